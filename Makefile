@@ -10,7 +10,7 @@ LOADFLAGS  ?=
 SABOTAGEFLAGS ?=
 # Their tests drive programs, browsers or simulated fleets. The race detector would make them several times slower
 # to watch the driver: the packages of which these consist have tests of their own. Tests that compute much and share
-# nothing are in packages observe and resilience, too, which run with and without it: see package internal/race.
+# nothing are in packages observe and resilience, too, which run with and without it: see testkit.SkipUnderRace.
 UNWATCHED   = faults internal/histories cmd dashboard internal/server/e2e examples internal/doctest internal/simulate clients \
 	internal/layout
 # Regular expressions and the slow reference share nothing, and are several times slower if watched.

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint/internal/changes"
-	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -95,7 +95,7 @@ func (w *watched) limit() int64 {
 // until waits for something to come true.
 func (w *watched) until(what string, ok func() bool) {
 	w.t.Helper()
-	eventually.Nil(w.t, what, func() error {
+	testkit.EventuallyNil(w.t, what, func() error {
 		if ok() {
 			return nil
 		}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
@@ -47,7 +47,7 @@ func TestOpenStoreInRedis(t *testing.T) {
 	}
 	text := "store: {url: '" + redis.URL() + "', prefix: shop, ca_file: " + ca + ", name_key_file: " + key + "}\n" +
 		"failure: {mode: deny, budget: 10s}\n"
-	var log logtest.Buffer
+	var log testkit.Buffer
 	with := stores.Config{Redis: redisstore.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}}
 	store, err := openStore(t, text, with)
 	if err != nil {

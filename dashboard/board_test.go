@@ -14,8 +14,8 @@ import (
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/label"
-	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/internal/simulate"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
@@ -45,7 +45,7 @@ type rig struct {
 	guard   *policy.Guard
 	board   *dashboard
 	close   context.CancelFunc
-	log     *logtest.Buffer
+	log     *testkit.Buffer
 	url     string
 }
 
@@ -72,7 +72,7 @@ func newBoard(t testing.TB, adjust ...func(*Config)) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	r := &rig{t: t, log: &logtest.Buffer{}}
+	r := &rig{t: t, log: &testkit.Buffer{}}
 	r.monitor = observe.New(observe.Config{Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = r.monitor.Close() })
 	r.guard, err = policy.NewGuard(simulate.Timeless{Store: store}, conf.Set,

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 )
 
@@ -35,7 +35,7 @@ func TestF34HostileSubjects(t *testing.T) {
 			}
 		}
 		var violations struct{ Violations []observe.Violation }
-		eventually.True(t, "the violations are shown", func() bool {
+		testkit.Eventually(t, "the violations are shown", func() bool {
 			r.get("/api/violations", &violations)
 			return len(violations.Violations) == 3*len(names)
 		})

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 )
 
@@ -20,7 +20,7 @@ func TestLists(t *testing.T) {
 	}
 	r.ask("trudy", "/")
 	var violations struct{ Violations []observe.Violation }
-	eventually.True(t, "the violations are shown", func() bool {
+	testkit.Eventually(t, "the violations are shown", func() bool {
 		r.get("/api/violations", &violations)
 		return len(violations.Violations) == 9
 	})

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 )
 
@@ -37,7 +37,7 @@ func TestNames(t *testing.T) {
 	}
 	ref := r.ref("user:customer-1")
 	var all struct{ Violations []observe.Violation }
-	eventually.True(t, "the violations are counted", func() bool {
+	testkit.Eventually(t, "the violations are counted", func() bool {
 		r.get("/api/violations", &all)
 		return len(all.Violations) >= len(customers)
 	})

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/browsertest"
-	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 )
 
@@ -36,13 +36,13 @@ func testHidden(t *testing.T, f *fixture, page *browsertest.Page) {
 
 	// Somebody is away for longer.
 	other.Show()
-	eventually.True(t, "the page no longer listens", func() bool { open, _ := f.listeners(); return open == 0 })
+	testkit.Eventually(t, "the page no longer listens", func() bool { open, _ := f.listeners(); return open == 0 })
 	f.change(func() { f.state.Violations = []observe.Violation{denial("user:dan", "", "")} })
 	page.Show()
 	page.WaitText(feedRows, "user:dan")
 	page.WaitText(".counts", "are missing: this page was not connected")
 	page.WaitText("#link", "Live")
-	eventually.True(t, "the page listens again",
+	testkit.Eventually(t, "the page listens again",
 		func() bool { open, begun := f.listeners(); return open == 1 && begun == 2 })
 	hear("user:fay")
 	if got := page.Count(feedRows); got != 2 {
@@ -87,9 +87,9 @@ func testHiddenFailure(t *testing.T, f *fixture, page *browsertest.Page) {
 func testLeft(t *testing.T, f *fixture, page *browsertest.Page) {
 	open(t, f, page, "violations")
 	page.Open("about:blank")
-	eventually.True(t, "the page lets go", func() bool { open, _ := f.listeners(); return open == 0 })
+	testkit.Eventually(t, "the page lets go", func() bool { open, _ := f.listeners(); return open == 0 })
 	browsertest.Eval[bool](page, "(setTimeout(() => history.back()), true)")
-	eventually.True(t, "the page listens again", func() bool { open, _ := f.listeners(); return open == 1 })
+	testkit.Eventually(t, "the page listens again", func() bool { open, _ := f.listeners(); return open == 1 })
 	page.WaitText("#link", "Live")
 	f.tick(observe.Tick{Violations: []observe.Violation{denial("user:gus", "", "")}})
 	page.WaitText(feedRows, "user:gus")
@@ -100,10 +100,10 @@ func testStreamEnds(t *testing.T, f *fixture, page *browsertest.Page) {
 	open(t, f, page, "overview")
 	browsertest.Eval[bool](page, `(import("./static/api.js").then(({ API }) => new API()
 		.stream(() => {}, () => { throw new Error("odd"); }, new AbortController().signal)).catch((error) => (window.why = error.message)), true)`)
-	eventually.True(t, "there are two streams", func() bool { open, _ := f.listeners(); return open == 2 })
+	testkit.Eventually(t, "there are two streams", func() bool { open, _ := f.listeners(); return open == 2 })
 	f.tick(observe.Tick{Point: counted(1, 1)})
 	page.Wait(`window.why === "odd"`)
-	eventually.True(t, "only that of the page is left", func() bool {
+	testkit.Eventually(t, "only that of the page is left", func() bool {
 		time.Sleep(100 * time.Millisecond)
 		f.tick(observe.Tick{Point: counted(1, 1)}) // of a server that is silent, the page lets go
 		open, begun := f.listeners()

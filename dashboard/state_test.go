@@ -16,8 +16,8 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/outbound"
 )
 
@@ -54,7 +54,7 @@ func TestState(t *testing.T) {
 		r.ask("", "/trial")
 	}
 	var s state
-	eventually.True(t, "all is counted", func() bool {
+	testkit.Eventually(t, "all is counted", func() bool {
 		r.get("/api/state", &s)
 		return len(s.Violations) == 4
 	})
@@ -145,7 +145,7 @@ func TestStateIsCompressed(t *testing.T) {
 	for range 50 {
 		r.ask("mallory", "/")
 	}
-	eventually.True(t, "the state is large",
+	testkit.Eventually(t, "the state is large",
 		func() bool { _, text := r.call("GET", "/api/state", ""); return len(text) > worthZipping })
 	for accept, want := range map[string]bool{
 		"gzip": true, "br, GZIP;q=0.5": true, "gzip;q=1": true, "deflate, gzip": true,

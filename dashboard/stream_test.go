@@ -14,8 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 )
 
@@ -211,7 +211,7 @@ func TestManyDecisions(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer idle.Body.Close()
-	eventually.True(t, "all listen", func() bool { return len(r.board.streams) == 3 })
+	testkit.Eventually(t, "all listen", func() bool { return len(r.board.streams) == 3 })
 
 	began := time.Now()
 	for n := range seconds * perSecond / batch {
@@ -222,7 +222,7 @@ func TestManyDecisions(t *testing.T) {
 		time.Sleep(time.Until(began.Add(time.Duration(n+1) * time.Second * batch / perSecond)))
 	}
 	for i := range seen {
-		eventually.True(t, "all decisions are shown", func() bool { return seen[i].Load() == seconds*perSecond })
+		testkit.Eventually(t, "all decisions are shown", func() bool { return seen[i].Load() == seconds*perSecond })
 		if heard[i].Load() == 0 {
 			t.Error("no ticks")
 		}

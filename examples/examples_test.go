@@ -23,10 +23,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/eventually"
-	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/internal/proxytest"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // example is a row of the README's table.
@@ -417,7 +416,7 @@ func testProxy(bin string) func(*testing.T, example) {
 		p.await(t, "was ready", func() bool { return strings.Contains(p.out.String(), "is ready") })
 		url := "http://" + addresses["PROXY"] + "/things"
 		allowed, bypassed := 0, 0
-		eventually.True(t, "a request is denied", func() bool {
+		testkit.Eventually(t, "a request is denied", func() bool {
 			resp := ask(t, "GET", url, "")
 			if resp.StatusCode == http.StatusOK && resp.Header.Get("X-RateLimit-Limit") == "10" {
 				allowed++
@@ -549,7 +548,7 @@ func (e example) output(t *testing.T, env ...string) string {
 
 // process is a command that runs until the test ends it as Ctrl-C does.
 type process struct {
-	out, stdout logtest.Buffer // everything, and the standard output
+	out, stdout testkit.Buffer // everything, and the standard output
 	done        chan struct{}
 	err         error
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/resilience"
 )
 
@@ -139,7 +139,7 @@ func loseAccess(r *report, url, name string, takeAway, giveBack func()) {
 		r.Errorf("%s: the log tells the password:\n%s", name, &log)
 	}
 	giveBack()
-	back := eventually.True(r, name+": all are well", func() bool {
+	back := testkit.Eventually(r, name+": all are well", func() bool {
 		for i, mode := range modes {
 			if _, ok := look(stacks[i], mode.String(), limits...); !ok {
 				return false
@@ -189,7 +189,7 @@ func TestF30(t *testing.T) {
 			r.Error("the connection was not replaced")
 		}
 		proxy.Restore()
-		back := eventually.True(r, "decisions again", func() bool { _, ok := look(s, "shared", limits...); return ok })
+		back := testkit.Eventually(r, "decisions again", func() bool { _, ok := look(s, "shared", limits...); return ok })
 		used, _ := look(s, "shared", limits...)
 		if used < int64(len(o.Admitted)) {
 			r.Errorf("%d admitted, %d charged", len(o.Admitted), used)

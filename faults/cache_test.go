@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/resilience"
 )
 
@@ -76,7 +76,7 @@ func TestF26(t *testing.T) {
 			config := resilience.Config{
 				Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}, Observer: seen, Denials: 1 << 14}
 			s, other := newStack(t, calm(server.URL()), config), newStack(t, calm(server.URL()), config)
-			eventually.True(r, "both listen",
+			testkit.Eventually(r, "both listen",
 				func() bool { return strings.HasSuffix(server.CLI(t, "PUBSUB", "NUMSUB", "stint:room"), "2") })
 
 			// denied uses up the limit, and is denied from memory.
@@ -97,7 +97,7 @@ func TestF26(t *testing.T) {
 			deniedFor := func(what string, q stint.Request) (last time.Duration) {
 				r.Helper()
 				start := time.Now()
-				eventually.True(r, what, func() bool {
+				testkit.Eventually(r, what, func() bool {
 					asked := time.Since(start)
 					d, err := s.Take(context.Background(), q)
 					if err == nil && d.Allowed {

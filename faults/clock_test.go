@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/resilience"
 )
 
@@ -113,7 +113,7 @@ func stepClock(r *report, server *redistest.Server, s *stack, limits []stint.Lim
 	for i, limit := range limits {
 		l := load{Subject: limit.String() + step.String(), Limits: limits[i : i+1], Callers: 4, Pause: time.Millisecond}
 		asking.Go(func() { outcomes[i] = drive(ctx, s, l) })
-		eventually.True(r, "the limit is used up", func() bool { return !take(r, s, l.Subject, limit).Allowed })
+		testkit.Eventually(r, "the limit is used up", func() bool { return !take(r, s, l.Subject, limit).Allowed })
 	}
 	used := make([]stint.Request, len(limits)) // of those who ask the store alone
 	for i, limit := range limits {
@@ -125,7 +125,7 @@ func stepClock(r *report, server *redistest.Server, s *stack, limits []stint.Lim
 	}
 	server.SetClockOffset(r, step)
 	stepped := time.Now()
-	eventually.True(r, "room", func() bool {
+	testkit.Eventually(r, "room", func() bool {
 		room := true
 		for i, limit := range limits {
 			used[i].Claims[0].Cost = min(used[i].Claims[0].Cost, 1) // none if there was room before

@@ -18,8 +18,8 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/errkind"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
 )
@@ -186,7 +186,7 @@ func TestF42(t *testing.T) {
 			from, to = to, from
 			time.Sleep(200 * time.Millisecond)
 		}
-		eventually.True(t, "the limits are used up",
+		testkit.Eventually(t, "the limits are used up",
 			func() bool { return m.allowed[0].Load() >= limit && m.allowed[1].Load() >= limit })
 		close(stop)
 		group.Wait()
@@ -348,7 +348,7 @@ func TestF43(t *testing.T) {
 					continue
 				}
 				// Once it was sent again, nothing of it is left to meet the next fault.
-				eventually.True(t, "it is given back",
+				testkit.Eventually(t, "it is given back",
 					func() bool { return way.delivered.Load() > delivered && used() == charged })
 				longest = max(longest, time.Since(begin))
 				fault.on.Store(false)

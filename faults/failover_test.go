@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/resilience"
 )
 
@@ -36,12 +36,12 @@ func TestF5(t *testing.T) {
 			var killed time.Time
 			failover := cluster.LossyFailover(t, "stint:{shared}:limits", func() {
 				asking.Go(func() { o = drive(ctx, s, load) })
-				eventually.True(r, "the limit is used up", usedUp)
+				testkit.Eventually(r, "the limit is used up", usedUp)
 				killed = time.Now()
 			})
-			eventually.True(r, "a decision of the store", answers)
+			testkit.Eventually(r, "a decision of the store", answers)
 			recovery := time.Since(killed)
-			eventually.True(r, "the limit is used up again", usedUp)
+			testkit.Eventually(r, "the limit is used up again", usedUp)
 			cancel()
 			asking.Wait()
 
@@ -74,18 +74,18 @@ func TestF16(t *testing.T) {
 		var o outcome
 		var asking sync.WaitGroup
 		asking.Go(func() { o = drive(ctx, s, load{Limits: limits, Callers: 8, Pause: time.Millisecond}) })
-		eventually.True(r, "decisions", func() bool { used, _ := look(s, "shared", limits...); return used > 100 })
+		testkit.Eventually(r, "decisions", func() bool { used, _ := look(s, "shared", limits...); return used > 100 })
 
 		// The address has moved on; connections that are there lead to what is a replica now.
 		address.SetTarget(next.Addr())
 		host, port, _ := strings.Cut(next.Addr(), ":")
 		demoted := time.Now()
 		old.CLI(t, "REPLICAOF", host, port)
-		eventually.True(r, "READONLY", func() bool { return seen.failed(stint.KindReadOnly) > 0 })
-		eventually.True(r, "decisions of the new master",
+		testkit.Eventually(r, "READONLY", func() bool { return seen.failed(stint.KindReadOnly) > 0 })
+		testkit.Eventually(r, "decisions of the new master",
 			func() bool { return take(r, s, "shared", limits...).Allowed })
 		healthy := time.Since(demoted)
-		eventually.True(r, "no connection is left to the old one", func() bool {
+		testkit.Eventually(r, "no connection is left to the old one", func() bool {
 			return !strings.Contains(old.CLI(t, "CLIENT", "LIST"), "name=stint")
 		})
 		cancel()

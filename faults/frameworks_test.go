@@ -15,8 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/proxytest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // F47b: what passes a limit that is used up is sent to real frameworks. Which spellings run a
@@ -132,7 +132,7 @@ func startFrameworks(r *report) []*framework {
 func (f *framework) awaitHandlers(r *report) {
 	r.Helper()
 	for _, a := range append(honestAttempts(), attempt{handler: "", honest: spelled("GET", "/login")}) {
-		eventually.Nil(r, fmt.Sprintf("%s runs its handlers", f.name), func() error {
+		testkit.EventuallyNil(r, fmt.Sprintf("%s runs its handlers", f.name), func() error {
 			if ran := f.run(a.honest); ran != a.handler {
 				return fmt.Errorf("%q runs %q, want %q", a.honest, ran, a.handler)
 			}

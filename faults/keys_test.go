@@ -14,8 +14,8 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/resilience"
 )
 
@@ -65,7 +65,7 @@ func TestF12(t *testing.T) {
 				}
 			}
 			server.Kill()
-			eventually.True(r, "the outage is noticed", func() bool {
+			testkit.Eventually(r, "the outage is noticed", func() bool {
 				return s.Breaker() == "open" || take(r, s, "any", limit).Degraded && s.Breaker() == "open"
 			})
 
@@ -180,7 +180,7 @@ func TestF15(t *testing.T) {
 			}
 			take(r, s, "persistent", limit)
 			server.CLI(t, "PERSIST", key)
-			eventually.True(r, "a TTL for "+limit.String(), func() bool {
+			testkit.Eventually(r, "a TTL for "+limit.String(), func() bool {
 				take(r, s, "persistent", limit)
 				return server.CLI(t, "PTTL", key) != "-1"
 			})
@@ -188,7 +188,7 @@ func TestF15(t *testing.T) {
 		// The roster of processes, which everybody writes.
 		server.CLI(t, "DEL", "stint:instances")
 		server.CLI(t, "SET", "stint:instances", "hello")
-		eventually.True(r, "the roster heals",
+		testkit.Eventually(r, "the roster heals",
 			func() bool { return server.CLI(t, "TYPE", "stint:instances") == "zset" })
 		r.saw("%d kinds of foreign values under %d keys, all healed at the first decision", len(plants), len(ours))
 		wantTTLs(r, server)

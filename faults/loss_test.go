@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/resilience"
 )
 
@@ -113,10 +113,10 @@ func TestF60(t *testing.T) {
 				used := func(least int64) func() bool {
 					return func() bool { return usedOf(r, server.URL(), "shared", limit) >= least }
 				}
-				eventually.True(r, "the processes share the limit", used(charged+20))
+				testkit.Eventually(r, "the processes share the limit", used(charged+20))
 				awaitHeartbeats(r, processes, server)
 				lose(server, old)
-				eventually.True(r, name+": the limit is used up again", used(most))
+				testkit.Eventually(r, name+": the limit is used up again", used(most))
 				cancel()
 				asking.Wait()
 				admitted := charged
@@ -139,11 +139,11 @@ func awaitHeartbeats(r *report, processes int, servers ...*redistest.Server) {
 		seen := func() []string { // the processes, each followed by when it was there last
 			return strings.Fields(server.CLI(r, "ZRANGEBYSCORE", "stint:instances", "0", "+inf", "WITHSCORES"))
 		}
-		eventually.True(r, "all processes say that they are there", func() bool { return len(seen()) == 2*processes })
+		testkit.Eventually(r, "all processes say that they are there", func() bool { return len(seen()) == 2*processes })
 		// The next time each of them finds all. The time after that it has been told so.
 		for range 2 {
 			last := seen()
-			eventually.True(r, "all processes say so again", func() bool {
+			testkit.Eventually(r, "all processes say so again", func() bool {
 				now := seen()
 				for i := 1; i < len(last); i += 2 {
 					if at := slices.Index(now, last[i-1]); at < 0 || now[at+1] == last[i] {
@@ -267,7 +267,7 @@ func TestF9(t *testing.T) {
 				stacks = append(stacks, newStack(t, server.URL(), resilience.Config{}))
 			}
 			for _, s := range stacks {
-				eventually.True(r, "all instances are counted", func() bool { return s.Instances() == instances })
+				testkit.Eventually(r, "all instances are counted", func() bool { return s.Instances() == instances })
 			}
 			// Leases of a twentieth of a window are taken while there is a Redis.
 			window := pick(2*time.Second, time.Second)

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/resilience"
 )
@@ -23,10 +23,10 @@ func TestF45(t *testing.T) {
 			still := func() int { return log.count("level=ERROR", "still cannot be asked") }
 			back := func() int { return log.count("level=INFO", "the store can be asked again") }
 			for n, lasts := range []time.Duration{0, 0, pick(25*time.Second, 0)} {
-				eventually.True(r, "no outage lasts", func() bool { return lost() == back() })
+				testkit.Eventually(r, "no outage lasts", func() bool { return lost() == back() })
 				known, reminded := lost(), still()
 				stop(r, server)
-				eventually.True(r, "the breaker opens", func() bool {
+				testkit.Eventually(r, "the breaker opens", func() bool {
 					take(r, s, "any", plenty...)
 					return s.Breaker() != "closed"
 				})
@@ -34,13 +34,13 @@ func TestF45(t *testing.T) {
 					r.Error("the store is said to be up while it is stopped")
 				}
 				time.Sleep(lasts)
-				eventually.True(r, "the log says that the store is lost", func() bool { return lost() > known })
+				testkit.Eventually(r, "the log says that the store is lost", func() bool { return lost() > known })
 				if known+1 != lost() || still()-reminded != int(lasts/(10*time.Second)) {
 					r.Errorf("outage %d: the log has %d lines that the store is lost, %d that it still is; want %d and %d:\n%s",
 						n, lost(), still()-reminded, known+1, lasts/(10*time.Second), &log)
 				}
 				server.Resume(t)
-				up := eventually.True(r, "the store is up", func() bool {
+				up := testkit.Eventually(r, "the store is up", func() bool {
 					return monitor.Status(0).Store.Up && s.Breaker() == "closed" && back() == known+1
 				})
 				r.within("up without a request after", up, 3*time.Second)

@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -35,14 +35,14 @@ func TestF48(t *testing.T) {
 				p.trickle()
 			}
 		}
-		eventually.True(t, "slow peers have places", func() bool { // on a busy machine perhaps not all
+		testkit.Eventually(t, "slow peers have places", func() bool { // on a busy machine perhaps not all
 			return int(p.begun.Load()) == p.places || p.begun.Load() > 0 && time.Since(began) > p.bound/2
 		})
 		slow, denied := p.begun.Load(), p.get("/limited") == http.StatusTooManyRequests
-		eventually.True(t, "others are served", func() bool { return p.get("/limited") == http.StatusOK })
+		testkit.Eventually(t, "others are served", func() bool { return p.get("/limited") == http.StatusOK })
 		r.within(fmt.Sprintf("%d of %d places taken by slow peers, %s allowed: others denied %v, served after", slow, p.places, short(p.bound), denied),
 			time.Since(began), 2*p.bound)
-		eventually.True(t, "every slow peer is cut off", func() bool { return p.ended.Load() == p.begun.Load() })
+		testkit.Eventually(t, "every slow peer is cut off", func() bool { return p.ended.Load() == p.begun.Load() })
 		r.within("all places free after", time.Since(began), 2*p.bound)
 
 		var honest sync.WaitGroup
@@ -107,7 +107,7 @@ gateway: {routes: [{upstream: "%s"}], send_timeout: %v, body_timeout: %v}
 		}
 	})
 	p.addr = s.Addr(server.HTTP).String()
-	eventually.True(r, "Redis decides", func() bool {
+	testkit.Eventually(r, "Redis decides", func() bool {
 		resp, err := p.client.Get("http://" + p.addr + "/limited")
 		if err != nil {
 			r.Fatal(err)

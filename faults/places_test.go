@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/resilience"
 )
 
@@ -30,7 +30,7 @@ func TestF41(t *testing.T) {
 		}
 		for range outages {
 			w.outage()
-			eventually.True(t, "the holders are back", func() bool {
+			testkit.Eventually(t, "the holders are back", func() bool {
 				used, ok := look(w.direct, "calm", limit)
 				return ok && used == most
 			})
@@ -62,7 +62,7 @@ func TestF41(t *testing.T) {
 		}
 		r.saw("with others asking all the time: %d held places, at most %d of them without a notice that it was lost", len(w.held), w.worst)
 		w.free()
-		eventually.True(t, "all places are free", func() bool {
+		testkit.Eventually(t, "all places are free", func() bool {
 			used, ok := look(w.direct, "crowd", limit)
 			return ok && used == 0
 		})

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/resilience"
 )
 
@@ -123,7 +123,7 @@ func cutOff(r *report, regions []region, limit stint.Limit) {
 		asking.Go(func() { outcomes[i] = arrivals(ctx, regions[i], "cut", limit, rate) })
 	}
 	allowed := func() bool { d := take(r, lost, "cut", limit); return d.Allowed && !d.Degraded }
-	eventually.True(r, "it works", allowed)
+	testkit.Eventually(r, "it works", allowed)
 	lost.way.Cut()
 	// A lease lasts for a twentieth of a window, or a few round trips: on a busy machine for
 	// longer, but for no more than half a window.
@@ -137,7 +137,7 @@ func cutOff(r *report, regions []region, limit stint.Limit) {
 	}
 	lost.way.Restore()
 	mended := time.Now()
-	eventually.True(r, "it comes back", allowed)
+	testkit.Eventually(r, "it comes back", allowed)
 	back := time.Since(mended)
 	cancel()
 	asking.Wait()

@@ -15,8 +15,8 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
 )
@@ -117,7 +117,7 @@ func (a alone) Take(ctx context.Context, r stint.Request) (stint.Decision, error
 // awaitNormal asks until the store decides, and returns how long that took.
 func awaitNormal(r *report, s stint.Store) time.Duration {
 	r.Helper()
-	return eventually.True(r, "the store is asked", func() bool {
+	return testkit.Eventually(r, "the store is asked", func() bool {
 		d, err := s.Take(
 			r.Context(),
 			stint.Request{Claims: []stint.Claim{{Subject: "normal", Limits: plenty, Cost: 1}}},
@@ -211,7 +211,7 @@ func (o *ordeal) attempt(r *report, s *stack, w *watcher) (e endured) {
 	passed := func() bool { return o.over != nil && time.Now().After(*o.over) }
 	if !o.some {
 		// On a busy machine so few calls were made and given up that more are needed.
-		eventually.True(r, o.name+": the breaker opens", func() bool {
+		testkit.Eventually(r, o.name+": the breaker opens", func() bool {
 			if opens, _ := w.openings(); opens > before || s.Breaker() != "closed" || passed() {
 				return true
 			}
@@ -452,7 +452,7 @@ func TestF22(t *testing.T) {
 				time.Sleep(20 * time.Millisecond)
 			},
 			end: func() {
-				eventually.True(r, "somebody is told that Redis is busy", func() bool {
+				testkit.Eventually(r, "somebody is told that Redis is busy", func() bool {
 					take(r, s, "any", plenty...)
 					return w.failed(stint.KindBusy) > 0
 				})

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
 )
@@ -130,7 +130,7 @@ func callInStalls(r *report, url, name string, servers []*redistest.Server) stal
 		return d.Usages()[0].Used
 	}
 	for i := range subjects {
-		eventually.Nil(r, subject(i)+": Redis counts what was admitted", func() error {
+		testkit.EventuallyNil(r, subject(i)+": Redis counts what was admitted", func() error {
 			if got, want := used(i), want[i].Load(); got != want {
 				return fmt.Errorf("%d used, want %d", got, want)
 			}

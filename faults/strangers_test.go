@@ -20,8 +20,8 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/proxytest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // envoyToken is what callers of [startServer] need.
@@ -65,7 +65,7 @@ func TestF49(t *testing.T) {
 					r.Context(), &healthpb.HealthCheckRequest{}); err != nil {
 					r.Errorf("%s: a health check during the attack: %v", attack.name, err)
 				}
-				eventually.True(r, attack.name+" are ended", func() bool { return held() <= attack.most })
+				testkit.Eventually(r, attack.name+" are ended", func() bool { return held() <= attack.most })
 			})
 			peak := server.peakMiB(r)
 			if peak > mostMiB {

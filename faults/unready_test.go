@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/resilience"
 )
 
@@ -75,7 +75,7 @@ func clusterDown(r *report) {
 	dead.Kill()
 	replica.Kill()
 	for _, node := range alive {
-		eventually.True(r, "the cluster does not do without a third of its slots", func() bool {
+		testkit.Eventually(r, "the cluster does not do without a third of its slots", func() bool {
 			return strings.Contains(node.CLI(r, "CLUSTER", "INFO"), "cluster_state:fail")
 		})
 	}
@@ -103,7 +103,7 @@ func loading(r *report) {
 	server.Restart(r)
 	unready{"LOADING", "busy", []*redistest.Server{server}}.hold(r, s, w, alone{plain, patience})
 	server.CLI(r, "CONFIG", "SET", "key-load-delay", "0")
-	eventually.True(r, "the data is read",
+	testkit.Eventually(r, "the data is read",
 		func() bool { return !strings.Contains(server.CLI(r, "INFO", "persistence"), "loading:1\r\n") })
 	r.within("normal after", awaitNormal(r, s), time.Second)
 	wantTTLs(r, server)

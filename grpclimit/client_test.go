@@ -19,7 +19,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/grpclimit"
-	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/outbound"
 )
 
@@ -157,7 +157,7 @@ func TestFleetPauses(t *testing.T) {
 				errors.Is(err, outbound.ErrCoolingDown) {
 				t.Fatalf("got %v, want the answer of the service", err)
 			}
-			eventually.True(t, "the other process is told", func() bool {
+			testkit.Eventually(t, "the other process is told", func() bool {
 				d, err := second.Peek(t.Context())
 				if err != nil {
 					t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/grpclimit"
 	"github.com/stint-limiter/stint/httplimit"
-	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/resilience"
@@ -111,7 +111,7 @@ func TestByLeavesNoGoroutine(t *testing.T) {
 	for range 100 {
 		ask(httplimit.ByIP(stint.PerMinute(1))(ok), "/")
 	}
-	eventually.True(t, "no goroutine is left", func() bool {
+	testkit.Eventually(t, "no goroutine is left", func() bool {
 		runtime.GC()
 		return runtime.NumGoroutine() <= before
 	})

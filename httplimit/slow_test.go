@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/httplimit"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/http2test"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // onePlace has a single place, which lasts for longer than any test.
@@ -69,7 +69,7 @@ func TestF48StalledReader(t *testing.T) {
 			}
 			stalled := get("/endless")
 			defer stalled.Body.Close()
-			eventually.True(t, "a free place", func() bool {
+			testkit.Eventually(t, "a free place", func() bool {
 				resp := get("/other")
 				resp.Body.Close()
 				return resp.StatusCode == 200

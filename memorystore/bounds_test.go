@@ -9,7 +9,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 func heap() int64 {
@@ -205,7 +205,7 @@ func TestSweeperRuns(t *testing.T) {
 		allow(t, lim, user(i))
 	}
 	clock.advance(time.Hour)
-	eventually.True(t, "no subject is left", func() bool { return s.Len() == 0 })
+	testkit.Eventually(t, "no subject is left", func() bool { return s.Len() == 0 })
 }
 
 // Dead limits of a subject that is alive make room for others.

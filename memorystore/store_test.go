@@ -11,7 +11,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // fakeClock is moved by hand.
@@ -108,7 +108,7 @@ func TestClose(t *testing.T) {
 		}
 	}
 	// The goroutine has closed its channel; it may take a moment to be gone.
-	eventually.True(t, "there are no more goroutines than before",
+	testkit.Eventually(t, "there are no more goroutines than before",
 		func() bool { return runtime.NumGoroutine() <= before })
 	var failure *stint.StoreError
 	_, err = s.Take(context.Background(),

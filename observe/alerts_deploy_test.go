@@ -14,7 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/stint-limiter/stint/internal/race"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 const (
@@ -36,7 +36,7 @@ func promtool(t *testing.T, args ...string) {
 }
 
 func TestPrometheusRules(t *testing.T) {
-	race.Skip(t)
+	testkit.SkipUnderRace(t)
 	promtool(t, "check", "rules", "--lint=all", "--lint-fatal", rulesFile)
 	promtool(t, "test", "rules", rulesTestFile)
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/errkind"
-	"github.com/stint-limiter/stint/internal/race"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // watchman is what alerts are told, second by second.
@@ -170,7 +170,7 @@ func redis(info RedisInfo) func(*watchman) {
 
 // Every alert: a state of affairs that is fine, one that is not, what fires when, and how it ends.
 func TestAlerts(t *testing.T) {
-	race.Skip(t)
+	testkit.SkipUnderRace(t)
 	const ms = time.Millisecond
 	type spell struct {
 		lasts   time.Duration

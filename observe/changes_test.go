@@ -10,15 +10,15 @@ import (
 
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/changes"
-	"github.com/stint-limiter/stint/internal/race"
 	"github.com/stint-limiter/stint/internal/reload"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 )
 
 // TestChangeThatDenies: what a lowered limit denies is connected to the change, in the status and
 // in alerts; what was denied before is not, nor what a raised limit denies.
 func TestChangeThatDenies(t *testing.T) {
-	race.Skip(t)
+	testkit.SkipUnderRace(t)
 	const wide = `tiers: [{name: all, identity: ip, limits: 100/1m}]`
 	const narrow = `tiers: [{name: all, identity: ip, limits: 10/1m}]`
 	for _, test := range []struct {

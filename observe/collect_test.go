@@ -16,8 +16,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/reload"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/outbound"
 	"github.com/stint-limiter/stint/resilience"
@@ -102,7 +102,7 @@ func TestScrape(t *testing.T) {
 func TestLogDropped(t *testing.T) {
 	m := observe.New(observe.Config{LogDropped: func() int64 { return 6 }})
 	defer m.Close()
-	eventually.True(t, "it is counted and the alert fires", func() bool {
+	testkit.Eventually(t, "it is counted and the alert fires", func() bool {
 		text := scrape(t, m)
 		return strings.Contains(text, "stint_log_dropped_total 6\n") &&
 			strings.Contains(text, `stint_alert{name="LogDropped"} 1`)

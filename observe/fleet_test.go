@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/race"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/observe"
 )
@@ -223,7 +223,7 @@ func TestProcessSilent(t *testing.T) {
 
 // TestFleetSize: a process writes at most 100 bytes a second for each rule, however much it counts.
 func TestFleetSize(t *testing.T) {
-	race.Skip(t)
+	testkit.SkipUnderRace(t)
 	for _, test := range []struct {
 		name, text string
 		rules      int

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/race"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // epoch is what the wall clock says when the histories of these tests begin.
@@ -253,7 +253,7 @@ func TestHistorySums(t *testing.T) {
 
 // Quantiles of the last minutes forget what is older, at most a step late.
 func TestHistoryDuring(t *testing.T) {
-	race.Skip(t)
+	testkit.SkipUnderRace(t)
 	p := newPast()
 	for second := range 900 {
 		decision := time.Millisecond

@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/label"
-	"github.com/stint-limiter/stint/internal/race"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // What the list promises, held against exact counts: nobody with more than a thousandth of all
 // denials is missing, and the truth lies between AtLeast and Denied, which is no more than a
 // thousandth too high.
 func TestOffendersOnZipfStreams(t *testing.T) {
-	race.Skip(t)
+	testkit.SkipUnderRace(t)
 	const events, names = 30_000, 30_000
 	subjects := make([]string, names+1)
 	for i := range subjects {
@@ -68,7 +68,7 @@ func holdToCounts(t *testing.T, list []Offender, exact map[string]int64, events 
 
 // An abuser stands out among ever new names, which is what attacks look like.
 func TestOffendersAmongStrangers(t *testing.T) {
-	race.Skip(t)
+	testkit.SkipUnderRace(t)
 	o := newOffenders(newNames(label.Line))
 	now := o.start
 	for i := range 100_000 {
@@ -162,7 +162,7 @@ func TestOffendersForget(t *testing.T) {
 
 // In a flood a sample is counted. It finds the same offenders, and AtLeast remains true.
 func TestOffendersInAFlood(t *testing.T) {
-	race.Skip(t)
+	testkit.SkipUnderRace(t)
 	o := newOffenders(newNames(label.Line))
 	exact := map[string]int64{}
 	now := o.start
@@ -246,7 +246,7 @@ func TestOffendersAllocateNothing(t *testing.T) {
 
 // The heap is one after whatever was added, and the counts are those of Space-Saving done slowly.
 func TestSketchAgainstSlowOne(t *testing.T) {
-	race.Skip(t)
+	testkit.SkipUnderRace(t)
 	const size = 8
 	random := rand.New(rand.NewPCG(5, 6))
 	for range 200 {

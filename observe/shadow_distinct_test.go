@@ -5,13 +5,13 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/stint-limiter/stint/internal/race"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // TestDistinct: exact while they are few, then within four standard errors, whether counted at once
 // or in parts that overlap.
 func TestDistinct(t *testing.T) {
-	race.Skip(t)
+	testkit.SkipUnderRace(t)
 	for _, n := range []int{0, 1, 499, 500, 501, 1000, 4096, 10_000, 20_000, 100_000, 1_000_000} {
 		random := rand.New(rand.NewPCG(1, uint64(n)))
 		var whole, merged distinct

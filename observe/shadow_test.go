@@ -13,7 +13,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/race"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -205,7 +205,7 @@ policies: [{name: trial, match: {path: /}, limits: %d/1h, shadow: true}]`
 // TestShadowReportsAreBounded: of many subjects the numbers are right within what is promised, and
 // few are remembered.
 func TestShadowReportsAreBounded(t *testing.T) {
-	race.Skip(t)
+	testkit.SkipUnderRace(t)
 	synctest.Test(t, func(t *testing.T) {
 		const subjects = 10_000
 		m := newMonitor(t)

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/race"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -59,7 +59,7 @@ func (s spell) send(t *testing.T, g *policy.Guard, m *observe.Monitor) {
 
 // Traffic that is many times the usual is reported, with whose it is, for as long as it lasts.
 func TestSurge(t *testing.T) {
-	race.Skip(t)
+	testkit.SkipUnderRace(t)
 	const botnet = `^Traffic is 9 times the usual, from 3,000 new addresses, all below their limits\.$`
 	usual := spell{11, 4, 1, 200, ""}
 	for name, spells := range map[string][]spell{
@@ -91,7 +91,7 @@ func TestSurge(t *testing.T) {
 // A process that takes over the requests of another reports no surge, and neither does one that
 // hears of others again after an outage.
 func TestNoSurgeOfTheFleet(t *testing.T) {
-	race.Skip(t)
+	testkit.SkipUnderRace(t)
 	synctest.Test(t, func(t *testing.T) {
 		store, shared := newMemory(t), newTable(t)
 		a, b := newMonitor(t), newMonitor(t)

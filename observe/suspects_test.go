@@ -8,7 +8,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/label"
-	"github.com/stint-limiter/stint/internal/race"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -107,7 +107,7 @@ func TestSuspectsAreBounded(t *testing.T) {
 
 // TestSuspectRates are those of the last ten seconds, at a tick and between two.
 func TestSuspectRates(t *testing.T) {
-	race.Skip(t)
+	testkit.SkipUnderRace(t)
 	o := newOffenders(newNames(label.Line))
 	now := o.start
 	for range 30 * 60 { // half a minute with 60 a second

@@ -23,7 +23,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/logtest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -101,7 +101,7 @@ func TestThresholdsArePosted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	log := &logtest.Buffer{}
+	log := &testkit.Buffer{}
 	hook := Webhook{URL: server.URL, Key: webhookKey}
 	if err := hook.Validate(); err != nil {
 		t.Fatal(err)
@@ -235,7 +235,7 @@ func TestThresholdsOfMany(t *testing.T) {
 // A receiver that is down for longer than an hour loses what waits, and that is counted.
 func TestThresholdsAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &logtest.Buffer{}
+		log := &testkit.Buffer{}
 		to := &receiver{until: time.Now().Add(24 * time.Hour), ids: map[string]int{}}
 		w := newWebhook("https://receiver.test/SECRET", thresholdPlan("1", webhookKey),
 			slog.New(slog.NewTextHandler(log, nil)))

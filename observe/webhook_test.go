@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/logtest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 var fire = Alert{
@@ -23,11 +23,11 @@ var fire = Alert{
 }
 
 // hook is a webhook to a receiver, without pauses, and its log.
-func hook(t *testing.T, receiver http.HandlerFunc) (*webhook, *logtest.Buffer) {
+func hook(t *testing.T, receiver http.HandlerFunc) (*webhook, *testkit.Buffer) {
 	t.Helper()
 	server := httptest.NewServer(receiver)
 	t.Cleanup(server.Close)
-	log := &logtest.Buffer{}
+	log := &testkit.Buffer{}
 	plan := alertPlan()
 	plan.pauses = []time.Duration{0, 0}
 	w := newWebhook(server.URL+"/SECRET", plan, slog.New(slog.NewTextHandler(log, nil))).start()

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/outbound"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
@@ -29,7 +29,7 @@ func openRedis(t *testing.T, url string) *redisstore.Store {
 // awaitPause returns when a process sees a pause, and how long it is.
 func awaitPause(t *testing.T, c *outbound.Client) (left time.Duration) {
 	t.Helper()
-	eventually.True(t, "the process hears of the pause", func() bool {
+	testkit.Eventually(t, "the process hears of the pause", func() bool {
 		d, err := c.Peek(t.Context())
 		if err != nil {
 			t.Fatal(err)

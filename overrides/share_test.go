@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/overrides"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
@@ -64,15 +64,15 @@ func TestUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	eventually.True(t, "2 are admitted", func() bool { return admitted.Load() == 2 })
+	testkit.Eventually(t, "2 are admitted", func() bool { return admitted.Load() == 2 })
 	one.set(raise("42", stint.PerHour(50)))
-	eventually.True(t, "50 are admitted", func() bool { return admitted.Load() == 50 })
+	testkit.Eventually(t, "50 are admitted", func() bool { return admitted.Load() == 50 })
 	low := raise("42", stint.PerHour(1))
 	low.Lower = true
 	one.set(low)
-	eventually.True(t, "lowered", func() bool { return lowest.Load() == 1 })
+	testkit.Eventually(t, "lowered", func() bool { return lowest.Load() == 1 })
 	one.set(raise("42", stint.PerHour(55)))
-	eventually.True(t, "55 are admitted", func() bool { return admitted.Load() == 55 })
+	testkit.Eventually(t, "55 are admitted", func() bool { return admitted.Load() == 55 })
 	stop()
 	load.Wait()
 
@@ -84,14 +84,14 @@ func TestUnderLoad(t *testing.T) {
 	}
 	proxy.Cut()
 	proxy.Restore()
-	eventually.True(t, "known after a reconnect", func() bool { return two.number("42") == 60 })
+	testkit.Eventually(t, "known after a reconnect", func() bool { return two.number("42") == 60 })
 	if n := admitted.Load(); n != 55 {
 		t.Errorf("%d admitted, want 55", n)
 	}
 
 	// Redis loses everything: processes put it back.
 	server.Do("FLUSHALL")
-	eventually.True(t, "a process that starts has it", func() bool {
+	testkit.Eventually(t, "a process that starts has it", func() bool {
 		return start(t, onRedis(t, server.URL())).number("42") == 60
 	})
 	if a, b := one.number("42"), two.number("42"); a != 60 || b != 60 {
@@ -105,7 +105,7 @@ func TestLostAtOnce(t *testing.T) {
 	server := redistest.Start(t)
 	one, two := start(t, onRedis(t, server.URL())), start(t, onRedis(t, server.URL()))
 	one.set(raise("old", stint.PerHour(50)))
-	eventually.True(t, "both know it", func() bool { return two.number("old") == 50 })
+	testkit.Eventually(t, "both know it", func() bool { return two.number("old") == 50 })
 	store := onRedis(t, server.URL())
 	server.Do("FLUSHALL")
 	table, err := overrides.Open(t.Context(), store, overrides.Config{})
@@ -119,7 +119,7 @@ func TestLostAtOnce(t *testing.T) {
 		}
 	}
 	for _, p := range []*process{one, two, {t: t, table: table}} {
-		eventually.True(t, "all are known", func() bool { return p.table.Len() == 11 && p.number("old") == 50 })
+		testkit.Eventually(t, "all are known", func() bool { return p.table.Len() == 11 && p.number("old") == 50 })
 	}
 }
 
@@ -147,7 +147,7 @@ func TestOlderCopy(t *testing.T) {
 	proxy.Restore()
 	for _, p := range []*process{one, two} {
 		for _, who := range []string{"a", "b", "c"} {
-			eventually.True(t, who+" is known", func() bool { return p.number(who) == 50 })
+			testkit.Eventually(t, who+" is known", func() bool { return p.number(who) == 50 })
 		}
 	}
 }
@@ -180,7 +180,7 @@ func TestConcurrently(t *testing.T) {
 	for _, p := range processes {
 		for n := range 5 {
 			who := fmt.Sprint(n)
-			eventually.True(t, "they agree", func() bool { return p.number(who) == fresh.number(who) })
+			testkit.Eventually(t, "they agree", func() bool { return p.number(who) == fresh.number(who) })
 		}
 	}
 }
@@ -191,7 +191,7 @@ func TestManyChanges(t *testing.T) {
 	proxy := redistest.StartProxy(t, server.Addr())
 	one, two := start(t, onRedis(t, server.URL())), start(t, onRedis(t, proxy.URL()))
 	one.set(raise("gone", stint.PerHour(50)))
-	eventually.True(t, "the other one knows it", func() bool { return two.number("gone") == 50 })
+	testkit.Eventually(t, "the other one knows it", func() bool { return two.number("gone") == 50 })
 	proxy.Silence()
 	if _, err := one.table.Unset(t.Context(), "user:gone", "free"); err != nil {
 		t.Fatal(err)
@@ -205,5 +205,5 @@ func TestManyChanges(t *testing.T) {
 	}
 	proxy.Cut()
 	proxy.Restore()
-	eventually.True(t, "all are known", func() bool { return two.table.Len() == len(all) && two.number("gone") == 2 })
+	testkit.Eventually(t, "all are known", func() bool { return two.table.Len() == len(all) && two.number("gone") == 2 })
 }

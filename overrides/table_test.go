@@ -10,8 +10,8 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/overrides"
 	"github.com/stint-limiter/stint/policy"
@@ -124,7 +124,7 @@ func TestOverrides(t *testing.T) {
 		if more := one.admitted("42"); more != 3 {
 			t.Errorf("raised from 2 to 5: got %d more, want 3", more)
 		}
-		eventually.True(t, "the other process knows of it", func() bool { _, l := two.take("42"); return l.Max == 5 })
+		testkit.Eventually(t, "the other process knows of it", func() bool { _, l := two.take("42"); return l.Max == 5 })
 		if n := two.admitted("43"); n != 0 {
 			t.Errorf("another subject got %d more", n)
 		}
@@ -138,20 +138,20 @@ func TestOverrides(t *testing.T) {
 		if _, l := two.take("42"); l.Max != 1 {
 			t.Errorf("got %s, want 1/1h", l)
 		}
-		eventually.True(t, "lowered in the other process", func() bool { _, l := one.take("42"); return l.Max == 1 })
+		testkit.Eventually(t, "lowered in the other process", func() bool { _, l := one.take("42"); return l.Max == 1 })
 		if all := two.table.Of("user:42"); len(all) != 1 || all[0].Why != "TICKET-7" || !all[0].Lower {
 			t.Errorf("got %+v", all)
 		}
 		if lose != nil {
 			lose()
-			eventually.True(t, "a process that starts after a loss of memory knows it", func() bool {
+			testkit.Eventually(t, "a process that starts after a loss of memory knows it", func() bool {
 				return start(t, open()).table.Len() == 1
 			})
 		}
 		if ok, err := one.table.Unset(t.Context(), "user:42", "free"); !ok || err != nil {
 			t.Errorf("got %v, %v", ok, err)
 		}
-		eventually.True(t, "removed in the other process", func() bool { return two.table.Len() == 0 })
+		testkit.Eventually(t, "removed in the other process", func() bool { return two.table.Len() == 0 })
 		if ok, err := one.table.Unset(t.Context(), "user:42", "free"); ok || err != nil {
 			t.Errorf("removed twice: got %v, %v", ok, err)
 		}

@@ -11,9 +11,9 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/keypart"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
 )
@@ -218,7 +218,7 @@ func TestListenWhileBusy(t *testing.T) {
 		_, err := server.Do("EVAL", "while true do redis.call('TIME') end", "0")
 		script <- err
 	}()
-	eventually.True(t, "the server is busy", func() bool {
+	testkit.Eventually(t, "the server is busy", func() bool {
 		_, err := server.Do("PING")
 		return err != nil && strings.Contains(err.Error(), "BUSY")
 	})

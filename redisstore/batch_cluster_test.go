@@ -13,8 +13,8 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 func openCluster(t *testing.T, c *redistest.Cluster) *Store {
@@ -117,7 +117,7 @@ func TestASlotThatNobodyServes(t *testing.T) {
 	for _, node := range cluster.Nodes {
 		node.CLI(t, "CLUSTER", "DELSLOTS", slot)
 	}
-	eventually.True(t, "a client that knows of no owner", func() bool {
+	testkit.Eventually(t, "a client that knows of no owner", func() bool {
 		_, err := s.Take(t.Context(), hourly("gap", "").Request)
 		return errors.Is(err, rueidis.ErrNoSlot)
 	})

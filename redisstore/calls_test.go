@@ -11,8 +11,8 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/errkind"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 func openAt(t *testing.T, url string) *Store {
@@ -89,7 +89,7 @@ func crowd(t *testing.T, s *Store, proxy *redistest.Proxy) {
 			}
 		})
 	}
-	eventually.True(t, "all connections are made",
+	testkit.Eventually(t, "all connections are made",
 		func() bool { return s.conn.roomAt("").made.Load() == ownConnections })
 }
 
@@ -128,7 +128,7 @@ func TestBatchesAreLate(t *testing.T) {
 	for range batches {
 		go func() { late <- batchOf(t, s, time.Minute) }()
 	}
-	eventually.True(t, "all connections are taken",
+	testkit.Eventually(t, "all connections are taken",
 		func() bool { return s.conn.roomAt("").used.Load() == ownConnections })
 	for range 3 {
 		for op, err := range verbs(t, s, 20*time.Millisecond) {

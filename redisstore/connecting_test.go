@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // A connection takes as long as it takes, not as long as the callers who need it have.
@@ -46,7 +46,7 @@ func TestACallerWithoutADeadlineGetsItsConnection(t *testing.T) {
 	proxy.SetLatency(1500*time.Millisecond, 0)
 	proxy.Cut()
 	proxy.Restore()
-	eventually.Nil(t, "an answer", func() error { // the first call finds that the connection was lost
+	testkit.EventuallyNil(t, "an answer", func() error { // the first call finds that the connection was lost
 		_, err := s.Take(t.Context(), stint.Request{
 			Claims: []stint.Claim{{Subject: "far", Limits: []stint.Limit{stint.PerHour(1000)}, Cost: 1}}})
 		return err

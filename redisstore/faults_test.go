@@ -18,8 +18,8 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
 )
 
@@ -199,7 +199,7 @@ func TestSentinelFailover(t *testing.T) {
 		t.Fatal(err)
 	}
 	sentinel.Master.Kill()
-	eventually.Nil(t, "the new master is found", func() error {
+	testkit.EventuallyNil(t, "the new master is found", func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		d, err := lim.Allow(ctx, "failover")

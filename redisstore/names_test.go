@@ -19,10 +19,9 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/errkind"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/keypart"
-	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/storetest"
 )
@@ -160,10 +159,10 @@ func monitor(t *testing.T, server *redistest.Server) (stop func() string) {
 		defer mu.Unlock()
 		return seen.String()
 	}
-	eventually.True(t, "MONITOR", func() bool { return strings.Contains(text(), "+OK") })
+	testkit.Eventually(t, "MONITOR", func() bool { return strings.Contains(text(), "+OK") })
 	return func() string {
 		server.CLI(t, "ECHO", "that is all")
-		eventually.True(t, "the end", func() bool { return strings.Contains(text(), "that is all") })
+		testkit.Eventually(t, "the end", func() bool { return strings.Contains(text(), "that is all") })
 		return text()
 	}
 }
@@ -343,12 +342,12 @@ func TestRotation(t *testing.T) {
 	if got := useOne(t, done, jane); got != 1 {
 		t.Errorf("used %d by the new key, want 1: it starts over", got)
 	}
-	eventually.True(t, "they count together", func() bool {
+	testkit.Eventually(t, "they count together", func() bool {
 		shown, err := both.Inspect(t.Context(), stint.Claim{Subject: jane, Limits: five})
 		return err == nil && shown.Windows[0].Used == 1
 	})
 	refused(t, url, "and this process has", named(keyA))
-	eventually.True(t, "the old key is refused", func() bool {
+	testkit.Eventually(t, "the old key is refused", func() bool {
 		_, err := old.Inspect(t.Context(), stint.Claim{Subject: jane, Limits: five})
 		return errors.Is(err, redisstore.ErrNameKey)
 	})
@@ -384,7 +383,7 @@ func TestNamesAreLost(t *testing.T) {
 		s := open(t, server.URL(), named(keyA))
 		server.CLI(t, "FLUSHALL")
 		useOne(t, s, jane)
-		eventually.True(t, "the key is back", func() bool { return server.CLI(t, "EXISTS", "stint:names") == "1" })
+		testkit.Eventually(t, "the key is back", func() bool { return server.CLI(t, "EXISTS", "stint:names") == "1" })
 		if got := useOne(t, open(t, server.URL(), named(keyA)), jane); got != 2 {
 			t.Errorf("used %d, want 2", got)
 		}
@@ -392,14 +391,14 @@ func TestNamesAreLost(t *testing.T) {
 	t.Run("with another key", func(t *testing.T) {
 		t.Parallel()
 		server := redistest.Start(t)
-		var log logtest.Buffer
+		var log testkit.Buffer
 		s := open(t, server.URL(), named(keyA), func(c *redisstore.Config) {
 			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		})
 		server.CLI(t, "FLUSHALL")
 		stranger := open(t, server.URL(), named(keyC))
 		claim := stint.Claim{Subject: jane, Limits: five, Cost: 1}
-		eventually.True(t, "it is not used", func() bool {
+		testkit.Eventually(t, "it is not used", func() bool {
 			_, err := s.Take(t.Context(), stint.Request{Claims: []stint.Claim{claim}})
 			return errors.Is(err, redisstore.ErrNameKey) && errkind.Of(err) == stint.KindOther
 		})
@@ -431,7 +430,7 @@ func TestNamesAreLost(t *testing.T) {
 		}
 		stranger.Close()
 		server.CLI(t, "DEL", "stint:names")
-		eventually.Nil(t, "it is used again", func() error {
+		testkit.EventuallyNil(t, "it is used again", func() error {
 			_, err := s.Take(t.Context(), stint.Request{Claims: []stint.Claim{claim}})
 			return err
 		})
@@ -542,7 +541,7 @@ func TestAnnouncedNames(t *testing.T) {
 		_ = here.Announcements(t.Context(), func(subject string, _ bool) { heard <- subject })
 	}()
 	for _, test := range []struct{ subject, want string }{{jane, jane}, {"user:stranger", "user#"}} {
-		eventually.True(t, "the announcement", func() bool {
+		testkit.Eventually(t, "the announcement", func() bool {
 			command(t, there, stint.Command{Kind: stint.CommandReset, Subject: test.subject, Limits: five})
 			select {
 			case got := <-heard:

@@ -15,9 +15,8 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/errkind"
-	"github.com/stint-limiter/stint/internal/eventually"
-	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/internal/tlsfiles"
 	"github.com/stint-limiter/stint/redisstore"
 )
@@ -273,7 +272,7 @@ func TestOpenWarnsOfSkipVerify(t *testing.T) {
 		if want {
 			option = certificate
 		}
-		var log logtest.Buffer
+		var log testkit.Buffer
 		allows(t, open(t, url, option, func(c *redisstore.Config) {
 			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		}))
@@ -332,6 +331,6 @@ func TestAFailedOpenLeavesNothingBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(200 * time.Millisecond) // for a replacement
-	eventually.True(t, "no connection is there",
+	testkit.Eventually(t, "no connection is there",
 		func() bool { return !strings.Contains(server.CLI(t, "CLIENT", "LIST"), "name=stint") })
 }

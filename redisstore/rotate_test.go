@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
 )
 
@@ -35,21 +35,21 @@ func TestFilesAreReadAgain(t *testing.T) {
 		t.Fatalf("another authority: got %v", err)
 	}
 	put(ca, get(right))
-	eventually.True(t, "the certificate is trusted, and the password is wrong", func() bool {
+	testkit.Eventually(t, "the certificate is trusted, and the password is wrong", func() bool {
 		err := store.Ping(t.Context())
 		return err != nil && strings.Contains(err.Error(), "WRONGPASS")
 	})
 	put(password, []byte("old\n"))
-	eventually.Nil(t, "the password is right", func() error { return store.Ping(t.Context()) })
+	testkit.EventuallyNil(t, "the password is right", func() error { return store.Ping(t.Context()) })
 
 	server.CLI(t, "ACL", "SETUSER", "app", "resetpass", ">new")
 	put(password, []byte("new\n"))
 	server.CLI(t, "CLIENT", "KILL", "USER", "app")
-	eventually.Nil(t, "a changed password", func() error { return store.Ping(t.Context()) })
+	testkit.EventuallyNil(t, "a changed password", func() error { return store.Ping(t.Context()) })
 
 	put(password, nil)
 	server.CLI(t, "CLIENT", "KILL", "USER", "app")
-	eventually.Nil(t, "an empty file", func() error { return store.Ping(t.Context()) })
+	testkit.EventuallyNil(t, "an empty file", func() error { return store.Ping(t.Context()) })
 	empty := redisstore.Config{URL: server.URL() + "?password_file=" + password}
 	if _, err := redisstore.Open(t.Context(), empty); err == nil || !strings.Contains(err.Error(), "is empty") {
 		t.Errorf("an empty file at the start: got %v", err)
@@ -60,7 +60,7 @@ func TestFilesAreReadAgain(t *testing.T) {
 	}
 	put(ca, []byte("broken"))
 	server.CLI(t, "CLIENT", "KILL", "USER", "app")
-	eventually.Nil(t, "what was good stays in force", func() error { return store.Ping(t.Context()) })
+	testkit.EventuallyNil(t, "what was good stays in force", func() error { return store.Ping(t.Context()) })
 }
 
 // TestClientCertificateIsReadAgain: a new connection shows the client certificate that is in the
@@ -89,9 +89,9 @@ func TestClientCertificateIsReadAgain(t *testing.T) {
 	}
 	for range 2 {
 		roll(cert, key)
-		eventually.Nil(t, "the right certificate", func() error { return store.Ping(t.Context()) })
+		testkit.EventuallyNil(t, "the right certificate", func() error { return store.Ping(t.Context()) })
 		roll(otherCert, otherKey)
-		eventually.True(t, "the certificate of a stranger", func() bool { return store.Ping(t.Context()) != nil })
+		testkit.Eventually(t, "the certificate of a stranger", func() bool { return store.Ping(t.Context()) != nil })
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
 )
 
@@ -189,9 +189,9 @@ func givingBackIsNotWaitedFor(t *testing.T, cluster *redistest.Cluster) {
 			if s.GiveBacks() == 0 {
 				t.Error("it was given back before the answer came, although that cannot be")
 			}
-			eventually.True(t, "it is lost", func() bool { return w.lost.Load() > before })
+			testkit.Eventually(t, "it is lost", func() bool { return w.lost.Load() > before })
 			fault.Store(false)
-			eventually.True(t, "it is given back", func() bool { return s.GiveBacks() == 0 })
+			testkit.Eventually(t, "it is given back", func() bool { return s.GiveBacks() == 0 })
 			if used := usedOf(t, s, room, many); used != 5 {
 				t.Errorf("%d used, want 5", used)
 			}
@@ -233,7 +233,7 @@ func lateChargesAreGivenBack(t *testing.T, cluster *redistest.Cluster) {
 		t.Error("nothing came late")
 	}
 	w.delay.Store(0)
-	eventually.True(t, "all is given back", func() bool { return s.GiveBacks() == 0 })
+	testkit.Eventually(t, "all is given back", func() bool { return s.GiveBacks() == 0 })
 	for _, subject := range subjects {
 		if used := usedOf(t, s, subject, limits...); used != 1 {
 			t.Errorf("%s: %d used, want 1", subject, used)
@@ -305,7 +305,7 @@ func repeatsHaveTheCharge(t *testing.T, cluster *redistest.Cluster) {
 		}
 		look := request
 		look.Mode, look.ID = stint.ModePeek, ""
-		eventually.True(t, "what a forced repeat charged is given back", func() bool {
+		testkit.Eventually(t, "what a forced repeat charged is given back", func() bool {
 			d, err := stores[0].Take(t.Context(), look)
 			for _, u := range d.Usages() {
 				if u.Used != 9 {

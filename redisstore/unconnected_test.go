@@ -10,8 +10,8 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/errkind"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
 )
 
@@ -106,7 +106,7 @@ func TestRedisComesLater(t *testing.T) {
 		t.Errorf("got %v, want that it is away", err)
 	}
 	server.Restart(t)
-	eventually.Nil(t, "a ping", func() error { return s.Ping(t.Context()) })
+	testkit.EventuallyNil(t, "a ping", func() error { return s.Ping(t.Context()) })
 	for op, err := range verbs(t.Context(), s) {
 		if err != nil {
 			t.Errorf("%s: %v", op, err)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
 )
@@ -173,7 +173,7 @@ func TestARefundElsewhereEndsAWait(t *testing.T) {
 				_, err := lim.Wait(t.Context(), name)
 				ended <- err
 			}()
-			eventually.True(t, "it waits, and listens", func() bool {
+			testkit.Eventually(t, "it waits, and listens", func() bool {
 				heard := server.CLI(t, "PUBSUB", "NUMSUB", "stint:room")
 				return calls.takes.Load() == 1 && !strings.HasSuffix(strings.TrimSpace(heard), "0")
 			})
@@ -224,7 +224,7 @@ func TestThoseWhoGiveUpLeaveNoHoles(t *testing.T) {
 		last = wait()
 	}
 	booked := last.wait
-	eventually.True(t, "the limiter listens", func() bool {
+	testkit.Eventually(t, "the limiter listens", func() bool {
 		return !strings.HasSuffix(strings.TrimSpace(server.CLI(t, "PUBSUB", "NUMSUB", "stint:room")), "0")
 	})
 	gaveUp := time.Now()

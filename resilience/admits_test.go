@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/race"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
 )
 
 // In the first window of an outage a process admits at least 95 % of what an exact count admits,
 // and never more than the limit, with 90 % of it wanted.
 func TestAdmitsInTheFirstWindow(t *testing.T) {
-	race.Skip(t)
+	testkit.SkipUnderRace(t)
 	const window = 10 * time.Second
 	for _, limit := range []stint.Limit{stint.Per(10, window), stint.Per(100, window)} {
 		got, exact := 0, 0

@@ -17,8 +17,8 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/keypart"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // denyRig is a stack that remembers denials, over a store that is asked about everything else.
@@ -616,7 +616,7 @@ func TestDenialsHoldLittle(t *testing.T) {
 	if held := c.held(); held != keys {
 		t.Errorf("%d denials of %d keys are held", held, keys)
 	}
-	eventually.True(t, "all requests are let go", func() bool {
+	testkit.Eventually(t, "all requests are let go", func() bool {
 		runtime.GC()
 		return freed.Load() >= requests-1 // the last one may still be on the stack
 	})

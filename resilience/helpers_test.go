@@ -17,7 +17,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/errkind"
-	"github.com/stint-limiter/stint/internal/logtest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
 )
 
@@ -341,7 +341,7 @@ func over(t *testing.T, c Config, test func(t *testing.T, store *fake, s *Stack)
 }
 
 // logbook is a logger and what it was told.
-type logbook struct{ logtest.Buffer }
+type logbook struct{ testkit.Buffer }
 
 func (l *logbook) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 

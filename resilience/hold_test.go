@@ -8,7 +8,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/race"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 const holdLife = time.Minute
@@ -212,7 +212,7 @@ func TestTotalsWithoutTheStore(t *testing.T) {
 // A hold that was granted without the store lasts for as long as heartbeats come, however long the
 // outage is, and is then settled.
 func TestLongHoldWithoutTheStore(t *testing.T) {
-	race.Skip(t)
+	testkit.SkipUnderRace(t)
 	for name, limit := range map[string]stint.Limit{"stock": stint.PerHour(1000), "rate": stint.PerSecond(1000)} {
 		for failure, fail := range failures {
 			t.Run(name+", "+failure, func(t *testing.T) {

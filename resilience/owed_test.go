@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/race"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // What was granted without the store is charged to it afterwards, once: to every subject and limit
@@ -244,7 +244,7 @@ func TestDroppedDebtsAreLogged(t *testing.T) {
 
 // F55: what 100,000 subjects owe is charged, to each of them.
 func TestManySubjectsOwe(t *testing.T) {
-	race.Skip(t)
+	testkit.SkipUnderRace(t)
 	over(t, Config{Instances: 1}, func(t *testing.T, store *fake, s *Stack) {
 		store.down()
 		const subjects = 20_000
@@ -263,7 +263,7 @@ func TestManySubjectsOwe(t *testing.T) {
 
 // Memory is bounded, however many subjects ask in an outage.
 func TestMemoryOfManySubjects(t *testing.T) {
-	race.Skip(t)
+	testkit.SkipUnderRace(t)
 	for name, limit := range map[string]stint.Limit{
 		"sliding": stint.PerHour(5), "burst": stint.PerHour(5).WithBurst(2), "places": stint.AtOnce(5, time.Hour),
 	} {

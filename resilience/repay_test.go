@@ -11,7 +11,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/race"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // lose has a store charge what it is owed, and lose the first n answers to that.
@@ -152,7 +152,7 @@ func TestDebtOfTheSecondSubjectEnds(t *testing.T) {
 // Requests with many IDs on one subject owe a bounded number of debts. A request carries a bounded
 // number of them, and in the end all is charged.
 func TestManyIDsOfOneSubject(t *testing.T) {
-	race.Skip(t)
+	testkit.SkipUnderRace(t)
 	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 		limit := stint.PerHour(1_000_000)
 		store.down()

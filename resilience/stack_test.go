@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/storetest"
 )
@@ -168,7 +168,7 @@ func TestStacksHearOfEachOther(t *testing.T) {
 		if err := giveBack(); err != nil {
 			t.Fatal(err)
 		}
-		eventually.True(t, "there is room again after a "+name, func() bool {
+		testkit.Eventually(t, "there is room again after a "+name, func() bool {
 			next := mustDecide(t, ours, r)
 			if next.Allowed {
 				d = next

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/race"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // What streams of tokens under budgets are tested with: each is admitted with an estimate, lasts
@@ -54,7 +54,7 @@ func (s *stream) in(from, to time.Time) float64 {
 // of it. Of the dead nothing is held for longer than a
 // hold lasts.
 func TestStreams(t *testing.T) {
-	race.Skip(t)
+	testkit.SkipUnderRace(t)
 	for _, test := range []struct {
 		name  string
 		truth func(rng *rand.Rand) int64

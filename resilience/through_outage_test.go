@@ -10,7 +10,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/race"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // outages are ways in which a store fails and charges nothing; under failures, it may charge what
@@ -105,7 +105,7 @@ func TestBanThroughAnOutage(t *testing.T) {
 // A caller that uses four fifths of a limit, evenly, is never denied: not before an outage, not in
 // it and not after it.
 func TestSteadyCallerThroughAnOutage(t *testing.T) {
-	race.Skip(t)
+	testkit.SkipUnderRace(t)
 	fixed := stint.Limit{Max: 60, Window: time.Minute, Algorithm: stint.AlgorithmFixed}
 	for name, test := range map[string]struct {
 		limit stint.Limit
@@ -237,7 +237,7 @@ func TestOutagesInALongWindow(t *testing.T) {
 // The memory for what is owed is bounded, however long an outage lasts; and what still counts is
 // charged afterwards.
 func TestMemoryOfALongOutage(t *testing.T) {
-	race.Skip(t)
+	testkit.SkipUnderRace(t)
 	const seconds, calls = 150, 500
 	const cost = 40 // so that it is 20,000 units a second
 	for _, subjects := range []int{1, 1000} {
@@ -283,7 +283,7 @@ func TestMemoryOfALongOutage(t *testing.T) {
 // TestStoredEndWithoutTheStore: the zone of a limit has changed, and the store is away when a day
 // begins in the new one. The period that the store counts ends when it ends.
 func TestStoredEndWithoutTheStore(t *testing.T) {
-	race.Skip(t)
+	testkit.SkipUnderRace(t)
 	utc, lagos := oneUnit("a", stint.Daily(10)), oneUnit("a", stint.Daily(10).In("Africa/Lagos")) // an hour ahead
 	const almostMidnightInLagos = 22*time.Hour + 59*time.Minute
 	over := func(t *testing.T, f func(t *testing.T, store *fake, s *Stack)) {

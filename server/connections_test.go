@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // closed waits until the other end of a connection has closed it, for a while.
@@ -116,7 +116,7 @@ func TestF49Health(t *testing.T) {
 	for _, end := range ends {
 		end()
 	}
-	eventually.True(t, "there is room for a check", func() bool {
+	testkit.Eventually(t, "there is room for a check", func() bool {
 		_, err := client.Check(t.Context(), &healthpb.HealthCheckRequest{})
 		return err == nil
 	})
@@ -201,7 +201,7 @@ func TestMaxConnections(t *testing.T) {
 			t.Errorf("%s: one more is not closed", listener)
 		}
 		_ = open[0].Close()
-		eventually.True(t, listener+" takes another one", func() bool {
+		testkit.Eventually(t, listener+" takes another one", func() bool {
 			return !closed(r.idle(listener, 1)[0], 50*time.Millisecond)
 		})
 		if !strings.Contains(r.log.String(), `as it may (--max-clients)" listener=`+listener) {

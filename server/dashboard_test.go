@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 )
 
@@ -51,7 +51,7 @@ func TestDashboard(t *testing.T) {
 		t.Fatal(err)
 	}
 	alice := r.operate(operator)
-	eventually.True(t, "the denial is shown", func() bool {
+	testkit.Eventually(t, "the denial is shown", func() bool {
 		list, err := alice.Violations(t.Context(), 10)
 		if err != nil {
 			t.Fatal(err)

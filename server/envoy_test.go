@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // TestEnvoyLog: what Envoy's service decides is logged as all else is, as often as the policies
@@ -83,6 +83,6 @@ func TestEnvoyMerge(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	put(t, more, "domain: test\ndescriptors: [{key: guest, rate_limit: {unit: hour, requests_per_unit: 2}}]\n")
-	eventually.True(t, "the new rules",
+	testkit.Eventually(t, "the new rules",
 		func() bool { return limits() == "test.guest: unit=HOUR requests_per_unit=2"+rest+user+rest })
 }

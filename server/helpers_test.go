@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/stint-limiter/stint/internal/logtest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 const (
@@ -33,7 +33,7 @@ const (
 type running struct {
 	*Server
 	t   *testing.T
-	log *logtest.Buffer
+	log *testkit.Buffer
 }
 
 // everywhere is a Config with all listeners, and files in a new directory that it is made of.
@@ -51,7 +51,7 @@ func everywhere(t *testing.T) Config {
 // start runs a server until the test ends.
 func start(t *testing.T, c Config, adjust ...func(*Server)) *running {
 	t.Helper()
-	r := &running{t: t, log: &logtest.Buffer{}}
+	r := &running{t: t, log: &testkit.Buffer{}}
 	c.Logger = slog.New(slog.NewTextHandler(r.log, nil))
 	var err error
 	if r.Server, err = New(c); err != nil {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // counted reports whether Prometheus gets all lines.
@@ -44,7 +44,7 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	put(t, c.Policies, "tiers: [{]")
-	eventually.True(t, "that the change is refused", func() bool { return r.counted(`stint_config_last_reload_success{source="policies"} 0`) })
+	testkit.Eventually(t, "that the change is refused", func() bool { return r.counted(`stint_config_last_reload_success{source="policies"} 0`) })
 	for _, line := range []string{
 		`stint_decisions_total{outcome="allowed",policy="",reason="within",tier="all"} 4`,
 		`stint_decisions_total{outcome="denied",policy="",reason="limit",tier="all"} 1`,
@@ -83,7 +83,7 @@ func TestMetricsOfRedis(t *testing.T) {
 	for range 3 {
 		r.take("")
 	}
-	eventually.True(t, "what Redis says of itself",
+	testkit.Eventually(t, "what Redis says of itself",
 		func() bool { return r.counted("stint_redis_up 1", "stint_redis_memory_max_bytes 0") })
 	if !r.counted(`stint_decision_duration_seconds_count 3`, `stint_store_call_duration_seconds_count{op="take"} 3`,
 		`stint_store_requests_total 3`, `stint_breaker_state{state="closed"} 1`, "stint_instances 1") {

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/overrides"
 )
 
@@ -39,7 +39,7 @@ func TestOverrides(t *testing.T) {
 	if status, body := one.take(""); status != http.StatusOK {
 		t.Errorf("on the same server: got %d, %s", status, body)
 	}
-	eventually.True(t, "it is raised on the other one", func() bool {
+	testkit.Eventually(t, "it is raised on the other one", func() bool {
 		status, _ := two.take("")
 		return status == http.StatusOK
 	})

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // limitOf returns the limit in Envoy's answer, for a new user.
@@ -37,7 +37,7 @@ func TestF14Envoy(t *testing.T) {
 			file := filepath.Join(c.Envoy.Rules, "test.yaml")
 			r := start(t, c)
 			put(t, file, text)
-			eventually.True(t, "refused", func() bool {
+			testkit.Eventually(t, "refused", func() bool {
 				_, body := r.get(Admin, "/config", "")
 				return strings.Contains(body, `"refused": 1`)
 			})
@@ -51,7 +51,7 @@ func TestF14Envoy(t *testing.T) {
 				t.Errorf("logged %s", log)
 			}
 			put(t, file, moreRules)
-			eventually.True(t, "the new rules", func() bool { return r.limitOf("b") == 5 })
+			testkit.Eventually(t, "the new rules", func() bool { return r.limitOf("b") == 5 })
 			if err := r.Reload(); err != nil {
 				t.Errorf("got %v, want all good", err)
 			}
@@ -70,7 +70,7 @@ func TestF14Envoy(t *testing.T) {
 			t.Errorf("got a limit of %d, want 3", got)
 		}
 		put(t, filepath.Join(c.Envoy.Rules, "other.yaml"), moreRules)
-		eventually.True(t, "the new rules", func() bool { return r.limitOf("b") == 5 })
+		testkit.Eventually(t, "the new rules", func() bool { return r.limitOf("b") == 5 })
 	})
 	t.Run("leftovers of editors", func(t *testing.T) {
 		c := everywhere(t)
@@ -87,7 +87,7 @@ func TestF14Envoy(t *testing.T) {
 			filepath.Join(c.Envoy.Rules, "test.yaml")); err != nil {
 			t.Fatal(err)
 		}
-		eventually.True(t, "the new rules", func() bool { return r.limitOf("b") == 5 })
+		testkit.Eventually(t, "the new rules", func() bool { return r.limitOf("b") == 5 })
 	})
 	t.Run("beside a large file of others", func(t *testing.T) {
 		c := everywhere(t)
@@ -102,7 +102,7 @@ func TestF14Envoy(t *testing.T) {
 			t.Errorf("got %v and %s, want no notice of them", err, r.log)
 		}
 		put(t, filepath.Join(c.Envoy.Rules, "test.yaml"), moreRules)
-		eventually.True(t, "the new rules", func() bool { return r.limitOf("b") == 5 })
+		testkit.Eventually(t, "the new rules", func() bool { return r.limitOf("b") == 5 })
 	})
 	t.Run("ConfigMap", func(t *testing.T) {
 		c := everywhere(t)
@@ -122,7 +122,7 @@ func TestF14Envoy(t *testing.T) {
 		r := start(t, c)
 		put(t, filepath.Join(c.Envoy.Rules, "..2", "test.yaml"), moreRules)
 		link("..2", "..data")
-		eventually.True(t, "the new rules", func() bool { return r.limitOf("b") == 5 })
+		testkit.Eventually(t, "the new rules", func() bool { return r.limitOf("b") == 5 })
 	})
 }
 

@@ -22,9 +22,9 @@ import (
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // TestListeners finds everything where it belongs.
@@ -103,7 +103,7 @@ func TestStopDrains(t *testing.T) {
 	ctx, enough := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- r.Stop(ctx) }()
-	eventually.True(t, "not ready",
+	testkit.Eventually(t, "not ready",
 		func() bool { status, _ := r.get(HTTP, "/readyz", ""); return status == http.StatusServiceUnavailable })
 	if status, body := r.get(Admin, "/readyz", ""); status != 503 || body != "draining\n" {
 		t.Errorf("readiness: got %d, %q", status, body)
@@ -181,7 +181,7 @@ func TestStopFinishes(t *testing.T) {
 			<-arrived
 			stopped := make(chan error, 1)
 			go func() { stopped <- r.Stop(context.Background()) }()
-			eventually.True(t, "refused", func() bool {
+			testkit.Eventually(t, "refused", func() bool {
 				conn, err := net.Dial("tcp", r.Addr(HTTP).String())
 				if err == nil {
 					_ = conn.Close()

@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-limiter/stint/internal/eventually"
-	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
 )
 
@@ -98,7 +97,7 @@ func TestWrongNameKeyLate(t *testing.T) {
 	redis.Pause(t)
 	r := start(t, hashing(t, redis, keyA))
 	redis.Resume(t)
-	eventually.True(t, "the log says why", func() bool { return strings.Contains(r.log.String(), "name key mismatch") })
+	testkit.Eventually(t, "the log says why", func() bool { return strings.Contains(r.log.String(), "name key mismatch") })
 	for n, want := range []int{200, 200, 200, 429} {
 		if status, body := r.take(""); status != want || !strings.Contains(body, `"degraded":true`) {
 			t.Errorf("take %d: got %d, %s; want %d, degraded", n+1, status, body, want)
@@ -108,7 +107,7 @@ func TestWrongNameKeyLate(t *testing.T) {
 		t.Errorf("keys %s; want no counts", keys)
 	}
 	redis.CLI(t, "DEL", "stint:names")
-	eventually.True(t, "decided by Redis",
+	testkit.Eventually(t, "decided by Redis",
 		func() bool { _, body := r.take(""); return !strings.Contains(body, `"degraded":true`) })
 }
 
@@ -144,7 +143,7 @@ func TestStoreOptions(t *testing.T) {
 		if err := os.Chmod(file, mode); err != nil {
 			t.Fatal(err)
 		}
-		var log logtest.Buffer
+		var log testkit.Buffer
 		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		s, err := New(c)
 		if err != nil {

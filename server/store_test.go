@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
 )
 
@@ -36,7 +36,7 @@ func TestRedis(t *testing.T) {
 			break
 		}
 	}
-	eventually.True(t, "two instances", func() bool {
+	testkit.Eventually(t, "two instances", func() bool {
 		_, body := first.get(Admin, "/config", "")
 		return strings.Contains(body, `"instances": 2`)
 	})
@@ -81,13 +81,13 @@ func comesLate(t *testing.T, redis *redistest.Server, come func()) {
 		}
 	}
 	come()
-	eventually.True(t, "decided by Redis",
+	testkit.Eventually(t, "decided by Redis",
 		func() bool { _, body := r.take(""); return !strings.Contains(body, `"degraded":true`) })
-	eventually.True(t, "the breaker is closed", func() bool {
+	testkit.Eventually(t, "the breaker is closed", func() bool {
 		_, body := r.get(Admin, "/config", "")
 		return strings.Contains(body, `"breaker": "closed"`)
 	})
-	eventually.True(t, "the log says so",
+	testkit.Eventually(t, "the log says so",
 		func() bool { return strings.Contains(r.log.String(), "the store can be asked again") })
 	if err := r.Stop(t.Context()); err != nil {
 		t.Error(err)

@@ -21,8 +21,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // authority signs certificates.
@@ -161,7 +161,7 @@ func TestTLS(t *testing.T) {
 		}
 	}
 	swap("second")
-	eventually.True(t, "the second certificate", func() bool {
+	testkit.Eventually(t, "the second certificate", func() bool {
 		name, _ := servedBy(t, r, HTTP, a.client(""))
 		return name == "second"
 	})

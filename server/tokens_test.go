@@ -12,8 +12,7 @@ import (
 
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
-	"github.com/stint-limiter/stint/internal/eventually"
-	"github.com/stint-limiter/stint/internal/logtest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // TestF33AdminExposed refuses to serve operators' things to everybody.
@@ -286,7 +285,7 @@ func TestAPIToken(t *testing.T) {
 	}
 	// A change of the file is obeyed.
 	put(t, c.APITokens, "another-token-of-tests")
-	eventually.True(t, "the new token is good",
+	testkit.Eventually(t, "the new token is good",
 		func() bool { status, _ := r.take("another-token-of-tests"); return status != 401 })
 	if status, _ := r.take("token-of-a-caller"); status != 401 {
 		t.Errorf("the old token: got %d, want 401", status)
@@ -346,7 +345,7 @@ func TestHoldersAreKnown(t *testing.T) {
 	c := everywhere(t)
 	c.AdminTokens = filepath.Join(t.TempDir(), "tokens")
 	put(t, c.AdminTokens, "alice: token-of-an-operator\n")
-	var log logtest.Buffer
+	var log testkit.Buffer
 	r := start(t, c, func(s *Server) {
 		s.adminTokens.logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})

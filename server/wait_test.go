@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // reply is an answer of the JSON API, or why there is none.
@@ -58,7 +58,7 @@ func (r *running) waits(body string) (answer chan reply, leave context.CancelFun
 // waiting waits until so many calls wait.
 func (r *running) waiting(n int64) {
 	r.t.Helper()
-	eventually.True(r.t, "calls wait", func() bool { waiting, _ := r.api.Waits(); return waiting == n })
+	testkit.Eventually(r.t, "calls wait", func() bool { waiting, _ := r.api.Waits(); return waiting == n })
 }
 
 // used is what peek says of a subject.
@@ -93,12 +93,12 @@ func TestWaitConnectionCloses(t *testing.T) {
 	}
 	answer, leave := two.waits(single)
 	two.waiting(1)
-	eventually.True(t, "a place is booked", func() bool { return one.used(single) == 3 })
+	testkit.Eventually(t, "a place is booked", func() bool { return one.used(single) == 3 })
 	leave()
 	if got := <-answer; !errors.Is(got.err, context.Canceled) {
 		t.Errorf("got %+v", got)
 	}
-	eventually.True(t, "the place is given back", func() bool { return one.used(single) == 2 })
+	testkit.Eventually(t, "the place is given back", func() bool { return one.used(single) == 2 })
 	two.waiting(0)
 }
 
@@ -159,7 +159,7 @@ func TestWaitTwoServers(t *testing.T) {
 	if got := servers[0].post(t.Context(), "/v1/cooldown", `{"api":"igdb","for_seconds":60}`); got.Paused != 60 {
 		t.Fatalf("got %+v", got)
 	}
-	eventually.True(t, "the other server pauses", func() bool {
+	testkit.Eventually(t, "the other server pauses", func() bool {
 		return servers[1].post(t.Context(), "/v1/wait", `{"api":"igdb","max_wait_seconds":1}`).status == 429
 	})
 	// A reload changes the APIs that callers wait for.
@@ -184,7 +184,7 @@ func TestWaitRedisDies(t *testing.T) {
 			policies := "failure: {mode: " + mode + ", budget: 500ms}\n" + three
 			r := start(t, waitConfig(t, redis.URL(), policies))
 			const body = `{"subject":"u","limits":["1/3900ms"]}`
-			eventually.True(t, "Redis decides", func() bool {
+			testkit.Eventually(t, "Redis decides", func() bool {
 				got := r.post(t.Context(), "/v1/take", body)
 				return got.Allowed && !got.Degraded
 			})

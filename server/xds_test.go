@@ -10,7 +10,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
-	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/internal/xdstest"
 )
 
@@ -49,7 +49,7 @@ func TestXDSReady(t *testing.T) {
 		control.Send(xdstest.Limit("test", "user", 1, rlsconfv3.RateLimitUnit_HOUR))
 		control.Start()
 		defer control.Stop()
-		eventually.True(t, "the server is ready", func() bool {
+		testkit.Eventually(t, "the server is ready", func() bool {
 			is, _ := r.get(HTTP, "/readyz", "")
 			return is == http.StatusOK
 		})

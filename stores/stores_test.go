@@ -13,9 +13,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/eventually"
-	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
@@ -140,7 +139,7 @@ func TestNameKey(t *testing.T) {
 	redis.Pause(t)
 	store := open(t, theirs, redis.URL())
 	redis.Resume(t)
-	eventually.True(t, "Ping says why", func() bool {
+	testkit.Eventually(t, "Ping says why", func() bool {
 		return errors.Is(store.Ping(t.Context()), redisstore.ErrNameKey)
 	})
 	if d := take(t, store); !d.Degraded {
@@ -217,7 +216,7 @@ func TestRedisComesLater(t *testing.T) {
 			redis := redistest.Start(t, options...)
 			before := runtime.NumGoroutine()
 			test.away(t, redis)
-			var log logtest.Buffer
+			var log testkit.Buffer
 			c := stores.Config{
 				Resilience: resilience.Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), Failure: unhurried}}
 			store := open(t, c, "redis://"+redis.Addr())
@@ -229,13 +228,13 @@ func TestRedisComesLater(t *testing.T) {
 				t.Errorf("got %+v, want a local admission", d)
 			}
 			test.come(t, redis)
-			eventually.True(t, "Ping succeeds", func() bool { return store.Ping(t.Context()) == nil })
-			eventually.True(t, "decided by Redis, with what was charged before", func() bool {
+			testkit.Eventually(t, "Ping succeeds", func() bool { return store.Ping(t.Context()) == nil })
+			testkit.Eventually(t, "decided by Redis, with what was charged before", func() bool {
 				claim := stint.Claim{Subject: "user:1", Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}
 				d, err := store.Take(t.Context(), stint.Request{Claims: []stint.Claim{claim}, Mode: stint.ModePeek})
 				return err == nil && !d.Degraded && d.Decisive().Used == 1
 			})
-			eventually.True(t, "the log says so",
+			testkit.Eventually(t, "the log says so",
 				func() bool { return strings.Contains(log.String(), "the store can be asked again") })
 			if err := store.Close(); err != nil {
 				t.Error(err)
@@ -278,7 +277,7 @@ func TestSilentServer(t *testing.T) {
 // TestTLSToAServerWithout: what looks like a silent server has a hint.
 func TestTLSToAServerWithout(t *testing.T) {
 	store := open(t, quiet(), "rediss://"+redistest.Start(t).Addr())
-	eventually.True(t, "Ping asks whether it uses TLS", func() bool {
+	testkit.Eventually(t, "Ping asks whether it uses TLS", func() bool {
 		err := store.Ping(t.Context())
 		return err != nil && strings.Contains(err.Error(), "does the server use TLS? For one without, want redis://")
 	})
@@ -378,11 +377,11 @@ func TestOutageIsLoggedOnce(t *testing.T) {
 			_ = conn.Close()
 		}
 	}()
-	var log logtest.Buffer
+	var log testkit.Buffer
 	c := quiet()
 	c.Resilience.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	store := open(t, c, "redis://"+listener.Addr().String())
-	eventually.True(t, "five attempts to connect", func() bool {
+	testkit.Eventually(t, "five attempts to connect", func() bool {
 		_ = store.Ping(t.Context())
 		return attempts.Load() >= 5
 	})

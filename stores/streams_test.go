@@ -8,8 +8,8 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/stores"
 )
 
@@ -124,15 +124,15 @@ func TestStreamsOverRedis(t *testing.T) {
 		}
 		work.Go(func() { all.serve(ctx, t, lim, request, &work) })
 	}
-	eventually.True(t, "some streams", all.admits(15))
+	testkit.Eventually(t, "some streams", all.admits(15))
 	redis.Pause(t)
 	time.Sleep(time.Second)
 	redis.Resume(t)
-	eventually.True(t, "more streams", all.admits(40))
+	testkit.Eventually(t, "more streams", all.admits(40))
 	kill()
 	last := request
 	last.Mode = stint.ModePeek
-	eventually.True(t, "the budget is used up, and nothing is held", func() bool {
+	testkit.Eventually(t, "the budget is used up, and nothing is held", func() bool {
 		all.mu.Lock()
 		running := all.running
 		all.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/storebounds"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // force charges regardless of room, ahead of now if ahead is not 0.
@@ -140,7 +140,7 @@ var forcing = []check{
 		if !d.Repeat || !d.Allowed {
 			k.Fatalf("a repeat: %s", answer(d))
 		}
-		eventually.True(k.T, "a repeat charges nothing", func() bool {
+		testkit.Eventually(k.T, "a repeat charges nothing", func() bool {
 			d := k.as(b, stint.PerHour(1)).peek(1)
 			return d.Usages()[0].Used == 3
 		})

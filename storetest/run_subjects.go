@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // hostile are subjects and scopes that carelessly built keys would confuse. F11.
@@ -65,7 +65,7 @@ var subjects = []check{
 				Mode: stint.ModePeek})
 			return d.States()[0].Used
 		}
-		eventually.True(
+		testkit.Eventually(
 			k.T,
 			"what the first subject was charged is given back",
 			func() bool { return used(user, "", l) == 2 },
@@ -98,7 +98,7 @@ var subjects = []check{
 				k.Errorf("the ban lasts for %v, want at most an hour", d.BanLeft)
 			}
 		}
-		eventually.True(k.T, "nothing is charged", func() bool {
+		testkit.Eventually(k.T, "nothing is charged", func() bool {
 			d := k.as(a, l).peek(1)
 			return d.States()[0].Used == 0
 		})
@@ -113,7 +113,7 @@ var subjects = []check{
 		}
 		k.wantAllowed(k.decide(request(0)), false)
 		used := func() int64 { d := k.as(b, l).peek(1); return d.States()[0].Used }
-		eventually.True(k.T, "nothing is charged", func() bool { return used() == 0 })
+		testkit.Eventually(k.T, "nothing is charged", func() bool { return used() == 0 })
 		d := k.decide(request(10))
 		k.wantAllowed(d, true)
 		k.wantRepeat(d, false)

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-limiter/stint/internal/golden"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // TestExplain compares explanations of the example with the files in testdata.
@@ -34,7 +34,7 @@ func TestExplain(t *testing.T) {
 			if got.code != exitGood || got.stderr != "" {
 				t.Errorf("exit code %d, errors %q; want 0 and none", got.code, got.stderr)
 			}
-			golden.Compare(t, *update, test.golden, got.stdout)
+			testkit.Golden(t, *update, test.golden, got.stdout)
 		})
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -134,7 +134,7 @@ func (d *daemon) state() string {
 // notified.
 func (d *daemon) unready() {
 	d.t.Helper()
-	eventually.Nil(d.t, "it is not ready", func() error {
+	testkit.EventuallyNil(d.t, "it is not ready", func() error {
 		if status, _ := d.get(server.HTTP, "/readyz"); status != http.StatusServiceUnavailable {
 			return fmt.Errorf("status %d\n%s", status, d.logged())
 		}
@@ -174,14 +174,14 @@ func (d *daemon) logged() string {
 // waitLogged waits until the log has a text. The process writes it on a queue of its own.
 func (d *daemon) waitLogged(text string) {
 	d.t.Helper()
-	eventually.True(d.t, "logged: "+text, func() bool { return strings.Contains(d.logged(), text) })
+	testkit.Eventually(d.t, "logged: "+text, func() bool { return strings.Contains(d.logged(), text) })
 }
 
 // at returns the address of a listener. It is in the log before the daemon is ready, but may have
 // to be read yet.
 func (d *daemon) at(listener string) (address string) {
 	d.t.Helper()
-	eventually.Nil(d.t, "there is a listener "+listener, func() error {
+	testkit.EventuallyNil(d.t, "there is a listener "+listener, func() error {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if address = d.address[listener]; address == "" {

@@ -18,10 +18,10 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/internal/setinfo"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 )
 
@@ -222,7 +222,7 @@ func TestDemoOnARedis(t *testing.T) {
 		t.Errorf("got %d", got.StatusCode)
 	}
 	// On an overloaded machine the demo decides without Redis, and charges it afterwards.
-	eventually.Nil(t, "Redis has counted the request", func() error {
+	testkit.EventuallyNil(t, "Redis has counted the request", func() error {
 		if keys := redis.CLI(t, "KEYS", "*"); !strings.Contains(keys, "stint-demo:{user:you}") {
 			return fmt.Errorf("in Redis: %s", keys)
 		}
@@ -236,7 +236,7 @@ func TestDemoFlood(t *testing.T) {
 	d := startDemo(t, demoCommand{
 		Rate: 20, Store: "memory", Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Incident: floodIncident})
 	first := regexp.MustCompile(`^DENIED.*\n\d+ +ip:203\.0\.113\.200 `)
-	eventually.Nil(t, "the flood leads the list", func() error {
+	testkit.EventuallyNil(t, "the flood leads the list", func() error {
 		got := execute(t, "", "top", "--once", "--server", d.dashboard)
 		if !first.MatchString(got.stdout) {
 			return fmt.Errorf("top: %+v", got)
@@ -261,7 +261,7 @@ func TestDemoOutage(t *testing.T) {
 		Rate: 5, Store: memoryStore, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Incident: outageIncident})
 	answers := func(degraded bool) {
 		t.Helper()
-		eventually.Nil(t, fmt.Sprintf("an answer, degraded: %t", degraded), func() error {
+		testkit.EventuallyNil(t, fmt.Sprintf("an answer, degraded: %t", degraded), func() error {
 			r, err := http.NewRequest(http.MethodGet, d.gateway+"/api/pdb/4hhb", nil)
 			if err != nil {
 				t.Fatal(err)
@@ -281,7 +281,7 @@ func TestDemoOutage(t *testing.T) {
 	}
 	said := func(what string) {
 		t.Helper()
-		eventually.True(t, what, func() bool { return strings.Contains(d.out.String(), what) })
+		testkit.Eventually(t, what, func() bool { return strings.Contains(d.out.String(), what) })
 	}
 	said("Incident   at ")
 	said(d.dashboard + "/#/overview")

@@ -22,8 +22,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -85,7 +85,7 @@ func sigtermUnderLoad(t *testing.T, binary string) {
 	}
 	some := func(n int) bool { return n == 50 }
 	most := 0 // under load the daemon makes connections to Redis that it keeps for a while
-	eventually.True(t, "no goroutine is left of the load", func() bool {
+	testkit.Eventually(t, "no goroutine is left of the load", func() bool {
 		load(some)
 		work.Wait()
 		client.CloseIdleConnections()
@@ -107,11 +107,11 @@ func sigtermUnderLoad(t *testing.T, binary string) {
 			}
 		})
 	}
-	eventually.True(t, "busy", func() bool { return admitted.Load() > before+500 })
+	testkit.Eventually(t, "busy", func() bool { return admitted.Load() > before+500 })
 	d.signal(syscall.SIGTERM)
-	eventually.True(t, "not ready", func() bool { status, _ := d.get(server.Admin, "/readyz"); return status == 503 })
+	testkit.Eventually(t, "not ready", func() bool { status, _ := d.get(server.Admin, "/readyz"); return status == 503 })
 	atSignal := admitted.Load()
-	eventually.True(t, "served while draining", func() bool { return admitted.Load() > atSignal+100 })
+	testkit.Eventually(t, "served while draining", func() bool { return admitted.Load() > atSignal+100 })
 	leave.Store(true)
 	work.Wait()
 	if code := d.exit(); code != exitGood {

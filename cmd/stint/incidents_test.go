@@ -20,9 +20,8 @@ import (
 
 	"github.com/stint-limiter/stint/internal/browsertest"
 	"github.com/stint-limiter/stint/internal/errkind"
-	"github.com/stint-limiter/stint/internal/eventually"
-	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/server"
 )
@@ -90,7 +89,7 @@ var plays = map[string]func(t *testing.T) play{
 	"The clock of Redis is set": func(t *testing.T) play {
 		r := redistest.StartFakeTime(t)
 		return play{url: r.URL(), begins: func(s *scene) {
-			eventually.True(t, "its clock was read", func() bool { return !s.state().Store.At.IsZero() })
+			testkit.Eventually(t, "its clock was read", func() bool { return !s.state().Store.At.IsZero() })
 			r.SetClockOffset(t, time.Hour)
 		}}
 	},
@@ -225,7 +224,7 @@ type scene struct {
 	t       *testing.T
 	play    play
 	files   [2]string // the configurations of the processes
-	log     logtest.Buffer
+	log     testkit.Buffer
 	admin   string
 	other   *daemon
 	apis    []string
@@ -283,7 +282,7 @@ func stage(t *testing.T, browser *browsertest.Browser, binary string, p play, ou
 	s.traffic(p.every, func(n int) (string, string) {
 		return "/", fmt.Sprintf(`"peer": "192.0.2.1", "claims": {"user": "%d"}`, n/2%20)
 	})
-	eventually.True(t, "both processes report", func() bool { return len(s.state().Processes) == 2 })
+	testkit.Eventually(t, "both processes report", func() bool { return len(s.state().Processes) == 2 })
 	return s
 }
 
@@ -376,12 +375,12 @@ func (s *scene) check(i *incidentText) {
 		}
 	}
 	if i.alert != "" {
-		eventually.True(s.t, "the alert "+i.alert+" fires", func() bool {
+		testkit.Eventually(s.t, "the alert "+i.alert+" fires", func() bool {
 			a := s.alert(i.alert)
 			return a.State == "firing" && strings.Contains(a.Summary, i.alertSays)
 		})
 	}
-	eventually.True(s.t, "the log says so", func() bool { return strings.Contains(s.log.String(), i.log) })
+	testkit.Eventually(s.t, "the log says so", func() bool { return strings.Contains(s.log.String(), i.log) })
 	where := s.admin
 	if i.flag == "--store" {
 		where = s.play.url
@@ -451,7 +450,7 @@ func (s *scene) outage(fault errkind.Fault) {
 		time.Sleep(200 * time.Millisecond)
 	}
 	if fault.Name == errkind.Full {
-		eventually.True(t, "RedisMemory fires", func() bool { return s.alert("RedisMemory").State == "firing" })
+		testkit.Eventually(t, "RedisMemory fires", func() bool { return s.alert("RedisMemory").State == "firing" })
 	}
 	if got := s.log.String(); !strings.Contains(got, "level=ERROR") || !strings.Contains(got, "fault="+fault.Name) {
 		t.Errorf("the log does not name the fault %s as an error", fault.Name)

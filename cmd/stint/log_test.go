@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -79,18 +79,18 @@ func stalledLog(t *testing.T, binary string) {
 			t.Errorf("%s: got %d, want 200", probe, status)
 		}
 	}
-	eventually.True(t, "doctor reports it", func() bool {
+	testkit.Eventually(t, "doctor reports it", func() bool {
 		found := execute(t, "", "doctor", "--server", "http://"+d.at(server.Admin))
 		return strings.Contains(found.stdout, "LogDropped: ")
 	})
 	d.stall.Unlock()
 	stalled = false
 
-	eventually.True(t, "the log says how many are missing", func() bool {
+	testkit.Eventually(t, "the log says how many are missing", func() bool {
 		return droppedRecords.MatchString(d.logged())
 	})
 	d.get(server.HTTP, "/livez?last")
-	eventually.True(t, "later requests are logged", func() bool { return strings.Contains(d.logged(), "query=last ") })
+	testkit.Eventually(t, "later requests are logged", func() bool { return strings.Contains(d.logged(), "query=last ") })
 	log := d.logged()
 	missing := int64(0)
 	for _, found := range droppedRecords.FindAllStringSubmatch(log, -1) {

@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/internal/tlsfiles"
 	"github.com/stint-limiter/stint/internal/xdstest"
 	"github.com/stint-limiter/stint/server"
@@ -119,7 +119,7 @@ func inEnvoyGateway(t *testing.T, stint string) {
 	}
 	ready := func(d *daemon) {
 		t.Helper()
-		eventually.True(t, "it is ready", func() bool {
+		testkit.Eventually(t, "it is ready", func() bool {
 			is, _ := d.get(server.HTTP, "/readyz")
 			return is == http.StatusOK
 		})

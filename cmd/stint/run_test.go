@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/golden"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // TestUsage are command lines that are wrong: how to use the command that was meant, or which there
@@ -83,7 +83,7 @@ func TestHelp(t *testing.T) {
 			if got.code != exitGood || got.stderr != "" {
 				t.Errorf("exit code %d, errors %q; want 0 and none", got.code, got.stderr)
 			}
-			golden.Compare(t, *update, name, got.stdout)
+			testkit.Golden(t, *update, name, got.stdout)
 		})
 	}
 }

@@ -15,8 +15,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/label"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -242,7 +242,7 @@ func reloadLogs(t *testing.T, binary string) {
 		t.Helper()
 		before := len(d.logged())
 		d.signal(syscall.SIGHUP)
-		eventually.True(t, "logged: "+want, func() bool { return strings.Contains(d.logged()[before:], want) })
+		testkit.Eventually(t, "logged: "+want, func() bool { return strings.Contains(d.logged()[before:], want) })
 	}
 	file := write(t, "stint.yaml", "tiers:\n  - {name: all, identity: ip, limits: 3/1h}\n")
 	d := launch(t, binary, "serve", "--config", file, "--http", "127.0.0.1:0", "--no-admin-token")

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/golden"
 	"github.com/stint-limiter/stint/internal/simulate"
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // A small log: somebody in a hurry, somebody who is not, somebody exempt, and a line that is none.
@@ -75,7 +75,7 @@ func TestSimulate(t *testing.T) {
 func goldenIn(t *testing.T, dir, name, got string) {
 	t.Helper()
 	t.Chdir(filepath.Dir(dir))
-	golden.Compare(t, *update, name, got)
+	testkit.Golden(t, *update, name, got)
 }
 
 func TestSimulateHTML(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -88,7 +88,7 @@ func bansAsTyped(t *testing.T, binary string) {
 				t.Errorf("unban %s on a %s: got %+v", subject, name, got)
 			}
 			// A gateway that denied them hears of the unban a moment later.
-			eventually.True(t, "a request with "+test.banned+" is allowed after the unban on a "+name,
+			testkit.Eventually(t, "a request with "+test.banned+" is allowed after the unban on a "+name,
 				func() bool { return d.asks(test.banned) == http.StatusOK })
 		}
 	}

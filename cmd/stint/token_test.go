@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -236,7 +236,7 @@ http {
 			t.Logf("nginx wrote:\n%s", &out)
 		}
 	})
-	eventually.Nil(t, "nginx listens", func() error {
+	testkit.EventuallyNil(t, "nginx listens", func() error {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
 			err = conn.Close()

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/figures"
-	"github.com/stint-limiter/stint/internal/golden"
 	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 )
 
@@ -97,7 +97,7 @@ func TestInspectDraws(t *testing.T) {
 		if test.width > 0 {
 			s.Window = func() (int, int) { return test.width, 24 }
 		}
-		golden.Compare(t, *update, test.golden, string(s.render(subjectText(s, &result, test.all))))
+		testkit.Golden(t, *update, test.golden, string(s.render(subjectText(s, &result, test.all))))
 	}
 	url := answering(t, map[string]any{"/api/subject": result})
 	got := execute(t, "", "inspect", "user:42", "--server", url, "--policy", "export", "--all")
@@ -124,7 +124,7 @@ func TestBansTable(t *testing.T) {
 			BanState: driver.BanState{Until: fixedNow.Add(left), Level: level}}, Ref: ref}
 	}
 	bans := []control.Ban{ban("user:mallor…", "x1", time.Hour, 3), ban("ip:203.0.113.9\n", "", 90*time.Second, 0)}
-	golden.Compare(t, *update, "bans.txt", string(bansText(bans, 2, fixedNow)))
+	testkit.Golden(t, *update, "bans.txt", string(bansText(bans, 2, fixedNow)))
 }
 
 func top() map[string]any {
@@ -143,7 +143,7 @@ func top() map[string]any {
 
 func TestTopOnce(t *testing.T) {
 	url := answering(t, top())
-	golden.Compare(t, *update, "top.txt", execute(t, "", "top", "--once", "--server", url).stdout)
+	testkit.Golden(t, *update, "top.txt", execute(t, "", "top", "--once", "--server", url).stdout)
 	got := execute(t, "", "top", "--once", "--by", "ip", "-n", "1", "--json", "--server", url)
 	if want := `"denied": 1200`; got.code != exitGood || strings.Count(got.stdout, `"subject"`) != 1 ||
 		!strings.Contains(got.stdout, want) {
@@ -208,13 +208,13 @@ func TestTopFollows(t *testing.T) {
 	if want := lost + lost + "stint: That was all.\n"; got.stderr != want || got.code != exitUnreachable {
 		t.Errorf("exit code %d, errors %q; want %q", got.code, got.stderr, want)
 	}
-	golden.Compare(t, *update, "top_lines.txt", got.stdout)
+	testkit.Golden(t, *update, "top_lines.txt", got.stdout)
 
 	answers["/api/stream"] = streaming(tick(busy) + tick(broken))
 	var stdout, stderr strings.Builder
 	s := &system{Stdout: &stdout, Stderr: &stderr, Window: func() (int, int) { return 40, 24 }, Color: true}
 	s.report(run(s, []string{"top", "--server", url}))
-	golden.Compare(t, *update, "top_terminal.txt", strings.ReplaceAll(stdout.String(), "\x1b", "ESC"))
+	testkit.Golden(t, *update, "top_terminal.txt", strings.ReplaceAll(stdout.String(), "\x1b", "ESC"))
 
 	answers["/api/stream"] = streaming(tick(busy) + tick(broken))
 	if got := execute(t, "", "top", "--json", "--server", url); strings.Count(got.stdout, "\n") != 2 ||
@@ -268,7 +268,7 @@ func TestTail(t *testing.T) {
 			tick(observe.Tick{Violations: list[3:], Unshown: 17}))
 		return execute(t, "", append([]string{"tail", "--server", url}, args...)...).stdout
 	}
-	golden.Compare(t, *update, "tail.txt", tail())
+	testkit.Golden(t, *update, "tail.txt", tail())
 	for _, test := range []struct {
 		only tailCommand
 		want []bool // of the list

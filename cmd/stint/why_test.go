@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/logtest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/server"
 )
@@ -17,7 +17,7 @@ import (
 // TestWhy: the header, the body and the log of a denial have the same id, and stint why explains
 // it, as it explains what a subject was denied at a time.
 func TestWhy(t *testing.T) {
-	var log logtest.Buffer
+	var log testkit.Buffer
 	s, err := server.New(server.Config{
 		Policies: write(t, "stint.yaml", "tiers:\n  - {name: free, identity: [user, ip], limits: 2/1h}\n"),
 		HTTP:     "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(&log, nil)),

@@ -23,8 +23,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // engine is podman, with buildah, on images and containers of this test only.
@@ -81,7 +81,7 @@ func (e *engine) run(flags, args []string) (id, pid string) {
 			e.t.Logf("%s:\n%s", id, e.log(id))
 		}
 	})
-	eventually.True(e.t, "that the container is ready",
+	testkit.Eventually(e.t, "that the container is ready",
 		func() bool { return strings.Contains(e.log(id), "server: ready") })
 	return id, e.podman("inspect", "--format={{.State.Pid}}", id)
 }
@@ -294,7 +294,7 @@ func TestImageUnderLoad(t *testing.T) {
 	if err := stop.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually.True(t, "that it is not ready", func() bool {
+	testkit.Eventually(t, "that it is not ready", func() bool {
 		response, err := http.Get("http://" + c.addrs["http"] + c.spec.ReadinessProbe.HTTPGet.Path)
 		if err != nil {
 			t.Fatal(err)

@@ -26,9 +26,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/proxytest"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -251,7 +251,7 @@ func startPrometheus(t *testing.T, pods, alertmanager string) prometheusServer {
 	run(t, exec.Command("prometheus", "--config.file="+filepath.Join(directory, "prometheus.yaml"),
 		"--storage.tsdb.path="+filepath.Join(directory, "data"), "--web.listen-address="+address, "--log.level=warn"))
 	p := prometheusServer("http://" + address)
-	eventually.Nil(t, "Prometheus", func() error { _, err := p.get("/api/v1/status/config", nil); return err })
+	testkit.EventuallyNil(t, "Prometheus", func() error { _, err := p.get("/api/v1/status/config", nil); return err })
 	return p
 }
 
@@ -275,7 +275,7 @@ func (p prometheusServer) get(path string, query url.Values) (json.RawMessage, e
 // await returns when a query over the time since then has a number, as Grafana asks for it.
 func (p prometheusServer) await(t *testing.T, expr string, since time.Time) {
 	t.Helper()
-	eventually.Nil(t, expr, func() error {
+	testkit.EventuallyNil(t, expr, func() error {
 		data, err := p.get("/api/v1/query_range", url.Values{
 			"query": {expr}, "step": {"0.5"},
 			"start": {since.Format(time.RFC3339Nano)}, "end": {time.Now().Format(time.RFC3339Nano)},
@@ -374,7 +374,7 @@ receivers: [{name: test, webhook_configs: [{url: %q}]}]
 	address := proxytest.FreeAddress(t)
 	run(t, exec.Command("prometheus-alertmanager", "--config.file="+file, "--storage.path="+directory,
 		"--web.listen-address="+address, "--cluster.listen-address=", "--log.level=warn"))
-	eventually.Nil(t, "Alertmanager", func() error {
+	testkit.EventuallyNil(t, "Alertmanager", func() error {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
 			err = conn.Close()
@@ -422,7 +422,7 @@ func (r *alertReceiver) ServeHTTP(_ http.ResponseWriter, request *http.Request) 
 // await returns when Alertmanager has passed all of these alerts on.
 func (r *alertReceiver) await(t *testing.T, status string, names ...string) {
 	t.Helper()
-	eventually.Nil(t, "alerts", func() error {
+	testkit.EventuallyNil(t, "alerts", func() error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if len(r.problems) > 0 {

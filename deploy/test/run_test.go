@@ -22,16 +22,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/stint-limiter/stint/internal/callers"
-	"github.com/stint-limiter/stint/internal/eventually"
-	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/internal/proxytest"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // running is a program that ends with the test.
 type running struct {
 	*exec.Cmd
-	log  logtest.Buffer
+	log  testkit.Buffer
 	done chan struct{}
 }
 
@@ -144,7 +143,7 @@ func (c *container) start(t *testing.T) *running {
 // await returns when the probe of readiness succeeds. The test fails if the program ends before.
 func (c *container) await(t *testing.T, ended <-chan struct{}) {
 	t.Helper()
-	eventually.Nil(t, "readiness", func() error {
+	testkit.EventuallyNil(t, "readiness", func() error {
 		select {
 		case <-ended:
 			t.Fatal("the program has ended")

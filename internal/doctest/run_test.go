@@ -18,10 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/eventually"
-	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/internal/proxytest"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // TestPages runs the commands of every page in order, and compares what they print with what the
@@ -279,7 +278,7 @@ func (s *session) bash(ctx context.Context, command string) *exec.Cmd {
 // background is a server that the reader has started.
 type background struct {
 	process *exec.Cmd
-	out     logtest.Buffer
+	out     testkit.Buffer
 	ports   []string
 	ended   chan struct{}
 }
@@ -324,7 +323,7 @@ func (s *session) serve(step step, command string) {
 	s.servers = append(s.servers, b)
 	s.t.Cleanup(b.stop)
 	failed := false
-	eventually.Nil(s.t, fmt.Sprintf("line %d: %s listens", step.line, step.command), func() error {
+	testkit.EventuallyNil(s.t, fmt.Sprintf("line %d: %s listens", step.line, step.command), func() error {
 		select {
 		case <-b.ended:
 			failed = true
@@ -337,7 +336,7 @@ func (s *session) serve(step step, command string) {
 		s.t.Fatalf("line %d: %s ended:\n%s", step.line, step.command, b.out.String())
 	}
 	if step.shown {
-		eventually.Nil(s.t, fmt.Sprintf("line %d: %s prints what the page shows", step.line, step.command),
+		testkit.EventuallyNil(s.t, fmt.Sprintf("line %d: %s prints what the page shows", step.line, step.command),
 			func() error {
 				if got := s.asShown(b.out.String()); !step.matches(got, true) {
 					return fmt.Errorf("got\n%s\nwant\n%s", got, step.want)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/race"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // hierarchy is a fleet with one kind of callers: the users of the teams of one organization. Each
@@ -84,7 +84,7 @@ func (h *hierarchy) faults(f *fleet) (all []fault) {
 // server: no window of any level is over. Nearly all that the limits allow is served, and most of it
 // from memory: these bounds are those of a long run, which make prove has.
 func TestHierarchies(t *testing.T) {
-	race.Skip(t)
+	testkit.SkipUnderRace(t)
 	const long = 1_000_000
 	for _, test := range []struct {
 		name   string

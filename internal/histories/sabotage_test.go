@@ -10,7 +10,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/race"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
 )
 
@@ -248,7 +248,7 @@ var rarely = map[sabotage][]uint64{boundsDebts: {377}, chargesTwice: {384}, refu
 
 // The judge finds every defect, by what callers were told.
 func TestSabotageIsFound(t *testing.T) {
-	race.Skip(t)
+	testkit.SkipUnderRace(t)
 	for _, test := range []struct {
 		sabotage sabotage
 		want     []string

@@ -15,7 +15,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/chart"
-	"github.com/stint-limiter/stint/internal/race"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 var (
@@ -41,7 +41,7 @@ func (f *fleet) in(t *testing.T) (o outcomes) {
 
 // What the stack promises holds at scale.
 func TestScale(t *testing.T) {
-	race.Skip(t)
+	testkit.SkipUnderRace(t)
 	f := fleetOf(max(*seed, 1), *decisions)
 	begin := time.Now()
 	o := f.in(t)
@@ -59,7 +59,7 @@ func TestScale(t *testing.T) {
 
 // Every defect is found within a million decisions, and what fails can be made smaller.
 func TestSabotageAtScale(t *testing.T) {
-	race.Skip(t)
+	testkit.SkipUnderRace(t)
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}

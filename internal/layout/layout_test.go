@@ -61,11 +61,8 @@ var (
 	stores = []string{"memorystore", "redisstore"}
 	// forTests are imported only by tests and by each other.
 	forTests = []string{
-		"storetest", "faults", "internal/doctest",
-		"internal/browsertest", "internal/eventually", "internal/golden", "internal/http2test", "internal/layout",
-		"internal/logtest",
-		"internal/oracle", "internal/proxytest", "internal/race", "internal/redistest", "internal/whatwg",
-		"internal/xdstest",
+		"storetest", "faults", "internal/doctest", "internal/browsertest", "internal/http2test", "internal/layout",
+		"internal/oracle", "internal/proxytest", "internal/redistest", "internal/testkit", "internal/whatwg", "internal/xdstest",
 		"internal/server/e2e", "internal/simulate/simulatetest",
 	}
 )

@@ -12,9 +12,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/stint-limiter/stint/internal/eventually"
-	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // Find returns the path of a program, and fails the test if it is not installed.
@@ -41,7 +40,7 @@ type Process struct {
 // Launch runs a program. Its output is shown if the test fails.
 func Launch(t testing.TB, env []string, path string, args ...string) *Process {
 	t.Helper()
-	var out logtest.Buffer
+	var out testkit.Buffer
 	cmd := exec.Command(path, args...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -102,7 +101,7 @@ func FreeAddress(t testing.TB) string {
 // AwaitDial waits until an address accepts connections.
 func AwaitDial(t testing.TB, address string) {
 	t.Helper()
-	eventually.Nil(t, "somebody listens on "+address, func() error {
+	testkit.EventuallyNil(t, "somebody listens on "+address, func() error {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
 			err = conn.Close()

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // BuildStint returns the path of the program. It builds the program, unless STINT_BINARY holds the
@@ -57,7 +57,7 @@ func NewStint(t testing.TB, path string, args ...string) *Stint {
 func (s *Stint) Start(t testing.TB) {
 	t.Helper()
 	s.Process = Launch(t, nil, s.path, s.args...)
-	eventually.Nil(t, "stint is ready", func() error {
+	testkit.EventuallyNil(t, "stint is ready", func() error {
 		resp, err := http.Get("http://" + s.Address + "/readyz")
 		if err != nil {
 			return err

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // book is something that is read from files: their text, which must not be "bad".
@@ -69,7 +69,7 @@ func (b *book) run() {
 // says waits until the book in force has that text.
 func (b *book) says(text string) {
 	b.t.Helper()
-	eventually.Nil(b.t, "the book says "+text, func() error {
+	testkit.EventuallyNil(b.t, "the book says "+text, func() error {
 		if got := *b.text.Load(); got != text || b.Last().Err != nil {
 			return fmt.Errorf("got %q, %+v", got, b.Last())
 		}

@@ -18,7 +18,7 @@ import (
 	rlsconfv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
 	"google.golang.org/grpc"
 
-	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // Node is the node id under which Envoy Gateway keeps the rules.
@@ -61,7 +61,7 @@ func OnTCP(t testing.TB) (listen func() net.Listener, address string) {
 			return l
 		}
 		var again net.Listener
-		eventually.Nil(t, "the address is free", func() (err error) {
+		testkit.EventuallyNil(t, "the address is free", func() (err error) {
 			again, err = net.Listen("tcp", address)
 			return err
 		})

@@ -18,8 +18,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/redisstore/goredis"
 	"github.com/stint-limiter/stint/storetest"
@@ -128,7 +128,7 @@ func TestFailover(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually.Nil(t, "the new master decides", func() error {
+	testkit.EventuallyNil(t, "the new master decides", func() error {
 		_, err := lim.Allow(t.Context(), "user:2")
 		return err
 	})
@@ -198,7 +198,7 @@ func TestCredentials(t *testing.T) {
 	provider.send(auth.NewBasicCredentials("next", "second"))
 	admin := redis.NewClient(&redis.Options{Addr: server.Addr(), Username: "next", Password: "second"})
 	defer admin.Close()
-	eventually.Nil(t, "open connections have the next user", func() error {
+	testkit.EventuallyNil(t, "open connections have the next user", func() error {
 		list, err := admin.ClientList(t.Context()).Result()
 		if err != nil || !strings.Contains(list, "user=shop") {
 			return err
@@ -213,7 +213,7 @@ func TestCredentials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually.Nil(t, "decisions as the next user", func() error {
+	testkit.EventuallyNil(t, "decisions as the next user", func() error {
 		_, err := lim.Allow(t.Context(), "user:2")
 		return err
 	})

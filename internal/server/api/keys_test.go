@@ -10,8 +10,8 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/redisstore"
 )
@@ -154,7 +154,7 @@ func TestKeysDeleted(t *testing.T) {
 	}
 	redis.CLI(t, "DEL", "stint:table:{charge-keys}")
 	for _, p := range []*process{a, b} {
-		eventually.True(t, "the old key is refused", func() bool {
+		testkit.Eventually(t, "the old key is refused", func() bool {
 			p.pass(keysAge)
 			_, err := p.open(ctx, text)
 			return err == errNotSigned

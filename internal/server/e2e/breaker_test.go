@@ -13,10 +13,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-limiter/stint/internal/eventually"
-	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/internal/proxytest"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // program is the built program.
@@ -31,7 +30,7 @@ func buildProgram(t *testing.T) program {
 // serving is a process of the program that serves.
 type serving struct {
 	t          *testing.T
-	log        logtest.Buffer
+	log        testkit.Buffer
 	api, admin string // URLs
 }
 
@@ -54,7 +53,7 @@ func (p program) serve(t *testing.T, policies string, args ...string) *serving {
 		}
 	})
 	address := regexp.MustCompile(`listener=(\S+) address=(\S+)`)
-	eventually.True(t, "it listens", func() bool {
+	testkit.Eventually(t, "it listens", func() bool {
 		for _, m := range address.FindAllStringSubmatch(s.log.String(), -1) {
 			switch url := "http://" + m[2]; m[1] {
 			case "HTTP":
@@ -65,7 +64,7 @@ func (p program) serve(t *testing.T, policies string, args ...string) *serving {
 		}
 		return s.api != "" && s.admin != ""
 	})
-	eventually.True(t, "it is ready", func() bool { return strings.Contains(s.get(s.api+"/readyz"), "ready") })
+	testkit.Eventually(t, "it is ready", func() bool { return strings.Contains(s.get(s.api+"/readyz"), "ready") })
 	return s
 }
 
@@ -178,7 +177,7 @@ func TestBreakerIsConfigurable(t *testing.T) {
 			t.Errorf("the breaker opened after %v failures, want %v", got, want)
 		}
 	}
-	eventually.True(t, "many failures", func() bool {
+	testkit.Eventually(t, "many failures", func() bool {
 		never.take("42")
 		return failures(never) >= 20
 	})
@@ -187,7 +186,7 @@ func TestBreakerIsConfigurable(t *testing.T) {
 	}
 
 	redis.Restart(t)
-	eventually.True(t, "the breaker that pings often is closed", func() bool { return byFile.breakerIs("closed") })
+	testkit.Eventually(t, "the breaker that pings often is closed", func() bool { return byFile.breakerIs("closed") })
 	if !byFlag.breakerIs("open") || byFlag.metric("stint_store_call_duration_seconds_count", `op="ping"`) != 0 {
 		t.Error("the breaker that is to ping after a day has done so")
 	}

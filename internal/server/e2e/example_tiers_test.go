@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/proxytest"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // exampleTiers is the shipped example, in front of an application that answers everything.
@@ -32,7 +32,7 @@ func startExample(t *testing.T, store string) *exampleTiers {
 	proxytest.Launch(t, nil, proxytest.BuildStint(t), "gateway", "--config", "../../../examples/tiers/stint.yaml",
 		"--upstream", upstream.URL, "--store", store, "--listen", address, "--admin", admin, "--no-admin-token",
 		"--no-access-log")
-	eventually.Nil(t, "the gateway is ready", func() error {
+	testkit.EventuallyNil(t, "the gateway is ready", func() error {
 		r, err := http.Get("http://" + admin + "/readyz")
 		if err == nil {
 			err = r.Body.Close()
@@ -133,7 +133,7 @@ func TestExampleKeysAreDocumented(t *testing.T) {
 			t.Fatalf("%s %q is denied", test.request, test.fields)
 		}
 		for _, key := range test.want {
-			eventually.Nil(t, key, func() error { // a slow Redis is charged afterwards
+			testkit.EventuallyNil(t, key, func() error { // a slow Redis is charged afterwards
 				if redis.CLI(t, "EXISTS", "stint:"+key+":limits") != "1" {
 					return io.ErrUnexpectedEOF
 				}

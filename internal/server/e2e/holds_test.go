@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -93,7 +93,7 @@ func TestChargesWithoutRedis(t *testing.T) {
 	other := start(t, policies, shared)
 	take := map[string]any{"subject": "user:42", "tier": "all", "cost": 40, "hold_seconds": 300}
 	var stored answered
-	eventually.True(t, "the first server is connected", func() bool {
+	testkit.Eventually(t, "the first server is connected", func() bool {
 		stored = other.call("/v1/take", take)
 		return stored.Allowed
 	})
@@ -113,7 +113,7 @@ func TestChargesWithoutRedis(t *testing.T) {
 	}
 	redis.Restart(t)
 	take["subject"] = "user:8"
-	eventually.True(t, "the server shares its charges", func() bool {
+	testkit.Eventually(t, "the server shares its charges", func() bool {
 		a := lonely.call("/v1/take", take)
 		s := other.call("/v1/settle", map[string]any{"charge": a.Charge, "cost": 0})
 		lonely.call("/v1/refund", map[string]any{"charge": a.Charge})

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/browsertest"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -113,7 +113,7 @@ func says(t *testing.T, screens map[string]*browsertest.Page, what string, texts
 	t.Helper()
 	began := time.Now()
 	for name, page := range screens {
-		eventually.Nil(t, what+" on the "+name, func() error {
+		testkit.EventuallyNil(t, what+" on the "+name, func() error {
 			got := page.Text(".verdict")
 			for _, text := range texts {
 				if !strings.Contains(got, text) {

@@ -5,13 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-limiter/stint/internal/eventually"
-	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // records counts the lines of a log that have all texts.
-func records(log *logtest.Buffer, texts ...string) (n int) {
+func records(log *testkit.Buffer, texts ...string) (n int) {
 lines:
 	for line := range strings.Lines(log.String()) {
 		for _, text := range texts {
@@ -46,16 +45,16 @@ func TestServerLogs(t *testing.T) {
 				if got := s.take(who); got != status {
 					t.Errorf("status %d, want %d", got, status)
 				}
-				eventually.True(t, "the outage is logged with what was asked", func() bool {
+				testkit.Eventually(t, "the outage is logged with what was asked", func() bool {
 					return records(&s.log, "level=ERROR", "cannot be asked", "cause=", "mode="+mode, "key=user:somebo…",
 						"limit=3/7m") >= outage
 				})
 				redis.Restart(t)
-				eventually.True(t, "the end of the outage is logged", func() bool {
+				testkit.Eventually(t, "the end of the outage is logged", func() bool {
 					return records(&s.log, "level=INFO", "can be asked again") == outage
 				})
 			}
-			eventually.True(t, "a denial and an admission are logged", func() bool {
+			testkit.Eventually(t, "a denial and an admission are logged", func() bool {
 				s.take(who) // a connection may still turn out to be lost
 				return records(&s.log, "level=WARN", "denied", "key=user:somebo…", "limit=3/7m", "retry_after=") > 0 &&
 					records(&s.log, "level=INFO", "allowed", "key=user:somebo…", "limit=3/7m", "used=") > 0
@@ -73,7 +72,7 @@ func TestOutageWithoutTrafficIsLogged(t *testing.T) {
 	redis := redistest.Start(t)
 	s := buildProgram(t).serve(t, five, "--store", redis.URL())
 	redis.Kill()
-	eventually.True(t, "the outage is logged", func() bool {
+	testkit.Eventually(t, "the outage is logged", func() bool {
 		return records(&s.log, "level=ERROR", "the store cannot be asked", "cause=") > 0
 	})
 }

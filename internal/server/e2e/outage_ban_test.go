@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -17,7 +17,7 @@ func TestBanInAnOutage(t *testing.T) {
 	redis := redistest.Start(t)
 	shared := func(c *server.Config) { c.Store = redis.URL() }
 	one, two := start(t, five, withToken(t), shared), start(t, five, withToken(t), shared)
-	eventually.True(t, "both decide", func() bool { return one.take("41") && two.take("41") })
+	testkit.Eventually(t, "both decide", func() bool { return one.take("41") && two.take("41") })
 	client, err := control.NewClient(one.admin, operator)
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func TestBanInAnOutage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually.True(t, "the other knows of it", func() bool {
+	testkit.Eventually(t, "the other knows of it", func() bool {
 		s, err := other.Subject(t.Context(), control.Target{Subject: "user:42"})
 		return err == nil && !s.Ban.Until.IsZero() && !two.take("42")
 	})
@@ -46,7 +46,7 @@ func TestBanInAnOutage(t *testing.T) {
 	if err != nil || !s.Ban.Until.IsZero() {
 		t.Errorf("got %+v, %v; want no ban", s.Ban, err)
 	}
-	eventually.True(t, "it is logged", func() bool {
+	testkit.Eventually(t, "it is logged", func() bool {
 		return strings.Contains(one.log.String(), "a ban from an outage is in the store now")
 	})
 }

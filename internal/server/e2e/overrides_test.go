@@ -8,9 +8,9 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/browsertest"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -35,7 +35,7 @@ func TestRaise(t *testing.T) {
 	page.WaitText(".overrides tbody", "10/1h")
 	page.WaitText(".overrides tbody", "alice")
 	page.WaitText(".card header", "override, configured 5/1h")
-	eventually.True(t, "the other server knows of it", func() bool { return two.take("42") })
+	testkit.Eventually(t, "the other server knows of it", func() bool { return two.take("42") })
 
 	client, err := control.NewClient(two.admin, operator)
 	if err != nil {
@@ -69,7 +69,7 @@ func TestRaise(t *testing.T) {
 	page.WaitText("#confirm-title", "Remove the override of user:42?")
 	page.Click("#confirm [value=ok]")
 	page.Wait("document.querySelector('.overrides').hidden")
-	eventually.True(t, "the other server has the configured limit", func() bool {
+	testkit.Eventually(t, "the other server has the configured limit", func() bool {
 		s, err := client.Subject(t.Context(), control.Target{Subject: "user:42"})
 		return err == nil && len(s.Overrides) == 0 && s.Limits[0].Max == 5 && s.Limits[0].Used == 6
 	})

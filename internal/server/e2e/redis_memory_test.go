@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/server"
 )
@@ -29,7 +29,7 @@ func TestRedisMemoryNearlyFull(t *testing.T) {
 	r := start(t, five, func(c *server.Config) {
 		c.Store, c.Observe.Alerts = redis.URL(), observe.AlertConfig{For: time.Second}
 	})
-	eventually.True(t, "Redis has told how full it is", func() bool {
+	testkit.Eventually(t, "Redis has told how full it is", func() bool {
 		return strings.Contains(get(r.t, r.admin+"/metrics"), "stint_redis_memory_share 0.")
 	})
 	if r.fires("RedisMemory") {
@@ -41,7 +41,7 @@ func TestRedisMemoryNearlyFull(t *testing.T) {
 		"if used > 0.93 * 16 * 1048576 then return n end " +
 		"redis.call('SET', KEYS[1] .. n, string.rep('x', 50000)) n = n + 1 end"
 	redis.CLI(t, "EVAL", fill, "1", "ballast:")
-	eventually.True(t, "RedisMemory fires", func() bool { return r.fires("RedisMemory") })
+	testkit.Eventually(t, "RedisMemory fires", func() bool { return r.fires("RedisMemory") })
 	if !r.take("42") {
 		t.Error("Redis is full already")
 	}

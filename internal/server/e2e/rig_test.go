@@ -17,7 +17,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/stint-limiter/stint/internal/browsertest"
-	"github.com/stint-limiter/stint/internal/logtest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) { os.Exit(browsertest.Main(m)) }
 type rig struct {
 	t          *testing.T
 	api, admin string // URLs
-	log        logtest.Buffer
+	log        testkit.Buffer
 }
 
 // start runs a server with policies until the test ends.

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint/internal/browsertest"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -66,7 +66,7 @@ func TestThresholds(t *testing.T) {
 		})
 	}
 	work.Wait()
-	eventually.Nil(t, "the receiver has all events", func() error {
+	testkit.EventuallyNil(t, "the receiver has all events", func() error {
 		mu.Lock()
 		defer mu.Unlock()
 		if len(ids) == 2*users {

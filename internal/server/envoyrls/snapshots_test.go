@@ -7,8 +7,8 @@ import (
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/internal/xdstest"
 )
 
@@ -23,7 +23,7 @@ func TestSnapshots(t *testing.T) {
 			defer c.Stop()
 			f := follow(t, envoyrls.XDSConfig{Server: address})
 			version := c.Send(snapshot.Rules...)
-			eventually.True(t, "the rules are acknowledged", func() bool { return c.Accepted(version) == 1 })
+			testkit.Eventually(t, "the rules are acknowledged", func() bool { return c.Accepted(version) == 1 })
 			for i, q := range snapshot.Questions {
 				r := questionOf(q)
 				allowed := 0

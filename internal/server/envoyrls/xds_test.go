@@ -23,10 +23,9 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"github.com/stint-limiter/stint/internal/eventually"
-	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/internal/reload"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/internal/xdstest"
 )
 
@@ -34,7 +33,7 @@ import (
 type following struct {
 	*envoyrls.Service
 	xds *envoyrls.XDS
-	log *logtest.Buffer
+	log *testkit.Buffer
 	// changes are the results that a monitor gets.
 	changes atomic.Int64
 }
@@ -43,7 +42,7 @@ type following struct {
 // window ends during the test.
 func follow(t testing.TB, c envoyrls.XDSConfig, adjust ...func(*envoyrls.XDS)) *following {
 	t.Helper()
-	f := &following{log: &logtest.Buffer{}}
+	f := &following{log: &testkit.Buffer{}}
 	at := time.Now()
 	now := func() time.Time { return at }
 	f.Service = newService(t, inMemory(t, now), nil, envoyrls.Options{Window: envoyrls.Fixed, Now: now})
@@ -70,7 +69,7 @@ func follow(t testing.TB, c envoyrls.XDSConfig, adjust ...func(*envoyrls.XDS)) *
 // inForce waits until the limits are those of the text, and returns how long that took.
 func (f *following) inForce(t testing.TB, want string) time.Duration {
 	t.Helper()
-	return eventually.Nil(t, "rules in force", func() error {
+	return testkit.EventuallyNil(t, "rules in force", func() error {
 		if got := f.Config().Dump(); got != want {
 			return fmt.Errorf("got\n%s\nwant\n%s", got, want)
 		}
@@ -113,13 +112,13 @@ func TestXDS(t *testing.T) {
 	version := c.Send(xdstest.Limit("shop", "user", 5, hour), xdstest.Limit("other", "ip", 1, hour))
 	f.inForce(t, dumped("other.ip", 1, "HOUR")+dumped("shop.user", 5, "HOUR"))
 	t.Logf("a change was in force after %v", time.Since(sent))
-	eventually.True(t, "the rules are acknowledged", func() bool { return c.Accepted(version) == 1 })
+	testkit.Eventually(t, "the rules are acknowledged", func() bool { return c.Accepted(version) == 1 })
 	c.Send()
 	f.inForce(t, "")
 	if response, err := f.ShouldRateLimit(t.Context(), question); err != nil || show(response) != "OK: OK" {
 		t.Errorf("without rules: %v, %v", show(response), err)
 	}
-	eventually.True(t, "two changes after the first rules are reported", func() bool {
+	testkit.Eventually(t, "two changes after the first rules are reported", func() bool {
 		r := f.xds.Last()
 		return r.Err == nil && r.Good == 2 && f.changes.Load() == 3
 	})
@@ -154,14 +153,14 @@ func TestXDSRefuses(t *testing.T) {
 	duplicate.Name = "b"
 	c.Send(broken, duplicate)
 	f := follow(t, envoyrls.XDSConfig{Server: address})
-	eventually.True(t, "a refusal", func() bool { return len(c.Refused()) > 0 })
+	testkit.Eventually(t, "a refusal", func() bool { return len(c.Refused()) > 0 })
 	if got := c.Refused()[0]; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if f.Config() != nil || f.xds.Last().Err == nil {
 		t.Errorf("%s is in force, and the error is %v", f.Config().Dump(), f.xds.Last().Err)
 	}
-	eventually.True(t, "the first refusal is logged and reported", func() bool {
+	testkit.Eventually(t, "the first refusal is logged and reported", func() bool {
 		return strings.Count(f.log.String(), "is refused, and there was none before") == 1 && f.changes.Load() == 1
 	})
 	good := xdstest.Limit("shop", "user", 3, hour)
@@ -170,18 +169,18 @@ func TestXDSRefuses(t *testing.T) {
 	before := len(c.Refused())
 	duplicate.Domain = "shop"
 	c.Send(good, duplicate)
-	eventually.True(t, "another refusal", func() bool { return len(c.Refused()) > before })
+	testkit.Eventually(t, "another refusal", func() bool { return len(c.Refused()) > before })
 	if got, want := c.Refused()[before], "shop: domain: duplicate domain 'shop' in config file; it is that of b"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	f.inForce(t, dumped("shop.user", 3, "HOUR"))
-	eventually.True(t, "the refusal is logged", func() bool {
+	testkit.Eventually(t, "the refusal is logged", func() bool {
 		return strings.Count(f.log.String(), "is refused, the last good one stays in force") == 1
 	})
 	// The same rules once more are acknowledged, and change nothing.
 	is := f.Config()
 	version := c.Send(good)
-	eventually.True(t, "the same rules are acknowledged", func() bool { return c.Accepted(version) == 1 })
+	testkit.Eventually(t, "the same rules are acknowledged", func() bool { return c.Accepted(version) == 1 })
 	if f.Config() != is || f.xds.Last().Err != nil {
 		t.Errorf("the same rules are a change, or an error: %v", f.xds.Last().Err)
 	}
@@ -269,7 +268,7 @@ func TestXDSDeletes(t *testing.T) {
 	defer c.Stop()
 	f.inForce(t, "")
 	fresh := follow(t, envoyrls.XDSConfig{Server: address})
-	eventually.True(t, "no rules are in force", func() bool { return fresh.Config() != nil })
+	testkit.Eventually(t, "no rules are in force", func() bool { return fresh.Config() != nil })
 }
 
 // otherType is a server that sends resources of another type than rules.
@@ -295,7 +294,7 @@ func TestXDSOtherType(t *testing.T) {
 	defer work.Wait()
 	defer server.Stop()
 	f := follow(t, envoyrls.XDSConfig{Server: address})
-	eventually.True(t, "the type is refused", func() bool {
+	testkit.Eventually(t, "the type is refused", func() bool {
 		err := f.xds.Last().Err
 		return err != nil && strings.Contains(err.Error(), "the server sent resources of the type")
 	})
@@ -322,7 +321,7 @@ func TestXDSLarge(t *testing.T) {
 	}
 	sent := time.Now()
 	c.Send(large)
-	eventually.True(t, "all limits in force", func() bool { return f.Config().Limits() == many })
+	testkit.Eventually(t, "all limits in force", func() bool { return f.Config().Limits() == many })
 	t.Logf("%d descriptors were in force after %v", many, time.Since(sent))
 	response, err := f.ShouldRateLimit(t.Context(), ask("shop", "user=9999"))
 	if err != nil || show(response) != "OK: OK 9999 of 10000/HOUR" {

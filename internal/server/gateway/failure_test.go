@@ -12,8 +12,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/eventually"
-	"github.com/stint-limiter/stint/internal/logtest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // problem is an answer of the gateway's own.
@@ -83,7 +82,7 @@ func TestUpstreamFailures(t *testing.T) {
 		{"no TLS", "https" + strings.TrimPrefix(chatty, "http"), 502, "bad_gateway"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var log logtest.Buffer
+			var log testkit.Buffer
 			config := to(c.upstream)
 			if c.status == http.StatusGatewayTimeout {
 				config.ResponseHeaderTimeout, config.TLSHandshakeTimeout = 50*time.Millisecond, 50*time.Millisecond
@@ -95,7 +94,7 @@ func TestUpstreamFailures(t *testing.T) {
 			if strings.Contains(body, "127.0.0.1") || resp.Header.Get("Link") != "" {
 				t.Errorf("something of the upstream shows: %s %v", body, resp.Header)
 			}
-			eventually.True(t, "the entry in the log", func() bool { return strings.Contains(log.String(), "cause=") })
+			testkit.Eventually(t, "the entry in the log", func() bool { return strings.Contains(log.String(), "cause=") })
 			if line := log.String(); !strings.Contains(line, "level=WARN") ||
 				!strings.Contains(body, field(line, "request_id")) {
 				t.Errorf("log: got %s", line)
@@ -110,7 +109,7 @@ func TestBrokenResponses(t *testing.T) {
 		"length":  "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfive!",
 		"chunked": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfive!\r\n",
 	} {
-		var log logtest.Buffer
+		var log testkit.Buffer
 		c := to(rawUpstream(t, func(conn net.Conn, r *bufio.Reader) {
 			readHead(r)
 			io.WriteString(conn, text)
@@ -125,7 +124,7 @@ func TestBrokenResponses(t *testing.T) {
 			t.Errorf("%s: got %q as if it were complete", name, body)
 		}
 		resp.Body.Close()
-		eventually.True(t, "the entry in the log",
+		testkit.Eventually(t, "the entry in the log",
 			func() bool { return strings.Contains(log.String(), "aborted=true") })
 	}
 }
@@ -143,7 +142,7 @@ func TestClientAborts(t *testing.T) {
 		gone <- true
 	})
 	for path, status := range map[string]string{"/head": "499", "/body": "200"} {
-		var log logtest.Buffer
+		var log testkit.Buffer
 		c := to(u.URL)
 		c.Logger = textLog(&log)
 		g := serve(t, newGateway(t, open, c))
@@ -155,7 +154,7 @@ func TestClientAborts(t *testing.T) {
 		}
 		conn.Close()
 		receive(t, "the upstream's end", gone)
-		eventually.True(t, "the entry in the log", func() bool { return log.String() != "" })
+		testkit.Eventually(t, "the entry in the log", func() bool { return log.String() != "" })
 		if line := log.String(); field(line, "status") != status || !strings.Contains(line, "level=INFO") {
 			t.Errorf("%s: got %s, want the status %s", path, line, status)
 		}

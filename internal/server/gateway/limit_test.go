@@ -13,9 +13,8 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/eventually"
-	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/internal/server/gateway"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // Limits are per client and per route, and what is denied does not reach the upstream.
@@ -151,7 +150,7 @@ func TestNoRefundForHangingUp(t *testing.T) {
 			<-r.Context().Done()
 		}
 	})
-	var log logtest.Buffer
+	var log testkit.Buffer
 	c := to(u.URL)
 	c.Logger = textLog(&log)
 	g := serve(t, newGateway(t, text, c))
@@ -159,7 +158,7 @@ func TestNoRefundForHangingUp(t *testing.T) {
 	io.WriteString(conn, "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
 	receive(t, "the upstream's request", asked)
 	conn.Close()
-	eventually.True(t, "the end of the request", func() bool { return strings.Contains(log.String(), "status=499") })
+	testkit.Eventually(t, "the end of the request", func() bool { return strings.Contains(log.String(), "status=499") })
 	if resp, _ := do(t, "GET", g.URL, nil); resp.Header.Get("X-RateLimit-Remaining") != "1" {
 		t.Errorf("got %s left, want 1", resp.Header.Get("X-RateLimit-Remaining"))
 	}
@@ -173,7 +172,7 @@ func (failing) Take(context.Context, stint.Request) (stint.Decision, error) {
 }
 
 func TestStoreFailure(t *testing.T) {
-	var log logtest.Buffer
+	var log testkit.Buffer
 	c := to("http://" + unused(t))
 	c.Logger = textLog(&log)
 	g, err := gateway.New(guardOver(t, failing{}, open), c)
@@ -185,7 +184,7 @@ func TestStoreFailure(t *testing.T) {
 		!strings.Contains(body, `"error":"unavailable"`) {
 		t.Errorf("got %d %s, want 503", resp.StatusCode, body)
 	}
-	eventually.True(t, "the entry in the log", func() bool { return field(log.String(), "status") == "503" })
+	testkit.Eventually(t, "the entry in the log", func() bool { return field(log.String(), "status") == "503" })
 }
 
 // New rules apply to the next request, trust included.
@@ -232,7 +231,7 @@ func TestConcurrencyLimit(t *testing.T) {
 	if got := receive(t, "the first response", done); got != 200 {
 		t.Errorf("the first: got %d", got)
 	}
-	eventually.True(t, "a free place", func() bool {
+	testkit.Eventually(t, "a free place", func() bool {
 		resp, _ := do(t, "GET", g.URL, nil)
 		return resp.StatusCode == 200
 	})

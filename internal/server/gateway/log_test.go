@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/logtest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
-func textLog(j *logtest.Buffer) *slog.Logger { return slog.New(slog.NewTextHandler(j, nil)) }
+func textLog(j *testkit.Buffer) *slog.Logger { return slog.New(slog.NewTextHandler(j, nil)) }
 
 // field returns the value of a field of a log entry.
 func field(line, name string) string {
@@ -33,7 +33,7 @@ policies: [{name: search, match: {path: /search}, limits: 1/1h}]
 `
 	u := upstream(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "found") })
 	for _, query := range []bool{false, true} {
-		var log logtest.Buffer
+		var log testkit.Buffer
 		c := to(u.URL)
 		c.Logger = textLog(&log)
 		c.AccessLogQuery = query
@@ -81,7 +81,7 @@ func TestAccessLogSampling(t *testing.T) {
 		{false, 10, 2, 10},
 		{true, 0, 0, 10},
 	} {
-		var log logtest.Buffer
+		var log testkit.Buffer
 		g := newGateway(t, open, config.Gateway{
 			Routes: []config.Route{{Upstream: u.URL}, {PathPrefix: "/down", Upstream: "http://" + unused(t)}},
 			Logger: textLog(&log), NoAccessLog: c.off, AccessLogEvery: c.every,
@@ -117,7 +117,7 @@ func TestAccessLogOfRefusals(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var log logtest.Buffer
+				var log testkit.Buffer
 				g := newGateway(t, fmt.Sprintf(text, c.limits, c.rejections), config.Gateway{
 					Routes: []config.Route{{PathPrefix: "/elsewhere", Upstream: "http://127.0.0.1:1"}},
 					Logger: textLog(&log),
@@ -155,7 +155,7 @@ func TestAccessLogOfRefusals(t *testing.T) {
 func TestF34HostileValues(t *testing.T) {
 	const secret = "s3cr3t-t0ken"
 	u := upstream(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-	var text, structured logtest.Buffer
+	var text, structured testkit.Buffer
 	for _, logger := range []*slog.Logger{textLog(&text), slog.New(slog.NewJSONHandler(&structured, nil))} {
 		g := newGateway(t, open, config.Gateway{
 			Routes: []config.Route{{Upstream: u.URL}, {PathPrefix: "/down", Upstream: "http://" + unused(t)}},

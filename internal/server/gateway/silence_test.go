@@ -13,9 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/http2test"
-	"github.com/stint-limiter/stint/internal/logtest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // brief is how long bodies may be silent in tests.
@@ -184,7 +183,7 @@ func TestClientLeavesItsBody(t *testing.T) {
 			"\r\nno length\r\n", "400"},
 	} {
 		u := upstream(t, func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
-		var log logtest.Buffer
+		var log testkit.Buffer
 		c := to(u.URL)
 		c.Logger = textLog(&log)
 		g := serve(t, newGateway(t, open, c))
@@ -193,7 +192,7 @@ func TestClientLeavesItsBody(t *testing.T) {
 		if test.status == "499" {
 			conn.Close()
 		}
-		eventually.True(t, "the entry in the log", func() bool { return log.String() != "" })
+		testkit.Eventually(t, "the entry in the log", func() bool { return log.String() != "" })
 		if line := log.String(); field(line, "status") != test.status || !strings.Contains(line, "level=INFO") {
 			t.Errorf("%s: got %s, want the status %s", name, line, test.status)
 		}

@@ -15,9 +15,8 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/http2test"
-	"github.com/stint-limiter/stint/internal/logtest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // soon is how long clients may take nothing in tests.
@@ -46,7 +45,7 @@ func endless(w http.ResponseWriter, r *http.Request) {
 // wantPlace waits until the place is free.
 func wantPlace(t *testing.T, url string) {
 	t.Helper()
-	eventually.True(t, "a free place", func() bool {
+	testkit.Eventually(t, "a free place", func() bool {
 		resp, _ := do(t, "GET", url+"/place/other", nil)
 		return resp.StatusCode == 200
 	})
@@ -96,19 +95,19 @@ func TestF48StalledReader(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var log logtest.Buffer
+			var log testkit.Buffer
 			c := to(u.URL)
 			c.Logger = textLog(&log)
 			s := http2test.Serve(t, newGateway(t, onePlace, c), func(s *http.Server) {
 				s.HTTP2 = &http.HTTP2Config{WriteByteTimeout: soon}
 			})
-			eventually.True(t, "the place is taken", func() bool {
+			testkit.Eventually(t, "the place is taken", func() bool {
 				stallOn(t, s) // again if the other request had the place when it came
 				resp, _ := do(t, "GET", s.URL+"/place/other", nil)
 				return resp.StatusCode == 429
 			})
 			wantPlace(t, s.URL)
-			eventually.True(t, "the entry in the log",
+			testkit.Eventually(t, "the entry in the log",
 				func() bool { return strings.Contains(log.String(), "read nothing of the response") })
 		})
 	}
@@ -156,7 +155,7 @@ func TestF48Websockets(t *testing.T) {
 	}
 	var conn net.Conn
 	var r *bufio.Reader
-	eventually.True(t, "a free place", func() bool {
+	testkit.Eventually(t, "a free place", func() bool {
 		conn, r, resp = openSocket(t, g.Listener.Addr().String(), "/place/idle")
 		return resp.StatusCode == 101
 	})

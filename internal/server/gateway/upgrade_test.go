@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/gateway"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 const handshake = " HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n" +
@@ -107,7 +107,7 @@ policies: [{name: sockets, match: {path: /socket}, limits: 1/30s concurrency}]
 		t.Errorf("the second: got %d %v, want 429", resp.StatusCode, resp.Header)
 	}
 	conn.Close()
-	eventually.True(t, "a free place", func() bool {
+	testkit.Eventually(t, "a free place", func() bool {
 		conn, _, resp := openSocket(t, addr, "/socket")
 		conn.Close()
 		return resp.StatusCode == 101

@@ -20,9 +20,9 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/http2test"
 	"github.com/stint-limiter/stint/internal/server/gateway"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -101,7 +101,7 @@ func (m *model) used(t testing.TB) (used []int64) {
 // wantUsed waits until so much is used: a response that was cut off is settled after its end.
 func (m *model) wantUsed(t testing.TB, want ...int64) {
 	t.Helper()
-	eventually.Nil(t, "the usage", func() error {
+	testkit.EventuallyNil(t, "the usage", func() error {
 		if got := m.used(t); !slices.Equal(got, want) {
 			return fmt.Errorf("got %v, want %v", got, want)
 		}
@@ -354,7 +354,7 @@ func TestUsageWithoutAnEnd(t *testing.T) {
 			resp.Body.Close()
 			m.wantUsed(t, test.want...)
 			close(gone)
-			eventually.True(t, "the settlement is counted", func() bool { return m.unsaid() == test.unsaid })
+			testkit.Eventually(t, "the settlement is counted", func() bool { return m.unsaid() == test.unsaid })
 		})
 	}
 }

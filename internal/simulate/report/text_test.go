@@ -15,10 +15,10 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/golden"
 	"github.com/stint-limiter/stint/internal/simulate"
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
 	"github.com/stint-limiter/stint/internal/simulate/report"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 var update = flag.Bool("update", false, "write the golden files in testdata")
@@ -42,7 +42,7 @@ func TestText(t *testing.T) {
 	} {
 		t.Run(test.golden, func(t *testing.T) {
 			got := string(report.New(test.result, test.names).Text(test.to))
-			golden.Compare(t, *update, test.golden, strings.ReplaceAll(got, "\x1b", "ESC"))
+			testkit.Golden(t, *update, test.golden, strings.ReplaceAll(got, "\x1b", "ESC"))
 		})
 	}
 }

@@ -1,6 +1,0 @@
-//go:build race
-
-package race
-
-// enabled reports whether the race detector is on.
-const enabled = true
