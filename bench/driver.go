@@ -17,6 +17,16 @@ func alternate(ctx context.Context, rounds int, sample ...func() float64) []cont
 	return all
 }
 
+// ratios divides measurements of the same round, because the difference of interest is smaller than
+// the changes of the machine within seconds.
+func ratios(above, below contest.Series) contest.Series {
+	all := make(contest.Series, len(above))
+	for i := range all {
+		all[i] = above[i] / below[i]
+	}
+	return all
+}
+
 // fastest returns the index of the smallest median of all series but the first.
 func fastest(all []contest.Series) int {
 	best := 1

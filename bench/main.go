@@ -20,17 +20,11 @@ func run(ctx context.Context, args []string) error {
 	return contest.Command{Name: "bench", Suites: []contest.Suite{
 		{Name: "memory", Run: runMemory},
 		{Name: "size", Run: runSize},
-		{Name: "script", Run: runScript},
 		redisSuite(1),
 		redisSuite(64),
 		redisSuite(256),
-		{Name: "naive", Run: runNaive},
 		{Name: "tiers", Run: runTiers},
 		{Name: "cluster", Run: runCluster},
-		{Name: "growth", Run: runGrowth},
 		{Name: "http", Run: runHTTP},
-		{Name: "observe", Run: runObserve},
-		{Name: "simulate", Run: runSimulate},
-		{Name: "sizing", Run: runSizing},
 	}}.Run(ctx, args, os.Stdout)
 }

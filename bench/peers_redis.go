@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"strconv"
 	"sync/atomic"
-	"time"
 
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
@@ -27,7 +26,7 @@ import (
 // the first window is then used, if that is known.
 type redisDecider struct {
 	name  string
-	allow func(ctx context.Context, key string, cost int64) (ok bool, used int64, err error)
+	allow func(ctx context.Context, key string) (ok bool, used int64, err error)
 	close func()
 }
 
@@ -48,18 +47,14 @@ func (p redisPeer) connect(ctx context.Context, addr string, callers int, limits
 // redisPeers lists the contenders. The last two are not limiters of the same kind: the commands
 // that stint's script replaces, and a bare round trip.
 var redisPeers = []redisPeer{
-	{"stint, plain", func(ctx context.Context, addr string, _ int, limits ...stint.Limit) redisDecider {
-		return openRedisStint(ctx, addr, limits...)
-	}},
+	{"stint, plain", openRedisStint},
 	{"stint", openStack},
 	{"redis_rate", openRedisRate},
 	{"ulule", openRedisUlule},
 	{"rueidislimiter", func(ctx context.Context, addr string, callers int, limits ...stint.Limit) redisDecider {
 		return openRueidisLimiter(ctx, addr, callers, limits[0])
 	}},
-	{"sorted set", func(ctx context.Context, addr string, _ int, limits ...stint.Limit) redisDecider {
-		return openSortedSet(ctx, addr, limits[0])
-	}},
+	{"sorted set", openSortedSet},
 	{floor, openIncrement},
 }
 
@@ -87,7 +82,7 @@ func redisNames() []string {
 const plainPrefix = "plain"
 
 // openRedisStint opens stint with its plain Redis store.
-func openRedisStint(ctx context.Context, addr string, limits ...stint.Limit) redisDecider {
+func openRedisStint(ctx context.Context, addr string, _ int, limits ...stint.Limit) redisDecider {
 	store := contest.Must(redisstore.Open(ctx, redisstore.Config{URL: "redis://" + addr, Prefix: plainPrefix}))
 	return openLimiter(store, limits)
 }
@@ -119,8 +114,8 @@ func openLimiter(store closableStore, limits []stint.Limit) redisDecider {
 	}
 	lim := contest.Must(stint.New(store, options...))
 	return redisDecider{
-		allow: func(ctx context.Context, key string, cost int64) (bool, int64, error) {
-			d, err := lim.AllowN(ctx, key, cost)
+		allow: func(ctx context.Context, key string) (bool, int64, error) {
+			d, err := lim.Allow(ctx, key)
 			if err != nil {
 				return false, 0, err
 			}
@@ -136,8 +131,8 @@ func openRedisRate(_ context.Context, addr string, callers int, limits ...stint.
 	lim := redis_rate.NewLimiter(client)
 	rate := redis_rate.Limit{Rate: int(l.Max), Burst: int(l.Max), Period: l.Window}
 	return redisDecider{
-		allow: func(ctx context.Context, key string, cost int64) (bool, int64, error) {
-			res, err := lim.AllowN(ctx, key, rate, int(cost))
+		allow: func(ctx context.Context, key string) (bool, int64, error) {
+			res, err := lim.Allow(ctx, key, rate)
 			if err != nil {
 				return false, 0, err
 			}
@@ -153,8 +148,8 @@ func openRedisUlule(_ context.Context, addr string, callers int, limits ...stint
 	store := contest.Must(ululeredis.NewStore(client))
 	lim := limiter.New(store, limiter.Rate{Limit: l.Max, Period: l.Window})
 	return redisDecider{
-		allow: func(ctx context.Context, key string, cost int64) (bool, int64, error) {
-			c, err := lim.Increment(ctx, key, cost)
+		allow: func(ctx context.Context, key string) (bool, int64, error) {
+			c, err := lim.Increment(ctx, key, 1)
 			return !c.Reached, c.Limit - c.Remaining, err
 		},
 		close: func() { client.Close() },
@@ -164,25 +159,19 @@ func openRedisUlule(_ context.Context, addr string, callers int, limits ...stint
 //go:embed lua/sortedset.lua
 var sortedSetScript string
 
-// openSortedSet is a sliding window log in one sorted set per window, with the client that stint
-// uses. Its keys are as long as stint's.
-func openSortedSet(_ context.Context, addr string, limits ...stint.Limit) redisDecider {
+// openSortedSet is a sliding window log in a sorted set, with the client that stint uses. Its keys
+// are as long as stint's.
+func openSortedSet(_ context.Context, addr string, _ int, limits ...stint.Limit) redisDecider {
 	client := contest.Must(rueidis.NewClient(clientOption(addr)))
 	script := rueidis.NewLuaScript(sortedSetScript)
+	l := limits[0]
+	most, window, id := fmt.Sprint(l.Max), fmt.Sprint(l.Window.Microseconds()), l.ID()
 	var calls atomic.Int64
-	var bounds, names []string
-	for _, l := range limits {
-		bounds = append(bounds, fmt.Sprint(l.Max), fmt.Sprint(l.Window.Microseconds()))
-		names = append(names, l.ID())
-	}
 	return redisDecider{
-		allow: func(ctx context.Context, key string, _ int64) (bool, int64, error) {
-			keys := make([]string, 0, len(names))
-			for _, name := range names {
-				keys = append(keys, sortedSetKey(key, name))
-			}
-			args := append(make([]string, 0, 1+len(bounds)), strconv.FormatInt(calls.Add(1), 36))
-			answer, err := script.Exec(ctx, client, keys, append(args, bounds...)).AsIntSlice()
+		allow: func(ctx context.Context, key string) (bool, int64, error) {
+			call := strconv.FormatInt(calls.Add(1), 36)
+			answer, err := script.Exec(ctx, client, []string{"zslog:{" + key + "}:" + id},
+				[]string{call, most, window}).AsIntSlice()
 			if err != nil {
 				return false, 0, err
 			}
@@ -191,8 +180,6 @@ func openSortedSet(_ context.Context, addr string, limits ...stint.Limit) redisD
 		close: client.Close,
 	}
 }
-
-func sortedSetKey(subject, limit string) string { return "zslog:{" + subject + "}:" + limit }
 
 // openRueidisLimiter counts in a fixed window for each limit: a counter, with another key for the
 // end of its window. It supports one limit per call, so it is called once for each limit, in
@@ -209,10 +196,10 @@ func openRueidisLimiter(_ context.Context, addr string, _ int, limits ...stint.L
 		}))
 	}
 	return redisDecider{
-		allow: func(ctx context.Context, key string, cost int64) (ok bool, used int64, err error) {
+		allow: func(ctx context.Context, key string) (ok bool, used int64, err error) {
 			ok = true
 			for i, lim := range limiters {
-				res, err := lim.AllowN(ctx, key, cost)
+				res, err := lim.Allow(ctx, key)
 				if err != nil {
 					return false, 0, err
 				}
@@ -231,38 +218,9 @@ func openRueidisLimiter(_ context.Context, addr string, _ int, limits ...stint.L
 func openIncrement(_ context.Context, addr string, _ int, _ ...stint.Limit) redisDecider {
 	client := contest.Must(rueidis.NewClient(clientOption(addr)))
 	return redisDecider{
-		allow: func(ctx context.Context, key string, _ int64) (bool, int64, error) {
+		allow: func(ctx context.Context, key string) (bool, int64, error) {
 			used, err := client.Do(ctx, client.B().Incr().Key("incr:{"+key+"}").Build()).AsInt64()
 			return true, used, err
-		},
-		close: client.Close,
-	}
-}
-
-// openNaive is the sequence of commands that the script replaces: clean, add, expire and count,
-// each a round trip, with the client that stint uses.
-func openNaive(_ context.Context, addr string, l stint.Limit) redisDecider {
-	client := contest.Must(rueidis.NewClient(clientOption(addr)))
-	return redisDecider{
-		allow: func(ctx context.Context, subject string, _ int64) (bool, int64, error) {
-			key := "naive:{" + subject + "}"
-			now := time.Now().UnixMicro()
-			stamp := strconv.FormatInt(now, 10)
-			oldest := strconv.FormatInt(now-l.Window.Microseconds(), 10)
-			if err := client.Do(ctx, client.B().Zremrangebyscore().Key(key).Min("0").Max(oldest).Build()).
-				Error(); err != nil {
-				return false, 0, err
-			}
-			if err := client.Do(ctx, client.B().Zadd().Key(key).ScoreMember().ScoreMember(float64(now), stamp).Build()).
-				Error(); err != nil {
-				return false, 0, err
-			}
-			if err := client.Do(ctx, client.B().Expire().Key(key).Seconds(int64(l.Window.Seconds())+1).Build()).
-				Error(); err != nil {
-				return false, 0, err
-			}
-			used, err := client.Do(ctx, client.B().Zcard().Key(key).Build()).AsInt64()
-			return used <= l.Max, used, err
 		},
 		close: client.Close,
 	}

@@ -45,11 +45,6 @@ func (s *redisServer) do(ctx context.Context, args ...string) rueidis.RedisResul
 	return s.admin.Do(ctx, s.admin.B().Arbitrary(args...).Build())
 }
 
-// info returns the fields of one section of INFO.
-func (s *redisServer) info(ctx context.Context, section string) map[string]string {
-	return s.fields(ctx, "INFO", section)
-}
-
 // fields returns the fields of a command's reply, one on each line.
 func (s *redisServer) fields(ctx context.Context, args ...string) map[string]string {
 	text := strings.TrimPrefix(contest.Must(s.do(ctx, args...).ToString()), "txt:") // a verbatim string
@@ -62,57 +57,13 @@ func (s *redisServer) fields(ctx context.Context, args ...string) map[string]str
 	return fields
 }
 
-func (s *redisServer) infoNumber(ctx context.Context, section string, names ...string) float64 {
-	fields := s.info(ctx, section)
-	sum := 0.0
-	for _, name := range names {
-		v, err := strconv.ParseFloat(fields[name], 64)
-		if err != nil {
-			contest.Failf("INFO %s: %s is %q", section, name, fields[name])
-		}
-		sum += v
+// cpu returns the processor time that the server has used, in seconds.
+func (s *redisServer) cpu(ctx context.Context) (sum float64) {
+	fields := s.fields(ctx, "INFO", "cpu")
+	for _, name := range []string{"used_cpu_user", "used_cpu_sys"} {
+		sum += contest.Must(strconv.ParseFloat(fields[name], 64))
 	}
 	return sum
-}
-
-// cpu returns the processor time that the server has used, in seconds.
-func (s *redisServer) cpu(ctx context.Context) float64 {
-	return s.infoNumber(ctx, "cpu", "used_cpu_user", "used_cpu_sys")
-}
-
-// scriptTime returns the time spent in scripts since the last CONFIG RESETSTAT, in microseconds,
-// and the number of calls.
-func (s *redisServer) scriptTime(ctx context.Context) (usec, calls float64) {
-	fields := s.info(ctx, "commandstats")
-	for _, command := range []string{"eval", "evalsha", "fcall"} {
-		for pair := range strings.SplitSeq(fields["cmdstat_"+command], ",") {
-			name, value, _ := strings.Cut(pair, "=")
-			v, _ := strconv.ParseFloat(value, 64)
-			switch name {
-			case "usec":
-				usec += v
-			case "calls":
-				calls += v
-			}
-		}
-	}
-	if calls == 0 {
-		contest.Failf("no script ran")
-	}
-	return usec, calls
-}
-
-// memoryOf returns the sum of MEMORY USAGE over the keys that match a pattern.
-func (s *redisServer) memoryOf(ctx context.Context, pattern string) float64 {
-	keys := contest.Must(s.do(ctx, "KEYS", pattern).AsStrSlice())
-	if len(keys) == 0 {
-		contest.Failf("no key matches %s", pattern)
-	}
-	sum := int64(0)
-	for _, key := range keys {
-		sum += contest.Must(s.do(ctx, "MEMORY", "USAGE", key, "SAMPLES", "0").AsInt64())
-	}
-	return float64(sum)
 }
 
 // await waits until a condition is true, for half a minute at most.

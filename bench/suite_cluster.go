@@ -12,17 +12,17 @@ import (
 // clusterNodes is the number of masters in the Cluster.
 const clusterNodes = 3
 
-// servers holds several servers of the bench: a Cluster, or a master and its replica.
-type servers []*redisServer
+// cluster holds the servers of a Cluster.
+type cluster []*redisServer
 
-func (c servers) Close() {
+func (c cluster) Close() {
 	for _, node := range c {
 		node.Close()
 	}
 }
 
 // addr returns all nodes in the form that a URL requires.
-func (c servers) addr() string {
+func (c cluster) addr() string {
 	var others []string
 	for _, node := range c[1:] {
 		others = append(others, "addr="+node.addr)
@@ -30,38 +30,33 @@ func (c servers) addr() string {
 	return c[0].addr + "?" + strings.Join(others, "&")
 }
 
-// startServers calls a function that starts servers. If the function fails, the servers it has
-// started are closed.
-func startServers(start func(*servers)) (c servers) {
-	if err := contest.Catch(func() { start(&c) }); err != nil {
-		c.Close()
-		contest.OK(err)
-	}
-	return c
-}
-
-// startCluster starts a Cluster with that number of masters and no replicas.
-func startCluster(ctx context.Context, nodes int) servers {
-	return startServers(func(c *servers) {
-		const slots = 16384
-		for i := range nodes {
+// startCluster starts a Cluster without replicas.
+func startCluster(ctx context.Context) (c cluster) {
+	const slots = 16384
+	err := contest.Catch(func() {
+		for i := range clusterNodes {
 			node := startRedis(ctx, "--cluster-enabled", "yes", "--cluster-require-full-coverage", "no")
-			*c = append(*c, node)
-			first, last := i*slots/nodes, (i+1)*slots/nodes-1
+			c = append(c, node)
+			first, last := i*slots/clusterNodes, (i+1)*slots/clusterNodes-1
 			contest.OK(node.do(ctx, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(first), strconv.Itoa(last)).Error())
-			host, port, _ := net.SplitHostPort((*c)[0].addr)
+			host, port, _ := net.SplitHostPort(c[0].addr)
 			contest.OK(node.do(ctx, "CLUSTER", "MEET", host, port).Error())
 		}
 		await("the Cluster did not come together", func() bool {
-			together := true
-			for _, node := range *c {
+			together, nodes := true, strconv.Itoa(clusterNodes)
+			for _, node := range c {
 				info := node.fields(ctx, "CLUSTER", "INFO")
-				together = together && info["cluster_state"] == "ok" &&
-					info["cluster_size"] == strconv.Itoa(nodes) && info["cluster_known_nodes"] == strconv.Itoa(nodes)
+				together = together && info["cluster_state"] == "ok" && info["cluster_size"] == nodes &&
+					info["cluster_known_nodes"] == nodes
 			}
 			return together
 		})
 	})
+	if err != nil {
+		c.Close()
+		contest.OK(err)
+	}
+	return c
 }
 
 // clusterPeers lists the contenders that support a Cluster in a URL.
@@ -69,7 +64,7 @@ var clusterPeers = []int{plain, stack}
 
 // runCluster repeats the load on a Cluster. Two cores carry all of it.
 func runCluster(ctx context.Context, s contest.Settings, r *contest.Report) {
-	c := startCluster(ctx, clusterNodes)
+	c := startCluster(ctx)
 	defer c.Close()
 	const callers = 64
 	var rates [][]string

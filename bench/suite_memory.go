@@ -179,7 +179,6 @@ type memoryRow struct {
 func memoryGroups(s contest.Settings, ops int) []memoryGroup {
 	keys := subjectKeys(manyKeys)
 	hot := pattern{keys[:1], 1}
-	turn := pattern{keys, 1}
 	zipf := pattern{zipfKeys(keys), 1}
 	fresh := subjectKeys(ops * s.Rounds / exact * 11 / 10)
 	all := runtime.GOMAXPROCS(0)
@@ -190,16 +189,12 @@ func memoryGroups(s contest.Settings, ops int) []memoryGroup {
 			{"allow, hot key", hot, 1}, {"allow, hot key", hot, all}}},
 		{exact, day, nil, 0, 1, true, []memoryRow{{"allow, hot key, exact", pattern{fresh, exact}, 1}}},
 		{exact, day, nil, 0, 1, true, []memoryRow{{"allow, hot key, exact", pattern{fresh, exact / all}, all}}},
-		{exact, day, keys, 1, 1, true, []memoryRow{
-			{"allow, 100,000 in turn, exact", turn, 1}, {"allow, 100,000 in turn, exact", turn, all}}},
 		{huge, time.Minute, keys, 1, 1, true, []memoryRow{
-			{"allow, 100,000 in turn", turn, 1}, {"allow, 100,000 in turn", turn, all},
 			{"allow, 100,000 Zipf", zipf, 1}, {"allow, 100,000 Zipf", zipf, all}}},
 		{exact, time.Minute, keys, 1, -1, true, []memoryRow{
 			{"mixed, 100,000 Zipf, exact", zipf, 1}, {"mixed, 100,000 Zipf, exact", zipf, all}}},
 		{int64(full), day, keys, full, 0, false, []memoryRow{
 			{"deny, hot key", hot, 1}, {"deny, hot key", hot, all},
-			{"deny, 100,000 in turn", turn, 1}, {"deny, 100,000 in turn", turn, all},
 			{"deny, 100,000 Zipf", zipf, 1}, {"deny, 100,000 Zipf", zipf, all}}},
 	}
 }
@@ -218,38 +213,6 @@ func runMemory(ctx context.Context, s contest.Settings, r *contest.Report) {
 	r.Table(append(append([]string{"", "goroutines"}, memoryNames()...), "ratio", "allocs"), lines)
 	runBuckets(ctx, s, r, ops)
 	runThreeLimits(ctx, s, r, ops)
-	runParts(ctx, s, r, ops)
-}
-
-// nothing is a store that allows everything, which leaves only the cost of the call.
-type nothing struct{ stint.Store }
-
-func (nothing) Take(context.Context, stint.Request) (d stint.Decision, err error) {
-	d.Allowed = true
-	return d, nil
-}
-
-// runParts measures what every decision costs before a store does anything.
-func runParts(ctx context.Context, s contest.Settings, r *contest.Report, ops int) {
-	lim := contest.Must(stint.New(nothing{}, stint.PerMinute(huge)))
-	call := decider{allow: func(key string) (bool, error) {
-		d, err := lim.Allow(ctx, key)
-		return d.Allowed, err
-	}}
-	began := time.Now()
-	clock := decider{allow: func(string) (bool, error) { return time.Since(began) > 0, nil }}
-	empty := decider{allow: func(string) (bool, error) { return true, nil }}
-	var samples []func() float64
-	for _, d := range []decider{call, clock, empty} {
-		samples = append(samples, d.timing(pattern{subjectKeys(1), 1}, ops))
-	}
-	all := alternate(ctx, s.Rounds, samples...)
-	r.Heading("What a decision is made of, ns", "")
-	r.Table([]string{"", "ns"}, [][]string{
-		{"Limiter.Allow over a store that does nothing", plusMinus(all[0])},
-		{"reading the monotonic clock", plusMinus(all[1])},
-		{"the measuring loop, in every figure above", plusMinus(all[2])},
-	})
 }
 
 // run measures the rows of a group and records their bars.

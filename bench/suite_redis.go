@@ -14,7 +14,6 @@ import (
 
 // load is the result of one sample of a limiter over Redis.
 type load struct {
-	decisions float64
 	perSecond float64
 	cpu       float64 // of Redis, µs per decision
 	latency   []time.Duration
@@ -56,7 +55,7 @@ func press(ctx context.Context, server *redisServer, d redisDecider, walkers []*
 				// One decision in eight is timed: for contenders that answer from memory, reading
 				// the clock costs as much as the answer.
 				for range timedOne - 1 {
-					if ok, units, failure = d.allow(ctx, w.next(), 1); failure != nil {
+					if ok, units, failure = d.allow(ctx, w.next()); failure != nil {
 						break
 					}
 					n++
@@ -66,7 +65,7 @@ func press(ctx context.Context, server *redisServer, d redisDecider, walkers []*
 					}
 				}
 				now = time.Now()
-				if ok, units, failure = d.allow(ctx, w.next(), 1); ok {
+				if ok, units, failure = d.allow(ctx, w.next()); ok {
 					yes++
 				}
 				n++
@@ -91,7 +90,6 @@ func press(ctx context.Context, server *redisServer, d redisDecider, walkers []*
 	}
 	after := server.cpu(ctx)
 	n := float64(decisions)
-	l.decisions = n
 	l.perSecond = n / elapsed.Seconds()
 	l.cpu = (after - before) * 1e6 / n
 	l.allowed = float64(allowed) / n
@@ -115,15 +113,14 @@ type loadBars struct {
 	rate float64 // decisions per second, at least
 	cpu  float64 // processor time of the server per decision, at most
 	p50  float64 // at most
-	p99  float64 // at most
 }
 
 // thrice makes a contender that supports one window decide on three, one after the other.
 func thrice(d redisDecider) redisDecider {
 	one := d.allow
-	d.allow = func(ctx context.Context, key string, cost int64) (ok bool, used int64, err error) {
+	d.allow = func(ctx context.Context, key string) (ok bool, used int64, err error) {
 		for _, window := range []string{"", ":hour", ":day"} {
-			if ok, used, err = one(ctx, key+window, cost); !ok || err != nil {
+			if ok, used, err = one(ctx, key+window); !ok || err != nil {
 				break
 			}
 		}
@@ -140,16 +137,16 @@ func workloads() []workload {
 	keys := subjectKeys(manyKeys)
 	hot, many := keys[:1], keys
 	minute := stint.PerMinute(exact)
-	inMemory := map[int]loadBars{64: {rate: 50, p99: 1}, 256: {rate: 50, p99: 1}}
+	inMemory := map[int]loadBars{64: {rate: 50}, 256: {rate: 50}}
 	return []workload{
 		{"hot key allowed", []stint.Limit{stint.PerSecond(10_000_000)}, hot, true,
-			map[int]loadBars{1: {p50: 1.3}, 64: {rate: 3.5, p99: 1}, 256: {rate: 5, p99: 1}}},
+			map[int]loadBars{1: {p50: 1.3}, 64: {rate: 3.5}, 256: {rate: 5}}},
 		{"hot key denied", []stint.Limit{stint.PerHour(exact)}, hot, false, inMemory},
 		{"100,000 keys allowed", []stint.Limit{minute}, many, true,
-			map[int]loadBars{1: {p50: 1.3}, 64: {rate: 1.25, cpu: 0.6, p99: 1}, 256: {rate: 1.25, cpu: 0.6, p99: 1}}},
+			map[int]loadBars{1: {p50: 1.3}, 64: {rate: 1.25, cpu: 0.6}, 256: {rate: 1.25, cpu: 0.6}}},
 		{"the same, three windows",
 			[]stint.Limit{minute, stint.PerHour(10 * exact), stint.PerDay(100 * exact)}, many, true,
-			map[int]loadBars{1: {p50: 0.5}, 64: {rate: 2.5, p99: 1}, 256: {rate: 2.5, p99: 1}}},
+			map[int]loadBars{1: {p50: 0.5}, 64: {rate: 2.5}, 256: {rate: 2.5}}},
 		{"hot key, stint leasing", []stint.Limit{stint.PerSecond(100_000_000).WithLease()}, hot, true, inMemory},
 	}
 }
@@ -199,7 +196,6 @@ func (b loadBars) judge(r *contest.Report, name string, ours, theirs []load) {
 		{"decisions a second", b.rate, perSecond, r.AtLeast},
 		{"server time per decision", b.cpu, serverTime, r.AtMost},
 		{"p50", b.p50, p50, r.AtMost},
-		{"p99", b.p99, p99, r.AtMost},
 	} {
 		if bar.limit > 0 {
 			bar.add(bar.limit, "×", name+", "+bar.what+" to "+redisPeers[rival].name).
@@ -227,7 +223,7 @@ func compete(ctx context.Context, s contest.Settings, server *redisServer, w wor
 		walkers := pattern{w.keys, 1}.walkers(callers)
 		press(ctx, server, d, walkers, warmUp)
 		for n := int64(0); !w.allowed && n < w.limits[0].Max; n++ {
-			_, _, err := d.allow(ctx, w.keys[0], 1)
+			_, _, err := d.allow(ctx, w.keys[0])
 			contest.OK(err)
 		}
 		samples = append(samples, func() float64 {
@@ -253,43 +249,4 @@ func over(loads []load, value func(load) float64) contest.Series {
 		s = append(s, value(l))
 	}
 	return s
-}
-
-// runNaive compares one script call with the four commands that it replaces, on the same host and
-// over a network with a round trip of two milliseconds.
-func runNaive(ctx context.Context, s contest.Settings, r *contest.Report) {
-	server := startRedis(ctx)
-	defer server.Close()
-	network := startDelayed(server.addr, 2*time.Millisecond)
-	defer network.Close()
-	r.Heading("Redis, one decision beside the naive sequence, µs", "One caller, 1,000 subjects in turn, median. "+
-		"The sequence is ZREMRANGEBYSCORE, ZADD, EXPIRE, ZCARD: four round trips through the same client.")
-	var lines [][]string
-	for _, c := range []struct{ name, addr string }{
-		{"same host", server.addr},
-		{"2 ms round trip", network.addr()},
-	} {
-		all := compareNaive(ctx, s, server, c.addr)
-		ratio := all[0].Median() / all[1].Median()
-		lines = append(lines, []string{c.name, plusMinus(all[0]), plusMinus(all[1]), fmt.Sprintf("%.3f", ratio)})
-		r.AtMost(0.25, "×", "naive: one decision to the naive sequence, "+c.name).Judge(ratio)
-	}
-	r.Table([]string{"", "stint", "naive", "ratio"}, lines)
-}
-
-// compareNaive returns the median latencies of stint and of the sequence of commands.
-func compareNaive(ctx context.Context, s contest.Settings, server *redisServer, addr string) []contest.Series {
-	limit := stint.PerMinute(exact)
-	ours := openRedisStint(ctx, addr, limit)
-	defer ours.close()
-	theirs := openNaive(ctx, addr, limit)
-	defer theirs.close()
-	var samples []func() float64
-	for _, d := range []redisDecider{ours, theirs} {
-		walkers := pattern{subjectKeys(1000), 1}.walkers(1)
-		samples = append(samples, func() float64 {
-			return press(ctx, server, d, walkers, pressTime(s)).quantile(0.5)
-		})
-	}
-	return alternate(ctx, s.Rounds, samples...)
 }

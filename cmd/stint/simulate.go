@@ -43,8 +43,8 @@ type simulateCommand struct {
 
 func (*simulateCommand) Help() string {
 	return `What would these limits have done to past traffic? Replays the requests of access logs, in the time of the log and with the code that
-serves production: how many would have been denied, whose, by which limit, how much everyone else has left, which limits would do, and
-how much Redis it takes: decisions in the busiest second, and estimates of memory, CPU and network.
+serves production: how many would have been denied, whose, by which limit, how much of their limits the others used, which limits are
+enough, and the load on Redis.
 Lines that cannot be read are counted and shown by example. Nothing is changed anywhere, and no store is needed.
 
     stint simulate --config stint.yaml access.log*

@@ -2,23 +2,19 @@ package simulate
 
 import "math/bits"
 
-// alive counts what a Redis would hold as time passes: subjects with any key, and the bytes of
-// their keys. Keys expire in buckets. The length of a bucket is at most a 128th of the time that a
-// key had left, or a second.
+// alive counts the subjects that a Redis would hold as time passes. They expire in buckets. The
+// length of a bucket is at most a 128th of the time that a subject had left, or a second.
 type alive struct {
-	now, most           held // current numbers, and the maximum of each
-	subjectsAt, bytesAt int64
-	levels              []*level // buckets of 1 s, 2 s, 4 s and so on
-	ends                []int64  // end of the first bucket of each level, in Unix microseconds
+	now, most int64
+	mostAt    int64
+	levels    []*level // buckets of 1 s, 2 s, 4 s and so on
+	ends      []int64  // end of the first bucket of each level, in Unix microseconds
 }
-
-// held is a number of subjects and of bytes.
-type held struct{ subjects, bytes int64 }
 
 // level is a ring of buckets of one length.
 type level struct {
 	first int64 // the number of the first bucket that has not ended
-	ring  [buckets]held
+	ring  [buckets]int64
 }
 
 const (
@@ -47,21 +43,21 @@ func (a *alive) advance(now int64) {
 		to := now / bucketLength(i)
 		for n := min(to-l.first, buckets); n > 0; n-- {
 			ended := &l.ring[(to-n)%buckets]
-			a.now.subjects -= ended.subjects
-			a.now.bytes -= ended.bytes
-			*ended = held{}
+			a.now -= *ended
+			*ended = 0
 		}
 		l.first, a.ends[i] = to, (to+1)*bucketLength(i)
 	}
 }
 
-// replace counts something that expires at a time in place of its previous state. It returns the
-// new expiry, which the caller keeps.
-func (a *alive) replace(old expiry, was, is held, at, now int64) expiry {
+// replace counts a subject that expires at a time, and not at the old one. It returns the new
+// expiry, which the caller keeps.
+func (a *alive) replace(old expiry, at, now int64) expiry {
 	if old != 0 {
 		l := a.levels[old&(1<<bucketLevel-1)]
 		if bucket := int64(old >> bucketLevel); bucket >= l.first {
-			a.add(&l.ring[bucket%buckets], held{-was.subjects, -was.bytes})
+			l.ring[bucket%buckets]--
+			a.now--
 		}
 	}
 	e := expiryAt(at, now)
@@ -70,19 +66,9 @@ func (a *alive) replace(old expiry, was, is held, at, now int64) expiry {
 		l := &level{first: now / bucketLength(n)}
 		a.levels, a.ends = append(a.levels, l), append(a.ends, (l.first+1)*bucketLength(n))
 	}
-	a.add(&a.levels[i].ring[int64(e>>bucketLevel)%buckets], is)
-	if a.now.subjects > a.most.subjects {
-		a.most.subjects, a.subjectsAt = a.now.subjects, now
-	}
-	if a.now.bytes > a.most.bytes {
-		a.most.bytes, a.bytesAt = a.now.bytes, now
+	a.levels[i].ring[int64(e>>bucketLevel)%buckets]++
+	if a.now++; a.now > a.most {
+		a.most, a.mostAt = a.now, now
 	}
 	return e
-}
-
-func (a *alive) add(bucket *held, by held) {
-	bucket.subjects += by.subjects
-	bucket.bytes += by.bytes
-	a.now.subjects += by.subjects
-	a.now.bytes += by.bytes
 }

@@ -27,7 +27,7 @@ func newReplayer(set *policy.Set, o *Options, c *clock) (*replayer, error) {
 	if err != nil {
 		return nil, err
 	}
-	sizer := newSizer(set)
+	sizer := newSizer()
 	guard, err := policy.NewGuard(&countingStore{Timeless{store}, sizer}, set,
 		policy.GuardConfig{Logger: slog.New(slog.DiscardHandler), EnforceAll: o.EnforceAll, Overrides: o.Overrides})
 	if err != nil {

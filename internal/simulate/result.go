@@ -98,7 +98,7 @@ type Outcome struct {
 	// Hit lists the subjects that were denied, or would have been without shadow, starting with
 	// those that have the most denials. The list has at most Options.Top entries.
 	Hit []Hit `json:"hit"`
-	// Size describes what a Redis would have needed.
+	// Size describes the load on a Redis.
 	Size Size `json:"size"`
 }
 
@@ -208,24 +208,15 @@ type Subjects struct {
 	Forgotten int64 `json:"forgotten"`
 }
 
-// Size describes what a Redis would have needed to decide the requests. Loads are counted; all
-// other values are estimates from costs that were measured on one machine. Only subjects that are
-// counted separately are included.
+// Size describes the load on a Redis that decides the requests. Only subjects that are counted
+// separately are included.
 type Size struct {
-	// Subjects is the largest number of subjects that had counts at the same time, and Memory is
-	// the most memory that all counts took, in bytes. Memory does not include bans, request ids and
-	// settled charges.
+	// Subjects is the largest number of subjects with used limits at the same time.
 	Subjects   int64     `json:"subjects"`
 	SubjectsAt time.Time `json:"subjects_at,omitzero"`
-	Memory     int64     `json:"memory"`
-	MemoryAt   time.Time `json:"memory_at,omitzero"`
 	// Second and Minute are the busiest second and minute.
 	Second Load `json:"second"`
 	Minute Load `json:"minute"`
-	// Plain and Batched describe what the busiest second needs: if each decision is a call, and if
-	// 64 callers share calls.
-	Plain   Need `json:"plain"`
-	Batched Need `json:"batched"`
 }
 
 // Load counts the requests and store calls within some time.
@@ -238,16 +229,6 @@ type Load struct {
 	// charges that were refunded or settled.
 	Decisions   int64 `json:"decisions"`
 	Settlements int64 `json:"settlements"`
-}
-
-// Need describes what a load of one second needs.
-type Need struct {
-	// Cores is the number of Redis cores if each is used to 60 %.
-	Cores float64 `json:"cores"`
-	// In, Out and Replicated are bytes per second: to Redis, from Redis, and to each replica.
-	In         int64 `json:"in"`
-	Out        int64 `json:"out"`
-	Replicated int64 `json:"replicated"`
 }
 
 // Hit is a subject that was denied, or would have been without shadow. Requests that a shared limit

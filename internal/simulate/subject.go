@@ -21,9 +21,7 @@ type subject struct {
 	shared   bool
 	requests int64
 	peaks    []peak   // for the limits that applied to the subject
-	state    state    // the state that Redis would keep
-	states   []state  // states for further rules and scopes
-	until    int64    // when the last state expires, in Unix microseconds
+	until    int64    // when its limits have reset, in Unix microseconds
 	expires  expiry   // until as an expiry of the sizer
 	denials  *denials // nil if the subject was never denied
 }

@@ -3,7 +3,6 @@ package contest
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -12,9 +11,9 @@ import (
 // ratios within a tenth.
 const worse = 0.2
 
-// unsteady marks the bars whose ratios a short run does not reproduce within a fifth: those of the
-// slowest hundredth, and of cores that contend for a lock.
-var unsteady = []string{"p99", "goroutines, to"}
+// unsteady marks the bars whose ratios a short run does not reproduce within a fifth: those of
+// cores that contend for a lock.
+const unsteady = "goroutines, to"
 
 // Check compares the bars of a report with those recorded in a document: ratios, allocations and
 // bytes. It omits times and rates, which depend on the machine, and unsteady bars. It returns the
@@ -30,7 +29,7 @@ func (r *Report) Check(path string) (map[string]string, error) {
 	for _, b := range r.bars {
 		before, ok := recorded[b.what]
 		if !ok || b.rows == 0 || b.unit != "" && b.unit != "×" && b.unit != " B" ||
-			slices.ContainsFunc(unsteady, func(mark string) bool { return strings.Contains(b.what, mark) }) {
+			strings.Contains(b.what, unsteady) {
 			continue
 		}
 		compared++

@@ -16,11 +16,11 @@ const recorded = `
 
 | what          |     bar |           measured |        |
 | ------------- | ------: | -----------------: | -----: |
-| one: speed    | ≥ 1.80× |      2× (somebody) |     ok |
+| one: speed    | ≥ 1.80× |      2× (peer) |     ok |
 | one: size     |  ≤ 10 B |              100 B | MISSED |
 | one: allocations |     ≤ 0 |                  0 |     ok |
 | one: time     |  ≤ 1 ns |               1 ns |     ok |
-| one: p99 to theirs |    ≤ 1× |                 1× |     ok |
+| one: 2 goroutines, to theirs |    ≤ 1× |                 1× |     ok |
 `
 
 // TestCheck: a figure that is worse than recorded by more than a fifth fails the check, if it is so
@@ -54,7 +54,7 @@ func TestCheck(t *testing.T) {
 				r.AtMost(10, " B", "one: size").Judge(runs[0].size)
 				r.AtMost(0, "", "one: allocations").Judge(runs[0].allocations)
 				r.AtMost(1, " ns", "one: time").Judge(1000)
-				r.AtMost(1, "×", "one: p99 to theirs").Judge(1000)
+				r.AtMost(1, "×", "one: 2 goroutines, to theirs").Judge(1000)
 				r.AtMost(1, "×", "new").Judge(1000)
 				runs = runs[1:]
 			}

@@ -93,11 +93,9 @@ func busy() *simulate.Result {
 	}
 	r.Outcome.Series = series()
 	r.Outcome.Size = simulate.Size{
-		Subjects: 4100, SubjectsAt: after(38 * time.Hour), Memory: 6_501_171, MemoryAt: after(38 * time.Hour),
-		Second:  simulate.Load{At: after(31 * time.Hour), Requests: 831, Decisions: 830, Settlements: 12},
-		Minute:  simulate.Load{At: after(31 * time.Hour), Requests: 24_100, Decisions: 24_000, Settlements: 15},
-		Plain:   simulate.Need{Cores: 0.0417, In: 251_000, Out: 92_000, Replicated: 150_000},
-		Batched: simulate.Need{Cores: 0.0273, In: 51_000, Out: 61_000, Replicated: 150_000},
+		Subjects: 4100, SubjectsAt: after(38 * time.Hour),
+		Second: simulate.Load{At: after(31 * time.Hour), Requests: 831, Decisions: 830, Settlements: 12},
+		Minute: simulate.Load{At: after(31 * time.Hour), Requests: 24_100, Decisions: 24_000, Settlements: 15},
 	}
 	return r
 }
@@ -122,7 +120,6 @@ func compared() *simulate.Result {
 	r := busy()
 	against := r.Outcome
 	against.Total = counts(1_204_331, 20_000, 0, 0)
-	against.Size.Memory, against.Size.Plain.Cores, against.Size.Batched.Cores = 900, 0.0301, 0.0001
 	against.Size.Second.Settlements = 0
 	against.Policies = []simulate.RuleCount{{Tier: "free", Requests: 784_219, Denied: 19_000, Enforced: 1},
 		{Policy: "old", Tier: "free", Requests: 100, Denied: 1000, Enforced: 1}}

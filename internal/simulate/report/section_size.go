@@ -7,32 +7,29 @@ import (
 
 	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/internal/simulate"
-	"github.com/stint-limiter/stint/internal/sizing"
 )
 
-// size returns the section on what a Redis would have needed.
+// size returns the section on the load on a Redis.
 func (b *builder) size(r *simulate.Result) section {
-	s := section{ID: "size", Title: "What it takes of Redis"}
+	s := section{ID: "size", Title: "Load on Redis"}
 	if r.Outcome.Size.Second.Decisions == 0 {
 		return s
 	}
-	own := b.needs(&r.Outcome)
+	own := b.load(&r.Outcome)
 	s.Blocks = append(s.Blocks, own)
 	if r.Against != nil && r.Against.Size.Second.Decisions > 0 {
 		own.Title = b.config()
-		other := b.needs(r.Against)
+		other := b.load(r.Against)
 		other.Title = b.against()
 		s.Blocks = []block{own, other}
 	}
-	s.Blocks = append(s.Blocks, paragraph{Text: "Memory, CPU and network are estimates, from figures that were " +
-		"measured on one machine. CPU and network are those of the busiest second: plain if each decision is a call " +
-		"to Redis, batched if 64 callers share calls. docs/sizing.md has the figures, how to measure your own, and " +
-		"when to use a Cluster or leases."})
+	s.Blocks = append(s.Blocks, paragraph{Text: "docs/sizing.md shows the CPU, memory and network that subjects and " +
+		"decisions take, and when to use a Cluster or leases."})
 	return s
 }
 
-// needs returns a table of what one configuration needs.
-func (b *builder) needs(o *simulate.Outcome) table {
+// load returns a table of the load by one configuration.
+func (b *builder) load(o *simulate.Outcome) table {
 	n := &o.Size
 	t := table{Columns: []column{{}, {Long: true}}}
 	fact := func(name, text string) { t.Rows = append(t.Rows, cells(name, text)) }
@@ -45,14 +42,6 @@ func (b *builder) needs(o *simulate.Outcome) table {
 		figures.Number(n.Second.Decisions), fullTime(n.Second.At), significant(float64(n.Minute.Decisions)/60)))
 	if n.Second.Settlements > 0 {
 		fact("settlements", figures.Number(n.Second.Settlements)+" in the same second")
-	}
-	fact("memory", "about "+size(n.Memory))
-	for _, way := range []struct {
-		name string
-		*simulate.Need
-	}{{"plain", &n.Plain}, {"batched", &n.Batched}} {
-		fact(way.name, fmt.Sprintf("%s Redis cores at %s use; %s/s in, %s/s out, %s/s to each replica",
-			significant(way.Cores), figures.Percent(sizing.Target), size(way.In), size(way.Out), size(way.Replicated)))
 	}
 	return t
 }

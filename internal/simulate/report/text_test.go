@@ -123,7 +123,6 @@ func TestPercentages(t *testing.T) {
 		}
 	}
 	add("of subjects", "100")
-	add("of Redis cores", "60", "60", "60", "60")
 
 	html, err := r.HTML()
 	if err != nil {
