@@ -36,7 +36,7 @@ func (p *programs) runLLM(ctx context.Context, s contest.Settings, r *contest.Re
 		{"tokens settled", "policies: [{name: chat, match: {path: /**}, usage: {preset: openai}}]\n"},
 	}
 	r.Heading("Streams of a language model, CPU time of the gateway", fmt.Sprintf(
-		"In ms for a response of %s events, each of which the model flushes by itself; %d streams at a time, in memory. "+
+		"In ms for a response of %s events, each of which the model flushes by itself; both gateways at the same time, %d streams each, in memory. "+
 			"Models pause between events; without pauses, the gateway reads several at a time.", contest.Count(streamEvents), streamCallers))
 	var rows [][]string
 	for _, pace := range []time.Duration{time.Millisecond, 0} {
@@ -57,40 +57,44 @@ func (p *programs) runLLM(ctx context.Context, s contest.Settings, r *contest.Re
 		if pace == 0 {
 			streams *= 16
 		}
-		for _, which := range contest.Turns(s.Rounds, len(gateways)) {
-			before := running[which].CPU()
-			drawStreams(ctx, addresses[which], streams)
-			took := running[which].CPU() - before
-			spent[which] = append(spent[which], float64(took.Microseconds())/1000/float64(streams*streamCallers))
+		for range s.Rounds {
+			before := []time.Duration{running[0].CPU(), running[1].CPU()}
+			drawStreams(ctx, addresses, streams)
+			for i, b := range before {
+				took := running[i].CPU() - b
+				spent[i] = append(spent[i], float64(took.Microseconds())/1000/float64(streams*streamCallers))
+			}
 		}
-		var ratios contest.Series
-		for i := range spent[0] {
-			ratios = append(ratios, spent[1][i]/spent[0][i])
+		ratios := make([]contest.Series, len(gateways))
+		for round, without := range spent[0] {
+			for i := range gateways {
+				ratios[i] = append(ratios[i], spent[i][round]/without)
+			}
 		}
 		what := "without pauses"
 		if pace > 0 {
 			what = fmt.Sprintf("an event every %v", pace)
-			r.AtMost(mostOfPlain, "×", "llm: CPU time of the gateway that settles tokens to one that does not").Judge(ratios.Median())
+			r.AtMost(mostOfPlain, "×", "llm: CPU time of the gateway that settles tokens to one that does not").Judge(ratios[1].Median())
 		}
 		for i, g := range gateways {
 			rows = append(rows, []string{what, g.name, fmt.Sprintf("%.2f", spent[i].Median()),
-				fmt.Sprintf("%.2f", spent[i].Median()/spent[0].Median())})
+				fmt.Sprintf("%.2f", ratios[i].Median())})
 		}
 	}
 	r.Table([]string{"", "", "ms a response", "× without"}, rows)
 }
 
-// drawStreams makes each caller read that number of streams.
-func drawStreams(ctx context.Context, address string, streams int) {
+// drawStreams makes the callers of each address read that number of streams.
+func drawStreams(ctx context.Context, addresses []string, streams int) {
 	transport := &http.Transport{MaxIdleConnsPerHost: streamCallers}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
 	var work sync.WaitGroup
-	failures := make(chan error, streamCallers)
-	for range streamCallers {
+	failures := make(chan error, streamCallers*len(addresses))
+	for i := range streamCallers * len(addresses) {
 		work.Go(func() {
 			for range streams {
-				if err := drawStream(ctx, client, address); err != nil {
+				if err := drawStream(ctx, client, addresses[i%len(addresses)]); err != nil {
 					failures <- err
 					return
 				}

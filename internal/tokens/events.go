@@ -8,6 +8,7 @@ type events struct {
 	json  *Scanner
 	count int64 // number of events whose data is an object
 
+	held    []byte // the beginning of an event that is read later
 	line    lineState
 	field   int  // number of bytes of "data:" read in the line so far
 	cr      bool // the last byte was a carriage return; a line feed after it belongs to the same line end
@@ -25,11 +26,49 @@ const (
 
 const dataField = "data:"
 
+const (
+	// maxSkip limits how far ahead skip looks, so that a piece with many events is not scanned many
+	// times.
+	maxSkip = 4 << 10
+	// maxHeld limits how many bytes of an event are held.
+	maxHeld = 1 << 10
+)
+
 func (e *events) Write(p []byte) (int, error) {
+	size := len(p)
+	if len(e.held) > 0 {
+		n := min(maxHeld-len(e.held), len(p))
+		if end := bytes.Index(p[:n], emptyLine); end >= 0 {
+			n = end + len(emptyLine)
+		}
+		held := append(e.held, p[:n]...)
+		e.held, p = held[:0], p[n:]
+		e.read(held, len(p) == 0)
+	}
+	e.read(p, true)
+	return size, nil
+}
+
+var emptyLine = []byte("\n\n")
+
+// flush reads what is held.
+func (e *events) flush() {
+	e.read(e.held, false)
+	e.held = nil
+}
+
+// read reads the next piece. If hold is set, it holds an incomplete event at the end that has no
+// counters so far: to skip it when it is complete is much cheaper than to scan it.
+func (e *events) read(p []byte, hold bool) {
 	for i := 0; i < len(p); {
 		if e.atEvent && !e.cr {
-			n := e.skip(p[i:min(i+maxSkip, len(p))])
-			if i += n; n > 0 {
+			end := min(i+maxSkip, len(p))
+			n, all := e.skip(p[i:end])
+			if i += n; all && hold && end == len(p) && end-i <= maxHeld {
+				e.held = append(e.held, p[i:]...)
+				return
+			}
+			if n > 0 {
 				continue
 			}
 		}
@@ -61,34 +100,33 @@ func (e *events) Write(p []byte) (int, error) {
 		}
 		i = end
 	}
-	return len(p), nil
 }
 
-// maxSkip limits how far ahead skip looks, so that a piece with many events is not scanned many
-// times.
-const maxSkip = 4 << 10
-
-// skip skips whole events at the beginning of a piece that cannot hold any of the counters, and
-// returns their length. The check is cheap, and most events have no counters.
-func (e *events) skip(p []byte) int {
+// skip skips whole events at the beginning of a piece that have no counters. It returns their
+// length, and whether the whole piece has no counters. The check is cheap, and most events have no
+// counters.
+func (e *events) skip(p []byte) (end int, all bool) {
+	size := len(p)
 	if cr := bytes.IndexByte(p, '\r'); cr >= 0 {
 		p = p[:cr]
 	}
 	p = p[:e.json.pointers.before(p)]
-	end, at := 0, 0
-	for {
-		length := bytes.IndexByte(p[at:], '\n')
-		switch {
-		case length < 0:
-			return end // an incomplete last event is scanned again
-		case length == 0:
+	for at := 0; at < len(p); at++ {
+		if p[at] == '\n' {
 			e.endEvent()
 			end = at + 1
-		case length >= len(dataField) && string(p[at:at+len(dataField)]) == dataField:
+			continue
+		}
+		length := bytes.IndexByte(p[at:], '\n')
+		if length < 0 {
+			break
+		}
+		if length >= len(dataField) && string(p[at:at+len(dataField)]) == dataField {
 			e.peek(p[at+len(dataField) : at+length])
 		}
-		at += length + 1
+		at += length
 	}
+	return end, len(p) == size
 }
 
 // name processes a byte of a field's name.

@@ -122,6 +122,9 @@ func (m *Meter) End() Counts {
 		_ = m.inflater.Close()
 		<-m.inflated
 	}
+	if m.events != nil {
+		m.events.flush()
+	}
 	return m.counts()
 }
 
