@@ -30,7 +30,7 @@ func configOf(url string, options []option) redisstore.Config {
 	return c
 }
 
-func open(t *testing.T, url string, options ...option) *redisstore.Store {
+func open(t testing.TB, url string, options ...option) *redisstore.Store {
 	t.Helper()
 	s, err := redisstore.OpenNow(t.Context(), configOf(url, options))
 	if err != nil {

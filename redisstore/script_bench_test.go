@@ -1,8 +1,11 @@
 package redisstore_test
 
 import (
+	"cmp"
 	"fmt"
-	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,181 +20,197 @@ import (
 	"github.com/stint-limiter/stint/redisstore"
 )
 
-// scriptBench is a kind of call whose time in Redis is measured.
+// scriptBench is a kind of call whose cost in Redis is measured.
 type scriptBench struct {
 	name   string
 	limits []stint.Limit
-	step   time.Duration // from one request to the next
+	step   time.Duration // from one request to the next; 0: 700 ms
 	adjust func(r *stint.Request, i int)
-	settle *int64 // to settle to at once; what is measured is both
-	flight int    // requests of other subjects in one batch
-	held   int    // open holds of the subject before that
+	then   func(b *testing.B, s *redisstore.Store, calls []*driver.Call) // what follows, measured as well
+	alone  bool                                                          // only measure what follows
+	flight int                                                           // requests of other subjects in one batch
+	held   int                                                           // open holds of the subject before that
+	unit   string                                                        // kind of call to compare with; "": take
 }
 
 func scriptBenches() []scriptBench {
 	one := []stint.Limit{stint.PerMinute(100)}
 	three := []stint.Limit{stint.PerMinute(100), stint.PerHour(1000), stint.Per(10000, 24*time.Hour)}
-	bucket := []stint.Limit{{Algorithm: stint.AlgorithmBucket, Max: 100, Window: time.Minute}}
+	thousand, stock := []stint.Limit{stint.PerMinute(1000)}, []stint.Limit{stint.Per(1_000_000, 48*time.Hour)}
 	places := []stint.Limit{stint.AtOnce(100, time.Minute)}
-	const step = 700 * time.Millisecond
-	zero, two := int64(0), int64(2)
+	waits := func(r *stint.Request, _ int) { r.Mode, r.MaxWait = stint.ModeReserve, 10*time.Second }
+	hasID := func(r *stint.Request, i int) { r.ID = strconv.Itoa(i) }
+	costly := func(r *stint.Request, _ int) { r.Claims[0].Cost = 3 }
+	holds := func(r *stint.Request, _ int) { r.Hold = 5 * time.Minute }
 	return []scriptBench{
-		{name: "take", limits: one, step: step},
-		{name: "three", limits: three, step: step},
+		{name: "take", limits: one},
+		{name: "three", limits: three},
 		{name: "denied", limits: one, step: time.Millisecond},
-		{name: "bucket", limits: bucket, step: step},
-		{name: "bans", limits: one, step: step, adjust: func(r *stint.Request, _ int) {
+		{name: "bucket", limits: []stint.Limit{{Algorithm: stint.AlgorithmBucket, Max: 100, Window: time.Minute}}},
+		{name: "bans", limits: one, adjust: func(r *stint.Request, _ int) {
 			r.Bans = &stint.BanPolicy{After: 10, Within: time.Minute, Durations: []time.Duration{time.Minute}}
 		}},
-		{name: "peek", limits: three, step: step, adjust: func(r *stint.Request, i int) {
-			if i >= 300 {
-				r.Mode = stint.ModePeek
-			}
-		}},
-		{name: "wait", limits: one, step: step, adjust: func(r *stint.Request, _ int) {
-			r.Mode, r.MaxWait = stint.ModeReserve, 10*time.Second
-		}},
-		{name: "waits", limits: one, step: 590 * time.Millisecond, adjust: func(r *stint.Request, _ int) {
-			r.Mode, r.MaxWait = stint.ModeReserve, 10*time.Second
-		}},
-		{name: "id", limits: one, step: step, adjust: func(r *stint.Request, i int) { r.ID = strconv.Itoa(i) }},
-		{name: "places", limits: places, step: step},
-		{name: "beside", limits: append(slices.Clone(one), places...), step: step},
-		{name: "settle", limits: one, step: step, settle: &two, adjust: func(r *stint.Request, _ int) {
-			r.Claims[0].Cost = 3
-			r.Claims[0].Limits = []stint.Limit{stint.PerMinute(1000)}
-		}},
-		{name: "refund", limits: one, step: step, settle: &zero},
-		{name: "refund-id", limits: one, step: step, settle: &zero,
-			adjust: func(r *stint.Request, i int) { r.ID = strconv.Itoa(i) }},
-		{name: "flight", limits: one, step: step, flight: 64},
-		{name: "flight3", limits: three, step: step, flight: 64},
-		{name: "holds", limits: []stint.Limit{stint.PerMinute(1000)}, step: step, flight: 64, settle: &two,
-			adjust: func(r *stint.Request, _ int) { r.Hold = 5 * time.Minute }},
-		{name: "holds-stock", limits: []stint.Limit{stint.PerDay(1_000_000)}, step: step, flight: 64, settle: &two,
-			adjust: func(r *stint.Request, _ int) { r.Hold = 5 * time.Minute }},
-		{name: "unheld", limits: []stint.Limit{stint.Per(1_000_000, 48*time.Hour)}, step: step},
-		{name: "held", limits: []stint.Limit{stint.Per(1_000_000, 48*time.Hour)}, step: step, held: 10_000},
-		{name: "settles", limits: []stint.Limit{stint.PerMinute(1000)}, step: step, flight: 64, settle: &two},
+		{name: "peek", limits: three, then: peek, alone: true},
+		{name: "wait", limits: one, adjust: waits},
+		{name: "waits", limits: one, step: 590 * time.Millisecond, adjust: waits},
+		{name: "id", limits: one, adjust: hasID},
+		{name: "places", limits: places},
+		{name: "beside", limits: append(slices.Clone(one), places...)},
+		{name: "settle", limits: thousand, adjust: costly, then: settleTo(2), alone: true},
+		{name: "refund", limits: one, then: settleTo(0), alone: true},
+		{name: "refund-id", limits: one, then: settleTo(0), alone: true, adjust: hasID},
+		{name: "flight", limits: one, flight: 64},
+		{name: "flight3", limits: three, flight: 64, unit: "flight"},
+		{name: "settles", limits: thousand, adjust: costly, then: settleTo(2), alone: true, flight: 64, unit: "flight"},
+		{name: "holds", limits: thousand, adjust: holds, then: settleTo(2), flight: 64, unit: "flight"},
+		{name: "holds-stock", limits: stock, adjust: holds, then: settleTo(2), flight: 64, unit: "flight"},
+		{name: "unheld", limits: stock},
+		{name: "held", limits: stock, held: 10_000, unit: "unheld"},
 	}
 }
 
-// BenchmarkScript measures the time that Redis spends in the scripts, by INFO commandstats: every
-// kind of call in turn, on one server, and per call the median of the rounds.
+// Calls before those that are measured, and those.
+const warm, measured = 150, 100
+
+// BenchmarkScript counts the instructions that Redis executes in its scripts, per request of each
+// kind, also as a ratio to a plain take. Times differ from run to run; these counts hardly do.
 func BenchmarkScript(b *testing.B) {
-	url := redistest.Start(b).URL()
-	now := int64(1_700_000_000_000_000)
-	o, err := rueidis.ParseURL(url)
-	if err != nil {
-		b.Fatal(err)
-	}
-	o.DisableCache = true
-	conn, err := rueidis.NewClient(o)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer conn.Close()
-
-	kinds := scriptBenches()
-	// One store per kind: a store also sends the sets of limits that it has seen other kinds leave.
-	stores := make([]*redisstore.Store, len(kinds))
-	for k := range kinds {
-		s, err := redisstore.Open(b.Context(), redisstore.Config{URL: url})
-		if err != nil {
-			b.Fatal(err)
-		}
-		defer s.Close()
-		s.SetClock(func() time.Time { return time.UnixMicro(now) })
-		stores[k] = s
-	}
-	clocks, counts, micros := make([]int64, len(kinds)), make([]int, len(kinds)), make([][]float64, len(kinds))
-	// measure returns what some calls of a kind take, per request.
-	measure := func(k, times int) float64 {
-		c, s := &kinds[k], stores[k]
-		before := scriptMicros(b, conn)
-		for range times {
-			clocks[k] += c.step.Microseconds()
-			now = clocks[k]
-			var calls []*driver.Call
-			for j := range max(c.flight, 1) {
-				subject := fmt.Sprint(c.name, "/", j)
-				r := stint.Request{Claims: []stint.Claim{{Subject: subject, Cost: 1, Limits: c.limits}}}
-				if c.adjust != nil {
-					c.adjust(&r, counts[k])
-				}
-				calls = append(calls, &driver.Call{Request: r})
+	c := newCounter(b)
+	counts := map[string]float64{}
+	for _, kind := range scriptBenches() {
+		b.Run(kind.name, func(b *testing.B) {
+			for range b.N {
+				counts[kind.name] = c.measure(b, &kind)
 			}
-			counts[k]++
-			if c.flight > 0 {
-				s.TakeBatch(b.Context(), calls)
-			} else {
-				calls[0].Decision, calls[0].Err = s.Take(b.Context(), calls[0].Request)
-			}
-			for _, call := range calls {
-				if call.Err != nil {
-					b.Fatal(c.name, call.Err)
-				}
-			}
-			if c.settle == nil {
-				continue
-			}
-			var amends []*driver.AmendCall
-			for _, call := range calls {
-				a := stint.Amendment{Kind: stint.AmendSettle, Cost: *c.settle}
-				amends = append(amends, &driver.AmendCall{Charge: call.Decision.Charge, Amendment: a})
-			}
-			s.AmendBatch(b.Context(), amends)
-			for _, a := range amends {
-				if a.Err != nil || !a.Amended.Changed {
-					b.Fatal(c.name, a.Err, a.Amended)
-				}
-			}
-		}
-		return (scriptMicros(b, conn) - before) / float64(times*max(c.flight, 1))
-	}
-	for k := range kinds {
-		clocks[k] = now
-		for i := range kinds[k].held {
-			now += 5_000_000 // over half a day
-			r := stint.Request{Hold: stint.MaxHold, Claims: []stint.Claim{{Subject: kinds[k].name + "/0", Cost: 1,
-				Limits: kinds[k].limits}}}
-			if d, err := stores[k].Take(b.Context(), r); err != nil || !d.Allowed {
-				b.Fatal(i, d, err)
-			}
-			clocks[k] = now
-		}
-		for range 15 {
-			measure(k, 20)
-		}
-	}
-	for range b.N {
-		for _, k := range rand.Perm(len(kinds)) { // what one leaves to the garbage collector falls on the next
-			micros[k] = append(micros[k], measure(k, 20))
-		}
-	}
-	for k := range kinds {
-		slices.Sort(micros[k])
-		b.ReportMetric(micros[k][len(micros[k])/2], kinds[k].name+"-µs")
+			unit := cmp.Or(kind.unit, "take")
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(counts[kind.name], "instructions/request")
+			b.ReportMetric(counts[kind.name]/counts[unit], unit+"s/request")
+		})
 	}
 }
 
-// scriptMicros is how long scripts have run.
-func scriptMicros(b *testing.B, c rueidis.Client) float64 {
-	info, err := c.Do(b.Context(), c.B().Info().Section("commandstats").Build()).ToString()
+// counter is a Redis that runs under callgrind, which counts the instructions in scripts, and
+// writes a file with the count after every ECHO.
+type counter struct {
+	server *redistest.Server
+	out    string
+	files  int
+}
+
+func newCounter(b *testing.B) *counter {
+	valgrind, err := exec.LookPath("valgrind")
+	if err != nil {
+		b.Fatal("valgrind not found: apt-get install valgrind")
+	}
+	dir := b.TempDir()
+	c := &counter{out: filepath.Join(dir, "out")}
+	run := filepath.Join(dir, "redis-server")
+	script := fmt.Sprintf("#!/bin/sh\nexec %s --tool=callgrind --callgrind-out-file=%s --toggle-collect=evalGenericCommand"+
+		" --dump-after=echoCommand %s \"$@\"\n", valgrind, c.out, cmp.Or(os.Getenv(redistest.BinaryEnv), "redis-server"))
+	if err := os.WriteFile(run, []byte(script), 0o700); err != nil {
+		b.Fatal(err)
+	}
+	b.Setenv(redistest.BinaryEnv, run)
+	c.server = redistest.Start(b)
+	return c
+}
+
+// count returns the instructions since the last count.
+func (c *counter) count(b *testing.B) float64 {
+	c.server.CLI(b, "ECHO", "")
+	c.files++
+	text, err := os.ReadFile(fmt.Sprintf("%s.%d", c.out, c.files))
 	if err != nil {
 		b.Fatal(err)
 	}
-	for line := range strings.Lines(info) {
-		if rest, ok := strings.CutPrefix(line, "cmdstat_evalsha:"); ok {
-			_, rest, _ = strings.Cut(rest, "usec=")
-			text, _, _ := strings.Cut(rest, ",")
-			micros, err := strconv.ParseFloat(text, 64)
-			if err != nil {
-				b.Fatal(err)
-			}
-			return micros
+	_, total, _ := strings.Cut(string(text), "\ntotals: ")
+	n, err := strconv.Atoi(strings.TrimSpace(total))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return float64(n)
+}
+
+// measure returns how many instructions a request of a kind takes.
+func (c *counter) measure(b *testing.B, kind *scriptBench) float64 {
+	now := time.Unix(1_700_000_000, 0)
+	s := open(b, c.server.URL(), adjusted(func(o *rueidis.ClientOption) {
+		o.Dialer.Timeout, o.ConnWriteTimeout = time.Minute, time.Minute
+	}))
+	s.SetClock(func() time.Time { return now })
+	for i := range kind.held {
+		now = now.Add(5 * time.Second)
+		r := stint.Request{Hold: stint.MaxHold, Claims: []stint.Claim{{Subject: kind.name + "/0", Cost: 1, Limits: kind.limits}}}
+		if d, err := s.Take(b.Context(), r); err != nil || !d.Allowed {
+			b.Fatal(i, d, err)
 		}
 	}
-	b.Fatal("no script ran")
-	return 0
+	sum, step := 0.0, cmp.Or(kind.step, 700*time.Millisecond)
+	for i := range warm + measured {
+		now = now.Add(step - step/2)
+		if i == warm {
+			c.count(b)
+		}
+		calls := kind.take(b, s, i)
+		if kind.alone && i >= warm {
+			c.count(b)
+		}
+		now = now.Add(step / 2)
+		if kind.then != nil {
+			kind.then(b, s, calls)
+		}
+		if i == warm+measured-1 || kind.alone && i >= warm {
+			sum += c.count(b)
+		}
+	}
+	return sum / float64(measured*max(kind.flight, 1))
+}
+
+// take makes the i-th request, or flight of requests.
+func (k *scriptBench) take(b *testing.B, s *redisstore.Store, i int) []*driver.Call {
+	var calls []*driver.Call
+	for j := range max(k.flight, 1) {
+		r := stint.Request{Claims: []stint.Claim{{Subject: fmt.Sprint(k.name, "/", j), Cost: 1, Limits: k.limits}}}
+		if k.adjust != nil {
+			k.adjust(&r, i)
+		}
+		calls = append(calls, &driver.Call{Request: r})
+	}
+	if k.flight > 0 {
+		s.TakeBatch(b.Context(), calls)
+	} else {
+		calls[0].Decision, calls[0].Err = s.Take(b.Context(), calls[0].Request)
+	}
+	for _, call := range calls {
+		if call.Err != nil {
+			b.Fatal(k.name, call.Err)
+		}
+	}
+	return calls
+}
+
+// peek asks again for what a request asked for, without charging it.
+func peek(b *testing.B, s *redisstore.Store, calls []*driver.Call) {
+	calls[0].Request.Mode = stint.ModePeek
+	if _, err := s.Take(b.Context(), calls[0].Request); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// settleTo settles charges.
+func settleTo(cost int64) func(b *testing.B, s *redisstore.Store, calls []*driver.Call) {
+	return func(b *testing.B, s *redisstore.Store, calls []*driver.Call) {
+		var amends []*driver.AmendCall
+		for _, call := range calls {
+			a := stint.Amendment{Kind: stint.AmendSettle, Cost: cost}
+			amends = append(amends, &driver.AmendCall{Charge: call.Decision.Charge, Amendment: a})
+		}
+		s.AmendBatch(b.Context(), amends)
+		for _, a := range amends {
+			if !a.Amended.Changed {
+				b.Fatal(a.Err, a.Amended)
+			}
+		}
+	}
 }
