@@ -231,8 +231,14 @@ func (l link) replies() float64  { return l.loseReplies }
 // way returns how long a message that leaves now takes, and whether it is lost. The lock is held.
 func (c *client) way(long, lost float64, lose func(link) float64) (takes time.Duration, isLost bool) {
 	now, slow := time.Now(), 200*time.Microsecond
+	for len(c.links) > 0 && !now.Before(c.links[0].until) {
+		c.links = c.links[1:]
+	}
 	for _, l := range c.links {
-		if now.Before(l.from) || !now.Before(l.until) {
+		if now.Before(l.from) {
+			break
+		}
+		if !now.Before(l.until) {
 			continue
 		}
 		slow = max(slow, l.slow)
@@ -602,30 +608,26 @@ func (c *client) Present(ctx context.Context, p driver.Presence) (driver.Presenc
 
 // Announcements is for package resilience.
 func (c *client) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
-	l := &listener{client: c, heard: make(chan announcement, 1000), ended: make(chan struct{})}
+	l := &listener{client: c, f: f, ended: make(chan struct{})}
 	if err := c.exchange(ctx, "listen",
 		&flight{run: func(s *server) { s.listeners = append(s.listeners, l) }}); err != nil {
 		return err
 	}
 	defer c.server.leave(l)
-	for {
-		select {
-		case a := <-l.heard:
-			c.pause()
-			f(a.subject, a.commanded)
-		case <-l.ended:
-			return failure("listen", errCut)
-		case <-ctx.Done():
-			return failure("listen", ctx.Err())
-		}
+	select {
+	case <-l.ended:
+		return failure("listen", errCut)
+	case <-ctx.Done():
+		return failure("listen", ctx.Err())
 	}
 }
 
 // listener is a process that hears of subjects that got room back.
 type listener struct {
 	client *client
-	heard  chan announcement
-	ended  chan struct{}
+	f      func(subject string, commanded bool)
+	ended  chan struct{} // closed when its connection is
+	left   bool          // it no longer listens
 }
 
 type announcement struct {
@@ -643,12 +645,21 @@ func (l *listener) tell(a announcement) {
 	case lost:
 		network.after(200*time.Millisecond, func() { l.tell(a) })
 	default:
-		network.after(back, func() {
-			select {
-			case l.heard <- a:
-			default: // it is far behind
-			}
-		})
+		network.after(back, func() { l.hear(a) })
+	}
+}
+
+// hear hands an announcement to the process, as soon as that is not starved.
+func (l *listener) hear(a announcement) {
+	l.client.mu.Lock()
+	starved, left := time.Until(l.client.starved), l.left
+	l.client.mu.Unlock()
+	switch {
+	case left:
+	case starved > 0:
+		l.client.server.network.after(starved, func() { l.hear(a) })
+	default:
+		l.f(a.subject, a.commanded)
 	}
 }
 

@@ -1,7 +1,6 @@
 package histories
 
 import (
-	"container/heap"
 	"sync"
 	"time"
 )
@@ -19,27 +18,42 @@ type network struct {
 // letter is something to be done at an instant. Of those of one instant, the first that was sent is
 // the first.
 type letter struct {
-	at  time.Time
+	at  time.Duration // since the epoch
 	nth int
 	do  func() // does not wait
 }
 
+func (l *letter) before(m *letter) bool { return l.at < m.at || l.at == m.at && l.nth < m.nth }
+
+// letters are a heap. Package container/heap would allocate each letter.
 type letters []letter
 
-func (l letters) Len() int      { return len(l) }
-func (l letters) Swap(i, j int) { l[i], l[j] = l[j], l[i] }
-func (l letters) Less(i, j int) bool {
-	if c := l[i].at.Compare(l[j].at); c != 0 {
-		return c < 0
+func (l *letters) push(x letter) {
+	q := append(*l, x)
+	for i := len(q) - 1; i > 0 && q[i].before(&q[(i-1)/2]); i = (i - 1) / 2 {
+		q[i], q[(i-1)/2] = q[(i-1)/2], q[i]
 	}
-	return l[i].nth < l[j].nth
+	*l = q
 }
-func (l *letters) Push(x any) { *l = append(*l, x.(letter)) }
-func (l *letters) Pop() any {
-	last := (*l)[len(*l)-1]
-	(*l)[len(*l)-1] = letter{}
-	*l = (*l)[:len(*l)-1]
-	return last
+
+func (l *letters) pop() letter {
+	q := *l
+	first, n := q[0], len(q)-1
+	q[0], q[n] = q[n], letter{}
+	q = q[:n]
+	for i, least := 0, 0; ; i = least {
+		for _, below := range [...]int{2*i + 1, 2*i + 2} {
+			if below < n && q[below].before(&q[least]) {
+				least = below
+			}
+		}
+		if least == i {
+			break
+		}
+		q[i], q[least] = q[least], q[i]
+	}
+	*l = q
+	return first
 }
 
 func newNetwork() *network {
@@ -53,7 +67,7 @@ func (n *network) after(d time.Duration, do func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.sent++
-	heap.Push(&n.queue, letter{time.Now().Add(d), n.sent, do})
+	n.queue.push(letter{time.Since(epoch) + d, n.sent, do})
 	if n.queue[0].nth == n.sent {
 		select {
 		case n.wake <- struct{}{}:
@@ -73,14 +87,14 @@ func (n *network) deliver() {
 			return
 		}
 		n.mu.Lock()
-		for now := time.Now(); len(n.queue) > 0 && !n.queue[0].at.After(now); {
-			l := heap.Pop(&n.queue).(letter)
+		for now := time.Since(epoch); len(n.queue) > 0 && n.queue[0].at <= now; {
+			l := n.queue.pop()
 			n.mu.Unlock()
 			l.do()
 			n.mu.Lock()
 		}
 		if len(n.queue) > 0 {
-			timer.Reset(time.Until(n.queue[0].at))
+			timer.Reset(n.queue[0].at - time.Since(epoch))
 		}
 		n.mu.Unlock()
 	}

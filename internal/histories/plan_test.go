@@ -303,12 +303,13 @@ func (p *plan) afflict(slot int, of *process) {
 	}
 }
 
-// links are how the messages of a process of a slot fare.
+// links are how the messages of a process of a slot fare, in the order of their beginnings.
 func (p *plan) links(slot int, start time.Time) (links []link) {
 	for _, f := range p.faults {
 		if f.slot < 0 || f.slot == slot {
 			links = append(links, link{start.Add(f.from), start.Add(f.to), f.slow, f.lose[0], f.lose[1]})
 		}
 	}
+	slices.SortStableFunc(links, func(a, b link) int { return a.from.Compare(b.from) })
 	return links
 }

@@ -82,8 +82,11 @@ var sabotageNames = [...]string{"honest", "drops debts", "bounds debts", "charge
 func (s sabotage) String() string { return sabotageNames[s] }
 
 func (s sabotage) take(e *memorystore.Store, r stint.Request) (stint.Decision, error) {
-	r.Claims = slices.Clone(r.Claims)
 	ctx := context.Background()
+	if s == 0 {
+		return e.Take(ctx, r)
+	}
+	r.Claims = slices.Clone(r.Claims)
 	switch {
 	case s == dropsDebts && r.Mode == driver.ModeForce:
 		r.Mode = stint.ModePeek

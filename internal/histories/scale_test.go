@@ -1,7 +1,6 @@
 package histories
 
 import (
-	"container/heap"
 	_ "embed" // the page of the report
 	"encoding/json"
 	"flag"
@@ -136,15 +135,16 @@ func (f *fleet) ideal() (units int64) {
 	logs := map[track]*entries{}
 	var refunds letters
 	for n, s := range f.shots() {
-		for len(refunds) > 0 && !refunds[0].at.After(epoch.Add(s.at)) {
-			heap.Pop(&refunds).(letter).do()
+		for len(refunds) > 0 && refunds[0].at <= s.at {
+			refunds.pop().do()
 		}
 		fits := true
 		v.each(&s, func(l *stint.Limit, number, subject int) {
-			e := logs[track{number, subject}]
+			key := track{int32(number), int32(subject)}
+			e := logs[key]
 			if e == nil {
 				e = &entries{}
-				logs[track{number, subject}] = e
+				logs[key] = e
 			}
 			begin := s.at - l.Window
 			if l.Algorithm == stint.AlgorithmFixed {
@@ -157,11 +157,13 @@ func (f *fleet) ideal() (units int64) {
 			continue
 		}
 		units += s.cost
-		v.each(&s, func(_ *stint.Limit, number, subject int) { logs[track{number, subject}].add(s.at, s.cost, false) })
+		v.each(&s, func(_ *stint.Limit, number, subject int) {
+			logs[track{int32(number), int32(subject)}].add(s.at, s.cost, false)
+		})
 		if s.settle > 0 && s.truth < s.cost {
-			heap.Push(&refunds, letter{epoch.Add(s.at + s.settle), n, func() {
+			refunds.push(letter{s.at + s.settle, n, func() {
 				v.each(&s, func(_ *stint.Limit, number, subject int) {
-					e := logs[track{number, subject}]
+					e := logs[track{int32(number), int32(subject)}]
 					if _, found := e.find(s.at); found {
 						e.add(s.at, s.truth-s.cost, false)
 					}

@@ -156,8 +156,11 @@ func (s *server) announce(commanded bool, subjects ...string) {
 // leave ends a listener.
 func (s *server) leave(l *listener) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.listeners = slices.DeleteFunc(s.listeners, func(m *listener) bool { return m == l })
+	s.mu.Unlock()
+	l.client.mu.Lock()
+	l.left = true
+	l.client.mu.Unlock()
 }
 
 // subjectsOf are those of a charge.

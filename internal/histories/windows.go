@@ -27,7 +27,7 @@ type Windows struct {
 }
 
 // track is one subject under one limit.
-type track struct{ limit, subject int }
+type track struct{ limit, subject int32 }
 
 // entries holds the admissions of a track that a window may still contain, ordered by call time.
 type entries struct {
@@ -58,10 +58,10 @@ func (w *Windows) Admit(limit, subject int, from, to time.Duration, n int64, deg
 	if to-w.swept > w.longest {
 		w.sweep(to)
 	}
-	l, e := w.limits[limit], w.tracks[track{limit, subject}]
+	l, e := w.limits[limit], w.tracks[track{int32(limit), int32(subject)}]
 	if e == nil {
 		e = &entries{}
-		w.tracks[track{limit, subject}] = e
+		w.tracks[track{int32(limit), int32(subject)}] = e
 	}
 	e.last = to
 	begin := to - l.Window
@@ -79,7 +79,7 @@ func (w *Windows) Admit(limit, subject int, from, to time.Duration, n int64, deg
 // Withdraw removes units of an admission from now on, because a refund may have made room. A
 // negative number undoes it.
 func (w *Windows) Withdraw(limit, subject int, from time.Duration, n int64, degraded bool) {
-	if e := w.tracks[track{limit, subject}]; e != nil {
+	if e := w.tracks[track{int32(limit), int32(subject)}]; e != nil {
 		if _, found := e.find(from); found {
 			e.add(from, -n, degraded)
 		}

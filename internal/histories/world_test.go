@@ -111,7 +111,9 @@ func (w *world) bear(slot int) {
 	}
 	w.slots[slot] = i
 	p := process{born: w.now(), died: never, heard: never, instances: w.plan.instances}
-	w.plan.afflict(slot, &p)
+	if w.plan.fleet == nil {
+		w.plan.afflict(slot, &p)
+	}
 	w.mu.Lock()
 	w.all = append(w.all, i)
 	w.history.processes = append(w.history.processes, p)
