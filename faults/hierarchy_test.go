@@ -1,18 +1,18 @@
 package faults
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/rpc"
 	"os"
 	"os/exec"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -56,18 +56,6 @@ type orgJob struct {
 	NoLeases bool
 }
 
-// orgAnswer is the answer to the request that has the number ID.
-type orgAnswer struct {
-	ID                int64
-	Allowed, Degraded bool
-	Err               string
-}
-
-type orgRequest struct {
-	ID   int64
-	User int
-}
-
 // answerOrg is the life of a process of the organization.
 func answerOrg(text string) error {
 	var j orgJob
@@ -79,41 +67,36 @@ func answerOrg(text string) error {
 	if err != nil {
 		return err
 	}
-	in, out := json.NewDecoder(bufio.NewReader(os.Stdin)), json.NewEncoder(os.Stdout)
-	var mu sync.Mutex
-	var asked sync.WaitGroup
-	tell := func(a orgAnswer) {
-		mu.Lock()
-		defer mu.Unlock()
-		_ = out.Encode(a) // the test ends if nothing is heard
+	calls := rpc.NewServer()
+	if err := calls.RegisterName("Org", &orgService{s}); err != nil {
+		return err
 	}
-	tell(orgAnswer{ID: -1}) // ready
-	for {
-		var q orgRequest
-		if in.Decode(&q) != nil {
-			break
-		}
-		asked.Go(func() {
-			d, err := s.Take(context.Background(), stint.Request{Claims: orgClaims(q.User)})
-			a := orgAnswer{ID: q.ID, Allowed: d.Allowed, Degraded: d.Degraded}
-			if err != nil {
-				a.Err = err.Error()
-			}
-			tell(a)
-		})
-	}
-	asked.Wait()
+	calls.ServeConn(pipes{os.Stdin, os.Stdout})
 	return s.Close()
+}
+
+type orgService struct{ stack *stack }
+
+// OrgAnswer is a decision about a user's request.
+type OrgAnswer struct{ Allowed, Degraded bool }
+
+// Ask decides on a request of a user.
+func (s *orgService) Ask(user int, a *OrgAnswer) error {
+	d, err := s.stack.Take(context.Background(), stint.Request{Claims: orgClaims(user)})
+	*a = OrgAnswer{d.Allowed, d.Degraded}
+	return err
+}
+
+// pipes are a connection.
+type pipes struct {
+	io.Reader
+	io.WriteCloser
 }
 
 // orgProcess is one that answers.
 type orgProcess struct {
-	cmd    *exec.Cmd
-	input  io.WriteCloser
-	ready  chan struct{} // closed when it answers
-	ended  chan struct{} // closed when it does no more
-	mu     sync.Mutex
-	asking map[int64]chan orgAnswer
+	cmd   *exec.Cmd
+	calls *rpc.Client
 }
 
 // org is an organization, and what its users were told.
@@ -123,7 +106,7 @@ type org struct {
 	noLeases bool
 
 	mu        sync.Mutex
-	processes []*orgProcess
+	processes []*orgProcess // nil if it is not there
 	told      []orgCall
 }
 
@@ -131,75 +114,32 @@ type org struct {
 type orgCall struct {
 	user, slot int
 	from, to   time.Duration
-	answered   bool // else its process was killed
-	orgAnswer
+	err        error
+	OrgAnswer
 }
 
-func (o *org) start(slot int) *orgProcess {
+func (o *org) start(slot int) {
 	text, err := json.Marshal(orgJob{calm(o.ways[slot].URL()), o.noLeases})
 	if err != nil {
 		o.Fatal(err)
 	}
-	p := &orgProcess{ready: make(chan struct{}), ended: make(chan struct{}), asking: map[int64]chan orgAnswer{}}
-	p.cmd = exec.CommandContext(o.Context(), os.Args[0])
-	p.cmd.Env = append(os.Environ(), orgEnv+"="+string(text))
-	p.cmd.Stderr = os.Stderr
-	if p.input, err = p.cmd.StdinPipe(); err != nil {
-		o.Fatal(err)
-	}
-	output, err := p.cmd.StdoutPipe()
+	cmd := exec.CommandContext(o.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), orgEnv+"="+string(text))
+	cmd.Stderr = os.Stderr
+	input, err := cmd.StdinPipe()
 	if err != nil {
 		o.Fatal(err)
 	}
-	if err := p.cmd.Start(); err != nil {
+	output, err := cmd.StdoutPipe()
+	if err != nil {
 		o.Fatal(err)
 	}
-	go p.hear(output)
-	<-p.ready
+	if err := cmd.Start(); err != nil {
+		o.Fatal(err)
+	}
 	o.mu.Lock()
-	o.processes[slot] = p
-	o.mu.Unlock()
-	return p
-}
-
-// hear passes answers on until the process ends.
-func (p *orgProcess) hear(output io.Reader) {
-	for in := json.NewDecoder(bufio.NewReader(output)); ; {
-		var a orgAnswer
-		if in.Decode(&a) != nil {
-			break
-		}
-		if a.ID < 0 {
-			close(p.ready)
-			continue
-		}
-		p.mu.Lock()
-		p.asking[a.ID] <- a
-		delete(p.asking, a.ID)
-		p.mu.Unlock()
-	}
-	select {
-	case <-p.ready:
-	default:
-		close(p.ready)
-	}
-	close(p.ended)
-}
-
-// ask asks a process. There is no answer if it ends before.
-func (p *orgProcess) ask(q orgRequest) (a orgAnswer, answered bool) {
-	heard := make(chan orgAnswer, 1)
-	p.mu.Lock()
-	p.asking[q.ID] = heard
-	line, _ := json.Marshal(q)
-	_, _ = p.input.Write(append(line, '\n'))
-	p.mu.Unlock()
-	select {
-	case a = <-heard:
-		return a, true
-	case <-p.ended:
-		return a, false
-	}
+	defer o.mu.Unlock()
+	o.processes[slot] = &orgProcess{cmd, rpc.NewClient(pipes{output, input})}
 }
 
 // of is the process that a user asks: its own, or another of its team while that is dead.
@@ -218,14 +158,13 @@ func (o *org) of(user int) (slot int, p *orgProcess) {
 // use has all users ask until the context ends.
 func (o *org) use(ctx context.Context, begun time.Time) {
 	var users sync.WaitGroup
-	var last atomic.Int64
 	for caller := range orgTeams * teamUsers * userCallers {
 		users.Go(func() {
 			for ctx.Err() == nil {
 				user := caller / userCallers
 				slot, p := o.of(user)
 				c := orgCall{user: user, slot: slot, from: time.Since(begun)}
-				c.orgAnswer, c.answered = p.ask(orgRequest{last.Add(1), user})
+				c.err = p.calls.Call("Org.Ask", user, &c.OrgAnswer)
 				o.mu.Lock()
 				c.to = time.Since(begun)
 				o.told = append(o.told, c)
@@ -247,6 +186,7 @@ func (o *org) kill(slot int) {
 		o.Error(err)
 	}
 	_ = p.cmd.Wait()
+	_ = p.calls.Close()
 	o.start(slot)
 }
 
@@ -274,12 +214,13 @@ func (o *org) judge() (served float64) {
 			limits = append(limits, &claim.Limits[0])
 		}
 	}
+	var failed rpc.ServerError // else its process was killed
 	slices.SortStableFunc(o.told, func(a, b orgCall) int { return cmp.Compare(a.to, b.to) })
 	told, windows, fullest := 0, histories.NewWindows(limits...), map[string]int64{}
 	for _, c := range o.told {
 		switch {
-		case c.Err != "":
-			o.Errorf("user %d: %s", c.user, c.Err)
+		case errors.As(c.err, &failed):
+			o.Errorf("user %d: %v", c.user, c.err)
 		case c.Allowed && c.Degraded:
 			o.Errorf("user %d was admitted without Redis", c.user)
 		case c.Allowed:
@@ -334,8 +275,7 @@ func (r *report) organize(noLeases bool, faults ...func(*org)) (served, calls fl
 	using.Wait()
 	calls = float64(attempts(r, []*redistest.Server{redis})-before) / float64(len(o.told))
 	for _, p := range o.processes {
-		_ = p.input.Close()
-		<-p.ended
+		_ = p.calls.Close()
 		if err := p.cmd.Wait(); err != nil {
 			r.Error(err)
 		}
