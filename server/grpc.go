@@ -5,6 +5,7 @@ import (
 	"net"
 	"time"
 
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -75,7 +76,7 @@ func (s *Server) newGRPC() (endpoint, error) {
 		options = append(options, grpc.Creds(credentials.NewTLS(s.certificate.listen())))
 	}
 	srv := grpc.NewServer(options...)
-	s.envoy.Register(srv)
+	rlsv3.RegisterRateLimitServiceServer(srv, s.envoy)
 	healthpb.RegisterHealthServer(srv, s.health.grpc)
 	return endpoint{
 		serve:    srv.Serve,

@@ -115,7 +115,7 @@ func serve(t testing.TB, service *envoyrls.Service) rlsv3.RateLimitServiceClient
 		t.Fatal(err)
 	}
 	server := grpc.NewServer(envoyrls.Codec())
-	service.Register(server)
+	rlsv3.RegisterRateLimitServiceServer(server, service)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
