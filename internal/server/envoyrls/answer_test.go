@@ -1,6 +1,7 @@
 package envoyrls_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -113,15 +115,9 @@ func TestHeaders(t *testing.T) {
 			o.Now = at.now
 			service := newService(t, inMemory(t, at.now), parse(t, timed), o)
 			for _, d := range test.before {
-				if _, err := service.ShouldRateLimit(t.Context(), ask("d", d)); err != nil {
-					t.Fatal(err)
-				}
+				decide(t, service, ask("d", d))
 			}
-			response, err := service.ShouldRateLimit(t.Context(), test.requests)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := headers(response); got != test.want {
+			if got := headers(decide(t, service, test.requests)); got != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
 		})
@@ -132,9 +128,7 @@ func TestHeaders(t *testing.T) {
 // would not have.
 func TestFixedAnswer(t *testing.T) {
 	at := newClock(noon.Add(10250 * time.Millisecond))
-	service := newService(t, inMemory(t, at.now), parse(t, timed),
-		envoyrls.Options{Window: envoyrls.Fixed, Now: at.now})
-	client := serve(t, service)
+	service := newService(t, inMemory(t, at.now), parse(t, timed), envoyrls.Options{Window: envoyrls.Fixed, Now: at.now})
 	few := &rlsv3.RateLimitResponse_RateLimit{RequestsPerUnit: 2, Unit: rlsv3.RateLimitResponse_RateLimit_MINUTE}
 	many := &rlsv3.RateLimitResponse_RateLimit{RequestsPerUnit: 100, Unit: rlsv3.RateLimitResponse_RateLimit_HOUR}
 	for i := range 4 {
@@ -143,13 +137,12 @@ func TestFixedAnswer(t *testing.T) {
 			code, left = over, 0
 		}
 		want := &rlsv3.RateLimitResponse{OverallCode: code, Statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{
-			{Code: code, CurrentLimit: few, LimitRemaining: left,
-				DurationUntilReset: &durationpb.Duration{Seconds: 50}},
+			{Code: code, CurrentLimit: few, LimitRemaining: left, DurationUntilReset: &durationpb.Duration{Seconds: 50}},
 			{Code: ok},
 			{Code: ok, CurrentLimit: many, LimitRemaining: uint32(99 - i),
 				DurationUntilReset: &durationpb.Duration{Seconds: 3590}},
 		}}
-		if got := must(t, client, ask("d", "few=1", "other=1", "many=1")); !proto.Equal(got, want) {
+		if got := decide(t, service, ask("d", "few=1", "other=1", "many=1")); !proto.Equal(got, want) {
 			t.Errorf("request %d: got %v\nwant %v", i, got, want)
 		}
 	}
@@ -188,10 +181,7 @@ func TestWindows(t *testing.T) {
 				envoyrls.Options{Window: test.window, Now: at.now})
 			for i, m := range test.moments {
 				at.advance(m.after)
-				response, err := service.ShouldRateLimit(t.Context(), ask("d", "few=1"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				response := decide(t, service, ask("d", "few=1"))
 				if got := show(response); got != m.want {
 					t.Errorf("moment %d: got %s, want %s", i, got, m.want)
 				}
@@ -229,16 +219,75 @@ descriptors:
 		{bring(0, 0, 4, ask("d", "c=1")), `{"descriptors":[{"entries":["c=1"],"limit":"unit:DAY"}],"domain":"d"}`},
 	}
 	for i, test := range tests {
-		response, err := service.ShouldRateLimit(t.Context(), test.request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := protojson.Marshal(response.GetDynamicMetadata())
+		text, err := protojson.Marshal(decide(t, service, test.request).GetDynamicMetadata())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.ReplaceAll(strings.ReplaceAll(string(text), ", ", ","), `": `, `":`); got != test.want {
 			t.Errorf("request %d: got %s\nwant %s", i, got, test.want)
+		}
+	}
+}
+
+// gather returns all counters of the stats, by name and labels.
+func gather(t *testing.T, stats *envoyrls.Stats) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(stats)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			name := strings.TrimPrefix(f.GetName(), "ratelimit_service_")
+			for _, l := range m.GetLabel() {
+				name += " " + l.GetName() + "=" + l.GetValue()
+			}
+			got[name] = m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return got
+}
+
+// TestStats: hits are counted under the names of envoyproxy/ratelimit, near the limit above a share
+// of it, and a changed configuration goes on counting.
+func TestStats(t *testing.T) {
+	const rules = `
+domain: shop
+descriptors:
+  - key: user
+    descriptors:
+      - {key: path, value: "10.0.0.1:80", rate_limit: {unit: hour, requests_per_unit: 10}}
+  - {key: shadow, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: free, rate_limit: {unlimited: true}}
+`
+	stats := envoyrls.NewStats(0.8)
+	service := newService(t, inMemory(t, nil), parse(t, rules), envoyrls.Options{Window: envoyrls.Fixed, Stats: stats})
+	question := ask("shop", "user=a,path=10.0.0.1:80", "shadow=x", "free=y", "unknown=z")
+	for i := range 12 {
+		if i == 6 {
+			service.Swap(parse(t, rules))
+		}
+		decide(t, service, question)
+	}
+	stats.Configured(nil)
+	stats.Configured(errors.New("refused"))
+	got := gather(t, stats)
+	const user, shadow = " domain=shop key1=user key2=path_10_0_0_1_80", " domain=shop key1=shadow key2="
+	for name, want := range map[string]float64{
+		"rate_limit_total_hits" + user: 12, "rate_limit_within_limit" + user: 10, "rate_limit_near_limit" + user: 2,
+		"rate_limit_over_limit" + user: 2, "rate_limit_shadow_mode" + user: 0,
+		"rate_limit_total_hits" + shadow: 12, "rate_limit_within_limit" + shadow: 1,
+		"rate_limit_over_limit" + shadow: 11, "rate_limit_shadow_mode" + shadow: 11,
+		"total_requests grpc_method=ShouldRateLimit":        12,
+		"response_time_seconds grpc_method=ShouldRateLimit": 12,
+		"should_rate_limit_error err_type=redis_error":      0,
+		"config_load_success":                               1, "config_load_error": 1,
+	} {
+		if got[name] != want {
+			t.Errorf("%s: %v, want %v", name, got[name], want)
 		}
 	}
 }

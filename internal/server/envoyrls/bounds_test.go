@@ -31,10 +31,11 @@ func empty(descriptors, entries int) *rlsv3.RateLimitRequest {
 // TestF31Descriptors: a request has a bounded number of descriptors, whether they have limits or
 // not, and of entries. One that has many more is refused before it is decoded.
 func TestF31Descriptors(t *testing.T) {
-	client := serve(t, newService(t, inMemory(t, nil), parse(t, shop), envoyrls.Options{}))
+	service := newService(t, inMemory(t, nil), parse(t, shop), envoyrls.Options{})
+	client := serve(t, service)
 	for _, within := range []*rlsv3.RateLimitRequest{many(256, ""), empty(256, 4096),
 		bring(0, 1, 1, empty(256, 4096))} {
-		if got := len(must(t, client, within).GetStatuses()); got != 256 {
+		if got := len(decide(t, service, within).GetStatuses()); got != 256 {
 			t.Errorf("got %d statuses, want 256", got)
 		}
 	}
@@ -71,7 +72,7 @@ func TestF31UndecodedJSON(t *testing.T) {
 // TestNegativeHitsRefused: where nobody has to show who they are, nobody gives hits back, and what
 // is asked for beside that is not charged.
 func TestNegativeHitsRefused(t *testing.T) {
-	for _, window := range []envoyrls.Window{envoyrls.Sliding, envoyrls.Fixed} {
+	for _, window := range windows {
 		var log bytes.Buffer
 		service, err := envoyrls.NewService(inMemory(t, nil), parse(t, hundredADay), envoyrls.Options{
 			Window: window, Public: true, Logger: slog.New(slog.NewTextHandler(&log, nil)),
@@ -79,10 +80,9 @@ func TestNegativeHitsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		client := serve(t, service)
-		must(t, client, hits(60, ask("d", "k=1")))
+		decide(t, service, hits(60, ask("d", "k=1")))
 		for _, r := range []*rlsv3.RateLimitRequest{own(0, -50, ask("d", "k=1")), own(1, -50, ask("d", "k=1", "k=1"))} {
-			_, err := client.ShouldRateLimit(t.Context(), r)
+			_, err := service.ShouldRateLimit(t.Context(), r)
 			if got := status.Convert(err); got.Code() != codes.PermissionDenied ||
 				!strings.Contains(got.Message(), "--envoy-token-file") {
 				t.Errorf("%v: got %v; want %v and what would be right", window, err, codes.PermissionDenied)
@@ -94,7 +94,7 @@ func TestNegativeHitsRefused(t *testing.T) {
 		if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "descriptors[0].is_negative_hits") {
 			t.Errorf("%v: got %d %s; want 403 and what is wrong", window, w.Code, w.Body)
 		}
-		if got, want := show(must(t, client, own(0, 0, ask("d", "k=1")))), "OK: OK 40 of 100/DAY"; got != want {
+		if got, want := show(decide(t, service, own(0, 0, ask("d", "k=1")))), "OK: OK 40 of 100/DAY"; got != want {
 			t.Errorf("%v: after all that got %s, want %s", window, got, want)
 		}
 		if got := strings.Count(log.String(), "negative hits were refused"); got != 1 {

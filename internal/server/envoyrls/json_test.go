@@ -9,7 +9,6 @@ import (
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
 )
 
@@ -23,8 +22,7 @@ func post(t *testing.T, method, body string) *http.Request {
 
 func TestJSON(t *testing.T) {
 	handler := newService(t, inMemory(t, nil), parse(t, shop), envoyrls.Options{}).JSONHandler()
-	down := newService(t, &broken{requests: make(chan stint.Request, 100)}, parse(t, shop),
-		envoyrls.Options{}).JSONHandler()
+	down := newService(t, gone{}, parse(t, shop), envoyrls.Options{}).JSONHandler()
 	const buy = `{"domain": "shop", "descriptors": [{"entries": [{"key": "path", "value": "/buy"}]}]}`
 	tests := []struct {
 		name    string
@@ -86,7 +84,7 @@ func FuzzJSON(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, window := range []envoyrls.Window{envoyrls.Sliding, envoyrls.Fixed} {
+		for _, window := range windows {
 			handler := newService(t, inMemory(t, nil), parse(t, shop),
 				envoyrls.Options{Window: window, Metadata: true}).JSONHandler()
 			w := httptest.NewRecorder()

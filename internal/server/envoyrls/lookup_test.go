@@ -2,14 +2,13 @@ package envoyrls_test
 
 import (
 	"context"
-	"sync"
 	"testing"
 
-	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
+	"github.com/stint-limiter/stint/policy"
 )
 
 const lookupRules = `
@@ -66,45 +65,28 @@ func TestLimitsOf(t *testing.T) {
 	}
 }
 
-// What a service counts is found by the name it is counted under.
-func TestLimitsOfWhatIsCounted(t *testing.T) {
+type observerFunc func(*policy.Verdict)
+
+func (f observerFunc) Observe(_ context.Context, e stint.Event) { f(e.(*policy.Verdict)) }
+
+// TestLimitsOfCounters: a counter's limits are found by its subject.
+func TestLimitsOfCounters(t *testing.T) {
 	config := parse(t, lookupRules)
-	store := inMemory(t, nil)
-	seen := &subjects{}
-	c := serve(t, newService(t, watched{store, seen}, config, envoyrls.Options{}))
-	for _, entries := range [][]string{
-		{"plain", "%3d,="}, {"odd=,%", "=", "inner", "x,y"}, {"path", "/files/1"},
+	var subjects []string
+	service := newService(t, inMemory(t, nil), config, envoyrls.Options{
+		Observer: observerFunc(func(v *policy.Verdict) { subjects = append(subjects, v.Results[0].Subject) }),
+	})
+	for _, r := range []*rlsv3.RateLimitRequest{
+		entries("a:b", "plain", "%3d,="), entries("a:b", "odd=,%", "=", "inner", "x,y"), entries("a:b", "path", "/files/1"),
 	} {
-		d := &commonv3.RateLimitDescriptor{}
-		for i := 0; i < len(entries); i += 2 {
-			d.Entries = append(d.Entries, &commonv3.RateLimitDescriptor_Entry{Key: entries[i], Value: entries[i+1]})
-		}
-		must(t, c, &rlsv3.RateLimitRequest{Domain: "a:b", Descriptors: []*commonv3.RateLimitDescriptor{d}})
+		decide(t, service, r)
 	}
-	if len(seen.list) != 3 {
-		t.Fatalf("%d were counted, want 3", len(seen.list))
-	}
-	for _, subject := range seen.list {
+	for _, subject := range subjects {
 		if _, limits := config.LimitsOf(subject, envoyrls.Sliding); len(limits) != 1 {
 			t.Errorf("%s has %d limits, want 1", subject, len(limits))
 		}
 	}
-}
-
-// watched is a store that notes whom it is asked about.
-type watched struct {
-	stint.Store
-	seen *subjects
-}
-
-type subjects struct {
-	mu   sync.Mutex
-	list []string
-}
-
-func (w watched) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	w.seen.mu.Lock()
-	w.seen.list = append(w.seen.list, r.Claims[0].Subject)
-	w.seen.mu.Unlock()
-	return w.Store.Take(ctx, r)
+	if len(subjects) != 3 {
+		t.Errorf("%d were counted, want 3", len(subjects))
+	}
 }

@@ -1,7 +1,6 @@
 package envoyrls_test
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -147,6 +146,15 @@ func ask(domain string, descriptors ...string) *rlsv3.RateLimitRequest {
 	return r
 }
 
+// entries is a request with a descriptor of these keys and values.
+func entries(domain string, pairs ...string) *rlsv3.RateLimitRequest {
+	d := &commonv3.RateLimitDescriptor{}
+	for i := 0; i < len(pairs); i += 2 {
+		d.Entries = append(d.Entries, &commonv3.RateLimitDescriptor_Entry{Key: pairs[i], Value: pairs[i+1]})
+	}
+	return &rlsv3.RateLimitRequest{Domain: domain, Descriptors: []*commonv3.RateLimitDescriptor{d}}
+}
+
 // hits sets the hits of the request.
 func hits(n uint32, r *rlsv3.RateLimitRequest) *rlsv3.RateLimitRequest {
 	r.HitsAddend = n
@@ -206,12 +214,10 @@ func show(r *rlsv3.RateLimitResponse) string {
 	return b.String()
 }
 
-// must asks a client that has to answer.
-func must(t testing.TB, c rlsv3.RateLimitServiceClient, r *rlsv3.RateLimitRequest) *rlsv3.RateLimitResponse {
+// decide returns the answer of a service.
+func decide(t testing.TB, s *envoyrls.Service, r *rlsv3.RateLimitRequest) *rlsv3.RateLimitResponse {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	response, err := c.ShouldRateLimit(ctx, r)
+	response, err := s.ShouldRateLimit(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}

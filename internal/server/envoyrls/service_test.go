@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,8 +16,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -69,127 +66,13 @@ func TestWrongOptions(t *testing.T) {
 	}
 }
 
-// broken is a store that fails.
-type broken struct {
-	stint.Store
-	requests chan stint.Request
-}
-
-func (b *broken) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
-	r.Claims = slices.Clone(r.Claims)
-	b.requests <- r
-	return stint.Decision{}, &stint.StoreError{Op: "take", Kind: stint.KindTimeout, Err: errors.New("no answer")}
-}
-
-// TestStoreFails: what a store that cannot decide is told, and what becomes of its error.
-func TestStoreFails(t *testing.T) {
-	for _, window := range []envoyrls.Window{envoyrls.Sliding, envoyrls.Fixed} {
-		seen := &record{}
-		store := &broken{requests: make(chan stint.Request, 100)}
-		service := newService(t, store, parse(t, shop), envoyrls.Options{
-			Window: window, Failure: stint.FailurePolicy{Mode: stint.FailError}, Observer: seen,
-		})
-		client := serve(t, service)
-		for _, r := range []*rlsv3.RateLimitRequest{ask("shop", "path=/"), ask("shop", "path=/", "client=1,path=/"),
-			many(20, "")} {
-			if _, err := client.ShouldRateLimit(t.Context(), r); status.Code(err) != codes.Unavailable {
-				t.Errorf("%v: got %v; want %v", window, err, codes.Unavailable)
-			}
-		}
-		r := <-store.requests
-		if got, want := *r.Failure, (stint.FailurePolicy{
-			Mode: stint.FailError, Budget: contract.DefaultBudget}); got != want {
-			t.Errorf("%v: the store was told %+v, want %+v", window, got, want)
-		}
-		if err := r.Validate(); err != nil {
-			t.Errorf("%v: %v", window, err)
-		}
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
-		if _, err := service.ShouldRateLimit(ended, ask("shop", "path=/")); status.Code(err) != codes.Canceled {
-			t.Errorf("%v: got %v; want %v", window, err, codes.Canceled)
-		}
-		if seen.failed != 4 {
-			t.Errorf("%v: the observer received %d failures, want 4", window, seen.failed)
-		}
-	}
-}
-
-// TestOutage: what Envoy is told while Redis is gone, by the failure mode.
-func TestOutage(t *testing.T) {
-	for _, window := range []envoyrls.Window{envoyrls.Sliding, envoyrls.Fixed} {
-		for _, test := range []struct {
-			mode stint.FailureMode
-			want []string // "" is an error
-		}{
-			{stint.FailLocal, []string{"OK: OK 0 of 1/HOUR as buying", "OVER: OVER 0 of 1/HOUR as buying"}},
-			{stint.FailAllow, []string{"OK: OK 1 of 1/HOUR as buying", "OK: OK 1 of 1/HOUR as buying"}},
-			{stint.FailDeny, []string{"OVER: OVER 0 of 1/HOUR as buying", "OVER: OVER 0 of 1/HOUR as buying"}},
-			{stint.FailError, []string{"", ""}},
-		} {
-			t.Run(fmt.Sprintf("%v/%v", window, test.mode), func(t *testing.T) {
-				server := redistest.Start(t)
-				policy := stint.FailurePolicy{Mode: test.mode}
-				store := behindStack(t, inRedis(t, server, "outage"), policy)
-				client := serve(t, newService(t, store, parse(t, shop),
-					envoyrls.Options{Window: window, Failure: policy}))
-				server.Kill()
-				for i, want := range test.want {
-					got := ""
-					r, err := client.ShouldRateLimit(t.Context(), ask("shop", "path=/buy"))
-					if err == nil {
-						got = show(r)
-					} else if status.Code(err) != codes.Unavailable {
-						t.Errorf("request %d: got %v; want %v", i, err, codes.Unavailable)
-					}
-					if got != want {
-						t.Errorf("request %d: got %q, want %q", i, got, want)
-					}
-				}
-			})
-		}
-	}
-}
-
-// TestF6Skew: in fixed windows, too, the store's clock counts, not that of the host.
-func TestF6Skew(t *testing.T) {
-	for _, skew := range []time.Duration{-29 * time.Second, 0, 29 * time.Second} {
-		for _, into := range []time.Duration{0, 30 * time.Second, 59*time.Second + 999*time.Millisecond} {
-			theirs := newClock(noon.Add(into))
-			ours := newClock(noon.Add(into + skew))
-			service := newService(t, inMemory(t, theirs.now), parse(t, timed),
-				envoyrls.Options{Window: envoyrls.Fixed, Now: ours.now})
-			for i, step := range []struct {
-				hits int64
-				want string
-			}{
-				{1, "OK: OK 1 of 2/MINUTE"}, {2, "OVER: OVER 0 of 2/MINUTE"}, {1, "OVER: OVER 0 of 2/MINUTE"},
-				{-2, "OK: OK 1 of 2/MINUTE"}, {1, "OK: OK 0 of 2/MINUTE"},
-			} {
-				r, err := service.ShouldRateLimit(t.Context(), own(0, step.hits, ask("d", "few=1")))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got := show(r); got != step.want {
-					t.Errorf("skew %v, %v into the window, step %d: got %s, want %s", skew, into, i, got, step.want)
-				}
-			}
-		}
-	}
-}
-
 // TestF25Swap: a limit that changes keeps its history, and holds from the next request on.
 func TestF25Swap(t *testing.T) {
 	config := func(n int) *envoyrls.Config {
 		return parse(t, fmt.Sprintf("domain: d\ndescriptors: [{key: k, rate_limit: {unit: hour, requests_per_unit: %d}}]", n))
 	}
-	for _, window := range []envoyrls.Window{envoyrls.Sliding, envoyrls.Fixed} {
-		first := config(3)
-		service := newService(t, inMemory(t, nil), first, envoyrls.Options{Window: window})
-		client := serve(t, service)
-		if service.Config() != first {
-			t.Error("not the configuration that it was made with")
-		}
+	for _, window := range windows {
+		service := newService(t, inMemory(t, nil), config(3), envoyrls.Options{Window: window})
 		for _, step := range []struct {
 			limit int
 			want  string
@@ -202,44 +85,9 @@ func TestF25Swap(t *testing.T) {
 			if window == envoyrls.Fixed && step.limit == 4 {
 				want = "OK: OK 0 of 4/HOUR" // the denied one was counted
 			}
-			if got := show(must(t, client, ask("d", "k=1"))); got != want {
+			if got := show(decide(t, service, ask("d", "k=1"))); got != want {
 				t.Errorf("%v, a limit of %d: got %s, want %s", window, step.limit, got, want)
 			}
-		}
-	}
-}
-
-// TestSharedRedis: services over one Redis are one, for windows of both kinds.
-func TestSharedRedis(t *testing.T) {
-	const limit, callers, each = 100, 8, 25
-	server := redistest.Start(t)
-	config := parse(t, fmt.Sprintf("domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: %d}}]", limit))
-	for _, window := range []envoyrls.Window{envoyrls.Sliding, envoyrls.Fixed} {
-		var clients [2]rlsv3.RateLimitServiceClient
-		for i := range clients {
-			clients[i] = serve(t, newService(t, inRedis(t, server, window.String()), config,
-				envoyrls.Options{Window: window}))
-		}
-		var mu sync.Mutex
-		count := map[rlsv3.RateLimitResponse_Code]int{}
-		var group sync.WaitGroup
-		for i := range callers {
-			group.Go(func() {
-				for range each {
-					r, err := clients[i%2].ShouldRateLimit(t.Context(), ask("d", "k=1"))
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					mu.Lock()
-					count[r.GetOverallCode()]++
-					mu.Unlock()
-				}
-			})
-		}
-		group.Wait()
-		if count[ok] != limit || count[over] != callers*each-limit {
-			t.Errorf("%v: got %v; want %d admitted of %d", window, count, limit, callers*each)
 		}
 	}
 }
@@ -290,9 +138,7 @@ func TestF34Observer(t *testing.T) {
 		hits(2, ask("trial", "try="+hostile)),
 		ask(hostile, "a=b"),
 	} {
-		if _, err := service.ShouldRateLimit(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		decide(t, service, r)
 	}
 	want := strings.Join([]string{ // tier, route, hits, allowed; policy, limits, with a subject, denied, in shadow
 		"envoy shop.path 1 true shop.path [3/1h] true false false",
@@ -323,20 +169,13 @@ func TestF11Subjects(t *testing.T) {
 		"a=" + long, "a=" + long + "y", "%2c=", "a%3db="} {
 		requests = append(requests, ask("d", d))
 	}
-	requests = append(requests, ask("d", "a=b,c=d"), ask("d:a=b", "c=d"), ask("d%3aa=b", "c=d"))
-	comma := ask("d", "a=")
-	comma.Descriptors[0].Entries[0].Value = "b,c=d"
-	equals := ask("d", "a=")
-	equals.Descriptors[0].Entries[0].Key = "a=b"
-	none := ask("d", "a=")
-	none.Descriptors[0].Entries = nil
-	requests = append(requests, comma, equals, none)
-
-	client := serve(t, newService(t, inMemory(t, nil), load(t, "domain: d\n---\ndomain: 'd:a=b'\n---\ndomain: 'd%3aa=b'\n"), envoyrls.Options{}))
+	requests = append(requests, ask("d", "a=b,c=d"), ask("d:a=b", "c=d"), ask("d%3aa=b", "c=d"), entries("d", "a", "b,c=d"),
+		entries("d", "a=b", ""), entries("d"))
+	service := newService(t, inMemory(t, nil), load(t, "domain: d\n---\ndomain: 'd:a=b'\n---\ndomain: 'd%3aa=b'\n"), envoyrls.Options{})
 	seen := map[string]bool{}
 	for _, r := range requests {
 		text := r.String()
-		if got, want := show(must(t, client, bring(0, 1, 4, r))), "OK: OK 0 of 1/DAY"; got != want && !seen[text] {
+		if got, want := show(decide(t, service, bring(0, 1, 4, r))), "OK: OK 0 of 1/DAY"; got != want && !seen[text] {
 			t.Errorf("%.80s: got %s, want %s", text, got, want)
 		}
 		seen[text] = true
@@ -360,11 +199,7 @@ func TestAllocations(t *testing.T) {
 	}
 	for _, test := range tests {
 		service := newService(t, inMemory(t, nil), config, test.options)
-		got := testing.AllocsPerRun(200, func() {
-			if _, err := service.ShouldRateLimit(t.Context(), test.request); err != nil {
-				t.Error(err)
-			}
-		})
+		got := testing.AllocsPerRun(200, func() { decide(t, service, test.request) })
 		if got > test.want {
 			t.Errorf("%s: got %v allocations, want at most %v", test.name, got, test.want)
 		}
