@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -94,63 +93,6 @@ func TestSettleAnswers(t *testing.T) {
 type observerFunc func(stint.Event)
 
 func (f observerFunc) Observe(_ context.Context, e stint.Event) { f(e) }
-
-// Two servers over one Redis are one: limits are shared, a charge of one is settled by the other, a
-// repeat that comes to the other is not charged.
-func TestTwoServers(t *testing.T) {
-	redis := redistest.Start(t)
-	open := func(prefix string) *server { return serve(t, opened(t, redis, prefix), rules) }
-	a, b, stranger := open("stint"), open("stint"), open("others")
-
-	const body = `{"method":"POST","path":"/login","peer":"203.0.113.9","claims":{"user":"1"},"cost":4}`
-	first := a.post("/v1/take", body).decision(200)
-	if d := b.post("/v1/take", body).decision(200); usage(d) != "free 2/8, free 8/12, login 2/0" {
-		t.Errorf("got %s", usage(d))
-	}
-	a.post("/v1/take", body).decision(429)
-
-	p := stranger.post("/v1/refund", withCharge(first.Charge, "")).problem(http.StatusBadRequest)
-	if p.Mistakes[0].Field != "charge" {
-		t.Errorf("got %+v", p)
-	}
-	if !b.post("/v1/settle", withCharge(first.Charge, `,"cost":1`)).changed() {
-		t.Error("the charge of one server is not settled by the other")
-	}
-	if a.post("/v1/settle", withCharge(first.Charge, `,"cost":1`)).changed() {
-		t.Error("a charge is settled twice")
-	}
-	if d := a.post("/v1/peek", body).decision(200); usage(d) != "free 2/8, free 5/15, login 2/0" {
-		t.Errorf("got %s", usage(d))
-	}
-
-	const named = `{"subject":"job","limits":["1/1m"],"id":"once"}`
-	c := a.post("/v1/take", named).decision(200)
-	if !b.post("/v1/refund", withCharge(c.Charge, "")).changed() {
-		t.Error("not refunded")
-	}
-	if c = a.post("/v1/take", named).decision(200); c.Repeat {
-		t.Error("a repeat of what was refunded is not charged")
-	}
-	again := b.post("/v1/take", named).decision(200)
-	if !again.Repeat || again.Charge == "" {
-		t.Errorf("got %+v", again)
-	}
-	if b.post("/v1/refund", withCharge(c.Charge, "")).changed() {
-		t.Error("refunded, although it was repeated")
-	}
-	// A client whose answer was lost has its charge by the repeat.
-	for i, charge := range []string{again.Charge, c.Charge} {
-		if a.post("/v1/settle", withCharge(charge, `,"cost":3`)).changed() != (i == 0) {
-			t.Error("not settled once between a request and its repeat")
-		}
-	}
-	if d := a.post("/v1/peek", `{"subject":"job","limits":["1/1m"]}`).decision(200); usage(d) != "limits 3/0" {
-		t.Errorf("got %s", usage(d))
-	}
-	if keys := redistest.KeysWithoutTTL(t, redis); len(keys) > 0 {
-		t.Errorf("keys without a TTL: %q", keys)
-	}
-}
 
 func TestAmendFailure(t *testing.T) {
 	broken := serve(t, amendFails{memory(t)}, rules)

@@ -2,18 +2,12 @@ package api_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/redistest"
-	"github.com/stint-limiter/stint/resilience"
 )
 
 func TestBatch(t *testing.T) {
@@ -44,14 +38,7 @@ func TestBatch(t *testing.T) {
 // Requests of a batch are decided in no order, and never more of them allowed than there is room
 // for.
 func TestBatchOnOneSubject(t *testing.T) {
-	stack, err := resilience.New(opened(t, redistest.Start(t), ""),
-		resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: 10 * time.Second},
-			Logger: discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stack.Close()
-	s := serve(t, stack, "failure: {mode: error, budget: 10s}\n"+rules)
+	s := serve(t, memory(t), rules)
 	var requests []string
 	for i := range 100 {
 		requests = append(requests, fmt.Sprintf(`{"subject":"s%d","limits":["10/1m"]}`, i%5))
@@ -95,35 +82,4 @@ type refusingStore struct{ stint.Store }
 
 func (refusingStore) Take(context.Context, stint.Request) (stint.Decision, error) {
 	return stint.Decision{}, &stint.InvalidError{Err: fmt.Errorf("not here")}
-}
-
-// However many ask at the same time, by one or in batches: nobody gets more than the limit.
-func TestConcurrent(t *testing.T) {
-	s := serve(t, memory(t), rules)
-	const single = `{"subject":"hot","limits":["300/1h"]}`
-	all := `{"requests":[` + strings.Repeat(single+",", 9) + single + `]}`
-	var allowed atomic.Int64
-	var group sync.WaitGroup
-	for range 8 {
-		group.Go(func() {
-			for range 10 {
-				if s.post("/v1/take", single).Code == http.StatusOK {
-					allowed.Add(1)
-				}
-				var got batch
-				if err := json.Unmarshal(s.post("/v1/batch", all).Body.Bytes(), &got); err != nil {
-					t.Error(err)
-				}
-				for _, r := range got.Results {
-					if r.Decision.Allowed {
-						allowed.Add(1)
-					}
-				}
-			}
-		})
-	}
-	group.Wait()
-	if got := allowed.Load(); got != 300 {
-		t.Errorf("%d allowed, want 300", got)
-	}
 }

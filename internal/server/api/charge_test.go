@@ -22,51 +22,24 @@ func charges() []charged {
 			stint.TokenBucket(25, 10, time.Second).WithName("cost"), stint.AtOnce(3, 1500*time.Microsecond),
 			stint.PerDay(1).WithLease(), {Max: 0, Window: time.Hour, Algorithm: stint.AlgorithmFixed},
 		}}
+	charge := func(claims []stint.Claim, data driver.ChargeData, priced uint16) charged {
+		return charged{Charge: driver.NewCharge(claims, data), priced: priced}
+	}
+	held := stint.Claim{Subject: "org:7", Cost: 1, Costs: stint.Costs{"in": 0, "out": 4096}, Limits: []stint.Limit{
+		stint.PerMinute(100).WithName("in"), {Max: 9, Window: time.Hour, HoldThrough: true, Name: "out"},
+		{Max: 9, Window: 2 * time.Hour, ChargeExpired: true, Name: "out"},
+	}}
+	a, b := []stint.Claim{one}, []stint.Claim{two}
 	return []charged{
-		{Charge: driver.NewCharge([]stint.Claim{one}, driver.ChargeData{ID: 1, At: 1, Generation: 99})},
-		{
-			Charge: driver.NewCharge(
-				[]stint.Claim{two},
-				driver.ChargeData{
-					ID:         1<<64 - 1,
-					At:         stint.MaxUnits,
-					Generation: 1<<32 - 1,
-					Others:     &driver.OtherStates{Generations: []uint32{3}},
-				},
-			),
-			priced: 1,
-		},
-		{
-			Charge: driver.NewCharge(
-				[]stint.Claim{one},
-				driver.ChargeData{ID: 7, At: 8, RequestID: "again", IDLife: time.Hour},
-			),
-		},
-		{Charge: driver.NewCharge([]stint.Claim{one}, driver.ChargeData{ID: 7, At: 8, Fallback: true, Leased: 1,
-			Leaser: 4095})},
-		{
-			Charge: driver.NewCharge([]stint.Claim{{Subject: "org:7", Cost: 1, Costs: stint.Costs{"in": 0, "out": 4096},
-				Limits: []stint.Limit{
-					stint.PerMinute(100).WithName("in"),
-					{Max: 9, Window: time.Hour, HoldThrough: true, Name: "out"},
-					{Max: 9, Window: 2 * time.Hour, ChargeExpired: true, Name: "out"},
-				}}}, driver.ChargeData{ID: 7, At: 8, Hold: 5 * time.Minute,
-				Others: &driver.OtherStates{Generations: []uint32{1}}}),
-			priced: 1,
-		},
-		{
-			Charge: driver.NewCharge(
-				[]stint.Claim{one, two},
-				driver.ChargeData{
-					ID:         7,
-					At:         8,
-					Generation: 1,
-					Fallback:   true,
-					Others:     &driver.OtherStates{Generations: []uint32{1 << 31, 5}, At: []int64{9}},
-				},
-			),
-			priced: 3,
-		},
+		charge(a, driver.ChargeData{ID: 1, At: 1, Generation: 99}, 0),
+		charge(b, driver.ChargeData{ID: 1<<64 - 1, At: stint.MaxUnits, Generation: 1<<32 - 1,
+			Others: &driver.OtherStates{Generations: []uint32{3}}}, 1),
+		charge(a, driver.ChargeData{ID: 7, At: 8, RequestID: "again", IDLife: time.Hour}, 0),
+		charge(a, driver.ChargeData{ID: 7, At: 8, Fallback: true, Leased: 1, Leaser: 4095}, 0),
+		charge([]stint.Claim{held}, driver.ChargeData{ID: 7, At: 8, Hold: 5 * time.Minute,
+			Others: &driver.OtherStates{Generations: []uint32{1}}}, 1),
+		charge([]stint.Claim{one, two}, driver.ChargeData{ID: 7, At: 8, Generation: 1, Fallback: true,
+			Others: &driver.OtherStates{Generations: []uint32{1 << 31, 5}, At: []int64{9}}}, 3),
 	}
 }
 

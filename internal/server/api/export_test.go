@@ -2,11 +2,10 @@ package api
 
 // What answers are, for tests from outside.
 type (
-	LimitState = limitState
-	Decision   = decision
-	Mistake    = mistake
-	Problem    = problem
-	Results    = results
+	Decision = decision
+	Mistake  = mistake
+	Problem  = problem
+	Results  = results
 )
 
 // Crowd has as many calls wait as may.

@@ -31,6 +31,7 @@ const rules = `
 client_ip: {trusted_proxies: [10.0.0.0/8]}
 claims: {user: X-User}
 tiers:
+  - {name: staff, match: {claim: {staff: "*"}}, identity: user, limits: unlimited}
   - {name: pro, match: {claim: {plan: pro}}, identity: user, limits: 100/1m burst 3x, budget: 50/1h}
   - {name: free, identity: user, limits: 10/1m, budget: 20/1h}
   - {name: anonymous, identity: ip, limits: 3/1m}
@@ -38,6 +39,7 @@ policies:
   - {name: health, match: {path: /healthz}, skip: true}
   - {name: login, match: {method: POST, path: /login}, identity: ip, limits: 2/15m}
   - {name: search, match: {path: /search}, limits: {pro: 30/1m, default: 5/1m}, cost: 4}
+  - {name: export, match: {path: /export}, limits: {staff: unlimited, default: 1/1m}}
   - {name: trial, match: {path: /trial}, limits: 1/1m, shadow: true}
   - {name: slots, match: {path: /slow}, limits: 2/30s concurrency}
 `

@@ -5,8 +5,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"testing"
-
-	"github.com/stint-limiter/stint/policy"
 )
 
 // A member that is null is absent, at every depth. What is required is missing then, what is
@@ -98,9 +96,7 @@ func TestStatusOfDenials(t *testing.T) {
 
 // The address is required where a tier, a policy or a match needs it, and nowhere else.
 func TestPeerWhereItCounts(t *testing.T) {
-	told := &labels{seen: map[string]bool{}}
-	s := serveGuarded(t, memory(t), rules+`  - {name: office, match: {path: /office, network: 192.0.2.0/24}, limits: 1/1m}
-`, policy.GuardConfig{Observer: told, Logger: discard})
+	s := serve(t, memory(t), rules+"  - {name: office, match: {path: /office, network: 192.0.2.0/24}, limits: 1/1m}\n")
 	const user = `"claims":{"user":"1"}`
 	for _, body := range []string{
 		`{"method":"GET","path":"/",` + user + `}`,

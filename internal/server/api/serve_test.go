@@ -1,11 +1,8 @@
 package api_test
 
 import (
-	"context"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -52,33 +49,6 @@ func TestCallers(t *testing.T) {
 		if a.Code == 401 && !strings.Contains(a.Body.String(), remedy) {
 			t.Errorf("%s: got %s, want what to do", test.name, a.Body)
 		}
-	}
-}
-
-// Whoever may connect to a Unix socket is on this host, whatever its address looks like.
-func TestCallersOnUnixSocket(t *testing.T) {
-	s := serve(t, memory(t), rules, func(c *api.Config) { c.Public = false })
-	path := filepath.Join(t.TempDir(), "s")
-	listener, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: s.handler}}
-	server.Start()
-	defer server.Close()
-	client := &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", path)
-		}}}
-	defer client.CloseIdleConnections()
-	resp, err := client.Post("http://stint/v1/take", "application/json",
-		strings.NewReader(`{"subject":"a","tier":"free"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	if resp.StatusCode != 200 {
-		t.Errorf("got %d", resp.StatusCode)
 	}
 }
 

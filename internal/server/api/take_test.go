@@ -1,18 +1,13 @@
 package api_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
-	"slices"
 	"testing"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/storebounds"
-	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/resilience"
 )
 
@@ -93,6 +88,16 @@ func TestTake(t *testing.T) {
 			{"reserve", `{"subject":"job","limits":["1/1m"]}`, 200, "limits 1/0"},
 			{"reserve", `{"subject":"job","limits":["1/1m"],"max_wait_seconds":0.1}`, 429, "limits 1/0"},
 			{"reserve", `{"subject":"job","limits":["1/1m"],"max_wait_seconds":61}`, 200, "limits 1/0"}, // as of the place that is booked,
+		},
+		"repeats": {
+			{"take", `{"subject":"job","limits":["1/1m"],"id":"once"}`, 200, "limits 1/0"},
+			{"take", `{"subject":"job","limits":["1/1m"],"id":"once"}`, 200, "limits 1/0"},
+			{"take", `{"subject":"job","limits":["1/1m"],"id":"twice"}`, 429, "limits 1/0"},
+		},
+		"unlimited": {
+			{"take", `{"subject":"user:1","tier":"staff"}`, 200, ""},
+			{"take", `{"subject":"user:1","policy":"export","tier":"staff"}`, 200, ""},
+			{"take", `{"subject":"user:1","policy":"export","tier":"free"}`, 200, "export 1/0"},
 		},
 		"subjects of any bytes": {
 			{"take", `{"subject":"a\u0000\r\n{x}:é","limits":["1/1m"]}`, 200, "limits 1/0"},
@@ -217,33 +222,6 @@ func TestRetryAfterAgrees(t *testing.T) {
 	}
 }
 
-func TestRepeat(t *testing.T) {
-	s := serve(t, memory(t), rules)
-	const body = `{"subject":"job","limits":["1/1m"],"id":"once"}`
-	first := s.post("/v1/take", body).decision(200)
-	for range storebounds.MaxRepeats {
-		if d := s.post("/v1/take", body).decision(200); !d.Repeat || first.Repeat {
-			t.Fatalf("got %+v", d)
-		}
-	}
-	s.post("/v1/take", body).decision(429)
-}
-
-// A ban is obeyed however the subject is named.
-func TestBans(t *testing.T) {
-	s := serve(t, memory(t), "bans: {after: 2, within: 1m, durations: [1h]}\n"+rules)
-	const body = `{"method":"GET","path":"/","peer":"203.0.113.9"}`
-	for range 5 {
-		s.post("/v1/take", body)
-	}
-	for _, body := range []string{body, `{"subject":"ip:203.0.113.9","policy":"login"}`,
-		`{"subject":"ip:203.0.113.9","limits":["9/1m"]}`} {
-		if d := s.post("/v1/take", body).decision(429); !d.Banned || *d.RetryAfter < 3_000 {
-			t.Errorf("%s: got %+v", body, d)
-		}
-	}
-}
-
 // Callers may repeat a denial that is sure to last, and no other.
 func TestCacheable(t *testing.T) {
 	plain := serve(t, memory(t), rules)
@@ -340,95 +318,5 @@ policies:
 		if got := fmt.Sprint(a.Code, " ", p.Error); got != want {
 			t.Errorf("%s: got %s, want %s", body, got, want)
 		}
-	}
-
-	s = serve(t, memory(t), text)
-	for _, step := range []struct{ body, want string }{
-		{`{"method":"GET","path":"/","peer":"::1","claims":{"user":"7"}}`, "pro 1/2"},
-		{`{"subject":"user:7","tier":"pro"}`, "pro 2/1"},
-		{`{"method":"GET","path":"/","peer":"203.0.113.9"}`, "all 1/2"},
-		{`{"subject":"ip:203.0.113.9","tier":"all"}`, "all 2/1"},
-		{`{"subject":"ip:203.0.113.9","tier":"all","scope":"login"}`, "all 1/2"},
-	} {
-		if got := usage(s.post("/v1/take", step.body).decision(200)); got != step.want {
-			t.Errorf("%s: got %s, want %s", step.body, got, step.want)
-		}
-	}
-}
-
-// A new set is in force for the next request.
-func TestSwap(t *testing.T) {
-	s := serve(t, memory(t), rules)
-	const body = `{"subject":"ip:203.0.113.9","policy":"login"}`
-	s.post("/v1/take", body).decision(200)
-	conf, err := config.Parse("test.yaml", []byte("tiers: [{name: all, identity: ip, limits: 1/1m}]\npolicies: [{name: login, match: {path: /}, limits: 9/15m}]"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.guard.Swap(conf.Set)
-	if d := s.post("/v1/take", body).decision(200); usage(d) != "login 2/7" {
-		t.Errorf("got %s", usage(d))
-	}
-	s.post("/v1/take", `{"subject":"x","tier":"free"}`).problem(http.StatusBadRequest)
-}
-
-// observer keeps what it is told.
-type observer struct{ told []string }
-
-func (o *observer) Observe(_ context.Context, event stint.Event) {
-	v, ok := event.(*policy.Verdict)
-	if !ok {
-		return
-	}
-	names := []string{}
-	for _, r := range v.Results {
-		if r.Shadow && r.Denied {
-			names = append(names, r.Rule.Name())
-		}
-	}
-	o.told = append(o.told, fmt.Sprint(v.Tier, v.Route, v.Decision.Allowed, v.Cost, names, v.Err))
-}
-
-// Whole numbers are whole however they are written, as JSON Schema has it.
-func TestWholeNumbers(t *testing.T) {
-	s := serve(t, memory(t), rules)
-	for _, cost := range []string{"2", "2.0", "2e0", "0.2E1", "20e-1"} {
-		if d := s.post("/v1/take", `{"subject":"a","tier":"free","cost":`+cost+`}`).decision(200); d.Cost != 2 {
-			t.Errorf("%s: got a cost of %d, want 2", cost, d.Cost)
-		}
-	}
-}
-
-func TestObserver(t *testing.T) {
-	o := &observer{}
-	s := serveGuarded(t, memory(t), rules, policy.GuardConfig{Observer: o, Logger: discard})
-	for range 2 {
-		s.post("/v1/take", `{"method":"GET","path":"/trial","peer":"203.0.113.9","claims":{"user":"1"},"cost":3}`)
-	}
-	s.post("/v1/take", `{"subject":"x","tier":"free"}`)
-	s.post("/v1/peek", `{"method":"GET","path":"/","peer":"203.0.113.9"}`)
-	want := []string{"freetrialtrue 3 [] <nil>", "freetrialtrue 3 [trial] <nil>", "freetrue 1 [] <nil>"}
-	if !slices.Equal(o.told, want) {
-		t.Errorf("got %q, want %q", o.told, want)
-	}
-}
-
-// What is unlimited for some is not the same for all.
-func TestUnlimited(t *testing.T) {
-	s := serve(t, memory(t), `
-tiers:
-  - {name: staff, match: {claim: {staff: "*"}}, identity: user, limits: unlimited}
-  - {name: all, identity: ip, limits: 1/1m}
-policies:
-  - {name: export, match: {path: /export}, limits: {staff: unlimited, default: 1/1m}}
-`)
-	for _, body := range []string{`{"subject":"user:1","tier":"staff"}`, `{"subject":"user:1","policy":"export","tier":"staff"}`} {
-		if d := s.post("/v1/take", body).decision(200); len(d.Limits) != 0 || d.Charge != "" {
-			t.Errorf("%s: got %+v", body, d)
-		}
-	}
-	if p := s.post("/v1/take", `{"subject":"user:1","policy":"export"}`).problem(
-		http.StatusBadRequest); p.Mistakes[0].Field != "tier" {
-		t.Errorf("got %+v", p)
 	}
 }

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -55,34 +53,6 @@ func TestClaimedNumbers(t *testing.T) {
 	}
 }
 
-// raised is an override of one subject under one tier.
-type raised struct{ tier, subject string }
-
-func (r raised) Limits(policy, subject string, configured []stint.Limit) []stint.Limit {
-	if policy != r.tier || subject != r.subject {
-		return configured
-	}
-	return []stint.Limit{stint.PerMinute(7), configured[1]}
-}
-
-// TestOverridden: an override applies to a request by its attributes, and to a subject that is
-// named, alone or with others.
-func TestOverridden(t *testing.T) {
-	s := serveGuarded(t, memory(t), plans, policy.GuardConfig{Overrides: raised{"plan", "user:1"}})
-	for _, body := range []string{
-		`{"method":"GET","path":"/","peer":"::1","claims":{"user":"1","plan":"a","rpm":"3"}}`,
-		`{"subject":"user:1","tier":"plan","claims":{"rpm":"3"}}`,
-		`{"subject":"user:1","tier":"plan","and":[{"subject":"ip:::2","policy":"login"}]}`,
-	} {
-		if l := s.post("/v1/take", body).decision(200).Limits[0]; l.Limit != "7/1m" {
-			t.Errorf("%s: got %s, want 7/1m", body, l.Limit)
-		}
-	}
-	if l := s.post("/v1/take", `{"subject":"user:2","tier":"plan"}`).decision(200).Limits[0]; l.Limit != "2/1m" {
-		t.Errorf("another subject: got %s, want 2/1m", l.Limit)
-	}
-}
-
 // together returns what is used of the limits of a decision, with their subjects.
 func together(d decision) (all []string) {
 	for _, l := range d.Limits {
@@ -93,53 +63,49 @@ func together(d decision) (all []string) {
 
 // TestTogether: several subjects are charged all or none, and a charge amends them all.
 func TestTogether(t *testing.T) {
-	redis := opened(t, redistest.Start(t), "")
-	for name, s := range map[string]*server{"memory": serve(t, memory(t), plans), "redis": serve(t, redis, plans)} {
-		t.Run(name, func(t *testing.T) {
-			want := func(d decision, what ...string) {
-				t.Helper()
-				if got := together(d); !slices.Equal(got, what) {
-					t.Errorf("got %q, want %q", got, what)
-				}
-			}
-			login := func(path string, status int, address, account string) decision {
-				t.Helper()
-				return s.post(path, fmt.Sprintf(`{"subject":"ip:%s","policy":"login","and":[{"subject":"account:%s","policy":"account"}]}`,
-					address, account)).decision(status)
-			}
-			want(login("/v1/peek", 200, "1", "ann"), "ip:1 login 0", "account:ann account 0")
-			want(login("/v1/take", 200, "1", "ann"), "ip:1 login 1", "account:ann account 1")
-			second := login("/v1/take", 200, "1", "ann")
-			want(second, "ip:1 login 2", "account:ann account 2")
-			denied := login("/v1/take", 429, "1", "ann")
-			want(denied, "ip:1 login 2", "account:ann account 2") // neither is charged
-			if denied.Policy != "account" || denied.Charge != "" || *denied.Limits[0].RetryAfter != 0 ||
-				*denied.Limits[1].RetryAfter == 0 {
-				t.Errorf("denied by %s: %+v", denied.Policy, denied.Limits)
-			}
-			want(login("/v1/take", 200, "1", "bob"), "ip:1 login 3", "account:bob account 1")
-			if !s.post("/v1/refund", `{"charge":"`+second.Charge+`"}`).changed() {
-				t.Error("nothing is refunded")
-			}
-			want(login("/v1/peek", 200, "1", "ann"), "ip:1 login 2", "account:ann account 1")
+	s := serve(t, memory(t), plans)
+	want := func(d decision, what ...string) {
+		t.Helper()
+		if got := together(d); !slices.Equal(got, what) {
+			t.Errorf("got %q, want %q", got, what)
+		}
+	}
+	login := func(path string, status int, address, account string) decision {
+		t.Helper()
+		return s.post(path, fmt.Sprintf(`{"subject":"ip:%s","policy":"login","and":[{"subject":"account:%s","policy":"account"}]}`,
+			address, account)).decision(status)
+	}
+	want(login("/v1/peek", 200, "1", "ann"), "ip:1 login 0", "account:ann account 0")
+	want(login("/v1/take", 200, "1", "ann"), "ip:1 login 1", "account:ann account 1")
+	second := login("/v1/take", 200, "1", "ann")
+	want(second, "ip:1 login 2", "account:ann account 2")
+	denied := login("/v1/take", 429, "1", "ann")
+	want(denied, "ip:1 login 2", "account:ann account 2") // neither is charged
+	if denied.Policy != "account" || denied.Charge != "" || *denied.Limits[0].RetryAfter != 0 ||
+		*denied.Limits[1].RetryAfter == 0 {
+		t.Errorf("denied by %s: %+v", denied.Policy, denied.Limits)
+	}
+	want(login("/v1/take", 200, "1", "bob"), "ip:1 login 3", "account:bob account 1")
+	if !s.post("/v1/refund", `{"charge":"`+second.Charge+`"}`).changed() {
+		t.Error("nothing is refunded")
+	}
+	want(login("/v1/peek", 200, "1", "ann"), "ip:1 login 2", "account:ann account 1")
 
-			// One cost for all that count costs, and one true cost.
-			both := s.post("/v1/take", `{"subject":"a","policy":"tokens","cost":6,"claims":{"tpm":"100"},"id":"7",
+	// One cost for all that count costs, and one true cost.
+	both := s.post("/v1/take", `{"subject":"a","policy":"tokens","cost":6,"claims":{"tpm":"100"},"id":"7",
 				"and":[{"subject":"b","limits":["50/1m"]},{"subject":"c","policy":"login"},
 				{"subject":"a","tier":"plan","claims":{"rpm":"5"}}]}`).decision(200)
-			want(both, "a tokens 6", "b limits 6", "c login 1", "a plan 1", "a plan 1")
-			if both.Cost != 6 || both.Limits[0].Limit != "cost: 100/1m" || both.Limits[3].Limit != "5/1m" {
-				t.Errorf("got %+v", both)
-			}
-			if !s.post("/v1/settle", `{"charge":"`+both.Charge+`","cost":9}`).changed() {
-				t.Error("nothing is settled")
-			}
-			want(s.post("/v1/peek", `{"subject":"a","policy":"tokens","claims":{"tpm":"100"},
-				"and":[{"subject":"b","limits":["50/1m"]},{"subject":"c","policy":"login"}]}`).decision(200),
-				"a tokens 9", "b limits 9", "c login 1")
-
-			booked := s.post("/v1/reserve", `{"subject":"d","limits":["1/1m"],"and":[{"subject":"e","limits":["2/1m"]}]}`)
-			want(booked.decision(200), "d limits 1", "e limits 1")
-		})
+	want(both, "a tokens 6", "b limits 6", "c login 1", "a plan 1", "a plan 1")
+	if both.Cost != 6 || both.Limits[0].Limit != "cost: 100/1m" || both.Limits[3].Limit != "5/1m" {
+		t.Errorf("got %+v", both)
 	}
+	if !s.post("/v1/settle", `{"charge":"`+both.Charge+`","cost":9}`).changed() {
+		t.Error("nothing is settled")
+	}
+	want(s.post("/v1/peek", `{"subject":"a","policy":"tokens","claims":{"tpm":"100"},
+				"and":[{"subject":"b","limits":["50/1m"]},{"subject":"c","policy":"login"}]}`).decision(200),
+		"a tokens 9", "b limits 9", "c login 1")
+
+	booked := s.post("/v1/reserve", `{"subject":"d","limits":["1/1m"],"and":[{"subject":"e","limits":["2/1m"]}]}`)
+	want(booked.decision(200), "d limits 1", "e limits 1")
 }
