@@ -32,12 +32,8 @@ func TestEnvoyJSON(t *testing.T) {
 		put(t, c.Envoy.Tokens, proxyToken)
 	}
 	withCertificates := func(c *Config) {
-		directory := t.TempDir()
-		c.TLSCert, c.TLSKey, c.ClientCA = filepath.Join(directory, "cert.pem"), filepath.Join(
-			directory, "key.pem"), filepath.Join(directory, "ca.pem")
-		cert, key := a.sign("server")
-		put(t, c.TLSCert, cert)
-		put(t, c.TLSKey, key)
+		a.secure(c)
+		c.ClientCA = filepath.Join(t.TempDir(), "ca.pem")
 		put(t, c.ClientCA, a.pem)
 	}
 	const elsewhere, token = "X-Forwarded-For: 203.0.113.9", "Authorization: Bearer " + proxyToken
@@ -108,21 +104,7 @@ func TestEnvoyJSON(t *testing.T) {
 					Transport: transport}, credentials.NewTLS(config)
 			}
 			for _, p := range test.posts {
-				request, err := http.NewRequest(http.MethodPost, at, strings.NewReader(p.body))
-				if err != nil {
-					t.Fatal(err)
-				}
-				request.Header.Set("Content-Type", "application/json")
-				for line := range strings.SplitSeq(p.fields, "\n") {
-					name, value, ok := strings.Cut(line, ": ")
-					switch {
-					case name == "Host":
-						request.Host = value
-					case ok:
-						request.Header.Set(name, value)
-					}
-				}
-				if got, body := do(t, client, request); got != p.want {
+				if got, body := sendBy(t, client, http.MethodPost, at, p.body, strings.Split(p.fields, "\n")...); got != p.want {
 					t.Errorf("%s with %q: got %d, %s; want %d", p.body, p.fields, got, body, p.want)
 				}
 			}

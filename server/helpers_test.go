@@ -82,43 +82,55 @@ func (r *running) url(listener, path string) string {
 // get returns the status and the body of a GET, with a token if it is not "".
 func (r *running) get(listener, path, token string) (int, string) {
 	r.t.Helper()
-	request, err := http.NewRequest(http.MethodGet, r.url(listener, path), nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if token != "" {
-		request.Header.Set("Authorization", "Bearer "+token)
-	}
-	return do(r.t, http.DefaultClient, request)
+	return send(r.t, http.MethodGet, r.url(listener, path), "", bearer(token))
 }
 
 // take asks the JSON API about a client.
 func (r *running) take(token string) (int, string) {
 	r.t.Helper()
-	request, err := http.NewRequest(http.MethodPost, r.url(HTTP, "/v1/take"),
-		strings.NewReader(`{"method":"GET","path":"/","peer":"192.0.2.1"}`))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	if token != "" {
-		request.Header.Set("Authorization", "Bearer "+token)
-	}
-	return do(r.t, http.DefaultClient, request)
+	return send(r.t, http.MethodPost, r.url(HTTP, "/v1/take"), `{"method":"GET","path":"/","peer":"192.0.2.1"}`, bearer(token))
 }
 
-func do(t *testing.T, client *http.Client, request *http.Request) (int, string) {
+// bearer returns the header field with a token; none for "".
+func bearer(token string) string {
+	if token == "" {
+		return ""
+	}
+	return "Authorization: Bearer " + token
+}
+
+// send returns the status and the body of the answer to a request, whose body is JSON unless the
+// fields say otherwise. Fields without a value are not sent.
+func send(t *testing.T, method, url, body string, fields ...string) (int, string) {
 	t.Helper()
+	return sendBy(t, http.DefaultClient, method, url, body, fields...)
+}
+
+func sendBy(t *testing.T, client *http.Client, method, url, body string, fields ...string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	for _, field := range fields {
+		switch name, value, _ := strings.Cut(field, ": "); {
+		case name == "Host":
+			request.Host = value
+		case value != "":
+			request.Header.Set(name, value)
+		}
+	}
 	response, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
+	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return response.StatusCode, string(body)
+	return response.StatusCode, string(text)
 }
 
 // dial connects to gRPC.

@@ -30,13 +30,7 @@ func TestMetrics(t *testing.T) {
 	for range 4 {
 		r.take("")
 	}
-	named, err := http.NewRequest(http.MethodPost, r.url(HTTP, "/v1/take"),
-		strings.NewReader(`{"subject":"ip:192.0.2.7","tier":"all"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	named.Header.Set("Content-Type", "application/json")
-	do(t, http.DefaultClient, named)
+	send(t, http.MethodPost, r.url(HTTP, "/v1/take"), `{"subject":"ip:192.0.2.7","tier":"all"}`)
 	conn := r.dial()
 	for range 5 {
 		if _, err := ask(context.Background(), conn, "7"); err != nil {

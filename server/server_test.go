@@ -205,7 +205,7 @@ func TestStopFinishes(t *testing.T) {
 
 // TestStopClosesSilentConnections does not wait for connections on which nothing is under way:
 // those of browsers that have sent no request yet, those that are kept for the next request, and
-// streams of the dashboard.
+// streams of the dashboard and of the health service.
 func TestStopClosesSilentConnections(t *testing.T) {
 	r := start(t, everywhere(t), func(s *Server) {
 		s.timeouts.silent = 10 * time.Millisecond
@@ -221,6 +221,14 @@ func TestStopClosesSilentConnections(t *testing.T) {
 	if status, _ := r.get(HTTP, "/livez", ""); status != 200 {
 		t.Fatalf("got %d, want 200", status)
 	}
+	// A client that watches the server's health, which never ends by itself.
+	watch, err := healthpb.NewHealthClient(r.dial()).Watch(t.Context(), &healthpb.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := watch.Recv(); err != nil {
+		t.Fatal(err)
+	}
 	stream, err := http.Get(r.url(Admin, "/api/stream"))
 	if err != nil {
 		t.Fatal(err)
@@ -234,25 +242,6 @@ func TestStopClosesSilentConnections(t *testing.T) {
 	}
 	if strings.Contains(r.log.String(), "cut off") {
 		t.Errorf("logged %s", r.log)
-	}
-}
-
-// TestStopEndsStreams does not wait for a client that watches the server's health, which never ends
-// by itself.
-func TestStopEndsStreams(t *testing.T) {
-	r := start(t, everywhere(t))
-	watch, err := healthpb.NewHealthClient(r.dial()).Watch(t.Context(), &healthpb.HealthCheckRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := watch.Recv(); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Stop(context.Background()); err != nil {
-		t.Error(err)
-	}
-	if log := r.log.String(); strings.Contains(log, "cut off") {
-		t.Errorf("logged %s, want that nothing was cut off", log)
 	}
 }
 
@@ -375,11 +364,7 @@ func TestPathsAsWritten(t *testing.T) {
 		for _, path := range []string{"/v1//take", "//v1/take", "/v1/./take", "/v1/../v1/take", "/config/.", "//",
 			"/v1/take//"} {
 			for _, method := range []string{http.MethodGet, http.MethodPost} {
-				request, err := http.NewRequest(method, r.url(listener, path), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if status, body := do(t, client, request); status != 404 || body != `{"error":"not_found","message":"There is nothing here."}`+"\n" {
+				if status, body := sendBy(t, client, method, r.url(listener, path), ""); status != 404 || body != `{"error":"not_found","message":"There is nothing here."}`+"\n" {
 					t.Errorf("%s: %s %s: got %d, %s; want 404", listener, method, path, status, body)
 				}
 			}

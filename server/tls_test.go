@@ -83,6 +83,20 @@ func (a *authority) sign(name string) (cert, key string) {
 		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
 }
 
+// secure has the listeners of a server speak TLS, with a certificate of the authority.
+func (a *authority) secure(c *Config) {
+	directory := a.t.TempDir()
+	c.TLSCert, c.TLSKey = filepath.Join(directory, "cert.pem"), filepath.Join(directory, "key.pem")
+	a.swap(c, "server")
+}
+
+// swap replaces the certificate of the listeners.
+func (a *authority) swap(c *Config, name string) {
+	cert, key := a.sign(name)
+	put(a.t, c.TLSCert, cert)
+	put(a.t, c.TLSKey, key)
+}
+
 // client returns the configuration of a client that believes the authority and, if it has a name,
 // shows a certificate.
 func (a *authority) client(name string) *tls.Config {
@@ -135,15 +149,8 @@ func servedBy(t *testing.T, r *running, listener string, config *tls.Config) (st
 // broken one.
 func TestTLS(t *testing.T) {
 	a := newAuthority(t)
-	directory := t.TempDir()
 	c := everywhere(t)
-	c.TLSCert, c.TLSKey = filepath.Join(directory, "cert.pem"), filepath.Join(directory, "key.pem")
-	swap := func(name string) {
-		cert, key := a.sign(name)
-		put(t, c.TLSCert, cert)
-		put(t, c.TLSKey, key)
-	}
-	swap("first")
+	a.secure(&c)
 	r := start(t, c)
 	all := func(want string) {
 		t.Helper()
@@ -153,14 +160,14 @@ func TestTLS(t *testing.T) {
 			}
 		}
 	}
-	all("first")
+	all("server")
 	if response, err := http.Get(r.url(HTTP, "/livez")); err == nil {
 		_ = response.Body.Close()
 		if response.StatusCode != http.StatusBadRequest {
 			t.Errorf("without TLS: got %s", response.Status)
 		}
 	}
-	swap("second")
+	a.swap(&c, "second")
 	testkit.Eventually(t, "the second certificate", func() bool {
 		name, _ := servedBy(t, r, HTTP, a.client(""))
 		return name == "second"
@@ -174,7 +181,7 @@ func TestTLS(t *testing.T) {
 	all("second")
 	valid := a.cert.NotAfter
 	a.cert.NotAfter = time.Now().Add(-time.Minute) // of what it signs
-	swap("expired")
+	a.swap(&c, "expired")
 	a.cert.NotAfter = valid
 	if err := r.Reload(); err == nil || !strings.Contains(err.Error(), "the certificate expired on") {
 		t.Errorf("got %v, want that it has expired", err)
@@ -220,13 +227,9 @@ func TestStoreCertificates(t *testing.T) {
 // TestMutualTLS has clients prove themselves, on every listener, to the authorities of today.
 func TestMutualTLS(t *testing.T) {
 	a, clients, others := newAuthority(t), newAuthority(t), newAuthority(t)
-	directory := t.TempDir()
 	c := everywhere(t)
-	c.TLSCert, c.TLSKey, c.ClientCA = filepath.Join(directory, "cert.pem"), filepath.Join(
-		directory, "key.pem"), filepath.Join(directory, "ca.pem")
-	cert, key := a.sign("server")
-	put(t, c.TLSCert, cert)
-	put(t, c.TLSKey, key)
+	a.secure(&c)
+	c.ClientCA = filepath.Join(t.TempDir(), "ca.pem")
 	put(t, c.ClientCA, clients.pem)
 	r := start(t, c)
 	by := func(signer *authority) *tls.Config {

@@ -101,13 +101,7 @@ func TestF33Roles(t *testing.T) {
 		{"/api/take", `{"subject": "ip:192.0.2.1", "peek": true}`, 200},
 	} {
 		for token, want := range map[string]int{scraper: test.read, alice: 200} {
-			request, err := http.NewRequest(http.MethodPost, r.url(Admin, test.path), strings.NewReader(test.body))
-			if err != nil {
-				t.Fatal(err)
-			}
-			request.Header.Set("Content-Type", "application/json")
-			request.Header.Set("Authorization", "Bearer "+token)
-			status, body := do(t, http.DefaultClient, request)
+			status, body := send(t, http.MethodPost, r.url(Admin, test.path), test.body, bearer(token))
 			if status != want || want == 403 && !strings.Contains(body, "require a token with the role operate; the token of prometheus has the role read") {
 				t.Errorf("%s %s with %s: got %d, %s; want %d", test.path, test.body, token, status, body, want)
 			}
@@ -137,17 +131,7 @@ func TestF33CrossSite(t *testing.T) {
 		r := start(t, c)
 		fetch := func(method, path, site, mode, origin string) (int, string) {
 			t.Helper()
-			request, err := http.NewRequest(method, r.url(Admin, path), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for name, value := range map[string]string{"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode, "Origin": origin,
-				"Authorization": "Bearer " + operator} {
-				if value != "" {
-					request.Header.Set(name, value)
-				}
-			}
-			return do(t, http.DefaultClient, request)
+			return send(t, method, r.url(Admin, path), "", "Sec-Fetch-Site: "+site, "Sec-Fetch-Mode: "+mode, "Origin: "+origin, bearer(operator))
 		}
 		for _, path := range []string{"/", "/static/main.js", "/metrics", "/config", "/debug/pprof/",
 			"/debug/pprof/heap", "/api/state", "/api/bans", "/livez", "/readyz", "/nothing"} {
@@ -209,16 +193,8 @@ func TestF33AdminWrites(t *testing.T) {
 			{operator, "application/json", "cross-site", 403},
 			{operator, "application/json", "same-site", 403},
 		} {
-			request, err := http.NewRequest(http.MethodPost, r.url(Admin, path),
-				strings.NewReader(`{"subject": "ip:192.0.2.1", "for": "1h"}`))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for name, value := range map[string]string{"Content-Type": test.media, "Sec-Fetch-Site": test.site,
-				"Authorization": "Bearer " + test.token} {
-				request.Header.Set(name, value)
-			}
-			if status, body := do(t, http.DefaultClient, request); status != test.want {
+			if status, body := send(t, http.MethodPost, r.url(Admin, path), `{"subject": "ip:192.0.2.1", "for": "1h"}`,
+				"Content-Type: "+test.media, "Sec-Fetch-Site: "+test.site, bearer(test.token)); status != test.want {
 				t.Errorf("%s with %+v: got %d, %s", path, test, status, body)
 			}
 		}
@@ -236,23 +212,13 @@ func TestF33Rebinding(t *testing.T) {
 		"evil.example": 403, "evil.example:6070": 403, "localhost.evil.example": 403, "127.0.0.1.evil.example": 403,
 	} {
 		for _, path := range []string{"/config", "/metrics", "/debug/pprof/", "/api/state", "/api/bans"} {
-			request, err := http.NewRequest(http.MethodGet, r.url(Admin, path), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			request.Host = host
-			if got, _ := do(t, http.DefaultClient, request); got != want {
+			if got, _ := send(t, http.MethodGet, r.url(Admin, path), "", "Host: "+host); got != want {
 				t.Errorf("%s%s: got %d, want %d", host, path, got, want)
 			}
 		}
 	}
 	// A proxy on this machine makes everybody look local.
-	request, err := http.NewRequest(http.MethodGet, r.url(Admin, "/config"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("X-Forwarded-For", "203.0.113.9")
-	if got, _ := do(t, http.DefaultClient, request); got != 403 {
+	if got, _ := send(t, http.MethodGet, r.url(Admin, "/config"), "", "X-Forwarded-For: 203.0.113.9"); got != 403 {
 		t.Errorf("through a proxy: got %d, want 403", got)
 	}
 	if !strings.Contains(r.log.String(), "refused a caller who is not on this host") {

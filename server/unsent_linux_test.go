@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
-	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -15,12 +14,8 @@ import (
 // as the listener makes them. Otherwise a client that is slow and steady would look as if it took
 // nothing.
 func TestF48Unsent(t *testing.T) {
-	a, directory := newAuthority(t), t.TempDir()
-	c := everywhere(t)
-	c.TLSCert, c.TLSKey = filepath.Join(directory, "cert.pem"), filepath.Join(directory, "key.pem")
-	cert, key := a.sign("stint")
-	put(t, c.TLSCert, cert)
-	put(t, c.TLSKey, key)
+	a, c := newAuthority(t), everywhere(t)
+	a.secure(&c)
 	for name, c := range map[string]Config{"http": everywhere(t), "https": c} {
 		t.Run(name, func(t *testing.T) {
 			r := start(t, c)

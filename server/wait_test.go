@@ -133,71 +133,42 @@ func TestWaitHalfClosed(t *testing.T) {
 	}
 }
 
-// Servers that share a Redis have one line for an API, and one pause.
+// Servers that share a Redis share the pause of an API, and a reload changes the APIs that callers
+// wait for.
 func TestWaitTwoServers(t *testing.T) {
 	redis := redistest.Start(t)
-	policies := patient + three + "outbound: {igdb: {limits: 4/1s}}\n"
-	var servers []*running
-	for range 2 {
-		servers = append(servers, start(t, waitConfig(t, redis.URL(), policies)))
-	}
-	begin := time.Now()
-	var line []chan reply
-	for i := range 10 {
-		answer, leave := servers[i%2].waits(`{"api":"igdb"}`)
-		defer leave()
-		line = append(line, answer)
-	}
-	for i, answer := range line {
-		if got := <-answer; !got.Allowed {
-			t.Errorf("call %d: %+v", i, got)
-		}
-	}
-	if took := time.Since(begin); took < 2*time.Second { // ten calls, four of them at once
-		t.Errorf("ten calls in %v, under 4/1s", took)
-	}
-	if got := servers[0].post(t.Context(), "/v1/cooldown", `{"api":"igdb","for_seconds":60}`); got.Paused != 60 {
+	const igdb = patient + three + "outbound: {igdb: {limits: 4/1s}}\n"
+	one, two := start(t, waitConfig(t, redis.URL(), igdb)), start(t, waitConfig(t, redis.URL(), igdb))
+	if got := one.post(t.Context(), "/v1/cooldown", `{"api":"igdb","for_seconds":60}`); got.Paused != 60 {
 		t.Fatalf("got %+v", got)
 	}
 	testkit.Eventually(t, "the other server pauses", func() bool {
-		return servers[1].post(t.Context(), "/v1/wait", `{"api":"igdb","max_wait_seconds":1}`).status == 429
+		return two.post(t.Context(), "/v1/wait", `{"api":"igdb","max_wait_seconds":1}`).status == 429
 	})
-	// A reload changes the APIs that callers wait for.
-	put(t, servers[0].c.Policies, patient+three+"outbound: {tmdb: {limits: 4/1s}}\n")
-	if err := servers[0].Reload(); err != nil {
+	put(t, one.c.Policies, strings.Replace(igdb, "igdb", "tmdb", 1))
+	if err := one.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	if got := servers[0].post(t.Context(), "/v1/wait", `{"api":"tmdb"}`); !got.Allowed {
+	if got := one.post(t.Context(), "/v1/wait", `{"api":"tmdb"}`); !got.Allowed {
 		t.Errorf("after the reload: %+v", got)
 	}
 }
 
 // If Redis dies while a call waits, the failure mode decides when its turn has come.
 func TestWaitRedisDies(t *testing.T) {
-	for mode, want := range map[string]reply{
-		"deny":  {status: 503, Error: "unavailable"},
-		"local": {Degraded: true}, // allowed or not, by what this process remembers
-	} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel() // it waits
-			redis := redistest.Start(t)
-			policies := "failure: {mode: " + mode + ", budget: 500ms}\n" + three
-			r := start(t, waitConfig(t, redis.URL(), policies))
-			const body = `{"subject":"u","limits":["1/3900ms"]}`
-			testkit.Eventually(t, "Redis decides", func() bool {
-				got := r.post(t.Context(), "/v1/take", body)
-				return got.Allowed && !got.Degraded
-			})
-			answer, leave := r.waits(body)
-			defer leave()
-			r.waiting(1)
-			redis.Kill()
-			got := <-answer
-			if got.Error != want.Error || got.Degraded != want.Degraded ||
-				want.status != 0 && got.status != want.status {
-				t.Errorf("got %+v, want %+v", got, want)
-			}
-		})
+	redis := redistest.Start(t)
+	r := start(t, waitConfig(t, redis.URL(), "failure: {mode: deny, budget: 500ms}\n"+three))
+	const body = `{"subject":"u","limits":["1/3900ms"]}`
+	testkit.Eventually(t, "Redis decides", func() bool {
+		got := r.post(t.Context(), "/v1/take", body)
+		return got.Allowed && !got.Degraded
+	})
+	answer, leave := r.waits(body)
+	defer leave()
+	r.waiting(1)
+	redis.Kill()
+	if got := <-answer; got.status != 503 || got.Error != "unavailable" {
+		t.Errorf("got %+v", got)
 	}
 }
 
