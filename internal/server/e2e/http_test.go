@@ -14,14 +14,13 @@ import (
 )
 
 // proxied returns the URL of a gateway with these policies, in front of a handler.
-func proxied(t *testing.T, policies string, upstream http.Handler) string {
+func proxied(t *testing.T, policies string, upstream http.Handler, adjust ...func(*server.Config)) string {
 	t.Helper()
 	behind := httptest.NewServer(upstream)
 	t.Cleanup(behind.Close)
-	r := start(t, policies, func(c *server.Config) {
+	return start(t, policies, append(adjust, func(c *server.Config) {
 		c.Gateway = &config.Gateway{Routes: []config.Route{{Upstream: behind.URL}}}
-	})
-	return r.api
+	})...).api
 }
 
 // fetch makes a request, and returns the response with its body read.

@@ -178,8 +178,8 @@ forms.wide: unit=HOUR requests_per_unit=1000, unit_multiplier: 6, shadow_mode: f
 	if got := c.Dump(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if got, want := [2]int{c.Domains(), c.Limits()}, [2]int{1, 6}; got != want {
-		t.Errorf("got %d domains and limits, want %d", got, want)
+	if domains, limits := c.Size(); domains != 1 || limits != 6 {
+		t.Errorf("got %d domains and %d limits, want 1 and 6", domains, limits)
 	}
 }
 
@@ -223,11 +223,11 @@ func TestF14Load(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := c.Domains(), 5; got != want {
-		t.Errorf("got %d domains, want %d", got, want)
+	if domains, _ := c.Size(); domains != 5 {
+		t.Errorf("got %d domains, want 5", domains)
 	}
 	opened, err := envoyrls.Open(directory)
-	if err != nil || len(opened) != c.Domains() {
+	if err != nil || len(opened) != 5 {
 		t.Errorf("got %d files, %v; want those that were read", len(opened), err)
 	}
 
@@ -273,8 +273,8 @@ func TestMergeDomains(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := c.Domains(), 2; got != want {
-		t.Errorf("got %d domains, want %d", got, want)
+	if domains, _ := c.Size(); domains != 2 {
+		t.Errorf("got %d domains, want 2", domains)
 	}
 	service := newService(t, inMemory(t, nil), c, envoyrls.Options{})
 	// The wildcards are tried in the order of the files.
@@ -309,8 +309,8 @@ func FuzzParse(f *testing.F) {
 		var wrong *config.Error
 		switch {
 		case err == nil:
-			if got, want := strings.Count(c.Dump(), "\n"), c.Limits(); got != want {
-				t.Errorf("the dump has %d lines, want %d", got, want)
+			if _, limits := c.Size(); strings.Count(c.Dump(), "\n") != limits {
+				t.Errorf("the dump does not have %d lines: %s", limits, c.Dump())
 			}
 		case !errors.As(err, &wrong):
 			t.Errorf("got %v; want a *config.Error", err)
