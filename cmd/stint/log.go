@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc/grpclog"
-
-	"github.com/stint-limiter/stint/internal/logqueue"
 )
 
 // flushTime is how long a process waits at its end for its log to be written.
@@ -28,7 +26,7 @@ func (s *system) newLogger(level slog.Level, format string) *slog.Logger {
 		}
 		return slog.NewTextHandler(escaped{to}, options)
 	}
-	s.logs = logqueue.New(s.Stderr, func(to io.Writer, dropped int64) {
+	s.logs = newLogQueue(s.Stderr, func(to io.Writer, dropped int64) {
 		slog.New(handler(to)).Error("stint: log records were dropped, because standard error was not read in time or could not be written",
 			"dropped", dropped)
 	})

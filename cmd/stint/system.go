@@ -10,7 +10,6 @@ import (
 	"syscall"
 
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/logqueue"
 )
 
 // system is the environment of commands, apart from their arguments and files.
@@ -28,8 +27,8 @@ type system struct {
 	Color  bool
 	Asks   bool
 
-	mark string           // see paint
-	logs *logqueue.Writer // to Stderr; nil unless there is a logger
+	mark string    // see paint
+	logs *logQueue // to Stderr; nil unless there is a logger
 }
 
 // Exit codes.

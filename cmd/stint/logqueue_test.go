@@ -1,4 +1,4 @@
-package logqueue_test
+package main
 
 import (
 	"bytes"
@@ -10,12 +10,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/stint-limiter/stint/internal/logqueue"
 )
 
-// reader is a writer whose reader can stall, or fail. It keeps what arrives.
-type reader struct {
+// logReader is a writer whose logReader can stall, or fail. It keeps what arrives.
+type logReader struct {
 	gate sync.Mutex // locked while it stalls
 
 	mu      sync.Mutex
@@ -26,9 +24,9 @@ type reader struct {
 
 var errFull = errors.New("no space left on device")
 
-func newReader() *reader { return &reader{room: -1} }
+func newLogReader() *logReader { return &logReader{room: -1} }
 
-func (r *reader) Write(p []byte) (int, error) {
+func (r *logReader) Write(p []byte) (int, error) {
 	r.gate.Lock()
 	defer r.gate.Unlock()
 	r.mu.Lock()
@@ -45,27 +43,27 @@ func (r *reader) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-func (r *reader) setRoom(bytes int) {
+func (r *logReader) setRoom(bytes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.room = bytes
 }
 
-func (r *reader) lines() []string {
+func (r *logReader) lines() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return strings.Split(strings.TrimSuffix(r.text.String(), "\n"), "\n")
 }
 
-func report(w io.Writer, dropped int64) { fmt.Fprintf(w, "dropped %d\n", dropped) }
+func reportDropped(w io.Writer, dropped int64) { fmt.Fprintf(w, "dropped %d\n", dropped) }
 
-const patience = time.Minute
+const flushing = time.Minute
 
 // A stalled reader blocks no writer. Once it reads again, it gets what was queued, in order and
 // whole, then the number of those that were dropped, then what came later.
 func TestStalledReader(t *testing.T) {
-	r := newReader()
-	q := logqueue.New(r, report)
+	r := newLogReader()
+	q := newLogQueue(r, reportDropped)
 	const total = 20_000
 	padding := strings.Repeat("x", 90)
 	for round := range 3 {
@@ -79,10 +77,10 @@ func TestStalledReader(t *testing.T) {
 		}
 		q.Flush(0) // does not wait
 		r.gate.Unlock()
-		q.Flush(patience)
+		q.Flush(flushing)
 		dropped := q.Dropped() - droppedBefore
 		fmt.Fprintf(q, "later\n")
-		q.Flush(patience)
+		q.Flush(flushing)
 
 		got := r.lines()[before:]
 		kept := total - int(dropped)
@@ -103,8 +101,8 @@ func TestStalledReader(t *testing.T) {
 // Several writers and a reader that stalls now and then: every record arrives or is reported, whole
 // and in its writer's order.
 func TestSeveralWriters(t *testing.T) {
-	r := newReader()
-	q := logqueue.New(r, report)
+	r := newLogReader()
+	q := newLogQueue(r, reportDropped)
 	const writers, each = 4, 10_000
 	var group sync.WaitGroup
 	for w := range writers {
@@ -131,7 +129,7 @@ func TestSeveralWriters(t *testing.T) {
 	group.Wait()
 	close(done)
 	<-stalls
-	q.Flush(patience)
+	q.Flush(flushing)
 	next := [writers]int{}
 	arrived, reported := int64(0), int64(0)
 	for _, line := range r.lines() {
@@ -161,11 +159,11 @@ func TestSeveralWriters(t *testing.T) {
 // What cannot be written is counted, and reported before the next record that can be. The rest of a
 // torn line is not glued to the next.
 func TestFailingWriter(t *testing.T) {
-	r := newReader()
-	q := logqueue.New(r, report)
+	r := newLogReader()
+	q := newLogQueue(r, reportDropped)
 	write := func(text string) {
 		fmt.Fprintln(q, text)
-		q.Flush(patience)
+		q.Flush(flushing)
 	}
 	write("one")
 	r.setRoom(3)
@@ -185,12 +183,12 @@ func TestFailingWriter(t *testing.T) {
 
 // A record that is longer than the queue is dropped, and those after it are not.
 func TestLongRecord(t *testing.T) {
-	r := newReader()
-	q := logqueue.New(r, report)
+	r := newLogReader()
+	q := newLogQueue(r, reportDropped)
 	long := strings.Repeat("y", 100_000)
 	for _, text := range []string{strings.Repeat("x", 1<<20), long, "short"} {
 		fmt.Fprintln(q, text)
-		q.Flush(patience)
+		q.Flush(flushing)
 	}
 	if got, want := strings.Join(r.lines(), "|"), "dropped 1|"+long+"|short"; got != want {
 		t.Errorf("got %.200s, want %.200s", got, want)
@@ -201,13 +199,13 @@ func TestLongRecord(t *testing.T) {
 func TestFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow, fast := io.Pipe()
-		q := logqueue.New(fast, report)
+		q := newLogQueue(fast, reportDropped)
 		q.Flush(time.Hour)
 		start := time.Now()
 		fmt.Fprintln(q, "one")
 		q.Flush(time.Second)
 		if waited := time.Since(start); waited != time.Second {
-			t.Errorf("waited %v for a reader that stalls, want 1s", waited)
+			t.Errorf("waited %v for a logReader that stalls, want 1s", waited)
 		}
 		var got [4]byte
 		time.AfterFunc(time.Second, func() { _, _ = io.ReadFull(slow, got[:]) })
@@ -220,10 +218,10 @@ func TestFlush(t *testing.T) {
 
 // A record costs no allocation, whether it is queued or dropped.
 func TestWriteAllocatesNothing(t *testing.T) {
-	r := newReader()
+	r := newLogReader()
 	r.gate.Lock()
 	defer r.gate.Unlock()
-	q := logqueue.New(r, report)
+	q := newLogQueue(r, reportDropped)
 	record := bytes.Repeat([]byte("x"), 200)
 	record[len(record)-1] = '\n'
 	_, _ = q.Write(record) // starts the goroutine

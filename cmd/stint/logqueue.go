@@ -1,7 +1,4 @@
-// Package logqueue prevents a log that cannot be written, such as a pipe that is not read or a full
-// disk, from blocking the program. Records wait in a bounded queue. Records that do not fit are
-// dropped and counted.
-package logqueue
+package main
 
 import (
 	"bytes"
@@ -11,18 +8,20 @@ import (
 )
 
 const (
-	// size is how many bytes may wait while as many again are being written: some thousands of
+	// queueSize is how many bytes may wait while as many again are being written: some thousands of
 	// records, which a slow reader reads within a few seconds.
-	size = 512 << 10
+	queueSize = 512 << 10
 	// pieceSize is the largest number of bytes that a pipe accepts atomically (PIPE_BUF on Linux).
 	// Lines of several processes that share a pipe are not mixed if no write is longer.
 	pieceSize = 4096
 )
 
-// Writer is a queue in front of a writer. Every Write is one record: a line with its line break.
-// Records are written in order. When the queue is full, records are dropped until it is empty, and
-// then a record in their place reports their number. It is safe for concurrent use.
-type Writer struct {
+// logQueue prevents a log that cannot be written, such as a pipe that is not read or a full disk,
+// from blocking the program: it is a bounded queue in front of a writer. Every Write is one record,
+// a line with its line break. Records are written in order. When the queue is full, records are
+// dropped until it is empty, and then a record in their place reports their number. It is safe for
+// concurrent use.
+type logQueue struct {
 	to     io.Writer
 	report func(to io.Writer, dropped int64)
 
@@ -39,14 +38,14 @@ type Writer struct {
 	torn bool // used by the writing goroutine: the last write ended in the middle of a line
 }
 
-// New returns a queue in front of a writer. report writes the record that reports how many records
-// were dropped.
-func New(to io.Writer, report func(to io.Writer, dropped int64)) *Writer {
-	return &Writer{to: to, report: report, waiting: make([]byte, 0, size), writing: make([]byte, 0, size)}
+// newLogQueue returns a queue in front of a writer. report writes the record that reports how many
+// records were dropped.
+func newLogQueue(to io.Writer, report func(to io.Writer, dropped int64)) *logQueue {
+	return &logQueue{to: to, report: report, waiting: make([]byte, 0, queueSize), writing: make([]byte, 0, queueSize)}
 }
 
 // Write implements [io.Writer]. It copies the record, never waits and never fails.
-func (w *Writer) Write(record []byte) (int, error) {
+func (w *logQueue) Write(record []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.full = w.full || len(record) > cap(w.waiting)-len(w.waiting); w.full {
@@ -62,14 +61,14 @@ func (w *Writer) Write(record []byte) (int, error) {
 }
 
 // Dropped returns how many records were dropped so far.
-func (w *Writer) Dropped() int64 {
+func (w *logQueue) Dropped() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.dropped
 }
 
 // Flush waits until everything is written, but not longer than atMost.
-func (w *Writer) Flush(atMost time.Duration) {
+func (w *logQueue) Flush(atMost time.Duration) {
 	w.mu.Lock()
 	if !w.busy {
 		w.mu.Unlock()
@@ -88,13 +87,13 @@ func (w *Writer) Flush(atMost time.Duration) {
 	}
 }
 
-func (w *Writer) drop(records int64) {
+func (w *logQueue) drop(records int64) {
 	w.dropped += records
 	w.unreported += records
 }
 
 // run writes until there is nothing left to write.
-func (w *Writer) run() {
+func (w *logQueue) run() {
 	for {
 		unreported, ok := w.next()
 		if !ok {
@@ -119,7 +118,7 @@ func (w *Writer) run() {
 
 // next takes the waiting records, and returns how many dropped ones must be reported before them.
 // It returns false if there is nothing to write.
-func (w *Writer) next() (unreported int64, ok bool) {
+func (w *logQueue) next() (unreported int64, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	// The waiting records are older than those that a full queue has dropped, and newer than those
@@ -141,7 +140,7 @@ func (w *Writer) next() (unreported int64, ok bool) {
 
 // write writes lines, several at a time if they are short. It returns how many lines it could not
 // write.
-func (w *Writer) write(lines []byte) (lost int64) {
+func (w *logQueue) write(lines []byte) (lost int64) {
 	for len(lines) > 0 {
 		end := bytes.LastIndexByte(lines[:min(pieceSize, len(lines))], '\n') + 1
 		if end == 0 { // the first line is longer
