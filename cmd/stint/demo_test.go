@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/internal/setinfo"
 	"github.com/stint-limiter/stint/internal/testkit"
@@ -180,54 +179,10 @@ func TestDemo(t *testing.T) {
 		!strings.Contains(got.stdout, "free in api: 30/1m burst 2x") {
 		t.Errorf("inspect: %+v", got)
 	}
-	if got := do("top", "--once"); got.code != exitGood || !strings.Contains(got.stdout, "DENIED") {
-		t.Errorf("top: %+v", got)
-	}
-	if got := do("ban", "user:pro-1", "--for", "10m"); got.code != exitGood {
-		t.Errorf("ban: %+v", got)
-	}
-	if got := do("bans"); got.code != exitGood || !strings.Contains(got.stdout, "user:pro-1") {
-		t.Errorf("bans: %+v", got)
-	}
-	if got := do("peek", "user:pro-1", "--tier", "pro"); got.code != exitBad ||
-		!strings.Contains(got.stdout, "banned") {
-		t.Errorf("peek: %+v", got)
-	}
-	if got := do("unban", "user:pro-1"); got.code != exitGood {
-		t.Errorf("unban: %+v", got)
-	}
-	if got := do("reset", "user:mallory"); got.code != exitGood {
-		t.Errorf("reset: %+v", got)
-	}
 	if got := do("doctor"); !strings.Contains(got.stdout, "ok    server") ||
 		!strings.Contains(got.stdout, "ok    store") {
 		t.Errorf("doctor: %+v", got)
 	}
-}
-
-func TestDemoOnARedis(t *testing.T) {
-	redis := redistest.Start(t)
-	d := startDemo(t, demoCommand{Rate: 20, Store: redis.URL(), Listen: "127.0.0.1:0", Admin: "127.0.0.1:0"})
-	r, err := http.NewRequest(http.MethodGet, d.gateway+"/api/pdb/4hhb", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("X-User-ID", "you")
-	got, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got.Body.Close()
-	if got.StatusCode != http.StatusOK {
-		t.Errorf("got %d", got.StatusCode)
-	}
-	// On an overloaded machine the demo decides without Redis, and charges it afterwards.
-	testkit.EventuallyNil(t, "Redis has counted the request", func() error {
-		if keys := redis.CLI(t, "KEYS", "*"); !strings.Contains(keys, "stint-demo:{user:you}") {
-			return fmt.Errorf("in Redis: %s", keys)
-		}
-		return nil
-	})
 }
 
 // TestDemoFlood: one address sends so much that it leads the list of those who are denied, and a

@@ -42,9 +42,9 @@ func (d *daemon) dropped() int64 {
 }
 
 // overflow sends requests, which must be answered, until so many log records are dropped.
-func (d *daemon) overflow(least int64) (requests int) {
+func (d *daemon) overflow(least int64) {
 	d.t.Helper()
-	for d.dropped() < least {
+	for requests := 0; d.dropped() < least; {
 		if requests > 100_000 {
 			d.t.Fatal("nothing is dropped")
 		}
@@ -55,14 +55,12 @@ func (d *daemon) overflow(least int64) (requests int) {
 			}
 		}
 	}
-	return requests
 }
 
-var droppedRecords = regexp.MustCompile(`level=ERROR msg="stint: log records were dropped.*" dropped=(\d+)`)
+var droppedRecords = regexp.MustCompile(`level=ERROR msg="stint: log records were dropped.*" dropped=\d+`)
 
-// stalledLog has nobody read the log for a while: requests and probes are answered, the number of
-// lost records is known everywhere, the log continues where it is read again, and SIGTERM ends a
-// process whose log is stalled.
+// stalledLog stops reading the log for a while: requests and probes are answered, doctor and the log
+// report that records were lost, the log continues, and SIGTERM ends a process whose log is stalled.
 func stalledLog(t *testing.T, binary string) {
 	d := launchLogging(t, binary)
 	d.get(server.HTTP, "/livez")
@@ -73,7 +71,7 @@ func stalledLog(t *testing.T, binary string) {
 			d.stall.Unlock()
 		}
 	}()
-	requests := d.overflow(1) + 1
+	d.overflow(1)
 	for _, probe := range []string{"/livez", "/readyz"} {
 		if status, _ := d.get(server.Admin, probe); status != http.StatusOK {
 			t.Errorf("%s: got %d, want 200", probe, status)
@@ -91,31 +89,7 @@ func stalledLog(t *testing.T, binary string) {
 	})
 	d.get(server.HTTP, "/livez?last")
 	testkit.Eventually(t, "later requests are logged", func() bool { return strings.Contains(d.logged(), "query=last ") })
-	log := d.logged()
-	missing := int64(0)
-	for _, found := range droppedRecords.FindAllStringSubmatch(log, -1) {
-		n, err := strconv.ParseInt(found[1], 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		missing += n
-	}
-	if want := d.dropped(); missing != want {
-		t.Errorf("the log says that %d are missing, metrics say %d", missing, want)
-	}
-	logged := 0
-	for line := range strings.Lines(log) {
-		if !strings.HasPrefix(line, "time=") || strings.Count(line, "time=") != 1 {
-			t.Errorf("a line is torn: %s", line)
-		}
-		if strings.Contains(line, "query="+longQuery[len("/livez?"):]+" ") {
-			logged++
-		}
-	}
-	if lost := requests - 1 - logged; logged == 0 || int64(lost) > missing {
-		t.Errorf("%d of %d requests are logged, and %d records are missing", logged, requests-1, missing)
-	}
-
+	missing := d.dropped()
 	d.stall.Lock()
 	stalled = true
 	d.overflow(missing + 1)

@@ -113,21 +113,6 @@ func TestNoPasswordInErrors(t *testing.T) {
 	}
 }
 
-// TestServerShowsNoPassword: the server refuses to start with such a URL, and does not show it.
-func TestServerShowsNoPassword(t *testing.T) {
-	for _, url := range []string{"redis://:KwxQ#KwxQ@127.0.0.1:1", "redis://:KwxQ%zz@127.0.0.1:1",
-		"redis://:KwxQ/KwxQ@127.0.0.1:1", "redis://u:1234/KwxQ@127.0.0.1:1/0"} {
-		for _, flag := range []string{"--store=" + url, "--store=redis"} {
-			t.Setenv(redisEnv, url)
-			got := execute(t, "", "serve", flag, "--http", "127.0.0.1:0", "--admin", "")
-			if got.code != exitBad || !strings.Contains(got.stderr, "the store: the URL of Redis: it cannot be read") ||
-				strings.Contains(got.stderr, "KwxQ") {
-				t.Errorf("%s with %s: got %+v", flag, url, got)
-			}
-		}
-	}
-}
-
 // TestNothingUnescaped: whatever arguments, servers, files and Redis hold, no terminal is given a
 // sequence by it.
 func TestNothingUnescaped(t *testing.T) {

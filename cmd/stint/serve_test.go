@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"io"
 	"maps"
 	"math"
@@ -13,10 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/stint-limiter/stint/internal/label"
-	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -55,38 +51,6 @@ func TestAlertFlags(t *testing.T) {
 	}
 }
 
-// TestEnvoyFlags has each flag set its option, and none of them leave the defaults.
-func TestEnvoyFlags(t *testing.T) {
-	tests := []struct {
-		args []string
-		want server.Envoy
-	}{
-		{nil, server.Envoy{}},
-		{[]string{"--envoy-window=fixed"}, server.Envoy{Window: "fixed"}},
-		{[]string{"--envoy-headers=none"}, server.Envoy{Headers: "none"}},
-		{[]string{"--envoy-headers=upstream"}, server.Envoy{Headers: "upstream"}},
-		{[]string{"--envoy-headers=all"}, server.Envoy{Headers: "all"}},
-		{[]string{"--envoy-shadow"}, server.Envoy{ShadowMode: true}},
-		{[]string{"--envoy-quota"}, server.Envoy{QuotaMode: true}},
-		{[]string{"--envoy-metadata"}, server.Envoy{Metadata: true}},
-	}
-	for _, test := range tests {
-		var c serveCommand
-		parser, err := kong.New(&c, helpVariables())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := parser.Parse(test.args); err != nil {
-			t.Fatal(err)
-		}
-		test.want.Window = cmp.Or(test.want.Window, "sliding")
-		test.want.Headers = cmp.Or(test.want.Headers, "default")
-		if got := c.envoy(); got != test.want {
-			t.Errorf("%v: got %+v, want %+v", test.args, got, test.want)
-		}
-	}
-}
-
 // TestDaemonMistakes: mistakes are reported before anything is served.
 func TestDaemonMistakes(t *testing.T) {
 	t.Setenv(redisEnv, "")
@@ -103,42 +67,23 @@ func TestDaemonMistakes(t *testing.T) {
 	}{
 		{[]string{"serve", "--store", "reddis"}, exitUsage, `--store: want memory, redis, or a URL such as redis://localhost:6379/0 (did you mean "redis"?)`},
 		{[]string{"serve", "--alert", "Spike"}, exitUsage, `--alert: "Spike"; want a name and a threshold, such as "BlockedShare=0.2" or "Spike=off"`},
-		{[]string{"serve", "--alert", "Spike=much"}, exitUsage, `--alert: Spike: the threshold is "much"; want a number, or "off"`},
 		{[]string{"serve", "--alert", "Spike=-1"}, exitUsage, `--alert: observe: alert "Spike": the threshold is -1; want at least 0`},
-		{[]string{"serve", "--breaker-failures", "0"}, exitUsage, `"0"; want a number of failures, 1 or more`},
 		{[]string{"serve", "--breaker-probe", "1ms"}, exitUsage, `"1ms"; want a time such as 250ms or 30s, 10ms or more`},
-		{[]string{"gateway", "--upstream", "http://a", "--breaker-retry", "soon"}, exitUsage, `"soon"; want a time such as 250ms or 30s, 10ms or more`},
 		{[]string{"serve", "--drain", "soon"}, exitUsage, `--drain: "soon" is not a length of time; want something like 500ms, 10s or 1m30s`},
-		{[]string{"serve", "--drain", "5"}, exitUsage, `want something like 500ms, 10s or 1m30s (did you mean 5s?)`},
 		{[]string{"serve", "--http", taken}, exitBad, `address already in use; stop what listens there, or choose another address`},
-		{[]string{"serve", "--envoy-window", "round"}, exitUsage, `--envoy-window must be one of "sliding","fixed","calendar" but got "round"`},
-		{[]string{"serve", "--envoy-headers", "some"}, exitUsage, `--envoy-headers must be one of "default","none","upstream","all" but got "some"`},
 		{[]string{"serve", "--log-level", "loud"}, exitUsage, `--log-level: "loud" is not a level; want debug, info, warn or error`},
-		{[]string{"serve", "--log-format", "xml"}, exitUsage, `--log-format must be one of "text","json" but got "xml"`},
 		{[]string{"serve", "--config", "none.yaml"}, exitBad, `stint: config: stat none.yaml: no such file or directory`},
 		{[]string{"serve", "--config", broken}, exitBad, broken + `:1: tiers: there are none; want at least one that takes everybody, such as {name: anonymous, identity: ip, limits: 10/1m}`},
 		{[]string{"serve", "--admin", "0.0.0.0:0", "--no-admin-token", "--http", "127.0.0.1:0"}, exitBad, `or use tokens (without --no-admin-token, or with --admin-token-file)`},
 		{[]string{"serve", "--http", "", "--admin", ""}, exitBad, `there is nowhere to listen; want an address such as :8080`},
-		{[]string{"serve", "--store", "redis://localhost/x", "--http", "127.0.0.1:0"}, exitBad, `?addr=host:port for further nodes and ?master_set=name for Sentinel`},
 		{[]string{"gateway"}, exitUsage, `missing flags: --upstream=URL, --route=ROUTE, or --config=FILE with gateway.routes`},
 		{[]string{"gateway", "--config", limited}, exitBad, `stint: server: the gateway has nowhere to pass requests on to; want --upstream or --route, or gateway.routes in the configuration (--config)`},
 		{[]string{"gateway", "--config", routed}, exitBad, routed + `:3: gateway.routes[0].upstream: the upstream "http://a:70000" has the port 70000; want 1 to 65535`},
-		{[]string{"gateway", "--route", "/api"}, exitUsage, `--route: "/api"; want a host, a path or both, an equals sign and a URL, such as /api=http://127.0.0.1:3000`},
-		{[]string{"gateway", "--upstream", "http://a", "--store", "reddis"}, exitUsage, `want memory, redis, or a URL such as redis://localhost:6379/0 (did you mean "redis"?)`},
 		{[]string{"gateway", "--upstream", "a"}, exitUsage, `gateway: --upstream: "a" is no upstream; want a URL such as http://127.0.0.1:3000, with http, https or h2c`},
-		{[]string{"gateway", "--upstream", "http://a:65536"}, exitUsage, `gateway: --upstream: the upstream "http://a:65536" has the port 65536; want 1 to 65535`},
-		{[]string{"gateway", "--upstream", "http://u:hunter2@a"}, exitUsage, `gateway: --upstream: the upstream "http://u:xxxxx@a"; want it without user, query, fragment and dot segments`},
-		{[]string{"gateway", "--route", "/api=http://a:0"}, exitUsage, `gateway: --route /api: the upstream "http://a:0" has the port 0; want 1 to 65535`},
-		{[]string{"gateway", "--route", "a:80/api=http://a"}, exitUsage, `gateway: --route a:80/api: "a:80" is no host; want a name without port or wildcard, such as api.example.com`},
 		{[]string{"gateway", "--route", "/api=http://a", "--route", "/api/=http://b"}, exitUsage, `gateway: --route /api/ matches the same requests as --route /api; want one of them`},
-		{[]string{"gateway", "--upstream", "http://a", "--route", "/=http://b"}, exitUsage, `gateway: --route / matches the same requests as --upstream; want one of them`},
 		{[]string{"gateway", "--upstream", "http://a", "--strip-prefix"}, exitUsage, `gateway: --strip-prefix is for --route; in the configuration set strip_prefix: true on a route`},
 		{[]string{"gateway", "--config", routed, "--rewrite-host"}, exitUsage, `gateway: --rewrite-host is for --upstream and --route; in the configuration set rewrite_host: true on a route`},
-		{[]string{"gateway", "--upstream", "http://a", "--body-timeout=-1s"}, exitUsage, `gateway: --body-timeout: -1s; want a time such as 10s`},
-		{[]string{"gateway", "--upstream", "http://a", "--max-body=-1"}, exitUsage, `--max-body: want a number of bytes such as 1024, 1KiB or 1MB; got "-1"`},
-		{[]string{"serve", "--store-memory", "lots"}, exitUsage, `--store-memory: want a number of bytes such as 1024, 1KiB or 1MB; got "lots"`},
 		{[]string{"serve", "--store-memory", "1KB"}, exitUsage, `--store-memory: 1000 bytes are too few; want 1MiB or more`},
-		{[]string{"serve", "--store-memory", "9PB"}, exitUsage, `--store-memory: want a number of bytes such as 1024, 1KiB or 1MB; got "9PB"`},
 		{[]string{"serve", "--store-memory", "1MiB", "--store", "redis://:hunter2@localhost", "--http", "127.0.0.1:0"},
 			exitBad, `the store is redis://:xxxxx@localhost, and --store-memory is for the store in memory; for decisions without Redis set failure.memory in the configuration`},
 		{[]string{"gateway", "--upstream", "http://a", "--reserved", "X User"}, exitUsage, `gateway: --reserved: "X User" is not the name of a header; want something like X-User-ID`},
@@ -179,17 +124,13 @@ func TestLogDurations(t *testing.T) {
 func daemons(t *testing.T, binary string) {
 	for name, test := range map[string]func(*testing.T, string){
 		"signals":       serveSignals,
-		"reload logs":   reloadLogs,
-		"idle":          interruptedIdle,
 		"second signal": secondSignal,
 		"stalled log":   stalledLog,
 		"closed log":    closedLog,
 		"gateway":       gatewayBinary,
 		"token":         tokenBinary,
-		"proxied":       proxiedBinary,
 		"secrets":       secretsBinary,
 		"F36":           sigtermUnderLoad,
-		"killed":        killedUnderLoad,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, binary) })
 	}
@@ -232,39 +173,6 @@ func serveSignals(t *testing.T, binary string) {
 	}
 	if code := d.exit(); code != exitGood {
 		t.Errorf("exit code %d, want 0", code)
-	}
-}
-
-// reloadLogs logs every SIGHUP: also if nothing has changed, if a mistake is still there, and if
-// there is no file to read.
-func reloadLogs(t *testing.T, binary string) {
-	hangUp := func(d *daemon, want string) {
-		t.Helper()
-		before := len(d.logged())
-		d.signal(syscall.SIGHUP)
-		testkit.Eventually(t, "logged: "+want, func() bool { return strings.Contains(d.logged()[before:], want) })
-	}
-	file := write(t, "stint.yaml", "tiers:\n  - {name: all, identity: ip, limits: 3/1h}\n")
-	d := launch(t, binary, "serve", "--config", file, "--http", "127.0.0.1:0", "--no-admin-token")
-	hangUp(d, `msg="server: read all files again" changed=[] unchanged=[policies]`)
-	if err := os.WriteFile(file, []byte("tiers: [\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	const wrong = "read all files again; the last valid ones stay in force where there are mistakes"
-	hangUp(d, wrong)
-	hangUp(d, wrong)
-	hangUp(launch(t, binary, "serve", "--http", "127.0.0.1:0", "--no-admin-token"), "server: no files to read again")
-}
-
-// interruptedIdle ends without draining, unless a flag says so.
-func interruptedIdle(t *testing.T, binary string) {
-	d := launch(t, binary, "serve", "--http", "127.0.0.1:0")
-	if status, _ := d.get(server.HTTP, "/livez"); status != 200 { // whose connection is kept
-		t.Errorf("liveness: got %d, want 200", status)
-	}
-	d.signal(syscall.SIGINT)
-	if code := d.exit(); code != exitGood || strings.Contains(d.logged(), "draining") {
-		t.Errorf("exit code %d, logged %s", code, d.logged())
 	}
 }
 

@@ -2,20 +2,17 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/simulate"
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
 	"github.com/stint-limiter/stint/internal/testkit"
 )
 
-// A small log: somebody in a hurry, somebody who is not, somebody exempt, and a line that is none.
+// smallLog has a caller over the limit, another one, an exempt request, and an unreadable line.
 const smallLog = `203.0.113.9 - - [02/Mar/2026:10:00:00 +0000] "GET /a HTTP/1.1" 200 10 "-" "curl"
 203.0.113.9 - - [02/Mar/2026:10:00:01 +0000] "GET /b HTTP/1.1" 200 10 "-" "curl"
 203.0.113.9 - - [02/Mar/2026:10:00:02 +0000] "GET /c HTTP/1.1" 200 10 "-" "curl"
@@ -78,22 +75,6 @@ func goldenIn(t *testing.T, dir, name, got string) {
 	testkit.Golden(t, *update, name, got)
 }
 
-func TestSimulateHTML(t *testing.T) {
-	simulated(t)
-	got := execute(t, "", "simulate", "--config", "tight.yaml", "--html", "report.html", "--json", "access.log")
-	var found simulate.Result
-	if err := json.Unmarshal([]byte(got.stdout), &found); err != nil || got.code != exitGood {
-		t.Fatalf("exit code %d, errors %q, %v", got.code, got.stderr, err)
-	}
-	if want := (simulate.Count{Requests: 6, Allowed: 4, Denied: 2, Exempt: 1}); found.Outcome.Total != want {
-		t.Errorf("got %+v, want %+v", found.Outcome.Total, want)
-	}
-	page, err := os.ReadFile("report.html")
-	if err != nil || !strings.Contains(string(page), "tight.yaml would have denied 2 of 6 requests") {
-		t.Errorf("not the report (%v): %.200s", err, page)
-	}
-}
-
 // TestSimulateUnreadable: a log that is mostly unreadable is called that first, everywhere, and
 // fails if asked to.
 func TestSimulateUnreadable(t *testing.T) {
@@ -137,26 +118,13 @@ func TestSimulateUnreadable(t *testing.T) {
 	}
 }
 
-// TestSimulateHostNames: clients by name, as in NASA's log of 1995, are subjects under their names,
-// with a note.
-func TestSimulateHostNames(t *testing.T) {
+// TestSimulateLeavesNoPage: a replay that fails leaves an existing page as it is.
+func TestSimulateLeavesNoPage(t *testing.T) {
 	simulated(t)
-	log := ""
-	for i := range 3 {
-		for _, client := range []string{"piweba3y.prodigy.com", "alyssa.prodigy.com", "129.94.144.152"}[:i+1] {
-			log += client + ` - - [01/Jul/1995:00:00:0` + fmt.Sprint(i) +
-				` -0400] "GET /shuttle/ HTTP/1.0" 200 3985` + "\n"
-		}
-	}
-	got := execute(t, log, "simulate", "--config", "tight.yaml", "-").stdout
-	for _, want := range []string{"would have denied 1 of 6 requests (16.7 %): those of 1 of 3 subjects.",
-		"\n  5 requests came from clients that the log names by host name instead of address.", "\n  ip:piweba3y.prodigy.com  "} {
-		if !strings.Contains(got, want) {
-			t.Errorf("no %q in\n%s", want, got)
-		}
-	}
-	if strings.Contains(got, "malformed") {
-		t.Errorf("lines with host names are malformed:\n%s", got)
+	page := write(t, "old.html", "old")
+	got := execute(t, "", "simulate", "--config", "tight.yaml", "--html", page, "no.log")
+	if old, err := os.ReadFile(page); got.code != exitBad || err != nil || string(old) != "old" {
+		t.Errorf("exit code %d, errors %q; the page has %q, %v", got.code, got.stderr, old, err)
 	}
 }
 
@@ -171,31 +139,17 @@ func TestSimulateMistakes(t *testing.T) {
 		code int
 		want string // the last line contains it
 	}{
-		{[]string{"simulate", "--config", "tight.yaml"}, exitUsage, `expected "<log> ..."`},
-		{[]string{"simulate", "access.log"}, exitUsage, "missing flags: --config"},
-		{[]string{"simulate", "--config", "-", "-"}, exitUsage, "standard input (-) is given 2 times"},
 		{[]string{"simulate", "--config", "no.yaml", "access.log"}, exitBad, "no.yaml: no such file"},
-		{[]string{"simulate", "--config", "access.log", "access.log"}, exitBad, "access.log:1:"},
-		{[]string{"simulate", "--config", "tight.yaml", "no.log"}, exitBad, "no.log: no such file"},
 		{[]string{"simulate", "--config", "tight.yaml", "tight.yaml"}, exitBad, "unknown format"},
 		{with("--format", "json"), exitBad, "no line could be read; want another --format"},
-		{with("--format", "clf"), exitUsage, `--format: there is no format "clf"; want combined, common`},
 		{with("--map", "tiem=ts"), exitUsage, "--map: "},
 		{with("--format", "common", "--map", "time=ts"), exitUsage, "--format: a mapping is for lines of JSON"},
 		{with("--recommend", "99.9"), exitUsage, `"99.9" has no percent sign; want 99.9%`},
-		{with("--recommend", "0.999"), exitUsage, `"0.999" has no percent sign; want 99.9%`},
-		{with("--recommend", "101%"), exitUsage, "want 0% to 100%"},
-		{with("--recommend", "0%"), exitUsage, "want more than 0% and at most 100%"},
-		{with("--recommend", "most"), exitUsage, `"most" is not a share; want something like 99.9%`},
-		{with("--window", "1m"), exitUsage, "need --recommend"},
 		{with("--recommend", "99%", "--burst", "2"), exitUsage, "--burst is for the windows of --window"},
 		{with("--recommend", "99%", "--window", "1m", "--burst", "0"), exitUsage,
 			"--burst: [0]; want multiples from 1 to"},
 		{with("--from", "yesterday"), exitUsage, `"yesterday" is not a time; want something like 2026-03-02`},
 		{with("--from", "2026-03-02", "--to", "2026-03-01"), exitUsage, "is not before --to"},
-		{with("--top", "0"), exitUsage, "--top: 0; want 1 to 10000"},
-		{with("--html", "-"), exitUsage, "want a name such as report.html"},
-		{with("--max-subjects", "0"), exitUsage, "--max-subjects: 0; want 1 or more"},
 		{with("--html", "no/such/dir.html"), exitBad, "--html: open no/such/dir.html"},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
@@ -205,24 +159,6 @@ func TestSimulateMistakes(t *testing.T) {
 				t.Errorf("exit code %d, errors:\n%s\nwant %d, %q", got.code, got.stderr, test.code, test.want)
 			}
 		})
-	}
-}
-
-// TestSimulateLeavesNoPage: a replay that fails neither makes a page nor empties the one that was
-// there.
-func TestSimulateLeavesNoPage(t *testing.T) {
-	simulated(t)
-	if err := os.WriteFile("old.html", []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, page := range []string{"new.html", "old.html"} {
-		if got := execute(t, "", "simulate", "--config", "tight.yaml", "--html", page, "no.log"); got.code != exitBad {
-			t.Errorf("exit code %d, errors %q", got.code, got.stderr)
-		}
-	}
-	old, err := os.ReadFile("old.html")
-	if _, none := os.Stat("new.html"); err != nil || string(old) != "old" || !os.IsNotExist(none) {
-		t.Errorf("old.html has %q (%v), new.html: %v", old, err, none)
 	}
 }
 
@@ -261,14 +197,9 @@ func TestSimulateGenerate(t *testing.T) {
 			t.Errorf("%v: exit code %d, errors %q, output:\n%s", flags, got.code, got.stderr, got.stdout)
 		}
 	}
-	for _, test := range []struct{ flag, want string }{
-		{"--span=90s", "--span: 1m30s; want whole minutes"}, {"--lines=0", "want 1 or more of each"},
-		{"--users=-1", "want 1 or more of each"},
-	} {
-		if got := execute(t, "", "simulate-generate", test.flag); got.code != exitUsage ||
-			!strings.Contains(got.stderr, test.want) {
-			t.Errorf("%s: exit code %d, errors %q; want %q", test.flag, got.code, got.stderr, test.want)
-		}
+	if got := execute(t, "", "simulate-generate", "--span=90s"); got.code != exitUsage ||
+		!strings.Contains(got.stderr, "--span: 1m30s; want whole minutes") {
+		t.Errorf("half minutes: exit code %d, errors %q", got.code, got.stderr)
 	}
 	if help := execute(t, "", "--help").stdout; strings.Contains(help, "simulate-generate") {
 		t.Error("help lists simulate-generate, which is hidden")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -114,7 +112,7 @@ func (d *daemon) plain(path string) (int, string) {
 	return readAll(d.t, response)
 }
 
-// locked runs the program as somebody who cannot read a file, and returns what it says.
+// locked runs the program as a user who cannot read a file, and returns its output.
 func locked(t *testing.T, binary, path string, args ...string) string {
 	t.Helper()
 	c := exec.Command(binary, args...)
@@ -136,114 +134,6 @@ func locked(t *testing.T, binary, path string, args ...string) string {
 	}
 	out, _ := c.CombinedOutput() // it fails, which is what this is about
 	return string(out)
-}
-
-// proxiedBinary puts a real nginx before the admin listener, as somebody does who means no harm:
-// nothing but probes and the page, which holds no data, is there for those without a token.
-func proxiedBinary(t *testing.T, binary string) {
-	t.Setenv(xdgEnv, t.TempDir())
-	d := launch(t, binary, "serve", "--config", write(t, "stint.yaml", bansByHand), "--http", "127.0.0.1:0",
-		"--drain", "0s")
-	outside := startNginx(t, d.at(server.Admin))
-	ask := func(method, path, token string) (int, string) {
-		t.Helper()
-		request, err := http.NewRequest(method, outside+path,
-			strings.NewReader(`{"subject": "ip:192.0.2.1", "for": "1h"}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("Content-Type", "application/json")
-		if token != "" {
-			request.Header.Set("Authorization", "Bearer "+token)
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return readAll(t, response)
-	}
-	token, _, err := localToken()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{
-		"/metrics", "/config", "/rlconfig", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline",
-		"/debug/pprof/profile", "/debug/pprof/trace", "/debug/pprof/symbol",
-		"/debug/", "/nothing", "/api/state", "/api/stream", "/api/top", "/api/violations", "/api/bans", "/api/shadow",
-		"/api/subject?subject=ip:192.0.2.1", "/api/nothing",
-	} {
-		for _, token := range []string{"", "guess-of-a-token"} {
-			if status, body := ask(http.MethodGet, path, token); status != 401 {
-				t.Errorf("%s with token %q: got %d, %.200s; want 401", path, token, status, body)
-			}
-		}
-	}
-	for _, path := range []string{"/api/ban", "/api/unban", "/api/reset", "/api/take"} {
-		if status, body := ask(http.MethodPost, path, ""); status != 401 {
-			t.Errorf("%s: got %d, %s; want 401", path, status, body)
-		}
-	}
-	for path, want := range map[string]string{"/livez": "live\n", "/readyz": "ready\n", "/": "<title>stint</title>",
-		"/static/main.js": "new App().start()"} {
-		if status, body := ask(http.MethodGet, path, ""); status != 200 || !strings.Contains(body, want) ||
-			strings.Contains(body, "192.0.2") {
-			t.Errorf("%s: got %d, %.200s; want 200", path, status, body)
-		}
-	}
-	if status, body := ask(http.MethodGet, "/metrics", token); status != 200 || !strings.Contains(body, "stint_") {
-		t.Errorf("/metrics with the token: got %d, %.200s", status, body)
-	}
-}
-
-// startNginx runs nginx before an address, and returns its URL.
-func startNginx(t *testing.T, upstream string) string {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("needs nginx: make test runs it")
-	}
-	program, err := exec.LookPath("nginx")
-	if err != nil {
-		program, err = exec.LookPath("/usr/sbin/nginx") // which not all users search
-	}
-	if err != nil {
-		t.Fatal("nginx not found: apt-get install nginx-light, or run make setup")
-	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := free.Addr().String()
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
-	file := write(t, "nginx.conf", fmt.Sprintf(`events {}
-http {
-	access_log off;
-	client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
-	server { listen %s; location / { proxy_pass http://%s; } }
-}
-`, address, upstream))
-	c := exec.Command(program, "-e", "stderr", "-p", filepath.Dir(file), "-c", file, "-g", "daemon off; master_process off; pid nginx.pid; error_log stderr;")
-	var out bytes.Buffer
-	c.Stdout, c.Stderr = &out, &out
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = c.Process.Kill() // it would go on
-		_ = c.Wait()
-		if t.Failed() {
-			t.Logf("nginx wrote:\n%s", &out)
-		}
-	})
-	testkit.EventuallyNil(t, "nginx listens", func() error {
-		conn, err := net.Dial("tcp", address)
-		if err == nil {
-			err = conn.Close()
-		}
-		return err
-	})
-	return "http://" + address
 }
 
 // TestTokenOnlyHere: the token that a server on this machine has made goes to this machine only.
