@@ -11,11 +11,9 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
-	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/resilience"
 )
 
@@ -151,37 +149,6 @@ policies: [{name: search, match: {path: /search}, limits: 1/1m}]`, func(t *testi
 	})
 }
 
-func TestNeverHasNoRetryAfter(t *testing.T) {
-	bubble(t, `
-tiers: [{name: free, identity: everyone, budget: 5/1m}]
-policies: [{name: big, match: {path: /big}, cost: 6}]`, func(t *testing.T, h http.Handler) {
-		w := ask(h, "/big")
-		if w.Code != http.StatusTooManyRequests {
-			t.Fatalf("got %d, want 429", w.Code)
-		}
-		wantFields(t, w.Header(), "Retry-After:", "X-RateLimit-Cost: 6")
-		got := bodyOf(t, w)
-		if got.RetryAfter != 0 || !strings.Contains(got.Message, "Waiting does not help") {
-			t.Errorf("got %+v, want a message that waiting does not help", got)
-		}
-	})
-}
-
-func TestBannedUntilTheEndOfTheBan(t *testing.T) {
-	bubble(t, strings.Replace(one, "everyone", "ip", 1)+`
-bans: {after: 2, within: 1m, durations: [2h]}`, func(t *testing.T, h http.Handler) {
-		for range 3 {
-			ask(h, "/")
-		}
-		time.Sleep(time.Minute)
-		w := ask(h, "/", "Accept: application/problem+json")
-		wantFields(t, w.Header(), "Retry-After: 7140")
-		if got, want := bodyOf(t, w).Type, problems+"abnormal-usage-detected"; w.Code != 429 || got != want {
-			t.Errorf("got %d %s, want 429 %s", w.Code, got, want)
-		}
-	})
-}
-
 // A request that is refused for want of the store is not the client's fault.
 func TestUnavailable(t *testing.T) {
 	store, err := resilience.New(failing{memory(t)}, resilience.Config{Logger: discard})
@@ -299,24 +266,6 @@ func TestEndedContextIsNoSuccess(t *testing.T) {
 	}
 }
 
-func TestShadowDenialsGoThrough(t *testing.T) {
-	var shadowed int
-	next := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if v, ok := httplimit.FromContext(r.Context()); ok && v.Results[0].Shadow && v.Results[0].Denied {
-			shadowed++
-		}
-	})
-	h := httplimit.New(guardOf(t, "tiers: [{name: free, identity: everyone, limits: 1/1m, shadow: true}]"), httplimit.WithVerdict())(next)
-	for range 3 {
-		if w := ask(h, "/"); w.Code != http.StatusOK {
-			t.Errorf("got %d, want 200", w.Code)
-		}
-	}
-	if shadowed != 2 {
-		t.Errorf("got %d shadow denials, want 2", shadowed)
-	}
-}
-
 func TestWithDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := httplimit.New(guardOf(t, one),
@@ -340,24 +289,4 @@ func TestWithDenied(t *testing.T) {
 			t.Errorf("got %+v, want the default answer", got)
 		}
 	})
-}
-
-func TestFromContext(t *testing.T) {
-	var got *policy.Verdict
-	next := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		got, _ = httplimit.FromContext(r.Context())
-	})
-	ask(httplimit.New(guardOf(t, one))(next), "/")
-	if got != nil {
-		t.Errorf("without the option: got %v, want none", got)
-	}
-	ask(httplimit.New(guardOf(t, one), httplimit.WithVerdict())(next), "/")
-	if got == nil || got.Tier != "free" || !got.Decision.Allowed {
-		t.Errorf("New: got %+v, want an allowance of the tier free", got)
-	}
-	got = nil
-	ask(httplimit.By(httplimit.Everyone(), stint.PerMinute(1), httplimit.WithVerdict())(next), "/")
-	if got == nil || !got.Decision.Allowed || got.Cost != 1 {
-		t.Errorf("By: got %+v, want an allowance", got)
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -117,27 +116,6 @@ func TestByLeavesNoGoroutine(t *testing.T) {
 	})
 }
 
-// A place is kept for as long as the request takes, however much longer than it would last by
-// itself.
-func TestByKeepsPlaces(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		by := httplimit.By(httplimit.Everyone(), stint.AtOnce(1, time.Second), httplimit.WithStore(memory(t)))
-		h := by(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(10 * time.Second) }))
-		served := make(chan int)
-		go func() { served <- ask(h, "/").Code }()
-		time.Sleep(9 * time.Second)
-		if got := ask(h, "/").Code; got != http.StatusTooManyRequests {
-			t.Errorf("a second one at once: got %d, want 429", got)
-		}
-		if got := <-served; got != http.StatusOK {
-			t.Errorf("the first one: got %d, want 200", got)
-		}
-		if got := ask(h, "/").Code; got != http.StatusOK {
-			t.Errorf("afterwards: got %d, want 200", got)
-		}
-	})
-}
-
 // Without a store there are no places to keep.
 func TestByAllowsWithoutPlaces(t *testing.T) {
 	store, err := resilience.New(failing{memory(t)}, resilience.Config{Logger: discard})
@@ -165,9 +143,7 @@ func TestKeys(t *testing.T) {
 		want   string
 	}{
 		{"peer", plain, "198.51.100.7:1234", nil, "ip:198.51.100.7"},
-		{"peer, spoofed", plain, "198.51.100.7:1234", []string{"X-Forwarded-For: 203.0.113.9"}, "ip:198.51.100.7"},
 		{"peer, IPv6", plain, "[2001:db8:1:2:3::4]:1234", nil, "ip:2001:db8:1:2::/64"},
-		{"untrusted proxy", proxied, "198.51.100.7:1234", []string{"X-Forwarded-For: 203.0.113.9"}, "ip:198.51.100.7"},
 		{"trusted proxy", proxied, "192.0.2.1:1234", []string{"X-Forwarded-For: 10.0.0.1, 203.0.113.9"},
 			"ip:203.0.113.9"},
 		{"Unix socket", plain, unix, nil, ""},
@@ -191,51 +167,13 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// On a real Unix socket a client is not who its socket is called after.
-func TestUnixSocket(t *testing.T) {
-	key := httplimit.ClientIP()
-	dir := t.TempDir()
-	listener, err := net.Listen("unix", filepath.Join(dir, "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	keys := make(chan string, 1)
-	server := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { keys <- key(r) })}
-	go server.Serve(listener)
-	t.Cleanup(func() { server.Close() })
-	t.Chdir(dir)
-	conn, err := net.DialUnix("unix", &net.UnixAddr{Net: "unix", Name: "192.0.2.1:80"},
-		&net.UnixAddr{Net: "unix", Name: "s"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	fmt.Fprint(conn, "GET / HTTP/1.0\r\n\r\n")
-	if got := <-keys; got != "" {
-		t.Errorf("got the key %q, want none", got)
-	}
-}
-
 var banning = stint.WithBans(stint.BanPolicy{After: 1, Within: time.Minute, Durations: []time.Duration{time.Hour}})
 
 func userOf(r *http.Request) string { return r.Header.Get("X-User") }
 
-// All callers together are never banned, whatever one of them does.
-func TestEveryoneIsNotBanned(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := httplimit.By(httplimit.Everyone(), stint.PerMinute(1), banning, httplimit.WithStore(memory(t)))(ok)
-		for range 5 {
-			ask(h, "/")
-		}
-		time.Sleep(time.Minute)
-		if got := ask(h, "/").Code; got != http.StatusOK {
-			t.Errorf("got %d, want 200", got)
-		}
-	})
-}
-
-// Somebody whose name is the word is one caller like any other: counted apart, and banned.
-func TestEveryoneIsNobodysName(t *testing.T) {
+// All callers together are never banned, whatever one of them does. A caller whose name is the word
+// is one caller like any other: counted apart, and banned.
+func TestEveryone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := httplimit.WithStore(memory(t))
 		all := httplimit.By(httplimit.Everyone(), stint.PerMinute(1), banning, store)(ok)
@@ -243,14 +181,16 @@ func TestEveryoneIsNobodysName(t *testing.T) {
 		for _, user := range []string{"bob", "everyone"} {
 			for range 3 {
 				ask(h, "/", "X-User: "+user)
+				ask(all, "/")
 			}
 			time.Sleep(time.Minute)
 			if got := ask(h, "/", "X-User: "+user).Code; got != http.StatusTooManyRequests {
 				t.Errorf("%s: got %d after the denials, want that the caller is banned", user, got)
 			}
-		}
-		if got := ask(all, "/").Code; got != http.StatusOK {
-			t.Errorf("all together: got %d, want 200", got)
+			if got := ask(all, "/").Code; got != http.StatusOK {
+				t.Errorf("all together: got %d, want 200", got)
+			}
+			time.Sleep(time.Minute)
 		}
 	})
 }

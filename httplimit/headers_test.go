@@ -1,7 +1,6 @@
 package httplimit_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -97,47 +96,6 @@ func TestResetOfADenial(t *testing.T) {
 			})
 		}
 	}
-}
-
-// By default a caller is told the exact time until its own limit has room, rounded up, in all that
-// is said: a limit of all callers beside it changes nothing while it has room.
-func TestRetryAfterIsExact(t *testing.T) {
-	const text = `
-headers: {format: [x, draft-11], reset: delta}
-tiers: [{name: all, identity: ip, limits: 1/1m}]
-policies: [{name: site, identity: everyone, limits: 100000/1m}]
-`
-	bubble(t, text, func(t *testing.T, h http.Handler) {
-		ask(h, "/")
-		time.Sleep(1500 * time.Millisecond)
-		for range 100 {
-			w := ask(h, "/")
-			wantFields(t, w.Header(), "Retry-After: 59", "X-RateLimit-Reset: 59")
-			if got := bodyOf(t, w).RetryAfter; got != 59 {
-				t.Errorf("the body says %d, want 59", got)
-			}
-			if got := w.Header().Get("RateLimit"); !strings.Contains(got, `"all-1m";r=0;t=59`) {
-				t.Errorf("RateLimit: got %s, want t=59", got)
-			}
-		}
-	})
-}
-
-// With a jitter, both have the same random share.
-func TestResetHasTheJitterOfRetryAfter(t *testing.T) {
-	bubble(t, "headers: {reset: delta}\ntiers: [{name: all, identity: everyone, limits: 1/10m}]", func(t *testing.T, h http.Handler) {
-		ask(h, "/")
-		seen := map[string]bool{}
-		for range 50 {
-			w := ask(h, "/")
-			after := w.Header().Get("Retry-After")
-			seen[after] = true
-			wantFields(t, w.Header(), "X-RateLimit-Reset: "+after)
-		}
-		if len(seen) < 2 {
-			t.Errorf("got %v, want several", seen)
-		}
-	})
 }
 
 // Answers share the value of Reset while it is the same: it follows the clock, the limit that
@@ -299,19 +257,6 @@ policies:
 	})
 }
 
-// TestRemainingCountsRequests: of two limits in different units the fields show the one that admits
-// fewer requests.
-func TestRemainingCountsRequests(t *testing.T) {
-	const rules = `
-tiers: [{name: free, identity: everyone, limits: 60/1m, budget: 1000/1h}]
-policies: [{name: cost, match: {path: /search}, cost: 50}]`
-	bubble(t, rules, func(t *testing.T, h http.Handler) {
-		wantFields(t, ask(h, "/").Header(), "X-RateLimit-Limit: 60", "X-RateLimit-Remaining: 59")
-		wantFields(t, ask(h, "/search").Header(), "X-RateLimit-Limit: 1000", "X-RateLimit-Remaining: 949",
-			"X-RateLimit-Cost: 50")
-	})
-}
-
 // A concurrency limit is shown if it denies or is alone, without a window.
 func TestConcurrencyIsShownLast(t *testing.T) {
 	const places, alone = "limits: [100/1m, 1/10s concurrency]", "limits: 1/10s concurrency"
@@ -346,21 +291,12 @@ func TestConcurrencyIsShownLast(t *testing.T) {
 	}
 }
 
-// An inner layer that shows a concurrency limit replaces the window of an outer one.
-func TestConcurrencyReplacesWindows(t *testing.T) {
-	h := httplimit.New(guardOf(t, "tiers: [{name: outer, identity: everyone, limits: 10/1m}]"))(
-		httplimit.By(httplimit.Everyone(), stint.AtOnce(2, time.Minute))(ok))
-	wantFields(t, ask(h, "/").Header(), "X-RateLimit-Limit: 2", "X-RateLimit-Remaining: 1", "X-RateLimit-Window:",
-		"X-RateLimit-Reset:")
-}
-
 // An inner layer replaces all that an outer one says, also what it does not say itself.
 func TestInnerLayerReplacesOuter(t *testing.T) {
 	outer := guardOf(t, "tiers: [{name: outer, identity: everyone, limits: 10/1m burst 2x}]")
-	inner := httplimit.By(httplimit.Everyone(), stint.PerSecond(5), httplimit.WithName("inner"))
-	h := httplimit.New(outer)(inner(ok))
-	wantFields(t, ask(h, "/").Header(), "X-RateLimit-Limit: 5", "X-RateLimit-Policy: inner", "X-RateLimit-Tier:",
-		"X-RateLimit-Burst:")
+	inner := httplimit.By(httplimit.Everyone(), stint.AtOnce(2, time.Minute), httplimit.WithName("inner"))
+	wantFields(t, ask(httplimit.New(outer)(inner(ok)), "/").Header(), "X-RateLimit-Limit: 2", "X-RateLimit-Remaining: 1",
+		"X-RateLimit-Policy: inner", "X-RateLimit-Tier:", "X-RateLimit-Burst:", "X-RateLimit-Window:", "X-RateLimit-Reset:")
 }
 
 func TestNothingIsSaidWhenNothingLimits(t *testing.T) {
@@ -392,20 +328,6 @@ func TestWithHeaders(t *testing.T) {
 	h := httplimit.New(guardOf(t, tierTable), httplimit.WithHeaders(policy.Headers{OmitX: true, Draft11: true}))(ok)
 	wantFields(t, ask(h, "/").Header(), "X-RateLimit-Limit:",
 		`RateLimit-Policy: "anonymous-1m";q=20;w=60, "anonymous-1h";q=100;w=3600, "anonymous-1d";q=1000;w=86400`)
-}
-
-// degrading is a store that decides without being asked.
-type degrading struct{ stint.Store }
-
-func (d degrading) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	decision, err := d.Store.Take(ctx, r)
-	decision.Degraded = true
-	return decision, err
-}
-
-func TestDegradedDecisionsSaySo(t *testing.T) {
-	h := httplimit.New(guardOver(t, degrading{memory(t)}, tierTable))(ok)
-	wantFields(t, ask(h, "/").Header(), "X-RateLimit-Degraded: true", "X-RateLimit-Remaining: 19")
 }
 
 // What is let through for want of the store is told nothing about limits: nobody knows.
@@ -471,6 +393,7 @@ func TestF35DeniedTogetherComeBackApart(t *testing.T) {
 					if got := bodyOf(t, w).RetryAfter; got != after {
 						t.Fatalf("the body says %d, the header %d", got, after)
 					}
+					wantFields(t, w.Header(), fmt.Sprint("X-RateLimit-Reset: ", time.Now().Unix()+after))
 					seen[after]++
 				}
 				if len(seen) != c.distinct {
@@ -506,27 +429,6 @@ func TestF35By(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A client that waits for as long as it is told is admitted.
-func TestRetryAfterIsNeverEarly(t *testing.T) {
-	bubble(t, "headers: {retry_after_jitter: 0%}\ntiers: [{name: all, identity: everyone, limits: [3/1m, 7/10m]}]", func(t *testing.T, h http.Handler) {
-		for range 40 {
-			time.Sleep(1700 * time.Millisecond)
-			w := ask(h, "/")
-			if w.Code == http.StatusOK {
-				continue
-			}
-			after, err := time.ParseDuration(w.Header().Get("Retry-After") + "s")
-			if err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(after)
-			if w := ask(h, "/"); w.Code != http.StatusOK {
-				t.Errorf("after %v: got %d, want 200", after, w.Code)
-			}
-		}
-	})
 }
 
 // The cost of a request through the middleware: a text and the values of header fields that are

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
@@ -60,23 +59,6 @@ func TestWithLimitsNone(t *testing.T) {
 		w := ask(h, "/")
 		if w.Code != http.StatusOK || w.Header().Get("X-RateLimit-Limit") != "" {
 			t.Fatalf("got %d with %v, want 200 without header fields", w.Code, w.Header())
-		}
-	}
-}
-
-// TestWithLimitsPlaces: a concurrency limit that comes with the request holds a place.
-func TestWithLimitsPlaces(t *testing.T) {
-	var h http.Handler
-	inside := 0
-	limits := func(*http.Request) []stint.Limit { return []stint.Limit{stint.AtOnce(1, time.Minute)} }
-	h = httplimit.ByIP(httplimit.WithLimits(limits))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/outer" {
-			inside = ask(h, "/inner").Code
-		}
-	}))
-	for range 2 {
-		if code := ask(h, "/outer").Code; code != http.StatusOK || inside != http.StatusTooManyRequests {
-			t.Errorf("got %d outside and %d inside, want 200 and 429", code, inside)
 		}
 	}
 }
@@ -287,16 +269,6 @@ func TestPartMistakes(t *testing.T) {
 		if !slices.Equal(got, c.want) {
 			t.Errorf("got  %q\nwant %q", got, c.want)
 		}
-	}
-}
-
-// TestNewClientIP: every invalid entry is reported, as by NewBy.
-func TestNewClientIP(t *testing.T) {
-	_, err := httplimit.NewClientIP("proxy", "10.0.0.0/8", "10.0.0.1/8")
-	invalid, ok := errors.AsType[*stint.InvalidError](err)
-	if !ok || !strings.Contains(err.Error(), `stint: invalid: entry 1 is "proxy"; want`) ||
-		!strings.Contains(invalid.Err.Error(), "entry 3 is 10.0.0.1/8") {
-		t.Errorf("got %v", err)
 	}
 }
 

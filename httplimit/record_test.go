@@ -1,7 +1,6 @@
 package httplimit_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -144,6 +143,9 @@ func TestPlacesAreGivenBack(t *testing.T) {
 	for name, wrap := range map[string]func(http.Handler) http.Handler{
 		"New": httplimit.New(guardOf(t, "tiers: [{name: free, identity: everyone, limits: 1/10s concurrency}]")),
 		"By":  httplimit.By(httplimit.Everyone(), stint.AtOnce(1, stint.MinWindow*10_000)),
+		"WithLimits": httplimit.By(httplimit.Everyone(), httplimit.WithLimits(func(*http.Request) []stint.Limit {
+			return []stint.Limit{stint.AtOnce(1, time.Minute)}
+		})),
 	} {
 		var h http.Handler
 		h = wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -169,40 +171,6 @@ func TestPlacesAreGivenBack(t *testing.T) {
 
 // bare is a ResponseWriter that can do nothing else.
 type bare struct{ http.ResponseWriter }
-
-// Handlers see what the writer can do, whether or not they are watched.
-func TestAbilitiesAreKept(t *testing.T) {
-	type abilities struct{ flush, hijack, notify, readFrom, controlledFlush, deadline bool }
-	look := func(w http.ResponseWriter) (a abilities) {
-		_, a.flush = w.(http.Flusher)
-		_, a.hijack = w.(http.Hijacker)
-		_, a.notify = w.(interface{ CloseNotify() <-chan bool })
-		_, a.readFrom = w.(io.ReaderFrom)
-		a.controlledFlush = http.NewResponseController(w).Flush() == nil
-		a.deadline = http.NewResponseController(w).SetWriteDeadline(time.Time{}) == nil
-		return a
-	}
-	for _, path := range []string{"/", "/bytes/a"} {
-		watched := path != "/"
-		var seen abilities
-		next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { seen = look(w) })
-		h := httplimit.New(guardOf(t, settling))(next)
-		server := httptest.NewServer(h)
-		t.Cleanup(server.Close)
-		fetch(t, http.MethodGet, server.URL+path)
-		if want := (abilities{true, true, true, true, true, true}); seen != want {
-			t.Errorf("%s, a connection: got %+v, want %+v", path, seen, want)
-		}
-		ask(h, path)
-		if want := (abilities{true, false, watched, watched, true, false}); seen != want {
-			t.Errorf("%s, a recorder: got %+v, want %+v", path, seen, want)
-		}
-		h.ServeHTTP(bare{httptest.NewRecorder()}, request("GET", path))
-		if want := (abilities{false, false, watched, watched, false, false}); seen != want {
-			t.Errorf("%s, a bare writer: got %+v, want %+v", path, seen, want)
-		}
-	}
-}
 
 // What is not watched is not wrapped.
 func TestWriterIsUntouched(t *testing.T) {
@@ -231,87 +199,42 @@ func TestFailedFlushBeginsNothing(t *testing.T) {
 	}
 }
 
-// Events are sent as they come.
-func TestServerSentEvents(t *testing.T) {
-	more := make(chan bool)
-	server := httptest.NewServer(httplimit.New(guardOf(t, settling))(
+// A connection can be taken over, as websockets do.
+func TestHijack(t *testing.T) {
+	store := memory(t)
+	done := make(chan bool)
+	inner := httplimit.New(guardOver(t, store, settling))(
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/event-stream")
-			for i := range 3 {
-				fmt.Fprintf(w, "data: %d\n\n", i)
-				w.(http.Flusher).Flush()
-				<-more
+			conn, buffer, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
 			}
-		})))
+			defer conn.Close()
+			io.WriteString(buffer, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+			buffer.Flush()
+			line, _ := buffer.ReadString('\n')
+			io.WriteString(buffer, line)
+			buffer.Flush()
+		}))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		inner.ServeHTTP(w, r)
+		close(done)
+	}))
 	t.Cleanup(server.Close)
-	resp, err := http.Get(server.URL + "/bytes/events")
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
-	events := bufio.NewReader(resp.Body)
-	for i := range 3 {
-		line, err := events.ReadString('\n')
-		if want := fmt.Sprintf("data: %d\n", i); err != nil || line != want {
-			t.Fatalf("got %q, %v; want %q", line, err, want)
-		}
-		events.ReadString('\n')
-		more <- true
+	defer conn.Close()
+	fmt.Fprintf(conn, "GET /refund/ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhello\n")
+	all, err := io.ReadAll(conn)
+	if got := string(all); err != nil || !strings.HasSuffix(got, "\r\n\r\nhello\n") || !strings.HasPrefix(got, "HTTP/1.1 101 ") {
+		t.Errorf("got %q, %v; want the echo", got, err)
 	}
-}
-
-// A connection can be taken over, as websockets do.
-func TestHijack(t *testing.T) {
-	for _, how := range []struct {
-		name   string
-		hijack func(http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error)
-	}{
-		{"hijacker", func(w http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error) {
-			return w.(http.Hijacker).Hijack()
-		}},
-		{"controller", func(w http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error) {
-			return http.NewResponseController(w).Hijack()
-		}},
-	} {
-		store := memory(t)
-		done := make(chan bool)
-		inner := httplimit.New(guardOver(t, store, settling))(
-			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				conn, buffer, err := how.hijack(w)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				defer conn.Close()
-				io.WriteString(
-					buffer,
-					"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n",
-				)
-				buffer.Flush()
-				line, _ := buffer.ReadString('\n')
-				io.WriteString(buffer, line)
-				buffer.Flush()
-			}))
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			inner.ServeHTTP(w, r)
-			close(done)
-		}))
-		t.Cleanup(server.Close)
-		conn, err := net.Dial("tcp", server.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		fmt.Fprintf(conn, "GET /refund/ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhello\n")
-		all, err := io.ReadAll(conn)
-		if err != nil || !strings.HasSuffix(string(all), "\r\n\r\nhello\n") ||
-			!strings.HasPrefix(string(all), "HTTP/1.1 101 ") {
-			t.Errorf("%s: got %q, %v; want the echo", how.name, all, err)
-		}
-		<-done
-		if got := used(t, store); got != 1 {
-			t.Errorf("%s: charged %d, want 1", how.name, got)
-		}
+	<-done
+	if got := used(t, store); got != 1 {
+		t.Errorf("charged %d, want 1", got)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,20 +14,6 @@ import (
 	"github.com/stint-limiter/stint/internal/retryafter"
 	"github.com/stint-limiter/stint/outbound"
 )
-
-// Golden examples 1 and 5: callers of an http.Client are held to the limit without a change.
-func TestTransportWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRemote(t, answerFine)
-		c, _ := newProcess(t, memory(t), igdb(), r)
-		for range 5 {
-			if got := callRemote(t, c); got != 200 {
-				t.Errorf("status %d", got)
-			}
-		}
-		wantTimes(t, r, 0, 0, 0, 0, time.Second)
-	})
-}
 
 // Golden examples 2 and 3: the fifth fails at once, and a look shows what remains.
 func TestTransportFailsFast(t *testing.T) {
@@ -71,10 +56,7 @@ func TestTransportObeys(t *testing.T) {
 	}{
 		{"nothing", answerWith(200), 0},
 		{"too many", answerWith(429), retryafter.Default},
-		{"too many, with a time", answerWith(429, "Retry-After", "30"), 30 * time.Second},
 		{"too many, absurd", answerWith(429, "Retry-After", "99999999999999999999"), 15 * time.Minute},
-		{"unavailable", answerWith(503), 0},
-		{"unavailable, with a time", answerWith(503, "Retry-After", "30"), 30 * time.Second},
 		{"nothing left", answerWith(200, "RateLimit", `"default";r=0;t=12`), 12 * time.Second},
 		{"by its own clock", answerWith(429, "Date", "Fri, 15 Jan 2027 08:00:00 GMT", "X-RateLimit-Remaining", "0",
 			"X-RateLimit-Reset", "1800000060"), time.Minute},
@@ -256,20 +238,4 @@ func TestTransportCanceled(t *testing.T) {
 		wantTimes(t, r, 0, time.Second)
 		c.CloseIdleConnections()
 	})
-}
-
-// Without a transport of its own it uses the default one.
-func TestTransportDefault(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answerFine(w) }))
-	defer server.Close()
-	c, gate := newProcess(t, memory(t), igdb(), nil)
-	defer c.CloseIdleConnections()
-	resp, err := c.Get(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != 200 || gate.Stats().Calls != 1 {
-		t.Errorf("status %d, stats are %+v", resp.StatusCode, gate.Stats())
-	}
 }
