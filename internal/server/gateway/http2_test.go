@@ -124,8 +124,9 @@ func TestGRPC(t *testing.T) {
 	}
 }
 
-// Both directions at once over HTTP/2 on the client's side, HTTP/1.1 on the upstream's.
-func TestHTTP2Clients(t *testing.T) {
+// The request goes on while its response comes: by either protocol of clients, to an upstream with
+// HTTP/1.1.
+func TestBothDirectionsAtOnce(t *testing.T) {
 	u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		rc := http.NewResponseController(w)
 		rc.EnableFullDuplex()
@@ -141,37 +142,41 @@ func TestHTTP2Clients(t *testing.T) {
 		}
 	})
 	g := http2test.Serve(t, newGateway(t, open, to(u.URL)))
-	tr := &http.Transport{Protocols: new(http.Protocols)}
-	tr.Protocols.SetUnencryptedHTTP2(true)
-	defer tr.CloseIdleConnections()
-	in, out := io.Pipe()
-	r, err := http.NewRequestWithContext(t.Context(), "POST", g.URL, in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := tr.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	for _, word := range []string{"one", "two"} {
-		io.WriteString(out, word)
-		got := make([]byte, len(word))
-		if _, err := io.ReadFull(resp.Body, got); err != nil || string(got) != strings.ToUpper(word) {
-			t.Fatalf("got %q, %v", got, err)
+	for i, tr := range []*http.Transport{{}, h2c(t)} {
+		in, out := io.Pipe()
+		r, err := http.NewRequestWithContext(t.Context(), "POST", g.URL, in)
+		if err != nil {
+			t.Fatal(err)
 		}
+		resp, err := tr.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		for _, word := range []string{"one", "two"} {
+			io.WriteString(out, word)
+			got := make([]byte, len(word))
+			if _, err := io.ReadFull(resp.Body, got); err != nil || string(got) != strings.ToUpper(word) {
+				t.Fatalf("%s: got %q, %v", resp.Proto, got, err)
+			}
+		}
+		out.Close()
+		if rest, err := io.ReadAll(resp.Body); err != nil || len(rest) > 0 || resp.ProtoMajor != i+1 {
+			t.Errorf("%s, in the end: got %q, %v", resp.Proto, rest, err)
+		}
+		if resp.ProtoMajor == 1 && !resp.Close {
+			t.Error("the connection was kept, though the response began before the end of the body")
+		}
+		tr.CloseIdleConnections()
 	}
-	out.Close()
-	if rest, err := io.ReadAll(resp.Body); err != nil || len(rest) > 0 {
-		t.Errorf("in the end: got %q, %v", rest, err)
-	}
-
 	// A query with a space would be two words of a request line.
-	if r, err = http.NewRequestWithContext(t.Context(), "GET", g.URL, nil); err != nil {
+	r, err := http.NewRequestWithContext(t.Context(), "GET", g.URL, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
 	r.URL.RawQuery = "a HTTP/1.1 b"
-	if resp, err = tr.RoundTrip(r); err != nil {
+	resp, err := h2c(t).RoundTrip(r)
+	if err != nil {
 		t.Fatal(err)
 	}
 	resp.Body.Close()

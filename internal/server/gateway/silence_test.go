@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,54 +73,6 @@ func TestF31SilentBody(t *testing.T) {
 func isSlow(err error) bool {
 	var timeout net.Error
 	return errors.As(err, &timeout) && timeout.Timeout()
-}
-
-// Who sends slowly is not silent as long as it is above the least rate, and who has sent everything
-// may wait for as long as the upstream takes. The same goes for a client of an upstream that reads
-// slowly.
-func TestSlowIsNotSilent(t *testing.T) {
-	u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
-		time.Sleep(12 * brief)
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return
-		}
-		time.Sleep(12 * brief)
-		w.Write(body)
-	})
-	some := strings.Repeat("x", 500)
-	c := to(u.URL)
-	c.BodyTimeout = 10 * brief
-	for _, g := range []*httptest.Server{serve(t, newGateway(t, open, c)), http2test.Serve(t, newGateway(t, open, c))} {
-		for { // until the machine lets the client be steady
-			in, out := io.Pipe()
-			var stalled atomic.Bool
-			go func() {
-				for range 6 {
-					last := time.Now()
-					time.Sleep(2 * brief)
-					io.WriteString(out, some)
-					if time.Since(last) > c.BodyTimeout/2 {
-						stalled.Store(true)
-					}
-				}
-				out.Close()
-			}()
-			resp, err := g.Client().Post(g.URL, "text/plain", in)
-			if err != nil {
-				t.Fatal(err)
-			}
-			body, err := io.ReadAll(resp.Body)
-			resp.Body.Close()
-			if err == nil && resp.StatusCode == 200 && string(body) == strings.Repeat(some, 6) {
-				break
-			}
-			if !stalled.Load() {
-				t.Errorf("%s: got %d %q %v", resp.Proto, resp.StatusCode, body, err)
-				break
-			}
-		}
-	}
 }
 
 // Silence in HTTP/2 ends a stream, not the connection.
