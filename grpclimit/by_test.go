@@ -80,22 +80,6 @@ func TestByAddress(t *testing.T) {
 	}
 }
 
-// TestByPlaces: a call has its place until the handler returns.
-func TestByPlaces(t *testing.T) {
-	var conn *grpc.ClientConn
-	conn = by(t, &echo{say: func(_ context.Context, text string) (string, error) {
-		if err := say(t.Context(), conn); status.Code(err) != codes.ResourceExhausted {
-			t.Errorf("a second call at once: got %v, want a denial", err)
-		}
-		return text, nil
-	}}, grpclimit.ClientIP(), stint.AtOnce(1, time.Minute))
-	for range 2 {
-		if err := say(t.Context(), conn); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 // TestClientIP: the metadata of a trusted proxy name the client, and no others do.
 func TestClientIP(t *testing.T) {
 	for _, test := range []struct {
@@ -110,14 +94,6 @@ func TestClientIP(t *testing.T) {
 		if got != test.want {
 			t.Errorf("a second client behind a proxy: got %v, want %v", got, test.want)
 		}
-	}
-}
-
-// TestByWithoutTheStore: a store that fails is no reason to let calls through.
-func TestByWithoutTheStore(t *testing.T) {
-	conn := by(t, &echo{}, grpclimit.ClientIP(), stint.PerHour(2), grpclimit.WithStore(brokenStore{}))
-	if err := say(t.Context(), conn); status.Code(err) != codes.Unavailable {
-		t.Errorf("got %v, want Unavailable", err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/grpclimit"
 )
 
@@ -217,24 +219,27 @@ func TestStreamHoldsPlace(t *testing.T) {
 	}
 }
 
-// A unary call gives its place back too.
+// A unary call gives its place back too, under By as under a guard.
 func TestUnaryHoldsPlace(t *testing.T) {
 	guard := newGuard(t, "tiers: [{name: anonymous, identity: ip, limits: 1/1m concurrency}]", nil)
-	service := &echo{}
-	conn := service.serve(t, []grpc.UnaryServerInterceptor{grpclimit.UnaryServerInterceptor(guard)}, nil)
-	within := codes.OK
-	for _, end := range []func() error{
-		func() error { return nil }, func() error { return errors.New("broken") }, func() error { panic("broken") },
-	} {
-		service.say = func(context.Context, string) (string, error) {
-			within = status.Code(say(t.Context(), conn))
-			return "", end()
-		}
-		if err := say(t.Context(), conn); status.Code(err) == codes.ResourceExhausted {
-			t.Errorf("got %v, want a place", err)
-		}
-		if within != codes.ResourceExhausted {
-			t.Errorf("got %v for a call within a call, want a denial", within)
+	by, _ := grpclimit.By(grpclimit.ClientIP(), stint.AtOnce(1, time.Minute))
+	for _, limit := range []grpc.UnaryServerInterceptor{grpclimit.UnaryServerInterceptor(guard), by} {
+		service := &echo{}
+		conn := service.serve(t, []grpc.UnaryServerInterceptor{limit}, nil)
+		for _, end := range []func() error{
+			func() error { return nil }, func() error { return errors.New("broken") }, func() error { panic("broken") },
+		} {
+			within := codes.OK
+			service.say = func(context.Context, string) (string, error) {
+				within = status.Code(say(t.Context(), conn))
+				return "", end()
+			}
+			if err := say(t.Context(), conn); status.Code(err) == codes.ResourceExhausted {
+				t.Errorf("got %v, want a place", err)
+			}
+			if within != codes.ResourceExhausted {
+				t.Errorf("got %v for a call within a call, want a denial", within)
+			}
 		}
 	}
 }

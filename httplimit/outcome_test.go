@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"testing"
 
 	"github.com/stint-limiter/stint/httplimit"
@@ -91,63 +88,6 @@ type endingContext struct {
 }
 
 func (c *endingContext) Err() error { return c.end }
-
-// A client of a proxy that reads most of a large answer and leaves pays for it; so does one that
-// leaves before the upstream has answered.
-func TestHangingUpOnAProxy(t *testing.T) {
-	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/refund/silent" {
-			<-r.Context().Done()
-			return
-		}
-		for range 64 {
-			if _, err := w.Write(make([]byte, 1<<20)); err != nil {
-				return
-			}
-		}
-	}))
-	t.Cleanup(upstream.Close)
-	target, err := url.Parse(upstream.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct {
-		path string
-		read int64
-	}{{"/refund/large", 1 << 20}, {"/refund/silent", 0}} {
-		store := memory(t)
-		arrived, done := make(chan bool), make(chan bool)
-		proxy := httputil.NewSingleHostReverseProxy(target)
-		proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) {
-			w.WriteHeader(http.StatusBadGateway)
-		}
-		proxy.ErrorLog = nobody
-		limited := httplimit.New(guardOver(t, store, settling))(
-			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				close(arrived)
-				proxy.ServeHTTP(w, r)
-			}))
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			defer close(done)
-			limited.ServeHTTP(w, r)
-		}))
-		t.Cleanup(server.Close)
-		conn, err := net.Dial("tcp", server.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		io.WriteString(conn, "GET "+test.path+" HTTP/1.1\r\nHost: x\r\n\r\n")
-		<-arrived
-		if _, err := io.CopyN(io.Discard, conn, test.read); err != nil {
-			t.Fatal(err)
-		}
-		conn.Close()
-		<-done
-		if got := used(t, store); got != 1 {
-			t.Errorf("%s: charged %d, want 1", test.path, got)
-		}
-	}
-}
 
 // failingReader fails before its first byte.
 type failingReader struct{}

@@ -1,7 +1,6 @@
 package httplimit_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/retryafter"
-	"github.com/stint-limiter/stint/outbound"
 )
 
 // Golden examples 2 and 3: the fifth fails at once, and a look shows what remains.
@@ -216,26 +214,3 @@ func TestTransportKeepsTheContract(t *testing.T) {
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
-
-// A caller who gives up while waiting leaves its place to others.
-func TestTransportCanceled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRemote(t, answerFine)
-		c, _ := newProcess(t, memory(t), outbound.API{Name: "igdb", Limits: []stint.Limit{stint.PerSecond(1)}}, r)
-		callRemote(t, c)
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(300*time.Millisecond, cancel)
-		req, _ := http.NewRequestWithContext(ctx, "GET", "http://igdb.test", nil)
-		if _, err := c.Do(req); !errors.Is(err, context.Canceled) {
-			t.Errorf("got %v, want the end of the context", err)
-		}
-		// A client's timeout leaves no time for its turn.
-		hasty := &http.Client{Transport: c.Transport, Timeout: 500 * time.Millisecond}
-		if _, err := hasty.Get("http://igdb.test"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v, want that there is not enough time", err)
-		}
-		callRemote(t, c)
-		wantTimes(t, r, 0, time.Second)
-		c.CloseIdleConnections()
-	})
-}

@@ -54,23 +54,10 @@ func openStack(t *testing.T, url string) *resilience.Stack {
 	return s
 }
 
+// Processes that each have a store of their own on one Redis pause together.
 func TestPauseThroughRedis(t *testing.T) {
-	for name, open := range map[string]func(*testing.T, string) stint.Store{
-		"alone":    func(t *testing.T, url string) stint.Store { return openRedis(t, url) },
-		"in stack": func(t *testing.T, url string) stint.Store { return openStack(t, url) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			server := redistest.Start(t)
-			testPause(t, func() stint.Store { return open(t, server.URL()) })
-			if keys := redistest.KeysWithoutTTL(t, server); len(keys) > 0 {
-				t.Errorf("keys without a TTL: %v", keys)
-			}
-		})
-	}
-}
-
-// testPause pauses processes that each open a store of their own.
-func testPause(t *testing.T, open func() stint.Store) {
+	server := redistest.Start(t)
+	open := func() stint.Store { return openStack(t, server.URL()) }
 	fast := igdb()
 	fast.FailFast = true
 	told, other, hasty := newClient(t, open(), igdb()), newClient(t, open(), igdb()), newClient(t, open(), fast)
@@ -101,6 +88,9 @@ func testPause(t *testing.T, open func() stint.Store) {
 	time.Sleep(50 * time.Millisecond) // its write
 	if left := awaitPause(t, hasty); left < 5*time.Minute {
 		t.Errorf("%v of the pause are left, want nearly 10m", left)
+	}
+	if keys := redistest.KeysWithoutTTL(t, server); len(keys) > 0 {
+		t.Errorf("keys without a TTL: %v", keys)
 	}
 }
 
