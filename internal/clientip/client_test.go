@@ -32,6 +32,33 @@ func addr(s string) netip.Addr {
 
 func lines(name string, values ...string) http.Header { return http.Header{name: values} }
 
+func TestParsePeer(t *testing.T) {
+	for in, want := range map[string]string{
+		"192.0.2.1:5": "192.0.2.1", "192.0.2.1": "192.0.2.1", "0.0.0.0:65535": "0.0.0.0",
+		"255.255.255.255:_http": "255.255.255.255", "[2001:db8::1]:5": "2001:db8::1",
+		"[2001:db8::1]": "2001:db8::1", "2001:db8::1": "2001:db8::1", "[::1%eth0]:5": "::1",
+		"fe80::1%25eth0": "fe80::1", "::": "::", "::ffff:192.0.2.1": "192.0.2.1",
+		"[::ffff:192.0.2.1]:5": "192.0.2.1", "[::ffff:192.0.2.1%eth0]:5": "192.0.2.1",
+		"2001:db8:1:2:3:4:255.255.255.255": "2001:db8:1:2:3:4:ffff:ffff",
+	} {
+		if got := ParsePeer(in); got != addr(want) {
+			t.Errorf("%q: got %v, want %s", in, got, want)
+		}
+	}
+	for _, in := range []string{
+		"", "@", "/run/stint.sock", "pipe", "localhost:80", ":80", "[]:80", "[", "[::1", "[::1]x", "[::1]80",
+		"[::1]:", "[::1]:http", "[192.0.2.1]:80", "[[::1]]", "192.0.2.1:", "192.0.2.1:http",
+		"192.0.2.1:123456", "192.0.2.1:_", "192.0.2.1:_a/b", "192.0.2.1:-1", "192.0.2.1:5:6", "192.0.2.1.:5",
+		"192.0.2:5", "192.0..1:5", ".0.2.1:5", "192.0.2.256:5", "192.0.2.01:5", "00.0.2.1:5", "1.2.3.4.5:6",
+		"192.0.2.1%eth0", "fe80::1%", "192.0.2", "192.0.2.256", "192.0.2.01", "1.2.3.4.5", "dead", "1:2:3",
+		"1::2::3", "2001:db8::g", " 192.0.2.1", `"192.0.2.1"`,
+	} {
+		if got := ParsePeer(in); got.IsValid() {
+			t.Errorf("%q: got %v, want no address", in, got)
+		}
+	}
+}
+
 func TestF10UntrustedPeerIsTheClient(t *testing.T) {
 	everything := http.Header{
 		"X-Forwarded-For":  {"198.51.100.1"},
@@ -47,13 +74,9 @@ func TestF10UntrustedPeerIsTheClient(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestF10ZeroConfigBelievesNobody(t *testing.T) {
-	r := resolver(t, Config{})
-	for _, peer := range []string{"127.0.0.1", "10.0.0.1", "::1", ""} {
-		if got, want := r.Client(addr(peer), lines("X-Forwarded-For", "192.0.2.1")), addr(peer); got != want {
-			t.Errorf("peer %q: got client %v, want the peer", peer, got)
+	for _, peer := range []string{"127.0.0.1", "10.0.0.1", "::1", ""} { // the zero Config trusts none
+		if got, want := resolver(t, Config{}).Client(addr(peer), everything), addr(peer); got != want {
+			t.Errorf("zero Config, peer %q: got client %v, want the peer", peer, got)
 		}
 	}
 }
@@ -74,170 +97,126 @@ func TestF10OnlyOneHeaderIsConsulted(t *testing.T) {
 	}
 }
 
-func TestF10XForwardedFor(t *testing.T) {
-	r := resolver(t, Config{Trusted: proxies})
-	tests := []struct {
+// The client is the last untrusted address of the field that is set, and nothing before an address
+// that cannot be read counts.
+func TestF10Client(t *testing.T) {
+	for header, tests := range map[string][]struct {
 		name  string
 		lines []string
 		want  string
 	}{
-		{"no header", nil, "10.0.0.1"},
-		{"one hop", []string{"192.0.2.1"}, "192.0.2.1"},
-		{"spoofed on the left", []string{"198.51.100.66, 192.0.2.1"}, "192.0.2.1"},
-		{"spoofed in a line before", []string{"198.51.100.66", "192.0.2.1"}, "192.0.2.1"},
-		{"spoofed with a trusted address", []string{"10.9.9.9, 192.0.2.1"}, "192.0.2.1"},
-		{"through two proxies", []string{"192.0.2.1, 10.0.0.2"}, "192.0.2.1"},
-		{"through two proxies, two lines", []string{"198.51.100.66,192.0.2.1", "10.0.0.2"}, "192.0.2.1"},
-		{"all trusted", []string{"10.0.0.4, 10.0.0.3", "10.0.0.2"}, "10.0.0.4"},
-
-		{"empty line", []string{""}, "10.0.0.1"},
-		{"empty line after", []string{"192.0.2.1", ""}, "10.0.0.1"},
-		{"empty line before", []string{"", "10.0.0.2"}, "10.0.0.2"},
-		{"trailing comma", []string{"192.0.2.1,"}, "10.0.0.1"},
-		{"leading comma", []string{",10.0.0.2"}, "10.0.0.2"},
-		{"only commas", []string{",,,"}, "10.0.0.1"},
-		{"unknown", []string{"192.0.2.1, unknown"}, "10.0.0.1"},
-		{"unknown behind a trusted hop", []string{"192.0.2.1, unknown, 10.0.0.2"}, "10.0.0.2"},
-		{"hidden behind a trusted hop", []string{"192.0.2.1, _hidden, 10.0.0.2"}, "10.0.0.2"},
-		{"unix socket of a proxy", []string{"192.0.2.1, unix:, 10.0.0.2"}, "10.0.0.2"},
-		{"garbage on the left is not reached", []string{"\x00, %%, 192.0.2.1"}, "192.0.2.1"},
-
-		{"spaces and tabs", []string{" \t198.51.100.66 ,\t 192.0.2.1 \t"}, "192.0.2.1"},
-		{"other white space", []string{"192.0.2.1\u00a0"}, "10.0.0.1"},
-		{"port", []string{"192.0.2.1:65535"}, "192.0.2.1"},
-		{"brackets", []string{"[2001:db8::1]"}, "2001:db8::1"},
-		{"brackets and port", []string{"[2001:db8::1]:80"}, "2001:db8::1"},
-		{"quotes", []string{`"[2001:db8::1]:80"`}, "2001:db8::1"},
-		{"no brackets", []string{"2001:db8::1"}, "2001:db8::1"},
-		{"a trusted IPv6 hop", []string{"2001:db8::1, [fd00::1%eth0]:80"}, "2001:db8::1"},
-		{"a trusted mapped hop", []string{"2001:db8::1, ::ffff:10.0.0.2"}, "2001:db8::1"},
-		{"two addresses without a comma", []string{"198.51.100.66 192.0.2.1"}, "10.0.0.1"},
-		{"a prefix", []string{"192.0.2.0/24"}, "10.0.0.1"},
-		{"a name", []string{"localhost"}, "10.0.0.1"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := r.Client(addr("10.0.0.1"), lines("X-Forwarded-For", tt.lines...)); got != addr(tt.want) {
-				t.Errorf("%q: got client %v, want %s", tt.lines, got, tt.want)
+		"X-Forwarded-For": {
+			{"no header", nil, "10.0.0.1"},
+			{"one hop", []string{"192.0.2.1"}, "192.0.2.1"},
+			{"spoofed on the left", []string{"198.51.100.66, 192.0.2.1"}, "192.0.2.1"},
+			{"spoofed in a line before", []string{"198.51.100.66", "192.0.2.1"}, "192.0.2.1"},
+			{"spoofed with a trusted address", []string{"10.9.9.9, 192.0.2.1"}, "192.0.2.1"},
+			{"through two proxies", []string{"192.0.2.1, 10.0.0.2"}, "192.0.2.1"},
+			{"through two proxies, two lines", []string{"198.51.100.66,192.0.2.1", "10.0.0.2"}, "192.0.2.1"},
+			{"all trusted", []string{"10.0.0.4, 10.0.0.3", "10.0.0.2"}, "10.0.0.4"},
+			{"empty line", []string{""}, "10.0.0.1"},
+			{"empty line after", []string{"192.0.2.1", ""}, "10.0.0.1"},
+			{"empty line before", []string{"", "10.0.0.2"}, "10.0.0.2"},
+			{"trailing comma", []string{"192.0.2.1,"}, "10.0.0.1"},
+			{"leading comma", []string{",10.0.0.2"}, "10.0.0.2"},
+			{"only commas", []string{",,,"}, "10.0.0.1"},
+			{"unknown", []string{"192.0.2.1, unknown"}, "10.0.0.1"},
+			{"unknown behind a trusted hop", []string{"192.0.2.1, unknown, 10.0.0.2"}, "10.0.0.2"},
+			{"hidden behind a trusted hop", []string{"192.0.2.1, _hidden, 10.0.0.2"}, "10.0.0.2"},
+			{"unix socket of a proxy", []string{"192.0.2.1, unix:, 10.0.0.2"}, "10.0.0.2"},
+			{"garbage on the left is not reached", []string{"\x00, %%, 192.0.2.1"}, "192.0.2.1"},
+			{"spaces and tabs", []string{" \t198.51.100.66 ,\t 192.0.2.1 \t"}, "192.0.2.1"},
+			{"other white space", []string{"192.0.2.1\u00a0"}, "10.0.0.1"},
+			{"port", []string{"192.0.2.1:65535"}, "192.0.2.1"},
+			{"brackets", []string{"[2001:db8::1]"}, "2001:db8::1"},
+			{"brackets and port", []string{"[2001:db8::1]:80"}, "2001:db8::1"},
+			{"quotes", []string{`"[2001:db8::1]:80"`}, "2001:db8::1"},
+			{"no brackets", []string{"2001:db8::1"}, "2001:db8::1"},
+			{"a trusted IPv6 hop", []string{"2001:db8::1, [fd00::1%eth0]:80"}, "2001:db8::1"},
+			{"a trusted mapped hop", []string{"2001:db8::1, ::ffff:10.0.0.2"}, "2001:db8::1"},
+			{"two addresses without a comma", []string{"198.51.100.66 192.0.2.1"}, "10.0.0.1"},
+			{"a prefix", []string{"192.0.2.0/24"}, "10.0.0.1"},
+			{"a name", []string{"localhost"}, "10.0.0.1"},
+		},
+		"Forwarded": {
+			{"one hop", []string{"for=192.0.2.1"}, "192.0.2.1"},
+			{"case", []string{"FoR=192.0.2.1"}, "192.0.2.1"},
+			{"parameters", []string{`by=10.0.0.1;for=192.0.2.1;proto=https;host=example.org`}, "192.0.2.1"},
+			{"spaces", []string{" proto=https ; for=192.0.2.1 ; by=10.0.0.1 "}, "192.0.2.1"},
+			{"empty parameters", []string{";for=192.0.2.1;;"}, "192.0.2.1"},
+			{"port", []string{`for="192.0.2.1:4711"`}, "192.0.2.1"},
+			{"hidden port", []string{`for="192.0.2.1:_https.2-x"`}, "192.0.2.1"},
+			{"IPv6", []string{`for="[2001:db8::1]";proto=https`}, "2001:db8::1"},
+			{"IPv6 and port", []string{`for="[2001:db8::1]:8080";proto=https`}, "2001:db8::1"},
+			{"IPv6 without quotes", []string{`for=[2001:db8::1]:8080`}, "2001:db8::1"},
+			{"spoofed on the left", []string{"for=198.51.100.66, for=192.0.2.1"}, "192.0.2.1"},
+			{"spoofed in a line before", []string{"for=198.51.100.66", "for=192.0.2.1"}, "192.0.2.1"},
+			{"through two proxies", []string{`for=198.51.100.66,for=192.0.2.1;by=_a,for="[fd00::1]"`}, "192.0.2.1"},
+			{"all trusted", []string{"for=10.0.0.3", "for=10.0.0.2"}, "10.0.0.3"},
+			{"comma in quotes", []string{`for=192.0.2.1;host="a,for=198.51.100.66"`}, "192.0.2.1"},
+			{"semicolon in quotes", []string{`for=192.0.2.1;host="a;for=198.51.100.66"`}, "192.0.2.1"},
+			{"escaped quote in quotes", []string{`for=192.0.2.1;host="a\",for=198.51.100.66"`}, "192.0.2.1"},
+			{"escaped backslash before the end of quotes", []string{`host="a\\";for=192.0.2.1`}, "192.0.2.1"},
+			{"open quote of the client", []string{`for=", for=192.0.2.1`}, "192.0.2.1"},
+			{"open quote of the client before quotes", []string{`for=198.51.100.66;x=", for="[2001:db8::1]"`}, "2001:db8::1"},
+			{"backslash of the client", []string{`for=198.51.100.66;x="\, for="[2001:db8::1]"`}, "2001:db8::1"},
+			{"open quote in a line before", []string{`for="`, "for=192.0.2.1"}, "192.0.2.1"},
+			{"no for", []string{"for=192.0.2.1, proto=https"}, "10.0.0.1"},
+			{"no for behind a trusted hop", []string{"for=192.0.2.1, by=10.0.0.2, for=10.0.0.2"}, "10.0.0.2"},
+			{"for twice", []string{"for=192.0.2.1;for=198.51.100.66"}, "10.0.0.1"},
+			{"for three times", []string{"for=a;for=b;for=192.0.2.1"}, "10.0.0.1"},
+			{"a word beside for", []string{"for=192.0.2.1;for"}, "192.0.2.1"},
+			{"for out of quotes", []string{`for=192.0.2.1;host="x";for="198.51.100.66"`}, "10.0.0.1"},
+			{"unknown", []string{"for=192.0.2.1, for=unknown, for=10.0.0.2"}, "10.0.0.2"},
+			{"hidden", []string{"for=192.0.2.1, for=_hidden"}, "10.0.0.1"},
+			{"empty value", []string{"for="}, "10.0.0.1"},
+			{"no value", []string{"for"}, "10.0.0.1"},
+			{"empty quotes", []string{`for=""`}, "10.0.0.1"},
+			{"one quote", []string{`for="`}, "10.0.0.1"},
+			{"quote not closed", []string{`for="192.0.2.1`}, "10.0.0.1"},
+			{"escapes in an address", []string{`for="192.0.2\.1"`}, "10.0.0.1"},
+			{"empty element", []string{"for=192.0.2.1,"}, "10.0.0.1"},
+			{"a bare address", []string{"192.0.2.1"}, "10.0.0.1"},
+			{"another parameter that ends in for", []string{"xfor=192.0.2.1"}, "10.0.0.1"},
+		},
+		"X-Real-IP": {
+			{"one", []string{"192.0.2.1"}, "192.0.2.1"},
+			{"with a port", []string{"[2001:db8::1]:80"}, "2001:db8::1"},
+			{"several lines", []string{"198.51.100.66", "192.0.2.1"}, "192.0.2.1"},
+			{"a list", []string{"198.51.100.66, 192.0.2.1"}, "192.0.2.1"},
+			{"a trusted address is no reason to read on", []string{"198.51.100.66, 10.0.0.2"}, "10.0.0.2"},
+			{"not an address", []string{"192.0.2.1", "unknown"}, "10.0.0.1"},
+			{"empty", []string{""}, "10.0.0.1"},
+			{"none", nil, "10.0.0.1"},
+		},
+	} {
+		r := resolver(t, Config{Trusted: proxies, Header: header})
+		for _, test := range tests {
+			h := lines(http.CanonicalHeaderKey(header), test.lines...)
+			if got := r.Client(addr("10.0.0.1"), h); got != addr(test.want) {
+				t.Errorf("%s, %s: %q: got client %v, want %s", header, test.name, test.lines, got, test.want)
 			}
-		})
-	}
-}
-
-func TestF10Forwarded(t *testing.T) {
-	r := resolver(t, Config{Trusted: proxies, Header: "Forwarded"})
-	tests := []struct {
-		name  string
-		lines []string
-		want  string
-	}{
-		{"one hop", []string{"for=192.0.2.1"}, "192.0.2.1"},
-		{"case", []string{"FoR=192.0.2.1"}, "192.0.2.1"},
-		{"parameters", []string{`by=10.0.0.1;for=192.0.2.1;proto=https;host=example.org`}, "192.0.2.1"},
-		{"spaces", []string{" proto=https ; for=192.0.2.1 ; by=10.0.0.1 "}, "192.0.2.1"},
-		{"empty parameters", []string{";for=192.0.2.1;;"}, "192.0.2.1"},
-		{"port", []string{`for="192.0.2.1:4711"`}, "192.0.2.1"},
-		{"hidden port", []string{`for="192.0.2.1:_https.2-x"`}, "192.0.2.1"},
-		{"IPv6", []string{`for="[2001:db8::1]";proto=https`}, "2001:db8::1"},
-		{"IPv6 and port", []string{`for="[2001:db8::1]:8080";proto=https`}, "2001:db8::1"},
-		{"IPv6 without quotes", []string{`for=[2001:db8::1]:8080`}, "2001:db8::1"},
-		{"spoofed on the left", []string{"for=198.51.100.66, for=192.0.2.1"}, "192.0.2.1"},
-		{"spoofed in a line before", []string{"for=198.51.100.66", "for=192.0.2.1"}, "192.0.2.1"},
-		{"through two proxies", []string{`for=198.51.100.66,for=192.0.2.1;by=_a,for="[fd00::1]"`}, "192.0.2.1"},
-		{"all trusted", []string{"for=10.0.0.3", "for=10.0.0.2"}, "10.0.0.3"},
-
-		{"comma in quotes", []string{`for=192.0.2.1;host="a,for=198.51.100.66"`}, "192.0.2.1"},
-		{"semicolon in quotes", []string{`for=192.0.2.1;host="a;for=198.51.100.66"`}, "192.0.2.1"},
-		{"escaped quote in quotes", []string{`for=192.0.2.1;host="a\",for=198.51.100.66"`}, "192.0.2.1"},
-		{"escaped backslash before the end of quotes", []string{`host="a\\";for=192.0.2.1`}, "192.0.2.1"},
-		{"open quote of the client", []string{`for=", for=192.0.2.1`}, "192.0.2.1"},
-		{"open quote of the client before quotes", []string{`for=198.51.100.66;x=", for="[2001:db8::1]"`},
-			"2001:db8::1"},
-		{"backslash of the client", []string{`for=198.51.100.66;x="\, for="[2001:db8::1]"`}, "2001:db8::1"},
-		{"open quote in a line before", []string{`for="`, "for=192.0.2.1"}, "192.0.2.1"},
-
-		{"no for", []string{"for=192.0.2.1, proto=https"}, "10.0.0.1"},
-		{"no for behind a trusted hop", []string{"for=192.0.2.1, by=10.0.0.2, for=10.0.0.2"}, "10.0.0.2"},
-		{"for twice", []string{"for=192.0.2.1;for=198.51.100.66"}, "10.0.0.1"},
-		{"for three times", []string{"for=a;for=b;for=192.0.2.1"}, "10.0.0.1"},
-		{"a word beside for", []string{"for=192.0.2.1;for"}, "192.0.2.1"},
-		{"for out of quotes", []string{`for=192.0.2.1;host="x";for="198.51.100.66"`}, "10.0.0.1"},
-		{"unknown", []string{"for=192.0.2.1, for=unknown, for=10.0.0.2"}, "10.0.0.2"},
-		{"hidden", []string{"for=192.0.2.1, for=_hidden"}, "10.0.0.1"},
-		{"empty value", []string{"for="}, "10.0.0.1"},
-		{"no value", []string{"for"}, "10.0.0.1"},
-		{"empty quotes", []string{`for=""`}, "10.0.0.1"},
-		{"one quote", []string{`for="`}, "10.0.0.1"},
-		{"quote not closed", []string{`for="192.0.2.1`}, "10.0.0.1"},
-		{"escapes in an address", []string{`for="192.0.2\.1"`}, "10.0.0.1"},
-		{"empty element", []string{"for=192.0.2.1,"}, "10.0.0.1"},
-		{"a bare address", []string{"192.0.2.1"}, "10.0.0.1"},
-		{"another parameter that ends in for", []string{"xfor=192.0.2.1"}, "10.0.0.1"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := r.Client(addr("10.0.0.1"), lines("Forwarded", tt.lines...)); got != addr(tt.want) {
-				t.Errorf("%q: got client %v, want %s", tt.lines, got, tt.want)
-			}
-		})
-	}
-}
-
-func TestF10SingleAddress(t *testing.T) {
-	r := resolver(t, Config{Trusted: proxies, Header: "X-Real-IP"})
-	tests := []struct {
-		name  string
-		lines []string
-		want  string
-	}{
-		{"one", []string{"192.0.2.1"}, "192.0.2.1"},
-		{"with a port", []string{"[2001:db8::1]:80"}, "2001:db8::1"},
-		{"several lines", []string{"198.51.100.66", "192.0.2.1"}, "192.0.2.1"},
-		{"a list", []string{"198.51.100.66, 192.0.2.1"}, "192.0.2.1"},
-		{"a trusted address is no reason to read on", []string{"198.51.100.66, 10.0.0.2"}, "10.0.0.2"},
-		{"not an address", []string{"192.0.2.1", "unknown"}, "10.0.0.1"},
-		{"empty", []string{""}, "10.0.0.1"},
-		{"none", nil, "10.0.0.1"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := r.Client(addr("10.0.0.1"), lines("X-Real-Ip", tt.lines...)); got != addr(tt.want) {
-				t.Errorf("%q: got client %v, want %s", tt.lines, got, tt.want)
-			}
-		})
+		}
 	}
 }
 
 func TestUnixPeer(t *testing.T) {
 	none := netip.Addr{}
-	tests := []struct {
-		name  string
+	for _, test := range []struct {
 		trust bool
 		lines []string
 		want  string
 	}{
-		{"not trusted", false, []string{"192.0.2.1"}, ""},
-		{"trusted", true, []string{"198.51.100.66, 192.0.2.1"}, "192.0.2.1"},
-		{"trusted, says nothing", true, nil, ""},
-		{"trusted, does not know", true, []string{"192.0.2.1, unknown"}, ""},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			r := resolver(t, Config{TrustUnix: tt.trust})
-			if got := r.Trusts(none); got != tt.trust {
-				t.Errorf("got Trusts %v, want %v", got, tt.trust)
-			}
-			if got := r.Client(none, lines("X-Forwarded-For", tt.lines...)); got != addr(tt.want) {
-				t.Errorf("got client %v, want %v", got, addr(tt.want))
-			}
-		})
-	}
-}
-
-func TestNilHeader(t *testing.T) {
-	r := resolver(t, Config{Trusted: proxies})
-	if got, want := r.Client(addr("10.0.0.1"), nil), addr("10.0.0.1"); got != want {
-		t.Errorf("got client %v, want %v", got, want)
+		{false, []string{"192.0.2.1"}, ""},
+		{true, []string{"198.51.100.66, 192.0.2.1"}, "192.0.2.1"},
+		{true, nil, ""},
+		{true, []string{"192.0.2.1, unknown"}, ""},
+	} {
+		r := resolver(t, Config{TrustUnix: test.trust})
+		got := r.Client(none, lines("X-Forwarded-For", test.lines...))
+		if r.Trusts(none) != test.trust || got != addr(test.want) {
+			t.Errorf("trusted %v, %q: got trusted %v, client %v; want client %q", test.trust, test.lines, r.Trusts(none), got, test.want)
+		}
 	}
 }
 
@@ -263,6 +242,20 @@ func TestClientDoesNotAllocate(t *testing.T) {
 		})
 		if n != 0 {
 			t.Errorf("%s: %.40s: got %v allocations, want none", tt.header, tt.value, n)
+		}
+	}
+}
+
+func TestNamesLocal(t *testing.T) {
+	for host, want := range map[string]bool{
+		"localhost": true, "LocalHost:8080": true, "127.0.0.1": true, "127.0.0.1:8080": true, "[::1]": true,
+		"[::1]:8080":    true,
+		"10.0.0.5:8080": true,
+		"":              false, "example.com": false, "example.com:8080": false, "localhost.example.com": false,
+		"127.0.0.1.example.com": false, "stint": false, "[localhost.example.com]": false,
+	} {
+		if got := NamesLocal(host); got != want {
+			t.Errorf("%q: got %v, want %v", host, got, want)
 		}
 	}
 }
