@@ -69,7 +69,7 @@ func TestF25(t *testing.T) {
 }
 
 func TestF26(t *testing.T) {
-	fault(t, "F26", "deny cache under clock steps, limit changes, deletes made behind our back, 1,000,000 denied keys",
+	faultAlone(t, "F26", "deny cache under clock steps, limit changes, deletes made behind our back, 1,000,000 denied keys",
 		"never denies wrongly for more than 1 s; bounded", func(r *report) {
 			server := redistest.StartFakeTime(t)
 			seen := newWitness()

@@ -313,11 +313,11 @@ func calm(url string) string {
 	return url + separator + "dial_timeout=1m&write_timeout=1m"
 }
 
-// driveUntil drives again until something has come about: on a busy machine all callers may have
-// given up before.
-func driveUntil(ctx context.Context, s stint.Store, l load, done func() bool) outcome {
+// driveUntil drives until done, at most 100 times: on a busy machine all callers may have given up
+// before.
+func driveUntil(ctx context.Context, s stint.Store, l load, done func(*outcome) bool) outcome {
 	o := drive(ctx, s, l)
-	for n := 0; !done() && n < 100; n++ {
+	for n := 0; !done(&o) && n < 100; n++ {
 		o.add(drive(ctx, s, l))
 	}
 	return o

@@ -119,7 +119,7 @@ func TestF42(t *testing.T) {
 		if from == to {
 			to = cluster.Nodes[1]
 		}
-		for i := range pick(30, 10) { // so that a move takes its time
+		for i := range pick(30, 3) { // so that a move takes its time
 			from.CLI(
 				t,
 				"EVAL",
@@ -180,7 +180,7 @@ func TestF42(t *testing.T) {
 				}
 			}
 		})
-		moves := pick(8, 3)
+		moves := pick(8, 2)
 		for range moves {
 			cluster.MigrateSlot(t, slot, from, to)
 			from, to = to, from

@@ -48,7 +48,7 @@ func TestF8(t *testing.T) {
 }
 
 func TestF12(t *testing.T) {
-	fault(t, "F12", "1,000,000 distinct subjects",
+	faultAlone(t, "F12", "1,000,000 distinct subjects",
 		"memory bounded by the configured cap; known subjects unaffected; never deny-all, never forget-all", func(r *report) {
 			subjects := pick(1_000_000, 20_000)
 			server := redistest.Start(t)

@@ -330,7 +330,7 @@ func TestF13(t *testing.T) {
 			server.CLI(t, "CONFIG", "SET", "maxmemory", "1")
 			known := w.failed(stint.KindFull)
 			o := driveUntil(t.Context(), under{s, stint.FailurePolicy{Mode: mode}}, calls,
-				func() bool { return w.failed(stint.KindFull) > known })
+				func(*outcome) bool { return w.failed(stint.KindFull) > known })
 			full := w.failed(stint.KindFull) - known
 			admitted, failed := len(o.Admitted), o.failures()
 			switch {

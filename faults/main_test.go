@@ -32,7 +32,15 @@ func TestMain(m *testing.M) {
 		}
 	}
 	flag.Parse()
+	if !*measure {
+		_ = flag.Set("test.parallel", "6") // rows wait more than they compute
+	}
+	goroutines := runtime.NumGoroutine()
 	code := m.Run()
+	if err := redistest.LeftGoroutines(goroutines); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
 	if *measure && len(table.rows) > 0 {
 		text := table.String()
 		fmt.Print(text)
@@ -60,14 +68,26 @@ type row struct {
 	figures            []string
 }
 
-// fault runs one row of the table as a test. The test fails if an outcome is not as promised; times
-// are only held to the promise when they are measured on purpose.
+// fault runs one row of the table as a test. The test fails if an outcome is not as promised. Times
+// are held to the promise only with -measure; without it, rows run beside each other.
 func fault(t *testing.T, id, what, promise string, run func(*report)) {
+	t.Helper()
+	if !*measure {
+		t.Parallel()
+	}
+	faultAlone(t, id, what, promise, run)
+}
+
+// faultAlone is fault for a row that counts the goroutines or the memory of this process, or needs
+// the processor for itself.
+func faultAlone(t *testing.T, id, what, promise string, run func(*report)) {
 	t.Helper()
 	goroutines := runtime.NumGoroutine()
 	r := &report{T: t, row: row{id: id, fault: what, promise: promise}}
-	t.Cleanup(func() { // after what the run itself has put off
-		redistest.CheckGoroutines(t, goroutines)
+	t.Cleanup(func() { // after the cleanups of the run
+		if *measure {
+			redistest.CheckGoroutines(t, goroutines)
+		}
 		if !t.Failed() {
 			table.mu.Lock()
 			defer table.mu.Unlock()

@@ -78,7 +78,7 @@ policies:
 }
 
 func TestF44(t *testing.T) {
-	fault(t, "F44", "few large keys after many small ones in the memory store", "at most 1.1 of the byte cap", func(r *report) {
+	faultAlone(t, "F44", "few large keys after many small ones in the memory store", "at most 1.1 of the byte cap", func(r *report) {
 		most := pick(int64(64<<20), 8<<20)
 		before := heap()
 		store, err := memorystore.New(memorystore.Config{MaxBytes: most})

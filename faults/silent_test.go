@@ -266,7 +266,7 @@ func takeMark(after time.Duration) mark {
 }
 
 func TestF1(t *testing.T) {
-	fault(
+	faultAlone(
 		t,
 		"F1",
 		"Redis stopped with SIGSTOP (accepts, never answers), 200 callers",
@@ -395,7 +395,7 @@ func usedOf(r *report, url, subject string, l stint.Limit) int64 {
 }
 
 func TestF20(t *testing.T) {
-	fault(t, "F20", "1,000 callers, few connections", "shed within D, waiters bounded", func(r *report) {
+	faultAlone(t, "F20", "1,000 callers, few connections", "shed within D, waiters bounded", func(r *report) {
 		server := redistest.Start(t)
 		few := func(c *rueidis.ClientOption) { c.BlockingPoolSize = 1 } // one for batches, one for the rest
 
@@ -441,7 +441,7 @@ func TestF20(t *testing.T) {
 }
 
 func TestF22(t *testing.T) {
-	fault(t, "F22", "BUSY (a foreign 3 s script), CLIENT PAUSE", "as F1", func(r *report) {
+	faultAlone(t, "F22", "BUSY (a foreign 3 s script), CLIENT PAUSE", "as F1", func(r *report) {
 		server := redistest.Start(t, "--busy-reply-threshold", "100")
 		s, w := watchedStack(t, server.URL(), resilience.Config{})
 		var foreign sync.WaitGroup

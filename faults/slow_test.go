@@ -11,7 +11,7 @@ import (
 )
 
 func TestF19(t *testing.T) {
-	fault(t, "F19", "latency 5×D, jitter, 1 KB/s, sliced replies", "as F1; no reply misread", func(r *report) {
+	faultAlone(t, "F19", "latency 5×D, jitter, 1 KB/s, sliced replies", "as F1; no reply misread", func(r *report) {
 		server := redistest.Start(t)
 		proxy := redistest.StartProxy(t, server.Addr())
 		s, w := watchedStack(t, proxy.URL(), resilience.Config{})
@@ -83,7 +83,7 @@ func TestF19(t *testing.T) {
 
 func TestSlow(t *testing.T) {
 	const promise = "batching makes no caller exceed a budget that it would have met alone; one lost reply in 1,000 does not open the breaker"
-	fault(t, "slow Redis", "round trips of 5, 10 and 13 ms; one reply in 1,000 late or lost", promise, func(r *report) {
+	faultAlone(t, "slow Redis", "round trips of 5, 10 and 13 ms; one reply in 1,000 late or lost", promise, func(r *report) {
 		server := redistest.Start(t)
 		proxy := redistest.StartProxy(t, server.Addr())
 		if *measure {

@@ -132,9 +132,9 @@ func (o *oddity) arrivesAs(in *arrival) bool {
 
 // beHonest has clients make odd requests, which are not limited.
 func (f *front) beHonest(r *report) {
-	inParallel(len(oddities), func(i int) {
+	inParallel(len(oddities), func(_, i int) {
 		o := &oddities[i]
-		client, status, err := f.patiently(3, i, o.request())
+		client, status, err := f.patiently(3, o.request())
 		if refused := slices.Contains(o.refused, f.name); refused != (status != http.StatusOK) || err != nil {
 			r.Errorf("%s: %s %.100q of %q: got %d, %v", f.name, o.method, o.target, o.host, status, err)
 			return
@@ -142,7 +142,7 @@ func (f *front) beHonest(r *report) {
 		if slices.Contains(o.refused, f.name) || slices.Contains(o.changed, f.name) {
 			return
 		}
-		if got := f.application.of(client); len(got) != 1 || !o.arrivesAs(got[0]) {
+		if got := f.tap.of(client); len(got) != 1 || !o.arrivesAs(got[0]) {
 			r.Errorf("%s: %s %.100q arrives %d times, or as something else: %.200v", f.name, o.method, o.target, len(got), got)
 		}
 	})

@@ -21,6 +21,9 @@ policies:
   - {name: things, match: {path: /things}, identity: ip, limits: {bulk: 1000/1h, default: 1/1h}}
   - {name: items, match: {path: "/items/{id}"}, identity: ip, per: [id, method], limits: 1/1h}
   - {name: admin, match: {host: admin.example.com}, identity: ip, limits: 1/1h}
+  - {name: styles, match: {method: GET, path: "/**/*.css"}, unless: {host: admin.example.com}, skip: true}
+  - {name: token, match: {path: /token}, identity: ip, limits: 1/1h}
+  - {name: keyed, match: {path: /keyed, header: {X-API-Key: "*"}}, identity: ip, limits: 1/1h}
 `
 
 // victim is a handler that may run once, and an honest request that runs it.

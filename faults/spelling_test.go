@@ -2,6 +2,7 @@ package faults
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -10,35 +11,66 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stint-limiter/stint/internal/proxytest"
 )
 
+// F47: what passes a limit that is used up is read in all ways that servers and libraries are known
+// to read requests, and sent to real frameworks, which say what handler it runs.
 func TestF47(t *testing.T) {
-	const promise = "none runs the handler past its limit; odd but honest requests pass unchanged"
-	fault(t, "F47", "spellings of paths, methods and hosts, through the gateway, nginx, HAProxy and Caddy", promise, func(r *report) {
+	const promise = "none runs a handler past its limit; odd but honest requests pass unchanged"
+	fault(t, "F47", "spellings of paths, methods, hosts and header names, through the gateway, nginx, HAProxy and Caddy, in front of real frameworks", promise, func(r *report) {
+		frameworks := startFrameworks(r)
 		fronts := startFronts(r)
+		common := slices.Concat(tableAttempts(), frameworkAttempts(), generatedAttempts(*spellingSeed, *spellingCount))
+		absolute := absoluteAttempts()
+		var passed passings
+		var tried atomic.Int64
 		var group sync.WaitGroup
 		for _, f := range fronts {
-			group.Go(func() { f.misspell(r) })
+			every := pick(1, 31)
+			if f.name == "gateway" { // which is quicker
+				every = pick(1, 5)
+			}
+			attempts := slices.Concat(common, everyNth(absolute, every))
+			tried.Add(int64(len(attempts)))
+			group.Go(func() { f.attack(r, attempts, &passed) })
 			group.Go(func() { f.beHonest(r) })
 		}
 		group.Wait()
-		if r.Failed() {
-			return
+		r.Logf("%d requests pass limits that are used up, and are sent to frameworks", len(passed.list))
+		var found leaks
+		for _, a := range frameworks {
+			group.Go(func() {
+				for _, p := range passed.list {
+					if a.run(p.raw) == p.handler {
+						found.add(a, p)
+					}
+				}
+				a.awaitHandlers(r) // what does not answer runs nothing
+			})
 		}
-		r.saw("%d spellings through each of %d: none runs the handler; %d honest oddities pass", len(spellings()), len(fronts), len(oddities))
+		group.Wait()
+		if len(found.rows) > 0 {
+			slices.Sort(found.rows)
+			r.Errorf("%d requests run handlers past their limits:\n%s", len(found.rows), strings.Join(found.rows, "\n"))
+		}
+		r.saw("%d spellings through %d proxies, in front of %d frameworks: none runs a handler; %d honest oddities pass",
+			tried.Load(), len(fronts), len(frameworks), len(oddities))
 	})
 }
 
-// front is what clients connect to, in front of an application of its own.
+// front is what clients connect to, the gateway or a proxy, in front of a tap.
 type front struct {
 	name, address string
-	application   *spelledApplication
+	tap           *tap
+	clients       atomic.Int64
 }
 
 // startFronts starts the gateway, and each proxy with a stint of its own. Proxies refuse requests
@@ -50,22 +82,22 @@ func startFronts(r *report) []*front {
 	if err := os.WriteFile(config, []byte(spellingConfig), 0o600); err != nil {
 		r.Fatal(err)
 	}
-	gateway := &front{"gateway", proxytest.FreeAddress(r), newSpelledApplication(r)}
-	proxytest.Launch(r, nil, binary, "gateway", "--store", "memory", "--config", config, "--admin", "",
-		"--no-access-log",
-		"--listen", gateway.address, "--upstream", "http://"+gateway.application.address,
-		"--route", mounted.prefix+"=http://"+gateway.application.address, "--strip-prefix")
+	newFront := func(name string) *front {
+		return &front{name: name, address: proxytest.FreeAddress(r), tap: newTap(r)}
+	}
+	gateway := newFront("gateway")
+	proxytest.Launch(r, nil, binary, "gateway", "--store", "memory", "--config", config, "--admin", "", "--no-access-log",
+		"--listen", gateway.address, "--upstream", "http://"+gateway.tap.address,
+		"--route", mounted.prefix+"=http://"+gateway.tap.address, "--strip-prefix")
 	proxytest.AwaitDial(r, gateway.address)
 	fronts := []*front{gateway}
 	shipped := withOverrides(r)
 	for _, p := range []proxytest.Proxy{proxytest.Nginx, proxytest.HAProxy, proxytest.Caddy} {
-		f := &front{p.Name, proxytest.FreeAddress(r), newSpelledApplication(r)}
+		f := newFront(p.Name)
 		limiter := proxytest.NewStint(r, binary, "--config", config)
 		limiter.Start(r)
-		p.Start(r, proxytest.Setup{
-			Shipped: shipped, Dir: r.TempDir(), Address: f.address, Stint: limiter.Address,
-			Application: f.application.address, Changes: p.Closed,
-		})
+		p.Start(r, proxytest.Setup{Shipped: shipped, Dir: r.TempDir(), Address: f.address, Stint: limiter.Address,
+			Application: f.tap.address, Changes: p.Closed})
 		fronts = append(fronts, f)
 	}
 	return fronts
@@ -73,7 +105,7 @@ func startFronts(r *report) []*front {
 
 // withOverrides copies the configurations of the proxies without the lines that take away what says
 // another method: as their comments tell those whose applications want it, so that stint has to
-// judge it.
+// judge it. HAProxy is told of the field that a policy looks at, as its script says.
 func withOverrides(r *report) string {
 	r.Helper()
 	dir := r.TempDir()
@@ -94,51 +126,98 @@ func withOverrides(r *report) string {
 			r.Fatal(err)
 		}
 	}
+	script := filepath.Join(dir, "haproxy")
+	proxytest.Install(r, script, filepath.Join(script, "stint.lua"), `"x-user-id",`, `"x-user-id", "x-api-key",`)
 	return dir
 }
 
-// misspell has clients use up a limit each, and then try a spelling of the request.
-func (f *front) misspell(r *report) {
-	list := spellings()
-	inParallel(len(list), func(i int) {
-		s := &list[i]
-		network := 1
-		if s.of.strict {
-			network = 2
+// attempt is a request that may run a handler whose limit the honest one has used up.
+type attempt struct {
+	handler         string   // as frameworks name it
+	of              resource // as readers name it; zero: only frameworks are asked
+	honest, request string
+	strict          bool // limited by the tier of its client
+}
+
+// tableAttempts are the spellings of the table.
+func tableAttempts() []attempt {
+	var list []attempt
+	for _, s := range spellings() {
+		list = append(list, s.of.attempt(s.request))
+	}
+	return list
+}
+
+// attempt returns an attempt to run the handler of a victim.
+func (v victim) attempt(request string) attempt {
+	handler := "admin"
+	if v.host == "" {
+		handler = strings.ReplaceAll(strings.TrimPrefix(v.path, "/"), "/", " ")
+	}
+	return attempt{handler: handler, of: v.resource, honest: v.honest, request: request, strict: v.strict}
+}
+
+// everyNth returns every nth of a list.
+func everyNth[T any](list []T, n int) (some []T) {
+	for i := 0; i < len(list); i += n {
+		some = append(some, list[i])
+	}
+	return some
+}
+
+// attack has clients use up the limits, make the attempts, and keeps what passes. Readers judge it at
+// once.
+func (f *front) attack(r *report, attempts []attempt, passed *passings) {
+	var spent [workers]map[string]string // by the honest request: who has used up the limit
+	inParallel(len(attempts), func(worker, i int) {
+		a := attempts[i]
+		if spent[worker] == nil {
+			spent[worker] = map[string]string{}
 		}
-		client, err := f.useUp(network, i, s.of)
-		if err != nil {
-			r.Errorf("%s: %q: %v", f.name, s.of.honest, err)
-			return
-		}
-		ran := len(f.application.of(client))
-		_, _ = f.send(client, s.request) // whatever it is answered with, or not at all
-		for _, in := range f.application.of(client)[ran:] {
-			if how := in.runs(s.of.resource); how != "" {
-				r.Errorf("%s: %q arrives as %q and runs the handler for %s %s: %s", f.name, s.request, in.method+" "+in.target, s.of.method, s.of.host+s.of.path, how)
+		client := spent[worker][a.honest]
+		if client == "" {
+			var err error
+			if client, err = f.spend(a); err != nil {
+				r.Errorf("%s: %q: %v", f.name, a.honest, err)
+				return
 			}
+			spent[worker][a.honest] = client
+		}
+		known := len(f.tap.of(client))
+		_, _ = f.send(client, a.request) // whatever it is answered with, or not at all
+		for _, in := range f.tap.of(client)[known:] {
+			if how := in.runs(a.of); how != "" && a.of != (resource{}) {
+				r.Errorf("%s: %q arrives as %q to %q and runs the handler for %v: %s", f.name, a.request,
+					in.method+" "+in.target, in.hostFields(), a.of, how)
+			}
+			passed.add(f, a, in.raw)
 		}
 	})
-	for _, in := range f.application.of("nobody") {
-		r.Errorf("%s: %s %s arrives without the client's address", f.name, in.method, in.target)
+	for _, clients := range spent {
+		for honest, client := range clients {
+			if status, err := f.send(client, honest); status == http.StatusOK {
+				r.Errorf("%s: %q passes twice: %d, %v", f.name, honest, status, err)
+			}
+		}
+	}
+	for _, in := range f.tap.of("nobody") {
+		r.Errorf("%s: %q arrives without the client's address", f.name, in.raw)
 	}
 }
 
-// useUp has a client do once what it may do once, until it is denied, and returns that client.
-func (f *front) useUp(network, i int, v victim) (client string, err error) {
-	client, status, err := f.patiently(network, i, v.honest)
-	if err != nil || status != http.StatusOK {
-		return "", fmt.Errorf("the first answer is %d, %v", status, err)
+// spend makes the honest request of an attempt once, and returns the client that made it.
+func (f *front) spend(a attempt) (client string, err error) {
+	network, status := 1, 0
+	if a.strict {
+		network = 2
 	}
-	for range tries { // it has had its turn: nothing of what is asked again runs the handler
-		if status, err = f.send(client, v.honest); err == nil && status == http.StatusTooManyRequests {
-			break
+	for range tries {
+		client, status, err = f.patiently(network, a.honest)
+		if err == nil && status == http.StatusOK && len(f.tap.of(client)) == 1 {
+			return client, nil
 		}
 	}
-	if ran := len(f.application.of(client)); ran != 1 || err != nil || status != http.StatusTooManyRequests {
-		return "", fmt.Errorf("its limit is not used up: it ran the handler %d times, and the last answer is %d, %v", ran, status, err)
-	}
-	return client, nil
+	return "", fmt.Errorf("the first answer is %d, %v", status, err)
 }
 
 // tries is how often a request is made until a proxy waits for the answers to it. They give up
@@ -148,9 +227,10 @@ const tries = 50
 // patiently makes a request, and makes it again as another client if the proxy did not wait for
 // stint or the application. These may have charged or run the first one all the same, so that the
 // arrivals of a client are those of one request only. It returns the last client.
-func (f *front) patiently(network, i int, request string) (client string, status int, err error) {
-	for n := range tries {
-		client = fmt.Sprintf("127.%d.%d.%d", network, 1+4*n+i/200, 1+i%200)
+func (f *front) patiently(network int, request string) (client string, status int, err error) {
+	for range tries {
+		n := f.clients.Add(1)
+		client = fmt.Sprintf("127.%d.%d.%d", network, 1+n/200, 1+n%200)
 		if status, err = f.send(client, request); err == nil && status < http.StatusInternalServerError {
 			break
 		}
@@ -187,52 +267,159 @@ func (f *front) send(client, request string) (int, error) {
 	}
 }
 
-func (f *front) dial(client string) (net.Conn, error) {
+func (f *front) dial(client string) (net.Conn, error) { return dialFrom(client, f.address) }
+
+func dialFrom(client, address string) (net.Conn, error) {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(client)}}
-	conn, err := dialer.Dial("tcp", f.address)
+	conn, err := dialer.Dial("tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	// nobody is waited for that long, unless something is wrong
-	return conn, conn.SetDeadline(time.Now().Add(time.Minute))
+	return conn, conn.SetDeadline(time.Now().Add(time.Minute)) // far longer than any answer takes
 }
 
-// inParallel calls f with all numbers below n, several at a time.
-func inParallel(n int, f func(int)) {
+const workers = 4
+
+// inParallel calls f with all numbers below n, by several workers.
+func inParallel(n int, f func(worker, i int)) {
 	var group sync.WaitGroup
-	next := make(chan int)
-	for range 4 {
+	var next atomic.Int64
+	for worker := range workers {
 		group.Go(func() {
-			for i := range next {
-				f(i)
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				f(worker, i)
 			}
 		})
 	}
-	for i := range n {
-		next <- i
-	}
-	close(next)
 	group.Wait()
 }
 
-// TestSpellings has every spelling of the table be one: some application takes it for what is
-// limited.
-func TestSpellings(t *testing.T) {
-	for _, s := range spellings() {
-		r := bufio.NewReader(strings.NewReader(strings.Replace(s.request, s.of.prefix, "", 1)))
-		runs := false
-		for {
-			in, err := readArrival(r)
-			if err != nil {
-				if !errors.Is(err, io.EOF) {
-					t.Errorf("%q: %v", s.request, err)
-				}
-				break
-			}
-			runs = runs || in.runs(s.of.resource) != ""
+// passing is a request that passed a limit that is used up, as an application gets it.
+type passing struct {
+	attempt
+	raw    string
+	fronts []string // that let it pass
+}
+
+// passings are those of all fronts.
+type passings struct {
+	mu    sync.Mutex
+	list  []*passing
+	known map[string]*passing
+}
+
+// add keeps a request. Those that fronts send alike are one.
+func (p *passings) add(f *front, a attempt, raw string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := a.request + essence(raw)
+	one := p.known[key]
+	if one == nil {
+		if p.known == nil {
+			p.known = map[string]*passing{}
 		}
-		if !runs {
-			t.Errorf("%q runs the handler for %s %s nowhere", s.request, s.of.method, s.of.host+s.of.path)
+		one = &passing{attempt: a, raw: raw}
+		p.known[key], p.list = one, append(p.list, one)
+	}
+	one.fronts = append(one.fronts, f.name)
+}
+
+// essence is a request without what fronts write differently and handlers do not depend on.
+func essence(raw string) string {
+	target, fields, _ := strings.Cut(raw, "\r\n")
+	var kept []string
+	for line := range strings.SplitSeq(fields, "\r\n") {
+		name, value, _ := strings.Cut(line, ":")
+		switch name = strings.ToLower(name); name {
+		case "x-forwarded-for", "x-forwarded-proto", "x-real-ip", "accept-encoding", "connection", "content-length":
+		default:
+			kept = append(kept, name+":"+value)
 		}
 	}
+	slices.Sort(kept)
+	return target + strings.Join(kept, "\n")
+}
+
+// tap is an application that takes every request that it can make anything of, and keeps it.
+type tap struct {
+	address string
+
+	mu       sync.Mutex
+	arrivals map[string][]*arrival // by the client's address
+	conns    []net.Conn
+}
+
+func newTap(t testing.TB) *tap {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &tap{address: listener.Addr().String(), arrivals: map[string][]*arrival{}}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			k.mu.Lock()
+			k.conns = append(k.conns, conn)
+			k.mu.Unlock()
+			serving.Go(func() {
+				k.serve(conn)
+				conn.Close()
+			})
+		}
+	})
+	t.Cleanup(func() {
+		listener.Close()
+		k.mu.Lock()
+		for _, conn := range k.conns {
+			conn.Close()
+		}
+		k.mu.Unlock()
+		serving.Wait()
+	})
+	return k
+}
+
+// serve answers /events with a stream, websockets with an echo, and everything else with 200.
+func (k *tap) serve(conn net.Conn) {
+	var read bytes.Buffer
+	r := bufio.NewReader(io.TeeReader(conn, &read))
+	for {
+		in, err := readArrival(r)
+		if err != nil {
+			return
+		}
+		in.raw = string(read.Next(read.Len() - r.Buffered()))
+		client := "nobody"
+		if chain := strings.Join(in.header["x-forwarded-for"], ","); chain != "" {
+			client = strings.TrimSpace(chain[strings.LastIndexByte(chain, ',')+1:])
+		}
+		k.mu.Lock()
+		k.arrivals[client] = append(k.arrivals[client], in)
+		k.mu.Unlock()
+		switch {
+		case len(in.header["sec-websocket-key"]) > 0 && len(in.header["upgrade"]) > 0:
+			fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\n")
+			_, _ = io.Copy(conn, r) // until the client goes away
+			return
+		case strings.HasSuffix(in.target, "/events"):
+			fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"+
+				"9\r\ndata: 1\n\n\r\n9\r\ndata: 2\n\n\r\n0\r\n\r\n")
+		case in.method == http.MethodHead:
+			fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n")
+		default:
+			fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone")
+		}
+	}
+}
+
+// of returns the requests that came from a client so far.
+func (k *tap) of(client string) []*arrival {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.arrivals[client])
 }

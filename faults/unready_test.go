@@ -45,7 +45,7 @@ func (u unready) hold(r *report, s *stack, w *watcher, plain stint.Store) {
 		r.Errorf("%s: %d attempts for %d calls, want at most 2 each", u.name, tried, calls)
 	}
 	o = driveUntil(r.Context(), s, load{Subject: u.subject, Limits: plenty, Callers: 20, Pause: 5 * time.Millisecond,
-		For: pick(time.Second, 600*time.Millisecond)}, func() bool { return w.failed(stint.KindBusy) > known })
+		For: pick(time.Second, 600*time.Millisecond)}, func(*outcome) bool { return w.failed(stint.KindBusy) > known })
 	if o.Degraded != o.decisions() || o.Denied > 0 || o.failures() > 0 {
 		r.Errorf("%s: %d of %d decisions are degraded, %d denied, errors %v", u.name, o.Degraded, o.decisions(), o.Denied, o.Failed)
 	}

@@ -55,6 +55,13 @@ func (w *witness) failed(kind stint.StoreErrorKind) int {
 	return w.kinds[kind]
 }
 
+// caused is how many decisions were made without the store for that reason.
+func (w *witness) caused(kind stint.StoreErrorKind) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.causes[kind]
+}
+
 // journal is a log that can be asked what was written.
 type journal struct {
 	mu    sync.Mutex

@@ -18,10 +18,13 @@ const goroutineSlack = 2
 // servers before counting.
 func CheckGoroutines(t testing.TB, before int) {
 	t.Helper()
-	if err := checkGoroutines(before, 5*time.Second); err != nil {
+	if err := LeftGoroutines(before); err != nil {
 		t.Error(err)
 	}
 }
+
+// LeftGoroutines is [CheckGoroutines] for a TestMain.
+func LeftGoroutines(before int) error { return checkGoroutines(before, 5*time.Second) }
 
 func checkGoroutines(before int, timeout time.Duration) error {
 	return poll(timeout, 10*time.Millisecond, func() error {

@@ -4,111 +4,22 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"net/textproto"
 	"net/url"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"testing"
 
 	"github.com/stint-limiter/stint/internal/whatwg"
 )
 
-// spelledApplication is what stands behind a proxy. It takes every request that it can make
-// anything of, and keeps it. So that it stands for every application, it does not decide which
-// handler a request is for: see arrival.readings.
-type spelledApplication struct {
-	address string
-	serving sync.WaitGroup
-
-	mu       sync.Mutex
-	arrivals map[string][]*arrival // by the client's address
-}
-
-// arrival is a request as it reached an application, byte for byte.
+// arrival is a request as it reached an application.
 type arrival struct {
+	raw            string // byte for byte
 	method, target string
 	header         map[string][]string // names in lower case, with dashes for underscores as WSGI and PHP have them
 	body           string
-}
-
-func newSpelledApplication(t testing.TB) *spelledApplication {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &spelledApplication{address: listener.Addr().String(), arrivals: map[string][]*arrival{}}
-	var mu sync.Mutex
-	conns := map[net.Conn]bool{}
-	a.serving.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			mu.Lock()
-			conns[conn] = true
-			mu.Unlock()
-			a.serving.Go(func() {
-				a.serve(conn)
-				conn.Close()
-			})
-		}
-	})
-	t.Cleanup(func() {
-		listener.Close()
-		mu.Lock()
-		for conn := range conns {
-			conn.Close()
-		}
-		mu.Unlock()
-		a.serving.Wait()
-	})
-	return a
-}
-
-// serve answers /events with a stream, websockets with an echo, and everything else with 200.
-func (a *spelledApplication) serve(conn net.Conn) {
-	r := bufio.NewReader(conn)
-	for {
-		in, err := readArrival(r)
-		if err != nil {
-			return
-		}
-		client := "nobody"
-		if chain := strings.Join(in.header["x-forwarded-for"], ","); chain != "" {
-			client = strings.TrimSpace(chain[strings.LastIndexByte(chain, ',')+1:])
-		}
-		a.mu.Lock()
-		a.arrivals[client] = append(a.arrivals[client], in)
-		a.mu.Unlock()
-		switch {
-		case len(in.header["sec-websocket-key"]) > 0 && len(in.header["upgrade"]) > 0:
-			fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\n")
-			_, _ = io.Copy(conn, r) // until the client goes away
-			return
-		case strings.HasSuffix(in.target, "/events"):
-			fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
-			fmt.Fprint(conn, "9\r\ndata: 1\n\n\r\n")
-			fmt.Fprint(conn, "9\r\ndata: 2\n\n\r\n0\r\n\r\n")
-		case in.method == http.MethodHead:
-			fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n")
-		default:
-			fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone")
-		}
-	}
-}
-
-// of returns the requests that came from a client so far.
-func (a *spelledApplication) of(client string) []*arrival {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.Clone(a.arrivals[client])
 }
 
 // readArrival reads a request, and is as lenient as any server.

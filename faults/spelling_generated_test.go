@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"bufio"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -13,14 +14,6 @@ var (
 	spellingSeed  = flag.Uint64("seed", 1, "of the spellings that are generated")
 )
 
-// frameworkPolicies follow those of spellingConfig. Patterns like that for styles are in every
-// second configuration.
-const frameworkPolicies = `
-  - {name: styles, match: {method: GET, path: "/**/*.css"}, unless: {host: admin.example.com}, skip: true}
-  - {name: token, match: {path: /token}, identity: ip, limits: 1/1h}
-  - {name: keyed, match: {path: /keyed, header: {X-API-Key: "*"}}, identity: ip, limits: 1/1h}
-`
-
 // honestAttempts have one request for each handler of the frameworks.
 func honestAttempts() []attempt {
 	return []attempt{
@@ -32,6 +25,43 @@ func honestAttempts() []attempt {
 		{handler: "token", honest: spelled("GET", "/token")},
 		{handler: "keyed k", honest: spelled("GET", "/keyed", "X-API-Key: k")},
 	}
+}
+
+// absoluteAttempts have targets in absolute form, and what looks like it, that some reader takes for
+// /login: schemes by slashes by authorities. Others hide the host in such a target, or between it
+// and the field of that name.
+func absoluteAttempts() []attempt {
+	var list []attempt
+	for _, scheme := range []string{"http", "HTTP", "https", "ws", "x", "file", "1", ""} {
+		for _, slashes := range []string{":", ":/", "://", ":///", ":////", `:\`, `:\\`, `:/\`, `://\`, "//"} {
+			for _, authority := range []string{
+				"", "x7", "app.example.com", "u@x7", "u:p@x7", "@", "x7:80", "x7:", ":80",
+				"[::1]", "[::1]:80", "..", "x7;y", "x7%2f", "%2f", "x7,y", "x7?y", "x7#y",
+			} {
+				for _, path := range []string{"/login", "/x7/login", "//login", `\login`, "/static/../login", "/login/", "/login?z"} {
+					request := spelled("POST", scheme+slashes+authority+path)
+					in, err := readArrival(bufio.NewReader(strings.NewReader(request)))
+					if err == nil && in.runs(login.resource) != "" {
+						list = append(list, login.attempt(request))
+					}
+				}
+			}
+		}
+	}
+	for _, target := range []string{
+		"http:///", "http://", "http:/", "http:", "http:////", "HTTP:///", "https:///", "x:///", "http:///x", "http:/x",
+		"http:x", "http://x", "http://x/", "http://:80/", "http://u@/", "http://@/", "http://x:80/", "http://?",
+		"http://#", "http:///?y", "http://admin.example.com/", "http://admin.example.com",
+		"http:///admin.example.com/", "http:/admin.example.com/", "http:admin.example.com/",
+		`http:\\admin.example.com/`, "//admin.example.com/", "*", "admin.example.com:80", "x",
+	} {
+		for _, host := range []string{"admin.example.com", "x", "", "admin.example.com:80", "ADMIN.example.com."} {
+			request := spelledTo(host, "GET", target)
+			list = append(list, admin.attempt(request), admin.attempt(strings.Replace(request, "/1.1", "/1.0", 1)))
+		}
+		list = append(list, admin.attempt("GET "+target+" HTTP/1.0\r\nConnection: close\r\n\r\n"))
+	}
+	return list
 }
 
 // as returns an attempt that makes another request.
