@@ -15,59 +15,6 @@ import (
 	"github.com/stint-limiter/stint/resilience"
 )
 
-func TestF25(t *testing.T) {
-	fault(t, "F25", "limit raised or lowered at run time", "next decision; denied traffic was not charged; deny cache dropped", func(r *report) {
-		server := redistest.Start(t)
-		seen := newWitness()
-		config := resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience},
-			Observer: seen}
-		s, other := newStack(t, calm(server.URL()), config), newStack(t, calm(server.URL()), config)
-		for _, of := range []stint.Limit{
-			stint.PerHour(0), {Window: 24 * time.Hour, Algorithm: stint.AlgorithmFixed},
-			{Window: 24 * time.Hour, Algorithm: stint.AlgorithmBucket},
-		} {
-			subject := of.String()
-			// admits asks until it is denied, and then some more: those are from memory, and none
-			// of them is charged.
-			admits := func(most int64) (n int64) {
-				limit := of
-				limit.Max = most
-				for d := take(r, s, subject, limit); d.Allowed; d = take(r, s, subject, limit) {
-					n++
-				}
-				for range 20 {
-					if take(r, s, subject, limit).Allowed {
-						n++
-					}
-				}
-				return n
-			}
-			for i, step := range []struct{ most, want int64 }{
-				{5, 5},
-				{8, 3}, // raised: at once, in spite of the denials before
-				{2, 0}, // lowered
-				{9, 1}, // raised again: what was denied has cost nothing
-				{0, 0},
-				{12, 3},
-			} {
-				if got := admits(step.most); got != step.want {
-					r.Errorf("%v: step %d: %d admitted under a limit that is now %d; want %d", of, i, got, step.most, step.want)
-				}
-			}
-			limit := of
-			limit.Max = 13
-			if d := take(r, other, subject, limit); !d.Allowed {
-				r.Errorf("%v: denied in another process, want one more", of)
-			}
-		}
-		if seen.saved == 0 {
-			r.Error("no denial was from memory, so this shows nothing")
-		}
-		r.saw("5, 8, 2, 9, 0, 12: applied at once, %d denials from memory", seen.saved)
-		wantTTLs(r, server)
-	})
-}
-
 func TestF26(t *testing.T) {
 	faultAlone(t, "F26", "deny cache under clock steps, limit changes, deletes made behind our back, 1,000,000 denied keys",
 		"never denies wrongly for more than 1 s; bounded", func(r *report) {

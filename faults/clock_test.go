@@ -38,8 +38,7 @@ func TestF6(t *testing.T) {
 				r.Errorf("%v apart, leased: %d of %d admitted, errors %v; want some, and no more than %d",
 					apart, n, leased.decisions(), leased.Failed, limit)
 			}
-			s := newStack(t, calm(server.URL()),
-				resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}})
+			s := patient(r, server.URL())
 			before := time.Now()
 			d := take(r, s, "told", stint.PerMinute(1))
 			at := time.UnixMicro(d.Charge.Data().At).Add(-apart)

@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/resilience"
@@ -22,8 +20,7 @@ import (
 func TestF8(t *testing.T) {
 	fault(t, "F8", "SCRIPT FLUSH every 100 ms under load", "no error reaches a caller", func(r *report) {
 		server := redistest.Start(t)
-		s := newStack(t, calm(server.URL()),
-			resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}})
+		s := patient(r, server.URL())
 		limit := stint.PerHour(1_000_000_000) // nobody is denied, so that everybody asks
 		ctx, cancel := context.WithTimeout(t.Context(), pick(5*time.Second, time.Second))
 		defer cancel()
@@ -126,8 +123,7 @@ func heap() int64 {
 func TestF15(t *testing.T) {
 	fault(t, "F15", "key without TTL, or of the wrong type, planted in Redis", "heals; no permanent lockout, no 500", func(r *report) {
 		server := redistest.Start(t)
-		s := newStack(t, calm(server.URL()),
-			resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}})
+		s := patient(r, server.URL())
 		limits := []stint.Limit{
 			stint.PerMinute(3), stint.PerHour(1000), stint.PerDay(1000).WithBurst(2),
 			stint.TokenBucket(3, 3, time.Minute),
@@ -195,182 +191,35 @@ func TestF15(t *testing.T) {
 	})
 }
 
-func TestF24(t *testing.T) {
-	fault(t, "F24", "10,000 requests in one microsecond", "10,000 counted", func(r *report) {
-		const n = 10_000
-		server := redistest.Start(t)
-		s := newStack(t, calm(server.URL()),
-			resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}})
-		for _, limit := range []stint.Limit{
-			stint.PerHour(n - 1), stint.TokenBucket(n-1, 1, time.Hour),
-			{Max: n - 1, Window: 24 * time.Hour, Algorithm: stint.AlgorithmFixed},
-		} {
-			// One script call has one time.
-			batch := make([]*driver.Call, n)
-			for i := range batch {
-				batch[i] = &driver.Call{Request: request("one", limit)}
-			}
-			s.redis.TakeBatch(t.Context(), batch)
-			admitted, instants, charges := 0, map[int64]bool{}, map[uint64]bool{}
-			for _, c := range batch {
-				if c.Err != nil {
-					r.Fatal(c.Err)
-				}
-				if c.Decision.Allowed {
-					admitted++
-					instants[c.Decision.Charge.Data().At] = true
-					charges[c.Decision.Charge.Data().ID] = true
-				}
-			}
-			used, _ := look(s, "one", limit)
-			atOnce := len(instants) == 1 || contract.HasMeter(&limit) // which many calls decide
-			if admitted != n-1 || used != n-1 || !atOnce || len(charges) != n-1 {
-				r.Errorf("%v: %d admitted at %d instants with %d names, %d counted; want all but one, at once",
-					limit, admitted, len(instants), len(charges), used)
-			}
-
-			// As many callers at once, through everything.
-			var group sync.WaitGroup
-			var allowed atomic.Int64
-			for range n {
-				group.Go(func() {
-					if d, err := s.Take(context.Background(), request("many", limit)); err != nil {
-						r.Error(err)
-					} else if d.Allowed {
-						allowed.Add(1)
-					}
-				})
-			}
-			group.Wait()
-			if used, _ := look(s, "many", limit); used != allowed.Load() || used != n-1 {
-				r.Errorf("%v: %d of %d callers at once admitted, %d counted; want all but one", limit, allowed.Load(), n, used)
-			}
-		}
-		r.saw("all of %d at one instant counted, and all but one admitted under a limit of %d", n, n-1)
-		wantTTLs(r, server)
-	})
-}
-
-func TestF24b(t *testing.T) {
-	fault(t, "F24b", "a process dies with places booked", "others wait at most longest wait + W for them",
-		func(r *report) {
-			const window, longest = 200 * time.Millisecond, 500 * time.Millisecond
-			server := redistest.Start(t)
-			config := resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}}
-			dying, err := openStack(t.Context(), calm(server.URL()), config)
-			if err != nil {
-				r.Fatal(err)
-			}
-			limit := stint.Per(2, window)
-			book := request("shared", limit)
-			book.Mode, book.MaxWait = stint.ModeReserve, longest
-			booked := 0
-			for {
-				d, err := dying.Take(t.Context(), book)
-				if err != nil {
-					r.Fatal(err)
-				}
-				if !d.Allowed {
-					break
-				}
-				booked++
-			}
-			// It leaves without a word: what is booked is given back by its waiters alone.
-			if err := dying.Close(); err != nil {
-				r.Fatal(err)
-			}
-			s := newStack(t, calm(server.URL()), config)
-			book.MaxWait = time.Hour
-			d, err := s.Take(t.Context(), book)
-			if err != nil || !d.Allowed || d.RetryAfter > longest+window {
-				r.Fatalf("allowed %v after %v, %v; want at most %v", d.Allowed, d.RetryAfter, err, longest+window)
-			}
-			r.saw("%d places booked by the dead: the next waits for %s, at most %s", booked, short(d.RetryAfter), longest+window)
-			wantTTLs(r, server)
-		})
-}
-
-func TestF24c(t *testing.T) {
-	fault(t, "F24c", "a day limit used up, then decisions on the same subject with only a short limit", "the day limit is still used up", func(r *report) {
-		server := redistest.Start(t)
-		s := newStack(t, calm(server.URL()),
-			resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}})
-		days := []stint.Limit{stint.PerDay(5), stint.PerDay(5000),
-			{Max: 5, Window: 24 * time.Hour, Algorithm: stint.AlgorithmFixed}}
-		second := stint.Per(10_000, 100*time.Millisecond)
-		for _, day := range days {
-			all := request(day.String(), second, day)
-			all.Claims[0].Cost = day.Max
-			if d, err := s.Take(t.Context(), all); err != nil || !d.Allowed {
-				r.Fatalf("%v: %+v, %v", day, d, err)
-			}
-		}
-		// For longer than anything of the short limit is remembered.
-		for start := time.Now(); time.Since(start) < pick(3*time.Second, 1500*time.Millisecond); time.Sleep(
-			10 * time.Millisecond) {
-			for _, day := range days {
-				if !take(r, s, day.String(), second).Allowed {
-					r.Errorf("%v: the short limit was exceeded", day)
-				}
-			}
-		}
-		for _, day := range days {
-			if d := take(r, s, day.String(), second, day); d.Allowed || d.Usages()[1].Used != day.Max {
-				r.Errorf("%v: allowed %v with %d used; want it used up", day, d.Allowed, d.Usages()[1].Used)
-			}
-		}
-		r.saw("still used up")
-		wantTTLs(r, server)
-	})
-}
-
 func TestF24d(t *testing.T) {
 	fault(t, "F24d", "one key of a batch has the wrong type or unreadable state", "its callers' state heals; no other request of the batch is affected", func(r *report) {
 		const users = 200
-		server, cluster := redistest.Start(t), redistest.StartCluster(t)
-		for name, at := range map[string]struct {
-			url     string
-			servers []*redistest.Server
-		}{
-			"single":  {server.URL(), []*redistest.Server{server}},
-			"cluster": {urlOf(cluster.Addrs()), cluster.Nodes},
+		server := redistest.Start(t)
+		seen := newWitness()
+		s := patient(r, server.URL(), seen)
+		limit := stint.PerHour(10)
+		for i, plant := range [][]string{
+			{"LPUSH", "x"},
+			{"SET", "S\x01\x08\x00\x00\xd6\x93\xa4\x00\x00" + strings.Repeat("\xff", 60)},
+			{"SET", "nonsense"},
 		} {
-			seen := newWitness()
-			s := newStack(t, calm(at.url), resilience.Config{
-				Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}, Observer: seen})
-			limit := stint.PerHour(10)
-			for i, plant := range [][]string{
-				{"LPUSH", "x"},
-				{"SET", "S\x01\x08\x00\x00\xd6\x93\xa4\x00\x00" + strings.Repeat("\xff", 60)},
-				{"SET", "nonsense"},
-			} {
-				key := fmt.Sprintf("stint:{user:%d}:limits", 50*i)
-				owner := server
-				if name == "cluster" {
-					owner = cluster.MasterOf(t, key)
-				}
-				owner.CLI(t, plant[0], key, plant[1])
-			}
-			for round := range int64(3) {
-				var group sync.WaitGroup
-				for i := range users {
-					group.Go(func() {
-						d, err := s.Take(context.Background(), request(fmt.Sprintf("user:%d", i), limit))
-						if err != nil || !d.Allowed || d.Usages()[0].Used != round+1 {
-							r.Errorf("%s: user %d in round %d: %+v, %v", name, i, round, d, err)
-						}
-					})
-				}
-				group.Wait()
-			}
-			seen.mu.Lock()
-			calls, asked := seen.calls, seen.asked
-			seen.mu.Unlock()
-			if calls >= asked {
-				r.Errorf("%s: %d calls for %d requests: no batch among them", name, calls, asked)
-			}
-			r.saw("%s: %d requests in %d calls, 3 bad keys", name, 3*users, calls)
-			wantTTLs(r, at.servers...)
+			server.CLI(t, plant[0], fmt.Sprintf("stint:{user:%d}:limits", 50*i), plant[1])
 		}
+		for round := range int64(3) {
+			spread(users, users, func(i int) {
+				d, err := s.Take(context.Background(), request(fmt.Sprintf("user:%d", i), limit))
+				if err != nil || !d.Allowed || d.Usages()[0].Used != round+1 {
+					r.Errorf("user %d in round %d: %+v, %v", i, round, d, err)
+				}
+			})
+		}
+		seen.mu.Lock()
+		calls, asked := seen.calls, seen.asked
+		seen.mu.Unlock()
+		if calls >= asked {
+			r.Errorf("%d calls for %d requests: no batch among them", calls, asked)
+		}
+		r.saw("%d requests in %d calls, 3 bad keys", 3*users, calls)
+		wantTTLs(r, server)
 	})
 }

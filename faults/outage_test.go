@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"context"
 	"io"
 	"log/slog"
 	"net/http"
@@ -11,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/httplimit"
 	"github.com/stint-limiter/stint/internal/redistest"
@@ -30,57 +28,6 @@ func openDefault(t *testing.T, url string) stores.Store {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	return s
-}
-
-// A caller that stays below its limit does not notice the end of an outage: what it was granted
-// without Redis is charged as of when it was granted.
-func TestF50(t *testing.T) {
-	fault(t, "F50", "a caller at 80 % of its limit, through an outage", "never denied", func(r *report) {
-		limits := []stint.Limit{stint.Per(10, time.Second).WithBurst(3),
-			stint.TokenBucket(10, 10, time.Second), stint.Per(20, 2*time.Second)}
-		total := make([]int, len(limits))
-		var group sync.WaitGroup
-		for i, limit := range limits {
-			group.Go(func() {
-				server := redistest.Start(t)
-				lim, err := stint.New(openDefault(t, server.URL()), limit)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				admitted, denied := 0, 0
-				// As a ticker, which leaves out what a busy machine misses.
-				tick := time.NewTicker(125 * time.Millisecond)
-				defer tick.Stop()
-				steady := func(lasts time.Duration) {
-					for end := time.Now().Add(lasts); time.Now().Before(end); <-tick.C {
-						d, err := lim.Allow(context.Background(), "user:1")
-						switch {
-						case err != nil:
-							t.Error(err)
-						case d.Allowed:
-							admitted++
-						default:
-							denied++
-						}
-					}
-				}
-				steady(2 * time.Second)
-				server.Pause(t)
-				steady(pick(12*time.Second, 5*time.Second))
-				server.Resume(t)
-				steady(pick(10*time.Second, 5*time.Second))
-				if denied > 0 {
-					t.Errorf("%v: %d of %d denied", limit, denied, admitted+denied)
-				}
-				total[i] = admitted
-			})
-		}
-		group.Wait()
-		for i, limit := range limits {
-			r.saw("%v: %d admitted", limit, total[i])
-		}
-	})
 }
 
 // Responses are ready when their handlers are: what remains to be told to Redis is not on their

@@ -42,6 +42,21 @@ func soakLimits() []soaked {
 	}
 }
 
+// answer is one decision as its caller saw it. When between the two instants it was made is not
+// visible from outside.
+type answer struct {
+	Subject          int
+	Called, Returned int64 // in microseconds since the Unix epoch
+	Allowed          bool
+	Degraded         bool
+}
+
+// took is how long the caller waited.
+func (a *answer) took() time.Duration { return time.Duration(a.Returned-a.Called) * time.Microsecond }
+
+// history is the answers that callers got, in any order.
+type history []answer
+
 // soakEnv makes this test binary a process of the soak, which asks until its input ends.
 const soakEnv = "STINT_FAULTS_SOAK"
 

@@ -1,7 +1,6 @@
 // Package layout is for contributors. It has no code, only tests of rules that the compiler does
-// not check: which package may import which, what only tests may import, that links lead somewhere,
-// and that no file names a path of the machine it was written on. Give a new package its level in
-// this file.
+// not check: which package may import which, what only tests may import, that links in Markdown lead
+// somewhere, and that releases are pinned and attested. Give a new package its level in this file.
 package layout
 
 import (
@@ -10,6 +9,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -76,28 +76,17 @@ func TestImportDirection(t *testing.T) {
 }
 
 func TestForbidden(t *testing.T) {
-	tests := []struct {
-		from, to string
-		want     string
-	}{
-		{".", "context", ""},
+	for _, test := range []struct{ from, to, want string }{
 		{".", "golang.org/x/sync", "only the standard library"},
 		{".", module + "/driver", "higher level"},
 		{"driver", module, ""},
 		{"memorystore", module + "/redisstore", "do not import each other"},
-		{"redisstore", "github.com/redis/rueidis", ""},
-		{"redisstore", module + "/redisstore/goredis", "higher level"},
-		{"redisstore/goredis", module + "/redisstore", ""},
 		{"redisstore", module + "/internal/redistest", "only tests"},
 		{"internal/oracle", module + "/internal/algorithm", "what it checks"},
 		{"storetest", module + "/internal/oracle", ""},
-		{"internal/server/gateway", module + "/server", "higher level"},
-		{"config", module + "/policy", ""},
 		{"elsewhere", module, "no level"},
-	}
-	for _, test := range tests {
-		got := forbidden(test.from, test.to)
-		if (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
+	} {
+		if got := forbidden(test.from, test.to); (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
 			t.Errorf("%s imports %s: got %q, want %q", test.from, test.to, got, test.want)
 		}
 	}
@@ -149,6 +138,43 @@ func TestNoMachinePaths(t *testing.T) {
 			}
 		}
 	})
+}
+
+// compiled are the packages of others that a program compiles when it uses one of ours, by their
+// beginnings. A YAML reader, a file watcher or gRPC among them would be a mistake.
+var compiled = map[string][]string{
+	".":           nil,
+	"policy":      nil,
+	"memorystore": nil,
+	"redisstore":  {"github.com/redis/rueidis", "golang.org/x/sys/cpu"},
+	"stores":      {"github.com/redis/rueidis", "golang.org/x/sys/cpu"},
+	"httplimit":   {"github.com/dunglas/httpsfv", "golang.org/x/sys/unix"},
+	"grpclimit": {"google.golang.org/grpc", "google.golang.org/genproto", "google.golang.org/protobuf",
+		"golang.org/x/net", "golang.org/x/sys/unix", "golang.org/x/text"},
+}
+
+func TestCompiledPackages(t *testing.T) {
+	args := []string{"list", "-f", "{{.ImportPath}} {{join .Deps \" \"}}"}
+	for pkg := range compiled {
+		args = append(args, "./"+pkg)
+	}
+	list := exec.CommandContext(t.Context(), "go", args...)
+	list.Dir = root
+	output, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(output)) {
+		names := strings.Fields(line)
+		pkg := path.Clean("." + strings.TrimPrefix(names[0], module))
+		for _, dependency := range names[1:] {
+			begins := func(prefix string) bool { return strings.HasPrefix(dependency, prefix) }
+			standard := !strings.Contains(strings.Split(dependency, "/")[0], ".")
+			if !standard && !begins(module) && !slices.ContainsFunc(compiled[pkg], begins) {
+				t.Errorf("%s compiles %s; want nothing but %q", pkg, dependency, compiled[pkg])
+			}
+		}
+	}
 }
 
 type imported struct {

@@ -64,24 +64,6 @@ func TestDesignNamesFiles(t *testing.T) {
 	}
 }
 
-func TestLinksAndAnchors(t *testing.T) {
-	text := "# A `b` & [c](d.md#e)\n\n![p](p.png) [web](https://example.com)\n## Twice?\n## Twice?\n" +
-		"```\n# no heading [no](link.md)\n```\n<img src=\"i.png\"> `[no](code.md)`\n"
-	want := []link{{1, "d.md#e"}, {3, "p.png"}, {9, "i.png"}}
-	if got := links(text); !slices.Equal(got, want) {
-		t.Errorf("links: got %v, want %v", got, want)
-	}
-	if got, want := anchors(text), []string{"a-b--c", "twice", "twice-1"}; !slices.Equal(got, want) {
-		t.Errorf("anchors: got %q, want %q", got, want)
-	}
-	if file, anchor := resolve("docs/a.md", "../b.md#c"); file != "b.md" || anchor != "c" {
-		t.Errorf("resolve: got %q and %q, want b.md and c", file, anchor)
-	}
-	if file, anchor := resolve("docs/a.md", "#c"); file != "docs/a.md" || anchor != "c" {
-		t.Errorf("resolve: got %q and %q, want docs/a.md and c", file, anchor)
-	}
-}
-
 func readPage(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, name))

@@ -3,12 +3,15 @@ package faults
 import (
 	"context"
 	"log/slog"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/errkind"
+	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/resilience"
 )
 
@@ -131,3 +134,82 @@ func look(s stint.Store, subject string, limits ...stint.Limit) (used int64, ok 
 // at most as long before as the slowest took. More than that in a window is not for want of a
 // precise clock.
 func (o *outcome) surely(window time.Duration) int { return o.busiest(window - o.quantile(1)) }
+
+// flood puts a load on each of the stacks at the same time.
+func flood(r *report, stacks []*stack, l load) outcome {
+	return floodUnder(r, stacks, stint.FailLocal, l)
+}
+
+func floodUnder(r *report, stacks []*stack, mode stint.FailureMode, l load) outcome {
+	all := outcome{Failed: map[stint.StoreErrorKind]int{}}
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	for _, s := range stacks {
+		group.Go(func() {
+			o := drive(r.Context(), under{s, stint.FailurePolicy{Mode: mode}}, l)
+			mu.Lock()
+			defer mu.Unlock()
+			all.add(o)
+		})
+	}
+	group.Wait()
+	slices.Sort(all.Admitted)
+	slices.Sort(all.Took)
+	return all
+}
+
+// attempts is how often scripts were sent to servers, run or refused.
+func attempts(r *report, servers []*redistest.Server) int {
+	r.Helper()
+	n := 0
+	for _, server := range servers {
+		for line := range strings.Lines(server.CLI(r, "INFO", "commandstats")) {
+			name, stats, _ := strings.Cut(strings.TrimSpace(line), ":")
+			if name != "cmdstat_evalsha" && name != "cmdstat_eval" {
+				continue
+			}
+			for stat := range strings.SplitSeq(stats, ",") {
+				if key, value, _ := strings.Cut(stat, "="); key == "calls" || key == "rejected_calls" {
+					count, err := strconv.Atoi(value)
+					if err != nil {
+						r.Fatalf("unreadable statistics: %s", line)
+					}
+					n += count
+				}
+			}
+		}
+	}
+	return n
+}
+
+// wantTTLs is the end of every row: nothing of ours stays in Redis for ever. All nodes of a Cluster
+// may be given; replicas and servers that are down are passed over.
+func wantTTLs(r *report, servers ...*redistest.Server) {
+	r.Helper()
+	if keys := redistest.KeysWithoutTTL(r, servers...); len(keys) > 0 {
+		r.Errorf("%d keys without a TTL, such as %q", len(keys), keys[0])
+	}
+}
+
+// patient is a stack that answers by the store alone, however long that takes.
+func patient(r *report, url string, observer ...stint.Observer) *stack {
+	r.Helper()
+	c := resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}}
+	if len(observer) > 0 {
+		c.Observer = observer[0]
+	}
+	return newStack(r, calm(url), c)
+}
+
+// spread calls f with every number below n, by that many goroutines, and returns when all are done.
+func spread(goroutines, n int, f func(int)) {
+	var group sync.WaitGroup
+	for from := range goroutines {
+		group.Go(func() {
+			for i := from; i < n; i += goroutines {
+				f(i)
+			}
+		})
+	}
+	group.Wait()
+}
