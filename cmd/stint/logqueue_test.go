@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// logReader is a writer whose logReader can stall, or fail. It keeps what arrives.
+// logReader is a writer whose reader can stall, or fail. It keeps what arrives.
 type logReader struct {
 	gate sync.Mutex // locked while it stalls
 

@@ -8,5 +8,8 @@ type (
 	Results  = results
 )
 
+// Document returns the OpenAPI document.
+func Document() []byte { return openAPI }
+
 // Crowd has as many calls wait as may.
 func (a *API) Crowd() { a.waits.waiting.Store(maxWaiting) }

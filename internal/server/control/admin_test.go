@@ -21,19 +21,19 @@ func TestSubject(t *testing.T) {
 			const subject = "user:42"
 			for range 3 {
 				if a := take(t, d, control.TakeRequest{
-					Target: control.Target{Subject: subject}, Tier: "free", Scope: "structure"}); !a.Allowed {
+					Target: of(subject), Tier: "free", Scope: "structure"}); !a.Allowed {
 					t.Fatalf("denied: %+v", a)
 				}
 			}
-			if a := take(t, d, control.TakeRequest{Target: control.Target{Subject: subject}, Tier: "free",
+			if a := take(t, d, control.TakeRequest{Target: of(subject), Tier: "free",
 				Policy: "work",
 				Cost:   7}); !a.Allowed {
 				t.Fatalf("denied: %+v", a)
 			}
-			if _, err := d.Ban(t.Context(), control.Target{Subject: subject}, time.Hour); err != nil {
+			if _, err := d.Ban(t.Context(), of(subject), time.Hour); err != nil {
 				t.Fatal(err)
 			}
-			result, err := d.Subject(t.Context(), control.Target{Subject: subject})
+			result, err := d.Subject(t.Context(), of(subject))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -66,13 +66,13 @@ func TestSubject(t *testing.T) {
 				t.Errorf("the endpoint: got %+v", l)
 			}
 
-			if _, err := d.Reset(t.Context(), control.Target{Subject: subject}); err != nil {
+			if _, err := d.Reset(t.Context(), of(subject)); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := d.Unban(t.Context(), control.Target{Subject: subject}); err != nil {
+			if _, err := d.Unban(t.Context(), of(subject)); err != nil {
 				t.Fatal(err)
 			}
-			if result, err = d.Subject(t.Context(), control.Target{Subject: subject}); err != nil {
+			if result, err = d.Subject(t.Context(), of(subject)); err != nil {
 				t.Fatal(err)
 			}
 			for _, l := range result.Limits {
@@ -89,21 +89,21 @@ func TestSubject(t *testing.T) {
 
 func TestUnknownSubject(t *testing.T) {
 	d := inMemory(t, control.Config{})
-	_, err := d.Subject(t.Context(), control.Target{Subject: "usr:42"})
+	_, err := d.Subject(t.Context(), of("usr:42"))
 	var unknown *control.UnknownError
 	const want = `control: nothing in the configuration limits subjects like "usr:42"; it has subjects that begin with internal:, user:, apikey:, session:, ip:, device:, ` +
 		`igdb:api, musicbrainz:api, spotify:api, tmdb:api (did you mean "user:"?); with --raw, ban and unban take any subject literally`
 	if !errors.As(err, &unknown) || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
-	if _, err := d.Reset(t.Context(), control.Target{Subject: "users"}); !errors.As(err, &unknown) {
+	if _, err := d.Reset(t.Context(), of("users")); !errors.As(err, &unknown) {
 		t.Errorf("reset: %v; want that it is not known", err)
 	}
-	if _, err := d.Take(t.Context(), control.TakeRequest{Target: control.Target{Subject: "who:1"}}); !errors.As(
+	if _, err := d.Take(t.Context(), control.TakeRequest{Target: of("who:1")}); !errors.As(
 		err, &unknown) {
 		t.Errorf("take: %v; want that it is not known", err)
 	}
-	_, err = d.Subject(t.Context(), control.Target{Subject: ""})
+	_, err = d.Subject(t.Context(), of(""))
 	wantInvalid(t, err, "the subject is empty; want something like user:42")
 }
 
@@ -111,7 +111,7 @@ func TestBans(t *testing.T) {
 	d := inMemory(t, control.Config{})
 	for subject, length := range map[string]time.Duration{"user:1": time.Hour, "ip:203.0.113.9": 2 * time.Hour,
 		"user:3": time.Minute} {
-		if _, err := d.Ban(t.Context(), control.Target{Subject: subject}, length); err != nil {
+		if _, err := d.Ban(t.Context(), of(subject), length); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -121,9 +121,9 @@ func TestBans(t *testing.T) {
 	}
 	_, err = d.Bans(t.Context(), 0)
 	wantInvalid(t, err, "0 bans; want 1 to 10000")
-	_, err = d.Ban(t.Context(), control.Target{Subject: "user:1"}, 0)
+	_, err = d.Ban(t.Context(), of("user:1"), 0)
 	wantInvalid(t, err, "the ban is 0s; want whole microseconds from 1ms to 366 days")
-	_, err = d.Ban(t.Context(), control.Target{Subject: "user:1"}, 367*24*time.Hour)
+	_, err = d.Ban(t.Context(), of("user:1"), 367*24*time.Hour)
 	wantInvalid(t, err, "the ban is 8808h0m0s; want whole microseconds from 1ms to 366 days")
 }
 
@@ -134,7 +134,7 @@ func TestBansThatNobodyObeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := inMemory(t, control.Config{Set: func() *policy.Set { return conf.Set }})
-	_, err = d.Ban(t.Context(), control.Target{Subject: "ip:192.0.2.1"}, time.Hour)
+	_, err = d.Ban(t.Context(), of("ip:192.0.2.1"), time.Hour)
 	wantInvalid(t, err, "no limit of this subject applies bans; set `bans: {after: 0}` in the configuration to apply those made by hand")
 	if bans, err := d.Bans(t.Context(), 10); err != nil || len(bans) > 0 {
 		t.Errorf("bans: %v, %v", bans, err)
@@ -144,13 +144,13 @@ func TestBansThatNobodyObeys(t *testing.T) {
 // A store that shows nothing can still be acted on.
 func TestNotInspectable(t *testing.T) {
 	d := control.New(control.Config{Store: deaf{}})
-	if _, err := d.Subject(t.Context(), control.Target{Subject: "user:1"}); !errors.Is(err, control.ErrNotInspectable) {
+	if _, err := d.Subject(t.Context(), of("user:1")); !errors.Is(err, control.ErrNotInspectable) {
 		t.Errorf("subject: %v", err)
 	}
 	if _, err := d.Bans(t.Context(), 1); !errors.Is(err, control.ErrNotInspectable) {
 		t.Errorf("bans: %v", err)
 	}
-	if _, err := d.Ban(t.Context(), control.Target{Subject: "user:1"}, time.Hour); !errors.Is(err, errDeaf) {
+	if _, err := d.Ban(t.Context(), of("user:1"), time.Hour); !errors.Is(err, errDeaf) {
 		t.Errorf("ban: %v, want that of the store", err)
 	}
 }
@@ -167,10 +167,10 @@ func TestOutboundAndEnvoy(t *testing.T) {
 		{"igdb:api", "outbound", "igdb", "4/1s"},
 		{"envoy:d:k=v", "envoy", "d.k", "5/1m fixed"},
 	} {
-		if a := take(t, d, control.TakeRequest{Target: control.Target{Subject: test.subject}, Cost: 2}); !a.Allowed {
+		if a := take(t, d, control.TakeRequest{Target: of(test.subject), Cost: 2}); !a.Allowed {
 			t.Errorf("%s: %+v", test.subject, a)
 		}
-		result, err := d.Subject(t.Context(), control.Target{Subject: test.subject})
+		result, err := d.Subject(t.Context(), of(test.subject))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,16 +185,16 @@ func TestLimitsOfOnesOwn(t *testing.T) {
 		Set:    func() *policy.Set { return nil },
 		Limits: []stint.Limit{stint.PerHour(2), stint.AtOnce(1, time.Minute)}, Scope: "nightly",
 	})
-	if a := take(t, d, control.TakeRequest{Target: control.Target{Subject: "job:1"}}); !a.Allowed ||
+	if a := take(t, d, control.TakeRequest{Target: of("job:1")}); !a.Allowed ||
 		len(a.Limits) != 2 ||
 		a.Limits[0].Remaining != 1 || a.Limits[0].Scope != "nightly" {
 		t.Errorf("got %+v", a)
 	}
-	if a := take(t, d, control.TakeRequest{Target: control.Target{Subject: "job:1"}}); a.Allowed || a.RetryAfter <= 0 ||
+	if a := take(t, d, control.TakeRequest{Target: of("job:1")}); a.Allowed || a.RetryAfter <= 0 ||
 		a.Limits[0].RetryAfter != 0 || a.Limits[1].RetryAfter <= 0 {
 		t.Errorf("got %+v, want that the place is taken", a)
 	}
-	result, err := d.Subject(t.Context(), control.Target{Subject: "job:1"})
+	result, err := d.Subject(t.Context(), of("job:1"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestLimitsOfOnesOwn(t *testing.T) {
 		!held.Entries[0].At.IsZero() {
 		t.Errorf("got %+v, want a place that is held", held)
 	}
-	_, err = d.Take(t.Context(), control.TakeRequest{Target: control.Target{Subject: "job:1"}, Tier: "free"})
+	_, err = d.Take(t.Context(), control.TakeRequest{Target: of("job:1"), Tier: "free"})
 	wantInvalid(t, err, "a tier, a policy or a scope, and limits; want one or the other")
 }
 
@@ -215,7 +215,7 @@ tiers: [{name: all, identity: ip, limits: [{limit: 3/1m, claim: rpm, max: 100}, 
 		t.Fatal(err)
 	}
 	d := inMemory(t, control.Config{Set: func() *policy.Set { return conf.Set }})
-	result, err := d.Subject(t.Context(), control.Target{Subject: "ip:192.0.2.1"})
+	result, err := d.Subject(t.Context(), of("ip:192.0.2.1"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package control_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,73 +48,52 @@ func client(t *testing.T, url string) *control.Client {
 	return c
 }
 
-// TestClientAsks has each method ask for what it is named after, with the token.
+// TestClientAsks: each method asks for what it is named after, with the token.
 func TestClientAsks(t *testing.T) {
 	until := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	const done = `{"ok":true,"subject":"a","note":"b"}`
+	a, named, ctx := of("a"), control.Named{Subject: "a", Note: "b"}, t.Context()
+	type client = control.Client
 	for _, test := range []struct {
 		request, body, answer string
-		ask                   func(context.Context, *control.Client) (any, error)
+		ask                   func(*client) (any, error)
 		want                  any
 	}{
 		{"GET /api/subject?subject=user%3A4+2", "", `{"subject":"user:4 2","ban":{"until":"2026-01-02T03:04:05Z","level":2}}`,
-			func(ctx context.Context, c *control.Client) (any, error) {
-				return c.Subject(ctx, control.Target{Subject: "user:4 2"})
-			},
+			func(c *client) (any, error) { return c.Subject(ctx, of("user:4 2")) },
 			control.Subject{Named: control.Named{Subject: "user:4 2"}, Ban: driver.BanState{Until: until, Level: 2}}},
 		{"GET /api/subject?raw=true&subject=ref%3Ax1", "", `{"subject":"ref:x1"}`,
-			func(ctx context.Context, c *control.Client) (any, error) {
-				return c.Subject(ctx, control.TargetOf("ref:x1", true))
-			}, control.Subject{Named: control.Named{Subject: "ref:x1"}}},
+			func(c *client) (any, error) { return c.Subject(ctx, control.TargetOf("ref:x1", true)) },
+			control.Subject{Named: control.Named{Subject: "ref:x1"}}},
+		{"GET /api/subject?ref=x1", "", `{"subject":"a"}`,
+			func(c *client) (any, error) { return c.Subject(ctx, control.TargetOf("ref:x1", false)) },
+			control.Subject{Named: control.Named{Subject: "a"}}},
 		{"GET /api/bans?n=7", "", `{"bans":[{"subject":"a","until":"2026-01-02T03:04:05Z"}]}`,
-			func(ctx context.Context, c *control.Client) (any, error) { return c.Bans(ctx, 7) },
+			func(c *client) (any, error) { return c.Bans(ctx, 7) },
 			[]control.Ban{{Banned: driver.Banned{Subject: "a", BanState: driver.BanState{Until: until}}}}},
 		{"GET /api/processes", "", `{"processes":[{"name":"web-1/7","self":true}]}`,
-			func(ctx context.Context, c *control.Client) (any, error) { return c.Processes(ctx) },
-			[]observe.Process{{Name: "web-1/7", Self: true}}},
+			func(c *client) (any, error) { return c.Processes(ctx) }, []observe.Process{{Name: "web-1/7", Self: true}}},
 		{"GET /api/top?by=ip&n=3", "", `{"top":[{"subject":"a","denied":9}]}`,
-			func(ctx context.Context, c *control.Client) (any, error) { return c.Top(ctx, "ip", 3) },
-			[]observe.Offender{{Subject: "a", Denied: 9}}},
+			func(c *client) (any, error) { return c.Top(ctx, "ip", 3) }, []observe.Offender{{Subject: "a", Denied: 9}}},
 		{"GET /api/violations?n=2", "", `{"violations":[{"reason":"ban"}]}`,
-			func(ctx context.Context, c *control.Client) (any, error) { return c.Violations(ctx, 2) },
-			[]observe.Violation{{Reason: "ban"}}},
+			func(c *client) (any, error) { return c.Violations(ctx, 2) }, []observe.Violation{{Reason: "ban"}}},
 		{"GET /api/state", "", `{"version":"v1","config":{"phase":"ready","sources":[{"name":"policies","error":"no"}]}}`,
-			func(ctx context.Context, c *control.Client) (any, error) { return c.State(ctx) },
-			control.State{Version: "v1", Config: control.ConfigState{
+			func(c *client) (any, error) { return c.State(ctx) }, control.State{Version: "v1", Config: control.ConfigState{
 				Phase: "ready", Sources: []control.SourceState{{Name: "policies", Error: "no"}}}}},
-		{"GET /readyz", "", "ready\n",
-			func(ctx context.Context, c *control.Client) (any, error) { return nil, c.Ready(ctx) }, nil},
-		{"POST /api/reset", `{"subject":"a"}`, `{"ok":true,"subject":"a","note":"b"}`,
-			func(ctx context.Context, c *control.Client) (any, error) {
-				return c.Reset(ctx, control.Target{Subject: "a"})
-			}, control.Named{Subject: "a", Note: "b"}},
-		{"POST /api/ban", `{"subject":"a","for":"1h30m0s"}`, `{"ok":true,"subject":"a","note":"b"}`,
-			func(ctx context.Context, c *control.Client) (any, error) {
-				return c.Ban(ctx, control.Target{Subject: "a"}, 90*time.Minute)
-			}, control.Named{Subject: "a", Note: "b"}},
-		{"GET /api/subject?ref=x1", "", `{"subject":"a"}`,
-			func(ctx context.Context, c *control.Client) (any, error) {
-				return c.Subject(ctx, control.TargetOf("ref:x1", false))
-			}, control.Subject{Named: control.Named{Subject: "a"}}},
-		{"POST /api/reset", `{"ref":"x1"}`, `{"ok":true,"subject":"a","note":"b"}`,
-			func(ctx context.Context, c *control.Client) (any, error) {
-				return c.Reset(ctx, control.TargetOf("ref:x1", false))
-			}, control.Named{Subject: "a", Note: "b"}},
-		{"POST /api/take", `{"ref":"x1"}`, `{"subject":"a"}`,
-			func(ctx context.Context, c *control.Client) (any, error) {
-				return c.Take(ctx, control.TakeRequest{Target: control.Target{Ref: "x1"}})
-			}, control.TakeResult{Named: control.Named{Subject: "a"}}},
-		{"POST /api/unban", `{"subject":"a"}`, `{"ok":true,"subject":"a","note":"b"}`,
-			func(ctx context.Context, c *control.Client) (any, error) {
-				return c.Unban(ctx, control.Target{Subject: "a"})
-			}, control.Named{Subject: "a", Note: "b"}},
+		{"GET /readyz", "", "ready\n", func(c *client) (any, error) { return nil, c.Ready(ctx) }, nil},
+		{"POST /api/reset", `{"subject":"a"}`, done, func(c *client) (any, error) { return c.Reset(ctx, a) }, named},
+		{"POST /api/reset", `{"ref":"x1"}`, done,
+			func(c *client) (any, error) { return c.Reset(ctx, control.TargetOf("ref:x1", false)) }, named},
+		{"POST /api/ban", `{"subject":"a","for":"1h30m0s"}`, done,
+			func(c *client) (any, error) { return c.Ban(ctx, a, 90*time.Minute) }, named},
+		{"POST /api/unban", `{"subject":"a"}`, done, func(c *client) (any, error) { return c.Unban(ctx, a) }, named},
 		{"POST /api/take", `{"subject":"a","tier":"free","cost":2,"peek":true}`, `{"subject":"a","allowed":true}`,
-			func(ctx context.Context, c *control.Client) (any, error) {
-				return c.Take(ctx, control.TakeRequest{Target: control.Target{Subject: "a"}, Tier: "free",
-					Cost: 2, Peek: true})
+			func(c *client) (any, error) {
+				return c.Take(ctx, control.TakeRequest{Target: a, Tier: "free", Cost: 2, Peek: true})
 			}, control.TakeResult{Named: control.Named{Subject: "a"}, Allowed: true}},
 	} {
 		c, got := listener(t, http.StatusOK, test.answer)
-		result, err := test.ask(t.Context(), c)
+		result, err := test.ask(c)
 		if err != nil || !reflect.DeepEqual(result, test.want) {
 			t.Errorf("%s: got %+v, %v; want %+v", test.request, result, err, test.want)
 		}
@@ -142,7 +120,7 @@ func TestClientRefused(t *testing.T) {
 	} {
 		c, _ := listener(t, test.status, test.body)
 		var refused *control.RefusedError
-		if _, err := c.Unban(t.Context(), control.Target{Subject: "a"}); !errors.As(err, &refused) ||
+		if _, err := c.Unban(t.Context(), of("a")); !errors.As(err, &refused) ||
 			refused.Status != test.status || err.Error() != test.want {
 			t.Errorf("got %v, want %s", err, test.want)
 		}

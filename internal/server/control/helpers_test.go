@@ -75,6 +75,9 @@ func over(t *testing.T, store driver.Inspector, c control.Config) *control.Admin
 	return control.New(c)
 }
 
+// of returns the target of a subject.
+func of(subject string) control.Target { return control.Target{Subject: subject} }
+
 // take asks, and fails the test if that cannot be answered.
 func take(t *testing.T, d *control.Admin, a control.TakeRequest) control.TakeResult {
 	t.Helper()

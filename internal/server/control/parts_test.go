@@ -38,7 +38,7 @@ func use(t *testing.T, d *control.Admin, item string, times int, want bool) {
 	t.Helper()
 	var last control.TakeResult
 	for range times {
-		last = take(t, d, control.TakeRequest{Target: control.Target{Subject: visitor}, Policy: "item",
+		last = take(t, d, control.TakeRequest{Target: of(visitor), Policy: "item",
 			Scope: "item:" + item})
 	}
 	if last.Allowed != want {
@@ -50,7 +50,7 @@ func use(t *testing.T, d *control.Admin, item string, times int, want bool) {
 // parts.
 func usesOf(t *testing.T, d *control.Admin) string {
 	t.Helper()
-	result, err := d.Subject(t.Context(), control.Target{Subject: visitor})
+	result, err := d.Subject(t.Context(), of(visitor))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestParts(t *testing.T) {
 			use(t, d, "7", 3, false)
 			use(t, d, "a%3ab", 1, true)
 			wantUses(t, d, "item:7 2, item:a%3ab 1")
-			if _, err := d.Reset(t.Context(), control.Target{Subject: visitor}); err != nil {
+			if _, err := d.Reset(t.Context(), of(visitor)); err != nil {
 				t.Fatal(err)
 			}
 			use(t, d, "7", 2, true)
@@ -99,7 +99,7 @@ func TestPartsThatAreTooLong(t *testing.T) {
 	use(t, d, "7", 3, false)
 	use(t, d, long, 3, false)
 	wantUses(t, d, "item:7 2, item 0…")
-	_, err := d.Reset(t.Context(), control.Target{Subject: visitor})
+	_, err := d.Reset(t.Context(), of(visitor))
 	wantInvalid(t, err, "some of what it used in parts of item may not be reset, the rest is: "+
 		"the store keeps only hashes of long names, and cannot name 1 of its scopes; what is counted there expires with its window")
 	use(t, d, "7", 2, true)
@@ -114,10 +114,10 @@ func TestPartsThatAreTooMany(t *testing.T) {
 	if got := usesOf(t, d); strings.Count(got, ":") < storebounds.MaxScopes-1 {
 		t.Errorf("shown %.200q…, want about %d parts", got, storebounds.MaxScopes)
 	}
-	_, err := d.Reset(t.Context(), control.Target{Subject: visitor})
+	_, err := d.Reset(t.Context(), of(visitor))
 	wantInvalid(t, err, "some of what it used in parts of item may not be reset, the rest is: "+
 		"the store listed 1000 scopes, the most it lists at once; reset it again")
-	if _, err := d.Reset(t.Context(), control.Target{Subject: visitor}); err != nil {
+	if _, err := d.Reset(t.Context(), of(visitor)); err != nil {
 		t.Fatal(err)
 	}
 	for i := range storebounds.MaxScopes + 5 {
@@ -171,7 +171,7 @@ func TestPartsAreNotLookedForAllTheTime(t *testing.T) {
 			t.Errorf("the store was asked %d times in nine seconds, want 2", store.calls)
 		}
 		// A reset always looks.
-		if _, err := d.Reset(t.Context(), control.Target{Subject: visitor}); err != nil || store.calls != 3 {
+		if _, err := d.Reset(t.Context(), of(visitor)); err != nil || store.calls != 3 {
 			t.Errorf("reset: %v, after %d calls", err, store.calls)
 		}
 		use(t, d, "7", 2, true)
@@ -184,11 +184,11 @@ func TestPartsThatCannotBeFound(t *testing.T) {
 		failed := &stint.StoreError{Op: "scopes", Kind: stint.KindAuth, Err: errors.New("no permission")}
 		for name, s := range map[string]slow{"refused": {err: failed}, "too slow": {took: time.Hour}} {
 			d, store := newSlow(t, s)
-			take(t, d, control.TakeRequest{Target: control.Target{Subject: visitor}, Tier: "anyone"})
+			take(t, d, control.TakeRequest{Target: of(visitor), Tier: "anyone"})
 			use(t, d, "7", 1, true)
 			wantUses(t, d, "item 0…")
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			_, err := d.Reset(ctx, control.Target{Subject: visitor})
+			_, err := d.Reset(ctx, of(visitor))
 			cancel()
 			if want := store.err; want != nil && !errors.Is(err, want) || want == nil &&
 				!errors.Is(err, context.DeadlineExceeded) {
@@ -197,7 +197,7 @@ func TestPartsThatCannotBeFound(t *testing.T) {
 			if want := "control: some of what it used in parts of item may not be reset, the rest is: "; err == nil || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("%s: got %v, want %s…", name, err, want)
 			}
-			result, err := d.Subject(t.Context(), control.Target{Subject: visitor})
+			result, err := d.Subject(t.Context(), of(visitor))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -206,19 +206,4 @@ func TestPartsThatCannotBeFound(t *testing.T) {
 			}
 		}
 	})
-}
-
-// A store that cannot tell parts at all still forgets the rest.
-func TestPartsWithoutInspector(t *testing.T) {
-	c := divided(t)
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	c.Store = struct{ stint.Store }{store}
-	if _, err := control.New(c).Reset(t.Context(), control.Target{Subject: visitor}); !errors.Is(
-		err, control.ErrNotInspectable) {
-		t.Errorf("got %v, want ErrBlind", err)
-	}
 }

@@ -20,22 +20,14 @@ func TestTakeUnder(t *testing.T) {
 		want under
 		n    int
 	}{
-		{control.TakeRequest{Target: control.Target{Subject: "ip:203.0.113.9"}},
-			under{"anonymous", "", "global", "10/1m burst 2x"}, 3},
-		{control.TakeRequest{Target: control.Target{Subject: "internal:indexer"}},
-			under{"internal", "", "", "1000/1m"}, 1},
-		{control.TakeRequest{Target: control.Target{Subject: "session:s"}},
-			under{"free", "", "other", "30/1m burst 2x"}, 3},
-		{control.TakeRequest{Target: control.Target{Subject: "user:42"}, Tier: "pro"},
-			under{"pro", "", "other", "100/1m burst 3x"}, 3},
-		{control.TakeRequest{Target: control.Target{Subject: "user:42"}, Tier: "pro", Scope: "simulate"},
-			under{"pro", "", "simulate", "100/1m burst 3x"}, 3},
-		{control.TakeRequest{Target: control.Target{Subject: "user:42"}, Policy: "simulate"},
-			under{"enterprise", "simulate", "simulate", "endpoint: 50/1m"}, 1},
-		{control.TakeRequest{Target: control.Target{Subject: "user:42"}, Policy: "simulate", Tier: "free"},
-			under{"free", "simulate", "simulate", "endpoint: 50/1m"}, 1},
-		{control.TakeRequest{Target: control.Target{Subject: "ip:203.0.113.9"}, Policy: "work", Cost: 30},
-			under{"anonymous", "work", "work", "cost: 100/1h"}, 1},
+		{control.TakeRequest{Target: of("ip:203.0.113.9")}, under{"anonymous", "", "global", "10/1m burst 2x"}, 3},
+		{control.TakeRequest{Target: of("internal:indexer")}, under{"internal", "", "", "1000/1m"}, 1},
+		{control.TakeRequest{Target: of("session:s")}, under{"free", "", "other", "30/1m burst 2x"}, 3},
+		{control.TakeRequest{Target: of("user:42"), Tier: "pro"}, under{"pro", "", "other", "100/1m burst 3x"}, 3},
+		{control.TakeRequest{Target: of("user:42"), Tier: "pro", Scope: "simulate"}, under{"pro", "", "simulate", "100/1m burst 3x"}, 3},
+		{control.TakeRequest{Target: of("user:42"), Policy: "simulate"}, under{"enterprise", "simulate", "simulate", "endpoint: 50/1m"}, 1},
+		{control.TakeRequest{Target: of("user:42"), Policy: "simulate", Tier: "free"}, under{"free", "simulate", "simulate", "endpoint: 50/1m"}, 1},
+		{control.TakeRequest{Target: of("ip:203.0.113.9"), Policy: "work", Cost: 30}, under{"anonymous", "work", "work", "cost: 100/1h"}, 1},
 	} {
 		for _, peek := range []bool{true, false} {
 			test.ask.Peek = peek
@@ -66,7 +58,7 @@ func (away) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
 // TestTakeUnavailable: without the store nothing is said about limits.
 func TestTakeUnavailable(t *testing.T) {
 	got := take(t, over(t, away{}, control.Config{}),
-		control.TakeRequest{Target: control.Target{Subject: "ip:203.0.113.9"}})
+		control.TakeRequest{Target: of("ip:203.0.113.9")})
 	if got.Allowed || !got.Degraded || !got.Unavailable || got.RetryAfter != 1 || len(got.Limits) != 0 {
 		t.Errorf("got %+v, want a denial for want of the store", got)
 	}
@@ -78,14 +70,14 @@ func TestTakeMistakes(t *testing.T) {
 		ask  control.TakeRequest
 		want string
 	}{
-		{control.TakeRequest{Target: control.Target{Subject: "user:42"}}, `the limits of "user:42" depend on its tier, which its name does not show; want one of enterprise, pro, free`},
-		{control.TakeRequest{Target: control.Target{Subject: "user:42"}, Policy: "work"}, `the limits of "user:42" depend on its tier, which its name does not show; want one of pro, free`},
-		{control.TakeRequest{Target: control.Target{Subject: "user:42"}, Tier: "fre"}, `the tier "fre" limits no subjects like this one; want one of enterprise, pro, free (did you mean "free"?)`},
-		{control.TakeRequest{Target: control.Target{Subject: "user:42"}, Tier: "anonymous"}, `the tier "anonymous" limits no subjects like this one; want one of enterprise, pro, free`},
-		{control.TakeRequest{Target: control.Target{Subject: "user:42"}, Policy: "login"}, `the policy "login" limits no subjects like this one; want one of simulate, work`},
-		{control.TakeRequest{Target: control.Target{Subject: "user:42"}, Tier: "free", Scope: "framse"}, `nothing is counted in the scope "framse"; want one of "structure", "simulate", "frames", "export", "login", "other" (did you mean "frames"?)`},
-		{control.TakeRequest{Target: control.Target{Subject: "user:42"}, Tier: "free", Cost: 10}, `the cost is 10, but nothing here counts costs: limits count requests; want 1, or a policy with a budget`},
-		{control.TakeRequest{Target: control.Target{Subject: "ip:203.0.113.9"}, Policy: "work", Cost: -1},
+		{control.TakeRequest{Target: of("user:42")}, `the limits of "user:42" depend on its tier, which its name does not show; want one of enterprise, pro, free`},
+		{control.TakeRequest{Target: of("user:42"), Policy: "work"}, `the limits of "user:42" depend on its tier, which its name does not show; want one of pro, free`},
+		{control.TakeRequest{Target: of("user:42"), Tier: "fre"}, `the tier "fre" limits no subjects like this one; want one of enterprise, pro, free (did you mean "free"?)`},
+		{control.TakeRequest{Target: of("user:42"), Tier: "anonymous"}, `the tier "anonymous" limits no subjects like this one; want one of enterprise, pro, free`},
+		{control.TakeRequest{Target: of("user:42"), Policy: "login"}, `the policy "login" limits no subjects like this one; want one of simulate, work`},
+		{control.TakeRequest{Target: of("user:42"), Tier: "free", Scope: "framse"}, `nothing is counted in the scope "framse"; want one of "structure", "simulate", "frames", "export", "login", "other" (did you mean "frames"?)`},
+		{control.TakeRequest{Target: of("user:42"), Tier: "free", Cost: 10}, `the cost is 10, but nothing here counts costs: limits count requests; want 1, or a policy with a budget`},
+		{control.TakeRequest{Target: of("ip:203.0.113.9"), Policy: "work", Cost: -1},
 			`Cost is -1; want 0 to 9007199254740992`},
 	} {
 		_, err := d.Take(t.Context(), test.ask)
@@ -95,7 +87,7 @@ func TestTakeMistakes(t *testing.T) {
 
 func TestTakeDenied(t *testing.T) {
 	d := inMemory(t, control.Config{})
-	ask := control.TakeRequest{Target: control.Target{Subject: "ip:203.0.113.9"}}
+	ask := control.TakeRequest{Target: of("ip:203.0.113.9")}
 	for range 20 {
 		if !take(t, d, ask).Allowed {
 			t.Fatal("denied too early")
@@ -106,15 +98,15 @@ func TestTakeDenied(t *testing.T) {
 		a.Limits[0].RetryAfter != a.RetryAfter || a.Limits[1].RetryAfter != 0 {
 		t.Errorf("got %+v, want that the first limit denies", a)
 	}
-	if a := take(t, d, control.TakeRequest{Target: control.Target{Subject: "ip:203.0.113.9"}, Policy: "work",
+	if a := take(t, d, control.TakeRequest{Target: of("ip:203.0.113.9"), Policy: "work",
 		Cost: 101}); a.Allowed ||
 		a.RetryAfter != -1 {
 		t.Errorf("got %+v, want that it is never allowed", a)
 	}
-	if _, err := d.Ban(t.Context(), control.Target{Subject: "ip:203.0.113.10"}, stint.MaxWindow); err != nil {
+	if _, err := d.Ban(t.Context(), of("ip:203.0.113.10"), stint.MaxWindow); err != nil {
 		t.Fatal(err)
 	}
-	if a := take(t, d, control.TakeRequest{Target: control.Target{Subject: "ip:203.0.113.10"}}); a.Allowed ||
+	if a := take(t, d, control.TakeRequest{Target: of("ip:203.0.113.10")}); a.Allowed ||
 		!a.Banned {
 		t.Errorf("got %+v, want that it is banned", a)
 	}

@@ -16,9 +16,9 @@ import (
 func TestTargets(t *testing.T) {
 	d := inMemory(t, control.Config{})
 	ctx := t.Context()
-	typed := control.Target{Subject: "ip:2001:DB8:9:9::7"}
+	typed := of("ip:2001:DB8:9:9::7")
 	want := control.Named{Subject: "ip:2001:db8:9:9::/64", Note: "2001:DB8:9:9::7 is counted under it"}
-	if a := take(t, d, control.TakeRequest{Target: control.Target{Subject: typed.Subject}}); a.Subject != want.
+	if a := take(t, d, control.TakeRequest{Target: of(typed.Subject)}); a.Subject != want.
 		Subject || a.Note != want.Note {
 		t.Errorf("took for %s, %s; want %+v", a.Subject, a.Note, want)
 	}
@@ -48,13 +48,13 @@ func TestNoTargets(t *testing.T) {
 		t    control.Target
 		want string
 	}{
-		{control.Target{Subject: "ip:203.0.113.999"}, `"203.0.…" is not an address`},
-		{control.Target{Subject: "ip:203.0.113.0/24"}, `203.0.113.0/24 is a network`},
-		{control.Target{Subject: "ip:203.0.113.x"}, `"ip:203.0.…` + inShort},
-		{control.Target{Subject: "user:mallor…"}, `"user:mallor…` + inShort},
+		{of("ip:203.0.113.999"), `"203.0.…" is not an address`},
+		{of("ip:203.0.113.0/24"), `203.0.113.0/24 is a network`},
+		{of("ip:203.0.113.x"), `"ip:203.0.…` + inShort},
+		{of("user:mallor…"), `"user:mallor…` + inShort},
 		// a secret may be typed by mistake, and errors are logged
-		{control.Target{Subject: "sk-live-0123456789…"}, `"sk-liv…` + inShort},
-		{control.Target{Subject: `user:CORP\\jane`}, "lists write a backslash as two; want one for each, or --raw if there are two"},
+		{of("sk-live-0123456789…"), `"sk-liv…` + inShort},
+		{of(`user:CORP\\jane`), "lists write a backslash as two; want one for each, or --raw if there are two"},
 		{control.Target{Ref: "x1"}, "a ref stands for a subject on the server that showed it; name the subject here"},
 		{control.Target{Subject: strings.Repeat("x", stint.MaxSubject+1), Raw: true}, "want at most"},
 		{control.Target{Raw: true}, "the subject is empty"},
@@ -89,9 +89,9 @@ func TestManyAreNotBanned(t *testing.T) {
 	}
 	d := inMemory(t, control.Config{Set: func() *policy.Set { return conf.Set }})
 	for _, subject := range []string{"everyone", "ip:unknown"} {
-		_, err := d.Ban(t.Context(), control.Target{Subject: subject}, time.Hour)
+		_, err := d.Ban(t.Context(), of(subject), time.Hour)
 		wantInvalid(t, err, subject+" is many callers together, which cannot be banned; name one of them")
-		if _, err := d.Subject(t.Context(), control.Target{Subject: subject}); err != nil {
+		if _, err := d.Subject(t.Context(), of(subject)); err != nil {
 			t.Errorf("%s cannot be looked at: %v", subject, err)
 		}
 	}
@@ -118,7 +118,7 @@ func TestRaw(t *testing.T) {
 // TestHashedNames are taken as lists show them, where there are any.
 func TestHashedNames(t *testing.T) {
 	const text = "bans: {after: 0}\ntiers: [{name: users, identity: user, limits: 9/1s}, {name: rest, identity: ip, limits: 9/1s}]\n"
-	hash := control.Target{Subject: "ip#4kWXjsbSBbkYkHdLyaQgIQ"}
+	hash := of("ip#4kWXjsbSBbkYkHdLyaQgIQ")
 	for text, known := range map[string]bool{"store: {url: 'redis://localhost', name_key_file: key}\n" + text: true, text: false} {
 		conf, err := config.Parse("stint.yaml", []byte(text))
 		if err != nil {
@@ -129,7 +129,7 @@ func TestHashedNames(t *testing.T) {
 			t.Errorf("got %+v, %v; want %t", got, err, known)
 		}
 		if got, err := d.Take(t.Context(),
-			control.TakeRequest{Target: control.Target{Subject: hash.Subject}}); err == nil {
+			control.TakeRequest{Target: of(hash.Subject)}); err == nil {
 			t.Errorf("took for a hash: %+v", got)
 		}
 	}
@@ -152,7 +152,7 @@ func TestTargetsWithoutConfiguration(t *testing.T) {
 		{[]stint.Limit{stint.PerHour(2)}, "ip:2001:db8::7", "ip:2001:db8::/64", "2001:db8::7 is counted under it"},
 	} {
 		d := inMemory(t, control.Config{Set: none, Limits: test.limits})
-		if got, err := d.Ban(t.Context(), control.Target{Subject: test.text}, time.Hour); got.Subject != test.subject ||
+		if got, err := d.Ban(t.Context(), of(test.text), time.Hour); got.Subject != test.subject ||
 			got.Note != test.note || err != nil {
 			t.Errorf("%s: got %+v, %v; want %s, %s", test.text, got, err, test.subject, test.note)
 		}
@@ -160,7 +160,7 @@ func TestTargetsWithoutConfiguration(t *testing.T) {
 	d := inMemory(t, control.Config{Set: none})
 	for _, text := range []string{"job:nightly", "apikey:sk-live-1"} {
 		var unknown *control.UnknownError
-		if _, err := d.Ban(t.Context(), control.Target{Subject: text}, time.Hour); !errors.As(err, &unknown) {
+		if _, err := d.Ban(t.Context(), of(text), time.Hour); !errors.As(err, &unknown) {
 			t.Errorf("%s: got %v, want that it is not known", text, err)
 		}
 	}
