@@ -46,7 +46,7 @@ test: export GORACE ?= atexit_sleep_ms=10
 test: export STINT_BINARY = $(CURDIR)/bin/stint
 test: setup ## Run all tests, most with the race detector, against real Redis servers; before a change is done
 	$(GO) build -o $(STINT_BINARY) ./cmd/stint # once for all tests that run it
-	$(GO) test -vet=off -shuffle=on -timeout 30m -p 3 $(UNWATCHED:%=./%/...) ./observe ./resilience # the slowest first; they wait more than they compute
+	$(GO) test -vet=off -shuffle=on -timeout 30m -p 3 -parallel 4 $(UNWATCHED:%=./%/...) ./observe ./resilience # the slowest first; they wait more than they compute
 	$(GO) test $(RACE) -vet=off -shuffle=on -timeout 30m -p 3 ./redisstore ./internal/histories \
 		$$($(GO) list ./... | grep -vE "/stint/($$(echo $(UNWATCHED) | tr ' ' '|'))(/|$$)")
 	cd examples/routers && $(GO) test -vet=off -shuffle=on ./... # compiled as ./examples runs them
@@ -73,13 +73,12 @@ image: ## Make bin/image, which deploy/Dockerfile builds the container image fro
 # With the default, staticcheck spends about a third of its time on garbage collection.
 .PHONY: lint
 lint: export GOGC ?= 400
-lint: ## Check formatting, Lua syntax, go.mod, vet and staticcheck
+lint: ## Check formatting, Lua syntax, go.mod, vet and staticcheck (tests of redisstore run luacheck)
 	@unformatted="$$(gofmt -l .)"; if [ -n "$$unformatted" ]; then \
 		echo "not formatted (run make fmt):"; echo "$$unformatted"; exit 1; fi
 	@if [ -z "$(LUAC)" ]; then echo "lint: no luac5.1 and no luac found: install lua5.1 (make setup does), or set LUAC" >&2; exit 1; fi
 	find . -name '*.lua' -print0 | xargs -0 -n 1 $(LUAC) -p
 	@command -v luacheck >/dev/null || { echo "lint: no luacheck found: install lua-check (make setup does)" >&2; exit 1; }
-	$(GO) test -vet=off -count=1 -run 'TestScriptsAreValid|TestFunctionsAreShort|TestNumbers' ./redisstore # the scripts as Redis runs them
 	$(GO) mod tidy -diff
 	$(GO) vet -tags incidents ./...
 	$(STATICCHECK) -tags incidents ./...

@@ -67,17 +67,27 @@ else
 	command -v redis-server >/dev/null || missing+=(redis-server)
 fi
 
+install_npm_package() {
+	echo "setup: installing $1 with npm"
+	if ! npm ci --no-audit --no-fund --prefix "$1"; then
+		echo "setup: npm could not install $1, which tests need. See npm's message above," >&2
+		echo "make the npm registry reachable (npm config set registry, or a proxy), and run make setup again." >&2
+		return 1
+	fi
+	cp "$1/package-lock.json" "$1/node_modules/.installed"
+}
+
 install_npm_packages() {
+	local running=() failed=0
 	for package in "${npm_packages[@]}"; do
 		has_npm_package "$package" && continue
-		echo "setup: installing $package with npm"
-		if ! npm ci --no-audit --no-fund --prefix "$package"; then
-			echo "setup: npm could not install $package, which tests need. See npm's message above," >&2
-			echo "make the npm registry reachable (npm config set registry, or a proxy), and run make setup again." >&2
-			exit 1
-		fi
-		cp "$package/package-lock.json" "$package/node_modules/.installed"
+		install_npm_package "$package" &
+		running+=($!)
 	done
+	for process in "${running[@]}"; do
+		wait "$process" || failed=1
+	done
+	[ "$failed" -eq 0 ] || exit 1
 }
 
 if [ ${#missing[@]} -eq 0 ]; then

@@ -30,9 +30,11 @@ var aboutLimits = []string{
 }
 
 func TestProxies(t *testing.T) {
+	t.Parallel()
 	binary := proxytest.BuildStint(t)
 	for _, p := range []proxytest.Proxy{proxytest.Nginx, proxytest.Caddy, proxytest.HAProxy} {
 		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
 			// Every test has clients of its own, by their addresses, and the last one ends stint.
 			s := startSite(t, proxytest.NewStint(t, binary, "--config", "stint.yaml"), p)
 			t.Run("allowed", func(t *testing.T) { testAllowed(t, s) })
@@ -48,6 +50,7 @@ func TestProxies(t *testing.T) {
 			t.Run("without stint", func(t *testing.T) { testOutage(t, s, p.ClosedStatus) })
 		})
 		t.Run(p.Name+" strips", func(t *testing.T) {
+			t.Parallel()
 			// An application in the place of stint: it allows everything, and keeps what it was
 			// asked.
 			asked := newApplication(t)
@@ -59,21 +62,27 @@ func TestProxies(t *testing.T) {
 			t.Run("without stint", func(t *testing.T) { testStripped(t, s, nil) })
 		})
 		t.Run(p.Name+" closed", func(t *testing.T) {
+			t.Parallel()
 			testClosed(t, startSite(t, proxytest.NewStint(t, binary, "--config", "stint.yaml"), p, p.Closed...),
 				p.ClosedStatus)
 		})
 		t.Run(p.Name+" without a store", func(t *testing.T) {
+			t.Parallel()
 			config := proxytest.Install(t, t.TempDir(), "stint.yaml", "\nheaders:", "\nfailure: {mode: deny}\nheaders:")
 			testNoStore(t, startSite(t, proxytest.NewStint(t, binary, "--config", config, "--store",
 				"redis://"+proxytest.FreeAddress(t)), p))
 		})
 		t.Run(p.Name+" not trusted", func(t *testing.T) {
+			t.Parallel()
 			config := proxytest.Install(t, t.TempDir(), "stint.yaml", "trusted_proxies: loopback",
 				"trusted_proxies: 192.0.2.1")
 			testUntrusted(t, startSite(t, proxytest.NewStint(t, binary, "--config", config), p))
 		})
 	}
-	t.Run("envoy's rules", func(t *testing.T) { testEnvoyRules(t, binary) })
+	t.Run("envoy's rules", func(t *testing.T) {
+		t.Parallel()
+		testEnvoyRules(t, binary)
+	})
 }
 
 // testAllowed has requests reach the application once and unchanged, and the client told of its

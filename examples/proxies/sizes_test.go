@@ -19,9 +19,11 @@ import (
 // TestSizes has questions and answers be large: they are not taken for an outage of stint, in which
 // requests go on unlimited.
 func TestSizes(t *testing.T) {
+	t.Parallel()
 	binary := proxytest.BuildStint(t)
 	for _, p := range []proxytest.Proxy{proxytest.Nginx, proxytest.Caddy, proxytest.HAProxy} {
 		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
 			// A busy machine is no outage, either.
 			patient := []string{"1500ms", "1m"}
 			t.Run("answers", func(t *testing.T) {
