@@ -15,23 +15,6 @@ import (
 	"github.com/stint-limiter/stint/resilience"
 )
 
-func TestF27(t *testing.T) {
-	fault(t, "F27", "Redis with an evicting maxmemory-policy", "loud warning at start and on the dashboard",
-		func(r *report) {
-			for policy, want := range map[string]int{"noeviction": 0, "allkeys-lru": 1, "volatile-ttl": 1} {
-				server := redistest.Start(t, "--maxmemory-policy", policy)
-				var log journal
-				s := newStack(t, server.URL(), resilience.Config{Logger: log.logger(), Instances: 1})
-				take(r, s, "any", stint.PerMinute(1))
-				if got := log.count("level=WARN", "maxmemory-policy="+policy); got != want {
-					r.Errorf("%s: warned %d times, want %d:\n%s", policy, got, want, &log)
-				}
-				wantTTLs(r, server)
-			}
-			r.saw("a WARN line at start")
-		})
-}
-
 func TestF29(t *testing.T) {
 	fault(t, "F29", "NOAUTH, WRONGPASS, NOPERM at run time", "its own metric and log line, policy; never silently open", func(r *report) {
 		for _, c := range []struct {

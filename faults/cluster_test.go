@@ -1,26 +1,18 @@
 package faults
 
 import (
-	"bytes"
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/testkit"
-	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
 )
 
@@ -227,142 +219,5 @@ func TestF42(t *testing.T) {
 			decided,
 		)
 		wantTTLs(r, cluster.Nodes...)
-	})
-}
-
-// amendments is what becomes of amendments on their way.
-type amendments struct {
-	lose, loseReplies, delay atomic.Bool  // the next one, its reply, all
-	delivered                atomic.Int64 // those that were not lost
-}
-
-func (a *amendments) dial(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
-	conn, err := d.DialContext(ctx, "tcp", addr)
-	return &amendConn{Conn: conn, amendments: a}, err
-}
-
-type amendConn struct {
-	net.Conn
-	*amendments
-	lost atomic.Bool
-}
-
-func (c *amendConn) Write(b []byte) (int, error) {
-	if bytes.Contains(b, []byte("}:settled")) {
-		switch {
-		case c.lose.CompareAndSwap(true, false):
-			return 0, errors.Join(io.ErrClosedPipe, c.Close())
-		case c.loseReplies.CompareAndSwap(true, false):
-			c.lost.Store(true)
-			_, err := c.Conn.Write(b)
-			time.Sleep(50 * time.Millisecond) // nobody else writes meanwhile, and loses an answer with it
-			return 0, errors.Join(io.ErrClosedPipe, err, c.Close())
-		case c.delay.Load():
-			time.Sleep(100 * time.Millisecond)
-		}
-		c.delivered.Add(1)
-	}
-	return c.Conn.Write(b)
-}
-
-func (c *amendConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	if c.lost.Load() {
-		return 0, io.EOF
-	}
-	return n, err
-}
-
-func TestF43(t *testing.T) {
-	const what = "the give-back of a denied multi-subject request is slow or lost on a Cluster"
-	fault(t, "F43", what, "the caller's budget holds; given back later", func(r *report) {
-		cluster := redistest.StartCluster(t)
-		var way amendments
-		redis, err := redisstore.Open(t.Context(), redisstore.Config{URL: urlOf(cluster.Addrs()),
-			AdjustClient: func(co *rueidis.ClientOption) { co.DialCtxFn = way.dial }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = redis.Close() })
-		store, err := resilience.New(redis,
-			resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailDeny, Budget: pick(0, patience)}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = store.Close() })
-		// Two subjects on different nodes, of which one has no room. That denials count has them
-		// not be answered from memory.
-		full := ""
-		for i := 0; full == ""; i++ {
-			if name := fmt.Sprint("full:", i); cluster.MasterOf(t, "{"+name+"}") != cluster.MasterOf(t, "{room}") {
-				full = name
-			}
-		}
-		limits := []stint.Limit{stint.PerHour(1_000_000)}
-		ask := stint.Request{
-			Claims: []stint.Claim{
-				{Subject: "room", Limits: limits, Cost: 3},
-				{Subject: full, Limits: []stint.Limit{stint.PerHour(0)}, Cost: 1},
-			},
-			Bans: &stint.BanPolicy{After: 125, Within: time.Second, Durations: []time.Duration{time.Second}},
-		}
-		if _, err := redis.Take(t.Context(),
-			stint.Request{Claims: []stint.Claim{{Subject: "room", Limits: limits, Cost: 5}}}); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(pick(2500*time.Millisecond, 0)) // connections are settled
-		used := func() int64 {
-			d, err := redis.Take(t.Context(),
-				stint.Request{Claims: []stint.Claim{{Subject: "room", Limits: limits, Cost: 1}}, Mode: stint.ModePeek})
-			if err != nil {
-				return -1
-			}
-			return d.Usages()[0].Used
-		}
-		charged := int64(5)
-		for _, fault := range []struct {
-			what string
-			on   *atomic.Bool
-		}{{"slow", &way.delay}, {"lost", &way.lose}, {"its reply lost", &way.loseReplies}} {
-			slowest, longest, degraded := time.Duration(0), time.Duration(0), 0
-			for range pick(20, 4) {
-				delivered := way.delivered.Load()
-				fault.on.Store(true)
-				begin := time.Now()
-				d, err := store.Take(t.Context(), ask)
-				slowest = max(slowest, time.Since(begin))
-				if err != nil || d.Allowed {
-					r.Fatalf("%s: %+v, %v", fault.what, d, err)
-				}
-				if d.Degraded {
-					// Whether it was charged is not known, if its own answer was lost with the
-					// connection.
-					degraded++
-					fault.on.Store(false)
-					time.Sleep(2 * time.Second) // until all that is under way has ended
-					n := used()
-					if n != charged && n != charged+ask.Claims[0].Cost {
-						r.Fatalf("%s: %d used, want %d, or %d more", fault.what, n, charged, ask.Claims[0].Cost)
-					}
-					charged = n
-					continue
-				}
-				// Once it was sent again, nothing of it is left to meet the next fault.
-				testkit.Eventually(t, "it is given back",
-					func() bool { return way.delivered.Load() > delivered && used() == charged })
-				longest = max(longest, time.Since(begin))
-				fault.on.Store(false)
-			}
-			r.within(fault.what+": slowest decision", slowest, 20*time.Millisecond)
-			r.saw("%d of %d degraded, the others given back after %s at most", degraded, pick(20, 4), short(longest))
-		}
-		time.Sleep(200 * time.Millisecond)
-		if n := used(); n != charged {
-			r.Errorf("%d used, want %d", n, charged)
-		}
-		info, err := redis.Info(t.Context())
-		if err != nil || info.NotGivenBack > 0 {
-			r.Errorf("%d charges were not given back, %v", info.NotGivenBack, err)
-		}
 	})
 }

@@ -347,12 +347,7 @@ func TestF3b(t *testing.T) {
 				calls.Callers, calls.Calls = 8, 1
 				after := drive(t.Context(), test.patient, calls)
 				if len(after.Admitted) != 8 {
-					t.Errorf(
-						"%s: %d of 8 admitted afterwards, errors %v",
-						test.name,
-						len(after.Admitted),
-						after.Failed,
-					)
+					t.Errorf("%s: %d of 8 admitted afterwards, errors %v", test.name, len(after.Admitted), after.Failed)
 				}
 				time.Sleep(pick(time.Second, 200*time.Millisecond))
 				used := usedOf(r, server.URL(), test.name, limit)

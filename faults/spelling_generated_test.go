@@ -35,8 +35,8 @@ func absoluteAttempts() []attempt {
 	for _, scheme := range []string{"http", "HTTP", "https", "ws", "x", "file", "1", ""} {
 		for _, slashes := range []string{":", ":/", "://", ":///", ":////", `:\`, `:\\`, `:/\`, `://\`, "//"} {
 			for _, authority := range []string{
-				"", "x7", "app.example.com", "u@x7", "u:p@x7", "@", "x7:80", "x7:", ":80",
-				"[::1]", "[::1]:80", "..", "x7;y", "x7%2f", "%2f", "x7,y", "x7?y", "x7#y",
+				"", "x7", "app.example.com", "u@x7", "u:p@x7", "@", "x7:80", "x7:", ":80", "[::1]", "[::1]:80", "..",
+				"x7;y", "x7%2f", "%2f", "x7,y", "x7?y", "x7#y",
 			} {
 				for _, path := range []string{"/login", "/x7/login", "//login", `\login`, "/static/../login", "/login/", "/login?z"} {
 					request := spelled("POST", scheme+slashes+authority+path)
@@ -51,9 +51,9 @@ func absoluteAttempts() []attempt {
 	for _, target := range []string{
 		"http:///", "http://", "http:/", "http:", "http:////", "HTTP:///", "https:///", "x:///", "http:///x", "http:/x",
 		"http:x", "http://x", "http://x/", "http://:80/", "http://u@/", "http://@/", "http://x:80/", "http://?",
-		"http://#", "http:///?y", "http://admin.example.com/", "http://admin.example.com",
-		"http:///admin.example.com/", "http:/admin.example.com/", "http:admin.example.com/",
-		`http:\\admin.example.com/`, "//admin.example.com/", "*", "admin.example.com:80", "x",
+		"http://#", "http:///?y", "http://admin.example.com/", "http://admin.example.com", "http:///admin.example.com/",
+		"http:/admin.example.com/", "http:admin.example.com/", `http:\\admin.example.com/`, "//admin.example.com/", "*",
+		"admin.example.com:80", "x",
 	} {
 		for _, host := range []string{"admin.example.com", "x", "", "admin.example.com:80", "ADMIN.example.com."} {
 			request := spelledTo(host, "GET", target)
@@ -136,8 +136,8 @@ func respelled(path string) []string {
 	}
 	for _, script := range []string{
 		"/index.php", "/INDEX.PHP", "//index.php", "/index.php/", "/index.php/.", "/q/../index.php",
-		"/index.php/index.php",
-		"/%69ndex.php", "/index.php;q", "/index%2ephp", "/app.php", "/index.html", "/index.php%2f..",
+		"/index.php/index.php", "/%69ndex.php", "/index.php;q", "/index%2ephp", "/app.php", "/index.html",
+		"/index.php%2f..",
 	} {
 		list = append(list, script+path)
 	}
@@ -154,11 +154,10 @@ func respelled(path string) []string {
 		list = append(list, "/q/"+dot+dot+path, "/"+dot+path, path+dot+"json")
 	}
 	for _, origin := range []string{
-		"http://q", "http:///q7", "http:///", "http:////q", "http:", "http:/", "http:/q", `http:\\q`,
-		`http:/\q`, "HTTP:///q",
-		"https:///q", "ftp://q", "ws:///q", "file:///q", "//", "///q", "*", "q:", "http://q:80", "http://%71",
-		"http://[::1]",
-		"http://", "http:// ", "http://#", "http://?", "http:///q/..", "http://q/index.php",
+		"http://q", "http:///q7", "http:///", "http:////q", "http:", "http:/", "http:/q", `http:\\q`, `http:/\q`,
+		"HTTP:///q", "https:///q", "ftp://q", "ws:///q", "file:///q", "//", "///q", "*", "q:", "http://q:80",
+		"http://%71", "http://[::1]", "http://", "http:// ", "http://#", "http://?", "http:///q/..",
+		"http://q/index.php",
 	} {
 		list = append(list, origin+path)
 	}
@@ -168,15 +167,14 @@ func respelled(path string) []string {
 var endings = []string{
 	".json", ".css", ".a7", ".html", ".php", ".", "..", ".j", ".JSON", ".json/", ".json;q", ".tar.gz", "..json",
 	"%2ejson", "%2Ecss", "%252ejson", ".%6a%73", ".css?q", ".css#q", ".json%00", ".~", ".css%2f", "/.css", "/.json",
-	".%63ss", ".-", "._", "(.json)", "&q", "&format=json", "%26q", ",", ",q", ":", ":q", "!", "'", "%22", "+",
-	"*", "=",
+	".%63ss", ".-", "._", "(.json)", "&q", "&format=json", "%26q", ",", ",q", ":", ":q", "!", "'", "%22", "+", "*", "=",
 	"~", "@", "$", "%", "%zz", "%2", "|", "^", "`", "{q}", "<q>", "%3c", "[]", "/index", "/index.html", "/index.php",
 }
 
 var spaces = []string{
 	"%00", "%01", "%08", "%09", "%0a", "%0b", "%0c", "%0d", "%0d%0a", "%1f", "%20", "%7f", "%85", "%a0", "%c2%85",
-	"%c2%a0", "%c2%ad", "%ad", "%e2%80%8b", "%e2%80%a8", "%ef%bb%bf", "%e3%80%80", "%ff", "\x85", "\xa0", "+",
-	"\x0b", "\x0c",
+	"%c2%a0", "%c2%ad", "%ad", "%e2%80%8b", "%e2%80%a8", "%ef%bb%bf", "%e3%80%80", "%ff", "\x85", "\xa0", "+", "\x0b",
+	"\x0c",
 }
 
 // lookalikes of a letter are what folding of case, normal forms and careless decoders make it of.
@@ -216,26 +214,17 @@ func encoded(text, percent string) string {
 }
 
 var oddHosts = []string{
-	"admin.example.com,q", "admin.example.com, q", "q,admin.example.com", "q, admin.example.com",
-	",admin.example.com",
-	"admin.example.com ,q", "admin.example.com q", "q admin.example.com", "admin.example.com;q",
-	"admin.example.com/q",
-	`admin.example.com\q`, "admin.example.com?q", "admin.example.com#q", "q@admin.example.com",
-	"q:q@admin.example.com",
+	"admin.example.com,q", "admin.example.com, q", "q,admin.example.com", "q, admin.example.com", ",admin.example.com",
+	"admin.example.com ,q", "admin.example.com q", "q admin.example.com", "admin.example.com;q", "admin.example.com/q",
+	`admin.example.com\q`, "admin.example.com?q", "admin.example.com#q", "q@admin.example.com", "q:q@admin.example.com",
 	"%61dmin.example.com", "admin%2eexample.com", "admin.example.com%00", "admin.example.com%20",
-	"admin.example.com%2f",
-	"admin.example.com:80,q", "admin.example.com:99999", "admin.example.com:0", "admin.example.com:q",
-	"admin.example.com::80",
-	"ａdmin.example.com", "admin。example.com", "admin.example\u00ad.com", "ADMIN.EXAMPLE.COM:443",
-	"admin.example.com.",
-	"admin.example.com.:80", "[admin.example.com]", "admin.example.com\t", "admin.example.com\x00",
-	"admin.example.com\x0b",
-	"admin..example.com", ".admin.example.com", "http://admin.example.com", "//admin.example.com",
-	"admin.example.com:80:80",
-	"admin.example.com\xa0", "admin.example.com\x85q", `"admin.example.com"`, "<admin.example.com>",
-	"admin_.example.com",
-	"admin.example.com'", "admin.example.com&q", "admin.example.com=q", "admin.example.com!",
-	"admin.example.com|q", "",
+	"admin.example.com%2f", "admin.example.com:80,q", "admin.example.com:99999", "admin.example.com:0",
+	"admin.example.com:q", "admin.example.com::80", "ａdmin.example.com", "admin。example.com", "admin.example\u00ad.com",
+	"ADMIN.EXAMPLE.COM:443", "admin.example.com.", "admin.example.com.:80", "[admin.example.com]",
+	"admin.example.com\t", "admin.example.com\x00", "admin.example.com\x0b", "admin..example.com", ".admin.example.com",
+	"http://admin.example.com", "//admin.example.com", "admin.example.com:80:80", "admin.example.com\xa0",
+	"admin.example.com\x85q", `"admin.example.com"`, "<admin.example.com>", "admin_.example.com", "admin.example.com'",
+	"admin.example.com&q", "admin.example.com=q", "admin.example.com!", "admin.example.com|q", "",
 }
 
 // hostRequests say in some way that they are for admin.example.com.
@@ -259,17 +248,14 @@ func hostRequests() []string {
 var hostNames = []string{
 	"X-Forwarded-Host", "X_Forwarded_Host", "X-Forwarded_Host", "X.Forwarded.Host", "X-Host", "X-HTTP-Host-Override",
 	"X-Forwarded-Server", "X-Original-Host", "HTTP_HOST", "Host ", "X-Forwarded-Host ", "HOST", "_HOST",
-	"X-Rewrite-Host",
-	"X-FORWARDED-HOST", "X\xadForwarded-Host",
+	"X-Rewrite-Host", "X-FORWARDED-HOST", "X\xadForwarded-Host",
 }
 
 // keyNames are names of a field that frameworks may take for X-API-Key.
 var keyNames = []string{
-	"X_API_Key", "X_API-Key", "X-API_Key", "x_api_key", "X-API-KEY", "x-api-key", "X.API.Key", "X-API.Key",
-	"X API Key",
-	"X-API-Key ", "X-API-Key\t", "X+API+Key", "X-API-\xcaey", "X-API-\xe2\x84\xaaey", "HTTP_X_API_KEY",
-	"X~API~Key", "X-API-Key\x00", "X%2dAPI%2dKey", "X:API:Key", "X[API[Key", "X-API-Key[]", "X\x0bAPI-Key",
-	"X'API'Key",
+	"X_API_Key", "X_API-Key", "X-API_Key", "x_api_key", "X-API-KEY", "x-api-key", "X.API.Key", "X-API.Key", "X API Key",
+	"X-API-Key ", "X-API-Key\t", "X+API+Key", "X-API-\xcaey", "X-API-\xe2\x84\xaaey", "HTTP_X_API_KEY", "X~API~Key",
+	"X-API-Key\x00", "X%2dAPI%2dKey", "X:API:Key", "X[API[Key", "X-API-Key[]", "X\x0bAPI-Key", "X'API'Key",
 }
 
 // generatedAttempts combine rewrites at random.
@@ -331,8 +317,8 @@ func generated(random *rand.Rand, a attempt) string {
 		}
 	case 3:
 		field := choice(random, "X-Original-URL", "X-Rewrite-URL", "X_Original_URL", "X-Forwarded-Uri",
-			"X-Forwarded-Path",
-			"X-Forwarded-Prefix", "X-Original-URI", "Path-Info", "PATH_INFO", "X-Script-Name", "Script_Name",
+			"X-Forwarded-Path", "X-Forwarded-Prefix", "X-Original-URI", "Path-Info", "PATH_INFO", "X-Script-Name",
+			"Script_Name",
 			"X-Forwarded-Script-Name")
 		if random.IntN(2) == 0 {
 			fields, target = append(fields, field+": "+target), "/"

@@ -29,9 +29,8 @@ var oddities = slices.Concat(
 		// keys of objects
 		"/bucket/my%20file.txt", "/bucket/a%2Fb%2Fc.txt", "/bucket/a%2fb", "/bucket/%2Fa", "/bucket/a%2F",
 		"/bucket/a%5Cb", "/bucket/a%23b", "/bucket/a%3Fb", "/bucket/a%3Bb", "/bucket/100%25", "/bucket/a+b",
-		"/bucket/a,b",
-		"/bucket/a:b", "/bucket/a@b", "/bucket/~a", "/bucket/(1)!.txt", "/bucket/'a'", "/bucket/a=b&c", "/bucket/a$b*c",
-		"/bucket/[1].txt", "/bucket/a%7Cb", "/bucket/%22a%22", "/bucket/a%0Ab", "/bucket/a%09b",
+		"/bucket/a,b", "/bucket/a:b", "/bucket/a@b", "/bucket/~a", "/bucket/(1)!.txt", "/bucket/'a'", "/bucket/a=b&c",
+		"/bucket/a$b*c", "/bucket/[1].txt", "/bucket/a%7Cb", "/bucket/%22a%22", "/bucket/a%0Ab", "/bucket/a%09b",
 		"/bucket/a%2Fb%20c", "/bucket/%E2%82%AC", "/bucket/%F0%9F%98%80", "/bucket/%FF%FE", "/bucket/a%2F%2Fb",
 		// dots
 		"/a/..b", "/a/b..", "/a/...", "/a/....", "/a/.hidden", "/a/b.", "/a/..b/c", "/.well-known/acme-challenge/x",

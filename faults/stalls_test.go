@@ -23,10 +23,7 @@ func TestStalls(t *testing.T) {
 		for _, test := range []struct {
 			name, url string
 			servers   []*redistest.Server
-		}{
-			{"single", single.URL(), []*redistest.Server{single}},
-			{"cluster", urlOf(cluster.Addrs()), cluster.Nodes},
-		} {
+		}{{"single", single.URL(), []*redistest.Server{single}}, {"cluster", urlOf(cluster.Addrs()), cluster.Nodes}} {
 			var all stalled
 			runs := pick(5, 1)
 			for run := range runs {
