@@ -290,23 +290,6 @@ func TestBrokenBodies(t *testing.T) {
 	}
 }
 
-func FuzzMeter(f *testing.F) {
-	for _, body := range []string{chat, chatStream, messagesStream, geminiStream} {
-		f.Add([]byte(body), true, uint8(3))
-	}
-	rules := preset(f, "anthropic", nil)
-	f.Fuzz(func(t *testing.T, body []byte, stream bool, size uint8) {
-		h := header("Content-Type", "application/json")
-		if stream {
-			h.Set("Content-Type", eventStream)
-		}
-		whole, pieces := measure(rules, h, body, max(len(body), 1)), measure(rules, h, body, int(size)+1)
-		if whole != pieces {
-			t.Errorf("got %+v, in pieces %+v", whole, pieces)
-		}
-	})
-}
-
 func TestSettled(t *testing.T) {
 	estimate := Counts{Input: 50, Output: 1000, Model: "m"}
 	for _, test := range []struct {

@@ -274,49 +274,39 @@ func TestUsageIsNotDelayed(t *testing.T) {
 
 // What is charged if a response does not come to its end, or says nothing.
 func TestUsageWithoutAnEnd(t *testing.T) {
-	const sse = "text/event-stream"
+	const (
+		sse, body  = "text/event-stream", "application/json"
+		open, anth = "preset: openai", "preset: anthropic"
+		events     = "\n      missing: events"
+		empty      = "data: {}\n\ndata: {}\n\n"
+	)
 	input := int64(len(chatRequest)+3) / 4
 	estimate := []int64{input + 100, input, 100, 2*input + 1000}
+	byEvents := []int64{input + 2, input, 2, 2*input + 20}
+	said, none := []int64{29, 19, 10, 130}, []int64{0, 0, 0, 0}
 	head, _, _ := strings.Cut(messageEvents, "event: message_delta")
+	const ends, breaks, hangsUp = 0, 1, 2 // the response, the upstream, the client
 	for _, test := range []struct {
 		name, usage string
 		status      int
 		media, body string
-		breaks      bool // the upstream does
-		hangsUp     bool // the client does
+		how         int
 		want        []int64
 		unsaid      int
 	}{
-		{name: "says nothing", usage: "preset: openai", status: 200, media: sse, body: "data: {}\n\ndata: {}\n\n",
-			want: estimate, unsaid: 1},
-		{name: "says nothing, events count", usage: "preset: openai\n      missing: events", status: 200, media: sse,
-			body: "data: {}\n\ndata: {}\n\n", want: []int64{input + 2, input, 2, 2*input + 20}, unsaid: 1},
-		{name: "an upstream breaks off", usage: "preset: openai", status: 200, media: sse, body: "data: {}\n\n",
-			breaks: true, want: estimate, unsaid: 1},
-		{name: "an upstream breaks off after the input", usage: "preset: anthropic", status: 200, media: sse,
-			body: head, breaks: true,
-			want: []int64{119, 19, 100, 11*2 + 8 + 1000}, unsaid: 1},
-		{name: "an upstream breaks off after the input, events count", usage: "preset: anthropic\n      missing: events", status: 200,
-			media: sse, body: head, breaks: true, want: []int64{21, 19, 2, 11*2 + 8 + 20}, unsaid: 1},
-		{name: "a client hangs up", usage: "preset: openai", status: 200, media: sse, body: "data: {}\n\n",
-			hangsUp: true, want: estimate, unsaid: 1},
-		{name: "a client hangs up, events count", usage: "preset: openai\n      missing: events", status: 200,
-			media: sse,
-			body:  "data: {}\n\ndata: {}\n\ndata: {}\n\n", hangsUp: true, want: []int64{input + 3, input, 3,
-				2*input + 30}, unsaid: 1},
-		{name: "a client hangs up after the usage", usage: "preset: openai", status: 200, media: sse,
-			body: chatEvents, hangsUp: true,
-			want: []int64{29, 19, 10, 130}},
-		{name: "400", usage: "preset: openai", status: 400, media: "application/json", body: `{"error":{}}`,
-			want: []int64{0, 0, 0, 0}},
-		{name: "429", usage: "preset: openai", status: 429, media: "application/json", body: `{"error":{}}`,
-			want: []int64{0, 0, 0, 0}},
-		{name: "500", usage: "preset: openai", status: 500, media: "text/html", body: `<html>`, want: []int64{0, 0, 0,
-			0}},
-		{name: "500 with a usage", usage: "preset: openai", status: 500, media: "application/json", body: chatBody,
-			want: []int64{29, 19, 10, 130}},
-		{name: "refused compression", usage: "preset: openai", status: 200, media: "application/json",
-			body: "\x0b\x00", want: estimate, unsaid: 1},
+		{"says nothing", open, 200, sse, empty, ends, estimate, 1},
+		{"says nothing, events count", open + events, 200, sse, empty, ends, byEvents, 1},
+		{"breaks off", open, 200, sse, empty, breaks, estimate, 1},
+		{"breaks off after the input", anth, 200, sse, head, breaks, []int64{119, 19, 100, 11*2 + 8 + 1000}, 1},
+		{"breaks off after the input, events count", anth + events, 200, sse, head, breaks, []int64{21, 19, 2, 11*2 + 8 + 20}, 1},
+		{"a client hangs up", open, 200, sse, empty, hangsUp, estimate, 1},
+		{"a client hangs up, events count", open + events, 200, sse, empty, hangsUp, byEvents, 1},
+		{"a client hangs up after the usage", open, 200, sse, chatEvents, hangsUp, said, 0},
+		{"400", open, 400, body, `{"error":{}}`, ends, none, 0},
+		{"429", open, 429, body, `{"error":{}}`, ends, none, 0},
+		{"500", open, 500, "text/html", "<html>", ends, none, 0},
+		{"500 with a usage", open, 500, body, chatBody, ends, said, 0},
+		{"compressed though refused", open, 200, body, "\x0b\x00", ends, estimate, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			gone := make(chan bool)
@@ -325,10 +315,10 @@ func TestUsageWithoutAnEnd(t *testing.T) {
 				w.WriteHeader(test.status)
 				io.WriteString(w, test.body)
 				w.(http.Flusher).Flush()
-				if test.hangsUp {
+				switch test.how {
+				case hangsUp:
 					<-gone
-				}
-				if test.breaks {
+				case breaks:
 					panic(http.ErrAbortHandler)
 				}
 			})
@@ -343,11 +333,10 @@ func TestUsageWithoutAnEnd(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := make([]byte, len(test.body))
-			if _, err := io.ReadFull(resp.Body, got); err != nil || string(got) != test.body ||
-				resp.StatusCode != test.status {
+			if _, err := io.ReadFull(resp.Body, got); err != nil || string(got) != test.body || resp.StatusCode != test.status {
 				t.Fatal(resp.StatusCode, string(got), err)
 			}
-			if test.hangsUp {
+			if test.how == hangsUp {
 				hangUp()
 			}
 			_, _ = io.Copy(io.Discard, resp.Body)
