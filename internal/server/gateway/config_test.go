@@ -109,33 +109,3 @@ func TestRoutes(t *testing.T) {
 		}
 	}
 }
-
-// What an upstream could take for something else than it was judged as does not reach it.
-func TestAmbiguousPathsAreRefused(t *testing.T) {
-	u := upstream(t, echo)
-	g := front(t, open, u.URL)
-	for path, want := range map[string]int{
-		"/a/../b": 400, "/a/%2e%2e/b": 400, "/a/..%2Fb": 400, "/./a": 400, "/..": 400, "/a/..;x/b": 400, "/a/.;/b": 400,
-		`/a/..%5Cb`: 400,
-		"/a/...":    200, "/a/.well-known": 200, "/a..b/c.": 200, "/a;..": 200, "/?x=/../": 200, "//a": 200,
-	} {
-		conn := dial(t, g.Listener.Addr().String())
-		head := "GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-		got := talk(t, conn, head)
-		if status := strings.Fields(got)[1]; status != itoa(want) {
-			t.Errorf("%s: got %s, want %d", path, status, want)
-		}
-		if want == 200 && !strings.Contains(got, "GET "+path+"\n") {
-			t.Errorf("%s: the upstream got another path:\n%s", path, got)
-		}
-	}
-	if got := talk(t, dial(t, g.Listener.Addr().String()), "GET http://a\"b/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 400 ") {
-		t.Errorf("a host with a quotation mark: got %s", got)
-	}
-	if resp, body := do(t, "OPTIONS", g.URL, nil); resp.StatusCode != 200 {
-		t.Errorf("OPTIONS: got %d %s", resp.StatusCode, body)
-	}
-	if got := talk(t, dial(t, g.Listener.Addr().String()), "CONNECT x:443 HTTP/1.1\r\nHost: x:443\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 405 ") {
-		t.Errorf("CONNECT: got %s", got)
-	}
-}

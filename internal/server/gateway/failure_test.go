@@ -130,11 +130,15 @@ func TestBrokenResponses(t *testing.T) {
 	}
 }
 
-// Who goes away has the upstream go away, too.
+// When a client goes away, the request to the upstream ends too, and is not refunded.
 func TestClientAborts(t *testing.T) {
+	const text = "tiers: [{name: all, identity: ip, limits: 3/1h}]\npolicies: [{name: fragile, match: {path: /**}, refund: 5xx}]\n"
 	asked, gone := make(chan bool, 1), make(chan bool, 1)
 	u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/body" {
+		switch r.URL.Path {
+		case "/":
+			return
+		case "/body":
 			io.WriteString(w, "beginning\n")
 			http.NewResponseController(w).Flush()
 		}
@@ -146,7 +150,7 @@ func TestClientAborts(t *testing.T) {
 		var log testkit.Buffer
 		c := to(u.URL)
 		c.Logger = textLog(&log)
-		g := serve(t, newGateway(t, open, c))
+		g := serve(t, newGateway(t, text, c))
 		conn := dial(t, g.Listener.Addr().String())
 		io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n")
 		receive(t, "the upstream's request", asked)
@@ -158,6 +162,9 @@ func TestClientAborts(t *testing.T) {
 		testkit.Eventually(t, "the entry in the log", func() bool { return log.String() != "" })
 		if line := log.String(); field(line, "status") != status || !strings.Contains(line, "level=INFO") {
 			t.Errorf("%s: got %s, want the status %s", path, line, status)
+		}
+		if resp, _ := do(t, "GET", g.URL, nil); resp.Header.Get("X-RateLimit-Remaining") != "1" {
+			t.Errorf("%s: got %s left, want 1", path, resp.Header.Get("X-RateLimit-Remaining"))
 		}
 	}
 }

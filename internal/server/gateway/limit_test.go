@@ -124,30 +124,6 @@ policies:
 	}
 }
 
-// A client that hangs up while the upstream works is not given back what it paid.
-func TestNoRefundForHangingUp(t *testing.T) {
-	const text = "tiers: [{name: all, identity: ip, limits: 3/1h}]\npolicies: [{name: fragile, match: {path: /**}, refund: 5xx}]\n"
-	asked := make(chan bool, 1)
-	u := upstream(t, func(_ http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/slow" {
-			asked <- true
-			<-r.Context().Done()
-		}
-	})
-	var log testkit.Buffer
-	c := to(u.URL)
-	c.Logger = textLog(&log)
-	g := serve(t, newGateway(t, text, c))
-	conn := dial(t, g.Listener.Addr().String())
-	io.WriteString(conn, "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
-	receive(t, "the upstream's request", asked)
-	conn.Close()
-	testkit.Eventually(t, "the end of the request", func() bool { return strings.Contains(log.String(), "status=499") })
-	if resp, _ := do(t, "GET", g.URL, nil); resp.Header.Get("X-RateLimit-Remaining") != "1" {
-		t.Errorf("got %s left, want 1", resp.Header.Get("X-RateLimit-Remaining"))
-	}
-}
-
 // failing is a store that fails.
 type failing struct{ stint.Store }
 

@@ -54,6 +54,18 @@ func TestF47Targets(t *testing.T) {
 		{`/https://x.example/a`, 200, "/https://x.example/a"},
 		{`//a/b`, 200, "//a/b"},
 		{`/bucket/a..b/%20c.`, 200, "/bucket/a..b/%20c."},
+		{"/a/../b", 400, ""},
+		{"/a/%2e%2e/b", 400, ""},
+		{"/a/..%2Fb", 400, ""},
+		{"/./a", 400, ""},
+		{"/..", 400, ""},
+		{"/a/..;x/b", 400, ""},
+		{"/a/.;/b", 400, ""},
+		{"/a/..%5Cb", 400, ""},
+		{"/a/...", 200, "/a/..."},
+		{"/a/.well-known", 200, "/a/.well-known"},
+		{"/a;..", 200, "/a;.."},
+		{"/?x=/../", 200, "/?x=/../"},
 	} {
 		send := func(addr string) string {
 			return talk(t, dial(t, addr), "GET "+test.target+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -92,11 +104,14 @@ func TestF47Methods(t *testing.T) {
 	}
 	defer g.Close()
 	s := http2test.Serve(t, g)
-	for _, method := range []string{"POST", "post", "patch", "PROPFIND", "M-SEARCH", "x!#$%&'*+-.^_`|~1"} {
+	for _, method := range []string{"POST", "post", "patch", "OPTIONS", "PROPFIND", "M-SEARCH", "x!#$%&'*+-.^_`|~1"} {
 		got := talk(t, dial(t, s.Listener.Addr().String()), method+" / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 		if !strings.Contains(got, "\n"+method+" /\n") {
 			t.Errorf("%s: the upstream got %s", method, got)
 		}
+	}
+	if got := talk(t, dial(t, s.Listener.Addr().String()), "CONNECT x:443 HTTP/1.1\r\nHost: x:443\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 405 ") {
+		t.Errorf("CONNECT: got %s", got)
 	}
 	before := judged.n
 	for _, method := range []string{"PO ST", `PO"ST`, "PO/ST", "POST:", "P\xc3\x96ST", "(POST)"} {
@@ -169,6 +184,7 @@ func TestF47Hosts(t *testing.T) {
 		{"GET / HTTP/1.1\r\nHost:", 400},
 		{"GET http:///x/login HTTP/1.1\r\nHost: admin.example.com", 200}, // passed on in origin form
 		{"GET http:///x/login HTTP/1.1\r\nHost: admin.example.com,x", 400},
+		{"GET http://a\"b/ HTTP/1.1\r\nHost: x", 400},
 	} {
 		before := reached.Load()
 		got := talk(t, dial(t, g.Listener.Addr().String()), test.head+"\r\nConnection: close\r\n\r\n")
