@@ -1,12 +1,79 @@
 package api_test
 
 import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/server/api"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
 )
+
+// labels are the values that metrics would have as labels.
+type labels struct {
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+func (l *labels) Observe(_ context.Context, event stint.Event) {
+	v, ok := event.(*policy.Verdict)
+	if !ok {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range []string{v.Tier, v.Route, v.Skipped} {
+		l.seen[name] = true
+	}
+}
+
+// F34: whatever is sent, labels stay as many as they are, log entries are lines, and secrets are in
+// none.
+func TestF34HostileValues(t *testing.T) {
+	const secret = "hunter2-hunter2-hunter2"
+	var log bytes.Buffer
+	seen := &labels{seen: map[string]bool{}}
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	s := serveGuarded(t, memory(t), rules, policy.GuardConfig{Observer: seen, Logger: logger}, func(c *api.Config) {
+		c.Logger = logger
+	})
+	lines := 0
+	for i := range 200 {
+		hostile := quote(fmt.Sprintf("%s\r\nlevel=ERROR \x00\x1b[31m{}\"',%d", secret, i))
+		s.post("/v1/take", `{"method":"GET","path":`+quote("/"+fmt.Sprint(i)+secret)+`,"host":`+hostile+
+			`,"peer":"203.0.113.9","headers":{"X-Key":`+hostile+`},"claims":{"user":`+hostile+`},"id":`+hostile+`}`)
+		s.post("/v1/take", `{"subject":`+hostile+`,"tier":"free"}`)
+		s.post("/v1/take", `{"subject":`+hostile+`,"policy":`+hostile+`}`)
+		s.post("/v1/take", `{`+hostile+`:1}`)
+		s.post("/v1/refund", `{"charge":`+hostile+`}`)
+		s.post("/v1/take", `{}`, "Authorization: Bearer "+secret)
+		asked(s, "GET", "/auth?deny="+secret, proxy, "X-Forwarded-Method: "+secret, "X-Forwarded-Uri: "+secret)
+		asked(s, "GET", "/auth", "203.0.113.9:1", "X-Forwarded-For: "+secret)
+	}
+	for line := range strings.Lines(log.String()) {
+		lines++
+		if !strings.HasPrefix(line, "time=") {
+			t.Errorf("a line that is no entry: %q", line)
+		}
+	}
+	if strings.Contains(log.String(), secret) {
+		t.Errorf("a secret is in the log: %s", log.String())
+	}
+	if lines > 30 {
+		t.Errorf("%d lines", lines)
+	}
+	if got := slices.Sorted(maps.Keys(seen.seen)); !slices.Equal(got, []string{"", "free"}) {
+		t.Errorf("labels %q", got)
+	}
+}
 
 // TestObserved: whatever the form of a question, its decision is counted once, under the
 // configuration's names; looking is not.

@@ -416,13 +416,17 @@ func manyStatuses(overall, status string) string {
 	return overall + " " + strings.Repeat(status+"; ", 19) + status
 }
 
-// TestScenarios decides every scenario in memory and in Redis, as a rule behind the stack, in both
+// TestScenarios decides every scenario in memory and in Redis, usually behind the stack, in both
 // kinds of windows.
 func TestScenarios(t *testing.T) {
-	server := redistest.Start(t)
+	stores := []string{"memory"}
+	var server *redistest.Server
+	if !testing.Short() {
+		stores, server = append(stores, "redis"), redistest.Start(t)
+	}
 	for i, sc := range scenarios {
-		for _, window := range []envoyrls.Window{envoyrls.Sliding, envoyrls.Fixed} {
-			for _, where := range []string{"memory", "redis"} {
+		for _, window := range windows {
+			for _, where := range stores {
 				t.Run(fmt.Sprintf("%s/%v/%s", sc.name, window, where), func(t *testing.T) {
 					o := sc.options
 					o.Window = window
@@ -439,6 +443,9 @@ func TestScenarios(t *testing.T) {
 				})
 			}
 		}
+	}
+	if server == nil {
+		return
 	}
 	if keys := redistest.KeysWithoutTTL(t, server); len(keys) > 0 {
 		t.Errorf("keys without a TTL: %q", keys)
