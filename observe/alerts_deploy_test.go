@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,9 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/stint-limiter/stint/internal/testkit"
+	"go.yaml.in/yaml/v3"
 )
 
 const (
@@ -137,76 +135,6 @@ func TestPrometheusRulesAreTheServers(t *testing.T) {
 		}
 		if want := "docs/alerts.md#" + strings.ToLower(want.name); got.Annotations["runbook"] != want {
 			t.Errorf("%s: the runbook is %q, want %q", got.Alert, got.Annotations["runbook"], want)
-		}
-	}
-}
-
-// Every alert is tested by promtool when it fires and when it does not.
-func TestPrometheusTestsAreComplete(t *testing.T) {
-	var file struct {
-		Tests []struct {
-			Alerts []struct {
-				Name string `yaml:"alertname"`
-				Want []any  `yaml:"exp_alerts"`
-			} `yaml:"alert_rule_test"`
-		} `yaml:"tests"`
-	}
-	if err := yaml.Unmarshal(fileText(t, rulesTestFile), &file); err != nil {
-		t.Fatal(err)
-	}
-	fires, silent := map[string]bool{}, map[string]bool{}
-	for _, test := range file.Tests {
-		for _, a := range test.Alerts {
-			if len(a.Want) > 0 {
-				fires[a.Name] = true
-			} else {
-				silent[a.Name] = true
-			}
-		}
-	}
-	for _, name := range append(alertNames(), "Absent") {
-		if name = "Stint" + name; !fires[name] || !silent[name] {
-			t.Errorf("%s is tested when it fires: %v, when not: %v", name, fires[name], silent[name])
-		}
-	}
-}
-
-// dashboard is what these tests want to know of Grafana's.
-type dashboard struct {
-	UID    string `json:"uid"`
-	Panels []struct {
-		ID      int                      `json:"id"`
-		Title   string                   `json:"title"`
-		Type    string                   `json:"type"`
-		Targets []any                    `json:"targets"`
-		Place   struct{ X, Y, W, H int } `json:"gridPos"`
-	} `json:"panels"`
-}
-
-// The panels of the dashboard have titles, numbers and places of their own. deploy/test runs their
-// queries.
-func TestGrafanaDashboard(t *testing.T) {
-	var d dashboard
-	if err := json.Unmarshal(fileText(t, dashboardFile), &d); err != nil {
-		t.Fatal(err)
-	}
-	ids := map[int]bool{}
-	taken := map[[2]int]string{}
-	for _, p := range d.Panels {
-		if ids[p.ID] || p.Title == "" {
-			t.Errorf("panel %d %q has no title, or another's number", p.ID, p.Title)
-		}
-		ids[p.ID] = true
-		for x := p.Place.X; x < p.Place.X+p.Place.W; x++ {
-			for y := p.Place.Y; y < p.Place.Y+p.Place.H; y++ {
-				if by, ok := taken[[2]int{x, y}]; ok || x >= 24 {
-					t.Fatalf("panel %q lies on %q, or beyond the edge", p.Title, by)
-				}
-				taken[[2]int{x, y}] = p.Title
-			}
-		}
-		if (p.Type == "row") != (len(p.Targets) == 0) {
-			t.Errorf("panel %q of type %s has %d queries", p.Title, p.Type, len(p.Targets))
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -34,67 +33,6 @@ func deny(t *testing.T, g *policy.Guard, in policy.Input) string {
 	return ""
 }
 
-// A quarter of an hour later, the id of a denial still says by which limit, and what caused a ban;
-// after its time, nothing does.
-func TestWhy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := observe.New(observe.Config{Logger: discard, Alerts: observe.AlertConfig{Instance: "web-1"},
-			ShowSubjects: true, KeepDenials: 20 * time.Minute})
-		defer m.Close()
-		g := newGuard(t, newMemory(t), manyReasons, m)
-		in := get("/search")
-		id := deny(t, g, in) // the policy search, which allows 3
-		time.Sleep(30 * time.Second)
-		ask(t, g, 1, in)
-		banned := deny(t, g, in)
-		time.Sleep(time.Minute)
-		in.Peer = netip.MustParseAddr("198.51.100.77")
-		other := deny(t, g, in)
-
-		time.Sleep(15 * time.Minute)
-		list := m.Why(t.Context(), id)
-		if len(list) != 1 || list[0].Policy != "search" || list[0].Tier != "anyone" || list[0].Limit != "3/1m" ||
-			list[0].Used != 3 || list[0].Reason != "limit" || list[0].Instance != "web-1" || list[0].Count != 2 {
-			t.Errorf("got %+v", list)
-		}
-		subject := list[0].Subject
-		if list = m.Why(t.Context(), banned); len(list) != 2 || list[1].Reason != "ban" || list[0].Reason != "limit" {
-			t.Errorf("of the ban: %+v", list)
-		}
-		if list = m.Why(t.Context(), other); len(list) != 1 || list[0].Subject != "ip:198.51.100.77" {
-			t.Errorf("of another: %+v", list)
-		}
-		if list = m.Denials(t.Context(), subject, time.Time{}); len(list) != 2 {
-			t.Errorf("of a subject: %+v", list)
-		}
-		if list = m.Denials(t.Context(), subject, time.Now()); len(list) != 0 {
-			t.Errorf("a quarter of an hour later: %+v", list)
-		}
-		if list = m.Denials(t.Context(), subject, time.Now().Add(-16*time.Minute)); len(list) != 2 {
-			t.Errorf("around the time: %+v", list)
-		}
-		for _, id := range []string{"", "x", strings.Repeat("0", 16), id[:8] + "00000000"} {
-			if list := m.Why(t.Context(), id); len(list) != 0 {
-				t.Errorf("%q: %+v", id, list)
-			}
-		}
-		time.Sleep(10 * time.Minute)
-		if list := append(m.Why(t.Context(), id), m.Denials(t.Context(), subject, time.Time{})...); len(list) != 0 {
-			t.Errorf("after its time: %+v", list)
-		}
-	})
-}
-
-// Nothing is remembered if the program says so.
-func TestWhyIsOff(t *testing.T) {
-	m := observe.New(observe.Config{Logger: discard, KeepDenials: -1})
-	defer m.Close()
-	g := newGuard(t, newMemory(t), manyReasons, m)
-	if list := m.Why(t.Context(), deny(t, g, get("/search"))); len(list) != 0 {
-		t.Errorf("got %+v", list)
-	}
-}
-
 // The denials of httplimit.By have ids too, of the key that denied.
 func TestWhyBy(t *testing.T) {
 	m := observe.New(observe.Config{Logger: discard, ShowSubjects: true})
@@ -120,71 +58,109 @@ func TestWhyBy(t *testing.T) {
 	}
 }
 
-// A process that did not deny a request asks the others, by an id and by a subject, also where the
-// store keeps no names. Nothing of that stays in the store.
-func TestWhyAcrossProcesses(t *testing.T) {
-	for name, hashed := range map[string]bool{"names": false, "hashes": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				shared := newTable(t)
-				shared.hashed = hashed
-				var all []*observe.Monitor
-				for i := range 3 {
-					m := observe.New(observe.Config{Logger: discard, ShowSubjects: true,
-						Alerts: observe.AlertConfig{Instance: fmt.Sprintf("web-%d", i+1)}})
-					t.Cleanup(func() { _ = m.Close() })
-					defer m.Share(shared)()
-					all = append(all, m)
-				}
-				g := newGuard(t, newMemory(t), `tiers: [{name: free, identity: ip, limits: 1/1h}]`, all[0])
-				also := newGuard(t, newMemory(t), `tiers: [{name: free, identity: ip, limits: 1/1h}]`, all[2])
-				ask(t, g, 1, get("/"))
-				id := deny(t, g, get("/"))
-				time.Sleep(time.Minute)
-				ask(t, also, 2, get("/"))
+// TestWhy: the id of a denial tells the limit or the ban, until KeepDenials has passed.
+func TestWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := observe.New(observe.Config{Logger: discard, Alerts: observe.AlertConfig{Instance: "web-1"},
+			ShowSubjects: true, KeepDenials: 20 * time.Minute})
+		defer m.Close()
+		g := newGuard(t, newMemory(t), manyReasons, m)
+		in := get("/search")
+		id := deny(t, g, in) // the policy search, which allows 3
+		time.Sleep(30 * time.Second)
+		ask(t, g, 1, in)
+		banned := deny(t, g, in)
+		time.Sleep(16 * time.Minute)
+		list := m.Why(t.Context(), id)
+		if len(list) != 1 || list[0].Policy != "search" || list[0].Tier != "anyone" || list[0].Limit != "3/1m" ||
+			list[0].Used != 3 || list[0].Reason != "limit" || list[0].Instance != "web-1" || list[0].Count != 2 {
+			t.Errorf("got %+v", list)
+		}
+		subject := list[0].Subject
+		if list = m.Why(t.Context(), banned); len(list) != 2 || list[1].Reason != "ban" || list[0].Reason != "limit" {
+			t.Errorf("of the ban: %+v", list)
+		}
+		for ago, want := range map[time.Duration]int{0: 0, 16 * time.Minute: 2, time.Duration(1<<63 - 1): 2} {
+			at := time.Now().Add(-ago)
+			if ago == time.Duration(1<<63-1) {
+				at = time.Time{} // any time
+			}
+			if list := m.Denials(t.Context(), subject, at); len(list) != want {
+				t.Errorf("of the subject %v ago: %+v, want %d", ago, list, want)
+			}
+		}
+		off := observe.New(observe.Config{Logger: discard, KeepDenials: -1})
+		defer off.Close()
+		forgotten := deny(t, newGuard(t, newMemory(t), manyReasons, off), in)
+		for _, id := range []string{"", "x", strings.Repeat("0", 16), id[:8] + "00000000"} {
+			if list := m.Why(t.Context(), id); len(list)+len(off.Why(t.Context(), forgotten)) != 0 {
+				t.Errorf("%q: %+v", id, list)
+			}
+		}
+		time.Sleep(10 * time.Minute)
+		if list := append(m.Why(t.Context(), id), m.Denials(t.Context(), subject, time.Time{})...); len(list) != 0 {
+			t.Errorf("after its time: %+v", list)
+		}
+	})
+}
 
-				subject := "ip:" + client.String()
-				for i, m := range all {
-					began := time.Now()
-					if list := m.Why(t.Context(), id); len(list) != 1 || list[0].Instance != "web-1" ||
-						list[0].Limit != "1/1h" || !hashed && list[0].Subject != subject {
-						t.Errorf("web-%d: %+v", i+1, list)
-					}
-					if took := time.Since(began); took > 5*time.Second {
-						t.Errorf("web-%d: it took %v", i+1, took)
-					}
-					if list := m.Denials(t.Context(), subject, time.Time{}); len(list) != 2 ||
-						list[0].Instance != "web-1" || list[1].Instance != "web-3" {
-						t.Errorf("web-%d: of the subject %+v", i+1, list)
-					}
-					if list := m.Denials(t.Context(), "ip:192.0.2.99", time.Time{}); len(list) != 0 {
-						t.Errorf("web-%d: of another subject %+v", i+1, list)
-					}
-				}
-				if shared.hasNamed() && hashed {
-					t.Error("the store has a name")
-				}
-				for _, text := range []string{`{"number":1,"id":"` + id + `"}`, ""} { // of one that is killed then
-					row := []driver.Row{{Name: "killed/ask", Text: text}}
-					if _, err := shared.Keep(t.Context(), "fleet", row, 0, false); err != nil {
-						t.Fatal(err)
-					}
-					time.Sleep(5 * time.Second)
-				}
-				_, _, err := shared.Kept(t.Context(), "fleet", 0, func(r driver.Row) {
-					if r.Text != "" && (strings.Contains(r.Name, "/ask") || strings.Contains(r.Name, "/why")) {
-						t.Errorf("%s is left: %s", r.Name, r.Text)
-					}
-				})
-				if err != nil {
-					t.Error(err)
-				}
-				shared.setAway(true)
+// TestWhyAcrossProcesses: a process asks the others for a denial, by an id and by a subject, also
+// where the store keeps no names. The questions do not stay in the store.
+func TestWhyAcrossProcesses(t *testing.T) {
+	for _, hashed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			shared := newTable(t)
+			shared.hashed = hashed
+			var all []*observe.Monitor
+			for i := range 3 {
+				m := observe.New(observe.Config{Logger: discard, ShowSubjects: true,
+					Alerts: observe.AlertConfig{Instance: fmt.Sprintf("web-%d", i+1)}})
+				t.Cleanup(func() { _ = m.Close() })
+				defer m.Share(shared)()
+				all = append(all, m)
+			}
+			const once = `tiers: [{name: free, identity: ip, limits: 1/1h}]`
+			id := deny(t, newGuard(t, newMemory(t), once, all[0]), get("/"))
+			time.Sleep(time.Minute)
+			deny(t, newGuard(t, newMemory(t), once, all[2]), get("/"))
+
+			subject := "ip:" + client.String()
+			for i, m := range all {
 				began := time.Now()
-				if list := all[1].Why(t.Context(), id); len(list) != 0 || time.Since(began) > 10*time.Second {
-					t.Errorf("without the store, after %v: %+v", time.Since(began), list)
+				if list := m.Why(t.Context(), id); len(list) != 1 || list[0].Instance != "web-1" || list[0].Limit != "1/1h" ||
+					!hashed && list[0].Subject != subject || time.Since(began) > 5*time.Second {
+					t.Errorf("web-%d, hashed %v: %+v after %v", i+1, hashed, list, time.Since(began))
 				}
-			})
+				if list := m.Denials(t.Context(), subject, time.Time{}); len(list) != 2 ||
+					list[0].Instance != "web-1" || list[1].Instance != "web-3" {
+					t.Errorf("web-%d, hashed %v: of the subject %+v", i+1, hashed, list)
+				}
+				if list := m.Denials(t.Context(), "ip:192.0.2.99", time.Time{}); len(list) != 0 {
+					t.Errorf("web-%d: of another subject %+v", i+1, list)
+				}
+			}
+			if shared.hasNamed() && hashed {
+				t.Error("the store has a name")
+			}
+			for _, text := range []string{`{"number":1,"id":"` + id + `"}`, ""} { // of one that is killed then
+				row := []driver.Row{{Name: "killed/ask", Text: text}}
+				if _, err := shared.Keep(t.Context(), "fleet", row, 0, false); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(5 * time.Second)
+			}
+			if _, _, err := shared.Kept(t.Context(), "fleet", 0, func(r driver.Row) {
+				if r.Text != "" && (strings.Contains(r.Name, "/ask") || strings.Contains(r.Name, "/why")) {
+					t.Errorf("%s is left: %s", r.Name, r.Text)
+				}
+			}); err != nil {
+				t.Error(err)
+			}
+			shared.setAway(true)
+			began := time.Now()
+			if list := all[1].Why(t.Context(), id); len(list) != 0 || time.Since(began) > 10*time.Second {
+				t.Errorf("without the store, after %v: %+v", time.Since(began), list)
+			}
 		})
 	}
 }

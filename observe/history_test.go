@@ -3,7 +3,6 @@ package observe
 import (
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -77,31 +76,6 @@ func TestHistoryBySecond(t *testing.T) {
 	}
 	if got := len(p.points(time.Second)); got != 6 {
 		t.Errorf("%d points, want 6", got)
-	}
-}
-
-// What happened while nobody looked is shared among the seconds, and none of it is lost.
-func TestHistoryOfAStall(t *testing.T) {
-	p := newPast()
-	p.pass(time.Second, 1, 0)
-	p.took(100, 20*time.Millisecond, time.Millisecond)
-	p.pass(7*time.Second, 10, 3)
-	p.pass(time.Second, 1, 0)
-	var allowed, denied, at []int64
-	for _, point := range p.points(time.Second) {
-		allowed, denied, at = append(allowed, point.Allowed), append(denied, point.Denied), append(at, point.At-epoch)
-		if slow := point.P99 > 0.015; slow != (point.At-epoch >= 2 && point.At-epoch <= 8) {
-			t.Errorf("second %d: p99 is %v", point.At-epoch, point.P99)
-		}
-	}
-	if want := []int64{1, 1, 1, 2, 1, 2, 1, 2, 1}; !slices.Equal(allowed, want) {
-		t.Errorf("allowed %v, want %v", allowed, want)
-	}
-	if want := []int64{0, 0, 0, 1, 0, 1, 0, 1, 0}; !slices.Equal(denied, want) {
-		t.Errorf("denied %v, want %v", denied, want)
-	}
-	if want := []int64{1, 2, 3, 4, 5, 6, 7, 8, 9}; !slices.Equal(at, want) {
-		t.Errorf("at %v, want %v", at, want)
 	}
 }
 
@@ -272,26 +246,4 @@ func TestHistoryDuring(t *testing.T) {
 			t.Fatalf("second %d: p99 of calls is %v", second, calls.quantile(0.99))
 		}
 	}
-}
-
-func TestHistoryInParallel(t *testing.T) {
-	p := newPast()
-	var group sync.WaitGroup
-	group.Go(func() {
-		for range 500 {
-			p.pass(time.Second, 1, 0)
-		}
-	})
-	for range 3 {
-		group.Go(func() {
-			for range 100 {
-				p.points(time.Second)
-				p.points(time.Minute)
-				p.series()
-				p.sum(time.Hour)
-				p.during(time.Minute)
-			}
-		})
-	}
-	group.Wait()
 }

@@ -1,18 +1,24 @@
 package observe
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/testkit"
+	"github.com/stint-limiter/stint/policy"
 )
 
 // What the list promises, held against exact counts: nobody with more than a thousandth of all
@@ -63,28 +69,6 @@ func holdToCounts(t *testing.T, list []Offender, exact map[string]int64, events 
 		if n > allowance && !listed[subject] {
 			t.Fatalf("%s was denied %d times of %d and is not in the list", subject, n, events)
 		}
-	}
-}
-
-// An abuser stands out among ever new names, which is what attacks look like.
-func TestOffendersAmongStrangers(t *testing.T) {
-	testkit.SkipUnderRace(t)
-	o := newOffenders(newNames(label.Line))
-	now := o.start
-	for i := range 100_000 {
-		subject := fmt.Sprintf("ip:198.51.%d.%d", i>>8&255, i&255)
-		if i%100 == 0 {
-			subject = "ip:203.0.113.7"
-		}
-		now = now.Add(time.Millisecond)
-		o.tell(subject, "", now)
-	}
-	got := o.top("ip", 1, now)
-	if len(got) != 1 || got[0].Subject != "ip:203.0.113.7" || got[0].AtLeast < 950 || got[0].Denied > 1100 {
-		t.Errorf("got %+v, want ip:203.0.113.7 with about 1000", got)
-	}
-	if len(o.top("policy", 1, now)) != 0 {
-		t.Error("a policy without a name is listed")
 	}
 }
 
@@ -195,55 +179,6 @@ func TestOffendersInAFlood(t *testing.T) {
 	}
 }
 
-func TestOffendersRefs(t *testing.T) {
-	n := newNames(label.Short)
-	o, f := newOffenders(n), newFeed(n)
-	o.tell("user:mallory", "login", o.start)
-	f.add(denialOf("user:mallory"))
-	shown := f.drain()
-	got := o.top("user", 1, o.start)[0]
-	if got.Ref != shown[0].Ref {
-		t.Errorf("the list has the ref %q, the feed %q", got.Ref, shown[0].Ref)
-	}
-}
-
-func TestOffendersInParallel(t *testing.T) {
-	o := newOffenders(newNames(label.Line))
-	var group sync.WaitGroup
-	for caller := range 8 {
-		group.Go(func() {
-			for i := range 1000 {
-				o.tell(fmt.Sprint("user:", i%10), "login", o.start)
-				if i%100 == caller {
-					o.top("user", 10, o.start)
-				}
-			}
-		})
-	}
-	group.Wait()
-	for _, offender := range o.top("user", 20, o.start) {
-		if offender.Denied != 800 || offender.AtLeast != 800 {
-			t.Errorf("%+v, want 800", offender)
-		}
-	}
-}
-
-func TestOffendersAllocateNothing(t *testing.T) {
-	o := newOffenders(newNames(label.Line))
-	subjects := make([]string, 5000)
-	for i := range subjects {
-		subjects[i] = fmt.Sprint("user:", i)
-		o.tell(subjects[i], "login", o.start)
-	}
-	i := 0
-	if got := testing.AllocsPerRun(5000, func() {
-		i++
-		o.tell(subjects[i*7919%len(subjects)], "login", o.start)
-	}); got != 0 {
-		t.Errorf("%v allocations, want none", got)
-	}
-}
-
 // The heap is one after whatever was added, and the counts are those of Space-Saving done slowly.
 func TestSketchAgainstSlowOne(t *testing.T) {
 	testkit.SkipUnderRace(t)
@@ -311,5 +246,252 @@ func TestOffendersAfterAFlood(t *testing.T) {
 	}
 	if got := o.top("user", 9, now); len(got) != 1 || got[0].Denied != 5 {
 		t.Errorf("got %+v, want alice with 5", got)
+	}
+}
+
+// resultsOf returns results for requests of some subjects.
+func resultsOf(subjects ...string) []policy.Result {
+	list := make([]policy.Result, len(subjects))
+	for i, s := range subjects {
+		list[i].Claim = stint.Claim{Subject: s}
+	}
+	return list
+}
+
+func TestSuspects(t *testing.T) {
+	o := newOffenders(newNames(label.Line))
+	now := o.start
+	second := func(do func()) {
+		if do != nil {
+			do()
+		}
+		now = now.Add(time.Second)
+		o.tick(now)
+	}
+	find := func(subject string) Offender { return o.of(subject, now) }
+
+	const flooder = "ip:203.0.113.9"
+	second(func() { o.add(flooder, "login", false, now, 1) }) // from here on it is watched
+	for range 5 {
+		second(func() {
+			for range 60 {
+				o.add(flooder, "login", false, now, 1)
+			}
+			o.add(flooder, "search", false, now, 1)
+			o.add("user:42", "", false, now, 1)
+			o.suspects.allowed(resultsOf("user:42", "user:42", "user:43"))
+			o.suspects.allowed(resultsOf("user:44", "user:42"))
+		})
+	}
+	worst := o.worst(now)
+	if len(worst) != 2 || worst[0].Subject != flooder || worst[1].Subject != "user:42" {
+		t.Fatalf("the worst are %+v", worst)
+	}
+	got := worst[0]
+	if got.Rate < 50 || got.Rate > 62 || got.Share != 1 || got.Denied != 306 || !got.First.Equal(o.start) ||
+		!got.Last.Equal(now.Add(-time.Second)) || !slices.Equal(got.Policies, []string{"login", "search"}) {
+		t.Errorf("the flooder is %+v", got)
+	}
+	if got := find("user:42"); got.Share < 0.3 || got.Share > 0.4 || got.Rate < 2 || got.Rate > 3 {
+		t.Errorf("one request in three denied: %+v", got)
+	}
+
+	// What a ban denies is counted until the ban is over.
+	second(func() {
+		for range 12 {
+			o.add(flooder, "", true, now, 1)
+		}
+	})
+	if got := find(flooder); got.Banned != 12 || !slices.Equal(got.Policies, []string{"login", "search"}) {
+		t.Errorf("banned: %+v", got)
+	}
+	second(func() { o.suspects.allowed(resultsOf(flooder)) })
+	if got := find(flooder); got.Banned != 0 {
+		t.Errorf("allowed after the ban: %+v", got)
+	}
+
+	// After ten seconds without a request there is no rate, and after an hour nothing is known.
+	for range suspectSeconds {
+		second(nil)
+	}
+	if got := find(flooder); got.Rate != 0 || got.Share != 0 || got.First.IsZero() || len(o.worst(now)) != 0 {
+		t.Errorf("after ten quiet seconds: %+v", got)
+	}
+	now = now.Add(suspectLife)
+	second(nil)
+	if got := find(flooder); !got.First.IsZero() || o.suspects.known.Load() != nil {
+		t.Errorf("after an hour: %+v", got)
+	}
+}
+
+// TestSuspectsAreBounded: in a flood from very many, the one that is denied most is not replaced.
+func TestSuspectsAreBounded(t *testing.T) {
+	o := newOffenders(newNames(label.Line))
+	for i := range 3 * maxSuspects {
+		o.add(fmt.Sprint("user:", i), "", false, o.start, 1)
+		if i%100 == 0 {
+			o.add("user:mallory", "", false, o.start, 1)
+		}
+	}
+	o.tick(o.start.Add(time.Second))
+	if got := o.suspects.each.Len(); got != maxSuspects || len(o.suspects.byName) != maxSuspects {
+		t.Errorf("%d suspects are kept, want %d", got, maxSuspects)
+	}
+	if got := o.worst(o.start); len(got) != worstSuspects || got[0].Subject != "user:mallory" {
+		t.Errorf("the worst are %+v", got)
+	}
+}
+
+// TestSuspectRates are those of the last ten seconds, at a tick and between two.
+func TestSuspectRates(t *testing.T) {
+	testkit.SkipUnderRace(t)
+	o := newOffenders(newNames(label.Line))
+	now := o.start
+	for range 30 * 60 { // half a minute with 60 a second
+		o.add("ip:203.0.113.9", "login", false, now, 1)
+		before := now
+		if now = now.Add(time.Second / 60); now.Truncate(time.Second) != before.Truncate(time.Second) {
+			o.tick(now)
+		}
+		if got := o.of("ip:203.0.113.9", now).Rate; now.Sub(o.start) > time.Second && (got < 59 || got > 61.1) {
+			t.Fatalf("after %v: %.1f a second, want 60", now.Sub(o.start), got)
+		}
+	}
+}
+
+func denialOf(subject string) violation {
+	return violation{subject: subject, tier: "free", policy: "login", reason: "limit", retryAfter: 90 * time.Second}
+}
+
+func TestFeedShowsWhatHappened(t *testing.T) {
+	f := newFeed(newNames(label.Short))
+	limit := stint.PerMinute(10).WithBurst(2)
+	at := time.Unix(1_700_000_000, 0)
+	f.add(violation{
+		at: at, subject: "user:mallory", tier: "free", policy: "login", limit: limit, reason: "limit",
+		retryAfter: 1500 * time.Millisecond, degraded: true,
+	})
+	f.add(violation{at: at, subject: "ip:203.0.113.7", tier: "free", reason: "ban", retryAfter: stint.Never})
+	got := f.drain()
+	want := []Violation{
+		{At: at, Subject: "user:mallor…", Tier: "free", Policy: "login", Limit: "10/1m burst 2x", Reason: "limit",
+			RetryAfter: 1.5, Degraded: true},
+		{At: at, Subject: "ip:203.0.113.x", Tier: "free", Reason: "ban", RetryAfter: -1},
+	}
+	for i := range want {
+		want[i].Ref = got[i].Ref
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := f.recent(10); !slices.Equal(got, want) {
+		t.Errorf("recent are %+v, want %+v", got, want)
+	}
+	if got := f.recent(1); len(got) != 1 || got[0] != want[1] {
+		t.Errorf("the last is %+v, want %+v", got, want[1])
+	}
+	if again := f.drain(); len(again) != 0 {
+		t.Errorf("%d violations were drained twice", len(again))
+	}
+}
+
+// A flood leaves the first of every second.
+func TestFeedInAFlood(t *testing.T) {
+	f := newFeed(newNames(label.Short))
+	for second := range 7 {
+		for i := range 1000 {
+			f.add(denialOf("user:" + strconv.Itoa(second) + "/" + strconv.Itoa(i)))
+		}
+		if got := f.drain(); len(got) != feedRate {
+			t.Fatalf("second %d: %d shown, want %d", second, len(got), feedRate)
+		}
+	}
+	recent := f.recent(5000)
+	if len(recent) != feedSize {
+		t.Fatalf("%d are remembered, want %d", len(recent), feedSize)
+	}
+	if got := recent[0].Subject; got != "user:2/0" {
+		t.Errorf("the oldest is %s, want user:2/0", got)
+	}
+	if got := recent[feedSize-1].Subject; got != "user:6/199" {
+		t.Errorf("the newest is %s, want user:6/199", got)
+	}
+}
+
+// Strings of requests come out on one line, in UTF-8 and not long, shortened or not (F34).
+func TestFeedMakesStringsHarmless(t *testing.T) {
+	for name, shown := range map[string]func(string) string{"shortened": label.Short, "in full": label.Line} {
+		f := newFeed(newNames(shown))
+		for _, hostile := range []string{
+			"user:a\nFAKE log line", "ip:\x1b[2J\x1b[1;1H", "user:\xff\xfe\xfd", strings.Repeat("x", 100_000),
+			"\u202euser:\u0000", "<script>",
+		} {
+			f.add(violation{subject: hostile, tier: hostile, policy: hostile, reason: "limit"})
+		}
+		got := f.drain()
+		for _, v := range got {
+			for _, s := range []string{v.Subject, v.Tier, v.Policy} {
+				if !utf8.ValidString(s) || len(s) > 600 ||
+					strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+					t.Errorf("%s: %q", name, s)
+				}
+			}
+			if _, err := json.Marshal(v); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+// TestLongSubjects: what requests call themselves takes a bounded part of the memory, and is told
+// apart all the same.
+func TestLongSubjects(t *testing.T) {
+	n := newNames(label.Line)
+	long := "user:" + strings.Repeat("x", stint.MaxSubject-6)
+	f, o := newFeed(n), newOffenders(n)
+	for _, subject := range []string{long + "a", long + "b", long + "b"} {
+		f.add(denialOf(subject))
+		o.add(subject, "login", false, o.start, 1)
+	}
+	for _, v := range f.drain() {
+		if v.Ref != "" || v.Subject != label.Line(long) {
+			t.Errorf("shown as %q with the ref %q; want its beginning and none", v.Subject, v.Ref)
+		}
+	}
+	top := o.top("user", 9, o.start)
+	if len(top) != 2 || top[0].Denied != 2 || top[1].Denied != 1 || top[0].Ref != "" ||
+		top[0].Subject != label.Line(long) {
+		t.Errorf("top: %+v; want two subjects, without refs", top)
+	}
+	var kept []string
+	for _, c := range o.merge(kindOf(long), o.start) {
+		kept = append(kept, c.name)
+	}
+	for i := range f.ring.items {
+		kept = append(kept, f.ring.items[i].subject)
+	}
+	for _, subject := range kept {
+		if len(subject) > 2*longestKept {
+			t.Errorf("%d bytes of a subject are kept", len(subject))
+		}
+	}
+}
+
+func TestRefs(t *testing.T) {
+	n, other := newNames(label.Short), newNames(label.Short)
+	for _, subject := range []string{"user:42", "", "\x00\xff{}:\n", strings.Repeat("x", stint.MaxSubject)} {
+		ref := n.seal(subject)
+		if got, ok := n.subject(ref); !ok || got != subject || ref != n.seal(subject) || url.QueryEscape(ref) != ref {
+			t.Errorf("%q: %s stands for %q", subject, ref, got)
+		}
+		if _, ok := other.subject(ref); ok || other.seal(subject) == ref {
+			t.Errorf("%q: the ref is good elsewhere", subject)
+		}
+		for _, wrong := range []string{ref[1:], ref[:len(ref)-2], ref + "AA", "~", "A", "",
+			strings.Repeat("A", 2*stint.MaxSubject)} {
+			if got, ok := n.subject(wrong); ok {
+				t.Errorf("%s stands for %q", wrong, got)
+			}
+		}
 	}
 }

@@ -51,132 +51,6 @@ func reportOf(t *testing.T, list []observe.ShadowReport, tier, policy string) ob
 // Those that count exactly are in a bubble, where time stands still: a rule in shadow is given up
 // when the store is slow.
 
-// TestShadowReports: each rule in shadow has the requests and the subjects that it judged, and no
-// others.
-func TestShadowReports(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMonitor(t)
-		g := newGuard(t, newMemory(t), inShadow, m)
-		for i := range 10 {
-			ask(t, g, 1, as("quiet"+strconv.Itoa(i), "/trial"))
-		}
-		ask(t, g, 4, as("mallory", "/trial"))
-		ask(t, g, 3, as("eve", "/trial"))
-		ask(t, g, 9, as("else", "/")) // not judged by it, five of them allowed
-		ask(t, g, 9, as("else", "/trial"))
-		ask(t, g, 9, as("quiet1", "/free"))
-		again := as("again", "/trial")
-		again.Header = header{"Idempotency-Key": "k"}
-		ask(t, g, 4, again) // the first is judged, its repeats are not
-		ask(t, g, 4, get("/both"))
-		keyed := get("/keys")
-		keyed.Header = header{"X-Api-Key": "secret-1"}
-		ask(t, g, 3, keyed)
-
-		list := m.ShadowReports(g.Set(), 2)
-		for _, test := range []struct {
-			tier, policy, limits string
-			want                 observe.ShadowCounts
-		}{
-			{"member", "trial", "2/1h", observe.ShadowCounts{Requests: 10 + 4 + 3 + 1, Denied: 2 + 1,
-				Subjects: 13, Hit: 2}},
-			{"anyone", "trial", "2/1h", observe.ShadowCounts{}},
-			{"anyone", "both", "3/1h, cost: 5/1h", observe.ShadowCounts{Requests: 4, Denied: 2, Subjects: 1, Hit: 1}},
-			{"anyone", "keys", "1/1h", observe.ShadowCounts{Requests: 3, Denied: 2, Subjects: 1, Hit: 1}},
-			{"anyone", "every", "2/1h", observe.ShadowCounts{Requests: 3, Denied: 1, Subjects: 1, Hit: 1}},
-			{"member", "both", "3/1h, cost: 5/1h", observe.ShadowCounts{}},
-		} {
-			got := reportOf(t, list, test.tier, test.policy)
-			if got.Total != test.want || got.Recent != test.want || strings.Join(got.Limits, ", ") != test.limits {
-				t.Errorf("%s, %s: got %+v and %+v of %q, want %+v of %q", test.tier, test.policy, got.Total, got.Recent,
-					got.Limits, test.want, test.limits)
-			}
-		}
-		if len(list) != 8 {
-			t.Errorf("%d reports, want those of 4 policies and 2 tiers", len(list))
-		}
-
-		top := reportOf(t, list, "member", "trial").Top
-		if len(top) != 2 || !strings.HasPrefix(top[0].Subject, "user:mallor…#") || top[0].Denied != 2 ||
-			top[0].AtLeast != 2 ||
-			top[1].Denied != 1 || top[0].Kind != "user" {
-			t.Fatalf("those it would hit most are %+v", top)
-		}
-		if subject, ok := m.SubjectOf(top[0].Ref); !ok || subject != "user:mallory" {
-			t.Errorf("the ref stands for %q, %t", subject, ok)
-		}
-		// Of two rules that deny the same request, each has its own subject.
-		if keys, every := reportOf(t, list, "anyone", "keys").Top, reportOf(t, list, "anyone",
-			"every").Top; keys[0].Kind != "apikey" || every[0].Kind != "ip" {
-			t.Errorf("got %+v and %+v", keys, every)
-		}
-		if got := reportOf(t, list, "member", "trial").Minutes; !reflect.DeepEqual(
-			got, []observe.ShadowCounts{{Requests: 18, Denied: 3, Subjects: 13, Hit: 2}}) {
-			t.Errorf("the minutes are %+v", got)
-		}
-		if got := m.ShadowReports(nil, 0); len(got) != 4 || len(got[0].Top) != 0 {
-			t.Errorf("without a set: %+v; want the four that judged something", got)
-		}
-	})
-}
-
-// TestShadowReportOfATier is of all its requests, and a rule with a rollout is on trial for the
-// others.
-func TestShadowReportOfATier(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMonitor(t)
-		g := newGuard(t, newMemory(t), `
-tiers:
-  - {name: member, identity: user, limits: 1/1h, rollout: 50%}
-  - {name: anyone, identity: ip, limits: unlimited}`, m)
-		denied := 0
-		for i := range 100 {
-			denied += 2 - ask(t, g, 2, as(strconv.Itoa(i), "/"))
-		}
-		shadow := int64(100 - denied)
-		want := observe.ShadowCounts{Requests: 2 * shadow, Denied: shadow, Subjects: shadow, Hit: shadow}
-		if got := reportOf(t, m.ShadowReports(g.Set(), 0), "member", "").Total; got != want ||
-			denied == 0 || shadow == 0 {
-			t.Errorf("got %+v, want %+v", got, want)
-		}
-	})
-}
-
-// TestShadowReportMinutes: what was ten minutes ago is no longer recent, and counted in all.
-func TestShadowReportMinutes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := observe.New(observe.Config{Logger: discard})
-		defer m.Close()
-		g := newGuard(t, newMemory(t), inShadow, m)
-		time.Sleep(90 * time.Second)
-		ask(t, g, 3, as("a", "/trial"))
-		time.Sleep(3 * time.Minute)
-		ask(t, g, 1, as("a", "/trial"))
-		ask(t, g, 1, as("b", "/trial"))
-		recent := func() observe.ShadowReport { return reportOf(t, m.ShadowReports(g.Set(), 0), "member", "trial") }
-		got := recent()
-		want := []observe.ShadowCounts{{Requests: 3, Denied: 1, Subjects: 1, Hit: 1}, {}, {},
-			{Requests: 2, Denied: 1, Subjects: 2, Hit: 1}}
-		if !reflect.DeepEqual(got.Minutes, want) || got.RecentSeconds != 180 ||
-			got.Recent != (observe.ShadowCounts{Requests: 5, Denied: 2, Subjects: 2, Hit: 1}) {
-			t.Errorf("got %+v", got)
-		}
-		time.Sleep(9 * time.Minute)
-		if got = recent(); got.Recent != (observe.ShadowCounts{Requests: 2, Denied: 1, Subjects: 2, Hit: 1}) ||
-			got.RecentSeconds != 570 || len(got.Minutes) != 10 {
-			t.Errorf("later: got %+v", got)
-		}
-		time.Sleep(10 * time.Minute)
-		if got = recent(); got.Recent != (observe.ShadowCounts{}) ||
-			got.Total != (observe.ShadowCounts{Requests: 5, Denied: 2, Subjects: 2, Hit: 1}) {
-			t.Errorf("long after: got %+v", got)
-		}
-		if list := m.ShadowReports(nil, 0); len(list) != 0 {
-			t.Errorf("long after, of no set: got %+v", list)
-		}
-	})
-}
-
 // TestShadowReportOfOtherLimits: what the limits before would have done is not held against those
 // in force.
 func TestShadowReportOfOtherLimits(t *testing.T) {
@@ -232,51 +106,120 @@ policies: [{name: trial, match: {path: /}, limits: 1/1h, shadow: true}]`, m)
 	})
 }
 
-// TestShadowReportOfNoGuard: rules that are in no set, as those of Envoy, have a report too.
-func TestShadowReportOfNoGuard(t *testing.T) {
-	m := newMonitor(t)
-	limits := []stint.Limit{stint.PerMinute(1)}
-	a := &policy.Rule{Tier: "envoy", Policy: "a", Limits: limits}
-	b := &policy.Rule{Tier: "envoy", Policy: "b", Limits: limits}
-	add := func(rule *policy.Rule, subject string, shadow, denied bool) {
-		m.Observe(t.Context(), &policy.Verdict{Tier: "envoy", Route: rule.Policy,
-			Decision: stint.Decision{Allowed: true}, Results: []policy.Result{{
-				Rule: rule, Claim: stint.Claim{Subject: subject, Limits: limits}, Usages: make([]stint.Usage, 1),
-				Shadow: shadow, Denied: denied,
-			}}})
-	}
-	add(a, "envoy:x", true, false)
-	add(a, "envoy:x", true, true)
-	add(a, "envoy:y", true, false)
-	add(b, "envoy:x", false, false)
-	list := m.ShadowReports(nil, 5)
-	want := observe.ShadowCounts{Requests: 3, Denied: 1, Subjects: 2, Hit: 1}
-	if len(list) != 1 || list[0].Tier != "envoy" || list[0].Policy != "a" || list[0].Total != want ||
-		list[0].Top[0].Kind != "envoy" {
-		t.Errorf("got %+v, want %+v", list, want)
-	}
-}
-
-// TestShadowReportsTogether: many ask, and somebody looks, at the same time.
-func TestShadowReportsTogether(t *testing.T) {
+// TestShadowReports: each rule in shadow has the requests and the subjects that it judged, and no
+// others. Time stands still in the bubble: a rule in shadow is given up when the store is slow.
+func TestShadowReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const goroutines, each = 8, 100
 		m := newMonitor(t)
 		g := newGuard(t, newMemory(t), inShadow, m)
-		var group sync.WaitGroup
-		for i := range goroutines {
-			group.Go(func() {
-				for j := range each {
-					ask(t, g, 1, as(strconv.Itoa(i)+"-"+strconv.Itoa(j/4), "/trial"))
-				}
-			})
+		var group sync.WaitGroup // many ask, and one looks, at the same time
+		for i := range 10 {
+			group.Go(func() { ask(t, g, 1, as("quiet"+strconv.Itoa(i), "/trial")) })
 			group.Go(func() { m.ShadowReports(g.Set(), 10) })
 		}
 		group.Wait()
-		want := observe.ShadowCounts{Requests: goroutines * each, Denied: goroutines * each / 2,
-			Subjects: goroutines * each / 4, Hit: goroutines * each / 4}
-		if got := reportOf(t, m.ShadowReports(g.Set(), 0), "member", "trial").Total; got != want {
+		ask(t, g, 4, as("mallory", "/trial"))
+		ask(t, g, 3, as("eve", "/trial"))
+		ask(t, g, 9, as("else", "/")) // not judged by it, five of them allowed
+		ask(t, g, 9, as("else", "/trial"))
+		ask(t, g, 9, as("quiet1", "/free"))
+		again := as("again", "/trial")
+		again.Header = header{"Idempotency-Key": "k"}
+		ask(t, g, 4, again) // the first is judged, its repeats are not
+		ask(t, g, 4, get("/both"))
+		keyed := get("/keys")
+		keyed.Header = header{"X-Api-Key": "secret-1"}
+		ask(t, g, 3, keyed)
+
+		list := m.ShadowReports(g.Set(), 2)
+		for _, test := range []struct {
+			tier, policy, limits string
+			want                 observe.ShadowCounts
+			top                  string // kind and denials
+		}{
+			{"member", "trial", "2/1h", observe.ShadowCounts{Requests: 10 + 4 + 3 + 1, Denied: 2 + 1, Subjects: 13, Hit: 2}, "user 2"},
+			{"anyone", "trial", "2/1h", observe.ShadowCounts{}, ""},
+			{"anyone", "both", "3/1h, cost: 5/1h", observe.ShadowCounts{Requests: 4, Denied: 2, Subjects: 1, Hit: 1}, "ip 2"},
+			// Of two rules that deny the same request, each has its own subject.
+			{"anyone", "keys", "1/1h", observe.ShadowCounts{Requests: 3, Denied: 2, Subjects: 1, Hit: 1}, "apikey 2"},
+			{"anyone", "every", "2/1h", observe.ShadowCounts{Requests: 3, Denied: 1, Subjects: 1, Hit: 1}, "ip 1"},
+			{"member", "both", "3/1h, cost: 5/1h", observe.ShadowCounts{}, ""},
+		} {
+			got, top := reportOf(t, list, test.tier, test.policy), ""
+			if len(got.Top) > 0 {
+				top = fmt.Sprint(got.Top[0].Kind, " ", got.Top[0].AtLeast)
+			}
+			if got.Total != test.want || got.Recent != test.want || strings.Join(got.Limits, ", ") != test.limits || top != test.top {
+				t.Errorf("%+v: got %+v", test, got)
+			}
+		}
+		if got := m.ShadowReports(nil, 0); len(list) != 8 || len(got) != 4 || len(got[0].Top) != 0 {
+			t.Errorf("%d reports, without a set %+v; want those of 4 policies and 2 tiers, and the four that judged something", len(list), got)
+		}
+		top := reportOf(t, list, "member", "trial").Top
+		if subject, ok := m.SubjectOf(top[0].Ref); len(top) != 2 || !strings.HasPrefix(top[0].Subject, "user:mallor…#") || !ok || subject != "user:mallory" {
+			t.Errorf("the ref stands for %q in %+v", subject, top)
+		}
+	})
+}
+
+// TestShadowReportOfATier has all its requests. A rule in rollout is on trial for the subjects for
+// which it is not enforced.
+func TestShadowReportOfATier(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMonitor(t)
+		g := newGuard(t, newMemory(t), `
+tiers:
+  - {name: member, identity: user, limits: 1/1h, rollout: 50%}
+  - {name: anyone, identity: ip, limits: unlimited}`, m)
+		denied := 0
+		for i := range 100 {
+			denied += 2 - ask(t, g, 2, as(strconv.Itoa(i), "/"))
+		}
+		shadow := int64(100 - denied)
+		want := observe.ShadowCounts{Requests: 2 * shadow, Denied: shadow, Subjects: shadow, Hit: shadow}
+		if got := reportOf(t, m.ShadowReports(g.Set(), 0), "member", "").Total; got != want || denied == 0 || shadow == 0 {
 			t.Errorf("got %+v, want %+v", got, want)
+		}
+		// Rules that are in no set, as those of Envoy, have a report too.
+		rule := &policy.Rule{Tier: "envoy", Policy: "a", Limits: []stint.Limit{stint.PerMinute(1)}}
+		for _, r := range []policy.Result{{Claim: stint.Claim{Subject: "envoy:x"}}, {Claim: stint.Claim{Subject: "envoy:y"}, Denied: true}} {
+			r.Rule, r.Shadow, r.Usages, r.Limits = rule, true, make([]stint.Usage, 1), rule.Limits
+			m.Observe(t.Context(), &policy.Verdict{Tier: "envoy", Route: "a", Decision: stint.Decision{Allowed: true}, Results: []policy.Result{r}})
+		}
+		want = observe.ShadowCounts{Requests: 2, Denied: 1, Subjects: 2, Hit: 1}
+		if got := reportOf(t, m.ShadowReports(nil, 5), "envoy", "a"); got.Total != want || got.Top[0].Kind != "envoy" {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	})
+}
+
+// TestShadowReportMinutes: the recent counts are those of ten minutes, and the total has all.
+func TestShadowReportMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMonitor(t)
+		g := newGuard(t, newMemory(t), inShadow, m)
+		time.Sleep(90 * time.Second)
+		ask(t, g, 3, as("a", "/trial"))
+		time.Sleep(3 * time.Minute)
+		ask(t, g, 1, as("a", "/trial"))
+		ask(t, g, 1, as("b", "/trial"))
+		all := observe.ShadowCounts{Requests: 5, Denied: 2, Subjects: 2, Hit: 1}
+		last := observe.ShadowCounts{Requests: 2, Denied: 1, Subjects: 2, Hit: 1}
+		for i, step := range []struct {
+			after           time.Duration
+			recent          observe.ShadowCounts
+			seconds, length int
+		}{{0, all, 180, 4}, {9 * time.Minute, last, 570, 10}, {10 * time.Minute, observe.ShadowCounts{}, 600, 10}} {
+			time.Sleep(step.after)
+			got := reportOf(t, m.ShadowReports(g.Set(), 0), "member", "trial")
+			if got.Recent != step.recent || got.Total != all || i < 2 && (int(got.RecentSeconds) != step.seconds || len(got.Minutes) != step.length) ||
+				i == 0 && !reflect.DeepEqual(got.Minutes, []observe.ShadowCounts{{Requests: 3, Denied: 1, Subjects: 1, Hit: 1}, {}, {}, last}) {
+				t.Errorf("%+v: got %+v", step, got)
+			}
+		}
+		if list := m.ShadowReports(nil, 0); len(list) != 0 {
+			t.Errorf("long after, of no set: got %+v", list)
 		}
 	})
 }

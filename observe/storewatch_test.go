@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,152 +66,6 @@ func TestStoreWatch(t *testing.T) {
 	}
 }
 
-func TestStoreWatchRemembersTheLastError(t *testing.T) {
-	w := newStoreWatch()
-	now := time.Now()
-	w.called(&stint.StoreError{Op: "take", Err: errors.New("one\nline " + strings.Repeat("x", 1000))}, now)
-	w.called(nil, now)
-	got := w.health()
-	if !got.Up || !strings.HasPrefix(got.LastError, `stint: take: one\nline xxx`) || len(got.LastError) > 200 ||
-		!got.LastErrorAt.Equal(now) {
-		t.Errorf("%+v", got)
-	}
-}
-
-// pretend is a store that is asked how it is.
-type pretend struct {
-	mu     sync.Mutex
-	asked  int
-	health StoreHealth
-	err    error
-}
-
-func (p *pretend) probe(context.Context) (StoreHealth, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.asked++
-	return p.health, p.err
-}
-
-func (p *pretend) times() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.asked
-}
-
-func (p *pretend) set(health StoreHealth, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.health, p.err = health, err
-}
-
-func TestStoreWatchAsks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newStoreWatch()
-		p := &pretend{health: StoreHealth{Kind: "redis", Redis: &RedisInfo{Version: "7.0"},
-			Warnings: []string{"evicts"}, Up: false, LastError: "not mine"}}
-		w.watch(p.probe)
-		synctest.Wait()
-		got := w.health()
-		if got.Kind != "redis" || got.Redis.Version != "7.0" || len(got.Warnings) != 1 || !got.Up {
-			t.Errorf("at once: %+v", got)
-		}
-		time.Sleep(11 * time.Second)
-		if got := p.times(); got != 3 {
-			t.Errorf("asked %d times in eleven seconds, want 3", got)
-		}
-
-		// Nobody calls, and it does not answer.
-		p.set(StoreHealth{Kind: "redis", Instances: 2}, storeError(stint.KindUnreachable))
-		time.Sleep(5 * time.Second)
-		if got := w.health(); got.Up || got.Redis == nil || time.Since(got.At) < 5*time.Second || got.At.IsZero() ||
-			len(got.Warnings) != 1 || got.Instances != 2 ||
-			got.LastError == "" {
-			t.Errorf("unreachable: %+v; want it down, with what was last known", got)
-		}
-		p.set(StoreHealth{Kind: "redis"}, nil)
-		time.Sleep(5 * time.Second)
-		if got := w.health(); !got.Up {
-			t.Errorf("reachable again: %+v", got)
-		}
-
-		// It may not say how it is: that is no outage.
-		p.set(StoreHealth{}, storeError(stint.KindAuth))
-		time.Sleep(10 * time.Second)
-		if got := w.health(); !got.Up || got.LastError == "" {
-			t.Errorf("not permitted: %+v; want it up, with the error", got)
-		}
-
-		// Calls fail, although it says that all is well: calls are right while they are made, and
-		// for a while.
-		p.set(StoreHealth{Kind: "redis"}, nil)
-		for range 30 {
-			w.called(storeError(stint.KindFull), time.Now())
-			time.Sleep(time.Second)
-			if w.health().Up {
-				t.Fatal("up, although every call fails")
-			}
-		}
-		time.Sleep(quiet + probeEvery)
-		if !w.health().Up {
-			t.Error("down, although nobody calls any more and it answers")
-		}
-
-		// Calls succeed, although it does not say how it is.
-		p.set(StoreHealth{}, storeError(stint.KindTimeout))
-		for range 30 {
-			w.called(nil, time.Now())
-			time.Sleep(time.Second)
-			if !w.health().Up {
-				t.Fatal("down, although every call succeeds")
-			}
-		}
-		w.close()
-		asked := p.times()
-		time.Sleep(time.Minute)
-		if p.times() != asked {
-			t.Error("asked after the end")
-		}
-	})
-}
-
-// A store that was never there is down at once.
-func TestStoreWatchOfNoStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newStoreWatch()
-		w.watch((&pretend{health: StoreHealth{Kind: "redis", Name: "redis://cache"},
-			err: storeError(stint.KindUnreachable)}).probe)
-		synctest.Wait()
-		if got := w.health(); got.Up || got.Name != "redis://cache" {
-			t.Errorf("got %+v, want it down under its name", got)
-		}
-		w.close()
-	})
-}
-
-// A store that does not answer at all is given up in time, and when the watch ends.
-func TestStoreWatchOfASilentStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newStoreWatch()
-		w.watch(func(ctx context.Context) (StoreHealth, error) {
-			<-ctx.Done()
-			return StoreHealth{}, ctx.Err()
-		})
-		time.Sleep(time.Minute)
-		if w.health().Up {
-			t.Error("a silent store is up")
-		}
-		w.watch((&pretend{health: StoreHealth{Kind: "memory"}}).probe) // ends the other
-		time.Sleep(time.Second)
-		if got := w.health(); got.Kind != "memory" || !got.Up {
-			t.Errorf("another store: %+v", got)
-		}
-		w.close()
-		w.close()
-		w.watch(func(context.Context) (StoreHealth, error) { return StoreHealth{Kind: "late"}, nil }) // ends at once
-	})
-}
-
 // The answer to the question how it is does not outweigh a breaker that is not closed.
 func TestStoreWatchTrustsTheBreaker(t *testing.T) {
 	for state, up := range map[string]bool{"open": false, "half-open": false, "closed": true} {
@@ -219,7 +73,7 @@ func TestStoreWatchTrustsTheBreaker(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newStoreWatch()
 				defer w.close()
-				w.watch((&pretend{health: StoreHealth{Kind: "redis"}}).probe)
+				w.watch(func(context.Context) (StoreHealth, error) { return StoreHealth{Kind: "redis"}, nil })
 				w.called(storeError(stint.KindUnreachable), time.Now())
 				w.breaker("open", time.Now())
 				w.breaker(state, time.Now())
@@ -230,4 +84,91 @@ func TestStoreWatchTrustsTheBreaker(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestStoreWatchAsks: calls decide whether a store is up while there are any, and else its answers
+// to probes.
+func TestStoreWatchAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newStoreWatch()
+		type answer struct {
+			StoreHealth
+			err error
+		}
+		var asked atomic.Int64
+		var next atomic.Pointer[answer]
+		set := func(h StoreHealth, err error) { next.Store(&answer{h, err}) }
+		w.watch(func(context.Context) (StoreHealth, error) {
+			return StoreHealth{Kind: "redis", Name: "redis://cache"}, storeError(stint.KindUnreachable)
+		})
+		synctest.Wait()
+		if got := w.health(); got.Up || got.Name != "redis://cache" {
+			t.Errorf("never there: %+v, want it down at once, under its name", got)
+		}
+		set(StoreHealth{Kind: "redis", Redis: &RedisInfo{Version: "7.0"}, Warnings: []string{"evicts"}, Up: false, LastError: "not mine"}, nil)
+		w.watch(func(context.Context) (StoreHealth, error) {
+			asked.Add(1)
+			return next.Load().StoreHealth, next.Load().err
+		})
+		time.Sleep(11 * time.Second)
+		if got := w.health(); got.Redis.Version != "7.0" || len(got.Warnings) != 1 || !got.Up || asked.Load() != 3 {
+			t.Errorf("asked %d times in eleven seconds, want 3: %+v", asked.Load(), got)
+		}
+		set(StoreHealth{Kind: "redis", Instances: 2}, storeError(stint.KindUnreachable))
+		time.Sleep(5 * time.Second)
+		if got := w.health(); got.Up || got.Redis == nil || time.Since(got.At) < 5*time.Second || got.At.IsZero() ||
+			len(got.Warnings) != 1 || got.Instances != 2 || got.LastError == "" {
+			t.Errorf("unreachable: %+v; want it down, with its last health", got)
+		}
+		set(StoreHealth{Kind: "redis"}, nil)
+		time.Sleep(5 * time.Second)
+		if got := w.health(); !got.Up {
+			t.Errorf("reachable again: %+v", got)
+		}
+		set(StoreHealth{}, storeError(stint.KindAuth)) // may not tell its health, which is no outage
+		time.Sleep(10 * time.Second)
+		if got := w.health(); !got.Up || got.LastError == "" {
+			t.Errorf("not permitted: %+v; want it up, with the error", got)
+		}
+		set(StoreHealth{Kind: "redis"}, nil)
+		for range 30 {
+			w.called(storeError(stint.KindFull), time.Now())
+			time.Sleep(time.Second)
+			if w.health().Up {
+				t.Fatal("up, although every call fails")
+			}
+		}
+		time.Sleep(quiet + probeEvery)
+		if !w.health().Up {
+			t.Error("down, although it answers and there are no more calls")
+		}
+		set(StoreHealth{}, storeError(stint.KindTimeout))
+		for range 30 {
+			w.called(nil, time.Now())
+			time.Sleep(time.Second)
+			if !w.health().Up {
+				t.Fatal("down, although every call succeeds")
+			}
+		}
+		w.watch(func(ctx context.Context) (StoreHealth, error) { // never answers
+			<-ctx.Done()
+			return StoreHealth{}, ctx.Err()
+		})
+		time.Sleep(time.Minute)
+		if w.health().Up {
+			t.Error("a silent store is up")
+		}
+		before := asked.Load()
+		w.close()
+		w.close()
+		time.Sleep(time.Minute)
+		if asked.Load() != before {
+			t.Error("asked after the end")
+		}
+		now := time.Now()
+		w.called(&stint.StoreError{Op: "take", Err: errors.New("one\nline " + strings.Repeat("x", 1000))}, now)
+		if got := w.health(); !strings.HasPrefix(got.LastError, `stint: take: one\nline xxx`) || len(got.LastError) > 200 || !got.LastErrorAt.Equal(now) {
+			t.Errorf("%+v", got)
+		}
+	})
 }

@@ -21,7 +21,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
@@ -180,58 +179,6 @@ func (r *receiver) RoundTrip(q *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody}, nil
 }
 
-// Four processes see the thresholds of 500 subjects, and the receiver is down for a minute: it
-// has got every one, and as a rule once.
-func TestThresholdsOfMany(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const processes, subjects = 4, 500
-		store, err := memorystore.New(memorystore.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer store.Close()
-		to := &receiver{until: time.Now().Add(time.Minute), ids: map[string]int{}}
-		var monitors []*Monitor
-		var guards []*policy.Guard
-		for range processes {
-			m := New(Config{Logger: silent})
-			w := newWebhook("https://receiver.test", thresholdPlan("1", webhookKey), silent)
-			w.client.Transport = to
-			m.reached.webhooks = append(m.reached.webhooks, w.start())
-			monitors, guards = append(monitors, m), append(guards, quota(t, store, m))
-		}
-		var work sync.WaitGroup
-		for i, g := range guards {
-			work.Go(func() {
-				for range 3 {
-					for k := range subjects {
-						ask(t, g, fmt.Sprint((k+i*subjects/processes)%subjects))
-					}
-				}
-			})
-		}
-		work.Wait()
-		time.Sleep(3 * time.Minute)
-		for _, m := range monitors {
-			if w := m.reached.webhooks[0]; w.failed.Load()+w.dropped.Load() > 0 {
-				t.Errorf("%d failed, %d were dropped", w.failed.Load(), w.dropped.Load())
-			}
-			m.Close()
-		}
-		if got, want := len(to.ids), 3*subjects; got != want {
-			t.Errorf("the receiver has %d events, want %d", got, want)
-		}
-		for id, n := range to.ids {
-			if n != 1 {
-				t.Fatalf("%s was posted %d times", id, n)
-			}
-		}
-		if to.tries == len(to.ids) {
-			t.Error("the receiver was never down")
-		}
-	})
-}
-
 // A receiver that is down for longer than an hour loses what waits, and that is counted.
 func TestThresholdsAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -264,4 +211,49 @@ func TestWebhookMistakes(t *testing.T) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
+}
+
+// TestThresholdsOfMany: four processes see the thresholds of 500 subjects while the receiver is down
+// for a minute. The receiver gets each event once.
+func TestThresholdsOfMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const processes, subjects = 4, 500
+		store, err := memorystore.New(memorystore.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		to := &receiver{until: time.Now().Add(time.Minute), ids: map[string]int{}}
+		var monitors []*Monitor
+		var work sync.WaitGroup
+		for i := range processes {
+			m := New(Config{Logger: silent})
+			w := newWebhook("https://receiver.test", thresholdPlan("1", webhookKey), silent)
+			w.client.Transport = to
+			m.reached.webhooks = append(m.reached.webhooks, w.start())
+			monitors = append(monitors, m)
+			g := quota(t, store, m)
+			work.Go(func() {
+				for k := range 3 * subjects {
+					ask(t, g, fmt.Sprint((k+i*subjects/processes)%subjects))
+				}
+			})
+		}
+		work.Wait()
+		time.Sleep(3 * time.Minute)
+		for _, m := range monitors {
+			if w := m.reached.webhooks[0]; w.failed.Load()+w.dropped.Load() > 0 {
+				t.Errorf("%d failed, %d were dropped", w.failed.Load(), w.dropped.Load())
+			}
+			m.Close()
+		}
+		if got := len(to.ids); got != 3*subjects || to.tries == got {
+			t.Errorf("the receiver has %d events after %d tries, want %d, and that it was down", got, to.tries, 3*subjects)
+		}
+		for id, n := range to.ids {
+			if n != 1 {
+				t.Fatalf("%s was posted %d times", id, n)
+			}
+		}
+	})
 }

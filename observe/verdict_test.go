@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
@@ -34,53 +33,6 @@ func (h header) Values(name string) []string {
 		return nil
 	}
 	return []string{h[name]}
-}
-
-// TestReasons: every decision is counted once, under what it is to be found under.
-func TestReasons(t *testing.T) {
-	m := newMonitor(t)
-	g := newGuard(t, newMemory(t), manyReasons, m)
-	member := func(path string) policy.Input {
-		in := get(path)
-		in.Claims = claims{"user": "7"}
-		return in
-	}
-	ask(t, g, 2, get("/free"))
-	ask(t, g, 4, get("/"))
-	ask(t, g, 5, get("/trial"))
-	once := member("/")
-	once.Header = header{"Idempotency-Key": "k"}
-	ask(t, g, 3, once)
-	ask(t, g, 4, member("/search")) // the tier has 4 left, the policy 3
-	ask(t, g, 5, member("/"))       // and now the tier 1
-	ask(t, g, 10, get("/search"))   // 3, then 3 denials, the last of which is a ban
-	for _, test := range []struct {
-		tier, policy, outcome, reason string
-		want                          int64
-	}{
-		{"", "free", "allowed", "skipped", 2},
-		{"anyone", "", "allowed", "unlimited", 4},
-		{"anyone", "trial", "allowed", "unlimited", 2},
-		{"anyone", "trial", "allowed", "shadow", 3},
-		{"member", "", "allowed", "within", 2},
-		{"member", "", "allowed", "repeat", 2},
-		{"member", "search", "allowed", "within", 3},
-		{"member", "search", "denied", "limit", 1},
-		{"member", "", "denied", "limit", 4},
-		{"anyone", "search", "allowed", "within", 3},
-		{"anyone", "search", "denied", "limit", 2},
-		{"anyone", "search", "denied", "ban", 5},
-	} {
-		if got := m.Counted(test.tier, test.policy, test.outcome, test.reason); got != test.want {
-			t.Errorf("tier %q, policy %q: %d %s, %s; want %d", test.tier, test.policy, got, test.outcome,
-				test.reason, test.want)
-		}
-	}
-	all, _, timed := m.CountedAll()
-	want := observe.Counts{Allowed: 2 + 4 + 5 + 3 + 3 + 1 + 3, Denied: 1 + 4 + 7, Shadowed: 3}
-	if all != want || timed < 32 || timed > all.Allowed+all.Denied {
-		t.Errorf("counted %+v, of which %d timed; want %+v, of which at least 32", all, timed, want)
-	}
 }
 
 // TestReasonsOfFailures: what becomes of requests when the store fails is counted as that.
@@ -118,26 +70,6 @@ failure: {mode: %s}
 		}
 		if got, _, _ := m.CountedAll(); got != want.counts {
 			t.Errorf("mode %s: counted %+v, want %+v", mode, got, want.counts)
-		}
-	}
-}
-
-func TestReasonsOfErrors(t *testing.T) {
-	for _, test := range []struct {
-		err  error
-		want string
-	}{
-		{context.Canceled, "canceled"},
-		{fmt.Errorf("too late: %w", context.DeadlineExceeded), "canceled"},
-		{&stint.InvalidError{Err: fmt.Errorf("a mistake")}, "invalid"},
-		{&stint.StoreError{Kind: stint.KindReadOnly, Err: context.Canceled}, "read-only"},
-		{&stint.StoreError{Kind: "new"}, "other"},
-		{fmt.Errorf("something"), "other"},
-	} {
-		m := newMonitor(t)
-		m.Observe(t.Context(), &policy.Verdict{Tier: "envoy", Err: test.err})
-		if m.Counted("envoy", "", "failed", test.want) != 1 {
-			t.Errorf("%v is not counted as %s", test.err, test.want)
 		}
 	}
 }
@@ -224,39 +156,55 @@ func TestVerdictAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestShadowShowsLimit: which limit of a rule in shadow had no room is shown.
-func TestShadowShowsLimit(t *testing.T) {
+// TestReasons: every decision is counted once, by tier, policy, outcome and reason, and violations
+// name the limit.
+func TestReasons(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := observe.New(observe.Config{Logger: discard})
-		defer m.Close()
-		g := newGuard(t, newMemory(t), `
-tiers: [{name: anyone, identity: ip, limits: 100/1h}]
-policies:
-  - {name: one, match: {path: /one}, limits: 1/1h, shadow: true}
-  - {name: two, match: {path: /two}, limits: [50/1m, 1/1h], shadow: true}
-`, m)
-		ask(t, g, 2, get("/one"))
-		ask(t, g, 2, get("/two"))
+		m := newMonitor(t)
+		g := newGuard(t, newMemory(t), manyReasons, m)
+		member := func(path string) policy.Input { return as("7", path) }
+		ask(t, g, 2, get("/free"))
+		ask(t, g, 4, get("/"))
+		ask(t, g, 5, get("/trial"))
+		once := member("/")
+		once.Header = header{"Idempotency-Key": "k"}
+		ask(t, g, 3, once)
+		ask(t, g, 4, member("/search")) // the tier has 4 left, the policy 3
+		ask(t, g, 5, member("/"))       // and now the tier 1
+		ask(t, g, 10, get("/search"))   // 3, then 3 denials, the last of which is a ban
+		for _, test := range []struct {
+			tier, policy, outcome, reason string
+			want                          int64
+		}{
+			{"", "free", "allowed", "skipped", 2}, {"anyone", "", "allowed", "unlimited", 4},
+			{"anyone", "trial", "allowed", "unlimited", 2}, {"anyone", "trial", "allowed", "shadow", 3},
+			{"member", "", "allowed", "within", 2}, {"member", "", "allowed", "repeat", 2},
+			{"member", "search", "allowed", "within", 3}, {"member", "search", "denied", "limit", 1},
+			{"member", "", "denied", "limit", 4}, {"anyone", "search", "allowed", "within", 3},
+			{"anyone", "search", "denied", "limit", 2}, {"anyone", "search", "denied", "ban", 5},
+		} {
+			if got := m.Counted(test.tier, test.policy, test.outcome, test.reason); got != test.want {
+				t.Errorf("%+v: got %d", test, got)
+			}
+		}
+		all, _, timed := m.CountedAll()
+		want := observe.Counts{Allowed: 2 + 4 + 5 + 3 + 3 + 1 + 3, Denied: 1 + 4 + 7, Shadowed: 3}
+		if all != want || timed < 32 || timed > all.Allowed+all.Denied {
+			t.Errorf("counted %+v, of which %d timed; want %+v, of which at least 32", all, timed, want)
+		}
+		if top := m.Top("user", 5); len(top) != 1 || fmt.Sprint(top[0].Policies) != "[search tier member]" && fmt.Sprint(top[0].Policies) != "[tier member search]" {
+			t.Errorf("the user is %+v", top)
+		}
+		if top := m.Top("policy", 5); len(top) != 2 || top[1].Subject != "tier member" || top[1].Denied != 4 {
+			t.Errorf("the rules are %+v", top)
+		}
 		time.Sleep(1500 * time.Millisecond)
-		list := m.Status(9).Violations
-		if len(list) != 2 || list[0].Limit != "1/1h" || list[1].Limit != "1/1h" {
-			t.Errorf("got %+v, want 1/1h twice", list)
+		limits := map[string]int{}
+		for _, v := range m.Status(99).Violations {
+			limits[v.Reason+" "+v.Limit]++
+		}
+		if fmt.Sprint(limits) != "map[ban :5 limit 3/1m:3 limit 5/1m:4 shadow 2/1m:3]" {
+			t.Errorf("violations of %v", limits)
 		}
 	})
-}
-
-// The limits of a tier have a name among the offenders, as policies do.
-func TestTiersAreNamedAsOffenders(t *testing.T) {
-	m := newMonitor(t)
-	g := newGuard(t, newMemory(t), manyReasons, m)
-	in := get("/")
-	in.Claims = claims{"user": "7"}
-	ask(t, g, 8, in) // 5 of them are within the tier's limit
-	if top := m.Top("user", 5); len(top) != 1 || top[0].Policy != "tier member" ||
-		fmt.Sprint(top[0].Policies) != "[tier member]" {
-		t.Errorf("the user is %+v", top)
-	}
-	if top := m.Top("policy", 5); len(top) != 1 || top[0].Subject != "tier member" || top[0].Denied != 3 {
-		t.Errorf("the rules are %+v", top)
-	}
 }

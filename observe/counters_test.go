@@ -1,0 +1,143 @@
+package observe
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/testkit"
+)
+
+func TestByNameIsBounded(t *testing.T) {
+	type thing struct{ name string }
+	n := newByName(anyOther, func(name string) *thing { return &thing{name} })
+	first := n.get("0")
+	for i := range 3 * maxSeries {
+		n.get(strconv.Itoa(i))
+	}
+	if got := len(n.all()); got != maxSeries+1 {
+		t.Errorf("%d things, want %d and one for the rest", got, maxSeries)
+	}
+	if got := n.get("0"); got != first || n.all()[0] != first {
+		t.Errorf("the first is now %q", got.name)
+	}
+	if got := n.get("a stranger").name; got != other {
+		t.Errorf("a stranger is counted as %q, want %q", got, other)
+	}
+}
+
+// TestTallyIsExact counts from many goroutines, whose stacks choose their shards.
+func TestTallyIsExact(t *testing.T) {
+	const counters, goroutines, each = 21, 50, 2_000
+	tally := newTally(counters)
+	var used [shards]sync.Once
+	var group sync.WaitGroup
+	count := 0
+	var mu sync.Mutex
+	for range goroutines {
+		group.Go(func() {
+			for i := range each {
+				in := shardOf(&i)
+				used[in].Do(func() { mu.Lock(); count++; mu.Unlock() })
+				tally.add(in, i%counters, 2)
+			}
+		})
+	}
+	group.Wait()
+	var sum int64
+	for i := range counters {
+		sum += tally.sum(i)
+	}
+	if sum != 2*goroutines*each {
+		t.Errorf("counted %d, want %d", sum, 2*goroutines*each)
+	}
+	if count < 2 {
+		t.Errorf("%d goroutines use %d of %d shards", goroutines, count, shards)
+	}
+}
+
+func TestBucketOf(t *testing.T) {
+	for _, d := range []time.Duration{-1, 0, 1, time.Microsecond, time.Hour, math.MaxInt64} {
+		if i := bucketOf(d); i < boundCount && d > bounds[i] || i > 0 && d <= bounds[i-1] {
+			t.Errorf("%v is in bucket %d", d, i)
+		}
+	}
+	for i, bound := range bounds {
+		if got := bucketOf(bound); got != i {
+			t.Errorf("%v is in bucket %d, want %d, whose bound it is", bound, got, i)
+		}
+		if got := bucketOf(bound + 1); got != i+1 {
+			t.Errorf("%v is in bucket %d, want %d", bound+1, got, i+1)
+		}
+	}
+	for _, bound := range []time.Duration{time.Microsecond, 10 * time.Millisecond, 50 * time.Millisecond,
+		10 * time.Second} {
+		if !slices.Contains(bounds[:], bound) {
+			t.Errorf("%v is no bound", bound)
+		}
+	}
+}
+
+// TestQuantiles compares with exact ones, on distributions of all shapes.
+func TestQuantiles(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for name, draw := range map[string]func() float64{
+		"even":      func() float64 { return random.Float64() * 1e8 },
+		"decaying":  func() float64 { return random.ExpFloat64() * 2e6 },
+		"lognormal": func() float64 { return math.Exp(random.NormFloat64()*2 + 13) },
+		"two peaks": func() float64 { return []float64{3e4, 4e8}[random.IntN(2)] * (1 + 0.2*random.Float64()) },
+	} {
+		h := newHistogram()
+		exact := make([]time.Duration, 20_000)
+		var sum time.Duration
+		for i := range exact {
+			exact[i] = time.Duration(min(max(draw(), 1e3), 1e10))
+			sum += exact[i]
+			h.add(shard(i%shards), exact[i])
+		}
+		slices.Sort(exact)
+		b := h.snapshot()
+		if b.total() != int64(len(exact)) || h.sum() != sum {
+			t.Errorf("%s: %d durations with a sum of %v; want %d with %v", name, b.total(), h.sum(), len(exact), sum)
+		}
+		for _, q := range []float64{0.01, 0.25, 0.45, 0.9, 0.99, 0.999} {
+			got, want := b.quantile(q), exact[int(q*float64(len(exact)))]
+			if off := math.Abs(float64(got)/float64(want) - 1); off > 0.07 {
+				t.Errorf("%s: the quantile %v is %v, want %v: off by %.1f%%", name, q, got, want, 100*off)
+			}
+		}
+	}
+}
+
+// TestDistinct: exact while they are few, then within four standard errors, whether counted at once
+// or in parts that overlap.
+func TestDistinct(t *testing.T) {
+	testkit.SkipUnderRace(t)
+	for _, n := range []int{0, 1, 499, 500, 501, 1000, 4096, 10_000, 20_000, 100_000, 1_000_000} {
+		random := rand.New(rand.NewPCG(1, uint64(n)))
+		var whole, merged distinct
+		var parts [3]distinct
+		for i := range n {
+			hash := random.Uint64()
+			whole.add(hash)
+			whole.add(hash)
+			parts[i%3].add(hash)
+			parts[(i+i/3)%3].add(hash)
+		}
+		for i := range parts {
+			merged.merge(&parts[i])
+		}
+		if got := merged.count(); got != whole.count() || merged.exact() != whole.exact() {
+			t.Errorf("%d: the parts count %d, and the whole %d", n, got, whole.count())
+		}
+		off := math.Abs(float64(whole.count()-int64(n))) / max(1, float64(n))
+		if whole.exact() != (n <= distinctExact) || whole.exact() && off != 0 ||
+			off > 4*1.04/math.Sqrt(1<<distinctPrecision) {
+			t.Errorf("%d: got %d, exact is %t", n, whole.count(), whole.exact())
+		}
+	}
+}
