@@ -12,7 +12,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/mistake"
 	"github.com/stint-limiter/stint/internal/nearest"
 	"github.com/stint-limiter/stint/internal/redisurl"
 	"github.com/stint-limiter/stint/internal/tlsfiles"
@@ -73,7 +72,7 @@ func (c *compiler) mistakes(key string, err error) {
 		for _, e := range e.Unwrap() {
 			c.mistakes(key, e)
 		}
-	case *mistake.Error:
+	case *policy.Mistake:
 		if !slices.ContainsFunc(e.Given, c.lacks) {
 			c.mistake(e.Key, "%s", e.Message)
 		}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/tierlimits"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -33,8 +32,7 @@ func inShadow(shadow bool, rollout *float64) bool { return shadow || rollout != 
 func countedByPolicy(p *policy.Policy, t *policy.Tier) *counted {
 	n := &counted{match: p.Match, unless: p.Unless, identity: p.Identity, per: p.Per,
 		shadow: inShadow(p.Shadow, p.Rollout)}
-	n.limits, _ = tierlimits.Limits[policy.Limit]{All: p.Limits, ByTier: p.TierLimits}.Of(t.Name)
-	n.budget, _ = tierlimits.Limits[policy.Limit]{All: p.Budget, ByTier: p.TierBudget}.Of(t.Name)
+	n.limits, n.budget, _ = p.LimitsFor(t.Name)
 	if len(n.identity) == 0 {
 		n.identity, n.inherits = t.Identity, true
 	}

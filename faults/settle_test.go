@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/redistest"
-	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 func TestF40(t *testing.T) {
@@ -71,7 +71,7 @@ func refundStorm(r *report, stacks ...*stack) {
 
 // lateSettlements has requests settled last that began first.
 func lateSettlements(r *report, one, other *stack) {
-	const budget, slowCost, later = 100_000, 50_000, storebounds.MaxSettled + 1
+	const budget, slowCost, later = 100_000, 50_000, driver.MaxSettled + 1
 	limit := stint.PerHour(budget)
 	spent := int64(0)
 	settle := func(s *stack, c stint.Charge, cost int64) bool {

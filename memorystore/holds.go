@@ -4,9 +4,9 @@ import (
 	"unsafe"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/algorithm"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // hold is an open hold of one state: when it expires, when it can no longer be settled, and the
@@ -74,10 +74,10 @@ func (p *part) holdsFull(now int64) (at int64) {
 		return 0
 	}
 	h := &p.rec.rest.holds
-	if len(h.open) >= storebounds.MaxHolds {
+	if len(h.open) >= driver.MaxHolds {
 		at = h.sweep(now)
 	}
-	if len(h.open) < storebounds.MaxHolds {
+	if len(h.open) < driver.MaxHolds {
 		return 0
 	}
 	return at

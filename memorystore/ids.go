@@ -10,7 +10,6 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // ids are the charged request ids of one subject and scope, in order of their ends.
@@ -58,7 +57,7 @@ func (d *ids) add(seed maphash.Seed, id, charge string, at, now, life int64) {
 	}
 	d.list = slices.Delete(d.list, 0, gone)
 	d.insert(seenID{strings.Clone(id), maphash.String(seed, id), endOf(at, life), 0, charge})
-	if len(d.list) > storebounds.MaxIDs {
+	if len(d.list) > driver.MaxIDs {
 		d.dropLowest()
 	}
 }
@@ -161,7 +160,7 @@ func (q *query) prolong(c *driver.ChargeData) {
 // repeated answers a request whose id was charged before.
 func (q *query) repeated(r *stint.Request, d *stint.Decision) bool {
 	seen := q.seen(r.ID, contract.Life(r))
-	if seen == nil || seen.repeats >= storebounds.MaxRepeats && r.Mode != driver.ModeForce {
+	if seen == nil || seen.repeats >= driver.MaxRepeats && r.Mode != driver.ModeForce {
 		return false
 	}
 	d.Repeat = true
@@ -174,7 +173,7 @@ func (q *query) repeated(r *stint.Request, d *stint.Decision) bool {
 	}
 	d.Allowed = true
 	if r.Mode != stint.ModePeek {
-		seen.repeats = min(seen.repeats+1, storebounds.MaxRepeats)
+		seen.repeats = min(seen.repeats+1, driver.MaxRepeats)
 		q.stepBans(r)
 	}
 	if c, ok := contract.Recall(r, shapeOf(r.Claims), seen.charge); ok {

@@ -11,7 +11,6 @@ import (
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/banlist"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 var _ driver.Inspector = (*Store)(nil)
@@ -50,7 +49,7 @@ func (v *view) show(w *driver.Window, now int64) {
 	}
 	var entries []driver.Entry
 	if v.holds() {
-		w.LeftOut = v.EachPlace(storebounds.MaxEntries, func(expiry int64) {
+		w.LeftOut = v.EachPlace(driver.MaxEntries, func(expiry int64) {
 			entries = append(entries, driver.Entry{Until: instant(expiry), Units: 1})
 		})
 	} else {
@@ -133,7 +132,7 @@ func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 		if r.isOf(subject) && sh.counts(r, now) {
 			scopes[r.scope()] = true
 		}
-		return len(scopes) < storebounds.MaxScopes
+		return len(scopes) < driver.MaxScopes
 	})
 	if err != nil {
 		return nil, err

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/stint-limiter/stint/internal/storebounds"
+	"github.com/stint-limiter/stint/driver"
 )
 
 // settledList are the settled charges of one subject and scope, in order.
@@ -39,7 +39,7 @@ func (s *settledList) add(at int64, id uint64, until int64) {
 		return
 	}
 	s.list = slices.Insert(s.list, i, c)
-	if len(s.list) > storebounds.MaxSettled {
+	if len(s.list) > driver.MaxSettled {
 		s.list = slices.Delete(s.list, 0, 1)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 func take(t *testing.T, s *Store, r stint.Request) stint.Decision {
@@ -124,7 +123,7 @@ func TestNamedLimits(t *testing.T) {
 func TestEverySettlementAppliesOnce(t *testing.T) {
 	clock := newClock()
 	s := newStore(t, Config{Now: clock.now})
-	const charges = 3 * storebounds.MaxSettled
+	const charges = 3 * driver.MaxSettled
 	claim := stint.Claim{Subject: "a", Limits: []stint.Limit{stint.PerHour(1_000_000)}, Cost: 1}
 	var all []stint.Charge
 	for range charges {

@@ -10,7 +10,6 @@ import (
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/algorithm"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // Take implements [stint.Store].
@@ -189,7 +188,7 @@ func (q *query) horizon() int64 {
 
 func (q *query) fullyBooked() bool {
 	for k := range q.views {
-		if n, _ := q.views[k].Bookings(); n >= storebounds.MaxBookings {
+		if n, _ := q.views[k].Bookings(); n >= driver.MaxBookings {
 			return true
 		}
 	}

@@ -12,14 +12,11 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/clientip"
-	"github.com/stint-limiter/stint/internal/mistake"
 	"github.com/stint-limiter/stint/internal/words"
 )
 
 // New returns the set that a spec describes. Neither the spec nor anything it refers to may be
-// changed afterwards. The error is a [*stint.InvalidError] that joins every mistake in the spec;
-// each begins with the path of the mistake in the configuration language: "tiers[0].match.path[1]:
-// …".
+// changed afterwards. The error is a [*stint.InvalidError] that joins every [Mistake] in the spec.
 func New(spec Spec) (*Set, error) {
 	c := &compiler{spec: &spec, set: &Set{spec: &spec}}
 	c.compile()
@@ -27,6 +24,26 @@ func New(spec Spec) (*Set, error) {
 		return nil, &stint.InvalidError{Err: errors.Join(c.errs...)}
 	}
 	return c.set, nil
+}
+
+// Mistake is a mistake in one key of a spec.
+type Mistake struct {
+	// Key is the path of the key in the configuration language, such as "tiers[0].match.path[1]";
+	// "" is the whole spec.
+	Key string
+	// Message tells what is wrong, and how to fix it.
+	Message string
+	// Given are other keys that the mistake depends on. If one of them could not be read, there may
+	// be no mistake.
+	Given []string
+}
+
+// Error returns the key and the message.
+func (m *Mistake) Error() string {
+	if m.Key == "" {
+		return m.Message
+	}
+	return m.Key + ": " + m.Message
 }
 
 // compiler makes a set from a spec. It collects all mistakes instead of stopping at the first.
@@ -73,7 +90,7 @@ func (c *compiler) mistake(key, format string, args ...any) {
 
 // mistakeGiven adds a mistake that also depends on the given keys.
 func (c *compiler) mistakeGiven(given []string, key, format string, args ...any) {
-	c.errs = append(c.errs, &mistake.Error{Key: key, Message: fmt.Sprintf(format, args...), Given: given})
+	c.errs = append(c.errs, &Mistake{Key: key, Message: fmt.Sprintf(format, args...), Given: given})
 }
 
 // mistakes adds each of the errors that err joins as a mistake of its own.

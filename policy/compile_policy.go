@@ -11,7 +11,6 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/nearest"
 	"github.com/stint-limiter/stint/internal/pathpattern"
-	"github.com/stint-limiter/stint/internal/tierlimits"
 	"github.com/stint-limiter/stint/internal/words"
 )
 
@@ -97,8 +96,8 @@ func (c *compiler) skip(key string, from *Policy) {
 	}{
 		{"identity", from.Identity != nil},
 		{"per", from.Per != nil},
-		{"limits", from.requests().Set()},
-		{"budget", from.budget().Set()},
+		{"limits", from.Limits != nil || from.TierLimits != nil},
+		{"budget", from.Budget != nil || from.TierBudget != nil},
 		{"notify", from.Notify != nil},
 		{"cost", from.Cost != nil},
 		{"costs", from.Costs != nil},
@@ -120,16 +119,13 @@ func (c *compiler) skip(key string, from *Policy) {
 
 // policyRules makes a policy's rules for every tier.
 func (c *compiler) policyRules(key string, from *Policy, p *policy) {
-	requests, budget := from.requests(), from.budget()
-	c.tierLimits(key+".limits", requests)
-	c.tierLimits(key+".budget", budget)
+	c.tierLimits(key+".limits", from.Limits, from.TierLimits)
+	c.tierLimits(key+".budget", from.Budget, from.TierBudget)
 	c.notify(key+".notify", from.Notify, slices.Concat(slices.Collect(maps.Values(from.TierLimits))...),
-		slices.Concat(slices.Collect(maps.Values(from.TierBudget))...), from.Limits, from.Budget)
-	limited := requests.Set() || budget.Set()
+		from.Limits, from.budgets())
 	for _, t := range c.set.tiers {
-		p.tiers = append(p.tiers, tierlimits.For(t.name, requests, budget))
-		limits, _ := requests.Of(t.name)
-		costs, _ := budget.Of(t.name)
+		limits, costs, applies := from.LimitsFor(t.name)
+		p.tiers = append(p.tiers, applies)
 		like := Rule{Policy: from.Name, Tier: t.name, Contact: cmp.Or(from.Contact, t.contact), Notify: from.Notify,
 			unit: &p.unit}
 		r := c.rules(key, like, limits, costs)
@@ -137,11 +133,11 @@ func (c *compiler) policyRules(key string, from *Policy, p *policy) {
 		c.noClash(key, p, r, t)
 	}
 	c.deriveOK(key+".request_id.derive", p)
-	if !limited && p.cost == nil && p.costs == nil && p.hold == 0 && from.Usage == nil && p.after == nil &&
+	if !from.limited() && p.cost == nil && p.costs == nil && p.hold == 0 && from.Usage == nil && p.after == nil &&
 		p.id == nil && p.failure == nil {
 		c.namesRoute(key, p)
 	}
-	if !limited && (from.Shadow || from.Rollout != nil || len(from.Identity) > 0 || len(from.Per) > 0 ||
+	if !from.limited() && (from.Shadow || from.Rollout != nil || len(from.Identity) > 0 || len(from.Per) > 0 ||
 		from.Contact != "") {
 		c.mistake(key, "has identity, per, shadow, rollout or contact, which are about limits, and no limits")
 	}
@@ -155,11 +151,7 @@ func (c *compiler) costs(key string, costs stint.Costs) {
 		names = appendNames(names, t.Budget)
 	}
 	for i := range c.spec.Policies {
-		b := c.spec.Policies[i].budget()
-		names = appendNames(names, b.All)
-		for _, limits := range b.ByTier {
-			names = appendNames(names, limits)
-		}
+		names = appendNames(names, c.spec.Policies[i].budgets())
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
@@ -264,26 +256,19 @@ func (c *compiler) namesRoute(key string, p *policy) {
 	}
 }
 
-func (p *Policy) requests() tierlimits.Limits[Limit] {
-	return tierlimits.Limits[Limit]{All: p.Limits, ByTier: p.TierLimits}
-}
-func (p *Policy) budget() tierlimits.Limits[Limit] {
-	return tierlimits.Limits[Limit]{All: p.Budget, ByTier: p.TierBudget}
-}
-
 // tierLimits checks the tiers that limits are set for, and the limits whose numbers come from
 // claims.
-func (c *compiler) tierLimits(key string, l tierlimits.Limits[Limit]) {
-	c.claimed(key, l.All)
-	if l.All != nil && l.ByTier != nil {
+func (c *compiler) tierLimits(key string, all []Limit, byTier map[string][]Limit) {
+	c.claimed(key, all)
+	if all != nil && byTier != nil {
 		c.mistake(key, "there are limits for all tiers, and others for each; want one of them")
 	}
-	known, given := []string{tierlimits.Default}, []string{"tiers[0].name"}
+	known, given := []string{defaultTier}, []string{"tiers[0].name"}
 	for i, t := range c.set.tiers {
 		known, given = append(known, t.name), append(given, fmt.Sprintf("tiers[%d].name", i))
 	}
-	for _, name := range sorted(l.ByTier) {
-		c.claimed(key+"."+name, l.ByTier[name])
+	for _, name := range sorted(byTier) {
+		c.claimed(key+"."+name, byTier[name])
 		if !slices.Contains(known, name) {
 			c.mistakeGiven(given, key+"."+name, "no tier %q; there is %s%s", name, words.OneOf(known),
 				nearest.Hint(name, known))

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/tierlimits"
 )
 
 func (c *compiler) tiers() {
@@ -22,7 +21,7 @@ func (c *compiler) tiers() {
 		if c.nameOK(key+".name", from.Name) {
 			c.unique(key+".name", "tier", from.Name, seen, i)
 		}
-		if from.Name == tierlimits.Default {
+		if from.Name == defaultTier {
 			c.mistake(key+".name", "%q stands for all other tiers where policies give limits for each", from.Name)
 		}
 		t := &tier{

@@ -157,11 +157,7 @@ func (c *compiler) counted(key string, u *Usage) {
 		look(fmt.Sprintf("tiers[%d].budget", i), c.spec.Tiers[i].Budget)
 	}
 	for i := range c.spec.Policies {
-		b := c.spec.Policies[i].budget()
-		look(fmt.Sprintf("policies[%d].budget", i), b.All)
-		for _, limits := range b.ByTier {
-			look(fmt.Sprintf("policies[%d].budget", i), limits)
-		}
+		look(fmt.Sprintf("policies[%d].budget", i), c.spec.Policies[i].budgets())
 	}
 	switch {
 	case budgets == 0:

@@ -273,3 +273,10 @@ func (f *facts) claim(name string) string {
 	}
 	return ""
 }
+
+func (r *reading) fits(p *pathpattern.Pattern) bool {
+	if r.folded != "" {
+		return p.FitsFolded(r.folded)
+	}
+	return p.Fits(r.path)
+}

@@ -76,6 +76,9 @@ func (r *Rule) Name() string {
 	return r.Tier
 }
 
+// EnforcedFor reports whether the rule is enforced for a subject. The rule must be of a [Set].
+func (r *Rule) EnforcedFor(subject string) bool { return r.unit.enforced(subject) }
+
 // Outcome is the outcome of a request that was allowed.
 type Outcome struct {
 	// Status is the status of the response, as an HTTP status code.

@@ -1,7 +1,9 @@
 package policy
 
 import (
+	"encoding/binary"
 	"net/netip"
+	"slices"
 
 	"github.com/stint-limiter/stint/internal/clientip"
 	"github.com/stint-limiter/stint/internal/pathpattern"
@@ -40,3 +42,37 @@ func (s *Set) Trusts(peer netip.Addr) bool { return s.resolver.Trusts(peer) }
 
 // Rules returns every rule of the set. The rule at index i has Index i.
 func (s *Set) Rules() []*Rule { return s.rules }
+
+// patternUse is a pattern of a set, with the attributes that divide the count of matching requests.
+type patternUse struct {
+	*pathpattern.Pattern
+	per []string
+}
+
+// fitting returns a string that encodes which patterns of the set a reading fits, with the values
+// that divide counts. Readings with equal strings are judged alike.
+func (s *Set) fitting(r *reading) string {
+	var b []byte
+	for i := range s.patterns {
+		p := &s.patterns[i]
+		if !r.fits(p.Pattern) {
+			continue
+		}
+		b = binary.AppendUvarint(b, uint64(i))
+		for _, name := range p.per {
+			if value, ok := p.Value(r.path, name); ok {
+				b = append(binary.AppendUvarint(b, uint64(len(value))), value...)
+			}
+		}
+	}
+	return string(b)
+}
+
+// endingMatters reports whether a path fits a limiting pattern without the ending of its last
+// segment but not with it. Otherwise the ending is treated as part of the segment's name, so that a
+// pattern with the ending can exempt the path.
+func (s *Set) endingMatters(path, without string, fits func(*pathpattern.Pattern, string) bool) bool {
+	return slices.ContainsFunc(s.endings, func(p *pathpattern.Pattern) bool {
+		return fits(p, without) && !fits(p, path)
+	})
+}

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -165,6 +167,38 @@ type Policy struct {
 	Failure *stint.FailurePolicy
 	// Contact is shown to callers denied by the policy's limits; "" is the tier's.
 	Contact string
+}
+
+// defaultTier stands for the tiers that TierLimits and TierBudget do not name.
+const defaultTier = "default"
+
+// LimitsFor returns the limits and the budget of the policy in a tier, and whether the policy
+// applies there: a policy with limits or a budget applies only to tiers for which it has some.
+func (p *Policy) LimitsFor(tier string) (limits, budget []Limit, applies bool) {
+	limits, limited := limitsFor(tier, p.Limits, p.TierLimits)
+	budget, budgeted := limitsFor(tier, p.Budget, p.TierBudget)
+	return limits, budget, limited || budgeted || !p.limited()
+}
+
+// limitsFor returns the limits for a tier, and whether any are set for it.
+func limitsFor(tier string, all []Limit, byTier map[string][]Limit) (limits []Limit, ok bool) {
+	if byTier == nil {
+		return all, all != nil
+	}
+	if limits, ok = byTier[tier]; !ok {
+		limits, ok = byTier[defaultTier]
+	}
+	return limits, ok
+}
+
+// budgets returns the budgets for all tiers.
+func (p *Policy) budgets() []Limit {
+	return slices.Concat(append(slices.Collect(maps.Values(p.TierBudget)), p.Budget)...)
+}
+
+// limited reports whether any limits are set, including explicitly unlimited.
+func (p *Policy) limited() bool {
+	return p.Limits != nil || p.TierLimits != nil || p.Budget != nil || p.TierBudget != nil
 }
 
 // Match matches a request that fits all of its non-empty fields.

@@ -13,7 +13,6 @@ import (
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/keypart"
-	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // scriptCall is one call of a script under construction, with the data needed to read its reply:
@@ -371,7 +370,7 @@ func (s *Store) encodeInspect(claim stint.Claim) (*scriptCall, error) {
 	c.key(claim.Subject, "", banKey)
 	c.key(claim.Subject, "", strikesKey)
 	parts := c.divide([]stint.Claim{claim}, 0)
-	c.body = append(le.AppendUint16(c.body, storebounds.MaxEntries), byte(len(parts)))
+	c.body = append(le.AppendUint16(c.body, driver.MaxEntries), byte(len(parts)))
 	for i := range parts {
 		p := &parts[i]
 		c.partKey(p)

@@ -12,7 +12,6 @@ import (
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/keypart"
-	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 var _ driver.Inspector = (*Store)(nil)
@@ -66,7 +65,7 @@ func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 	if err == nil {
 		err = scan(ctx, nodes, escapeGlob(begin)+"*", func(_ rueidis.Client, keys []string) (bool, error) {
 			for _, key := range keys {
-				if len(found) == storebounds.MaxScopes {
+				if len(found) == driver.MaxScopes {
 					return false, nil
 				}
 				if scope, ok := scopeIn(strings.TrimPrefix(key, begin)); ok {

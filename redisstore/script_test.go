@@ -12,7 +12,6 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/algorithm"
-	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // The numbers that Go and Lua share are equal.
@@ -24,13 +23,13 @@ func TestNumbers(t *testing.T) {
 	want := map[string]int64{
 		"MAX_UNITS":    stint.MaxUnits,
 		"RESOLUTION":   stint.Resolution,
-		"MAX_BOOKINGS": storebounds.MaxBookings,
+		"MAX_BOOKINGS": driver.MaxBookings,
 		"MAX_ENTRIES":  algorithm.MaxEntries,
-		"MAX_IDS":      storebounds.MaxIDs,
-		"MAX_REPEATS":  storebounds.MaxRepeats,
-		"MAX_SETTLED":  storebounds.MaxSettled,
-		"MAX_HOLDS":    storebounds.MaxHolds,
-		"LONGEST_HOLD": storebounds.LongestHold,
+		"MAX_IDS":      driver.MaxIDs,
+		"MAX_REPEATS":  driver.MaxRepeats,
+		"MAX_SETTLED":  driver.MaxSettled,
+		"MAX_HOLDS":    driver.MaxHolds,
+		"LONGEST_HOLD": driver.LongestHold,
 		"MAX_KNOWN":    maxKnown,
 		"ID_STEP":      idStep,
 		"NEVER":        int64(stint.Never),

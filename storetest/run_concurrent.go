@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/storebounds"
+	"github.com/stint-limiter/stint/driver"
 )
 
 // atOnce starts n callers together, and returns the sum of their results.
@@ -89,7 +89,7 @@ var concurrent = []check{
 		}), 10)
 	}),
 	exact("many callers, one id, one charge", limits{stint.PerHour(100)}, func(k *tester) {
-		k.storm(storebounds.MaxRepeats+1, func() stint.Request { return k.withID("x") })
+		k.storm(driver.MaxRepeats+1, func() stint.Request { return k.withID("x") })
 		k.wantUsed(k.peek(1), 1)
 	}),
 	exact("many refunds, one applies", limits{stint.PerHour(100)}, func(k *tester) {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/storebounds"
 	"github.com/stint-limiter/stint/internal/testkit"
 )
 
@@ -68,11 +67,11 @@ var forcing = []check{
 	}),
 	clocked("force books where no booking is left", nil, func(k *tester) {
 		limit := stint.PerMinute(1)
-		for i := range int64(storebounds.MaxBookings) + 5 {
+		for i := range int64(driver.MaxBookings) + 5 {
 			k.under(limit).force(1, time.Hour+time.Duration(i)*time.Second)
 		}
 		k.under(limit).force(1, time.Minute)
-		k.wantUsed(k.under(limit).peek(0), storebounds.MaxBookings+6)
+		k.wantUsed(k.under(limit).peek(0), driver.MaxBookings+6)
 		if r, err := k.Store.Take(k.Context(), stint.Request{Mode: stint.ModeReserve,
 			Claims: []stint.Claim{{Subject: k.subject, Cost: 1, Limits: []stint.Limit{limit}}},
 		}); err != nil || r.Allowed {
@@ -81,7 +80,7 @@ var forcing = []check{
 		// Units without a booking of their own were added to the last booking, and no booking is
 		// due yet.
 		k.pass(30 * time.Minute)
-		k.wantUsed(k.under(limit).peek(0), storebounds.MaxBookings+6)
+		k.wantUsed(k.under(limit).peek(0), driver.MaxBookings+6)
 	}),
 	everyStore("force takes a place above the maximum", limits{stint.AtOnce(1, time.Minute)}, func(k *tester) {
 		first := k.force(1, 0)
@@ -112,7 +111,7 @@ var forcing = []check{
 	everyStore("a forced request id is charged once", limits{stint.PerMinute(1)}, func(k *tester) {
 		r := k.request(2)
 		r.Mode, r.ID = driver.ModeForce, "x"
-		for i := range storebounds.MaxRepeats + 4 {
+		for i := range driver.MaxRepeats + 4 {
 			d := k.mustDecide(r)
 			k.wantUsed(d, 2)
 			if d.Repeat != (i > 0) {

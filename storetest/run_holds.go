@@ -5,7 +5,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // holdLife is the life of holds in these tests. holdSlice is how much later they may expire.
@@ -333,7 +332,7 @@ var holds = []check{
 	exact("names of several claims, held", limits{stock(100)}, func(k *tester) { severalClaims(k, holdLife) }),
 	exact("too many holds", limits{stock(1 << 40)}, func(k *tester) {
 		first := k.hold(1)
-		for range storebounds.MaxHolds - 1 {
+		for range driver.MaxHolds - 1 {
 			k.hold(1)
 		}
 		r := k.request(1)
@@ -347,8 +346,8 @@ var holds = []check{
 		forced := r
 		forced.Mode = driver.ModeForce
 		d = k.mustDecide(forced) // it is charged instead of held
-		k.wantUsed(d, storebounds.MaxHolds+2)
-		k.wantHeld(storebounds.MaxHolds)
+		k.wantUsed(d, driver.MaxHolds+2)
+		k.wantHeld(driver.MaxHolds)
 		k.wantApplied(k.settle(d, 0), false)
 		k.wantSettled(first, settleTo(1), 1)
 		k.mustDecide(r)

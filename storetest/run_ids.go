@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/storebounds"
+	"github.com/stint-limiter/stint/driver"
 )
 
 // withID returns a request of one unit with an id.
@@ -63,7 +63,7 @@ var requestIDs = []check{
 	exact("an id is repeated eight times, then charged", limits{stint.PerHour(10)}, func(k *tester) {
 		k.decide(k.withID("x"))
 		k.pass(moment)
-		for range storebounds.MaxRepeats {
+		for range driver.MaxRepeats {
 			k.wantRepeat(k.decide(k.withID("x")), true)
 		}
 		for i := range int64(3) {
@@ -77,7 +77,7 @@ var requestIDs = []check{
 		k.pass(moment)
 		r := k.withID("x")
 		r.Mode = stint.ModePeek
-		for range 2 * storebounds.MaxRepeats {
+		for range 2 * driver.MaxRepeats {
 			d := k.mustDecide(r)
 			k.wantRepeat(d, true)
 		}
@@ -143,7 +143,7 @@ var requestIDs = []check{
 	}),
 	clocked("ids are remembered up to a bound, the one that ends first goes", limits{stint.PerHour(1_000_000)},
 		func(k *tester) {
-			for i := range storebounds.MaxIDs - 1 {
+			for i := range driver.MaxIDs - 1 {
 				k.decide(k.withIDFor(fmt.Sprint(i), 10*time.Minute))
 				k.Clock.Advance(moment)
 			}

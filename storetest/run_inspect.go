@@ -10,7 +10,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // inspectorOf returns a store as an inspector, or nil if it is not one.
@@ -171,25 +170,25 @@ var inspecting = []check{
 	}),
 	clocked("the oldest entries are left out if there are too many", nil, func(k *tester) {
 		const more = 5
-		places := stint.AtOnce(storebounds.MaxEntries+more, time.Hour)
-		for range storebounds.MaxEntries + more {
+		places := stint.AtOnce(driver.MaxEntries+more, time.Hour)
+		for range driver.MaxEntries + more {
 			k.under(places).mustTake(1)
 		}
 		w := k.under(places).window()
-		if len(w.Entries) != storebounds.MaxEntries || w.LeftOut != more || w.Used != storebounds.MaxEntries+more {
+		if len(w.Entries) != driver.MaxEntries || w.LeftOut != more || w.Used != driver.MaxEntries+more {
 			k.Errorf("%d entries, %d left out of %d; want %d, %d", len(w.Entries), w.LeftOut, w.Used,
-				storebounds.MaxEntries, more)
+				driver.MaxEntries, more)
 		}
 		log := stint.Per(1, ms)
 		k = k.other()
 		k.under(log).mustTake(1)
-		for range storebounds.MaxBookings {
+		for range driver.MaxBookings {
 			k.under(log).reserve(1, 0)
 		}
 		w = k.under(log).window()
-		if len(w.Entries) != storebounds.MaxEntries || w.LeftOut != 1 || w.Used != storebounds.MaxBookings+1 {
+		if len(w.Entries) != driver.MaxEntries || w.LeftOut != 1 || w.Used != driver.MaxBookings+1 {
 			k.Errorf("%d entries, %d left out of %d; want %d, 1", len(w.Entries), w.LeftOut, w.Used,
-				storebounds.MaxEntries)
+				driver.MaxEntries)
 		}
 	}),
 	exact("what is seen is of the scope and the limit that is asked about", nil, func(k *tester) {
@@ -357,15 +356,15 @@ var inspecting = []check{
 	}),
 	exact("of too many scopes some are left out", limits{stint.PerHour(1)}, func(k *tester) {
 		inspector := k.inspector()
-		for i := range storebounds.MaxScopes + 5 {
+		for i := range driver.MaxScopes + 5 {
 			r := k.request(1)
 			r.Claims[0].Scope = fmt.Sprint("item:", i)
 			k.mustDecide(r)
 		}
 		first, err := inspector.Scopes(k.Context(), k.subject)
-		if err != nil || len(first) != storebounds.MaxScopes || !slices.IsSorted(first) ||
-			len(slices.Compact(first)) != storebounds.MaxScopes {
-			k.Fatalf("%d scopes (%v), want %d that differ, in order", len(first), err, storebounds.MaxScopes)
+		if err != nil || len(first) != driver.MaxScopes || !slices.IsSorted(first) ||
+			len(slices.Compact(first)) != driver.MaxScopes {
+			k.Fatalf("%d scopes (%v), want %d that differ, in order", len(first), err, driver.MaxScopes)
 		}
 		for _, scope := range first {
 			k.command(stint.Command{Kind: stint.CommandReset, Subject: k.subject, Scope: scope, Limits: k.limits})

@@ -5,7 +5,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // grace is how long after its instant a booking under a limit with a window of a second or more may
@@ -351,14 +350,14 @@ var reservations = []check{
 	}),
 	clocked("bookings ahead are bounded", limits{stint.PerSecond(1)}, func(k *tester) {
 		k.mustTake(1)
-		for i := range storebounds.MaxBookings {
+		for i := range driver.MaxBookings {
 			if d := k.reserve(1, 0); !d.Allowed {
 				k.Fatalf("reservation %d: %s", i, answer(d))
 			}
 		}
 		d := k.reserve(1, 0)
 		k.wantAllowed(d, false)
-		k.wantRetry(d, (storebounds.MaxBookings+1)*s+storebounds.MaxBookings*grace)
+		k.wantRetry(d, (driver.MaxBookings+1)*s+driver.MaxBookings*grace)
 		k.wantAllowed(k.after(s).reserve(1, 0), true)
 	}),
 	clocked("bookings of the dead come free", limits{stint.PerSecond(2)}, func(k *tester) {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/storebounds"
+	"github.com/stint-limiter/stint/driver"
 )
 
 // part returns a decision with a part of its charge.
@@ -181,7 +181,7 @@ var settlements = []check{
 	}),
 	clocked("the last thousand settlements are remembered", limits{stint.PerHour(1_000_000)}, func(k *tester) {
 		var taken []stint.Decision
-		for range storebounds.MaxSettled + 2 {
+		for range driver.MaxSettled + 2 {
 			taken = append(taken, k.mustTake(2))
 			k.Clock.Advance(us)
 		}
@@ -192,7 +192,7 @@ var settlements = []check{
 		for _, d := range taken[2:] {
 			k.wantApplied(k.settle(d, 1), false)
 		}
-		k.wantUsed(k.peek(1), storebounds.MaxSettled+2)
+		k.wantUsed(k.peek(1), driver.MaxSettled+2)
 	}),
 	exact("a storm of refunds gives everything back", limits{stint.PerHour(100_000)}, func(k *tester) {
 		for name, order := range map[string]func(list []stint.Decision){
@@ -204,7 +204,7 @@ var settlements = []check{
 		} {
 			k := k.other()
 			var taken []stint.Decision
-			for range storebounds.MaxSettled * 3 / 2 {
+			for range driver.MaxSettled * 3 / 2 {
 				taken = append(taken, k.mustTake(1))
 			}
 			order(taken)

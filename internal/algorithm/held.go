@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/storebounds"
+	"github.com/stint-limiter/stint/driver"
 )
 
 // holdSlices is the number of slices in the life of a hold. Holds that expire in one slice are held
@@ -93,7 +93,7 @@ func compareUntil(u heldUnits, until int64) int {
 // openHeld drops expired units from a copy, and charges them if held.charges is set.
 func (v *View) openHeld() {
 	h := &v.count.more.held
-	n, far := 0, v.now+storebounds.LongestHold
+	n, far := 0, v.now+driver.LongestHold
 	for n < len(h.units) && h.units[n].until <= v.now {
 		n++
 	}

@@ -1,6 +1,6 @@
 package algorithm
 
-import "github.com/stint-limiter/stint/internal/storebounds"
+import "github.com/stint-limiter/stint/driver"
 
 // Charge adds a cost at now. There must be room for the cost, or it must be at most [View.Spare].
 // Charge returns the number of bytes by which the count's log has grown.
@@ -52,13 +52,13 @@ func (v *View) Book(at, end, cost int64) {
 }
 
 // Insert adds a cost that may be used from at, a future instant, to end. Other bookings may be
-// later; the new one ends no later than they do. If there are [storebounds.MaxBookings], Insert
+// later; the new one ends no later than they do. If there are [driver.MaxBookings], Insert
 // adds the cost to the last of them.
 func (v *View) Insert(at, end, cost int64) {
 	if v.p.void() {
 		return
 	}
-	if n := len(v.ahead); n >= storebounds.MaxBookings {
+	if n := len(v.ahead); n >= driver.MaxBookings {
 		at, end = v.ahead[n-1].at, v.ahead[n-1].end
 	}
 	_, after := v.EndsAround(at)

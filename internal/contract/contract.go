@@ -11,7 +11,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // AppliesBans reports whether bans apply to the request.
@@ -142,7 +141,7 @@ func CountLimits(claims []stint.Claim) (n int) {
 }
 
 // MaxOwnSettled is the number of its own settlements that a process remembers. See
-// [storebounds.MaxSettled].
+// [driver.MaxSettled].
 const MaxOwnSettled = 65_536
 
 // DefaultBudget is the time budget of a decision unless a [stint.FailurePolicy] sets another one.
@@ -189,7 +188,7 @@ func Show(w *driver.Window, entries []driver.Entry) {
 	slices.SortStableFunc(entries, func(a, b driver.Entry) int {
 		return cmp.Or(a.At.Compare(b.At), a.Until.Compare(b.Until))
 	})
-	for len(entries) > storebounds.MaxEntries {
+	for len(entries) > driver.MaxEntries {
 		w.LeftOut += entries[0].Units
 		entries = entries[1:]
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 func TestValidateInspect(t *testing.T) {
@@ -42,12 +41,12 @@ func TestShow(t *testing.T) {
 			t.Errorf("entry %d has %d units, want %d", i, e.Units, want)
 		}
 	}
-	many := make([]driver.Entry, storebounds.MaxEntries+2)
+	many := make([]driver.Entry, driver.MaxEntries+2)
 	for i := range many {
 		many[i] = driver.Entry{At: at(int64(i)), Units: 10}
 	}
 	contract.Show(&w, many)
-	if len(w.Entries) != storebounds.MaxEntries || w.LeftOut != 20 || !w.Entries[0].At.Equal(at(2)) {
+	if len(w.Entries) != driver.MaxEntries || w.LeftOut != 20 || !w.Entries[0].At.Equal(at(2)) {
 		t.Errorf("%d entries from %v on, %d left out", len(w.Entries), w.Entries[0].At, w.LeftOut)
 	}
 }

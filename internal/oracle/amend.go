@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // settled is a charge that was settled.
@@ -148,7 +148,7 @@ func (s *Store) settleCharge(c stint.Charge, claims []*stint.Claim, a stint.Amen
 		slices.SortFunc(list, func(a, b settled) int {
 			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id))
 		})
-		if len(list) > storebounds.MaxSettled {
+		if len(list) > driver.MaxSettled {
 			list = list[1:]
 		}
 		s.settled[key.scopeKey] = list

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // counts holds the counts of a limit that counts over time: a log, a meter or both, and bookings.
@@ -193,7 +192,7 @@ func (k *counts) force(l *stint.Limit, now, at, until, cost, refilled int64) {
 // insert adds a booking among others. It ends no later than those after it. If there are already
 // 1,000 bookings, insert adds the units to the last one.
 func (k *counts) insert(at, until, cost int64) {
-	if n := len(k.booked); n >= storebounds.MaxBookings {
+	if n := len(k.booked); n >= driver.MaxBookings {
 		k.booked[n-1].n += cost
 		return
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // Take implements [stint.Store].
@@ -80,7 +79,7 @@ func (s *Store) decide(r stint.Request, claims []*stint.Claim, now int64) stint.
 	}
 
 	// 2. Request id.
-	if k := s.seen(&r, now); k != nil && (k.repeats < storebounds.MaxRepeats || r.Mode == driver.ModeForce) {
+	if k := s.seen(&r, now); k != nil && (k.repeats < driver.MaxRepeats || r.Mode == driver.ModeForce) {
 		show()
 		d.Repeat = true
 		if wait := k.until - contract.Life(&r).Microseconds() - now; wait >= 16 {
@@ -89,7 +88,7 @@ func (s *Store) decide(r stint.Request, claims []*stint.Claim, now int64) stint.
 		if r.Mode != stint.ModeTake || d.RetryAfter == 0 {
 			d.Allowed = true
 			if r.Mode != stint.ModePeek {
-				k.repeats = min(k.repeats+1, storebounds.MaxRepeats)
+				k.repeats = min(k.repeats+1, driver.MaxRepeats)
 				s.writeBans(&r, claims, now)
 			}
 			if first := recall(&r, k.charge); !first.IsZero() {
@@ -244,7 +243,7 @@ func ahead(parts []*part, at int64) bool {
 }
 
 func fullyBooked(parts []*part) bool {
-	return slices.ContainsFunc(parts, func(p *part) bool { return len(p.seen.bookings()) >= storebounds.MaxBookings })
+	return slices.ContainsFunc(parts, func(p *part) bool { return len(p.seen.bookings()) >= driver.MaxBookings })
 }
 
 // writeBans writes the subjects' bans, moved back if the clock stepped back.

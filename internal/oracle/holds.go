@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // hold is an open hold of one state.
@@ -30,7 +30,7 @@ func (k *counts) openHeld(l *stint.Limit, now int64) {
 	for _, h := range before {
 		switch {
 		case h.at > now:
-			k.hold(min(h.at, now+storebounds.LongestHold), h.n)
+			k.hold(min(h.at, now+driver.LongestHold), h.n)
 		case k.charges && k.stamp(l, h.at) > now-span(l):
 			k.append(k.stamp(l, h.at), h.n)
 		}
@@ -86,7 +86,7 @@ func (k *counts) raise(l *stint.Limit, now, by, maxDebt int64) (dropped int64) {
 // holdFull returns the time until a state has room for another hold, or 0 if it has room now.
 func (s *Store) holdFull(key stateKey, now int64) int64 {
 	first, n := int64(0), 0
-	if len(s.holds[key]) < storebounds.MaxHolds {
+	if len(s.holds[key]) < driver.MaxHolds {
 		return 0
 	}
 	for _, h := range s.holds[key] {
@@ -96,7 +96,7 @@ func (s *Store) holdFull(key stateKey, now int64) int64 {
 			}
 		}
 	}
-	if n < storebounds.MaxHolds {
+	if n < driver.MaxHolds {
 		return 0
 	}
 	return first - now

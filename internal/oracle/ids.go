@@ -8,7 +8,6 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // seenID is a charged request id. until is when it is forgotten.
@@ -47,7 +46,7 @@ func (s *Store) remember(r *stint.Request, now, at int64) {
 	until := (at + contract.Life(r).Microseconds() + 15) / 16 * 16
 	list := append(s.ids[key], seenID{id: r.ID, until: until})
 	list = slices.DeleteFunc(list, func(k seenID) bool { return k.until <= now })
-	if len(list) > storebounds.MaxIDs {
+	if len(list) > driver.MaxIDs {
 		lowest := slices.MinFunc(list, func(a, b seenID) int {
 			return cmp.Or(cmp.Compare(a.until+a.repeats, b.until+b.repeats), cmp.Compare(a.id, b.id))
 		})

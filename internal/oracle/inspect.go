@@ -9,7 +9,6 @@ import (
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/banlist"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // Inspect implements [driver.Inspector].
@@ -80,7 +79,7 @@ func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 	}
 	slices.Sort(scopes)
 	scopes = slices.Compact(scopes)
-	return scopes[:min(len(scopes), storebounds.MaxScopes)], nil
+	return scopes[:min(len(scopes), driver.MaxScopes)], nil
 }
 
 func (s *Store) banState(subject string, now int64) (state driver.BanState) {

@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint/internal/keypart"
-	"github.com/stint-limiter/stint/internal/rollout"
-	"github.com/stint-limiter/stint/internal/tierlimits"
 	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -40,7 +38,7 @@ func Counts(set *policy.Set, subject string) []Count {
 				for _, r := range set.Rules() {
 					if r.Policy == policyName && r.Tier == t.Name {
 						counts = append(counts, Count{
-							Rule: r, Scope: scope, Divided: divided, Shadow: !enforced(r, subject),
+							Rule: r, Scope: scope, Divided: divided, Shadow: !r.EnforcedFor(subject),
 							Bans: t.Bans != nil || spec.Bans != nil,
 						})
 					}
@@ -60,10 +58,6 @@ func Counts(set *policy.Set, subject string) []Count {
 		}
 	}
 	return counts
-}
-
-func enforced(r *policy.Rule, subject string) bool {
-	return rollout.Chosen(r.Name(), subject, uint32(r.Enforced*rollout.All))
 }
 
 // Kinds returns the types of subjects, the part before the colon such as "user", in the order of
@@ -116,8 +110,7 @@ func routesOf(spec *policy.Spec, t *policy.Tier, of *policy.Policy) []string {
 			continue
 		}
 		isRoute := p.Match != nil && len(p.Match.Path)+len(p.Match.Method)+len(p.Match.Host) > 0
-		if isRoute && tierlimits.For(t.Name, tierlimits.Limits[policy.Limit]{All: p.Limits, ByTier: p.TierLimits},
-			tierlimits.Limits[policy.Limit]{All: p.Budget, ByTier: p.TierBudget}) {
+		if _, _, applies := p.LimitsFor(t.Name); isRoute && applies {
 			names = append(names, p.Name)
 		}
 		if p == of && isRoute {

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/keypart"
-	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // inParts replaces divided counters by their parts, as far as the store can list them. A counter
@@ -76,7 +76,7 @@ func unlistedParts(scopes []string) error {
 		}
 	}
 	switch {
-	case len(scopes) >= storebounds.MaxScopes && hashed < len(scopes):
+	case len(scopes) >= driver.MaxScopes && hashed < len(scopes):
 		return invalid("the store listed %d scopes, the most it lists at once; reset it again", len(scopes))
 	case hashed > 0:
 		return invalid("the store keeps only hashes of long names, and cannot name %d of its scopes; what is counted there expires with its window",

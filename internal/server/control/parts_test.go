@@ -13,7 +13,6 @@ import (
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/server/control"
-	"github.com/stint-limiter/stint/internal/storebounds"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -108,11 +107,11 @@ func TestPartsThatAreTooLong(t *testing.T) {
 
 func TestPartsThatAreTooMany(t *testing.T) {
 	d := inMemory(t, divided(t))
-	for i := range storebounds.MaxScopes + 5 {
+	for i := range driver.MaxScopes + 5 {
 		use(t, d, fmt.Sprint(i), 1, true)
 	}
-	if got := usesOf(t, d); strings.Count(got, ":") < storebounds.MaxScopes-1 {
-		t.Errorf("shown %.200q…, want about %d parts", got, storebounds.MaxScopes)
+	if got := usesOf(t, d); strings.Count(got, ":") < driver.MaxScopes-1 {
+		t.Errorf("shown %.200q…, want about %d parts", got, driver.MaxScopes)
 	}
 	_, err := d.Reset(t.Context(), of(visitor))
 	wantInvalid(t, err, "some of what it used in parts of item may not be reset, the rest is: "+
@@ -120,7 +119,7 @@ func TestPartsThatAreTooMany(t *testing.T) {
 	if _, err := d.Reset(t.Context(), of(visitor)); err != nil {
 		t.Fatal(err)
 	}
-	for i := range storebounds.MaxScopes + 5 {
+	for i := range driver.MaxScopes + 5 {
 		use(t, d, fmt.Sprint(i), 2, true)
 	}
 }

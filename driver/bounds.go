@@ -1,8 +1,7 @@
-// Package storebounds has the bounds on the data that a store keeps, which package driver
-// describes. All stores of this module have the same bounds, and package storetest tests them.
-package storebounds
+package driver
 
-// Beyond these bounds a store forgets or refuses. See package driver.
+// Beyond these bounds a store forgets or refuses, as the documentation of the package says. Package
+// storetest tests them.
 const (
 	MaxRepeats  = 8      // allowed repeats of a request ID
 	MaxIDs      = 1000   // request IDs of one subject and scope

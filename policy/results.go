@@ -2,13 +2,11 @@ package policy
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/tokens"
 )
 
 // ask fills in the question to the store about a request, and everything in the verdict that is
@@ -216,86 +214,3 @@ func isStrictest(l *stint.Limit, i int, results []Result) bool {
 	}
 	return true
 }
-
-// terms are the settings of which a request has only one each. Each comes from the first matching
-// policy that sets it.
-type terms struct {
-	cost    int64
-	costs   stint.Costs
-	hold    time.Duration
-	usage   *tokens.Rules
-	after   *after
-	id      *requestID
-	failure *stint.FailurePolicy
-	bans    *stint.BanPolicy
-
-	hasCost, hasID, hasFailure bool
-	atLeast                    bool // a usage below the estimate gives nothing back
-}
-
-func (o *terms) add(p *policy, f *facts) {
-	if p.cost != nil && !o.hasCost {
-		o.cost, o.hasCost = p.cost.of(f), true
-	}
-	if o.costs == nil {
-		o.costs = p.costs
-	}
-	if o.hold == 0 {
-		o.hold = p.hold
-	}
-	if o.usage == nil {
-		o.usage = p.usage
-	}
-	if o.after == nil {
-		o.after = p.after
-	}
-	if p.id != nil && !o.hasID {
-		o.id, o.hasID = p.id, true
-	}
-	if p.failure != nil && !o.hasFailure {
-		o.failure, o.hasFailure = p.failure, true
-	}
-}
-
-// costsOf returns the costs of the limits that have one by name; nil if none has.
-func (o *terms) costsOf(limits []stint.Limit) (costs stint.Costs) {
-	for i := range limits {
-		if cost, ok := o.costs[limits[i].Name]; ok {
-			if costs == nil {
-				costs = stint.Costs{}
-			}
-			costs[limits[i].Name] = cost
-		}
-	}
-	return costs
-}
-
-// join merges in the terms of another reading. The result has the highest costs, the longest hold,
-// the strictest failure mode, and bans and a true cost if either reading has them. Charges are
-// given back only if both readings agree.
-func (o *terms) join(other *terms) {
-	o.cost, o.hold = max(o.cost, other.cost), max(o.hold, other.hold)
-	if len(other.costs) > 0 {
-		all := maps.Clone(other.costs)
-		for name, cost := range o.costs {
-			all[name] = max(all[name], cost)
-		}
-		o.costs = all
-	}
-	if o.usage != other.usage { // charges are given back only if both readings agree
-		o.usage, o.atLeast = cmp.Or(o.usage, other.usage), true
-	}
-	o.after = o.after.join(other.after)
-	if o.id != other.id {
-		o.id = nil
-	}
-	if strictness[other.failure.Mode] > strictness[o.failure.Mode] {
-		o.failure = other.failure
-	}
-	if o.bans == nil {
-		o.bans = other.bans
-	}
-}
-
-// strictness ranks the failure modes.
-var strictness = [...]int{stint.FailAllow: 0, stint.FailLocal: 1, stint.FailError: 2, stint.FailDeny: 3}

@@ -1,0 +1,191 @@
+package policy
+
+import (
+	"hash/fnv"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/keypart"
+	"github.com/stint-limiter/stint/internal/tokens"
+	"github.com/stint-limiter/stint/internal/words"
+)
+
+// tier is a compiled [Tier].
+type tier struct {
+	clause
+	unit
+	index   int
+	rules   []*Rule
+	scope   string // as in [Tier], never ""
+	bans    *stint.BanPolicy
+	failure *stint.FailurePolicy
+	contact string
+}
+
+// policy is a compiled [Policy].
+type policy struct {
+	clause
+	unit
+	skips   bool      // then everything else but the name and the clause is zero
+	per     []string  // as in [Policy]
+	tiers   []bool    // by tier index: whether the policy applies to the tier
+	rules   [][]*Rule // by tier index: rules for the number of requests and for their costs
+	cost    *Cost
+	costs   stint.Costs
+	hold    time.Duration
+	usage   *tokens.Rules
+	after   *after
+	id      *requestID
+	failure *stint.FailurePolicy
+}
+
+// unit has what tiers and policies have in common: whose requests are counted together, and for
+// which subjects the limits are enforced.
+type unit struct {
+	name    string
+	who     []*identity // nil: the identity of the tier
+	enforce uint32      // number of subjects out of enforceAll
+}
+
+// enforceAll is the number of subjects out of which a rule in rollout is enforced for some.
+const enforceAll = 1 << 20
+
+// Special scopes of a tier, and scopes that no policy may have as its name.
+const (
+	scopeRoute  = "route"
+	scopeNone   = "none"
+	globalScope = "global" // default scope of tiers
+	otherScope  = "other"  // route of requests without one
+)
+
+// asker returns the first identity of the unit that the request has, with its subject. It returns
+// the zero asker if the request has none. It uses room as a buffer.
+func (u *unit) asker(f *facts, room []byte) asker {
+	for _, id := range u.who {
+		if subject := id.subject(f, room); subject != "" {
+			return asker{subject, id}
+		}
+	}
+	return asker{}
+}
+
+// enforced reports whether the unit's limits are enforced for a subject. The choice is the same in
+// all processes and at all times, and a larger share only adds subjects.
+func (u *unit) enforced(subject string) bool {
+	if u.enforce == enforceAll || u.enforce == 0 {
+		return u.enforce != 0
+	}
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, u.name+"\x00"+subject)
+	// Mix the bits: the last byte hardly affects FNV's high bits, so that names that differ only in
+	// their last letter would be chosen together.
+	sum := h.Sum64()
+	sum = (sum ^ sum>>33) * 0xff51afd7ed558ccd
+	return uint32(sum>>44) < u.enforce
+}
+
+type asker struct {
+	subject string
+	by      *identity
+}
+
+// exemptBy returns the name of the policy that exempts a request, or "". All readings must be
+// exempt.
+func (s *Set) exemptBy(f *facts) string {
+	if f.tooMany {
+		return ""
+	}
+	by := -1
+	for i := f.count() - 1; i >= 0; i-- {
+		f.look(i)
+		by = slices.IndexFunc(s.exempt, func(p *policy) bool { return p.mayFit(f) && p.clause.miss(f, true) == fits })
+		if by < 0 {
+			return ""
+		}
+	}
+	return s.exempt[by].name
+}
+
+// tierOf returns the tier and the asker of the current reading. The last tier takes every request.
+func (s *Set) tierOf(f *facts) (*tier, asker) {
+	var room [128]byte
+	for _, t := range s.tiers {
+		if t.clause.miss(f, false) != fits {
+			continue
+		}
+		if who := t.unit.asker(f, room[:0]); who.by != nil {
+			return t, who
+		}
+	}
+	return nil, asker{}
+}
+
+// miss returns the reason why a policy does not apply to a request of a tier.
+func (p *policy) miss(f *facts, t *tier) miss {
+	if !p.skips && !p.tiers[t.index] {
+		return missTier
+	}
+	return p.clause.miss(f, p.skips)
+}
+
+// askerIn returns the asker whose requests a policy counts together, given the asker in the tier.
+func (p *policy) askerIn(f *facts, tier asker) asker {
+	if p.who == nil || p.who[0] == tier.by {
+		return tier
+	}
+	var room [128]byte
+	return p.unit.asker(f, room[:0])
+}
+
+// scope returns the scope in which a policy counts a subject: the policy's name and the values that
+// divide its count.
+func (p *policy) scope(f *facts, route string) string {
+	if len(p.per) == 0 {
+		return p.name
+	}
+	b := []byte(p.name)
+	for _, what := range p.per {
+		b = append(b, ':')
+		b = keypart.AppendEscaped(b, []byte(p.divider(what, f, route)), ':')
+	}
+	return string(b)
+}
+
+// divider returns the value of an attribute that divides a policy's count.
+func (p *policy) divider(what string, f *facts, route string) string {
+	switch what {
+	case "method":
+		if slices.Contains(words.Methods[:], f.method) {
+			return f.method
+		}
+		return otherScope
+	case "host":
+		return short(strings.ToLower(words.Host(f.in.Host)))
+	case scopeRoute:
+		return route
+	}
+	value, _ := p.when.pathOf(f).Value(f.path, what)
+	return short(value)
+}
+
+// short returns a value, or a hash of it if it is too long for a key.
+func short(value string) string {
+	if len(value) <= keypart.MaxIdentifier {
+		return value
+	}
+	b, _ := keypart.AppendIdentifier(nil, value, false)
+	return string(b)
+}
+
+func (t *tier) scopeOf(route string) string {
+	switch t.scope {
+	case scopeRoute:
+		return route
+	case scopeNone:
+		return ""
+	}
+	return t.scope
+}
