@@ -11,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// TestLoadDoesNotHang has a pipe among the files, which nobody writes to.
+// TestLoadDoesNotHang has a pipe without a writer among the files.
 func TestLoadDoesNotHang(t *testing.T) {
 	directory := t.TempDir()
 	if err := syscall.Mkfifo(filepath.Join(directory, "a.yaml"), 0o644); err != nil {

@@ -176,7 +176,7 @@ func elementOf(typ string) string {
 	return typ
 }
 
-// valueOf describes a type to those who write configurations.
+// valueOf describes a type for the table of keys.
 func valueOf(typ string, titles map[string]string) string {
 	if title, ok := titles[elementOf(typ)]; ok {
 		plain := strings.Trim(title, "`")

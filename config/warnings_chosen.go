@@ -26,7 +26,7 @@ func countedBy(t *policy.Tier) *counted {
 	}
 }
 
-// inShadow reports whether limits are enforced for nobody.
+// inShadow reports whether limits are enforced for no subject.
 func inShadow(shadow bool, rollout *float64) bool { return shadow || rollout != nil && *rollout == 0 }
 
 func countedByPolicy(p *policy.Policy, t *policy.Tier) *counted {
@@ -112,7 +112,7 @@ func (c *compiler) chosenIdentity(key string, t *policy.Tier, n *counted, others
 			warned = true
 		}
 		if header := c.public(name); header != "" && bans != nil && bans.After > 0 {
-			c.warn(key, "if values of the header %s are not secret, %d denied requests with somebody's value ban its owner; "+
+			c.warn(key, "if values of the header %s are not secret, %d denied requests with another client's value ban its owner; "+
 				"use a claim that is verified, add ip to the identity (all), or set bans: {after: 0} in the tier", header, bans.After)
 			warned = true
 		}

@@ -123,7 +123,7 @@ func TestWatcherChecks(t *testing.T) {
 	}
 }
 
-// TestAccept keeps the last good set in force if somebody who needs more of one objects.
+// TestAccept keeps the last good set in force if Accept rejects a set.
 func TestAccept(t *testing.T) {
 	directory := t.TempDir()
 	file := filepath.Join(directory, "stint.yaml")

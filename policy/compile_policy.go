@@ -331,7 +331,7 @@ func (c *compiler) per(key string, from *Policy) {
 		case "host":
 			if from.Match == nil || len(from.Match.Host) == 0 {
 				c.mistakeGiven([]string{strings.TrimSuffix(key, "per") + "match"}, at(key, i, from.Per),
-					"anybody can invent hosts; want those that count under match.host")
+					"clients can invent hosts; want those that count under match.host")
 			}
 		case scopeRoute:
 		default:
@@ -374,7 +374,7 @@ func (c *compiler) cost(key string, from *Cost) *Cost {
 	c.inUnits(key+".max", from.Max)
 	switch {
 	case from.Max == 0:
-		c.mistake(key, "anybody can write the header %s; want a max", from.Header)
+		c.mistake(key, "clients choose the value of the header %s; want a max", from.Header)
 	case from.Min > from.Max:
 		c.mistake(key, "min %d is above max %d", from.Min, from.Max)
 	}

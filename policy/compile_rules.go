@@ -12,7 +12,7 @@ import (
 
 func (c *compiler) tiers() {
 	if len(c.spec.Tiers) == 0 {
-		c.mistake("tiers", "there are none; want at least one that takes everybody, such as {name: anonymous, identity: ip, limits: 10/1m}")
+		c.mistake("tiers", "there are none; want at least one that takes every request, such as {name: anonymous, identity: ip, limits: 10/1m}")
 		return
 	}
 	seen := map[string]int{}
@@ -55,7 +55,7 @@ func (c *compiler) tiers() {
 	}
 	last := c.set.tiers[len(c.set.tiers)-1]
 	if !last.takesAll() && len(last.who) > 0 {
-		c.mistake(fmt.Sprintf("tiers[%d]", last.index), "is the last tier and must take everybody who is in no other: "+
+		c.mistake(fmt.Sprintf("tiers[%d]", last.index), "is the last tier and must take every request that no other tier takes: "+
 			"want no match and no unless, and an identity that no request lacks, such as ip")
 	}
 	for i, t := range c.set.tiers[:last.index] {
@@ -85,7 +85,7 @@ func (c *compiler) enforce(key string, shadow bool, rollout *float64) uint32 {
 	case !c.share(key+".rollout", rollout):
 		return 0
 	case shadow && rollout != nil && *rollout != 0:
-		c.mistake(key+".rollout", "with shadow: true nothing is enforced for anybody; want one of them")
+		c.mistake(key+".rollout", "with shadow: true nothing is enforced; want one of them")
 		return 0
 	case shadow:
 		return 0
@@ -168,7 +168,7 @@ func (c *compiler) rule(key string, r *Rule) *Rule {
 	c.limitsOK(key, r.Limits)
 	if r.unit.enforce != enforceAll &&
 		slices.ContainsFunc(r.Limits, isConcurrency) {
-		c.mistake(key, "a place is held by those who are let in because of it: a concurrency limit cannot be in shadow")
+		c.mistake(key, "a concurrency limit cannot be in shadow, because admitted requests hold its places")
 	}
 	r.Index, r.Enforced = len(c.set.rules), float64(r.unit.enforce)/enforceAll
 	c.set.rules = append(c.set.rules, r)

@@ -56,7 +56,7 @@ type Rule struct {
 	// Notify are the shares of limits that are reported, in percent; nil if none are. See
 	// [Rule.Notifies].
 	Notify []int
-	// Enforced is the share of subjects for whom the rule is enforced: 1 is all of them, and 0
+	// Enforced is the share of subjects for which the rule is enforced: 1 is all of them, and 0
 	// none, for a rule in shadow.
 	Enforced float64
 	// Contact tells callers denied by the rule where to ask for more, as text or a URL; "" if there

@@ -92,7 +92,7 @@ type Tier struct {
 	// and 100 is the first denial. They apply to fixed and calendar limits with a window of a
 	// minute or more; there must be at least one such limit. Limits in shadow are not reported.
 	Notify []int
-	// Shadow counts and decides, but never denies. Rollout is the share of members for whom limits
+	// Shadow counts and decides, but never denies. Rollout is the share of members for which limits
 	// are enforced, from 0, none of them, to 1, all of them; nil is 1.
 	Shadow  bool
 	Rollout *float64
@@ -158,7 +158,7 @@ type Policy struct {
 	// query and body: equal requests within this time, such as those of a double click, are charged
 	// once. The maximum is 10 s; 0 derives none.
 	RequestIDDerive time.Duration
-	// Shadow counts and decides, but never denies. Rollout is the share of subjects for whom limits
+	// Shadow counts and decides, but never denies. Rollout is the share of subjects for which limits
 	// are enforced, from 0, none of them, to 1, all of them; nil is 1.
 	Shadow  bool
 	Rollout *float64

@@ -73,7 +73,7 @@ func TestDaemonMistakes(t *testing.T) {
 		{[]string{"serve", "--http", taken}, exitBad, `address already in use; stop what listens there, or choose another address`},
 		{[]string{"serve", "--log-level", "loud"}, exitUsage, `--log-level: "loud" is not a level; want debug, info, warn or error`},
 		{[]string{"serve", "--config", "none.yaml"}, exitBad, `stint: config: stat none.yaml: no such file or directory`},
-		{[]string{"serve", "--config", broken}, exitBad, broken + `:1: tiers: there are none; want at least one that takes everybody, such as {name: anonymous, identity: ip, limits: 10/1m}`},
+		{[]string{"serve", "--config", broken}, exitBad, broken + `:1: tiers: there are none; want at least one that takes every request, such as {name: anonymous, identity: ip, limits: 10/1m}`},
 		{[]string{"serve", "--admin", "0.0.0.0:0", "--no-admin-token", "--http", "127.0.0.1:0"}, exitBad, `or use tokens (without --no-admin-token, or with --admin-token-file)`},
 		{[]string{"serve", "--http", "", "--admin", ""}, exitBad, `there is nowhere to listen; want an address such as :8080`},
 		{[]string{"gateway"}, exitUsage, `missing flags: --upstream=URL, --route=ROUTE, or --config=FILE with gateway.routes`},

@@ -17,7 +17,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// The span of a request says what was decided, and never about whom.
+// The span of a request says what was decided, and never the subject.
 func ExampleTrace() {
 	spans := tracetest.NewSpanRecorder()
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("example")

@@ -60,7 +60,7 @@ func decide(t *testing.T, ctx context.Context, g *policy.Guard, path string) {
 	}
 }
 
-// TestTrace: the span of a request says what was decided, and never about whom.
+// TestTrace: the span of a request says what was decided, and never the subject.
 func TestTrace(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test")
