@@ -151,15 +151,3 @@ func TestLink(t *testing.T) {
 	page.Press(operator + kb.Enter)
 	page.WaitText("#link", "Live")
 }
-
-// TestBansNobodyObeys: a ban that would have no effect is refused with a message that stays.
-func TestBansNobodyObeys(t *testing.T) {
-	r := start(t, "tiers:\n  - {name: all, identity: [user, ip], limits: 5/1h}\n", withToken(t))
-	page := browsertest.Start(t).Page(t, 1280, 900)
-	page.Expect("400")
-	r.signIn(page, "subject/user:42", operator)
-	act(page, "ban")
-	page.WaitText("#notice.wrong", "Ban user:42: failed. No limit of this subject applies bans; set `bans: {after: 0}` in the configuration")
-	page.Click("#notice button")
-	page.Wait("document.querySelector('#notice').hidden")
-}
