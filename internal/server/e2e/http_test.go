@@ -23,22 +23,19 @@ func proxied(t *testing.T, policies string, upstream http.Handler, adjust ...fun
 	})...).api
 }
 
-// fetch makes a request, and returns the response with its body read.
+// fetch makes a request with header fields ("Name: value"), and returns the response with its body
+// read.
 func fetch(t *testing.T, method, url, body string, fields ...string) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return exchange(t, r, fields...)
-}
-
-// exchange sends a request with header fields ("Name: value").
-func exchange(t *testing.T, r *http.Request, fields ...string) (*http.Response, string) {
-	t.Helper()
 	for _, field := range fields {
 		name, value, _ := strings.Cut(field, ": ")
-		r.Header.Set(name, value)
+		if r.Header.Set(name, value); name == "Host" {
+			r.Host = value
+		}
 	}
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {

@@ -29,13 +29,7 @@ tiers: [{name: all, identity: ip, limits: 10/1h}]
 	nodes := []string{proxied(t, policies, served), proxied(t, policies, served)}
 	ask := func(node int, host, id string) int64 {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, nodes[node]+"/pay",
-			strings.NewReader("1 EUR"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Host = host
-		response, _ := exchange(t, r, "Idempotency-Key: "+id)
+		response, _ := fetch(t, http.MethodPost, nodes[node]+"/pay", "1 EUR", "Host: "+host, "Idempotency-Key: "+id)
 		return left(t, response)
 	}
 	for i, c := range []struct {
