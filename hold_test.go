@@ -12,43 +12,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/memorystore"
 )
-
-// TestHold: a place is kept for as long as its holder says, whatever becomes of the context, and
-// not longer.
-func TestHold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, err := memorystore.New(memorystore.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer store.Close()
-		lim, err := stint.New(store, stint.AtOnce(1, 10*time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(context.Background())
-		first, err := lim.Allow(ctx, "job")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, release := lim.Hold(ctx, first)
-		cancel()
-		time.Sleep(time.Minute)
-		if d, err := lim.Allow(context.Background(), "job"); err != nil || d.Allowed {
-			t.Fatalf("allowed %v, error %v: the place is taken", d.Allowed, err)
-		}
-		if err := release(); err != nil {
-			t.Fatal(err)
-		}
-		second, err := lim.Allow(context.Background(), "job")
-		if err != nil || !second.Allowed {
-			t.Fatalf("allowed %v, error %v: the place is free", second.Allowed, err)
-		}
-	})
-}
 
 // A decision that holds no place can be held and released like any other: the context stays as it
 // is, the release does nothing, and neither allocates.
@@ -103,27 +68,7 @@ func TestHoldNothing(t *testing.T) {
 	}
 }
 
-// failing is a store that cannot be amended.
-type failing struct{ stint.Store }
-
 var errDown = errors.New("down")
-
-func (failing) Amend(context.Context, stint.Charge, stint.Amendment) (stint.Amended, error) {
-	return stint.Amended{}, errDown
-}
-
-func TestHoldTellsOfFailure(t *testing.T) {
-	c := driver.NewCharge([]stint.Claim{{
-		Subject: "a", Cost: 1, Limits: []stint.Limit{stint.AtOnce(1, time.Second)}}}, driver.ChargeData{ID: 1})
-	lim, err := stint.New(failing{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, release := lim.Hold(context.Background(), stint.Decision{Allowed: true, Charge: c})
-	if err := release(); !errors.Is(err, errDown) {
-		t.Errorf("got %v, want %v", err, errDown)
-	}
-}
 
 // cut is a store that can be out of reach. It notes when amendments are sent.
 type cut struct {
@@ -337,35 +282,6 @@ func TestPlacesAfterOutages(t *testing.T) {
 	})
 }
 
-// A repeat has the charge of the first request, and leaves its place alone.
-func TestHoldLeavesTheFirstRequestItsPlace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		lim, _ := newPlaces(t, newCut(t), 1, 30*time.Second)
-		r := stint.Request{Claims: []stint.Claim{{Subject: "job", Cost: 1}}, ID: "x", IDLife: time.Minute}
-		ctx := context.Background()
-		d, err := lim.Take(ctx, r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, release := lim.Hold(ctx, d)
-		time.Sleep(time.Second)
-		again, err := lim.Take(ctx, r)
-		if err != nil || !again.Repeat || again.Charge.IsZero() {
-			t.Fatal(again, err)
-		}
-		_, nothing := lim.Hold(ctx, again)
-		if err := nothing(); err != nil {
-			t.Error(err)
-		}
-		if now, err := lim.Peek(ctx, "job"); err != nil || now.Allowed {
-			t.Errorf("the place is free (%v) while its holder runs", err)
-		}
-		if err := release(); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // A quantity whose name is misspelled would never be settled.
 func TestAmendUnknownName(t *testing.T) {
 	store, err := memorystore.New(memorystore.Config{})
@@ -392,4 +308,22 @@ func TestAmendUnknownName(t *testing.T) {
 	if err != nil || done != (stint.Amended{Changed: true, Charged: 4}) {
 		t.Errorf("%+v, %v", done, err)
 	}
+}
+
+// TestHold: a place is kept for as long as its holder says, whatever becomes of the context, and
+// not longer.
+func TestHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim, acquire := newPlaces(t, newCut(t), 1, 10*time.Second)
+		ctx, cancel := context.WithCancel(context.Background())
+		_, release := lim.Hold(ctx, acquire())
+		cancel()
+		time.Sleep(time.Minute)
+		if acquire().Allowed {
+			t.Error("the place is taken")
+		}
+		if err := release(); err != nil || !acquire().Allowed {
+			t.Errorf("the place is not free, error %v", err)
+		}
+	})
 }

@@ -202,17 +202,7 @@ func TestMeter(t *testing.T) {
 	} {
 		l, err := stint.ParseLimit(test.text)
 		if unit, rate, tick := l.Meter(); unit != test.unit || rate != test.rate || tick != test.tick {
-			t.Errorf(
-				"%s: unit %d, rate %d, tick %d; want %d, %d, %d (%v)",
-				test.text,
-				unit,
-				rate,
-				tick,
-				test.unit,
-				test.rate,
-				test.tick,
-				err,
-			)
+			t.Errorf("%+v: unit %d, rate %d, tick %d (%v)", test, unit, rate, tick, err)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func (lost) Amend(context.Context, stint.Charge, stint.Amendment) (stint.Amended
 }
 func (lost) Command(context.Context, stint.Command) error { return errLost }
 
-// A limiter logs failures, denials and admissions, however it is asked, and names nobody in full.
+// A limiter logs failures, denials and admissions, however it is asked, and names no subject in full.
 func TestWithLogger(t *testing.T) {
 	memory, err := memorystore.New(memorystore.Config{})
 	if err != nil {

@@ -147,38 +147,6 @@ func uses(t *testing.T, l stint.Limit, line int, late func() time.Duration) (n, 
 	return n, calls
 }
 
-// TestALineOfWaitersGetsAll: those who wait in line get what the limit allows, if they wake in
-// time.
-func TestALineOfWaitersGetsAll(t *testing.T) {
-	for _, l := range lined {
-		all := float64(l.Max) * float64(time.Minute/l.Window)
-		for _, line := range []int{1, int(l.Max), 3 * int(l.Max), 100} {
-			n, calls := uses(t, l, line, func() time.Duration { return 0 })
-			share := float64(n) / all
-			t.Logf("%s, %d in line: %.2f %%, %.1f calls each", l, line, 100*share, float64(calls)/float64(n))
-			if share < 0.995 {
-				t.Errorf("%s, %d in line: %d of %.0f uses, want 99.5 %%", l, line, n, all)
-			}
-		}
-	}
-}
-
-// TestALineOfLateWaiters: those who wake late delay those behind them by no more than that, and by
-// no more than a grace.
-func TestALineOfLateWaiters(t *testing.T) {
-	for _, l := range lined {
-		grace := min(l.Window/20, 20*time.Millisecond)
-		for _, most := range []time.Duration{grace / 10, grace / 2, grace, 2 * grace} {
-			n, calls := uses(t, l, 3*int(l.Max), func() time.Duration { return rand.N(most) })
-			share := float64(n) * float64(l.Window) / float64(l.Max) / float64(time.Minute)
-			t.Logf("%s, up to %v late: %.2f %%, %.1f calls each", l, most, 100*share, float64(calls)/float64(n))
-			if least := float64(l.Window) / float64(l.Window+grace); most <= grace && share < least-0.02 {
-				t.Errorf("%s, up to %v late: %.2f %%, want about %.2f %%", l, most, 100*share, 100*least)
-			}
-		}
-	}
-}
-
 // TestThoseBehindMoveUp: when one who waits gives up, those behind it move up at once, in their
 // order, and ask once each.
 func TestThoseBehindMoveUp(t *testing.T) {
@@ -291,4 +259,25 @@ func TestWaitersAskOneAfterTheOther(t *testing.T) {
 		cancel()
 		group.Wait()
 	})
+}
+
+// TestALineOfWaiters gets what the limit allows if it wakes in time. Late waiters delay those
+// behind them by no more than a grace.
+func TestALineOfWaiters(t *testing.T) {
+	for _, l := range lined {
+		grace := min(l.Window/20, 20*time.Millisecond)
+		for _, test := range []struct {
+			line int
+			late time.Duration
+		}{{1, 0}, {int(l.Max), 0}, {100, 0}, {3 * int(l.Max), 0}, {3 * int(l.Max), grace / 10}, {3 * int(l.Max), grace}, {3 * int(l.Max), 2 * grace}} {
+			n, _ := uses(t, l, test.line, func() time.Duration { return rand.N(test.late + 1) })
+			share, least := float64(n)*float64(l.Window)/float64(l.Max)/float64(time.Minute), 0.995
+			if test.late > 0 {
+				least = float64(l.Window)/float64(l.Window+grace) - 0.02
+			}
+			if test.late <= grace && share < least {
+				t.Errorf("%s, %d in line, up to %v late: %.2f %%, want %.2f %%", l, test.line, test.late, 100*share, 100*least)
+			}
+		}
+	}
 }
