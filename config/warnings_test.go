@@ -4,13 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/stint-limiter/stint/memorystore"
-	"github.com/stint-limiter/stint/policy"
 )
 
 // odd are configurations that can be used, with the warnings that there are.
@@ -188,44 +184,22 @@ func TestTooManyLimits(t *testing.T) {
 // TestWatcherLogsWarnings at the start and after a change, once each.
 func TestWatcherLogsWarnings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stint.yaml")
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	text := func(method string) string {
+		return base + "policies: [{name: a, match: {method: " + method + "}, limits: 1/1s}]\n"
 	}
-	write(base + "policies: [{name: a, match: {method: GTE}, limits: 1/1s}]\n")
-	c, err := Load(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	guard, err := policy.NewGuard(store, c.Set, policy.GuardConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	write(t, filepath.Dir(path), map[string]string{"stint.yaml": text("GTE")})
 	var log bytes.Buffer
-	w := &Watcher{Path: path, Guard: guard, Logger: slog.New(slog.NewTextHandler(&log, nil))}
-	wants := func(n int, want string) {
-		t.Helper()
-		if err := w.Reload().Err; err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Count(log.String(), want); got != n {
-			t.Errorf("%d of %q, want %d, in\n%s", got, want, n, log.String())
-		}
+	w := watch(t, path, &Watcher{Logger: slog.New(slog.NewTextHandler(&log, nil))}, false)
+	before := w.guard.Set()
+	w.Reload()
+	w.put(path, text("PSOT"))
+	if err := w.Reload().Err; err != nil || w.guard.Set() == before {
+		t.Errorf("a warning keeps a set out of force: %v", err)
 	}
-	const gte = `level=WARN msg="config: \"GTE\" is not an HTTP method (did you mean \"GET\"?)" file=`
-	wants(1, gte)
-	wants(1, gte)
-	write(base + "policies: [{name: a, match: {method: PSOT}, limits: 1/1s}]\n")
-	wants(1, gte)
-	wants(1, `\"PSOT\" is not an HTTP method (did you mean \"POST\"?)" file=`+path+` line=3 key=policies[0].match.method`)
-	if guard.Set() == c.Set {
-		t.Error("a warning keeps a set out of force")
+	for _, want := range []string{`level=WARN msg="config: \"GTE\" is not an HTTP method (did you mean \"GET\"?)" file=`,
+		`\"PSOT\" is not an HTTP method (did you mean \"POST\"?)" file=` + path + ` line=3 key=policies[0].match.method`} {
+		if n := strings.Count(log.String(), want); n != 1 {
+			t.Errorf("%d of %q, want 1, in\n%s", n, want, &log)
+		}
 	}
 }
