@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -222,27 +221,13 @@ type running struct {
 // start is processes, but does not wait for them.
 func start(t testing.TB, n int, j job) *running {
 	t.Helper()
-	text, err := json.Marshal(j)
-	if err != nil {
-		t.Fatal(err)
-	}
 	r := &running{all: outcome{Failed: map[stint.StoreErrorKind]int{}}}
 	for range n {
-		cmd := exec.CommandContext(t.Context(), os.Args[0])
-		cmd.Env = append(os.Environ(), jobEnv+"="+string(text))
-		cmd.Stderr = os.Stderr
-		input, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.inputs = append(r.inputs, input)
+		c := spawn(t.Context(), t, jobEnv, j)
+		r.inputs = append(r.inputs, c.in)
 		r.group.Go(func() {
-			out, err := cmd.Output()
 			var o outcome
-			if err == nil {
-				err = json.Unmarshal(out, &o)
-			}
-			if err != nil {
+			if err := errors.Join(json.NewDecoder(c.out).Decode(&o), c.Wait()); err != nil {
 				t.Errorf("calling process: %v", err)
 				return
 			}

@@ -119,27 +119,10 @@ type orgCall struct {
 }
 
 func (o *org) start(slot int) {
-	text, err := json.Marshal(orgJob{calm(o.ways[slot].URL()), o.noLeases})
-	if err != nil {
-		o.Fatal(err)
-	}
-	cmd := exec.CommandContext(o.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), orgEnv+"="+string(text))
-	cmd.Stderr = os.Stderr
-	input, err := cmd.StdinPipe()
-	if err != nil {
-		o.Fatal(err)
-	}
-	output, err := cmd.StdoutPipe()
-	if err != nil {
-		o.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		o.Fatal(err)
-	}
+	c := spawn(o.Context(), o, orgEnv, orgJob{calm(o.ways[slot].URL()), o.noLeases})
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.processes[slot] = &orgProcess{cmd, rpc.NewClient(pipes{output, input})}
+	o.processes[slot] = &orgProcess{c.Cmd, rpc.NewClient(pipes{c.out, c.in})}
 }
 
 // of is the process that a user asks: its own, or another of its team while that is dead.

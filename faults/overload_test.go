@@ -3,9 +3,8 @@ package faults
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"encoding/json"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"strconv"
@@ -21,7 +20,7 @@ import (
 
 func TestF37(t *testing.T) {
 	const promise = "at most 1 % over in any window; decision p99 at most 5 ms above that of a plain timer of length D in the same process"
-	fault(t, "F37", "1,000 callers under 10/10s for 60 s and two busy loops on two cores, default settings, a healthy Redis", promise, func(r *report) {
+	faultAlone(t, "F37", "1,000 callers under 10/10s for 60 s and two busy loops on two cores, default settings, a healthy Redis", promise, func(r *report) {
 		o := overload{users: 1000, window: pick(10*time.Second, 2*time.Second), lasts: pick(time.Minute, 5*time.Second)}
 		server := redistest.Start(t)
 		s := newStack(t, server.URL(), resilience.Config{})
@@ -176,29 +175,23 @@ const busyEnv = "STINT_FAULTS_BUSY"
 func starve(r *report, loops int) (end func()) {
 	r.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	var running []*exec.Cmd
+	var running []child
 	for range loops {
-		cmd := exec.CommandContext(ctx, os.Args[0])
-		cmd.Env = append(os.Environ(), busyEnv+"="+(10*time.Minute).String())
-		if err := cmd.Start(); err != nil {
-			cancel()
-			r.Fatal(err)
-		}
-		running = append(running, cmd)
+		running = append(running, spawn(ctx, r, busyEnv, 10*time.Minute))
 	}
 	return func() {
 		cancel()
-		for _, cmd := range running {
-			_ = cmd.Wait() // it was killed
+		for _, c := range running {
+			_ = c.Wait() // it was killed
 		}
 	}
 }
 
 // burn is the life of a busy process.
 func burn(text string) error {
-	lasts, err := time.ParseDuration(text)
-	if err != nil {
-		return fmt.Errorf("%s: %w", busyEnv, err)
+	var lasts time.Duration
+	if err := json.Unmarshal([]byte(text), &lasts); err != nil {
+		return err
 	}
 	runtime.GOMAXPROCS(1)
 	parent := os.Getppid()

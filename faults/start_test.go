@@ -3,14 +3,13 @@ package faults
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -27,7 +26,7 @@ const (
 )
 
 func TestF58(t *testing.T) {
-	fault(t, "F58", "two and four processes that have just started, 100 callers at once under 10/1m, default settings; two busy loops per core, or a CPU quota of 200m per process; a healthy Redis",
+	faultAlone(t, "F58", "two and four processes that have just started, 100 callers at once under 10/1m, default settings; two busy loops per core, or a CPU quota of 200m per process; a healthy Redis",
 		"exactly 10 in 95 % of the rounds, and never more than 11", func(r *report) {
 			server := redistest.Start(t)
 			rounds := pick(200, 1)
@@ -60,8 +59,8 @@ func started(r *report, url, what string, processes, rounds int, quota func(proc
 		least, most = min(least, n), max(most, n)
 	}
 	r.saw("%s: exactly %d in %d of %d rounds, %d to %d", what, startLimit, exact, rounds, least, most)
-	// On a machine that is busy with other things too, shares come on top: see docs/resilience.md.
-	bound := 2 * startLimit
+	// On a busy machine, Redis may not answer processes that start: see docs/resilience.md, The bound.
+	bound := processes * startLimit
 	if *measure {
 		bound = startLimit + 1
 	}
@@ -77,49 +76,28 @@ func started(r *report, url, what string, processes, rounds int, quota func(proc
 // their callers were admitted.
 func startTogether(r *report, url, subject string, processes int, quota func(process, pid int) error) (admitted int) {
 	r.Helper()
-	type process struct {
-		*exec.Cmd
-		in  io.WriteCloser
-		out *bufio.Reader
-	}
-	var all []process
+	var all []child
+	var outs []*bufio.Reader
 	for i := range processes {
-		cmd := exec.CommandContext(r.Context(), os.Args[0])
-		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s|%s|%d", startEnv, url, subject, startCallers/processes))
-		cmd.Stderr = os.Stderr
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			r.Fatal(err)
-		}
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			r.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			r.Fatal(err)
-		}
+		c := spawn(r.Context(), r, startEnv, startJob{url, subject, startCallers / processes})
 		if quota != nil {
-			if err := quota(i, cmd.Process.Pid); err != nil {
+			if err := quota(i, c.Process.Pid); err != nil {
 				r.Fatal(err)
 			}
 		}
-		all = append(all, process{cmd, in, bufio.NewReader(out)})
+		all, outs = append(all, c), append(outs, bufio.NewReader(c.out))
 	}
-	for _, p := range all {
-		if _, err := p.out.ReadString('\n'); err != nil {
+	for _, out := range outs { // until it is ready
+		if _, err := out.ReadString('\n'); err != nil {
 			r.Fatal(err)
 		}
 	}
 	for _, p := range all {
 		_ = p.in.Close() // begin
 	}
-	for _, p := range all {
-		line, err := p.out.ReadString('\n')
-		if err != nil {
-			r.Fatal(err)
-		}
-		n, err := strconv.Atoi(strings.TrimSpace(line))
-		if err != nil {
+	for i, p := range all {
+		n := 0
+		if _, err := fmt.Fscan(outs[i], &n); err != nil {
 			r.Fatal(err)
 		}
 		admitted += n
@@ -132,18 +110,22 @@ func startTogether(r *report, url, subject string, processes int, quota func(pro
 
 const startEnv = "STINT_TEST_START"
 
+type startJob struct {
+	URL, Subject string
+	Callers      int
+}
+
 // startNow is the life of a process that has just started: it opens its store, asks once with each
 // of its callers, and prints how many were admitted.
 func startNow(text string) error {
-	part := strings.Split(text, "|")
-	callers, err := strconv.Atoi(part[2])
-	if err != nil {
+	var j startJob
+	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		return err
 	}
 	fmt.Println("ready")
 	_, _ = io.Copy(io.Discard, os.Stdin) // until it is closed
 	ctx := context.Background()
-	store, err := stores.Open(ctx, part[0])
+	store, err := stores.Open(ctx, j.URL)
 	if err != nil {
 		return err
 	}
@@ -153,9 +135,9 @@ func startNow(text string) error {
 	}
 	var group sync.WaitGroup
 	var admitted atomic.Int64
-	for range callers {
+	for range j.Callers {
 		group.Go(func() {
-			if d, err := lim.Allow(ctx, part[1]); err == nil && d.Allowed {
+			if d, err := lim.Allow(ctx, j.Subject); err == nil && d.Allowed {
 				admitted.Add(1)
 			}
 		})

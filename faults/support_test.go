@@ -2,11 +2,16 @@ package faults
 
 import (
 	"context"
+	"encoding/json"
+	"io"
 	"log/slog"
+	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -212,4 +217,33 @@ func spread(goroutines, n int, f func(int)) {
 		})
 	}
 	group.Wait()
+}
+
+// child is a process of this test binary, whose life TestMain chooses by a variable.
+type child struct {
+	*exec.Cmd
+	in  io.WriteCloser
+	out io.ReadCloser
+}
+
+// spawn starts a child with a job, which it gets as JSON in the variable.
+func spawn(ctx context.Context, t testing.TB, variable string, job any) child {
+	t.Helper()
+	text, err := json.Marshal(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := child{Cmd: exec.CommandContext(ctx, os.Args[0])}
+	c.Env = append(os.Environ(), variable+"="+string(text))
+	c.Stderr = os.Stderr
+	if c.in, err = c.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if c.out, err = c.StdoutPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
