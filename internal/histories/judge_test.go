@@ -150,9 +150,15 @@ func (j *judge) admissions(s int) []item {
 // instant is when an admission happened. A waiter uses its booking at the end. It has none if it
 // was admitted without the server: then it was admitted at some instant before its process was
 // starved, and told so after that; or while its process was starting, and told so once that had
-// started.
+// started. Of requests with one id that are under way together, the server charges the one that
+// arrives first, which is not always the one that the process takes for the first.
 func (j *judge) instant(o *op) span {
 	from, p := o.call, &j.processes[o.process]
+	for _, q := range j.ops {
+		if o.id != "" && q.id == o.id && q.told == allowed && q.call <= o.ret && q.ret >= o.call {
+			from = min(from, q.call)
+		}
+	}
 	if o.kind == wait && !(o.degraded && p.isStarved(span{o.call, o.ret})) && o.ret > p.born+starting {
 		from = max(from, o.ret-j.grace(o)-j.budget)
 	}

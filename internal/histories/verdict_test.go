@@ -428,6 +428,12 @@ func TestVerdict(t *testing.T) {
 			ops:       list(asked(0, allowed, 0, 15).named("a").alone(), asked(0, allowed, 20, 21).named("a")),
 			ledger:    1},
 
+		{name: "charged as of the request that is told to be the repeat", limit: perSecond(1),
+			processes: []process{{troubles: trouble}}, ops: list(asked(0, allowed, 10, 50).named("a").alone().again(),
+				asked(0, allowed, 30, 50).named("a").alone(), asked(0, allowed, 1015, 1020)), ledger: -1},
+		{name: "too early even for the first request with an id", limit: perSecond(1),
+			processes: []process{{troubles: trouble}}, ops: list(asked(0, allowed, 10, 50).named("a").alone().again(),
+				asked(0, allowed, 30, 50).named("a").alone(), asked(0, allowed, 1000, 1005)), ledger: -1, want: "over"},
 		{name: "a repeat of what was charged and told to be denied", limit: perSecond(1),
 			processes: []process{{troubles: trouble}}, ops: list(func() *op {
 				o := asked(0, denied, 0, 15).alone().named("a")
