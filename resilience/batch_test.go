@@ -184,29 +184,6 @@ func TestAnswerThatComesWithTheDeadline(t *testing.T) {
 	})
 }
 
-// A store that does not answer has so many calls at most. When all of them are late, requests are
-// decided at once, until the calls have been given up.
-func TestAtMostSoManyFlights(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		store.change(way{silent: true})
-		for i := range maxFlights {
-			if d := mustDecide(t, s, oneUnit("a")); !d.Degraded || !d.Allowed || len(store.batches()) != i+1 {
-				t.Fatalf("request %d: degraded %v, %d calls", i, d.Degraded, len(store.batches()))
-			}
-		}
-		start := time.Now()
-		if d := mustDecide(t, s, oneUnit("a")); !d.Degraded || !d.Allowed || len(store.batches()) != maxFlights ||
-			time.Since(start) != 0 {
-			t.Errorf("degraded %v after %v, %d calls", d.Degraded, time.Since(start), len(store.batches()))
-		}
-		store.change(way{})
-		time.Sleep(2 * time.Second)
-		if d := mustDecide(t, s, oneUnit("a")); d.Degraded {
-			t.Error("the store is not asked again")
-		}
-	})
-}
-
 // A store that neither answers nor notices that its time is up costs its callers their budget, and
 // does not pile anything up: calls are few, and so are those who wait for one.
 func TestASilentStore(t *testing.T) {
@@ -256,6 +233,9 @@ func TestCanceledCallers(t *testing.T) {
 			if !errors.Is(c.err, context.Canceled) || c.took != 0 {
 				t.Errorf("canceled: %v after %v", c.err, c.took)
 			}
+		}
+		if errkind.Of(waiting.err) != stint.KindRefused { // it certainly did nothing: a booking can be given back
+			t.Errorf("canceled before it was sent: %v", waiting.err)
 		}
 		group.Wait()
 		if well.err != nil || well.d.Degraded || expired.err != nil || !expired.d.Degraded {
@@ -476,24 +456,4 @@ func TestProcessThatLagsBehind(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A request that is canceled before it is sent certainly did nothing, and its error says so: a
-// waiter gives its booking back then.
-func TestCanceledBeforeItIsSent(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		store.change(way{there: 10 * time.Millisecond})
-		var callers sync.WaitGroup
-		for range eagerFlights {
-			callers.Go(func() { wantAdmitted(t, s, 1, oneUnit("a"), 1) })
-			time.Sleep(time.Microsecond)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(gatherTime/2, cancel)
-		_, err := s.Take(ctx, oneUnit("a"))
-		if errkind.Of(err) != stint.KindRefused || !errors.Is(err, context.Canceled) {
-			t.Errorf("%v, want a refusal", err)
-		}
-		callers.Wait()
-	})
 }

@@ -204,7 +204,7 @@ func TestBreakerIgnoresStragglers(t *testing.T) {
 	})
 }
 
-// An open breaker pings about every 250 ms. Once a ping succeeds, the next call decides.
+// An open breaker pings about every 250 ms, until Close. Once a ping succeeds, the next call decides.
 func TestBreakerProbesUntilTheStoreIsBack(t *testing.T) {
 	w, c := new(witness), strict
 	c.Observer = w
@@ -234,10 +234,18 @@ func TestBreakerProbesUntilTheStoreIsBack(t *testing.T) {
 		takes(s, 2)
 		wantState(t, s, "closed")
 		w.want(t, "take 1 false", "half-open to closed", "take 1 false")
-		pings := store.pings.Load()
-		time.Sleep(time.Minute)
-		if store.pings.Load() != pings {
-			t.Error("pings go on")
+		for _, next := range []func(){func() {}, func() {
+			store.down()
+			takes(s, 5)
+			store.change(way{silent: true})
+			untilPinged() // a ping hangs
+			_ = s.Close()
+		}} {
+			next()
+			pings := store.pings.Load()
+			if time.Sleep(time.Minute); store.pings.Load() != pings {
+				t.Error("pings go on")
+			}
 		}
 	})
 }
@@ -323,70 +331,5 @@ func TestBreakerWithoutPings(t *testing.T) {
 				wantState(t, s, "closed")
 			})
 		})
-	}
-}
-
-func TestCloseEndsProbing(t *testing.T) {
-	over(t, strict, func(t *testing.T, store *fake, s *Stack) {
-		store.down()
-		takes(s, 5)
-		store.change(way{silent: true})
-		untilPinged() // a ping hangs
-		_ = s.Close()
-		pings := store.pings.Load()
-		time.Sleep(time.Minute)
-		if store.pings.Load() != pings {
-			t.Error("pings after Close")
-		}
-	})
-}
-
-// Many callers of a store that comes and goes: changes are announced in their order. For the race
-// detector.
-func TestBreakerInParallel(t *testing.T) {
-	var mu sync.Mutex
-	state, changes := "closed", 0
-	next := map[string]string{"closed": "open", "open": "half-open", "half-open": "closed open"}
-	c := strict
-	c.BreakerFailures, c.BreakerProbe = 2, time.Millisecond
-	c.Observer = observerFunc(func(event stint.Event) {
-		if e, ok := event.(*BreakerChange); ok {
-			mu.Lock()
-			defer mu.Unlock()
-			if e.From != state || !strings.Contains(next[e.From], e.To) {
-				t.Errorf("%s to %s, but it was %s", e.From, e.To, state)
-			}
-			state = e.To
-			changes++
-		}
-	})
-	store := newFake(t)
-	s := newStack(t, store, c)
-	var group sync.WaitGroup
-	for i := range 16 {
-		group.Go(func() {
-			for k := range 100 {
-				switch (i + k) % 4 {
-				case 0:
-					_ = s.Command(t.Context(), resetOf(oneUnit("b").Claims[0]))
-				case 1:
-					_, _ = s.Inspect(t.Context(), oneUnit("b").Claims[0])
-				default:
-					takes(s, 1)
-				}
-				if i == 0 && k%10 == 0 {
-					store.down()
-				} else if i == 0 && k%10 == 5 {
-					store.fail(nil)
-				}
-				time.Sleep(100 * time.Microsecond)
-			}
-		})
-	}
-	group.Wait()
-	mu.Lock()
-	defer mu.Unlock()
-	if changes == 0 || state != s.Breaker() {
-		t.Errorf("%d changes, the last to %s; the breaker is %s", changes, state, s.Breaker())
 	}
 }

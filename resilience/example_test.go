@@ -6,13 +6,17 @@ import (
 	"log"
 	"log/slog"
 	"os"
+	"testing"
 	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
 )
+
+func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
 
 // All parts over one Redis. Package stores does this in one call.
 func Example() {

@@ -98,31 +98,23 @@ func (f *fake) up() {
 	f.hook(nil)
 }
 
-func (f *fake) change(to way) {
+func (f *fake) locked(do func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.way = to
+	do()
 }
 
-// hook sets what is called at the beginning of every call.
-func (f *fake) hook(before func(op string)) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.before = before
-}
+func (f *fake) change(to way) { f.locked(func() { f.way = to }) }
 
-// reply sets what is called with every call that the store has answered.
-func (f *fake) reply(answer func(*driver.Call)) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.answer = answer
-}
+// hook sets what is called at the beginning of every call, and reply what is called with every call
+// that the store has answered.
+func (f *fake) hook(before func(op string))       { f.locked(func() { f.before = before }) }
+func (f *fake) reply(answer func(c *driver.Call)) { f.locked(func() { f.answer = answer }) }
 
 // batches are the subjects of each batch so far.
-func (f *fake) batches() [][]string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Clone(f.sent)
+func (f *fake) batches() (sent [][]string) {
+	f.locked(func() { sent = slices.Clone(f.sent) })
+	return sent
 }
 
 // begin begins a call, and returns how it fails.
@@ -162,11 +154,7 @@ func (f *fake) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	f.flying++
 	f.most = max(f.most, f.flying)
 	f.mu.Unlock()
-	defer func() {
-		f.mu.Lock()
-		f.flying--
-		f.mu.Unlock()
-	}()
+	defer f.locked(func() { f.flying-- })
 	way, err := f.begin(ctx, op)
 	switch {
 	case err != nil:
@@ -229,9 +217,8 @@ func (f *fake) travel(ctx context.Context, way way, batch []*driver.Call) {
 }
 
 func (f *fake) decide(c *driver.Call) {
-	f.mu.Lock()
-	answer := f.answer
-	f.mu.Unlock()
+	var answer func(*driver.Call)
+	f.locked(func() { answer = f.answer })
 	if !c.Deadline.IsZero() && time.Now().After(c.Deadline) {
 		c.Err = &stint.StoreError{Op: opTake, Kind: stint.KindTimeout, Err: errTooLate}
 	} else {
@@ -340,6 +327,16 @@ func over(t *testing.T, c Config, test func(t *testing.T, store *fake, s *Stack)
 	})
 }
 
+// each does that for each of some cases.
+func each[T any](t *testing.T, cases map[string]T, c Config, test func(t *testing.T, store *fake, s *Stack, x T)) {
+	t.Helper()
+	for name, x := range cases {
+		t.Run(name, func(t *testing.T) {
+			over(t, c, func(t *testing.T, store *fake, s *Stack) { test(t, store, s, x) })
+		})
+	}
+}
+
 // logbook is a logger and what it was told.
 type logbook struct{ testkit.Buffer }
 
@@ -431,6 +428,22 @@ func named(r stint.Request, id string) stint.Request {
 	return r
 }
 
+// booking is a request that books units which have no room yet.
+func booking(r stint.Request) stint.Request {
+	r.Mode = stint.ModeReserve
+	return r
+}
+
+// eachKind is a limit of each algorithm that counts units, of n times 20.
+func eachKind(n int64, window time.Duration) map[string]stint.Limit {
+	return map[string]stint.Limit{
+		"sliding": stint.Per(20*n, window),
+		"burst":   stint.Per(10*n, window).WithBurst(2),
+		"bucket":  stint.TokenBucket(20*n, 20*n, window),
+		"fixed":   {Max: 20 * n, Window: window, Algorithm: stint.AlgorithmFixed},
+	}
+}
+
 func banAfter(after int, first time.Duration) *stint.BanPolicy {
 	return &stint.BanPolicy{After: after, Within: time.Hour, Durations: []time.Duration{first, time.Hour},
 		Forgive: time.Hour}
@@ -469,13 +482,19 @@ func wantAdmitted(t testing.TB, s stint.Store, n int, r stint.Request, want int)
 	}
 }
 
-// usedOf is what a store counts of a limit.
-func usedOf(t testing.TB, s stint.Store, subject string, l stint.Limit) int64 {
+// usageOf is what a store says of a limit.
+func usageOf(t testing.TB, s stint.Store, subject string, l stint.Limit) stint.Usage {
 	t.Helper()
 	r := oneUnit(subject, l)
 	r.Mode = stint.ModePeek
 	d := mustDecide(t, s, r)
-	return d.Usages()[0].Used
+	return d.Usages()[0]
+}
+
+// usedOf is what a store counts of a limit.
+func usedOf(t testing.TB, s stint.Store, subject string, l stint.Limit) int64 {
+	t.Helper()
+	return usageOf(t, s, subject, l).Used
 }
 
 // wantUsed checks what a store counts of a limit.

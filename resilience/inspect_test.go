@@ -4,32 +4,10 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/errkind"
 )
-
-func TestStackShowsWhatItsStoreKnows(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		r := oneUnit("user:1")
-		mustDecide(t, s, r)
-		ban := stint.Command{Kind: stint.CommandBan, Subject: "user:1", For: time.Hour}
-		if err := s.Command(t.Context(), ban); err != nil {
-			t.Fatal(err)
-		}
-		shown, err := s.Inspect(t.Context(), r.Claims[0])
-		if err != nil || shown.Windows[0].Used != 1 || shown.Ban.Until.IsZero() {
-			t.Errorf("shown %+v, %v; want 1 used, and a ban", shown, err)
-		}
-		if bans, err := s.Bans(t.Context(), 5); err != nil || len(bans) != 1 || bans[0].Subject != "user:1" {
-			t.Errorf("bans %v, %v; want that of user:1", bans, err)
-		}
-		if scopes, err := s.Scopes(t.Context(), "user:1"); err != nil || len(scopes) != 1 || scopes[0] != "" {
-			t.Errorf("scopes %q, %v; want one without a name", scopes, err)
-		}
-	})
-}
 
 // looks are the ways to look inside a store.
 func looks(s *Stack) map[string]func() error {

@@ -8,11 +8,13 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
+// lateBy is how long a late answer takes.
+const lateBy = 50 * time.Millisecond
+
 // A request that was sent and not answered in time is charged once if its caller was admitted, and
 // not if it was denied.
 func TestLateAnswers(t *testing.T) {
-	const full, late = 4, 50 * time.Millisecond
-	limit := stint.PerHour(full)
+	limit := stint.PerHour(4)
 	for name, test := range map[string]struct {
 		way     way
 		mode    stint.FailureMode
@@ -21,17 +23,17 @@ func TestLateAnswers(t *testing.T) {
 		allowed bool
 		want    int64 // used in the end
 	}{
-		"charged, allowed":   {way: way{there: time.Millisecond, back: late}, allowed: true, want: 1},
-		"denied, allowed":    {way: way{back: late}, used: full, allowed: true, want: full + 1},
-		"too late, allowed":  {way: way{there: late}, allowed: true, want: 1},
-		"no answer, allowed": {way: way{there: late, back: 2 * time.Second}, allowed: true, want: 1},
-		// one too much: nobody knows
-		"lost, allowed":             {way: way{back: late, loses: true}, allowed: true, want: 2},
-		"lost, allowed, with an ID": {way: way{back: late, loses: true}, id: "x", allowed: true, want: 1},
-		"charged, denied":           {way: way{back: late}, mode: stint.FailDeny, want: 0},
-		"charged, error":            {way: way{back: late}, mode: stint.FailError, want: 0},
-		"denied, denied":            {way: way{back: late}, mode: stint.FailDeny, used: full, want: full},
-		"too late, denied":          {way: way{there: late}, mode: stint.FailDeny, want: 0},
+		"charged, allowed":   {way: way{there: time.Millisecond, back: lateBy}, allowed: true, want: 1},
+		"denied, allowed":    {way: way{back: lateBy}, used: 4, allowed: true, want: 5},
+		"too late, allowed":  {way: way{there: lateBy}, allowed: true, want: 1},
+		"no answer, allowed": {way: way{there: lateBy, back: 2 * time.Second}, allowed: true, want: 1},
+		// The store has charged it, and cannot know that when it is charged again.
+		"lost, allowed":             {way: way{back: lateBy, loses: true}, allowed: true, want: 2},
+		"lost, allowed, with an ID": {way: way{back: lateBy, loses: true}, id: "x", allowed: true, want: 1},
+		"charged, denied":           {way: way{back: lateBy}, mode: stint.FailDeny, want: 0},
+		"charged, error":            {way: way{back: lateBy}, mode: stint.FailError, want: 0},
+		"denied, denied":            {way: way{back: lateBy}, mode: stint.FailDeny, used: 4, want: 4},
+		"too late, denied":          {way: way{there: lateBy}, mode: stint.FailDeny, want: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := Config{Failure: stint.FailurePolicy{Mode: test.mode}, Instances: 1}
@@ -41,8 +43,7 @@ func TestLateAnswers(t *testing.T) {
 				r.ID = test.id
 				store.change(test.way)
 				d, err := s.Take(t.Context(), r)
-				if (err != nil) != (test.mode == stint.FailError) || d.Allowed != test.allowed ||
-					err == nil && !d.Degraded {
+				if (err != nil) != (test.mode == stint.FailError) || d.Allowed != test.allowed || err == nil && !d.Degraded {
 					t.Fatalf("allowed %v, degraded %v, %v", d.Allowed, d.Degraded, err)
 				}
 				time.Sleep(5 * time.Millisecond)
@@ -55,25 +56,41 @@ func TestLateAnswers(t *testing.T) {
 	}
 }
 
-// A caller that has its answer may use its claims for something else. The answer that comes late is
-// one to what it asked.
+// Where every failure allows, a place or a booking that the store turns out to have given is given
+// back: its caller does not know of it.
+func TestLateAnswersWhereFailuresAllow(t *testing.T) {
+	c := alone
+	c.Failure.Mode = stint.FailAllow
+	over(t, c, func(t *testing.T, store *fake, s *Stack) {
+		place, limit := stint.AtOnce(5, time.Minute), stint.PerHour(1)
+		mustDecide(t, store, oneUnit("b", limit))
+		store.change(way{back: 100 * time.Millisecond})
+		for _, r := range []stint.Request{oneUnit("a", place), booking(oneUnit("b", limit))} {
+			if d := mustDecide(t, s, r); !d.Allowed || !d.Degraded || d.Charge.Data().ID != 0 {
+				t.Errorf("%s: allowed %v, degraded %v", r.Claims[0].Subject, d.Allowed, d.Degraded)
+			}
+		}
+		time.Sleep(time.Second)
+		wantUsed(t, store, "a", place, 0)
+		wantUsed(t, store, "b", limit, 1)
+	})
+}
+
+// A caller that has its answer may use its claims for something else: the late answer is one to what
+// was asked.
 func TestCallersReuseTheirClaims(t *testing.T) {
-	for name, mode := range map[string]stint.FailureMode{"admitted": stint.FailLocal, "denied": stint.FailDeny} {
-		t.Run(name, func(t *testing.T) {
-			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-				limit, used := stint.PerHour(10), 0
-				r := oneUnit("a", limit)
-				r.Failure = &stint.FailurePolicy{Mode: mode}
-				store.change(way{back: 50 * time.Millisecond})
-				if mustDecide(t, s, r).Allowed {
-					used = 1
-				}
-				r.Claims[0] = oneUnit("b", stint.PerMinute(1)).Claims[0]
-				time.Sleep(2 * time.Second)
-				wantUsed(t, store, "a", limit, int64(used))
-				store.fail(refusedCall())
-				wantAdmitted(t, s, 10, oneUnit("a", limit), 10-used)
-			})
+	for mode, used := range map[stint.FailureMode]int{stint.FailLocal: 1, stint.FailDeny: 0} {
+		over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+			limit := stint.PerHour(10)
+			r := oneUnit("a", limit)
+			r.Failure = &stint.FailurePolicy{Mode: mode}
+			store.change(way{back: lateBy})
+			wantAdmitted(t, s, 1, r, used)
+			r.Claims[0] = oneUnit("b", stint.PerMinute(1)).Claims[0]
+			time.Sleep(2 * time.Second)
+			wantUsed(t, store, "a", limit, int64(used))
+			store.fail(refusedCall())
+			wantAdmitted(t, s, 10, oneUnit("a", limit), 10-used)
 		})
 	}
 }
@@ -82,21 +99,19 @@ func TestCallersReuseTheirClaims(t *testing.T) {
 // answer comes or after.
 func TestLateChargesAreAmended(t *testing.T) {
 	limit, budget := stint.PerHour(100), stint.PerDay(100).WithName("budget")
-	for name, pause := range map[string]time.Duration{"before": 0, "after": time.Second} {
-		t.Run(name, func(t *testing.T) {
-			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-				store.change(way{back: 50 * time.Millisecond})
-				r := and(oneUnit("a", limit), ask("a", 5, budget))
-				whole, part := mustDecide(t, s, r), mustDecide(t, s, r)
-				time.Sleep(pause)
-				if !mustAmend(t, s, whole.Charge, stint.Amendment{}).Changed ||
-					!mustAmend(t, s, part.Charge.Part(1), stint.Amendment{Cost: 20}).Changed {
-					t.Error("a settlement changed nothing")
-				}
-				time.Sleep(2 * time.Second)
-				wantUsed(t, store, "a", limit, 1)
-				wantUsed(t, store, "a", budget, 20)
-			})
+	for _, pause := range []time.Duration{0, time.Second} {
+		over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+			store.change(way{back: lateBy})
+			r := and(oneUnit("a", limit), ask("a", 5, budget))
+			whole, part := mustDecide(t, s, r), mustDecide(t, s, r)
+			time.Sleep(pause)
+			if !mustAmend(t, s, whole.Charge, stint.Amendment{}).Changed ||
+				!mustAmend(t, s, part.Charge.Part(1), stint.Amendment{Cost: 20}).Changed {
+				t.Errorf("after %v, a settlement changed nothing", pause)
+			}
+			time.Sleep(2 * time.Second)
+			wantUsed(t, store, "a", limit, 1)
+			wantUsed(t, store, "a", budget, 20)
 		})
 	}
 }
@@ -106,17 +121,16 @@ func TestLateChargesAreAmended(t *testing.T) {
 func TestLateChargeOfARepeat(t *testing.T) {
 	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 		minute, hour := stint.PerMinute(10), stint.PerHour(10).WithName("hour")
-		slow, quick := named(oneUnit("a", minute, hour), "x"), named(oneUnit("a", minute, hour), "x")
-		slow.Failure = &stint.FailurePolicy{Budget: 30 * time.Millisecond}
-		store.change(way{back: 50 * time.Millisecond})
+		r := named(oneUnit("a", minute, hour), "x")
+		store.change(way{back: lateBy})
 		var callers sync.WaitGroup
 		callers.Go(func() {
-			if d := mustDecide(t, s, slow); !d.Repeat {
+			if d := mustDecide(t, s, within(30*time.Millisecond, r)); !d.Repeat {
 				t.Error("the second is not a repeat")
 			}
 		})
 		time.Sleep(time.Millisecond)
-		wantAdmitted(t, s, 1, quick, 1)
+		wantAdmitted(t, s, 1, r, 1)
 		callers.Wait()
 		if err := store.Store.Command(t.Context(), resetOf(oneUnit("a", minute).Claims[0])); err != nil {
 			t.Fatal(err)
@@ -146,8 +160,7 @@ func TestRefillOfLateCharges(t *testing.T) {
 		store.up()
 		time.Sleep(20 * time.Millisecond) // the answer to the first has come
 		mustDecide(t, s, ask("a", 5, limit))
-		d := mustDecide(t, store, stint.Request{Mode: stint.ModePeek, Claims: oneUnit("a", limit).Claims})
-		if left := d.Usages()[0].ResetAfter; left != 405*time.Millisecond {
+		if left := usageOf(t, store, "a", limit).ResetAfter; left != 405*time.Millisecond {
 			t.Errorf("the store is empty in %v, want 5 units less those of the 95 ms since", left)
 		}
 	})
@@ -156,37 +169,33 @@ func TestRefillOfLateCharges(t *testing.T) {
 // Units are refunded while the store is being charged with them. Others that were granted meanwhile
 // are charged in full: the refill was of the store's level.
 func TestRefillBesideARefund(t *testing.T) {
-	limit := stint.Per(10, 10*time.Second).WithBurst(2)
-	for name, r := range map[string]stint.Request{
-		"with an id": named(ask("a", 5, limit), "id"), "without": ask("a", 5, limit),
-	} {
-		t.Run(name, func(t *testing.T) {
-			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-				time.Sleep(time.Second)
-				begin := time.Now()
-				wantAdmitted(t, s, 1, ask("a", 10, limit), 1)
+	for _, id := range []string{"", "id"} {
+		over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+			limit := stint.Per(10, 10*time.Second).WithBurst(2)
+			time.Sleep(time.Second)
+			begin := time.Now()
+			wantAdmitted(t, s, 1, ask("a", 10, limit), 1)
+			store.fail(refusedCall())
+			d := mustDecide(t, s, named(ask("a", 5, limit), id))
+			var others sync.WaitGroup
+			store.hook(func(op string) {
+				if op != opTake { // a probe
+					return
+				}
+				store.hook(nil)
 				store.fail(refusedCall())
-				d := mustDecide(t, s, r)
-				var others sync.WaitGroup
-				store.hook(func(op string) {
-					if op != opTake { // a probe
-						return
-					}
-					store.hook(nil)
-					store.fail(refusedCall())
-					others.Go(func() {
-						mustAmend(t, s, d.Charge, stint.Amendment{})
-						wantAdmitted(t, s, 1, ask("a", 5, limit), 1)
-					})
+				others.Go(func() {
+					mustAmend(t, s, d.Charge, stint.Amendment{})
+					wantAdmitted(t, s, 1, ask("a", 5, limit), 1)
 				})
-				store.change(way{there: 10 * time.Millisecond})
-				store.fail(nil)
-				time.Sleep(3 * time.Second)
-				others.Wait()
-				store.up()
-				time.Sleep(12*time.Second - time.Since(begin)) // the log is empty, and the meter is not
-				wantUsed(t, store, "a", limit, 3)
 			})
+			store.change(way{there: 10 * time.Millisecond})
+			store.fail(nil)
+			time.Sleep(3 * time.Second)
+			others.Wait()
+			store.up()
+			time.Sleep(12*time.Second - time.Since(begin)) // the log is empty, and the meter is not
+			wantUsed(t, store, "a", limit, 3)
 		})
 	}
 }
@@ -210,8 +219,8 @@ func TestRefillOfARefund(t *testing.T) {
 	})
 }
 
-// Requests that were sent and not answered are settled before the store is charged with them. What
-// was refilled meanwhile is taken off once, and all of it.
+// Requests that were sent and not answered are settled before the store is charged with them: what
+// was refilled meanwhile is taken off once, and all of it. One on two subjects loses no room.
 func TestRefillOfSettledDebts(t *testing.T) {
 	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 		limit := stint.TokenBucket(20, 1, time.Second)
@@ -229,17 +238,11 @@ func TestRefillOfSettledDebts(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		store.up()
 		time.Sleep(2 * time.Second)
-		d := mustDecide(t, store, stint.Request{Mode: stint.ModePeek, Claims: oneUnit("a", limit).Claims})
 		want := 15*time.Second - time.Since(begin)
-		if left := d.Usages()[0].ResetAfter; left < want || left > want+50*time.Millisecond {
+		if left := usageOf(t, store, "a", limit).ResetAfter; left < want || left > want+50*time.Millisecond {
 			t.Errorf("the store is empty in %v, want %v or a little more", left, want)
 		}
 	})
-}
-
-// A request on two subjects that was not answered is refunded before the store is charged with it.
-// The store never is, and loses no room.
-func TestRefundOfTwoSubjectsWithoutAnAnswer(t *testing.T) {
 	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 		short, hour := stint.PerSecond(1).WithBurst(3), stint.PerHour(10)
 		time.Sleep(time.Second)
@@ -260,28 +263,24 @@ func TestRefundOfTwoSubjectsWithoutAnAnswer(t *testing.T) {
 // it was not answered: it is refunded.
 func TestLateMoveUp(t *testing.T) {
 	for _, mode := range []stint.FailureMode{stint.FailDeny, stint.FailLocal} {
-		t.Run(mode.String(), func(t *testing.T) {
-			c := alone
-			c.Failure.Mode = mode
-			over(t, c, func(t *testing.T, store *fake, s *Stack) {
-				r := oneUnit("a", stint.Per(1, 10*time.Second))
-				mustDecide(t, s, r)
-				r.Mode = stint.ModeReserve
-				mine := mustDecide(t, s, r)
-				time.Sleep(time.Second)
-				store.change(way{back: 50 * time.Millisecond})
-				r.Terms().Booked = mine.Charge.Data()
-				if _, err := s.Take(t.Context(), r); err == nil {
-					t.Error("it is not known where the place is, and there is no error")
-				}
-				store.change(way{})
-				time.Sleep(time.Second)
-				r.Terms().Booked = nil
-				theirs := mustDecide(t, store, r)
-				if theirs.RetryAfter > 8*time.Second {
-					t.Errorf("the next place is in %v, behind one that nobody has", theirs.RetryAfter)
-				}
-			})
+		c := alone
+		c.Failure.Mode = mode
+		over(t, c, func(t *testing.T, store *fake, s *Stack) {
+			r := oneUnit("a", stint.Per(1, 10*time.Second))
+			mustDecide(t, s, r)
+			mine := mustDecide(t, s, booking(r))
+			time.Sleep(time.Second)
+			store.change(way{back: lateBy})
+			move := booking(r)
+			move.Terms().Booked = mine.Charge.Data()
+			if _, err := s.Take(t.Context(), move); err == nil {
+				t.Error("it is not known where the place is, and there is no error")
+			}
+			store.change(way{})
+			time.Sleep(time.Second)
+			if theirs := mustDecide(t, store, booking(r)); theirs.RetryAfter > 8*time.Second {
+				t.Errorf("the next place is in %v, behind one that is not taken", theirs.RetryAfter)
+			}
 		})
 	}
 }
@@ -290,16 +289,15 @@ func TestLateMoveUp(t *testing.T) {
 // granted something. What was refilled meanwhile was of that: the process's own is charged in full.
 func TestFirstAnswerIsLate(t *testing.T) {
 	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		r := oneUnit("a", stint.Per(1, 5*time.Second).WithBurst(2))
-		begin := time.Now()
+		limit := stint.Per(1, 5*time.Second).WithBurst(2)
+		r, begin := oneUnit("a", limit), time.Now()
 		wantAdmitted(t, store, 2, r, 2) // by others
-		store.change(way{back: 50 * time.Millisecond})
+		store.change(way{back: lateBy})
 		wantAdmitted(t, s, 1, r, 1)
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(lateBy)
 		store.change(way{})
 		wantAdmitted(t, s, 1, r, 0)
-		d := mustDecide(t, store, stint.Request{Mode: stint.ModePeek, Claims: r.Claims})
-		if left, want := d.Usages()[0].ResetAfter, 15*time.Second-time.Since(begin); left != want {
+		if left, want := usageOf(t, store, "a", limit).ResetAfter, 15*time.Second-time.Since(begin); left != want {
 			t.Errorf("the store is empty in %v, want %v", left, want)
 		}
 	})

@@ -2,7 +2,6 @@ package resilience
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -100,38 +99,5 @@ func TestLeasesAreNeverOver(t *testing.T) {
 	t.Logf("%d of %d admitted from memory", hits, all)
 	if hits < all/4 {
 		t.Error("hardly anything came from memory: nothing was tested")
-	}
-}
-
-// Everything at once, for the race detector.
-func TestLeasesInParallel(t *testing.T) {
-	c := leasing
-	c.Leases = 8
-	s, limit := newStack(t, newFake(t), c), leased(5000, 100*time.Millisecond)
-	var group sync.WaitGroup
-	for g := range 64 {
-		group.Go(func() {
-			for i := range 200 {
-				subject := fmt.Sprint((g + i/50) % 12)
-				d := mustDecide(t, s, ask(subject, 1+int64(i%3), limit))
-				switch {
-				case d.Allowed && i%7 == 0:
-					mustAmend(t, s, d.Charge, stint.Amendment{Cost: int64(i % 5)})
-				case i%97 == 0:
-					s.drop(subject, true)
-				case i%101 == 0:
-					if err := s.Command(context.Background(), resetOf(ask(subject, 1, limit).Claims[0])); err != nil {
-						t.Error(err)
-					}
-				}
-				if i%20 == 0 {
-					time.Sleep(time.Millisecond)
-				}
-			}
-		})
-	}
-	group.Wait()
-	if err := s.Close(); err != nil || s.leases.count() != 0 {
-		t.Errorf("%d leases after Close, %v", s.leases.count(), err)
 	}
 }

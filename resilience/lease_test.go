@@ -498,28 +498,3 @@ func TestLeasesSettle(t *testing.T) {
 		}
 	})
 }
-
-// After its block has ended, it is settled in the store.
-func TestLeasesSettleAfterTheBlock(t *testing.T) {
-	limit := leased(10_000, 10*time.Second)
-	holding(t, limit, func(t *testing.T, store *fake, s *Stack, _ stint.Request) {
-		r := ask("a", 8, limit)
-		inBlock, less, more := mustDecide(t, s, r), mustDecide(t, s, r), mustDecide(t, s, r)
-		settle := func(s stint.Store, d stint.Decision, cost int64, want stint.Amended) {
-			t.Helper()
-			if got := mustAmend(t, s, d.Charge, stint.Amendment{Cost: cost}); got != want {
-				t.Errorf("settled to %d: %+v, want %+v", cost, got, want)
-			}
-		}
-		settle(s, inBlock, 3, stint.Amended{Changed: true, Charged: 3})
-		time.Sleep(time.Second)
-		used := usedOf(t, store, "a", limit)
-		settle(newStack(t, store, leasing), more, 20, stint.Amended{})
-		settle(s, inBlock, 30, stint.Amended{})
-		settle(s, less, 2, stint.Amended{Changed: true, Charged: 2})
-		settle(s, more, 5000, stint.Amended{Changed: true, Charged: 5000})
-		settle(s, less, 6000, stint.Amended{})
-		settle(s, more, 6000, stint.Amended{})
-		wantUsed(t, store, "a", limit, used-6+4992)
-	})
-}

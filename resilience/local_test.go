@@ -132,9 +132,6 @@ func TestMistakesOfCallers(t *testing.T) {
 		store.fail(&stint.StoreError{Op: "take", Err: context.Canceled})
 		wantAdmitted(t, s, 1, oneUnit("a"), 1)
 	})
-}
-
-func TestInvalidConfig(t *testing.T) {
 	var invalid *stint.InvalidError
 	if _, err := New(nil, Config{}); !errors.As(err, &invalid) {
 		t.Errorf("a stack on nothing: %v", err)
@@ -208,8 +205,7 @@ func TestPartOfWhatIsLeft(t *testing.T) {
 // What others have used of a fixed window or of a period of the calendar counts until its end,
 // however long ago the store's last answer was.
 func TestOthersCountUntilTheEnd(t *testing.T) {
-	fixed := stint.Limit{Max: 10, Window: 24 * time.Hour, Algorithm: stint.AlgorithmFixed}
-	for _, l := range []stint.Limit{stint.Daily(10), fixed} {
+	for _, l := range []stint.Limit{stint.Daily(10), {Max: 10, Window: 24 * time.Hour, Algorithm: stint.AlgorithmFixed}} {
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep(24*time.Hour - 10*time.Minute) // a day with a store takes minutes
 			store := newFake(t)
@@ -293,96 +289,63 @@ func TestUnitsGivenBackWithoutTheStore(t *testing.T) {
 	}
 }
 
-// A local charge is amended in the process that made it, once.
+// A local charge is amended in the process that made it, once, as a whole or in parts. A place is
+// kept by heartbeats, and a holder that died does not count.
 func TestLocalChargesAreAmended(t *testing.T) {
-	over(t, among(2), func(t *testing.T, store *fake, s *Stack) {
-		other, l := newStack(t, store, among(2)), stint.PerHour(1000)
-		shared := mustDecide(t, s, oneUnit("a", l))
-		store.down()
-		r := named(and(oneUnit("c", l, stint.PerHour(20).WithName("other")), ask("d", 2, stint.PerHour(50))), "id")
-		for _, d := range []stint.Decision{mustDecide(t, s, oneUnit("b", l)), mustDecide(t, s, r)} {
-			if mustAmend(t, other, d.Charge, stint.Amendment{}).Changed {
-				t.Error("amended in another process")
-			}
-			for _, want := range []bool{true, false} {
-				if mustAmend(t, s, d.Charge, stint.Amendment{}).Changed != want {
-					t.Errorf("refund: want %v", want)
-				}
-			}
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		requests, budget := stint.PerHour(10), stint.PerHour(1000).WithName("budget")
+		shared := mustDecide(t, s, oneUnit("shared"))
+		store.fail(refusedCall())
+		d := mustDecide(t, s, and(oneUnit("a", requests), and(ask("a", 50, budget), ask("all", 50, budget))))
+		if mustAmend(t, newStack(t, store, alone), d.Charge, stint.Amendment{}).Changed {
+			t.Error("amended in another process")
 		}
-		for _, subject := range []string{"b", "c"} {
-			wantUsed(t, s, subject, l, 500) // of which nothing is left to others
-		}
-		if mustDecide(t, s, r).Repeat {
-			t.Error("the refund did not forget the request ID")
-		}
-		for range 5 { // holders that died do not count
+		wantOnce(t, s, d.Charge.Part(1, 2), stint.Amendment{Cost: 30}, true)
+		for range 5 {
 			time.Sleep(3 * time.Minute)
 			holder := mustDecide(t, s, oneUnit("e", stint.AtOnce(1, time.Minute)))
-			if !holder.Allowed || !mustAmend(t, s, holder.Charge, stint.Amendment{Kind: stint.AmendExtend}).Changed {
+			if !holder.Allowed || !mustAmend(t, s, holder.Charge, extend).Changed {
 				t.Error("a place is not given, or not kept")
 			}
 		}
 		if !mustAmend(t, s, shared.Charge, stint.Amendment{}).Changed {
 			t.Error("the refund of a charge of the store is not made later")
 		}
-	})
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) { // a part of it
-		requests, budget := stint.PerHour(10), stint.PerHour(1000).WithName("budget")
-		r := and(oneUnit("a", requests), and(ask("a", 50, budget), ask("all", 50, budget)))
-		store.fail(refusedCall())
-		d := mustDecide(t, s, r)
-		check := func(s stint.Store) {
-			t.Helper()
-			wantUsed(t, s, "a", requests, 1)
-			wantUsed(t, s, "a", budget, 30)
-			wantUsed(t, s, "all", budget, 30)
+		for _, in := range []stint.Store{s, store} {
+			wantUsed(t, in, "a", requests, 1)
+			wantUsed(t, in, "a", budget, 30)
+			wantUsed(t, in, "all", budget, 30)
+			store.up()
+			time.Sleep(2 * time.Second)
 		}
-		for _, want := range []bool{true, false} {
-			if mustAmend(t, s, d.Charge.Part(1, 2), stint.Amendment{Cost: 30}).Changed != want {
-				t.Errorf("settled the part: want %v", want)
-			}
-			check(s)
-		}
-		store.up()
-		time.Sleep(2 * time.Second)
-		check(store)
 	})
 }
 
 // A repeat without the store has the charge of the first request, wherever that was charged: it is
 // settled once between them, here and in the store.
 func TestRepeatsHaveTheCharge(t *testing.T) {
-	for name, local := range map[string]bool{"charged here": true, "charged in the store": false} {
-		t.Run(name, func(t *testing.T) {
-			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-				l := stint.PerHour(1000)
-				store.fail(refusedCall())
-				mustDecide(t, s, oneUnit("a", l)) // now something is known of the subject
-				if !local {
-					store.up()
-					time.Sleep(2 * time.Second)
-				}
-				first := mustDecide(t, s, named(ask("a", 5, l), "x"))
-				time.Sleep(time.Millisecond)
-				store.fail(refusedCall())
-				again := mustDecide(t, s, named(ask("a", 3, l), "x"))
-				if !again.Repeat || !again.Degraded || again.Charge.IsZero() || again.Charge.Claims()[0].Cost != 5 {
-					t.Fatalf("repeat %+v", again)
-				}
-				for _, want := range []bool{true, false} {
-					if mustAmend(t, s, again.Charge, stint.Amendment{Cost: 20}).Changed != want {
-						t.Errorf("settled: want %v", want)
-					}
-				}
+	for _, local := range []bool{true, false} {
+		over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+			l := stint.PerHour(1000)
+			store.fail(refusedCall())
+			mustDecide(t, s, oneUnit("a", l)) // now something is known of the subject
+			if !local {
 				store.up()
-				time.Sleep(3 * time.Second)
-				if mustAmend(t, s, first.Charge, stint.Amendment{Cost: 20}).Changed {
-					t.Error("settled twice")
-				}
-				time.Sleep(3 * time.Second)
-				wantUsed(t, store, "a", l, 21)
-			})
+				time.Sleep(2 * time.Second)
+			}
+			first := mustDecide(t, s, named(ask("a", 5, l), "x"))
+			time.Sleep(time.Millisecond)
+			store.fail(refusedCall())
+			again := mustDecide(t, s, named(ask("a", 3, l), "x"))
+			if !again.Repeat || !again.Degraded || again.Charge.IsZero() || again.Charge.Claims()[0].Cost != 5 {
+				t.Fatalf("repeat %+v", again)
+			}
+			wantOnce(t, s, again.Charge, stint.Amendment{Cost: 20}, true)
+			store.up()
+			time.Sleep(3 * time.Second)
+			wantOnce(t, s, first.Charge, stint.Amendment{Cost: 20}, false)
+			time.Sleep(3 * time.Second)
+			wantUsed(t, store, "a", l, 21)
 		})
 	}
 }
@@ -391,13 +354,12 @@ func TestRepeatsHaveTheCharge(t *testing.T) {
 type roster struct {
 	*fake
 	count, calls atomic.Int64
-	memory       string
 }
 
 func (r *roster) Present(ctx context.Context, p driver.Presence) (driver.Presence, error) {
 	r.calls.Add(1)
 	_, err := r.begin(ctx, "present")
-	return driver.Presence{ID: p.ID, Processes: int(r.count.Load()), Memory: r.memory}, err
+	return driver.Presence{ID: p.ID, Processes: int(r.count.Load())}, err
 }
 
 // Processes count each other in the store; the last count stands while that fails, and the largest
@@ -409,9 +371,7 @@ func TestInstancesAreCounted(t *testing.T) {
 		c := alone
 		c.Instances, c.Logger = 0, logs.logger()
 		s := newStack(t, store, c)
-		for range 3 {
-			mustDecide(t, s, oneUnit("a"))
-		}
+		admitted(t, s, 3, oneUnit("a"))
 		if n := logs.count(slog.LevelWarn, "not known"); n != 1 || s.Instances() != 1 {
 			t.Errorf("%d warnings that nothing is known, %d instances, want 1 and 1", n, s.Instances())
 		}
@@ -439,8 +399,7 @@ func TestInstancesAreCounted(t *testing.T) {
 		}
 		s.Close()
 		calls := store.calls.Load()
-		time.Sleep(time.Minute)
-		if store.calls.Load() != calls {
+		if time.Sleep(time.Minute); store.calls.Load() != calls {
 			t.Error("it is counted after Close")
 		}
 	})
@@ -459,24 +418,17 @@ func TestProcessThatStarts(t *testing.T) {
 		"loses it":    {refusedCall(), 300 * time.Millisecond, 10, true},
 		"without one": {refusedCall(), 2 * time.Second, 100, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := &roster{fake: newFake(t)}
-				store.count.Store(10)
-				start := time.Now()
-				store.hook(func(string) { time.Sleep(time.Until(start.Add(test.slow))) })
-				store.fail(test.fails, "take", "peek")
-				c := alone
-				c.Instances = 0
-				s := newStack(t, store, c)
-				first := mustDecide(t, s, oneUnit("a", stint.PerHour(100)))
-				if took := time.Since(start); first.Degraded != test.degraded || took > time.Second {
-					t.Errorf("degraded %v after %v", first.Degraded, took)
-				}
-				if n := 1 + admitted(t, s, 99, oneUnit("a", stint.PerHour(100))); n != test.admitted {
-					t.Errorf("%d admitted, want %d", n, test.admitted)
-				}
-			})
+		synctest.Test(t, func(t *testing.T) {
+			store, start, c := &roster{fake: newFake(t)}, time.Now(), among(0)
+			store.count.Store(10)
+			store.hook(func(string) { time.Sleep(time.Until(start.Add(test.slow))) })
+			store.fail(test.fails, "take", "peek")
+			s := newStack(t, store, c)
+			first := mustDecide(t, s, oneUnit("a", stint.PerHour(100)))
+			if took := time.Since(start); first.Degraded != test.degraded || took > time.Second {
+				t.Errorf("%s: degraded %v after %v", name, first.Degraded, took)
+			}
+			wantAdmitted(t, s, 99, oneUnit("a", stint.PerHour(100)), test.admitted-1)
 		})
 	}
 }

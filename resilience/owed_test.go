@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -103,41 +102,6 @@ func TestListsThatShareALimit(t *testing.T) {
 	})
 }
 
-// A settlement of a part of a charge leaves the other parts as they are.
-func TestPartsOfACharge(t *testing.T) {
-	for _, cost := range []int64{0, 20} {
-		over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-			place, hour := stint.AtOnce(2, time.Minute), stint.PerHour(10)
-			r := and(oneUnit("a", place, hour), ask("a", 5, stint.PerDay(100).WithName("budget")))
-			d := mustDecide(t, s, r)
-			if !mustAmend(t, s, d.Charge.Part(1), stint.Amendment{Cost: cost}).Changed {
-				t.Error("the settlement changed nothing")
-			}
-			store.fail(refusedCall())
-			wantUsed(t, s, "a", place, 1)
-			wantUsed(t, s, "a", hour, 1)
-			wantAdmitted(t, s, 5, r, 1)
-		})
-	}
-}
-
-// Settlements count in the share of a process.
-func TestShareAndSettlements(t *testing.T) {
-	over(t, among(2), func(t *testing.T, store *fake, s *Stack) {
-		store.fail(refusedCall())
-		total := 0
-		for range 20 {
-			if d := mustDecide(t, s, oneUnit("a", stint.PerHour(20))); d.Allowed {
-				mustAmend(t, s, d.Charge, stint.Amendment{Cost: 2})
-				total += 2
-			}
-		}
-		if total != 10 {
-			t.Errorf("%d units by one of two processes under 20", total)
-		}
-	})
-}
-
 // Close charges what is owed to a store that is not quick.
 func TestCloseChargesWhatIsOwed(t *testing.T) {
 	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
@@ -153,27 +117,6 @@ func TestCloseChargesWhatIsOwed(t *testing.T) {
 		}
 		for i := range subjects {
 			wantUsed(t, store, fmt.Sprint(i), stint.PerHour(1000), 1)
-		}
-	})
-}
-
-// Charging what is owed delays no request, however long the store takes for it.
-func TestChargingBlocksNobody(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		store.down()
-		mustDecide(t, s, oneUnit("a"))
-		store.up()
-		store.hook(func(op string) {
-			if batches := store.batches(); op == opTake && slices.Contains(batches[len(batches)-1], "a") {
-				time.Sleep(time.Hour)
-			}
-		})
-		time.Sleep(500 * time.Millisecond) // it is being charged
-		start := time.Now()
-		for range 100 {
-			if d := mustDecide(t, s, oneUnit("b")); d.Degraded || time.Since(start) != 0 {
-				t.Fatalf("degraded %v after %v", d.Degraded, time.Since(start))
-			}
 		}
 	})
 }
@@ -238,25 +181,6 @@ func TestDroppedDebtsAreLogged(t *testing.T) {
 		}
 		if charged < fit/2 || charged > fit+stripes || logs.count(slog.LevelWarn, "dropped=") == 0 {
 			t.Errorf("%d of %d charged, want about %d: %s", charged, subjects, fit, logs)
-		}
-	})
-}
-
-// F55: what 100,000 subjects owe is charged, to each of them.
-func TestManySubjectsOwe(t *testing.T) {
-	testkit.SkipUnderRace(t)
-	over(t, Config{Instances: 1}, func(t *testing.T, store *fake, s *Stack) {
-		store.down()
-		const subjects = 20_000
-		for i := range subjects {
-			mustDecide(t, s, oneUnit(fmt.Sprint(i)))
-		}
-		store.up()
-		time.Sleep(10 * time.Minute)
-		for i := range subjects {
-			if got := usedOf(t, store, fmt.Sprint(i), stint.PerHour(1000)); got != 1 {
-				t.Fatalf("the store has counted %d of subject %d, want 1", got, i)
-			}
 		}
 	})
 }
@@ -401,27 +325,4 @@ func TestStoreThatComesAndGoes(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		take(oneUnit("hot", hour))
 	}
-}
-
-// A refund takes off the unit that it is about, and not a newer one that was granted in the same
-// part of the window: that would leave its window too early.
-func TestRefundOfAnOlderUnit(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		limit := stint.PerHour(100)
-		store.fail(storeError(stint.KindUnreachable))
-		first := mustDecide(t, s, oneUnit("a", limit))
-		time.Sleep(3 * time.Minute) // meanwhile it has become a debt
-		mustDecide(t, s, oneUnit("a", limit))
-		if !mustAmend(t, s, first.Charge, stint.Amendment{}).Changed {
-			t.Error("not refunded")
-		}
-		store.up()
-		time.Sleep(5 * time.Second)
-		r := oneUnit("a", limit)
-		r.Mode = stint.ModePeek
-		d := mustDecide(t, store, r)
-		if u := d.Usages()[0]; u.Used != 1 || u.ResetAfter < time.Hour-10*time.Second {
-			t.Errorf("%d used, fully reset in %v, want the unit of 5 s ago", u.Used, u.ResetAfter)
-		}
-	})
 }

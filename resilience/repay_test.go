@@ -26,74 +26,57 @@ func (f *fake) lose(n int64) (lost *atomic.Int64) {
 	return lost
 }
 
-// A request whose ID has ended during the outage is charged once, also if answers are lost.
-func TestEndedIDIsChargedOnce(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		r := oneUnit("a")
-		r.ID, r.IDLife = "x", time.Second
+// What is owed is charged once, although answers are lost: also if the ID of the request has ended
+// by then, or one of its windows, of another subject or of the same one.
+func TestDebtsAreChargedOnce(t *testing.T) {
+	second, hour := stint.PerSecond(10), stint.PerHour(10)
+	short := oneUnit("a", hour)
+	short.ID, short.IDLife = "x", time.Second
+	type row struct {
+		r      stint.Request
+		outage time.Duration
+		lost   int64
+	}
+	each(t, map[string]row{
+		"the ID has ended": {short, 40 * time.Second, 4},
+		"two subjects":     {named(and(oneUnit("user", second), oneUnit("a", hour)), "x"), 0, 2},
+		"one subject":      {oneUnit("a", second, hour), 0, 2},
+	}, alone, func(t *testing.T, store *fake, s *Stack, test row) {
 		store.down()
-		mustDecide(t, s, r)
-		time.Sleep(40 * time.Second)
-		lost := store.lose(4)
+		mustDecide(t, s, test.r)
+		time.Sleep(test.outage)
+		lost := store.lose(test.lost)
 		store.up()
 		time.Sleep(20 * time.Second)
-		if n := lost.Load(); n != 4 {
-			t.Fatalf("%d answers lost, want 4", n)
+		if n := lost.Load(); n != test.lost {
+			t.Fatalf("%d answers lost, want %d", n, test.lost)
 		}
-		wantUsed(t, store, "a", r.Claims[0].Limits[0], 1)
+		wantUsed(t, store, "a", hour, 1)
 	})
-}
-
-// A request has windows of different lengths. The long one is charged once, although the other has
-// passed when the charge is repeated: of another subject, or of the same one without an ID.
-func TestDebtOutlivesTheShorterWindow(t *testing.T) {
-	second, hour := stint.PerSecond(10), stint.PerHour(10)
-	for name, r := range map[string]stint.Request{
-		"two subjects": named(and(oneUnit("user", second), oneUnit("tenant", hour)), "x"),
-		"one subject":  oneUnit("tenant", second, hour),
-	} {
-		t.Run(name, func(t *testing.T) {
-			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-				store.down()
-				mustDecide(t, s, r)
-				lost := store.lose(2) // it is sent again after a second
-				store.up()
-				time.Sleep(10 * time.Second)
-				if n := lost.Load(); n != 2 {
-					t.Fatalf("%d answers lost, want 2", n)
-				}
-				wantUsed(t, store, "tenant", hour, 1)
-			})
-		})
-	}
 }
 
 // A reset waits for what is being charged: nothing of it counts afterwards.
 func TestResetWhileDebtsAreCharged(t *testing.T) {
 	for _, id := range []string{"", "x"} {
-		t.Run("id "+id, func(t *testing.T) {
-			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-				r := oneUnit("a")
-				r.ID = id
-				store.down()
-				mustDecide(t, s, r)
-				store.up()
-				charging := make(chan struct{}, 100)
-				store.hook(func(op string) {
-					if op == "take" {
-						charging <- struct{}{}
-						time.Sleep(200 * time.Millisecond)
-					}
-				})
-				<-charging
-				if err := s.Command(t.Context(),
-					resetOf(r.Claims[0])); err != nil {
-					t.Fatal(err)
+		over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+			r := named(oneUnit("a"), id)
+			store.down()
+			mustDecide(t, s, r)
+			store.up()
+			charging := make(chan struct{}, 100)
+			store.hook(func(op string) {
+				if op == opTake {
+					charging <- struct{}{}
+					time.Sleep(200 * time.Millisecond)
 				}
-				store.hook(nil)
-				time.Sleep(5 * time.Second)
-				wantUsed(t, store, "a", r.Claims[0].Limits[0], 0)
 			})
+			<-charging
+			if err := s.Command(t.Context(), resetOf(r.Claims[0])); err != nil {
+				t.Fatal(err)
+			}
+			store.hook(nil)
+			time.Sleep(5 * time.Second)
+			wantUsed(t, store, "a", stint.PerHour(1000), 0)
 		})
 	}
 }
@@ -108,8 +91,7 @@ func TestResetOfLimitsThatCameLater(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		mustDecide(t, s, oneUnit("a", minute, hour))
 		store.up()
-		if err := s.Command(t.Context(),
-			stint.Command{Kind: stint.CommandReset, Subject: "a", Limits: []stint.Limit{minute, hour}}); err != nil {
+		if err := s.Command(t.Context(), resetOf(oneUnit("a", minute, hour).Claims[0])); err != nil {
 			t.Fatal(err)
 		}
 		s.sender.charging.Store(false)
@@ -123,28 +105,22 @@ func TestResetOfLimitsThatCameLater(t *testing.T) {
 // What is owed under a limit of another subject than the first of its request is over when its
 // window is. It does not deny anything after the outage.
 func TestDebtOfTheSecondSubjectEnds(t *testing.T) {
-	bucket := stint.TokenBucket(10, 10, time.Second)
 	for _, outage := range []time.Duration{5 * time.Second, 61 * time.Second, time.Hour} {
-		t.Run(outage.String(), func(t *testing.T) {
-			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-				tenant := oneUnit("tenant", bucket)
-				store.down()
-				for i := range 5 {
-					r := oneUnit("user", stint.PerMinute(100))
-					r.ID = fmt.Sprint(i)
-					r.Claims = append(r.Claims[:1:1], tenant.Claims...)
-					mustDecide(t, s, r)
-				}
-				time.Sleep(outage)
-				store.up()
-				for range 2 {
-					time.Sleep(2 * time.Second)
-					wantAdmitted(t, s, 15, tenant, 10)
-				}
+		over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+			tenant := oneUnit("tenant", stint.TokenBucket(10, 10, time.Second))
+			store.down()
+			for i := range 5 {
+				mustDecide(t, s, named(and(oneUnit("user", stint.PerMinute(100)), tenant), fmt.Sprint(i)))
+			}
+			time.Sleep(outage)
+			store.up()
+			for range 2 {
 				time.Sleep(2 * time.Second)
-				store.fail(refusedCall())
 				wantAdmitted(t, s, 15, tenant, 10)
-			})
+			}
+			time.Sleep(2 * time.Second)
+			store.fail(refusedCall())
+			wantAdmitted(t, s, 15, tenant, 10)
 		})
 	}
 }
@@ -156,21 +132,14 @@ func TestManyIDsOfOneSubject(t *testing.T) {
 	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 		limit := stint.PerHour(1_000_000)
 		store.down()
-		const requests = 3_000
+		const requests = maxNamed + 200
 		for i := range requests {
-			r := oneUnit("a", limit)
-			r.ID = fmt.Sprint(i)
-			if !mustDecide(t, s, r).Allowed {
-				t.Fatal("denied")
-			}
+			wantAdmitted(t, s, 1, named(oneUnit("a", limit), fmt.Sprint(i)), 1)
 		}
 		claim := oneUnit("a", limit)
 		rec := s.ledger.find(&claim.Claims[0])
-		if n := len(rec.debts); n > maxDebts+parts {
-			t.Errorf("%d debts, want %d at most", n, maxDebts)
-		}
-		if n := len(rec.named); n > maxNamed {
-			t.Errorf("%d ids are remembered, want %d at most", n, maxNamed)
+		if d, n := len(rec.debts), len(rec.named); d > maxDebts+parts || n > maxNamed {
+			t.Errorf("%d debts and %d ids, want %d and %d at most", d, n, maxDebts, maxNamed)
 		}
 		calls := s.ledger.carry(&claim)
 		if len(calls) > sendMost {
@@ -187,9 +156,7 @@ func TestManyIDsOfOneSubject(t *testing.T) {
 func TestIDWhoseFirstClaimIsFree(t *testing.T) {
 	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 		limit := stint.PerHour(10)
-		r := oneUnit("a", limit)
-		r.ID, r.Claims[0].Cost = "x", 0
-		r.Claims = append(r.Claims[:1:1], stint.Claim{Subject: "b", Limits: []stint.Limit{limit}, Cost: 1})
+		r := named(and(ask("a", 0, limit), oneUnit("b", limit)), "x")
 		for _, failure := range []error{nil, refusedCall(), storeError(stint.KindUnreachable), nil} {
 			store.fail(failure)
 			if d := mustDecide(t, s, r); !d.Allowed || d.Repeat {
@@ -205,48 +172,35 @@ func TestIDWhoseFirstClaimIsFree(t *testing.T) {
 // What the store does not count yet is held against its answer in whatever order the limits are.
 func TestUncountedUnitsBesideAPlace(t *testing.T) {
 	hour, place := stint.PerHour(100), stint.AtOnce(10, time.Minute)
-	for name, limits := range map[string][]stint.Limit{"place last": {hour, place}, "place first": {place, hour}} {
-		t.Run(name, func(t *testing.T) {
-			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-				r := oneUnit("a", limits...)
-				r.Claims[0].Cost = 60
-				store.down()
-				if !mustDecide(t, s, r).Allowed {
-					t.Fatal("denied without the store")
-				}
-				store.up()
-				if mustDecide(t, s, r).Allowed {
-					t.Error("120 admitted under 100 an hour")
-				}
-				time.Sleep(5 * time.Second)
-				wantUsed(t, store, "a", hour, 60)
-				wantUsed(t, store, "a", place, 0)
-			})
+	for _, limits := range [][]stint.Limit{{hour, place}, {place, hour}} {
+		over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+			store.down()
+			wantAdmitted(t, s, 1, ask("a", 60, limits...), 1)
+			store.up()
+			wantAdmitted(t, s, 1, ask("a", 60, limits...), 0)
+			time.Sleep(5 * time.Second)
+			wantUsed(t, store, "a", hour, 60)
+			wantUsed(t, store, "a", place, 0)
 		})
 	}
 }
 
 // A debt that surely did not reach the store is charged less what was refilled since.
 func TestDebtThatWasNotSent(t *testing.T) {
-	for name, cause := range map[string]error{
-		"no connection": &stint.StoreError{Op: "take", Kind: stint.KindUnreachable,
-			Err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}},
-		"refused": refusedCall(),
-	} {
-		t.Run(name, func(t *testing.T) {
-			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-				limit := stint.TokenBucket(10, 1, time.Second)
-				time.Sleep(time.Second)
-				wantAdmitted(t, s, 1, oneUnit("a", limit), 1) // what was used before is known
-				store.fail(cause)
-				wantAdmitted(t, s, 12, oneUnit("a", limit), 9) // each tries to charge those before it
-				time.Sleep(3 * time.Second)
-				store.up()
-				time.Sleep(2 * time.Second)
-				if used := usedOf(t, store, "a", limit); used < 5 || used > 6 {
-					t.Errorf("%d used after 5 seconds, want 5 of 10", used)
-				}
-			})
+	for _, cause := range []error{refusedCall(), &stint.StoreError{Op: "take", Kind: stint.KindUnreachable,
+		Err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}} {
+		over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+			limit := stint.TokenBucket(10, 1, time.Second)
+			time.Sleep(time.Second)
+			wantAdmitted(t, s, 1, oneUnit("a", limit), 1) // what was used before is known
+			store.fail(cause)
+			wantAdmitted(t, s, 12, oneUnit("a", limit), 9) // each tries to charge those before it
+			time.Sleep(3 * time.Second)
+			store.up()
+			time.Sleep(2 * time.Second)
+			if used := usedOf(t, store, "a", limit); used < 5 || used > 6 {
+				t.Errorf("%v: %d used after 5 seconds, want 5 of 10", cause, used)
+			}
 		})
 	}
 }
@@ -254,18 +208,15 @@ func TestDebtThatWasNotSent(t *testing.T) {
 // Units that are owed from different times are charged as of their own time, or a little later, in
 // whatever order they became known.
 func TestDueOutOfOrder(t *testing.T) {
-	s := newStack(t, newFake(t), alone)
-	r := oneUnit("a", stint.PerMinute(100))
-	rec := s.ledger.record(&r.Claims[0], 0)
-	n := s.ledger.count(rec, &r.Claims[0].Limits[0], 0)
+	s, r := newStack(t, newFake(t), alone), oneUnit("a", stint.PerMinute(100))
+	n := s.ledger.count(s.ledger.record(&r.Claims[0], 0), &r.Claims[0].Limits[0], 0)
 	var granted []int64
 	for second := range int64(200) {
 		at := second * int64(time.Second)
 		n.owe(1, at, at)
 		granted = append(granted, at)
 	}
-	slices.Reverse(granted)
-	for _, at := range granted {
+	for _, at := range slices.Backward(granted) {
 		n.together(1, at)
 	}
 	due := int64(0)
@@ -285,27 +236,43 @@ func TestDueOutOfOrder(t *testing.T) {
 // gives back as much as it was charged.
 func TestRefundBeforeTheCharge(t *testing.T) {
 	for _, limit := range []stint.Limit{stint.PerMinute(6).WithBurst(2), stint.TokenBucket(12, 6, time.Minute)} {
-		for name, id := range map[string]string{"with an ID": "x", "with others": ""} {
-			t.Run(limit.String()+"/"+name, func(t *testing.T) {
-				over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-					mustDecide(t, s, oneUnit("a", limit)) // what was used before is known
-					time.Sleep(5 * time.Minute)
-					wantAdmitted(t, store, 1, ask("a", 12, limit), 1) // by others
-					store.fail(refusedCall())
-					time.Sleep(50 * time.Second)
-					r := ask("a", 3, limit)
-					r.ID, r.IDLife = id, time.Hour
-					d := mustDecide(t, s, r)
-					time.Sleep(2 * time.Second) // it could not be charged
-					mustAmend(t, s, d.Charge, stint.Amendment{})
-					time.Sleep(18 * time.Second)
-					store.up()
-					time.Sleep(2 * time.Second)
-					wantAdmitted(t, store, 12, oneUnit("a", limit), 7) // what was refilled in 72 s
-				})
+		for _, id := range []string{"x", ""} {
+			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+				mustDecide(t, s, oneUnit("a", limit)) // what was used before is known
+				time.Sleep(5 * time.Minute)
+				wantAdmitted(t, store, 1, ask("a", 12, limit), 1) // by others
+				store.fail(refusedCall())
+				time.Sleep(50 * time.Second)
+				d := mustDecide(t, s, named(ask("a", 3, limit), id))
+				time.Sleep(2 * time.Second) // it could not be charged
+				mustAmend(t, s, d.Charge, stint.Amendment{})
+				time.Sleep(18 * time.Second)
+				store.up()
+				time.Sleep(2 * time.Second)
+				wantAdmitted(t, store, 12, oneUnit("a", limit), 7) // what was refilled in 72 s
 			})
 		}
 	}
+}
+
+// A refund takes off the unit that it is about, and not a newer one that was granted in the same
+// part of the window: that would leave its window too early.
+func TestRefundOfAnOlderUnit(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		limit := stint.PerHour(100)
+		store.down()
+		first := mustDecide(t, s, oneUnit("a", limit))
+		time.Sleep(3 * time.Minute) // meanwhile it has become a debt
+		mustDecide(t, s, oneUnit("a", limit))
+		if !mustAmend(t, s, first.Charge, stint.Amendment{}).Changed {
+			t.Error("not refunded")
+		}
+		store.up()
+		time.Sleep(5 * time.Second)
+		if u := usageOf(t, store, "a", limit); u.Used != 1 || u.ResetAfter < time.Hour-10*time.Second {
+			t.Errorf("%d used, fully reset in %v, want the unit of 5 s ago", u.Used, u.ResetAfter)
+		}
+	})
 }
 
 // A place that was charged with its request counts once: the store's answers count it, and it is not

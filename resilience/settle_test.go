@@ -3,38 +3,229 @@ package resilience
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/errkind"
 )
+
+var release, extend = stint.Amendment{Kind: stint.AmendRelease}, stint.Amendment{Kind: stint.AmendExtend}
+
+// Amendments that are made at the same time reach the store together, and each gets its own answer.
+func TestAmendmentsGather(t *testing.T) {
+	for _, together := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			store := newFake(t)
+			s := newStack(t, map[bool]driver.BatchStore{true: store, false: bare{store}}[together], alone)
+			const callers = 64
+			var charges []stint.Charge
+			for i := range callers {
+				charges = append(charges, mustDecide(t, s, ask(fmt.Sprint(i), 10, stint.PerHour(100))).Charge)
+			}
+			store.hook(func(string) { time.Sleep(time.Millisecond) })
+			var group sync.WaitGroup
+			for i := range charges {
+				group.Go(func() {
+					cost := int64(i % 10)
+					if done := mustAmend(t, s, charges[i], stint.Amendment{Cost: cost}); done.Charged != cost || !done.Changed {
+						t.Errorf("settled at %d: %+v", cost, done)
+					}
+				})
+			}
+			group.Wait()
+			if n := store.amends.Load(); together && n > 4 {
+				t.Errorf("%d settlements took %d calls, want 4 at most", callers, n)
+			}
+			store.hook(nil)
+			for i := range callers {
+				wantUsed(t, store, fmt.Sprint(i), stint.PerHour(100), int64(i%10))
+			}
+		})
+	}
+}
+
+// A heartbeat is sent with the deadline of its caller. A place that is released while one may still
+// arrive stays free.
+func TestReleaseAfterALateHeartbeat(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		place := stint.AtOnce(5, time.Minute)
+		d := mustDecide(t, s, oneUnit("a", place))
+		store.hook(func(op string) {
+			if op == opAmend {
+				time.Sleep(200 * time.Millisecond)
+			}
+		})
+		for _, wait := range []time.Duration{50 * time.Millisecond, 500 * time.Millisecond} {
+			ctx, cancel := context.WithTimeout(t.Context(), wait)
+			done, err := s.Amend(ctx, d.Charge, extend)
+			cancel()
+			if late := wait < 200*time.Millisecond; late != (err != nil) || late == done.Changed {
+				t.Fatalf("a heartbeat that has %v: %+v, %v", wait, done, err)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Millisecond, cancel)
+		if _, err := s.Amend(ctx, d.Charge, extend); err == nil {
+			t.Fatal("the heartbeat was answered")
+		}
+		store.hook(nil)
+		if done := mustAmend(t, s, d.Charge, release); !done.Changed {
+			t.Error("not released")
+		}
+		time.Sleep(5 * time.Second)
+		wantUsed(t, store, "a", place, 0)
+	})
+}
+
+// A release waits while a heartbeat may still arrive. A heartbeat of two subjects that surely did
+// not reach one of them, on a node of a Cluster, may still reach the other.
+func TestReleaseAfterATornHeartbeat(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		place := stint.AtOnce(5, time.Minute)
+		d := mustDecide(t, s, and(oneUnit("a", place), oneUnit("b", place)))
+		store.fail(&stint.StoreError{Op: opAmend, Kind: stint.KindUnreachable,
+			Err: errors.Join(&net.OpError{Op: "dial", Err: errors.New("connection refused")}, io.EOF)}, opAmend)
+		if _, err := s.Amend(t.Context(), d.Charge, extend); err == nil {
+			t.Fatal("the heartbeat was answered")
+		}
+		store.up()
+		if done := mustAmend(t, s, d.Charge, release); !done.Changed {
+			t.Error("not released")
+		}
+		time.Sleep(amendTime / 2)
+		wantUsed(t, store, "b", place, 1) // the heartbeat may arrive
+		time.Sleep(amendTime)
+		wantUsed(t, store, "b", place, 0)
+	})
+}
+
+// queue replaces the amendments that wait.
+func (s *sender) queue(jobs []*job) (before []*job) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, s.waiting = s.waiting, jobs
+	return before
+}
+
+// An amendment that could not be made later is refused before anything changes, and works once
+// there is room: a refund of a charge of the store, of one that was made without it, and a release.
+func TestAmendmentsWithAFullQueue(t *testing.T) {
+	limit, place := stint.PerHour(100), stint.AtOnce(5, time.Minute)
+	full := make([]*job, maxJobs)
+	for i := range full {
+		full[i] = &job{from: time.Now().Add(1000 * time.Hour)}
+	}
+	type row struct {
+		limit stint.Limit
+		stint.Amendment
+		id   string
+		here bool
+	}
+	each(t, map[string]row{
+		"refund":                     {limit: limit},
+		"refund of a local charge":   {limit: limit, here: true},
+		"refund of a repaid charge":  {limit: limit, here: true, id: "x"},
+		"release":                    {limit: place, Amendment: release},
+		"release after a heartbeat":  {limit: place, Amendment: release, id: "beat"},
+		"release of a local charge":  {limit: place, Amendment: release, here: true},
+		"release of a repaid charge": {limit: place, Amendment: release, here: true, id: "x"},
+	}, alone, func(t *testing.T, store *fake, s *Stack, test row) {
+		if test.here {
+			store.down()
+		}
+		d := mustDecide(t, s, named(oneUnit("a", test.limit), test.id))
+		store.up()
+		time.Sleep(5 * time.Second)
+		store.fail(storeError(stint.KindTimeout), opAmend)
+		if test.id == "beat" { // a heartbeat that may still arrive
+			if _, err := s.Amend(t.Context(), d.Charge, extend); err == nil {
+				t.Fatal("the heartbeat was answered")
+			}
+		}
+		s.sender.queue(full)
+		before := usedOf(t, s, "a", test.limit)
+		if done, err := s.Amend(t.Context(), d.Charge, test.Amendment); errkind.Of(err) != stint.KindRefused || done.Changed {
+			t.Errorf("full: changed %v, %v", done.Changed, err)
+		}
+		wantUsed(t, s, "a", test.limit, before)
+		s.sender.queue(nil)
+		if done := mustAmend(t, s, d.Charge, test.Amendment); !done.Changed {
+			t.Error("with room: it changed nothing")
+		}
+		store.up()
+		time.Sleep(5 * time.Second)
+		wantUsed(t, store, "a", test.limit, 0)
+		wantUsed(t, s, "a", test.limit, 0)
+	})
+}
+
+// What is not worth repeating any more makes room, even while the store is not asked.
+func TestAmendmentsDoNotWaitForever(t *testing.T) {
+	c := alone
+	c.BreakerFailures = 1
+	over(t, c, func(t *testing.T, store *fake, s *Stack) {
+		d, late := mustDecide(t, s, oneUnit("a", stint.PerMinute(10))), mustDecide(t, s, oneUnit("b"))
+		store.down()
+		if !mustAmend(t, s, d.Charge, stint.Amendment{}).Changed || !mustAmend(t, s, late.Charge, stint.Amendment{}).Changed {
+			t.Error("not refunded")
+		}
+		wantState(t, s, "open")
+		time.Sleep(10 * time.Minute)
+		waiting := s.sender.queue(nil)
+		if s.sender.queue(waiting); len(waiting) != 1 {
+			t.Errorf("%d amendments wait, want that of an hour", len(waiting))
+		}
+		store.up()
+		time.Sleep(5 * time.Second)
+		wantUsed(t, store, "b", stint.PerHour(1000), 0)
+	})
+}
+
+// A refund that was accepted before its charge reached the store is made there, also if many others
+// wait by then.
+func TestAcceptedRefundIsKept(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		store.fail(refusedCall())
+		d := mustDecide(t, s, named(oneUnit("a"), "x"))
+		if !mustAmend(t, s, d.Charge, stint.Amendment{}).Changed {
+			t.Fatal("the refund changed nothing")
+		}
+		for range maxJobs {
+			s.sender.add(newJob(d.Charge, stint.Amendment{}, nil), time.Hour)
+		}
+		store.up()
+		time.Sleep(5 * time.Second)
+		wantUsed(t, store, "a", stint.PerHour(1000), 0)
+		s.sender.queue(nil)
+	})
+}
 
 // A request under an ID that the store was charged with afterwards is settled and released there,
 // in either order, and also before it has been charged.
 func TestSettleAndReleaseOfAnID(t *testing.T) {
-	settle, release := stint.Amendment{Cost: 40}, stint.Amendment{Kind: stint.AmendRelease}
-	for name, order := range map[string][]stint.Amendment{
-		"settle first": {settle, release}, "release first": {release, settle},
-	} {
-		for when, pause := range map[string]time.Duration{"charged": time.Second, "not charged yet": 0} {
-			t.Run(name+", "+when, func(t *testing.T) {
-				over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-					tokens, place := stint.PerHour(1000), stint.AtOnce(10, time.Minute)
-					store.down()
-					r := oneUnit("a", tokens, place)
-					r.ID, r.IDLife, r.Claims[0].Cost = "x", time.Hour, 100
-					d := mustDecide(t, s, r)
-					store.up()
-					time.Sleep(pause)
-					for _, a := range order {
-						if done := mustAmend(t, s, d.Charge, a); !done.Changed {
-							t.Errorf("%v changed nothing", a.Kind)
-						}
+	tokens, place, settle := stint.PerHour(1000), stint.AtOnce(10, time.Minute), stint.Amendment{Cost: 40}
+	for _, order := range [][]stint.Amendment{{settle, release}, {release, settle}} {
+		for _, pause := range []time.Duration{time.Second, 0} {
+			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+				store.down()
+				d := mustDecide(t, s, named(ask("a", 100, tokens, place), "x"))
+				store.up()
+				time.Sleep(pause)
+				for _, a := range order {
+					if done := mustAmend(t, s, d.Charge, a); !done.Changed {
+						t.Errorf("%v changed nothing", a.Kind)
 					}
-					time.Sleep(5 * time.Second)
-					wantUsed(t, store, "a", tokens, 40)
-					wantUsed(t, store, "a", place, 0)
-				})
+				}
+				time.Sleep(5 * time.Second)
+				wantUsed(t, store, "a", tokens, 40)
+				wantUsed(t, store, "a", place, 0)
 			})
 		}
 	}
@@ -48,7 +239,7 @@ func TestRefundOfAPlaceThatTheStoreKnows(t *testing.T) {
 		store.down()
 		d := mustDecide(t, s, oneUnit("a", place))
 		store.up()
-		mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendExtend})
+		mustAmend(t, s, d.Charge, extend)
 		wantUsed(t, store, "a", place, 1)
 		if done := mustAmend(t, s, d.Charge, stint.Amendment{}); !done.Changed {
 			t.Error("the refund changed nothing")
@@ -63,79 +254,75 @@ func TestRefundOfAPlaceThatTheStoreKnows(t *testing.T) {
 // A refund of what was granted before a reset makes no room after it.
 func TestRefundAfterAReset(t *testing.T) {
 	for _, id := range []string{"", "x"} {
-		t.Run("id "+id, func(t *testing.T) {
-			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-				limit := stint.PerHour(10)
-				r := oneUnit("a", limit)
-				r.ID, r.Claims[0].Cost = id, 5
-				store.down()
-				d := mustDecide(t, s, r)
-				time.Sleep(time.Millisecond)
-				if err := s.Command(t.Context(), resetOf(r.Claims[0])); err == nil {
-					t.Fatal("the store is there")
-				}
-				time.Sleep(time.Microsecond)
-				wantAdmitted(t, s, 20, oneUnit("a", limit), 10)
-				mustAmend(t, s, d.Charge, stint.Amendment{})
-				wantAdmitted(t, s, 20, oneUnit("a", limit), 0)
-				store.up()
-				time.Sleep(5 * time.Second)
-				wantUsed(t, store, "a", limit, 10)
-			})
+		over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+			limit := stint.PerHour(10)
+			r := named(ask("a", 5, limit), id)
+			store.down()
+			d := mustDecide(t, s, r)
+			time.Sleep(time.Millisecond)
+			if err := s.Command(t.Context(), resetOf(r.Claims[0])); err == nil {
+				t.Fatal("the store is there")
+			}
+			time.Sleep(time.Microsecond)
+			wantAdmitted(t, s, 20, oneUnit("a", limit), 10)
+			mustAmend(t, s, d.Charge, stint.Amendment{})
+			wantAdmitted(t, s, 20, oneUnit("a", limit), 0)
+			store.up()
+			time.Sleep(5 * time.Second)
+			wantUsed(t, store, "a", limit, 10)
 		})
 	}
 }
 
 // A raise that the store cannot be told of yet counts at once, and is charged to it once.
 func TestRaiseThatWaits(t *testing.T) {
-	for name, limit := range map[string]stint.Limit{
-		"sliding": stint.PerHour(100),
-		"burst":   stint.PerHour(50).WithBurst(2),
-		"bucket":  stint.TokenBucket(100, 100, time.Hour),
-		"fixed":   {Max: 100, Window: time.Hour, Algorithm: stint.AlgorithmFixed},
-	} {
-		for failure, fail := range map[string]func(*fake){
-			"down": (*fake).down, "refused": func(f *fake) { f.fail(refusedCall()) },
-		} {
-			t.Run(name+", "+failure, func(t *testing.T) {
-				over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-					r := oneUnit("a", limit)
-					r.Claims[0].Cost = 10
-					d := mustDecide(t, s, r)
-					fail(store)
-					done := mustAmend(t, s, d.Charge, stint.Amendment{Cost: 50})
-					if !done.Changed || done.Charged != 50 {
-						t.Errorf("raise: %+v", done)
-					}
-					if mustDecide(t, s, ask("a", 51, limit)).Allowed {
-						t.Error("101 of 100 admitted without the store")
-					}
-					wantAdmitted(t, s, 20, oneUnit("a", limit), 20)
-					store.up()
-					if mustDecide(t, s, ask("a", 31, limit)).Allowed {
-						t.Error("101 of 100 admitted when the store is back")
-					}
-					time.Sleep(5 * time.Second)
-					wantUsed(t, store, "a", limit, 70)
-					wantAdmitted(t, s, 50, oneUnit("a", limit), 30)
-					store.fail(refusedCall())
-					wantAdmitted(t, s, 50, oneUnit("a", limit), 0)
-				})
-			})
-		}
+	for _, fail := range []func(*fake){outages["refused"], outages["unreachable"]} {
+		each(t, eachKind(5, time.Hour), alone, func(t *testing.T, store *fake, s *Stack, limit stint.Limit) {
+			d := mustDecide(t, s, ask("a", 10, limit))
+			fail(store)
+			if done := mustAmend(t, s, d.Charge, stint.Amendment{Cost: 50}); !done.Changed || done.Charged != 50 {
+				t.Errorf("raise: %+v", done)
+			}
+			wantAdmitted(t, s, 1, ask("a", 51, limit), 0)
+			wantAdmitted(t, s, 20, oneUnit("a", limit), 20)
+			store.up()
+			wantAdmitted(t, s, 1, ask("a", 31, limit), 0)
+			time.Sleep(5 * time.Second)
+			wantUsed(t, store, "a", limit, 70)
+			wantAdmitted(t, s, 50, oneUnit("a", limit), 30)
+			store.fail(refusedCall())
+			wantAdmitted(t, s, 50, oneUnit("a", limit), 0)
+		})
+	}
+}
+
+// A raise in an outage is limited by what a bucket may owe; the caller is told what is charged, and
+// the store is charged with as much.
+func TestRaiseBeyondTheDebt(t *testing.T) {
+	for _, id := range []string{"", "x"} {
+		each(t, outages, alone, func(t *testing.T, store *fake, s *Stack, fail func(*fake)) {
+			bucket := stint.TokenBucket(10, 10, time.Hour)
+			fail(store)
+			d := mustDecide(t, s, named(oneUnit("a", bucket), id))
+			done := mustAmend(t, s, d.Charge, stint.Amendment{Cost: 500})
+			if !d.Degraded || !done.Changed || done.Charged != 20 { // the capacity, and as much again
+				t.Errorf("degraded %v, %+v, want 20 charged", d.Degraded, done)
+			}
+			store.up()
+			time.Sleep(5 * time.Second)
+			wantUsed(t, store, "a", bucket, 20)
+		})
 	}
 }
 
 // An amendment whose caller has given up before it began changes nothing, and can be made again.
 func TestAmendmentAfterACanceledOne(t *testing.T) {
 	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		r := oneUnit("a")
-		r.ID, r.IDLife = "x", time.Hour
 		store.down()
-		d := mustDecide(t, s, r)
+		d := mustDecide(t, s, named(oneUnit("a"), "x"))
 		store.up()
 		time.Sleep(time.Second)
-		wantUsed(t, store, "a", r.Claims[0].Limits[0], 1)
+		wantUsed(t, store, "a", stint.PerHour(1000), 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if done, err := s.Amend(ctx, d.Charge, stint.Amendment{}); done.Changed || !errors.Is(err, context.Canceled) {
@@ -144,78 +331,7 @@ func TestAmendmentAfterACanceledOne(t *testing.T) {
 		if done := mustAmend(t, s, d.Charge, stint.Amendment{}); !done.Changed {
 			t.Error("the second changed nothing")
 		}
-		wantUsed(t, store, "a", r.Claims[0].Limits[0], 0)
-	})
-}
-
-// Where every failure allows, a place or a booking that the store turns out to have given is given
-// back: its caller does not know of it.
-func TestLateAnswersWhereFailuresAllow(t *testing.T) {
-	c := alone
-	c.Failure.Mode = stint.FailAllow
-	over(t, c, func(t *testing.T, store *fake, s *Stack) {
-		place, limit := stint.AtOnce(5, time.Minute), stint.PerHour(1)
-		mustDecide(t, store, oneUnit("b", limit))
-		store.change(way{back: 100 * time.Millisecond})
-		booking := oneUnit("b", limit)
-		booking.Mode = stint.ModeReserve
-		for _, r := range []stint.Request{oneUnit("a", place), booking} {
-			if d := mustDecide(t, s, r); !d.Allowed || !d.Degraded || d.Charge.Data().ID != 0 {
-				t.Errorf("%s: allowed %v, degraded %v", r.Claims[0].Subject, d.Allowed, d.Degraded)
-			}
-		}
-		time.Sleep(time.Second)
-		wantUsed(t, store, "a", place, 0)
-		wantUsed(t, store, "b", limit, 1)
-	})
-}
-
-// A raise in an outage is limited by what a bucket may owe; the caller is told what is charged, and
-// the store is charged with as much.
-func TestRaiseBeyondTheDebt(t *testing.T) {
-	for name, test := range map[string]struct {
-		id  string
-		way way
-	}{
-		"together":      {way: way{}},
-		"under an ID":   {id: "x"},
-		"answered late": {way: way{there: 50 * time.Millisecond}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-				bucket := stint.TokenBucket(10, 10, time.Hour)
-				r := oneUnit("a", bucket)
-				r.ID = test.id
-				if store.change(test.way); test.way == (way{}) {
-					store.down()
-				}
-				d := mustDecide(t, s, r)
-				done := mustAmend(t, s, d.Charge, stint.Amendment{Cost: 500})
-				if !d.Degraded || !done.Changed || done.Charged != 20 { // the capacity, and as much again
-					t.Errorf("degraded %v, %+v, want 20 charged", d.Degraded, done)
-				}
-				store.up()
-				time.Sleep(5 * time.Second)
-				wantUsed(t, store, "a", bucket, 20)
-			})
-		})
-	}
-}
-
-// A reset forgets request ids, as that of a store does.
-func TestResetForgetsIDs(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		r := oneUnit("a")
-		r.ID = "x"
-		store.down()
-		mustDecide(t, s, r)
-		if !mustDecide(t, s, r).Repeat {
-			t.Error("the second request is not a repeat")
-		}
-		_ = s.Command(t.Context(), resetOf(r.Claims[0]))
-		if d := mustDecide(t, s, r); d.Repeat || !d.Allowed {
-			t.Errorf("after the reset: repeat %v, allowed %v", d.Repeat, d.Allowed)
-		}
+		wantUsed(t, store, "a", stint.PerHour(1000), 0)
 	})
 }
 

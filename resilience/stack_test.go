@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -120,36 +119,6 @@ func (s leaseAll) Command(ctx context.Context, c stint.Command) error {
 	return s.Store.Command(ctx, c)
 }
 
-// Exactly the limit is admitted through several stacks at once. What was leased and not used is
-// given back.
-func TestStacksShareOneLimit(t *testing.T) {
-	url := redistest.Start(t).URL()
-	for _, limit := range []stint.Limit{stint.PerHour(100), stint.PerHour(5000),
-		stint.PerHour(5000).WithName("leased").WithLease()} {
-		var count atomic.Int64
-		var group sync.WaitGroup
-		var stacks []*Stack
-		r := oneUnit(limit.String(), limit)
-		for range 4 {
-			s := newStack(t, openRedis(t, url), Config{Failure: patient})
-			stacks = append(stacks, s)
-			for range 50 {
-				group.Go(func() { count.Add(int64(admitted(t, s, 30, r))) })
-			}
-		}
-		group.Wait()
-		if n := count.Load(); limit.Leased && n > limit.Max || !limit.Leased && n != limit.Max {
-			t.Errorf("%d were admitted under %v", n, limit)
-		}
-		for _, s := range stacks {
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-		}
-		wantUsed(t, openRedis(t, url), limit.String(), limit, count.Load())
-	}
-}
-
 // What one process refunds, resets or gives back, another hears of.
 func TestStacksHearOfEachOther(t *testing.T) {
 	url := redistest.Start(t).URL()
@@ -176,38 +145,6 @@ func TestStacksHearOfEachOther(t *testing.T) {
 			return next.Allowed
 		})
 	}
-}
-
-// TestUsagesAreTheCallers: equal requests are decided together, denials are remembered, and leases
-// serve from a snapshot; still each caller may write to the usages of its decision. Run it with
-// -race.
-func TestUsagesAreTheCallers(t *testing.T) {
-	s := newStack(t, openRedis(t, redistest.Start(t).URL()), Config{Failure: patient})
-	requests := []stint.Request{
-		oneUnit("equal", stint.PerMinute(1<<20), stint.PerHour(1<<20)),
-		oneUnit("denied", stint.PerMinute(3)),
-		oneUnit("leased", stint.PerMinute(1<<20).WithLease()),
-	}
-	var group sync.WaitGroup
-	for range 16 {
-		group.Go(func() {
-			for i := range 150 {
-				r := requests[i%len(requests)]
-				d := mustDecide(t, s, r)
-				if len(d.Usages()) != len(r.Claims[0].Limits) {
-					t.Errorf("%s: %d usages, want %d", r.Claims[0].Subject, len(d.Usages()), len(r.Claims[0].Limits))
-				}
-				for k := range d.Usages() {
-					if used := d.Usages()[k].Used; used < 1 || used > 1<<20 {
-						t.Errorf("%s: %d are used: somebody else wrote to the decision", r.Claims[0].Subject, used)
-					}
-					d.Usages()[k].Used = -1
-				}
-				_ = append(d.Usages(), stint.Usage{Used: -1})
-			}
-		})
-	}
-	group.Wait()
 }
 
 // Every decision is observed once, with its source. What answers from memory can be switched off.
@@ -260,5 +197,70 @@ func TestAllocations(t *testing.T) {
 			mustDecide(t, s, local)
 		}
 		allocates("local", local)
+	}
+}
+
+// Everything at once, for the race detector: denials in a table that is too small, leases that come
+// and go, a store that does, and callers that write to what they get. Changes of the breaker are
+// announced in their order.
+func TestInParallel(t *testing.T) {
+	var mu sync.Mutex
+	state, changes := "closed", 0
+	next := map[string]string{"closed": "open", "open": "half-open", "half-open": "closed open"}
+	store := newFake(t)
+	s := newStack(t, store, Config{Denials: 8, Leases: 8, BreakerFailures: 2, BreakerProbe: time.Millisecond,
+		Failure: patient, Observer: observerFunc(func(event stint.Event) {
+			if e, ok := event.(*BreakerChange); ok {
+				mu.Lock()
+				defer mu.Unlock()
+				if e.From != state || !strings.Contains(next[e.From], e.To) {
+					t.Errorf("%s to %s, but it was %s", e.From, e.To, state)
+				}
+				state = e.To
+				changes++
+			}
+		})})
+	limits := []stint.Limit{leased(5000, 100*time.Millisecond), stint.PerSecond(3), stint.PerHour(1 << 20)}
+	var group sync.WaitGroup
+	for g := range 32 {
+		group.Go(func() {
+			for i := range 200 {
+				r := ask(fmt.Sprint((g+i/50)%12), 1+int64(i%3), limits[i%len(limits)])
+				d, err := s.Take(t.Context(), r)
+				for k := range d.Usages() {
+					if err == nil && d.Usages()[k].Used < 0 {
+						t.Error("another caller wrote to the decision")
+					}
+					d.Usages()[k].Used = -1
+				}
+				switch {
+				case err == nil && d.Allowed && i%7 == 0:
+					_, _ = s.Amend(t.Context(), d.Charge, stint.Amendment{Cost: int64(i % 5)})
+				case i%97 == 0:
+					s.drop(r.Claims[0].Subject, true)
+				case i%101 == 0:
+					_ = s.Command(t.Context(), resetOf(r.Claims[0]))
+				case i%20 == 0:
+					_, _ = s.Inspect(t.Context(), r.Claims[0])
+					time.Sleep(time.Millisecond)
+				}
+				switch {
+				case g == 0 && i%40 == 20:
+					store.down()
+				case g == 0 && i%40 == 30:
+					store.fail(nil)
+				}
+			}
+		})
+	}
+	group.Wait()
+	store.up()
+	if err := s.Close(); err != nil || s.leases.count() != 0 {
+		t.Errorf("%d leases after Close, %v", s.leases.count(), err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if changes == 0 || state != s.Breaker() {
+		t.Errorf("%d changes, the last to %s; the breaker is %s", changes, state, s.Breaker())
 	}
 }
