@@ -39,6 +39,7 @@ var acceptTests = []struct {
 	{`text/plain;x="\"", application/json;q=0.1`, formatPlain},
 	{`text/plain;x="unclosed, application/json`, formatPlain},
 	{"text/plain\napplication/json;q=0.1", formatPlain},
+	{"application/json;q=0.1\ntext/plain", formatPlain},
 	{",, ,text/plain,,", formatPlain},
 	{"/, */, /*, text, ;q=1", formatJSON},
 	{"*/plain", formatJSON},
