@@ -154,7 +154,7 @@ func authenticate(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next gr
 }
 
 // Wrong: the interceptor that authenticates callers comes after the one that limits them. When a
-// call is decided, nobody knows yet who is calling: everyone has the limits of anonymous callers.
+// call is decided, the caller is not known yet: all callers have the limits of anonymous ones.
 func ExampleWithClaims_wrong() {
 	guard, stop := exampleGuard(`
 tiers:

@@ -23,7 +23,7 @@ type textAddr string
 func (textAddr) Network() string  { return "tcp" }
 func (a textAddr) String() string { return string(a) }
 
-// What a policy can ask about, a call has: one that matches the policy is denied.
+// A call has everything that a policy can match: one that matches is denied.
 func TestInput(t *testing.T) {
 	peerAt := func(ctx context.Context, addr, local net.Addr) context.Context {
 		return peer.NewContext(ctx, &peer.Peer{Addr: addr, LocalAddr: local})

@@ -329,7 +329,7 @@ func TestRetryPolicy(t *testing.T) {
 				attempts.Add(1)
 				return next(ctx, req)
 			}
-			// What the limit says of usage must not stand in the way of retries.
+			// The trailers about usage must not prevent retries.
 			limit := grpclimit.UnaryServerInterceptor(guard, grpclimit.WithUsage())
 			conn := (&echo{}).serve(t, []grpc.UnaryServerInterceptor{count, limit}, nil,
 				grpc.WithDefaultServiceConfig(eager))

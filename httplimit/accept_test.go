@@ -82,7 +82,7 @@ func FuzzAccept(f *testing.F) {
 		if again := negotiate(lines(accept)); again != got {
 			t.Errorf("%q: got %d, then %d", accept, got, again)
 		}
-		// Who also says that a form is the only one gets it, if there is room to say so.
+		// A client that also rejects all other formats gets plain text, unless the header is too long.
 		if len(accept) < maxAccept/2 && !strings.ContainsAny(accept, `"`) {
 			only := negotiate([]string{"text/plain", accept + ", application/problem+json;q=0, application/json;q=0"})
 			if only != formatPlain && !strings.Contains(lower, "json") && !strings.Contains(lower, "plain") {

@@ -110,7 +110,7 @@ policies:
 	}
 }
 
-// Who is banned can ask too, and an outage is nobody's to appeal.
+// A ban names the contact too; an outage does not.
 func TestContactOfBansAndOutages(t *testing.T) {
 	const text = `
 bans: {after: 1, within: 1m, durations: [1h]}

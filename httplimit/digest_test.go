@@ -184,7 +184,7 @@ policies:
 func piped(t *testing.T, h http.Handler) func() net.Conn {
 	t.Helper()
 	network := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
-	server := &http.Server{Handler: h, ErrorLog: nobody}
+	server := &http.Server{Handler: h, ErrorLog: silent}
 	served := make(chan error)
 	go func() { served <- server.Serve(network) }()
 	t.Cleanup(func() {
@@ -241,7 +241,7 @@ func (d decided) Observe(_ context.Context, event stint.Event) {
 
 const slowHead = "POST /click/a HTTP/1.1\r\nHost: a\r\nX-Who: a\r\nContent-Length: 4\r\n\r\n"
 
-// A body is waited for, but not for ever, and what a client fails to send is nobody else's failure.
+// The wait for a body is bounded, and a body that does not arrive is the client's failure only.
 func TestDerivedIDsOfSlowBodies(t *testing.T) {
 	for _, c := range []struct {
 		what   string
@@ -308,7 +308,7 @@ func TestDerivedIDsEndNoHandlers(t *testing.T) {
 	})
 }
 
-// A body that is too large for somebody further out is answered as they want it, and charged.
+// A body that exceeds the bound of an outer handler is answered with 413, and charged.
 func TestDerivedIDsOfBodiesThatAreTooLarge(t *testing.T) {
 	limited := httplimit.New(guardOf(t, derives))(echoed)
 	s := http2test.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -324,7 +324,7 @@ func TestDerivedIDsOfBodiesThatAreTooLarge(t *testing.T) {
 }
 
 // A client that hangs up in the middle of a body is charged, whatever statuses are refunded, and
-// its place is free again. Nobody sees half a body.
+// its place is free again. No handler sees half a body.
 func TestDerivedIDsOfBodiesThatEnd(t *testing.T) {
 	const text = `
 tiers: [{name: all, identity: ip, limits: 3/1h}]
@@ -366,7 +366,7 @@ policies:
 	wantFields(t, resp.Header, "X-RateLimit-Remaining: 0")
 }
 
-// Who is banned or has nothing left gets no other answer for not sending a body.
+// A client that is banned or has nothing left gets the usual answer even if it does not send its body.
 func TestDerivedIDsOfTheDenied(t *testing.T) {
 	const text = `
 bans: {after: 2, within: 1h, durations: [24h]}

@@ -168,8 +168,8 @@ func ExampleEveryone() {
 	// 200 429
 }
 
-// Wrong: a header that nobody has verified as the only key limits nobody, because whoever is denied
-// sends another value. Put such a limit behind authentication, or beside one by address.
+// Wrong: with an unverified header as the only key there is no limit, because a denied client can
+// send another value. Put such a limit behind authentication, or beside one by address.
 func ExampleHeader_wrong() {
 	attack := func(h http.Handler) (admitted int) {
 		for i := range 100 {

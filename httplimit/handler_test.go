@@ -49,7 +49,7 @@ func TestBy(t *testing.T) {
 	})
 }
 
-// What counts together: in memory the handlers of one middleware, in a shared store all that have
+// Requests that count together: in memory those of the handlers of one middleware, in a shared store all that have
 // the same name, or no name and the same limits. Limits with equal windows would otherwise be taken
 // for the same limit.
 func TestByCountsApart(t *testing.T) {

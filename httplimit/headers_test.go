@@ -227,7 +227,7 @@ tiers: [{name: all, identity: everyone, limits: [2/1m, 100/1h]}]`, func(t *testi
 	})
 }
 
-// What the fields show is the verdict's decisive state.
+// The fields show the verdict's decisive state.
 func TestShowsTheDecisiveState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var v *policy.Verdict
@@ -330,7 +330,7 @@ func TestWithHeaders(t *testing.T) {
 		`RateLimit-Policy: "anonymous-1m";q=20;w=60, "anonymous-1h";q=100;w=3600, "anonymous-1d";q=1000;w=86400`)
 }
 
-// What is let through for want of the store is told nothing about limits: nobody knows.
+// A request that is allowed because the store failed has no fields about limits: the usage is unknown.
 func TestAllowedWithoutTheStore(t *testing.T) {
 	store, err := resilience.New(failing{memory(t)}, resilience.Config{Instances: 1, Logger: discard})
 	if err != nil {
@@ -355,12 +355,12 @@ func TestF25SwappedSets(t *testing.T) {
 	h := httplimit.New(guard)(ok)
 	ask(h, "/")
 	wantFields(t, ask(h, "/").Header(), "X-RateLimit-Limit: 10", "X-RateLimit-Remaining: 8", "X-RateLimit-Policy: all")
-	guard.Swap(parse(t, "tiers: [{name: everybody, identity: everyone, limits: 2/1h}]"))
+	guard.Swap(parse(t, "tiers: [{name: lower, identity: everyone, limits: 2/1h}]"))
 	w := ask(h, "/")
 	if w.Code != http.StatusTooManyRequests {
 		t.Errorf("after lowering the limit: got %d, want 429", w.Code)
 	}
-	wantFields(t, w.Header(), "X-RateLimit-Limit: 2", "X-RateLimit-Remaining: 0", "X-RateLimit-Policy: everybody")
+	wantFields(t, w.Header(), "X-RateLimit-Limit: 2", "X-RateLimit-Remaining: 0", "X-RateLimit-Policy: lower")
 	guard.Swap(parse(t, "tiers: [{name: all, identity: everyone, limits: 4/1h}]"))
 	wantFields(t, ask(h, "/").Header(), "X-RateLimit-Limit: 4", "X-RateLimit-Remaining: 1")
 }
@@ -432,7 +432,7 @@ func TestF35By(t *testing.T) {
 }
 
 // The cost of a request through the middleware: a text and the values of header fields that are
-// parts of it. Whoever is not the one who asked before costs a name.
+// parts of it. A caller other than the one before costs a name.
 func TestAllocations(t *testing.T) {
 	const most = 2
 	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})

@@ -22,8 +22,8 @@ import (
 
 var discard = slog.New(slog.DiscardHandler)
 
-// nobody reads what servers and proxies log.
-var nobody = log.New(io.Discard, "", 0)
+// silent discards what servers log.
+var silent = log.New(io.Discard, "", 0)
 
 // parse reads a configuration.
 func parse(t testing.TB, text string) *policy.Set {

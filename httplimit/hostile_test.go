@@ -39,7 +39,7 @@ func (l *labels) Observe(_ context.Context, event stint.Event) {
 	}
 }
 
-// Whatever a client sends: labels stay as many as they are, log entries are lines, secrets stay
+// For any input of a client: the number of labels stays the same, log entries are lines, secrets stay
 // secret, and nothing of it comes back in an answer.
 func TestF34HostileValues(t *testing.T) {
 	const text = `

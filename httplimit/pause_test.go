@@ -147,7 +147,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// Whatever a server sends, a pause is within bounds, and only refusals are repeated.
+// For any response, the pause is within bounds, and only refusals are repeated.
 func FuzzTold(f *testing.F) {
 	for _, test := range pauseTests {
 		f.Add(test.status, test.fields)

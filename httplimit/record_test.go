@@ -172,7 +172,7 @@ func TestPlacesAreGivenBack(t *testing.T) {
 // bare is a ResponseWriter that can do nothing else.
 type bare struct{ http.ResponseWriter }
 
-// What is not watched is not wrapped.
+// A writer that is not watched is not wrapped.
 func TestWriterIsUntouched(t *testing.T) {
 	var seen http.ResponseWriter
 	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { seen = w })
@@ -276,7 +276,7 @@ func TestFilesAreSentAsFiles(t *testing.T) {
 	}
 }
 
-// What comes after a response does not depend on the client still being there.
+// A request is settled even if the client has left.
 func TestSettlesForClientsThatLeft(t *testing.T) {
 	store := memory(t)
 	ctx, leave := context.WithCancel(t.Context())
@@ -290,7 +290,7 @@ func TestSettlesForClientsThatLeft(t *testing.T) {
 	}
 }
 
-// What a handler that panics has sent stands; before that it is a 500. Its panic goes on.
+// A handler that panics has the status that it sent, else 500. Its panic goes on.
 func TestPanicsGoOn(t *testing.T) {
 	for _, test := range []struct {
 		name string

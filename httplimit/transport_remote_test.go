@@ -50,8 +50,8 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// remote is somebody else's API: it counts its requests and answers them as its script says, the
-// last line again and again.
+// remote is a foreign API: it counts its requests and answers them by its script, whose last line
+// repeats.
 type remote struct {
 	http.RoundTripper
 	mu     sync.Mutex

@@ -50,7 +50,7 @@ func TestTransportFailsFast(t *testing.T) {
 	})
 }
 
-// What the API says in an answer, all processes do.
+// All processes apply the pause that one answer asks for.
 func TestTransportObeys(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -220,7 +220,7 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-// Who gets no turn for a repeat has the API's own answer, all of it, and the body of the repeat is
+// A caller without a turn for a repeat gets the API's whole answer, and the body of the repeat is
 // closed.
 func TestTransportRefusalIsNotLost(t *testing.T) {
 	for _, test := range []struct {
@@ -309,7 +309,7 @@ func (s *stalling) Close() error {
 	return nil
 }
 
-// A refusal whose body does not come holds nobody up, and one without a length is not even read.
+// A refusal whose body does not arrive delays a repeat only briefly, and one without a length is not read.
 func TestTransportDoesNotWaitForRefusals(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -377,7 +377,7 @@ func TestTransportNeedsAnAPI(t *testing.T) {
 	httplimit.NewTransport(nil, nil)
 }
 
-// One of our own servers with the last place taken is no reason to pause: nobody says until when.
+// A server of our own with all places taken is no reason to pause: it names no time.
 func TestTransportDoesNotPauseForPlaces(t *testing.T) {
 	h := httplimit.By(httplimit.Everyone(), stint.AtOnce(1, time.Minute))(ok)
 	c, gate := newProcess(t, memory(t), outbound.API{Name: "own", Limits: []stint.Limit{stint.PerSecond(1000)}},

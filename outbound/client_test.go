@@ -202,7 +202,7 @@ func TestCanceledWaitGivesItsPlaceBack(t *testing.T) {
 	})
 }
 
-// Who gave up after a while has waited; who was refused at once has not.
+// A caller that gave up after a while has waited; one that was refused at once has not.
 func TestWaitsInVain(t *testing.T) {
 	tests := []struct {
 		name  string

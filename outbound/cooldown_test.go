@@ -13,7 +13,7 @@ import (
 	"github.com/stint-limiter/stint/outbound"
 )
 
-// What one process is told, all obey, and go on when it is over.
+// All processes pause when one is told to, and go on when the pause is over.
 func TestCoolDownPausesTheFleet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newMemory(t)
@@ -140,7 +140,7 @@ func TestWaitersReconsider(t *testing.T) {
 }
 
 // A place that a pause overtook goes back to the limit, whether the process was told of the pause
-// itself, and nobody else knows, or heard of it from the store.
+// itself, and no other knows, or learned of it from the store.
 func TestOvertakenPlaceIsGivenBack(t *testing.T) {
 	for name, alone := range map[string]bool{"told": true, "heard": false} {
 		t.Run(name, func(t *testing.T) {
@@ -227,7 +227,7 @@ func TestStoreIsToldWhenItIsBack(t *testing.T) {
 	})
 }
 
-// A pause that nobody could be told of is obeyed here, and not told when it is over.
+// A pause that could not be shared applies in this process, and is not shared after its end.
 func TestTellingEndsWithThePause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &flaky{Store: newMemory(t)}
@@ -269,7 +269,7 @@ func TestClose(t *testing.T) {
 		if got := store.commands.Load(); got != 2 || time.Since(start) != 0 {
 			t.Errorf("%d attempts, closed after %v; want 2, at once", got, time.Since(start))
 		}
-		c.CoolDown(2 * time.Minute) // still obeyed, told nobody
+		c.CoolDown(2 * time.Minute) // still applied, but not shared
 		mustWait(t, newClient(t, store, igdb()))
 		mustWait(t, c)
 		if got := time.Since(start); got != 2*time.Minute || store.commands.Load() != 2 {

@@ -113,7 +113,7 @@ func ExampleClient_WaitFor() {
 	// rate limit exceeded for key 'model:api'
 }
 
-// What a call really used is charged in the end.
+// A call is charged what it really used.
 func ExampleClient_Settle() {
 	tokens := stint.PerMinute(1000)
 	tokens.Name = "tokens"

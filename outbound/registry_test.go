@@ -187,7 +187,7 @@ func TestUpdateDuringAPause(t *testing.T) {
 	})
 }
 
-// Everything at once: nothing for the race detector, nobody stuck.
+// Everything at once: no race, and no caller hangs.
 func TestConcurrentUse(t *testing.T) {
 	r := newRegistry(t, newMemory(t), igdb())
 	c := clientOf(t, r, "igdb")

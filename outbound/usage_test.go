@@ -69,7 +69,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// What a stream has used is charged while it lasts, and what it says in the end.
+// A stream is charged what it has used while it lasts, and what it reports at the end.
 func TestSendReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := newClient(t, newMemory(t), model())

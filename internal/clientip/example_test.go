@@ -25,7 +25,7 @@ func Example() {
 	client := resolver.Client(clientip.ParsePeer("10.0.0.7:40123"), h)
 	fmt.Println(client, "limited as", string(resolver.AppendSubject(nil, client)))
 
-	// Without a proxy in between, nobody vouches for the header.
+	// Without a proxy in between, the header is not trusted.
 	client = resolver.Client(clientip.ParsePeer("192.0.2.1:40123"), h)
 	fmt.Println(client, "limited as", string(resolver.AppendSubject(nil, client)))
 	// Output:

@@ -169,7 +169,7 @@ func TestMeterFields(t *testing.T) {
 	}
 }
 
-// What cannot be read is not known, and nothing is kept of it.
+// The usage of an unreadable response is unknown.
 func TestMeterUnreadable(t *testing.T) {
 	rules := preset(t, "openai", nil)
 	for name, h := range map[string]http.Header{
@@ -322,7 +322,7 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-// What was used so far is never more than the response says in the end.
+// The usage so far is never more than the response reports at the end.
 func TestSoFar(t *testing.T) {
 	events := strings.Repeat("data: {\"choices\":[]}\n\n", 20)
 	for _, test := range []struct {

@@ -39,7 +39,7 @@ func wantProblem(t *testing.T, resp *http.Response, body string, status int, wor
 	}
 }
 
-// unused is an address where nobody listens.
+// unused is an address without a listener.
 func unused(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -16,8 +16,6 @@ import (
 	"github.com/stint-limiter/stint/internal/server/gateway"
 )
 
-func itoa(n int) string { return strconv.Itoa(n) }
-
 // talk sends a text and returns all that comes back.
 func talk(t testing.TB, conn net.Conn, text string) string {
 	t.Helper()
@@ -194,7 +192,7 @@ func TestUnixPeers(t *testing.T) {
 func TestHopByHopFieldsEndHere(t *testing.T) {
 	u := rawUpstream(t, func(conn net.Conn, r *bufio.Reader) {
 		head := readHead(r)
-		io.WriteString(conn, "HTTP/1.1 200 OK\r\nConnection: X-Hop\r\nX-Hop: 1\r\nKeep-Alive: 5\r\nX-End: 1\r\nContent-Length: "+itoa(len(head))+"\r\n\r\n"+head)
+		io.WriteString(conn, "HTTP/1.1 200 OK\r\nConnection: X-Hop\r\nX-Hop: 1\r\nKeep-Alive: 5\r\nX-End: 1\r\nContent-Length: "+strconv.Itoa(len(head))+"\r\n\r\n"+head)
 	})
 	g := front(t, open, u)
 	resp, got := do(t, "GET", g.URL, nil, "Connection: X-Hop, keep-alive", "X-Hop: 1", "Keep-Alive: 5",
@@ -254,7 +252,7 @@ func TestOnlyWebsocketUpgrades(t *testing.T) {
 			t.Fatal(err)
 		}
 		if resp.StatusCode != http.StatusBadGateway {
-			t.Errorf("%q: got %d, want 502 for an upgrade that nobody asked for", fields, resp.StatusCode)
+			t.Errorf("%q: got %d, want 502 for an upgrade that was not requested", fields, resp.StatusCode)
 		}
 		if head := receive(t, "a request", heads); strings.Contains(head, "pgrade") {
 			t.Errorf("%q: the upstream was asked for an upgrade:\n%s", fields, head)

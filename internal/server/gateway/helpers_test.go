@@ -21,7 +21,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// open limits nobody who tests anything else.
+// open is a limit that no test reaches.
 const open = "tiers: [{name: all, identity: ip, limits: 1000000/1m}]\n"
 
 // trusting is open, and trusts the peers that tests are.

@@ -88,7 +88,7 @@ tiers: [{name: users, identity: user, limits: 1/1h}, {name: anonymous, identity:
 	}
 }
 
-// What an upstream says of the true cost is charged and not passed on; what fails is given back.
+// The true cost that an upstream reports is charged and not passed on; failures are refunded.
 func TestSettleAndRefund(t *testing.T) {
 	const text = `
 tiers: [{name: all, identity: ip, budget: 100/1h}]

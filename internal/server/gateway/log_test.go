@@ -151,7 +151,7 @@ func TestAccessLogOfRefusals(t *testing.T) {
 	}
 }
 
-// Whatever a client or an upstream sends: an entry is one short line, and has no secrets.
+// For any input of a client or an upstream, an entry is one short line without secrets.
 func TestF34HostileValues(t *testing.T) {
 	const secret = "s3cr3t-t0ken"
 	u := upstream(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/internal/pathpattern"
 )
 
-// Whatever the path: it stays under the upstream's, says the same in both of its forms, and keeps
+// Any path stays under the upstream's, says the same in both of its forms, and keeps
 // its query.
 func FuzzPoint(f *testing.F) {
 	for _, target := range []string{"/api", "/api/", "/%61pi/x?q", "/api%2Fx", "/api/a%2Fb//c;d", "/api?", "/api/%00",

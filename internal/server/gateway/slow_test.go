@@ -29,7 +29,7 @@ policies: [{name: place, match: {path: /place/**}, limits: 1/1h concurrency}]
 gateway: {send_timeout: 300ms, body_timeout: 300ms}
 `
 
-// endless sends until nobody reads it.
+// endless sends until a write fails.
 func endless(w http.ResponseWriter, r *http.Request) {
 	if !strings.HasSuffix(r.URL.Path, "/endless") {
 		return
@@ -113,8 +113,8 @@ func TestF48StalledReader(t *testing.T) {
 	}
 }
 
-// What the server sends after the handler has returned is bounded too: here of many small responses
-// that nobody reads.
+// Sending after the handler has returned is bounded too: here many small responses that the client
+// does not read.
 func TestF48PipelinedResponses(t *testing.T) {
 	t.Parallel()
 	u := upstream(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })

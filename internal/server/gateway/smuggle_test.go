@@ -156,8 +156,8 @@ func strictChunks(r *bufio.Reader) error {
 	}
 }
 
-// Whatever the shape of a request: the upstream sees as many as were judged, and each can be read
-// in one way only.
+// For any shape of a request, the upstream sees as many requests as were judged, and each can be
+// read in one way only.
 func TestF32SmugglingShapes(t *testing.T) {
 	const (
 		hidden = "GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -246,7 +246,7 @@ func TestF32SmugglingShapes(t *testing.T) {
 	}
 }
 
-// observed is a guard that lets everybody through.
+// observed is a guard that allows every request.
 func observed(t testing.TB, o stint.Observer) *policy.Guard {
 	t.Helper()
 	store, err := memorystore.New(memorystore.Config{})

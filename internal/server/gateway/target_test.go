@@ -15,8 +15,8 @@ import (
 	"github.com/stint-limiter/stint/internal/server/gateway"
 )
 
-// What servers read in different ways is refused before it is charged, passed on or refunded, and
-// said to be; what only looks odd passes.
+// Targets that servers read in different ways are refused before they are charged, passed on or
+// refunded; targets that only look odd pass.
 func TestF47Targets(t *testing.T) {
 	var reached atomic.Int32
 	u := upstream(t, func(w http.ResponseWriter, r *http.Request) { reached.Add(1); echo(w, r) })
@@ -72,7 +72,7 @@ func TestF47Targets(t *testing.T) {
 		}
 		before := reached.Load()
 		got := send(strict.Listener.Addr().String())
-		if !strings.HasPrefix(got, "HTTP/1.1 "+itoa(test.strict)) {
+		if !strings.HasPrefix(got, "HTTP/1.1 "+strconv.Itoa(test.strict)) {
 			t.Errorf("%q: got %s, want %d", test.target, got, test.strict)
 		}
 		if test.strict == 400 && (reached.Load() != before || strings.Contains(got, "X-Ratelimit")) {
@@ -90,8 +90,8 @@ func TestF47Targets(t *testing.T) {
 	}
 }
 
-// Methods pass as they are, in any case. One that is no token is refused before it is charged: in
-// HTTP/2 nobody else looks, and that it cannot be sent would be taken for the upstream's fault, and
+// Methods pass unchanged. A method that is not a token is refused before it is charged: in HTTP/2
+// only the gateway checks it, and the failure to send it would count as the upstream's, and be
 // refunded.
 func TestF47Methods(t *testing.T) {
 	u := upstream(t, echo)
@@ -189,7 +189,7 @@ func TestF47Hosts(t *testing.T) {
 		before := reached.Load()
 		got := talk(t, dial(t, g.Listener.Addr().String()), test.head+"\r\nConnection: close\r\n\r\n")
 		status := got[min(len(got), 9):]
-		if !strings.HasPrefix(status, itoa(test.want)) || (reached.Load() > before) != (test.want == 200) {
+		if !strings.HasPrefix(status, strconv.Itoa(test.want)) || (reached.Load() > before) != (test.want == 200) {
 			t.Errorf("%q: got %s, want %d", test.head, got, test.want)
 		}
 	}

@@ -272,7 +272,7 @@ func TestUsageIsNotDelayed(t *testing.T) {
 	}
 }
 
-// What is charged if a response does not come to its end, or says nothing.
+// The charge if a response does not come to its end, or reports nothing.
 func TestUsageWithoutAnEnd(t *testing.T) {
 	const (
 		sse, body  = "text/event-stream", "application/json"
@@ -501,7 +501,7 @@ func TestUsageOfLongEvents(t *testing.T) {
 	}
 }
 
-// Whatever clients and models send: no crash, every byte arrives, and nothing stays held.
+// For any bodies of clients and models: no crash, and every byte arrives.
 func TestUsageOfBrokenBodies(t *testing.T) {
 	const text = "tiers: [{name: all, identity: ip, budget: 1000000000000/1h}]\npolicies:\n" +
 		"  - {name: chat, match: {path: /**}, usage: {preset: anthropic}}\n"
