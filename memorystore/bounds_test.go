@@ -102,22 +102,6 @@ func TestFloodOfSubjects(t *testing.T) {
 	}
 }
 
-func TestBytesAreBounded(t *testing.T) {
-	const most = 1 << 20
-	s := newStore(t, Config{MaxBytes: most})
-	lim := newLimiter(t, s, stint.PerHour(100))
-	for i := range 2_000 {
-		subject := user(i)
-		for range 50 {
-			allow(t, lim, subject)
-		}
-		if n := s.bytes.Load(); n > most+most/10 {
-			t.Fatalf("%d bytes, want at most %d", n, most)
-		}
-	}
-	checkAccounts(t, s)
-}
-
 func TestExpiry(t *testing.T) {
 	clock := newClock()
 	s := newStore(t, Config{Now: clock.now})

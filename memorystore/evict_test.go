@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,24 +42,6 @@ func over(t testing.TB, s *Store, users int, limit int64) (n int) {
 		}
 	}
 	return n
-}
-
-// F38: all scopes of one subject are in one shard. Those of other subjects are not evicted for it.
-func TestOneSubjectWithManyScopes(t *testing.T) {
-	const most, users = 10_000, 100
-	for _, limit := range []int64{100, 1} { // at limit 1, nothing of the subject has room
-		s := newStore(t, Config{MaxSubjects: most})
-		for i := range most {
-			charge(t, s, "everyone", fmt.Sprint("thing:", i), limit, 1)
-		}
-		if n := over(t, s, users, 5); n > 0 {
-			t.Errorf("%d of %d got more than 5 in an hour beside things of limit %d; %+v", n, users, limit, s.Stats())
-		}
-		if e := s.Stats().Evicted; e != users {
-			t.Errorf("%d were evicted to make room for %d", e, users)
-		}
-		checkAccounts(t, s)
-	}
 }
 
 // Nobody who is near a limit goes as long as more than one record in 20 has room, wherever those
@@ -299,30 +280,6 @@ func checkBounds(t testing.TB, s *Store) {
 	}
 }
 
-// F44: few large keys after many small ones.
-func TestLargeKeysAfterSmallOnes(t *testing.T) {
-	const most = 4 << 20
-	s := newStore(t, Config{MaxBytes: most})
-	before := heap()
-	for i := range 37_500 {
-		charge(t, s, fmt.Sprint("small:", i), "", 5, 1)
-	}
-	checkHeap(t, s, before)
-	long := strings.Repeat("x", 60<<10)
-	for i := range 200 {
-		charge(t, s, fmt.Sprint(i, long), "", 5, 1)
-		checkBounds(t, s)
-	}
-	checkHeap(t, s, before)
-	for i := range 10_000 {
-		charge(t, s, fmt.Sprint("small:", i), "", 5, 1)
-		checkBounds(t, s)
-	}
-	checkHeap(t, s, before)
-	checkAccounts(t, s)
-	runtime.KeepAlive(long)
-}
-
 // checkHeap compares what is counted with what the heap has grown by.
 func checkHeap(t testing.TB, s *Store, before int64) {
 	t.Helper()
@@ -331,25 +288,6 @@ func checkHeap(t testing.TB, s *Store, before int64) {
 	t.Logf("%d bytes counted, %d on the heap", counted, grown)
 	if fixed := int64(len(s.shards)) * 8 << 10; grown > counted+counted/10+fixed {
 		t.Errorf("%d bytes on the heap, %d are counted", grown, counted)
-	}
-}
-
-// Many calls at once, each of which takes a large part of the bound.
-func TestManyLargeKeysAtOnce(t *testing.T) {
-	for _, most := range []int64{8 << 20, 1 << 20, 100_000} {
-		s := newStore(t, Config{MaxBytes: most})
-		long := strings.Repeat("x", 60<<10)
-		var group sync.WaitGroup
-		for g := range 32 {
-			group.Go(func() {
-				for i := range 20 {
-					charge(t, s, fmt.Sprint(g, ":", i, long), "", 5, 1)
-					checkBounds(t, s)
-				}
-			})
-		}
-		group.Wait()
-		checkAccounts(t, s)
 	}
 }
 

@@ -2,7 +2,8 @@ package memorystore
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -31,57 +32,54 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// Bans are listed while others come, go and are made; a ban that is in force all the time is never
-// missed.
-func TestBansWhileOthersAreBusy(t *testing.T) {
-	s := newStore(t, Config{})
-	ban := func(subject string, kind stint.CommandKind) {
-		if err := s.Command(context.Background(),
-			stint.Command{Kind: kind, Subject: subject, For: time.Hour}); err != nil {
-			t.Error(err)
+func takeIn(t testing.TB, s *Store, subject, scope string, l stint.Limit) {
+	r := stint.Request{Claims: []stint.Claim{{Subject: subject, Scope: scope, Cost: 1, Limits: []stint.Limit{l}}}}
+	if _, err := s.Take(context.Background(), r); err != nil {
+		t.Error(err)
+	}
+}
+
+// What has expired is not listed, though the sweeper has not come by.
+func TestScopesThatHaveExpired(t *testing.T) {
+	clock := newClock()
+	s := newStore(t, Config{Now: clock.now})
+	for _, l := range []stint.Limit{stint.PerMinute(5), stint.TokenBucket(5, 5, time.Minute),
+		stint.AtOnce(5, time.Minute)} {
+		takeIn(t, s, "user:1", "a minute of "+l.Algorithm.String(), l)
+	}
+	takeIn(t, s, "user:1", "an hour", stint.PerHour(5))
+	for _, want := range []int{4, 1, 0} {
+		if got, err := s.Scopes(t.Context(), "user:1"); err != nil || len(got) != want {
+			t.Errorf("scopes %q, %v; want %d", got, err, want)
+		}
+		clock.advance(30 * time.Minute)
+		if want == 1 {
+			clock.advance(time.Hour)
 		}
 	}
-	const steady = 500
-	for i := range steady {
-		ban("steady:"+user(i)+strings.Repeat("x", i%30), stint.CommandBan) // short keys and long ones
+}
+
+// Scopes are listed while others come and go; one that is counted in all the time is never missed.
+func TestScopesWhileOthersAreBusy(t *testing.T) {
+	s := newStore(t, Config{})
+	var want []string
+	for i := range 300 {
+		scope := fmt.Sprintf("%03d", i) + strings.Repeat("x", i%30) // short keys and long ones
+		want = append(want, scope)
+		takeIn(t, s, "steady", scope, stint.PerHour(5))
 	}
 	busy, stop := context.WithCancel(t.Context())
 	var work sync.WaitGroup
 	work.Go(func() {
 		for i := 0; busy.Err() == nil; i++ {
-			ban(user(i), stint.CommandBan)
-			ban(user(i-100), stint.CommandUnban)
+			takeIn(t, s, user(i), "", stint.Per(5, time.Millisecond))
 		}
 	})
 	for range 20 {
-		bans, err := s.Bans(t.Context(), 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
-		found := 0
-		for _, b := range bans {
-			if strings.HasPrefix(b.Subject, "steady:user:") {
-				found++
-			}
-		}
-		if found != steady {
-			t.Errorf("found %d of the bans, want %d", found, steady)
+		if got, err := s.Scopes(t.Context(), "steady"); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%d scopes, %v; want %d", len(got), err, len(want))
 		}
 	}
 	stop()
 	work.Wait()
-}
-
-func TestInspectAfterClose(t *testing.T) {
-	s := newStore(t, Config{})
-	s.Close()
-	_, inspect := s.Inspect(t.Context(), stint.Claim{Subject: "a"})
-	_, bans := s.Bans(t.Context(), 1)
-	_, scopes := s.Scopes(t.Context(), "a")
-	for op, err := range map[string]error{"inspect": inspect, "bans": bans, "scopes": scopes} {
-		var failed *stint.StoreError
-		if !errors.Is(err, errClosed) || !errors.As(err, &failed) || failed.Op != op {
-			t.Errorf("%s: %v, want errClosed", op, err)
-		}
-	}
 }

@@ -119,8 +119,14 @@ func TestClose(t *testing.T) {
 	if _, err = s.Amend(context.Background(), stint.Charge{}, stint.Amendment{}); !errors.Is(err, errClosed) {
 		t.Errorf("amend after Close: %v", err)
 	}
-	if err = s.Command(context.Background(), stint.Command{}); !errors.Is(err, errClosed) {
-		t.Errorf("command after Close: %v", err)
+	_, inspect := s.Inspect(t.Context(), stint.Claim{Subject: "a"})
+	_, bans := s.Bans(t.Context(), 1)
+	_, scopes := s.Scopes(t.Context(), "a")
+	for op, err := range map[string]error{"command": s.Command(t.Context(), stint.Command{}), "inspect": inspect,
+		"bans": bans, "scopes": scopes} {
+		if !errors.Is(err, errClosed) {
+			t.Errorf("%s after Close: %v", op, err)
+		}
 	}
 }
 

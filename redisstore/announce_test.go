@@ -233,3 +233,54 @@ func TestListenWhileBusy(t *testing.T) {
 	}
 	listen(t, s, func(string) {})
 }
+
+// TestARefundElsewhereEndsAWait: a caller who waits for an hour goes ahead when another process
+// gives back what it used, with one more call.
+func TestARefundElsewhereEndsAWait(t *testing.T) {
+	server := redistest.Start(t)
+	elsewhere, err := stint.New(open(t, server.URL()), stint.PerHour(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"store", "stack"} {
+		t.Run(name, func(t *testing.T) {
+			calls := &counted{Store: open(t, server.URL())}
+			var store stint.Store = calls
+			if name == "stack" {
+				stack, err := resilience.New(calls, resilience.Config{
+					Failure: stint.FailurePolicy{Budget: 10 * time.Second}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer stack.Close()
+				store = stack
+			}
+			lim, err := stint.New(store, stint.PerHour(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := elsewhere.Allow(t.Context(), name)
+			if err != nil || !d.Allowed {
+				t.Fatal(d, err)
+			}
+			ended := make(chan error)
+			go func() {
+				_, err := lim.Wait(t.Context(), name)
+				ended <- err
+			}()
+			testkit.Eventually(t, "it waits, and listens", func() bool {
+				heard := server.CLI(t, "PUBSUB", "NUMSUB", "stint:room")
+				return calls.takes.Load() == 1 && !strings.HasSuffix(strings.TrimSpace(heard), "0")
+			})
+			if _, err := elsewhere.Refund(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			if got := calls.takes.Load(); got != 2 {
+				t.Errorf("%d calls, want 2", got)
+			}
+		})
+	}
+}

@@ -46,10 +46,11 @@ func hourly(subject, id string) *driver.Call {
 }
 
 func TestBatchesOnACluster(t *testing.T) {
-	cluster := redistest.StartCluster(t)
+	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no")
+	t.Run("nodes", func(t *testing.T) { nodesOfACluster(t, cluster) })
 	t.Run("every call is answered", func(t *testing.T) { everyCallOfABatchIsAnswered(t, cluster) })
 	t.Run("a long subject holds up nobody", func(t *testing.T) { aLongSubjectHoldsUpNobody(t, cluster) })
-	t.Run("stale links", func(t *testing.T) { callsOnStaleLinks(t, openCluster(t, cluster)) })
+	t.Run("a slot without a node", func(t *testing.T) { aSlotWithoutANode(t, cluster) }) // the last: it stays so
 }
 
 // Every call of a batch is answered, once, also if nothing may be sent.
@@ -108,10 +109,8 @@ func aLongSubjectHoldsUpNobody(t *testing.T, cluster *redistest.Cluster) {
 	}
 }
 
-// A slot that no node serves fails nobody else.
-func TestASlotThatNobodyServes(t *testing.T) {
-	t.Parallel()
-	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no")
+// Only calls for a slot that no node serves fail.
+func aSlotWithoutANode(t *testing.T, cluster *redistest.Cluster) {
 	s := openCluster(t, cluster)
 	slot := fmt.Sprint(cluster.SlotOf(t, "stint:{gap}:"))
 	for _, node := range cluster.Nodes {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,34 +26,17 @@ type crowded struct {
 }
 
 func (c *crowded) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	other := func() *driver.Call {
-		claim := stint.Claim{Subject: fmt.Sprintf("passer-by:%d", c.n.Add(1)%10),
-			Limits: []stint.Limit{stint.PerSecond(3)}, Cost: 1}
-		return &driver.Call{Request: stint.Request{Claims: []stint.Claim{claim}}}
-	}
 	call := &driver.Call{Request: r}
-	batch := []*driver.Call{other(), other(), call, other()}
-	c.TakeBatch(ctx, batch)
-	for _, o := range batch {
-		if o != call && o.Err != nil {
-			return stint.Decision{}, fmt.Errorf("a passer-by: %w", o.Err)
-		}
-	}
+	c.TakeBatch(ctx, []*driver.Call{call})
 	return call.Decision, call.Err
 }
 
-func TestBatchesAreExact(t *testing.T) {
-	server := redistest.StartFakeTime(t)
-	s, c := open(t, server.URL()), client(t, server.URL())
-	fresh := func(t *testing.T) storetest.Harness {
-		h := clocked(t, s, c, server)
-		h.Store = &crowded{Store: s}
-		h.NeverOver = true // package resilience runs the examples of exact stores through batches
-		return h
+func (c *crowded) TakeBatch(ctx context.Context, batch []*driver.Call) {
+	other := func() *driver.Call {
+		claim := stint.Claim{Subject: fmt.Sprintf("other:%d", c.n.Add(1)%10), Limits: []stint.Limit{stint.PerSecond(3)}, Cost: 1}
+		return &driver.Call{Request: stint.Request{Claims: []stint.Claim{claim}}}
 	}
-	t.Run("examples", func(t *testing.T) { storetest.Run(t, fresh) })
-	t.Run("model", func(t *testing.T) { storetest.Model(t, fresh) })
-	wantTTLs(t, c)
+	c.Store.TakeBatch(ctx, slices.Concat([]*driver.Call{other(), other()}, batch, []*driver.Call{other()}))
 }
 
 // window is that of most limits that are drawn. Redis forgets keys by its own clock, which does not
@@ -106,32 +90,6 @@ func anyRequest(t *rapid.T, prefix string) stint.Request {
 		r.Mode = driver.ModeForce
 	}
 	return r
-}
-
-// Requests that differ in nothing but whether their subject is shared are not equal.
-func TestABatchTellsSharedSubjectsApart(t *testing.T) {
-	server := redistest.Start(t)
-	s := open(t, server.URL())
-	if err := s.Command(t.Context(),
-		stint.Command{Kind: stint.CommandBan, Subject: "a", For: time.Minute}); err != nil {
-		t.Fatal(err)
-	}
-	claim := stint.Claim{Subject: "a", Limits: []stint.Limit{stint.PerHour(100)}, Cost: 1}
-	var batch []*driver.Call
-	for i := range 6 {
-		claim.Shared = i%3 > 0
-		batch = append(
-			batch,
-			&driver.Call{Request: stint.Request{Claims: []stint.Claim{claim}, Bans: &stint.BanPolicy{}}},
-		)
-	}
-	s.TakeBatch(t.Context(), batch)
-	for i, call := range batch {
-		if d, shared := call.Decision, call.Request.Claims[0].Shared; call.Err != nil || d.Allowed != shared ||
-			d.Banned == shared {
-			t.Errorf("call %d, shared %v: allowed %v, banned %v, %v", i, shared, d.Allowed, d.Banned, call.Err)
-		}
-	}
 }
 
 // A batch answers as its requests would one after the other, at the same instant.
@@ -280,43 +238,5 @@ func TestALongBatchKeepsItsOrder(t *testing.T) {
 	s.TakeBatch(t.Context(), batch)
 	if first, last := batch[0], batch[128]; !first.Decision.Allowed || last.Decision.Allowed || last.Err != nil {
 		t.Errorf("the first: %+v, %v; the last: %+v, %v", first.Decision, first.Err, last.Decision, last.Err)
-	}
-}
-
-// What is forced comes first if it stands first, and counts.
-func TestForceInABatch(t *testing.T) {
-	server := redistest.Start(t)
-	s := open(t, server.URL())
-	limit := []stint.Limit{stint.PerMinute(3)}
-	call := func(subject string, cost int64, mode stint.Mode) *driver.Call {
-		return &driver.Call{Request: stint.Request{
-			Mode: mode, Claims: []stint.Claim{{Subject: subject, Cost: cost, Limits: limit}}}}
-	}
-	batch := []*driver.Call{
-		call("a", 1, stint.ModeTake), call("a", 5, driver.ModeForce), call("b", 1, stint.ModeTake),
-		call("a", 1, stint.ModeTake),
-		call("b", 2, driver.ModeForce), call("b", 1, stint.ModeTake), call("a", 1, driver.ModeForce),
-		call("c", 3, stint.ModeTake),
-	}
-	s.TakeBatch(t.Context(), batch)
-	var got []string
-	for _, c := range batch {
-		if c.Err != nil {
-			t.Fatal(c.Err)
-		}
-		got = append(
-			got,
-			fmt.Sprintf("%s %v %d", c.Request.Claims[0].Subject, c.Decision.Allowed, c.Decision.Usages()[0].Used),
-		)
-	}
-	want := []string{"a true 1", "a true 6", "b true 1", "a false 6", "b true 3", "b false 3", "a true 7", "c true 3"}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	late := call("d", 1, driver.ModeForce)
-	late.Deadline = time.Now().Add(-time.Second)
-	s.TakeBatch(t.Context(), []*driver.Call{late})
-	if late.Err == nil {
-		t.Errorf("a force after its deadline: %+v", late.Decision)
 	}
 }

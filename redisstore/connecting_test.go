@@ -7,7 +7,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/redistest"
-	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // A connection takes as long as it takes, not as long as the callers who need it have.
@@ -36,21 +35,6 @@ func TestConnectionsOutlastTheirCallers(t *testing.T) {
 	if err := take(time.Minute); err != nil {
 		t.Error(err)
 	}
-}
-
-// A caller without a deadline waits for a connection for as long as that takes.
-func TestACallerWithoutADeadlineGetsItsConnection(t *testing.T) {
-	t.Parallel()
-	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
-	s := open(t, proxy.URL()+"?dial_timeout=1m&write_timeout=1m")
-	proxy.SetLatency(1500*time.Millisecond, 0)
-	proxy.Cut()
-	proxy.Restore()
-	testkit.EventuallyNil(t, "an answer", func() error { // the first call finds that the connection was lost
-		_, err := s.Take(t.Context(), stint.Request{
-			Claims: []stint.Claim{{Subject: "far", Limits: []stint.Limit{stint.PerHour(1000)}, Cost: 1}}})
-		return err
-	})
 }
 
 // Nobody waits for a connection that others are making for longer than they want to.

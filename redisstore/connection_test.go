@@ -88,9 +88,7 @@ func TestASpoiltReply(t *testing.T) {
 	}
 }
 
-func TestClusterNodes(t *testing.T) {
-	t.Parallel()
-	cluster := redistest.StartCluster(t)
+func nodesOfACluster(t *testing.T, cluster *redistest.Cluster) {
 	addrs := cluster.Addrs()
 	url := "redis://" + addrs[0] + "?addr=" + strings.Join(addrs[1:], "&addr=")
 	s, err := Open(t.Context(), Config{URL: url})

@@ -2,16 +2,23 @@ package redisstore_test
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
+	"github.com/stint-limiter/stint/resilience"
 	"github.com/stint-limiter/stint/storetest"
 )
+
+func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
 
 // option changes the settings of a store under test.
 type option func(*redisstore.Config)
@@ -155,13 +162,48 @@ func TestSingle(t *testing.T) {
 	wantTTLs(t, c)
 }
 
-// The scripts are those of one server, whose contract is tested above; a Sentinel only finds it.
-func TestSentinel(t *testing.T) {
+// TestLayers runs the model through all that may be between a limiter and the scripts: package
+// resilience, batches of other requests, and hashed names.
+func TestLayers(t *testing.T) {
+	server := redistest.StartFakeTime(t)
+	s, c := open(t, server.URL(), named(keyA)), client(t, server.URL())
+	policy := stint.FailurePolicy{Mode: stint.FailError, Budget: 10 * time.Second}
+	storetest.Model(t, func(t *testing.T) storetest.Harness {
+		h := clocked(t, s, c, server)
+		stack, err := resilience.New(&crowded{Store: s},
+			resilience.Config{Failure: policy, NoDenyCache: true, NoLeases: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = stack.Close() })
+		h.Store = stack
+		return h
+	})
+	wantTTLs(t, c)
+}
+
+// A master dies under Sentinel: the store finds the new one by itself.
+func TestSentinelFailover(t *testing.T) {
+	t.Parallel()
 	sentinel := redistest.StartSentinel(t)
-	sentinel.NoFailover(t)
-	url := sentinelURL(sentinel)
-	storetest.Linearizable(t, open(t, url))
-	wantTTLs(t, client(t, url))
+	s := open(t, sentinelURL(sentinel))
+	lim, err := stint.New(s, stint.PerHour(1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lim.Allow(t.Context(), "failover"); err != nil {
+		t.Fatal(err)
+	}
+	sentinel.Master.Kill()
+	testkit.EventuallyNil(t, "the new master is found", func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		d, err := lim.Allow(ctx, "failover")
+		if err == nil && !d.Allowed {
+			err = fmt.Errorf("denied: %+v", d)
+		}
+		return err
+	})
 }
 
 // TestCluster tests what is different on a Cluster. The scripts are those of one server: checks
@@ -173,14 +215,12 @@ func TestCluster(t *testing.T) {
 	s := open(t, url)
 	for name, test := range map[string]func(t *testing.T, cluster *redistest.Cluster){
 		"a denial charges no ceiling":      aDenialChargesNoCeiling,
-		"giving back is not waited for":    givingBackIsNotWaitedFor,
 		"late charges are given back":      lateChargesAreGivenBack,
 		"close gives back":                 closeGivesBack,
 		"repeats have the charge":          repeatsHaveTheCharge,
 		"a batch is its requests in order": aBatchIsItsRequestsInOrder,
 		"info is added up":                 infoIsAddedUp,
 		"scopes are asked of one node":     scopesAreOfOneNode,
-		"processes share one limit":        processesShareOneLimit,
 		"concurrent":                       func(t *testing.T, _ *redistest.Cluster) { storetest.Linearizable(t, s) },
 		"examples": func(t *testing.T, _ *redistest.Cluster) {
 			storetest.Run(t, func(*testing.T) storetest.Harness {

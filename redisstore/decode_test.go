@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // twoClaims is a request with three limits on two subjects.
@@ -51,25 +52,6 @@ func decodeTake(reply string, call uint64, r *stint.Request) (stint.Decision, er
 }
 
 const instant = 1_790_000_000_000_000
-
-func TestDecodeTake(t *testing.T) {
-	r := twoClaims()
-	text := reply(7, instant, 0, 1, 250_000, 0 /* user */, 3, 60_000_000, 0, 4, 3_600_000_000, 0 /* route */, 5,
-		1_000_000, 250_000)
-	d, err := decodeTake(text, 7, &r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d.Allowed || d.Key() != "route:/x" || d.RetryAfter != 250*time.Millisecond || d.Charge.Data().ID != 0 {
-		t.Errorf("decision %+v", d)
-	}
-	if got := *d.Decisive().Limit; got != stint.PerSecond(5) {
-		t.Errorf("decided by %v, want 5/1s", got)
-	}
-	if got := d.States()[0]; got.Used != 3 || got.ResetAfter != time.Minute || got.Remaining() != 7 {
-		t.Errorf("first state %+v", got)
-	}
-}
 
 func TestRepliesOfOtherCallsAreRefused(t *testing.T) {
 	good := reply(7, instant, 1, 0, 0, instant, 1, 1, 0, 1, 1, 0, 1, 1, 0)
@@ -154,4 +136,81 @@ func TestChunks(t *testing.T) {
 			t.Errorf("chunks of %d, want %d", got, test.want)
 		}
 	}
+}
+
+// window is a limit in a reply of inspect.lua.
+type window struct {
+	used, reset, retry, hidden int64
+	entries                    [][3]int64
+}
+
+func inspectReply(call uint64, now, until, level, strikes int64, windows ...window) string {
+	b := le.AppendUint64(nil, call)
+	for _, n := range []int64{now, until, level, strikes} {
+		b = appendInt(b, n)
+	}
+	for _, w := range windows {
+		for _, n := range []int64{w.used, w.reset, w.retry, 0, w.hidden} {
+			b = appendInt(b, n)
+		}
+		b = le.AppendUint16(b, uint16(len(w.entries)))
+		for _, e := range w.entries {
+			for _, n := range e {
+				b = appendInt(b, n)
+			}
+		}
+	}
+	return string(b)
+}
+
+// decodeInspect reads the reply of inspect.lua about limits.
+func decodeInspect(limits []stint.Limit, reply string) (driver.Inspection, error) {
+	c := callOfTests(nil)
+	c.divide([]stint.Claim{{Limits: limits}}, 0)
+	return c.decodeInspect(limits, reply)
+}
+
+func TestInspectionsOfOtherCallsAreRefused(t *testing.T) {
+	limits := []stint.Limit{stint.PerMinute(10), stint.AtOnce(2, time.Minute)}
+	log := window{used: 5, reset: 60_000_000,
+		entries: [][3]int64{{instant, instant + 60_000_000, 4}, {instant - 1, instant + 59_999_999, 1}}}
+	places := window{used: 3, reset: 1, retry: -1, hidden: 2, entries: [][3]int64{{0, instant + 1, 1}}}
+	good := inspectReply(7, instant, instant+9, 2, 3, log, places)
+	if _, err := decodeInspect(limits, good); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"another call":     inspectReply(8, instant, 0, 0, 0, log, places),
+		"another claim":    inspectReply(7, instant, 0, 0, 0, log),
+		"short":            good[:len(good)-1],
+		"long":             good + "x",
+		"no clock":         inspectReply(7, 0, 0, 0, 0, log, places),
+		"a negative level": inspectReply(7, instant, 0, -1, 0, log, places),
+		"negative units":   inspectReply(7, instant, 0, 0, 0, log, window{entries: [][3]int64{{0, 0, -1}}}),
+	} {
+		if shown, err := decodeInspect(limits, text); !errors.Is(err, errReply) {
+			t.Errorf("%s: %+v, error %v", name, shown, err)
+		}
+	}
+}
+
+func FuzzInspectReply(f *testing.F) {
+	limits := []stint.Limit{stint.PerMinute(10)}
+	f.Add(inspectReply(7, instant, 0, 0, 0, window{used: 1, entries: [][3]int64{{instant, instant, 1}}}))
+	f.Add(inspectReply(7, instant, instant+1, 1, 1, window{retry: -1}))
+	f.Add("")
+	f.Fuzz(func(t *testing.T, text string) {
+		shown, err := decodeInspect(limits, text)
+		if err != nil {
+			if !errors.Is(err, errReply) {
+				t.Fatal(err)
+			}
+			return
+		}
+		w := shown.Windows[0]
+		if w.Used < 0 || w.RetryAfter < stint.Never || w.LeftOut < 0 || len(w.Entries) > storebounds.MaxEntries ||
+			shown.Ban.Level < 0 {
+			t.Fatalf("%x became %+v", text, shown)
+		}
+	})
 }

@@ -56,37 +56,33 @@ func TestInfo(t *testing.T) {
 		t.Errorf("the clock of this host is %v ahead of itself", i.ClockAhead)
 	}
 	wantWarning(t, i)
-}
 
-// F27: a server that may evict is told of at the start, and for as long as it may.
-func TestInfoWarnsOfEviction(t *testing.T) {
-	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
-	s := open(t, server.URL())
+	// F27: a server that may evict is reported for as long as it may.
+	server.CLI(t, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
 	wantWarning(t, infoOf(t, s), "may evict limits before they expire", "allkeys-lru")
 	server.CLI(t, "CONFIG", "SET", "maxmemory-policy", "noeviction")
 	wantWarning(t, infoOf(t, s))
-}
 
-func TestInfoWarnsOfReplicas(t *testing.T) {
-	server := redistest.Start(t)
-	s := open(t, server.URL())
 	server.CLI(t, "REPLICAOF", "127.0.0.1", "1")
-	i := infoOf(t, s)
-	if i.Role != "replica" {
+	if i := infoOf(t, s); i.Role != "replica" {
 		t.Errorf("role %q, want replica", i.Role)
 	}
-	wantWarning(t, i, "is a replica")
-}
+	wantWarning(t, infoOf(t, s), "is a replica")
+	server.CLI(t, "REPLICAOF", "NO", "ONE")
 
-func TestInfoWithoutPermissions(t *testing.T) {
-	server := redistest.Start(t)
-	s := open(t, server.URL())
-	server.CLI(t, "ACL", "SETUSER", "default", "-info", "-dbsize")
-	i := infoOf(t, s)
-	if i.Version != "" || i.Masters != 1 {
-		t.Errorf("version %q, %d masters; want what is permitted, and no more", i.Version, i.Masters)
+	server.CLI(t, "ACL", "SETUSER", "default", "-info", "-dbsize", "-scan")
+	if i := infoOf(t, s); i.Version != "" || i.Masters != 1 {
+		t.Errorf("version %q, %d masters; want only what is permitted", i.Version, i.Masters)
 	}
-	wantWarning(t, i, "+info +dbsize")
+	wantWarning(t, infoOf(t, s), "+info +dbsize")
+	_, bans := s.Bans(t.Context(), 1)
+	_, scopes := s.Scopes(t.Context(), "user:1")
+	for op, err := range map[string]error{"bans": bans, "scopes": scopes} {
+		var failed *stint.StoreError
+		if !errors.As(err, &failed) || failed.Op != op || failed.Kind != stint.KindAuth {
+			t.Errorf("%s: %v, want that a permission is missing", op, err)
+		}
+	}
 }
 
 func infoIsAddedUp(t *testing.T, cluster *redistest.Cluster) {
@@ -111,15 +107,5 @@ func infoIsAddedUp(t *testing.T, cluster *redistest.Cluster) {
 	wantWarning(t, i)
 	if bans, err := s.Bans(t.Context(), 2*subjects); err != nil || len(bans) != subjects {
 		t.Errorf("%d bans, %v; want those of all masters, %d", len(bans), err, subjects)
-	}
-}
-
-func TestInfoOfAServerThatIsAway(t *testing.T) {
-	server := redistest.Start(t)
-	s := open(t, server.URL())
-	server.Kill()
-	var failed *stint.StoreError
-	if _, err := s.Info(t.Context()); !errors.As(err, &failed) || failed.Op != "info" {
-		t.Errorf("error %v, want a StoreError", err)
 	}
 }

@@ -23,7 +23,6 @@ import (
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
-	"github.com/stint-limiter/stint/storetest"
 )
 
 // Name keys of tests.
@@ -211,7 +210,7 @@ func TestNoNamesInRedis(t *testing.T) {
 			t.Errorf("Redis knows %q", found)
 		}
 		// The same without a key, to see that all of them would be found.
-		server = redistest.Start(t, raw, "no")
+		flush(t, client(t, server.URL()))
 		if found := check(t, server.URL(), []*redistest.Server{server}); len(found) != len(secrets()) {
 			t.Errorf("without a key Redis knows %q; want all of %q", found, secrets())
 		}
@@ -222,16 +221,6 @@ func TestNoNamesInRedis(t *testing.T) {
 			t.Errorf("Redis knows %q", found)
 		}
 	})
-}
-
-// TestHashedContract: limits are what they are without a name key.
-func TestHashedContract(t *testing.T) {
-	server := redistest.StartFakeTime(t)
-	s, c := open(t, server.URL(), named(keyA)), client(t, server.URL())
-	t.Run("model", func(t *testing.T) {
-		storetest.Model(t, func(t *testing.T) storetest.Harness { return clocked(t, s, c, server) })
-	})
-	t.Run("concurrent", func(t *testing.T) { storetest.Linearizable(t, open(t, server.URL(), named(keyA))) })
 }
 
 // useOne takes a unit and returns how many are used of five.

@@ -33,37 +33,13 @@ func allows(t *testing.T, s stint.Store) {
 	}
 }
 
-func TestOpenTLS(t *testing.T) {
-	server := redistest.StartTLS(t)
-	withCA := adjusted(func(o *rueidis.ClientOption) { o.TLSConfig = server.TLS() })
-	allows(t, open(t, server.URL(), withCA))
-	if _, err := redisstore.OpenNow(t.Context(), redisstore.Config{URL: server.URL()}); err == nil {
-		t.Error("a certificate of an unknown authority was accepted")
-	}
-}
-
-// TestOpenClientCertificate connects to servers that require a client certificate, single and under
-// Sentinel, with files that the URL names.
-func TestOpenClientCertificate(t *testing.T) {
-	withFiles := func(server *redistest.Server, where string) string {
-		cert, key := server.CertificateFiles()
-		return tlsfiles.Files{CA: cert, Cert: cert, Key: key}.AddTo(where, true)
-	}
-	t.Run("one server", func(t *testing.T) {
-		server := redistest.StartTLS(t, "--tls-auth-clients", "yes")
-		s := open(t, withFiles(server, server.URL()))
-		allows(t, s)
-		s.Close()
-		cert, _ := server.CertificateFiles()
-		anonymous := tlsfiles.Files{CA: cert}.AddTo(server.URL(), true)
-		if _, err := redisstore.OpenNow(t.Context(), redisstore.Config{URL: anonymous}); err == nil {
-			t.Error("connected without a client certificate")
-		}
-	})
-	t.Run("Sentinel", func(t *testing.T) {
-		s := redistest.StartTLSSentinel(t)
-		allows(t, open(t, withFiles(s.Master, s.Sentinels[0].URL()+"?master_set="+s.MasterName)))
-	})
+// TestOpenTLSSentinel connects to servers under Sentinel that require a client certificate, with
+// files that the URL names.
+func TestOpenTLSSentinel(t *testing.T) {
+	s := redistest.StartTLSSentinel(t)
+	cert, key := s.Master.CertificateFiles()
+	url := s.Sentinels[0].URL() + "?master_set=" + s.MasterName
+	allows(t, open(t, tlsfiles.Files{CA: cert, Cert: cert, Key: key}.AddTo(url, true)))
 }
 
 func TestOpenACL(t *testing.T) {
@@ -262,9 +238,13 @@ func TestOpenShowsNoPassword(t *testing.T) {
 	}
 }
 
-// TestOpenWarnsOfSkipVerify: a certificate that nobody verifies is used, and said.
-func TestOpenWarnsOfSkipVerify(t *testing.T) {
+// TestOpenTLS: a certificate of an unknown authority is refused or, with skip_verify, used and
+// logged.
+func TestOpenTLS(t *testing.T) {
 	server := redistest.StartTLS(t)
+	if _, err := redisstore.OpenNow(t.Context(), redisstore.Config{URL: server.URL()}); err == nil {
+		t.Error("a certificate of an unknown authority was accepted")
+	}
 	certificate := adjusted(func(o *rueidis.ClientOption) { o.TLSConfig.Certificates = server.TLS().Certificates })
 	withCA := adjusted(func(o *rueidis.ClientOption) { o.TLSConfig = server.TLS() })
 	for url, want := range map[string]bool{server.URL() + "?skip_verify=true": true, server.URL(): false} {

@@ -103,21 +103,4 @@ func TestPlacesOfTwoProcesses(t *testing.T) {
 	}
 }
 
-// A server that has lost its state gets its holders back.
-func TestPlacesComeBackAfterALoss(t *testing.T) {
-	server := redistest.Start(t)
-	s := open(t, server.URL())
-	l := stint.AtOnce(2, time.Minute)
-	first, second := place(t, s, l), place(t, s, l)
-	server.CLI(t, "FLUSHALL")
-	for _, c := range []stint.Charge{first, second} {
-		if held, err := s.Amend(t.Context(), c, extend); err != nil || !held.Changed {
-			t.Fatalf("a heartbeat: %v, %v", held, err)
-		}
-	}
-	if n := holders(t, s, l); n != 2 {
-		t.Errorf("%d holders, want 2", n)
-	}
-}
-
 var extend = stint.Amendment{Kind: stint.AmendExtend}

@@ -1,10 +1,14 @@
 package redisstore_test
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/redisstore"
 )
@@ -90,5 +94,58 @@ func TestExtendOfLostHolds(t *testing.T) {
 			t.Errorf("extended: %+v, %v, want %v", done, err, open)
 		}
 		server.CLI(t, "DEL", redisstore.Key(s, "b", "holds"))
+	}
+}
+
+// Whatever is passed as a charge is refused or changes nothing.
+func TestOddChargesAreHarmless(t *testing.T) {
+	s := open(t, redistest.Start(t).URL())
+	claim := stint.Claim{Subject: "odd", Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}
+	for _, c := range []stint.Charge{
+		{},
+		driver.NewCharge(nil, driver.ChargeData{ID: 1}),
+		driver.NewCharge([]stint.Claim{claim}, driver.ChargeData{ID: 1, At: -1}),
+		driver.NewCharge([]stint.Claim{claim}, driver.ChargeData{ID: 1, At: 1 << 60}),
+		driver.NewCharge(slices.Repeat([]stint.Claim{claim}, 300), driver.ChargeData{ID: 1, At: 1}),
+		driver.NewCharge([]stint.Claim{claim},
+			driver.ChargeData{ID: 1, At: 1, Others: &driver.OtherStates{At: []int64{1}}}),
+		driver.NewCharge([]stint.Claim{claim}, driver.ChargeData{ID: 1, At: 1}),
+	} {
+		for kind := range stint.AmendmentKind(5) {
+			changed, err := s.Amend(t.Context(), c, stint.Amendment{Kind: kind})
+			var invalid *stint.InvalidError
+			if changed.Changed || err != nil && !errors.As(err, &invalid) {
+				t.Errorf("%+v: changed %v, %v", c, changed, err)
+			}
+		}
+	}
+}
+
+// A command whose answer is lost is not sent again: it gives back at most once.
+func TestLostGiveBackIsNotRepeated(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, server.URL())
+	limits := []stint.Limit{stint.PerHour(10), stint.TokenBucket(10, 1, 24*time.Hour)}
+	r := stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: limits, Cost: 10}}}
+	if d, err := s.Take(t.Context(), r); err != nil || !d.Allowed {
+		t.Fatal(d, err)
+	}
+	server.Pause(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	err := s.Command(ctx, stint.Command{Kind: stint.CommandGiveBack, Subject: "a", Limits: limits, Units: 3})
+	server.Resume(t)
+	if err == nil {
+		t.Error("no error from a server that is stopped")
+	}
+	r.Mode, r.Claims[0].Cost = stint.ModePeek, 1
+	d, err := s.Take(t.Context(), r) // on the same server, after whatever was sent
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, state := range d.States() {
+		if state.Used != 10 && state.Used != 7 {
+			t.Errorf("%s: used %d, want 10, or 7 if the server did it", state.Limit, state.Used)
+		}
 	}
 }

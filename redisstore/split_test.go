@@ -1,11 +1,9 @@
 package redisstore_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"fmt"
-	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -21,53 +19,25 @@ import (
 	"github.com/stint-limiter/stint/redisstore"
 )
 
-// wires are connections that a test disturbs.
-type wires struct {
-	loseRequests atomic.Bool  // of amendments: the connection breaks instead
-	loseReplies  atomic.Bool  // to amendments: it breaks after them
-	delay        atomic.Int64 // of all replies
-	lost         atomic.Int64
-}
+// wires are connections on which replies take long.
+type wires struct{ delay atomic.Int64 }
 
 func (w *wires) option() option {
 	return adjusted(func(co *rueidis.ClientOption) {
 		co.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			conn, err := d.DialContext(ctx, "tcp", addr)
-			return &wire{Conn: conn, wires: w}, err
+			return &wire{conn, w}, err
 		}
 	})
 }
 
 type wire struct {
 	net.Conn
-	wires  *wires
-	broken atomic.Bool
-}
-
-func (w *wire) Write(b []byte) (int, error) {
-	if bytes.Contains(b, []byte("}:settled")) {
-		switch {
-		case w.wires.loseRequests.Load():
-			w.wires.lost.Add(1)
-			_ = w.Close()
-			return 0, io.ErrClosedPipe
-		case w.wires.loseReplies.Load():
-			w.wires.lost.Add(1)
-			w.broken.Store(true)
-			_, _ = w.Conn.Write(b)
-			time.Sleep(50 * time.Millisecond) // nobody else writes meanwhile, and loses an answer with it
-			_ = w.Close()
-			return 0, io.ErrClosedPipe
-		}
-	}
-	return w.Conn.Write(b)
+	wires *wires
 }
 
 func (w *wire) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
-	if w.broken.Load() {
-		return 0, io.EOF
-	}
 	time.Sleep(time.Duration(w.wires.delay.Load()))
 	return n, err
 }
@@ -157,49 +127,6 @@ func aDenialChargesNoCeiling(t *testing.T, cluster *redistest.Cluster) {
 	if settled := cluster.MasterOf(t, "{"+subjects[1]+"}").CLI(
 		t, "EXISTS", redisstore.Key(s, subjects[1], "settled")); settled != "0" {
 		t.Error("something was given back to the ceiling")
-	}
-}
-
-// F43: nobody waits for what is given back. If that, or its answer, is lost, it is given back
-// later, and once.
-func givingBackIsNotWaitedFor(t *testing.T, cluster *redistest.Cluster) {
-	var w wires
-	s := open(t, clusterURL(cluster), w.option())
-	subjects := apart(t, cluster, 2)
-	room, full := subjects[0], subjects[1]
-	many, none := stint.PerHour(1000), stint.PerHour(0)
-	if _, err := s.Take(t.Context(),
-		stint.Request{Claims: []stint.Claim{{Subject: room, Limits: []stint.Limit{many}, Cost: 5}}}); err != nil {
-		t.Fatal(err)
-	}
-	r := stint.Request{
-		Claims: []stint.Claim{
-			{Subject: room, Limits: []stint.Limit{many}, Cost: 7},
-			{Subject: full, Limits: []stint.Limit{none}, Cost: 1},
-		},
-	}
-	for _, fault := range []*atomic.Bool{&w.loseRequests, &w.loseReplies} {
-		for range 3 {
-			fault.Store(true)
-			before := w.lost.Load()
-			d, err := s.Take(t.Context(), r)
-			if err != nil || d.Allowed || d.Denier != 2 {
-				t.Fatalf("%+v, %v", d, err)
-			}
-			if s.GiveBacks() == 0 {
-				t.Error("it was given back before the answer came, although that cannot be")
-			}
-			testkit.Eventually(t, "it is lost", func() bool { return w.lost.Load() > before })
-			fault.Store(false)
-			testkit.Eventually(t, "it is given back", func() bool { return s.GiveBacks() == 0 })
-			if used := usedOf(t, s, room, many); used != 5 {
-				t.Errorf("%d used, want 5", used)
-			}
-		}
-	}
-	info, err := s.Info(t.Context())
-	if err != nil || info.NotGivenBack != 0 {
-		t.Errorf("%d charges were not given back, %v", info.NotGivenBack, err)
 	}
 }
 

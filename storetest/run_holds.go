@@ -330,7 +330,7 @@ var holds = []check{
 	}),
 	exact("names of several claims", limits{stock(100)}, func(k *tester) { severalClaims(k, 0) }),
 	exact("names of several claims, held", limits{stock(100)}, func(k *tester) { severalClaims(k, holdLife) }),
-	exact("too many holds", limits{stock(1 << 40)}, func(k *tester) {
+	clocked("too many holds", limits{stock(1 << 40)}, func(k *tester) {
 		first := k.hold(1)
 		for range driver.MaxHolds - 1 {
 			k.hold(1)
