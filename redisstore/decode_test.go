@@ -8,7 +8,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // twoClaims is a request with three limits on two subjects.
@@ -208,7 +207,7 @@ func FuzzInspectReply(f *testing.F) {
 			return
 		}
 		w := shown.Windows[0]
-		if w.Used < 0 || w.RetryAfter < stint.Never || w.LeftOut < 0 || len(w.Entries) > storebounds.MaxEntries ||
+		if w.Used < 0 || w.RetryAfter < stint.Never || w.LeftOut < 0 || len(w.Entries) > driver.MaxEntries ||
 			shown.Ban.Level < 0 {
 			t.Fatalf("%x became %+v", text, shown)
 		}

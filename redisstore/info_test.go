@@ -83,6 +83,12 @@ func TestInfo(t *testing.T) {
 			t.Errorf("%s: %v, want that a permission is missing", op, err)
 		}
 	}
+
+	server.Kill()
+	var failed *stint.StoreError
+	if _, err := s.Info(t.Context()); !errors.As(err, &failed) || failed.Op != "info" {
+		t.Errorf("a server that is away: %v, want a StoreError", err)
+	}
 }
 
 func infoIsAddedUp(t *testing.T, cluster *redistest.Cluster) {

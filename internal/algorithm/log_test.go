@@ -1,7 +1,9 @@
 package algorithm
 
 import (
+	"cmp"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -115,24 +117,6 @@ func TestBurst(t *testing.T) {
 	})
 }
 
-// A burst that is new to a log begins with what is in that.
-func TestBurstBeginsWithTheLog(t *testing.T) {
-	plain, burst := stint.PerSecond(4), stint.PerSecond(4).WithBurst(2)
-	pp, pb := Of(&plain), Of(&burst)
-	var c Count
-	open(&c, &pp, start).Charge(4)
-	now := start + s.Microseconds() - 1
-	v := open(&c, &pb, now)
-	if v.meter.units() != 4 || !v.Fits(4) || v.Fits(5) {
-		t.Errorf("the meter begins at %d, want 4", v.meter.units())
-	}
-	v.Charge(1)
-	open(&c, &pp, now+2).Charge(3) // without a burst the meter is let alone
-	if v = open(&c, &pb, now+2); v.inWindow != 4 || v.meter.units() != 5 {
-		t.Errorf("log %d, meter %d, want 4 and 5", v.inWindow, v.meter.units())
-	}
-}
-
 func TestFixed(t *testing.T) {
 	run(t, stint.Limit{Max: 2, Window: s, Algorithm: stint.AlgorithmFixed}, []step{
 		{s - 1*us, 2, 0, 2},
@@ -141,48 +125,6 @@ func TestFixed(t *testing.T) {
 		{s + s/4, 1, 3 * s / 4, 2},
 		{2 * s, 3, never, 0},
 	})
-}
-
-func TestLimitOfZeroDenies(t *testing.T) {
-	for a := range stint.AlgorithmConcurrency {
-		run(t, stint.Limit{Window: s, Algorithm: a}, []step{{0, 1, never, 0}, {0, 0, never, 0}, {s, 1, never, 0}})
-	}
-}
-
-func TestClockStepsBack(t *testing.T) {
-	run(t, stint.PerSecond(2), []step{
-		{10 * s, 1, 0, 1},
-		{10*s + s/2, 1, 0, 2},
-		{2 * s, 1, s / 2, 2}, // an hour ago it would be the same
-		{2*s + s/2, 1, 0, 2},
-		{3 * s, 1, 0, 2},
-	})
-	run(t, stint.Limit{Max: 2, Window: s, Algorithm: stint.AlgorithmBucket}, []step{
-		{10 * s, 2, 0, 2},
-		{2 * s, 1, s / 2, 2},
-		{2*s + s/2, 1, 0, 2},
-	})
-}
-
-func TestLookingWritesNothing(t *testing.T) {
-	for _, l := range []stint.Limit{stint.PerSecond(2), stint.TokenBucket(2, 2, s), stint.PerSecond(2).WithBurst(2)} {
-		p, now := Of(&l), start+10*s.Microseconds()
-		var c Count
-		v := open(&c, &p, now)
-		v.Charge(1)
-		v.Book(now+2*s.Microseconds(), now+3*s.Microseconds(), 1)
-		for _, back := range []int64{10 * s.Microseconds(), -10 * s.Microseconds()} {
-			var look View
-			look.Open(&c, &p, now-back, max(back, 0))
-			if n := int64(2); back > 0 && (look.Used() != n || look.Reset() != v.Reset()) {
-				t.Errorf("%v: used %d, reset %d when the clock has stepped back; want %d, %d", l, look.Used(), look.Reset(), n, v.Reset())
-			}
-			earliest(&look, 1)
-		}
-		if again := open(&c, &p, now); again.Used() != 2 || again.Reset() != v.Reset() {
-			t.Errorf("%v: used %d, reset %d after looks; want 2, %d", l, again.Used(), again.Reset(), v.Reset())
-		}
-	}
 }
 
 // A log that is emptied again and again keeps its ring, whatever was charged.
@@ -272,6 +214,69 @@ func TestRetryIsHonest(t *testing.T) {
 				if n == 0 && open(&c, &p, at-1).Fits(cost) {
 					t.Fatalf("%v: denied until %d, allowed a microsecond before", l, at-start)
 				}
+			}
+		}
+	}
+}
+
+// pair is an entry of a log.
+type pair struct{ stamp, n int64 }
+
+// entries lists a log's, and checks what it keeps beside them.
+func entries(t *testing.T, l *log) []pair {
+	t.Helper()
+	var list []pair
+	var sum int64
+	for k := range int(l.n) {
+		stamp, n := l.entry(k)
+		list = append(list, pair{stamp, n})
+		sum += n
+	}
+	if l.n > 0 && (l.oldest() != list[0].stamp || l.newest() != list[l.n-1].stamp) || sum != l.sum {
+		t.Fatalf("oldest %d, newest %d, sum %d of %v", l.oldest(), l.newest(), l.sum, list)
+	}
+	return list
+}
+
+// appended is what the rules say.
+func appended(list []pair, stamp, n int64) []pair {
+	if i := slices.IndexFunc(list, func(x pair) bool { return x.stamp == stamp }); i >= 0 {
+		list[i].n += n
+		return list
+	}
+	list = append(list, pair{stamp, n})
+	slices.SortFunc(list, func(a, b pair) int { return cmp.Compare(a.stamp, b.stamp) })
+	if len(list) > MaxEntries {
+		list[1].n += list[0].n
+		list = list[1:]
+	}
+	return list
+}
+
+// Logs of all sizes and widths, their rings turned, get entries in any order.
+func TestAppendKeepsTheOrder(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 2))
+	limit := stint.PerSecond(1000)
+	p := Of(&limit)
+	for range 300 {
+		var log log
+		var want []pair
+		stamps, largest := 1+rng.Int64N(600), []int64{1, 200, 300}[rng.IntN(3)]
+		for i := range 1 + rng.Int64N(900) {
+			if rng.IntN(20) == 0 && len(want) > 0 {
+				k := 1 + rng.IntN(len(want))
+				var gone int64
+				for _, x := range want[:k] {
+					gone += x.n
+				}
+				want = want[k:]
+				log.dropOldest(k, gone)
+			}
+			stamp, n := start+i/2+rng.Int64N(stamps), 1+rng.Int64N(largest)
+			want = appended(want, stamp, n)
+			log.append(&p, stamp, n)
+			if got := entries(t, &log); !slices.Equal(got, want) {
+				t.Fatalf("after %d at %d:\ngot  %v\nwant %v", n, stamp, got, want)
 			}
 		}
 	}
