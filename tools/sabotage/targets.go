@@ -17,7 +17,7 @@ type stage struct {
 }
 
 // Tests of redisstore that take seconds, because they start clusters and sentinels, or wait.
-const slowRedis = "Cluster|Sentinel|Rotation|NoNamesInRedis|NamesAreLost|Benchmark"
+const slowRedis = "Cluster|Sentinel|Slot|Nodes|Bunch|Rotation|NoNamesInRedis|NamesAreLost|ThoseWhoGiveUp|Benchmark"
 
 // A Lua linter rejects Lua mutants as the compiler rejects those of Go.
 const lintsLua = "TestScriptsAreValid"
