@@ -2,6 +2,84 @@ package observe
 
 import "time"
 
+// ring keeps the last size items that were pushed. It allocates memory as it grows.
+type ring[T any] struct {
+	items []T
+	next  int // index of the next item once the ring is full
+	size  int
+}
+
+func newRing[T any](size int) ring[T] { return ring[T]{size: size} }
+
+// push adds an item, replacing the oldest if the ring is full.
+func (r *ring[T]) push(item T) {
+	if len(r.items) < r.size {
+		r.items = append(r.items, item)
+		return
+	}
+	r.items[r.next] = item
+	r.next = (r.next + 1) % r.size
+}
+
+// last returns a copy of up to n items, the newest last.
+func (r *ring[T]) last(n int) []T {
+	n = min(max(n, 0), len(r.items))
+	items := make([]T, 0, n)
+	for i := len(r.items) - n; i < len(r.items); i++ {
+		items = append(items, *r.at(i))
+	}
+	return items
+}
+
+// at returns the ith item, counted from the oldest.
+func (r *ring[T]) at(i int) *T { return &r.items[(r.next+i)%len(r.items)] }
+
+// decisions returns the number of decisions, including those that failed.
+func (c Counts) decisions() int64 { return c.Allowed + c.Denied + c.Failed }
+
+// combine applies f to each pair of counts.
+func (c Counts) combine(d Counts, f func(a, b int64) int64) Counts {
+	return Counts{
+		Allowed: f(c.Allowed, d.Allowed), Denied: f(c.Denied, d.Denied), Degraded: f(c.Degraded, d.Degraded),
+		Failed: f(c.Failed, d.Failed), Shadowed: f(c.Shadowed, d.Shadowed),
+	}
+}
+
+// combine applies f to each pair of counts of the two points. Times are unchanged.
+func (p Point) combine(q Point, f func(a, b int64) int64) Point {
+	p.Counts = p.Counts.combine(q.Counts, f)
+	p.Saved, p.Carried = f(p.Saved, q.Saved), f(p.Carried, q.Carried)
+	p.Calls, p.CallsFailed = f(p.Calls, q.Calls), f(p.CallsFailed, q.CallsFailed)
+	return p
+}
+
+// add adds the counts of another point. It does the same as [Point.combine] with plus, but is fast
+// enough for the sums that are computed every second.
+func (p *Point) add(q *Point) {
+	p.Allowed += q.Allowed
+	p.Denied += q.Denied
+	p.Degraded += q.Degraded
+	p.Failed += q.Failed
+	p.Shadowed += q.Shadowed
+	p.Saved += q.Saved
+	p.Carried += q.Carried
+	p.Calls += q.Calls
+	p.CallsFailed += q.CallsFailed
+}
+
+func plus(a, b int64) int64 { return a + b }
+
+func minus(a, b int64) int64 { return a - b }
+
+// part returns a function that returns the ith of n parts of a number, counted from 0. The parts
+// differ by at most one and add up to the number.
+func part(i, n int64) func(all, _ int64) int64 {
+	return func(all, _ int64) int64 {
+		rest := all % n
+		return all/n + rest*(i+1)/n - rest*i/n
+	}
+}
+
 // sum adds up the last seconds, as far as the history goes back, and returns their number. Beyond a
 // quarter of an hour it adds up coarse steps, the newest of which may have ended some seconds ago.
 // The sum has no quantiles; see during.

@@ -11,6 +11,43 @@ import (
 	"github.com/stint-limiter/stint/internal/tokens"
 )
 
+// Settlement is a correction of a request's charge after its response: a refund, or the true cost.
+// A guard sends it to its observer if it was not applied completely, or if it settled a hold.
+type Settlement struct {
+	// Verdict is the verdict on the request. It is nil if the verdict is not available.
+	Verdict *Verdict
+	// Rule is the first rule that the correction applies to. It is nil if there is none.
+	Rule *Rule
+	// Refund reports whether everything was to be given back. Otherwise Cost is the true cost.
+	Refund bool
+	Cost   int64
+	// Amended is the store's result: not Changed if the correction was not applied, and with
+	// Charged below Cost if the rest would exceed the maximum debt.
+	Amended stint.Amended
+	// Err is the store's error if it failed. Err is nil if the store found nothing to correct: the
+	// charge has left its windows, was reset or corrected before, or its request ID was repeated,
+	// so that it is not given back.
+	Err error
+	// Hold is the hold of the request, and Delay the time from the charge to the settlement of its
+	// hold. Both are 0 without a hold.
+	Hold, Delay time.Duration
+	// Estimated reports that the response did not tell its usage, as configured by [Usage], so that
+	// an estimate is charged.
+	Estimated bool
+	// Expired reports that a heartbeat came too late to keep the hold. Nothing is settled then.
+	Expired bool
+}
+
+// Event implements [stint.Event].
+func (*Settlement) Event() {}
+
+// SetHold records the hold of a charge, if it has one, and the time since the charge was made.
+func (s *Settlement) SetHold(c *stint.Charge) {
+	if s.Hold = c.Data().Hold; s.Hold > 0 {
+		s.Delay = max(0, time.Since(time.UnixMicro(c.Data().At)))
+	}
+}
+
 // settleTime is the time limit for the store's work after a response. What is not given back in
 // time expires by itself.
 const settleTime = time.Second
@@ -247,11 +284,4 @@ func allClaims(n int) (claims []int) {
 		claims = append(claims, i)
 	}
 	return claims
-}
-
-// SetHold records the hold of a charge, if it has one, and the time since the charge was made.
-func (s *Settlement) SetHold(c *stint.Charge) {
-	if s.Hold = c.Data().Hold; s.Hold > 0 {
-		s.Delay = max(0, time.Since(time.UnixMicro(c.Data().At)))
-	}
 }
