@@ -5,9 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
-	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -17,7 +15,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/stint-limiter/stint/internal/testkit"
@@ -153,40 +150,6 @@ func TestF49Watches(t *testing.T) {
 			t.Errorf("stream %d: got %v, %v; want that it goes on", 5+i, got, err)
 		}
 	}
-}
-
-// TestF49Fleet: many honest clients that connect at once are all answered, with many calls each,
-// and so are their health checks.
-func TestF49Fleet(t *testing.T) {
-	c := everywhere(t)
-	c.Envoy.Tokens = filepath.Join(t.TempDir(), "tokens")
-	put(t, c.Envoy.Tokens, proxyToken)
-	r := start(t, c, func(s *Server) { // which a busy machine keeps waiting
-		s.timeouts.header, s.timeouts.alive = time.Minute, time.Minute
-	})
-	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+proxyToken)
-	const envoys, calls = 100, 10
-	var work sync.WaitGroup
-	for range envoys {
-		conn := r.dial()
-		for range calls {
-			work.Go(func() {
-				if _, err := ask(ctx, conn, "a"); err != nil {
-					t.Errorf("a call: %v", err)
-				}
-			})
-		}
-		checker := r.dial()
-		work.Go(func() {
-			for range 3 {
-				if _, err := healthpb.NewHealthClient(checker).Check(
-					t.Context(), &healthpb.HealthCheckRequest{}); err != nil {
-					t.Errorf("a check: %v", err)
-				}
-			}
-		})
-	}
-	work.Wait()
 }
 
 // TestMaxConnections closes connections beyond the bound at once, on every listener, and takes

@@ -212,7 +212,16 @@ func cannotStart(t *testing.T, c Config) string {
 // server with another key, or without one, refuses to start.
 func TestNameKeyFile(t *testing.T) {
 	redis := redistest.Start(t)
-	first, second := start(t, hashing(t, redis, keyA)), start(t, hashing(t, redis, keyA))
+	readable := hashing(t, redis, keyA)
+	if err := os.Chmod(filepath.Join(filepath.Dir(readable.Policies), "keys", "name.key"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	first, second := start(t, hashing(t, redis, keyA)), start(t, readable)
+	for r, want := range map[*running]bool{first: false, second: true} {
+		if got := strings.Contains(r.log.String(), `of="name key"`); got != want {
+			t.Errorf("warned of a key that everyone can read: %t, want %t", got, want)
+		}
+	}
 	for n, want := range []int{200, 200, 200, 429} {
 		if status, _ := []*running{first, second}[n%2].take(""); status != want {
 			t.Errorf("take %d: got %d, want %d", n+1, status, want)
@@ -298,32 +307,5 @@ func TestNameKeyChanges(t *testing.T) {
 	}
 	if !strings.Contains(r.log.String(), "certificate or name key; it takes effect at the next start") {
 		t.Errorf("logged %s", r.log)
-	}
-}
-
-// TestStoreOptions warns of keys that everybody can read.
-func TestStoreOptions(t *testing.T) {
-	redis := redistest.Start(t)
-	c := hashing(t, redis, keyA)
-	file := filepath.Join(filepath.Dir(c.Policies), "keys", "name.key")
-	for mode, want := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o644: true} {
-		if err := os.Chmod(file, mode); err != nil {
-			t.Fatal(err)
-		}
-		var log testkit.Buffer
-		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
-		s, err := New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Stop(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Contains(log.String(), `of="name key"`); got != want {
-			t.Errorf("%o: warned %t, want %t", mode, got, want)
-		}
 	}
 }

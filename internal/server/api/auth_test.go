@@ -150,6 +150,18 @@ func TestF10Auth(t *testing.T) {
 	}
 }
 
+// TestAuthWarnsOfPlaces: the log says once that places of forward-auth are not given back.
+func TestAuthWarnsOfPlaces(t *testing.T) {
+	var log bytes.Buffer
+	s := serve(t, memory(t), rules, func(c *api.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	for range 2 {
+		asked(s, http.MethodGet, "/auth", proxy, "X-Forwarded-Method: GET", "X-Forwarded-Uri: /", "X-Forwarded-For: 203.0.113.9")
+	}
+	if n := strings.Count(log.String(), "concurrency limit"); n != 1 {
+		t.Errorf("logged %d times: %s", n, &log)
+	}
+}
+
 func TestAuthDenyStatus(t *testing.T) {
 	zero := strings.Replace(authConfig, "2/1m", "0/1m", 1)
 	stack, err := resilience.New(failing{}, resilience.Config{Logger: discard})

@@ -152,6 +152,7 @@ descriptors:
     rate_limit:
       <<: *base
       requests_per_unit: +7
+  - {key: several, rate_limit: {<<: [*base, {unit: day, name: n}]}}
   - key: alias
     rate_limit: *base
   - key: 50
@@ -173,6 +174,7 @@ descriptors:
 `)
 	want := `forms.limits: unit=MINUTE requests_per_unit=16, shadow_mode: false, quota_mode: false
 forms.merged: unit=MINUTE requests_per_unit=7, shadow_mode: false, quota_mode: false
+forms.several: unit=MINUTE requests_per_unit=16, shadow_mode: false, quota_mode: false
 forms.alias: unit=MINUTE requests_per_unit=16, shadow_mode: false, quota_mode: false
 forms.50_80: unit=MINUTE requests_per_unit=16, shadow_mode: true, quota_mode: false
 forms.flag_true: unit=UNKNOWN requests_per_unit=9, shadow_mode: false, quota_mode: true
@@ -181,8 +183,8 @@ forms.wide: unit=HOUR requests_per_unit=1000, unit_multiplier: 6, shadow_mode: f
 	if got := c.Dump(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if domains, limits := c.Size(); domains != 1 || limits != 6 {
-		t.Errorf("got %d domains and %d limits, want 1 and 6", domains, limits)
+	if domains, limits := c.Size(); domains != 1 || limits != 7 {
+		t.Errorf("got %d domains and %d limits, want 1 and 7", domains, limits)
 	}
 }
 
