@@ -74,24 +74,18 @@ func TestWrongActs(t *testing.T) {
 	}{
 		{"/api/reset", ``, 400, "The body is invalid: EOF"},
 		{"/api/reset", `{}`, 400, "No subject is given"},
-		{"/api/reset", `[]`, 400, "cannot unmarshal array"},
-		{"/api/reset", `{"subject": "user:1"} {}`, 400, "more than one value"},
 		{"/api/reset", `{"subject": "user:1", "for": "1h"}`, 400, `unknown field "for"`},
 		{"/api/reset", `{"subject": "user:1", "ref": "x"}`, 400, "want one of them"},
 		{"/api/reset", `{"ref": "x"}`, 404, "reference has expired"},
 		{"/api/reset", `{"subject": "usr:1"}`, 404, "nothing in the configuration limits"},
 		{"/api/ban", `{"subject": "user:1"}`, 400, `The ban is for ""; want a length such as 10m`},
 		{"/api/ban", `{"subject": "user:1", "for": "1 day"}`, 400, `The ban is for "1 day"`},
-		{"/api/ban", `{"subject": "user:1", "for": "-1h"}`, 400, "the ban is -1h0m0s; want whole microseconds from"},
 		{"/api/ban", `{"subject": "user:1", "for": "1ns"}`, 400, "the ban is 1ns"},
-		{"/api/ban", `{"subject": "user:1", "for": "999999h"}`, 400, "the ban is 999999h0m0s"},
-		{"/api/ban", `{"subject": "", "for": "1h"}`, 400, "No subject is given"},
 		{"/api/unban", `{"ref": "` + r.ref("~hash") + `"}`, 400, "its name is too long"},
 		{"/api/take", `{"subject": "user:1", "cost": -1}`, 400, "nothing here counts costs"},
 		{"/api/take", `{"subject": "user:1", "policy": "serach"}`, 400, `did you mean "search"?`},
 		{"/api/take", `{"subject": "user:1", "limits": ["1/1s"]}`, 400, `unknown field "limits"`},
 		{"/api/unban", `{"subject": "` + strings.Repeat("x", maxBody) + `"}`, 413, "want at most 131072 bytes"},
-		{"/api/unban", `{"subject": "` + strings.Repeat("x", maxBody/2+1) + `"}`, 400, "subject"},
 	} {
 		status, text := r.post(test.path, test.body)
 		if p := problemOf(t, text); status != test.status || !strings.Contains(p.Message, test.says) {
@@ -101,7 +95,7 @@ func TestWrongActs(t *testing.T) {
 	}
 	var list struct{ Bans []control.Ban }
 	if r.get("/api/bans", &list); len(list.Bans) != 0 {
-		t.Errorf("somebody is banned: %+v", list.Bans)
+		t.Errorf("there are bans: %+v", list.Bans)
 	}
 }
 
@@ -187,7 +181,7 @@ var writesOf = []struct{ path, body string }{
 	{"/api/take", `{"subject": "user:mallory"}`},
 }
 
-// TestF33Writes need somebody with a name, JSON, and no other site.
+// TestF33Writes: what changes something needs a token, JSON, and the same site.
 func TestF33Writes(t *testing.T) {
 	const json, bearer = "Content-Type: application/json", "Authorization: Bearer " + token
 	tests := []struct {

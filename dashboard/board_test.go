@@ -49,7 +49,7 @@ type rig struct {
 	url     string
 }
 
-// newRig returns a rig whose dashboard is served to everybody, and changed by alice.
+// newRig returns a rig whose dashboard is served without a guard, and changed by alice.
 func newRig(t testing.TB, adjust ...func(*Config)) *rig {
 	t.Helper()
 	r := newBoard(t, adjust...)

@@ -139,14 +139,9 @@ func TestWrongQuestions(t *testing.T) {
 		says   string
 	}{
 		{"/api/top?by=users", 400, "invalid", `the kind "users" (did you mean "user"?); want one of ip, user,`},
-		{"/api/top?n=0", 400, "invalid", `n is "0"; want a number from 1 to 1000`},
 		{"/api/violations?n=1001", 400, "invalid", "want a number from 1 to 1000"},
-		{"/api/violations?n=ten", 400, "invalid", `n is "ten"`},
-		{"/api/bans?n=-1", 400, "invalid", "want a number from 1 to 10000"},
 		{"/api/subject", 400, "invalid", "No subject is given"},
-		{"/api/subject?subject=user:1&ref=x", 400, "invalid", "want one of them"},
-		{"/api/subject?ref=nobody", 404, "unknown_ref", "reference has expired"},
-		{"/api/subject?ref=~bm9ib2R5", 404, "unknown_ref", "reference has expired"},
+		{"/api/subject?ref=unknown", 404, "unknown_ref", "reference has expired"},
 		{"/api/subject?subject=usr:1", 404, "unknown_subject", `nothing in the configuration limits subjects like "usr:1"`},
 		{"/api/subject?subject=" + strings.Repeat("x", stint.MaxSubject+1), 400, "invalid", "the subject has "},
 		{"/api/nothing", 404, "not_found", "nothing here"},

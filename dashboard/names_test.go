@@ -50,7 +50,7 @@ func TestNames(t *testing.T) {
 		}
 		for reader, text := range map[string]string{
 			"a reader":            call(r, path, bob),
-			"nobody":              call(r, path),
+			"without a token":     call(r, path),
 			"alice, who hides it": call(r, path+sep+"names=short", asAlice),
 		} {
 			if strings.Contains(text, "customer") || !strings.Contains(text, "user:custom…#"+ref[:4]) {
@@ -81,8 +81,8 @@ func call(r *rig, path string, fields ...string) string {
 	return text
 }
 
-// TestNamesWithoutTokens: lists are shortened where nobody may operate, and a subject that somebody
-// opens has its name.
+// TestNamesWithoutTokens: lists are shortened where there are no operators, and a subject that is
+// opened has its name.
 func TestNamesWithoutTokens(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Who = nil })
 	for range 4 {

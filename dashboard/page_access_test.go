@@ -60,6 +60,11 @@ func testAccess(t *testing.T, page *browsertest.Page, phone bool) {
 	for view := range strings.FieldsSeq(strings.Replace(views, "subject", "subject/ref/r-mallory", 1)) {
 		show(view, "#view :is(table, svg, .card)")
 		audit(view)
+		wide := browsertest.Eval[[]string](page, `[...document.querySelectorAll("body *")]
+			.filter((e) => !e.closest("svg, .unseen, thead") && e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.outerHTML.slice(0, 80))`)
+		if len(wide) > 0 {
+			t.Errorf("%s: wider than the screen: %q", view, wide)
+		}
 	}
 	if phone {
 		page.Click("#menu")
@@ -149,7 +154,7 @@ const ownRules = `(() => {
 	return problems;
 })()`
 
-// testFocus: the focus is where somebody would look for it after an action, and is not lost when
+// testFocus: the focus is where the user expects it after an action, and is not lost when
 // what has it is drawn again.
 func testFocus(t *testing.T, f *fixture, page *browsertest.Page) {
 	ban := func(subject, ref string) control.Ban {
@@ -211,7 +216,7 @@ func testFocus(t *testing.T, f *fixture, page *browsertest.Page) {
 	page.Press(kb.Enter)
 	f.change(func() { f.bans = nil })
 	confirm()
-	page.WaitText("section.bans", "Nobody is banned")
+	page.WaitText("section.bans", "No subject is banned")
 	focused("section.bans [tabindex]") // the list, without any
 
 	// What has the focus stays when everything around it is drawn again.

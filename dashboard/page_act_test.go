@@ -13,9 +13,9 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// testActWhereYouLook: an offender is listed with what is needed to decide, and banned right there.
+// testOffenders: an offender is listed with what is needed to decide, and banned right there.
 // The focus stays on the button, although the list is painted again.
-func testActWhereYouLook(t *testing.T, f *fixture, page *browsertest.Page) {
+func testOffenders(t *testing.T, f *fixture, page *browsertest.Page) {
 	now := time.Now()
 	mallory := observe.Offender{Kind: "user", Subject: "user:mallory", Ref: "m", Denied: 900, AtLeast: 900,
 		Policy: "login",
@@ -80,41 +80,4 @@ func testActWhereYouLook(t *testing.T, f *fixture, page *browsertest.Page) {
 	}
 	page.Wait("document.querySelectorAll('.denials tbody tr').length === 2")
 	page.WaitText(".denials tbody tr", "free / login")
-}
-
-// testGroups: one subject does not hide the others.
-func testGroups(t *testing.T, f *fixture, page *browsertest.Page) {
-	open(t, f, page, "violations")
-	var list []observe.Violation
-	list = append(list, denial("user:eve", "free", "search"))
-	for range 30 {
-		list = append(list, denial("user:mallory", "free", "login"))
-	}
-	list = append(list, denial("user:mallory", "free", ""))
-	f.tick(observe.Tick{Point: counted(0, 32), Violations: list})
-	page.Wait("document.querySelectorAll('" + feedRows + "').length === 2")
-	first := page.Text(feedRows)
-	for _, want := range []string{"user:mallory", "31", "free, free / login"} {
-		if !strings.Contains(first, want) {
-			t.Errorf("the first row is %q, want %q in it", first, want)
-		}
-	}
-	page.WaitText("section.violations .counts", "32 violations of 2 subjects shown")
-	if height := browsertest.Eval[float64](page, `document.querySelector(".filters .check").getBoundingClientRect().height`); height > 30 {
-		t.Errorf("“Group by subject” is %v pixels high: it breaks into lines", height)
-	}
-	page.Click("section.violations .check input")
-	page.Wait("document.querySelectorAll('section.violations table:not([hidden]) tbody tr').length === 32")
-	page.WaitText("section.violations .counts", "32 violations shown")
-
-	// What was allowed is no denial, and does not look like one.
-	page.Click("section.violations .check input")
-	would := denial("user:mallory", "free", "trial")
-	would.Reason = "shadow"
-	f.tick(observe.Tick{Point: counted(1, 0), Violations: []observe.Violation{would}})
-	page.Wait("document.querySelectorAll('" + feedRows + "').length === 3")
-	page.WaitText("section.violations tr.would", "shadow: not denied")
-	if n := page.Count("section.violations tr.would"); n != 1 {
-		t.Errorf("%d rows look like what was allowed, want 1", n)
-	}
 }

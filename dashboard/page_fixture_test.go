@@ -188,6 +188,8 @@ func (f *fixture) stream(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 			fmt.Fprintf(w, "event: tick\ndata: %s\n\n", body)
+		case <-time.After(time.Second): // pages disconnect from a server that is silent for ten seconds
+			fmt.Fprint(w, ":\n\n")
 		case <-end:
 			return
 		case <-r.Context().Done():

@@ -1,19 +1,16 @@
 package dashboard_test
 
 import (
-	"fmt"
-	"sync"
-	"sync/atomic"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/stint-limiter/stint/internal/browsertest"
 	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 )
 
-// testHidden: a page that nobody looks at does not listen for long, and begins anew when somebody
-// does. That is no error.
+// testHidden: a hidden page stops listening after a while, starts again when it is shown, and says
+// what it missed.
 func testHidden(t *testing.T, f *fixture, page *browsertest.Page) {
 	open(t, f, page, "violations")
 	hear := func(subject string) {
@@ -22,19 +19,13 @@ func testHidden(t *testing.T, f *fixture, page *browsertest.Page) {
 		page.WaitText(feedRows, subject)
 	}
 	hear("user:eve")
-	browsertest.Eval[bool](page, `(window.alarmed = 0, new MutationObserver((list) => (window.alarmed += list.length))
-		.observe(document.querySelector("#banner"), {attributes: true, childList: true}), true)`)
-
-	// Somebody goes through the tabs.
 	other := page.Tab()
 	page.Wait("document.hidden")
-	page.Show()
+	page.Show() // soon enough to keep its stream
 	hear("user:bob")
 	if open, begun := f.listeners(); open != 1 || begun != 1 {
 		t.Errorf("%d streams of %d, want the first one", open, begun)
 	}
-
-	// Somebody is away for longer.
 	other.Show()
 	testkit.Eventually(t, "the page no longer listens", func() bool { open, _ := f.listeners(); return open == 0 })
 	f.change(func() { f.state.Violations = []observe.Violation{denial("user:dan", "", "")} })
@@ -48,42 +39,13 @@ func testHidden(t *testing.T, f *fixture, page *browsertest.Page) {
 	if got := page.Count(feedRows); got != 2 {
 		t.Errorf("%d rows, want those of the new state and of the tick after it", got)
 	}
-	// What was not hidden at the first connection is hidden at every other: that is the one change.
-	if got := browsertest.Eval[int](page, "window.alarmed"); got > 1 ||
-		page.Count("#banner:not([hidden]), body.lost") > 0 {
-		t.Errorf("an alarm: %d changes of the banner", got)
+	if page.Count("#banner:not([hidden]), body.lost") > 0 {
+		t.Error("a page that was hidden says that its connection was lost")
 	}
 }
 
-// testHiddenFailure: that a page was hidden is no reason to ask again after an answer. Somebody who
-// went to look for a token, and came back without, is not asked for it twice.
-func testHiddenFailure(t *testing.T, f *fixture, page *browsertest.Page) {
-	page.Open(f.URL)
-	for thrown, want := range map[string]string{
-		`new Refused(401, "unauthorized", "A token is required")`: "A token is required",
-		`left.reason`: "true",
-	} {
-		got := browsertest.Eval[string](page, `Promise.all([import("./static/attention.js"), import("./static/api.js")]).then(async ([{ whileShown }, { Refused }]) => {
-			const wait = window.setTimeout;
-			window.setTimeout = (f) => void f();
-			Object.defineProperty(document, "hidden", { value: true, configurable: true });
-			try {
-				return String(await whileShown(async (left) => { throw `+thrown+`; }));
-			} catch (error) {
-				return error.message;
-			} finally {
-				window.setTimeout = wait;
-				delete document.hidden;
-			}
-		})`)
-		if got != want {
-			t.Errorf("thrown %s: got %q, want %q", thrown, got, want)
-		}
-	}
-}
-
-// testLeft: a page that is left for another releases its connection at once, though the browser
-// keeps the page, and connects again when somebody goes back.
+// testLeft: a page that is left for another one closes its stream, although the browser keeps the
+// page, and connects again when the user goes back.
 func testLeft(t *testing.T, f *fixture, page *browsertest.Page) {
 	open(t, f, page, "violations")
 	page.Open("about:blank")
@@ -91,81 +53,39 @@ func testLeft(t *testing.T, f *fixture, page *browsertest.Page) {
 	browsertest.Eval[bool](page, "(setTimeout(() => history.back()), true)")
 	testkit.Eventually(t, "the page listens again", func() bool { open, _ := f.listeners(); return open == 1 })
 	page.WaitText("#link", "Live")
-	f.tick(observe.Tick{Violations: []observe.Violation{denial("user:gus", "", "")}})
-	page.WaitText(feedRows, "user:gus")
 }
 
-// testStreamEnds: a stream that ended because of what came holds no connection.
-func testStreamEnds(t *testing.T, f *fixture, page *browsertest.Page) {
-	open(t, f, page, "overview")
-	browsertest.Eval[bool](page, `(import("./static/api.js").then(({ API }) => new API()
-		.stream(() => {}, () => { throw new Error("odd"); }, new AbortController().signal)).catch((error) => (window.why = error.message)), true)`)
-	testkit.Eventually(t, "there are two streams", func() bool { open, _ := f.listeners(); return open == 2 })
-	f.tick(observe.Tick{Point: counted(1, 1)})
-	page.Wait(`window.why === "odd"`)
-	testkit.Eventually(t, "only that of the page is left", func() bool {
-		time.Sleep(100 * time.Millisecond)
-		f.tick(observe.Tick{Point: counted(1, 1)}) // of a server that is silent, the page lets go
-		open, begun := f.listeners()
-		return open == 1 && begun == 2
-	})
-}
-
-// testStateSilent: a page that waits for the state gives up with the signal, and tries again later.
-func testStateSilent(t *testing.T, f *fixture, page *browsertest.Page) {
-	open(t, f, page, "overview")
-	silent := make(chan struct{})
-	defer close(silent)
-	f.change(func() { f.loading = func() { <-silent } })
-	got := browsertest.Eval[string](page, `import("./static/api.js").then(({ API }) => {
-		const api = new API();
-		return api.stream((signal) => api.get("api/state", signal), () => {}, AbortSignal.timeout(200));
-	}).catch((error) => error.name)`)
-	if got != "TimeoutError" {
-		t.Errorf("got %s, want what the signal says", got)
-	}
-}
-
-// testTabs: a browser has six connections to a server, and each of eight tabs is live when it is
-// looked at.
-func testTabs(t *testing.T, f *fixture, page *browsertest.Page) {
-	var beats atomic.Int64
-	stop := make(chan struct{})
-	var work sync.WaitGroup
-	t.Cleanup(func() { close(stop); work.Wait() })
-	work.Go(func() { // as a server does: of one that is silent, pages let go
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(200 * time.Millisecond):
-				f.tick(observe.Tick{Violations: []observe.Violation{
-					denial(fmt.Sprintf("user:%d;", beats.Add(1)), "", "")}})
-			}
-		}
-	})
-	live := func(tab *browsertest.Page) {
-		t.Helper()
-		tab.Wait(fmt.Sprintf(`document.querySelector("%s")?.textContent.match(/user:(\d+);/)[1] > %d`, feedRows, beats.Load()))
-	}
-	tabs := []*browsertest.Page{page}
-	for len(tabs) < 8 {
-		tabs = append(tabs, page.Tab())
-	}
-	for _, tab := range tabs {
-		tab.Show()
-		tab.Open(f.URL + "/#/violations")
-		live(tab)
-	}
-	for _, tab := range []*browsertest.Page{tabs[0], tabs[7], tabs[3]} {
-		tab.Show()
-		live(tab)
-	}
-}
-
-// testGap: the feed says what it cannot know. Times are in minutes.
-func testGap(t *testing.T, f *fixture, page *browsertest.Page) {
+// testModel: what the page concludes from its data. A quiet minute has 1,000 decisions.
+func testModel(t *testing.T, f *fixture, page *browsertest.Page) {
 	page.Open(f.URL)
+	causes := []struct {
+		name, state string
+		kind, text  string
+	}{
+		{"quiet", `0, [], []`, "quiet", "No subject was limited"},
+		{"few", `5, [5], [5]`, "quiet", "The limits work as intended"},
+		{"nothing known yet", `500, [], []`, "quiet", "not known yet"},
+		{"one abuser", `500, [450, 20, 10], [480]`, "abuse", "1 subject makes up 93.8 % of the recent denials"},
+		{"two abusers", `500, [200, 180, 20], [480]`, "abuse", "2 subjects make up"},
+		{"a tight policy", `500, [9, 9, 9, 9], [450, 30]`, "policy", "93.8 % of them come from one rule, "},
+		{"everywhere", `500, [9, 9, 9, 9], [200, 150, 150]`, "spread", "no single one explains them"},
+	}
+	for _, test := range causes {
+		got := browsertest.Eval[[]string](page, `Promise.all([import("./static/model.js"), import("./static/verdict.js")]).then(([{ Model }, { cause }]) => {
+			const model = new Model();
+			const list = (kind, denied) => denied.map((n, i) => ({ kind, subject: kind + ":" + i, ref: String(i), denied: n, at_least: n }));
+			const load = (denied, users, policies) => model.load({ now: new Date().toISOString(), top: { user: list("user", users), policy: list("policy", policies) },
+				points: [{ at: Math.floor(Date.now() / 1000), allowed: 1000, denied, degraded: 0, failed: 0, shadowed: 0 }] });
+			load(`+test.state+`);
+			const found = cause(model);
+			return [found.kind, found.text.replaceAll("\u00a0", " ")];
+		})`)
+		if got[0] != test.kind || !strings.Contains(got[1], test.text) {
+			t.Errorf("%s: got %q, want %s: %s", test.name, got, test.kind, test.text)
+		}
+	}
+
+	// The feed says what it cannot know. Times are in minutes.
 	tests := []struct {
 		name string
 		run  string // what happens to the model

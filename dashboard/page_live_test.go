@@ -15,6 +15,7 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
+// testAlerts: alerts fire and clear, in this process and in others.
 func testAlerts(t *testing.T, f *fixture, page *browsertest.Page) {
 	open(t, f, page, "violations")
 	alert := observe.Alert{Name: "StoreDown", Severity: "page", State: "firing", Summary: "The store is down.",
@@ -33,11 +34,8 @@ func testAlerts(t *testing.T, f *fixture, page *browsertest.Page) {
 	page.Wait("document.querySelector('#alerts').children.length === 0")
 	page.WaitText(".verdict .health", "Limiter healthy.")
 	page.Wait(`document.title === "stint"`)
-}
 
-// testProcesses: the page shows each of several processes, and says at once which one is silent.
-func testProcesses(t *testing.T, f *fixture, page *browsertest.Page) {
-	open(t, f, page, "overview")
+	// The page shows each of several processes, and which one is silent.
 	page.Wait("document.querySelector('.processes').hidden")
 	now := time.Now()
 	both := []observe.Process{
@@ -77,70 +75,16 @@ func testChanges(t *testing.T, f *fixture, page *browsertest.Page) {
 		Offenders: []observe.Offender{flood}, Changes: []observe.Change{change}})
 	page.WaitText(".verdict .sees", "A change of the configuration denies requests.")
 	page.WaitText(".verdict .cause", "api for enterprise from 500/1m to 50/1m; 8 subjects denied that were not before (stint.yaml).")
-	if wrong := page.Audit(); len(wrong) > 0 {
-		t.Error(wrong)
-	}
 	f.tick(observe.Tick{Processes: []observe.Process{{Name: "web-1/7", Self: true, Config: "policies 1a"},
 		{Name: "web-2/7", Config: "policies 2b"}}})
 	page.WaitText(".verdict", "The process web-2/7 (policies 2b) has another configuration in force than web-1/7 (policies 1a).")
-}
-
-func testCause(t *testing.T, f *fixture, page *browsertest.Page) {
-	many := func(denied ...int64) (list []observe.Offender) {
-		for i, n := range denied {
-			list = append(list, observe.Offender{Kind: "user", Subject: fmt.Sprint("user:", i), Ref: fmt.Sprint(i),
-				Denied: n, AtLeast: n})
-		}
-		return list
-	}
-	policy := func(denied ...int64) (list []observe.Offender) {
-		for i, n := range denied {
-			list = append(list, observe.Offender{Kind: "policy", Subject: fmt.Sprint("policy", i),
-				Denied: n, AtLeast: n})
-		}
-		return list
-	}
-	sampled := func(list []observe.Offender) []observe.Offender { // as in a flood
-		for i := range list {
-			list[i].AtLeast /= 64
-		}
-		return list
-	}
-	tests := []struct {
-		name          string
-		denied        int64
-		users, policy []observe.Offender
-		class, want   string
-	}{
-		{"quiet", 0, nil, nil, "quiet", "Nobody was limited"},
-		{"few", 5, many(5), policy(5), "quiet", "The limits work as intended"},
-		{"nothing known yet", 500, nil, nil, "quiet", "not known yet"},
-		{"one abuser", 500, many(450, 20, 10), policy(480), "abuse", "1 subject makes up 93.8 % of the recent denials"},
-		{"two abusers", 500, many(200, 180, 20), policy(480), "abuse", "2 subjects make up"},
-		{"a flood", 500, sampled(many(45_000, 2000, 1000)), sampled(policy(48_000)), "abuse",
-			"1 subject makes up 93.8 %"},
-		{"a tight policy", 500, many(9, 9, 9, 9), policy(450, 30), "policy", "93.8 % of them come from one rule, "},
-		{"everywhere", 500, many(9, 9, 9, 9), policy(200, 150, 150), "spread", "no single one explains them"},
-	}
-	for _, test := range tests {
-		f.change(func() {
-			f.state.Points = []observe.Point{counted(1000, test.denied)}
-			f.state.Points[0].At = time.Now().Unix()
-			f.state.Top = map[string][]observe.Offender{"user": test.users, "policy": test.policy}
-		})
-		page.Open(f.URL + "/?" + test.class + test.name)
-		page.WaitText(".verdict .cause", test.want)
-		if page.Count(".verdict .cause."+test.class) != 1 {
-			t.Errorf("%s: not of class %s", test.name, test.class)
-		}
-	}
 }
 
 // testAttack: within a tick of a flood the page says who is attacking, and that the limiter is
 // healthy all the same. Alerts about requests are not about its health.
 func testAttack(t *testing.T, f *fixture, page *browsertest.Page) {
 	open(t, f, page, "overview")
-	page.WaitText(".verdict h1", "Limiter healthy. Nobody is limited.")
+	page.WaitText(".verdict h1", "Limiter healthy. No subject is limited.")
 	flood := func(rate, share float64, others int64) {
 		now := time.Now()
 		f.tick(observe.Tick{
@@ -241,38 +185,6 @@ func testLost(t *testing.T, f *fixture, page *browsertest.Page) {
 	page.Wait("document.querySelectorAll('" + feedRows + "').length === 2") // and not one of them twice
 }
 
-// testNoGap: what happens while the page loads is shown once, whether the state has it or not.
-func testNoGap(t *testing.T, f *fixture, page *browsertest.Page) {
-	now, eve, bob := time.Now().Unix(), denial("user:eve", "", ""), denial("user:bob", "", "")
-	f.change(func() {
-		f.state.Points, f.state.Violations = []observe.Point{{At: now}}, []observe.Violation{eve}
-		f.loading = func() {
-			f.tick(observe.Tick{Point: observe.Point{At: now}, Violations: []observe.Violation{eve}})
-			f.tick(observe.Tick{Point: observe.Point{At: now + 1}, Violations: []observe.Violation{bob}})
-		}
-	})
-	open(t, f, page, "violations")
-	page.WaitText(feedRows, "user:bob")
-	page.WaitText("section.violations .counts", "2 violations of 2 subjects shown")
-}
-
-func testNarrow(t *testing.T, f *fixture, page *browsertest.Page) {
-	f.busy()
-	page.Resize(360, 740)
-	for view := range strings.FieldsSeq(strings.Replace(views, "subject", "subject/ref/r-mallory", 1)) {
-		open(t, f, page, view)
-		page.Wait("document.querySelector('#view table, #view svg')")
-		wide := browsertest.Eval[[]string](page, `[...document.querySelectorAll("body *")]
-			.filter((e) => !e.closest("svg, .unseen, thead") && e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.outerHTML.slice(0, 80))`)
-		if got := browsertest.Eval[int](page, "document.documentElement.scrollWidth"); got > 360 || len(wide) > 0 {
-			t.Errorf("%s: %d pixels wide, want 360; too wide: %q", view, got, wide)
-		}
-		if browsertest.Eval[bool](page, `[...document.querySelectorAll("#view svg.bar rect")].some((r) => r.getBoundingClientRect().height < 1)`) {
-			t.Errorf("%s: a bar has no height", view)
-		}
-	}
-}
-
 func testKeyboard(t *testing.T, f *fixture, page *browsertest.Page) {
 	f.busy()
 	f.change(func() {
@@ -365,99 +277,4 @@ func testBounded(t *testing.T, f *fixture, page *browsertest.Page) {
 	if got := page.Count(feedRows); got != 200 {
 		t.Errorf("%d rows, want 200", got)
 	}
-}
-
-func testBackground(t *testing.T, f *fixture, page *browsertest.Page) {
-	open(t, f, page, "violations")
-	hide := func(hidden bool) {
-		browsertest.Eval[bool](page, fmt.Sprintf(`Object.defineProperty(document, "hidden", {value: %v, configurable: true}) && document.dispatchEvent(new Event("visibilitychange"))`, hidden))
-	}
-	page.Wait("!document.querySelector('.violations .empty').hidden")
-	hide(true)
-	browsertest.Eval[bool](page, `(window.changes = 0, new MutationObserver((list) => (window.changes += list.length)).observe(document.body, {subtree: true, childList: true}), true)`)
-	for i := range 100 {
-		f.tick(observe.Tick{Point: counted(10, 1),
-			Violations: []observe.Violation{denial(fmt.Sprint("user:", i), "", "")}})
-	}
-	listening, begun := f.listeners()
-	hide(false)
-	page.Wait("document.querySelectorAll('" + feedRows + "').length === 100")
-	if got := browsertest.Eval[int](page, "window.changes"); got > 120 || listening != 1 || begun != 1 {
-		t.Errorf("%d changes of the document for 100 ticks in the background, %d streams of %d", got, listening, begun)
-	}
-}
-
-func testThemes(t *testing.T, f *fixture, page *browsertest.Page) {
-	const paper = `getComputedStyle(document.body).backgroundColor`
-	page.Prefer("prefers-color-scheme", "dark")
-	open(t, f, page, "overview")
-	dark := browsertest.Eval[string](page, paper)
-	page.Prefer("prefers-color-scheme", "light")
-	light := browsertest.Eval[string](page, paper)
-	if dark == light {
-		t.Errorf("light and dark are both %s", light)
-	}
-	for _, want := range []struct{ name, color string }{{"light", light}, {"dark", dark}} {
-		page.Press("t")
-		page.WaitText("#theme", want.name)
-		page.Wait(paper + " === " + browsertest.Quote(want.color))
-	}
-	page.Open(f.URL + "/?again")
-	page.WaitText("#theme", "dark")
-	if got := browsertest.Eval[string](page, paper); got != dark {
-		t.Errorf("the choice of colors is not kept: %s, want %s", got, dark)
-	}
-	page.Click("#theme")
-	page.WaitText("#theme", "auto")
-}
-
-// testRates: rates are of the seconds that are known, from the first on.
-func testRates(t *testing.T, f *fixture, page *browsertest.Page) {
-	now := time.Now().Unix()
-	f.change(func() {
-		for i := range int64(25) {
-			point := counted(10, 0)
-			point.At = now - 24 + i
-			f.state.Points = append(f.state.Points, point)
-		}
-		ten := observe.Counts{Allowed: 75, Denied: 25}
-		f.state.Long = []observe.Point{{At: now - 15, Counts: observe.Counts{Allowed: 100}},
-			{At: now - 5, Counts: observe.Counts{Allowed: 100}}}
-		f.state.Series = []observe.Series{
-			{Tier: "pro", Policy: "search", Total: observe.Counts{Allowed: 150, Denied: 50},
-				Recent: []observe.Counts{ten, ten}}}
-	})
-	open(t, f, page, "overview")
-	for i := range int64(4) {
-		point := counted(10, 0)
-		point.At = now + 1 + i
-		f.tick(observe.Tick{Point: point, Series: []observe.Series{
-			{Tier: "pro", Policy: "search", Total: observe.Counts{Allowed: 160, Denied: 50},
-				Recent: []observe.Counts{{Allowed: 8, Denied: 2}}},
-			{Tier: "new", Total: observe.Counts{Allowed: 48}, Recent: []observe.Counts{{Allowed: 12}}},
-		}})
-	}
-	page.WaitText(".multiple[data-name=pro]", "10/s") // 200 of two steps and 40 of four seconds
-	page.WaitText(".multiple[data-name=pro]", "24.2 % denied")
-	page.WaitText(".multiple[data-name=new]", "2/s") // 48 of those 24 seconds
-	page.WaitText(".summary", "10 decisions/s in the last minute")
-	page.Click(".multiple[data-name=pro]")
-	page.WaitText(".overview .main .legend", "allowed8/s")
-}
-
-func testOneTier(t *testing.T, f *fixture, page *browsertest.Page) {
-	f.busy()
-	open(t, f, page, "overview")
-	page.Click(".multiple[data-name=pro]")
-	page.WaitText(".chip", "tier pro")
-	if !browsertest.Eval[bool](page, `[...document.querySelectorAll(".ranges button")].at(-1).disabled`) {
-		t.Error("two hours of one tier can be asked for, and are not kept")
-	}
-	page.Click("nav [data-view=violations]")
-	page.Wait(`document.querySelector("section.violations select")?.value === "pro"`)
-	page.Click("nav [data-view=overview]")
-	page.Click(".chip")
-	page.Wait(`document.querySelector(".chip").hidden`)
-	page.Click(".ranges button:last-child")
-	page.Wait(`document.querySelector(".ranges button:last-child").getAttribute("aria-pressed") === "true"`)
 }

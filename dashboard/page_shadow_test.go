@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// busyReports are of a policy that would hit a few, and of a tier that nobody would notice.
+// busyReports are of a policy that would hit a few, and of a tier that would hit none.
 func busyReports(now time.Time) []observe.ShadowReport {
 	var minutes []observe.ShadowCounts
 	for i, denied := range []int64{2, 4, 9, 31, 44, 12, 6, 3, 1, 0} {

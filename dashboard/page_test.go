@@ -32,45 +32,27 @@ func TestPage(t *testing.T) {
 		name string
 		test func(*testing.T, *fixture, *browsertest.Page)
 	}{
-		{"loads every view", testViews},
-		{"charts move", testChartsMove},
-		{"violations appear", testViolations},
-		{"pause", testPause},
-		{"filter", testFilter},
+		{"every view", testViews},
+		{"overview", testOverview},
+		{"violations", testViolations},
+		{"bounded", testBounded},
 		{"hostile text is text", testHostile},
 		{"token", testToken},
-		{"token refused to be given", testNoToken},
-		{"ban, reset and unban", testActs},
-		{"nothing to change without tokens", testReadOnly},
-		{"act where you look", testActWhereYouLook},
-		{"violations by subject", testGroups},
-		{"addresses typed by hand", testAddresses},
-		{"limits of a subject in order", testOrder},
-		{"alike violations are one", testAlike},
-		{"alerts fire and clear", testAlerts},
-		{"several processes", testProcesses},
+		{"acts", testActs},
+		{"offenders", testOffenders},
+		{"read only", testReadOnly},
+		{"subject", testSubject},
+		{"alerts and processes", testAlerts},
 		{"changes", testChanges},
-		{"attack or mistake", testCause},
 		{"attack", testAttack},
 		{"store down", testStoreDown},
 		{"connection lost", testLost},
-		{"no gap", testNoGap},
-		{"left for another page", testLeft},
-		{"no state", testStateSilent},
-		{"narrow", testNarrow},
-		{"keyboard", testKeyboard},
-		{"bounded", testBounded},
-		{"background", testBackground},
 		{"hidden", testHidden},
-		{"hidden, and something goes wrong", testHiddenFailure},
-		{"a stream ends", testStreamEnds},
-		{"more tabs than connections", testTabs},
-		{"a gap in the feed", testGap},
-		{"themes", testThemes},
-		{"one tier alone", testOneTier},
-		{"rates", testRates},
+		{"left for another page", testLeft},
+		{"model", testModel},
+		{"keyboard", testKeyboard},
+		{"focus", testFocus},
 		{"shadow", testShadow},
-		{"focus is kept", testFocus},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -103,85 +85,143 @@ func testViews(t *testing.T, f *fixture, page *browsertest.Page) {
 	page.Wait("document.querySelector('section.overview')")
 }
 
-func testChartsMove(t *testing.T, f *fixture, page *browsertest.Page) {
+// testOverview: charts move with ticks, rates are of the seconds that are known, and a tier can be
+// chosen.
+func testOverview(t *testing.T, f *fixture, page *browsertest.Page) {
+	now := time.Now().Unix()
+	f.change(func() {
+		for i := range int64(25) {
+			point := counted(10, 0)
+			point.At = now - 24 + i
+			f.state.Points = append(f.state.Points, point)
+		}
+		ten := observe.Counts{Allowed: 75, Denied: 25}
+		f.state.Long = []observe.Point{{At: now - 15, Counts: observe.Counts{Allowed: 100}},
+			{At: now - 5, Counts: observe.Counts{Allowed: 100}}}
+		f.state.Series = []observe.Series{{Tier: "pro", Policy: "search",
+			Total: observe.Counts{Allowed: 150, Denied: 50}, Recent: []observe.Counts{ten, ten}}}
+		f.state.Violations = []observe.Violation{denial("user:bob", "free", "")}
+		for range 50 {
+			f.state.Violations = append(f.state.Violations, denial("user:eve", "free", ""))
+		}
+	})
 	open(t, f, page, "overview")
+	page.WaitText(".brief li", "user:eve ×50")
 	const drawn = `document.querySelector(".overview .main path.area.allowed")?.getAttribute("d") ?? ""`
-	f.tick(observe.Tick{Point: observe.Point{
-		At: time.Now().Unix() - 1, Counts: observe.Counts{Allowed: 100, Denied: 5}}})
-	page.WaitText(".overview .main .legend", "100/s")
-	f.tick(observe.Tick{Point: counted(400, 20)})
-	page.WaitText(".overview .main .legend", "400/s")
 	first := browsertest.Eval[string](page, drawn)
-	point := counted(900, 90)
-	point.At = time.Now().Unix() + 1
-	f.tick(observe.Tick{Point: point})
-	page.WaitText(".overview .main .legend", "900/s")
+	for i := range int64(4) {
+		point := counted(10, 0)
+		point.At = now + 1 + i
+		f.tick(observe.Tick{Point: point, Series: []observe.Series{
+			{Tier: "pro", Policy: "search", Total: observe.Counts{Allowed: 160, Denied: 50},
+				Recent: []observe.Counts{{Allowed: 8, Denied: 2}}},
+			{Tier: "new", Total: observe.Counts{Allowed: 48}, Recent: []observe.Counts{{Allowed: 12}}},
+		}})
+	}
+	page.WaitText(".multiple[data-name=pro]", "10/s") // 200 of two steps and 40 of four seconds
+	page.WaitText(".multiple[data-name=pro]", "24.2 % denied")
+	page.WaitText(".multiple[data-name=new]", "2/s") // 48 of those 24 seconds
+	page.WaitText(".summary", "10 decisions/s in the last minute")
 	if browsertest.Eval[string](page, drawn) == first {
 		t.Error("a tick does not change the chart")
 	}
-	page.WaitText(".summary", "denied")
+	page.Click(".multiple[data-name=pro]")
+	page.WaitText(".overview .main .legend", "allowed8/s")
+	page.WaitText(".chip", "tier pro")
+	if !browsertest.Eval[bool](page, `[...document.querySelectorAll(".ranges button")].at(-1).disabled`) {
+		t.Error("two hours of one tier can be chosen, and are not kept")
+	}
+	page.Click("nav [data-view=violations]")
+	page.Wait(`document.querySelector("section.violations select")?.value === "pro"`)
+	page.Click("nav [data-view=overview]")
+	page.Click(".chip")
+	page.Click(".ranges button:last-child")
+	page.Wait(`document.querySelector(".ranges button:last-child").getAttribute("aria-pressed") === "true"`)
+
+	page.Click("#theme") // auto, light, dark
+	page.Click("#theme")
+	page.WaitText("#theme", "dark")
+	page.Open(f.URL + "/?again")
+	page.WaitText("#theme", "dark")
 }
 
+// testViolations: the feed shows each violation once, by subject or not, pauses and filters.
 func testViolations(t *testing.T, f *fixture, page *browsertest.Page) {
-	open(t, f, page, "violations")
-	page.Wait("!document.querySelector('section.violations .empty').hidden")
-	f.tick(observe.Tick{Point: counted(10, 1),
-		Violations: []observe.Violation{denial("user:eve", "free", "login")}, Unshown: 41})
-	page.WaitText(feedRows, "user:eve")
-	for _, want := range []string{"free / login", "10/1m", "limit", "12.5 s"} {
-		if got := page.Text(feedRows); !strings.Contains(got, want) {
-			t.Errorf("the row says %q, and not %q", got, want)
-		}
-	}
-	if got, want := page.Text(".counts"), "41 more were counted"; !strings.Contains(got, want) {
-		t.Errorf("the counts say %q, want %q", got, want)
-	}
-}
-
-func testPause(t *testing.T, f *fixture, page *browsertest.Page) {
-	open(t, f, page, "violations")
-	page.Click("#pause")
-	f.tick(observe.Tick{Violations: []observe.Violation{denial("user:eve", "free", "")}})
-	page.WaitText("#pause", "1 new")
-	if got := page.Count(feedRows); got != 0 {
-		t.Errorf("%d rows while paused, want 0", got)
-	}
-	page.Press("p")
-	page.WaitText(feedRows, "user:eve")
-}
-
-func testFilter(t *testing.T, f *fixture, page *browsertest.Page) {
-	banned := denial("ip:203.0.113.7", "anonymous", "login")
-	banned.Reason = "ban"
+	bob := denial("user:bob", "free", "search")
+	now := time.Now().Unix()
 	f.change(func() {
 		f.state.Series = []observe.Series{{Tier: "free", Policy: "search"}, {Tier: "anonymous", Policy: "login"}}
-		f.state.Violations = []observe.Violation{denial("user:eve", "free", "search"), banned,
-			denial("user:bob", "free", "search")}
+		f.state.Points, f.state.Violations = []observe.Point{{At: now}}, []observe.Violation{bob}
+		f.loading = func() { // what happens while the page loads
+			f.tick(observe.Tick{Point: observe.Point{At: now}, Violations: []observe.Violation{bob}})
+			f.tick(observe.Tick{Point: observe.Point{At: now + 1}, Unshown: 41,
+				Violations: []observe.Violation{denial("user:eve", "free", "login")}})
+		}
 	})
-	open(t, f, page, "violations")
-	page.Wait("document.querySelectorAll('" + feedRows + "').length === 3")
-	if got := page.Text(feedRows); !strings.Contains(got, "user:bob") {
-		t.Errorf("the first row is %q, want the newest", got)
+	const shown = "section.violations table:not([hidden]) tbody tr" // by subject or not
+	rows := func(n int) {
+		t.Helper()
+		page.Wait(fmt.Sprintf("document.querySelectorAll('%s').length === %d", shown, n))
 	}
+	open(t, f, page, "violations")
+	rows(2)
+	f.change(func() { f.loading = nil })
+	for _, want := range []string{"user:eve", "free / login", "10/1m", "limit", "12.5 s"} {
+		if got := page.Text(feedRows); !strings.Contains(got, want) {
+			t.Errorf("the newest row is %q, want %q in it", got, want)
+		}
+	}
+	page.WaitText(".counts", "41 more were counted")
+	page.WaitText(".counts", "2 violations of 2 subjects shown")
+
+	page.Click("#pause")
+	var list []observe.Violation
+	for range 30 {
+		list = append(list, denial("user:mallory", "free", "login"))
+	}
+	f.tick(observe.Tick{Point: counted(0, 31), Violations: append(list, denial("user:mallory", "free", ""))})
+	page.WaitText("#pause", "31 new")
+	rows(2)
+	page.Press("p")
+	rows(3)
+	for _, want := range []string{"user:mallory", "31", "free, free / login"} {
+		if got := page.Text(feedRows); !strings.Contains(got, want) {
+			t.Errorf("the first row is %q, want %q in it", got, want)
+		}
+	}
+	page.WaitText(".counts", "33 violations of 3 subjects shown")
+
+	would := denial("user:mallory", "free", "trial") // allowed, and does not look like a denial
+	would.Reason = "shadow"
+	banned := denial("ip:203.0.113.7", "anonymous", "login")
+	banned.Reason = "ban"
+	f.tick(observe.Tick{Point: counted(1, 1), Violations: []observe.Violation{would, banned}})
+	rows(5)
+	page.WaitText("section.violations tr.would", "shadow: not denied")
+	page.Click("section.violations .check input")
+	rows(35)
+	page.Click("section.violations .check input")
+
+	browsertest.Eval[bool](page, `document.activeElement.blur() ?? true`)
 	page.Press("/")
-	page.Press("EVE search")
-	page.Wait("document.querySelectorAll('" + feedRows + "').length === 1")
+	page.Press("EVE login")
+	rows(1)
 	f.tick(observe.Tick{Violations: []observe.Violation{denial("user:dan", "free", "search"),
-		denial("user:eve2", "free", "search")}})
-	page.Wait("document.querySelectorAll('" + feedRows + "').length === 2")
+		denial("user:eve2", "free", "login")}})
+	rows(2)
 	page.Click("section.violations .filters button")
-	page.Wait("document.querySelectorAll('" + feedRows + "').length === 5")
+	rows(7)
 	for _, choice := range []struct {
 		label, value string
 		want         int
-	}{{"Tier", "anonymous", 1}, {"Tier", "", 5}, {"Reason", "ban", 1}, {"Reason", "", 5}, {"Policy", "search", 4}} {
+	}{{"Tier", "anonymous", 1}, {"Tier", "", 7}, {"Reason", "ban", 1}, {"Reason", "", 7}, {"Policy", "search", 2}} {
 		browsertest.Eval[bool](page, fmt.Sprintf(`(() => {
 			const label = [...document.querySelectorAll(".filters label")].find((l) => l.textContent.startsWith(%q));
 			const select = label.querySelector("select");
 			select.value = %q;
 			return select.dispatchEvent(new Event("change"));
 		})()`, choice.label, choice.value))
-		if got := page.Count(feedRows); got != choice.want {
+		if got := page.Count(shown); got != choice.want {
 			t.Errorf("%s %q: %d rows, want %d", choice.label, choice.value, got, choice.want)
 		}
 	}
@@ -237,11 +277,15 @@ func testToken(t *testing.T, f *fixture, page *browsertest.Page) {
 	f.change(func() { f.token = "secret" })
 	page.Open(f.URL)
 	page.Wait("document.querySelector('#token').open")
+	page.Press(kb.Escape)
+	page.WaitText("#banner", "token is required")
+	page.Click("#banner button")
+	page.Wait("document.querySelector('#token').open")
 	page.Press("wrong" + kb.Enter)
 	page.WaitText("#token-why", "Invalid token")
 	page.Press("secret" + kb.Enter)
 	page.WaitText("#link", "Live")
-	open(t, f, page, "subject")
+	page.Wait("document.querySelector('#banner').hidden")
 	if got := browsertest.Eval[string](page, "JSON.stringify({...localStorage}) + document.cookie"); strings.Contains(got, "secret") {
 		t.Errorf("the token is kept beyond the tab: %s", got)
 	}
@@ -250,20 +294,6 @@ func testToken(t *testing.T, f *fixture, page *browsertest.Page) {
 	if browsertest.Eval[bool](page, "document.querySelector('#token').open") {
 		t.Error("the token is asked for again in the same tab")
 	}
-}
-
-func testNoToken(t *testing.T, f *fixture, page *browsertest.Page) {
-	page.Expect("401")
-	f.change(func() { f.token = "secret" })
-	page.Open(f.URL)
-	page.Wait("document.querySelector('#token').open")
-	page.Press(kb.Escape)
-	page.WaitText("#banner", "token is required")
-	page.Click("#banner button")
-	page.Wait("document.querySelector('#token').open")
-	page.Press("secret" + kb.Enter)
-	page.WaitText("#link", "Live")
-	page.Wait("document.querySelector('#banner').hidden")
 }
 
 func testActs(t *testing.T, f *fixture, page *browsertest.Page) {
@@ -336,6 +366,6 @@ func testReadOnly(t *testing.T, f *fixture, page *browsertest.Page) {
 	open(t, f, page, "bans")
 	page.WaitText("section.bans td button:disabled", "Unban")
 	f.change(func() { f.state.Who = "prometheus" })
-	open(t, f, page, "subject/name/user%3A42")
+	page.Open(f.URL + "/?again#/subject/name/user%3A42")
 	page.WaitText(".who", "The token of prometheus has the role read.")
 }

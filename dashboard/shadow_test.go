@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/stint-limiter/stint/observe"
@@ -43,13 +42,5 @@ func TestShadow(t *testing.T) {
 			""); response.StatusCode != http.StatusBadRequest || problemOf(t, text).Error != "invalid" {
 			t.Errorf("n=%s: got %d, %s", n, response.StatusCode, text)
 		}
-	}
-}
-
-// TestShadowOfNothing: without rules the answer is an empty list.
-func TestShadowOfNothing(t *testing.T) {
-	r := newRig(t, func(c *Config) { *c = Config{Monitor: c.Monitor, Guard: c.Guard} })
-	if _, text := r.call(http.MethodGet, "/api/shadow", ""); strings.TrimSpace(text) != `{"reports":[]}` {
-		t.Errorf("got %s", text)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
-	"errors"
 	"io"
 	"maps"
 	"net/http"
@@ -38,7 +37,7 @@ func TestStateOfNothing(t *testing.T) {
 		}
 	}
 	if string(all["writable"]) != "false" {
-		t.Error("it is writable without anybody who writes")
+		t.Error("it is writable without operators")
 	}
 }
 
@@ -208,21 +207,5 @@ policies:
 	tiers := tiersOf(conf.Set)
 	if got := slices.Concat(tiers, policiesOf(conf.Set, tiers)); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
-}
-
-func TestSentence(t *testing.T) {
-	for _, test := range []struct {
-		err  error
-		want string
-	}{
-		{&stint.InvalidError{Err: errors.Join(errors.New("one"), errors.New("two"))}, "one; two"},
-		{control.ErrNotInspectable, "this store cannot show what it holds: it is not a driver.Inspector"},
-		{&stint.StoreError{Op: "take", Err: errors.New("no route")}, "take: no route"},
-		{errors.New("plain"), "plain"},
-	} {
-		if got := sentence(test.err); got != test.want {
-			t.Errorf("got %q, want %q", got, test.want)
-		}
 	}
 }

@@ -18,7 +18,7 @@ func TestNeedsAMonitor(t *testing.T) {
 	}
 }
 
-func nobody(http.Handler) http.Handler {
+func refuseAll(http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		answer.Refuse(w, 401, "unauthorized", "No.")
 	})
@@ -26,7 +26,7 @@ func nobody(http.Handler) http.Handler {
 
 // TestPageIsForEverybody: it holds no data, and asks for a token itself.
 func TestPageIsForEverybody(t *testing.T) {
-	r := newRig(t, func(c *Config) { c.Guard = nobody })
+	r := newRig(t, func(c *Config) { c.Guard = refuseAll })
 	for path, want := range map[string]struct {
 		status int
 		media  string

@@ -4,18 +4,14 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/server/control"
-	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 )
 
@@ -172,68 +168,5 @@ func TestTooManyStreams(t *testing.T) {
 	response, text = r.call(http.MethodGet, "/api/stream", "")
 	if p := problemOf(t, text); response.StatusCode != 503 || p.Error != "closed" {
 		t.Errorf("got %d, %+v", response.StatusCode, p)
-	}
-}
-
-// TestManyDecisions: at 20,000 a second nothing is lost for those who watch, nor for the one who
-// does not read.
-func TestManyDecisions(t *testing.T) {
-	const seconds, perSecond, batch = 2, 20_000, 200
-	r := newRig(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	totals := func(all []observe.Series) (n int64) {
-		for _, s := range all {
-			n += s.Total.Allowed + s.Total.Denied
-		}
-		return n
-	}
-	seen := make([]atomic.Int64, 2)
-	heard := make([]atomic.Int64, 2)
-	ended := make(chan error, len(seen))
-	for i := range seen {
-		client, err := control.NewClient(r.url, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		go func() {
-			ended <- client.Stream(ctx, func(tick *observe.Tick) error {
-				heard[i].Add(1)
-				if n := totals(tick.Series); n > 0 { // of all series: there are two, and both are asked about
-					seen[i].Store(n)
-				}
-				return nil
-			})
-		}()
-	}
-	idle, err := http.Get(r.url + "/api/stream") // which nobody reads
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer idle.Body.Close()
-	testkit.Eventually(t, "all listen", func() bool { return len(r.board.streams) == 3 })
-
-	began := time.Now()
-	for n := range seconds * perSecond / batch {
-		for range batch / 2 {
-			r.ask("mallory", "/")
-			r.ask("", "/open")
-		}
-		time.Sleep(time.Until(began.Add(time.Duration(n+1) * time.Second * batch / perSecond)))
-	}
-	for i := range seen {
-		testkit.Eventually(t, "all decisions are shown", func() bool { return seen[i].Load() == seconds*perSecond })
-		if heard[i].Load() == 0 {
-			t.Error("no ticks")
-		}
-	}
-	if got := totals(r.monitor.Status(0).Series); got != seconds*perSecond {
-		t.Errorf("%d decisions were counted, want %d", got, seconds*perSecond)
-	}
-	cancel()
-	for range seen {
-		if err := <-ended; err == nil || errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Errorf("a stream ended with %v", err)
-		}
 	}
 }

@@ -47,7 +47,7 @@ func TestBinary(t *testing.T) {
 	t.Run("bans", func(t *testing.T) { bansAsTyped(t, binary) })
 }
 
-// brokenPipe has nobody read what the program writes: it ends, and says nothing.
+// brokenPipe closes the standard output of the program: it ends without an error message.
 func brokenPipe(t *testing.T, binary string) {
 	r, w, err := os.Pipe()
 	if err != nil {

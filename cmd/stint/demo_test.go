@@ -134,7 +134,7 @@ func TestDemo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	// A port that somebody else has is no obstacle.
+	// A port in use is no obstacle.
 	d := startDemo(t, demoCommand{Rate: 200, Store: "memory", Listen: taken.Addr().String(), Admin: "127.0.0.1:0"})
 
 	page, err := http.Get(d.dashboard + "/")

@@ -63,7 +63,7 @@ func (c *simulateCommand) Validate() error {
 	case len(c.Burst) > 0 && len(c.Window) == 0:
 		return errors.New("--burst is for the windows of --window; want them too, such as --window 1m")
 	case slices.Contains(c.Recommend, 0):
-		return errors.New("--recommend: 0% of subjects is nobody; want more than 0% and at most 100%")
+		return errors.New("--recommend: 0%; want more than 0% and at most 100%")
 	case slices.ContainsFunc(c.Burst, func(n int64) bool { return n < 1 || n > stint.MaxBurst }):
 		return fmt.Errorf("--burst: %v; want multiples from 1 to %d", c.Burst, stint.MaxBurst)
 	case !c.From.IsZero() && !c.To.IsZero() && !c.From.Before(c.To.Time):

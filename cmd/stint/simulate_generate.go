@@ -19,8 +19,8 @@ type simulateGenerateCommand struct {
 }
 
 func (*simulateGenerateCommand) Help() string {
-	return `Writes an access log of an imaginary shop: some people come often and most rarely, there are days and nights, a crawler, and
-somebody who tries passwords. The same flags make the same log.
+	return `Writes an access log of an imaginary shop: a few users come often and most rarely, there are days and nights, a crawler, and an
+attacker who tries passwords. The same flags make the same log.
 
     stint simulate-generate > access.log
     stint simulate --config examples/tiers/stint.yaml access.log`

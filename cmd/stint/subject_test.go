@@ -120,7 +120,7 @@ func bansAsTyped(t *testing.T, binary string) {
 		}
 	}
 	if log := d.logged(); strings.Contains(log, "sk-liv") || strings.Contains(log, "2001:db8:9:9") {
-		t.Errorf("the log has whom somebody banned:\n%s", log)
+		t.Errorf("the log has the banned subject:\n%s", log)
 	}
 }
 

@@ -235,7 +235,7 @@ func TestTopInFewRows(t *testing.T) {
 	}
 }
 
-// TestNoTerminal tells devices from terminals: nobody can answer on /dev/null.
+// TestNoTerminal: /dev/null is a device, and no terminal.
 func TestNoTerminal(t *testing.T) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {

@@ -153,7 +153,7 @@ export function cause(model) {
     return found("surge", model.surge.text, `That began at ${clock(time(model.surge.since))}. It may be an attack that stays below the limits, or a campaign.`
       + " If it does harm, lower the limits of the tier, or add one that all share.");
   }
-  if (recent.denied === 0) return found("quiet", "Nobody is limited.", "Nobody was limited in the last five minutes.");
+  if (recent.denied === 0) return found("quiet", "No subject is limited.", "No subject was limited in the last five minutes.");
   if (recent.denied < FEW || denied < SMALL) return found("quiet", "Few subjects are limited.", "The limits work as intended.");
   const { policy: some, ...kinds } = model.state.top ?? {};
   const policies = some ?? [];

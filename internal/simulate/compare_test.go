@@ -33,16 +33,3 @@ tiers:
 	}
 	wantNamed(t, "against", r.Against.Tiers, "known 5/1, anyone 3/2")
 }
-
-// TestCompareSame: a configuration equals itself, and the two replays do not share their counts.
-func TestCompareSame(t *testing.T) {
-	set := parse(t, `tiers: [{name: anyone, identity: ip, limits: 3/1m}]`)
-	r := replay(t, new(records).add(50, ann, 0, 3*time.Second), simulate.Options{Set: set, Against: set})
-	if c := r.Comparison; c.OnlyDenied != 0 || c.OnlyAgainst != 0 || c.Gaining != 0 || c.Losing != 0 ||
-		c.DeniedByBoth == 0 {
-		t.Errorf("got %+v", c)
-	}
-	if !reflect.DeepEqual(r.Outcome, *r.Against) {
-		t.Errorf("got %+v against %+v", r.Outcome, *r.Against)
-	}
-}

@@ -35,9 +35,9 @@ func ExampleRun() {
 	total, hit := result.Outcome.Total, result.Outcome.Hit[0]
 	fmt.Printf("%d of %d requests denied\n", total.Denied, total.Requests)
 	fmt.Printf("%s by %s, to wait %v\n", hit.Subject, hit.By[0].Limit, hit.WorstWait)
-	fmt.Printf("nobody would be denied by %s\n", result.Recommendations[0].Choices[0].Limit)
+	fmt.Printf("no subject would be denied by %s\n", result.Recommendations[0].Choices[0].Limit)
 	// Output:
 	// 1 of 4 requests denied
 	// ip:192.0.2.7 by 2/1m, to wait 57s
-	// nobody would be denied by 3/1m
+	// no subject would be denied by 3/1m
 }

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/loggen"
 	"github.com/stint-limiter/stint/internal/simulate"
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
 	"github.com/stint-limiter/stint/policy"
@@ -108,4 +110,16 @@ func words(values ...any) string {
 		texts[i] = fmt.Sprint(v)
 	}
 	return strings.Join(texts, " ")
+}
+
+func generate(t testing.TB, name string, o loggen.Options) {
+	t.Helper()
+	file, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := loggen.Generate(file, o); err != nil {
+		t.Fatal(err)
+	}
 }

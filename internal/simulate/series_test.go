@@ -48,17 +48,3 @@ func sum(values []int64) (total int64) {
 	}
 	return total
 }
-
-// TestSeriesWiden: every request is in the step of its time, however often steps grew.
-func TestSeriesWiden(t *testing.T) {
-	var s series
-	for minute := range int64(2000) { // ends with steps of five minutes
-		s.add(minute*60e6+59e6, &Count{Allowed: minute})
-	}
-	for i, m := range s.steps {
-		first := int64(i) * 5
-		if want := 5*first + 10; m.Allowed != want {
-			t.Fatalf("step %d: got %d, want %d", i, m.Allowed, want)
-		}
-	}
-}

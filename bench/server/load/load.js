@@ -12,7 +12,7 @@ const seconds = Number(__ENV.SECONDS);
 const scale = Number(__ENV.VUS) / 1000;
 
 // Of 1,000 virtual users so many are of a kind, each of whom sends so many requests, spread over the whole time. Limits are
-// those of examples/tiers; whoever is over one has fewer than 100 requests denied in a minute, which would be a ban.
+// those of examples/tiers; a user who is over one has fewer than 100 requests denied in a minute, which would be a ban.
 const kinds = {
   internal: { vus: 10, requests: 600, as: service },
   enterprise: { vus: 100, requests: 150, as: plan('enterprise') },

@@ -30,7 +30,7 @@ export function bans(app) {
     listed = Date.now();
     say(status, list.length === 0 ? "" : `${list.length >= MOST ? "At least " : ""}${count(list.length, "ban")} in force, longest first`);
     if (list.length === 0) {
-      refill(panel, empty("Nobody is banned. Repeated denials lead to a ban if “bans” is configured, and operators can ban a subject."));
+      refill(panel, empty("No subject is banned. Repeated denials lead to a ban if “bans” is configured, and operators can ban a subject."));
       return;
     }
     const { node: view, body } = table("Bans in force", COLUMNS);

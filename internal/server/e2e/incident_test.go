@@ -48,7 +48,7 @@ func TestIncident(t *testing.T) {
 		r.signIn(page, "overview", operator)
 	}
 	flood := r.traffic(t)
-	says(t, screens, "before", "Limiter healthy. Nobody is limited.")
+	says(t, screens, "before", "Limiter healthy. No subject is limited.")
 
 	// A flood from one address.
 	flood.Store(true)
@@ -105,7 +105,7 @@ func TestIncident(t *testing.T) {
 	shoot(t, screens, "incident-recovery")
 	phone.Click("#menu")
 	phone.Click("nav [data-view=bans]") // the data is gone with the old Redis
-	phone.WaitText("section.bans .empty", "Nobody is banned.")
+	phone.WaitText("section.bans .empty", "No subject is banned.")
 }
 
 // says waits until all pages say something in their verdict, and logs how long it took since now.

@@ -47,7 +47,7 @@ var lineTests = []struct {
 		Record{Client: ip("192.0.2.1"), Host: "198.51.100.1", Method: "GET", Path: "/", Status: 200, Bytes: 1},
 	},
 	{
-		"a host that nobody knows", `- 192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1`,
+		"an unknown host", `- 192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1`,
 		Record{Client: ip("192.0.2.1"), Method: "GET", Path: "/", Status: 200, Bytes: 1},
 	},
 	{
@@ -55,7 +55,7 @@ var lineTests = []struct {
 		Record{Client: ip("192.0.2.1"), User: "Ann of Green", Method: "GET", Path: "/", Status: 200, Bytes: 1},
 	},
 	{
-		"nobody knows the client", `- - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1`,
+		"an unknown client", `- - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1`,
 		Record{Method: "GET", Path: "/", Status: 200, Bytes: 1},
 	},
 	{
@@ -177,41 +177,6 @@ func TestBrokenLines(t *testing.T) {
 		if got := (lineFormat{}).Parse([]byte(test.line), &r); got != error(test.want) {
 			t.Errorf("%s: got %v, want %v", test.line, got, test.want)
 		}
-	}
-}
-
-// TestRecordHasItsOwnMemory: a record does not depend on the line that it was read from.
-func TestRecordHasItsOwnMemory(t *testing.T) {
-	line := []byte(lineTests[2].line)
-	var r Record
-	if err := (lineFormat{}).Parse(line, &r); err != nil {
-		t.Fatal(err)
-	}
-	for i := range line {
-		line[i] = 'x'
-	}
-	if r.Path != "/a" || r.Headers[1].Value != "curl/8.5.0" {
-		t.Errorf("got %+v", r)
-	}
-}
-
-func TestAllocations(t *testing.T) {
-	lines := [][]byte{
-		[]byte(`192.0.2.1 - ann [10/Oct/2000:20:55:36 +0000] "POST /a?b=c HTTP/2.0" 201 7 "https://shop.example/?a" "curl/8.5.0"`),
-		[]byte(`2001:db8::7 - - [10/Oct/2000:20:55:36 +0000] "GET /cafe/+,-._~ HTTP/1.1" 200 1 "-" "a \"b\""`),
-		[]byte(`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "-" 408 0 "-" "-"`),
-	}
-	var format Format = lineFormat{}
-	var r Record
-	got := testing.AllocsPerRun(100, func() {
-		for _, line := range lines {
-			if err := format.Parse(line, &r); err != nil && err != error(noRequest) {
-				t.Fatal(err)
-			}
-		}
-	})
-	if got != 0 {
-		t.Errorf("got %v allocations, want none", got)
 	}
 }
 

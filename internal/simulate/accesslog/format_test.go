@@ -34,14 +34,6 @@ func TestDetect(t *testing.T) {
 	}
 }
 
-// TestForeignLines: what looks like a request among the JSON of a server is none.
-func TestForeignLines(t *testing.T) {
-	d := mustDetect(t, caddyLine)
-	if err := d.Parse([]byte(`{"ts":1646861401,"msg":"file server","path":"/srv"}`), new(Record)); err == nil {
-		t.Error("another line of Caddy is a request")
-	}
-}
-
 // mustDetect returns a detector that has read these lines.
 func mustDetect(t *testing.T, lines ...string) *detector {
 	t.Helper()

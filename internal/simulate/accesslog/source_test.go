@@ -58,13 +58,6 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-func TestNoSlack(t *testing.T) {
-	got, stats := readAll(t, []string{logOf(100, 99, 101)}, Options{Slack: -1})
-	if want := "100/0 100/1 101/2"; strings.Join(got, " ") != want || stats.Late != 1 {
-		t.Errorf("got %v, %d late, want %s, 1 late", got, stats.Late, want)
-	}
-}
-
 // TestByteOrderMark: it is not part of the first line, which determines the format.
 func TestByteOrderMark(t *testing.T) {
 	for _, log := range []string{logOf(100), `{"time": 100, "path": "/0"}`, "", "\n"} {
@@ -89,19 +82,6 @@ func TestStats(t *testing.T) {
 	stats.Examples[0].File = filepath.Base(stats.Examples[0].File)
 	if len(stats.Examples) != maxAlike || stats.Examples[0] != want {
 		t.Errorf("got %v, want two, the first of which is %v", stats.Examples, want)
-	}
-}
-
-func TestExamplesAreFew(t *testing.T) {
-	log := logOf(100)
-	for _, test := range brokenLines {
-		if test.line != "" {
-			log += test.line + "\n"
-		}
-	}
-	_, stats := readAll(t, []string{log}, Options{Format: lineFormat{}})
-	if len(stats.Examples) != maxExamples || stats.Malformed != int64(len(brokenLines)-1) {
-		t.Errorf("got %d malformed, %v", stats.Malformed, stats.Examples)
 	}
 }
 
@@ -249,21 +229,6 @@ func TestOpenMistakes(t *testing.T) {
 		if _, err := Open(test.paths, Options{}); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%v: got %v, want %s", test.paths, err, test.want)
 		}
-	}
-}
-
-func TestClose(t *testing.T) {
-	source, err := Open(writeLogs(t, []string{logOf(100, 101)}), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if err := source.Close(); err != nil {
-			t.Errorf("got %v", err)
-		}
-	}
-	if err := source.Next(new(Record)); !errors.Is(err, os.ErrClosed) {
-		t.Errorf("got %v, want os.ErrClosed", err)
 	}
 }
 

@@ -17,7 +17,7 @@ func counts(requests, denied, banned, shadowed int64) simulate.Count {
 		Shadowed: shadowed}
 }
 
-// small is a log of one morning in which nobody is denied.
+// small is a log of one morning without denials.
 func small() *simulate.Result {
 	return &simulate.Result{
 		Log: simulate.Log{Requests: 12, Lines: 12, Bytes: 900, First: after(9 * time.Hour),

@@ -31,7 +31,7 @@ func (b *builder) headroom(r *simulate.Result) section {
 	if len(t.Rows) == 0 {
 		return s
 	}
-	t.leaveOut(idle, "limit applied to nobody else", "limits applied to nobody else")
+	t.leaveOut(idle, "limit applied to no other subject", "limits applied to no other subject")
 	s.Blocks = append(s.Blocks, paragraph{Text: "The share of a limit that subjects used at their busiest, of those " +
 		"that were never denied: 99 of 100 never used more than the value under 99 %. " +
 		"The histogram shows how many used up to 10 %, up to 20 % and so on."}, t)

@@ -19,7 +19,7 @@ func (b *builder) hit(r *simulate.Result) section {
 	case o.Total.Requests == 0:
 		return s
 	case len(o.Hit) == 0:
-		s.Blocks = []block{paragraph{Text: "Nobody."}}
+		s.Blocks = []block{paragraph{Text: "No subject."}}
 	default:
 		s.Blocks = []block{b.hitTable(o), paragraph{Text: "The worst wait is the longest time that a subject was " +
 			"asked to wait. Longest is the longest time from one denial to another with nothing allowed in between."}}

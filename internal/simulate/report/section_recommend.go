@@ -27,7 +27,7 @@ func (b *builder) recommended(r *simulate.Result) section {
 	}
 	if idle > 0 {
 		s.Blocks = append(s.Blocks, paragraph{Text: count(idle, "limit applies", "limits apply") +
-			" to nobody in this log: nothing can be recommended."})
+			" to no subject in this log: nothing can be recommended."})
 	}
 	return s
 }

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"html"
-	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -84,84 +83,6 @@ func TestTextHostile(t *testing.T) {
 			t.Errorf("%q is in\n%s", bad, text)
 		}
 	}
-}
-
-// TestPercentages: every percentage in text and page says of what it is, and is right. The parts
-// and wholes are those of the fixture.
-func TestPercentages(t *testing.T) {
-	r := report.New(all(), report.Names{Config: "new.yaml", Against: "old.yaml"})
-	of := func(part, whole float64) string { return strconv.FormatFloat(100*part/whole, 'f', 2, 64) }
-	const requests, allowed, denied, subjects = 1_204_331, 1_190_003, 14_328, 9000
-	var want []string // "percentage of what", in the order of the text
-	add := func(what string, values ...string) {
-		for _, v := range values {
-			want = append(want, v+" "+what)
-		}
-	}
-	add("requests", of(denied, requests))
-	add("of all lines", "<0.01")
-	add("of all requests", of(allowed, requests), of(denied, requests))
-	add("of the denied", of(9100, denied))
-	add("of the allowed", of(312, allowed), of(20_112, allowed))
-	add("of requests", "0", of(denied, 784_219)) // tiers
-	add("of requests", of(10_000, 500_000), of(328, 4000), of(4000, 680_219), "0")
-	add("of requests", of(10_000, 500_000), of(4000, 680_000), of(328, 4000))
-	add("of requests, enforced for", "0", "100", of(4900, 784_219), "100", of(328, 4000), "100", "0", "25") // limits
-	add("of all requests", of(1_184_000, requests), of(13_997, requests), of(331, requests), of(6003, requests))
-	add("of requests", of(13_000, 20_000), of(1, 31), "0") // subjects
-	add("headroom", "99", "10", "20", "90", "99", "100", "6.66", "21", "63", "97", "1", "2", "4", "11")
-	add("of limit", "100", "97")
-	add("subjects untouched", "99", "99.9", "100")
-	for _, hit := range []float64{3240, 1944, 1166, 699, 419, 251, 150, 90, 54, 32, 19, 11, 6, 3, 1, 0, 0} {
-		add("of subjects", of(hit, subjects))
-		add("of requests", of(40*hit, 784_219))
-		switch hit {
-		case 90:
-			add("of subjects", "99")
-		case 11:
-			add("of subjects", "99.9")
-		}
-	}
-	add("of subjects", "100")
-
-	html, err := r.HTML()
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, _, _ := strings.Cut(string(html), "<footer>")
-	_, page, _ = strings.Cut(page, "</style>")
-	for name, text := range map[string]string{
-		"text": string(r.Text(report.Terminal{})),
-		"page": strings.ReplaceAll(regexp.MustCompile("<[^>]*>").ReplaceAllString(page, " "), "&lt;", "<"),
-	} {
-		got := regexp.MustCompile(`[<>]?[0-9.]+ %`).FindAllString(text, -1)
-		if len(got) != len(want) {
-			t.Errorf("%s: %d percentages, want %d:\n%q\n%q", name, len(got), len(want), got, want)
-			continue
-		}
-		for i := range want {
-			value, what, _ := strings.Cut(want[i], " ")
-			if !samePercentage(strings.TrimSuffix(got[i], " %"), value) {
-				t.Errorf("%s: percentage %d is %s; want %s %% %s", name, i, got[i], value, what)
-			}
-		}
-		for _, words := range []string{"of all lines", "of all requests", "of the denied", "of the allowed",
-			"of requests", "of limit", "of subjects", "25 % of subjects", "subjects untouched"} {
-			if !strings.Contains(strings.ToLower(text), words) {
-				t.Errorf("%s: no percentage says %q", name, words)
-			}
-		}
-	}
-}
-
-// samePercentage reports whether a percentage as shown is a value, which has two digits.
-func samePercentage(shown, value string) bool {
-	got, err := strconv.ParseFloat(shown, 64)
-	want, err2 := strconv.ParseFloat(value, 64)
-	if err != nil || err2 != nil {
-		return shown == value || shown == "<0.01" && err2 == nil && want <= 0.01
-	}
-	return math.Abs(got-want) <= 0.051 && (want >= 10 || math.Abs(got-want) <= 0.0051)
 }
 
 // TestExamples: what is printed of a line that could not be read is part of it, at any width, on
