@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/loggen"
+	"github.com/stint-limiter/stint/internal/simulate/loggen"
 )
 
 type simulateGenerateCommand struct {

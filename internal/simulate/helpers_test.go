@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/loggen"
 	"github.com/stint-limiter/stint/internal/simulate"
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
+	"github.com/stint-limiter/stint/internal/simulate/loggen"
 	"github.com/stint-limiter/stint/policy"
 )
 

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/loggen"
 	"github.com/stint-limiter/stint/internal/simulate"
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
+	"github.com/stint-limiter/stint/internal/simulate/loggen"
 )
 
 // TestGeneratedLog: all numbers in the result add up, and another replay gives the same result.

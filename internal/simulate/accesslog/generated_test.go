@@ -5,7 +5,7 @@ import (
 	"io"
 	"testing"
 
-	"github.com/stint-limiter/stint/internal/loggen"
+	"github.com/stint-limiter/stint/internal/simulate/loggen"
 )
 
 // TestSourceAllocations: allocations do not grow with the number of lines.
