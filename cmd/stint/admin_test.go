@@ -315,6 +315,17 @@ func TestRedisOutOfReach(t *testing.T) {
 	}
 }
 
+// TestForbidden is a user of a Redis that may decide, and not look.
+func TestForbidden(t *testing.T) {
+	redis := redistest.Start(t)
+	redis.CLI(t, "ACL", "SETUSER", "limiter", "on", ">secret", "~*", "&*", "+@all", "-scan")
+	got := execute(t, "", "bans", "--store", strings.Replace(redis.URL(), "redis://", "redis://limiter:secret@", 1))
+	if got.code != exitUnreachable || !strings.HasSuffix(got.stderr,
+		"'scan' command; \"stint doctor\" with the same --store shows what the user lacks\n") {
+		t.Errorf("got %+v", got)
+	}
+}
+
 // TestRefusals are what servers say no with.
 func TestRefusals(t *testing.T) {
 	for _, test := range []struct {

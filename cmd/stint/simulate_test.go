@@ -144,6 +144,8 @@ func TestSimulateMistakes(t *testing.T) {
 		{with("--format", "json"), exitBad, "no line could be read; want another --format"},
 		{with("--map", "tiem=ts"), exitUsage, "--map: "},
 		{with("--format", "common", "--map", "time=ts"), exitUsage, "--format: a mapping is for lines of JSON"},
+		{with("--recommend", "0.999"), exitUsage, `"0.999" has no percent sign; want 99.9%`},
+		{with("--recommend", "101%"), exitUsage, "want 0% to 100%"},
 		{with("--recommend", "99.9"), exitUsage, `"99.9" has no percent sign; want 99.9%`},
 		{with("--recommend", "99%", "--burst", "2"), exitUsage, "--burst is for the windows of --window"},
 		{with("--recommend", "99%", "--window", "1m", "--burst", "0"), exitUsage,

@@ -39,7 +39,7 @@ func TestReadLogMistakes(t *testing.T) {
 		{"another file", "a,b\n", "no column metric_name"},
 		{"a row too short", logHeader + "http_req_duration\n", "wrong number of fields"},
 		{"no time", logHeader + "http_req_duration,now,1,,search,200,,user=free:1\n", "line 2"},
-		{"no user", logHeader + "http_req_duration,1,1,,search,200,,\n", `the user is ""`},
+		{"nobody", logHeader + "http_req_duration,1,1,,search,200,,\n", `the user is ""`},
 		{"no tier", logHeader + "http_req_duration,1,1,,search,200,,user=gold:1\n", `the user is "gold:1"`},
 		{"without Redis, and nothing before", logHeader + "degraded,1,1,,search,200,,user=free:1\n",
 			"free:1, who has not asked"},
@@ -64,7 +64,7 @@ func TestResult(t *testing.T) {
 		want string // in the error; "" is none
 	}{
 		{"as promised", good, ""},
-		{"no denials", good[:60], "a share of 0.000 was denied; want 0.04 to 0.06"},
+		{"nobody is denied", good[:60], "a share of 0.000 was denied; want 0.04 to 0.06"},
 		{"a failure", append(good[:len(good):len(good)], logOf("pro:2", "search", answered{0, 1, 502})...),
 			"1 requests were answered with neither"},
 		{"an unjustified denial", append(good[:len(good):len(good)],
