@@ -97,59 +97,57 @@ func TestDerivedIDs(t *testing.T) {
 		change(&s)
 		return s
 	}
+	field := func(line string) sent { return with(func(s *sent) { s.fields += "\n" + line }) }
+	text := func(body string) sent { return with(func(s *sent) { s.body = body }) }
+	bare := func(method string) sent { return sent{method, "/click/a", "", "X-Who: a", false} }
+	s := http2test.Serve(t, httplimit.New(guardOf(t, derives))(echoed))
+	var clients []*http.Transport
+	for _, http2 := range []bool{false, true} {
+		tr := &http.Transport{Protocols: new(http.Protocols), ExpectContinueTimeout: time.Minute}
+		tr.Protocols.SetHTTP1(!http2)
+		tr.Protocols.SetUnencryptedHTTP2(http2)
+		defer tr.CloseIdleConnections()
+		clients = append(clients, tr)
+	}
 	for _, c := range []struct {
 		what          string
 		first, second sent
 		charged       bool // the second one too
 	}{
 		{"the same", post, post, false},
-		{"another body", post, with(func(s *sent) { s.body = "bodY" }), true},
-		{"no body", post, with(func(s *sent) { s.body = "" }), true},
+		{"another body", post, text("bodY"), true},
+		{"no body", post, text(""), true},
 		{"another query", post, with(func(s *sent) { s.path += "?a=1" }), true},
-		{"query and body change places", with(func(s *sent) { s.path += "?ab"; s.body = "c" }),
-			with(func(s *sent) { s.path += "?a"; s.body = "bc" }), true},
+		{"query and body change places", with(func(s *sent) { s.path += "?ab"; s.body = "c" }), with(func(s *sent) { s.path += "?a"; s.body = "bc" }), true},
 		{"another path", post, with(func(s *sent) { s.path = "/click/b" }), true},
 		{"another method", post, with(func(s *sent) { s.method = "PUT" }), true},
-		{"another host", with(func(s *sent) { s.fields += "\nHost: a.example.com" }),
-			with(func(s *sent) { s.fields += "\nHost: b.example.com" }), true},
-		{"another port", with(func(s *sent) { s.fields += "\nHost: a.example.com" }),
-			with(func(s *sent) { s.fields += "\nHost: A.example.com:8080" }), false},
-		{"another cost", post, with(func(s *sent) { s.fields += "\nX-Cost: 9" }), false}, // no budget: it is the same
-		{"another header", post, with(func(s *sent) { s.fields += "\nX-Other: 1" }), false},
+		{"another host", field("Host: a.example.com"), field("Host: b.example.com"), true},
+		{"another port", field("Host: a.example.com"), field("Host: A.example.com:8080"), false},
+		{"another cost", post, field("X-Cost: 9"), false}, // no budget: it is the same
+		{"another header", post, field("X-Other: 1"), false},
 		{"another route", with(func(s *sent) { s.path = "/other" }), with(func(s *sent) { s.path = "/other" }), true},
-		{"as long as can be", with(func(s *sent) { s.body = long }), with(func(s *sent) { s.body = long }), false},
-		{"too long", with(func(s *sent) { s.body = long + "x" }), with(func(s *sent) { s.body = long + "x" }), true},
+		{"as long as can be", text(long), text(long), false},
+		{"too long", text(long + "x"), text(long + "x"), true},
 		{"of unknown length", with(func(s *sent) { s.chunked = true }), with(func(s *sent) { s.chunked = true }), true},
-		{"GET", sent{"GET", "/click/a", "", "X-Who: a", false}, sent{"GET", "/click/a", "", "X-Who: a", false}, false},
-		{"HEAD", sent{"HEAD", "/click/a", "", "X-Who: a", false},
-			sent{"HEAD", "/click/a", "", "X-Who: a", false}, false},
-		{"GET, then HEAD", sent{"GET", "/click/a", "", "X-Who: a", false},
-			sent{"HEAD", "/click/a", "", "X-Who: a", false},
-			true},
-		{"Expect", with(func(s *sent) { s.fields += "\nExpect: 100-continue" }),
-			with(func(s *sent) { s.fields += "\nExpect: 100-continue" }), false},
-		{"the client's id, twice", with(func(s *sent) { s.fields += "\nIdempotency-Key: 1" }),
-			with(func(s *sent) { s.fields += "\nIdempotency-Key: 1"; s.body = "other" }), false},
-		{"the client's ids", with(func(s *sent) { s.fields += "\nIdempotency-Key: 1" }),
-			with(func(s *sent) { s.fields += "\nIdempotency-Key: 2" }), true},
-		{"the client's id, then none", with(func(s *sent) { s.fields += "\nIdempotency-Key: 1" }), post, true},
+		{"GET", bare("GET"), bare("GET"), false},
+		{"HEAD", bare("HEAD"), bare("HEAD"), false},
+		{"GET, then HEAD", bare("GET"), bare("HEAD"), true},
+		{"Expect", field("Expect: 100-continue"), field("Expect: 100-continue"), false},
+		{"the client's id, twice", field("Idempotency-Key: 1"), with(func(s *sent) { s.fields += "\nIdempotency-Key: 1"; s.body = "other" }), false},
+		{"the client's ids", field("Idempotency-Key: 1"), field("Idempotency-Key: 2"), true},
+		{"the client's id, then none", field("Idempotency-Key: 1"), post, true},
 	} {
-		for _, http2 := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/HTTP2=%t", c.what, http2), func(t *testing.T) {
-				s := http2test.Serve(t, httplimit.New(guardOf(t, derives))(echoed))
-				tr := &http.Transport{Protocols: new(http.Protocols), ExpectContinueTimeout: time.Minute}
-				tr.Protocols.SetHTTP1(!http2)
-				tr.Protocols.SetUnencryptedHTTP2(http2)
-				defer tr.CloseIdleConnections()
-				wantFields(t, c.first.over(t, tr, s.URL).Header, "X-RateLimit-Remaining: 999")
+		for i, client := range clients {
+			for k, r := range []sent{c.first, c.second, with(func(s *sent) { s.fields = "X-Who: b" })} {
 				left := "999"
-				if c.charged {
+				if k == 1 && c.charged {
 					left = "998"
 				}
-				wantFields(t, c.second.over(t, tr, s.URL).Header, "X-RateLimit-Remaining: "+left)
-				other := with(func(s *sent) { s.fields = "X-Who: b" })
-				wantFields(t, other.over(t, tr, s.URL).Header, "X-RateLimit-Remaining: 999") // another caller
-			})
+				r.fields = strings.Replace(r.fields, "X-Who: ", fmt.Sprintf("X-Who: %s, HTTP/%d, ", c.what, i+1), 1)
+				if got := r.over(t, client, s.URL).Header.Get("X-RateLimit-Remaining"); got != left {
+					t.Errorf("%s, HTTP/%d, request %d: %s left, want %s", c.what, i+1, k+1, got, left)
+				}
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package outbound
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -19,9 +20,7 @@ const (
 // tokenNames are the names of limits that count tokens.
 var tokenNames = []string{"tokens", tokens.InputName, tokens.OutputName}
 
-func countsTokens(name string) bool {
-	return name == tokenNames[0] || name == tokens.InputName || name == tokens.OutputName
-}
+func countsTokens(name string) bool { return slices.Contains(tokenNames, name) }
 
 // WaitFor is Wait for a call that costs more than one unit of limits with a name: costs are
 // estimates by these names, such as {"tokens": 4096}, and all other limits count one call. The
