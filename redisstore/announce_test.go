@@ -222,7 +222,7 @@ func TestListenWhileBusy(t *testing.T) {
 		_, err := server.Do("PING")
 		return err != nil && strings.Contains(err.Error(), "BUSY")
 	})
-	for range 20 {
+	for range 5 {
 		if err := s.Announcements(t.Context(), func(string, bool) {}); err == nil {
 			t.Fatal("no error of a busy server")
 		}

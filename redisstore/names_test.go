@@ -185,17 +185,14 @@ func contents(t *testing.T, c rueidis.Client) string {
 // TestNoNamesInRedis: with a name key there is nothing in Redis by which somebody could be found,
 // in no key or value, nor in what is sent there.
 func TestNoNamesInRedis(t *testing.T) {
-	check := func(t *testing.T, url string, servers []*redistest.Server, options ...option) (found []string) {
+	server := redistest.Start(t, "--rdbcompression", "no") // so that DUMP shows values as they are
+	check := func(options ...option) (found []string) {
 		t.Helper()
-		var stops []func() string
-		for _, server := range servers {
-			stops = append(stops, monitor(t, server))
-		}
-		history(t, open(t, url, options...))
-		text := contents(t, client(t, url))
-		for _, stop := range stops {
-			text += stop()
-		}
+		stop := monitor(t, server)
+		history(t, open(t, server.URL(), options...))
+		c := client(t, server.URL())
+		text := contents(t, c) + stop()
+		flush(t, c)
 		for _, secret := range secrets() {
 			if strings.Contains(text, secret) {
 				found = append(found, secret)
@@ -203,24 +200,12 @@ func TestNoNamesInRedis(t *testing.T) {
 		}
 		return found
 	}
-	const raw = "--rdbcompression" // so that DUMP shows values as they are
-	t.Run("single", func(t *testing.T) {
-		server := redistest.Start(t, raw, "no")
-		if found := check(t, server.URL(), []*redistest.Server{server}, named(keyA)); len(found) > 0 {
-			t.Errorf("Redis knows %q", found)
-		}
-		// The same without a key, to see that all of them would be found.
-		flush(t, client(t, server.URL()))
-		if found := check(t, server.URL(), []*redistest.Server{server}); len(found) != len(secrets()) {
-			t.Errorf("without a key Redis knows %q; want all of %q", found, secrets())
-		}
-	})
-	t.Run("cluster", func(t *testing.T) {
-		cluster := redistest.StartCluster(t, raw, "no")
-		if found := check(t, clusterURL(cluster), cluster.Nodes, named(keyA)); len(found) > 0 {
-			t.Errorf("Redis knows %q", found)
-		}
-	})
+	if found := check(named(keyA)); len(found) > 0 {
+		t.Errorf("Redis knows %q", found)
+	}
+	if found := check(); len(found) != len(secrets()) { // to see that all of them would be found
+		t.Errorf("without a key Redis knows %q; want all of %q", found, secrets())
+	}
 }
 
 // useOne takes a unit and returns how many are used of five.
@@ -340,26 +325,6 @@ func TestRotation(t *testing.T) {
 		_, err := old.Inspect(t.Context(), stint.Claim{Subject: jane, Limits: five})
 		return errors.Is(err, redisstore.ErrNameKey)
 	})
-}
-
-// TestExistingNames: a command that comes and goes uses what is there, and changes nothing of it.
-func TestExistingNames(t *testing.T) {
-	server := redistest.Start(t)
-	url, guest := server.URL(), func(c *redisstore.Config) { c.ExistingNames = true }
-	useOne(t, open(t, url, named(keyA), guest), jane)
-	if got := server.CLI(t, "EXISTS", "stint:names"); got != "0" {
-		t.Error("a command has set a name key")
-	}
-	if got := useOne(t, open(t, url, named(keyA)), jane); got != 2 {
-		t.Errorf("used %d, want 2", got)
-	}
-	before := server.CLI(t, "HGETALL", "stint:names")
-	if got := useOne(t, open(t, url, named(keyB, keyA), guest), jane); got != 3 {
-		t.Errorf("used %d with both keys, want 3", got)
-	}
-	if got := server.CLI(t, "HGETALL", "stint:names"); got != before {
-		t.Errorf("entries %s, want %s", got, before)
-	}
 }
 
 // TestNamesAreLost: Redis loses its data while processes go on. They put the name key back, or stop

@@ -131,7 +131,7 @@ func TestDamagedStates(t *testing.T) {
 		stint.TokenBucket(10, 10, time.Second)}
 	claim := stint.Claim{Subject: "a", Limits: limits, Cost: 1}
 	rng := rand.New(rand.NewPCG(1, 2))
-	for round := range 400 {
+	for round := range 150 {
 		server.CLI(t, "DEL", "stint:{a}:limits")
 		var d stint.Decision
 		for range 1 + rng.IntN(40) {
@@ -187,7 +187,7 @@ func TestDamagedStates(t *testing.T) {
 func TestManyLimitsInOneState(t *testing.T) {
 	s := open(t, redistest.Start(t).URL())
 	for round := range int64(2) {
-		for i := range 60 {
+		for i := range 35 { // more than 27
 			l := stint.Per(10, time.Duration(i+100)*time.Second)
 			d, err := s.Take(t.Context(), stint.Request{
 				Claims: []stint.Claim{{Subject: "a", Limits: []stint.Limit{l, l.WithBurst(2).WithName("b")}, Cost: 1}}})

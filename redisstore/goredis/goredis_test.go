@@ -92,8 +92,6 @@ func TestSingle(t *testing.T) {
 			t.Errorf("no connection of the store is named %s", name)
 		}
 	}
-	client := redis.NewClient(&redis.Options{Addr: server.Addr(), Password: "hunter2"})
-	storetest.Linearizable(t, open(t, client, redisstore.Config{}))
 }
 
 func TestUnixSocket(t *testing.T) {
