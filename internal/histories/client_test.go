@@ -630,36 +630,31 @@ type listener struct {
 	left   bool          // it no longer listens
 }
 
-type announcement struct {
-	subject   string
-	commanded bool
-}
-
 // tell sends an announcement. One that is lost is sent again, as by TCP.
-func (l *listener) tell(a announcement) {
+func (l *listener) tell(subject string, commanded bool) {
 	l.client.mu.Lock()
 	defer l.client.mu.Unlock()
 	chance, network := l.client.chance[1], l.client.server.network
 	switch back, lost := l.client.way(chance.Float64(), chance.Float64(), link.replies); {
 	case l.client.dead:
 	case lost:
-		network.after(200*time.Millisecond, func() { l.tell(a) })
+		network.after(200*time.Millisecond, func() { l.tell(subject, commanded) })
 	default:
-		network.after(back, func() { l.hear(a) })
+		network.after(back, func() { l.hear(subject, commanded) })
 	}
 }
 
 // hear hands an announcement to the process, as soon as that is not starved.
-func (l *listener) hear(a announcement) {
+func (l *listener) hear(subject string, commanded bool) {
 	l.client.mu.Lock()
 	starved, left := time.Until(l.client.starved), l.left
 	l.client.mu.Unlock()
 	switch {
 	case left:
 	case starved > 0:
-		l.client.server.network.after(starved, func() { l.hear(a) })
+		l.client.server.network.after(starved, func() { l.hear(subject, commanded) })
 	default:
-		l.f(a.subject, a.commanded)
+		l.f(subject, commanded)
 	}
 }
 

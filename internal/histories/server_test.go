@@ -148,7 +148,7 @@ func (s *server) presence(id string) int {
 func (s *server) announce(commanded bool, subjects ...string) {
 	for _, l := range s.listeners {
 		for _, subject := range subjects {
-			l.tell(announcement{subject, commanded})
+			l.tell(subject, commanded)
 		}
 	}
 }
