@@ -232,7 +232,9 @@ type second struct{ Admitted, Denied, Degraded int }
 //     server's state. Under the mode local, what was admitted without the server comes on top of
 //     it: nothing, if one process has the subject for itself, else all shares for each fault.
 //   - room: the server denies no one as long as all that was asked for fits. Leases are left out: a
-//     process holds more than was asked for.
+//     process holds more than was asked for. For a window after a loss of the server's state, what
+//     was asked for in three windows has to fit: what is restored of the window before the loss, with
+//     what had left that window, counts like the newest unit, which may be from after the loss.
 //   - late: nothing is charged after its caller's deadline.
 //   - mode: no one is admitted without the server under deny.
 type watch struct {
@@ -241,12 +243,13 @@ type watch struct {
 	limits   [][][]int // their numbers, by crowd, level and place
 	admitted *Windows
 	asked    *Windows
+	longer   *Windows // what was asked for in three windows
 	result   outcomes
 }
 
 func newWatch(f *fleet) *watch {
 	v := &watch{fleet: f, crowds: f.crowds()}
-	var all, wide []*stint.Limit
+	var all, wide, thrice []*stint.Limit
 	for _, c := range v.crowds {
 		var levels [][]int
 		for _, l := range c.levels {
@@ -254,13 +257,14 @@ func newWatch(f *fleet) *watch {
 			for i := range l.limits {
 				numbers = append(numbers, len(all))
 				all = append(all, &l.limits[i])
-				wide = append(wide, &stint.Limit{Max: l.limits[i].Max, Window: l.limits[i].Window + settling})
+				wide = append(wide, &stint.Limit{Window: l.limits[i].Window + settling})
+				thrice = append(thrice, &stint.Limit{Window: 3*l.limits[i].Window + settling})
 			}
 			levels = append(levels, numbers)
 		}
 		v.limits = append(v.limits, levels)
 	}
-	v.admitted, v.asked = NewWindows(all...), NewWindows(wide...)
+	v.admitted, v.asked, v.longer = NewWindows(all...), NewWindows(wide...), NewWindows(thrice...)
 	return v
 }
 
@@ -276,8 +280,11 @@ func (v *watch) each(s *shot, f func(l *stint.Limit, number, subject int)) {
 
 // ask notes that a caller asks.
 func (v *watch) ask(s *shot, at time.Duration) {
-	v.each(s, func(_ *stint.Limit, number, subject int) {
-		v.asked.Admit(number, subject, at, at, max(s.cost, s.truth), false)
+	v.each(s, func(l *stint.Limit, number, subject int) {
+		if !l.Leased {
+			v.asked.Admit(number, subject, at, at, max(s.cost, s.truth), false)
+			v.longer.Admit(number, subject, at, at, max(s.cost, s.truth), false)
+		}
 	})
 }
 
@@ -339,8 +346,15 @@ func (v *watch) admit(w *world, n int, s *shot, from, to time.Duration, degraded
 func (v *watch) deny(w *world, n int, s *shot, at time.Duration) {
 	full := w.setIn(at-2*time.Minute, at)
 	v.each(s, func(l *stint.Limit, number, subject int) {
-		all, _ := v.asked.Admit(number, subject, at, at, 0, false)
-		full = full || l.Leased || all > l.Capacity()
+		if full = full || l.Leased; full {
+			return
+		}
+		asked := v.asked
+		if w.lossesIn(at-l.Window-settling, at) > 0 {
+			asked = v.longer
+		}
+		all, _ := asked.Admit(number, subject, at, at, 0, false)
+		full = all > l.Capacity()
 	})
 	if !full {
 		v.object(n, s, "room: denied although all that was asked for fits")
