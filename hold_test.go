@@ -141,7 +141,7 @@ func TestHoldTellsThatThePlaceIsLost(t *testing.T) {
 		store.down.Store(false)
 		time.Sleep(4 * time.Second)
 		if acquire().Allowed {
-			t.Error("somebody got in, though the holder is back")
+			t.Error("a place was given away, though the holder is back")
 		}
 		if err := release(); !errors.Is(err, stint.ErrPlaceLost) {
 			t.Errorf("release says %v, want %v", err, stint.ErrPlaceLost)

@@ -95,7 +95,7 @@ func TestAwait(t *testing.T) {
 	}{
 		{"at once", minute, []place{at(0)}, nil, nil, 0, "book", 1},
 		{"in time", minute, []place{at(400 * ms)}, nil, nil, 400 * ms, "book", 1},
-		{"nobody gives up", minute, []place{at(time.Hour)}, nil, nil, time.Hour, "book", 1},
+		{"no waiter gives up", minute, []place{at(time.Hour)}, nil, nil, time.Hour, "book", 1},
 		{"as late as the grace", minute, []place{at(400 * ms)}, []time.Duration{20 * ms}, nil, 420 * ms, "book", 1},
 		{"later than the grace", minute, []place{at(400 * ms), at(300 * ms)}, []time.Duration{21 * ms, 0}, nil,
 			721 * ms,
@@ -140,7 +140,7 @@ func TestAwait(t *testing.T) {
 			"book, move 1, move 2", 3},
 		{"it moves up first", second, []place{at(4 * s), at(2 * s), at(0)}, nil, []time.Duration{s}, 3 * s,
 			"book, move 1, move 2", 3},
-		{"nobody answers before it goes", second, []place{at(400 * ms), broken, at(0)}, nil, nil, 400 * ms,
+		{"no answer before it goes", second, []place{at(400 * ms), broken, at(0)}, nil, nil, 400 * ms,
 			"book, move 1, book", 3},
 		{"it is certain that nothing happened", second, []place{at(400 * ms), refused, at(0)}, nil, nil, 400 * ms,
 			"book, move 1, return 1, book", 4},

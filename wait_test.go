@@ -54,7 +54,7 @@ func newCounted(t *testing.T, options ...stint.Option) (*stint.Limiter, *countin
 	return lim, store
 }
 
-// TestCallsOfAWait: a wait that nobody gives up before takes one call, under a sliding limit with a
+// TestCallsOfAWait: a wait takes one call if no waiter before it gives up, under a sliding limit with a
 // short window two.
 func TestCallsOfAWait(t *testing.T) {
 	for _, test := range []struct {

@@ -134,7 +134,7 @@ func (c *compiler) webhooks() {
 			c.mistake(key+".url", "%s", wrong)
 		}
 		if doc.KeyFile == "" && !c.has(key+".key_file") {
-			c.mistake(key+".key_file", "is missing; want a file with a secret text of at least 16 bytes, by which the receiver knows who posts")
+			c.mistake(key+".key_file", "is missing; want a file with a secret text of at least 16 bytes, with which the receiver verifies what is posted")
 		}
 		c.config.Webhooks = append(c.config.Webhooks,
 			Webhook{URL: doc.URL, KeyFile: c.file(key+".key_file", doc.KeyFile)})

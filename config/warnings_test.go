@@ -48,11 +48,11 @@ gateway: {routes: [{path: "/t/:tenant/**", upstream: "http://a"}]}
 		`stint.yaml:8: warning: policies[2].unless.path[2]: "/items/\\d" is matched literally, and looks like a regular expression; want something like /users/{id}, /static/** or /**/*.css`,
 		`stint.yaml:10: warning: gateway.routes[0].path: ":tenant" is matched literally in "/t/:tenant/**"; write /t/{tenant}/**`,
 	}},
-	{"methods that nobody knows", base + "policies:\n  - {name: a, match: {method: [GTE, POST, BREW]}, limits: 1/1s}\n", []string{
+	{"unknown methods", base + "policies:\n  - {name: a, match: {method: [GTE, POST, BREW]}, limits: 1/1s}\n", []string{
 		`stint.yaml:4: warning: policies[0].match.method[0]: "GTE" is not an HTTP method (did you mean "GET"?)`,
 		`stint.yaml:4: warning: policies[0].match.method[2]: "BREW" is not an HTTP method`,
 	}},
-	{"claims that nobody sets", `client_ip: {trusted_proxies: loopback}
+	{"claims that no header sets", `client_ip: {trusted_proxies: loopback}
 claims: {user: X-User, plan: X-Plan}
 identities: {org: {claim: orgs}}
 tiers:
@@ -64,7 +64,7 @@ tiers:
 		`stint.yaml:5: warning: tiers[0].match.claim.plans: no header sets the claim "plans"; want one under claims, or claims: {plans: ""} if the application passes it (did you mean "plan"?)`,
 		`stint.yaml:6: warning: tiers[1].unless.claim.team: no header sets the claim "team"; want one under claims, or claims: {team: ""} if the application passes it`,
 	}},
-	{"claims of limits that nobody sets", `client_ip: {trusted_proxies: loopback}
+	{"claims of limits that no header sets", `client_ip: {trusted_proxies: loopback}
 claims: {rpm: X-Rpm}
 tiers:
   - {name: some, match: {claim: {rpm: "*"}}, identity: ip, limits: [5/1s, {limit: 60/1m, claim: rpn, max: 100}]}

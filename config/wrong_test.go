@@ -270,7 +270,7 @@ webhooks:
 		`stint.yaml:10: policies[1].notify: has no effect in a policy that skips`,
 		`stint.yaml:11: policies[2].notify: 100/30s fixed: its periods are too short to be reported; want a window of 1m or more`,
 		`stint.yaml:13: webhooks[0].url: with http:// others could read and change what is posted; want https://, or this machine, such as http://localhost:9000`,
-		`stint.yaml:14: webhooks[1].key_file: is missing; want a file with a secret text of at least 16 bytes, by which the receiver knows who posts`,
+		`stint.yaml:14: webhooks[1].key_file: is missing; want a file with a secret text of at least 16 bytes, with which the receiver verifies what is posted`,
 	}},
 	{"limits by claim", `tiers:
   - name: a

@@ -21,7 +21,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// What the list promises, held against exact counts: nobody with more than a thousandth of all
+// What the list promises, held against exact counts: no subject with more than a thousandth of all
 // denials is missing, and the truth lies between AtLeast and Denied, which is no more than a
 // thousandth too high.
 func TestOffendersOnZipfStreams(t *testing.T) {
@@ -226,8 +226,7 @@ func (o *offenders) tell(subject, policy string, now time.Time) {
 	o.add(subject, policy, false, now, told.Add(1))
 }
 
-// TestOffendersAfterAFlood: who comes when it is over is counted one by one again, however long
-// nobody came.
+// TestOffendersAfterAFlood: denials after a flood are counted one by one again.
 func TestOffendersAfterAFlood(t *testing.T) {
 	o := newOffenders(newNames(label.Line))
 	now := o.start

@@ -90,7 +90,7 @@ func TestWebhookTriesAgain(t *testing.T) {
 	}
 }
 
-// A receiver that never answers holds up nobody, and is given up when the webhook is closed.
+// A receiver that never answers holds up no request, and is given up when the webhook is closed.
 func TestWebhookNeverBlocks(t *testing.T) {
 	asked, release := make(chan struct{}, 1), make(chan struct{})
 	defer close(release)

@@ -35,7 +35,7 @@ policies:
   - {name: pairs, match: {path: /pair}, identity: [pair, ip], limits: 10/1m}
 `
 
-// TestNoSubject are texts that nobody is counted under, with what would be right.
+// TestNoSubject are texts that name no subject, with the right form.
 func TestNoSubject(t *testing.T) {
 	set := parse(t, everyKind)
 	for text, want := range map[string]string{

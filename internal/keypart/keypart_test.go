@@ -14,7 +14,7 @@ var subjects = []string{
 	strings.Repeat(":", keypart.Max), strings.Repeat("{", keypart.Max/3), strings.Repeat("{", keypart.Max/3+1),
 }
 
-// Whoever reads a key finds the subject by its name, however long it is.
+// A key has the name of its subject, however long it is.
 func TestNameIsWhatKeysTell(t *testing.T) {
 	for _, subject := range subjects {
 		checkName(t, subject)
