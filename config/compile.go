@@ -156,6 +156,9 @@ func (c *compiler) file(key, path string) string {
 	return filepath.Join(filepath.Dir(c.files[c.nearest(key).file].name), path)
 }
 
+// maxInstances is the maximum number of processes that share a store.
+const maxInstances = 1 << 20
+
 // failure returns the failure policy of a section, with defaults from the top level; nil without a
 // section.
 func (c *compiler) failure(key string, doc *failureDoc) *stint.FailurePolicy {
@@ -175,8 +178,8 @@ func (c *compiler) failure(key string, doc *failureDoc) *stint.FailurePolicy {
 		!c.has(key+".mode") && !c.has(key+".budget") {
 		c.mistake(key, "is empty; want mode, budget, instances, memory or breaker, or leave it out")
 	}
-	if doc.Instances < 0 || doc.Instances > 1<<20 {
-		c.mistake(key+".instances", "%d; want 1 or more", doc.Instances)
+	if doc.Instances > maxInstances {
+		c.mistake(key+".instances", "%d; want at most %d", doc.Instances, maxInstances)
 	}
 	if key == "failure" {
 		c.config.Instances, c.config.LocalBytes = int(doc.Instances), int64(doc.Memory)

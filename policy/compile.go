@@ -114,7 +114,7 @@ func (c *compiler) failure(key string, f *stint.FailurePolicy) {
 	case f.Budget < 0:
 		c.mistake(key+".budget", "a decision needs some time; want something like 15ms")
 	case f.Budget > maxBudget:
-		c.mistake(key+".budget", "no one waits %v for a rate limit; want at most %v", f.Budget, maxBudget)
+		c.mistake(key+".budget", "%v is too long for callers to wait; want at most %v", f.Budget, maxBudget)
 	}
 }
 

@@ -34,7 +34,7 @@ type Spec struct {
 	// Policies limit the requests that they match, in addition to the limits of the tier. Every
 	// matching policy applies.
 	Policies []Policy
-	// Bans is the policy for banning subjects that keep being denied; nil bans no one and ignores
+	// Bans is the policy for banning subjects that keep being denied; nil bans no subject and ignores
 	// existing bans.
 	Bans *stint.BanPolicy
 	// RequestID is the header that identifies a request, so that repeats are not charged again; ""
