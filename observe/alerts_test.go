@@ -464,6 +464,9 @@ func TestPendingAlertsSayWhatIsSo(t *testing.T) {
 	if _, changed := w.second(redis(RedisInfo{})); changed {
 		t.Error("an alert that fires and has not changed is reported")
 	}
+	if got := w.after(t, time.Second, "CertificateExpires", expire(24*time.Hour)); !strings.Contains(got.Summary, " The certificate expires on 2023-11-15T") {
+		t.Errorf("got %q, want when it expires", got.Summary)
+	}
 }
 
 func TestAlertsThatAreSet(t *testing.T) {
