@@ -3,18 +3,15 @@ package faults
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/testkit"
-	"github.com/stint-limiter/stint/resilience"
 )
 
 func TestF8(t *testing.T) {
@@ -42,82 +39,6 @@ func TestF8(t *testing.T) {
 		r.saw("no error in %d decisions, %d flushes", o.decisions(), flushes)
 		wantTTLs(r, server)
 	})
-}
-
-func TestF12(t *testing.T) {
-	faultAlone(t, "F12", "1,000,000 distinct subjects",
-		"memory bounded by the configured cap; known subjects unaffected; never deny-all, never forget-all", func(r *report) {
-			subjects := pick(1_000_000, 20_000)
-			server := redistest.Start(t)
-			// The cap is below the number of subjects in either mode.
-			const denials = 1 << 14
-			s := newStack(t, server.URL(), resilience.Config{
-				Failure: stint.FailurePolicy{Budget: patience}, Instances: 1, Denials: denials})
-			limit := stint.PerHour(3)
-			known := func(i int) string { return "known:" + strconv.Itoa(i) }
-			const few = 50
-			for i := range few { // half of them have used up their limit
-				for range 1 + 2*(i%2) {
-					take(r, s, known(i), limit)
-				}
-			}
-			server.Kill()
-			testkit.Eventually(r, "the outage is noticed", func() bool {
-				return s.Breaker() == "open" || take(r, s, "any", limit).Degraded && s.Breaker() == "open"
-			})
-
-			before := heap()
-			var denied, next, wrong atomic.Int64
-			var group sync.WaitGroup
-			for range 8 {
-				group.Go(func() {
-					for i := next.Add(1); i <= int64(subjects); i = next.Add(1) {
-						d, err := s.Take(context.Background(), request("flood:"+strconv.Itoa(int(i)), limit))
-						if err != nil || !d.Degraded {
-							wrong.Add(1)
-						} else if !d.Allowed {
-							denied.Add(1)
-						}
-						if i%1000 == 0 { // those who are known are there all the time, and hammer
-							n := int(i/1000) % few
-							if d, err := s.Take(context.Background(), request(known(n), limit)); err != nil ||
-								n%2 == 1 && d.Allowed {
-								wrong.Add(1)
-							}
-						}
-					}
-				})
-			}
-			group.Wait()
-			grown := heap() - before
-			if wrong.Load() > 0 {
-				r.Errorf("%d answers are errors, are not degraded, or let somebody go on who had used up the limit", wrong.Load())
-			}
-			if denied.Load() > 0 {
-				r.Errorf("%d of %d newcomers denied; want none", denied.Load(), subjects)
-			}
-			if d := take(r, s, "newcomer", limit); !d.Allowed {
-				r.Error("nobody new is admitted any more")
-			}
-			if d := take(r, s, known(1), limit); d.Allowed {
-				r.Error("a known subject was forgotten")
-			}
-			// 100,000 subjects in memory, and as much again for the other tables.
-			const most = 100 << 20
-			if grown > most {
-				r.Errorf("the heap grew by %d MB; want at most %d MB", grown>>20, most>>20)
-			}
-			r.saw("%d subjects in an outage: heap +%d MB, none denied, known ones still denied", subjects, grown>>20)
-		})
-}
-
-// heap is how much memory is in use.
-func heap() int64 {
-	runtime.GC()
-	runtime.GC() // what pools held
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 func TestF15(t *testing.T) {

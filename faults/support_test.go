@@ -26,7 +26,6 @@ type witness struct {
 	kinds  map[stint.StoreErrorKind]int // failures of the store, by kind
 	calls  int                          // to the store, to decide
 	asked  int                          // requests in them
-	saved  int                          // decisions that needed none
 	causes map[stint.StoreErrorKind]int // of decisions without the store
 }
 
@@ -47,11 +46,8 @@ func (w *witness) Observe(_ context.Context, event stint.Event) {
 			w.kinds[errkind.Of(e.Err)]++
 		}
 	case *resilience.Decided:
-		switch e.Source {
-		case "fallback":
+		if e.Source == "fallback" {
 			w.causes[errkind.Of(e.Cause)]++
-		case "denycache", "lease":
-			w.saved++
 		}
 	}
 }
