@@ -5,7 +5,6 @@ import (
 	"net"
 	"time"
 
-	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -76,7 +75,7 @@ func (s *Server) newGRPC() (endpoint, error) {
 		options = append(options, grpc.Creds(credentials.NewTLS(s.certificate.listen())))
 	}
 	srv := grpc.NewServer(options...)
-	rlsv3.RegisterRateLimitServiceServer(srv, s.envoy)
+	s.envoy.Register(srv)
 	healthpb.RegisterHealthServer(srv, s.health.grpc)
 	return endpoint{
 		serve:    srv.Serve,

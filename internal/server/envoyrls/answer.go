@@ -24,8 +24,7 @@ type answer struct {
 
 const fewItems = 2
 
-func (s *Service) answer(c *call, r *rlsv3.RateLimitRequest) *rlsv3.RateLimitResponse {
-	a := &answer{}
+func (s *Service) answer(c *call, r *rlsv3.RateLimitRequest, a *answer) {
 	pointers, statuses, resets := a.pointers[:], a.statuses[:], a.resets[:]
 	if n := len(c.items); n > fewItems {
 		pointers = make([]*rlsv3.RateLimitResponse_DescriptorStatus, n)
@@ -48,7 +47,6 @@ func (s *Service) answer(c *call, r *rlsv3.RateLimitRequest) *rlsv3.RateLimitRes
 	if s.options.Metadata {
 		a.response.DynamicMetadata = c.dynamicMetadata(r)
 	}
-	return &a.response
 }
 
 func (it *item) status(to *rlsv3.RateLimitResponse_DescriptorStatus, reset *durationpb.Duration) {

@@ -1,16 +1,11 @@
 package envoyrls
 
 import (
-	"fmt"
 	"slices"
 
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/encoding"
-	protocodec "google.golang.org/grpc/encoding/proto"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -29,8 +24,10 @@ const (
 // other requests.
 const maxParts = 1 + 2*maxDescriptors + maxEntries
 
-var errTooManyParts = fmt.Errorf("stint: too many descriptors and entries in one request; want at most %d descriptors with %d entries in all",
-	maxDescriptors, maxEntries)
+func tooManyParts() error {
+	return status.Errorf(codes.InvalidArgument, "stint: too many descriptors and entries in one request; want at most %d descriptors with %d entries in all",
+		maxDescriptors, maxEntries)
+}
 
 // check reports what is wrong with a request under any configuration. For mistakes that
 // envoyproxy/ratelimit also refuses, it uses the same code and text, so that existing searches find
@@ -64,28 +61,6 @@ func (s *Service) check(r *rlsv3.RateLimitRequest) error {
 		return err
 	}
 	return nil
-}
-
-// Codec returns the option that a gRPC server needs for the service. The server then refuses a
-// request with too many parts before decoding it, because decoding would take much longer than
-// reading it. Other messages have the usual codec.
-func Codec() grpc.ServerOption {
-	return grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(protocodec.Name)})
-}
-
-type codec struct{ encoding.CodecV2 }
-
-// Unmarshal implements [encoding.CodecV2].
-func (c codec) Unmarshal(data mem.BufferSlice, message any) error {
-	if _, ok := message.(*rlsv3.RateLimitRequest); ok {
-		buffer := data.MaterializeToBuffer(mem.DefaultBufferPool())
-		defer buffer.Free()
-		if countParts(buffer.ReadOnlyData()) > maxParts {
-			return errTooManyParts
-		}
-		data = mem.BufferSlice{buffer}
-	}
-	return c.CodecV2.Unmarshal(data, message)
 }
 
 // descriptorsField is the number of [rlsv3.RateLimitRequest.Descriptors].

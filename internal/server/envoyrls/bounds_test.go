@@ -43,19 +43,18 @@ func TestF31Descriptors(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		request *rlsv3.RateLimitRequest
-		code    codes.Code
 		want    string
 	}{
-		{"descriptors", many(256, "colour=red"), codes.InvalidArgument, "stint: 257 descriptors in one request; want at most 256"},
-		{"entries", empty(1, 4097), codes.InvalidArgument, "stint: 4097 entries in the descriptors of one request; want at most 4096"},
-		{"too many descriptors to decode", empty(100_000, 0), codes.Internal,
+		{"descriptors", many(256, "colour=red"), "stint: 257 descriptors in one request; want at most 256"},
+		{"entries", empty(1, 4097), "stint: 4097 entries in the descriptors of one request; want at most 4096"},
+		{"too many descriptors to decode", empty(100_000, 0),
 			"stint: too many descriptors and entries in one request; want at most 256 descriptors with 4096 entries in all"},
-		{"too many entries to decode", empty(1, 50_000), codes.Internal,
+		{"too many entries to decode", empty(1, 50_000),
 			"stint: too many descriptors and entries in one request; want at most 256 descriptors with 4096 entries in all"},
 	} {
 		_, err := client.ShouldRateLimit(t.Context(), test.request)
-		if got := status.Convert(err); got.Code() != test.code || !strings.HasSuffix(got.Message(), test.want) {
-			t.Errorf("%s: got %v; want %v: %s", test.name, err, test.code, test.want)
+		if got := status.Convert(err); got.Code() != codes.InvalidArgument || got.Message() != test.want {
+			t.Errorf("%s: got %v; want %v: %s", test.name, err, codes.InvalidArgument, test.want)
 		}
 	}
 }

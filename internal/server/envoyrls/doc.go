@@ -6,7 +6,7 @@
 //	...
 //	service, err := envoyrls.NewService(store, config, envoyrls.Options{})
 //	...
-//	rlsv3.RegisterRateLimitServiceServer(grpcServer, service) // made with the Codec
+//	service.Register(grpcServer)
 //
 // With [Sliding] windows, either all descriptors of a request are charged or none. Descriptors of
 // one counter are decided together. Requests with more than [stint.MaxClaims] counters, and those

@@ -39,7 +39,7 @@ func (s *Service) JSONHandler() http.Handler {
 		}
 		// Every message of a request is an object. Braces in strings count too, which is harmless.
 		if bytes.Count(body, []byte("{")) > maxParts {
-			http.Error(w, errTooManyParts.Error(), http.StatusBadRequest)
+			http.Error(w, status.Convert(tooManyParts()).Message(), http.StatusBadRequest)
 			return
 		}
 		var request rlsv3.RateLimitRequest

@@ -114,7 +114,7 @@ func serve(t testing.TB, service *envoyrls.Service) rlsv3.RateLimitServiceClient
 		t.Fatal(err)
 	}
 	server := grpc.NewServer(envoyrls.Codec())
-	rlsv3.RegisterRateLimitServiceServer(server, service)
+	service.Register(server)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -22,10 +22,10 @@ import (
 type Service struct {
 	rlsv3.UnimplementedRateLimitServiceServer
 
-	store   stint.Store
-	options Options
-	config  atomic.Pointer[Config]
-	calls   sync.Pool
+	store     stint.Store
+	options   Options
+	config    atomic.Pointer[Config]
+	exchanges sync.Pool
 
 	amending sync.WaitGroup // work that continues after its request was answered
 
@@ -46,10 +46,10 @@ func NewService(store stint.Store, config *Config, o Options) (*Service, error) 
 	}
 	o.fill()
 	s := &Service{store: store, options: o, posts: callers.NewJSON(o.Public, "--envoy-token-file", o.Logger)}
-	s.calls.New = func() any {
-		c := &call{}
-		c.reset()
-		return c
+	s.exchanges.New = func() any {
+		e := &exchange{}
+		e.call.reset()
+		return e
 	}
 	if config != nil && o.Stats != nil {
 		o.Stats.attach(config)
@@ -85,22 +85,26 @@ func (s *Service) Close() error {
 
 // ShouldRateLimit implements [rlsv3.RateLimitServiceServer].
 func (s *Service) ShouldRateLimit(ctx context.Context, r *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
-	if err := s.check(r); err != nil {
+	e, a := s.exchanges.Get().(*exchange), new(answer)
+	defer s.release(e)
+	if err := s.respond(ctx, &e.call, r, a); err != nil {
 		return nil, err
 	}
+	return &a.response, nil
+}
+
+func (s *Service) respond(ctx context.Context, c *call, r *rlsv3.RateLimitRequest, to *answer) error {
+	if err := s.check(r); err != nil {
+		return err
+	}
 	begun := time.Now()
-	c := s.calls.Get().(*call)
-	defer func() {
-		c.free()
-		s.calls.Put(c)
-	}()
 	c.deadline = begun.Add(s.options.Failure.Budget)
 	config := s.config.Load()
 	if config == nil {
-		return nil, status.Error(codes.Unavailable, "stint: no rate limit configuration has arrived yet")
+		return status.Error(codes.Unavailable, "stint: no rate limit configuration has arrived yet")
 	}
 	if err := c.open(config, r, s.options.QuotaMode); err != nil {
-		return nil, err
+		return err
 	}
 	err := s.decide(ctx, c)
 	took := time.Since(begun)
@@ -109,9 +113,10 @@ func (s *Service) ShouldRateLimit(ctx context.Context, r *rlsv3.RateLimitRequest
 		s.options.Stats.count(c, took, err)
 	}
 	if err != nil {
-		return nil, failure(ctx, err)
+		return failure(ctx, err)
 	}
-	return s.answer(c, r), nil
+	s.answer(c, r, to)
+	return nil
 }
 
 func (s *Service) decide(ctx context.Context, c *call) error {

@@ -1,0 +1,118 @@
+package envoyrls
+
+import (
+	"context"
+	"slices"
+
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	protocodec "google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// Register adds the service to a gRPC server, which must use the [Codec]. Unlike
+// [rlsv3.RegisterRateLimitServiceServer], it refuses a message with too many parts before decoding
+// it, because decoding would take much longer than reading it.
+func (s *Service) Register(on grpc.ServiceRegistrar) {
+	described := rlsv3.RateLimitService_ServiceDesc
+	described.Methods = slices.Clone(described.Methods)
+	described.Methods[0].Handler = s.handler() // ShouldRateLimit is the only method
+	on.RegisterService(&described, s)
+}
+
+// handler handles a call like the generated handler, but reuses messages.
+func (s *Service) handler() grpc.MethodHandler {
+	info := &grpc.UnaryServerInfo{Server: s, FullMethod: rlsv3.RateLimitService_ShouldRateLimit_FullMethodName}
+	decide := func(ctx context.Context, e any) (any, error) { return s.exchange(ctx, e.(*exchange)) }
+	return func(_ any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (
+		any, error) {
+		e := s.exchanges.Get().(*exchange)
+		defer s.release(e)
+		if err := decode(e); err != nil {
+			return nil, err
+		}
+		if intercept == nil {
+			return decide(ctx, e)
+		}
+		return intercept(ctx, e, info, decide)
+	}
+}
+
+// exchange is a request with its decision and its answer. It is reused for other requests.
+type exchange struct {
+	call    call
+	request rlsv3.RateLimitRequest
+	invalid error // why the message is not a valid request
+	answer  answer
+	encoded []byte
+}
+
+// release clears an exchange for reuse.
+func (s *Service) release(e *exchange) {
+	e.call.free()
+	e.request.Reset()
+	e.invalid = nil
+	e.answer = answer{}
+	s.exchanges.Put(e)
+}
+
+func (s *Service) exchange(ctx context.Context, e *exchange) (any, error) {
+	if e.invalid != nil {
+		return nil, e.invalid
+	}
+	err := s.respond(ctx, &e.call, &e.request, &e.answer)
+	if err != nil {
+		return nil, err
+	}
+	e.encoded, err = proto.MarshalOptions{}.MarshalAppend(e.encoded[:0], &e.answer.response)
+	if err != nil {
+		return nil, status.Errorf(codes.Internal, "stint: the answer cannot be encoded: %v", err)
+	}
+	return encoded(slices.Clone(e.encoded)), nil
+}
+
+// decode decodes a request unless it has too many parts.
+func (e *exchange) decode(message []byte) error {
+	if countParts(message) > maxParts {
+		return tooManyParts()
+	}
+	if err := proto.Unmarshal(message, &e.request); err != nil {
+		return status.Errorf(codes.Internal, "stint: the message is not a RateLimitRequest: %v", err)
+	}
+	return nil
+}
+
+type encoded []byte
+
+// Codec returns the option that a gRPC server needs for the service. Messages of the service have
+// their own codec, and those of other services the usual one.
+func Codec() grpc.ServerOption {
+	return grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(protocodec.Name)})
+}
+
+type codec struct{ encoding.CodecV2 }
+
+// Marshal implements [encoding.CodecV2].
+func (c codec) Marshal(message any) (mem.BufferSlice, error) {
+	if e, ok := message.(encoded); ok {
+		return mem.BufferSlice{mem.SliceBuffer(e)}, nil
+	}
+	return c.CodecV2.Marshal(message)
+}
+
+// Unmarshal implements [encoding.CodecV2]. It stores the error of an invalid request in the
+// exchange: gRPC would give every error the same code.
+func (c codec) Unmarshal(data mem.BufferSlice, message any) error {
+	e, ok := message.(*exchange)
+	if !ok {
+		return c.CodecV2.Unmarshal(data, message)
+	}
+	buffer := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	defer buffer.Free()
+	e.invalid = e.decode(buffer.ReadOnlyData())
+	return nil
+}
