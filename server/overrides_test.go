@@ -27,7 +27,8 @@ func TestOverrides(t *testing.T) {
 	takes(200, 200, 200, 429)
 	alice, who := r.operate(operator), control.Target{Subject: "ip:192.0.2.1"}
 	until := time.Now().Add(time.Hour).Truncate(time.Second)
-	set := control.SetRequest{Target: who, Policy: "all", Limits: []stint.Limit{stint.PerHour(5)}, Until: until, Why: "TICKET-7"}
+	set := control.SetRequest{Target: who, Policy: "all", Limits: []stint.Limit{stint.PerHour(5)}, Until: until,
+		Why: "TICKET-7"}
 	if named, err := alice.SetOverride(t.Context(), set); err != nil || named.Subject != who.Subject {
 		t.Fatalf("got %+v, %v", named, err)
 	}

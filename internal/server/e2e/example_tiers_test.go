@@ -149,7 +149,8 @@ func TestExampleEndpointLimitsBesideTheTier(t *testing.T) {
 		}
 	}
 	r := e.do(routes[0], user...)
-	if got := r.Header.Get("X-RateLimit-Policy"); r.StatusCode != http.StatusTooManyRequests || !strings.Contains(got, "pdb-fetch") {
+	if got := r.Header.Get("X-RateLimit-Policy"); r.StatusCode != http.StatusTooManyRequests ||
+		!strings.Contains(got, "pdb-fetch") {
 		t.Errorf("structure 51: got %s by %q, want 429 by pdb-fetch", r.Status, got)
 	}
 	if !e.allowed("GET /api/search", user...) {

@@ -182,6 +182,23 @@ func TestF11Subjects(t *testing.T) {
 	}
 }
 
+// TestReuse: over gRPC, whose messages are reused, a request has nothing of the one before.
+func TestReuse(t *testing.T) {
+	client := serve(t, newService(t, inMemory(t, nil), parse(t, shop), envoyrls.Options{}))
+	for i, step := range []step{
+		{1, hits(2, ask("shop", "path=/a")), "OK: OK 1 of 3/HOUR", ""},
+		{1, own(0, 3, ask("shop", "path=/b", "client=1,path=/x")), "OK: OK 0 of 3/HOUR; OK 4 of 5/DAY", ""},
+		{1, bring(0, 9, daily, ask("shop", "path=/c")), "OK: OK 8 of 9/DAY", ""},
+		{1, ask("shop", "path=/d"), "OK: OK 2 of 3/HOUR", ""},
+		{1, ask("bank", "k=1"), "OK: OK", ""},
+	} {
+		response, err := client.ShouldRateLimit(t.Context(), step.request)
+		if err != nil || show(response) != step.want {
+			t.Errorf("step %d: got %s, %v; want %s", i+1, show(response), err, step.want)
+		}
+	}
+}
+
 // TestAllocations: an answer costs what its messages need and the text of its subject.
 func TestAllocations(t *testing.T) {
 	config := parse(t, "domain: d\ndescriptors: [{key: k, rate_limit: {unit: hour, requests_per_unit: 4000000000}}, {key: no, rate_limit: {unit: hour, requests_per_unit: 0}}]")

@@ -191,8 +191,9 @@ func TestOutage(t *testing.T) {
 			service := newService(t, behindStack(t, gone{}, failure), parse(t, shop),
 				envoyrls.Options{Window: window, Failure: failure, Headers: envoyrls.HeadersAll})
 			run(t, service, window, []step{{1, ask("shop", "path=/buy"), want[0], ""}, {1, ask("shop", "path=/buy"), want[1], ""}})
-			if got := headers(decide(t, service, ask("shop", "path=/a"))); mode == stint.FailDeny && got != allHeaders(3, 0, 1, ", Retry-After: 1") {
-				t.Errorf("got %s", got)
+			got := headers(decide(t, service, ask("shop", "path=/a")))
+			if want := allHeaders(3, 0, 1, ", Retry-After: 1"); mode == stint.FailDeny && got != want {
+				t.Errorf("got %s, want %s", got, want)
 			}
 			if mode == stint.FailLocal { // what was charged in this process is given back
 				run(t, service, window, []step{{1, own(0, 2, ask("shop", "path=/b")), "OK: OK 1 of 3/HOUR", ""}})
