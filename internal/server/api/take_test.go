@@ -222,6 +222,21 @@ func TestRetryAfterAgrees(t *testing.T) {
 	}
 }
 
+// A ban applies however the subject is named.
+func TestBans(t *testing.T) {
+	s := serve(t, memory(t), "bans: {after: 2, within: 1m, durations: [1h]}\n"+rules)
+	const body = `{"method":"GET","path":"/","peer":"203.0.113.9"}`
+	for range 5 {
+		s.post("/v1/take", body)
+	}
+	for _, body := range []string{body, `{"subject":"ip:203.0.113.9","policy":"login"}`,
+		`{"subject":"ip:203.0.113.9","limits":["9/1m"]}`} {
+		if d := s.post("/v1/take", body).decision(429); !d.Banned || *d.RetryAfter < 3_000 {
+			t.Errorf("%s: got %+v", body, d)
+		}
+	}
+}
+
 // Callers may repeat a denial that is sure to last, and no other.
 func TestCacheable(t *testing.T) {
 	plain := serve(t, memory(t), rules)

@@ -93,6 +93,12 @@ func TestUsage(t *testing.T) {
 		t.Errorf("got %s %v, want %v", got.Tier, rows, want)
 	}
 
+	for _, body := range []string{`{"subject":"user:42","tier":"free"}`,
+		`{"subject":"user:42","tier":"free","and":[{"subject":"ip:::2","policy":"login"}]}`} {
+		if l := s.post("/v1/take", body).decision(200).Limits[0]; l.Limit != "20/1m" {
+			t.Errorf("%s: got %s, want that of the override", body, l.Limit)
+		}
+	}
 	r := httptest.NewRequest(http.MethodGet, "/v1/usage", nil)
 	r.RemoteAddr = "10.0.0.1:1"
 	r.Header.Set("X-User", "7")
