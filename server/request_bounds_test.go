@@ -31,6 +31,18 @@ func hurried(s *Server) {
 	s.timeouts.header, s.timeouts.body, s.timeouts.alive = 400*time.Millisecond, 600*time.Millisecond, time.Second
 }
 
+// TestF31Bounds: slow clients are closed within ten seconds.
+func TestF31Bounds(t *testing.T) {
+	b := defaultTimeouts()
+	const most = 10 * time.Second
+	if b.header > most || b.body > most || 2*b.alive >= most {
+		t.Errorf("got %+v, want slow clients closed within %v", b, most)
+	}
+	if b.answer <= 0 || b.idle <= 0 || b.finish <= 0 {
+		t.Errorf("got %+v, want a bound for everything", b)
+	}
+}
+
 // TestF31Slow closes connections on which nothing, or too little, arrives.
 func TestF31Slow(t *testing.T) {
 	plain := start(t, everywhere(t), hurried)

@@ -15,6 +15,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/redisstore"
 )
@@ -290,5 +291,33 @@ func TestSharedKeys(t *testing.T) {
 			}
 			opens("of a key that is too old", a, text, errNotSigned)
 		})
+	}
+}
+
+// If the table is deleted, every process refuses what was signed until then.
+func TestKeysDeleted(t *testing.T) {
+	redis := redistest.Start(t)
+	store, err := redisstore.Open(t.Context(), redisstore.Config{URL: redis.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	ctx := t.Context()
+	a, b := startProcess(store), startProcess(store)
+	text := a.textOf(ctx, storedCharge())
+	if _, err := b.open(ctx, text); err != nil {
+		t.Fatal(err)
+	}
+	redis.CLI(t, "DEL", "stint:table:{charge-keys}")
+	for _, p := range []*process{a, b} {
+		testkit.Eventually(t, "the old key is refused", func() bool {
+			p.pass(keysAge)
+			_, err := p.open(ctx, text)
+			return err == errNotSigned
+		})
+	}
+	b.pass(keysPause)
+	if _, err := b.open(ctx, a.textOf(ctx, storedCharge())); err != nil {
+		t.Errorf("they do not agree on a new key: %v", err)
 	}
 }

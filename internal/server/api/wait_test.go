@@ -170,6 +170,22 @@ func TestCooldownNeedsToken(t *testing.T) {
 	(<-s.waits(`{"api":"theirs"}`).answer).decision(200)
 }
 
+// A hold waits for room, and has its estimate charged.
+func TestWaitToHold(t *testing.T) {
+	inTime(t, all, func(t *testing.T, s *server) {
+		const body = `{"subject":"u","limits":["tokens: 10/10s"],"costs":{"tokens":10},"hold_seconds":5}`
+		first := (<-s.waits(body).answer).decision(200)
+		second := s.waits(body)
+		time.Sleep(time.Second)
+		if ok, _ := s.post("/v1/settle", withCharge(first.Charge, `,"costs":{"tokens":0}`)).charged(); !ok {
+			t.Error("not settled")
+		}
+		if d := (<-second.answer).decision(200); d.Hold != 5 {
+			t.Errorf("got %+v", d)
+		}
+	})
+}
+
 func TestTooManyWait(t *testing.T) {
 	s := serve(t, memory(t), rules)
 	s.api.Crowd()
