@@ -216,9 +216,10 @@ func (s *Stack) Command(ctx context.Context, c stint.Command) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, amendTime)
 	defer cancel()
+	sent := s.ledger.now()
 	err := s.store.command(ctx, c)
 	s.noteFailure(err, &stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits})
-	s.ledger.commanded(&c, err == nil)
+	s.ledger.commanded(&c, err == nil, sent)
 	return err
 }
 

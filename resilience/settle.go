@@ -303,9 +303,10 @@ func (c *count) mostRaise(maxDebt, now int64) int64 {
 	return max(c.left(now, c.uncounted(math.MaxInt64, 0, now)), 0) + maxDebt
 }
 
-// commanded applies a command here that the store has executed, or failed to. Units are given back
-// once: not here if the store gave them back and is yet to be charged with what was granted here.
-func (l *ledger) commanded(c *stint.Command, done bool) {
+// commanded applies a command here that the store has executed, or failed to, and that was sent at an
+// instant. Units are given back once: not here if the store gave them back and is yet to be charged
+// with what was granted here. An answer that came since may already reflect it, as in amended.
+func (l *ledger) commanded(c *stint.Command, done bool, sent int64) {
 	_ = l.bans.Command(context.Background(), *c) // fails only once it is closed
 	if c.Kind != stint.CommandGiveBack {
 		return
@@ -317,7 +318,11 @@ func (l *ledger) commanded(c *stint.Command, done bool) {
 			continue
 		}
 		it.advance(now)
-		it.take(c.Units, it.newest-parts) // the oldest first, as in the store
+		gone := it.take(c.Units, it.newest-parts) // the oldest first, as in the store
+		if done && it.rec.heard > sent {
+			it.others.units += gone
+			continue
+		}
 		if it.drain(c.Units, now, now, done); !done {
 			it.cancel(c.Units, 0, now)
 			l.noteOwing(it.rec)

@@ -85,6 +85,7 @@ func TestAdmitsInTheFirstWindow(t *testing.T) {
 				}
 			})
 		}
+		t.Logf("%v: %d of %d", limit, got, exact)
 		if got*100 < exact*95 {
 			t.Errorf("%v: %d admitted, want at least 95 %% of %d", limit, got, exact)
 		}
