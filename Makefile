@@ -142,6 +142,7 @@ bin/k6:
 .PHONY: screenshots
 screenshots: setup ## Run the demo for some minutes, and make the pictures in docs/images
 	STINT_SCREENSHOTS=$(CURDIR)/docs/images $(GO) test -run 'Screenshots|Incident' -count=1 -v ./internal/server/e2e
+	STINT_SCREENSHOTS=$(CURDIR)/docs/images $(GO) test -run TestPage/pictures -count=1 ./internal/simulate/report
 
 .PHONY: faults
 faults: setup ## Break real servers in every way, measure, and write the table in docs/faults.md

@@ -17,8 +17,7 @@ import (
 	"github.com/stint-limiter/stint/internal/simulate/report"
 )
 
-// ScreenshotsEnv names a directory for screenshots. Without it, the page of a short log is opened
-// only.
+// ScreenshotsEnv names a directory for the screenshots of docs/simulate.md, which are taken if it is set.
 const ScreenshotsEnv = "STINT_SCREENSHOTS"
 
 // file writes a page to a file and returns its URL.
