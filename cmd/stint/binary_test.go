@@ -40,6 +40,7 @@ func TestBinary(t *testing.T) {
 			t.Errorf("%v: exit code %d, output %q, errors %q; want %d, %q, %q", test.args, code, &stdout, &stderr, test.code, test.stdout, test.stderr)
 		}
 	}
+	t.Run("completion", func(t *testing.T) { completion(t, binary) })
 	t.Run("broken pipe", func(t *testing.T) { brokenPipe(t, binary) })
 	t.Run("daemons", func(t *testing.T) { daemons(t, binary) })
 	t.Run("in Envoy Gateway", func(t *testing.T) { inEnvoyGateway(t, binary) })

@@ -21,81 +21,148 @@ func (*completionCommand) Help() string {
     stint completion fish > ~/.config/fish/completions/stint.fish`
 }
 
-func (c *completionCommand) Run(s *system, k *kong.Context) error {
+func (c *completionCommand) Run(s *system) error { return s.print([]byte(completionScripts[c.Shell])) }
+
+// completeArg is the first argument of a call by a completion script. The others are the words of
+// the command line after the program, the last of which is to be completed.
+const completeArg = "__complete"
+
+// completionScripts ask the program for words, and complete file names if it asks for these.
+var completionScripts = map[string]string{
+	"bash": `# Completion of stint for bash: source <(stint completion bash)
+_stint() {
+	local IFS=$'\n'
+	COMPREPLY=($(stint __complete "${COMP_WORDS[@]:1:COMP_CWORD}" | cut -f 1 | grep -v '^:files'))
+}
+complete -o default -F _stint stint
+`,
+	"zsh": `#compdef stint
+# Completion of stint for zsh: source <(stint completion zsh)
+_stint() {
+	local -a offers
+	local line help files
+	for line in "${(@f)$(stint __complete "${(@)words[2,CURRENT]}")}"; do
+		help=${line#*$'\t'}
+		case $line in
+		:files*) files=1 ;;
+		?*) offers+=("${${line%%$'\t'*}//:/\\:}${help:+:$help}") ;;
+		esac
+	done
+	[[ $PREFIX == --*=* ]] && compset -P 1 '*='
+	(( $#offers )) && _describe stint offers
+	[[ -n $files ]] && _files
+}
+if [[ $funcstack[1] == _stint ]]; then _stint "$@"; else compdef _stint stint; fi
+`,
+	"fish": `# Completion of stint for fish: stint completion fish > ~/.config/fish/completions/stint.fish
+function __stint_offers
+	set -l typed (commandline -ct)
+	set -l flag (string match -r -- '^--[^=]*=' "$typed")
+	for line in (stint __complete (commandline -opc)[2..] "$typed")
+		if string match -q ':files*' -- $line
+			for file in (__fish_complete_path (string replace -r -- '^--[^=]*=' '' "$typed"))
+				echo "$flag$file"
+			end
+		else
+			echo "$flag$line"
+		end
+	end
+end
+complete -c stint -f -a '(__stint_offers)'
+`,
+}
+
+// completions returns what may stand for the last of the words, on a line each: a word, a tab and
+// its help. The word ":files" stands for file names.
+func completions(n *kong.Node, words []string) []byte {
+	words = joinAssignments(words)
+	if len(words) == 0 {
+		return nil
+	}
+	typed := words[len(words)-1]
+	var flag *kong.Flag // whose value comes next
+	for _, word := range words[:len(words)-1] {
+		switch {
+		case flag != nil:
+			flag = nil
+		case strings.HasPrefix(word, "-"):
+			if flag = flagOf(n, word); flag != nil && flag.IsBool() {
+				flag = nil
+			}
+		default:
+			if i := slices.IndexFunc(n.Children, func(c *kong.Node) bool { return c.Name == word }); i >= 0 {
+				n = n.Children[i]
+			}
+		}
+	}
+	name, value, assigned := strings.Cut(typed, "=")
+	if assigned && strings.HasPrefix(typed, "--") {
+		flag, typed = flagOf(n, name), value
+	}
 	var b bytes.Buffer
-	points := pointsOf(k.Model.Node, "")
-	switch c.Shell {
-	case "bash":
-		completeBash(&b, points)
-	case "zsh":
-		completeZsh(&b, points)
-	case "fish":
-		completeFish(&b, points)
-	}
-	return s.print(b.Bytes())
-}
-
-// completionPoint is a command in a command line, and what can follow it.
-type completionPoint struct {
-	// path holds the commands so far, each after a space: " config check".
-	path string
-	// words are subcommands, or the values of an argument that accepts only a few.
-	words []completionWord
-	flags []completionFlag
-	files bool // an argument is a file name
-}
-
-type completionWord struct{ text, help string }
-
-// completionFlag is a flag. A flag without a value is a switch.
-type completionFlag struct {
-	completionWord
-	short  string // a letter, or ""
-	value  bool
-	values []string // all accepted values, if there are only a few
-	file   bool     // the value is a file name
-}
-
-// pointsOf returns the points of a command and of all commands below it, its own first.
-func pointsOf(n *kong.Node, path string) []completionPoint {
-	at := completionPoint{path: path}
-	var below []completionPoint
-	for _, child := range n.Children {
-		if child.Hidden {
-			continue
-		}
-		at.words = append(at.words, completionWord{child.Name, sentence(child.Help)})
-		below = append(below, pointsOf(child, path+" "+child.Name)...)
-	}
-	for _, arg := range n.Positional {
-		at.files = at.files || slices.Contains([]string{"path", "log"}, arg.Name)
-		for _, value := range enumOf(arg) {
-			at.words = append(at.words, completionWord{value, ""})
+	offer := func(word, help string) {
+		if strings.HasPrefix(word, typed) || word == ":files" {
+			fmt.Fprintf(&b, "%s\t%s\n", word, firstSentence(help))
 		}
 	}
+	switch {
+	case flag != nil:
+		for _, value := range enumOf(flag.Value) {
+			offer(value, "")
+		}
+		if flag.PlaceHolder == "FILE" || flag.PlaceHolder == "DIR" {
+			offer(":files", "")
+		}
+	case strings.HasPrefix(typed, "-"):
+		for _, group := range n.AllFlags(true) {
+			for _, f := range group {
+				offer("--"+f.Name, f.Help)
+				if f.Tag.Negatable != "" {
+					offer("--no-"+f.Name, "Not: "+f.Help)
+				}
+			}
+		}
+	default:
+		for _, child := range n.Children {
+			if !child.Hidden {
+				offer(child.Name, child.Help)
+			}
+		}
+		for _, arg := range n.Positional {
+			for _, value := range enumOf(arg) {
+				offer(value, "")
+			}
+			if arg.Name == "path" || arg.Name == "log" {
+				offer(":files", "")
+			}
+		}
+	}
+	return b.Bytes()
+}
+
+// joinAssignments joins "--flag", "=" and "value", which are three words in bash.
+func joinAssignments(words []string) (joined []string) {
+	for i, word := range words {
+		last := len(joined) - 1
+		if last >= 0 && strings.HasPrefix(joined[last], "--") && (word == "=" || words[i-1] == "=") {
+			joined[last] += word
+		} else {
+			joined = append(joined, word)
+		}
+	}
+	return joined
+}
+
+// flagOf returns the flag of a word such as --config or -n, or nil.
+func flagOf(n *kong.Node, word string) *kong.Flag {
 	for _, group := range n.AllFlags(true) {
 		for _, f := range group {
-			at.flags = append(at.flags, flagsOf(f)...)
+			if word == "--"+f.Name || f.Short != 0 && word == "-"+string(f.Short) {
+				return f
+			}
 		}
 	}
-	return append([]completionPoint{at}, below...)
-}
-
-// flagsOf returns a flag and, if it can be negated, its opposite.
-func flagsOf(f *kong.Flag) []completionFlag {
-	flag := completionFlag{
-		completionWord: completionWord{"--" + f.Name, sentence(f.Help)},
-		value:          !f.IsBool(), values: enumOf(f.Value),
-		file: slices.Contains([]string{"FILE", "DIR"}, f.PlaceHolder),
-	}
-	if f.Short != 0 {
-		flag.short = string(f.Short)
-	}
-	all := []completionFlag{flag}
-	if f.Tag.Negatable != "" {
-		all = append(all, completionFlag{completionWord: completionWord{"--no-" + f.Name, "Not: " + flag.help}})
-	}
-	return all
+	return nil
 }
 
 // enumOf returns the accepted values of v, from the tag values or else from enum.
@@ -109,20 +176,9 @@ func enumOf(v *kong.Value) []string {
 	return v.EnumSlice()
 }
 
-// sentence returns the first sentence of a help text, without characters that are special to
-// shells.
-func sentence(help string) string {
+// firstSentence returns the first sentence of a help text on one line.
+func firstSentence(help string) string {
 	first, _, _ := strings.Cut(help, ". ")
 	first, _, _ = strings.Cut(first, ": ")
-	return strings.NewReplacer("'", "", "\n", " ", ":", "", "`", "", "$", "", `\`,
-		"").Replace(strings.TrimSuffix(first, "."))
-}
-
-// pathCases writes a pattern that matches all paths, for scripts that find the command in a line.
-func pathCases(points []completionPoint) string {
-	var patterns []string
-	for _, p := range points[1:] {
-		patterns = append(patterns, fmt.Sprintf("%q", p.path))
-	}
-	return strings.Join(patterns, "|")
+	return strings.ReplaceAll(strings.TrimSuffix(first, "."), "\n", " ")
 }

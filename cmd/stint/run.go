@@ -67,6 +67,9 @@ func run(s *system, args []string) error {
 	if err != nil {
 		return err
 	}
+	if len(args) > 0 && args[0] == completeArg {
+		return s.print(completions(parser.Model.Node, args[1:]))
+	}
 	command, err := parser.Parse(commonAliases(args))
 	if helped {
 		return s.print(help.Bytes())
