@@ -31,9 +31,9 @@ func TestStoreTLS(t *testing.T) {
 		code   int
 		stderr string
 	}{
-		"flags":         {redis.URL(), append(flags, limit...), exitGood, ""},
-		"URL":           {inURL, limit, exitGood, ""},
-		"configuration": {redis.URL(), []string{"--config", file}, exitGood, ""},
+		"flags":         {redis.URL() + patient, append(flags, limit...), exitGood, ""},
+		"URL":           {inURL + "&dial_timeout=1m", limit, exitGood, ""},
+		"configuration": {redis.URL() + patient, []string{"--config", file}, exitGood, ""},
 		"flags before URL": {inURL, append([]string{"--store-ca", missing}, limit...), exitUsage,
 			"TLS to Redis: " + missing + ": no such file or directory"},
 		"URL before file": {redis.URL() + "?ca_file=" + url.QueryEscape(missing), []string{"--config", file},

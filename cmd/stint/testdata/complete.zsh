@@ -1,4 +1,4 @@
-# Has a zsh complete a line as if somebody had typed it: zsh -f complete.zsh SCRIPT LINE
+# Has a zsh complete a line as if it were typed: zsh -f complete.zsh SCRIPT LINE
 # prints what would be offered, each between < and >, among what a terminal is sent.
 if [[ ! -o interactive ]]; then
 	zmodload zsh/zpty
