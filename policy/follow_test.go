@@ -161,19 +161,20 @@ func TestFollowSettlesHolds(t *testing.T) {
 	for _, test := range []struct {
 		name, path string
 		outcome    *policy.Outcome // nil: the process dies
-		want       []int64         // requests, cost, in, out
+		want       []int64         // requests, cost, in, out, in shadow
 	}{
-		{"a true cost", "/chat", &policy.Outcome{Status: 200, Cost: "7"}, []int64{1, 7, 100, 400}},
-		{"no true cost", "/chat", &policy.Outcome{Status: 200}, []int64{1, 10, 100, 400}},
-		{"a refund", "/chat", &policy.Outcome{Status: 500}, []int64{0, 0, 0, 0}},
+		{"a true cost", "/chat", &policy.Outcome{Status: 200, Cost: "7"}, []int64{1, 7, 100, 400, 7}},
+		{"no true cost", "/chat", &policy.Outcome{Status: 200}, []int64{1, 10, 100, 400, 10}},
+		{"a refund", "/chat", &policy.Outcome{Status: 500}, []int64{0, 0, 0, 0, 0}},
 		{"no settlement", "/plain", &policy.Outcome{Status: 200}, []int64{1, 10, 10, 10}},
-		{"dead", "/chat", nil, []int64{0, 0, 0, 0}},
+		{"dead", "/chat", nil, []int64{0, 0, 0, 0, 0}},
 	} {
 		w := newWorld(t, `
 tiers: [{name: all, identity: ip, limits: 100/1d, budget: [1000/1d, "in: 1000/1d", "out: 1000/1d"]}]
 policies:
   - {name: chat, match: {path: /chat}, cost: 10, costs: {in: 100, out: 400}, hold: 5m, settle: {header: X-Cost}, refund: 5xx}
   - {name: plain, match: {path: /plain}, cost: 10, hold: 5m}
+  - {name: trial, match: {path: /chat}, identity: everyone, budget: "trial: 1000/1d", shadow: true}
 `)
 		v := w.judge(get(test.path))
 		if d := v.Decision.Charge.Data(); d.Hold != 5*time.Minute {
@@ -181,7 +182,7 @@ policies:
 		}
 		if test.outcome != nil {
 			w.Follow(t.Context(), v)(*test.outcome)
-			if s := w.seen.settlements; len(s) != 1 || s[0].Hold != 5*time.Minute || !s[0].Amended.Changed {
+			if s := w.seen.settlements; len(s) != len(test.want)-3 || s[0].Hold != 5*time.Minute || !s[0].Amended.Changed {
 				t.Errorf("%s: observed %+v", test.name, s)
 			}
 		}
