@@ -162,9 +162,9 @@ func TestSingle(t *testing.T) {
 	wantTTLs(t, c)
 }
 
-// TestLayers runs the model through all that may be between a limiter and the scripts: package
+// TestModelOfLayers runs the model through all that may be between a limiter and the scripts: package
 // resilience, batches of other requests, and hashed names.
-func TestLayers(t *testing.T) {
+func TestModelOfLayers(t *testing.T) {
 	server := redistest.StartFakeTime(t)
 	s, c := open(t, server.URL(), named(keyA)), client(t, server.URL())
 	policy := stint.FailurePolicy{Mode: stint.FailError, Budget: 10 * time.Second}

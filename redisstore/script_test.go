@@ -76,6 +76,7 @@ func TestNumbers(t *testing.T) {
 
 // Every script as Redis runs it is valid Lua, and uses no globals but those of Redis.
 func TestScriptsAreValid(t *testing.T) {
+	t.Parallel()
 	luacheck, err := exec.LookPath("luacheck")
 	if err != nil {
 		if testing.Short() {
