@@ -237,6 +237,9 @@ func TestCanceledCallers(t *testing.T) {
 		if errkind.Of(waiting.err) != stint.KindRefused { // it certainly did nothing: a booking can be given back
 			t.Errorf("canceled before it was sent: %v", waiting.err)
 		}
+		if errkind.Of(sent.err) != stint.KindOther { // it may have been charged, and the store was not too slow
+			t.Errorf("canceled after it was sent: %v", sent.err)
+		}
 		group.Wait()
 		if well.err != nil || well.d.Degraded || expired.err != nil || !expired.d.Degraded {
 			t.Errorf("well: %+v, expired: %+v", well, expired)
