@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// inlineUsages is how many usages a decision holds without allocating: enough for a minute, an hour
-// and a day. With a slice alone, a decision in memory takes 13 to 50 % longer.
+// inlineUsages is the number of usages that a decision holds without allocating: enough for a
+// minute, an hour and a day. With a slice alone, a decision in memory takes 13 to 50 % longer.
 const inlineUsages = 3
 
 // Decision is the answer to a [Request]. Copies of a decision refer to the same charge, which can

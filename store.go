@@ -88,7 +88,7 @@ type Command struct {
 	Limits []Limit
 	// For is the length of a Ban.
 	For time.Duration
-	// Units is how many units GiveBack gives back.
+	// Units is the number of units that GiveBack gives back.
 	Units int64
 }
 

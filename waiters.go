@@ -40,8 +40,8 @@ type waiters struct {
 	stop  context.CancelFunc // ends listening
 }
 
-// maxHeard is how many announced subjects a limiter remembers, for callers whose booking is made
-// while something is announced and that join after that.
+// maxHeard is the number of announced subjects that a limiter remembers, for callers whose booking
+// is made while something is announced and that join after that.
 const maxHeard = 1000
 
 const (

@@ -22,8 +22,8 @@ type Store struct {
 	URL string
 	// Prefix is the prefix of all keys; "" is the default of the store.
 	Prefix string
-	// CAFile has the CA certificates for a Redis over TLS, CertFile and KeyFile a client
-	// certificate for it. The URL of a Redis also names them, as parameters.
+	// CAFile holds the CA certificates for Redis over TLS. CertFile and KeyFile hold a client
+	// certificate. The URL of a Redis also includes all three as parameters.
 	CAFile, CertFile, KeyFile string
 	// Memory is the maximum number of bytes of a store in memory; 0 is the default of the store.
 	Memory int64

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/internal/label"
 )
 
-// maxActions is how many actions are kept. The log has all of them.
+// maxActions is the number of actions kept. The log has all of them.
 const maxActions = 200
 
 // action is a change that was made or attempted.

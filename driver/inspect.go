@@ -44,11 +44,12 @@ type Inspection struct {
 type BanState struct {
 	// Until is when the ban ends; zero if none is in force.
 	Until time.Time `json:"until,omitzero"`
-	// Level is how many bans in a row denials have led to, including the one in force: each is
-	// longer than the last. It is 0 again once they are forgiven. Bans by hand do not raise it.
+	// Level is the number of bans in a row that denials have led to, including the one in force:
+	// each is longer than the last. It is 0 again once the bans are forgiven. Bans by hand do not
+	// raise it.
 	Level int `json:"level"`
-	// Strikes is how many denials count toward the next ban, within the time that the ban policy
-	// set at the last of them.
+	// Strikes is the number of denials that count toward the next ban. The ban policy in force at
+	// the last denial determined for how long they count.
 	Strikes int64 `json:"strikes"`
 }
 
@@ -56,13 +57,13 @@ type BanState struct {
 type Window struct {
 	// State is the usage that a Peek of one unit would report.
 	stint.State
-	// Held is how many of the units in Used are held until they are settled, see
+	// Held is the number of units in Used that are held until they are settled; see
 	// [stint.Request.Hold]. They are not among the Entries.
 	Held int64
-	// Entries are what was charged, oldest first, and what is booked for later. It is nil for
+	// Entries lists what was charged, oldest first, and what is booked for later. It is nil for
 	// limits that keep no times of charges, such as buckets.
 	Entries []Entry
-	// LeftOut is how many units are in entries older than those shown.
+	// LeftOut is the number of units in entries older than those shown.
 	LeftOut int64
 }
 

@@ -24,7 +24,7 @@ type Denial struct {
 	Policy, Tier string
 	// Contact tells the client where to ask for more, as text or a URL; "" if there is none.
 	Contact string
-	// Violated are the names, as in RateLimit-Policy, of the limits that denied.
+	// Violated lists the names, as in RateLimit-Policy, of the limits that denied.
 	Violated []string
 	// Verdict is the complete verdict. Under [By] its Set is nil and its Tier is "".
 	Verdict *policy.Verdict

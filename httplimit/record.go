@@ -172,7 +172,8 @@ func (r *recorder) meterHeader() {
 }
 
 // meterBody passes a piece of the body to the meter after it was sent, so that the client does not
-// wait for the meter. A piece that could not be sent was used all the same.
+// wait for the meter. It also passes a piece that could not be sent, because that piece was used
+// too.
 func (r *recorder) meterBody(p []byte) {
 	if r.meter != nil && !r.noBody {
 		_, _ = r.meter.Write(p) // never fails

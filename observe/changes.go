@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxChanges is how many changes are kept, and changeLife for how long.
+	// maxChanges is the number of changes kept, and changeLife is how long they are kept.
 	maxChanges = 10
 	changeLife = time.Hour
 	// maxNewly is the maximum number of newly denied subjects counted for a change.

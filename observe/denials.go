@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// maxDenials is how many records of denials are kept, and denialLife for how long by default.
+	// maxDenials is the number of records of denials kept, and denialLife is how long they are kept
+	// by default.
 	maxDenials = 20_000
 	denialLife = 24 * time.Hour
 	// denialSpan is the time within which denials of a subject by one rule share one record.

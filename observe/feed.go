@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// feedSize is how many violations are kept, and feedRate the maximum kept per second.
+	// feedSize is the number of violations kept, and feedRate the maximum kept per second.
 	feedSize = 1000
 	feedRate = 200
 )

@@ -65,9 +65,10 @@ func (m *Monitor) ShadowReports(set *policy.Set, n int) []ShadowReport {
 }
 
 const (
-	// shadowMinutes is how many minutes a report keeps.
+	// shadowMinutes is the number of minutes that a report keeps.
 	shadowMinutes = 10
-	// shadowTop is how many of the subjects that would have been denied are counted individually.
+	// shadowTop is the number of subjects that are counted individually, of those that would have
+	// been denied.
 	shadowTop = 100
 	// shadowSeen is the number of subjects that the report can recognize without a lock as already
 	// seen in this minute.

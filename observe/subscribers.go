@@ -2,7 +2,7 @@ package observe
 
 import "sync"
 
-// ticksAhead is how many ticks a subscriber may fall behind before it misses some.
+// ticksAhead is the number of ticks that a subscriber may fall behind before it misses some.
 const ticksAhead = 4
 
 // subscribers holds the channels that receive a tick every second. The zero value is empty.

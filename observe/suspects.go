@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// maxSuspects is how many subjects are kept, and suspectLife how long after their last denial.
+	// maxSuspects is the number of subjects kept, and suspectLife is how long they are kept after
+	// their last denial.
 	maxSuspects = 4096
 	suspectLife = time.Hour
 	// suspectSeconds is the period over which rates are computed.

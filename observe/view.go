@@ -6,16 +6,17 @@ import "time"
 // as JSON. Names of tiers and policies are those in the configuration. Subjects are shortened
 // unless [Config.ShowSubjects] is set; a Ref identifies a subject in further queries.
 
-// Counts are decisions by outcome.
+// Counts are numbers of decisions by outcome.
 type Counts struct {
 	Allowed int64 `json:"allowed"`
-	// Denied were over a limit or banned.
+	// Denied decisions were over a limit or about a banned subject.
 	Denied int64 `json:"denied"`
-	// Degraded were made without the store. They are included in Allowed and Denied.
+	// Degraded decisions were made without the store. They are included in Allowed and Denied.
 	Degraded int64 `json:"degraded"`
-	// Failed could not be made.
+	// Failed decisions could not be made.
 	Failed int64 `json:"failed"`
-	// Shadowed were allowed only because a rule is in shadow. They are included in Allowed.
+	// Shadowed decisions allowed a request only because a rule is in shadow. They are included in
+	// Allowed.
 	Shadowed int64 `json:"shadowed"`
 }
 
@@ -24,7 +25,7 @@ type Point struct {
 	// At is the end of the period, in Unix seconds.
 	At int64 `json:"at"`
 	Counts
-	// Saved are decisions that needed no call to the store.
+	// Saved is the number of decisions that needed no call to the store.
 	Saved int64 `json:"saved"`
 	// P50 and P99 are percentiles of the duration of decisions, in seconds; 0 without decisions.
 	// For several processes they are those of the slowest process.
@@ -165,7 +166,7 @@ type StoreHealth struct {
 	// has ended. Answers that are late for less than a second are not an outage.
 	Outage     *Outage `json:"outage,omitempty"`
 	LastOutage *Outage `json:"last_outage,omitempty"`
-	// Lost are the masters of a Redis Cluster that do not answer.
+	// Lost lists the masters of a Redis Cluster that do not answer.
 	Lost []string `json:"lost_nodes,omitempty"`
 	// LastError is the last failure, and LastErrorAt its time.
 	LastError   string     `json:"last_error,omitempty"`
@@ -211,8 +212,8 @@ type RedisInfo struct {
 	// whole core.
 	MemoryShare float64 `json:"memory_share"`
 	CPUShare    float64 `json:"cpu_share"`
-	// ClockSteps is how often this process has detected that the clock of a server was set, and
-	// LastClockStep the last such step.
+	// ClockSteps counts the times that this process detected that the clock of a server was set,
+	// and LastClockStep the last such step.
 	ClockSteps    int64      `json:"clock_steps"`
 	LastClockStep *ClockStep `json:"last_clock_step,omitempty"`
 }

@@ -47,8 +47,9 @@ type API struct {
 	// MaxCooldown is the longest pause that the API may impose; zero means 15 minutes. Pauses that
 	// other processes write to the store apply at any length.
 	MaxCooldown time.Duration
-	// Retries is how often a transport repeats an idempotent request to which the API answered "too
-	// many"; 0 to 10. Each repeat waits for its turn, so Retries cannot be combined with FailFast.
+	// Retries is the maximum number of times that a transport repeats an idempotent request to
+	// which the API answered "too many"; 0 to 10. Each repeat waits for its turn, so Retries cannot
+	// be combined with FailFast.
 	Retries int
 	// Failure says what happens to calls when the store fails; nil leaves it to the store.
 	Failure *stint.FailurePolicy

@@ -15,22 +15,23 @@ type Stats struct {
 	// registered.
 	Name   string
 	Limits []stint.Limit
-	// Calls is how many calls were admitted.
+	// Calls is the number of calls that were admitted.
 	Calls int64
-	// Waited is how many calls had to wait, including those that gave up or were refused in the
-	// end.
+	// Waited is the number of calls that had to wait, including those that gave up or were refused
+	// in the end.
 	Waited int64
 	// TotalWait is how long they waited in total, and LongestWait is the longest wait. Example: the
 	// average is TotalWait / Waited.
 	TotalWait, LongestWait time.Duration
-	// Denied is how many calls were refused: they would have had to wait, or to wait too long, or
-	// the store could not be asked and the API's Failure is [stint.FailDeny].
+	// Denied is the number of calls that were refused: they would have had to wait, or to wait too
+	// long, or the store could not be asked and the API's Failure is [stint.FailDeny].
 	Denied int64
-	// Failed is how many calls ended in any other error: of the store, or the end of their context.
+	// Failed is the number of calls that ended in any other error: of the store, or the end of
+	// their context.
 	Failed int64
-	// Waiting is how many callers are waiting now.
+	// Waiting is the number of callers that are waiting now.
 	Waiting int64
-	// Cooldowns is how many pauses the API imposed on this process.
+	// Cooldowns is the number of pauses that the API imposed on this process.
 	Cooldowns int64
 	// CoolingUntil is the end of the pause in force, as far as this process knows; zero if there is
 	// none.

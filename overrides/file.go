@@ -74,7 +74,8 @@ func plain(err error) error {
 		`{"subject": "user:42", "policy": "api", "limits": ["500/1m"], "until": "2026-11-20T18:00:00Z"}`)
 }
 
-// Fixed returns overrides that are always in force, whatever their ends. It is for trying them out.
+// Fixed returns overrides that are always in force, even after their ends. Use it to try overrides
+// out.
 func Fixed(all []Override) policy.Overrides {
 	f := fixed{}
 	for _, o := range all {

@@ -15,7 +15,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Override gives one subject other limits. Its JSON form is the one of exports.
+// Override gives one subject other limits. Exports use its JSON form.
 type Override struct {
 	// Subject is exactly the counted subject, such as "user:42".
 	Subject string `json:"subject"`

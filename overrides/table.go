@@ -51,7 +51,8 @@ const (
 	sweepMost  = 1000
 	sweepAfter = time.Hour // so that an override that was extended meanwhile is not removed
 
-	// maxParsed is how many lists of limits are kept parsed. Customers usually share them.
+	// maxParsed is the number of parsed lists of limits that are kept. Many subjects usually share
+	// a list.
 	maxParsed = 10_000
 )
 
@@ -168,8 +169,8 @@ func (t *Table) parsed(text string) []stint.Limit {
 	return limits
 }
 
-// Set makes an override, or replaces the one of the same subject and policy. It is in force in this
-// process when Set returns, and within a second in the others.
+// Set makes an override, or replaces the override of the same subject and policy. It is in force in
+// this process when Set returns, and within a second in the others.
 func (t *Table) Set(ctx context.Context, o Override) error { return t.SetAll(ctx, []Override{o}) }
 
 // SetAll makes several overrides. If it fails, some of them may have been made.

@@ -33,8 +33,8 @@ type Mistake struct {
 	Key string
 	// Message tells what is wrong, and how to fix it.
 	Message string
-	// Given are other keys that the mistake depends on. If one of them could not be read, there may
-	// be no mistake.
+	// Given lists other keys that the mistake depends on. If one of them could not be read, there
+	// may be no mistake.
 	Given []string
 }
 

@@ -50,7 +50,8 @@ type unit struct {
 	enforce uint32      // number of subjects out of enforceAll
 }
 
-// enforceAll is the number of subjects out of which a rule in rollout is enforced for some.
+// enforceAll is the value of enforce for rules that are enforced for all subjects. Rules in rollout
+// have a lower one.
 const enforceAll = 1 << 20
 
 // Special scopes of a tier, and scopes that no policy may have as its name.

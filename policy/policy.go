@@ -50,8 +50,8 @@ type Rule struct {
 	// claims have the numbers of requests without the claims.
 	Limits []stint.Limit
 	Costs  bool
-	// Claimed are the limits as in the Spec, in the same order as Limits, if any number comes from
-	// a claim; else nil.
+	// Claimed holds the limits as in the Spec, in the same order as Limits, if any number comes
+	// from a claim; else nil.
 	Claimed []Limit
 	// Notify are the shares of limits that are reported, in percent; nil if none are. See
 	// [Rule.Notifies].

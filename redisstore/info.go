@@ -46,7 +46,7 @@ type Info struct {
 	// Keys is the number of keys in the selected database.
 	Keys int64
 
-	// Lost are the addresses of masters of a Cluster that do not answer. Masters does not count
+	// Lost lists the addresses of masters of a Cluster that do not answer. Masters does not count
 	// them.
 	Lost []string
 

@@ -12,8 +12,8 @@ import (
 var _ driver.Keeper = (*Store)(nil)
 
 const (
-	// tableRows is how many rows of a table one call writes. tablePage is approximately how many
-	// one call reads.
+	// tableRows is the number of rows of a table that one call writes. tablePage is the approximate
+	// number that one call reads.
 	tableRows = 1000
 	tablePage = 5000
 	// tableRandom is the bound of random numbers for versions, exclusive. See table.lua.

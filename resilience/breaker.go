@@ -236,8 +236,8 @@ func (b *breaker) probeUntilBack(change uint64, since time.Time) {
 	}
 }
 
-// ping checks whether the store responds. A store without Ping is assumed to: it has been left
-// alone for long enough.
+// ping checks whether the store responds. A store without Ping is assumed to respond after
+// BreakerRetry.
 func (b *breaker) ping() error {
 	if b.pinger == nil {
 		return nil

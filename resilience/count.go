@@ -267,7 +267,7 @@ func (c *count) ungrant(units, at, now int64) int64 {
 }
 
 // hear records the usage that the store reports, minus the cost that was charged to the answered
-// request, which asked for asked. uncounted is how many of the units granted to this process the
+// request, which asked for asked. uncounted is the number of units granted to this process that the
 // answer does not count. The process has known of the subject since born.
 func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint64, born, now int64) {
 	used := max(u.Used-cost, 0)

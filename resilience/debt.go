@@ -18,7 +18,7 @@ const (
 	// maxDebts is the maximum number of debts of a record. Beyond it, due units do not become
 	// debts, and requests with an ID get no debt of their own.
 	maxDebts = 256
-	// maxNamed is how many request ids a record remembers, as a store does.
+	// maxNamed is the number of request ids that a record remembers, as a store does.
 	maxNamed = 1000
 	// The store remembers that a debt was charged for minDebtLife to maxDebtLife.
 	minDebtLife = 30 * time.Second

@@ -72,9 +72,9 @@ const (
 	// presentEvery is how often a process registers itself, and presentTime how long that may take.
 	presentEvery = time.Second
 	presentTime  = time.Second
-	// countsKept is the number of counts of which the largest is used. A store that lost its state
-	// counts from one again until every process has registered: believing it would let each process
-	// admit too much.
+	// countsKept is the number of recent counts that are kept; the largest of them is used. A store
+	// that lost its state counts from one again until every process has registered, and such a low
+	// count would let each process admit too much.
 	countsKept = 10
 )
 

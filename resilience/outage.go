@@ -54,7 +54,7 @@ const (
 	checkEvery = time.Second
 )
 
-// failures is how many calls to the store have failed, ever.
+// failures is the total number of failed calls to the store.
 func (n *outageLog) failures() int64 { return n.decisions.Load() + n.others.Load() }
 
 // failed counts a failed call in one of the counters, and logs the first of an outage, with the

@@ -243,7 +243,7 @@ func (l *ledger) makeDebts(rec *record, n *count) {
 // request returns the request that charges a debt now, and whether any of it still counts. It
 // leaves out limits that were reset since.
 func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
-	// A hold that heartbeats kept is held, and counted, as of the last heartbeat.
+	// A hold counts from its last heartbeat.
 	rec, age, given, metered := o.home, max(now-o.seen(), 0), time.Duration(maxAhead), false
 	claims := slices.Clone(o.claims)
 	for i := range claims {

@@ -26,18 +26,19 @@ import (
 type answer struct{ others, until, arrived int64 }
 
 const (
-	// maxLost is how many counts are sent after a loss: those with the largest used fraction.
+	// maxLost is the maximum number of counts sent after a loss: those with the largest used
+	// fraction.
 	maxLost = 65_536
 	// restorePause is the time between batches of counts.
 	restorePause = 10 * time.Millisecond
 	// resetTime is how long the announcement of a reset may take.
 	resetTime = 500 * time.Millisecond
-	// expiryTime is how long before their end counts are no longer sent: since answers may be that
-	// late, a state that expired looks like one that was lost.
+	// Counts that expire within expiryTime are not sent: answers may be that late, and a state that
+	// expired looks like one that was lost.
 	expiryTime = time.Second
 	// lostParts is the number of calls in which the grants of this process under a limit are sent.
 	lostParts = 4
-	// restoreTries is how often a batch that the store does not accept is sent.
+	// restoreTries is the number of attempts to send a batch that the store does not accept.
 	restoreTries = 3
 	// hashLength is the length of the hash of a name, after "#".
 	hashLength = 22

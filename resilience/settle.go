@@ -78,8 +78,8 @@ func (l *ledger) whenRaised(c stint.Charge, a stint.Amendment, now int64) func(s
 	}
 }
 
-// stillIn returns how many units that were charged at an instant surely still count under a limit.
-// Both instants are by the store's clock.
+// stillIn returns how many units that were charged at an instant certainly still count under a
+// limit. Both instants are by the store's clock.
 func stillIn(r *stint.Limit, units, at, now int64) int64 {
 	window, begin := r.Window.Microseconds(), int64(0)
 	if r.Algorithm == stint.AlgorithmFixed || r.Algorithm == stint.AlgorithmCalendar {

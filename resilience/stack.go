@@ -61,10 +61,10 @@ type (
 //	...
 //	store, err := resilience.New(redis, resilience.Config{})
 //	...
-//	defer store.Close() // before the one of redis
+//	defer store.Close() // before redis.Close
 //	lim, err := stint.New(store, stint.PerMinute(100))
 //
-// The stack uses four more methods if the store has them, as the one of package redisstore does:
+// The stack uses four more methods if the store has them, as the store of package redisstore does:
 //
 //   - AmendBatch amends many charges in one call; see [driver.BatchAmender].
 //   - Ping(ctx) error says cheaply whether the store is there.

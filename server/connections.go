@@ -94,8 +94,8 @@ func (c *connection) Close() error {
 
 func (c *connection) RemoteAddr() net.Addr { return remoteAddr{c.TCPConn.RemoteAddr(), c} }
 
-// remoteAddr is the remote address of a connection, with the connection itself, because gRPC passes
-// on only the address.
+// remoteAddr is the remote address of a connection. It also refers to the connection, because gRPC
+// passes on only the address.
 type remoteAddr struct {
 	net.Addr
 	of *connection

@@ -36,8 +36,8 @@ const (
 	pingEvery = 5 * time.Second
 )
 
-// Bounds on the resources that callers without a token can use, some hundred megabytes in all. At a
-// bound, the oldest use is ended.
+// Bounds on the resources that callers without a token can use, some hundred megabytes in all. When
+// a bound is reached, the server ends the oldest use.
 const (
 	// maxNewConns is the maximum number of open connections that have made no call yet, not
 	// counting health checks. Envoy makes a call as soon as it is connected, so this many Envoys

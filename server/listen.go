@@ -49,7 +49,8 @@ type endpoint struct {
 	name     string
 	listener net.Listener // nil until it is open
 	serve    func(net.Listener) error
-	// newConns are the listener's connections without a call, if they are bounded.
+	// newConns holds the connections that have made no call yet; nil if their number is not
+	// bounded.
 	newConns *boundedSet
 	// silent are the connections on which nothing has arrived.
 	silent *silentConns

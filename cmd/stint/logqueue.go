@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// queueSize is how many bytes may wait while as many again are being written: some thousands of
-	// records, which a slow reader reads within a few seconds.
+	// queueSize is the maximum number of bytes that wait while as many again are being written:
+	// some thousands of records, which a slow reader reads within a few seconds.
 	queueSize = 512 << 10
 	// pieceSize is the largest number of bytes that a pipe accepts atomically (PIPE_BUF on Linux).
 	// Lines of several processes that share a pipe are not mixed if no write is longer.
@@ -31,7 +31,7 @@ type logQueue struct {
 	busy    bool   // whether there is a writing goroutine
 	full    bool   // records are dropped until nothing is waiting
 	dropped int64
-	// unreported is how many records were dropped since the last report.
+	// unreported is the number of records dropped since the last report.
 	unreported int64
 	idle       chan struct{} // closed when everything is written; nil unless Flush is waiting
 

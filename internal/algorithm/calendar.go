@@ -6,9 +6,9 @@ import "github.com/stint-limiter/stint/internal/calendar"
 // ends of the previous, the current and the next period.
 type periods struct {
 	calendar.Ends
-	// noted means that the current period began at the end of another period, and not where the
-	// calendar has it: earlier charges must not be taken for charges of this period. The log then
-	// keeps the end of the other period as its first entry, without units.
+	// noted means that the current period began when another period ended, and not at the
+	// calendar's start. The log then keeps that instant as its first entry, without units, so that
+	// earlier charges do not count in this period.
 	noted bool
 }
 

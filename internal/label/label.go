@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// shown is how many bytes of an identifier Short shows.
+	// shown is the number of bytes of an identifier that Short shows.
 	shown = 6
 	// longest is the maximum number of bytes of any text that are shown.
 	longest = 128
@@ -25,7 +25,7 @@ const (
 	// secret.
 	longestKind = 12
 
-	// tagged is how many bytes of a ref Tagged shows.
+	// tagged is the number of bytes of a ref that Tagged shows.
 	tagged = 4
 
 	// more and hidden replace text that is left out, and secret replaces a password.

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// Few is how many events of a kind are usually logged per second, enough to show whether they are
+// Few is the usual number of logged events of a kind per second, enough to show whether they are
 // alike.
 const Few = 5
 
-// clockEvery is how many events [Sampler.Sample] leaves out between two looks at the clock, which
-// costs more than everything else here.
+// clockEvery is the number of events that [Sampler.Sample] leaves out between two looks at the
+// clock, which costs more than everything else here.
 const clockEvery = 16
 
 // Sampler samples one kind of event. The zero value is ready to use. It is safe for concurrent use

@@ -158,7 +158,7 @@ func (k *counts) lease(l *stint.Limit, until, cost int64) {
 	}
 }
 
-// book adds a booking after all that are not later.
+// book inserts a booking in order of time, after bookings of the same instant.
 func (k *counts) book(from, until, cost int64) {
 	i := 0
 	for i < len(k.booked) && k.booked[i].from <= from {

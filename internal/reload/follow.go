@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// maxLinks is how many symbolic links are followed on the way to a file, the same as in Linux.
+// maxLinks is the maximum number of symbolic links followed on the way to a file, the same as in
+// Linux.
 const maxLinks = 40
 
 // follow adds the directories in which a change can alter what a path refers to: the directory of

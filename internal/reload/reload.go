@@ -59,9 +59,9 @@ type InForce struct {
 	// Fingerprint is the same for files with the same meaning, on any host. It is "" for files that
 	// may differ between processes.
 	Fingerprint string
-	// Changes describe for people what has changed. The first time there are none.
+	// Changes describes what has changed, as text. It is empty the first time.
 	Changes []Change
-	// Expires is when the files in force cease to be valid; zero means never.
+	// Expires is when the files in force become invalid; zero means never.
 	Expires time.Time
 }
 
@@ -69,7 +69,7 @@ type InForce struct {
 type Change struct {
 	// Text describes the change in a few words: "api for enterprise from 500/1m to 50/1m".
 	Text string
-	// Denies are the rules that may deny more because of the change.
+	// Denies lists the rules that may deny more because of the change.
 	Denies []Rule
 }
 

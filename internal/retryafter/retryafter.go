@@ -18,10 +18,10 @@ const (
 	maxMore = time.Minute
 )
 
-// Of returns the wait of a denied request, as its answer tells it: in whole units, rounded up. If
-// the limit that denied it is shared by all callers, a random time up to the jitter is added,
-// because that limit has room for all of them at the same instant. The jitter is a share of the
-// wait; nil is a fifth. Random returns numbers in [0, 1).
+// Of returns the wait of a denied request for its answer: in whole units, rounded up. If the limit
+// that denied it is shared by all callers, a random time up to the jitter is added, because that
+// limit has room for all of them at the same instant. The jitter is a share of the wait; nil is a
+// fifth. Random returns numbers in [0, 1).
 func Of(v *policy.Verdict, jitter *float64, unit time.Duration, random func() float64) time.Duration {
 	share := defaultJitter
 	if jitter != nil {

@@ -42,8 +42,8 @@ type Options struct {
 	// From and To bound the replay: it leaves out requests before From, and requests at or after
 	// To. Zero means no bound.
 	From, To time.Time
-	// MaxSubjects is how many subjects are counted separately. All others are counted together.
-	// Zero means DefaultMaxSubjects.
+	// MaxSubjects is the maximum number of subjects that are counted separately. All others are
+	// counted together. Zero means DefaultMaxSubjects.
 	MaxSubjects int
 	// Top is the maximum length of lists of subjects. Zero means 20.
 	Top int

@@ -126,10 +126,10 @@ type RuleCount struct {
 	Costs bool `json:"costs"`
 	// Enforced is the share of subjects that the rule is enforced for.
 	Enforced float64 `json:"enforced"`
-	// Requests is the number of requests that the rule applied to. Denied is how many of them it
-	// denied: if several limits deny a request, it counts for the one with the longest wait.
-	// Shadowed is how many it would have denied if it were enforced. A rule in shadow applies only
-	// to requests that all other rules allow.
+	// Requests is the number of requests that the rule applied to. Denied counts those that it
+	// denied: if several limits deny a request, the request counts for the limit with the longest
+	// wait. Shadowed counts those that it would have denied if it were enforced. A rule in shadow
+	// applies only to requests that all other rules allow.
 	Requests int64 `json:"requests"`
 	Denied   int64 `json:"denied"`
 	Shadowed int64 `json:"shadowed"`
@@ -189,9 +189,10 @@ type Busy struct {
 
 // Subjects counts the subjects.
 type Subjects struct {
-	// Seen is the number of subjects that were counted separately. Hit is how many of them were
-	// denied at least once, Shadowed how many would have been without shadow, and Banned how many
-	// were banned. The subject of a shared limit, which stands for everyone, is not included.
+	// Seen is the number of subjects that were counted separately. Hit counts those that were
+	// denied at least once, Shadowed those that would have been denied without shadow, and Banned
+	// those that were banned. The subject of a shared limit, which stands for everyone, is not
+	// included.
 	Seen     int64 `json:"seen"`
 	Hit      int64 `json:"hit"`
 	Shadowed int64 `json:"shadowed"`
@@ -264,7 +265,7 @@ type HitBy struct {
 	Tier   string      `json:"tier"`
 	Limit  stint.Limit `json:"limit"`
 	Denied int64       `json:"denied"`
-	// Shadowed is how often the limit, which is in shadow, would have denied the subject.
+	// Shadowed counts how often the limit would have denied the subject if it were not in shadow.
 	Shadowed int64 `json:"shadowed"`
 }
 

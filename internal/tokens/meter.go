@@ -128,8 +128,8 @@ func (m *Meter) End() Counts {
 	return m.counts()
 }
 
-// emptyEvents is how many events of a stream may carry no token: those at its beginning and end,
-// and those that keep the connection open.
+// emptyEvents is the number of events of a stream that may carry no token: those at its beginning
+// and end, and those that keep the connection open.
 const emptyEvents = 16
 
 // SoFar returns a lower bound of what was used so far: the counts in the response, and a token of

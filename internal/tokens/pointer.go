@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// maxPointer limits the length of a JSON pointer, and thereby the memory of a Scanner.
+// maxPointer limits the length of a JSON pointer, and so the memory of a Scanner.
 const maxPointer = 256
 
 // node is a member of the objects and arrays that a Scanner descends into.
@@ -50,7 +50,7 @@ func NewFolded(texts ...string) (*Pointers, error) {
 	return p, err
 }
 
-// before returns the length of a prefix of a text that surely contains no name of a pointer. The
+// before returns the length of a prefix of a text that certainly contains no name of a pointer. The
 // check is cheap. An ASCII letter can also be written as an escape, which begins with \u00.
 func (p *Pointers) before(text []byte) int {
 	if len(p.common) == 0 {

@@ -35,9 +35,9 @@ type Rates struct{ Input, Output, Cached int64 }
 // Config describes how requests are estimated, and how responses are read.
 type Config struct {
 	Format
-	// Default is the estimated output of a request that does not bound it. BytesPerToken is how
-	// many bytes of a request's body make up about one token. Body is how many bytes of the body
-	// are read. 0 selects the default of each.
+	// Default is the estimated output of a request that does not bound it. BytesPerToken is the
+	// approximate number of bytes of a request's body per token. Body is the maximum number of
+	// bytes of the body that are read. 0 selects the default of each.
 	Default, BytesPerToken, Body int64
 	// CountEvents counts each event of a stream that does not report its output as a token.
 	// Otherwise the estimate counts.

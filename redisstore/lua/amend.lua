@@ -52,7 +52,7 @@ local function read_amendment()
   local a = { false, false, false, false, 0, false, false, 0, 0, false, false, false, false, false, false, false, 0,
     false, false, false, false, 0, 0, false, false, false, unpack_at('<BBBddc8ddI2BBdBBddd', args, pos) }
   local claim, part = a, a
-  pos = a[OF + 1] -- the last value of an unpack is where it ended
+  pos = a[OF + 1] -- unpack also returns the position after the last value
   for i = 1, a[CLAIMED] do
     if i > 1 then
       local before = claim

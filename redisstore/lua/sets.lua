@@ -57,7 +57,7 @@ local function read_set(text, from, now)
     if til > need and asked % 2 == 1 then need = til end
     at = at + STRIDE
   end
-  local ends = set[at] -- the last value of an unpack is where it ended
+  local ends = set[at] -- unpack also returns the position after the last value
   set[LAST_LIMIT], set[NEED], set[OTHERS] = at - STRIDE, need + KEPT, others > 0 and ends
   return set, ends + others
 end

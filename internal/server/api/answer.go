@@ -26,7 +26,7 @@ type decision struct {
 	Repeat     bool     `json:"repeat"`
 	// Limits are the limits that applied to the request.
 	Limits []limitState `json:"limits"`
-	// Shadowed are the policies and tiers in shadow that would have denied the request.
+	// Shadowed lists the policies and tiers in shadow that would have denied the request.
 	Shadowed []string `json:"shadowed"`
 	Charge   string   `json:"charge"`
 	// Hold is how long the charge is held without a heartbeat.

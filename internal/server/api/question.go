@@ -35,7 +35,7 @@ func (q *question) claims() int {
 	return n
 }
 
-// priced returns the claims that count the cost, as bits.
+// priced returns a bit set of the claims that count the cost.
 func (q *question) priced() (bits uint16) {
 	for i := range q.claims() {
 		if q.verdict.Results[i].Rule.Costs {

@@ -59,7 +59,7 @@ const (
 	MaxLimits = 1000
 	// MaxBans is the maximum number of bans in a list.
 	MaxBans = 10_000
-	// parallel is how many requests of one call the store handles at the same time.
+	// parallel is the number of requests of one call that the store handles at the same time.
 	parallel = 8
 )
 

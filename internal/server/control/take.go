@@ -166,8 +166,7 @@ func narrow(list []counter, what, name string, of func(*counter) string) ([]coun
 		strings.Join(names, ", "), nearest.Hint(name, names))
 }
 
-// tiersOwn returns the limits of tiers without those of policies. If there are only limits of
-// policies, it returns all.
+// tiersOwn removes the limits of policies from a list, unless it contains no others.
 func tiersOwn(list []counter) []counter {
 	own := slices.DeleteFunc(slices.Clone(list), func(p counter) bool { return p.policy != "" })
 	if len(own) == 0 {

@@ -57,8 +57,8 @@ type Limit struct {
 	Window    float64 `json:"window_seconds"`
 	Used      int64   `json:"used"`
 	Remaining int64   `json:"remaining"`
-	// Held is how many of the units in Used are held until their true cost is known. It is not set
-	// in results of [Admin.Take].
+	// Held is the number of units in Used that are held until their true cost is known. It is not
+	// set in results of [Admin.Take].
 	Held int64 `json:"held,omitempty"`
 	// ResetAfter is the time until nothing is used, and RetryAfter the time until there is room; -1
 	// means never.

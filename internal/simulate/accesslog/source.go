@@ -212,8 +212,8 @@ func byFirstRecord(a, b *input) int {
 
 // Stats describes what was read.
 type Stats struct {
-	// Lines is the number of lines, empty ones excluded. Malformed is how many of them could not be
-	// read, and Late how many were too far out of order: see [Options.Slack].
+	// Lines is the number of lines, empty ones excluded. Malformed counts those that could not be
+	// read, and Late those that were too far out of order: see [Options.Slack].
 	Lines, Malformed, Late int64
 	// Examples holds up to five malformed lines.
 	Examples []Malformed
