@@ -226,7 +226,9 @@ func (s *soaking) judgeOne(l soaked, h history, v *verdict) {
 		if l.strict || l.own {
 			worse(total, granted)
 		} else {
-			worse(total, granted+pick(1, 2)*part) // a busy machine is overloaded more than once in a window
+			parts := pick(1, 2) * part // a busy machine is overloaded more than once in a window
+			worse(total, granted+parts)
+			worse(degraded, parts)
 		}
 	}
 }
