@@ -128,6 +128,42 @@ func TestManyScopesAtTheirLimits(t *testing.T) {
 	checkAccounts(t, s)
 }
 
+// F38: a subject with as many scopes as the store holds, with room or at their limits, changes no
+// limit of others.
+func TestOneSubjectWithManyScopes(t *testing.T) {
+	const most, users = 2000, 50
+	for _, limit := range []int64{100, 1} {
+		s := newStore(t, Config{MaxSubjects: most})
+		for i := range most {
+			charge(t, s, "everyone", fmt.Sprint("thing:", i), limit, 1)
+		}
+		if n := over(t, s, users, 5); n > 0 {
+			t.Errorf("%d of %d got more than 5 in an hour beside things of limit %d", n, users, limit)
+		}
+	}
+}
+
+// F44: large keys after many small ones, several at once, stay within the bound on bytes.
+func TestLargeKeysAfterSmallOnes(t *testing.T) {
+	s := newStore(t, Config{MaxBytes: 2 << 20})
+	before, long := heap(), strings.Repeat("x", 60<<10)
+	for i := range 18_000 {
+		charge(t, s, fmt.Sprint("small:", i), "", 5, 1)
+	}
+	var group sync.WaitGroup
+	for g := range 16 {
+		group.Go(func() {
+			for i := range 4 {
+				charge(t, s, fmt.Sprint(g, ":", i, long), "", 5, 1)
+				checkBounds(t, s)
+			}
+		})
+	}
+	group.Wait()
+	checkHeap(t, s, before)
+	checkAccounts(t, s)
+}
+
 // What a call has written stays, though it has the most left of all and many must go for it.
 func TestNewcomerStays(t *testing.T) {
 	s := newStore(t, Config{MaxBytes: 100_000})

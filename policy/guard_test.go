@@ -135,6 +135,7 @@ policies:
   - {name: site, match: {path: /site}, identity: everyone, limits: 2/1m}
 bans: {after: 3, within: 1m, durations: [10m]}
 `)
+	w.Swap(nil) // changes nothing
 	w.admitted(10, get("/site"))
 	if v := w.judge(get("/")); !v.Decision.Allowed {
 		t.Errorf("denied because of a limit that everyone shares: %+v", v.Decision)

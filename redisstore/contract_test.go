@@ -215,6 +215,7 @@ func TestCluster(t *testing.T) {
 	s := open(t, url)
 	for name, test := range map[string]func(t *testing.T, cluster *redistest.Cluster){
 		"a denial charges no ceiling":      aDenialChargesNoCeiling,
+		"giving back is not waited for":    givingBackIsNotWaitedFor,
 		"late charges are given back":      lateChargesAreGivenBack,
 		"close gives back":                 closeGivesBack,
 		"repeats have the charge":          repeatsHaveTheCharge,

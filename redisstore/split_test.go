@@ -1,9 +1,11 @@
 package redisstore_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -19,25 +21,49 @@ import (
 	"github.com/stint-limiter/stint/redisstore"
 )
 
-// wires are connections on which replies take long.
-type wires struct{ delay atomic.Int64 }
+// wires are connections that a test disturbs.
+type wires struct {
+	loseRequests atomic.Bool  // of amendments: the connection breaks instead
+	loseReplies  atomic.Bool  // to amendments: it breaks after them
+	delay        atomic.Int64 // of all replies
+	lost         atomic.Int64
+}
 
 func (w *wires) option() option {
 	return adjusted(func(co *rueidis.ClientOption) {
 		co.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			conn, err := d.DialContext(ctx, "tcp", addr)
-			return &wire{conn, w}, err
+			return &wire{Conn: conn, wires: w}, err
 		}
 	})
 }
 
 type wire struct {
 	net.Conn
-	wires *wires
+	wires  *wires
+	broken atomic.Bool
+}
+
+func (w *wire) Write(b []byte) (int, error) {
+	requests, replies := w.wires.loseRequests.Load(), w.wires.loseReplies.Load()
+	if !requests && !replies || !bytes.Contains(b, []byte("}:settled")) {
+		return w.Conn.Write(b)
+	}
+	w.wires.lost.Add(1)
+	if !requests {
+		w.broken.Store(true)
+		_, _ = w.Conn.Write(b)
+		time.Sleep(50 * time.Millisecond) // no other call is sent meanwhile, and loses its answer
+	}
+	_ = w.Close()
+	return 0, io.ErrClosedPipe
 }
 
 func (w *wire) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
+	if w.broken.Load() {
+		return 0, io.EOF
+	}
 	time.Sleep(time.Duration(w.wires.delay.Load()))
 	return n, err
 }
@@ -127,6 +153,37 @@ func aDenialChargesNoCeiling(t *testing.T, cluster *redistest.Cluster) {
 	if settled := cluster.MasterOf(t, "{"+subjects[1]+"}").CLI(
 		t, "EXISTS", redisstore.Key(s, subjects[1], "settled")); settled != "0" {
 		t.Error("something was given back to the ceiling")
+	}
+}
+
+// F43: a denial does not wait until its charges are given back. If that call or its answer is lost,
+// they are given back later, and once.
+func givingBackIsNotWaitedFor(t *testing.T, cluster *redistest.Cluster) {
+	var w wires
+	s := open(t, clusterURL(cluster), w.option())
+	subjects, many := apart(t, cluster, 2), stint.PerHour(1000)
+	r := stint.Request{Claims: []stint.Claim{
+		{Subject: subjects[0], Limits: []stint.Limit{many}, Cost: 7},
+		{Subject: subjects[1], Limits: []stint.Limit{stint.PerHour(0)}, Cost: 1},
+	}}
+	for _, fault := range []*atomic.Bool{&w.loseRequests, &w.loseReplies} {
+		fault.Store(true)
+		before := w.lost.Load()
+		if d, err := s.Take(t.Context(), r); err != nil || d.Allowed || d.Denier != 2 {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		if s.GiveBacks() == 0 {
+			t.Error("the denial waited until its charge was given back")
+		}
+		testkit.Eventually(t, "the call is lost", func() bool { return w.lost.Load() > before })
+		fault.Store(false)
+		testkit.Eventually(t, "the charge is given back", func() bool { return s.GiveBacks() == 0 })
+		if used := usedOf(t, s, subjects[0], many); used != 0 {
+			t.Errorf("%d used, want none", used)
+		}
+	}
+	if info, err := s.Info(t.Context()); err != nil || info.NotGivenBack != 0 {
+		t.Errorf("%d charges were not given back, %v", info.NotGivenBack, err)
 	}
 }
 

@@ -185,7 +185,8 @@ func TestDroppedDebtsAreLogged(t *testing.T) {
 	})
 }
 
-// Memory is bounded, however many subjects ask in an outage.
+// F12: memory is bounded, however many subjects ask in an outage. None of them is denied, and one
+// that has used up its limit still is.
 func TestMemoryOfManySubjects(t *testing.T) {
 	testkit.SkipUnderRace(t)
 	for name, limit := range map[string]stint.Limit{
@@ -195,11 +196,13 @@ func TestMemoryOfManySubjects(t *testing.T) {
 			const most = 1 << 20
 			over(t, Config{Instances: 1, LocalBytes: most}, func(t *testing.T, store *fake, s *Stack) {
 				store.down()
-				admitted(t, s, 10, oneUnit("a"))
+				full := oneUnit("full", stint.PerHour(10))
+				wantAdmitted(t, s, 11, full, 10)
 				before := heapInUse()
 				for i := range 3 * most / recordBytes {
-					mustDecide(t, s, oneUnit(fmt.Sprint("subject", i), limit))
+					wantAdmitted(t, s, 1, oneUnit(fmt.Sprint("subject", i), limit), 1)
 				}
+				wantAdmitted(t, s, 1, full, 0)
 				if grown := heapInUse() - before; grown > most*6/5 {
 					t.Errorf("%d KiB in use, want %d", grown>>10, most>>10)
 				}

@@ -8,8 +8,7 @@ import (
 	"github.com/stint-limiter/stint/storetest"
 )
 
-// TestEqual: a replay decides like live middleware. Package redisstore has the same test over a
-// real Redis.
+// TestEqual: a replay decides like live middleware.
 func TestEqual(t *testing.T) {
 	var store *memorystore.Store
 	end := func() {
