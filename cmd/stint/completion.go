@@ -27,12 +27,13 @@ func (c *completionCommand) Run(s *system) error { return s.print([]byte(complet
 // the command line after the program, the last of which is to be completed.
 const completeArg = "__complete"
 
-// completionScripts ask the program for words, and complete file names if it asks for these.
+// completionScripts ask the program of the command line, which may not be in PATH, for words, and
+// complete file names if it asks for these.
 var completionScripts = map[string]string{
 	"bash": `# Completion of stint for bash: source <(stint completion bash)
 _stint() {
 	local IFS=$'\n'
-	COMPREPLY=($(stint __complete "${COMP_WORDS[@]:1:COMP_CWORD}" | cut -f 1 | grep -v '^:files'))
+	COMPREPLY=($("${1/#\~/$HOME}" __complete "${COMP_WORDS[@]:1:COMP_CWORD}" | cut -f 1 | grep -v '^:files'))
 }
 complete -o default -F _stint stint
 `,
@@ -41,7 +42,7 @@ complete -o default -F _stint stint
 _stint() {
 	local -a offers
 	local line help files
-	for line in "${(@f)$(stint __complete "${(@)words[2,CURRENT]}")}"; do
+	for line in "${(@f)$(${~words[1]} __complete "${(@)words[2,CURRENT]}")}"; do
 		help=${line#*$'\t'}
 		case $line in
 		:files*) files=1 ;;
@@ -56,15 +57,17 @@ if [[ $funcstack[1] == _stint ]]; then _stint "$@"; else compdef _stint stint; f
 `,
 	"fish": `# Completion of stint for fish: stint completion fish > ~/.config/fish/completions/stint.fish
 function __stint_offers
+	set -l line (commandline -opc)
+	set -l program (string replace -r '^~' $HOME $line[1])
 	set -l typed (commandline -ct)
 	set -l flag (string match -r -- '^--[^=]*=' "$typed")
-	for line in (stint __complete (commandline -opc)[2..] "$typed")
-		if string match -q ':files*' -- $line
+	for offer in ($program __complete $line[2..] "$typed")
+		if string match -q ':files*' -- $offer
 			for file in (__fish_complete_path (string replace -r -- '^--[^=]*=' '' "$typed"))
 				echo "$flag$file"
 			end
 		else
-			echo "$flag$line"
+			echo "$flag$offer"
 		end
 	end
 end
@@ -102,7 +105,7 @@ func completions(n *kong.Node, words []string) []byte {
 	var b bytes.Buffer
 	offer := func(word, help string) {
 		if strings.HasPrefix(word, typed) || word == ":files" {
-			fmt.Fprintf(&b, "%s\t%s\n", word, firstSentence(help))
+			fmt.Fprintf(&b, "%s\t%s\n", word, help)
 		}
 	}
 	switch {
@@ -116,16 +119,16 @@ func completions(n *kong.Node, words []string) []byte {
 	case strings.HasPrefix(typed, "-"):
 		for _, group := range n.AllFlags(true) {
 			for _, f := range group {
-				offer("--"+f.Name, f.Help)
+				offer("--"+f.Name, firstSentence(f.Help))
 				if f.Tag.Negatable != "" {
-					offer("--no-"+f.Name, "Not: "+f.Help)
+					offer("--no-"+f.Name, "Not: "+firstSentence(f.Help))
 				}
 			}
 		}
 	default:
 		for _, child := range n.Children {
 			if !child.Hidden {
-				offer(child.Name, child.Help)
+				offer(child.Name, firstSentence(child.Help))
 			}
 		}
 		for _, arg := range n.Positional {

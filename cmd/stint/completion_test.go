@@ -13,12 +13,17 @@ import (
 
 // completion has real shells complete.
 func completion(t *testing.T, binary string) {
-	t.Setenv("PATH", filepath.Dir(binary)+string(os.PathListSeparator)+os.Getenv("PATH"))
+	path := os.Getenv("PATH")
+	t.Setenv("PATH", filepath.Dir(binary)+string(os.PathListSeparator)+path)
 	typist, err := filepath.Abs("testdata/complete.zsh")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("HOME", t.TempDir()) // whose own settings are not asked for
+	home := t.TempDir() // without settings
+	t.Setenv("HOME", home)
+	if err := os.Symlink(binary, filepath.Join(home, "stint")); err != nil {
+		t.Fatal(err)
+	}
 	t.Chdir(t.TempDir())
 	for _, name := range []string{"old.yaml", "other.log"} {
 		if err := os.WriteFile(name, nil, 0o600); err != nil {
@@ -70,6 +75,10 @@ func completion(t *testing.T, binary string) {
 					t.Errorf("%s: got %q, want %q", test.line, got, want)
 				}
 			}
+			t.Setenv("PATH", path)
+			if got := complete(t, script, "~/stint tak"); strings.TrimSpace(got) != "take" {
+				t.Errorf("a program that is not in PATH: got %q, want take", got)
+			}
 		})
 	}
 }
@@ -103,7 +112,8 @@ func bashOffers(t *testing.T, script, line string) string {
 	for i, w := range words {
 		quoted[i] = fmt.Sprintf("%q", w)
 	}
-	ask := fmt.Sprintf("source %q; COMP_WORDS=(%s) COMP_CWORD=%d; _stint; echo \"${COMPREPLY[*]}\"", script, strings.Join(quoted, " "), len(words)-1)
+	ask := fmt.Sprintf("source %q; COMP_WORDS=(%s) COMP_CWORD=%d; _stint %s; echo \"${COMPREPLY[*]}\"",
+		script, strings.Join(quoted, " "), len(words)-1, quoted[0])
 	return shell(t, "bash", "--norc", "-c", ask)
 }
 
@@ -131,6 +141,13 @@ func fishOffers(t *testing.T, script, line string) string {
 		offers = append(offers, offer)
 	}
 	return strings.Join(offers, " ")
+}
+
+func TestCompletionOfNegatedFlag(t *testing.T) {
+	want := "--no-envoy-metrics\tNot: Add metrics with the names of envoyproxy/ratelimit, five for each limit\n"
+	if got := execute(t, "", "__complete", "serve", "--no-envoy").stdout; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }
 
 func TestCompletionOfNoShell(t *testing.T) {
