@@ -42,8 +42,8 @@ check: lint ## Lint (needs luac and luacheck), and run the tests that start no o
 
 # By default, the race detector waits for a second at the end of every process. Lint vets.
 .PHONY: test
-test: export GORACE ?= atexit_sleep_ms=10
-test: export STINT_BINARY = $(CURDIR)/bin/stint
+test test-%: export GORACE ?= atexit_sleep_ms=10
+test test-%: export STINT_BINARY = $(CURDIR)/bin/stint
 test: test-plain test-race test-modules ## Run all tests, most with the race detector, against real Redis servers; before a change is done
 
 .PHONY: test-program test-plain test-race test-modules
