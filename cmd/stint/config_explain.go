@@ -14,7 +14,7 @@ type explainCommand struct {
 	Header    []headerFlag `sep:"none" placeholder:"'NAME: VALUE'" help:"A header field of the request. Can be repeated."`
 	Claim     []claimFlag  `sep:"none" placeholder:"NAME=VALUE" help:"A claim about the caller that the application makes. Can be repeated."`
 	Peer      *peerFlag    `placeholder:"ADDRESS" help:"The other end of the connection, or unix for a Unix socket. Default: ${assumed_peer}."`
-	Overrides string       `name:"overrides" placeholder:"FILE" help:"Limits of single subjects, as limits export prints them. They apply whatever their ends."`
+	Overrides string       `name:"overrides" placeholder:"FILE" help:"Limits of single subjects, as limits export prints them. They apply even after their ends."`
 	JSON      bool         `name:"json" help:"Print JSON."`
 }
 

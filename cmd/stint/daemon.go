@@ -33,9 +33,9 @@ type daemonFlags struct {
 	Retry      breakerTime   `name:"breaker-retry" placeholder:"TIME" help:"After how long an open breaker tries again if Redis does not permit pings. Default: what the policies say, else ${breaker_retry}."`
 	Admin      string        `name:"admin" placeholder:"ADDR" default:"127.0.0.1:6070" help:"The address of the dashboard, metrics, probes, the state of the configuration and profiles. Empty turns it off. Default: ${default}."`
 	Metrics    string        `name:"metrics" placeholder:"ADDR" help:"The address of metrics for Prometheus and probes, such as :6071, without a token: let only Prometheus connect. They are also on --admin, which requires a token. Default: none."`
-	AdminToken string        `name:"admin-token-file" placeholder:"FILE" help:"Bearer tokens for --admin, one per line: alone, after the name of its holder as in alice: TOKEN, or with the role read as in prometheus (read): TOKEN. Default: one that is made once, in the file admin-token of --state-dir."`
+	AdminToken string        `name:"admin-token-file" placeholder:"FILE" help:"Bearer tokens for --admin, one per line: alone, after the name of its holder as in alice: TOKEN, or with the role read as in prometheus (read): TOKEN. Default: a token that is generated once, in the file admin-token of --state-dir."`
 	NoToken    bool          `name:"no-admin-token" help:"Use no token for --admin: callers on this host may look, including everyone behind a proxy on it that does not identify itself, and no one may change anything."`
-	StateDir   string        `name:"state-dir" placeholder:"DIR" help:"Where to keep the token that is made. Default: $$STATE_DIRECTORY, else $$XDG_STATE_HOME/stint, else ~/.local/state/stint."`
+	StateDir   string        `name:"state-dir" placeholder:"DIR" help:"Where to keep the generated token. Default: $$STATE_DIRECTORY, else $$XDG_STATE_HOME/stint, else ~/.local/state/stint."`
 	ShowAll    bool          `name:"show-subjects" help:"Show subjects in full to everyone with access. By default only operators see them in full; for others, addresses are shortened to their network, and other subjects to their beginning."`
 	Denials    time.Duration `name:"keep-denials" placeholder:"TIME" default:"24h" help:"How long to remember why subjects were denied, for stint why. 0 remembers nothing. Default: ${default}."`
 	Alert      []string      `name:"alert" placeholder:"NAME=VALUE" sep:"none" help:"Another threshold for an alert, such as BlockedShare=0.2, or Spike=off. Can be repeated."`
@@ -43,7 +43,7 @@ type daemonFlags struct {
 	WebhookIn  string        `name:"alert-webhook-file" placeholder:"FILE" help:"A file with that URL, read at the start."`
 	TLSCert    string        `name:"tls-cert" placeholder:"FILE" help:"The certificate of all listeners, with its chain, in PEM form."`
 	TLSKey     string        `name:"tls-key" placeholder:"FILE" help:"The private key of --tls-cert."`
-	TLSClient  string        `name:"tls-client-ca" placeholder:"FILE" help:"Authorities. Clients need a certificate of one of them."`
+	TLSClient  string        `name:"tls-client-ca" placeholder:"FILE" help:"Certificate authorities. Clients need a certificate from one of them."`
 	MaxClients int           `name:"max-clients" placeholder:"N" help:"How many client connections each listener may have. Those beyond are closed at once. Default: ${max_clients}."`
 	Drain      time.Duration `name:"drain" placeholder:"TIME" default:"0s" help:"How long to keep serving after SIGTERM or SIGINT, until load balancers notice that it is not ready. Default: ${default}."`
 	LogLevel   levelFlag     `name:"log-level" placeholder:"LEVEL" values:"debug,info,warn,error" default:"info" help:"debug, info, warn or error. Default: ${default}."`

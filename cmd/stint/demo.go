@@ -37,8 +37,8 @@ func (*demoCommand) Help() string {
 	return `Runs a gateway with the limits of examples/tiers in front of a small application, a dashboard, and callers: users of
 every tier, occasional bursts, an abuser who gets banned, and calls of an external API. All of it is on this machine.
 
-With --llm it is a language model, with the limits of examples/llm: tokens per key, user and team, and dollars per
-organization. --rate is then the tokens that it is asked for, in thousands a minute.
+With --llm the application is a language model, with the limits of examples/llm: tokens per key, user and team, and dollars per
+organization. --rate is then the number of requested tokens, in thousands a minute.
 
 With --incident it says what will go wrong, when, and where to look. For an outage it starts a redis-server of its own,
 kills it and starts it again.

@@ -21,8 +21,8 @@ type doctorCommand struct {
 }
 
 func (*doctorCommand) Help() string {
-	return `Each check is ok, a warning or a failure, with what was found and how to fix it. Of a Redis: version, eviction, memory,
-latency, scripts, clock, permissions, persistence, replication. Of a server: readiness, configuration, store, alerts.
+	return `Each check is ok, a warning or a failure, with what was found and how to fix it. For Redis: version, eviction, memory,
+latency, scripts, clock, permissions, persistence, replication. For a server: readiness, configuration, store, alerts.
 With --store a server is checked only if it is named. The checks charge subjects of their own, and reset them. The exit code is 1 if anything is not ok.
 
     stint doctor

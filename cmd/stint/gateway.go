@@ -19,7 +19,7 @@ type gatewayCommand struct {
 	RewriteHost bool     `name:"rewrite-host" help:"Send the upstream's host in requests, instead of the one that clients ask for."`
 	Reserved    []string `name:"reserved" placeholder:"NAME" sep:"none" help:"A header field that only trusted proxies may send, in addition to the usual ones. Can be repeated."`
 
-	UpstreamCA    string        `name:"upstream-ca" placeholder:"FILE" help:"Authorities for upstreams with https, in PEM form, read at the start. Default: the system's."`
+	UpstreamCA    string        `name:"upstream-ca" placeholder:"FILE" help:"Certificate authorities for upstreams with https, in PEM form, read at the start. Default: the system's."`
 	UpstreamHTTP2 bool          `name:"upstream-http2" negatable:"" default:"true" help:"Speak HTTP/2 to upstreams with https that offer it."`
 	MaxConns      int           `name:"max-conns" placeholder:"N" help:"How many connections an upstream may have; requests beyond wait. Default: any number."`
 	ConnectTime   time.Duration `name:"connect-timeout" placeholder:"TIME" help:"How long connecting to an upstream may take. Default: what the policies say, else ${connect_timeout}."`
@@ -29,7 +29,7 @@ type gatewayCommand struct {
 	MaxBody       sizeFlag      `name:"max-body" placeholder:"SIZE" help:"How large a request's body may be, such as 10MiB. Default: what the policies say, else any size."`
 
 	AccessLog      bool `name:"access-log" negatable:"" default:"true" help:"Log every request, not only those that fail. Of refused ones, at most 100 a second are logged."`
-	AccessLogEvery int  `name:"access-log-every" placeholder:"N" help:"Log one request in so many. Default: every one."`
+	AccessLogEvery int  `name:"access-log-every" placeholder:"N" help:"Log one request in N. Default: every request."`
 	AccessLogQuery bool `name:"access-log-query" help:"Log query strings too, which often hold secrets."`
 
 	daemonFlags

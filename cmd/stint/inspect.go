@@ -16,13 +16,13 @@ type inspectCommand struct {
 	Tier   string `name:"tier" placeholder:"NAME" help:"Only the limits of this tier."`
 	Policy string `name:"policy" placeholder:"NAME" help:"Only the limits of this policy."`
 	Scope  string `name:"scope" placeholder:"SCOPE" help:"Only limits that count there; with --limit, where it counts."`
-	All    bool   `name:"all" help:"Include limits of which nothing is used."`
+	All    bool   `name:"all" help:"Include unused limits."`
 	adminFlags
 }
 
 func (*inspectCommand) Help() string {
 	return `Shows every limit under which the subject could be counted, with its window on a time line: what was charged when,
-and when it comes back. The same counts may appear under several tiers, because a name does not show its tier.
+and when it becomes available again. The same counts may appear under several tiers, because a name does not show its tier.
 
     stint inspect user:42 --tier pro
     stint inspect igdb:api

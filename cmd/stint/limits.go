@@ -20,11 +20,11 @@ import (
 
 type limitsCommands struct {
 	Set    limitsSetCommand    `cmd:"" help:"Give a subject other limits for a time."`
-	Unset  limitsUnsetCommand  `cmd:"" help:"Remove them."`
+	Unset  limitsUnsetCommand  `cmd:"" help:"Remove the override of a subject for a policy or tier."`
 	Show   limitsShowCommand   `cmd:"" help:"Show the overrides of a subject."`
 	List   limitsListCommand   `cmd:"" help:"List overrides."`
 	Export limitsExportCommand `cmd:"" help:"Print all overrides, a line of JSON for each."`
-	Import limitsImportCommand `cmd:"" help:"Make overrides as export prints them."`
+	Import limitsImportCommand `cmd:"" help:"Create overrides from the output of export."`
 }
 
 func (*limitsCommands) Help() string {
@@ -34,7 +34,7 @@ within a second on every server that shares it. What the subject has used stays 
 
 type limitsSetCommand struct {
 	subjectFlags
-	Limits []stint.Limit `arg:"" sep:"none" name:"limit" help:"Its limits, such as 500/1m: with windows that the policy has. Others stay as they are."`
+	Limits []stint.Limit `arg:"" sep:"none" name:"limit" help:"The new limits, such as 500/1m, with windows that the policy has. Other limits stay as they are."`
 	Policy string        `required:"" name:"policy" placeholder:"NAME" help:"The policy or tier that has the limits."`
 	Until  untilFlag     `required:"" name:"until" placeholder:"WHEN" help:"Until when: a day, to its end (friday, tomorrow, 2026-11-20), a time (2026-11-20T18:00), a length (36h, 7d), or never."`
 	Why    string        `name:"why" placeholder:"TEXT" help:"The reason, such as a ticket."`
@@ -235,7 +235,7 @@ func (c *limitsExportCommand) Run(s *system) error {
 }
 
 type limitsImportCommand struct {
-	File string `arg:"" help:"A file as export prints it, or - for standard input."`
+	File string `arg:"" help:"A file with the output of export, or - for standard input."`
 	limitsChange
 }
 

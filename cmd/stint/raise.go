@@ -20,7 +20,7 @@ type raiseCommand struct {
 	By     timesFlag `required:"" name:"by" placeholder:"TIMES" help:"How many times the configured limits: 5x, 1.5x."`
 	Until  untilFlag `required:"" name:"until" placeholder:"WHEN" help:"Until when: a day, to its end (friday, tomorrow, 2026-11-20), a time (2026-11-20T18:00), a length (36h, 7d), or never."`
 	Why    string    `name:"why" placeholder:"TEXT" help:"The reason, such as a ticket."`
-	Policy string    `name:"policy" placeholder:"NAME" help:"The policy or tier whose limits are raised. Default: the one of which the subject has used most."`
+	Policy string    `name:"policy" placeholder:"NAME" help:"The policy or tier whose limits are raised. Default: the one whose limits the subject has used most."`
 	limitsChange
 }
 

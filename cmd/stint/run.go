@@ -30,7 +30,7 @@ type commands struct {
 
 	Take    takeCommand    `cmd:"" help:"Ask whether a subject may do something, and charge it."`
 	Peek    peekCommand    `cmd:"" help:"Ask without charging."`
-	Inspect inspectCommand `cmd:"" help:"Show what a subject has used of its limits, and when it comes back."`
+	Inspect inspectCommand `cmd:"" help:"Show how much of its limits a subject has used, and when it becomes available again."`
 	Reset   resetCommand   `cmd:"" help:"Clear what a subject has used."`
 	Ban     banCommand     `cmd:"" help:"Ban a subject for a time."`
 	Unban   unbanCommand   `cmd:"" help:"End a ban."`

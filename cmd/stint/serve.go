@@ -11,7 +11,7 @@ import (
 )
 
 type serveCommand struct {
-	AsRatelimit   bool       `name:"as-ratelimit" help:"Take the place of envoyproxy/ratelimit: read its environment variables, such as REDIS_URL, CONFIG_TYPE and GRPC_SERVER_USE_TLS, and count in fixed windows unless there is --envoy-window. Flags go before the environment. A program with the name ratelimit does so, too."`
+	AsRatelimit   bool       `name:"as-ratelimit" help:"Take the place of envoyproxy/ratelimit: read its environment variables, such as REDIS_URL, CONFIG_TYPE and GRPC_SERVER_USE_TLS, and count in fixed windows unless there is --envoy-window. Flags override the environment. A program named ratelimit does all this without the flag."`
 	HTTP          string     `name:"http" placeholder:"ADDR" default:":8080" help:"The address of the JSON API, forward-auth and probes. Empty turns it off. Default: ${default}."`
 	GRPC          string     `name:"grpc" placeholder:"ADDR" default:":8081" help:"The address of Envoy's rate limit service, if there is --envoy-config. Default: ${default}."`
 	EnvoyConfig   string     `name:"envoy-config" placeholder:"DIR" help:"Rules for Envoy's rate limit service, as envoyproxy/ratelimit reads them."`
@@ -29,7 +29,7 @@ type serveCommand struct {
 	EnvoyMetrics  bool       `name:"envoy-metrics" negatable:"" help:"Add metrics with the names of envoyproxy/ratelimit, five for each limit. On with --as-ratelimit and USE_PROMETHEUS."`
 	APIToken      string     `name:"api-token-file" placeholder:"FILE" help:"Bearer tokens for the API, one per line. Without it, and without --tls-client-ca, only callers on this host may use the API."`
 	APIPublic     bool       `name:"api-public" help:"Let anyone who can connect use the API, and POST /json unless there is --envoy-token-file."`
-	APIAdHoc      bool       `name:"api-ad-hoc" help:"Let callers of the API send limits along."`
+	APIAdHoc      bool       `name:"api-ad-hoc" help:"Let callers of the API send limits with their requests."`
 
 	daemonFlags
 

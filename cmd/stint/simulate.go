@@ -20,18 +20,18 @@ type simulateCommand struct {
 	Logs       []string `arg:"" name:"log" help:"Access logs, compressed with gzip or zstd or not, in any order, or - for standard input."`
 	Config     string   `required:"" placeholder:"FILE" help:"The configuration: a file, a directory, or - for standard input."`
 	Against    string   `placeholder:"FILE" help:"Another configuration, such as the one in force, to compare with."`
-	Overrides  string   `name:"overrides" placeholder:"FILE" help:"Limits of single subjects, as limits export prints them. They apply all the time, whatever their ends."`
+	Overrides  string   `name:"overrides" placeholder:"FILE" help:"Limits of single subjects, as limits export prints them. They apply all the time, even after their ends."`
 	EnforceAll bool     `name:"enforce-all" help:"Enforce what is in shadow, and roll out everything to everyone."`
 
 	Format string       `name:"format" placeholder:"FORMAT" values:"combined,common,envoy,traefik,caddy,json" help:"combined, common, envoy, traefik, caddy or json. Default: detected, line by line."`
 	Map    string       `name:"map" placeholder:"PART=KEY" help:"The keys of JSON lines: time=ts,client=request.ip,header:X-Api-Key=key,claim:plan=user.plan,output_tokens=usage.out."`
 	Slack  durationFlag `name:"slack" placeholder:"LENGTH" default:"10s" help:"How far lines may be out of order. Default: ${default}."`
-	From   timeFlag     `name:"from" placeholder:"TIME" help:"Leave out what came before: 2026-03-02, or 2026-03-02T15:04:05, in UTC unless it has a zone."`
-	To     timeFlag     `name:"to" placeholder:"TIME" help:"Leave out what came then or later."`
+	From   timeFlag     `name:"from" placeholder:"TIME" help:"Leave out requests before this time: 2026-03-02, or 2026-03-02T15:04:05, in UTC unless it has a zone."`
+	To     timeFlag     `name:"to" placeholder:"TIME" help:"Leave out requests at this time and later."`
 
-	MaxMalformed shareFlag `name:"max-malformed" placeholder:"SHARE" default:"100%" help:"Exit with status 4 if more of the lines cannot be read, such as 5%. Above 5%, the report begins with a warning. Default: ${default}."`
+	MaxMalformed shareFlag `name:"max-malformed" placeholder:"SHARE" default:"100%" help:"Exit with status 4 if more than this share of the lines cannot be read, such as 5%. Above 5%, the report begins with a warning. Default: ${default}."`
 
-	Recommend []shareFlag    `name:"recommend" placeholder:"SHARE" help:"Recommend limits that affect none of so many subjects, such as 99.9%."`
+	Recommend []shareFlag    `name:"recommend" placeholder:"SHARE" help:"Recommend limits that leave this share of subjects unaffected, such as 99.9%."`
 	Window    []durationFlag `name:"window" placeholder:"LENGTH" help:"Recommend for these windows too, in addition to those of the configuration."`
 	Burst     []int64        `name:"burst" placeholder:"N" help:"Recommend with these bursts for --window, in multiples of the limit. Default: 1, which is none."`
 
@@ -45,7 +45,7 @@ func (*simulateCommand) Help() string {
 	return `What would these limits have done to past traffic? Replays the requests of access logs, in the time of the log and with the code that
 serves production: how many would have been denied, whose, by which limit, how much of their limits the others used, which limits are
 enough, and the load on Redis.
-Lines that cannot be read are counted and shown by example. Nothing is changed anywhere, and no store is needed.
+Lines that cannot be read are counted and shown by example. Simulation changes nothing and needs no store.
 
     stint simulate --config stint.yaml access.log*
     stint simulate --config new.yaml --against stint.yaml access.log --html report.html

@@ -11,7 +11,7 @@ import (
 
 type simulateGenerateCommand struct {
 	Lines int          `name:"lines" placeholder:"N" default:"100000" help:"How many. Default: ${default}."`
-	Users int          `name:"users" placeholder:"N" default:"2000" help:"How many people there are. Default: ${default}."`
+	Users int          `name:"users" placeholder:"N" default:"2000" help:"The number of users. Default: ${default}."`
 	From  timeFlag     `name:"from" placeholder:"TIME" default:"2026-03-02" help:"When the log begins. Default: ${default}."`
 	Span  durationFlag `name:"span" placeholder:"LENGTH" default:"3d" help:"How long it lasts. Default: ${default}."`
 	Seed  uint64       `name:"seed" placeholder:"N" default:"1" help:"Another seed makes another log. Default: ${default}."`

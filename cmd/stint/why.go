@@ -13,15 +13,15 @@ import (
 )
 
 type whyCommand struct {
-	What string `arg:"" name:"id" placeholder:"ID|SUBJECT" help:"The id of a denial, as its answer and the log have it, or a subject such as user:42."`
-	At   string `name:"at" placeholder:"TIME" help:"With a subject, around when: 14:03, or 2026-11-20T14:03. Default: all that is remembered."`
+	What string `arg:"" name:"id" placeholder:"ID|SUBJECT" help:"The id of a denial, as in the response and the log, or a subject such as user:42."`
+	At   string `name:"at" placeholder:"TIME" help:"With a subject, the approximate time: 14:03, or 2026-11-20T14:03. Default: all remembered denials."`
 	JSON bool   `name:"json" help:"Print JSON."`
 	serverFlags
 }
 
 func (*whyCommand) Help() string {
 	return `Says why a request was denied: by which limit, how much of it was used, in which tier and policy, under which
-configuration, and by which process. Of a ban it shows the denials before it. Every 429 has an id: in the header
+configuration, and by which process. For a ban it also shows the denials before it. Every 429 has an id: in the header
 X-RateLimit-Denial, in the body and in the log ("denial"). A server remembers denials for --keep-denials, a day by default,
 and asks the other processes on its Redis for theirs, which takes a few seconds.
 
