@@ -124,6 +124,27 @@ policies: [{name: pay, match: {path: /pay}, request_id: {header: X-Once}}]
 	}
 }
 
+// TestF10Client: only what a trusted proxy reports replaces the peer's address. F28: a network of
+// IPv6 is one subject, and a mapped address is that of IPv4.
+func TestF10Client(t *testing.T) {
+	w := newWorld(t, `
+client_ip: {trusted_proxies: [10.0.0.0/8]}
+tiers: [{name: anyone, identity: ip, limits: 10/1m}]
+`)
+	for _, c := range []struct{ peer, forwarded, want string }{
+		{"203.0.113.9", "192.0.2.1", "ip:203.0.113.9:global"},
+		{"10.0.0.1", "192.0.2.1, 198.51.100.7, 10.0.0.2", "ip:198.51.100.7:global"},
+		{"::ffff:203.0.113.9", "192.0.2.1", "ip:203.0.113.9:global"},
+		{"2001:db8:1:2:ffff:ffff:ffff:ffff%eth0", "192.0.2.1", "ip:2001:db8:1:2::/64:global"},
+	} {
+		in := getWith("/", http.Header{"X-Forwarded-For": {c.forwarded}, "X-Real-Ip": {"192.0.2.1"}, "Forwarded": {"for=192.0.2.1"}})
+		in.Peer = netip.MustParseAddr(c.peer)
+		if got := w.judge(in).Decision.Key(); got != c.want {
+			t.Errorf("%s with %s: counted as %s, want %s", c.peer, c.forwarded, got, c.want)
+		}
+	}
+}
+
 // TestBans: a subject that keeps being denied is banned, except for limits and subjects that are
 // shared.
 func TestBans(t *testing.T) {
