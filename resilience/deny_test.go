@@ -400,7 +400,7 @@ func TestDropOvertakesADenial(t *testing.T) {
 }
 
 // A denial that is outdated because a key was deleted in the store itself, or because the store's
-// clock stepped, is repeated for a second at most.
+// clock stepped, is repeated for a second at most. F26
 func TestDenialIsWrongForASecondAtMost(t *testing.T) {
 	for _, change := range []func(denyRig, stint.Request){
 		func(g denyRig, r stint.Request) { g.command(g.store.Store, resetOf(r.Claims[0])) },

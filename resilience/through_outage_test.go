@@ -167,6 +167,36 @@ func TestPeriodsOfAStoreAhead(t *testing.T) {
 	}
 }
 
+// F50: a caller that uses four fifths of a limit, evenly, is not denied before, in and after an
+// outage.
+func TestSteadyCallerThroughAnOutage(t *testing.T) {
+	for _, limit := range []stint.Limit{
+		stint.PerSecond(10).WithBurst(3), stint.TokenBucket(10, 10, time.Second), stint.Per(50, 5*time.Second),
+		{Max: 50, Window: 5 * time.Second, Algorithm: stint.AlgorithmFixed},
+	} {
+		t.Run(limit.String(), func(t *testing.T) {
+			each(t, failures, Config{Instances: 1}, func(t *testing.T, store *fake, s *Stack, fail func(*fake)) {
+				const asked = 400
+				a := &asker{T: t, s: s, start: time.Now()}
+				for i := range asked {
+					a.at(time.Duration(i) * 125 * time.Millisecond)
+					switch i {
+					case 160:
+						fail(store)
+					case 256:
+						store.up()
+					}
+					a.ask(oneUnit("a", limit), func() {})
+				}
+				time.Sleep(time.Second)
+				if n := a.admitted.Load(); n != asked {
+					t.Errorf("%d of %d admitted", n, asked)
+				}
+			})
+		})
+	}
+}
+
 // An outage that is longer than any answer is waited for, and shorter than the window, adds
 // nothing: neither if what is owed is charged meanwhile nor if it is not.
 func TestOutagesInALongWindow(t *testing.T) {

@@ -60,6 +60,7 @@ var requestIDs = []check{
 		k.wantAllowed(k.decide(k.withID("y")), false)
 		k.wantAllowed(k.decide(k.withID("y")), false) // a denial is not remembered
 	}),
+	// F39
 	exact("an id is repeated eight times, then charged", limits{stint.PerHour(10)}, func(k *tester) {
 		k.decide(k.withID("x"))
 		k.pass(moment)

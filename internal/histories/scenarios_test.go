@@ -66,7 +66,7 @@ func TestScenarios(t *testing.T) {
 			faults: []fault{{kind: slowLink, slot: 0, from: 2 * sec, to: 4 * sec, slow: 60 * ms}},
 			steps:  sequence(asking(1, 1*sec), asking(5, 2*sec+1), asking(5, 3*sec), asking(10, 8500*ms)),
 		}},
-		{"outages are longer than a place lasts", plan{
+		{"outages are longer than a place lasts", plan{ // F41
 			instances: 1,
 			subjects:  []subject{{name: "s", limits: []stint.Limit{stint.AtOnce(5, sec)}, mode: stint.FailDeny}},
 			faults: []fault{{kind: stopServer, slot: -1, from: 2 * sec, to: 3600 * ms},
