@@ -96,8 +96,8 @@ type State struct {
 	// Limit is the limit, as the request named it. It must not be changed. Example: 10/1m.
 	Limit *Limit
 	Usage
-	// Cost is what the request cost, in units of the limit; 0 counts as 1. Example: 5 under a limit
-	// on costs.
+	// Cost is the cost of the request, in units of the limit; 0 counts as 1. Example: 5 under a
+	// limit on costs.
 	Cost int64
 }
 

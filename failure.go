@@ -19,7 +19,7 @@ type FailurePolicy struct {
 // slow store instead of being made without it.
 const StrictBudget = time.Second
 
-// FailureMode is what to do when the store fails.
+// FailureMode determines what happens when the store fails.
 type FailureMode uint8
 
 const (

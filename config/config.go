@@ -21,7 +21,7 @@ type Config struct {
 	// names; 0 is not set.
 	BreakerFailures            int
 	BreakerProbe, BreakerRetry time.Duration
-	// Outbound are the external APIs to call, sorted by name.
+	// Outbound lists the external APIs to call, sorted by name.
 	Outbound []outbound.API
 	// Webhooks are the addresses that receive a post when a subject reaches a share of a quota.
 	Webhooks []Webhook

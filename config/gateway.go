@@ -35,8 +35,8 @@ type Gateway struct {
 
 	// The fields below can only be set by a program, not in files.
 
-	// Reserved are header fields that only trusted proxies may send, in addition to the usual ones
-	// such as X-Forwarded-For. They should include every other field that upstreams trust.
+	// Reserved lists header fields that only trusted proxies may send, in addition to the usual
+	// ones such as X-Forwarded-For. They should include every other field that upstreams trust.
 	Reserved []string
 	// TLS is the configuration for https upstreams; nil is the default of crypto/tls.
 	TLS *tls.Config

@@ -83,7 +83,7 @@ func (d *dashboard) showBans(w http.ResponseWriter, r *http.Request) {
 	}{list})
 }
 
-// subjectState is what is known about one subject.
+// subjectState describes one subject.
 type subjectState struct {
 	control.Subject
 	Ref string `json:"ref"`

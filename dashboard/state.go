@@ -56,7 +56,7 @@ type Source struct {
 	// Good counts the changes that were applied, Failed those that were invalid.
 	Good   int `json:"changes"`
 	Failed int `json:"refused"`
-	// Error is why the current files are not in force.
+	// Error explains why the current files are not in force.
 	Error string `json:"error,omitempty"`
 }
 

@@ -9,7 +9,7 @@ import (
 // [stint.Request.Terms].
 type Terms = protocol.Terms
 
-// ChargeData is what a store knows about a charge besides its claims; see [stint.Charge.Data].
+// ChargeData holds what a store knows about a charge besides its claims; see [stint.Charge.Data].
 type ChargeData = protocol.ChargeData
 
 // OtherStates is the part of [ChargeData] about the states and claims after the first.

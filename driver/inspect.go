@@ -30,7 +30,7 @@ type Inspector interface {
 	Scopes(ctx context.Context, subject string) ([]string, error)
 }
 
-// Inspection is what a store knows about a subject in a scope.
+// Inspection holds what a store knows about a subject in a scope.
 type Inspection struct {
 	// Now is the time by the store's clock.
 	Now time.Time

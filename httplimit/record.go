@@ -14,7 +14,7 @@ import (
 )
 
 // recorder is a ResponseWriter that records the outcome of a request: the status, the length of the
-// body, and the true cost that the response tells. [http.ResponseController] can still reach the
+// body, and the true cost that the response reports. [http.ResponseController] can still reach the
 // wrapped writer.
 type recorder struct {
 	http.ResponseWriter

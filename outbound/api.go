@@ -30,7 +30,7 @@ type API struct {
 	// subject in the store is the name and ":api", so errors read: rate limit exceeded for key
 	// 'igdb:api'.
 	Name string
-	// Limits are what the API allows. They must not include concurrency limits: nothing reports
+	// Limits are the limits of the API. They must not include concurrency limits: nothing reports
 	// when a call has ended.
 	Limits []stint.Limit
 	// Usage names the format of a language model's API, "openai", "anthropic" or "gemini", for the

@@ -25,8 +25,8 @@ const (
 	logEvery = time.Minute
 )
 
-// cooldown is what a process knows about an API's pauses. Instants are times since the start of the
-// registry.
+// cooldown holds what a process knows about an API's pauses. Instants are times since the start of
+// the registry.
 type cooldown struct {
 	until atomic.Int64 // the end of the pause that the API imposed on this process; it only grows
 	seen  atomic.Int64 // the end of the pause that the store last reported; for statistics only

@@ -31,7 +31,7 @@ type Mistake struct {
 	// Key is the path of the key in the configuration language, such as "tiers[0].match.path[1]";
 	// "" is the whole spec.
 	Key string
-	// Message tells what is wrong, and how to fix it.
+	// Message says what is wrong, and how to fix it.
 	Message string
 	// Given lists other keys that the mistake depends on. If one of them could not be read, there
 	// may be no mistake.

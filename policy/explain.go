@@ -11,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// Explanation tells how a request would be decided, and why. Making one asks no store.
+// Explanation describes how a request would be decided, and why. Making one uses no store.
 type Explanation struct {
 	// Path is the request's path, cleaned. Client is the client's address.
 	Path, Client string

@@ -140,8 +140,8 @@ func (g *Guard) refund(ctx context.Context, v *Verdict) {
 	}
 }
 
-// correct charges a request its true cost, if the response tells it. A hold is settled in any case:
-// if the true cost is unknown, the estimate is charged.
+// correct charges a request its true cost, if the response reports it. A hold is settled in any
+// case: if the true cost is unknown, the estimate is charged.
 func (g *Guard) correct(ctx context.Context, v *Verdict, o *Outcome) {
 	cost, ok := v.truth(o)
 	if !ok || v.after != nil && v.after.atLeast && cost < v.Cost {
@@ -200,7 +200,8 @@ func (r *Result) onlyPlaces() bool {
 }
 
 // truths returns the true costs of some results by limit name: quantities that have a cost of their
-// own keep it, and all others get the cost that the response tells. It is nil if all cost the same.
+// own keep it, and all others get the cost that the response reports. It is nil if all cost the
+// same.
 func (v *Verdict) truths(cost int64, results []int) stint.Costs {
 	named := false
 	for _, i := range results {

@@ -53,7 +53,7 @@ type Rule struct {
 	// Claimed holds the limits as in the Spec, in the same order as Limits, if any number comes
 	// from a claim; else nil.
 	Claimed []Limit
-	// Notify are the shares of limits that are reported, in percent; nil if none are. See
+	// Notify lists the shares of limits that are reported, in percent; nil if none are. See
 	// [Rule.Notifies].
 	Notify []int
 	// Enforced is the share of subjects for which the rule is enforced: 1 is all of them, and 0
@@ -85,6 +85,6 @@ type Outcome struct {
 	Status int
 	// Bytes is the length of the response body.
 	Bytes int64
-	// Cost is the value of the response header that tells the true cost, if there was one.
+	// Cost is the value of the response header that reports the true cost, if there was one.
 	Cost string
 }

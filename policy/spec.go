@@ -87,10 +87,11 @@ type Tier struct {
 	// Limits limit the number of requests, Budget the sum of their costs. Nil is not set; an empty
 	// list is explicitly unlimited. See [Limits].
 	Limits, Budget []Limit
-	// Notify are shares of these limits, in percent and in ascending order; the observer of a guard
-	// receives a [Threshold] when a member has used such a share. For example, 80 is 80 percent,
-	// and 100 is the first denial. They apply to fixed and calendar limits with a window of a
-	// minute or more; there must be at least one such limit. Limits in shadow are not reported.
+	// Notify lists shares of these limits, in percent and in ascending order; the observer of a
+	// guard receives a [Threshold] when a member has used such a share. For example, 80 is 80
+	// percent, and 100 is the first denial. They apply to fixed and calendar limits with a window
+	// of a minute or more; there must be at least one such limit. Limits in shadow are not
+	// reported.
 	Notify []int
 	// Shadow counts and decides, but never denies. Rollout is the share of members for which limits
 	// are enforced, from 0, none of them, to 1, all of them; nil is 1.
@@ -125,7 +126,7 @@ type Policy struct {
 	// name; "default" is for all tiers that are not named. The policy does not apply to tiers for
 	// which neither has an entry.
 	TierLimits, TierBudget map[string][]Limit
-	// Notify are the shares of the limits that are reported, as in a [Tier].
+	// Notify lists the shares of the limits that are reported, as in a [Tier].
 	Notify []int
 	// Cost is the cost of a request; nil is 1.
 	Cost *Cost
@@ -139,7 +140,7 @@ type Policy struct {
 	// Usage makes budgets count the tokens of requests to a language model; nil does not. With
 	// Usage, the default of Hold is 5 minutes, and Cost must be nil.
 	Usage *Usage
-	// SettleHeader is the response header that tells the true cost, to which budgets are then
+	// SettleHeader is the response header that reports the true cost, to which budgets are then
 	// corrected. It is removed from the response. Alternatively, SettleBytes is the number of bytes
 	// of response body that cost one unit.
 	SettleHeader string
@@ -148,8 +149,8 @@ type Policy struct {
 	// capacity, if the budget is a bucket or has a burst; 0 is one capacity of each limit. Other
 	// budgets are charged the whole cost.
 	MaxDebt int64
-	// Refund are the statuses after which the whole charge is given back: 404, or 5 for all of 500
-	// to 599.
+	// Refund lists the statuses after which the whole charge is given back: 404, or 5 for all of
+	// 500 to 599.
 	Refund []int
 	// RequestID and RequestIDLife replace those of the spec.
 	RequestID     string
@@ -218,8 +219,8 @@ type Cost struct {
 	// Units is the cost or, with a Header, the cost of requests whose header is missing or not a
 	// number.
 	Units int64
-	// Header is the request header that tells the cost, which is bounded by Min and Max. Any client
-	// can set it.
+	// Header is the request header that states the cost, which is bounded by Min and Max. Any
+	// client can set it.
 	Header   string
 	Min, Max int64
 }

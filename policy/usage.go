@@ -9,11 +9,11 @@ import (
 )
 
 // Usage makes budgets count the tokens of requests to a language model. Tokens are estimated from
-// the request, held while it is served, and settled to the usage that the response tells. A budget
-// named "input_tokens", "output_tokens" or "cached_tokens" counts these tokens, and a budget named
-// "price" their price; all others count tokens by their Weights. No estimate is more than half of
-// the smallest budget that counts the same quantity, so that no single request can lock these
-// budgets.
+// the request, held while it is served, and settled to the usage that the response reports. A
+// budget named "input_tokens", "output_tokens" or "cached_tokens" counts these tokens, and a budget
+// named "price" their price; all others count tokens by their Weights. No estimate is more than
+// half of the smallest budget that counts the same quantity, so that no single request can lock
+// these budgets.
 //
 // Places in a request are JSON pointers. Places in a response are JSON pointers, in a JSON body and
 // in server-sent events, or the names of header fields and trailers. A nil field has the preset's
@@ -21,8 +21,8 @@ import (
 type Usage struct {
 	// Preset selects the places of an API: "openai", "anthropic" or "gemini"; "" selects none.
 	Preset string
-	// MaxOutput are the places where a request bounds its output; the largest number counts.
-	// Choices are the places where it says how many answers it wants. Model are the places of the
+	// MaxOutput lists the places where a request bounds its output; the largest number counts.
+	// Choices are the places where it says how many answers it wants. Model lists the places of the
 	// model's name.
 	MaxOutput, Choices, Model []string
 	// Input, Output and Cached are the places where a response counts tokens; the last value of
@@ -150,9 +150,9 @@ func (v *Verdict) Meter() Meter {
 	return v.meter
 }
 
-// measure determines the usage of a request, and whether the response tells it. An error response
-// that does not tell its usage counts as no usage. The status of a client that disconnected is not
-// an error.
+// measure determines the usage of a request, and whether the response reports it. An error response
+// that does not report its usage counts as no usage. The status of a client that disconnected is
+// not an error.
 func (v *Verdict) measure(o *Outcome) {
 	found := tokens.Counts{Input: -1, Output: -1, Cached: -1, Events: -1}
 	switch {

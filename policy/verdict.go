@@ -34,7 +34,7 @@ type Verdict struct {
 	UnknownClient bool
 	// Cost is the cost of the request, in units of budgets.
 	Cost int64
-	// SettleHeader is the response header that tells the true cost of the request, or "".
+	// SettleHeader is the response header that reports the true cost of the request, or "".
 	// SettlesBytes reports that the length of the response body determines the true cost.
 	SettleHeader string
 	SettlesBytes bool

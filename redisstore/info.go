@@ -50,7 +50,7 @@ type Info struct {
 	// them.
 	Lost []string
 
-	// ClockAhead is how far each server's clock is ahead of the wall clock of this process, by
+	// ClockAhead states how far each server's clock is ahead of the wall clock of this process, by
 	// address. It omits servers for which the difference is not known to half a second.
 	ClockAhead map[string]time.Duration
 

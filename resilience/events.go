@@ -15,7 +15,7 @@ type Decided struct {
 	Request  *stint.Request
 	Decision *stint.Decision
 	Err      error // why there is no decision
-	// Source is what decided: "store", "fallback", or from memory "denycache" or "lease".
+	// Source names what decided: "store", "fallback", or from memory "denycache" or "lease".
 	Source string
 	// Mode is how the fallback decided, and Cause why the store did not.
 	Mode  stint.FailureMode

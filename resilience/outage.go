@@ -41,7 +41,7 @@ type outageLog struct {
 	warned atomic.Bool // only a warning was logged about this outage so far
 }
 
-// failedCall is what the log reports about a failed call. Values from a request are shortened.
+// failedCall holds what the log reports about a failed call. Values from a request are shortened.
 type failedCall struct{ mode, key, limit string }
 
 // errorMode is the mode of calls whose failures are returned.

@@ -20,9 +20,9 @@ import (
 // from after the loss, so the last answer from before that heartbeat is kept for each limit, too.
 // An evicted state is noticed by its generation; a reset, unlike an eviction, is announced.
 
-// answer is what the store reported about a limit: how many units others have used, until when the
-// last of them counts, by our clock as of its arrival, and when the answer arrived. For a meter,
-// others includes the units of this process.
+// answer holds what the store reported about a limit: how many units others have used, until when
+// the last of them counts, by our clock as of its arrival, and when the answer arrived. For a
+// meter, others includes the units of this process.
 type answer struct{ others, until, arrived int64 }
 
 const (

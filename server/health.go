@@ -70,7 +70,7 @@ func (h *healthState) enter(phase string) {
 
 func (h *healthState) current() string { return h.phase.Load().(string) }
 
-// register adds the probes: /livez tells whether the process works, /readyz whether to send
+// register adds the probes: /livez reports whether the process works, /readyz whether to send
 // requests.
 func (h *healthState) register(mux *http.ServeMux) {
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {

@@ -30,7 +30,7 @@ const (
 // Config sets which proxies are trusted to name the client of a request. The zero Config trusts
 // none: the client is the peer.
 type Config struct {
-	// Trusted are the trusted proxies. A client that connects from one of these addresses itself
+	// Trusted lists the trusted proxies. A client that connects from one of these addresses itself
 	// can claim to be anyone. An IPv4 prefix also covers the IPv4-mapped form of its addresses;
 	// ::/0 covers no IPv4 address.
 	Trusted []netip.Prefix

@@ -5,7 +5,8 @@ package protocol
 
 import "time"
 
-// Terms are what the stack asks of a store besides what users ask. The zero Terms ask for nothing.
+// Terms are requirements of the stack for a request, beyond those of users. The zero Terms require
+// nothing.
 type Terms struct {
 	// Booked is the charge of an earlier booking of the same claims. Reserve then moves the booking
 	// to the earliest time that is not before the bookings that were ahead of it, if there is an
@@ -42,8 +43,8 @@ type Terms struct {
 	AtLeast bool
 }
 
-// ChargeData is what a store knows about a charge, besides its claims. All fields but ID and At are
-// also set if nothing was charged: on denials and peeks.
+// ChargeData holds what a store knows about a charge, besides its claims. All fields but ID and At
+// are also set if nothing was charged: on denials and peeks.
 type ChargeData struct {
 	// ID is unique to the charge; zero if nothing was charged.
 	ID uint64

@@ -42,7 +42,7 @@ type Config struct {
 type Result struct {
 	// At is the time of the look.
 	At time.Time
-	// Err is why the files are not in force; nil if they are.
+	// Err is the reason that the files are not in force; nil if they are.
 	Err error
 	// Changed reports whether this look changed what is in force.
 	Changed bool

@@ -3,7 +3,7 @@ package tokens
 // Known holds what is known about the tokens of a request before it is decided, as in the replay of
 // a log.
 type Known struct {
-	// Used is what the request used, and Found reports whether that is known.
+	// Used is the usage of the request, and Found reports whether that is known.
 	Used  Counts
 	Found bool
 	// MaxOutput is the bound of the request: 0 if it has none, below 0 if it is unknown. If it is

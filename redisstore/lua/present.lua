@@ -1,4 +1,4 @@
--- present records that a process is present, counts the present processes, and tells whether this
+-- present records that a process is present, counts the present processes, and reports whether this
 -- memory has lost something that the process knew of. A process counts for LIFE milliseconds.
 --
 -- KEYS[1]  the processes, scored by the time of their last calls, in milliseconds; and the mark of

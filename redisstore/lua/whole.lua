@@ -19,7 +19,7 @@
 --   changed       whether it must be written
 --   booked, …     its bookings, see bookings.lua
 --   held          the separate count of its held units (held.lua), if there is one. In that one,
---                 main is the limit, and charges tells whether expired units are charged
+--                 main is the limit, and charges reports whether expired units are charged
 --   stock         whether the request holds units of it instead of charging them
 --
 -- The set of the state has windows by `at`.

@@ -9,8 +9,8 @@ import (
 	"github.com/stint-limiter/stint/overrides"
 )
 
-// Subject is what a store knows about a subject: its ban, and the usage of every limit under which
-// it could be counted according to the configuration.
+// Subject holds what a store knows about a subject: its ban, and the usage of every limit under
+// which it could be counted according to the configuration.
 type Subject struct {
 	Named
 	// Now is the store's clock.
@@ -47,7 +47,7 @@ type Limit struct {
 	Algorithm  string `json:"algorithm"`
 	// Costs reports whether the limit counts costs instead of requests.
 	Costs bool `json:"costs,omitempty"`
-	// Notify are the shares of the limit, in percent, that are reported when they are used.
+	// Notify lists the shares of the limit, in percent, that are reported when they are used.
 	Notify []int `json:"notify,omitempty"`
 	// Shadow reports whether the limit is not enforced.
 	Shadow   bool  `json:"shadow,omitempty"`
