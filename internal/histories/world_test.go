@@ -451,9 +451,11 @@ func (w *world) reset(s step) {
 // read asks the server what it counts.
 func (w *world) read() {
 	for _, i := range w.all {
+		i.client.mu.Lock()
 		if at := i.client.heard; !at.IsZero() {
 			w.history.processes[i.number].heard = at.Sub(w.start)
 		}
+		i.client.mu.Unlock()
 	}
 	for s, sub := range w.plan.subjects {
 		peek := func(l stint.Limit) int64 {
@@ -473,6 +475,7 @@ func (w *world) read() {
 			r.held = w.held(&sub)
 		}
 		for _, i := range w.all {
+			i.client.mu.Lock() // what it owes may be under way
 			for _, u := range i.client.unsure {
 				if p := &w.history.processes[i.number]; u.subject == sub.name {
 					p.unsure = append(p.unsure, doubt{s, u.ran.Sub(w.start)})
@@ -484,6 +487,7 @@ func (w *world) read() {
 						unknown{span{u.ran.Sub(w.start), u.at.Sub(w.start)}, s, u.n})
 				}
 			}
+			i.client.mu.Unlock()
 		}
 		w.history.readings = append(w.history.readings, r)
 	}
