@@ -67,8 +67,8 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 			continue // nothing to record
 		}
 		rec := l.record(c, now)
-		replaced := i == 0 && data.Generation != 0 && rec.generation != 0 && data.Generation != rec.generation &&
-			c.Limits[0].Name == rec.state
+		generation := data.GenerationAt(contract.CountStates(r.Claims[:i]))
+		replaced := generation != 0 && rec.generation != 0 && generation != rec.generation && c.Limits[0].Name == rec.state
 		newer := at >= rec.at || now-rec.heard > int64(time.Second) || replaced
 		if newer && !ahead {
 			l.keep(rec, replaced, now)
@@ -92,8 +92,8 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 		}
 		if newer && !ahead {
 			rec.at, rec.heard = at, now
-			if i == 0 && data.Generation != 0 {
-				rec.generation, rec.state = data.Generation, c.Limits[0].Name
+			if generation != 0 {
+				rec.generation, rec.state = generation, c.Limits[0].Name
 			}
 		}
 	}

@@ -198,3 +198,24 @@ func TestNoLossIsRestored(t *testing.T) {
 		})
 	}
 }
+
+// A state that expired is no loss, although the first answers about the one after it were about a
+// subject that is named second.
+func TestExpiredStateBesideAnotherSubject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, limit := newVolatile(t), stint.PerMinute(10)
+		s := newStack(t, v, alone)
+		takeUnits(t, s, 10, limit)
+		time.Sleep(10 * time.Minute)
+		d := mustDecide(t, v.memory.Load(), oneUnit("user", limit)) // by another process
+		both := oneUnit("other", limit)
+		both.Claims = append(both.Claims, oneUnit("user", limit).Claims...)
+		wantAdmitted(t, s, 1, both, 1)
+		takeUnits(t, s, 1, limit)
+		mustAmend(t, v.memory.Load(), d.Charge, stint.Amendment{})
+		time.Sleep(3 * time.Second)
+		if got := v.used(t, limit)[0]; got != 2 {
+			t.Errorf("used %d; want 2", got)
+		}
+	})
+}
