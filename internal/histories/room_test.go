@@ -233,8 +233,8 @@ func (j *judge) full(s int, l *stint.Limit, o *op, stays []stay) bool {
 		func(a stay) bool { return a.op == o && !told || a.here && !o.degraded })
 	if o.degraded {
 		shares = j.present(p, o.call)
-		later := l.Window / 16
-		if p.isDelayed(span{o.call - sending, o.ret}) { // what an answer says counts from its arrival on
+		later, delayed := l.Window/16, p.isDelayed(span{o.call - sending, o.ret})
+		if delayed { // what an answer says counts from its arrival on
 			later += sending
 		}
 		for i := range stays {
@@ -244,6 +244,9 @@ func (j *judge) full(s int, l *stint.Limit, o *op, stays []stay) bool {
 			}
 			if a.until += later; a.op.kind == wait && a.op.told == allowed && a.op.process == o.process {
 				a.until += l.Window // bookings count as used by others, until the reset in the last answer
+			}
+			if delayed && l.Algorithm == stint.AlgorithmFixed && windowOf(l, a.until) >= windowOf(l, o.call-sending) {
+				a.until = max(a.until, o.ret) // and a window ends as much later
 			}
 		}
 	}
