@@ -17,7 +17,7 @@ type stage struct {
 }
 
 // Tests of redisstore that take seconds, because they start clusters and sentinels, or wait.
-const slowRedis = "Cluster|Sentinel|Slot|Nodes|Bunch|Rotation|NoNamesInRedis|NamesAreLost|ThoseWhoGiveUp|Benchmark"
+const slowRedis = "Cluster|Sentinel|Slot|Rotation|NoNamesInRedis|NamesAreLost"
 
 // A Lua linter rejects Lua mutants as the compiler rejects those of Go.
 const lintsLua = "TestScriptsAreValid"
@@ -43,6 +43,7 @@ var targets = []target{
 		{pkg: "./policy"}, {pkg: "./config", short: true}}},
 	{name: "policy/path.go", files: []string{"policy/path.go"}, stages: []stage{
 		{pkg: "./policy"}, {pkg: "./config", short: true}, {pkg: "./internal/server/gateway", short: true}}},
+	{name: "internal/tokens", files: []string{"internal/tokens/*.go"}, stages: []stage{{pkg: "./internal/tokens"}}},
 	{name: "internal/pathpattern", files: []string{"internal/pathpattern/*.go"}, stages: []stage{
 		{pkg: "./internal/pathpattern"}, {pkg: "./policy"}, {pkg: "./internal/server/gateway", short: true}}},
 	{name: "internal/server/gateway", files: []string{"internal/server/gateway/*.go"}, stages: []stage{
