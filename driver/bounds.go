@@ -1,5 +1,7 @@
 package driver
 
+import "time"
+
 // Beyond these bounds a store forgets or refuses, as the documentation of the package says. Package
 // storetest tests them.
 const (
@@ -10,7 +12,6 @@ const (
 	MaxEntries  = 1000   // charges of one limit that Inspect shows
 	MaxScopes   = 1000   // scopes of one subject that Scopes lists
 	MaxHolds    = 20_000 // open holds of one state
-	// LongestHold is the longest time units are held after the clock has stepped back, in
-	// microseconds.
-	LongestHold = 25 * 3_600_000_000
+	// LongestHold is the longest time units are held after the clock has stepped back.
+	LongestHold = 25 * time.Hour
 )

@@ -103,18 +103,26 @@ func drive(ctx context.Context, s stint.Store, l load) outcome {
 		ctx, cancel = context.WithTimeout(ctx, l.For)
 		defer cancel()
 	}
+	return together(max(l.Callers, 1), func(int) outcome {
+		own := outcome{Failed: map[stint.StoreErrorKind]int{}}
+		for n := 0; (l.Calls == 0 || n < l.Calls) && ctx.Err() == nil; n++ {
+			own.ask(s, l)
+			if l.Pause > 0 {
+				time.Sleep(l.Pause)
+			}
+		}
+		return own
+	})
+}
+
+// together calls f n times at the same time, and returns all that became of it.
+func together(n int, f func(i int) outcome) outcome {
 	all := outcome{Failed: map[stint.StoreErrorKind]int{}}
 	var mu sync.Mutex
 	var group sync.WaitGroup
-	for range max(l.Callers, 1) {
+	for i := range n {
 		group.Go(func() {
-			own := outcome{Failed: map[stint.StoreErrorKind]int{}}
-			for n := 0; (l.Calls == 0 || n < l.Calls) && ctx.Err() == nil; n++ {
-				own.ask(s, l)
-				if l.Pause > 0 {
-					time.Sleep(l.Pause)
-				}
-			}
+			own := f(i)
 			mu.Lock()
 			defer mu.Unlock()
 			all.add(own)

@@ -177,14 +177,14 @@ func (o *org) kill(slot int) {
 func (o *org) cut(slot int, d time.Duration) {
 	o.ways[slot].Cut()
 	time.Sleep(d)
-	o.mu.Lock()
-	mended := len(o.told)
-	o.mu.Unlock()
 	o.ways[slot].Restore()
+	o.mu.Lock()
+	before := len(o.told)
+	o.mu.Unlock()
 	testkit.Eventually(o, "a process that was cut off admits again", func() bool {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		return slices.ContainsFunc(o.told[mended:], func(c orgCall) bool { return c.slot == slot && c.Allowed && !c.Degraded })
+		return slices.ContainsFunc(o.told[before:], func(c orgCall) bool { return c.slot == slot && c.Allowed && !c.Degraded })
 	})
 }
 

@@ -36,7 +36,7 @@ func TestF21(t *testing.T) {
 		cut := time.Now()
 		proxy.Cut()
 		time.Sleep(pick(2*time.Second, time.Second))
-		mended := time.Now()
+		restored := time.Now()
 		proxy.Restore()
 		group.Wait()
 		for _, s := range stacks {
@@ -47,8 +47,8 @@ func TestF21(t *testing.T) {
 		}
 		connections = max(connections, proxy.Open()) // not all were needed before, if the machine is busy
 
-		down, after := dials.between(cut, mended), dials.between(mended, mended.Add(3*time.Second))
-		each := float64(len(down)) / mended.Sub(cut).Seconds() / float64(len(stacks))
+		down, after := dials.between(cut, restored), dials.between(restored, restored.Add(3*time.Second))
+		each := float64(len(down)) / restored.Sub(cut).Seconds() / float64(len(stacks))
 		if each > 20 {
 			t.Errorf("while cut %.1f dials a second by each process, want at most 20", each)
 		}
@@ -81,14 +81,14 @@ func farAway(r *report, server *redistest.Server) {
 	connections := proxy.Open()
 	proxy.Cut()
 	time.Sleep(300 * time.Millisecond)
-	mended := time.Now()
+	restored := time.Now()
 	proxy.Restore()
 	var o outcome
 	var group sync.WaitGroup
 	group.Go(func() { o = drive(r.Context(), s, calls) })
 	normal := awaitNormal(r, s)
 	group.Wait()
-	after := dials.between(mended, time.Now())
+	after := dials.between(restored, time.Now())
 	if len(after) > 3*max(connections, 2) {
 		r.Errorf("10 ms away: %d dials for %d connections afterwards", len(after), connections)
 	}

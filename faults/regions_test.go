@@ -136,9 +136,9 @@ func cutOff(r *report, regions []region, limit stint.Limit) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	lost.way.Restore()
-	mended := time.Now()
+	restored := time.Now()
 	testkit.Eventually(r, "it comes back", allowed)
-	back := time.Since(mended)
+	back := time.Since(restored)
 	cancel()
 	asking.Wait()
 	all := outcome{Failed: map[stint.StoreErrorKind]int{}}

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -142,21 +141,9 @@ func flood(r *report, stacks []*stack, l load) outcome {
 }
 
 func floodUnder(r *report, stacks []*stack, mode stint.FailureMode, l load) outcome {
-	all := outcome{Failed: map[stint.StoreErrorKind]int{}}
-	var mu sync.Mutex
-	var group sync.WaitGroup
-	for _, s := range stacks {
-		group.Go(func() {
-			o := drive(r.Context(), under{s, stint.FailurePolicy{Mode: mode}}, l)
-			mu.Lock()
-			defer mu.Unlock()
-			all.add(o)
-		})
-	}
-	group.Wait()
-	slices.Sort(all.Admitted)
-	slices.Sort(all.Took)
-	return all
+	return together(len(stacks), func(i int) outcome {
+		return drive(r.Context(), under{stacks[i], stint.FailurePolicy{Mode: mode}}, l)
+	})
 }
 
 // attempts is how often scripts were sent to servers, run or refused.

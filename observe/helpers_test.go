@@ -105,3 +105,18 @@ func (b batched) TakeBatch(ctx context.Context, batch []*driver.Call) {
 		c.Decision, c.Err = b.Take(ctx, c.Request)
 	}
 }
+
+// counted is how many requests had an outcome for a reason.
+type counted struct {
+	tier, policy, outcome, reason string
+	want                          int64
+}
+
+func wantCounted(t *testing.T, m *observe.Monitor, all []counted) {
+	t.Helper()
+	for _, c := range all {
+		if got := m.Counted(c.tier, c.policy, c.outcome, c.reason); got != c.want {
+			t.Errorf("%+v: got %d", c, got)
+		}
+	}
+}

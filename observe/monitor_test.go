@@ -190,21 +190,14 @@ func TestOthers(t *testing.T) {
 		v.Tier, v.Route = rule.Tier, rule.Policy
 		m.Observe(t.Context(), &v)
 	}
-	for _, test := range []struct {
-		tier, policy, outcome, reason string
-		want                          int64
-	}{
+	wantCounted(t, m, []counted{
 		{"outbound", "igdb", "allowed", "within", 2}, {"outbound", "igdb", "denied", "limit", 1}, {"outbound", "igdb", "denied", "ban", 1},
 		{"outbound", "igdb", "denied", "unavailable", 1}, {"outbound", "igdb", "failed", "canceled", 1},
 		{"envoy", "shop.path\uFFFD", "allowed", "within", 2}, {"envoy", "shop.path\uFFFD", "allowed", "unlimited", 1},
 		{"envoy", "shop.path\uFFFD", "allowed", "shadow", 1}, {"envoy", "shop.path\uFFFD", "denied", "limit", 1},
 		{"envoy", "shop.path\uFFFD", "failed", "canceled", 1}, {"envoy", "shop.path\uFFFD", "failed", "invalid", 1},
 		{"envoy", "shop.path\uFFFD", "failed", "read-only", 1}, {"envoy", "shop.path\uFFFD", "failed", "other", 2},
-	} {
-		if got := m.Counted(test.tier, test.policy, test.outcome, test.reason); got != test.want {
-			t.Errorf("%+v: got %d", test, got)
-		}
-	}
+	})
 	if top := m.Top("envoy", 9); len(top) != 1 {
 		t.Errorf("top: %+v", top)
 	}

@@ -172,21 +172,14 @@ func TestReasons(t *testing.T) {
 		ask(t, g, 4, member("/search")) // the tier has 4 left, the policy 3
 		ask(t, g, 5, member("/"))       // and now the tier 1
 		ask(t, g, 10, get("/search"))   // 3, then 3 denials, the last of which is a ban
-		for _, test := range []struct {
-			tier, policy, outcome, reason string
-			want                          int64
-		}{
+		wantCounted(t, m, []counted{
 			{"", "free", "allowed", "skipped", 2}, {"anyone", "", "allowed", "unlimited", 4},
 			{"anyone", "trial", "allowed", "unlimited", 2}, {"anyone", "trial", "allowed", "shadow", 3},
 			{"member", "", "allowed", "within", 2}, {"member", "", "allowed", "repeat", 2},
 			{"member", "search", "allowed", "within", 3}, {"member", "search", "denied", "limit", 1},
 			{"member", "", "denied", "limit", 4}, {"anyone", "search", "allowed", "within", 3},
 			{"anyone", "search", "denied", "limit", 2}, {"anyone", "search", "denied", "ban", 5},
-		} {
-			if got := m.Counted(test.tier, test.policy, test.outcome, test.reason); got != test.want {
-				t.Errorf("%+v: got %d", test, got)
-			}
-		}
+		})
 		all, _, timed := m.CountedAll()
 		want := observe.Counts{Allowed: 2 + 4 + 5 + 3 + 3 + 1 + 3, Denied: 1 + 4 + 7, Shadowed: 3}
 		if all != want || timed < 32 || timed > all.Allowed+all.Denied {

@@ -29,7 +29,7 @@ func TestNumbers(t *testing.T) {
 		"MAX_REPEATS":  driver.MaxRepeats,
 		"MAX_SETTLED":  driver.MaxSettled,
 		"MAX_HOLDS":    driver.MaxHolds,
-		"LONGEST_HOLD": driver.LongestHold,
+		"LONGEST_HOLD": driver.LongestHold.Microseconds(),
 		"MAX_KNOWN":    maxKnown,
 		"ID_STEP":      idStep,
 		"NEVER":        int64(stint.Never),

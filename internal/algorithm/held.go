@@ -93,7 +93,7 @@ func compareUntil(u heldUnits, until int64) int {
 // openHeld drops expired units from a copy, and charges them if held.charges is set.
 func (v *View) openHeld() {
 	h := &v.count.more.held
-	n, far := 0, v.now+driver.LongestHold
+	n, far := 0, v.now+driver.LongestHold.Microseconds()
 	for n < len(h.units) && h.units[n].until <= v.now {
 		n++
 	}

@@ -30,7 +30,7 @@ func (k *counts) openHeld(l *stint.Limit, now int64) {
 	for _, h := range before {
 		switch {
 		case h.at > now:
-			k.hold(min(h.at, now+driver.LongestHold), h.n)
+			k.hold(min(h.at, now+driver.LongestHold.Microseconds()), h.n)
 		case k.charges && k.stamp(l, h.at) > now-span(l):
 			k.append(k.stamp(l, h.at), h.n)
 		}
