@@ -1,5 +1,5 @@
 /**
- * A client of stint for Node, Deno, Bun, workers and edge functions. It needs only fetch, AbortSignal and crypto.
+ * A client of stint for Node, Deno, Bun, workers and edge functions. It needs only fetch, AbortController and crypto.
  *
  *     const stint = new Stint({ url: "http://localhost:8080", token: process.env.STINT_TOKEN });
  *     const decision = await stint.take({ subject: "user:42", policy: "search" });
@@ -203,20 +203,27 @@ export class Stint {
   async #post<T>(operation: string, body: object, options: CallOptions, usual: number, member: keyof T): Promise<[T, Record<string, string>]> {
     const time = options.timeout ?? usual;
     const servers = this.#urls.length;
-    const all = AbortSignal.timeout(timer(time));
+    const end = performance.now() + time;
     const { token, fetch: call = fetch } = this.#options;
     const headers: Record<string, string> = { "Content-Type": "application/json" };
     if (token !== undefined) headers["Authorization"] = `Bearer ${token}`;
     const init = { method: "POST", headers, body: JSON.stringify(body) };
     const first = this.#first;
     let failed: StintError | undefined;
-    for (let attempt = 0; attempt < 2 * servers && !all.aborted; attempt++) {
+    for (let attempt = 0; attempt < 2 * servers; attempt++) {
+      options.signal?.throwIfAborted();
+      const left = end - performance.now();
+      if (left <= 0) break;
       const index = (first + attempt) % servers;
       // A server that hangs leaves time for the others, but for a call that is meant to wait.
-      const share = operation.startsWith("wait") ? time : time / servers;
-      const signal = AbortSignal.any([all, AbortSignal.timeout(timer(share)), ...(options.signal ? [options.signal] : [])]);
+      const share = operation.startsWith("wait") ? left : Math.min(left, time / servers);
+      // Not AbortSignal.any and AbortSignal.timeout: Node 20 may free such signals before they end the call.
+      const controller = new AbortController();
+      const stop = () => controller.abort();
+      const timeout = setTimeout(stop, timer(share));
+      options.signal?.addEventListener("abort", stop);
       try {
-        const response = await call(`${this.#urls[index]}/v1/${operation}`, { ...init, signal });
+        const response = await call(`${this.#urls[index]}/v1/${operation}`, { ...init, signal: controller.signal });
         const { ok, status } = response;
         const answer = await response.json().catch((err) => {
           if (ok && !(err instanceof SyntaxError)) throw err;
@@ -229,8 +236,11 @@ export class Stint {
         if (!ok && status < 500) break;
       } catch (err) {
         options.signal?.throwIfAborted();
-        const what = signal.aborted ? "no answer in time" : String(err);
+        const what = controller.signal.aborted ? "no answer in time" : String(err);
         failed = new StintError(`stint: ${this.#urls[index]}: ${what}`, 0, undefined, { cause: err });
+      } finally {
+        clearTimeout(timeout);
+        options.signal?.removeEventListener("abort", stop);
       }
       this.#first = (index + 1) % servers;
     }
