@@ -151,11 +151,16 @@ func (j *judge) admissions(s int) []item {
 // was admitted without the server: then it was admitted at some instant before its process was
 // starved, and told so after that; or while its process was starting, and told so once that had
 // started. Of requests with one id that are under way together, the server charges the one that
-// arrives first, which is not always the one that the process takes for the first.
+// arrives first, which is not always the one that the process takes for the first. What is admitted
+// without the server may repeat a request that it charged before and whose answer was lost.
 func (j *judge) instant(o *op) span {
 	from, p := o.call, &j.processes[o.process]
 	for _, q := range j.ops {
-		if o.id != "" && q.id == o.id && q.told == allowed && q.call <= o.ret && q.ret >= o.call {
+		if o.id == "" || q.id != o.id || q.call > o.ret {
+			continue
+		}
+		lost := q.told == failed || q.told == denied && q.degraded
+		if q.told == allowed && q.ret >= o.call || lost && o.degraded {
 			from = min(from, q.call)
 		}
 	}

@@ -440,6 +440,15 @@ func TestVerdict(t *testing.T) {
 		{name: "too early even for the first request with an id", limit: perSecond(1),
 			processes: []process{{troubles: trouble}}, ops: list(asked(0, allowed, 10, 50).named("a").alone().again(),
 				asked(0, allowed, 30, 50).named("a").alone(), asked(0, allowed, 1000, 1005)), ledger: -1, want: "over"},
+		{name: "charged as of a request whose answer was lost", limit: perSecond(1),
+			processes: []process{{troubles: trouble}}, ops: list(asked(0, denied, 10, 25).named("a").alone(),
+				asked(0, allowed, 30, 50).named("a").alone(), asked(0, allowed, 1015, 1020)), ledger: -1},
+		{name: "too early even for the request whose answer was lost", limit: perSecond(1),
+			processes: []process{{troubles: trouble}}, ops: list(asked(0, denied, 10, 25).named("a").alone(),
+				asked(0, allowed, 30, 50).named("a").alone(), asked(0, allowed, 1000, 1005)), ledger: -1, want: "over"},
+		{name: "by the server, not as of the request whose answer was lost", limit: perSecond(1),
+			processes: []process{{troubles: trouble}}, ops: list(asked(0, denied, 10, 25).named("a").alone(),
+				asked(0, allowed, 30, 50).named("a"), asked(0, allowed, 1015, 1020)), ledger: -1, want: "over"},
 		{name: "a repeat of what was charged and told to be denied", limit: perSecond(1),
 			processes: []process{{troubles: trouble}}, ops: list(func() *op {
 				o := asked(0, denied, 0, 15).alone().named("a")
