@@ -54,6 +54,10 @@ func scriptBenches() []scriptBench {
 		{name: "wait", limits: one, adjust: waits},
 		{name: "waits", limits: one, step: 590 * time.Millisecond, adjust: waits},
 		{name: "id", limits: one, adjust: hasID},
+		{name: "lease", limits: []stint.Limit{stint.PerMinute(10_000).WithLease()}, adjust: func(r *stint.Request, _ int) {
+			r.Claims[0].Cost = 100
+			*r = driver.WithTerms(*r, driver.Terms{Lease: 2 * time.Second})
+		}},
 		{name: "places", limits: places},
 		{name: "beside", limits: append(slices.Clone(one), places...)},
 		{name: "settle", limits: thousand, adjust: costly, then: settleTo(2), alone: true},
