@@ -124,8 +124,8 @@ func (l *ledger) fits(d *stint.Decision, call uint64, now int64, heard bool) boo
 		switch among := it.amongOthers(d, heard); {
 		case among && it.unit > 0:
 			meter = 0
-		case among:
-			log = 0
+		case among: // others are known to have at least this charge
+			log = max(it.cost-it.others.at(t, it.evenly()), 0)
 		}
 		if shared && more > 0 && d.Usages()[it.k].Used+more > it.capacity ||
 			!shared && (it.logLeft(t, more) < log || it.unit > 0 && it.meterLeft(t) < meter) {

@@ -88,6 +88,31 @@ func TestAllowedAfterANewerDenial(t *testing.T) {
 	}
 }
 
+// An answer that comes after a newer one is checked against all that was granted meanwhile, also
+// when units have left their window here that had left the store's before.
+func TestAllowedBeforeADebtWasCharged(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		limit := stint.Per(16, 160*time.Second)
+		time.Sleep(5 * time.Second) // the middle of a sixteenth
+		wantAdmitted(t, s, 1, ask("a", 2, limit), 1)
+		time.Sleep(15 * time.Second)
+		wantAdmitted(t, s, 1, ask("a", 8, limit), 1)
+		store.fail(refusedCall())
+		time.Sleep(10 * time.Second)
+		wantAdmitted(t, s, 1, ask("a", 6, limit), 1)
+		time.Sleep(136 * time.Second)
+		r := ask("a", 3, limit)
+		d := mustDecide(t, store, r) // the answer takes more than four seconds
+		store.up()
+		time.Sleep(3500 * time.Millisecond) // the debt is charged
+		wantAdmitted(t, s, 1, oneUnit("a", limit), 0)
+		time.Sleep(600 * time.Millisecond)
+		if s.ledger.answered(&r, &d, 1, s.ledger.now(), false); d.Allowed {
+			t.Error("admitted 17 of 16")
+		}
+	})
+}
+
 // After the store's clock has gone back, its answers are taken over again within a second: what
 // others use is known, and nobody is locked out for longer than it takes anyway.
 func TestStoreClockGoesBack(t *testing.T) {
