@@ -235,6 +235,8 @@ type second struct{ Admitted, Denied, Degraded int }
 //     process holds more than was asked for. For a window after a loss of the server's state, what
 //     was asked for in three windows has to fit: what is restored of the window before the loss, with
 //     what had left that window, counts like the newest unit, which may be from after the loss.
+//     What is restored after one loss and again after another counts for a window longer each time:
+//     after two losses in two windows no denial is judged.
 //   - late: nothing is charged after its caller's deadline.
 //   - mode: no one is admitted without the server under deny.
 type watch struct {
@@ -354,7 +356,7 @@ func (v *watch) deny(w *world, n int, s *shot, at time.Duration) {
 			asked = v.longer
 		}
 		all, _ := asked.Admit(number, subject, at, at, 0, false)
-		full = all > l.Capacity()
+		full = all > l.Capacity() || w.lossesIn(at-2*(l.Window+settling), at) > 1
 	})
 	if !full {
 		v.object(n, s, "room: denied although all that was asked for fits")

@@ -113,7 +113,10 @@ func restored(all []stay, lost span, part time.Duration) {
 	for i := range all {
 		if a := &all[i]; before(a) {
 			n, first := a.n, a.n(a.from)
-			a.until, a.n = max(a.until, newest)+part, func(at time.Duration) int64 { return max(n(at), first) }
+			if a.until != never {
+				a.until = max(a.until, newest) + part
+			}
+			a.n = func(at time.Duration) int64 { return max(n(at), first) }
 		}
 	}
 }
