@@ -16,7 +16,7 @@ func (s *Stack) without(ctx context.Context, q *question, sent *waiter, cause er
 	r := &q.request
 	failure, ok := errors.AsType[*stint.StoreError](cause)
 	if !ok || ctx.Err() != nil && errors.Is(cause, context.Canceled) {
-		s.refundWhenAnswered(sent)
+		s.refundWhenAnswered(r, sent)
 		return cause // the caller's mistake, or its context has ended
 	}
 	if sent != nil {
@@ -31,7 +31,7 @@ func (s *Stack) without(ctx context.Context, q *question, sent *waiter, cause er
 		mode = r.Failure.Mode
 	}
 	if mode == stint.FailError || r.Terms().Booked != nil || r.Terms().Fit || r.Terms().Lease > 0 {
-		s.refundWhenAnswered(sent)
+		s.refundWhenAnswered(r, sent)
 		s.failed(failure, &s.outage.others, &r.Claims[0], stint.FailError.String())
 		return cause
 	}
@@ -42,17 +42,17 @@ func (s *Stack) without(ctx context.Context, q *question, sent *waiter, cause er
 	switch mode {
 	case stint.FailLocal:
 		if err := s.decideHere(q, sent); err != nil {
-			s.refundWhenAnswered(sent)
+			s.refundWhenAnswered(r, sent)
 			return cause // closed
 		}
 	case stint.FailAllow:
 		q.decision = flat(r, true)
 		if r.Mode == stint.ModeReserve || anyPlace(r.Claims) { // otherwise it would never be given back
-			s.refundWhenAnswered(sent)
+			s.refundWhenAnswered(r, sent)
 		}
 	default:
 		q.decision = flat(r, false)
-		s.refundWhenAnswered(sent)
+		s.refundWhenAnswered(r, sent)
 	}
 	q.decision.Degraded = true
 	q.event.Source, q.event.Mode, q.event.Cause = sourceFallback, mode, cause
@@ -75,7 +75,7 @@ func (s *Stack) decideHere(q *question, sent *waiter) (err error) {
 		})
 	case d.Repeat: // if the store charges its ID, that is the charge of the first request
 	case !d.Allowed || q.request.Mode == stint.ModePeek:
-		s.refundWhenAnswered(sent)
+		s.refundWhenAnswered(&q.request, sent)
 	default:
 		s.sender.start()
 	}
@@ -83,14 +83,23 @@ func (s *Stack) decideHere(q *question, sent *waiter) (err error) {
 }
 
 // refundWhenAnswered refunds what the store turns out to have charged to a caller that it did not
-// admit.
-func (s *Stack) refundWhenAnswered(sent *waiter) {
+// admit: also a booking that the request was to move, and that stays where it was.
+func (s *Stack) refundWhenAnswered(r *stint.Request, sent *waiter) {
 	if sent == nil {
 		return
 	}
+	var booking stint.Charge
+	if booked := r.Terms().Booked; booked != nil {
+		booking.SetClaims(copied(r.Claims))
+		*booking.Data() = *booked
+	}
 	s.batch.whenAnswered(sent, func(d stint.Decision, err error, _ uint64) {
-		if err == nil && d.Charge.Data().ID != 0 && !d.Repeat {
+		switch {
+		case err != nil || d.Repeat:
+		case d.Charge.Data().ID != 0:
 			s.sender.refund(d.Charge, d.RetryAfter == 0) // a booking's answer reports the usage at the booking
+		case booking.Data().ID != 0:
+			s.sender.refund(booking, false)
 		}
 	})
 }

@@ -1,6 +1,8 @@
 package resilience
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -283,6 +285,30 @@ func TestLateMoveUp(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A booking is given back if its waiter gives up while it asks to move it, and the store refuses.
+func TestRefusedMoveOfACanceledWaiter(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		r := oneUnit("a", stint.Per(1, 10*time.Second))
+		mustDecide(t, s, r)
+		mine := mustDecide(t, s, booking(r))
+		banned := r
+		banned.Bans = &stint.BanPolicy{After: 1, Within: time.Minute, Durations: []time.Duration{time.Minute}}
+		mustDecide(t, store, banned)
+		store.change(way{back: 5 * time.Millisecond})
+		move := booking(banned)
+		move.Terms().Booked = mine.Charge.Data()
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Millisecond, cancel)
+		if _, err := s.Take(ctx, move); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want it canceled", err)
+		}
+		time.Sleep(time.Second)
+		if theirs := mustDecide(t, store, booking(r)); theirs.RetryAfter > 10*time.Second {
+			t.Errorf("the next place is in %v, behind one that is not taken", theirs.RetryAfter)
+		}
+	})
 }
 
 // The first answer that a process hears says what was used before it began, and comes after it was
