@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -79,7 +80,7 @@ func loseAccess(r *report, url, name string, takeAway, giveBack func()) {
 	r.Helper()
 	const limit = 50
 	limits := []stint.Limit{stint.PerHour(limit)}
-	var log journal
+	var log testkit.Buffer
 	seen := make([]*witness, 3)
 	modes := []stint.FailureMode{stint.FailLocal, stint.FailDeny, stint.FailError}
 	stacks := make([]*stack, len(modes))
@@ -87,11 +88,11 @@ func loseAccess(r *report, url, name string, takeAway, giveBack func()) {
 		seen[i] = newWitness()
 		stacks[i] = newStack(r, url, resilience.Config{
 			Failure: stint.FailurePolicy{Mode: mode, Budget: patience}, Instances: 1, Observer: seen[i],
-			Logger: log.logger()})
+			Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		take(r, stacks[i], mode.String(), limits...)
 	}
 	takeAway()
-	lines := func() int { return log.count("level=ERROR", "rejects stint's password") }
+	lines := func() int { return logged(&log, "level=ERROR", "rejects stint's password") }
 	outcomes := make([]outcome, len(modes))
 	var asking sync.WaitGroup
 	for i, mode := range modes {
@@ -124,10 +125,10 @@ func loseAccess(r *report, url, name string, takeAway, giveBack func()) {
 	}
 	// One line each of breaker and fallback, not one per decision.
 	if n := lines(); n == 0 || n > 3*len(modes) {
-		r.Errorf("%s: %d lines; want one or two for each of %d stacks:\n%s", name, n, len(modes), &log)
+		r.Errorf("%s: %d lines; want one or two for each of %d stacks:\n%s", name, n, len(modes), log.String())
 	}
-	if log.count("secret") > 0 {
-		r.Errorf("%s: the log tells the password:\n%s", name, &log)
+	if logged(&log, "secret") > 0 {
+		r.Errorf("%s: the log tells the password:\n%s", name, log.String())
 	}
 	giveBack()
 	back := testkit.Eventually(r, name+": all are well", func() bool {

@@ -103,8 +103,7 @@ func drive(ctx context.Context, s stint.Store, l load) outcome {
 		ctx, cancel = context.WithTimeout(ctx, l.For)
 		defer cancel()
 	}
-	return together(max(l.Callers, 1), func(int) outcome {
-		own := outcome{Failed: map[stint.StoreErrorKind]int{}}
+	return together(max(l.Callers, 1), func(int) (own outcome) {
 		for n := 0; (l.Calls == 0 || n < l.Calls) && ctx.Err() == nil; n++ {
 			own.ask(s, l)
 			if l.Pause > 0 {
@@ -115,20 +114,34 @@ func drive(ctx context.Context, s stint.Store, l load) outcome {
 	})
 }
 
+// driving puts a load on a store until the context ends, all calls are made, or stop is called, which
+// returns what became of it.
+func driving(ctx context.Context, s stint.Store, l load) (stop func() outcome) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan outcome, 1)
+	go func() { done <- drive(ctx, s, l) }()
+	return func() outcome {
+		cancel()
+		return <-done
+	}
+}
+
 // together calls f n times at the same time, and returns all that became of it.
 func together(n int, f func(i int) outcome) outcome {
-	all := outcome{Failed: map[stint.StoreErrorKind]int{}}
-	var mu sync.Mutex
+	outcomes := make([]outcome, n)
 	var group sync.WaitGroup
 	for i := range n {
-		group.Go(func() {
-			own := f(i)
-			mu.Lock()
-			defer mu.Unlock()
-			all.add(own)
-		})
+		group.Go(func() { outcomes[i] = f(i) })
 	}
 	group.Wait()
+	return sum(outcomes...)
+}
+
+// sum adds outcomes up.
+func sum(outcomes ...outcome) (all outcome) {
+	for _, o := range outcomes {
+		all.add(o)
+	}
 	slices.Sort(all.Admitted)
 	slices.Sort(all.Took)
 	return all
@@ -137,13 +150,12 @@ func together(n int, f func(i int) outcome) outcome {
 // ask makes one call. Its context has no end: calls have to end by themselves.
 func (o *outcome) ask(s stint.Store, l load) {
 	start := time.Now()
-	d, err := s.Take(context.Background(),
-		stint.Request{Claims: []stint.Claim{{Subject: l.Subject, Limits: l.Limits, Cost: 1}}})
+	d, err := s.Take(context.Background(), request(l.Subject, l.Limits...))
 	end := time.Now()
 	o.Took = append(o.Took, end.Sub(start))
 	switch {
 	case err != nil:
-		o.Failed[errkind.Of(err)]++
+		o.add(outcome{Failed: map[stint.StoreErrorKind]int{errkind.Of(err): 1}})
 	case d.Allowed:
 		o.Admitted = append(o.Admitted, end.UnixMicro())
 	default:
@@ -159,6 +171,9 @@ func (o *outcome) add(p outcome) {
 	o.Took = append(o.Took, p.Took...)
 	o.Denied += p.Denied
 	o.Degraded += p.Degraded
+	if o.Failed == nil {
+		o.Failed = map[stint.StoreErrorKind]int{}
+	}
 	for kind, n := range p.Failed {
 		o.Failed[kind] += n
 	}
@@ -229,7 +244,7 @@ type running struct {
 // start is processes, but does not wait for them.
 func start(t testing.TB, n int, j job) *running {
 	t.Helper()
-	r := &running{all: outcome{Failed: map[stint.StoreErrorKind]int{}}}
+	r := &running{}
 	for range n {
 		c := spawn(t.Context(), t, jobEnv, j)
 		r.inputs = append(r.inputs, c.in)
@@ -257,9 +272,7 @@ func (r *running) stop() outcome {
 
 func (r *running) wait() outcome {
 	r.group.Wait()
-	slices.Sort(r.all.Admitted)
-	slices.Sort(r.all.Took)
-	return r.all
+	return sum(r.all)
 }
 
 // work is the life of a calling process.

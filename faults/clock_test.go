@@ -1,9 +1,7 @@
 package faults
 
 import (
-	"context"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -105,13 +103,10 @@ func TestF7(t *testing.T) {
 func stepClock(r *report, server *redistest.Server, s *stack, limits []stint.Limit, step time.Duration) (
 	outcomes []outcome, alone, all time.Duration) {
 	r.Helper()
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	outcomes = make([]outcome, len(limits))
-	var asking sync.WaitGroup
+	stops := make([]func() outcome, len(limits))
 	for i, limit := range limits {
 		l := load{Subject: limit.String() + step.String(), Limits: limits[i : i+1], Callers: 4, Pause: time.Millisecond}
-		asking.Go(func() { outcomes[i] = drive(ctx, s, l) })
+		stops[i] = driving(r.Context(), s, l)
 		testkit.Eventually(r, "the limit is used up", func() bool { return !take(r, s, l.Subject, limit).Allowed })
 	}
 	used := make([]stint.Request, len(limits)) // of those who ask the store alone
@@ -144,9 +139,8 @@ func stepClock(r *report, server *redistest.Server, s *stack, limits []stint.Lim
 	})
 	alone = time.Since(stepped)
 	time.Sleep(time.Until(stepped.Add(3 * limits[0].Window)))
-	cancel()
-	asking.Wait()
-	for i := range outcomes {
+	for i, stop := range stops {
+		outcomes = append(outcomes, stop())
 		// Whoever was on the way during the step is in neither time.
 		next, _ := slices.BinarySearch(outcomes[i].Admitted, stepped.Add(5*time.Millisecond).UnixMicro())
 		if next == len(outcomes[i].Admitted) {

@@ -48,8 +48,9 @@ func (m *movers) take(s *stack, r stint.Request) (stint.Decision, bool) {
 }
 
 func (m *movers) request(scope, id string, bans *stint.BanPolicy) stint.Request {
-	return stint.Request{Claims: []stint.Claim{{Subject: "shared", Scope: scope, Limits: m.limits, Cost: 1}},
-		ID: id, Bans: bans}
+	r := request("shared", m.limits...)
+	r.Claims[0].Scope, r.ID, r.Bans = scope, id, bans
+	return r
 }
 
 // call makes one round of calls through one of the stacks.
@@ -95,10 +96,9 @@ func (m *movers) call(caller, n int) {
 
 // inTwoKeys is a request with limits in two keys, in one of fifty scopes.
 func inTwoKeys(n int) stint.Request {
-	limits := []stint.Limit{stint.PerHour(1_000_000), stint.PerDay(1_000_000).WithName("day")}
-	return stint.Request{
-		Claims: []stint.Claim{{Subject: "shared", Scope: fmt.Sprint("two", n%50), Limits: limits, Cost: 1}},
-	}
+	r := request("shared", stint.PerHour(1_000_000), stint.PerDay(1_000_000).WithName("day"))
+	r.Claims[0].Scope = fmt.Sprint("two", n%50)
+	return r
 }
 
 func TestF42(t *testing.T) {
@@ -147,10 +147,8 @@ func TestF42(t *testing.T) {
 		// is concerned, and the breaker stays closed.
 		undecided, decided := 0, 0
 		group.Go(func() {
-			one := stint.Request{
-				Claims: []stint.Claim{{Subject: "somebody else", Limits: inTwoKeys(0).Claims[0].Limits, Cost: 1}},
-				Bans:   &stint.BanPolicy{},
-			}
+			one := request("another subject", inTwoKeys(0).Claims[0].Limits...)
+			one.Bans = &stint.BanPolicy{}
 			for n := 0; ; n++ {
 				select {
 				case <-stop:
@@ -195,15 +193,14 @@ func TestF42(t *testing.T) {
 			}
 		}
 		kept := m.kept.Load()
-		d, err := m.stacks[0].Take(t.Context(),
-			stint.Request{Claims: []stint.Claim{m.request("refunds", "", nil).Claims[0]}, Mode: stint.ModePeek})
-		if err != nil || d.Usages()[0].Used > kept {
-			r.Errorf("%d units stay charged though %d refunds failed, %v", d.Usages()[0].Used, kept, err)
+		refunded := m.request("refunds", "", nil)
+		refunded.Mode = stint.ModePeek
+		d := ask(r, m.stacks[0], refunded)
+		if used := d.Usages()[0].Used; used > kept {
+			r.Errorf("%d units stay charged though %d refunds failed", used, kept)
 		}
 		for n := range 50 {
-			if _, err := other.Take(t.Context(), inTwoKeys(n)); err != nil {
-				r.Errorf("two keys, after the move: %v", err)
-			}
+			ask(r, other, inTwoKeys(n)) // after the moves
 		}
 		r.saw(
 			"slot moved %d times under %d decisions, %d of them undecided; with bans %d, with ids %d of %d admitted; %d of %d refunded; limits in two keys: %d of %d undecided",

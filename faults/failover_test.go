@@ -1,9 +1,7 @@
 package faults
 
 import (
-	"context"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -28,23 +26,17 @@ func TestF5(t *testing.T) {
 			answers := func() bool { _, ok := look(s, "shared", limits...); return ok }
 
 			// All of the limit is used while the replica is cut off: that is lost.
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			load := load{Limits: limits, Callers: 8, Pause: time.Millisecond}
-			var o outcome
-			var asking sync.WaitGroup
+			var stop func() outcome
 			var killed time.Time
 			failover := cluster.LossyFailover(t, "stint:{shared}:limits", func() {
-				asking.Go(func() { o = drive(ctx, s, load) })
+				stop = driving(t.Context(), s, load{Limits: limits, Callers: 8, Pause: time.Millisecond})
 				testkit.Eventually(r, "the limit is used up", usedUp)
 				killed = time.Now()
 			})
 			testkit.Eventually(r, "a decision of the store", answers)
 			recovery := time.Since(killed)
 			testkit.Eventually(r, "the limit is used up again", usedUp)
-			cancel()
-			asking.Wait()
-
+			o := stop()
 			if o.failures() > 0 || o.Degraded == 0 {
 				r.Errorf("errors %v and %d degraded decisions; want a failover that was decided by the policy", o.Failed, o.Degraded)
 			}
@@ -69,11 +61,7 @@ func TestF16(t *testing.T) {
 		limits := []stint.Limit{stint.PerHour(1_000_000)}
 		take(r, s, "shared", limits...)
 
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		var o outcome
-		var asking sync.WaitGroup
-		asking.Go(func() { o = drive(ctx, s, load{Limits: limits, Callers: 8, Pause: time.Millisecond}) })
+		stop := driving(t.Context(), s, load{Limits: limits, Callers: 8, Pause: time.Millisecond})
 		testkit.Eventually(r, "decisions", func() bool { used, _ := look(s, "shared", limits...); return used > 100 })
 
 		// The address has moved on; connections that are there lead to what is a replica now.
@@ -88,8 +76,7 @@ func TestF16(t *testing.T) {
 		testkit.Eventually(r, "no connection is left to the old one", func() bool {
 			return !strings.Contains(old.CLI(t, "CLIENT", "LIST"), "name=stint")
 		})
-		cancel()
-		asking.Wait()
+		o := stop()
 		if o.failures() > 0 {
 			r.Errorf("errors %v, want the policy", o.Failed)
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,17 +18,13 @@ func TestF8(t *testing.T) {
 		server := redistest.Start(t)
 		s := patient(r, server.URL())
 		limit := stint.PerHour(1_000_000_000) // nobody is denied, so that everybody asks
-		ctx, cancel := context.WithTimeout(t.Context(), pick(5*time.Second, time.Second))
-		defer cancel()
-		var o outcome
-		var asking sync.WaitGroup
-		asking.Go(func() { o = drive(ctx, s, load{Limits: []stint.Limit{limit}, Callers: 16}) })
+		stop := driving(t.Context(), s, load{Limits: []stint.Limit{limit}, Callers: 16})
 		flushes := 0
-		for ; ctx.Err() == nil; flushes++ {
+		for ; flushes < pick(50, 10); flushes++ {
 			server.CLI(t, "SCRIPT", "FLUSH")
 			time.Sleep(100 * time.Millisecond)
 		}
-		asking.Wait()
+		o := stop()
 		if o.failures()+o.Degraded > 0 {
 			r.Errorf("errors %v, %d degraded; want none", o.Failed, o.Degraded)
 		}
@@ -134,13 +129,11 @@ func TestF24d(t *testing.T) {
 				}
 			})
 		}
-		seen.mu.Lock()
-		calls, asked := seen.calls, seen.asked
-		seen.mu.Unlock()
-		if calls >= asked {
-			r.Errorf("%d calls for %d requests: no batch among them", calls, asked)
+		n := seen.counted()
+		if n.calls >= n.asked {
+			r.Errorf("%d calls for %d requests: no batch among them", n.calls, n.asked)
 		}
-		r.saw("%d requests in %d calls, 3 bad keys", 3*users, calls)
+		r.saw("%d requests in %d calls, 3 bad keys", 3*users, n.calls)
 		wantTTLs(r, server)
 	})
 }

@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -79,9 +78,9 @@ func TestF2(t *testing.T) {
 func TestF60(t *testing.T) {
 	fault(t, "F60", "FLUSHALL, restart from an old snapshot, eviction, with three processes that live on",
 		"at most A + what is granted in the first 3 s + what the dead and the forgotten had", func(r *report) {
-			const processes, most, charged = 3, 1000, 800
+			const processes, all, charged = 3, 1000, 800
 			const state = "stint:{shared}:limits"
-			limit := stint.PerHour(most)
+			limit := stint.PerHour(all)
 			for name, lose := range map[string]func(server *redistest.Server, old []string){
 				"flushed":     func(server *redistest.Server, _ []string) { server.CLI(r, "FLUSHALL") },
 				"evicted":     func(server *redistest.Server, _ []string) { server.CLI(r, "DEL", state) },
@@ -89,9 +88,7 @@ func TestF60(t *testing.T) {
 				"an old copy": func(server *redistest.Server, old []string) { server.CLI(r, old...) },
 			} {
 				server := redistest.Start(t)
-				var asking sync.WaitGroup
-				ctx, cancel := context.WithCancel(t.Context())
-				stacks, outcomes := make([]*stack, processes), make([]outcome, processes)
+				stacks, stops := make([]*stack, processes), make([]func() outcome, processes)
 				for i := range stacks {
 					stacks[i] = newStack(t, server.URL(), resilience.Config{
 						Failure: stint.FailurePolicy{Mode: stint.FailDeny, Budget: patience}})
@@ -100,15 +97,12 @@ func TestF60(t *testing.T) {
 				old := []string{"EVAL", "for i, key in ipairs(KEYS) do redis.call('RESTORE', key, '3600000', ARGV[i], 'REPLACE') end",
 					"2", state, "stint:instances",
 					server.CLI(r, "DUMP", state), server.CLI(r, "DUMP", "stint:instances")}
-				_, err := stacks[0].Take(t.Context(), stint.Request{
-					Claims: []stint.Claim{{Subject: "shared", Limits: []stint.Limit{limit}, Cost: charged - 1}}})
-				if err != nil {
-					r.Fatal(err)
-				}
+				most := request("shared", limit)
+				most.Claims[0].Cost = charged - 1
+				ask(r, stacks[0], most)
 				for i, s := range stacks {
-					asking.Go(func() {
-						outcomes[i] = drive(ctx, s, load{Limits: []stint.Limit{limit}, Pause: 50 * time.Millisecond})
-					})
+					stops[i] = driving(t.Context(), s,
+						load{Limits: []stint.Limit{limit}, Pause: 50 * time.Millisecond})
 				}
 				used := func(least int64) func() bool {
 					return func() bool { return usedOf(r, server.URL(), "shared", limit) >= least }
@@ -116,18 +110,17 @@ func TestF60(t *testing.T) {
 				testkit.Eventually(r, "the processes share the limit", used(charged+20))
 				awaitHeartbeats(r, processes, server)
 				lose(server, old)
-				testkit.Eventually(r, name+": the limit is used up again", used(most))
-				cancel()
-				asking.Wait()
+				testkit.Eventually(r, name+": the limit is used up again", used(all))
 				admitted := charged
-				for _, o := range outcomes {
+				for _, stop := range stops {
+					o := stop()
 					admitted += len(o.Admitted)
 				}
 				// Without this, a loss adds all that was used before.
-				if admitted < most || admitted > most+charged/2 {
-					r.Errorf("%s: %d of %d admitted in a window; want few more", name, admitted, most)
+				if admitted < all || admitted > all+charged/2 {
+					r.Errorf("%s: %d of %d admitted in a window; want few more", name, admitted, all)
 				}
-				r.saw("%s: %d of %d in a window", name, admitted, most)
+				r.saw("%s: %d of %d in a window", name, admitted, all)
 			}
 		})
 }
@@ -207,12 +200,8 @@ func TestF3(t *testing.T) {
 			// One at a time: what was charged is known.
 			for i, drop := range []redistest.Direction{redistest.Requests, redistest.Replies} {
 				subject := fmt.Sprint("single", drop)
-				take := func() (stint.Decision, error) {
-					return s.Take(t.Context(), stint.Request{
-						Claims: []stint.Claim{{Subject: subject, Limits: []stint.Limit{limit}, Cost: 1}}})
-				}
 				proxy.DropNext(drop, 1)
-				if _, err := take(); err == nil {
+				if _, err := s.Take(t.Context(), request(subject, limit)); err == nil {
 					t.Errorf("direction %d: a call was answered whose message was dropped", drop)
 				}
 				if used := usedOf(r, server.URL(), subject, limit); used != int64(i) {
@@ -233,8 +222,8 @@ func retryUntilAnswered(r *report, s stint.Store, subject string, limit stint.Li
 	for range 4 {
 		group.Go(func() {
 			for n := next.Add(1); n <= int64(requests); n = next.Add(1) {
-				q := stint.Request{Claims: []stint.Claim{{Subject: subject, Limits: []stint.Limit{limit}, Cost: 1}},
-					ID: strconv.FormatInt(n, 10)}
+				q := request(subject, limit)
+				q.ID = strconv.FormatInt(n, 10)
 				for range 100 {
 					tried.Add(1)
 					d, err := s.Take(r.Context(), q)

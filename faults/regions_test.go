@@ -39,7 +39,7 @@ func startRegions(r *report, home *redistest.Server) []region {
 // arrivals asks at a rate, in requests per second, at random moments, for a time. Nobody waits for
 // those before.
 func arrivals(ctx context.Context, s stint.Store, subject string, limit stint.Limit, rate float64) outcome {
-	all := outcome{Failed: map[stint.StoreErrorKind]int{}}
+	var all outcome
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	l := load{Subject: subject, Limits: []stint.Limit{limit}}
@@ -47,7 +47,7 @@ func arrivals(ctx context.Context, s stint.Store, subject string, limit stint.Li
 		next = next.Add(time.Duration(rand.ExpFloat64() / rate * float64(time.Second)))
 		time.Sleep(time.Until(next))
 		group.Go(func() {
-			own := outcome{Failed: map[stint.StoreErrorKind]int{}}
+			var own outcome
 			own.ask(s, l)
 			mu.Lock()
 			defer mu.Unlock()
@@ -58,32 +58,31 @@ func arrivals(ctx context.Context, s stint.Store, subject string, limit stint.Li
 	return all
 }
 
-// demand has all regions ask for 90 % of a limit together, and returns what each got, and all of
-// them.
-func demand(r *report, regions []region, subject string, limit stint.Limit, span time.Duration) (
+// demand has all regions ask for 90 % of a limit together until the context ends, and returns what
+// each got, and all of them.
+func demand(ctx context.Context, r *report, regions []region, subject string, limit stint.Limit) (
 	each []outcome, all outcome) {
-	ctx, cancel := context.WithTimeout(r.Context(), span)
-	defer cancel()
 	rate := 0.9 * float64(limit.Max) / limit.Window.Seconds() / float64(len(regions))
 	each = make([]outcome, len(regions))
-	var asking sync.WaitGroup
-	for i := range regions {
-		asking.Go(func() { each[i] = arrivals(ctx, regions[i], subject, limit, rate) })
-	}
-	asking.Wait()
-	all.Failed = map[stint.StoreErrorKind]int{}
-	for i := range each {
-		all.add(each[i])
-	}
-	slices.Sort(all.Admitted)
-	slices.Sort(all.Took)
+	all = together(len(regions), func(i int) outcome {
+		each[i] = arrivals(ctx, regions[i], subject, limit, rate)
+		return each[i]
+	})
 	if n := all.surely(limit.Window); n > int(limit.Max) {
-		r.Errorf("%v: %d admitted in a window", limit, n)
+		r.Errorf("%v, %s: %d admitted in a window, want at most %d", limit, subject, n, limit.Max)
 	}
+	return each, all
+}
+
+// demandFor is demand for a time.
+func demandFor(r *report, regions []region, limit stint.Limit, span time.Duration) outcome {
+	ctx, cancel := context.WithTimeout(r.Context(), span)
+	defer cancel()
+	_, all := demand(ctx, r, regions, "shared", limit)
 	if all.failures() > 0 {
 		r.Errorf("%v: errors %v", limit, all.Failed)
 	}
-	return each, all
+	return all
 }
 
 // share is how much of the demand was admitted.
@@ -95,7 +94,7 @@ func TestRegions(t *testing.T) {
 			home := redistest.Start(t)
 			regions := startRegions(r, home)
 			limit := pick(stint.Per(3000, 10*time.Second), stint.Per(600, 2*time.Second)).WithLease()
-			_, all := demand(r, regions, "shared", limit, pick(40*time.Second, 4*time.Second))
+			all := demandFor(r, regions, limit, pick(40*time.Second, 4*time.Second))
 			r.saw("%.1f %% of %d requests admitted, never over", 100*all.share(), all.decisions())
 			if *measure && all.share() < 0.95 {
 				r.Errorf("%.1f %% of the demand admitted; want at least 95 %%", 100*all.share())
@@ -116,12 +115,9 @@ func cutOff(r *report, regions []region, limit stint.Limit) {
 	lost := regions[2]
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	rate := 0.9 * float64(limit.Max) / limit.Window.Seconds() / float64(len(regions))
-	outcomes := make([]outcome, len(regions))
+	var outcomes []outcome
 	var asking sync.WaitGroup
-	for i := range regions {
-		asking.Go(func() { outcomes[i] = arrivals(ctx, regions[i], "cut", limit, rate) })
-	}
+	asking.Go(func() { outcomes, _ = demand(ctx, r, regions, "cut", limit) })
 	allowed := func() bool { d := take(r, lost, "cut", limit); return d.Allowed && !d.Degraded }
 	testkit.Eventually(r, "it works", allowed)
 	lost.way.Cut()
@@ -141,17 +137,7 @@ func cutOff(r *report, regions []region, limit stint.Limit) {
 	back := time.Since(restored)
 	cancel()
 	asking.Wait()
-	all := outcome{Failed: map[stint.StoreErrorKind]int{}}
-	for i := range outcomes {
-		all.add(outcomes[i])
-	}
-	slices.Sort(all.Admitted)
-	slices.Sort(all.Took)
-	if n := all.surely(limit.Window); n > int(limit.Max) {
-		r.Errorf("%d admitted in a window while one was cut off, want at most %d", n, limit.Max)
-	}
-	others := outcomes[0]
-	others.add(outcomes[1])
+	others := sum(outcomes[:2]...)
 	if *measure && others.share() < 0.5 || len(others.Admitted) == 0 || others.failures() > 0 {
 		r.Errorf("%.0f %% of what the other regions wanted was admitted, errors %v", 100*others.share(), others.Failed)
 	}
@@ -170,7 +156,7 @@ func TestRegionsOfManySizes(t *testing.T) {
 			fault(t, fmt.Sprintf("regions %d/%v", most, window), "the same, "+limit.String(),
 				"never over in any window", func(r *report) {
 					home := redistest.Start(t)
-					_, all := demand(r, startRegions(r, home), "shared", limit, max(10*time.Second, 3*window/2))
+					all := demandFor(r, startRegions(r, home), limit, max(10*time.Second, 3*window/2))
 					r.saw("%.1f %% of %d requests admitted, p50 %s, p99 %s",
 						100*all.share(), all.decisions(), short(all.quantile(0.5)), short(all.quantile(0.99)))
 					wantTTLs(r, home)

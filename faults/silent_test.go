@@ -6,7 +6,6 @@ import (
 	"math"
 	"runtime"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -33,50 +32,11 @@ var plenty = []stint.Limit{stint.PerHour(1_000_000_000)}
 // quiet is for those whose warnings are expected.
 var quiet = slog.New(slog.DiscardHandler)
 
-// watcher is a witness who also looks after the breaker and those who wait.
-type watcher struct {
-	*witness
-	mu     sync.Mutex
-	shed   int       // decisions without the store for want of room to wait
-	opens  int       // how often the breaker opened
-	opened time.Time // when it last did
-}
-
-func (w *watcher) Observe(ctx context.Context, event stint.Event) {
-	w.witness.Observe(ctx, event)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch e := event.(type) {
-	case *resilience.Decided:
-		if e.Cause != nil && strings.Contains(e.Cause.Error(), "too many callers are waiting") {
-			w.shed++
-		}
-	case *resilience.BreakerChange:
-		if e.From == "closed" && e.To == "open" {
-			w.opens++
-			w.opened = time.Now()
-		}
-	}
-}
-
-func (w *watcher) shedForRoom() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.shed
-}
-
-// openings returns how often the breaker has opened, and when it last did.
-func (w *watcher) openings() (int, time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.opens, w.opened
-}
-
 // watchedStack is newStack with somebody who listens, and with settings of the client.
 func watchedStack(t testing.TB, url string, c resilience.Config, adjust ...func(*rueidis.ClientOption)) (
-	*stack, *watcher) {
+	*stack, *witness) {
 	t.Helper()
-	w := &watcher{witness: newWitness()}
+	w := newWitness()
 	c.Observer = w
 	if len(adjust) == 0 {
 		return newStack(t, url, c), w
@@ -118,10 +78,7 @@ func (a alone) Take(ctx context.Context, r stint.Request) (stint.Decision, error
 func awaitNormal(r *report, s stint.Store) time.Duration {
 	r.Helper()
 	return testkit.Eventually(r, "the store is asked", func() bool {
-		d, err := s.Take(
-			r.Context(),
-			stint.Request{Claims: []stint.Claim{{Subject: "normal", Limits: plenty, Cost: 1}}},
-		)
+		d, err := s.Take(r.Context(), request("normal", plenty...))
 		return err == nil && !d.Degraded
 	})
 }
@@ -154,7 +111,7 @@ type ordeal struct {
 // endure leads callers through an ordeal and holds the stack to what F1 promises. That a machine is
 // busy with something else can only make things take longer, so where times are measured there are
 // a few attempts, and the first that is in time counts.
-func endure(r *report, s *stack, w *watcher, o ordeal) {
+func endure(r *report, s *stack, w *witness, o ordeal) {
 	r.Helper()
 	e := o.attempt(r, s, w)
 	for n := 1; n < pick(5, 1) && !e.inTime() && !r.Failed(); n++ {
@@ -185,7 +142,7 @@ func (e *endured) inTime() bool {
 	return max(e.first, e.all) <= shedBy && max(e.open, e.normal) <= time.Second
 }
 
-func (o *ordeal) attempt(r *report, s *stack, w *watcher) (e endured) {
+func (o *ordeal) attempt(r *report, s *stack, w *witness) (e endured) {
 	r.Helper()
 	// Some 10,000 calls a second. The first ones are for every connection to be there.
 	calls := load{Limits: plenty, Callers: o.callers, Pause: time.Duration(o.callers) * 100 * time.Microsecond,
@@ -193,7 +150,7 @@ func (o *ordeal) attempt(r *report, s *stack, w *watcher) (e endured) {
 	drive(r.Context(), s, calls)
 	awaitNormal(r, s)
 
-	before, _ := w.openings()
+	before := w.counted().opens
 	o.begin()
 	began := time.Now()
 	// These meet a breaker that is closed: each waits for as long as its budget allows.
@@ -212,14 +169,14 @@ func (o *ordeal) attempt(r *report, s *stack, w *watcher) (e endured) {
 	if !o.some {
 		// On a busy machine so few calls were made and given up that more are needed.
 		testkit.Eventually(r, o.name+": the breaker opens", func() bool {
-			if opens, _ := w.openings(); opens > before || s.Breaker() != "closed" || passed() {
+			if w.counted().opens > before || s.Breaker() != "closed" || passed() {
 				return true
 			}
 			take(r, s, "more", plenty...)
 			return false
 		})
 	}
-	_, opened := w.openings()
+	opened := w.counted().opened
 	over := passed()
 	o.end()
 
@@ -381,11 +338,9 @@ func openStore(t testing.TB, url string, adjust ...func(*rueidis.ClientOption)) 
 // usedOf asks Redis itself how much of a limit is used.
 func usedOf(r *report, url, subject string, l stint.Limit) int64 {
 	r.Helper()
-	d, err := openStore(r, url).Take(r.Context(), stint.Request{
-		Claims: []stint.Claim{{Subject: subject, Limits: []stint.Limit{l}, Cost: 1}}, Mode: stint.ModePeek})
-	if err != nil {
-		r.Fatal(err)
-	}
+	q := request(subject, l)
+	q.Mode = stint.ModePeek
+	d := ask(r, openStore(r, url), q)
 	return d.Usages()[0].Used
 }
 
@@ -422,7 +377,7 @@ func TestF20(t *testing.T) {
 			name: "stopped", callers: 1000, lasts: pick(3*time.Second, time.Second), mute: true,
 			begin: func() { stop(r, server) }, end: func() { server.Resume(t) },
 		})
-		if n := w.shedForRoom(); n > 0 {
+		if n := w.counted().shed; n > 0 {
 			t.Errorf("%d shed for want of room, although there is some for 10,000", n)
 		}
 		s, w = watchedStack(t, server.URL(), resilience.Config{MaxWaiting: 100}, few)
@@ -430,7 +385,7 @@ func TestF20(t *testing.T) {
 			name: "room for 100", callers: 1000, lasts: pick(3*time.Second, time.Second), mute: true,
 			begin: func() { stop(r, server) }, end: func() { server.Resume(t) },
 		})
-		r.saw("%d shed at once for want of room", w.shedForRoom())
+		r.saw("%d shed at once for want of room", w.counted().shed)
 		wantTTLs(r, server)
 	})
 }

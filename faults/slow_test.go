@@ -55,10 +55,8 @@ func TestF19(t *testing.T) {
 			set()
 			subject := "read " + name
 			for i := range int64(20) {
-				d, err := patient.Take(t.Context(),
-					stint.Request{Claims: []stint.Claim{{Subject: subject, Limits: []stint.Limit{limit}, Cost: 1}}})
-				if err != nil || !d.Allowed || d.Usages()[0].Used != i+1 {
-					t.Fatalf("%s: call %d: allowed %v, %+v, %v", name, i, d.Allowed, d.Usages(), err)
+				if d := take(r, patient, subject, limit); !d.Allowed || d.Usages()[0].Used != i+1 {
+					t.Fatalf("%s: call %d: allowed %v, %+v", name, i, d.Allowed, d.Usages())
 				}
 			}
 			o := drive(t.Context(), patient,
@@ -107,13 +105,11 @@ func TestSlow(t *testing.T) {
 			o := drive(t.Context(), s, load{Limits: plenty, Callers: 64, For: pick(5*time.Second, 2*time.Second)})
 			proxy.StallReplies(0, 0)
 			proxy.DropReplies(0)
-			if opens, _ := w.openings(); opens > 0 {
-				t.Errorf("one reply in 1,000 %s: the breaker opened %d times in %d decisions", name, opens, o.decisions())
+			seen := w.counted()
+			if seen.opens > 0 {
+				t.Errorf("one reply in 1,000 %s: the breaker opened %d times in %d decisions", name, seen.opens, o.decisions())
 			}
-			w.witness.mu.Lock()
-			calls := w.calls
-			w.witness.mu.Unlock()
-			r.saw("1 in 1,000 %s: breaker closed, %d of %d decisions without Redis, %d calls to it", name, o.Degraded, o.decisions(), calls)
+			r.saw("1 in 1,000 %s: breaker closed, %d of %d decisions without Redis, %d calls to it", name, o.Degraded, o.decisions(), seen.calls)
 		}
 		wantTTLs(r, server)
 	})

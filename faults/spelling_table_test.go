@@ -56,76 +56,66 @@ func spelledTo(host, method, target string, fields ...string) string {
 	return strings.Join(lines, "\r\n") + "\r\n\r\n"
 }
 
-// spelling is a request that some application takes for one that is limited.
-type spelling struct {
-	of      victim
-	request string
-}
-
-// spellings are all that are tried.
-func spellings() []spelling {
-	var list []spelling
-	for _, target := range loginTargets {
-		list = append(list, spelling{login, spelled("POST", target)})
-	}
-	for _, target := range disguised(login.path) {
-		list = append(list, spelling{login, spelled("POST", target)})
+// spellings are requests that some application takes for one that is limited.
+func spellings() []attempt {
+	var list []attempt
+	for _, s := range []struct {
+		of      victim
+		method  string
+		targets []string
+	}{
+		{login, "POST", loginTargets},
+		{login, "POST", disguised(login.path)},
+		{things, "GET", []string{
+			"/things/", "/bulk/../things", "/bulk/..%2fthings", "/bulk/..%2Fthings", "/bulk%2f..%2fthings",
+			`/bulk/..\things`, `/bulk\..\things`, `/bulk/\..\..\things`,
+			"/bulk/..;/things", "/bulk/;x/..;/../things", "//bulk/things", "//bulk/x/../things", `/\bulk/things`,
+			"//x/things", "//u@bulk/things", "/bulk/%2e%2e/things",
+			"/bulk/%2e%2e%2fthings", "/bulk/%5c..%5c..%5cthings", "/bulk/..%5cthings", "/things#/bulk/x", "/things?/bulk/x",
+			"/bulk/x/..%2f..%2fthings",
+			"http://bulk/things", "http://x/bulk/../things", "http://x//bulk/things", "/bulk/.%2e/things",
+			"/bulk/\t../things", "/bulk/.\t./things",
+			"/THINGS", "/bulk/..%2fTHINGS", "/BULK/../things", "/things%23/bulk/x", "/bulk/..%3b/things",
+		}},
+		{tiered, "GET", []string{
+			"/bulk/../x", "/bulk/..%2fx", `/bulk/..\x`, `/bulk\..\x`, `/bulk/\..\..\x`, "/bulk/..;/x", "//bulk/x",
+			`/\bulk/x`, "/bulk%2f..%2fx", "/bulk/%2e%2e/x",
+			"/bulk/..%5cx", "/x#/bulk/x", "http://bulk/x", "//bulk/bulk/../x", "/static/..%2fx", `/static/..\x`,
+			`/static/\..\..\x`, "//static/x", "/static/..;/x",
+			"/static/../x", "/static/%2e%2e/x", "/static/..%5cx", `/static\..\x`, "/static/x/../../x", "http://static/x",
+		}},
+		{items, "GET", []string{
+			"/items/42/", "/items//42", "/items/4%32", "/items/42;v=1", "/items;v=1/42", "/items/42?x", "/items/42#x",
+			`/items\42`, `/items/42\`, "//x/items/42", `/\x/items/42`,
+			"/items/x/../42", `/items/x\..\42`, "/items/x%2f..%2f42", "/items/x%5c..%5c42", "/items/%2e/42", "/items%2f42",
+			"/items%5c42", "/items/./42", "/items/42/.", "/items/42%2f",
+			"/items/4\t2", "/ITEMS/42", "/Items/42/", "/items/42%23x", "/items/42%3bx", "//x/ITEMS/42",
+		}},
+		{mounted, "POST", []string{
+			"/mounted/login", "/mounted//login", "/mounted///login", "/mounted//x/login", "/mounted///x/login",
+			"/mounted//x:1/login", "/mounted//u@x/login", "/mounted//x/../login", `/mounted/\x/login`, `/mounted\\x\login`,
+			"/mounted/x%2f..%2flogin", `/mounted/x\..\login`, "/mounted/login;x", "/mounted//x/login;y", "/mounted/./login",
+			"/mounted/login#x",
+		}},
+	} {
+		for _, target := range s.targets {
+			list = append(list, s.of.attempt(spelled(s.method, target)))
+		}
 	}
 	for _, request := range loginRequests {
-		list = append(list, spelling{login, request})
+		list = append(list, login.attempt(request))
 	}
-	for _, target := range []string{
-		"/things/", "/bulk/../things", "/bulk/..%2fthings", "/bulk/..%2Fthings", "/bulk%2f..%2fthings",
-		`/bulk/..\things`, `/bulk\..\things`, `/bulk/\..\..\things`,
-		"/bulk/..;/things", "/bulk/;x/..;/../things", "//bulk/things", "//bulk/x/../things", `/\bulk/things`,
-		"//x/things", "//u@bulk/things", "/bulk/%2e%2e/things",
-		"/bulk/%2e%2e%2fthings", "/bulk/%5c..%5c..%5cthings", "/bulk/..%5cthings", "/things#/bulk/x", "/things?/bulk/x",
-		"/bulk/x/..%2f..%2fthings",
-		"http://bulk/things", "http://x/bulk/../things", "http://x//bulk/things", "/bulk/.%2e/things",
-		"/bulk/\t../things", "/bulk/.\t./things",
-		"/THINGS", "/bulk/..%2fTHINGS", "/BULK/../things", "/things%23/bulk/x", "/bulk/..%3b/things",
-	} {
-		list = append(list, spelling{things, spelled("GET", target)})
-	}
-	for _, target := range []string{
-		"/bulk/../x", "/bulk/..%2fx", `/bulk/..\x`, `/bulk\..\x`, `/bulk/\..\..\x`, "/bulk/..;/x", "//bulk/x",
-		`/\bulk/x`, "/bulk%2f..%2fx", "/bulk/%2e%2e/x",
-		"/bulk/..%5cx", "/x#/bulk/x", "http://bulk/x", "//bulk/bulk/../x", "/static/..%2fx", `/static/..\x`,
-		`/static/\..\..\x`, "//static/x", "/static/..;/x",
-		"/static/../x", "/static/%2e%2e/x", "/static/..%5cx", `/static\..\x`, "/static/x/../../x", "http://static/x",
-	} {
-		list = append(list, spelling{tiered, spelled("GET", target)})
-	}
-	for _, target := range []string{
-		"/items/42/", "/items//42", "/items/4%32", "/items/42;v=1", "/items;v=1/42", "/items/42?x", "/items/42#x",
-		`/items\42`, `/items/42\`, "//x/items/42", `/\x/items/42`,
-		"/items/x/../42", `/items/x\..\42`, "/items/x%2f..%2f42", "/items/x%5c..%5c42", "/items/%2e/42", "/items%2f42",
-		"/items%5c42", "/items/./42", "/items/42/.", "/items/42%2f",
-		"/items/4\t2", "/ITEMS/42", "/Items/42/", "/items/42%23x", "/items/42%3bx", "//x/ITEMS/42",
-	} {
-		list = append(list, spelling{items, spelled("GET", target)})
-	}
-	for _, target := range []string{
-		"/mounted/login", "/mounted//login", "/mounted///login", "/mounted//x/login", "/mounted///x/login",
-		"/mounted//x:1/login", "/mounted//u@x/login", "/mounted//x/../login", `/mounted/\x/login`, `/mounted\\x\login`,
-		"/mounted/x%2f..%2flogin", `/mounted/x\..\login`, "/mounted/login;x", "/mounted//x/login;y", "/mounted/./login",
-		"/mounted/login#x",
-	} {
-		list = append(list, spelling{mounted, spelled("POST", target)})
+	for _, request := range adminRequests {
+		list = append(list, admin.attempt(request))
 	}
 	for _, method := range []string{"get", "Get", "gET"} {
-		list = append(list, spelling{items, spelled(method, "/items/42")},
-			spelling{items, spelled(method, "//x/items/42")})
+		list = append(list, items.attempt(spelled(method, "/items/42")), items.attempt(spelled(method, "//x/items/42")))
 	}
-	list = append(list,
-		spelling{items, spelled("POST", "/items/42", "X-HTTP-Method-Override: GET")},
-		spelling{items, spelled("POST", "/items/42", "X-HTTP-Method: get")},
-		spelling{items, spelled("GET", "/items/42", "X-Method-Override: PUT")},
+	return append(list,
+		items.attempt(spelled("POST", "/items/42", "X-HTTP-Method-Override: GET")),
+		items.attempt(spelled("POST", "/items/42", "X-HTTP-Method: get")),
+		items.attempt(spelled("GET", "/items/42", "X-Method-Override: PUT")),
 	)
-	for _, request := range adminRequests {
-		list = append(list, spelling{admin, request})
-	}
-	return list
 }
 
 // disguises are ways to spell a path, one for each step of a reader that undoes it.

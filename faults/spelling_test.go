@@ -28,7 +28,7 @@ func TestF47(t *testing.T) {
 	fault(t, "F47", "spellings of paths, methods, hosts and header names, through the gateway, nginx, HAProxy and Caddy, in front of real frameworks", promise, func(r *report) {
 		frameworks := startFrameworks(r)
 		fronts := startFronts(r)
-		common := slices.Concat(tableAttempts(), frameworkAttempts(), generatedAttempts(*spellingSeed, *spellingCount))
+		common := slices.Concat(spellings(), frameworkAttempts(), generatedAttempts(*spellingSeed, *spellingCount))
 		absolute := absoluteAttempts()
 		var passed passings
 		var tried atomic.Int64
@@ -137,15 +137,6 @@ type attempt struct {
 	of              resource // as readers name it; zero: only frameworks are asked
 	honest, request string
 	strict          bool // limited by the tier of its client
-}
-
-// tableAttempts are the spellings of the table.
-func tableAttempts() []attempt {
-	var list []attempt
-	for _, s := range spellings() {
-		list = append(list, s.of.attempt(s.request))
-	}
-	return list
 }
 
 // attempt returns an attempt to run the handler of a victim.

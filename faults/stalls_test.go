@@ -12,7 +12,6 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/testkit"
-	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
 )
 
@@ -70,8 +69,9 @@ func callInStalls(r *report, url, name string, servers []*redistest.Server) stal
 					return
 				default:
 				}
-				claim := stint.Claim{Subject: subject(n), Limits: []stint.Limit{limit}, Cost: 10}
-				d, err := s.Take(r.Context(), stint.Request{Claims: []stint.Claim{claim}})
+				q := request(subject(n), limit)
+				q.Claims[0].Cost = 10
+				d, err := s.Take(r.Context(), q)
 				if err != nil || !d.Allowed {
 					r.Errorf("%s: allowed %v, %v", name, d.Allowed, err)
 					return
@@ -113,33 +113,22 @@ func callInStalls(r *report, url, name string, servers []*redistest.Server) stal
 			r.Errorf("%s: %d connections were made to %s, want at most %d", name, made, server.Addr(), most)
 		}
 	}
-	plain, err := connect(r.Context(), redisstore.Config{URL: url, Logger: new(journal).logger()})
-	if err != nil {
-		r.Fatal(err)
-	}
-	defer plain.Close()
-	used := func(i int) int64 {
-		d, err := plain.Take(r.Context(), stint.Request{Mode: stint.ModePeek,
-			Claims: []stint.Claim{{Subject: subject(i), Limits: []stint.Limit{limit}, Cost: 1}}})
-		if err != nil {
-			r.Fatal(err)
+	plain := openStore(r, url)
+	counted := func(i int) error {
+		if used, ok := look(plain, subject(i), limit); !ok || used != want[i].Load() {
+			return fmt.Errorf("%s: %d used, want %d", subject(i), used, want[i].Load())
 		}
-		return d.Usages()[0].Used
+		return nil
 	}
 	for i := range subjects {
-		testkit.EventuallyNil(r, subject(i)+": Redis counts what was admitted", func() error {
-			if got, want := used(i), want[i].Load(); got != want {
-				return fmt.Errorf("%d used, want %d", got, want)
-			}
-			return nil
-		})
+		testkit.EventuallyNil(r, "Redis counts what was admitted", func() error { return counted(i) })
 	}
 	if err := s.Close(); err != nil {
 		r.Error(err)
 	}
 	for i := range subjects {
-		if got, want := used(i), want[i].Load(); got != want {
-			r.Errorf("%s: %d used when all is closed, want %d", subject(i), got, want)
+		if err := counted(i); err != nil {
+			r.Error("when all is closed: ", err)
 		}
 	}
 	return out

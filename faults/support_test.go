@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +16,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/resilience"
 )
 
@@ -23,9 +24,17 @@ import (
 type witness struct {
 	mu     sync.Mutex
 	kinds  map[stint.StoreErrorKind]int // failures of the store, by kind
-	calls  int                          // to the store, to decide
-	asked  int                          // requests in them
 	causes map[stint.StoreErrorKind]int // of decisions without the store
+	tally  tally
+}
+
+// tally is what a witness has counted.
+type tally struct {
+	calls  int       // to the store, to decide
+	asked  int       // requests in them
+	shed   int       // decisions without the store for want of room to wait
+	opens  int       // how often the breaker opened
+	opened time.Time // when it last did
 }
 
 func newWitness() *witness {
@@ -38,8 +47,8 @@ func (w *witness) Observe(_ context.Context, event stint.Event) {
 	switch e := event.(type) {
 	case *resilience.StoreCall:
 		if e.Op == "take" {
-			w.calls++
-			w.asked += e.Requests
+			w.tally.calls++
+			w.tally.asked += e.Requests
 		}
 		if e.Err != nil {
 			w.kinds[errkind.Of(e.Err)]++
@@ -48,7 +57,21 @@ func (w *witness) Observe(_ context.Context, event stint.Event) {
 		if e.Source == "fallback" {
 			w.causes[errkind.Of(e.Cause)]++
 		}
+		if e.Cause != nil && strings.Contains(e.Cause.Error(), "too many callers are waiting") {
+			w.tally.shed++
+		}
+	case *resilience.BreakerChange:
+		if e.From == "closed" && e.To == "open" {
+			w.tally.opens++
+			w.tally.opened = time.Now()
+		}
 	}
+}
+
+func (w *witness) counted() tally {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.tally
 }
 
 // failed is how many calls to the store failed in that way.
@@ -65,42 +88,14 @@ func (w *witness) caused(kind stint.StoreErrorKind) int {
 	return w.causes[kind]
 }
 
-// journal is a log that can be asked what was written.
-type journal struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (j *journal) logger() *slog.Logger { return slog.New(slog.NewTextHandler(j, nil)) }
-
-// Write takes one record.
-func (j *journal) Write(line []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.lines = append(j.lines, string(line))
-	return len(line), nil
-}
-
-// count is how many lines hold all the words.
-func (j *journal) count(words ...string) (n int) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, line := range j.lines {
-		all := true
-		for _, word := range words {
-			all = all && strings.Contains(line, word)
-		}
-		if all {
+// logged is how many lines of a log hold all the words.
+func logged(log *testkit.Buffer, words ...string) (n int) {
+	for line := range strings.Lines(log.String()) {
+		if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(line, word) }) {
 			n++
 		}
 	}
 	return n
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return strings.Join(j.lines, "")
 }
 
 // request is one unit of some limits.
@@ -111,9 +106,15 @@ func request(subject string, limits ...stint.Limit) stint.Request {
 // take asks for one unit, and wants an answer.
 func take(r *report, s stint.Store, subject string, limits ...stint.Limit) stint.Decision {
 	r.Helper()
-	d, err := s.Take(context.Background(), request(subject, limits...))
+	return ask(r, s, request(subject, limits...))
+}
+
+// ask makes a request, and wants an answer.
+func ask(r *report, s stint.Store, q stint.Request) stint.Decision {
+	r.Helper()
+	d, err := s.Take(context.Background(), q)
 	if err != nil {
-		r.Fatalf("%s: %v", subject, err)
+		r.Fatalf("%s: %v", q.Claims[0].Subject, err)
 	}
 	return d
 }

@@ -80,15 +80,6 @@ func queueCosts(r *report, server *redistest.Server, s stint.Store, limits []sti
 	r.saw("%s: %s", strings.Trim(fmt.Sprint(limits), "[]"), strings.Join(texts, ", "))
 }
 
-func ask(r *report, s stint.Store, q stint.Request) stint.Decision {
-	r.Helper()
-	d, err := s.Take(r.Context(), q)
-	if err != nil {
-		r.Fatal(err)
-	}
-	return d
-}
-
 var scriptStats = regexp.MustCompile(`cmdstat_evalsha:\S*usec_per_call=([\d.]+)`)
 
 // scriptTime is what a call of a script costs Redis, in microseconds: the least of some rounds.
