@@ -12,28 +12,8 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-func TestStats(t *testing.T) {
-	s := newStore(t, Config{MaxSubjects: 100, MaxBytes: 1 << 20})
-	lim := newLimiter(t, s, stint.PerHour(10))
-	if got, want := s.Stats(), (Stats{MaxSubjects: 100, MaxBytes: 1 << 20}); got != want {
-		t.Errorf("empty: %+v, want %+v", got, want)
-	}
-	for i := range 50 {
-		allow(t, lim, user(i))
-	}
-	if got := s.Stats(); got.Subjects != 50 || got.Bytes < 50*int64(recordBytes) || got.Evicted != 0 {
-		t.Errorf("after 50 subjects: %+v", got)
-	}
-	for i := range 1000 {
-		allow(t, lim, user(i))
-	}
-	if got := s.Stats(); got.Evicted < 800 || got.Subjects > 101 {
-		t.Errorf("after 1000 subjects: %+v, want most of them evicted", got)
-	}
-}
-
 func takeIn(t testing.TB, s *Store, subject, scope string, l stint.Limit) {
-	r := stint.Request{Claims: []stint.Claim{{Subject: subject, Scope: scope, Cost: 1, Limits: []stint.Limit{l}}}}
+	r := stint.Request{Claims: []stint.Claim{{Subject: subject, Scope: scope, Limits: []stint.Limit{l}, Cost: 1}}}
 	if _, err := s.Take(context.Background(), r); err != nil {
 		t.Error(err)
 	}

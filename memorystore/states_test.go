@@ -225,12 +225,8 @@ func TestExpiryIsOfTheLimitWrittenUnder(t *testing.T) {
 			s := newStore(t, Config{Now: clock.now})
 			take := func(l stint.Limit) stint.Decision {
 				t.Helper()
-				d, err := s.Take(ctx, stint.Request{
+				return take(t, s, stint.Request{
 					Claims: []stint.Claim{{Subject: "user:1", Limits: []stint.Limit{l}, Cost: 1}}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				return d
 			}
 			old := take(fast)
 			clock.advance(time.Hour)

@@ -7,29 +7,6 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-func TestBucket(t *testing.T) {
-	run(t, stint.TokenBucket(3, 2, s), []step{
-		{0, 3, 0, 3},
-		{0, 1, s / 2, 3},
-		{s/2 - 1*us, 1, 1 * us, 3},
-		{s / 2, 1, 0, 3},
-		{s, 3, s, 2},
-		{s, 4, never, 2},
-		{s, 0, 0, 2},
-		{100 * s, 3, 0, 3},
-	})
-}
-
-func TestBucketThatDoesNotDivide(t *testing.T) {
-	// A token every third of a second: 333,333.3 µs.
-	run(t, stint.TokenBucket(1, 3, s), []step{
-		{0, 1, 0, 1},
-		{0, 1, 333_334 * us, 1},
-		{333_333 * us, 1, 1 * us, 1},
-		{333_334 * us, 1, 0, 1},
-	})
-}
-
 // A window of a year in microseconds weighs too much: its meter counts in seconds.
 func TestBucketInTicks(t *testing.T) {
 	year := 366 * 24 * time.Hour

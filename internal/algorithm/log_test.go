@@ -10,17 +10,6 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// step is one request of a scenario: at a time, for a cost, and what is wanted. A wait of 0 wants
-// it allowed.
-type step struct {
-	at   time.Duration
-	cost int64
-	wait time.Duration // Never: no waiting helps
-	used int64         // afterwards
-}
-
-const never = stint.Never
-
 // start is a multiple of every window and slice that is used here.
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 
@@ -40,92 +29,7 @@ func earliest(v *View, cost int64) int64 {
 	return v.Earliest(max(v.now, last), cost)
 }
 
-// run takes the steps of a scenario one after the other.
-func run(t *testing.T, l stint.Limit, steps []step) {
-	t.Helper()
-	if err := l.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	var c Count
-	p, last := Of(&l), int64(0)
-	for i, x := range steps {
-		now := start + x.at.Microseconds()
-		if now < last {
-			c.StepBack(last-now, now)
-		}
-		last = now
-		v := open(&c, &p, now)
-		at := earliest(v, x.cost)
-		if at == now && x.cost > 0 {
-			v.Charge(x.cost)
-		}
-		wait := never
-		if at != Never {
-			wait = time.Duration(at-now) * time.Microsecond
-		}
-		if wait != x.wait || v.Used() != x.used {
-			t.Errorf("%v: step %d at %v, cost %d: wait %v, used %d; want %v, %d", l, i, x.at, x.cost, wait, v.Used(), x.wait, x.used)
-		}
-	}
-}
-
-const (
-	us = time.Microsecond
-	s  = time.Second
-)
-
-func TestSliding(t *testing.T) {
-	run(t, stint.PerSecond(3), []step{
-		{0, 1, 0, 1},
-		{s / 2, 1, 0, 2},
-		{s/2 + 1*us, 1, 0, 3},
-		{s - 1*us, 1, 1 * us, 3},
-		{s, 1, 0, 3},
-		{s, 1, s / 2, 3},
-		{s, 3, s, 3},
-		{s, 4, never, 3},
-		{s, 0, 0, 3},
-		{3 * s, 3, 0, 3},
-		{3 * s, 1, s, 3},
-	})
-}
-
-func TestSlidingInSlices(t *testing.T) {
-	// Slices of 8 ms: what is charged at 1 ms counts as if at 8 ms.
-	run(t, stint.PerSecond(1000), []step{
-		{1 * time.Millisecond, 600, 0, 600},
-		{7 * time.Millisecond, 300, 0, 900},
-		{8 * time.Millisecond, 100, 0, 1000},
-		{9 * time.Millisecond, 1, s - 1*time.Millisecond, 1000},
-		{s + 8*time.Millisecond - 1*us, 1, 1 * us, 1000},
-		{s + 8*time.Millisecond, 900, 0, 1000},
-		{s + 8*time.Millisecond, 1, 8 * time.Millisecond, 1000},
-	})
-}
-
-func TestBurst(t *testing.T) {
-	run(t, stint.PerSecond(2).WithBurst(3), []step{
-		{0, 6, 0, 6},
-		{s / 2, 1, s / 2, 6}, // the meter has room for one; the log has none until a window has passed
-		{s, 1, 0, 5},
-		{s, 1, 0, 6},
-		{s, 1, s / 2, 6},
-		{s + s/2, 1, 0, 6},
-		{s + s/2, 2, s, 6},
-		{9 * s, 6, 0, 6},
-		{9 * s, 7, never, 6},
-	})
-}
-
-func TestFixed(t *testing.T) {
-	run(t, stint.Limit{Max: 2, Window: s, Algorithm: stint.AlgorithmFixed}, []step{
-		{s - 1*us, 2, 0, 2},
-		{s - 1*us, 1, 1 * us, 2},
-		{s, 2, 0, 2},
-		{s + s/4, 1, 3 * s / 4, 2},
-		{2 * s, 3, never, 0},
-	})
-}
+const s = time.Second
 
 // A log that is emptied again and again keeps its ring, whatever was charged.
 func TestEmptiedLogDoesNotGrow(t *testing.T) {

@@ -26,6 +26,35 @@ func (l lenient) Take(ctx context.Context, r stint.Request) (stint.Decision, err
 	return l.Store.Take(ctx, changed)
 }
 
+// unit is a request for a unit.
+func unit(l stint.Limit) stint.Request {
+	return stint.Request{Claims: []stint.Claim{{Subject: "s", Limits: []stint.Limit{l}, Cost: 1}}}
+}
+
+func take(t *testing.T, s stint.Store, r stint.Request) stint.Decision {
+	t.Helper()
+	d, err := s.Take(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// wantVerdict shows the truth a thousand decisions, and wants it to find this fault in one of them;
+// "" is none.
+func wantVerdict(t *testing.T, truth *oracle.Truth, want string, next func(i int) (at int64, r stint.Request, d stint.Decision)) {
+	t.Helper()
+	got := ""
+	for i := 0; i < 1000 && got == ""; i++ {
+		if err := truth.Took(next(i)); err != nil {
+			got = err.Error()
+		}
+	}
+	if want == "" && got != "" || !strings.Contains(got, want) {
+		t.Errorf("got %.300q, want %q", got, want)
+	}
+}
+
 // TestTruthFindsLies takes one unit every 10 ms for 10 s from stores that admit too much or give
 // back too late, and from one that does neither.
 func TestTruthFindsLies(t *testing.T) {
@@ -63,22 +92,11 @@ func TestTruthFindsLies(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			clock := int64(1_700_000_000_123_456)
 			store := lenient{oracle.New(func() int64 { return clock }), c.change}
-			truth, got := oracle.NewTruth(), ""
-			for range 1000 {
-				r := stint.Request{Claims: []stint.Claim{{Subject: "s", Limits: []stint.Limit{c.limit}, Cost: 1}}}
-				d, err := store.Take(t.Context(), r)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := truth.Took(clock, r, d); err != nil {
-					got = err.Error()
-					break
-				}
+			wantVerdict(t, oracle.NewTruth(), c.want, func(int) (int64, stint.Request, stint.Decision) {
 				clock += 10_000
-			}
-			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
+				r := unit(c.limit)
+				return clock, r, take(t, store, r)
+			})
 		})
 	}
 }
@@ -127,25 +145,15 @@ func TestTruthFindsLiesAboutLeases(t *testing.T) {
 		{"less than fits", stint.PerSecond(20), small, "room for more"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			store, truth, got := c.open(), oracle.NewTruth(), ""
-			for i := range 1000 {
-				r := stint.Request{Claims: []stint.Claim{{Subject: "s", Limits: []stint.Limit{c.limit}, Cost: 1}}}
+			store := c.open()
+			wantVerdict(t, oracle.NewTruth(), c.want, func(i int) (int64, stint.Request, stint.Decision) {
+				clock += 10_000
+				r := unit(c.limit)
 				if i%3 == 0 {
 					r.Claims[0].Cost, r.Terms().Lease = 8, 1200*time.Millisecond
 				}
-				d, err := store.Take(t.Context(), r)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := truth.Took(clock, r, d); err != nil {
-					got = err.Error()
-					break
-				}
-				clock += 10_000
-			}
-			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
+				return clock, r, take(t, store, r)
+			})
 		})
 	}
 }
@@ -198,33 +206,24 @@ func TestTruthFindsLiesFromMemory(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			clock := int64(1_700_000_000_123_456)
 			store := &hoarder{Store: oracle.New(func() int64 { return clock }), clock: &clock, wild: c.wild}
-			truth, got := oracle.NewTruth(), ""
+			truth, allowed := oracle.NewTruth(), true
 			truth.AnyDelay = true
-			for range 1000 {
-				r := stint.Request{Claims: []stint.Claim{{Subject: "s", Limits: []stint.Limit{c.limit}, Cost: 1}}}
-				ask := r
-				ask.Claims = slices.Clone(ask.Claims)
-				if strings.Contains(c.name, "without a meter") {
-					ask.Claims[0].Limits = []stint.Limit{stint.PerSecond(80)}
-				}
-				d, err := store.Take(t.Context(), ask)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := truth.Took(clock, r, d); err != nil {
-					got = err.Error()
-					break
-				}
-				if !d.Allowed {
+			wantVerdict(t, truth, c.want, func(i int) (int64, stint.Request, stint.Decision) {
+				if !allowed {
 					clock += 20_000
 				}
-				if clock += 1_000; store.block.Claims()[0].Cost > 0 && store.block.Data().At-clock > 400_000 {
+				clock += 1_000
+				if i > 0 && store.block.Claims()[0].Cost > 0 && store.block.Data().At-clock > 400_000 {
 					clock = store.block.Data().At - 200_000
 				}
-			}
-			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
-				t.Errorf("got %.300q, want %q", got, c.want)
-			}
+				ask := unit(c.limit)
+				if strings.Contains(c.name, "without a meter") {
+					ask = unit(stint.PerSecond(80))
+				}
+				d := take(t, store, ask)
+				allowed = d.Allowed
+				return clock, unit(c.limit), d
+			})
 		})
 	}
 }
