@@ -47,9 +47,7 @@ func listen(t *testing.T, s *redisstore.Store, f func(subject string)) *ear {
 
 func (e *ear) mark(name string) {
 	e.t.Helper()
-	if err := e.s.Command(e.t.Context(), stint.Command{Kind: stint.CommandUnban, Subject: name}); err != nil {
-		e.t.Fatal(err)
-	}
+	command(e.t, e.s, stint.Command{Kind: stint.CommandUnban, Subject: name})
 }
 
 // sinceLast returns all that was announced since it was last asked.
@@ -89,14 +87,9 @@ func TestWhatIsAnnounced(t *testing.T) {
 		{"one of two", []stint.Limit{stint.PerHour(100), stint.PerMinute(10)}, 6, 0, true},
 		{long, []stint.Limit{stint.PerHour(1)}, 1, 0, true},
 	} {
-		d, err := s.Take(t.Context(), stint.Request{
-			Claims: []stint.Claim{{Subject: test.subject, Limits: test.limits, Cost: test.cost}}})
-		if err != nil || !d.Allowed {
-			t.Fatal(d, err)
-		}
-		if _, err := s.Amend(t.Context(), d.Charge, stint.Amendment{Cost: test.settled}); err != nil {
-			t.Fatal(err)
-		}
+		r := unit(test.subject, test.limits...)
+		r.Claims[0].Cost = test.cost
+		amend(t, s, admit(t, s, r).Charge, stint.Amendment{Cost: test.settled})
 		got := e.sinceLast()
 		var want []string
 		if test.want {
@@ -157,7 +150,7 @@ func TestNoRefundIsMissed(t *testing.T) {
 		t.Cleanup(func() { _ = cache.Close() })
 		announce := <-store.announce
 		e := listen(t, store.Store, func(subject string) { announce(subject, false) })
-		request := stint.Request{Claims: []stint.Claim{{Subject: limits[0].String(), Limits: limits}}}
+		request := unit(limits[0].String(), limits...)
 		var charges []stint.Charge
 		fromMemory, rand := 0, rand.New(rand.NewPCG(1, 2))
 		for range 400 {
@@ -167,33 +160,19 @@ func TestNoRefundIsMissed(t *testing.T) {
 			switch n := rand.IntN(10); {
 			case n < 2 && len(charges) > 0:
 				i := rand.IntN(len(charges))
-				if _, err := elsewhere.Amend(t.Context(), charges[i],
-					stint.Amendment{Cost: rand.Int64N(2)}); err != nil {
-					t.Fatal(err)
-				}
+				amend(t, elsewhere, charges[i], stint.Amendment{Cost: rand.Int64N(2)})
 				charges = slices.Delete(charges, i, i+1)
 				e.sinceLast()
 			case n < 4:
-				d, err := elsewhere.Take(t.Context(), request)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if d.Allowed {
+				if d := take(t, elsewhere, request); d.Allowed {
 					charges = append(charges, d.Charge)
 				}
 			}
 			request.Mode = stint.ModePeek
-			look, err := elsewhere.Take(t.Context(), request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			look := take(t, elsewhere, request)
 			request.Mode = stint.ModeTake
 			before := store.takes.Load()
-			d, err := cache.Take(t.Context(), request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d.Allowed {
+			if d := take(t, cache, request); d.Allowed {
 				charges = append(charges, d.Charge)
 			}
 			if store.takes.Load() == before {

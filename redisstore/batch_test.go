@@ -33,8 +33,7 @@ func (c *crowded) Take(ctx context.Context, r stint.Request) (stint.Decision, er
 
 func (c *crowded) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	other := func() *driver.Call {
-		claim := stint.Claim{Subject: fmt.Sprintf("other:%d", c.n.Add(1)%10), Limits: []stint.Limit{stint.PerSecond(3)}, Cost: 1}
-		return &driver.Call{Request: stint.Request{Claims: []stint.Claim{claim}}}
+		return &driver.Call{Request: unit(fmt.Sprintf("other:%d", c.n.Add(1)%10), stint.PerSecond(3))}
 	}
 	c.Store.TakeBatch(ctx, slices.Concat([]*driver.Call{other(), other()}, batch, []*driver.Call{other()}))
 }
@@ -73,10 +72,7 @@ func anyRequest(t *rapid.T, prefix string) stint.Request {
 			r.Mode = stint.ModeReserve
 		}
 	case 5:
-		r.Claims = append(
-			r.Claims,
-			stint.Claim{Subject: prefix + "c", Limits: []stint.Limit{stint.Per(9, window)}, Cost: 1},
-		)
+		r.Claims = append(r.Claims, unit(prefix+"c", stint.Per(9, window)).Claims...)
 	case 6:
 		if r.Claims[0].Cost > 0 && limits[0].Algorithm != stint.AlgorithmConcurrency {
 			r.Terms().Fit = true
@@ -163,11 +159,9 @@ func inOrder(t *testing.T, url string, nodes ...*redistest.Server) {
 // The charges of equal requests, though made together, are given back one by one.
 func TestChargesOfABatchAreSettledOneByOne(t *testing.T) {
 	s := open(t, redistest.Start(t).URL())
-	limits := []stint.Limit{stint.PerHour(10)}
 	var batch []*driver.Call
 	for range 12 {
-		batch = append(batch, &driver.Call{
-			Request: stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: limits, Cost: 1}}}})
+		batch = append(batch, &driver.Call{Request: unit("a", stint.PerHour(10))})
 	}
 	s.TakeBatch(t.Context(), batch)
 	ids := map[uint64]bool{}
@@ -183,9 +177,8 @@ func TestChargesOfABatchAreSettledOneByOne(t *testing.T) {
 		}
 		ids[call.Decision.Charge.Data().ID] = true
 		for _, want := range []bool{true, false} {
-			if done, err := s.Amend(t.Context(), call.Decision.Charge, stint.Amendment{}); done.Changed != want ||
-				err != nil {
-				t.Errorf("refund of call %d: %v, %v; want %v", i, done, err, want)
+			if done := amend(t, s, call.Decision.Charge, stint.Amendment{}); done.Changed != want {
+				t.Errorf("refund of call %d: %v; want %v", i, done, want)
 			}
 		}
 	}
@@ -201,12 +194,9 @@ func TestAFailureInABatchIsItsCallersOwn(t *testing.T) {
 	if _, err := server.Do("CONFIG", "SET", "maxmemory", "1"); err != nil {
 		t.Fatal(err)
 	}
-	take := stint.Claim{Subject: "a", Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}
-	look := stint.Claim{Subject: "b", Limits: []stint.Limit{stint.PerHour(10)}}
-	batch := []*driver.Call{
-		{Request: stint.Request{Claims: []stint.Claim{take}}}, {Request: stint.Request{Claims: []stint.Claim{take}}},
-		{Request: stint.Request{Claims: []stint.Claim{look}}},
-	}
+	take, look := unit("a", stint.PerHour(10)), unit("b", stint.PerHour(10))
+	look.Claims[0].Cost = 0
+	batch := []*driver.Call{{Request: take}, {Request: take}, {Request: look}}
 	s.TakeBatch(t.Context(), batch)
 	for _, call := range batch[:2] {
 		if errkind.Of(call.Err) != stint.KindFull {
@@ -222,19 +212,15 @@ func TestAFailureInABatchIsItsCallersOwn(t *testing.T) {
 func TestALongBatchKeepsItsOrder(t *testing.T) {
 	server := redistest.Start(t)
 	s := open(t, server.URL())
-	one := []stint.Limit{stint.PerHour(1)}
-	call := func(subject, id string) *driver.Call {
-		return &driver.Call{
-			Request: stint.Request{Claims: []stint.Claim{{Subject: subject, Limits: one, Cost: 1}}, ID: id},
-		}
-	}
+	call := func(subject string) *driver.Call { return &driver.Call{Request: unit(subject, stint.PerHour(1))} }
 	server.CLI(t, "SCRIPT", "FLUSH")
-	s.TakeBatch(t.Context(), []*driver.Call{call("x", "")}) // which brings take.lua
-	batch := []*driver.Call{call("a", "")}
+	s.TakeBatch(t.Context(), []*driver.Call{call("x")}) // which brings take.lua
+	batch := []*driver.Call{call("a")}
 	for i := range 127 {
-		batch = append(batch, call(fmt.Sprint("b", i), ""))
+		batch = append(batch, call(fmt.Sprint("b", i)))
 	}
-	batch = append(batch, call("a", "last"))
+	batch = append(batch, call("a"))
+	batch[128].Request.ID = "last"
 	s.TakeBatch(t.Context(), batch)
 	if first, last := batch[0], batch[128]; !first.Decision.Allowed || last.Decision.Allowed || last.Err != nil {
 		t.Errorf("the first: %+v, %v; the last: %+v, %v", first.Decision, first.Err, last.Decision, last.Err)

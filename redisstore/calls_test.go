@@ -34,37 +34,6 @@ func batchOf(t *testing.T, s *Store, d time.Duration) error {
 	return c.Err
 }
 
-// verbs makes each kind of call that is no batch, with so much time for each.
-func verbs(t *testing.T, s *Store, d time.Duration) map[string]error {
-	t.Helper()
-	within := func(call func(context.Context) error) error {
-		ctx, cancel := context.WithTimeout(t.Context(), d)
-		defer cancel()
-		return call(ctx)
-	}
-	claim := stint.Claim{Subject: "user:1", Cost: 1, Limits: []stint.Limit{stint.PerHour(1000)}}
-	charge := driver.NewCharge([]stint.Claim{claim}, driver.ChargeData{ID: 1, At: time.Now().UnixMicro()})
-	return map[string]error{
-		"take": within(func(ctx context.Context) error {
-			_, err := s.Take(ctx, stint.Request{Claims: []stint.Claim{claim}})
-			return err
-		}),
-		"amend": within(func(ctx context.Context) error {
-			_, err := s.Amend(ctx, charge, stint.Amendment{Kind: stint.AmendSettle})
-			return err
-		}),
-		"command": within(func(ctx context.Context) error {
-			return s.Command(ctx, stint.Command{Kind: stint.CommandUnban, Subject: "user:1"})
-		}),
-		"present": within(func(ctx context.Context) error {
-			_, err := s.Present(ctx, driver.Presence{ID: "p"})
-			return err
-		}),
-		"ping":    within(s.Ping),
-		"inspect": within(func(ctx context.Context) error { _, err := s.Inspect(ctx, claim); return err }),
-	}
-}
-
 // crowd makes so many batches at a time that there are as many connections for them as can be.
 func crowd(t *testing.T, s *Store, proxy *redistest.Proxy) {
 	t.Helper()
@@ -102,7 +71,7 @@ func TestCallsBesideLateBatches(t *testing.T) {
 	room.used.Store(ownConnections)
 	room.made.Store(ownConnections)
 	before := proxy.Dials()
-	for op, err := range verbs(t, s, time.Minute) {
+	for op, err := range Verbs(t.Context(), s, time.Minute) {
 		if err != nil {
 			t.Errorf("%s: %v", op, err)
 		}
@@ -131,7 +100,7 @@ func TestBatchesAreLate(t *testing.T) {
 	testkit.Eventually(t, "all connections are taken",
 		func() bool { return s.conn.roomAt("").used.Load() == ownConnections })
 	for range 3 {
-		for op, err := range verbs(t, s, 20*time.Millisecond) {
+		for op, err := range Verbs(t.Context(), s, 20*time.Millisecond) {
 			if errkind.Of(err) != stint.KindTimeout {
 				t.Errorf("%s of a silent server: %v", op, err)
 			}
@@ -143,7 +112,7 @@ func TestBatchesAreLate(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for op, err := range verbs(t, s, time.Minute) {
+	for op, err := range Verbs(t.Context(), s, time.Minute) {
 		if err != nil {
 			t.Errorf("%s afterwards: %v", op, err)
 		}
@@ -223,7 +192,7 @@ func TestCallsOnStaleLinks(t *testing.T) {
 		if err := batchOf(t, s, time.Minute); err != nil {
 			t.Errorf("batch %d: %v", i, err)
 		}
-		for op, err := range verbs(t, s, time.Minute) {
+		for op, err := range Verbs(t.Context(), s, time.Minute) {
 			if err != nil {
 				t.Errorf("%s: %v", op, err)
 			}

@@ -16,8 +16,7 @@ func TestConnectionsOutlastTheirCallers(t *testing.T) {
 	take := func(budget time.Duration) error {
 		ctx, cancel := context.WithTimeout(t.Context(), budget)
 		defer cancel()
-		_, err := s.Take(ctx, stint.Request{
-			Claims: []stint.Claim{{Subject: "far", Limits: []stint.Limit{stint.PerHour(1000)}, Cost: 1}}})
+		_, err := s.Take(ctx, unit("far", stint.PerHour(1000)))
 		return err
 	}
 	proxy.SetLatency(100*time.Millisecond, 0)
@@ -55,8 +54,7 @@ func TestNobodyWaitsForTheConnectionOfOthers(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		start := time.Now()
 		short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		_, err := s.Take(short, stint.Request{
-			Claims: []stint.Claim{{Subject: "near", Limits: []stint.Limit{stint.PerHour(1000)}, Cost: 1}}})
+		_, err := s.Take(short, unit("near", stint.PerHour(1000)))
 		cancel()
 		if took := time.Since(start); err == nil || took > time.Minute {
 			t.Fatalf("answered after %v: %v", took, err)

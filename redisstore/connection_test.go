@@ -11,9 +11,9 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // clustered is a client that says it is one to a Cluster.
@@ -23,11 +23,7 @@ func (clustered) Mode() rueidis.ClientMode { return rueidis.ClientModeCluster }
 
 func TestReplace(t *testing.T) {
 	server := redistest.Start(t)
-	s, err := Open(t.Context(), Config{URL: server.URL()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := openAt(t, server.URL())
 	dial, first := s.conn.dial, s.conn.get()
 
 	s.conn.dial = func(context.Context, ...string) (rueidis.Client, error) {
@@ -63,10 +59,7 @@ func TestASpoiltReply(t *testing.T) {
 	s := &Store{server: newServerClock(), clock: func() int64 { return 0 }}
 	var runs []run
 	for _, subject := range []string{"a", "b"} {
-		runs = append(runs, run{deadline: time.Now().Add(time.Hour), calls: []*driver.Call{{
-			Request: stint.Request{Claims: []stint.Claim{{
-				Subject: subject, Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}}},
-		}}})
+		runs = append(runs, run{deadline: time.Now().Add(time.Hour), calls: []*driver.Call{hourly(subject, "")}})
 	}
 	c, _ := s.encodeTake(runs, 7)
 	reply := string(appendInt(le.AppendUint64(nil, 7), 1e15)) + string([]byte{markLate})
@@ -89,13 +82,7 @@ func TestASpoiltReply(t *testing.T) {
 }
 
 func nodesOfACluster(t *testing.T, cluster *redistest.Cluster) {
-	addrs := cluster.Addrs()
-	url := "redis://" + addrs[0] + "?addr=" + strings.Join(addrs[1:], "&addr=")
-	s, err := Open(t.Context(), Config{URL: url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := openCluster(t, cluster)
 	if s.conn.masters == nil {
 		t.Error("the masters are not known from the beginning")
 	}
@@ -109,7 +96,7 @@ func nodesOfACluster(t *testing.T, cluster *redistest.Cluster) {
 	// A user who may not ask who the others are.
 	for _, info := range []string{"+info", "-info"} {
 		cluster.Nodes[0].CLI(t, "ACL", "SETUSER", "blind", "on", ">x", "~*", "&*", "+@all", "-cluster", info)
-		if s, err := OpenNow(t.Context(), Config{URL: "redis://blind:x@" + addrs[0]}); err == nil {
+		if s, err := OpenNow(t.Context(), Config{URL: "redis://blind:x@" + cluster.Nodes[0].Addr()}); err == nil {
 			s.Close()
 			t.Errorf("%s: a Cluster was opened as a single server", info)
 		} else if !strings.Contains(err.Error(), "cluster|slots") {
@@ -137,24 +124,12 @@ func nodesOfACluster(t *testing.T, cluster *redistest.Cluster) {
 	oneIsSilent(t, s, "a", there)
 	silent.Resume(t)
 	cluster.AwaitOK(t)
-	mustAnswer(t, s, "a")
+	testkit.EventuallyNil(t, "a decision of the node", func() error {
+		_, err := s.Take(t.Context(), hourly("a", "").Request)
+		return err
+	})
 	silent.Pause(t)
 	oneIsSilent(t, s, "a", there)
-}
-
-// mustAnswer waits until a subject is decided.
-func mustAnswer(t *testing.T, s *Store, subject string) {
-	t.Helper()
-	r := stint.Request{Claims: []stint.Claim{{Subject: subject, Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}}}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		_, err := s.Take(t.Context(), r)
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatal(err)
-		}
-	}
 }
 
 // oneIsSilent asks for two subjects in one batch, of which one is on a silent node. Nobody waits
@@ -164,15 +139,10 @@ func oneIsSilent(t *testing.T, s *Store, silent, there string) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var done [3]atomic.Bool
-	claim := func(subject string) stint.Claim {
-		return stint.Claim{Subject: subject, Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}
-	}
-	batch := []*driver.Call{
-		{Request: stint.Request{Claims: []stint.Claim{claim(silent)}}},
-		{Request: stint.Request{Claims: []stint.Claim{claim(there)}}},
-		{Request: stint.Request{Claims: []stint.Claim{claim(there), claim(silent)}},
-			Deadline: time.Now().Add(200 * time.Millisecond)},
-	}
+	both := hourly(there, "")
+	both.Request.Claims = append(both.Request.Claims, hourly(silent, "").Request.Claims...)
+	both.Deadline = time.Now().Add(200 * time.Millisecond)
+	batch := []*driver.Call{hourly(silent, ""), hourly(there, ""), both}
 	for i, c := range batch {
 		c.Done = func() {
 			done[i].Store(true)

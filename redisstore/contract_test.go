@@ -47,6 +47,56 @@ func open(t testing.TB, url string, options ...option) *redisstore.Store {
 	return s
 }
 
+// unit is a request for a unit of a subject.
+func unit(subject string, limits ...stint.Limit) stint.Request {
+	return stint.Request{Claims: []stint.Claim{{Subject: subject, Limits: limits, Cost: 1}}}
+}
+
+// take decides a request.
+func take(t testing.TB, s stint.Store, r stint.Request) stint.Decision {
+	t.Helper()
+	d, err := s.Take(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// admit decides a request that is to be allowed.
+func admit(t testing.TB, s stint.Store, r stint.Request) stint.Decision {
+	t.Helper()
+	d := take(t, s, r)
+	if !d.Allowed {
+		t.Fatalf("denied: %+v", d)
+	}
+	return d
+}
+
+func amend(t testing.TB, s stint.Store, c stint.Charge, a stint.Amendment) stint.Amended {
+	t.Helper()
+	done, err := s.Amend(t.Context(), c, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done
+}
+
+func command(t testing.TB, s stint.Store, c stint.Command) {
+	t.Helper()
+	if err := s.Command(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// usedOf is how many units of its first limit a subject has used.
+func usedOf(t testing.TB, s stint.Store, subject string, l ...stint.Limit) int64 {
+	t.Helper()
+	r := unit(subject, l...)
+	r.Mode = stint.ModePeek
+	d := take(t, s, r)
+	return d.Usages()[0].Used
+}
+
 // client is a connection of the test's own, to look behind the store's back.
 func client(t *testing.T, url string) rueidis.Client {
 	t.Helper()

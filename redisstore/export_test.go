@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 )
 
 // SetClock replaces the server's clock. There is no way to do so outside of tests: processes that
@@ -49,3 +52,38 @@ func Key(s *Store, subject, what string) string {
 
 // Ready is closed when the first attempt to connect has ended.
 func (s *Store) Ready() <-chan struct{} { return s.conn.ready }
+
+// Verbs calls each method of a store that is no batch, with so much time for each, and returns their
+// errors by name.
+func Verbs(ctx context.Context, s *Store, d time.Duration) map[string]error {
+	claim := stint.Claim{Subject: "user:1", Cost: 1, Limits: []stint.Limit{stint.PerHour(1000)}}
+	charge := driver.NewCharge([]stint.Claim{claim}, driver.ChargeData{ID: 1, At: time.Now().UnixMicro()})
+	errs := map[string]error{}
+	for name, call := range map[string]func(context.Context) error{
+		"take": func(ctx context.Context) error {
+			_, err := s.Take(ctx, stint.Request{Claims: []stint.Claim{claim}})
+			return err
+		},
+		"amend": func(ctx context.Context) error {
+			_, err := s.Amend(ctx, charge, stint.Amendment{Kind: stint.AmendSettle})
+			return err
+		},
+		"command": func(ctx context.Context) error {
+			return s.Command(ctx, stint.Command{Kind: stint.CommandUnban, Subject: "user:1"})
+		},
+		"present": func(ctx context.Context) error {
+			_, err := s.Present(ctx, driver.Presence{ID: "p"})
+			return err
+		},
+		"inspect": func(ctx context.Context) error { _, err := s.Inspect(ctx, claim); return err },
+		"bans":    func(ctx context.Context) error { _, err := s.Bans(ctx, 1); return err },
+		"scopes":  func(ctx context.Context) error { _, err := s.Scopes(ctx, "user:1"); return err },
+		"info":    func(ctx context.Context) error { _, err := s.Info(ctx); return err },
+		"ping":    s.Ping,
+	} {
+		within, cancel := context.WithTimeout(ctx, d)
+		errs[name] = call(within)
+		cancel()
+	}
+	return errs
+}

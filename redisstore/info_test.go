@@ -96,15 +96,9 @@ func infoIsAddedUp(t *testing.T, cluster *redistest.Cluster) {
 	before := infoOf(t, s).Keys
 	const subjects = 60
 	for n := range subjects {
-		r := stint.Request{Claims: []stint.Claim{{Subject: fmt.Sprint("user:", n), Cost: 1,
-			Limits: []stint.Limit{stint.PerHour(1)}}}}
-		if _, err := s.Take(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Command(t.Context(),
-			stint.Command{Kind: stint.CommandBan, Subject: r.Claims[0].Subject, For: time.Hour}); err != nil {
-			t.Fatal(err)
-		}
+		subject := fmt.Sprint("user:", n)
+		take(t, s, unit(subject, stint.PerHour(1)))
+		command(t, s, stint.Command{Kind: stint.CommandBan, Subject: subject, For: time.Hour})
 	}
 	i := infoOf(t, s)
 	if i.Mode != "cluster" || i.Masters != 3 || i.Keys-before != 2*subjects || i.Role != "master" {

@@ -54,10 +54,7 @@ func TestBansAmongManyKeys(t *testing.T) {
 	server := redistest.Start(t)
 	plain, star := open(t, server.URL(), prefixed("axb")), open(t, server.URL(), prefixed("a*b"))
 	ban := func(s stint.Store, subject string, d time.Duration) {
-		t.Helper()
-		if err := s.Command(t.Context(), stint.Command{Kind: stint.CommandBan, Subject: subject, For: d}); err != nil {
-			t.Fatal(err)
-		}
+		command(t, s, stint.Command{Kind: stint.CommandBan, Subject: subject, For: d})
 	}
 	const many = 3000
 	for i := range many {
@@ -89,17 +86,15 @@ func TestInspectBesideManyHolds(t *testing.T) {
 	s := open(t, server.URL())
 	now := time.Now()
 	s.SetClock(func() time.Time { return now })
-	claim := stint.Claim{Subject: "a", Cost: 1, Limits: []stint.Limit{stint.Per(1_000_000, 48*time.Hour)}}
+	r := unit("a", stint.Per(1_000_000, 48*time.Hour))
+	r.Hold = stint.MaxHold
 	const holds = 2000
 	for range holds {
 		now = now.Add(20 * time.Second)
-		d, err := s.Take(t.Context(), stint.Request{Hold: stint.MaxHold, Claims: []stint.Claim{claim}})
-		if err != nil || !d.Allowed {
-			t.Fatal(d, err)
-		}
+		admit(t, s, r)
 	}
 	server.CLI(t, "CONFIG", "RESETSTAT")
-	shown, err := s.Inspect(t.Context(), claim)
+	shown, err := s.Inspect(t.Context(), r.Claims[0])
 	if err != nil || shown.Windows[0].Held != holds {
 		t.Errorf("%+v, %v", shown, err)
 	}
@@ -118,11 +113,9 @@ func TestInspectBesideManyHolds(t *testing.T) {
 // takeIn charges a unit in a scope.
 func takeIn(t *testing.T, s stint.Store, subject, scope string) {
 	t.Helper()
-	_, err := s.Take(t.Context(), stint.Request{
-		Claims: []stint.Claim{{Subject: subject, Scope: scope, Cost: 1, Limits: []stint.Limit{stint.PerHour(10)}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := unit(subject, stint.PerHour(10))
+	r.Claims[0].Scope = scope
+	take(t, s, r)
 }
 
 func wantScopes(t *testing.T, s driver.Inspector, subject string, want ...string) {

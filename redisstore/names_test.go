@@ -64,9 +64,7 @@ func history(t *testing.T, s *redisstore.Store) {
 	}
 	take := func(r stint.Request) stint.Decision {
 		t.Helper()
-		d, err := s.Take(ctx, r)
-		must(err)
-		return d
+		return take(t, s, r)
 	}
 	hourly := []stint.Limit{stint.PerHour(3)}
 	sum := sha256.Sum256([]byte(apiKey))
@@ -80,8 +78,7 @@ func history(t *testing.T, s *redisstore.Store) {
 		if again := take(once); !again.Repeat {
 			t.Errorf("%s: the id is not known", subject)
 		}
-		_, err := s.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.AmendSettle, Cost: 2})
-		must(err)
+		amend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle, Cost: 2})
 		strict := &stint.BanPolicy{After: 1, Within: time.Hour, Durations: []time.Duration{time.Hour}}
 		for range 3 {
 			take(stint.Request{Claims: []stint.Claim{claim}, Bans: strict})
@@ -103,12 +100,10 @@ func history(t *testing.T, s *redisstore.Store) {
 		claim.Scope = "held"
 		claim.Limits = []stint.Limit{stint.AtOnce(2, time.Hour)}
 		held := take(stint.Request{Claims: []stint.Claim{claim}})
-		_, err = s.Amend(ctx, held.Charge, stint.Amendment{Kind: stint.AmendExtend})
-		must(err)
+		amend(t, s, held.Charge, extend)
 		released := take(stint.Request{
 			Claims: []stint.Claim{claim, {Subject: subject + "2", Limits: hourly, Cost: 1}}})
-		_, err = s.Amend(ctx, released.Charge, stint.Amendment{Kind: stint.AmendRelease})
-		must(err)
+		amend(t, s, released.Charge, stint.Amendment{Kind: stint.AmendRelease})
 		batch := []*driver.Call{{Request: stint.Request{
 			Claims: []stint.Claim{{Subject: subject, Scope: "batch", Limits: hourly, Cost: 1}}, ID: "order-jane-8"}}}
 		s.TakeBatch(ctx, batch)
@@ -119,7 +114,7 @@ func history(t *testing.T, s *redisstore.Store) {
 			{Kind: stint.CommandBan, Subject: subject + "4", For: time.Hour},
 			{Kind: stint.CommandUnban, Subject: subject + "5"},
 		} {
-			must(s.Command(ctx, c))
+			command(t, s, c)
 		}
 	}
 	bans, err := s.Bans(ctx, 100)
@@ -211,22 +206,11 @@ func TestNoNamesInRedis(t *testing.T) {
 // useOne takes a unit and returns how many are used of five.
 func useOne(t *testing.T, s *redisstore.Store, subject string) int64 {
 	t.Helper()
-	d, err := s.Take(t.Context(), stint.Request{Claims: []stint.Claim{{Subject: subject, Limits: five, Cost: 1}},
-		Bans: &stint.BanPolicy{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := take(t, s, unit(subject, five...))
 	return d.Usages()[0].Used
 }
 
 var five = []stint.Limit{stint.PerHour(5)}
-
-func command(t *testing.T, s *redisstore.Store, c stint.Command) {
-	t.Helper()
-	if err := s.Command(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // banned are the subjects of the bans in force.
 func banned(t *testing.T, s *redisstore.Store) (subjects []string) {
@@ -351,20 +335,17 @@ func TestNamesAreLost(t *testing.T) {
 		})
 		server.CLI(t, "FLUSHALL")
 		stranger := open(t, server.URL(), named(keyC))
-		claim := stint.Claim{Subject: jane, Limits: five, Cost: 1}
 		testkit.Eventually(t, "it is not used", func() bool {
-			_, err := s.Take(t.Context(), stint.Request{Claims: []stint.Claim{claim}})
+			_, err := s.Take(t.Context(), unit(jane, five...))
 			return errors.Is(err, redisstore.ErrNameKey) && errkind.Of(err) == stint.KindOther
 		})
 		server.CLI(t, "CONFIG", "RESETSTAT")
-		_, amend := s.Amend(
-			t.Context(),
-			driver.NewCharge([]stint.Claim{claim}, driver.ChargeData{ID: 7, At: 7}),
-			stint.Amendment{},
-		)
+		claim := unit(jane, five...).Claims[0]
+		charge := driver.NewCharge([]stint.Claim{claim}, driver.ChargeData{ID: 7, At: 7})
+		_, amend := s.Amend(t.Context(), charge, stint.Amendment{})
 		_, inspect := s.Inspect(t.Context(), claim)
 		_, scopes := s.Scopes(t.Context(), jane)
-		batch := []*driver.Call{{Request: stint.Request{Claims: []stint.Claim{claim}}}}
+		batch := []*driver.Call{{Request: unit(jane, five...)}}
 		s.TakeBatch(t.Context(), batch)
 		for op, err := range map[string]error{
 			"amend": amend, "inspect": inspect, "scopes": scopes, "batch": batch[0].Err,
@@ -385,7 +366,7 @@ func TestNamesAreLost(t *testing.T) {
 		stranger.Close()
 		server.CLI(t, "DEL", "stint:names")
 		testkit.EventuallyNil(t, "it is used again", func() error {
-			_, err := s.Take(t.Context(), stint.Request{Claims: []stint.Claim{claim}})
+			_, err := s.Take(t.Context(), unit(jane, five...))
 			return err
 		})
 	})
@@ -399,11 +380,7 @@ func TestRowsOfLists(t *testing.T) {
 	claim := stint.Claim{Subject: jane, Scope: phone, Limits: five, Cost: 1}
 	take := func(c stint.Claim) stint.Decision {
 		t.Helper()
-		d, err := s.Take(ctx, stint.Request{Claims: []stint.Claim{c}, Bans: &stint.BanPolicy{}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d
+		return take(t, s, stint.Request{Claims: []stint.Claim{c}, Bans: &stint.BanPolicy{}})
 	}
 	used := func(subject, scope string) int64 {
 		t.Helper()
@@ -437,9 +414,7 @@ func TestRowsOfLists(t *testing.T) {
 	if d := take(stint.Claim{Subject: jane, Scope: scopes[0], Limits: five, Cost: 1}); d.Usages()[0].Used == 3 {
 		t.Error("a scope as the list has it is that of another")
 	}
-	if _, err := s.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.AmendSettle, Cost: 5}); err != nil {
-		t.Fatal(err)
-	}
+	amend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle, Cost: 5})
 	command(t, s, stint.Command{Kind: stint.CommandGiveBack, Subject: row, Scope: scopes[0], Limits: five, Units: 5})
 	if got := used(jane, phone); got != 2 {
 		t.Errorf("Jane has used %d, want 2", got)

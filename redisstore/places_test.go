@@ -12,36 +12,13 @@ import (
 	"github.com/stint-limiter/stint/redisstore"
 )
 
-// place takes a place and returns the charge.
-func place(t *testing.T, s *redisstore.Store, l stint.Limit) stint.Charge {
-	t.Helper()
-	d, err := s.Take(
-		t.Context(),
-		stint.Request{Claims: []stint.Claim{{Subject: "job", Limits: []stint.Limit{l}, Cost: 1}}},
-	)
-	if err != nil || !d.Allowed {
-		t.Fatalf("take: allowed %v, %v", d.Allowed, err)
-	}
-	return d.Charge
-}
-
-func holders(t *testing.T, s *redisstore.Store, l stint.Limit) int64 {
-	t.Helper()
-	d, err := s.Take(t.Context(), stint.Request{Claims: []stint.Claim{{Subject: "job", Limits: []stint.Limit{l}}},
-		Mode: stint.ModePeek})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d.Usages()[0].Used
-}
-
 // A heartbeat that reaches the server after its caller has given up takes no place: that may have
 // been released since.
 func TestALateHeartbeatTakesNoPlace(t *testing.T) {
 	server := redistest.Start(t)
 	s, other := open(t, server.URL()), open(t, server.URL())
 	l := stint.AtOnce(1, 100*time.Millisecond)
-	c := place(t, s, l)
+	c := admit(t, s, unit("job", l)).Charge
 	time.Sleep(150 * time.Millisecond) // it is forgotten
 	server.Pause(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -60,7 +37,7 @@ func TestALateHeartbeatTakesNoPlace(t *testing.T) {
 	time.Sleep(50 * time.Millisecond)
 	server.Resume(t)
 	for range 20 {
-		if n := holders(t, other, l); n != 0 {
+		if n := usedOf(t, other, "job", l); n != 0 {
 			t.Fatalf("%d holders, after a heartbeat that came too late", n)
 		}
 		time.Sleep(2 * time.Millisecond)
@@ -79,23 +56,20 @@ func TestPlacesOfTwoProcesses(t *testing.T) {
 	server := redistest.Start(t)
 	one, two := open(t, server.URL()), open(t, server.URL())
 	l := stint.AtOnce(3, time.Minute)
-	released, reset := place(t, one, l), place(t, two, l)
-	amend := func(s *redisstore.Store, c stint.Charge, a stint.Amendment, want bool) {
+	released, reset := admit(t, one, unit("job", l)).Charge, admit(t, two, unit("job", l)).Charge
+	want := func(s *redisstore.Store, c stint.Charge, a stint.Amendment, changed bool) {
 		t.Helper()
-		if got, err := s.Amend(t.Context(), c, a); err != nil || got.Changed != want {
-			t.Errorf("got %v, %v, want %v", got, err, want)
+		if got := amend(t, s, c, a); got.Changed != changed {
+			t.Errorf("%+v: got %v, want %v", a, got, changed)
 		}
 	}
-	amend(one, released, stint.Amendment{Kind: stint.AmendRelease}, true)
-	amend(one, released, extend, false)
-	if err := one.Command(t.Context(),
-		stint.Command{Kind: stint.CommandReset, Subject: "job", Limits: []stint.Limit{l}}); err != nil {
-		t.Fatal(err)
-	}
-	amend(two, reset, extend, false)
-	since := place(t, two, l)
-	amend(two, since, extend, true)
-	if n := holders(t, one, l); n != 1 {
+	want(one, released, stint.Amendment{Kind: stint.AmendRelease}, true)
+	want(one, released, extend, false)
+	command(t, one, stint.Command{Kind: stint.CommandReset, Subject: "job", Limits: []stint.Limit{l}})
+	want(two, reset, extend, false)
+	since := admit(t, two, unit("job", l)).Charge
+	want(two, since, extend, true)
+	if n := usedOf(t, one, "job", l); n != 1 {
 		t.Errorf("%d holders, want 1", n)
 	}
 	if keys := redistest.KeysWithoutTTL(t, server); len(keys) > 0 {

@@ -20,15 +20,8 @@ func TestSettleAfterTheState(t *testing.T) {
 	stores, clock := clockedStores(t, server, 2)
 	limits := []stint.Limit{stint.PerSecond(10), stint.TokenBucket(10, 10, time.Second),
 		stint.PerSecond(10).WithName("n")}
-	r := stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: limits, Cost: 5}}, Hold: time.Minute}
-	take := func(r stint.Request) stint.Decision {
-		t.Helper()
-		d, err := stores[0].Take(t.Context(), r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d
-	}
+	r := unit("a", limits...)
+	r.Claims[0].Cost, r.Hold = 5, time.Minute
 	expire := func() {
 		t.Helper()
 		clock.Advance(3 * time.Second)
@@ -40,37 +33,28 @@ func TestSettleAfterTheState(t *testing.T) {
 		t.Helper()
 		look := r
 		look.Mode = stint.ModePeek
-		d := take(look)
+		d := take(t, stores[0], look)
 		for i, u := range d.Usages() {
 			if u.Used != units {
 				t.Errorf("%v: %d used, want %d", limits[i], u.Used, units)
 			}
 		}
 	}
-	d := take(r)
-	expire()
-	for i, applied := range []stint.Amended{{Changed: true, Charged: 9}, {}} {
-		done, err := stores[i].Amend(t.Context(), d.Charge, stint.Amendment{Cost: 9})
-		if done != applied || err != nil {
-			t.Errorf("settlement %d: %+v, %v, want %+v", i+1, done, err, applied)
+	for _, reset := range []bool{false, true} {
+		d := take(t, stores[0], r)
+		expire()
+		if reset {
+			command(t, stores[0], stint.Command{Kind: stint.CommandReset, Subject: "a", Limits: limits})
+			clock.Advance(time.Second)
 		}
-		want(4)
-	}
-	clock.Advance(time.Minute)
-	d = take(r)
-	expire()
-	if err := stores[0].Command(t.Context(), stint.Command{Kind: stint.CommandReset, Subject: "a",
-		Limits: limits}); err != nil {
-		t.Fatal(err)
-	}
-	clock.Advance(time.Second)
-	for i, applied := range []bool{true, false} {
-		done, err := stores[i].Amend(t.Context(), d.Charge, stint.Amendment{Cost: 9})
-		if done.Changed != applied || err != nil {
-			t.Errorf("settlement %d of a hold from before a reset: %+v, %v", i+1, done, err)
+		for i, applied := range []stint.Amended{{Changed: true, Charged: 9}, {}} {
+			if done := amend(t, stores[i], d.Charge, stint.Amendment{Cost: 9}); done != applied {
+				t.Errorf("reset %v, settlement %d: %+v, want %+v", reset, i+1, done, applied)
+			}
+			want(4)
 		}
+		clock.Advance(time.Minute)
 	}
-	want(4)
 	if keys := redistest.KeysWithoutTTL(t, server); len(keys) > 0 {
 		t.Errorf("keys without a TTL: %q", keys)
 	}
@@ -80,18 +64,12 @@ func TestSettleAfterTheState(t *testing.T) {
 func TestExtendOfLostHolds(t *testing.T) {
 	server := redistest.Start(t)
 	s := open(t, server.URL())
-	r := stint.Request{Hold: time.Minute}
-	for _, subject := range []string{"a", "b"} {
-		r.Claims = append(r.Claims, stint.Claim{Subject: subject, Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1})
-	}
-	d, err := s.Take(t.Context(), r)
-	if err != nil || !d.Allowed {
-		t.Fatal(d, err)
-	}
+	r := unit("a", stint.PerHour(10))
+	r.Claims, r.Hold = append(r.Claims, unit("b", stint.PerHour(10)).Claims...), time.Minute
+	d := admit(t, s, r)
 	for _, open := range []bool{true, false} {
-		done, err := s.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.AmendExtend})
-		if done.Changed != open || err != nil {
-			t.Errorf("extended: %+v, %v, want %v", done, err, open)
+		if done := amend(t, s, d.Charge, extend); done.Changed != open {
+			t.Errorf("extended: %+v, want %v", done, open)
 		}
 		server.CLI(t, "DEL", redisstore.Key(s, "b", "holds"))
 	}
@@ -126,10 +104,9 @@ func TestLostGiveBackIsNotRepeated(t *testing.T) {
 	server := redistest.Start(t)
 	s := open(t, server.URL())
 	limits := []stint.Limit{stint.PerHour(10), stint.TokenBucket(10, 1, 24*time.Hour)}
-	r := stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: limits, Cost: 10}}}
-	if d, err := s.Take(t.Context(), r); err != nil || !d.Allowed {
-		t.Fatal(d, err)
-	}
+	r := unit("a", limits...)
+	r.Claims[0].Cost = 10
+	admit(t, s, r)
 	server.Pause(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -139,10 +116,7 @@ func TestLostGiveBackIsNotRepeated(t *testing.T) {
 		t.Error("no error from a server that is stopped")
 	}
 	r.Mode, r.Claims[0].Cost = stint.ModePeek, 1
-	d, err := s.Take(t.Context(), r) // on the same server, after whatever was sent
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := take(t, s, r) // on the same server, after whatever was sent
 	for _, state := range d.States() {
 		if state.Used != 10 && state.Used != 7 {
 			t.Errorf("%s: used %d, want 10, or 7 if the server did it", state.Limit, state.Used)

@@ -82,43 +82,27 @@ func apart(t *testing.T, c *redistest.Cluster, n int) (subjects []string) {
 	return subjects
 }
 
-func usedOf(t *testing.T, s *redisstore.Store, subject string, l ...stint.Limit) int64 {
-	t.Helper()
-	d, err := s.Take(t.Context(), stint.Request{Claims: []stint.Claim{{Subject: subject, Limits: l, Cost: 1}},
-		Mode: stint.ModePeek})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d.Usages()[0].Used
-}
-
 // Who is denied by its own limits uses nothing up of a ceiling for all.
 func aDenialChargesNoCeiling(t *testing.T, cluster *redistest.Cluster) {
 	s := open(t, clusterURL(cluster))
 	subjects := apart(t, cluster, 2)
-	ceiling := stint.Claim{
-		Subject: subjects[1],
-		Limits:  []stint.Limit{stint.PerHour(1_000_000)},
-		Cost:    1,
-		Shared:  true,
-	}
+	ceiling := unit(subjects[1], stint.PerHour(1_000_000)).Claims[0]
+	ceiling.Shared = true
 	request := func(user string, limit int64, id string) stint.Request {
-		return stint.Request{
-			Claims: []stint.Claim{{Subject: user, Limits: []stint.Limit{stint.PerHour(limit)}, Cost: 1}, ceiling},
-			ID:     id,
-		}
+		r := unit(user, stint.PerHour(limit))
+		r.Claims, r.ID = append(r.Claims, ceiling), id
+		return r
 	}
 	for i := range 3 {
-		if d, err := s.Take(t.Context(), request(subjects[0], 10, "")); err != nil || !d.Allowed ||
-			d.Usages()[1].Used != int64(i+1) {
-			t.Fatal(d, err)
+		if d := admit(t, s, request(subjects[0], 10, "")); d.Usages()[1].Used != int64(i+1) {
+			t.Fatalf("%+v", d)
 		}
 	}
 	// A ceiling that is the request's own claim is asked last too.
 	first := request("nobody", 0, "")
 	first.Claims = []stint.Claim{first.Claims[1], first.Claims[0]}
-	if d, err := s.Take(t.Context(), first); err != nil || d.Allowed || d.Denier != 2 {
-		t.Fatal(d, err)
+	if d := take(t, s, first); d.Allowed || d.Denier != 2 {
+		t.Fatalf("%+v", d)
 	}
 	var group sync.WaitGroup
 	for c := range 500 {
@@ -162,15 +146,13 @@ func givingBackIsNotWaitedFor(t *testing.T, cluster *redistest.Cluster) {
 	var w wires
 	s := open(t, clusterURL(cluster), w.option())
 	subjects, many := apart(t, cluster, 2), stint.PerHour(1000)
-	r := stint.Request{Claims: []stint.Claim{
-		{Subject: subjects[0], Limits: []stint.Limit{many}, Cost: 7},
-		{Subject: subjects[1], Limits: []stint.Limit{stint.PerHour(0)}, Cost: 1},
-	}}
+	r := unit(subjects[0], many)
+	r.Claims[0].Cost, r.Claims = 7, append(r.Claims, unit(subjects[1], stint.PerHour(0)).Claims...)
 	for _, fault := range []*atomic.Bool{&w.loseRequests, &w.loseReplies} {
 		fault.Store(true)
 		before := w.lost.Load()
-		if d, err := s.Take(t.Context(), r); err != nil || d.Allowed || d.Denier != 2 {
-			t.Fatalf("%+v, %v", d, err)
+		if d := take(t, s, r); d.Allowed || d.Denier != 2 {
+			t.Fatalf("%+v", d)
 		}
 		if s.GiveBacks() == 0 {
 			t.Error("the denial waited until its charge was given back")
@@ -191,14 +173,12 @@ func givingBackIsNotWaitedFor(t *testing.T, cluster *redistest.Cluster) {
 func lateChargesAreGivenBack(t *testing.T, cluster *redistest.Cluster) {
 	var w wires
 	s := open(t, clusterURL(cluster), w.option())
-	subjects, limits := apart(t, cluster, 3), []stint.Limit{stint.PerHour(1000)}
-	r := stint.Request{Claims: []stint.Claim{{Subject: subjects[0], Limits: limits, Cost: 1}}}
+	subjects, limit := apart(t, cluster, 3), stint.PerHour(1000)
+	r := unit(subjects[0], limit)
 	for _, subject := range subjects[1:] {
-		r.Claims = append(r.Claims, stint.Claim{Subject: subject, Limits: limits, Cost: 1, Shared: true})
+		r.Claims = append(r.Claims, stint.Claim{Subject: subject, Limits: []stint.Limit{limit}, Cost: 1, Shared: true})
 	}
-	if d, err := s.Take(t.Context(), r); err != nil || !d.Allowed {
-		t.Fatal(d, err)
-	}
+	admit(t, s, r)
 	w.delay.Store(int64(40 * time.Millisecond))
 	late := 0
 	for _, budget := range []time.Duration{20, 60, 60, 60} { // the first or the second phase comes too late
@@ -209,9 +189,7 @@ func lateChargesAreGivenBack(t *testing.T, cluster *redistest.Cluster) {
 			late++
 			continue
 		}
-		if _, err := s.Amend(t.Context(), d.Charge, stint.Amendment{}); err != nil {
-			t.Fatal(err)
-		}
+		amend(t, s, d.Charge, stint.Amendment{})
 	}
 	if late == 0 {
 		t.Error("nothing came late")
@@ -219,7 +197,7 @@ func lateChargesAreGivenBack(t *testing.T, cluster *redistest.Cluster) {
 	w.delay.Store(0)
 	testkit.Eventually(t, "all is given back", func() bool { return s.GiveBacks() == 0 })
 	for _, subject := range subjects {
-		if used := usedOf(t, s, subject, limits...); used != 1 {
+		if used := usedOf(t, s, subject, limit); used != 1 {
 			t.Errorf("%s: %d used, want 1", subject, used)
 		}
 	}
@@ -230,16 +208,12 @@ func closeGivesBack(t *testing.T, cluster *redistest.Cluster) {
 	var w wires
 	s, other := open(t, clusterURL(cluster), w.option()), open(t, clusterURL(cluster))
 	subjects, many := apart(t, cluster, 2), stint.PerHour(1000)
-	r := stint.Request{
-		Claims: []stint.Claim{
-			{Subject: subjects[0], Limits: []stint.Limit{many}, Cost: 1},
-			{Subject: subjects[1], Limits: []stint.Limit{stint.PerHour(0)}, Cost: 1},
-		},
-	}
+	r := unit(subjects[0], many)
+	r.Claims = append(r.Claims, unit(subjects[1], stint.PerHour(0)).Claims...)
 	w.delay.Store(int64(20 * time.Millisecond))
 	for range 20 {
-		if d, err := s.Take(t.Context(), r); err != nil || d.Allowed {
-			t.Fatal(d, err)
+		if d := take(t, s, r); d.Allowed {
+			t.Fatalf("%+v", d)
 		}
 	}
 	if err := s.Close(); err != nil {
@@ -261,15 +235,15 @@ func repeatsHaveTheCharge(t *testing.T, cluster *redistest.Cluster) {
 			request.Claims = append(request.Claims, stint.Claim{Subject: fmt.Sprint(subject, mode), Cost: int64(i + 1),
 				Limits: []stint.Limit{stint.PerHour(100), stint.PerHour(100).WithName("n")}})
 		}
-		first, err := stores[0].Take(t.Context(), request)
-		if err != nil || !first.Allowed || first.Repeat {
-			t.Fatal(first, err)
+		first := admit(t, stores[0], request)
+		if first.Repeat {
+			t.Fatalf("%+v", first)
 		}
 		for _, s := range stores {
-			d, err := s.Take(t.Context(), request)
+			d := admit(t, s, request)
 			got, want := d.Charge.Data(), first.Charge.Data()
-			if err != nil || !d.Allowed || !d.Repeat || got.ID != want.ID || want.ID == 0 {
-				t.Fatalf("%+v, %v, want the charge %+v", d, err, want)
+			if !d.Repeat || got.ID != want.ID || want.ID == 0 {
+				t.Fatalf("%+v, want the charge %+v", d, want)
 			}
 			for i := range 6 {
 				if got.AtOf(i/2) != want.AtOf(i/2) || got.GenerationAt(i) != want.GenerationAt(i) ||
@@ -278,14 +252,12 @@ func repeatsHaveTheCharge(t *testing.T, cluster *redistest.Cluster) {
 				}
 			}
 		}
-		again, _ := stores[1].Take(t.Context(), request)
-		if done, err := stores[1].Amend(t.Context(), again.Charge, stint.Amendment{Cost: 9}); !done.Changed ||
-			done.Charged != 9 || err != nil {
-			t.Errorf("settled %+v, %v", done, err)
+		again := take(t, stores[1], request)
+		if done := amend(t, stores[1], again.Charge, stint.Amendment{Cost: 9}); !done.Changed || done.Charged != 9 {
+			t.Errorf("settled %+v", done)
 		}
-		if done, err := stores[0].Amend(t.Context(), first.Charge, stint.Amendment{Cost: 20}); done.Changed ||
-			err != nil {
-			t.Errorf("settled again: %+v, %v", done, err)
+		if done := amend(t, stores[0], first.Charge, stint.Amendment{Cost: 20}); done.Changed {
+			t.Errorf("settled again: %+v", done)
 		}
 		look := request
 		look.Mode, look.ID = stint.ModePeek, ""

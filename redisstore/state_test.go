@@ -53,12 +53,7 @@ func TestDifferentSetsOfLimits(t *testing.T) {
 	}
 	ask := func(i int) stint.Decision {
 		clock.Advance(time.Millisecond)
-		d, err := stores[i%2].Take(t.Context(),
-			stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: sets[i%2], Cost: 1}}})
-		if err != nil || !d.Allowed {
-			t.Fatalf("request %d: %v, error %v", i, d.Usages(), err)
-		}
-		return d
+		return admit(t, stores[i%2], unit("a", sets[i%2]...))
 	}
 	for i := range 20 {
 		ask(i)
@@ -91,10 +86,7 @@ func TestStatesShrink(t *testing.T) {
 	take := func(limits ...stint.Limit) {
 		t.Helper()
 		clock.Advance(time.Millisecond)
-		if d, err := stores[0].Take(t.Context(),
-			stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: limits, Cost: 1}}}); err != nil || !d.Allowed {
-			t.Fatal(d.Usages(), err)
-		}
+		admit(t, stores[0], unit("a", limits...))
 	}
 	size := func() int {
 		n, err := strconv.Atoi(strings.TrimSpace(server.CLI(t, "STRLEN", "stint:{a}:limits")))
@@ -129,21 +121,18 @@ func TestDamagedStates(t *testing.T) {
 	ctx := t.Context()
 	limits := []stint.Limit{stint.PerMinute(100), stint.PerHour(1000).WithBurst(2),
 		stint.TokenBucket(10, 10, time.Second)}
-	claim := stint.Claim{Subject: "a", Limits: limits, Cost: 1}
+	r := unit("a", limits...)
+	booking := r
+	booking.Mode = stint.ModeReserve
 	rng := rand.New(rand.NewPCG(1, 2))
 	for round := range 150 {
 		server.CLI(t, "DEL", "stint:{a}:limits")
 		var d stint.Decision
 		for range 1 + rng.IntN(40) {
-			var err error
-			if d, err = s.Take(ctx, stint.Request{Claims: []stint.Claim{claim}}); err != nil {
-				t.Fatal(err)
-			}
+			d = take(t, s, r)
 		}
 		if rng.IntN(2) == 0 {
-			if _, err := s.Take(ctx, stint.Request{Claims: []stint.Claim{claim}, Mode: stint.ModeReserve}); err != nil {
-				t.Fatal(err)
-			}
+			take(t, s, booking)
 		}
 		value, err := c.Do(ctx, c.B().Get().Key("stint:{a}:limits").Build()).AsBytes()
 		if err != nil {
@@ -167,7 +156,7 @@ func TestDamagedStates(t *testing.T) {
 			Error(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Inspect(ctx, claim); err != nil {
+		if _, err := s.Inspect(ctx, r.Claims[0]); err != nil {
 			t.Errorf("round %d, %s: inspect: %v", round, what, err)
 		}
 		if d.Charge.Data().ID != 0 {
@@ -176,7 +165,7 @@ func TestDamagedStates(t *testing.T) {
 			}
 		}
 		for _, mode := range []stint.Mode{stint.ModeTake, stint.ModePeek, stint.ModeReserve, stint.ModeTake} {
-			if _, err := s.Take(ctx, stint.Request{Claims: []stint.Claim{claim}, Mode: mode}); err != nil {
+			if _, err := s.Take(ctx, stint.Request{Claims: r.Claims, Mode: mode}); err != nil {
 				t.Errorf("round %d, %s: mode %d: %v", round, what, mode, err)
 			}
 		}
@@ -189,10 +178,9 @@ func TestManyLimitsInOneState(t *testing.T) {
 	for round := range int64(2) {
 		for i := range 35 { // more than 27
 			l := stint.Per(10, time.Duration(i+100)*time.Second)
-			d, err := s.Take(t.Context(), stint.Request{
-				Claims: []stint.Claim{{Subject: "a", Limits: []stint.Limit{l, l.WithBurst(2).WithName("b")}, Cost: 1}}})
-			if err != nil || !d.Allowed || d.Usages()[0].Used != round+1 {
-				t.Fatalf("%s: %v, error %v; want %d used", l, d.Usages(), err, round+1)
+			d := admit(t, s, unit("a", l, l.WithBurst(2).WithName("b")))
+			if d.Usages()[0].Used != round+1 {
+				t.Fatalf("%s: %v; want %d used", l, d.Usages(), round+1)
 			}
 		}
 	}
@@ -204,25 +192,15 @@ func TestBucketIsKeptForTwiceItsRefill(t *testing.T) {
 	server := redistest.Start(t)
 	store := open(t, server.URL())
 	const refill = 3600 * time.Second
-	limits := []stint.Limit{stint.TokenBucket(3600, 1, time.Second)}
-	for name, write := range map[string]func(claim stint.Claim) error{
-		"charge": func(claim stint.Claim) error {
-			_, err := store.Take(t.Context(), stint.Request{Claims: []stint.Claim{claim}})
-			return err
-		},
-		"booking": func(claim stint.Claim) error {
-			claim.Cost = 3600
-			_, err := store.Take(t.Context(), stint.Request{Claims: []stint.Claim{claim}})
-			if err == nil {
-				claim.Cost = 1
-				_, err = store.Take(t.Context(), stint.Request{Claims: []stint.Claim{claim}, Mode: stint.ModeReserve})
-			}
-			return err
-		},
-	} {
-		if err := write(stint.Claim{Subject: name, Limits: limits, Cost: 1}); err != nil {
-			t.Fatal(err)
+	bucket := stint.TokenBucket(3600, 1, time.Second)
+	for _, name := range []string{"charge", "booking"} {
+		r := unit(name, bucket)
+		if name == "booking" {
+			r.Claims[0].Cost = 3600
+			take(t, store, r)
+			r.Claims[0].Cost, r.Mode = 1, stint.ModeReserve
 		}
+		take(t, store, r)
 		ms, err := strconv.Atoi(server.CLI(t, "PTTL", "stint:{"+name+"}:limits"))
 		// An eighth more, so that not every charge has to set it, and seconds to spare.
 		ttl := time.Duration(ms) * time.Millisecond

@@ -26,23 +26,6 @@ func openAnyway(ctx context.Context, t *testing.T, url string) *redisstore.Store
 	return s
 }
 
-// verbs calls each method of a store, and returns their errors by name.
-func verbs(ctx context.Context, s *redisstore.Store) map[string]error {
-	claim := stint.Claim{Subject: "user:1", Cost: 1, Limits: []stint.Limit{stint.PerHour(1000)}}
-	d, take := s.Take(ctx, stint.Request{Claims: []stint.Claim{claim}})
-	_, amend := s.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
-	_, inspect := s.Inspect(ctx, claim)
-	_, bans := s.Bans(ctx, 1)
-	_, scopes := s.Scopes(ctx, "user:1")
-	_, info := s.Info(ctx)
-	_, present := s.Present(ctx, driver.Presence{ID: "p"})
-	return map[string]error{
-		"take": take, "amend": amend, "command": s.Command(ctx, stint.Command{
-			Kind: stint.CommandUnban, Subject: "user:1"}),
-		"inspect": inspect, "bans": bans, "scopes": scopes, "info": info, "ping": s.Ping(ctx), "present": present,
-	}
-}
-
 // Every call fails with why Redis is away, and with what kind of failure that is.
 func TestCallsWithoutAConnection(t *testing.T) {
 	locked := redistest.Start(t, "--requirepass", "secret")
@@ -51,7 +34,7 @@ func TestCallsWithoutAConnection(t *testing.T) {
 	} {
 		s := openAnyway(t.Context(), t, url)
 		<-s.Ready()
-		errs := verbs(t.Context(), s)
+		errs := redisstore.Verbs(t.Context(), s, time.Minute)
 		batch := &driver.Call{}
 		s.TakeBatch(t.Context(), []*driver.Call{batch})
 		for op, err := range errs {
@@ -78,7 +61,7 @@ func TestCallsAwaitTheFirstConnection(t *testing.T) {
 	short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	s := openAnyway(short, t, proxy.URL()+"?dial_timeout=1h&write_timeout=1h")
-	if err := verbs(short, s)["take"]; errkind.Of(err) != stint.KindTimeout || !errors.Is(err, context.DeadlineExceeded) {
+	if err := redisstore.Verbs(short, s, time.Minute)["take"]; errkind.Of(err) != stint.KindTimeout || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("with little time: %v, want that it is up", err)
 	}
 	select {
@@ -87,7 +70,7 @@ func TestCallsAwaitTheFirstConnection(t *testing.T) {
 	default:
 	}
 	proxy.SetLatency(0, 0)
-	for op, err := range verbs(t.Context(), s) {
+	for op, err := range redisstore.Verbs(t.Context(), s, time.Minute) {
 		if err != nil {
 			t.Errorf("%s: %v, want that it waited", op, err)
 		}
@@ -102,12 +85,12 @@ func TestRedisComesLater(t *testing.T) {
 	server.Kill()
 	s := openAnyway(t.Context(), t, server.URL())
 	<-s.Ready()
-	if err := verbs(t.Context(), s)["take"]; errkind.Of(err) != stint.KindUnreachable {
+	if err := redisstore.Verbs(t.Context(), s, time.Minute)["take"]; errkind.Of(err) != stint.KindUnreachable {
 		t.Errorf("got %v, want that it is away", err)
 	}
 	server.Restart(t)
 	testkit.EventuallyNil(t, "a ping", func() error { return s.Ping(t.Context()) })
-	for op, err := range verbs(t.Context(), s) {
+	for op, err := range redisstore.Verbs(t.Context(), s, time.Minute) {
 		if err != nil {
 			t.Errorf("%s: %v", op, err)
 		}
@@ -115,7 +98,7 @@ func TestRedisComesLater(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	for op, err := range verbs(t.Context(), s) {
+	for op, err := range redisstore.Verbs(t.Context(), s, time.Minute) {
 		if err == nil || !strings.Contains(err.Error(), "closed") {
 			t.Errorf("%s after Close: %v", op, err)
 		}
