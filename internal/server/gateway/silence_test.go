@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -73,29 +72,6 @@ func TestF31SilentBody(t *testing.T) {
 func isSlow(err error) bool {
 	var timeout net.Error
 	return errors.As(err, &timeout) && timeout.Timeout()
-}
-
-// Silence in HTTP/2 ends a stream, not the connection.
-func TestSilentStream(t *testing.T) {
-	u := upstream(t, func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
-	c := to(u.URL)
-	c.BodyTimeout = brief
-	g := http2test.Serve(t, newGateway(t, open, c))
-	in, out := io.Pipe()
-	defer out.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, g.URL, in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := g.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, _ := io.ReadAll(resp.Body)
-	resp.Body.Close()
-	wantProblem(t, resp, string(body), 408, "request_timeout")
 }
 
 // An exchange that has begun goes on though the client is silent.

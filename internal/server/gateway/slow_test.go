@@ -136,7 +136,8 @@ func TestF48PipelinedResponses(t *testing.T) {
 	}
 }
 
-// A websocket whose client takes nothing is closed; one that is idle is not.
+// A websocket has its place under a concurrency limit for as long as it is open. One whose client
+// takes nothing is closed; one that is idle is not.
 func TestF48Websockets(t *testing.T) {
 	t.Parallel()
 	flood := rawUpstream(t, func(conn net.Conn, r *bufio.Reader) {
@@ -164,6 +165,16 @@ func TestF48Websockets(t *testing.T) {
 	if got, err := r.ReadString('\n'); err != nil || got != "hello\n" {
 		t.Errorf("after a pause: got %q, %v", got, err)
 	}
+	if _, _, resp := openSocket(t, g.Listener.Addr().String(), "/place/idle"); resp.StatusCode != 429 ||
+		resp.Header.Get("X-RateLimit-Policy") != "place" {
+		t.Errorf("beside an open one: got %d %v, want 429", resp.StatusCode, resp.Header)
+	}
+	conn.Close()
+	testkit.Eventually(t, "the place of a closed one", func() bool {
+		conn, _, resp := openSocket(t, g.Listener.Addr().String(), "/place/idle")
+		conn.Close()
+		return resp.StatusCode == 101
+	})
 }
 
 // socketWriter is a connection as a ResponseWriter.

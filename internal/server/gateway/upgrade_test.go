@@ -12,7 +12,6 @@ import (
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/gateway"
-	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 const handshake = " HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n" +
@@ -88,30 +87,6 @@ func TestWebsocketWhileDraining(t *testing.T) {
 	if resp, _ := do(t, "GET", s.URL+"/plain", nil); resp.StatusCode != 200 || !resp.Close {
 		t.Errorf("other requests: got %d, close %v, want 200 on the last of its connection", resp.StatusCode, resp.Close)
 	}
-}
-
-// A websocket has its place under a concurrency limit for as long as it is open.
-func TestWebsocketHoldsItsPlace(t *testing.T) {
-	const text = `
-tiers: [{name: all, identity: ip, limits: 1000/1m}]
-policies: [{name: sockets, match: {path: /socket}, limits: 1/30s concurrency}]
-`
-	g := front(t, text, rawUpstream(t, echoSocket))
-	addr := g.Listener.Addr().String()
-	conn, _, resp := openSocket(t, addr, "/socket")
-	if resp.StatusCode != 101 {
-		t.Fatalf("the first: got %d", resp.StatusCode)
-	}
-	if _, _, resp := openSocket(t, addr, "/socket"); resp.StatusCode != 429 ||
-		resp.Header.Get("X-RateLimit-Policy") != "sockets" {
-		t.Errorf("the second: got %d %v, want 429", resp.StatusCode, resp.Header)
-	}
-	conn.Close()
-	testkit.Eventually(t, "a free place", func() bool {
-		conn, _, resp := openSocket(t, addr, "/socket")
-		conn.Close()
-		return resp.StatusCode == 101
-	})
 }
 
 // Close ends upgraded connections and returns when their places are free.
