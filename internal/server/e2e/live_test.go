@@ -11,7 +11,6 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/stint-limiter/stint/internal/browsertest"
-	"github.com/stint-limiter/stint/server"
 )
 
 // TestViolationsAppear: denials appear. It ought to be there within two seconds; the time is in the
@@ -97,18 +96,6 @@ func act(page *browsertest.Page, name string) {
 	page.Click("[data-act=" + name + "]")
 	page.Wait("document.querySelector('#confirm').open")
 	page.Click("#confirm [value=ok]")
-}
-
-// TestOpen: the page of a demonstration needs no token, not even to change something.
-func TestOpen(t *testing.T) {
-	r := start(t, five, func(c *server.Config) { c.AdminOpen = true })
-	page := browsertest.Start(t).Page(t, 1280, 900)
-	r.open(page, "subject/user:42")
-	act(page, "ban")
-	page.WaitText("#notice", "Ban user:42: done.")
-	if r.take("42") {
-		t.Error("it is not banned")
-	}
 }
 
 // TestLink: a link of another site leads to the page, which then works, and the other site gets

@@ -258,28 +258,6 @@ func TestGiveBackOldest(t *testing.T) {
 	}
 }
 
-// TestHitsOfAStream: Envoy looks with zero hits when a stream begins, and sends its hits when it
-// ends. They count even without room, and leave after a window. Without a look, a denial charges
-// nothing.
-func TestHitsOfAStream(t *testing.T) {
-	for _, looks := range []bool{true, false} {
-		at := newClock(noon)
-		service := newService(t, inMemory(t, at.now), parse(t, tenASecond), envoyrls.Options{Now: at.now})
-		denied, last := "OVER: OVER 2 of 10/SECOND", "OK: OK 0 of 10/SECOND"
-		if looks {
-			denied, last = "OVER: OVER 0 of 10/SECOND", "OVER: OVER 0 of 10/SECOND"
-			decide(t, service, own(0, 0, ask("d", "a=1")))
-		}
-		run(t, service, envoyrls.Sliding, []step{
-			{1, own(0, 8, ask("d", "a=1")), "OK: OK 2 of 10/SECOND", ""},
-			{1, own(0, 25, ask("d", "a=1")), denied, ""},
-			{1, own(0, 2, ask("d", "a=1")), last, ""},
-		})
-		at.advance(1100 * time.Millisecond)
-		run(t, service, envoyrls.Sliding, []step{{1, own(0, 0, ask("d", "a=1")), "OK: OK 10 of 10/SECOND", ""}})
-	}
-}
-
 // TestEndOfWindow: a denial at the end of a fixed window does not use up the next one.
 func TestEndOfWindow(t *testing.T) {
 	at := newClock(noon.Add(999500 * time.Microsecond))
