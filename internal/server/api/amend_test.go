@@ -98,14 +98,6 @@ type observerFunc func(stint.Event)
 
 func (f observerFunc) Observe(_ context.Context, e stint.Event) { f(e) }
 
-func TestAmendFailure(t *testing.T) {
-	broken := serve(t, amendFails{memory(t)}, rules)
-	charge := broken.post("/v1/take", `{"subject":"a","tier":"free"}`).decision(200).Charge
-	if p := broken.post("/v1/refund", withCharge(charge, "")).problem(503); p.Error != "unavailable" {
-		t.Errorf("got %+v", p)
-	}
-}
-
 // A client that kept a charge must not take a place with it that is no longer its own: it could do
 // so with any number of them.
 func TestExtendTakesNoForgottenPlace(t *testing.T) {
@@ -339,33 +331,5 @@ func TestRefundByID(t *testing.T) {
 		if p := s.post("/v1/refund", body).problem(400); p.Mistakes[0].Field != field {
 			t.Errorf("%s: got %+v", body, p)
 		}
-	}
-}
-
-// TestForgedCharges: a replayed, joined or foreign charge frees nothing. TestChargeText changes each
-// byte of one.
-func TestForgedCharges(t *testing.T) {
-	redis := redistest.Start(t)
-	s, foreign := serve(t, opened(t, redis, "stint"), rules), serve(t, opened(t, redis, "other"), rules)
-	const take = `{"subject":"a","limits":["100/1m","1000/1d"],"cost":40,"hold_seconds":300}`
-	mine, victim := s.post("/v1/take", take).decision(200).Charge, s.post("/v1/take", take).decision(200).Charge
-	theirs := foreign.post("/v1/take", take).decision(200).Charge
-	if !s.post("/v1/settle", withCharge(mine, `,"cost":0`)).changed() {
-		t.Error("not settled")
-	}
-	for what, charge := range map[string]string{"replayed": mine, "foreign": theirs, "cut": victim[:len(victim)-4],
-		"joined": mine[:len(mine)-22] + victim[len(victim)-22:]} {
-		for _, path := range []string{"refund", "settle", "extend", "release"} {
-			a := s.post("/v1/"+path, withCharge(charge, map[string]string{"settle": `,"cost":0`}[path]))
-			if what != "replayed" && a.Code != http.StatusBadRequest || what == "replayed" && a.changed() {
-				t.Errorf("%s: %s answers %d %s", what, path, a.Code, a.Body)
-			}
-		}
-		if got := s.looks(`{"subject":"a","limits":["100/1m","1000/1d"]}`); got != "limits 40/60, limits 40/960" {
-			t.Fatalf("%s: %s", what, got)
-		}
-	}
-	if !s.post("/v1/refund", withCharge(victim, ``)).changed() {
-		t.Error("the charge itself is not refunded")
 	}
 }

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -122,6 +123,46 @@ func TestMistakes(t *testing.T) {
 			t.Errorf("%s %.200s: something was charged", test.path, test.body)
 		}
 	}
+}
+
+// Whatever is sent is answered: with mistakes or with a decision, never with a panic, and never
+// half read.
+func FuzzTake(f *testing.F) {
+	for _, body := range []string{
+		`{"method":"POST","path":"/login","peer":"203.0.113.9","claims":{"user":"42"},"headers":{"X-Api-Key":"k"},"host":"a:1"}`,
+		`{"subject":"user:42","policy":"login","tier":"all","scope":"s","cost":1,"id":"x","max_wait_seconds":5,"mode":"peek"}`,
+		`{"subject":"user:42","limits":["100/1m burst 3x","5/1s bucket"],"cost":5}`,
+		`{"requests":[{"subject":"a","tier":"all"},{"mode":"reserve","subject":"a","tier":"all"}]}`,
+		`{"charge":"AAAA","cost":5}`, `{"a":{"b":[[{"c":null}]]},"a":true,"subject":"\ud800"}`, `[`, ``, `{"cost":1e9}`,
+	} {
+		f.Add(body)
+	}
+	s := serve(f, memory(f), "tiers: [{name: all, identity: ip, limits: 5/1m, budget: 9/1h}]\npolicies: [{name: login, match: {path: /login}, limits: 2/1m}]")
+	s.api.EndWaits() // no body waits
+	f.Fuzz(func(t *testing.T, body string) {
+		for path := range specification(t).doc["paths"].(map[string]any) {
+			if specification(t).method(path) != "post" {
+				continue
+			}
+			w := httptest.NewRecorder()
+			s.handler.ServeHTTP(w, request(path, body))
+			switch w.Code {
+			case 200, 400, 413, 429:
+			case 503:
+				if path != "/v1/wait" {
+					t.Errorf("%s: status %d: %s", path, w.Code, w.Body)
+				}
+			default:
+				t.Errorf("%s: status %d: %s", path, w.Code, w.Body)
+			}
+			if !json.Valid(w.Body.Bytes()) {
+				t.Errorf("%s: the answer is not JSON: %s", path, w.Body)
+			}
+			if w.Code == 200 && !json.Valid([]byte(body)) {
+				t.Errorf("%s: accepted what is not JSON", path)
+			}
+		}
+	})
 }
 
 // However much is wrong, the answer stays readable.
