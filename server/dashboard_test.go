@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/server/control"
-	"github.com/stint-limiter/stint/internal/testkit"
-	"github.com/stint-limiter/stint/observe"
 )
 
 const operator = "token-of-an-operator"
@@ -32,49 +30,6 @@ func (r *running) operate(token string) *control.Client {
 		r.t.Fatal(err)
 	}
 	return c
-}
-
-// TestDashboard: decisions of the API and of Envoy's service are shown, and the audit log has what
-// an operator does. Package e2e shows the page.
-func TestDashboard(t *testing.T) {
-	c := withOperator(t, everywhere(t))
-	put(t, c.Policies, "bans: {after: 0}\n"+three)
-	c.Observe = observe.Config{Version: "v1.2.3"}
-	r := start(t, c)
-	for range 4 {
-		r.take("")
-	}
-	if _, err := ask(t.Context(), r.dial(), "7"); err != nil {
-		t.Fatal(err)
-	}
-	alice := r.operate(operator)
-	testkit.Eventually(t, "the denial is shown", func() bool {
-		list, err := alice.Violations(t.Context(), 10)
-		return err == nil && len(list) == 1 && list[0].Subject == "ip:192.0.2.1"
-	})
-	state, err := alice.State(t.Context())
-	if err != nil || state.Version != "v1.2.3" || state.Config.Phase != "ready" || !state.Store.Up ||
-		state.Store.Kind != "memory" || len(state.Config.Sources) != 3 {
-		t.Errorf("got %+v, %v", state, err)
-	}
-	if top, err := alice.Top(t.Context(), "ip", 10); err != nil || len(top) != 1 {
-		t.Errorf("the offenders are %+v, %v", top, err)
-	}
-	for subject, used := range map[string]int64{"ip:192.0.2.1": 3, "envoy:test:user=7": 1} {
-		s, err := alice.Subject(t.Context(), control.Target{Subject: subject})
-		if err != nil || len(s.Limits) != 1 || s.Limits[0].Used != used {
-			t.Errorf("%s: got %+v, %v", subject, s, err)
-		}
-	}
-	if who, err := alice.Reset(t.Context(), control.Target{Subject: "ip:192.0.2.1"}); err != nil {
-		t.Errorf("got %+v, %v", who, err)
-	}
-	if status, _ := r.take(""); status != 200 {
-		t.Errorf("after a reset: got %d", status)
-	}
-	if log := r.log.String(); strings.Count(log, "msg=audit who=alice ") != 1 || strings.Contains(log, operator) {
-		t.Errorf("want one line in the audit log, and no token: %s", log)
-	}
 }
 
 // TestDashboardWithoutTokens shows everything to this host, and changes nothing.

@@ -54,6 +54,9 @@ func TestEnvoyLog(t *testing.T) {
 	if _, body := r.get(Admin, "/api/why?id="+string(id[1]), ""); !strings.Contains(body, `"limit":"3/1h"`) {
 		t.Errorf("why: %s", body)
 	}
+	if _, body := r.get(Admin, "/api/subject?subject=envoy:test:user=somebody-in-particular", ""); !strings.Contains(body, `"used":3`) {
+		t.Errorf("the dashboard shows %s", body)
+	}
 	denied := 0
 	for line := range strings.Lines(r.log.String()) {
 		if strings.Contains(line, `level=WARN msg="stint: denied" policy=test.user tier=envoy key=envoy:test:u… `) &&
@@ -107,7 +110,8 @@ const (
 	negativeHits = `{"domain":"test","descriptors":[{"entries":[{"key":"user","value":"a"}],"hitsAddend":"2","isNegativeHits":true}]}`
 )
 
-// TestEnvoyJSON: who may ask on /json, and give hits back there and over gRPC.
+// TestEnvoyJSON: who may ask on /json and over gRPC, and give hits back. The health service asks for
+// no token, and the tokens of Envoy open and close nothing else.
 func TestEnvoyJSON(t *testing.T) {
 	a := newAuthority(t)
 	withTokens := func(c *Config) {
@@ -193,6 +197,18 @@ func TestEnvoyJSON(t *testing.T) {
 			}
 
 			conn := r.dial(grpc.WithTransportCredentials(secure))
+			for authorization, want := range map[string]string{"": "Unauthenticated", "Bearer other-token-of-tests": "Unauthenticated",
+				"Basic " + proxyToken: "Unauthenticated", "bearer " + proxyToken: "OK"} {
+				if c.Envoy.Tokens == "" {
+					want = "OK"
+				}
+				if got := codeOf(t, conn, authorization); got != want {
+					t.Errorf("gRPC with %q: got %s, want %s", authorization, got, want)
+				}
+			}
+			if _, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil {
+				t.Errorf("the health service: %v", err)
+			}
 			ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+proxyToken)
 			if _, err := ask(ctx, conn, "b"); err != nil {
 				t.Fatal(err)

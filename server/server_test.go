@@ -29,7 +29,9 @@ import (
 
 // TestListeners finds everything where it belongs.
 func TestListeners(t *testing.T) {
-	r := start(t, everywhere(t))
+	c := everywhere(t)
+	c.Observe.Version = "v1.2.3"
+	r := start(t, c)
 	tests := []struct {
 		listener, path string
 		status         int
@@ -52,6 +54,7 @@ func TestListeners(t *testing.T) {
 		{Admin, "/v1/take", 404, ""},
 		{Admin, "/", 200, "<title>stint</title>"},
 		{Admin, "/api/state", 200, `"phase":"ready"`},
+		{Admin, "/api/state", 200, `"version":"v1.2.3"`},
 		{Admin, "/nothing", 404, ""},
 		{HTTP, "/", 404, ""},
 		{HTTP, "/api/state", 404, ""},

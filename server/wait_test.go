@@ -1,12 +1,10 @@
 package server
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -100,37 +98,6 @@ func TestWaitConnectionCloses(t *testing.T) {
 	}
 	testkit.Eventually(t, "the place is given back", func() bool { return one.used(single) == 2 })
 	two.waiting(0)
-}
-
-// A caller that closes only its own side of the connection does not wait, and is told so.
-func TestWaitHalfClosed(t *testing.T) {
-	r := start(t, waitConfig(t, "", three))
-	const body = `{"subject":"u","limits":["1/20s"]}`
-	if got := r.post(t.Context(), "/v1/take", body); !got.Allowed {
-		t.Fatalf("got %+v", got)
-	}
-	request, err := http.NewRequest(http.MethodPost, r.url(HTTP, "/v1/wait"), strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Authorization", "Bearer "+clientToken)
-	conn, err := net.Dial("tcp", request.URL.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := errors.Join(request.Write(conn), conn.(*net.TCPConn).CloseWrite()); err != nil {
-		t.Fatal(err)
-	}
-	response, err := http.ReadResponse(bufio.NewReader(conn), request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("got %s", response.Status)
-	}
 }
 
 // Servers that share a Redis share the pause of an API, and a reload changes the APIs that callers
