@@ -55,6 +55,9 @@ func TestOnARedis(t *testing.T) {
 	want(do("unban", "user:42"), exitGood, "user:42 is not banned\n")
 	want(do("bans", "--json"), exitGood, "{\n  \"bans\": []\n}\n")
 
+	want(execute(t, "", append([]string{"ban", "ip:2001:db8:9:9::7"}, store[:2]...)...), exitGood, "ip:2001:db8:9:9::/64 is banned for 1h "+
+		"(2001:db8:9:9::7 is counted under it; without the configuration, addresses are assumed to be counted as by default)\n")
+
 	got := do("take", "ip:203.0.113.9", "--json")
 	var a control.TakeResult
 	if err := json.Unmarshal([]byte(got.stdout), &a); err != nil || !a.Allowed || len(a.Limits) != 3 ||
@@ -106,44 +109,36 @@ func TestOnAHashedRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer running.Close()
-	for kind, name := range map[string]string{"ip": "203.0.113.9", "user": "jane"} {
-		subject, tier := kind+":"+name, map[string]string{"ip": "anonymous", "user": "pro"}[kind]
-		if got := do("ban", subject, "--for", "1d"); got.code != exitGood {
-			t.Fatalf("ban: %+v", got)
+	const subject = "user:jane"
+	if got := do("ban", subject, "--for", "1d"); got.code != exitGood {
+		t.Fatalf("ban: %+v", got)
+	}
+	got := do("bans")
+	row := regexp.MustCompile(`user#[\w-]{22}`).FindString(got.stdout)
+	if row == "" || strings.Contains(got.stdout, subject) {
+		t.Fatalf("bans: %+v, want a hash", got)
+	}
+	for _, as := range []string{row, subject} {
+		if got := do("inspect", as); !strings.Contains(got.stdout, "banned for another") {
+			t.Errorf("inspect %s: %+v, want a ban", as, got)
 		}
-		got := do("bans")
-		row := regexp.MustCompile(kind + `#[\w-]{22}`).FindString(got.stdout)
-		if row == "" || strings.Contains(got.stdout, subject) {
-			t.Fatalf("bans: %+v, want a hash", got)
+	}
+	if got := do("unban", row); got.code != exitGood {
+		t.Errorf("unban: %+v", got)
+	}
+	if got := do("inspect", subject); strings.Contains(got.stdout, "banned for another") {
+		t.Errorf("inspect: %+v, want no ban", got)
+	}
+	like := "user:" + strings.TrimPrefix(row, "user") // a user may choose a name like a row
+	for _, args := range [][]string{{like}, {like, "--raw"}} {
+		if got := do(append([]string{"ban", "--for", "1d"}, args...)...); got.code != exitGood {
+			t.Fatalf("ban %q: %+v", args, got)
 		}
-		if got := do("take", subject, "--tier", tier); got.code != exitBad || !strings.Contains(got.stdout, "banned") {
-			t.Errorf("take: %+v, want a ban", got)
+		if got := do("take", like, "--tier", "pro"); got.code != exitBad || !strings.Contains(got.stdout, "banned") {
+			t.Errorf("take %s: %+v, want a ban", like, got)
 		}
-		for _, as := range []string{row, subject} {
-			if got := do("inspect", as); !strings.Contains(got.stdout, "banned for another") {
-				t.Errorf("inspect %s: %+v, want a ban", as, got)
-			}
-		}
-		if got := do("unban", row); got.code != exitGood {
-			t.Errorf("unban: %+v", got)
-		}
-		if kind == "user" { // who may have chosen a name like a row
-			like := "user:" + strings.TrimPrefix(row, "user")
-			for _, args := range [][]string{{like}, {like, "--raw"}} {
-				if got := do(append([]string{"ban", "--for", "1d"}, args...)...); got.code != exitGood {
-					t.Fatalf("ban %q: %+v", args, got)
-				}
-				if got := do("take", like, "--tier", tier); got.code != exitBad ||
-					!strings.Contains(got.stdout, "banned") {
-					t.Errorf("take %s: %+v, want a ban", like, got)
-				}
-				if got := do(append([]string{"unban"}, args...)...); got.code != exitGood {
-					t.Errorf("unban %q: %+v", args, got)
-				}
-			}
-		}
-		if got := do("inspect", subject); strings.Contains(got.stdout, "banned for another") {
-			t.Errorf("inspect: %+v, want no ban", got)
+		if got := do(append([]string{"unban"}, args...)...); got.code != exitGood {
+			t.Errorf("unban %q: %+v", args, got)
 		}
 	}
 	// What is counted by a part of the path is listed by a hash, and forgotten all the same.

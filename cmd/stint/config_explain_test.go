@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -131,21 +130,5 @@ func TestExplainBadConfiguration(t *testing.T) {
 		if got.code != exitBad || got.stdout != "" || !strings.HasPrefix(got.stderr, test.want) {
 			t.Errorf("%s: got %+v, want 1 and %q", test.path, got, test.want)
 		}
-	}
-}
-
-// TestExplainURL takes a URL apart as a server does.
-func TestExplainURL(t *testing.T) {
-	got := execute(t, small, "config", "explain", "-", "--request", "PUT http://h:8080/a%20b?q", "--json")
-	var e struct {
-		Method, Host, Path, Peer, Tier string
-		Assumed                        bool `json:"peer_assumed"`
-	}
-	if err := json.Unmarshal([]byte(got.stdout), &e); err != nil {
-		t.Fatalf("%v in:\n%s", err, got.stdout)
-	}
-	if e.Method != "PUT" || e.Host != "h:8080" || e.Path != "/a b" || e.Peer != assumedPeer || !e.Assumed ||
-		e.Tier != "all" {
-		t.Errorf("got %+v", e)
 	}
 }

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -15,18 +13,9 @@ import (
 // TestLimits goes through the commands on a server.
 func TestLimits(t *testing.T) {
 	token := write(t, "tokens", "alice: token-of-alice-and-more\n")
-	s, err := server.New(server.Config{Policies: example, Admin: "127.0.0.1:0", AdminTokens: token,
-		Logger: slog.New(slog.DiscardHandler)})
-	if err == nil {
-		err = s.Start(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Stop(context.Background()) })
+	where := "http://" + serving(t, server.Config{Policies: example, AdminTokens: token})
 	stdin := ""
 	do := func(args ...string) result {
-		where := "http://" + s.Addr(server.Admin).String()
 		return execute(t, stdin, append(args, "--server", where, "--token-file", token)...)
 	}
 	want := func(got result, code int, texts ...string) {
