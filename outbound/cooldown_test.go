@@ -38,10 +38,7 @@ func TestCoolDownPausesTheFleet(t *testing.T) {
 		var calls sync.WaitGroup
 		for _, c := range []*outbound.Client{told, other} {
 			calls.Go(func() {
-				mustWait(t, c)
-				if got := time.Since(start); got != 30*time.Second {
-					t.Errorf("called after %v, want 30s", got)
-				}
+				wantCallAt(t, c, start, 30*time.Second)
 			})
 		}
 		calls.Wait()
@@ -66,10 +63,7 @@ func TestCoolDownNeverShortens(t *testing.T) {
 		second.CoolDown(time.Second) // it does not know better
 		time.Sleep(2 * time.Second)
 		for _, c := range []*outbound.Client{second, first} {
-			mustWait(t, c)
-			if got := time.Since(start); got != time.Minute {
-				t.Errorf("called after %v, want 1m", got)
-			}
+			wantCallAt(t, c, start, time.Minute)
 		}
 	})
 }
@@ -87,22 +81,18 @@ func TestCoolDownIsBounded(t *testing.T) {
 		{20 * time.Minute, time.Hour, 20 * time.Minute},
 	}
 	for _, test := range tests {
-		synctest.Test(t, func(t *testing.T) {
-			api := igdb()
-			api.MaxCooldown = test.max
-			store := newMemory(t)
-			c, other := newClient(t, store, api), newClient(t, store, api)
-			start := time.Now()
-			c.CoolDown(test.asked)
-			synctest.Wait()
-			mustWait(t, c)
-			if got := time.Since(start); got != test.want {
-				t.Errorf("max %v, asked %v: called after %v, want %v", test.max, test.asked, got, test.want)
-			}
-			mustWait(t, other)
-			if got := time.Since(start); got != test.want {
-				t.Errorf("max %v, asked %v: the other called after %v, want %v", test.max, test.asked, got, test.want)
-			}
+		t.Run(test.max.String()+" "+test.asked.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api := igdb()
+				api.MaxCooldown = test.max
+				store := newMemory(t)
+				c, other := newClient(t, store, api), newClient(t, store, api)
+				start := time.Now()
+				c.CoolDown(test.asked)
+				synctest.Wait()
+				wantCallAt(t, c, start, test.want)
+				wantCallAt(t, other, start, test.want)
+			})
 		})
 	}
 }
@@ -156,10 +146,7 @@ func TestOvertakenPlaceIsGivenBack(t *testing.T) {
 				start := time.Now()
 				mustWait(t, caller)
 				time.AfterFunc(15*time.Second, func() { told.CoolDown(10 * time.Second) })
-				mustWait(t, caller)
-				if got := time.Since(start); got.Truncate(time.Microsecond) != 25*time.Second {
-					t.Errorf("called after %v, want 25s, the end of the pause", got)
-				}
+				wantCallAt(t, caller, start, 25*time.Second)
 			})
 		})
 	}
@@ -216,10 +203,7 @@ func TestStoreIsToldWhenItIsBack(t *testing.T) {
 		failed := store.commands.Load()
 		time.Sleep(2 * time.Second)
 		for _, caller := range []*outbound.Client{c, other} {
-			mustWait(t, caller)
-			if got := time.Since(start); got != time.Minute {
-				t.Errorf("called after %v, want 1m", got)
-			}
+			wantCallAt(t, caller, start, time.Minute)
 		}
 		if n := store.commands.Load() - failed; n != 1 {
 			t.Errorf("written %d times once the store is back, want 1", n)
@@ -235,10 +219,7 @@ func TestTellingEndsWithThePause(t *testing.T) {
 		store.down.Store(true)
 		start := time.Now()
 		c.CoolDown(3 * time.Second)
-		mustWait(t, c)
-		if got := time.Since(start); got != 3*time.Second {
-			t.Errorf("called after %v, want 3s", got)
-		}
+		wantCallAt(t, c, start, 3*time.Second)
 		synctest.Wait()
 		tried := store.commands.Load()
 		store.down.Store(false)
@@ -246,10 +227,7 @@ func TestTellingEndsWithThePause(t *testing.T) {
 		if got := store.commands.Load(); got != tried {
 			t.Errorf("%d attempts after the end of the pause", got-tried)
 		}
-		mustWait(t, newClient(t, store, igdb()))
-		if got := time.Since(start); got != time.Minute+3*time.Second {
-			t.Error("the other process had to wait")
-		}
+		wantCallAt(t, newClient(t, store, igdb()), start, time.Minute+3*time.Second)
 	})
 }
 

@@ -69,6 +69,15 @@ func mustWait(t testing.TB, c *outbound.Client) stint.Decision {
 	return d
 }
 
+// wantCallAt waits for a call, and checks how long after the start it may be made.
+func wantCallAt(t testing.TB, c *outbound.Client, start time.Time, want time.Duration) {
+	t.Helper()
+	mustWait(t, c)
+	if got := time.Since(start).Truncate(time.Microsecond); got != want {
+		t.Errorf("called after %v, want %v", got, want)
+	}
+}
+
 // wantDenied checks a denial and returns how long it says to wait.
 func wantDenied(t testing.TB, err error) time.Duration {
 	t.Helper()

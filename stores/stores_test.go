@@ -250,30 +250,6 @@ func TestRedisComesLater(t *testing.T) {
 	}
 }
 
-// TestSilentServer accepts connections and never answers: Open returns, Ping says so within its
-// context, and Close ends everything.
-func TestSilentServer(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	before := runtime.NumGoroutine()
-	store := open(t, quiet(), "redis://"+listener.Addr().String())
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if err := store.Ping(ctx); err == nil {
-		t.Error("a silent server is there")
-	}
-	if d := take(t, store); !d.Degraded {
-		t.Errorf("got %+v, want a local admission", d)
-	}
-	if err := store.Close(); err != nil {
-		t.Error(err)
-	}
-	redistest.CheckGoroutines(t, before)
-}
-
 // TestTLSToAServerWithout: what looks like a silent server has a hint.
 func TestTLSToAServerWithout(t *testing.T) {
 	store := open(t, quiet(), "rediss://"+redistest.Start(t).Addr())
@@ -321,27 +297,6 @@ func TestContext(t *testing.T) {
 		t.Error(err)
 	}
 	redistest.CheckGoroutines(t, before)
-}
-
-// TestWithoutStack is how commands open a Redis: every request is asked there, and fails if it is
-// away.
-func TestWithoutStack(t *testing.T) {
-	c := quiet()
-	c.Resilience = resilience.Config{
-		NoDenyCache: true, NoLeases: true, Logger: discard,
-		Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: 10 * time.Second},
-	}
-	redis := redistest.Start(t)
-	store := open(t, c, redis.URL())
-	if d := take(t, store); d.Degraded || d.Remaining() != 9 {
-		t.Errorf("got %+v, want 9 left", d)
-	}
-	redis.Kill()
-	away := open(t, c, redis.URL())
-	claim := stint.Claim{Subject: "user:1", Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}
-	if _, err := away.Take(t.Context(), stint.Request{Claims: []stint.Claim{claim}}); err == nil {
-		t.Error("decided without Redis")
-	}
 }
 
 func TestMustOpen(t *testing.T) {

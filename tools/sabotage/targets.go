@@ -32,7 +32,8 @@ var targets = []target{
 		{pkg: "./internal/algorithm"}, {pkg: "./memorystore"}, {pkg: "./internal/oracle"}}},
 	{name: "memorystore", files: []string{"memorystore/*.go"}, stages: []stage{{pkg: "./memorystore"}}},
 	{name: "redisstore", files: []string{"redisstore/*.go"}, stages: []stage{
-		{pkg: "./redisstore", skip: slowRedis + "|" + lintsLua}, {pkg: "./redisstore", run: slowRedis}}},
+		{pkg: "./redisstore", skip: slowRedis + "|" + lintsLua}, {pkg: "./redisstore", run: slowRedis},
+		{pkg: "./faults", run: "^TestF3b$"}}},
 	{name: "redisstore/lua", files: []string{"redisstore/lua/*.lua"}, stages: []stage{
 		{pkg: "./redisstore", run: "^TestSingle$"},
 		{pkg: "./redisstore", skip: "^TestSingle$|" + slowRedis + "|" + lintsLua},
