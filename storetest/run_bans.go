@@ -62,14 +62,6 @@ var bans = []check{
 			k.Clock.Advance(s)
 		}
 	}),
-	clocked("denials that are far apart do not ban", nil, func(k *tester) {
-		for range 5 {
-			k.wantBanned(k.strike(policy(2)), false)
-			k.Clock.Advance(10 * s)
-		}
-		k.wantBanned(k.strike(policy(2)), false)
-		k.wantBanned(k.after(10*s-us).strike(policy(2)), true)
-	}),
 	clocked("old bans are forgiven", nil, func(k *tester) {
 		for _, c := range []struct{ quiet, want time.Duration }{
 			{2*time.Hour - us, 5 * time.Minute},
@@ -80,13 +72,6 @@ var bans = []check{
 			k.after(time.Minute + c.quiet).strike(policy(1))
 			k.wantRetry(k.under(stint.PerHour(10)).take(1), c.want)
 		}
-	}),
-	clocked("a wait that is longer than the ban stands", nil, func(k *tester) {
-		k.wantRetry(k.strike(policy(1)), stint.Never)
-		r := k.other().under(stint.PerDay(1)).request(1)
-		r.Bans = policy(1)
-		k.decide(r)
-		k.wantRetry(k.decide(r), 24*time.Hour)
 	}),
 	exact("only a take that costs is a strike", nil, func(k *tester) {
 		r := stint.Request{
@@ -130,20 +115,6 @@ var bans = []check{
 			k.wantRetry(k.take(1), ms)
 			k.after(ms).mustTake(1)
 		}),
-	clocked("a ban by hand does not shorten one for denials", limits{stint.PerHour(10)}, func(k *tester) {
-		k.strike(policy(1))
-		k.ban(s)
-		k.wantRetry(k.take(1), time.Minute)
-		k.after(time.Minute).strike(policy(1))
-		k.wantRetry(k.take(1), 5*time.Minute) // the level is kept
-	}),
-	clocked("after an unban a ban may be shorter", limits{stint.PerHour(10)}, func(k *tester) {
-		k.ban(time.Hour)
-		k.unban()
-		k.ban(time.Minute)
-		k.wantRetry(k.take(1), time.Minute)
-		k.after(time.Minute).mustTake(1)
-	}),
 	exact("a shared subject is not banned", limits{stint.PerHour(10)}, func(k *tester) {
 		k.ban(time.Hour)
 		shared, own := k.request(1), k.request(1)

@@ -78,73 +78,6 @@ var bursts = []check{
 			k.mustTake(10)
 			k.after(2 * time.Minute).mustTake(20)
 		}),
-	clocked("a burst that no microsecond divides is exact", nil, func(k *tester) {
-		l, err := stint.ParseLimit("123457/1d burst 2x") // its tick is a millisecond
-		if err != nil {
-			k.Fatal(err)
-		}
-		k.wantUsed(k.under(l).mustTake(246_914), 246_914)
-		k.under(l).mustDeny(1)
-		day := 24 * time.Hour
-		k.after(day + day/stint.Resolution).under(l).mustDeny(124_446)
-		k.under(l).mustTake(123_457)
-		k.wantUsed(k.after(day*2).under(l).peek(1), 0)
-	}),
-	clocked("a burst is taken away and given again", nil, func(k *tester) {
-		plain, burst := stint.PerMinute(10), stint.PerMinute(10).WithBurst(2)
-		k.under(burst).mustTake(20)
-		d := k.under(plain).take(1)
-		k.wantUsed(d, 20)
-		k.wantRetry(d, time.Minute)
-		k.wantUsed(k.after(time.Minute).under(plain).mustTake(10), 10) // the whole plain limit, as always
-		k.wantUsed(k.under(burst).peek(1), 10)                         // the meter has not counted these
-		k.wantUsed(k.under(burst).mustTake(10), 20)
-		k.wantRetry(k.under(burst).take(1), time.Minute)
-	}),
-	clocked("a burst that is new begins with what the log has", nil, func(k *tester) {
-		plain, burst := stint.PerMinute(10), stint.PerMinute(10).WithBurst(3)
-		k.under(plain).mustTake(6)
-		k.wantUsed(k.after(30*s).under(burst).mustTake(10), 16)
-		k.Clock.Advance(30 * s) // the six have left the log; the meter is at 11
-		k.wantUsed(k.under(burst).peek(1), 11)
-		k.under(burst).mustDeny(20)
-		k.under(burst).mustTake(19)
-	}),
-	clocked("another limit or burst keeps whole units", nil, func(k *tester) {
-		k.under(stint.PerMinute(10).WithBurst(2)).mustTake(20)
-		k.after(time.Minute + 3*s).under(stint.PerMinute(10).WithBurst(2)).mustTake(1) // the level is 10.5
-		for _, l := range []stint.Limit{
-			stint.PerMinute(10).WithBurst(2), stint.PerMinute(10).WithBurst(5), stint.PerMinute(7).WithBurst(2),
-			stint.PerMinute(1000).WithBurst(2),
-		} {
-			k.wantUsed(k.under(l).peek(1), 11)
-		}
-		k.wantUsed(k.under(stint.PerMinute(7).WithBurst(2)).mustTake(3), 14)
-		k.wantUsed(k.under(stint.PerMinute(10).WithBurst(2)).mustTake(1), 15)
-		k.wantUsed(k.under(stint.PerMinute(10).WithBurst(5)).mustTake(35), 50)
-		k.under(stint.PerMinute(10).WithBurst(5)).mustDeny(1)
-	}),
-	clocked("a larger burst lets in its difference at once", nil, func(k *tester) {
-		k.under(stint.PerMinute(10).WithBurst(2)).mustTake(20)
-		k.wantUsed(k.under(stint.PerMinute(10).WithBurst(3)).mustTake(10), 30)
-		d := k.under(stint.PerMinute(10).WithBurst(2)).take(1) // a debt
-		k.wantAllowed(d, false)
-		k.wantRetry(d, 66*s) // the level is 30
-		k.after(66 * s).under(stint.PerMinute(10).WithBurst(2)).mustTake(1)
-	}),
-	clocked("a plain limit books for the burst too", nil, func(k *tester) {
-		plain, burst := stint.PerSecond(2), stint.PerSecond(2).WithBurst(2)
-		k.under(burst).mustTake(2)
-		k.wantRetry(k.under(plain).reserve(2, 0), s)
-		k.wantUsed(k.under(burst).peek(1), 4)
-		k.wantUsed(k.after(s).under(burst).peek(1), 2)
-	}),
-	clocked("a burst is leased", limits{stint.PerSecond(5).WithBurst(4)}, func(k *tester) {
-		k.wantCharged(k.lease(30, 100*ms), 20)
-		k.wantUncharged(k.lease(1, 100*ms))
-		k.wantRetry(k.after(1100*ms-us).take(1), us)
-		k.wantCharged(k.after(us).lease(30, 100*ms), 5) // 5.5 are refilled
-	}),
 }
 
 var states = []check{
@@ -168,12 +101,6 @@ var states = []check{
 		k.wantUsed(k.after(s).under(second, bucket).mustTake(2), 2, 6)
 		k.wantUsed(k.under(minute).mustTake(1), 6)
 		k.wantUsed(k.after(s).under(second, minute, bucket).peek(1), 0, 6, 5)
-	}),
-	clocked("a step back of the clock is one of all limits of a state", nil, func(k *tester) {
-		second, minute := stint.PerSecond(1), stint.PerMinute(1)
-		k.under(second, minute).mustTake(1)
-		k.wantRetry(k.after(-time.Hour).under(second).take(1), s) // writes the step
-		k.wantRetry(k.after(30*s).under(minute).take(1), 30*s)
 	}),
 	exact("one charge carries what every state needs", nil, func(k *tester) {
 		limits := []stint.Limit{stint.PerHour(10), stint.PerHour(10).WithName("a"), stint.PerDay(10),

@@ -29,12 +29,6 @@ var changes = []check{
 		k.wantUsed(k.under(stint.PerHour(1000)).mustTake(300), 305)
 		k.wantUsed(k.under(stint.PerHour(5)).take(1), 305)
 	}),
-	clocked("a bucket's level is carried over to another rate", nil, func(k *tester) {
-		k.under(stint.TokenBucket(10, 10, s)).mustTake(8)
-		k.Clock.Advance(50 * ms) // 7.5 used, 8 when rounded up to whole tokens
-		k.wantUsed(k.under(stint.TokenBucket(10, 10, s)).peek(1), 8)
-		k.wantRetry(k.under(stint.TokenBucket(7, 10, s)).peek(1), 150*ms)
-	}),
 	exact("names and windows tell limits apart", nil, func(k *tester) {
 		hour := stint.PerHour(1)
 		for _, l := range []stint.Limit{hour, hour.WithName("a"), hour.WithName("b"), stint.PerMinute(1),
@@ -59,13 +53,6 @@ var changes = []check{
 		k.reset()
 		k.wantUsed(k.take(1), 1)
 		k.under(other).mustDeny(1)
-	}),
-	clocked("reset forgets bookings", limits{stint.PerSecond(1)}, func(k *tester) {
-		for range 5 {
-			k.reserve(1, 0)
-		}
-		k.reset()
-		k.wantRetry(k.reserve(1, 0), 0)
 	}),
 	exact("what was charged before a reset is not settled", limits{stint.PerHour(10)}, func(k *tester) {
 		d := k.mustTake(5)

@@ -98,16 +98,6 @@ var extremes = []check{
 		k.wantRetry(k.after(-time.Hour).take(1), 3*s+2*grace)
 		k.after(3*s + 2*grace).mustTake(1)
 	}),
-	clocked("the clock steps back during a ban", limits{stint.PerHour(1)}, func(k *tester) {
-		k.ban(time.Minute)
-		k.wantRetry(k.after(-time.Hour).take(1), time.Minute)
-		k.after(time.Minute).mustTake(1)
-	}),
-	clocked("a peek does not move the clock's step into the state", limits{stint.PerSecond(1)}, func(k *tester) {
-		k.mustTake(1)
-		k.wantRetry(k.after(-time.Hour).peek(1), s)
-		k.wantRetry(k.after(time.Hour).peek(1), s)
-	}),
 }
 
 // timed returns a limit of every kind with a window of seconds.

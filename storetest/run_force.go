@@ -33,16 +33,6 @@ var forcing = []check{
 		k.wantApplied(k.settle(d, 0), true)
 		k.wantUsed(k.peek(1), k.limit().Capacity())
 	}),
-	clocked("what was forced leaves the window like any charge", limits{stint.PerSecond(3)}, func(k *tester) {
-		k.force(7, 0)
-		k.wantRetry(k.take(1), time.Second)
-		k.wantUsed(k.after(time.Second).mustTake(3), 3)
-	}),
-	clocked("a bucket repays what was forced", limits{stint.TokenBucket(2, 1, time.Second)}, func(k *tester) {
-		k.force(5, 0)
-		k.wantRetry(k.take(1), 4*time.Second)
-		k.wantUsed(k.after(4*time.Second).mustTake(1), 2)
-	}),
 	clocked("a log keeps many forced charges", limits{stint.PerHour(2)}, func(k *tester) {
 		for i := range int64(400) {
 			k.wantUsed(k.force(1, 0), i+1)

@@ -39,28 +39,6 @@ var givingBack = []check{
 		k.under(named, day, bucket).giveBack(5)
 		k.wantUsed(k.under(day, named, bucket).peek(1), 8, 0, 0)
 	}),
-	clocked("the oldest units are given back first", limits{stint.PerSecond(10)}, func(k *tester) {
-		for _, units := range []int64{4, 3, 3} {
-			k.mustTake(units)
-			k.pass(300 * ms)
-		}
-		k.giveBack(5) // four of the first, one of the second
-		k.wantUsed(k.mustTake(5), 10)
-		k.wantRetry(k.mustDeny(1), 400*ms)
-		k.wantUsed(k.after(400*ms).mustTake(2), 10)
-		k.wantRetry(k.take(1), 300*ms)
-	}),
-	clocked("the oldest slices are given back first", limits{stint.PerSecond(1000)}, func(k *tester) {
-		// in slices of 8 ms
-		for _, units := range []int64{400, 300, 300} {
-			k.mustTake(units)
-			k.pass(304 * ms)
-		}
-		k.giveBack(500)
-		k.wantUsed(k.peek(1), 500)
-		k.pass(400 * ms) // the second charge has left
-		k.wantUsed(k.peek(1), 300)
-	}),
 	clocked("a long log is given back in part", limits{stint.PerMinute(100)}, func(k *tester) {
 		for range 100 {
 			k.mustTake(1)
@@ -71,39 +49,12 @@ var givingBack = []check{
 			k.wantUsed(k.mustTake(1), used-30)
 		}
 	}),
-	clocked("a burst gives back to its log and its meter", limits{stint.PerSecond(2).WithBurst(3)}, func(k *tester) {
-		k.mustTake(6)
-		k.pass(s) // four are left in the meter, none in the log
-		k.giveBack(3)
-		k.wantUsed(k.peek(1), 1)
-		k.mustTake(5)
-		k.giveBack(2)
-		k.wantUsed(k.peek(1), 4)
-	}),
 	exact("debts are given back first", windowed(), func(k *tester) {
 		k.settle(k.mustTake(5), 20)
 		k.giveBack(9)
 		k.wantUsed(k.mustDeny(1), 11)
 		k.giveBack(4)
 		k.wantUsed(k.mustTake(3), 10)
-	}),
-	clocked("bookings are not given back",
-		limits{stint.PerSecond(10), stint.TokenBucket(10, 10, s)}, func(k *tester) {
-			k.mustTake(10)
-			booked := k.reserve(10, 0)
-			k.wantRetry(booked, s)
-			k.giveBack(stint.MaxUnits)
-			k.wantUsed(k.peek(1), 10)
-			k.wantApplied(k.settle(booked, 0), true)
-			k.wantUsed(k.peek(1), 0)
-		}),
-	clocked("leases are not given back before their end", limits{stint.PerSecond(10)}, func(k *tester) {
-		k.mustTake(3)
-		k.wantCharged(k.lease(5, 100*ms), 5)
-		k.giveBack(10)
-		k.wantUsed(k.peek(1), 5)
-		k.after(100 * ms).giveBack(10)
-		k.wantUsed(k.peek(1), 0)
 	}),
 	exact("places are not given back", limits{stint.PerHour(10)}, func(k *tester) {
 		k = k.with(stint.AtOnce(2, time.Hour))

@@ -63,26 +63,6 @@ var holding = []check{
 			k.wantApplied(k.amend(old, release), true)
 			k.mustTake(1)
 		}),
-	clocked("the release of a part without a place gives none up", nil, func(k *tester) {
-		r := k.under(stint.PerSecond(4)).request(1)
-		r.Claims = append(r.Claims, k.under(stint.AtOnce(3, s)).request(1).Claims...)
-		d := k.mustDecide(r)
-		k.wantApplied(k.amend(part(d, 0), release), false)
-		k.wantApplied(k.after(s).amend(d, extend), true)
-	}),
-	clocked("no heartbeat takes back what was given up", limits{stint.AtOnce(2, s)}, func(k *tester) {
-		released, refunded, gone := k.mustTake(1), k.mustTake(1), k.other().mustTake(1)
-		k.wantApplied(k.amend(released, release), true)
-		k.wantApplied(k.settle(refunded, 0), true)
-		for range 3 {
-			k.wantApplied(k.amend(released, extend), false)
-			k.wantApplied(k.amend(refunded, extend), false)
-			k.wantUsed(k.peek(1), 0)
-			k.Clock.Advance(s)
-		}
-		k.wantApplied(k.amend(gone, release), false)
-		k.wantApplied(k.amend(gone, extend), false)
-	}),
 	clocked("after a reset heartbeats from before it say that the place is lost",
 		limits{stint.AtOnce(1, s)}, func(k *tester) {
 			forgotten := k.mustTake(1)
@@ -118,16 +98,6 @@ var holding = []check{
 			k.wantUsed(k.as(b, l).peek(1), 1)
 		}
 		k.wantApplied(k.amend(k.other().under(stint.PerHour(1)).mustTake(1), extend), false)
-	}),
-	clocked("what a change drops does not come back with the clock", limits{stint.AtOnce(3, s)}, func(k *tester) {
-		for _, giveUp := range []stint.Amendment{release, settleTo(0)} {
-			k = k.other()
-			k.mustTake(1)
-			d := k.after(s / 2).mustTake(1)
-			k.pass(s * 3 / 4) // the first one has lost its place
-			k.wantApplied(k.amend(d, giveUp), true)
-			k.wantUsed(k.after(-s/2).peek(1), 0)
-		}
 	}),
 	everyStore("never more holders than places", limits{stint.AtOnce(3, 3600*s)}, func(k *tester) {
 		var held []stint.Decision

@@ -30,15 +30,6 @@ var holds = []check{
 			k.wantUsed(k.mustTake(90), 100)
 			k.wantHeld(0)
 		}),
-	clocked("a stock that is settled counts from then on", limits{stint.Per(100, 2*holdLife)}, func(k *tester) {
-		d := k.hold(60)
-		k.pass(holdLife - time.Second)
-		k.wantSettled(d, settleTo(40), 40)
-		k.pass(holdLife + 2*time.Second) // the request itself has left the window
-		k.wantUsed(k.peek(1), 40)
-		k.pass(holdLife)
-		k.wantUsed(k.peek(1), 0)
-	}),
 	clocked("what is settled or reported is kept for a window",
 		limits{stock(100), stint.Daily(100), fixed(100, 100*24*time.Hour)}, func(k *tester) {
 			d := k.hold(60)
@@ -51,16 +42,6 @@ var holds = []check{
 			k.pass(20 * holdLife)
 			other.wantUsed(other.peek(1), 30)
 		}),
-	clocked("a rate is charged at once and corrected in place", limits{rate(100)}, func(k *tester) {
-		less, more := k.hold(60), k.hold(40)
-		k.mustDeny(1)
-		k.wantSettled(less, settleTo(10), 10)
-		k.wantUsed(k.peek(1), 50)
-		k.wantSettled(more, settleTo(70), 70)
-		k.wantUsed(k.peek(1), 80)
-		k.pass(holdLife/2 + time.Second)
-		k.wantUsed(k.peek(1), 0)
-	}),
 	clocked("a rate is charged only the excess after its window", limits{rate(100), rate(100).WithBurst(3),
 		stint.TokenBucket(100, 100, holdLife/2), fixed(100, holdLife/4)}, func(k *tester) {
 		less, more := k.hold(30), k.hold(40)
@@ -161,36 +142,12 @@ var holds = []check{
 		k.wantSettled(d, settleTo(80), 80)
 		k.wantUsed(k.peek(1), 80)
 	}),
-	clocked("a rate is charged what is reported above the estimate", limits{rate(1000)}, func(k *tester) {
-		d := k.hold(60)
-		k.wantApplied(k.amend(d, report(40)), true)
-		k.wantUsed(k.peek(1), 60)
-		k.wantApplied(k.amend(d, report(100)), true)
-		k.wantUsed(k.peek(1), 100)
-		k.pass(holdLife / 2)
-		k.pass(time.Second)
-		k.wantSettled(d, settleTo(130), 130)
-		k.wantUsed(k.peek(1), 30)
-	}),
 	clocked("hold-through", limits{holdThrough(rate(100))}, func(k *tester) {
 		d := k.hold(60)
 		k.pass(holdLife - time.Second)
 		k.wantUsed(k.peek(1), 60)
 		k.wantSettled(d, settleTo(50), 50)
 		k.wantUsed(k.peek(1), 50)
-	}),
-	clocked("the truth is charged after a reset", limits{stock(100), rate(100)}, func(k *tester) {
-		d := k.hold(60)
-		k.reset()
-		k.wantUsed(k.peek(1), 0)
-		k.hold(30)
-		k.wantSettled(d, settleTo(80), 80)
-		want := int64(30 + 80)
-		if k.limit().Window < holdLife {
-			want = 30 + 20
-		}
-		k.wantUsed(k.peek(1), want)
-		k.wantApplied(k.settle(d, 80), false)
 	}),
 	clocked("a clock that steps back keeps holds", limits{stock(100)}, func(k *tester) {
 		d := k.hold(60)
@@ -207,16 +164,6 @@ var holds = []check{
 		k.pass(25*time.Hour + time.Second)
 		k.wantHeld(0)
 	}),
-	clocked("a meter stays at 0 while units of its limit are held", limits{holdThrough(rate(100))}, func(k *tester) {
-		bursts := k.under(rate(100).WithBurst(3))
-		k.wantApplied(k.settle(bursts.mustTake(1), 0), true)
-		d := k.hold(60)
-		k.under(stock(100)).mustTake(1) // a write for another limit
-		k.wantSettled(d, settleTo(40), 40)
-		bursts.mustTake(260)
-		k.pass(k.limit().Window + time.Second) // the log is empty, and the meter has fallen by 100
-		bursts.mustTake(140)
-	}),
 	exact("a repeat has the hold of the first request", limits{stock(100)}, func(k *tester) {
 		r := k.request(60)
 		r.Hold, r.ID = holdLife, "x"
@@ -226,16 +173,6 @@ var holds = []check{
 		k.wantSettled(again, settleTo(15), 15)
 		k.wantApplied(k.settle(first, 15), false)
 		k.wantUsed(k.peek(1), 15)
-	}),
-	clocked("an id lives as long as its hold", limits{rate(100)}, func(k *tester) {
-		r := k.request(60)
-		r.Hold, r.ID, r.IDLife = holdLife, "x", time.Second
-		k.mustDecide(r)
-		k.pass(holdLife - time.Second)
-		again := k.mustDecide(r)
-		k.wantRepeat(again, true)
-		k.wantSettled(again, settleTo(65), 65)
-		k.wantUsed(k.peek(1), 5)
 	}),
 	clocked("heartbeats prolong the id of a hold", limits{stock(100), rate(100)}, func(k *tester) {
 		r := k.request(60)

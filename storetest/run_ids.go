@@ -124,24 +124,6 @@ var requestIDs = []check{
 		k.wantAllowed(d, false)
 		k.wantRetry(d, 900*ms)
 	}),
-	clocked("an id with a short life ends no other", limits{stint.PerHour(10)}, func(k *tester) {
-		short, long := k.withIDFor("short", 2*s), k.withIDFor("long", 10*time.Minute)
-		k.decide(long)
-		k.after(3 * s).decide(short) // the long one is older than the life of this one
-		k.wantRepeat(k.after(moment).decide(long), true)
-		k.wantRepeat(k.decide(short), true)
-		k.pass(2 * s)
-		k.wantRepeat(k.decide(short), false)
-		k.wantRepeat(k.after(9*time.Minute).decide(long), true)
-		k.wantRepeat(k.after(time.Minute).decide(long), false)
-	}),
-	clocked("an id with a long life keeps no other", limits{stint.PerHour(10)}, func(k *tester) {
-		short, long := k.withIDFor("short", 2*s), k.withIDFor("long", 10*time.Minute)
-		k.decide(short)
-		k.after(s).decide(long)
-		k.wantRepeat(k.decide(short), true)
-		k.wantRepeat(k.after(s+moment).decide(short), false)
-	}),
 	clocked("ids are remembered up to a bound, the one that ends first goes", limits{stint.PerHour(1_000_000)},
 		func(k *tester) {
 			for i := range driver.MaxIDs - 1 {
@@ -237,15 +219,6 @@ var requestIDs = []check{
 			k.wantApplied(k.settle(first, 0), false)
 			k.wantUsed(k.peek(1), 0)
 		}),
-	clocked("a denied repeat has no charge", limits{stint.PerSecond(1)}, func(k *tester) {
-		k.after(micros(16 - k.Clock.micros()%16)).mustTake(1)
-		r := k.withID("x")
-		r.Mode = stint.ModeReserve
-		k.mustDecide(r)
-		if d := k.decide(k.withID("x")); !d.Repeat || !d.Charge.IsZero() {
-			k.Errorf("repeat %v, charge %+v", d.Repeat, d.Charge)
-		}
-	}),
 	clocked("a repeat has the charge of a booking that was moved up", limits{stint.PerSecond(1)}, func(k *tester) {
 		k.mustTake(1)
 		ahead := k.reserve(1, 0)

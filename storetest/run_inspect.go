@@ -108,20 +108,6 @@ var inspecting = []check{
 				}
 			}
 		}),
-	clocked("every charge of a small limit is seen, at its time", limits{stint.PerMinute(10)}, func(k *tester) {
-		start := k.Clock.Now().Sub(epoch)
-		charged := func(after time.Duration, units int64) string {
-			return fmt.Sprintf("%v-%v:%d", start+after, start+after+time.Minute, units)
-		}
-		k.mustTake(3)
-		k.after(20 * s).mustTake(1)
-		k.mustTake(1)
-		k.after(time.Microsecond).mustTake(2)
-		later := []string{charged(20*s, 2), charged(20*s+time.Microsecond, 2)}
-		k.wantEntries(k.window(), append([]string{charged(0, 3)}, later...)...)
-		k.wantEntries(k.after(40*s).window(), later...)
-		k.wantEntries(k.after(20 * s).window())
-	}),
 	clocked("large limits show slices, and fixed ones their windows", nil, func(k *tester) {
 		large := stint.Per(1000, 125*s) // in slices of a second
 		fixed := fixed(1000, time.Minute)
@@ -151,22 +137,6 @@ var inspecting = []check{
 		start := k.Clock.Now().Truncate(time.Minute).Sub(epoch)
 		k.wantEntries(k.window(), fmt.Sprintf("%v-%v:2", start, start+time.Minute),
 			fmt.Sprintf("%v-%v:1", start+time.Minute, start+2*time.Minute))
-	}),
-	clocked("buckets show how much, and no entries", limits{stint.TokenBucket(10, 1, s)}, func(k *tester) {
-		k.mustTake(7)
-		w := k.after(2 * s).window()
-		if w.Used != 5 || w.ResetAfter != 5*s || w.Entries != nil {
-			k.Errorf("%s entries %v, want 5 used, 5s until it is empty, nil", stateText(w.State), w.Entries)
-		}
-	}),
-	clocked("every holder of a place is seen", limits{stint.AtOnce(3, time.Minute)}, func(k *tester) {
-		now := k.Clock.Now().Sub(epoch)
-		first := k.mustTake(1)
-		k.after(20 * s).mustTake(5)
-		k.wantEntries(k.window(), fmt.Sprintf("held-%v:1", now+60*s),
-			fmt.Sprintf("held-%v:1", now+80*s))
-		k.wantApplied(k.amend(first, release), true)
-		k.wantEntries(k.window(), fmt.Sprintf("held-%v:1", now+80*s))
 	}),
 	clocked("the oldest entries are left out if there are too many", nil, func(k *tester) {
 		const more = 5

@@ -85,11 +85,6 @@ var leases = []check{
 			k.wantRetry(k.other().under(stint.Limit{Window: s, Algorithm: x.limit.Algorithm}).fit(3), stint.Never)
 		}
 	}),
-	clocked("a bucket is fitted in whole tokens", limits{stint.TokenBucket(10, 10, s)}, func(k *tester) {
-		k.mustTake(10)
-		k.wantCharged(k.after(399*ms).fit(10), 3)
-		k.wantRetry(k.fit(10), ms)
-	}),
 	exact("the fullest of several limits says how much is charged", nil, func(k *tester) {
 		hour, day, bucket := stint.PerHour(10), stint.PerDay(5), stint.TokenBucket(
 			20, 1, time.Hour)
@@ -104,12 +99,6 @@ var leases = []check{
 				k.Errorf("%s says retry-after %v", state.Limit, state.RetryAfter)
 			}
 		}
-	}),
-	clocked("booked units are not left for a fitted cost", limits{stint.PerSecond(10)}, func(k *tester) {
-		k.mustTake(6)
-		k.wantRetry(k.reserve(5, 0), s)
-		k.wantUsed(k.fit(4), 12) // 11 are used: the cost is one unit, which has room now
-		k.wantCharged(k.fit(4), 1)
 	}),
 	exact("what was fitted is given back as charged", windowed(), func(k *tester) {
 		k.mustTake(6)
@@ -156,36 +145,6 @@ var leases = []check{
 			k.after(us).under(x.limit).mustTake(x.limit.Capacity())
 		}
 	}),
-	clocked("a lease gets what there is room for", leasable(), func(k *tester) {
-		k.mustTake(7)
-		d := k.lease(5, s)
-		k.wantCharged(d, 3)
-		k.wantUsed(d, 10)
-		full := k.lease(5, s)
-		k.wantUncharged(full)
-		if want := k.take(1).RetryAfter; want == 0 || full.RetryAfter != want {
-			k.Errorf("%s: retry-after is %v, want that of one unit: %v", k.limit(), full.RetryAfter, want)
-		}
-	}),
-	clocked("a lease is charged to every limit", nil, func(k *tester) {
-		second, minute := stint.PerSecond(10), stint.PerMinute(5)
-		d := k.under(second, minute).lease(9, 2*s)
-		k.wantCharged(d, 5)
-		k.wantUsed(d, 5, 5)
-		k.wantUsed(k.after(3*s).under(second, minute).peek(1), 0, 5)
-		k.wantApplied(k.settle(d, 4), true) // no longer found in one of them
-		k.wantUsed(k.under(second, minute).lease(9, 2*s), 1, 5)
-		k.wantUsed(k.after(time.Minute-s).under(second, minute).peek(1), 0, 1)
-	}),
-	clocked("leases end each at its own time", limits{stint.PerSecond(10)}, func(k *tester) {
-		for _, during := range []time.Duration{3 * s, s, 2 * s} {
-			k.wantCharged(k.lease(2, during), 2)
-		}
-		for _, want := range []int64{6, 6, 4, 2, 0} {
-			k.wantUsed(k.peek(1), want)
-			k.Clock.Advance(s)
-		}
-	}),
 	clocked("a charge beside a lease is given back exactly",
 		limits{stint.PerSecond(10), stint.PerSecond(1000)}, func(k *tester) {
 			k.lease(3, 10*s)
@@ -206,13 +165,6 @@ var leases = []check{
 		k.wantUsed(k.mustTake(7), 10)
 		k.mustDeny(1)
 	}),
-	clocked("units of a lease are given back after its end", limits{stint.PerSecond(10)}, func(k *tester) {
-		early, late := k.lease(4, s), k.lease(6, s)
-		k.wantApplied(k.after(2*s-us).settle(early, 1), true)
-		k.wantUsed(k.mustTake(3), 10)
-		k.wantApplied(k.after(us).settle(late, 0), false) // no longer counts
-		k.wantUsed(k.peek(1), 3)
-	}),
 	exact("a lease may be settled upwards", leasable(), func(k *tester) {
 		k.wantApplied(k.settle(k.lease(8, time.Minute), 12), true)
 		k.wantUsed(k.take(1), 12)
@@ -232,27 +184,6 @@ var leases = []check{
 		k.wantApplied(k.settle(booked, 0), true)
 		k.Clock.Advance(s)
 		k.wantCharged(both.lease(9, 300*ms), 4)
-	}),
-	clocked("units are booked beside a lease", limits{stint.PerSecond(4)}, func(k *tester) {
-		k.lease(3, 2*s)
-		k.wantRetry(k.reserve(1, 0), 0)
-		k.wantRetry(k.reserve(1, 0), s)
-		k.wantRetry(k.reserve(2, 0), 3*s)
-	}),
-	clocked("the clock steps back during a lease", limits{stint.PerSecond(4)}, func(k *tester) {
-		k.lease(4, 2*s)
-		k.wantRetry(k.after(-time.Hour).take(1), 3*s)
-		k.after(3 * s).mustTake(4)
-	}),
-	clocked("a banned subject gets no lease", limits{stint.PerSecond(4)}, func(k *tester) {
-		k.mustTake(3)
-		k.ban(time.Minute)
-		d := k.lease(9, s)
-		k.wantUncharged(d)
-		k.wantRetry(d, time.Minute)
-		if r := d.States()[0].RetryAfter; r != 0 || !d.Banned { // one unit would fit
-			k.Errorf("banned %v, the limit says retry-after %v, want 0", d.Banned, r)
-		}
 	}),
 	everyStore("whatever is fitted, leased or taken is no more than the capacity", leasable(), func(k *tester) {
 		admitted := int64(0)

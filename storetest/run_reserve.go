@@ -151,65 +151,6 @@ var reservations = []check{
 		}
 		k.wantUsed(k.peek(1), 12)
 	}),
-	clocked("who moves up may go at once", limits{stint.PerSecond(4)}, func(k *tester) {
-		first := k.mustTake(4)
-		booked := k.reserve(3, 0)
-		k.wantRetry(booked, s)
-		k.wantApplied(k.settle(first, 0), true)
-		d := k.move(booked)
-		k.wantAllowed(d, true)
-		k.wantRetry(d, 0)
-		k.wantUsed(d, 3)
-		if d.Charge.Data().At != k.Clock.micros() {
-			k.Errorf("charged at %d, want now", d.Charge.Data().At)
-		}
-		k.wantUsed(k.mustTake(1), 4)
-		k.wantApplied(k.settle(d, 0), true)
-	}),
-	clocked("a booking that cannot be earlier stays as it is", limits{stint.PerSecond(2)}, func(k *tester) {
-		k.mustTake(2)
-		booked := k.reserve(2, 0)
-		k.Clock.Advance(400 * ms)
-		for range 3 {
-			d := k.move(booked)
-			k.wantAllowed(d, true)
-			k.wantRetry(d, 600*ms)
-			k.wantUsed(d, 2)
-			if d.Charge.Data().At != booked.Charge.Data().At || d.Charge.Data().ID == 0 {
-				k.Errorf("charged at %d, want %d", d.Charge.Data().At, booked.Charge.Data().At)
-			}
-		}
-		k.wantUsed(k.peek(1), 4)
-		r := driver.WithTerms(
-			stint.Request{Claims: []stint.Claim{booked.Charge.Claims()[0]}, Mode: stint.ModeReserve, MaxWait: us},
-			driver.Terms{Booked: booked.Charge.Data()},
-		)
-		k.wantRetry(k.decide(r), 600*ms) // it keeps its booking, however short its longest wait
-		k.wantApplied(k.settle(k.move(booked), 0), true)
-		k.wantUsed(k.peek(1), 2)
-	}),
-	clocked("who has no booking gets one", limits{stint.PerSecond(1)}, func(k *tester) {
-		k.mustTake(1)
-		booked := k.reserve(1, 0)
-		k.wantApplied(k.settle(booked, 0), true)
-		k.under(stint.PerSecond(2)).reserve(1, 0) // at once
-		d := k.move(booked)
-		k.wantAllowed(d, true)
-		k.wantRetry(d, s)
-		k.wantUsed(k.peek(1), 3)
-	}),
-	clocked("tentative bookings are a window apart", limits{stint.PerSecond(2), stint.TokenBucket(2, 2, s),
-		fixed(2, s)}, func(k *tester) {
-		k.toFull(s)
-		k.mustTake(2)
-		for i := range time.Duration(4) {
-			d := k.tentative(2)
-			k.wantRetry(d, (i+1)*s)
-			if got, want := d.Charge.Data().At, k.Clock.micros()+((i+1)*s).Microseconds(); got != want {
-				k.Errorf("%s: charged at %d, want %d", k.limit(), got, want)
-			}
-		}
-	}),
 	clocked("a tentative booking counts from its use", limits{stint.PerSecond(1)}, func(k *tester) {
 		k.mustTake(1)
 		first, second := k.tentative(1), k.tentative(1)
@@ -255,27 +196,6 @@ var reservations = []check{
 		k.Clock.Advance(s)
 		k.wantUsed(k.peek(1), 2)
 	}),
-	clocked("a tentative booking that is given up when it has come makes room", limits{stint.PerSecond(1)},
-		func(k *tester) {
-			k.mustTake(1)
-			d := k.tentative(1)
-			k.Clock.Advance(s)
-			k.wantApplied(k.settle(d, 0), true)
-			k.mustTake(1)
-		}),
-	clocked("several limits move up together", nil, func(k *tester) {
-		second, minute, named := stint.PerSecond(1), stint.PerMinute(10), stint.Per(3, 2*s).WithName(
-			"n")
-		first := k.under(second, minute, named).mustTake(1)
-		a, b := k.under(second, minute, named).reserve(1, 0), k.under(second, minute, named).reserve(1, 0)
-		k.wantRetry(b, 2*s+grace)
-		k.wantApplied(k.settle(a, 0), true)
-		k.wantApplied(k.settle(first, 0), true)
-		b = k.move(b)
-		k.wantRetry(b, 0)
-		k.wantUsed(b, 1, 1, 1)
-		k.wantUsed(k.under(second, minute, named).peek(1), 1, 1, 1)
-	}),
 	clocked("bookings are first come, first served", limits{stint.PerSecond(2)}, func(k *tester) {
 		for i, want := range []time.Duration{0, 0, s, s, 2*s + grace, 2*s + grace} {
 			d := k.reserve(1, 0)
@@ -298,41 +218,6 @@ var reservations = []check{
 		k.mustTake(1)
 		k.wantRetry(k.after(300*ms).reserve(3, 0), 700*ms)
 		k.wantRetry(k.reserve(1, 0), 1700*ms+grace)
-	}),
-	clocked("a bucket is booked at the pace of its refill", limits{stint.TokenBucket(2, 4, s)}, func(k *tester) {
-		for _, want := range []time.Duration{0, 0, 250 * ms, 500 * ms, 750 * ms} {
-			k.wantRetry(k.reserve(1, 0), want)
-		}
-		k.wantRetry(k.after(750*ms-us).take(1), 250*ms+us)
-		k.after(250*ms + us).mustTake(1)
-	}),
-	clocked("a fixed window is booked window by window",
-		limits{fixed(1, s)}, func(k *tester) {
-			k.toFull(s)
-			k.Clock.Advance(400 * ms)
-			for _, want := range []time.Duration{0, 600 * ms, 1600 * ms} {
-				k.wantRetry(k.reserve(1, 0), want)
-			}
-		}),
-	clocked("the longest wait is kept", limits{stint.PerSecond(1)}, func(k *tester) {
-		k.wantAllowed(k.reserve(1, s), true)
-		d := k.reserve(1, s-us)
-		k.wantAllowed(d, false)
-		k.wantRetry(d, s)
-		k.wantUsed(k.peek(1), 1)
-		k.wantAllowed(k.reserve(1, s), true)
-		k.wantAllowed(k.reserve(1, s), false)
-	}),
-	clocked("a canceled reservation gives its booking back", limits{stint.PerSecond(1), stint.TokenBucket(1, 1, s),
-		fixed(1, s)}, func(k *tester) {
-		k.toFull(s)
-		k.mustTake(1)
-		first := k.reserve(1, 0)
-		k.wantRetry(first, s)
-		k.wantApplied(k.settle(first, 0), true)
-		k.wantApplied(k.settle(first, 0), false)
-		k.wantUsed(k.peek(1), 1)
-		k.wantRetry(k.reserve(1, 0), s)
 	}),
 	exact("a cost that never fits is never booked", nil, func(k *tester) {
 		d := k.other().under(stint.PerHour(10)).reserve(11, 0)

@@ -113,22 +113,6 @@ var settlements = []check{
 		k.wantApplied(k.settle(late, 4), false)
 		k.wantUsed(k.peek(1), 0)
 	}),
-	clocked("each limit is raised in its own window", nil, func(k *tester) {
-		short, long := stint.PerSecond(10), stint.PerMinute(10)
-		under := k.under(short, long)
-		d := under.mustTake(5)
-		under.after(2*s).wantSettled(d, stint.Amendment{Cost: 9}, 9)
-		k.wantUsed(under.peek(1), 0, 9)
-		k.wantUsed(under.after(58*s).peek(1), 0, 0) // in the minute it counts from the time of the charge
-	}),
-	clocked("a bucket gives back no more than has not been refilled",
-		limits{stint.TokenBucket(10, 10, s)}, func(k *tester) {
-			d := k.mustTake(6)
-			k.mustTake(4)
-			k.wantUsed(k.after(200*ms).peek(1), 8)
-			k.wantApplied(k.settle(d, 0), true) // two of the six were refilled
-			k.wantUsed(k.peek(1), 4)
-		}),
 	clocked("a refund of the last unit of one log leaves that of another limit as it is", nil, func(k *tester) {
 		long := stint.Per(100, 10*s)
 		for range 60 {
@@ -149,20 +133,6 @@ var settlements = []check{
 			k.wantUsed(k.mustTake(1), n, 90)
 			k.pass(10 * ms)
 		}
-	}),
-	clocked("a refund takes nothing from others", limits{stint.PerSecond(2)}, func(k *tester) {
-		first := k.mustTake(1)
-		k.after(600 * ms).mustTake(1)
-		k.wantApplied(k.settle(first, 0), true)
-		k.after(400 * ms).mustTake(1)
-		k.wantRetry(k.take(1), 600*ms)
-	}),
-	clocked("each limit is settled in its own window", nil, func(k *tester) {
-		short, long := stint.PerSecond(10), stint.PerMinute(10)
-		d := k.under(short, long).mustTake(5)
-		k.after(2*s).under(short, long).mustTake(1)
-		k.wantApplied(k.settle(d, 0), true)
-		k.wantUsed(k.under(short, long).peek(1), 1, 1)
 	}),
 	exact("no sum passes 2^53", nil, func(k *tester) {
 		l := stint.PerHour(10)
@@ -262,15 +232,6 @@ var settlements = []check{
 		k.wantUsed(k.under(hour).peek(1), 5)
 		k.wantApplied(k.settle(d, 0), false)
 	}),
-	clocked("a refund of a burst gives its meter back too",
-		limits{stint.PerMinute(10).WithBurst(2)}, func(k *tester) {
-			d := k.mustTake(20)
-			k.wantApplied(k.settle(d, 5), true)
-			k.wantUsed(k.mustTake(15), 20)
-			k.mustDeny(1)
-			k.wantUsed(k.after(time.Minute).mustTake(10), 20)
-			k.wantRetry(k.take(1), 6*s)
-		}),
 	exact("a part is settled and the rest of its subject stays", nil, func(k *tester) {
 		for _, budget := range windowed() {
 			budget.Name = "budget"
