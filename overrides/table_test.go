@@ -209,15 +209,7 @@ func TestCheck(t *testing.T) {
 func TestMany(t *testing.T) {
 	const n = 20_000
 	server := redistest.Start(t)
-	open := func() *redisstore.Store {
-		store, err := redisstore.Open(t.Context(), redisstore.Config{URL: server.URL()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { store.Close() })
-		return store
-	}
-	one := start(t, open())
+	one := start(t, onRedis(t, server.URL()))
 	all := make([]overrides.Override, n)
 	for i := range all {
 		all[i] = raise(fmt.Sprint(i), stint.PerHour(500))
@@ -227,7 +219,7 @@ func TestMany(t *testing.T) {
 		t.Fatal(err)
 	}
 	one.table.Close() // so that it allocates nothing meanwhile
-	store := open()
+	store := onRedis(t, server.URL())
 	before := heap()
 	two := start(t, store)
 	each := (heap() - before) / n

@@ -81,28 +81,6 @@ func TestReadableKeysStayReadable(t *testing.T) {
 	}
 }
 
-// unescape is the inverse of keypart.Append for parts that were not hashed.
-func unescape(part string) (string, bool) {
-	const upperHex = "0123456789ABCDEF"
-	var b strings.Builder
-	for i := 0; i < len(part); i++ {
-		if part[i] != '%' {
-			b.WriteByte(part[i])
-			continue
-		}
-		if i+2 >= len(part) {
-			return "", false
-		}
-		hi, lo := strings.IndexByte(upperHex, part[i+1]), strings.IndexByte(upperHex, part[i+2])
-		if hi < 0 || lo < 0 {
-			return "", false
-		}
-		b.WriteByte(byte(hi<<4 | lo))
-		i += 2
-	}
-	return b.String(), true
-}
-
 func FuzzCodec(f *testing.F) {
 	for _, part := range hostile {
 		f.Add(part, true)
@@ -119,7 +97,7 @@ func FuzzCodec(f *testing.F) {
 			}
 			return
 		}
-		if back, ok := unescape(got); !ok || back != part {
+		if back, ok := keypart.Read(got); part != "" && (!ok || back != part) {
 			t.Fatalf("%q became %q, which reads as %q", part, got, back)
 		}
 	})

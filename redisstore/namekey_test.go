@@ -6,13 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
 var keyOfTests = bytes.Repeat([]byte{'a'}, minNameKey)
 
-func keysOf(t testing.TB, letters string) nameKeys {
+func keysOf(t *testing.T, letters string) nameKeys {
 	t.Helper()
 	var secrets [][]byte
 	for _, c := range letters {
@@ -120,25 +119,4 @@ func TestHashedKeys(t *testing.T) {
 			}
 		}
 	}
-}
-
-func BenchmarkNames(b *testing.B) {
-	r := stint.Request{Claims: []stint.Claim{{Subject: "user:jane.doe@example.com",
-		Limits: []stint.Limit{stint.PerMinute(10)}, Cost: 1}}, Bans: &stint.BanPolicy{}}
-	for name, n := range map[string]*names{"clear": nil, "hashed": newNames(keyOfTests)} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			c := callOfTests(n)
-			for b.Loop() {
-				c.keyText = c.beginKey(c.keyText[:0], r.Claims[0].Subject, "")
-			}
-		})
-	}
-	b.Run("sum", func(b *testing.B) {
-		b.ReportAllocs()
-		n := newNames(keyOfTests)
-		for b.Loop() {
-			n.sum(ofSubject, r.Claims[0].Subject)
-		}
-	})
 }
