@@ -81,18 +81,6 @@ var bursts = []check{
 }
 
 var states = []check{
-	exact("limits with one name, and those with another, are counted apart", nil, func(k *tester) {
-		hour, day := stint.PerHour(10), stint.PerDay(20)
-		login := hour.WithName("login")
-		k.wantUsed(k.under(hour, day).mustTake(3), 3, 3)
-		k.wantUsed(k.under(day, login).mustTake(2), 5, 2)
-		k.wantUsed(k.under(login).mustTake(1), 3)
-		k.wantUsed(k.under(login, hour, day).peek(1), 3, 3, 5)
-		k.under(day).reset()
-		k.wantUsed(k.under(login, hour, day).peek(1), 3, 3, 0)
-		k.under(login, hour).reset()
-		k.wantUsed(k.under(login, hour, day).peek(1), 0, 0, 0)
-	}),
 	clocked("limits come and go", nil, func(k *tester) {
 		second, minute, bucket := stint.PerSecond(5), stint.PerMinute(20), stint.TokenBucket(
 			10, 1, s)

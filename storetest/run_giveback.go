@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"errors"
-	"time"
 
 	"github.com/stint-limiter/stint"
 )
@@ -25,20 +24,6 @@ var givingBack = []check{
 		k.wantUsed(k.mustTake(10), 10)
 		k.mustDeny(1)
 	}),
-	exact("giving back twice gives back twice", windowed(), func(k *tester) {
-		k.mustTake(9)
-		k.giveBack(2)
-		k.giveBack(2)
-		k.wantUsed(k.peek(1), 5)
-	}),
-	exact("every limit gives back what it has", nil, func(k *tester) {
-		day, named := stint.PerDay(100), stint.PerDay(100).WithName("other")
-		bucket := stint.TokenBucket(100, 1, 24*time.Hour)
-		k.under(day).mustTake(10)
-		k.under(day, named, bucket).mustTake(3)
-		k.under(named, day, bucket).giveBack(5)
-		k.wantUsed(k.under(day, named, bucket).peek(1), 8, 0, 0)
-	}),
 	clocked("a long log is given back in part", limits{stint.PerMinute(100)}, func(k *tester) {
 		for range 100 {
 			k.mustTake(1)
@@ -48,26 +33,6 @@ var givingBack = []check{
 			k.giveBack(31)
 			k.wantUsed(k.mustTake(1), used-30)
 		}
-	}),
-	exact("debts are given back first", windowed(), func(k *tester) {
-		k.settle(k.mustTake(5), 20)
-		k.giveBack(9)
-		k.wantUsed(k.mustDeny(1), 11)
-		k.giveBack(4)
-		k.wantUsed(k.mustTake(3), 10)
-	}),
-	exact("places are not given back", limits{stint.PerHour(10)}, func(k *tester) {
-		k = k.with(stint.AtOnce(2, time.Hour))
-		d := k.mustTake(1)
-		k.giveBack(5)
-		k.wantUsed(k.peek(1), 0, 1)
-		k.wantApplied(k.amend(d, release), true)
-	}),
-	exact("what was given back is not settled", limits{stint.PerHour(10)}, func(k *tester) {
-		d := k.mustTake(4)
-		k.giveBack(4)
-		k.wantApplied(k.settle(d, 0), false)
-		k.wantUsed(k.peek(1), 0)
 	}),
 	clocked("a state from which all was given back is that of its holds", limits{stint.PerSecond(10)},
 		func(k *tester) {
@@ -89,30 +54,6 @@ var givingBack = []check{
 				k.wantUsed(k.peek(1), 4)
 			}
 		}),
-	exact("giving back touches no other scope, request id or ban", limits{stint.PerHour(10)}, func(k *tester) {
-		r := k.request(4)
-		r.ID = "once"
-		k.mustDecide(r)
-		scoped := k.request(4)
-		scoped.Claims[0].Scope = "reports"
-		k.mustDecide(scoped)
-		k.command(stint.Command{Kind: stint.CommandGiveBack, Subject: k.subject, Scope: "reports",
-			Limits: k.limits, Units: 3})
-		k.wantUsed(k.peek(1), 4)
-		scoped.Mode = stint.ModePeek
-		k.wantUsed(k.decide(scoped), 1)
-		k.giveBack(4)
-		k.wantRepeat(k.decide(r), true)
-		k.ban(time.Hour)
-		k.giveBack(4)
-		if d := k.take(1); !d.Banned {
-			k.Errorf("the ban is gone: %s", answer(d))
-		}
-	}),
-	exact("giving back to a stranger is nothing special", eachAlgorithm(2), func(k *tester) {
-		k.giveBack(5)
-		k.wantUsed(k.mustTake(1), 1)
-	}),
 	everyStore("what cannot be given back is refused", limits{stint.PerHour(10)}, func(k *tester) {
 		k.mustTake(4)
 		for name, c := range map[string]stint.Command{

@@ -52,22 +52,6 @@ var holds = []check{
 		k.wantSettled(more, settleTo(65), 65)
 		k.wantUsed(k.peek(1), 25)
 	}),
-	exact("what is held of one limit is not used of another", limits{stock(100)}, func(k *tester) {
-		k.hold(60)
-		other := k.under(stint.Daily(100))
-		for used := int64(1); used < 4; used++ {
-			k.wantUsed(other.mustTake(1), used)
-		}
-	}),
-	exact("the truth is charged whatever room there is", limits{stock(100)}, func(k *tester) {
-		d := k.hold(60)
-		k.wantSettled(d, settleTo(5000), 5000)
-		k.wantUsed(k.peek(1), 5000)
-	}),
-	exact("a debt bounds what a meter takes", limits{rate(100).WithBurst(2)}, func(k *tester) {
-		d := k.hold(60)
-		k.wantSettled(d, stint.Amendment{Cost: 5000, MaxDebt: 50}, 250)
-	}),
 	exact("a hold is settled once, and frees nothing else", limits{stock(100)}, func(k *tester) {
 		first, second := k.hold(50), k.hold(50)
 		k.wantSettled(first, settleTo(0), 0)
@@ -164,16 +148,6 @@ var holds = []check{
 		k.pass(25*time.Hour + time.Second)
 		k.wantHeld(0)
 	}),
-	exact("a repeat has the hold of the first request", limits{stock(100)}, func(k *tester) {
-		r := k.request(60)
-		r.Hold, r.ID = holdLife, "x"
-		first, again := k.mustDecide(r), k.mustDecide(r)
-		k.wantRepeat(again, true)
-		k.wantUsed(again, 60)
-		k.wantSettled(again, settleTo(15), 15)
-		k.wantApplied(k.settle(first, 15), false)
-		k.wantUsed(k.peek(1), 15)
-	}),
 	clocked("heartbeats prolong the id of a hold", limits{stock(100), rate(100)}, func(k *tester) {
 		r := k.request(60)
 		r.Hold, r.ID, r.IDLife = holdLife, "x", time.Second
@@ -190,26 +164,6 @@ var holds = []check{
 		k.pass(2 * time.Second)
 		k.wantRepeat(k.mustDecide(r), false)
 	}),
-	exact("leases and bookings beside a hold", limits{stock(100)}, func(k *tester) {
-		d := k.hold(60)
-		r := driver.WithTerms(k.request(90), driver.Terms{Fit: true})
-		fitted := k.mustDecide(r)
-		wantSame(k, fitted, "cost", fitted.Charge.Claims()[0].Cost, 40)
-		k.settle(fitted, 0)
-		booked := k.reserve(50, 0)
-		if booked.RetryAfter < k.limit().Window { // held units may be used until they expire
-			k.Errorf("booked in %v, within a window of what is held", booked.RetryAfter)
-		}
-		k.settle(booked, 0)
-		k.ban(time.Hour)
-		banned := k.request(50)
-		banned.Mode = stint.ModeReserve
-		refused := k.decide(banned)
-		if u := refused.Usages()[0]; u.RetryAfter < k.limit().Window {
-			k.Errorf("banned: room in %v, within a window of what is held", u.RetryAfter)
-		}
-		k.wantSettled(d, settleTo(60), 60)
-	}),
 	exact("units that were used elsewhere are held", limits{stock(100)}, func(k *tester) {
 		k.mustTake(90)
 		r := driver.WithTerms(k.request(60), driver.Terms{Age: 10 * time.Second})
@@ -223,21 +177,6 @@ var holds = []check{
 		d = k.mustDecide(r)
 		k.wantUsed(d, 95)
 		k.wantApplied(k.settle(d, 5), false)
-	}),
-	exact("a place and a hold", limits{stock(100)}, func(k *tester) {
-		k = k.with(stint.AtOnce(1, holdLife))
-		d := k.hold(60)
-		k.wantUsed(d, 60, 1)
-		k.wantApplied(k.amend(d, report(10)), true)
-		k.wantSettled(d, settleTo(30), 30)
-		k.wantUsed(k.peek(1), 30, 1)
-		k.wantApplied(k.amend(d, report(40)), true) // the place
-		k.wantUsed(k.peek(1), 30, 1)
-		k.wantApplied(k.amend(d, stint.Amendment{Kind: stint.AmendRelease}), true)
-		k.wantUsed(k.peek(1), 30, 0)
-		d = k.hold(10)
-		k.wantSettled(d, settleTo(0), 0)
-		k.wantUsed(k.peek(1), 30, 0)
 	}),
 	clocked("a repeated request keeps its place and its hold", limits{stint.AtOnce(1, s)}, func(k *tester) {
 		r := k.with(stock(100)).request(10)

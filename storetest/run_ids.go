@@ -43,23 +43,6 @@ var requestIDs = []check{
 		other.Claims[0].Scope = "other"
 		k.wantRepeat(k.decide(other), false)
 	}),
-	exact("a peek finds the charge of an id, and is no repeat", limits{stint.PerHour(10)}, func(k *tester) {
-		first := k.mustDecide(k.withID("x"))
-		look := k.withID("x")
-		look.Mode = stint.ModePeek
-		seen := k.after(moment).decide(look)
-		if !seen.Repeat || seen.Charge.Data().ID != first.Charge.Data().ID {
-			k.Errorf("peek: repeat is %v, charge %+v", seen.Repeat, seen.Charge)
-		}
-		k.wantApplied(k.settle(seen, 0), true) // this would fail if a request had been repeated
-		k.wantRepeat(k.decide(look), false)
-	}),
-	exact("a repeat is allowed by a limit that is used up", limits{stint.PerHour(1)}, func(k *tester) {
-		k.decide(k.withID("x"))
-		k.wantAllowed(k.after(moment).decide(k.withID("x")), true)
-		k.wantAllowed(k.decide(k.withID("y")), false)
-		k.wantAllowed(k.decide(k.withID("y")), false) // a denial is not remembered
-	}),
 	// F39
 	exact("an id is repeated eight times, then charged", limits{stint.PerHour(10)}, func(k *tester) {
 		k.decide(k.withID("x"))
@@ -72,30 +55,6 @@ var requestIDs = []check{
 			k.wantUsed(d, i+2)
 			k.wantRepeat(d, false)
 		}
-	}),
-	exact("a peek does not use up repeats", limits{stint.PerHour(10)}, func(k *tester) {
-		k.decide(k.withID("x"))
-		k.pass(moment)
-		r := k.withID("x")
-		r.Mode = stint.ModePeek
-		for range 2 * driver.MaxRepeats {
-			d := k.mustDecide(r)
-			k.wantRepeat(d, true)
-		}
-	}),
-	exact("a refund forgets the id", limits{stint.PerHour(10)}, func(k *tester) {
-		d := k.decide(k.withID("x"))
-		k.wantApplied(k.settle(d, 0), true)
-		again := k.decide(k.withID("x"))
-		k.wantUsed(again, 1)
-		k.wantRepeat(again, false)
-		k.wantApplied(k.settle(again, 3), true) // settling to more than 0 does not forget the id
-		k.wantRepeat(k.after(moment).decide(k.withID("x")), true)
-	}),
-	exact("a reset forgets the ids", limits{stint.PerHour(10)}, func(k *tester) {
-		k.decide(k.withID("x"))
-		k.reset()
-		k.wantRepeat(k.decide(k.withID("x")), false)
 	}),
 	clocked("an id lives for the shortest window, or as it says", nil, func(k *tester) {
 		for _, c := range []struct {
@@ -110,19 +69,6 @@ var requestIDs = []check{
 			k.wantRepeat(k.after(micros(c.life-1)).decide(c.request), true)
 			k.wantRepeat(k.after(us).decide(c.request), false)
 		}
-	}),
-	clocked("a repeat of a booking waits for the same instant", limits{stint.PerSecond(1)}, func(k *tester) {
-		k.after(micros(16 - k.Clock.micros()%16)).mustTake(1)
-		r := k.withID("x")
-		r.Mode = stint.ModeReserve
-		k.wantRetry(k.decide(r), s)
-		again := k.after(100 * ms).decide(r)
-		k.wantAllowed(again, true)
-		k.wantRetry(again, 900*ms)
-		k.wantUsed(again, 2)
-		d := k.decide(k.withID("x")) // a take cannot have it yet
-		k.wantAllowed(d, false)
-		k.wantRetry(d, 900*ms)
 	}),
 	clocked("ids are remembered up to a bound, the one that ends first goes", limits{stint.PerHour(1_000_000)},
 		func(k *tester) {
@@ -156,17 +102,6 @@ var requestIDs = []check{
 			k.wantApplied(k.settle(first, 7), false)
 			k.wantUsed(k.peek(1), 5)
 		}
-	}),
-	exact("a repeat has the cost of the first", limits{stint.PerHour(10)}, func(k *tester) {
-		first := k.withID("x")
-		first.Claims[0].Cost = 5
-		k.mustDecide(first)
-		again := k.after(moment).mustDecide(k.withID("x"))
-		if got := again.Charge.Claims()[0].Cost; got != 5 {
-			k.Errorf("the charge is of the cost %d, want 5", got)
-		}
-		k.wantApplied(k.settle(again, 2), true)
-		k.wantUsed(k.peek(1), 2)
 	}),
 	exact("a repeat has the charge to all subjects", nil, func(k *tester) {
 		a, b := k.as(k.newSubject(), stint.PerHour(10), stint.PerHour(20).WithName("n")), k.as(k.newSubject(),

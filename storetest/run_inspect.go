@@ -161,38 +161,6 @@ var inspecting = []check{
 				driver.MaxEntries)
 		}
 	}),
-	exact("what is seen is of the scope and the limit that is asked about", nil, func(k *tester) {
-		l := stint.PerHour(10)
-		r := k.under(l).request(4)
-		r.Claims[0].Scope = "reports"
-		k.mustDecide(r)
-		k.under(l.WithName("other")).mustTake(3)
-		for _, c := range []struct {
-			scope string
-			limit stint.Limit
-			want  int64
-		}{{"reports", l, 4}, {"", l, 0}, {"", l.WithName("other"), 3}, {"reports", stint.PerDay(10), 0},
-			{"reports", stint.PerHour(2), 4}} {
-			w := k.inspect(stint.Claim{Subject: k.subject, Scope: c.scope, Limits: limits{c.limit}}).Windows[0]
-			if w.Used != c.want {
-				k.Errorf("%s in %q: used %d, want %d", c.limit, c.scope, w.Used, c.want)
-			}
-		}
-	}),
-	clocked("inspecting changes nothing", limits{stint.PerSecond(2)}, func(k *tester) {
-		both := k.with(stint.AtOnce(2, s))
-		both.mustTake(1)
-		k.reserve(2, 0)
-		for range 3 {
-			both.window()
-			k.wantUsed(both.peek(1), 3, 1)
-		}
-		k.pass(-time.Hour) // a step back is not written either
-		before := entriesText(both.window())
-		if after := entriesText(both.window()); after != before {
-			k.Errorf("entries are %q, and then %q", before, after)
-		}
-	}),
 	clocked("bans, their level and strikes are seen", nil, func(k *tester) {
 		p := policy(3)
 		now := func() time.Duration { return k.Clock.Now().Sub(epoch) }

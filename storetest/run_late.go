@@ -45,39 +45,6 @@ var lateCharges = []check{
 		k.wantUsed(k.late(1, s, 600*ms), 13)
 		k.wantUsed(k.late(1, s, s-us), 14)
 	}),
-	clocked("of what was used at least, the rest is charged", limits{stint.PerSecond(10)}, func(k *tester) {
-		k = k.with(stint.PerHour(1000), fixed(100, 10*s), stint.TokenBucket(10, 1, s), stint.PerMinute(10).WithBurst(3))
-		k.mustTake(3)
-		atLeast := func(cost int64, age time.Duration) stint.Decision {
-			r := k.lateRequest(cost, age, age)
-			r.Terms().AtLeast = true
-			return k.mustDecide(r)
-		}
-		for range 3 {
-			k.wantUsed(atLeast(8, 400*ms), 8, 8, 8, 8, 8)
-		}
-		k.wantUsed(atLeast(7, 0), 8, 8, 8, 8, 8)
-		k.wantUsed(k.after(600*ms).peek(1), 3, 8, 8, 7, 8)
-		k.wantUsed(atLeast(30, 0), 30, 30, 30, 30, 30)
-	}),
-	clocked("a late charge has its request id from now on", limits{stint.PerHour(5)}, func(k *tester) {
-		r := k.lateRequest(2, 10*time.Minute, 0)
-		r.ID, r.IDLife = "x", time.Minute
-		first := k.mustDecide(r)
-		k.wantUsed(first, 2)
-		k.pass(time.Minute - us)
-		r.Terms().Age += time.Minute
-		again := k.mustDecide(r)
-		k.wantRepeat(again, true)
-		k.wantUsed(again, 2)
-		wantSame(k, again, "charge", again.Charge.Data().ID, first.Charge.Data().ID)
-		wantSame(k, again, "at", again.Charge.Data().At, first.Charge.Data().At)
-		d := k.after(16 * us).mustDecide(r)
-		k.wantRepeat(d, false)
-		k.wantUsed(d, 4)
-		k.wantApplied(k.settle(d, 1), true)
-		k.wantUsed(k.peek(1), 3)
-	}),
 	clocked("some units of a charge are refunded as a charge of their own", limits{stint.PerSecond(5),
 		stint.PerSecond(200), stint.PerSecond(5).WithBurst(2), fixed(5, 1000*s)}, func(k *tester) {
 		k.pass(time.Second)

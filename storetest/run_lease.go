@@ -65,57 +65,6 @@ var leases = []check{
 		k.wantUsed(d, 10)
 		k.wantCharged(k.other().fit(stint.MaxUnits), 10) // above the capacity
 	}),
-	clocked("a fitted cost is no less than one unit", nil, func(k *tester) {
-		for _, x := range []struct {
-			limit stint.Limit
-			retry time.Duration
-		}{
-			{stint.PerSecond(4), s}, {stint.TokenBucket(4, 4, s), s / 4},
-			{fixed(4, s), s},
-		} {
-			k.toFull(s)
-			k := k.other()
-			k.under(x.limit).mustTake(4)
-			d := k.under(x.limit).fit(3)
-			k.wantUncharged(d)
-			k.wantRetry(d, x.retry)
-			k.wantUsed(d, 4)
-			k.wantRetry(k.after(x.retry-us).under(x.limit).fit(3), us)
-			k.wantAllowed(k.after(us).under(x.limit).fit(3), true)
-			k.wantRetry(k.other().under(stint.Limit{Window: s, Algorithm: x.limit.Algorithm}).fit(3), stint.Never)
-		}
-	}),
-	exact("the fullest of several limits says how much is charged", nil, func(k *tester) {
-		hour, day, bucket := stint.PerHour(10), stint.PerDay(5), stint.TokenBucket(
-			20, 1, time.Hour)
-		k.under(day).mustTake(2)
-		d := k.under(hour, day, bucket).fit(9)
-		k.wantCharged(d, 3)
-		k.wantUsed(d, 3, 5, 3)
-		d = k.under(hour, day, bucket).fit(9)
-		k.wantUncharged(d)
-		for i, state := range d.States() {
-			if (state.RetryAfter != 0) != (i == 1) {
-				k.Errorf("%s says retry-after %v", state.Limit, state.RetryAfter)
-			}
-		}
-	}),
-	exact("what was fitted is given back as charged", windowed(), func(k *tester) {
-		k.mustTake(6)
-		d := k.fit(100)
-		k.wantApplied(k.settle(d, 1), true)
-		k.wantUsed(k.peek(1), 7)
-		k.wantApplied(k.settle(d, 0), false)
-	}),
-	exact("a fitted request is repeated by its id", nil, func(k *tester) {
-		r := k.other().under(stint.PerHour(10)).request(20)
-		r.Terms().Fit, r.ID = true, "x"
-		k.wantCharged(k.decide(r), 10)
-		d := k.mustDecide(r)
-		if k.wantUsed(d, 10); !d.Repeat || d.Charge.IsZero() {
-			k.Errorf("repeat %v, charge %x", d.Repeat, d.Charge.Data().ID)
-		}
-	}),
 	clocked("a lease counts from now until a span after its end", nil, func(k *tester) {
 		for _, x := range []struct {
 			limit         stint.Limit
@@ -144,30 +93,6 @@ var leases = []check{
 			k.wantRetry(k.under(x.limit).take(x.limit.Capacity()), us)
 			k.after(us).under(x.limit).mustTake(x.limit.Capacity())
 		}
-	}),
-	clocked("a charge beside a lease is given back exactly",
-		limits{stint.PerSecond(10), stint.PerSecond(1000)}, func(k *tester) {
-			k.lease(3, 10*s)
-			first := k.mustTake(4)
-			k.after(100 * ms).mustTake(2)
-			k.wantApplied(k.settle(first, 0), true)
-			d := k.peek(1)
-			k.wantUsed(d, 5)
-			if d.Decisive().ResetAfter < 10*s {
-				k.Errorf("%s: reset after %v, before the lease's end", k.limit(), d.Decisive().ResetAfter)
-			}
-			k.wantUsed(k.after(1100*ms).peek(1), 3)
-		}),
-	exact("units of a lease are given back before its end", leasable(), func(k *tester) {
-		d := k.lease(8, time.Minute)
-		k.wantApplied(k.settle(d, 3), true)
-		k.wantApplied(k.settle(d, 0), false)
-		k.wantUsed(k.mustTake(7), 10)
-		k.mustDeny(1)
-	}),
-	exact("a lease may be settled upwards", leasable(), func(k *tester) {
-		k.wantApplied(k.settle(k.lease(8, time.Minute), 12), true)
-		k.wantUsed(k.take(1), 12)
 	}),
 	clocked("units that are booked are not leased", limits{stint.PerSecond(4)}, func(k *tester) {
 		both := k.with(stint.PerHour(100))

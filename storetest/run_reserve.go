@@ -214,16 +214,6 @@ var reservations = []check{
 		k.wantUsed(d, 6)
 		k.wantUsed(k.after(s).peek(1), 4)
 	}),
-	clocked("a large reservation is not overtaken by a small one", limits{stint.PerSecond(3)}, func(k *tester) {
-		k.mustTake(1)
-		k.wantRetry(k.after(300*ms).reserve(3, 0), 700*ms)
-		k.wantRetry(k.reserve(1, 0), 1700*ms+grace)
-	}),
-	exact("a cost that never fits is never booked", nil, func(k *tester) {
-		d := k.other().under(stint.PerHour(10)).reserve(11, 0)
-		k.wantAllowed(d, false)
-		k.wantRetry(d, stint.Never)
-	}),
 	clocked("several limits are booked at one instant", nil, func(k *tester) {
 		short, long, bucket := stint.PerSecond(1), stint.Per(3, 10*s), stint.TokenBucket(2, 1, 2*s)
 		for i, want := range []time.Duration{0, s, 2*s + grace, 10 * s} {

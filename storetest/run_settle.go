@@ -48,11 +48,6 @@ var settlements = []check{
 		k.wantApplied(k.settle(d, 9), false)
 		k.wantUsed(k.peek(1), 3)
 	}),
-	exact("settling down frees the difference", windowed(), func(k *tester) {
-		d := k.mustTake(10)
-		k.wantApplied(k.settle(d, 4), true)
-		k.wantUsed(k.mustTake(6), 10)
-	}),
 	exact("settling up may leave a debt", windowed(), func(k *tester) {
 		d := k.mustTake(5)
 		k.wantSettled(d, stint.Amendment{Cost: 18}, 18)
@@ -89,12 +84,6 @@ var settlements = []check{
 		k.wantSettled(b, stint.Amendment{Cost: 100, MaxDebt: 2}, 7)
 		k.wantUsed(k.peek(1), 15)
 	}),
-	exact("of several limits each has a debt of its own", nil, func(k *tester) {
-		hour, bucket := stint.PerHour(10), stint.TokenBucket(100, 1, time.Hour)
-		under := k.under(hour, bucket)
-		under.wantSettled(under.mustTake(5), stint.Amendment{Cost: 500}, 200)
-		k.wantUsed(under.peek(1), 500, 200)
-	}),
 	exact("what is charged is the least of all claims", nil, func(k *tester) {
 		a, b, l := k.newSubject(), k.newSubject(), stint.PerHour(10)
 		d := k.decide(and(k.as(a, l).request(1), k.as(b, stint.TokenBucket(10, 1, time.Hour)).request(2)))
@@ -103,15 +92,6 @@ var settlements = []check{
 		if got := k.amended(d, stint.Amendment{Cost: 50}); got != (stint.Amended{}) {
 			k.Errorf("settled again: %+v", got)
 		}
-	}),
-	clocked("a charge is settled only while it counts", limits{stint.PerSecond(10), stint.TokenBucket(10, 10, s),
-		fixed(10, s)}, func(k *tester) {
-		k.toFull(s)
-		early, late := k.mustTake(5), k.mustTake(5)
-		k.wantApplied(k.after(500*ms-us).settle(early, 0), true)
-		k.wantApplied(k.after(500*ms+us).settle(late, 0), false)
-		k.wantApplied(k.settle(late, 4), false)
-		k.wantUsed(k.peek(1), 0)
 	}),
 	clocked("a refund of the last unit of one log leaves that of another limit as it is", nil, func(k *tester) {
 		long := stint.Per(100, 10*s)
@@ -202,12 +182,6 @@ var settlements = []check{
 		k.wantApplied(k.settle(first, 0), true)
 		k.wantUsed(k.peek(1), 0)
 	}),
-	exact("what was repeated is settled to another cost", limits{stint.PerHour(10)}, func(k *tester) {
-		first := k.decide(k.withID("x"))
-		k.after(moment).decide(k.withID("x"))
-		k.wantApplied(k.settle(first, 4), true)
-		k.wantUsed(k.peek(1), 4)
-	}),
 	clocked("a refund from before a reset takes nothing from others",
 		append(windowed(), stint.PerHour(1000)), func(k *tester) {
 			both := k.with(stint.Per(10, 2*time.Hour))
@@ -217,37 +191,6 @@ var settlements = []check{
 			k.wantApplied(k.settle(d, 0), false)
 			k.wantUsed(both.peek(1), 3, 8)
 		}),
-	exact("a reset leaves the charges of other states", nil, func(k *tester) {
-		a, b := stint.PerHour(10), stint.PerHour(10).WithName("b")
-		d := k.under(a, b).mustTake(5)
-		k.under(a).reset()
-		k.under(a, b).mustTake(3)
-		k.wantApplied(k.settle(d, 1), true)
-		k.wantUsed(k.under(a, b).peek(1), 3, 4)
-	}),
-	exact("a reset of a limit that was not charged ends its state's charges", nil, func(k *tester) {
-		hour, day := stint.PerHour(10), stint.PerDay(10)
-		d := k.under(hour).mustTake(5)
-		k.under(day).reset()
-		k.wantUsed(k.under(hour).peek(1), 5)
-		k.wantApplied(k.settle(d, 0), false)
-	}),
-	exact("a part is settled and the rest of its subject stays", nil, func(k *tester) {
-		for _, budget := range windowed() {
-			budget.Name = "budget"
-			requests := stint.PerHour(100)
-			k := k.other()
-			r := and(k.under(requests).request(1), k.under(budget).request(5))
-			d := k.decide(r)
-			k.wantUsed(d, 1, 5)
-			d = part(d, 1)
-			k.wantApplied(k.settle(d, 3), true)
-			k.wantUsed(k.under(requests, budget).peek(1), 1, 3)
-			k.wantApplied(k.settle(d, 9), false)
-			k.wantApplied(k.settle(d, 0), false)
-			k.wantUsed(k.under(requests, budget).peek(1), 1, 3)
-		}
-	}),
 	exact("a part of several subjects is settled, then the rest", nil, func(k *tester) {
 		a, b, c, l := k.newSubject(), k.newSubject(), k.newSubject(), stint.PerHour(10)
 		want := func(ofA, ofB, ofC int64) {
@@ -280,18 +223,6 @@ var settlements = []check{
 		k.wantRepeat(k.decide(look), true)
 		k.wantApplied(k.settle(part(whole, 0), 0), true)
 		k.wantRepeat(k.decide(r), false)
-	}),
-	exact("a place is released by its own part", limits{stint.PerHour(10)}, func(k *tester) {
-		hold := stint.AtOnce(5, time.Hour)
-		r := and(k.request(1), k.under(hold).request(1))
-		whole := k.decide(r)
-		for _, c := range []struct {
-			claim int
-			want  bool
-		}{{0, false}, {1, true}, {1, false}} {
-			k.wantApplied(k.amend(part(whole, c.claim), release), c.want)
-		}
-		k.wantUsed(k.with(hold).peek(1), 1, 0)
 	}),
 	everyStore("settling never admits more than was given back", windowed(), func(k *tester) {
 		admitted := int64(0)
