@@ -2,7 +2,6 @@ package redisstore_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/redistest"
-	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
 	"github.com/stint-limiter/stint/storetest"
@@ -232,30 +230,6 @@ func TestModelOfLayers(t *testing.T) {
 	wantTTLs(t, c)
 }
 
-// A master dies under Sentinel: the store finds the new one by itself.
-func TestSentinelFailover(t *testing.T) {
-	t.Parallel()
-	sentinel := redistest.StartSentinel(t)
-	s := open(t, sentinelURL(sentinel))
-	lim, err := stint.New(s, stint.PerHour(1000))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := lim.Allow(t.Context(), "failover"); err != nil {
-		t.Fatal(err)
-	}
-	sentinel.Master.Kill()
-	testkit.EventuallyNil(t, "the new master is found", func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		d, err := lim.Allow(ctx, "failover")
-		if err == nil && !d.Allowed {
-			err = fmt.Errorf("denied: %+v", d)
-		}
-		return err
-	})
-}
-
 // TestCluster tests what is different on a Cluster. The scripts are those of one server: checks
 // that move the clock are above.
 func TestCluster(t *testing.T) {
@@ -285,10 +259,6 @@ func TestCluster(t *testing.T) {
 			wantTTLs(t, c)
 		})
 	}
-}
-
-func sentinelURL(s *redistest.Sentinel) string {
-	return urlOf(s.Addrs()) + "&master_set=" + s.MasterName
 }
 
 func clusterURL(c *redistest.Cluster) string { return urlOf(c.Addrs()) }

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -25,35 +26,35 @@ func callOfTests(n *names) *scriptCall {
 	return &scriptCall{store: s, id: 7, names: n}
 }
 
+// Keys are distinct, of bounded length and of plain ASCII, and have one hash tag, made of the subject
+// alone, also if names are hashed and others look like hashes.
 func TestKeysAreDistinctAndInTheirSlot(t *testing.T) {
-	seen := map[string][2]string{}
-	for _, subject := range hostile {
-		for _, scope := range append([]string{""}, hostile...) {
-			key := string(callOfTests(nil).beginKey(nil, subject, scope)) + stateKey
-			if was, dup := seen[key]; dup {
-				t.Errorf("%q in %q and %q in %q share the key %s", subject, scope, was[0], was[1], key)
+	hashing := newNames(bytes.Repeat([]byte{'a'}, minNameKey))
+	shown := string(hashing.appendSubject(nil, "user:1"))
+	subjects := append([]string{shown, "user:1", "#" + shown, "user:" + shown, shown + "x", "user#"}, hostile...)
+	scopes := append([]string{"", "login:" + shown, "login:1", "login%3A1"}, hostile...)
+	for _, n := range []*names{nil, hashing} {
+		seen := map[string][2]string{}
+		for _, subject := range subjects {
+			want := string(keypart.Append(nil, subject, true))
+			for _, scope := range scopes {
+				c := callOfTests(n)
+				key := string(c.beginKey(nil, subject, scope)) + stateKey
+				if was, dup := seen[key]; dup {
+					t.Errorf("%q in %q and %q in %q share the key %s", subject, scope, was[0], was[1], key)
+				}
+				seen[key] = [2]string{subject, scope}
+				tag, rest, _ := strings.Cut(strings.TrimPrefix(key, "stint:{"), "}:")
+				if n == nil && tag != want || n != nil && !keypart.IsHashed(tag) || strings.ContainsAny(tag+rest, "{}") {
+					t.Errorf("key %q of %q: the hash tag is not the subject", key, subject)
+				}
+				if len(key) > 2*keypart.Max+64 || strings.ContainsFunc(key, func(c rune) bool { return c <= ' ' || c > '~' }) {
+					t.Errorf("key %q of %q", key, subject)
+				}
+				if ban := string(c.beginKey(nil, subject, "")) + banKey; ban != "stint:{"+tag+"}:ban" {
+					t.Errorf("%q is %q in one key and %q in another", subject, tag, ban)
+				}
 			}
-			seen[key] = [2]string{subject, scope}
-			checkShape(t, subject, key)
-		}
-	}
-}
-
-// checkShape wants exactly one hash tag, made of the subject alone, plain ASCII and a bounded
-// length.
-func checkShape(t *testing.T, subject, key string) {
-	t.Helper()
-	tag := string(keypart.Append(nil, subject, true))
-	rest, ok := strings.CutPrefix(key, "stint:{"+tag+"}:")
-	if !ok || strings.ContainsAny(tag+rest, "{}") {
-		t.Errorf("key %q of %q: the hash tag is not the subject", key, subject)
-	}
-	if len(key) > 2*keypart.Max+64 {
-		t.Errorf("key of %d bytes, want at most %d", len(key), 2*keypart.Max+64)
-	}
-	for _, c := range []byte(key) {
-		if c <= ' ' || c > '~' {
-			t.Errorf("key %q holds the byte %#x", key, c)
 		}
 	}
 }

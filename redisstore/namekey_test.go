@@ -5,11 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
-
-	"github.com/stint-limiter/stint/internal/keypart"
 )
-
-var keyOfTests = bytes.Repeat([]byte{'a'}, minNameKey)
 
 func keysOf(t *testing.T, letters string) nameKeys {
 	t.Helper()
@@ -94,29 +90,4 @@ func letterOf(t *testing.T, fingerprint string) string {
 		}
 	}
 	return fingerprint
-}
-
-// TestHashedKeys: hashed keys are as distinct as others, have one hash tag and the same shape.
-func TestHashedKeys(t *testing.T) {
-	n := newNames(keyOfTests)
-	shown := string(n.appendSubject(nil, "user:1"))
-	seen := map[string][2]string{}
-	for _, subject := range append(
-		[]string{shown, "user:1", "#" + shown, "user:" + shown, shown + "x", "user#"}, hostile...) {
-		for _, scope := range append([]string{"", "login:" + shown, "login:1", "login%3A1"}, hostile...) {
-			c := callOfTests(n)
-			key := string(c.beginKey(nil, subject, scope)) + stateKey
-			if was, dup := seen[key]; dup {
-				t.Errorf("%q in %q and %q in %q share the key %s", subject, scope, was[0], was[1], key)
-			}
-			seen[key] = [2]string{subject, scope}
-			tag, rest, _ := strings.Cut(strings.TrimPrefix(key, "stint:{"), "}:")
-			if !keypart.IsHashed(tag) || strings.ContainsAny(tag+rest, "{} ") || len(key) > 2*keypart.Max+64 {
-				t.Errorf("key %q of %q", key, subject)
-			}
-			if ban := string(c.beginKey(nil, subject, "")) + banKey; ban != "stint:{"+tag+"}:ban" {
-				t.Errorf("%q is %q in one key and %q in another", subject, tag, ban)
-			}
-		}
-	}
 }
