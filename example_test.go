@@ -31,6 +31,19 @@ func Example() {
 	// false 0 <nil>
 }
 
+// newExample returns a limiter over a store in memory, as [Example] makes one.
+func newExample(options ...stint.Option) *stint.Limiter {
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	lim, err := stint.New(store, options...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return lim
+}
+
 // Every mistake is reported at once, with what would be right.
 func ExampleNew() {
 	store, _ := memorystore.New(memorystore.Config{})
@@ -59,9 +72,7 @@ func ExampleNew_wrong() {
 
 // A denial is a value: it says which limit denied and when to try again.
 func ExampleLimiter_Allow() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
-	lim, _ := stint.New(store, stint.PerMinute(1), stint.PerDay(1000))
+	lim := newExample(stint.PerMinute(1), stint.PerDay(1000))
 	for range 2 {
 		d, err := lim.Allow(context.Background(), "user:42")
 		if err != nil {
@@ -76,9 +87,7 @@ func ExampleLimiter_Allow() {
 
 // All units or none: a request for 8 takes nothing if 7 are left.
 func ExampleLimiter_AllowN() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
-	lim, _ := stint.New(store, stint.PerMinute(10))
+	lim := newExample(stint.PerMinute(10))
 	for _, n := range []int64{3, 8, 7} {
 		d, _ := lim.AllowN(context.Background(), "team:7", n)
 		fmt.Println(n, d.Allowed, d.Remaining())
@@ -91,9 +100,7 @@ func ExampleLimiter_AllowN() {
 
 // Wait books the earliest time with room and sleeps until then.
 func ExampleLimiter_Wait() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
-	lim, _ := stint.New(store, stint.Per(4, 100*time.Millisecond))
+	lim := newExample(stint.Per(4, 100*time.Millisecond))
 	start := time.Now()
 	for range 5 {
 		if _, err := lim.Wait(context.Background(), "igdb:api"); err != nil {
@@ -107,9 +114,7 @@ func ExampleLimiter_Wait() {
 
 // A call that would have to wait longer than MaxWait fails at once.
 func ExampleLimiter_WaitFor() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
-	lim, _ := stint.New(store, stint.PerMinute(10))
+	lim := newExample(stint.PerMinute(10))
 	for range 2 {
 		_, err := lim.WaitFor(context.Background(), stint.Request{
 			Claims:  []stint.Claim{{Subject: "igdb:api", Cost: 10}},
@@ -124,10 +129,8 @@ func ExampleLimiter_WaitFor() {
 
 // Peek answers as Allow would, and charges nothing.
 func ExampleLimiter_Peek() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
 	ctx := context.Background()
-	lim, _ := stint.New(store, stint.PerMinute(10))
+	lim := newExample(stint.PerMinute(10))
 	_, _ = lim.AllowN(ctx, "user:42", 4)
 	for range 2 {
 		d, _ := lim.Peek(ctx, "user:42")
@@ -140,10 +143,8 @@ func ExampleLimiter_Peek() {
 
 // The work failed, so the caller gets the unit back: once.
 func ExampleLimiter_Refund() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
 	ctx := context.Background()
-	lim, _ := stint.New(store, stint.PerMinute(10))
+	lim := newExample(stint.PerMinute(10))
 	d, _ := lim.Allow(ctx, "user:42")
 	for range 2 {
 		refunded, err := lim.Refund(ctx, d)
@@ -157,10 +158,8 @@ func ExampleLimiter_Refund() {
 
 // The true cost of some requests is known only afterwards: charge an estimate, then settle.
 func ExampleLimiter_Settle() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
 	ctx := context.Background()
-	tokens, _ := stint.New(store, stint.PerMinute(10_000))
+	tokens := newExample(stint.PerMinute(10_000))
 	d, _ := tokens.AllowN(ctx, "team:7", 500)
 	settled, _ := tokens.Settle(ctx, d, 320)
 	now, _ := tokens.Peek(ctx, "team:7")
@@ -171,10 +170,8 @@ func ExampleLimiter_Settle() {
 
 // Hold keeps a place while something slow runs, here one report at a time.
 func ExampleLimiter_Hold() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
 	ctx := context.Background()
-	lim, _ := stint.New(store, stint.AtOnce(1, time.Minute))
+	lim := newExample(stint.AtOnce(1, time.Minute))
 	first, _ := lim.Allow(ctx, "report:7")
 	held, release := lim.Hold(ctx, first)
 	second, _ := lim.Allow(ctx, "report:7")
@@ -190,10 +187,8 @@ func ExampleLimiter_Hold() {
 // A decision that holds no place can be held too: here a repeat, whose first request has the place.
 // The same code works while the store is down and everything is let through.
 func ExampleLimiter_Hold_noPlace() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
 	ctx := context.Background()
-	lim, _ := stint.New(store, stint.AtOnce(1, time.Minute))
+	lim := newExample(stint.AtOnce(1, time.Minute))
 	report := stint.Request{Claims: []stint.Claim{{Subject: "report:7", Cost: 1}}, ID: "4711"}
 	_, _ = lim.Take(ctx, report)
 	again, _ := lim.Take(ctx, report)
@@ -205,10 +200,8 @@ func ExampleLimiter_Hold_noPlace() {
 
 // Reset forgets what a subject has used.
 func ExampleLimiter_Reset() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
 	ctx := context.Background()
-	lim, _ := stint.New(store, stint.PerDay(1))
+	lim := newExample(stint.PerDay(1))
 	_, _ = lim.Allow(ctx, "user:42")
 	before, _ := lim.Peek(ctx, "user:42")
 	_ = lim.Reset(ctx, "user:42")
@@ -220,10 +213,8 @@ func ExampleLimiter_Reset() {
 
 // GiveBack takes units off without the decision that charged them.
 func ExampleLimiter_GiveBack() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
 	ctx := context.Background()
-	lim, _ := stint.New(store, stint.PerDay(100))
+	lim := newExample(stint.PerDay(100))
 	_, _ = lim.AllowN(ctx, "user:42", 80)
 	_ = lim.GiveBack(ctx, "user:42", 30)
 	d, _ := lim.Peek(ctx, "user:42")
@@ -234,10 +225,8 @@ func ExampleLimiter_GiveBack() {
 
 // A ban denies a subject everything for some time.
 func ExampleLimiter_Ban() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
 	ctx := context.Background()
-	lim, _ := stint.New(store, stint.PerMinute(100), stint.WithBans(stint.BanPolicy{}))
+	lim := newExample(stint.PerMinute(100), stint.WithBans(stint.BanPolicy{}))
 	_ = lim.Ban(ctx, "ip:203.0.113.9", time.Hour)
 	d, _ := lim.Allow(ctx, "ip:203.0.113.9")
 	fmt.Println(d.Allowed, d.Banned, d.RetryAfter.Round(time.Minute), d.Err())
@@ -247,10 +236,8 @@ func ExampleLimiter_Ban() {
 
 // Unban ends a ban early.
 func ExampleLimiter_Unban() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
 	ctx := context.Background()
-	lim, _ := stint.New(store, stint.PerMinute(100), stint.WithBans(stint.BanPolicy{}))
+	lim := newExample(stint.PerMinute(100), stint.WithBans(stint.BanPolicy{}))
 	_ = lim.Ban(ctx, "ip:203.0.113.9", time.Hour)
 	_ = lim.Unban(ctx, "ip:203.0.113.9")
 	d, _ := lim.Allow(ctx, "ip:203.0.113.9")
@@ -262,9 +249,7 @@ func ExampleLimiter_Unban() {
 // One request may concern several subjects, each with its own limits and cost. All are charged, or
 // none.
 func ExampleLimiter_Take() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
-	lim, _ := stint.New(store, stint.PerMinute(100))
+	lim := newExample(stint.PerMinute(100))
 	d, err := lim.Take(context.Background(), stint.Request{
 		Claims: []stint.Claim{
 			{Subject: "user:42", Cost: 10},
@@ -281,9 +266,7 @@ func ExampleLimiter_Take() {
 
 // A request that is sent again with the same ID is charged once.
 func ExampleLimiter_Take_requestID() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
-	lim, _ := stint.New(store, stint.PerMinute(100))
+	lim := newExample(stint.PerMinute(100))
 	for range 2 {
 		d, _ := lim.Take(context.Background(), stint.Request{
 			Claims: []stint.Claim{{Subject: "user:42", Cost: 10}},
@@ -298,9 +281,7 @@ func ExampleLimiter_Take_requestID() {
 
 // ModeReserve books like Wait, and leaves the sleeping to the caller.
 func ExampleLimiter_Take_reserve() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
-	lim, _ := stint.New(store, stint.PerMinute(1))
+	lim := newExample(stint.PerMinute(1))
 	for range 3 {
 		d, _ := lim.Take(context.Background(), stint.Request{
 			Claims: []stint.Claim{{Subject: "mail:newsletter", Cost: 1}},
@@ -330,9 +311,7 @@ func ExampleParseLimit() {
 
 // A burst admits more at once, at the same rate in the long run.
 func ExampleLimit_WithBurst() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
-	lim, _ := stint.New(store, stint.PerMinute(10).WithBurst(2))
+	lim := newExample(stint.PerMinute(10).WithBurst(2))
 	first, _ := lim.AllowN(context.Background(), "user:42", 20)
 	next, _ := lim.Allow(context.Background(), "user:42")
 	fmt.Println(first.Allowed, next.Allowed, next.RetryAfter.Round(time.Second))
@@ -361,9 +340,7 @@ func ExampleTokenBucket() {
 
 // At most two at the same time. A place that is not given back is free again after a minute.
 func ExampleAtOnce() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
-	lim, _ := stint.New(store, stint.AtOnce(2, time.Minute))
+	lim := newExample(stint.AtOnce(2, time.Minute))
 	for range 3 {
 		d, _ := lim.Allow(context.Background(), "user:42")
 		fmt.Println(d.Allowed) // see Limiter.Hold for how to keep a place and give it back
@@ -376,9 +353,7 @@ func ExampleAtOnce() {
 
 // The third denial within a minute leads to a ban of ten minutes, the next ban lasts an hour.
 func ExampleWithBans() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
-	lim, _ := stint.New(store, stint.PerMinute(1), stint.WithBans(stint.BanPolicy{
+	lim := newExample(stint.PerMinute(1), stint.WithBans(stint.BanPolicy{
 		After: 3, Within: time.Minute,
 		Durations: []time.Duration{10 * time.Minute, time.Hour}, Forgive: 24 * time.Hour,
 	}))
@@ -416,9 +391,7 @@ func ExampleWithLogger() {
 
 // Err turns a denial into an error that carries the key and when to try again.
 func ExampleDecision_Err() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
-	lim, _ := stint.New(store, stint.PerMinute(1))
+	lim := newExample(stint.PerMinute(1))
 	for range 2 {
 		d, _ := lim.Allow(context.Background(), "igdb:api")
 		fmt.Println(d.Err())
@@ -430,9 +403,7 @@ func ExampleDecision_Err() {
 
 // Callers further up find out when to try again.
 func ExampleDeniedError() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
-	lim, _ := stint.New(store, stint.PerMinute(1))
+	lim := newExample(stint.PerMinute(1))
 	_, _ = lim.Allow(context.Background(), "igdb:api")
 	d, _ := lim.Allow(context.Background(), "igdb:api")
 	err := fmt.Errorf("fetch the game: %w", d.Err())
@@ -447,10 +418,8 @@ func ExampleDeniedError() {
 
 // Tokens are settled to what the request really cost; the limit of requests keeps counting one.
 func ExampleCharge_Part() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
 	ctx := context.Background()
-	lim, _ := stint.New(store)
+	lim := newExample()
 	requests, tokens := []stint.Limit{stint.PerMinute(60)}, []stint.Limit{stint.PerDay(10_000)}
 	ask := stint.Request{
 		Claims: []stint.Claim{
@@ -474,9 +443,7 @@ func ExampleCharge_Part() {
 // A stream is admitted before its tokens are known. The day holds the estimate until the stream is
 // settled; the minute is charged it at once. Heartbeats keep the hold while the stream lasts.
 func ExampleLimiter_Extend() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
-	lim, _ := stint.New(store, stint.PerMinute(100_000), stint.PerDay(2_000_000))
+	lim := newExample(stint.PerMinute(100_000), stint.PerDay(2_000_000))
 	ctx := context.Background()
 
 	d, _ := lim.Take(ctx, stint.Request{
@@ -501,10 +468,7 @@ func ExampleLimiter_Extend() {
 
 // A claim may have several quantities, each under limits with its name.
 func ExampleLimiter_Amend() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
-	lim, _ := stint.New(store,
-		stint.PerMinute(60).WithName("requests"),
+	lim := newExample(stint.PerMinute(60).WithName("requests"),
 		stint.PerMinute(10_000).WithName("input_tokens"),
 		stint.PerDay(50_000).WithName("output_tokens"))
 	ctx := context.Background()
@@ -533,9 +497,7 @@ func ExampleLimiter_Amend() {
 
 // Usage that was not asked about before is charged in any case.
 func ExampleLimiter_Charge() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
-	lim, _ := stint.New(store, stint.PerHour(1000))
+	lim := newExample(stint.PerHour(1000))
 	ctx := context.Background()
 
 	d, _ := lim.Charge(ctx, stint.Request{Claims: []stint.Claim{{Subject: "job:3", Cost: 1200}}})

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/memorystore"
 )
 
 // A decision that holds no place can be held and released like any other: the context stays as it
@@ -98,12 +97,7 @@ func (s *cut) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (sti
 
 func newCut(t *testing.T) *cut {
 	t.Helper()
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	return &cut{Store: store}
+	return &cut{Store: newMemory(t)}
 }
 
 func newPlaces(t *testing.T, store stint.Store, most int64, lasts time.Duration) (lim *stint.Limiter,
@@ -284,15 +278,7 @@ func TestPlacesAfterOutages(t *testing.T) {
 
 // A quantity whose name is misspelled would never be settled.
 func TestAmendUnknownName(t *testing.T) {
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	lim, err := stint.New(store, stint.PerDay(9).WithName("input"), stint.PerDay(9))
-	if err != nil {
-		t.Fatal(err)
-	}
+	lim := newLimiter(t, stint.PerDay(9).WithName("input"), stint.PerDay(9))
 	d, err := lim.Take(t.Context(), stint.Request{Hold: time.Minute, Claims: []stint.Claim{{Subject: "a", Cost: 5}}})
 	if err != nil {
 		t.Fatal(err)

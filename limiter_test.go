@@ -16,15 +16,21 @@ import (
 	"github.com/stint-limiter/stint/memorystore"
 )
 
-// newLimiter returns a limiter over a memory store that ends with the test.
-func newLimiter(t *testing.T, options ...stint.Option) *stint.Limiter {
+// newMemory returns a memory store that ends with the test.
+func newMemory(t *testing.T) *memorystore.Store {
 	t.Helper()
 	store, err := memorystore.New(memorystore.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	lim, err := stint.New(store, options...)
+	return store
+}
+
+// newLimiter returns a limiter over a memory store that ends with the test.
+func newLimiter(t *testing.T, options ...stint.Option) *stint.Limiter {
+	t.Helper()
+	lim, err := stint.New(newMemory(t), options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,36 +55,6 @@ func TestWaitInTurn(t *testing.T) {
 			if got := time.Since(start); got != want {
 				t.Errorf("call %d returned after %v, want %v", i, got, want)
 			}
-		}
-	})
-}
-
-// Golden example 4: two processes in turn; the fifth call waits for the first to leave.
-func TestWaitAmongTwo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, err := memorystore.New(memorystore.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer store.Close()
-		var limiters [2]*stint.Limiter
-		for i := range limiters {
-			if limiters[i], err = stint.New(store, stint.PerSecond(4)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		start := time.Now()
-		for i := range 5 {
-			d, err := limiters[i%2].Wait(t.Context(), "igdb:api")
-			if err != nil || d.RetryAfter != 0 || d.Remaining() != int64(max(0, 3-i)) {
-				t.Errorf("call %d: %d left, retry after %v, %v", i, d.Remaining(), d.RetryAfter, err)
-			}
-			if i < 4 {
-				time.Sleep(100 * time.Millisecond)
-			}
-		}
-		if got := time.Since(start); got != time.Second {
-			t.Errorf("the fifth returned after %v, want 1s", got)
 		}
 	})
 }
@@ -169,11 +145,7 @@ func TestUnavailableAsError(t *testing.T) {
 }
 
 func TestNewMistakes(t *testing.T) {
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
+	store := newMemory(t)
 	for _, test := range []struct {
 		store   stint.Store
 		options []stint.Option
@@ -406,11 +378,7 @@ func TestCommandMistakes(t *testing.T) {
 
 // Without it, answers would be the same, and Allow would take twice as long.
 func TestAllowAsksTheMemoryStoreTheShorterWay(t *testing.T) {
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
+	store := newMemory(t)
 	minute, hour, day, week := stint.PerMinute(1), stint.PerHour(2), stint.PerDay(3), stint.Per(4, 168*time.Hour)
 	for _, test := range []struct {
 		what    string

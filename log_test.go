@@ -11,7 +11,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/memorystore"
 )
 
 // lost is a store that fails in everything.
@@ -30,11 +29,7 @@ func (lost) Command(context.Context, stint.Command) error { return errLost }
 
 // A limiter logs failures, denials and admissions, however it is asked, and names no subject in full.
 func TestWithLogger(t *testing.T) {
-	memory, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer memory.Close()
+	memory := newMemory(t)
 	var log bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	over := func(store stint.Store) *stint.Limiter {

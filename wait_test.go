@@ -41,12 +41,7 @@ func (c *counting) count() int {
 // newCounted returns a limiter over a memory store that ends with the test, and that store.
 func newCounted(t *testing.T, options ...stint.Option) (*stint.Limiter, *counting) {
 	t.Helper()
-	memory, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = memory.Close() })
-	store := &counting{Store: memory}
+	store := &counting{Store: newMemory(t)}
 	lim, err := stint.New(store, options...)
 	if err != nil {
 		t.Fatal(err)

@@ -2,8 +2,7 @@ package dashboard_test
 
 import (
 	"fmt"
-	"math"
-	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/stint-limiter/stint/dashboard"
@@ -17,21 +16,14 @@ import (
 func (f *fixture) busy() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	random := rand.New(rand.NewPCG(1, 2))
 	now := time.Now().Truncate(time.Second)
 	point := func(at time.Time, seconds int64) observe.Point {
-		wave := 900 + 260*math.Sin(float64(at.Unix())/400) + 60*random.Float64()
-		if at.Unix()%300 < 25 {
-			wave += 700
-		}
-		allowed := int64(wave) * seconds
-		denied := int64(wave*0.035)*seconds + int64(random.IntN(8))*seconds
+		p := observe.Point{At: at.Unix(), P50: 0.28e-3, P99: 1.9e-3, StoreP50: 0.24e-3, StoreP99: 1.6e-3}
+		p.Allowed, p.Denied = (900+at.Unix()%300)*seconds, 30*seconds
 		if now.Sub(at) < 140*time.Second {
-			denied += int64(150+random.IntN(60)) * seconds
+			p.Denied += 180 * seconds
 		}
-		p := observe.Point{At: at.Unix(), P50: 0.28e-3 + 0.05e-3*random.Float64(), P99: 1.4e-3 + 1e-3*random.Float64(),
-			StoreP50: 0.24e-3, StoreP99: 1.1e-3 + 1e-3*random.Float64()}
-		p.Allowed, p.Denied, p.Saved, p.Calls = allowed, denied, denied*8/10, (allowed+denied)/5
+		p.Saved, p.Calls = p.Denied*8/10, (p.Allowed+p.Denied)/5
 		p.Carried = p.Calls * 4
 		return p
 	}
@@ -45,9 +37,9 @@ func (f *fixture) busy() {
 		Breaker: "closed", Instances: 3,
 		Redis: &observe.RedisInfo{Version: "7.4.1", OpsPerSecond: 412, UsedMemory: 310 << 20, MaxMemory: 1 << 30,
 			Clients: 12, Keys: 48_112, Policy: "noeviction"}}
-	f.state.Series = busySeries(random)
+	f.state.Series = busySeries()
 	for i := range 60 {
-		f.state.Violations = append(f.state.Violations, busyViolation(random, now.Add(time.Duration(i-60)*time.Second)))
+		f.state.Violations = append(f.state.Violations, busyViolation(i, now.Add(time.Duration(i-60)*time.Second)))
 	}
 	f.state.Alerts = []observe.Alert{
 		{Name: "BlockedShare", Severity: "ticket", State: "firing", Unit: "share", Value: 0.157, Threshold: 0.1,
@@ -108,35 +100,24 @@ func busyConfig(now time.Time) dashboard.ConfigState {
 	}
 }
 
-func busySeries(random *rand.Rand) []observe.Series {
-	var list []observe.Series
+func busySeries() (list []observe.Series) {
 	for _, s := range []struct {
 		tier, policy string
-		rate, denied float64
+		rate, denied int64 // in ten seconds
 	}{
-		{"free", "structure", 260, 0.06}, {"free", "search", 120, 0.02}, {"pro", "structure", 210, 0},
-		{"pro", "simulate", 60, 0.01}, {"enterprise", "structure", 140, 0},
-		{"anonymous", "structure", 60, 0.22}, {"anonymous", "login", 12, 0.55}, {"internal", "", 90, 0},
-		{"enterprise", "export", 14, 0}, {"pro", "frames", 45, 0}, {"envoy", "checkout", 31, 0.01},
+		{"free", "structure", 2600, 160}, {"free", "search", 1200, 20}, {"pro", "structure", 2100, 0},
+		{"pro", "simulate", 600, 6}, {"enterprise", "structure", 1400, 0}, {"anonymous", "structure", 600, 130},
+		{"anonymous", "login", 120, 66}, {"internal", "", 900, 0}, {"enterprise", "export", 140, 0},
+		{"pro", "frames", 450, 0}, {"envoy", "checkout", 310, 3},
 	} {
-		one := observe.Series{Tier: s.tier, Policy: s.policy}
-		for i := range 90 {
-			rate := s.rate * 10 * (1 + 0.3*math.Sin(float64(i)/14) + 0.2*random.Float64())
-			denied := rate * s.denied
-			if i > 76 && s.tier == "free" {
-				denied += 400
-			}
-			c := observe.Counts{Allowed: int64(rate), Denied: int64(denied)}
-			one.Recent = append(one.Recent, c)
-			one.Total.Allowed += c.Allowed
-			one.Total.Denied += c.Denied
-		}
-		list = append(list, one)
+		c := observe.Counts{Allowed: s.rate, Denied: s.denied}
+		list = append(list, observe.Series{Tier: s.tier, Policy: s.policy, Recent: slices.Repeat([]observe.Counts{c}, 90),
+			Total: observe.Counts{Allowed: 90 * s.rate, Denied: 90 * s.denied}})
 	}
 	return list
 }
 
-func busyViolation(random *rand.Rand, at time.Time) observe.Violation {
+func busyViolation(i int, at time.Time) observe.Violation {
 	kinds := []observe.Violation{
 		{Subject: "user:mallo…:structure", Ref: "r-mallory", Tier: "free", Policy: "structure", Limit: "30/1m burst 2x",
 			Reason: "limit", RetryAfter: 31.2},
@@ -149,7 +130,7 @@ func busyViolation(random *rand.Rand, at time.Time) observe.Violation {
 		{Subject: "session:9b1c…:structure", Ref: "r-ses", Tier: "free", Policy: "structure", Limit: "500/1h",
 			Reason: "limit", RetryAfter: 1024, Degraded: true},
 	}
-	v := kinds[[]int{0, 0, 0, 1, 1, 2, 3, 4}[random.IntN(8)]]
+	v := kinds[i%len(kinds)]
 	v.At = at
 	return v
 }
@@ -176,11 +157,10 @@ func busyTop() map[string][]observe.Offender {
 func mallory(now time.Time) control.Subject {
 	s := control.Subject{Named: control.Named{Subject: "user:mallory"}, Now: now,
 		Ban: driver.BanState{Until: now.Add(4*time.Minute + 12*time.Second), Level: 2, Strikes: 37}}
-	random := rand.New(rand.NewPCG(3, 4))
 	minute := control.Limit{Tier: "free", Scope: "structure", Limit: "30/1m burst 2x", Algorithm: "sliding", Max: 30,
 		Capacity: 60, Window: 60, Used: 60, ResetAfter: 119, RetryAfter: 0.8}
 	for i := range 25 {
-		at := now.Add(-55*time.Second + time.Duration(i*2100+random.IntN(900))*time.Millisecond)
+		at := now.Add(-55*time.Second + time.Duration(i)*2500*time.Millisecond)
 		minute.Entries = append(minute.Entries,
 			driver.Entry{At: at, Until: at.Add(60 * time.Second), Units: 1 + int64(i*7%3)})
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/grpclimit"
-	"github.com/stint-limiter/stint/memorystore"
 )
 
 // by serves an echo behind the interceptors of By.
@@ -135,11 +134,7 @@ func TestByLimits(t *testing.T) {
 		}
 		return nil
 	})
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
+	store := newStore(t)
 	cost := grpclimit.WithCost(func(context.Context) int64 { return 2 })
 	conn := by(t, &echo{}, userOf, stint.PerHour(2), limits, cost, grpclimit.WithName("api"),
 		grpclimit.WithStore(store))

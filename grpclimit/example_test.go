@@ -37,13 +37,8 @@ func ExampleByIP() {
 
 // Rules from a configuration: two calls a minute from each address.
 func ExampleUnaryServerInterceptor() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
-	conf, err := config.Parse("stint.yaml", []byte("tiers: [{name: anyone, identity: ip, limits: 2/1m}]"))
-	if err != nil {
-		log.Fatal(err)
-	}
-	guard, _ := policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: quiet})
+	guard, stop := exampleGuard("tiers: [{name: anyone, identity: ip, limits: 2/1m}]")
+	defer stop()
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(grpclimit.UnaryServerInterceptor(guard)))
 	call(3, server)
 	// Output:

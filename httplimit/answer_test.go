@@ -11,9 +11,11 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/resilience"
 )
 
@@ -123,12 +125,7 @@ tiers: [{name: free, identity: ip, limits: 1/1m, contact: Ask Ann}]`
 		got.Type != problems+"abnormal-usage-detected" {
 		t.Errorf("banned: got %+v, want the contact", got)
 	}
-	store, err := resilience.New(failing{memory(t)}, resilience.Config{Logger: discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	w := ask(httplimit.New(guardOver(t, store, text))(ok), "/")
+	w := ask(httplimit.New(guardOver(t, away(t), text))(ok), "/")
 	if got := bodyOf(t, w); w.Code != http.StatusServiceUnavailable || got.Contact != "" {
 		t.Errorf("outage: got %d and %+v, want 503 without a contact", w.Code, got)
 	}
@@ -149,55 +146,55 @@ policies: [{name: search, match: {path: /search}, limits: 1/1m}]`, func(t *testi
 	})
 }
 
-// A request that is refused for want of the store is not the client's fault.
-func TestUnavailable(t *testing.T) {
-	store, err := resilience.New(failing{memory(t)}, resilience.Config{Logger: discard})
+// away returns a stack over a store that fails.
+func away(t *testing.T) stint.Store {
+	t.Helper()
+	store, err := resilience.New(failing{memory(t)}, resilience.Config{Instances: 1, Logger: discard})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	const text = "failure: {mode: deny}\ntiers: [{name: free, identity: everyone, limits: 10/1m}]"
-	by := httplimit.By(httplimit.Everyone(), stint.PerMinute(10),
-		stint.WithFailure(stint.FailurePolicy{Mode: stint.FailDeny}), httplimit.WithStore(store))
-	for name, h := range map[string]http.Handler{
-		"New": httplimit.New(guardOver(t, store, text))(ok),
-		"By":  by(ok),
-	} {
-		w := ask(h, "/")
-		if w.Code != http.StatusServiceUnavailable {
-			t.Fatalf("%s: got %d, want 503", name, w.Code)
-		}
-		wantFields(t, w.Header(), "X-RateLimit-Degraded: true", "X-RateLimit-Remaining:")
-		got := bodyOf(t, w)
-		after := w.Header().Get("Retry-After")
-		if got.Error != "unavailable" || got.Message != tryAgain || strconv.FormatInt(got.RetryAfter, 10) != after ||
-			got.RetryAfter != 1 {
-			t.Errorf("%s: got %+v and Retry-After %s", name, got, after)
-		}
-		if got, want := bodyOf(t, ask(h, "/", "Accept: application/problem+json")).Type, problems+
-			"temporary-reduced-capacity"; got != want {
-			t.Errorf("%s: got %s, want %s", name, got, want)
-		}
-	}
+	return store
 }
 
-// A local limit that denies while the store is away is a limit like any other.
-func TestDeniedWithoutTheStore(t *testing.T) {
-	store, err := resilience.New(failing{memory(t)}, resilience.Config{Logger: discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	for name, h := range map[string]http.Handler{
-		"New": httplimit.New(guardOver(t, store, "tiers: [{name: free, identity: ip, limits: 1/1h}]"))(ok),
-		"By":  httplimit.By(httplimit.Everyone(), stint.PerHour(1), httplimit.WithStore(store))(ok),
+// TestWithoutTheStore: the failure mode decides. A local limit that denies is a limit like any other, a request that
+// is allowed in any case has no fields about limits, and one that is refused is not the client's fault.
+func TestWithoutTheStore(t *testing.T) {
+	unknown := []string{"X-RateLimit-Limit:", "X-RateLimit-Remaining:", "X-RateLimit-Reset:", "RateLimit:", "RateLimit-Policy:"}
+	for _, c := range []struct {
+		mode   stint.FailureMode
+		limit  stint.Limit
+		codes  []int
+		fields []string
+	}{
+		{stint.FailLocal, stint.PerHour(1), []int{200, 429}, []string{"X-RateLimit-Remaining: 0"}},
+		{stint.FailAllow, stint.PerHour(1), []int{200, 200}, unknown},
+		{stint.FailAllow, stint.AtOnce(1, time.Minute), []int{200, 200, 200}, unknown},
+		{stint.FailDeny, stint.PerHour(1), []int{503, 503}, append(unknown, "Retry-After: 1")},
 	} {
-		for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
-			w := ask(h, "/")
-			if w.Code != want {
-				t.Errorf("%s: got %d, want %d", name, w.Code, want)
+		text := fmt.Sprintf("failure: {mode: %s}\ntiers: [{name: free, identity: everyone, limits: %s}]", c.mode, c.limit)
+		shown := httplimit.WithHeaders(policy.Headers{Draft11: true})
+		for name, h := range map[string]http.Handler{
+			"New": httplimit.New(guardOver(t, away(t), text), shown)(ok),
+			"By": httplimit.By(httplimit.Everyone(), c.limit, shown, httplimit.WithStore(away(t)),
+				stint.WithFailure(stint.FailurePolicy{Mode: c.mode}))(ok),
+		} {
+			for _, want := range c.codes {
+				w := ask(h, "/")
+				if w.Code != want {
+					t.Errorf("%s, %s: got %d, want %d", name, c.mode, w.Code, want)
+				}
+				wantFields(t, w.Header(), append(c.fields, "X-RateLimit-Degraded: true")...)
+				if want != http.StatusServiceUnavailable {
+					continue
+				}
+				if got := bodyOf(t, w); got.Error != "unavailable" || got.Message != tryAgain || got.RetryAfter != 1 {
+					t.Errorf("%s: got %+v", name, got)
+				}
+				if got := bodyOf(t, ask(h, "/", "Accept: application/problem+json")).Type; got != problems+"temporary-reduced-capacity" {
+					t.Errorf("%s: got the type %s", name, got)
+				}
 			}
-			wantFields(t, w.Header(), "X-RateLimit-Degraded: true", "X-RateLimit-Remaining: 0")
 		}
 	}
 }

@@ -62,42 +62,22 @@ func TestAnswerError(t *testing.T) {
 // headersOf returns the header fields of an answer without its body.
 func headersOf(v *policy.Verdict) http.Header {
 	w := httptest.NewRecorder()
-	httplimit.NewAnswer(
-		httplimit.WithDenied(func(http.ResponseWriter, *http.Request, *httplimit.Denial) {}),
-	)(
-		w,
-		nil,
-		v,
-	)
+	httplimit.NewAnswer(httplimit.WithDenied(func(http.ResponseWriter, *http.Request, *httplimit.Denial) {}))(w, nil, v)
 	return w.Header()
 }
 
 // Rules that are not the set's are described as well.
 func TestAnswerOfOtherRules(t *testing.T) {
 	limits := []stint.Limit{stint.PerMinute(5)}
-	d, err := memory(
-		t,
-	).Take(
-		t.Context(),
-		stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: limits, Cost: 2}}},
-	)
+	d, err := memory(t).Take(t.Context(), stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: limits, Cost: 2}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := headersOf(&policy.Verdict{
+	rule := &policy.Rule{Policy: "own", Limits: limits, Index: -1}
+	wantFields(t, headersOf(&policy.Verdict{
 		Set: parse(t, answerConfig), Decision: d, Cost: 2,
-		Results: []policy.Result{{
-			Rule: &policy.Rule{
-				Policy: "own",
-				Limits: limits,
-				Index:  -1,
-			}, Claim: d.Charge.Claims()[0], Usages: d.Usages(),
-		}},
-	})
-	if h.Get("X-RateLimit-Policy") != "own" || h.Get("X-RateLimit-Remaining") != "3" ||
-		h.Get("X-RateLimit-Cost") != "2" || h.Get("X-RateLimit-Tier") != "" {
-		t.Errorf("got %v", h)
-	}
+		Results: []policy.Result{{Rule: rule, Claim: d.Charge.Claims()[0], Usages: d.Usages()}},
+	}), "X-RateLimit-Policy: own", "X-RateLimit-Remaining: 3", "X-RateLimit-Cost: 2", "X-RateLimit-Tier:")
 }
 
 // A verdict that is not a guard's has no rules to describe.

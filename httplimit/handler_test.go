@@ -20,7 +20,6 @@ import (
 	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
-	"github.com/stint-limiter/stint/resilience"
 )
 
 func TestBy(t *testing.T) {
@@ -114,22 +113,6 @@ func TestByLeavesNoGoroutine(t *testing.T) {
 		runtime.GC()
 		return runtime.NumGoroutine() <= before
 	})
-}
-
-// Without a store there are no places to keep.
-func TestByAllowsWithoutPlaces(t *testing.T) {
-	store, err := resilience.New(failing{memory(t)}, resilience.Config{Logger: discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	h := httplimit.By(httplimit.Everyone(), stint.AtOnce(1, time.Minute), httplimit.WithStore(store),
-		stint.WithFailure(stint.FailurePolicy{Mode: stint.FailAllow}))(ok)
-	for range 3 {
-		if got := ask(h, "/").Code; got != http.StatusOK {
-			t.Errorf("got %d, want 200", got)
-		}
-	}
 }
 
 func TestKeys(t *testing.T) {

@@ -3,9 +3,7 @@ package httplimit_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -196,45 +194,6 @@ func TestFailedFlushBeginsNothing(t *testing.T) {
 		request("GET", "/refund/a"))
 	if got := used(t, store); got != 0 {
 		t.Errorf("charged %d, want 0: the status was 502", got)
-	}
-}
-
-// A connection can be taken over, as websockets do.
-func TestHijack(t *testing.T) {
-	store := memory(t)
-	done := make(chan bool)
-	inner := httplimit.New(guardOver(t, store, settling))(
-		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			conn, buffer, err := w.(http.Hijacker).Hijack()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer conn.Close()
-			io.WriteString(buffer, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-			buffer.Flush()
-			line, _ := buffer.ReadString('\n')
-			io.WriteString(buffer, line)
-			buffer.Flush()
-		}))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		inner.ServeHTTP(w, r)
-		close(done)
-	}))
-	t.Cleanup(server.Close)
-	conn, err := net.Dial("tcp", server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	fmt.Fprintf(conn, "GET /refund/ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhello\n")
-	all, err := io.ReadAll(conn)
-	if got := string(all); err != nil || !strings.HasSuffix(got, "\r\n\r\nhello\n") || !strings.HasPrefix(got, "HTTP/1.1 101 ") {
-		t.Errorf("got %q, %v; want the echo", got, err)
-	}
-	<-done
-	if got := used(t, store); got != 1 {
-		t.Errorf("charged %d, want 1", got)
 	}
 }
 

@@ -75,12 +75,15 @@ func TestRecorderHasTheAbilitiesOfItsWriter(t *testing.T) {
 		{a, []string{"flush", "hijack", "notify", "push"}},
 	} {
 		a.did = nil
-		got := (&recorder{ResponseWriter: test.w}).wrapped()
+		r := &recorder{ResponseWriter: test.w}
+		got := r.wrapped()
 		if f, ok := got.(F); ok {
 			f.Flush()
 		}
 		if h, ok := got.(H); ok {
-			h.Hijack()
+			if h.Hijack(); r.status == 0 {
+				t.Error("a connection that was taken over has no status")
+			}
 		}
 		got.(N).CloseNotify()
 		var want error = http.ErrNotSupported

@@ -418,17 +418,8 @@ func TestTransportUsage(t *testing.T) {
 			defer remote.Close()
 			tokens := stint.PerHour(10_000)
 			tokens.Name = "tokens"
-			apis, err := outbound.New(memory(t), []outbound.API{
-				{Name: "model", Limits: []stint.Limit{tokens, stint.PerDay(100)}, Usage: "openai"}}, outbound.Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer apis.Close()
-			api, err := apis.API("model")
-			if err != nil {
-				t.Fatal(err)
-			}
-			client := &http.Client{Transport: httplimit.NewTransport(api, nil)}
+			client, api := newProcess(t, memory(t), outbound.API{
+				Name: "model", Limits: []stint.Limit{tokens, stint.PerDay(100)}, Usage: "openai"}, nil)
 			resp, err := client.Post(remote.URL, "application/json", strings.NewReader(request))
 			if err != nil {
 				t.Fatal(err)

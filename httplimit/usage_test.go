@@ -14,19 +14,15 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
-	"github.com/stint-limiter/stint/policy"
 )
 
 // The time that a server gives requests is not prolonged by what is read of them before the
 // decision.
 func TestUsageKeepsReadTimeouts(t *testing.T) {
-	guard, err := policy.NewGuard(memory(t), parse(t, `
+	guard := guardOf(t, `
 tiers: [{name: all, identity: ip, budget: 1000000/1m}]
 policies: [{name: chat, match: {path: /**}, usage: {preset: openai}}]
-`), policy.GuardConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
+`)
 	failed := make(chan error, 1)
 	reads := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.Copy(io.Discard, r.Body)
@@ -55,16 +51,13 @@ policies: [{name: chat, match: {path: /**}, usage: {preset: openai}}]
 // A body that was read before the decision ends without an error after the server has closed its
 // own, which it does when the response begins. A proxy's transport may look for the end only then.
 func TestBodyEndsAfterResponseBegins(t *testing.T) {
-	guard, err := policy.NewGuard(memory(t), parse(t, `
+	guard := guardOf(t, `
 tiers: [{name: all, identity: ip, budget: 1000000/1m}]
 policies:
   - {name: click, match: {path: /derived}, request_id: {header: Idempotency-Key, derive: 2s}}
   - {name: chat, match: {path: /metered}, usage: {preset: openai}}
   - {name: stream, match: {path: /injected}, usage: {preset: openai, inject_usage: true}}
-`), policy.GuardConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
+`)
 	mux := http.NewServeMux()
 	reads := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadFull(r.Body, make([]byte, r.ContentLength))

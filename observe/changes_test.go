@@ -50,14 +50,10 @@ func TestChangeThatDenies(t *testing.T) {
 				for range 11 {
 					minute()
 				}
-				conf, err := config.Parse("stint.yaml", []byte(test.to))
-				if err != nil {
-					t.Fatal(err)
-				}
-				was := g.Set()
-				g.Swap(conf.Set)
+				was, now := g.Set(), parse(t, test.to)
+				g.Swap(now)
 				m.Reloaded("policies", config.Reload{Changed: true, At: time.Now(), Files: []string{"stint.yaml"},
-					InForce: reload.InForce{Changes: changes.Sets(was, conf.Set)}})
+					InForce: reload.InForce{Changes: changes.Sets(was, now)}})
 				minute()
 				s := m.Status(0)
 				if len(s.Changes) != 1 || s.Changes[0].Subjects != test.subjects ||

@@ -41,13 +41,18 @@ func newMemory(t testing.TB) *memorystore.Store {
 	return store
 }
 
-func newGuard(t testing.TB, store stint.Store, text string, o stint.Observer) *policy.Guard {
+func parse(t testing.TB, text string) *policy.Set {
 	t.Helper()
 	conf, err := config.Parse("stint.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: discard, Observer: o})
+	return conf.Set
+}
+
+func newGuard(t testing.TB, store stint.Store, text string, o stint.Observer) *policy.Guard {
+	t.Helper()
+	g, err := policy.NewGuard(store, parse(t, text), policy.GuardConfig{Logger: discard, Observer: o})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
@@ -62,11 +61,7 @@ policies: [{name: trial, match: {path: /}, limits: %d/1h, shadow: true}]`
 		g := newGuard(t, newMemory(t), fmt.Sprintf(text, 1), m)
 		ask(t, g, 4, get("/"))
 		for n := 2; n < 200; n++ { // and so memory is bounded, however often they change
-			conf, err := config.Parse("stint.yaml", fmt.Appendf(nil, text, n))
-			if err != nil {
-				t.Fatal(err)
-			}
-			g.Swap(conf.Set)
+			g.Swap(parse(t, fmt.Sprintf(text, n)))
 			ask(t, g, 1, get("/"))
 		}
 		list := m.ShadowReports(nil, 0)

@@ -66,6 +66,16 @@ func quota(t *testing.T, store stint.Store, observer stint.Observer) *policy.Gua
 	return guard
 }
 
+func newStore(t *testing.T, c memorystore.Config) stint.Store {
+	t.Helper()
+	store, err := memorystore.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
 type user string
 
 func (u user) Claim(name string) string {
@@ -95,11 +105,7 @@ func TestThresholdsArePosted(t *testing.T) {
 		got <- e
 	}))
 	defer server.Close()
-	store, err := memorystore.New(memorystore.Config{Now: func() time.Time { return time.Unix(epoch, 0) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
+	store := newStore(t, memorystore.Config{Now: func() time.Time { return time.Unix(epoch, 0) }})
 	log := &testkit.Buffer{}
 	hook := Webhook{URL: server.URL, Key: webhookKey}
 	if err := hook.Validate(); err != nil {
@@ -218,11 +224,7 @@ func TestWebhookMistakes(t *testing.T) {
 func TestThresholdsOfMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const processes, subjects = 4, 500
-		store, err := memorystore.New(memorystore.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer store.Close()
+		store := newStore(t, memorystore.Config{})
 		to := &receiver{until: time.Now().Add(time.Minute), ids: map[string]int{}}
 		var monitors []*Monitor
 		var work sync.WaitGroup

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/resilience"
@@ -79,17 +78,14 @@ func TestCountsAreExact(t *testing.T) {
 	const goroutines, each = 20, 500
 	m := newMonitor(t)
 	g := newGuard(t, newMemory(t), `tiers: [{name: anyone, identity: ip, limits: 100/1h}]`, m)
+	other := parse(t, `
+tiers: [{name: anyone, identity: ip, limits: 100/1h}]
+policies: [{name: search, match: {path: /search}, cost: 2}]`)
 	var group sync.WaitGroup
 	for i := range goroutines {
 		group.Go(func() {
 			if i%5 == 0 {
-				conf, err := config.Parse("stint.yaml", []byte(`
-tiers: [{name: anyone, identity: ip, limits: 100/1h}]
-policies: [{name: search, match: {path: /search}, cost: 2}]`))
-				if err != nil {
-					t.Error(err)
-				}
-				g.Swap(conf.Set)
+				g.Swap(other)
 			}
 			ask(t, g, each, get("/search"))
 		})

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/examples/tiers"
 	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -278,49 +277,6 @@ policies:
 	err := new(world).over(t, broken{}, w.Set()).Decide(t.Context(), &in, new(policy.Verdict))
 	if errkind.Of(err) != stint.KindTimeout {
 		t.Errorf("got %v, want the store's error", err)
-	}
-}
-
-// TestTierTable drives tiers of the shipped example to their limits, with a caller that takes all
-// it can get for hours.
-func TestTierTable(t *testing.T) {
-	for _, test := range []struct {
-		tier   string
-		claims claims
-		// admitted at once, in the first hour, and in all
-		burst, hour, all int
-		lasts            time.Duration
-	}{
-		{"anonymous", nil, 20, 100, 1000, 24 * time.Hour},
-		{"free", claims{"user": "7"}, 60, 500, 5000, 24 * time.Hour},
-		{"pro", claims{"user": "7", "plan": "pro"}, 300, 2000, 2000, time.Hour},
-		{"enterprise", claims{"user": "7", "plan": "enterprise"}, 2500, 10_000, 10_000, time.Hour},
-		{"internal", claims{"service": "billing"}, 1000, 1000, 1000, time.Minute},
-	} {
-		// Without bans, and without budgets, which would deny first.
-		w := newWorld(t, strings.NewReplacer("after: 100", "after: 0", "  within: 1m\n", "", "  durations: [1m, 5m, 1h, 24h]\n", "",
-			"  forgive: 24h\n", "", "anonymous: 100/1h", "anonymous: unlimited", "free: 1000/1h", "free: unlimited",
-			"pro: 10000/1h", "pro: unlimited").Replace(string(tiers.YAML)))
-		start, got := w.now(), [3]int{}
-		for at := time.Duration(0); at < test.lasts; at = w.now().Sub(start) {
-			v := w.judge(getAs("/api/search", test.claims))
-			if v.Tier != test.tier {
-				t.Fatalf("tier %q, want %q", v.Tier, test.tier)
-			}
-			if !v.Decision.Allowed {
-				w.advance(v.Decision.RetryAfter)
-				continue
-			}
-			if got[2]++; at == 0 {
-				got[0]++
-			}
-			if at < time.Hour {
-				got[1]++
-			}
-		}
-		if got != [3]int{test.burst, test.hour, test.all} {
-			t.Errorf("%s: admitted %v at once, in an hour and in all; want %+v", test.tier, got, test)
-		}
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -140,45 +139,6 @@ func TestLogOfFailures(t *testing.T) {
 	w.wantLog("peek", "level=ERROR", "no answer", "policy=members", "tier=members", "key=ip:", "limit=3/1m")
 	if len(w.seen.verdicts) != 0 {
 		t.Errorf("observed %+v", w.seen)
-	}
-}
-
-// TestF34Names: whatever requests say, verdicts have the configuration's names, and logs are single
-// lines without secrets.
-func TestF34Names(t *testing.T) {
-	w := newWorld(t, `
-identities: {apikey: {header: X-API-Key}}
-tiers:
-  - {name: keyed, identity: apikey, limits: 0/1m}
-  - {name: user, identity: user, limits: 0/1m}
-  - {name: rest, identity: ip, limits: 0/1m}
-policies:
-  - {name: things, match: {path: "/things/{id}"}, per: [id, method], limits: 10/1m}
-`)
-	names := map[string]bool{}
-	for i := range 3000 {
-		evil := fmt.Sprintf("sk_live_%d\"\n\r\x00level=ERROR msg=\x1b[31m{}", i)
-		in := policy.Input{Method: evil, Host: evil, Path: "/things/" + evil, Peer: client}
-		switch i % 3 {
-		case 0:
-			in.Header = http.Header{"X-Api-Key": {evil}}
-		case 1:
-			in.Claims = claims{"user": evil}
-		}
-		v := w.judge(in)
-		names[v.Tier+"/"+v.Route+"/"+v.Decisive().Rule.Name()] = true
-	}
-	if len(names) != 3 {
-		t.Errorf("%d different names: %v", len(names), names)
-	}
-	lines := slices.Collect(strings.Lines(w.log.String()))
-	if len(lines) == 0 || len(lines) > 100 {
-		t.Errorf("%d lines for 3000 denials", len(lines))
-	}
-	for _, line := range lines {
-		if !strings.HasPrefix(line, "time=") || strings.Contains(line, "sk_live_") || strings.ContainsAny(line, "\r\x00\x1b") {
-			t.Errorf("logged %q", line)
-		}
 	}
 }
 

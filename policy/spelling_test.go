@@ -301,14 +301,7 @@ tiers:
 		want := subject(test.field, test.value)
 		for _, value := range test.same {
 			if got := subject(test.field, value); got != want {
-				t.Errorf(
-					"%s: %q counts as %s, and %q as %s; want one count",
-					test.field,
-					test.value,
-					want,
-					value,
-					got,
-				)
+				t.Errorf("%s: %q counts as %s, and %q as %s; want one count", test.field, test.value, want, value, got)
 			}
 		}
 		for _, value := range test.other {

@@ -78,33 +78,28 @@ func TestNoSubject(t *testing.T) {
 	}
 }
 
-// TestSubjectByOtherPrefixes: the configuration says how much of an address is one subject.
-func TestSubjectByOtherPrefixes(t *testing.T) {
-	set := parse(t, "client_ip: {ipv4_prefix: 24, ipv6_prefix: 48}\ntiers: [{name: all, identity: ip, limits: 1/1s}]\n")
-	for text, want := range map[string]string{
-		"ip:203.0.113.9": "ip:203.0.113.0/24", "ip:203.0.113.0/24": "ip:203.0.113.0/24",
-		"ip:203.0.113.9/25":       "ip:203.0.113.0/24",
-		"ip:64:ff9b::203.0.113.9": "ip:203.0.113.0/24", "ip:2001:db8:9:9::7": "ip:2001:db8:9::/48",
-		"ip:2001:db8:9::/48": "ip:2001:db8:9::/48",
-		"ip:203.0.112.0/23":  "", "ip:2001:db8::/47": "",
+// TestSubjectByPrefixes: the configuration says how much of an address is one subject. Without one, addresses
+// are in the form that they have by default, and all else is as it is.
+func TestSubjectByPrefixes(t *testing.T) {
+	other := parse(t, "client_ip: {ipv4_prefix: 24, ipv6_prefix: 48}\ntiers: [{name: all, identity: ip, limits: 1/1s}]\n")
+	for set, subjects := range map[*policy.Set]map[string]string{
+		other: {
+			"ip:203.0.113.9": "ip:203.0.113.0/24", "ip:203.0.113.0/24": "ip:203.0.113.0/24",
+			"ip:203.0.113.9/25":       "ip:203.0.113.0/24",
+			"ip:64:ff9b::203.0.113.9": "ip:203.0.113.0/24", "ip:2001:db8:9:9::7": "ip:2001:db8:9::/48",
+			"ip:2001:db8:9::/48": "ip:2001:db8:9::/48",
+			"ip:203.0.112.0/23":  "", "ip:2001:db8::/47": "",
+		},
+		nil: {
+			"ip:2001:db8:9:9::7": "ip:2001:db8:9:9::/64", "ip:203.0.113.9": "ip:203.0.113.9", "ip:203.0.113.999": "",
+			"ip:203.0.113.0/24": "",
+			"job:nightly":       "job:nightly", "everyone": "everyone", "apikey:sk": "apikey:sk", "nightly": "nightly",
+		},
 	} {
-		if got, _, err := setinfo.Subject(set, text); got != want || (err == nil) != (want != "") {
-			t.Errorf("%s: got %s, %v; want %s", text, got, err, want)
-		}
-	}
-}
-
-// TestSubjectWithoutConfiguration: addresses are in the form that they have by default, and all
-// else is as it is.
-func TestSubjectWithoutConfiguration(t *testing.T) {
-	var none *policy.Set
-	for text, want := range map[string]string{
-		"ip:2001:db8:9:9::7": "ip:2001:db8:9:9::/64", "ip:203.0.113.9": "ip:203.0.113.9", "ip:203.0.113.999": "",
-		"ip:203.0.113.0/24": "",
-		"job:nightly":       "job:nightly", "everyone": "everyone", "apikey:sk": "apikey:sk", "nightly": "nightly",
-	} {
-		if got, _, err := setinfo.Subject(none, text); got != want || (err == nil) != (want != "") {
-			t.Errorf("%s: got %s, %v; want %s", text, got, err, want)
+		for text, want := range subjects {
+			if got, _, err := setinfo.Subject(set, text); got != want || (err == nil) != (want != "") {
+				t.Errorf("%s: got %s, %v; want %s", text, got, err, want)
+			}
 		}
 	}
 }

@@ -30,7 +30,9 @@ func open(t *testing.T, c Config, run bool) *book {
 	t.Helper()
 	b := &book{t: t}
 	c.Name = "test: the book"
-	c.Open = func() ([]File, error) { return ReadFiles(1000, c.Paths...) }
+	if c.Open == nil {
+		c.Open = func() ([]File, error) { return ReadFiles(1000, c.Paths...) }
+	}
 	c.Read = func(files []File) (func() InForce, error) {
 		text := ""
 		for _, f := range files {
@@ -201,22 +203,8 @@ func TestElsewhere(t *testing.T) {
 				t.Fatal(err)
 			}
 			put(t, file, "1")
-			b := &book{t: t}
-			b.Watcher = New(Config{
-				Name:  "test: the directory",
-				Paths: []string{directory},
-				Deep:  test.deep,
-				Open:  func() ([]File, error) { return ReadFiles(1000, name) },
-				Read: func(files []File) (func() InForce, error) {
-					text := string(files[0].Text)
-					return func() InForce { b.text.Store(&text); return InForce{} }, nil
-				},
-				Logger: slog.New(slog.DiscardHandler),
-			})
-			if err := b.Reload().Err; err != nil {
-				t.Fatal(err)
-			}
-			b.run()
+			b := open(t, Config{Paths: []string{directory}, Deep: test.deep,
+				Open: func() ([]File, error) { return ReadFiles(1000, name) }}, true)
 			put(t, file, "2")
 			b.says("2")
 		})
