@@ -86,24 +86,6 @@ func TestWaitRefusesWhatCannotBe(t *testing.T) {
 	})
 }
 
-func TestDenialAsError(t *testing.T) {
-	lim := newLimiter(t, stint.PerMinute(1))
-	d, _ := lim.Allow(t.Context(), "igdb:api")
-	if err := d.Err(); err != nil {
-		t.Errorf("allowed, but the error is %v", err)
-	}
-	d, _ = lim.Allow(t.Context(), "igdb:api")
-	err := d.Err()
-	var denied *stint.DeniedError
-	if !errors.As(err, &denied) || denied.Key != "igdb:api" || denied.RetryAfter <= 0 ||
-		denied.RetryAfter > time.Minute {
-		t.Errorf("denied with %#v", err)
-	}
-	if got, want := err.Error(), "rate limit exceeded for key 'igdb:api'"; got != want {
-		t.Errorf("message %q, want %q", got, want)
-	}
-}
-
 // away is a store that cannot be asked, under [stint.FailDeny].
 type away struct{ stint.Store }
 

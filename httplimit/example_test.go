@@ -1,7 +1,9 @@
 package httplimit_test
 
 import (
+	"encoding/base64"
 	"fmt"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -40,11 +42,7 @@ func ExampleBy() {
 	handler := httplimit.By(userOf, stint.PerMinute(1), stint.PerDay(1000))(hello)
 
 	for _, name := range []string{"alice", "alice", "bob"} {
-		r := httptest.NewRequest("GET", "/", nil)
-		r.SetBasicAuth(name, "")
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, r)
-		fmt.Println(name, w.Code)
+		fmt.Println(name, getAs(handler, name).Code)
 	}
 	// Output:
 	// alice 200
@@ -68,11 +66,7 @@ func ExampleWithLimits() {
 	handler := httplimit.By(userOf, stint.PerMinute(1), httplimit.WithLimits(limitsOf))(hello)
 
 	for _, name := range []string{"alice", "alice", "alice", "bob", "bob"} {
-		r := httptest.NewRequest("GET", "/", nil)
-		r.SetBasicAuth(name, "")
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, r)
-		fmt.Println(name, w.Code)
+		fmt.Println(name, getAs(handler, name).Code)
 	}
 	// Output:
 	// alice 200
@@ -246,17 +240,10 @@ headers: {retry_after_jitter: 0%}
 
 // Members have the limits of their tier. What authenticates requests comes before the middleware.
 func ExampleWithClaims() {
-	set, err := policy.New(policy.Spec{Tiers: []policy.Tier{
-		{Name: "member", Identity: []string{"user"}, Limits: policy.Limits(stint.PerMinute(100))},
-		{Name: "anonymous", Identity: []string{"ip"}, Limits: policy.Limits(stint.PerMinute(1))},
-	}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
-	guard, _ := policy.NewGuard(store, set, policy.GuardConfig{})
+	guard, stop := exampleGuard(
+		policy.Tier{Name: "member", Identity: []string{"user"}, Limits: policy.Limits(stint.PerMinute(100))},
+		policy.Tier{Name: "anonymous", Identity: []string{"ip"}, Limits: policy.Limits(stint.PerMinute(1))})
+	defer stop()
 	handler := httplimit.New(guard, httplimit.WithClaims(func(r *http.Request, name string) string {
 		if name != "user" {
 			return ""
@@ -264,7 +251,7 @@ func ExampleWithClaims() {
 		user, _, _ := r.BasicAuth() // as your authentication has it
 		return user
 	}))(hello)
-	w := get(handler, "Authorization", "Basic YWxpY2U6")
+	w := getAs(handler, "alice")
 	fmt.Println(w.Header().Get("X-RateLimit-Tier"), w.Header().Get("X-RateLimit-Limit"))
 	// Output:
 	// member 100
@@ -272,12 +259,9 @@ func ExampleWithClaims() {
 
 // A program that decides in its own way still answers as the middleware does.
 func ExampleNewAnswer() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
-	set, _ := policy.New(policy.Spec{Tiers: []policy.Tier{
-		{Name: "anyone", Identity: []string{"everyone"}, Limits: policy.Limits(stint.PerMinute(1))},
-	}})
-	guard, _ := policy.NewGuard(store, set, policy.GuardConfig{Logger: discard})
+	guard, stop := exampleGuard(
+		policy.Tier{Name: "anyone", Identity: []string{"everyone"}, Limits: policy.Limits(stint.PerMinute(1))})
+	defer stop()
 	answer := httplimit.NewAnswer()
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var v policy.Verdict
@@ -291,7 +275,23 @@ func ExampleNewAnswer() {
 	// 200 429
 }
 
+// exampleGuard returns a guard with some tiers over a store in memory.
+func exampleGuard(tiers ...policy.Tier) (guard *policy.Guard, stop func()) {
+	set, err := policy.New(policy.Spec{Tiers: tiers})
+	if err != nil {
+		log.Fatal(err)
+	}
+	store, _ := memorystore.New(memorystore.Config{})
+	guard, _ = policy.NewGuard(store, set, policy.GuardConfig{Logger: discard})
+	return guard, func() { _ = store.Close() }
+}
+
 var hello = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
+
+// getAs sends a request of a user to a handler.
+func getAs(h http.Handler, user string) *httptest.ResponseRecorder {
+	return get(h, "Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user+":")))
+}
 
 // get sends a request with some header fields to a handler.
 func get(h http.Handler, fields ...string) *httptest.ResponseRecorder {

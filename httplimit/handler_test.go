@@ -225,12 +225,7 @@ func TestWrongUse(t *testing.T) {
 		{"httplimit: New: the guard is nil", func() { httplimit.New(nil) }},
 		{"httplimit: New: the handler is nil", func() { httplimit.New(guard)(nil) }},
 		{"httplimit: By: the handler is nil", func() { httplimit.By(all, limit)(nil) }},
-		{"httplimit: By: the key is nil", func() { httplimit.By(nil, limit) }},
 		{"httplimit: By: no limit; want one such as stint.PerMinute(100)", func() { httplimit.ByIP() }},
-		{"httplimit: By: no limit", func() { httplimit.By(all, httplimit.WithName("api")) }},
-		{"httplimit: By: an option is nil", func() { httplimit.By(all, limit, nil) }},
-		{"httplimit: By: the store is nil", func() { httplimit.By(all, limit, httplimit.WithStore(nil)) }},
-		{"httplimit: By: Limits[0] (-1/1m): a maximum of -1; want 0 to", func() { httplimit.By(all, stint.PerMinute(-1)) }},
 		{"httplimit: By: the key is nil; want one such as ClientIP() or Header(\"X-API-Key\"), or Everyone() to count all requests together; " +
 			"an option is nil; want a limit such as stint.PerMinute(100), or another option; " +
 			"the store is nil; want one such as stores.Open returns; " +

@@ -42,6 +42,13 @@ func TestOffendersOnZipfStreams(t *testing.T) {
 					o.tell(subject, "login", now)
 				}
 				holdToCounts(t, o.top("user", offenderCounters*panes, now), exact, events)
+				for _, s := range o.kinds[kindOf(subjects[0])] {
+					for at := int32(1); s != nil && at < int32(len(s.heap)); at++ {
+						if s.count(at) < s.count((at-1)/2) {
+							t.Fatalf("position %d of the heap has a smaller count than the one above it", at)
+						}
+					}
+				}
 			})
 		}
 	}

@@ -2,9 +2,7 @@ package policy_test
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -15,7 +13,10 @@ import (
 // BenchmarkDecide is a verdict by the shipped example on the memory store. The verdict itself is
 // the caller's to allocate.
 func BenchmarkDecide(b *testing.B) {
-	guard := benchGuard(b, tiers.YAML)
+	guard, err := policy.NewGuard(memory(b, nil), parse(b, string(tiers.YAML)), policy.GuardConfig{Logger: discard})
+	if err != nil {
+		b.Fatal(err)
+	}
 	for name, in := range map[string]policy.Input{
 		"denied": {Method: "GET", Path: "/elsewhere", Peer: client, Header: http.Header{}},
 		"allowed": {Method: "GET", Path: "/elsewhere", Peer: client, Header: http.Header{},
@@ -50,34 +51,4 @@ func worst(path string) policy.Input {
 			"X-Device-Fingerprint":   {"a", "b"},
 		},
 	}
-}
-
-// BenchmarkManyPolicies is the worst request under policies that each have a path and divide their
-// counts.
-func BenchmarkManyPolicies(b *testing.B) {
-	for _, n := range []int{10, 100, 1000} {
-		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			text := "tiers: [{name: all, identity: ip, limits: 100/1m}]\npolicies:\n"
-			for i := range n {
-				text += fmt.Sprintf("  - {name: p%d, match: {path: \"/api/r%d/{id}/x\"}, per: id, limits: 10/1m}\n", i, i)
-			}
-			guard := benchGuard(b, []byte(text))
-			path := "/api/r5/%" + strings.Repeat("25", 28) + "41/X" // 30 readings
-			in := policy.Input{Method: "POST", Path: path, Peer: client}
-			v := new(policy.Verdict)
-			for b.Loop() {
-				if err := guard.Decide(context.Background(), &in, v); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-func benchGuard(b *testing.B, text []byte) *policy.Guard {
-	guard, err := policy.NewGuard(memory(b, nil), parse(b, string(text)), policy.GuardConfig{Logger: discard})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return guard
 }

@@ -36,12 +36,9 @@ policies: [{name: refund, refund: [5xx]}]`
 		{"both ends of a second", minute,
 			new(records).add(1, ann, 999999*time.Microsecond, 0).add(2, ann, time.Second, 0), "1s 2 2 0", "-7s 3 3 0"},
 		// A request whose time goes back counts at the latest time before it.
-		{"time going backward", minute, new(records).add(2, ann, 5*time.Second, 0).add(2, bob, 0, 0),
-			"5s 4 4 0", "-7s 4 4 0"},
-		{"shadow asks again", shadow, new(records).add(3, ann, 0, 0).add(2, ann, time.Second, 0, path("/new")),
-			"1s 2 4 0", "-7s 5 7 0"},
-		{"refunds", refund, new(records).add(2, ann, 0, 0).add(2, ann, time.Second, 0, status(503)),
-			"1s 2 2 2", "-7s 4 4 2"},
+		{"time going backward", minute, new(records).add(2, ann, 5*time.Second, 0).add(2, bob, 0, 0), "5s 4 4 0", "-7s 4 4 0"},
+		{"shadow asks again", shadow, new(records).add(3, ann, 0, 0).add(2, ann, time.Second, 0, path("/new")), "1s 2 4 0", "-7s 5 7 0"},
+		{"refunds", refund, new(records).add(2, ann, 0, 0).add(2, ann, time.Second, 0, status(503)), "1s 2 2 2", "-7s 4 4 2"},
 		{"unlimited", free, calm(), "10s 3 0 0", "-7s 7 0 0"},
 	}
 	for _, test := range tests {

@@ -299,15 +299,12 @@ func TestSettled(t *testing.T) {
 		want, events Counts
 	}{
 		{"all is said", Counts{10, 20, 5, 3, ""}, false, Counts{10, 20, 5, 3, "m"}, Counts{10, 20, 5, 3, "m"}},
-		{"nothing is said in a stream", Counts{-1, -1, -1, 7, ""}, false, Counts{50, 1000, 0, 7, "m"}, Counts{50, 7,
-			0, 7, "m"}},
-		{"nothing is said", Counts{-1, -1, -1, -1, ""}, false, Counts{50, 1000, 0, -1, "m"}, Counts{50, 1000, 0, -1,
-			"m"}},
+		{"nothing is said in a stream", Counts{-1, -1, -1, 7, ""}, false, Counts{50, 1000, 0, 7, "m"}, Counts{50, 7, 0, 7, "m"}},
+		{"nothing is said", Counts{-1, -1, -1, -1, ""}, false, Counts{50, 1000, 0, -1, "m"}, Counts{50, 1000, 0, -1, "m"}},
 		{"broken off", Counts{10, -1, -1, 2, ""}, false, Counts{10, 1000, 0, 2, "m"}, Counts{10, 2, 0, 2, "m"}},
 		{"embeddings", Counts{10, -1, -1, -1, ""}, false, Counts{10, 0, 0, -1, "m"}, Counts{10, 0, 0, -1, "m"}},
 		{"an error", Counts{-1, -1, -1, -1, ""}, true, Counts{0, 0, 0, -1, "m"}, Counts{0, 0, 0, -1, "m"}},
-		{"an error that used something", Counts{10, 3, -1, -1, ""}, true, Counts{10, 3, 0, -1, "m"}, Counts{10, 3, 0,
-			-1, "m"}},
+		{"an error that used something", Counts{10, 3, -1, -1, ""}, true, Counts{10, 3, 0, -1, "m"}, Counts{10, 3, 0, -1, "m"}},
 	} {
 		for _, events := range []bool{false, true} {
 			want := test.want

@@ -11,8 +11,7 @@ func TestReplace(t *testing.T) {
 	tests := []struct {
 		name, text, want string
 	}{
-		{"between markers", "a\n<!-- x:begin -->\nold\n<!-- x:end -->\nb\n",
-			"a\n<!-- x:begin -->\nnew\n<!-- x:end -->\nb\n"},
+		{"between markers", "a\n<!-- x:begin -->\nold\n<!-- x:end -->\nb\n", "a\n<!-- x:begin -->\nnew\n<!-- x:end -->\nb\n"},
 		{"of its name", "<!-- y:begin -->1<!-- y:end --><!-- x:begin -->2<!-- x:end -->", "<!-- y:begin -->1<!-- y:end --><!-- x:begin -->\nnew\n<!-- x:end -->"},
 		{"no markers", "a", ""},
 		{"no end", "<!-- x:begin -->", ""},

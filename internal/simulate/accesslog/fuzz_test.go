@@ -231,27 +231,6 @@ func FuzzClient(f *testing.F) {
 	})
 }
 
-// FuzzMapping reads any mapping. If it is valid, it makes a format.
-func FuzzMapping(f *testing.F) {
-	for _, test := range jsonTests {
-		f.Add(test.mapping)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		m, err := ParseMapping(text)
-		if err != nil {
-			return
-		}
-		format, err := NewFormat("json", m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var r Record
-		if err := format.Parse([]byte(nginxLine), &r); err == nil {
-			check(t, &r)
-		}
-	})
-}
-
 // check fails the test if a record is impossible.
 func check(t *testing.T, r *Record) {
 	t.Helper()

@@ -33,10 +33,8 @@ var jsonTests = []struct{ name, format, mapping, line, at, want string }{
 		`192.0.2.7 POST /api/v1/locations 204 7 host="shop.example" X-Forwarded-For="198.51.100.4" User-Agent="say \"hi\"" X-Request-Id="cc21d9b0-cf5c-432b-8c7e-98aeb7988cd2"`},
 	{"Istio's text", "envoy", "", istioTextLine, "2020-11-25T21:26:18.409Z",
 		`192.0.2.7 GET /status/418 418 135 host="shop.example" User-Agent="curl/7.73.0" X-Request-Id="84961386-6d84-929d-98bd-c5aee93b5c88"`},
-	{"Traefik", "traefik", "", traefikLine, "2020-11-25T21:26:18.409Z",
-		`192.0.2.7 GET /a 404 19 host="shop.example" User-Agent="curl/8"`},
-	{"nginx with a request line", "json", "", nginxLine, "2020-11-25T21:26:18Z",
-		`192.0.2.7 GET /a b 200 12 User-Agent="say \"hi\""`},
+	{"Traefik", "traefik", "", traefikLine, "2020-11-25T21:26:18.409Z", `192.0.2.7 GET /a 404 19 host="shop.example" User-Agent="curl/8"`},
+	{"nginx with a request line", "json", "", nginxLine, "2020-11-25T21:26:18Z", `192.0.2.7 GET /a b 200 12 User-Agent="say \"hi\""`},
 	{"names of one's own", "", `time=a.b,path=a.c,client=a\.b, header:x-key = k,header:x-key=l`,
 		`{ "a": {"b": 1646861401524, "c": "/x"}, "a.b": "192.0.2.1", "k": "", "l": 17 }`, "2022-03-09T21:30:01.524Z",
 		`192.0.2.1 - /x 0 0 X-Key="17"`},
@@ -90,8 +88,7 @@ func TestBrokenJSON(t *testing.T) {
 		{`{"ts":1,"request":{}}`, "accesslog: no path at request.uri"},
 		{`{"ts":1,"request":"GET / HTTP/1.1"}`, "accesslog: no path at request.uri"},
 		{`{"ts":1,"request":{"uri":"%"}}`, "accesslog: the target of the request is not a valid URL"},
-		{`{"ts":1,"request":{"uri":"/","remote_ip":"a example"}}`,
-			"accesslog: the client is neither an IP address nor a host name"},
+		{`{"ts":1,"request":{"uri":"/","remote_ip":"a example"}}`, "accesslog: the client is neither an IP address nor a host name"},
 	} {
 		var r Record
 		err := mustFormat(t, "caddy", "").Parse([]byte(test.line), &r)
