@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -173,8 +174,11 @@ bans: {after: 3, within: 1m, durations: [10m]}
 	}
 }
 
-// TestRollout: a rule is enforced for a share of the subjects, and a larger share has them all.
-func TestRollout(t *testing.T) {
+// TestRollout: a rule is enforced for a share of the subjects, and a larger share has them all. Time
+// stands still in the bubble: a rule in shadow is given up when the store is slow.
+func TestRollout(t *testing.T) { synctest.Test(t, rollout) }
+
+func rollout(t *testing.T) {
 	enforcedFor := func(share string) map[int]bool {
 		w := newWorld(t, `
 tiers: [{name: anyone, identity: user, limits: unlimited}, {name: nobody, identity: ip, limits: 0/1m}]
