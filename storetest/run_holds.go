@@ -148,22 +148,6 @@ var holds = []check{
 		k.pass(25*time.Hour + time.Second)
 		k.wantHeld(0)
 	}),
-	clocked("heartbeats prolong the id of a hold", limits{stock(100), rate(100)}, func(k *tester) {
-		r := k.request(60)
-		r.Hold, r.ID, r.IDLife = holdLife, "x", time.Second
-		d := k.mustDecide(r)
-		for range 4 {
-			k.pass(holdLife / 2)
-			k.wantApplied(k.amend(d, stint.Amendment{Kind: stint.AmendExtend}), true)
-		}
-		k.pass(holdLife - time.Second)
-		again := k.mustDecide(r)
-		k.wantRepeat(again, true)
-		k.wantSettled(again, settleTo(30), 30)
-		k.wantApplied(k.amend(d, stint.Amendment{Kind: stint.AmendExtend}), false) // it prolongs nothing
-		k.pass(2 * time.Second)
-		k.wantRepeat(k.mustDecide(r), false)
-	}),
 	exact("units that were used elsewhere are held", limits{stock(100)}, func(k *tester) {
 		k.mustTake(90)
 		r := driver.WithTerms(k.request(60), driver.Terms{Age: 10 * time.Second})
@@ -177,18 +161,6 @@ var holds = []check{
 		d = k.mustDecide(r)
 		k.wantUsed(d, 95)
 		k.wantApplied(k.settle(d, 5), false)
-	}),
-	clocked("a repeated request keeps its place and its hold", limits{stint.AtOnce(1, s)}, func(k *tester) {
-		r := k.with(stock(100)).request(10)
-		r.Hold, r.ID = holdLife, "x"
-		d := k.mustDecide(r)
-		k.wantRepeat(k.mustDecide(r), true)
-		k.wantApplied(k.settle(d, 0), false)
-		k.wantApplied(k.after(2*s).amend(d, extend), true)
-		k.wantUsed(k.with(stock(100)).peek(1), 1, 10)
-		k.wantApplied(k.amend(d, release), true)
-		k.wantApplied(k.settle(d, 0), false)
-		k.wantApplied(k.amend(d, extend), false) // it was released
 	}),
 	exact("one cost per name", limits{stock(100)}, func(k *tester) { severalCosts(k, 0) }),
 	exact("one cost per name, held", limits{stock(100)}, func(k *tester) { severalCosts(k, holdLife) }),

@@ -161,39 +161,6 @@ var inspecting = []check{
 				driver.MaxEntries)
 		}
 	}),
-	clocked("bans, their level and strikes are seen", nil, func(k *tester) {
-		p := policy(3)
-		now := func() time.Duration { return k.Clock.Now().Sub(epoch) }
-		claim := stint.Claim{Subject: k.subject, Scope: "any"}
-		want := func(format string, args ...any) {
-			k.Helper()
-			if got, want := banText(k.inspect(claim).Ban), fmt.Sprintf(format, args...); got != want {
-				k.Errorf("ban is %q, want %q", got, want)
-			}
-		}
-		k.strike(p)
-		k.after(6 * s).strike(p)
-		want("none level 0 strikes 2")
-		k.pass(4 * s) // the first has left the ten seconds
-		want("none level 0 strikes 1")
-		k.strike(p)
-		k.strike(p)
-		want("until %v level 1 strikes 0", now()+time.Minute)
-		k.pass(time.Minute)
-		want("none level 1 strikes 0")
-		for range 3 {
-			k.strike(p)
-		}
-		want("until %v level 2 strikes 0", now()+5*time.Minute)
-		k.ban(time.Hour)
-		want("until %v level 2 strikes 0", now()+time.Hour)
-		k.pass(3 * time.Hour) // forgiven
-		want("none level 0 strikes 0")
-		k.ban(time.Hour)
-		want("until %v level 0 strikes 0", now()+time.Hour)
-		k.unban()
-		want("none level 0 strikes 0")
-	}),
 	clocked("bans in force are listed, the longest first", nil, func(k *tester) {
 		now, mark := k.Clock.Now(), k.newSubject()
 		mine := func(n int) (list []string) {

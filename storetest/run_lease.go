@@ -65,35 +65,6 @@ var leases = []check{
 		k.wantUsed(d, 10)
 		k.wantCharged(k.other().fit(stint.MaxUnits), 10) // above the capacity
 	}),
-	clocked("a lease counts from now until a span after its end", nil, func(k *tester) {
-		for _, x := range []struct {
-			limit         stint.Limit
-			lease, counts time.Duration
-		}{
-			{stint.PerSecond(10), 500 * ms, 1500 * ms},
-			{stint.PerSecond(10), us, s + us},
-			{stint.PerSecond(10), time.Hour, time.Hour + s},
-			{stint.PerSecond(1000), 501 * ms, 1504 * ms}, // slices of 8 ms
-			{stint.PerSecond(5).WithBurst(2), 500 * ms, 1500 * ms},
-			{fixed(10, s), 999 * ms, s},
-			{fixed(10, s), 1500 * ms, 2 * s},
-		} {
-			k.toFull(s)
-			k := k.other()
-			d := k.under(x.limit).lease(4, x.lease)
-			k.wantCharged(d, 4)
-			k.wantUsed(d, 4)
-			if end := k.Clock.micros() + x.lease.Microseconds(); d.Charge.Data().At != end {
-				k.Errorf("%s: charged at %d, want the lease's end %d", x.limit, d.Charge.Data().At, end)
-			}
-			if d.Decisive().ResetAfter != x.counts {
-				k.Errorf("%s: reset after %v, want %v", x.limit, d.Decisive().ResetAfter, x.counts)
-			}
-			k.wantUsed(k.after(x.counts-us).under(x.limit).take(x.limit.Capacity()), 4)
-			k.wantRetry(k.under(x.limit).take(x.limit.Capacity()), us)
-			k.after(us).under(x.limit).mustTake(x.limit.Capacity())
-		}
-	}),
 	clocked("units that are booked are not leased", limits{stint.PerSecond(4)}, func(k *tester) {
 		both := k.with(stint.PerHour(100))
 		k.mustTake(3)

@@ -54,34 +54,6 @@ var reservations = []check{
 			k.wantApplied(k.settle(moved, 0), true)
 			k.wantUsed(both.peek(1), 2, 3)
 		}),
-	clocked("a booking's usage is as of its instant", nil, func(k *tester) {
-		for _, x := range []struct {
-			limit stint.Limit
-			used  int64
-			reset time.Duration
-		}{
-			{stint.PerSecond(4), 2, s + grace},
-			{stint.PerSecond(2).WithBurst(2), 4, 2 * s}, // refilled by two
-			{stint.TokenBucket(4, 2, s), 4, 2 * s},
-			{fixed(4, s), 2, s},
-		} {
-			k.toFull(s)
-			k := k.other()
-			k.under(x.limit).mustTake(4)
-			d := k.under(x.limit).reserve(2, 0)
-			k.wantRetry(d, s)
-			if got := d.States()[0]; got.Used != x.used || got.ResetAfter != x.reset {
-				k.Errorf(
-					"%s: used %d, reset after %v; want %d, %v",
-					x.limit,
-					got.Used,
-					got.ResetAfter,
-					x.used,
-					x.reset,
-				)
-			}
-		}
-	}),
 	clocked("a booking may be used until its grace has passed", nil, func(k *tester) {
 		for _, x := range []struct {
 			window, grace time.Duration

@@ -81,48 +81,6 @@ func TestRingStopsAtTheCapacity(t *testing.T) {
 	}
 }
 
-// A request that waits as long as it was told to is admitted, and not a microsecond earlier, if
-// nobody else comes.
-func TestRetryIsHonest(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 1))
-	for range 3000 {
-		l := stint.Limit{Max: 1 + rng.Int64N(300), Window: time.Duration(1+rng.Int64N(5000)) * time.Millisecond}
-		switch rng.IntN(4) {
-		case 0:
-			l.Burst = l.Max * (1 + rng.Int64N(3))
-		case 1:
-			l.Algorithm, l.Burst = stint.AlgorithmBucket, 1+rng.Int64N(300)
-		case 2:
-			l.Algorithm = stint.AlgorithmFixed
-		}
-		p, now := Of(&l), start+rng.Int64N(1e9)
-		var c Count
-		for range 60 {
-			now += rng.Int64N(l.Window.Microseconds() / 10)
-			cost := 1 + rng.Int64N(l.Capacity())
-			v := open(&c, &p, now)
-			at := earliest(v, cost)
-			n, last := v.Bookings()
-			switch {
-			case rng.IntN(5) == 0:
-				at = v.Earliest(max(now, last), cost)
-				v.Book(max(at, now+1), max(max(at, now+1)+rng.Int64N(1e4), v.LastEnd()), cost)
-			case p.log && rng.IntN(5) == 0 && v.Used()+cost <= p.Cap:
-				v.Lease(now+rng.Int64N(1e6), cost)
-			case at == now:
-				v.Charge(cost)
-			default:
-				if got := earliest(open(&c, &p, at), cost); got != at {
-					t.Fatalf("%v: denied until %d, then until %d", l, at-start, got-start)
-				}
-				if n == 0 && open(&c, &p, at-1).Fits(cost) {
-					t.Fatalf("%v: denied until %d, allowed a microsecond before", l, at-start)
-				}
-			}
-		}
-	}
-}
-
 // pair is an entry of a log.
 type pair struct{ stamp, n int64 }
 

@@ -50,34 +50,3 @@ func TestShow(t *testing.T) {
 		t.Errorf("%d entries from %v on, %d left out", len(w.Entries), w.Entries[0].At, w.LeftOut)
 	}
 }
-
-func TestLife(t *testing.T) {
-	limits := []stint.Limit{stint.PerDay(1), stint.PerMinute(1), stint.PerHour(1)}
-	r := stint.Request{Claims: []stint.Claim{{Limits: limits}, {Limits: []stint.Limit{stint.PerSecond(1)}}}}
-	if got := contract.Life(&r); got != time.Minute {
-		t.Errorf("%v, want the shortest window of the first claim, a minute", got)
-	}
-	r.IDLife = time.Hour
-	if got := contract.Life(&r); got != time.Hour {
-		t.Errorf("%v, want the hour that the request asks for", got)
-	}
-}
-
-func TestInstants(t *testing.T) {
-	c := driver.NewCharge(make([]stint.Claim, 3), driver.ChargeData{At: 5})
-	for _, test := range []struct {
-		others *driver.OtherStates
-		want   [3]int64
-	}{
-		{nil, [3]int64{5, 5, 5}},
-		{&driver.OtherStates{Generations: []uint32{1, 2}}, [3]int64{5, 5, 5}},
-		{&driver.OtherStates{At: []int64{7, 6}}, [3]int64{5, 7, 6}},
-	} {
-		c.Data().Others = test.others
-		for i, want := range test.want {
-			if got := c.Data().AtOf(i); got != want {
-				t.Errorf("%+v, claim %d: %d, want %d", test.others, i, got, want)
-			}
-		}
-	}
-}

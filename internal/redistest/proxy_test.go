@@ -12,13 +12,6 @@ import (
 	"time"
 )
 
-// A script that counts, and two commands that are none.
-var (
-	incr = []string{"EVAL", "return tostring(redis.call('INCR', 'n'))", "0"}
-	ping = []string{"PING"}
-	get  = []string{"GET", "n"}
-)
-
 // client is one connection through a proxy.
 type client struct {
 	net.Conn
@@ -51,59 +44,11 @@ func (c *client) send(t testing.TB, commands ...[]string) {
 	}
 }
 
-func (c *client) want(t testing.TB, replies ...string) {
-	t.Helper()
-	for i, want := range replies {
-		reply, err := readReply(c.r)
-		if got := text(reply); err != nil || got != want {
-			t.Fatalf("reply %d: got %q, %v, want %q", i, got, err, want)
-		}
-	}
-}
-
 func (c *client) wantClosed(t testing.TB) {
 	t.Helper()
 	reply, err := readReply(c.r)
 	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("got %v, %v, want a closed connection", reply, err)
-	}
-}
-
-func TestProxyDropsRequests(t *testing.T) {
-	s := Start(t)
-	p := StartProxy(t, s.Addr())
-	c := dialProxy(t, p)
-	p.DropNext(Requests, 1)
-	c.send(t, ping, get, incr, ping, incr)
-	c.want(t, "PONG", "") // those before it are answered
-	c.wantClosed(t)
-	if got, want := s.CLI(t, get...), ""; got != want {
-		t.Errorf("counted %q, want nothing", got)
-	}
-
-	c = dialProxy(t, p)
-	c.send(t, incr)
-	c.want(t, "1")
-	p.DropRequests(1)
-	c.send(t, ping, incr)
-	c.want(t, "PONG")
-	c.wantClosed(t)
-	p.DropRequests(0)
-	c = dialProxy(t, p)
-	c.send(t, incr)
-	c.want(t, "2")
-}
-
-func TestProxyDropsReplies(t *testing.T) {
-	s := Start(t)
-	p := StartProxy(t, s.Addr())
-	c := dialProxy(t, p)
-	p.DropNext(Replies, 1)
-	c.send(t, ping, incr, ping)
-	c.want(t, "PONG")
-	c.wantClosed(t)
-	if got, want := s.CLI(t, get...), "1"; got != want {
-		t.Errorf("counted %q, want %s", got, want)
 	}
 }
 
