@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/server/gateway"
 )
 
 // talk sends a text and returns all that comes back.
@@ -97,14 +96,7 @@ func TestF10Spellings(t *testing.T) {
 	aliases := []string{"X_API_Key", "x.api.key", "X-API_Key", "HTTP_X_API_KEY", "X_HTTP_Method_Override", "_",
 		"X-API-Key_", "X!API!Key", "X~API~Key"}
 	guard := guardOf(t, open)
-	c := to(u.URL)
-	c.Logger = discard
-	gate, err := gateway.New(guard, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { gate.Close() })
-	g := serve(t, gate)
+	g := serve(t, gatewayOver(t, guard, to(u.URL)))
 	for trusted, passes := range map[string]bool{"192.0.2.0/24": false, "loopback": true} {
 		swap(t, guard, "client_ip: {trusted_proxies: "+trusted+", header: X-Edge-Client}\n"+open)
 		ask := func(name string) string {

@@ -32,13 +32,24 @@ const patience = time.Minute
 
 var discard = slog.New(slog.DiscardHandler)
 
-func guardOver(t testing.TB, store stint.Store, text string) *policy.Guard {
+func memory(t testing.TB) stint.Store {
+	t.Helper()
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	return store
+}
+
+// guardOver returns a guard over a store. The observer may be nil.
+func guardOver(t testing.TB, store stint.Store, text string, o stint.Observer) *policy.Guard {
 	t.Helper()
 	conf, err := config.Parse("test.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	guard, err := policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: discard})
+	guard, err := policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: discard, Observer: o})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,21 +58,21 @@ func guardOver(t testing.TB, store stint.Store, text string) *policy.Guard {
 
 func guardOf(t testing.TB, text string) *policy.Guard {
 	t.Helper()
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	return guardOver(t, store, text)
+	return guardOver(t, memory(t), text, nil)
 }
 
-// newGateway returns a gateway that is closed with the test.
 func newGateway(t testing.TB, text string, c config.Gateway) *gateway.Gateway {
+	t.Helper()
+	return gatewayOver(t, guardOf(t, text), c)
+}
+
+// gatewayOver returns a gateway that is closed with the test.
+func gatewayOver(t testing.TB, guard *policy.Guard, c config.Gateway) *gateway.Gateway {
 	t.Helper()
 	if c.Logger == nil {
 		c.Logger = discard
 	}
-	g, err := gateway.New(guardOf(t, text), c)
+	g, err := gateway.New(guard, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,12 +118,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 // read.
 func do(t testing.TB, method, url string, body io.Reader, fields ...string) (*http.Response, string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, url, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := request(t, method, url, body)
 	for _, field := range fields {
 		name, value, _ := strings.Cut(field, ": ")
 		if name == "Host" {
@@ -120,16 +126,42 @@ func do(t testing.TB, method, url string, body io.Reader, fields ...string) (*ht
 		}
 		r.Header.Add(name, value)
 	}
-	resp, err := http.DefaultTransport.RoundTrip(r)
+	resp := send(t, http.DefaultTransport, r)
+	return resp, read(t, resp)
+}
+
+// request is a request that no test can hang on.
+func request(t testing.TB, method, url string, body io.Reader) *http.Request {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	r, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return r
+}
+
+// send returns the response to a request, whose body is closed with the test.
+func send(t testing.TB, client http.RoundTripper, r *http.Request) *http.Response {
+	t.Helper()
+	resp, err := client.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	return resp
+}
+
+// read returns the body of a response, and closes it.
+func read(t testing.TB, resp *http.Response) string {
+	t.Helper()
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp, string(text)
+	return string(text)
 }
 
 // dial returns a connection that no test can hang on.

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -49,19 +50,11 @@ func TestUpstreamWithTLS(t *testing.T) {
 	} {
 		c.config.Routes = to(u.URL).Routes
 		g := serve(t, newGateway(t, open, c.config))
-		r, err := http.NewRequestWithContext(t.Context(), "POST", g.URL, io.MultiReader(strings.NewReader("body")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := request(t, "POST", g.URL, io.MultiReader(strings.NewReader("body")))
 		r.Trailer = http.Header{"X-Sum": {"42"}}
-		resp, err := http.DefaultTransport.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if err != nil || !strings.Contains(string(got), c.want) {
-			t.Errorf("got %q, %v, want %q", got, err, c.want)
+		resp := send(t, http.DefaultTransport, r)
+		if got := read(t, resp); !strings.Contains(got, c.want) {
+			t.Errorf("got %q, want %q", got, c.want)
 		}
 		if got := resp.Trailer; resp.StatusCode == 200 && (got.Get("X-End") != "42" || got.Get("X-Unannounced") != "7") {
 			t.Errorf("%s: trailers: got %v, want 42 and 7", c.want, got)
@@ -126,7 +119,7 @@ func TestGRPC(t *testing.T) {
 }
 
 // The request goes on while its response comes: by either protocol of clients, to an upstream with
-// HTTP/1.1.
+// HTTP/1.1. The client may be silent then.
 func TestBothDirectionsAtOnce(t *testing.T) {
 	u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		rc := http.NewResponseController(w)
@@ -142,19 +135,14 @@ func TestBothDirectionsAtOnce(t *testing.T) {
 			}
 		}
 	})
-	g := http2test.Serve(t, newGateway(t, open, to(u.URL)))
+	c := to(u.URL)
+	c.BodyTimeout = brief
+	g := http2test.Serve(t, newGateway(t, open, c))
 	for i, tr := range []*http.Transport{{}, h2c(t)} {
 		in, out := io.Pipe()
-		r, err := http.NewRequestWithContext(t.Context(), "POST", g.URL, in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := tr.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
+		resp := send(t, tr, request(t, "POST", g.URL, in))
 		for _, word := range []string{"one", "two"} {
+			time.Sleep(3 * brief)
 			io.WriteString(out, word)
 			got := make([]byte, len(word))
 			if _, err := io.ReadFull(resp.Body, got); err != nil || string(got) != strings.ToUpper(word) {
@@ -162,8 +150,8 @@ func TestBothDirectionsAtOnce(t *testing.T) {
 			}
 		}
 		out.Close()
-		if rest, err := io.ReadAll(resp.Body); err != nil || len(rest) > 0 || resp.ProtoMajor != i+1 {
-			t.Errorf("%s, in the end: got %q, %v", resp.Proto, rest, err)
+		if rest := read(t, resp); rest != "" || resp.ProtoMajor != i+1 {
+			t.Errorf("%s, in the end: got %q", resp.Proto, rest)
 		}
 		if resp.ProtoMajor == 1 && !resp.Close {
 			t.Error("the connection was kept, though the response began before the end of the body")
@@ -171,17 +159,9 @@ func TestBothDirectionsAtOnce(t *testing.T) {
 		tr.CloseIdleConnections()
 	}
 	// A query with a space would be two words of a request line.
-	r, err := http.NewRequestWithContext(t.Context(), "GET", g.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := request(t, "GET", g.URL, nil)
 	r.URL.RawQuery = "a HTTP/1.1 b"
-	resp, err := h2c(t).RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusBadRequest {
+	if resp := send(t, h2c(t), r); resp.StatusCode != http.StatusBadRequest {
 		t.Errorf("a query with spaces: got %d, want 400", resp.StatusCode)
 	}
 }

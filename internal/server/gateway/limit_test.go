@@ -13,7 +13,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/server/gateway"
 	"github.com/stint-limiter/stint/internal/testkit"
 )
 
@@ -135,11 +134,7 @@ func TestStoreFailure(t *testing.T) {
 	var log testkit.Buffer
 	c := to("http://" + unused(t))
 	c.Logger = textLog(&log)
-	g, err := gateway.New(guardOver(t, failing{}, open), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.Close()
+	g := gatewayOver(t, guardOver(t, failing{}, open, nil), c)
 	if resp, body := do(t, "GET", serve(t, g).URL, nil); resp.StatusCode != 503 ||
 		!strings.Contains(body, `"error":"unavailable"`) {
 		t.Errorf("got %d %s, want 503", resp.StatusCode, body)

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/server/gateway"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -38,12 +37,7 @@ func TestRoutesOfTheConfiguration(t *testing.T) {
 	}).URL
 	a, b := named(t, "a"), named(t, "b")
 	guard := guardOf(t, open+"gateway: {routes: [{upstream: '"+a+"'}, {path: /slow/**, upstream: '"+slow+"'}]}\n")
-	g, err := gateway.New(guard, config.Gateway{Logger: discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { g.Close() })
-	front := serve(t, g)
+	front := serve(t, gatewayOver(t, guard, config.Gateway{}))
 	get := func(path string) string {
 		t.Helper()
 		_, body := do(t, "GET", front.URL+path, nil)

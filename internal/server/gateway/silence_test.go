@@ -6,12 +6,10 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/http2test"
 	"github.com/stint-limiter/stint/internal/testkit"
 )
 
@@ -72,33 +70,6 @@ func TestF31SilentBody(t *testing.T) {
 func isSlow(err error) bool {
 	var timeout net.Error
 	return errors.As(err, &timeout) && timeout.Timeout()
-}
-
-// An exchange that has begun goes on though the client is silent.
-func TestSilenceInConversation(t *testing.T) {
-	u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
-		rc := http.NewResponseController(w)
-		rc.EnableFullDuplex()
-		rc.Flush()
-		io.Copy(w, r.Body)
-	})
-	c := to(u.URL)
-	c.BodyTimeout = brief
-	for _, g := range []*httptest.Server{serve(t, newGateway(t, open, c)), http2test.Serve(t, newGateway(t, open, c))} {
-		in, out := io.Pipe()
-		resp, err := g.Client().Post(g.URL, "text/plain", in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(3 * brief)
-		io.WriteString(out, "hello")
-		out.Close()
-		body, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if err != nil || string(body) != "hello" {
-			t.Errorf("got %q %v", body, err)
-		}
-	}
 }
 
 // A client that leaves in the middle of its body has not sent a malformed one.

@@ -69,15 +69,7 @@ func TestF48StalledReader(t *testing.T) {
 		},
 		// The connection goes on, the stream does not.
 		"HTTP/2": func(t *testing.T, s *httptest.Server) {
-			r, err := http.NewRequestWithContext(t.Context(), "GET", s.URL+"/place/endless", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			resp, err := h2c(t).RoundTrip(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { resp.Body.Close() })
+			send(t, h2c(t), request(t, "GET", s.URL+"/place/endless", nil))
 		},
 		// Windows are open, and nothing is read from the connection.
 		"HTTP/2, whole connection": func(t *testing.T, s *httptest.Server) {
@@ -197,17 +189,8 @@ func TestF48HonestReaders(t *testing.T) {
 	for name, tr := range map[string]*http.Transport{"HTTP/1": {DisableKeepAlives: true}, "HTTP/2": h2c(t)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, err := http.NewRequestWithContext(t.Context(), "GET", g.URL, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			resp, err := tr.RoundTrip(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer resp.Body.Close()
-			if got, err := io.ReadAll(resp.Body); err != nil || strings.Count(string(got), "data: ") != 3 {
-				t.Errorf("got %q, %v", got, err)
+			if got := read(t, send(t, tr, request(t, "GET", g.URL, nil))); strings.Count(got, "data: ") != 3 {
+				t.Errorf("got %q", got)
 			}
 		})
 	}
@@ -240,22 +223,8 @@ func TestF48SlowBodies(t *testing.T) {
 				}
 				out.Close()
 			}()
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			r, err := http.NewRequestWithContext(ctx, "POST", g.URL+path, in)
-			if err != nil {
-				t.Fatal(err)
-			}
-			resp, err := tr.RoundTrip(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer resp.Body.Close()
-			body, err := io.ReadAll(resp.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return resp, string(body)
+			resp := send(t, tr, request(t, "POST", g.URL+path, in))
+			return resp, read(t, resp)
 		}
 		resp, body := send(t, "/place/slow", "x", soon/3, patience)
 		wantProblem(t, resp, body, 408, "request_timeout")
@@ -311,16 +280,9 @@ func TestF48SilenceBetweenMessages(t *testing.T) {
 					}
 				}
 			}()
-			r, err := http.NewRequestWithContext(t.Context(), "POST", g.URL, in)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := request(t, "POST", g.URL, in)
 			r.Header.Set("Content-Type", test.media)
-			resp, err := h2c(t).RoundTrip(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer resp.Body.Close()
+			resp := send(t, h2c(t), r)
 			if body, _ := io.ReadAll(resp.Body); resp.StatusCode != test.want {
 				t.Errorf("got %d %s, want %d", resp.StatusCode, body, test.want)
 			}

@@ -14,9 +14,6 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/server/gateway"
-	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -215,14 +212,7 @@ func TestF32SmugglingShapes(t *testing.T) {
 	} {
 		t.Run(shape.name, func(t *testing.T) {
 			up, judged := &strict{}, &counted{}
-			c := to(rawUpstream(t, up.handle))
-			c.Logger = discard
-			g, err := gateway.New(observed(t, judged), c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer g.Close()
-			s := serve(t, g)
+			s := serve(t, gatewayOver(t, guardOver(t, memory(t), open, judged), to(rawUpstream(t, up.handle))))
 			conn := dial(t, s.Listener.Addr().String())
 			answers := talk(t, conn, shape.sent+"GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 			s.Close() // every request is done
@@ -244,23 +234,4 @@ func TestF32SmugglingShapes(t *testing.T) {
 			}
 		})
 	}
-}
-
-// observed is a guard that allows every request.
-func observed(t testing.TB, o stint.Observer) *policy.Guard {
-	t.Helper()
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	conf, err := config.Parse("test.yaml", []byte(open))
-	if err != nil {
-		t.Fatal(err)
-	}
-	guard, err := policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: discard, Observer: o})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return guard
 }

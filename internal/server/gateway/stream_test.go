@@ -52,15 +52,8 @@ func TestEarlyHints(t *testing.T) {
 		hints = append(hints, fmt.Sprint(code, " ", h.Get("Link")))
 		return nil
 	}}
-	r, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), "GET", g.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
+	r := request(t, "GET", g.URL, nil)
+	resp := send(t, http.DefaultTransport, r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
 	if want := []string{"103 </style.css>"}; !slices.Equal(hints, want) {
 		t.Errorf("got %q, want %q", hints, want)
 	}

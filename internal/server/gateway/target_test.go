@@ -12,7 +12,6 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/stint-limiter/stint/internal/http2test"
-	"github.com/stint-limiter/stint/internal/server/gateway"
 )
 
 // Targets that servers read in different ways are refused before they are charged, passed on or
@@ -96,14 +95,7 @@ func TestF47Targets(t *testing.T) {
 func TestF47Methods(t *testing.T) {
 	u := upstream(t, echo)
 	judged := &counted{}
-	c := to(u.URL)
-	c.Logger = discard
-	g, err := gateway.New(observed(t, judged), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.Close()
-	s := http2test.Serve(t, g)
+	s := http2test.Serve(t, gatewayOver(t, guardOver(t, memory(t), open, judged), to(u.URL)))
 	for _, method := range []string{"POST", "post", "patch", "OPTIONS", "PROPFIND", "M-SEARCH", "x!#$%&'*+-.^_`|~1"} {
 		got := talk(t, dial(t, s.Listener.Addr().String()), method+" / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 		if !strings.Contains(got, "\n"+method+" /\n") {

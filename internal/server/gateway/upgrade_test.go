@@ -11,7 +11,6 @@ import (
 
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/redistest"
-	"github.com/stint-limiter/stint/internal/server/gateway"
 )
 
 const handshake = " HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n" +
@@ -94,11 +93,7 @@ func TestCloseEndsWebsockets(t *testing.T) {
 	const text = "tiers: [{name: all, identity: ip, limits: 1/30s concurrency}]\n"
 	guard := guardOf(t, text)
 	c := to(rawUpstream(t, echoSocket))
-	c.Logger = discard
-	g, err := gateway.New(guard, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := gatewayOver(t, guard, c)
 	s := serve(t, g)
 	conn, r, resp := openSocket(t, s.Listener.Addr().String(), "/")
 	if resp.StatusCode != 101 {
@@ -111,12 +106,7 @@ func TestCloseEndsWebsockets(t *testing.T) {
 		t.Errorf("the connection is still open: %v", err)
 	}
 	conn.Close()
-	again, err := gateway.New(guard, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer again.Close()
-	s = serve(t, again)
+	s = serve(t, gatewayOver(t, guard, c))
 	if _, _, resp := openSocket(t, s.Listener.Addr().String(), "/"); resp.StatusCode != 101 {
 		t.Errorf("afterwards: got %d, want the place to be free", resp.StatusCode)
 	}
@@ -133,11 +123,8 @@ func TestNothingIsLeft(t *testing.T) {
 	})
 	guard := guardOf(t, open)
 	before := runtime.NumGoroutine()
-	g, err := gateway.New(guard, config.Gateway{
-		Routes: []config.Route{{Upstream: plain.URL}, {PathPrefix: "/socket", Upstream: socket}}, Logger: discard})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := gatewayOver(t, guard, config.Gateway{
+		Routes: []config.Route{{Upstream: plain.URL}, {PathPrefix: "/socket", Upstream: socket}}})
 	s := serve(t, g)
 	addr := s.Listener.Addr().String()
 	for i := range 10 {

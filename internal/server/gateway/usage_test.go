@@ -17,11 +17,8 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/http2test"
-	"github.com/stint-limiter/stint/internal/server/gateway"
 	"github.com/stint-limiter/stint/internal/testkit"
-	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -53,27 +50,9 @@ func (m *model) unsaid() int {
 // newModel serves a gateway, in HTTP/1 and HTTP/2, in front of an upstream.
 func newModel(t testing.TB, text, upstream string) *model {
 	t.Helper()
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	conf, err := config.Parse("test.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := &model{store: store}
-	if m.guard, err = policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: discard, Observer: m}); err != nil {
-		t.Fatal(err)
-	}
-	c := to(upstream)
-	c.Logger, c.NoAccessLog = discard, true
-	g, err := gateway.New(m.guard, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { g.Close() })
-	m.Server = http2test.Serve(t, g)
+	m := &model{store: memory(t)}
+	m.guard = guardOver(t, m.store, text, m)
+	m.Server = http2test.Serve(t, gatewayOver(t, m.guard, to(upstream)))
 	return m
 }
 
@@ -205,14 +184,9 @@ func TestUsage(t *testing.T) {
 				path := "/v1/models/m:chat"
 				for n, client := range []*http.Transport{{}, h2c(t)} {
 					client.DisableCompression = true
-					resp, err := client.RoundTrip(post(t, m.URL+path, chatRequest))
-					if err != nil {
-						t.Fatal(err)
-					}
-					body, err := io.ReadAll(resp.Body)
-					resp.Body.Close()
-					if err != nil || resp.StatusCode != 200 || resp.ProtoMajor != n+1 || string(body) != test.body {
-						t.Fatalf("%s: HTTP/%d: %d, %q, %v", test.name, resp.ProtoMajor, resp.StatusCode, body, err)
+					resp := send(t, client, post(t, m.URL+path, chatRequest))
+					if body := read(t, resp); resp.StatusCode != 200 || resp.ProtoMajor != n+1 || body != test.body {
+						t.Fatalf("%s: HTTP/%d: %d, %q", test.name, resp.ProtoMajor, resp.StatusCode, body)
 					}
 					calls := int64(n + 1)
 					m.wantUsed(t, 29*calls, 19*calls, 10*calls, 130*calls) // 11·2 + 8·1 + 10·10
@@ -228,12 +202,7 @@ func TestUsage(t *testing.T) {
 
 func post(t testing.TB, url, body string) *http.Request {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	r, err := http.NewRequestWithContext(ctx, "POST", url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := request(t, "POST", url, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	return r
 }
@@ -251,10 +220,7 @@ func TestUsageIsNotDelayed(t *testing.T) {
 			io.WriteString(w, rest)
 		})
 		m := newModel(t, usageRules("preset: openai"), u.URL)
-		resp, err := client.RoundTrip(post(t, m.URL+"/v1/chat", chatRequest))
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := send(t, client, post(t, m.URL+"/v1/chat", chatRequest))
 		got := make([]byte, len(first))
 		if _, err := io.ReadFull(resp.Body, got); err != nil || string(got) != first {
 			t.Fatal(string(got), err)
@@ -262,8 +228,8 @@ func TestUsageIsNotDelayed(t *testing.T) {
 		input := int64(len(chatRequest)+3) / 4
 		m.wantUsed(t, input+100, input, 100, 2*input+1000)
 		close(arrived)
-		if body, err := io.ReadAll(resp.Body); err != nil || string(body) != rest {
-			t.Fatal(string(body), err)
+		if body := read(t, resp); body != rest {
+			t.Fatal(body)
 		}
 		m.wantUsed(t, 29, 19, 10, 130)
 		client.CloseIdleConnections()
@@ -327,10 +293,7 @@ func TestUsageWithoutAnEnd(t *testing.T) {
 			r := post(t, m.URL+"/v1/chat", chatRequest)
 			ctx, hangUp := context.WithCancel(r.Context())
 			defer hangUp()
-			resp, err := client.RoundTrip(r.WithContext(ctx))
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := send(t, client, r.WithContext(ctx))
 			got := make([]byte, len(test.body))
 			if _, err := io.ReadFull(resp.Body, got); err != nil || string(got) != test.body || resp.StatusCode != test.status {
 				t.Fatal(resp.StatusCode, string(got), err)
