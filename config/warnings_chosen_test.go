@@ -2,8 +2,6 @@ package config
 
 import (
 	"fmt"
-	"os"
-	"regexp"
 	"strings"
 	"testing"
 )
@@ -109,24 +107,6 @@ identities:
 				t.Errorf("got %q, want %q: %v", got, test.want, c.Warnings)
 			}
 		})
-	}
-}
-
-// TestExampleWithoutAddress is the example without its limit of logins by address.
-func TestExampleWithoutAddress(t *testing.T) {
-	text, err := os.ReadFile("../examples/tiers/stint.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	sibling := regexp.MustCompile(`(?s)  - name: login-address.*?\n\n`)
-	c, err := Parse("stint.yaml", sibling.ReplaceAll(text, []byte("\n")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	const want = "stint.yaml:86: warning: policies[6].identity: clients choose the value of the header X-Fingerprint, and every new one has " +
-		"a fresh count; count the same requests by address too, in a policy with identity: ip, or by a claim that is verified"
-	if got := (&Error{c.Warnings}).Error(); !strings.HasSuffix(got, want) {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 

@@ -29,6 +29,10 @@ policies:
 		`stint.yaml:4: warning: client_ip.trusted_proxies[3]: "2000::/3" is a very wide range: anyone in it can write the client's address, and claims, in a header; list only your own proxies`,
 		`stint.yaml:4: warning: client_ip.trusted_proxies[4]: "::ffff:0.0.0.0/96" is every IPv4 address: anyone in it can write the client's address, and claims, in a header; list only your own proxies`,
 	}},
+	{"an identity that clients choose", base + "identities: {print: {header: X-Print}}\n" +
+		"policies:\n  - {name: login, match: {path: /login}, identity: [print, ip], limits: 5/15m}\n", []string{
+		`stint.yaml:5: warning: policies[0].identity: clients choose the value of the header X-Print, and every new one has a fresh count; count the same requests by address too, in a policy with identity: ip, or by a claim that is verified`,
+	}},
 	{"webhooks without notify", base + "webhooks: [{url: https://example.com, key_file: key}]\n", []string{
 		`stint.yaml:3: warning: webhooks: nothing is posted: no tier and no policy has notify, such as notify: [80%, 100%]`,
 	}},

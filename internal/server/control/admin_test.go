@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
@@ -34,10 +33,7 @@ func TestSubject(t *testing.T) {
 			if _, err := d.Ban(t.Context(), of(subject), time.Hour); err != nil {
 				t.Fatal(err)
 			}
-			result, err := d.Subject(t.Context(), of(subject))
-			if err != nil {
-				t.Fatal(err)
-			}
+			result := subjectOf(t, d, subject)
 			if left := result.Ban.Until.Sub(result.Now); result.Ban.Level != 0 || left <= 59*time.Minute ||
 				left > time.Hour {
 				t.Errorf("the ban is %+v at %v, want one of an hour, made by hand", result.Ban, result.Now)
@@ -73,9 +69,7 @@ func TestSubject(t *testing.T) {
 			if _, err := d.Unban(t.Context(), of(subject)); err != nil {
 				t.Fatal(err)
 			}
-			if result, err = d.Subject(t.Context(), of(subject)); err != nil {
-				t.Fatal(err)
-			}
+			result = subjectOf(t, d, subject)
 			for _, l := range result.Limits {
 				if l.Used != 0 {
 					t.Errorf("after a reset: %+v", l)
@@ -130,12 +124,8 @@ func TestBans(t *testing.T) {
 
 // A ban that applies nowhere is refused: the operator would believe that it is in force.
 func TestBansThatNobodyObeys(t *testing.T) {
-	conf, err := config.Parse("stint.yaml", []byte("tiers: [{name: anyone, identity: ip, limits: 10/1m}]"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := inMemory(t, control.Config{Set: func() *policy.Set { return conf.Set }})
-	_, err = d.Ban(t.Context(), of("ip:192.0.2.1"), time.Hour)
+	d := inMemory(t, configured(t, "tiers: [{name: anyone, identity: ip, limits: 10/1m}]"))
+	_, err := d.Ban(t.Context(), of("ip:192.0.2.1"), time.Hour)
 	wantInvalid(t, err, "no limit of this subject applies bans; set `bans: {after: 0}` in the configuration to apply those made by hand")
 	if bans, err := d.Bans(t.Context(), 10); err != nil || len(bans) > 0 {
 		t.Errorf("bans: %v, %v", bans, err)
@@ -171,10 +161,7 @@ func TestOutboundAndEnvoy(t *testing.T) {
 		if a := take(t, d, control.TakeRequest{Target: of(test.subject), Cost: 2}); !a.Allowed {
 			t.Errorf("%s: %+v", test.subject, a)
 		}
-		result, err := d.Subject(t.Context(), of(test.subject))
-		if err != nil {
-			t.Fatal(err)
-		}
+		result := subjectOf(t, d, test.subject)
 		if l := newLimit(t, &result, test.tier, test.policy, "", test.limit); l.Used != 2 {
 			t.Errorf("%s: %+v", test.subject, l)
 		}
@@ -195,31 +182,21 @@ func TestLimitsOfOnesOwn(t *testing.T) {
 		a.Limits[0].RetryAfter != 0 || a.Limits[1].RetryAfter <= 0 {
 		t.Errorf("got %+v, want that the place is taken", a)
 	}
-	result, err := d.Subject(t.Context(), of("job:1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := subjectOf(t, d, "job:1")
 	if held := newLimit(t, &result, "", "", "nightly", "1/1m concurrency"); held.Used != 1 || len(held.Entries) != 1 ||
 		!held.Entries[0].At.IsZero() {
 		t.Errorf("got %+v, want a place that is held", held)
 	}
-	_, err = d.Take(t.Context(), control.TakeRequest{Target: of("job:1"), Tier: "free"})
+	_, err := d.Take(t.Context(), control.TakeRequest{Target: of("job:1"), Tier: "free"})
 	wantInvalid(t, err, "a tier, a policy or a scope, and limits; want one or the other")
 }
 
 // TestSubjectByClaim: a limit whose number comes from a claim says so, because nobody but requests
 // knows the number.
 func TestSubjectByClaim(t *testing.T) {
-	conf, err := config.Parse("stint.yaml", []byte(`
+	d := inMemory(t, configured(t, `
 tiers: [{name: all, identity: ip, limits: [{limit: 3/1m, claim: rpm, max: 100}, 100/1h]}]`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := inMemory(t, control.Config{Set: func() *policy.Set { return conf.Set }})
-	result, err := d.Subject(t.Context(), of("ip:192.0.2.1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := subjectOf(t, d, "ip:192.0.2.1")
 	if l := result.Limits; len(l) != 2 || l[0].Limit != "3/1m" || l[0].Claim != "rpm" || l[1].Claim != "" {
 		t.Errorf("got %+v", l)
 	}
@@ -296,11 +273,7 @@ func errorsOf(t *testing.T, d *control.Admin, who control.Target) map[string]err
 
 // TestManyAreNotBanned: stores do not ban those who are many, so that to say so would be wrong.
 func TestManyAreNotBanned(t *testing.T) {
-	conf, err := config.Parse("stint.yaml", []byte("bans: {after: 0}\ntiers: [{name: a, identity: ip, limits: 1/1s}]\npolicies: [{name: b, identity: everyone, limits: 9/1s}]\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := inMemory(t, control.Config{Set: func() *policy.Set { return conf.Set }})
+	d := inMemory(t, configured(t, "bans: {after: 0}\ntiers: [{name: a, identity: ip, limits: 1/1s}]\npolicies: [{name: b, identity: everyone, limits: 9/1s}]\n"))
 	for _, subject := range []string{"everyone", "ip:unknown"} {
 		_, err := d.Ban(t.Context(), of(subject), time.Hour)
 		wantInvalid(t, err, subject+" is many callers together, which cannot be banned; name one of them")
@@ -333,11 +306,7 @@ func TestHashedNames(t *testing.T) {
 	const text = "bans: {after: 0}\ntiers: [{name: users, identity: user, limits: 9/1s}, {name: rest, identity: ip, limits: 9/1s}]\n"
 	hash := of("ip#4kWXjsbSBbkYkHdLyaQgIQ")
 	for text, known := range map[string]bool{"store: {url: 'redis://localhost', name_key_file: key}\n" + text: true, text: false} {
-		conf, err := config.Parse("stint.yaml", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		d := inMemory(t, control.Config{Set: func() *policy.Set { return conf.Set }})
+		d := inMemory(t, configured(t, text))
 		if got, err := d.Unban(t.Context(), hash); known && got.Subject != hash.Subject || (err == nil) != known {
 			t.Errorf("got %+v, %v; want %t", got, err, known)
 		}

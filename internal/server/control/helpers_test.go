@@ -64,19 +64,35 @@ outbound: {igdb: {preset: igdb}, musicbrainz: {preset: musicbrainz}, tmdb: {pres
 
 func over(t *testing.T, store driver.Inspector, c control.Config) *control.Admin {
 	t.Helper()
-	conf, err := config.Parse("stint.yaml", []byte(perRoute))
-	if err != nil {
-		t.Fatal(err)
-	}
 	c.Store = store
 	if c.Set == nil {
-		c.Set = func() *policy.Set { return conf.Set }
+		c.Set = configured(t, perRoute).Set
 	}
 	return control.New(c)
 }
 
+// configured returns a set-up with a configuration.
+func configured(t *testing.T, text string) control.Config {
+	t.Helper()
+	conf, err := config.Parse("stint.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return control.Config{Set: func() *policy.Set { return conf.Set }}
+}
+
 // of returns the target of a subject.
 func of(subject string) control.Target { return control.Target{Subject: subject} }
+
+// subjectOf returns what is known of a subject.
+func subjectOf(t *testing.T, d *control.Admin, name string) control.Subject {
+	t.Helper()
+	result, err := d.Subject(t.Context(), of(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
 
 // take asks, and fails the test if that cannot be answered.
 func take(t *testing.T, d *control.Admin, a control.TakeRequest) control.TakeResult {
@@ -88,7 +104,7 @@ func take(t *testing.T, d *control.Admin, a control.TakeRequest) control.TakeRes
 	return result
 }
 
-// limitOf returns a limit of a subject by whose it is, where it counts, and its text.
+// newLimit returns a limit of a subject by whose it is, where it counts, and its text.
 func newLimit(t *testing.T, result *control.Subject, tier, policy, scope, limit string) control.Limit {
 	t.Helper()
 	for _, l := range result.Limits {

@@ -10,11 +10,9 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/memorystore"
-	"github.com/stint-limiter/stint/policy"
 )
 
 const visitor = "ip:192.0.2.1"
@@ -22,14 +20,10 @@ const visitor = "ip:192.0.2.1"
 // divided is a set-up with a policy that counts in parts that the configuration cannot tell.
 func divided(t *testing.T) control.Config {
 	t.Helper()
-	conf, err := config.Parse("stint.yaml", []byte(`
+	return configured(t, `
 tiers: [{name: anyone, identity: ip, limits: 100/1m}]
 policies: [{name: item, match: {path: "/items/{id}"}, per: [id], limits: 2/1h}]
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return control.Config{Set: func() *policy.Set { return conf.Set }}
+`)
 }
 
 // use takes so many units of an item, and wants the last one to be allowed or not.
@@ -49,10 +43,7 @@ func use(t *testing.T, d *control.Admin, item string, times int, want bool) {
 // parts.
 func usesOf(t *testing.T, d *control.Admin) string {
 	t.Helper()
-	result, err := d.Subject(t.Context(), of(visitor))
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := subjectOf(t, d, visitor)
 	var uses []string
 	for _, l := range result.Limits {
 		if l.Policy == "item" {
@@ -196,10 +187,7 @@ func TestPartsThatCannotBeFound(t *testing.T) {
 			if want := "control: some of what it used in parts of item may not be reset, the rest is: "; err == nil || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("%s: got %v, want %s…", name, err, want)
 			}
-			result, err := d.Subject(t.Context(), of(visitor))
-			if err != nil {
-				t.Fatal(err)
-			}
+			result := subjectOf(t, d, visitor)
 			if l := newLimit(t, &result, "anyone", "", "global", "100/1m"); l.Used != 0 {
 				t.Errorf("%s: the tier's own is %+v, want nothing used", name, l)
 			}
