@@ -15,7 +15,7 @@ func TestMistakes(t *testing.T) {
 			if !errors.As(err, &config) || set != nil {
 				t.Fatalf("got %v, %v; want a Error", set, err)
 			}
-			if got, want := err.Error(), strings.Join(test.want, "\n"); got != want {
+			if got, want := err.Error(), test.want; got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 			for _, m := range config.Mistakes {

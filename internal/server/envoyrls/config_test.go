@@ -22,96 +22,71 @@ import (
 // line.
 func TestMistakes(t *testing.T) {
 	tests := []struct {
-		name, text string
-		want       []string
+		name, text, want string // want has a line for each mistake
 	}{
-		{"empty file", "", []string{"a.yaml:1: domain: config file cannot have empty domain"}},
-		{"null", "~", []string{"a.yaml:1: domain: config file cannot have empty domain"}},
-		{"no domain", "descriptors:\n", []string{"a.yaml:1: domain: config file cannot have empty domain"}},
-		{"not YAML", "domain: [a", []string{"a.yaml:1: error loading config file: not YAML: did not find expected ',' or ']': in brackets, a text with {, }, [, ] or a comma needs quotes"}},
-		{"a text", "hello", []string{"a.yaml:1: want a map with the keys domain, descriptors"}},
-		{"two documents", "domain: a\n---\ndomain: b\n", []string{"a.yaml:2: error loading config file: a second document; want one in a file"}},
-		{"key of a number", "0.5: d\ndomain: a\n", []string{"a.yaml:1: config error, key is not of type string: 0.5"}},
-		{"unknown key", "domain: a\ndescriptors:\n  - key: k\n    ratelimit: {unit: day}\n", []string{
+		{"empty file", "", "a.yaml:1: domain: config file cannot have empty domain"},
+		{"null", "~", "a.yaml:1: domain: config file cannot have empty domain"},
+		{"no domain", "descriptors:\n", "a.yaml:1: domain: config file cannot have empty domain"},
+		{"not YAML", "domain: [a", "a.yaml:1: error loading config file: not YAML: did not find expected ',' or ']': in brackets, a text with {, }, [, ] or a comma needs quotes"},
+		{"a text", "hello", "a.yaml:1: want a map with the keys domain, descriptors"},
+		{"two documents", "domain: a\n---\ndomain: b\n", "a.yaml:2: error loading config file: a second document; want one in a file"},
+		{"key of a number", "0.5: d\ndomain: a\n", "a.yaml:1: config error, key is not of type string: 0.5"},
+		{"unknown key", "domain: a\ndescriptors:\n  - key: k\n    ratelimit: {unit: day}\n",
 			"a.yaml:4: descriptors[0]: config error, unknown key 'ratelimit'; want key, value, rate_limit, descriptors, shadow_mode, " +
-				"quota_mode, detailed_metric, value_to_metric, share_threshold, metadata",
-		}},
-		{"key in the wrong place", "domain: a\ndescriptors:\n  - key: k\n    rate_limit:\n      unit: day\n      shadow_mode: true\n", []string{
-			"a.yaml:6: descriptors[0].rate_limit: config error, unknown key 'shadow_mode'; it belongs to a descriptor",
-		}},
-		{"key twice", "domain: a\ndomain: b\n", []string{"a.yaml:2: config error, key 'domain' is given twice"}},
-		{"list of texts", "domain: a\ndescriptors:\n  - x\n", []string{
-			"a.yaml:3: descriptors[0]: config error, yaml file contains list of type other than map: x",
-		}},
-		{"not a list", "domain: a\ndescriptors: {key: k}\n", []string{"a.yaml:2: descriptors: want a list"}},
-		{"empty key", "domain: a\ndescriptors:\n  - value: v\n", []string{"a.yaml:3: descriptors[0]: descriptor has empty key"}},
-		{"duplicate key", "domain: a\ndescriptors:\n  - {key: k, value: v}\n  - {key: k, value: v}\n", []string{
-			"a.yaml:4: descriptors[1]: duplicate descriptor composite key 'a.k_v'",
-		}},
-		{"duplicate nested key", "domain: a\ndescriptors:\n  - key: k\n    descriptors:\n    - key: n\n    - key: n\n", []string{
-			"a.yaml:6: descriptors[0].descriptors[1]: duplicate descriptor composite key 'a.k.n'",
-		}},
-		{"bad unit", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: moon, requests_per_unit: 1}\n", []string{
-			"a.yaml:4: descriptors[0].rate_limit.unit: invalid rate limit unit 'moon'; want second, minute, hour, day, week, month or year",
-		}},
-		{"unknown unit", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: unknown, requests_per_unit: 1}\n", []string{
-			"a.yaml:4: descriptors[0].rate_limit.unit: invalid rate limit unit 'unknown'; want second, minute, hour, day, week, month or year",
-		}},
-		{"no unit", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {requests_per_unit: 1}\n", []string{
-			"a.yaml:4: descriptors[0].rate_limit.unit: invalid rate limit unit ''; want second, minute, hour, day, week, month or year",
-		}},
-		{"unlimited with a unit", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unlimited: true, unit: day}\n", []string{
-			"a.yaml:4: descriptors[0].rate_limit.unit: should not specify rate limit unit when unlimited",
-		}},
-		{"negative", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, requests_per_unit: -1}\n", []string{
-			"a.yaml:4: descriptors[0].rate_limit.requests_per_unit: '-1' is not a whole number from 0 to 4294967295",
-		}},
-		{"too many", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, requests_per_unit: 4294967296}\n", []string{
-			"a.yaml:4: descriptors[0].rate_limit.requests_per_unit: '4294967296' is not a whole number from 0 to 4294967295",
-		}},
-		{"not whole", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, requests_per_unit: .inf}\n", []string{
-			"a.yaml:4: descriptors[0].rate_limit.requests_per_unit: '.inf' is not a whole number from 0 to 4294967295",
-		}},
-		{"multiplier of zero", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, unit_multiplier: 0}\n", []string{
-			"a.yaml:4: descriptors[0].rate_limit.unit_multiplier: invalid unit multiplier '0'; want at least 1",
-		}},
-		{"multiplier too large", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: year, unit_multiplier: 2}\n", []string{
-			"a.yaml:4: descriptors[0].rate_limit: a window of 2 times a year; want at most 366 days",
-		}},
-		{"neither true nor false", "domain: a\ndescriptors:\n  - key: k\n    shadow_mode: maybe\n", []string{
-			"a.yaml:4: descriptors[0].shadow_mode: 'maybe' is neither true nor false",
-		}},
-		{"true in quotes", "domain: a\ndescriptors:\n  - key: k\n    shadow_mode: \"true\"\n", []string{
-			"a.yaml:4: descriptors[0].shadow_mode: 'true' is neither true nor false; in quotes it is a text",
-		}},
-		{"a number in quotes", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, requests_per_unit: '5'}\n", []string{
-			"a.yaml:4: descriptors[0].rate_limit.requests_per_unit: '5' is not a whole number from 0 to 4294967295; in quotes it is a text",
-		}},
-		{"replaces nothing", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, replaces: [{name: }]}\n", []string{
-			"a.yaml:4: descriptors[0].rate_limit.replaces[0]: should not have an empty replaces entry",
-		}},
-		{"replaces itself", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, name: n, replaces: [{name: n}]}\n", []string{
-			"a.yaml:4: descriptors[0].rate_limit.replaces[0]: replaces should not contain name of same descriptor",
-		}},
-		{"shared without a wildcard", "domain: a\ndescriptors:\n  - {key: k, value: v, share_threshold: true}\n", []string{
-			"a.yaml:3: descriptors[0].share_threshold: share_threshold can only be used with wildcard values (containing '*'), but found key 'k_v'",
-		}},
-		{"metadata", "domain: a\ndescriptors:\n  - {key: k, metadata: 7}\n", []string{
-			"a.yaml:3: descriptors[0].metadata: error parsing metadata: want a map",
-		}},
-		{"a name that is a list", "domain: [a]\n", []string{
-			"a.yaml:1: domain: want a text", "a.yaml:1: domain: config file cannot have empty domain",
-		}},
-		{"an alias of itself", "domain: a\ndescriptors: &x\n  - key: k\n    descriptors: *x\n", []string{
-			"a.yaml:4: " + strings.Repeat("descriptors[0].", 64) + "descriptors: descriptors are nested too deeply; want at most 64 levels",
-		}},
-		{"everything at once", "descriptors:\n  - value: v\n    rate_limit: {unit: moon}\n  - key: k\n    key2: x\n", []string{
-			"a.yaml:1: domain: config file cannot have empty domain",
-			"a.yaml:2: descriptors[0]: descriptor has empty key",
-			"a.yaml:3: descriptors[0].rate_limit.unit: invalid rate limit unit 'moon'; want second, minute, hour, day, week, month or year",
-			"a.yaml:5: descriptors[1]: config error, unknown key 'key2'; want key, value, rate_limit, descriptors, shadow_mode, " +
-				"quota_mode, detailed_metric, value_to_metric, share_threshold, metadata",
-		}},
+				"quota_mode, detailed_metric, value_to_metric, share_threshold, metadata"},
+		{"key in the wrong place", "domain: a\ndescriptors:\n  - key: k\n    rate_limit:\n      unit: day\n      shadow_mode: true\n",
+			"a.yaml:6: descriptors[0].rate_limit: config error, unknown key 'shadow_mode'; it belongs to a descriptor"},
+		{"key twice", "domain: a\ndomain: b\n", "a.yaml:2: config error, key 'domain' is given twice"},
+		{"list of texts", "domain: a\ndescriptors:\n  - x\n",
+			"a.yaml:3: descriptors[0]: config error, yaml file contains list of type other than map: x"},
+		{"not a list", "domain: a\ndescriptors: {key: k}\n", "a.yaml:2: descriptors: want a list"},
+		{"empty key", "domain: a\ndescriptors:\n  - value: v\n", "a.yaml:3: descriptors[0]: descriptor has empty key"},
+		{"duplicate key", "domain: a\ndescriptors:\n  - {key: k, value: v}\n  - {key: k, value: v}\n",
+			"a.yaml:4: descriptors[1]: duplicate descriptor composite key 'a.k_v'"},
+		{"duplicate nested key", "domain: a\ndescriptors:\n  - key: k\n    descriptors:\n    - key: n\n    - key: n\n",
+			"a.yaml:6: descriptors[0].descriptors[1]: duplicate descriptor composite key 'a.k.n'"},
+		{"bad unit", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: moon, requests_per_unit: 1}\n",
+			"a.yaml:4: descriptors[0].rate_limit.unit: invalid rate limit unit 'moon'; want second, minute, hour, day, week, month or year"},
+		{"unknown unit", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: unknown, requests_per_unit: 1}\n",
+			"a.yaml:4: descriptors[0].rate_limit.unit: invalid rate limit unit 'unknown'; want second, minute, hour, day, week, month or year"},
+		{"no unit", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {requests_per_unit: 1}\n",
+			"a.yaml:4: descriptors[0].rate_limit.unit: invalid rate limit unit ''; want second, minute, hour, day, week, month or year"},
+		{"unlimited with a unit", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unlimited: true, unit: day}\n",
+			"a.yaml:4: descriptors[0].rate_limit.unit: should not specify rate limit unit when unlimited"},
+		{"negative", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, requests_per_unit: -1}\n",
+			"a.yaml:4: descriptors[0].rate_limit.requests_per_unit: '-1' is not a whole number from 0 to 4294967295"},
+		{"too many", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, requests_per_unit: 4294967296}\n",
+			"a.yaml:4: descriptors[0].rate_limit.requests_per_unit: '4294967296' is not a whole number from 0 to 4294967295"},
+		{"not whole", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, requests_per_unit: .inf}\n",
+			"a.yaml:4: descriptors[0].rate_limit.requests_per_unit: '.inf' is not a whole number from 0 to 4294967295"},
+		{"multiplier of zero", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, unit_multiplier: 0}\n",
+			"a.yaml:4: descriptors[0].rate_limit.unit_multiplier: invalid unit multiplier '0'; want at least 1"},
+		{"multiplier too large", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: year, unit_multiplier: 2}\n",
+			"a.yaml:4: descriptors[0].rate_limit: a window of 2 times a year; want at most 366 days"},
+		{"neither true nor false", "domain: a\ndescriptors:\n  - key: k\n    shadow_mode: maybe\n",
+			"a.yaml:4: descriptors[0].shadow_mode: 'maybe' is neither true nor false"},
+		{"true in quotes", "domain: a\ndescriptors:\n  - key: k\n    shadow_mode: \"true\"\n",
+			"a.yaml:4: descriptors[0].shadow_mode: 'true' is neither true nor false; in quotes it is a text"},
+		{"a number in quotes", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, requests_per_unit: '5'}\n",
+			"a.yaml:4: descriptors[0].rate_limit.requests_per_unit: '5' is not a whole number from 0 to 4294967295; in quotes it is a text"},
+		{"replaces nothing", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, replaces: [{name: }]}\n",
+			"a.yaml:4: descriptors[0].rate_limit.replaces[0]: should not have an empty replaces entry"},
+		{"replaces itself", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, name: n, replaces: [{name: n}]}\n",
+			"a.yaml:4: descriptors[0].rate_limit.replaces[0]: replaces should not contain name of same descriptor"},
+		{"shared without a wildcard", "domain: a\ndescriptors:\n  - {key: k, value: v, share_threshold: true}\n",
+			"a.yaml:3: descriptors[0].share_threshold: share_threshold can only be used with wildcard values (containing '*'), but found key 'k_v'"},
+		{"metadata", "domain: a\ndescriptors:\n  - {key: k, metadata: 7}\n", "a.yaml:3: descriptors[0].metadata: error parsing metadata: want a map"},
+		{"a name that is a list", "domain: [a]\n",
+			"a.yaml:1: domain: want a text" + "\n" +
+				"a.yaml:1: domain: config file cannot have empty domain"},
+		{"an alias of itself", "domain: a\ndescriptors: &x\n  - key: k\n    descriptors: *x\n",
+			"a.yaml:4: " + strings.Repeat("descriptors[0].", 64) + "descriptors: descriptors are nested too deeply; want at most 64 levels"},
+		{"everything at once", "descriptors:\n  - value: v\n    rate_limit: {unit: moon}\n  - key: k\n    key2: x\n",
+			"a.yaml:1: domain: config file cannot have empty domain" + "\n" +
+				"a.yaml:2: descriptors[0]: descriptor has empty key" + "\n" +
+				"a.yaml:3: descriptors[0].rate_limit.unit: invalid rate limit unit 'moon'; want second, minute, hour, day, week, month or year" + "\n" +
+				"a.yaml:5: descriptors[1]: config error, unknown key 'key2'; want key, value, rate_limit, descriptors, shadow_mode, " +
+				"quota_mode, detailed_metric, value_to_metric, share_threshold, metadata"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -120,7 +95,7 @@ func TestMistakes(t *testing.T) {
 			if !errors.As(err, &wrong) {
 				t.Fatalf("got %v; want a *config.Error", err)
 			}
-			if got, want := wrong.Error(), strings.Join(test.want, "\n"); got != want {
+			if got, want := wrong.Error(), test.want; got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 		})
