@@ -106,29 +106,25 @@ func TestManifests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		read := 0
+		decoded := 0
 		for _, name := range files {
 			if base := filepath.Base(name); base == "kustomization.yaml" || base == "stint.yaml" {
 				continue
 			}
-			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			read += len(decode(t, name, text))
+			decoded += len(decode(t, name, []byte(read(t, name))))
 		}
-		if read == 0 {
+		if decoded == 0 {
 			t.Errorf("there are no manifests in %s", directory)
 		}
-		made := read
+		made := decoded
 		if directory != "podmonitor" { // a component cannot be built alone
 			made = len(build(t, filepath.Join(kubernetes, directory)))
 		}
 		if directory == "example" {
 			made -= len(build(t, filepath.Join(kubernetes, "base")))
 		}
-		if made != read {
-			t.Errorf("%s: the files have %d manifests, and kustomization.yaml has %d", directory, read, made)
+		if made != decoded {
+			t.Errorf("%s: the files have %d manifests, and kustomization.yaml has %d", directory, decoded, made)
 		}
 	}
 }
@@ -316,14 +312,7 @@ func TestExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := filepath.Join(directory, "example", "kustomization.yaml")
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text = bytes.Replace(text, []byte("#components:\n#  - "), []byte("components:\n  - "), 1)
-	if err := os.WriteFile(name, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	put(t, name, strings.Replace(read(t, name), "#components:\n#  - ", "components:\n  - ", 1))
 	all := build(t, filepath.Join(directory, "example"))
 	base := podOf(t, build(t, filepath.Join(kubernetes, "base")))
 	pod := podOf(t, all)
@@ -355,17 +344,10 @@ func TestExample(t *testing.T) {
 // TestEnvoyGatewayValues: the values for Envoy Gateway's chart are those that docs/migrating.md
 // shows, with the image of the manifests.
 func TestEnvoyGatewayValues(t *testing.T) {
-	text, err := os.ReadFile("../envoy-gateway/values.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile(filepath.Join(root, "docs", "migrating.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, shown, _ := strings.Cut(string(page), "```yaml\nconfig:\n")
+	text := read(t, "../envoy-gateway/values.yaml")
+	_, shown, _ := strings.Cut(read(t, filepath.Join(root, "docs", "migrating.md")), "```yaml\nconfig:\n")
 	shown, _, _ = strings.Cut(shown, "```")
-	if _, values, _ := strings.Cut(string(text), "\nconfig:\n"); values != shown {
+	if _, values, _ := strings.Cut(text, "\nconfig:\n"); values != shown {
 		t.Errorf("the file has\n%s\nand the page\n%s", values, shown)
 	}
 	var values struct {
@@ -379,7 +361,7 @@ func TestEnvoyGatewayValues(t *testing.T) {
 			} `yaml:"envoyGateway"`
 		}
 	}
-	if err := yaml.Unmarshal(text, &values); err != nil {
+	if err := yaml.Unmarshal([]byte(text), &values); err != nil {
 		t.Fatal(err)
 	}
 	want := podOf(t, build(t, filepath.Join(kubernetes, "base"))).Spec.Containers[0].Image

@@ -204,14 +204,10 @@ func (c *container) shouldRateLimit(t *testing.T, token string) codes.Code {
 // break, and returns what the Secret holds.
 func createSecret(t *testing.T, redis string) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(kubernetes, "base", "deployment.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	script := "set -e\nopenssl() { head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \\n'; }\nrm() { :; }\n" +
 		"kubectl() { for arg; do case $arg in --from-file=*) echo \"${arg#--from-file=}\";; esac; done; }\n" +
 		"editor() { echo '" + redis + "' > \"$1\"; }\nEDITOR=editor\n"
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(read(t, filepath.Join(kubernetes, "base", "deployment.yaml"))) {
 		if command, ok := strings.CutPrefix(line, "#     "); ok {
 			script += command
 		}
@@ -224,11 +220,7 @@ func createSecret(t *testing.T, redis string) map[string]string {
 	}
 	secrets := map[string]string{}
 	for _, name := range strings.Fields(string(out)) {
-		text, err := os.ReadFile(filepath.Join(shell.Dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		secrets[name] = string(text)
+		secrets[name] = read(t, filepath.Join(shell.Dir, name))
 	}
 	return secrets
 }
@@ -238,15 +230,12 @@ func createSecret(t *testing.T, redis string) map[string]string {
 func TestContainer(t *testing.T) {
 	redis := redistest.Start(t)
 	c := prepare(t, redis.URL())
-	tokens, err := os.ReadFile(filepath.Join(c.files, "etc/stint/secrets/admin-tokens"))
+	tokens := read(t, filepath.Join(c.files, "etc/stint/secrets/admin-tokens"))
+	held, err := callers.ParseTokens("admin-tokens", []byte(tokens), true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	held, err := callers.ParseTokens("admin-tokens", tokens, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, operator, _ := strings.Cut(strings.TrimSpace(string(tokens)), ": ")
+	_, operator, _ := strings.Cut(strings.TrimSpace(tokens), ": ")
 	if got, ok := held.Holder([]string{"Bearer " + operator}); !ok ||
 		got != (callers.Holder{Name: "operator", Role: callers.Operate}) {
 		t.Errorf("the token is that of %+v, want an operator", got)

@@ -2,7 +2,6 @@ package deploy
 
 import (
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -18,13 +17,10 @@ import (
 // TestUnit: systemd accepts the unit and finds it safe, with an exposure of at most 2 of 10. The
 // program starts with the unit's command line and environment, reports that it is ready, and ends.
 func TestUnit(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "stint.service"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := read(t, filepath.Join("..", "stint.service"))
 	directory := t.TempDir()
 	binary, unit := proxytest.BuildStint(t), filepath.Join(directory, "stint.service")
-	put(t, unit, replaced(t, string(text), "\nExecStart=stint ", "\nExecStart="+binary+" ")) // not installed here
+	put(t, unit, replaced(t, text, "\nExecStart=stint ", "\nExecStart="+binary+" ")) // not installed here
 	for _, args := range [][]string{
 		{"verify", "--man=no", unit},
 		{"security", "--offline=true", "--threshold=20", "--no-pager", unit},
@@ -36,7 +32,7 @@ func TestUnit(t *testing.T) {
 	}
 
 	set := map[string]string{}
-	for _, m := range regexp.MustCompile(`(?m)^(\w+)=(.*)$`).FindAllStringSubmatch(string(text), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^(\w+)=(.*)$`).FindAllStringSubmatch(text, -1) {
 		set[m[1]] = m[2]
 	}
 	soft, err := words.Size(strings.TrimPrefix(set["Environment"], "GOMEMLIMIT="))
