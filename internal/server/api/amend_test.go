@@ -13,7 +13,6 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/api"
-	"github.com/stint-limiter/stint/memorystore"
 )
 
 func TestAmend(t *testing.T) {
@@ -122,11 +121,7 @@ func clocked(t *testing.T, rules string) (*server, func(time.Duration)) {
 	t.Helper()
 	var now atomic.Int64 // the store sweeps at any time
 	now.Store(int64(1e18))
-	store, err := memorystore.New(memorystore.Config{Now: func() time.Time { return time.Unix(0, now.Load()) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
+	store := memoryAt(t, func() time.Time { return time.Unix(0, now.Load()) })
 	return serve(t, store, rules), func(d time.Duration) { now.Add(int64(d)) }
 }
 

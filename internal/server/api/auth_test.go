@@ -27,12 +27,8 @@ policies:
 
 // asked is a question of a proxy.
 func asked(s *server, method, target, peer string, fields ...string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(method, target, nil)
-	r.RemoteAddr = peer
-	for _, field := range fields {
-		name, value, _ := strings.Cut(field, ": ")
-		r.Header.Add(name, value)
-	}
+	r := get(target, peer, fields...)
+	r.Method = method
 	w := httptest.NewRecorder()
 	s.api.Auth().ServeHTTP(w, r)
 	return w

@@ -4,13 +4,10 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/stint-limiter/stint/memorystore"
 )
 
 // exampleRules is the configuration that the document's examples are decided by.
@@ -40,12 +37,7 @@ var chargedBy = map[string]string{
 // exampleServer decides by exampleRules, at a time that stands still.
 func exampleServer(t *testing.T) *server {
 	t.Helper()
-	store, err := memorystore.New(memorystore.Config{Now: func() time.Time { return time.Unix(1e9, 0) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	return serve(t, store, exampleRules)
+	return serve(t, memoryAt(t, func() time.Time { return time.Unix(1e9, 0) }), exampleRules)
 }
 
 // requestExample is an example of what an operation takes.
@@ -79,9 +71,7 @@ func TestExamples(t *testing.T) {
 		id := operation["operationId"].(string)
 		if specification(t).method(path) == "get" {
 			s := exampleServer(t)
-			r := httptest.NewRequest(http.MethodGet, path, nil)
-			r.RemoteAddr = "127.0.0.1:1"
-			r.Header.Set("X-User-Id", "42")
+			r := get(path, "127.0.0.1:1", "X-User-Id: 42")
 			a := s.send(r, "")
 			if a.Code != http.StatusOK {
 				t.Errorf("%s: %d", path, a.Code)

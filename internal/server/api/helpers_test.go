@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
@@ -55,7 +56,13 @@ type server struct {
 
 func memory(t testing.TB) *memorystore.Store {
 	t.Helper()
-	store, err := memorystore.New(memorystore.Config{})
+	return memoryAt(t, nil)
+}
+
+// memoryAt returns a store in memory with a clock; nil is the usual one.
+func memoryAt(t testing.TB, now func() time.Time) *memorystore.Store {
+	t.Helper()
+	store, err := memorystore.New(memorystore.Config{Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,6 +147,17 @@ func (s *server) post(path, body string, fields ...string) answer {
 func request(path, body string) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
+	return r
+}
+
+// get is a request of a peer with header fields ("Name: value").
+func get(target, peer string, fields ...string) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, target, nil)
+	r.RemoteAddr = peer
+	for _, field := range fields {
+		name, value, _ := strings.Cut(field, ": ")
+		r.Header.Add(name, value)
+	}
 	return r
 }
 

@@ -4,8 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"testing"
 
@@ -14,12 +12,9 @@ import (
 )
 
 // usage asks as a peer does, with a header that says who is asking.
-func (s *server) usage(peer, user string) answer {
+func (s *server) usage(peer, user string, more ...string) answer {
 	s.t.Helper()
-	r := httptest.NewRequest(http.MethodGet, "/v1/usage", nil)
-	r.RemoteAddr = peer + ":1"
-	r.Header.Set("X-User", user)
-	return s.send(r, "")
+	return s.send(get("/v1/usage", peer+":1", append(more, "X-User: "+user)...), "")
 }
 
 type used struct {
@@ -99,11 +94,7 @@ func TestUsage(t *testing.T) {
 			t.Errorf("%s: got %s, want that of the override", body, l.Limit)
 		}
 	}
-	r := httptest.NewRequest(http.MethodGet, "/v1/usage", nil)
-	r.RemoteAddr = "10.0.0.1:1"
-	r.Header.Set("X-User", "7")
-	r.Header.Set("X-Org", "acme")
-	s.send(r, "").into(200, &got)
+	s.usage("10.0.0.1", "7", "X-Org: acme").into(200, &got)
 	if n := len(got.Limits); n != 5 || got.Limits[n-1].Subject != "org:acme" || got.Limits[n-1].Limit != "7/day" {
 		t.Errorf("of an organization: %+v", got)
 	}
@@ -120,10 +111,9 @@ func TestUsageOfWhom(t *testing.T) {
 	certificate := &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{
 		{{Subject: pkix.Name{CommonName: "ann"}}}}}
 	ask := func(peer string, state *tls.ConnectionState) answer {
-		r := httptest.NewRequest(http.MethodGet, "/v1/usage", nil)
-		r.RemoteAddr, r.TLS = peer, state
-		if peer == "203.0.113.9:1" {
-			r.Header.Set("X-User", "somebody else")
+		r := get("/v1/usage", peer, "X-User: somebody else")
+		if r.TLS = state; peer == "10.0.0.1:1" {
+			r.Header.Del("X-User")
 		}
 		return s.send(r, "")
 	}

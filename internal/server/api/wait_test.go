@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/server/api"
-	"github.com/stint-limiter/stint/memorystore"
 )
 
 // all is a tier that takes everybody.
@@ -39,14 +38,7 @@ func (s *server) waits(body string) *turn {
 // inTime runs a test with an API whose time is virtual.
 func inTime(t *testing.T, text string, test func(t *testing.T, s *server)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		store, err := memorystore.New(memorystore.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer store.Close()
-		test(t, serve(t, store, text))
-	})
+	synctest.Test(t, func(t *testing.T) { test(t, serve(t, memory(t), text)) })
 }
 
 // Callers come in order. One that goes away gives its place back, and those behind it move up.
