@@ -1,6 +1,7 @@
 // Package layout is for contributors. It has no code, only tests of rules that the compiler does
 // not check: which package may import which, what only tests may import, that links in Markdown lead
-// somewhere, and that releases are pinned and attested. Give a new package its level in this file.
+// somewhere, that no page shows a password on a command line, and that releases are pinned and
+// attested. Give a new package its level in this file.
 package layout
 
 import (
