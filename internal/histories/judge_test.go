@@ -449,9 +449,11 @@ func (j *judge) reading(r reading) {
 			most += u.n
 		}
 	}
-	ids, repeats, asked := map[string]int64{}, map[string]int64{}, map[string]int{}
+	turnedAway := func(o *op) bool { return o.told == failed || o.told == denied && o.degraded }
+	ids, repeats, asked, turned := map[string]int64{}, map[string]int64{}, map[string]int{}, map[string]bool{}
 	for _, o := range j.ops {
 		asked[o.id]++
+		turned[o.id] = turned[o.id] || o.id != "" && turnedAway(o)
 	}
 	for _, o := range j.ops {
 		cost := o.cost(s)
@@ -468,12 +470,11 @@ func (j *judge) reading(r reading) {
 			// limits that were not reset, since charges from before a reset cannot be amended.
 			most += 2 * cost
 		}
-		turnedAway := o.told == failed || o.told == denied && o.degraded
 		switch {
 		case o.told == allowed && o.flat && o.kind == wait && !dies: // what it was charged is given back
-		case o.told == allowed && o.flat, o.told == nothing, turnedAway && dies:
+		case o.told == allowed && o.flat, o.told == nothing, turnedAway(o) && dies:
 			most += cost // whether it was charged, and not given back, nobody can tell
-		case turnedAway && o.id != "" && asked[o.id] > 1:
+		case turnedAway(o) && o.id != "" && asked[o.id] > 1:
 			most += cost // what was repeated is not refunded
 		case o.told == allowed && o.repeat && !o.degraded:
 			repeats[o.id] = cost
@@ -482,6 +483,7 @@ func (j *judge) reading(r reading) {
 			most += all
 			switch {
 			case j.forgotten(-1, o.call, j.length),
+				turned[o.id] && j.forgotten(s, o.call, j.length), // a reset forgets that the id was repeated
 				o.degraded && dies, o.repeat:
 				n = 0
 			}

@@ -449,6 +449,16 @@ func TestVerdict(t *testing.T) {
 		{name: "by the server, not as of the request whose answer was lost", limit: perSecond(1),
 			processes: []process{{troubles: trouble}}, ops: list(asked(0, denied, 10, 25).named("a").alone(),
 				asked(0, allowed, 30, 50).named("a"), asked(0, allowed, 1015, 1020)), ledger: -1, want: "over"},
+		{name: "a refund of what was repeated before a reset", limit: perSecond(1), processes: []process{{troubles: trouble}},
+			resets: []reset{{span{22 * ms, 23 * ms}, 0}},
+			ops:    list(asked(0, denied, 0, 15).alone().named("a"), asked(0, allowed, 0, 15).alone().named("a")), ledger: 0},
+		{name: "a refund of what was repeated", limit: perSecond(1), processes: []process{{troubles: trouble}},
+			ops: list(asked(0, denied, 0, 15).alone().named("a"), asked(0, allowed, 0, 15).alone().named("a")), ledger: 0,
+			want: "ledger"},
+		{name: "a reset, and no refund", limit: perSecond(1), processes: []process{{troubles: trouble}},
+			resets: []reset{{span{22 * ms, 23 * ms}, 0}},
+			ops:    list(asked(0, allowed, 0, 15).alone().named("a"), asked(0, allowed, 0, 15).alone().named("a")), ledger: 0,
+			want: "ledger"},
 		{name: "a repeat of what was charged and told to be denied", limit: perSecond(1),
 			processes: []process{{troubles: trouble}}, ops: list(func() *op {
 				o := asked(0, denied, 0, 15).alone().named("a")
