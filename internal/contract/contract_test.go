@@ -50,3 +50,33 @@ func TestShow(t *testing.T) {
 		t.Errorf("%d entries from %v on, %d left out", len(w.Entries), w.Entries[0].At, w.LeftOut)
 	}
 }
+
+func TestLife(t *testing.T) {
+	limits := []stint.Limit{stint.PerDay(1), stint.PerMinute(1), stint.PerHour(1)}
+	r := stint.Request{Claims: []stint.Claim{{Limits: limits}, {Limits: []stint.Limit{stint.PerSecond(1)}}}}
+	for _, test := range []struct{ asked, hold, want time.Duration }{
+		{0, 0, time.Minute}, // the shortest window of the first claim
+		{time.Hour, 0, time.Hour},
+		{0, 2 * time.Minute, 2 * time.Minute},
+		{time.Second, 2 * time.Minute, 2 * time.Minute},
+	} {
+		r.IDLife, r.Hold = test.asked, test.hold
+		if got := contract.Life(&r); got != test.want {
+			t.Errorf("%+v: %v", test, got)
+		}
+	}
+}
+
+func TestCharges(t *testing.T) {
+	for _, test := range []struct {
+		cost  int64
+		costs stint.Costs
+		want  bool
+	}{{0, nil, false}, {1, nil, true}, {0, stint.Costs{"n": 0}, false}, {1, stint.Costs{"n": 0}, true}, {0, stint.Costs{"n": 1}, true}} {
+		c := stint.Claim{Limits: []stint.Limit{stint.PerHour(1), stint.PerHour(1).WithName("n")}, Cost: test.cost,
+			Costs: test.costs}
+		if got := contract.Charges(&c); got != test.want {
+			t.Errorf("%d %v: %v, want %v", test.cost, test.costs, got, test.want)
+		}
+	}
+}
