@@ -42,8 +42,7 @@ func TestLogLevels(t *testing.T) {
 			[]string{"level=DEBUG", "allowed", "tier=members", "key=user:someb", "limit=3/1m", "used=1", "remaining=2"}},
 		{"admitted, at the usual level", slog.LevelInfo, store, nil},
 		{"the last one", slog.LevelInfo, store, nil},
-		{"denied", slog.LevelInfo, store,
-			[]string{"level=WARN", "denied", "tier=members", "key=user:someb", "limit=3/1m", "retry_after="}},
+		{"denied", slog.LevelInfo, store, []string{"level=WARN", "denied", "tier=members", "key=user:someb", "limit=3/1m", "retry_after="}},
 	} {
 		w := worldOver(t, c.store, "tiers: [{name: members, identity: user, limits: 3/1m}, {name: others, identity: ip, limits: 1/1m}]")
 		w.level.Set(c.level)

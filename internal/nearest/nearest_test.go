@@ -35,19 +35,3 @@ func TestHint(t *testing.T) {
 		t.Errorf("of nothing known: got %q", got)
 	}
 }
-
-func TestSlips(t *testing.T) {
-	tests := []struct {
-		a, b string
-		want int
-	}{
-		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0},
-		{"abc", "acb", 1}, {"abc", "ab", 1}, {"abc", "abcd", 1}, {"abc", "axc", 1}, {"abcd", "badc", 2},
-		{"kitten", "sitting", 3},
-	}
-	for _, test := range tests {
-		if got := slips(test.a, test.b); got != test.want {
-			t.Errorf("%q to %q: got %d, want %d", test.a, test.b, got, test.want)
-		}
-	}
-}

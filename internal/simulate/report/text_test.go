@@ -74,17 +74,6 @@ func TestWidth(t *testing.T) {
 	}
 }
 
-// TestTextHostile: no text of a log moves the cursor, breaks a line or changes the writing
-// direction.
-func TestTextHostile(t *testing.T) {
-	text := string(report.New(busy(), names).Text(report.Terminal{}))
-	for _, bad := range []string{"\x1b", "\u202e", "\r", "\a"} {
-		if strings.Contains(text, bad) {
-			t.Errorf("%q is in\n%s", bad, text)
-		}
-	}
-}
-
 // TestExamples: what is printed of a line that could not be read is part of it, at any width, on
 // the page and in JSON.
 func TestExamples(t *testing.T) {
