@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -79,16 +78,9 @@ func TestOnARedis(t *testing.T) {
 func TestOnAHashedRedis(t *testing.T) {
 	directory := t.TempDir()
 	config := filepath.Join(directory, "stint.yaml")
-	text, err := os.ReadFile(example)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text = append([]byte("store: {name_key_file: name.key}\n"), text...)
-	for file, text := range map[string][]byte{
-		config: text, filepath.Join(directory, "name.key"): []byte(strings.Repeat("secret", 6))} {
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	for file, text := range map[string]string{config: "store: {name_key_file: name.key}\n" + read(t, example),
+		filepath.Join(directory, "name.key"): strings.Repeat("secret", 6)} {
+		put(t, file, text)
 	}
 	redis := redistest.Start(t)
 	url := redis.URL()
@@ -149,9 +141,7 @@ func TestOnAHashedRedis(t *testing.T) {
 	}
 	const divided = "store: {name_key_file: name.key}\ntiers: [{name: users, identity: user, limits: 9/1s}, {name: rest, identity: ip, limits: 9/1s}]\n" +
 		"policies: [{name: phones, match: {path: '/phones/{phone}'}, per: phone, limits: 5/1h}]\n"
-	if err := os.WriteFile(config, []byte(divided), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	put(t, config, divided)
 	if got := do("reset", "user:jane"); got.code != exitGood {
 		t.Errorf("reset: %+v", got)
 	}

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"maps"
 	"math"
-	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -359,11 +357,7 @@ const upstreamVariables = `
 // refused and not needed, and no others. None is missing of those that envoyproxy/ratelimit reads
 // and of those that Envoy Gateway sets.
 func TestRatelimitTable(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "migrating.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(page), "\n## envoyproxy/ratelimit\n")
+	_, section, _ := strings.Cut(read(t, "../../docs/migrating.md"), "\n## envoyproxy/ratelimit\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	documented := map[string]bool{}
 	var patterns []string // such as MEMCACHE_

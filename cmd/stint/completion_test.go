@@ -26,9 +26,7 @@ func completion(t *testing.T, binary string) {
 	}
 	t.Chdir(t.TempDir())
 	for _, name := range []string{"old.yaml", "other.log"} {
-		if err := os.WriteFile(name, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		put(t, name, "")
 	}
 	tests := []struct{ line, want string }{
 		{"stint ", "serve gateway demo config simulate take peek inspect reset ban unban bans raise limits top tail why doctor completion version"},
@@ -158,16 +156,13 @@ func TestCompletionOfNoShell(t *testing.T) {
 
 // TestGuide has every command in docs/cli.md or in the guides of the daemons.
 func TestGuide(t *testing.T) {
-	guide, err := os.ReadFile("../../docs/cli.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	guide := read(t, "../../docs/cli.md")
 	for _, line := range strings.Split(execute(t, "", "--help").stdout, "\n") {
 		name, _, ok := strings.Cut(strings.TrimPrefix(line, "  "), " ")
 		if !ok || !strings.HasPrefix(line, "  ") || name == "" || name[0] == '-' || name == "version" {
 			continue
 		}
-		if !strings.Contains(string(guide), "`"+name) && !strings.Contains(string(guide), "stint "+name) {
+		if !strings.Contains(guide, "`"+name) && !strings.Contains(guide, "stint "+name) {
 			t.Errorf("%s is not in docs/cli.md", name)
 		}
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -97,12 +96,7 @@ func TestCheckAll(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{"good.yaml": small, "bad.yaml": bad, "conf.d/a.yaml": small,
 		"conf.d/b.yaml": bad, "empty.d/readme": ""} {
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		put(t, name, text)
 	}
 	got := execute(t, "tears: []", "config", "check", "bad.yaml", "good.yaml", "conf.d", "empty.d", "none.yaml", "-")
 	if want := "good.yaml: good: 1 tier, 0 policies, 0 outbound APIs\n" + smallTotal; got.code != exitBad || got.stdout != want {
@@ -210,12 +204,7 @@ func TestCheckEnvoy(t *testing.T) {
 	directory := t.TempDir()
 	path := func(name, text string) string {
 		name = filepath.Join(directory, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		put(t, name, text)
 		return name
 	}
 	good := path("good.yaml", shop)

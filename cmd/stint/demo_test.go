@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -95,28 +94,35 @@ func (g *guideText) String() string {
 	return g.text.String()
 }
 
-// TestDemoOfAModel has callers decided by limits on tokens, and those without a key denied.
-func TestDemoOfAModel(t *testing.T) {
-	d := startDemo(t, demoCommand{Rate: 500, Store: "memory", Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", LLM: true})
+// until reads the stream of the dashboard until it has shown what the test waits for.
+func (d *running) until(t *testing.T, what string, shown func(*observe.Tick) bool) {
+	t.Helper()
 	client, err := control.NewClient(d.dashboard, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := map[string]bool{}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
+	ok := false
 	err = client.Stream(ctx, func(tick *observe.Tick) error {
-		for _, s := range tick.Series {
-			seen[s.Policy] = true
-		}
-		if seen["key"] || seen["user"] || seen["team"] || seen["org"] {
+		if ok = shown(tick); ok {
 			return io.EOF
 		}
 		return nil
 	})
-	if !errors.Is(err, io.EOF) {
-		t.Errorf("%v; seen %v", err, seen)
+	if !ok {
+		t.Errorf("the dashboard has not shown %s: %v", what, err)
 	}
+}
+
+// TestDemoOfAModel has callers decided by limits on tokens, and those without a key denied.
+func TestDemoOfAModel(t *testing.T) {
+	d := startDemo(t, demoCommand{Rate: 500, Store: "memory", Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", LLM: true})
+	d.until(t, "a limit on tokens", func(tick *observe.Tick) bool {
+		return slices.ContainsFunc(tick.Series, func(s observe.Series) bool {
+			return slices.Contains([]string{"key", "user", "team", "org"}, s.Policy)
+		})
+	})
 	resp, err := http.Post(d.gateway+"/v1/chat/completions", "application/json", strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err)
@@ -146,32 +152,15 @@ func TestDemo(t *testing.T) {
 		t.Errorf("the page: got %d, want 200", page.StatusCode)
 	}
 
-	client, err := control.NewClient(d.dashboard, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := map[string]bool{}
-	want := []string{"internal", "enterprise", "pro", "free", "anonymous", "outbound"}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	denied, all := int64(0), false
-	err = client.Stream(ctx, func(tick *observe.Tick) error {
+	missing := map[string]bool{"internal": true, "enterprise": true, "pro": true, "free": true, "anonymous": true, "outbound": true}
+	denied := int64(0)
+	d.until(t, "all tiers and a denial", func(tick *observe.Tick) bool {
 		for _, s := range tick.Series {
-			seen[s.Tier] = true
+			delete(missing, s.Tier)
 		}
 		denied += tick.Point.Denied
-		all = denied > 0
-		for _, tier := range want {
-			all = all && seen[tier]
-		}
-		if all {
-			return io.EOF
-		}
-		return nil
+		return len(missing) == 0 && denied > 0
 	})
-	if !all {
-		t.Errorf("seen %v and %d denials, %v; want all of %v and some", seen, denied, err, want)
-	}
 
 	flags := []string{"--server", d.dashboard}
 	do := func(args ...string) result { return execute(t, "", append(args, flags...)...) }
@@ -270,11 +259,7 @@ func TestTrial(t *testing.T) {
 	if !slices.ContainsFunc(setinfo.Counts(conf.Set, "user:alice"), func(c setinfo.Count) bool { return c.Shadow }) {
 		t.Errorf("users have nothing on trial: %+v", setinfo.Counts(conf.Set, "user:alice"))
 	}
-	text, err := os.ReadFile("../../docs/dashboard.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(text), "```yaml\npolicies:"+shadowPolicy+"```") {
+	if !strings.Contains(read(t, "../../docs/dashboard.md"), "```yaml\npolicies:"+shadowPolicy+"```") {
 		t.Errorf("docs/dashboard.md does not have this policy:%s", shadowPolicy)
 	}
 }

@@ -98,11 +98,7 @@ func incidentTable() string {
 // written.
 func TestIncidentTable(t *testing.T) {
 	const page, begin, end = "../../docs/troubleshooting.md", "<!-- incidents -->\n", "<!-- end of incidents -->\n"
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, rest, ok := strings.Cut(string(text), begin)
+	head, rest, ok := strings.Cut(read(t, page), begin)
 	table, tail, closed := strings.Cut(rest, end)
 	if !ok || !closed {
 		t.Fatalf("%s has no table between %q and %q", page, begin, end)

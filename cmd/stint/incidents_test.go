@@ -4,14 +4,12 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -116,7 +114,7 @@ var plays = map[string]func(t *testing.T) play{
 	"A limit is lowered": func(t *testing.T) play {
 		return play{url: redistest.Start(t).URL(), begins: func(s *scene) {
 			for _, file := range s.files {
-				s.put(file, patience+strings.Replace(usualLimits, "100000/1h", "2/1h", 1))
+				put(s.t, file, patience+strings.Replace(usualLimits, "100000/1h", "2/1h", 1))
 			}
 		}}
 	},
@@ -135,7 +133,7 @@ var plays = map[string]func(t *testing.T) play{
 		}}
 	},
 	"A configuration is invalid": func(t *testing.T) play {
-		return play{url: redistest.Start(t).URL(), begins: func(s *scene) { s.put(s.files[0], "teirs: []\n") }}
+		return play{url: redistest.Start(t).URL(), begins: func(s *scene) { put(s.t, s.files[0], "teirs: []\n") }}
 	},
 	"An expired certificate is rolled out": func(t *testing.T) play {
 		r := redistest.StartTLS(t)
@@ -144,13 +142,7 @@ var plays = map[string]func(t *testing.T) play{
 		mine, secret := filepath.Join(directory, "cert.pem"), filepath.Join(directory, "key.pem")
 		roll := func(cert, key string) {
 			for to, from := range map[string]string{mine: cert, secret: key} {
-				text, err := os.ReadFile(from)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(to, text, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				put(t, to, read(t, from))
 			}
 		}
 		roll(cert, key)
@@ -159,7 +151,7 @@ var plays = map[string]func(t *testing.T) play{
 	},
 	"Processes have different configurations": func(t *testing.T) play {
 		return play{url: redistest.Start(t).URL(), begins: func(s *scene) {
-			s.put(s.files[1], patience+fmt.Sprintf(tightLimits, "7/1h"))
+			put(s.t, s.files[1], patience+fmt.Sprintf(tightLimits, "7/1h"))
 		}}
 	},
 	"A process hangs": func(t *testing.T) play {
@@ -245,27 +237,18 @@ func stage(t *testing.T, browser *browsertest.Browser, binary string, p play, ou
 		p.limits = patience + p.limits
 	}
 	s := &scene{t: t, play: p, files: [2]string{write(t, "stint.yaml", p.limits), write(t, "stint.yaml", p.limits)}}
-	first, err := server.New(server.Config{
-		Policies: s.files[0], Store: p.url, HTTP: "127.0.0.1:0", Admin: "127.0.0.1:0",
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(s.log.String())
+		}
+	})
+	started := time.Now()
+	first := startServer(t, server.Config{
+		Policies: s.files[0], Store: p.url, HTTP: "127.0.0.1:0",
 		Logger: slog.New(slog.NewTextHandler(&s.log, nil)),
 		Observe: observe.Config{Alerts: observe.AlertConfig{
 			For: 2 * time.Second, Thresholds: map[string]float64{"StoreDown": 2,
 				"ScriptSlow": math.Inf(1), "LimiterSlow": math.Inf(1)}}}, // which are up to this machine
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	started := time.Now()
-	if err := first.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := first.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-		if t.Failed() {
-			t.Log(s.log.String())
-		}
 	})
 	s.admin = "http://" + first.Addr(server.Admin).String()
 	// The first of them speaks for both: it has to be older, in whole seconds.
@@ -331,13 +314,6 @@ func (s *scene) state() (got sceneState) {
 		s.t.Fatal(err)
 	}
 	return got
-}
-
-func (s *scene) put(file, text string) {
-	s.t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
 }
 
 // until waits for something that takes long.

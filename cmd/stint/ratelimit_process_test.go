@@ -2,7 +2,6 @@ package main
 
 import (
 	"crypto/tls"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -43,21 +42,6 @@ func inGateway(control, redis, cert, key string) []string {
 		"HOST=127.0.0.1", "PORT=0", "GRPC_HOST=127.0.0.1", "GRPC_PORT=0", "DEBUG_PORT=0",
 		"CACHE_KEY_PREFIX=eg:rl:",
 	}
-}
-
-// look gets what a listener without tokens shows to this machine.
-func look(t *testing.T, at string) string {
-	t.Helper()
-	response, err := http.Get("http://" + at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(body)
 }
 
 // patientConfig is a file with time for Redis on a busy machine. The limits of these tests are exact.
@@ -143,7 +127,7 @@ func inEnvoyGateway(t *testing.T, stint string) {
 		ask(envoy, 1, want)
 	}
 	ask(envoy, -1, codes.PermissionDenied.String()) // every pod may call
-	if body := look(t, first.at(server.Admin)+"/rlconfig"); !strings.Contains(body,
+	if _, body := first.plain("/rlconfig"); !strings.Contains(body,
 		"default/eg/http.backend_backend.rule-0-match--1_rule-0-match--1: unit=YEAR requests_per_unit=4,") {
 		t.Errorf("/rlconfig: %s", body)
 	}
@@ -182,13 +166,8 @@ func inEnvoyGateway(t *testing.T, stint string) {
 func ratelimitFiles(t *testing.T, stint string) {
 	root := t.TempDir()
 	rules := filepath.Join(root, "ratelimit", "config")
-	if err := os.MkdirAll(rules, 0o755); err != nil {
-		t.Fatal(err)
-	}
 	const text = "domain: shop\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 1}}]\n"
-	if err := os.WriteFile(filepath.Join(rules, "shop.yaml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	put(t, filepath.Join(rules, "shop.yaml"), text)
 	d := launchWith(t, stint, []string{"RUNTIME_ROOT=" + root, "RUNTIME_SUBDIRECTORY=ratelimit",
 		"REDIS_URL=" + redistest.Start(t).Addr(),
 		"HOST=127.0.0.1", "PORT=0", "GRPC_HOST=127.0.0.1", "GRPC_PORT=0", "DEBUG_PORT=0"},
@@ -196,7 +175,7 @@ func ratelimitFiles(t *testing.T, stint string) {
 	if is, body := d.get(server.HTTP, "/healthcheck"); is != http.StatusOK {
 		t.Errorf("/healthcheck: %d %s", is, body)
 	}
-	body := look(t, d.at(server.Admin)+"/rlconfig")
+	_, body := d.plain("/rlconfig")
 	if !strings.HasPrefix(body, "shop.user: unit=YEAR requests_per_unit=1,") {
 		t.Errorf("/rlconfig: %s", body)
 	}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -144,9 +143,7 @@ func serveSignals(t *testing.T, binary string) {
 
 	replace := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		put(t, file, text)
 		d.signal(syscall.SIGHUP)
 		if a, b := d.state(), d.state(); a != "RELOADING=1" || b != "READY=1" {
 			t.Errorf("notified %q and %q, want that it was reloading and is ready", a, b)

@@ -15,7 +15,14 @@ import (
 // serving runs a server, and returns the host and the port of its admin listener.
 func serving(t *testing.T, c server.Config) string {
 	t.Helper()
-	c.Admin, c.Logger = "127.0.0.1:0", slog.New(slog.DiscardHandler)
+	c.Logger = slog.New(slog.DiscardHandler)
+	return startServer(t, c).Addr(server.Admin).String()
+}
+
+// startServer runs a server with an admin listener until the test ends.
+func startServer(t *testing.T, c server.Config) *server.Server {
+	t.Helper()
+	c.Admin = "127.0.0.1:0"
 	s, err := server.New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +35,7 @@ func serving(t *testing.T, c server.Config) string {
 			t.Error(err)
 		}
 	})
-	return s.Addr(server.Admin).String()
+	return s
 }
 
 // TestServerTLS talks to servers with and without TLS, in the right way and in every wrong one: the

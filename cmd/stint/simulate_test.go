@@ -32,9 +32,7 @@ func simulated(t *testing.T) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{"access.log": smallLog, "tight.yaml": tight, "loose.yaml": loose} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		put(t, name, text)
 	}
 }
 
@@ -83,9 +81,7 @@ func TestSimulateUnreadable(t *testing.T) {
 	for range 25 {
 		log += `192.0.2.1 - - [02/Mar/2026:10:00:00 +0000] "GET / HTTP/1.1" 200 10` + "\n"
 	}
-	if err := os.WriteFile("access.log", []byte(log), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	put(t, "access.log", log)
 	const want = "The log is mostly unreadable: 367 of 392 lines (93.6 %) could not be read"
 	for _, test := range []struct {
 		flags []string

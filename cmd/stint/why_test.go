@@ -18,18 +18,11 @@ import (
 // it, as it explains what a subject was denied at a time.
 func TestWhy(t *testing.T) {
 	var log testkit.Buffer
-	s, err := server.New(server.Config{
+	s := startServer(t, server.Config{
 		Policies: write(t, "stint.yaml", "tiers:\n  - {name: free, identity: [user, ip], limits: 2/1h}\n"),
-		HTTP:     "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		HTTP:     "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Observe: observe.Config{Alerts: observe.AlertConfig{Instance: "web-1"}, ShowSubjects: true},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = s.Stop(t.Context()) }()
 	admin := "http://" + s.Addr(server.Admin).String()
 	var id string
 	for range 5 {
