@@ -32,20 +32,6 @@ func (r *running) operate(token string) *control.Client {
 	return c
 }
 
-// TestDashboardWithoutTokens shows everything to this host, and changes nothing.
-func TestDashboardWithoutTokens(t *testing.T) {
-	r := start(t, everywhere(t))
-	anyone := r.operate("")
-	if _, err := anyone.Subject(t.Context(), control.Target{Subject: "ip:192.0.2.1"}); err != nil {
-		t.Error(err)
-	}
-	_, err := anyone.Ban(t.Context(), control.Target{Subject: "ip:192.0.2.1"}, time.Hour)
-	if refused, ok := err.(*control.RefusedError); !ok || refused.Status != 403 ||
-		!strings.Contains(refused.Message, "--no-admin-token") {
-		t.Errorf("got %v", err)
-	}
-}
-
 // TestStreamLasts for longer than any other answer, over HTTP/1 and HTTP/2, and ends when the
 // server is stopped, which does not wait for it.
 func TestStreamLasts(t *testing.T) {

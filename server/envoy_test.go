@@ -2,7 +2,6 @@ package server
 
 import (
 	"crypto/tls"
-	"io"
 	"net/http"
 	"path/filepath"
 	"regexp"
@@ -33,25 +32,18 @@ func TestEnvoyLog(t *testing.T) {
 	r := start(t, c)
 	const question = `{"domain": "test", "descriptors": [{"entries": [{"key": "user", "value": "somebody-in-particular"}]}]}`
 	const asked = 30
-	var answer []byte
+	answer := ""
 	for i := range asked {
-		response, err := http.Post(r.url(HTTP, "/json"), "application/json", strings.NewReader(question))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if answer, err = io.ReadAll(response.Body); err != nil {
-			t.Fatal(err)
-		}
-		response.Body.Close()
-		if denied := response.StatusCode == http.StatusTooManyRequests; denied != (i >= 3) {
-			t.Fatalf("request %d: %s", i+1, response.Status)
+		status, body := send(t, http.MethodPost, r.url(HTTP, "/json"), question)
+		if answer = body; (status == http.StatusTooManyRequests) != (i >= 3) {
+			t.Fatalf("request %d: %d", i+1, status)
 		}
 	}
-	id := regexp.MustCompile(`"X-RateLimit-Denial",\s*"value":\s*"([0-9a-f]{16})"`).FindSubmatch(answer)
+	id := regexp.MustCompile(`"X-RateLimit-Denial",\s*"value":\s*"([0-9a-f]{16})"`).FindStringSubmatch(answer)
 	if id == nil {
 		t.Fatalf("the answer has no id: %s", answer)
 	}
-	if _, body := r.get(Admin, "/api/why?id="+string(id[1]), ""); !strings.Contains(body, `"limit":"3/1h"`) {
+	if _, body := r.get(Admin, "/api/why?id="+id[1], ""); !strings.Contains(body, `"limit":"3/1h"`) {
 		t.Errorf("why: %s", body)
 	}
 	if _, body := r.get(Admin, "/api/subject?subject=envoy:test:user=somebody-in-particular", ""); !strings.Contains(body, `"used":3`) {
@@ -196,6 +188,11 @@ func TestEnvoyJSON(t *testing.T) {
 				}
 			}
 
+			if c.TLSCert == "" {
+				if got, body := r.take(""); (got == 401) != (c.APITokens != "") {
+					t.Errorf("the API: got %d, %s", got, body)
+				}
+			}
 			conn := r.dial(grpc.WithTransportCredentials(secure))
 			for authorization, want := range map[string]string{"": "Unauthenticated", "Bearer other-token-of-tests": "Unauthenticated",
 				"Basic " + proxyToken: "Unauthenticated", "bearer " + proxyToken: "OK"} {

@@ -83,13 +83,9 @@ func TestListeners(t *testing.T) {
 			t.Errorf("health of %q: got %v, %v", service, answer, err)
 		}
 	}
-	response, err := http.Post(r.url(HTTP, "/json"), "application/json", strings.NewReader(`{"domain":"test","descriptors":[{"entries":[{"key":"user","value":"a"}]}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("/json: got %s, want 429", response.Status)
+	const question = `{"domain":"test","descriptors":[{"entries":[{"key":"user","value":"a"}]}]}`
+	if status, _ := send(t, http.MethodPost, r.url(HTTP, "/json"), question); status != http.StatusTooManyRequests {
+		t.Errorf("/json: got %d, want 429", status)
 	}
 }
 

@@ -98,7 +98,7 @@ func TestF33Roles(t *testing.T) {
 		{"/api/take", `{"subject": "ip:192.0.2.1"}`, 403},
 		{"/api/take", `{"subject": "ip:192.0.2.1", "peek": true}`, 200},
 	} {
-		for token, want := range map[string]int{scraper: test.read, alice: 200} {
+		for token, want := range map[string]int{scraper: test.read, alice: 200, "": 401} {
 			status, body := send(t, http.MethodPost, r.url(Admin, test.path), test.body, bearer(token))
 			if status != want || want == 403 && !strings.Contains(body, "require a token with the role operate; the token of prometheus has the role read") {
 				t.Errorf("%s %s with %s: got %d, %s; want %d", test.path, test.body, token, status, body, want)
@@ -177,7 +177,8 @@ func TestSecretFiles(t *testing.T) {
 	}
 }
 
-// TestF33Rebinding refuses a page whose own name leads to this machine.
+// TestF33Rebinding refuses a page whose own name leads to this machine. Without tokens nothing is
+// changed either.
 func TestF33Rebinding(t *testing.T) {
 	r := start(t, everywhere(t))
 	for host, want := range map[string]int{
@@ -196,6 +197,10 @@ func TestF33Rebinding(t *testing.T) {
 	}
 	if !strings.Contains(r.log.String(), "refused a caller who is not on this host") {
 		t.Error("nothing is logged")
+	}
+	if status, body := send(t, http.MethodPost, r.url(Admin, "/api/ban"), `{"subject": "ip:192.0.2.1", "for": "1h"}`); status != 403 ||
+		!strings.Contains(body, "--no-admin-token") {
+		t.Errorf("a ban: got %d, %s", status, body)
 	}
 }
 
