@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -51,16 +50,6 @@ func fetch(t *testing.T, method, url, body string, fields ...string) (*http.Resp
 
 // served answers every request.
 var served = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-
-// seconds returns a header field that is a whole number.
-func seconds(t *testing.T, h http.Header, name string) int64 {
-	t.Helper()
-	n, err := strconv.ParseInt(h.Get(name), 10, 64)
-	if err != nil {
-		t.Fatalf("%s: %v in %v", name, err, h)
-	}
-	return n
-}
 
 // decodeInto reads a JSON text.
 func decodeInto(t *testing.T, text string, to any) {

@@ -65,10 +65,7 @@ func TestNames(t *testing.T) {
 	}
 
 	// What the command line shows for a subject finds it on the page.
-	client, err := control.NewClient(r.admin, reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := r.client(reader)
 	top, err := client.Top(t.Context(), "user", 1)
 	if err != nil || len(top) != 1 {
 		t.Fatalf("got %+v, %v", top, err)

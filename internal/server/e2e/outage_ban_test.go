@@ -18,10 +18,7 @@ func TestBanInAnOutage(t *testing.T) {
 	shared := func(c *server.Config) { c.Store = redis.URL() }
 	one, two := start(t, five, withToken(t), shared), start(t, five, withToken(t), shared)
 	testkit.Eventually(t, "both decide", func() bool { return one.take("41") && two.take("41") })
-	client, err := control.NewClient(one.admin, operator)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := one.client(operator)
 	redis.Kill()
 	for _, user := range []string{"user:42", "user:43"} {
 		who, err := client.Ban(t.Context(), control.Target{Subject: user}, time.Hour)
@@ -34,10 +31,7 @@ func TestBanInAnOutage(t *testing.T) {
 	}
 	_, _ = client.Unban(t.Context(), control.Target{Subject: "user:43"}) // the store cannot be asked
 	redis.Restart(t)
-	other, err := control.NewClient(two.admin, operator)
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := two.client(operator)
 	testkit.Eventually(t, "the other knows of it", func() bool {
 		s, err := other.Subject(t.Context(), control.Target{Subject: "user:42"})
 		return err == nil && !s.Ban.Until.IsZero() && !two.take("42")

@@ -37,10 +37,7 @@ func TestRaise(t *testing.T) {
 	page.WaitText(".card header", "override, configured 5/1h")
 	testkit.Eventually(t, "the other server knows of it", func() bool { return two.take("42") })
 
-	client, err := control.NewClient(two.admin, operator)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := two.client(operator)
 	s, err := client.Subject(t.Context(), control.Target{Subject: "user:42"})
 	now := time.Now()
 	end := time.Date(now.Year(), now.Month(), now.Day()+2, 0, 0, 0, 0, time.Local)
@@ -81,10 +78,7 @@ func TestRaise(t *testing.T) {
 // TestRaiseKeepsOthers: to raise one limit of a policy on the page leaves another one lowered.
 func TestRaiseKeepsOthers(t *testing.T) {
 	r := start(t, "tiers:\n  - {name: all, identity: [user, ip], limits: [5/1h, 50/1d]}\n", withToken(t))
-	client, err := control.NewClient(r.admin, operator)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := r.client(operator)
 	who := control.Target{Subject: "user:42"}
 	if _, err := client.SetOverride(t.Context(), control.SetRequest{Target: who, Policy: "all",
 		Limits: []stint.Limit{stint.PerDay(20)}, Lower: true}); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/stint-limiter/stint/internal/browsertest"
+	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/server"
 )
@@ -84,6 +85,16 @@ func (r *rig) signIn(page *browsertest.Page, view, token string) {
 	page.Wait("document.querySelector('#token').open")
 	page.Press(token + kb.Enter)
 	page.WaitText("#link", "Live")
+}
+
+// client returns a client of the admin listener.
+func (r *rig) client(token string) *control.Client {
+	r.t.Helper()
+	c, err := control.NewClient(r.admin, token)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return c
 }
 
 // file writes a file in a directory of its own, and returns its path.
