@@ -244,6 +244,7 @@ func TestWrongUse(t *testing.T) {
 		{"httplimit: JSONField: the name is empty; want", func() { httplimit.JSONField("") }},
 		{"httplimit: New: an option is nil; want one of package httplimit; WithHeaders: a jitter of 50; want a share from 0 to 1",
 			func() { httplimit.New(guard, nil, httplimit.WithHeaders(policy.Headers{Jitter: new(50.0)})) }},
+		{"httplimit: NewTransport: the API is nil; want one of an outbound.Registry", func() { httplimit.NewTransport(nil, nil) }},
 		{"httplimit: NewAnswer: an option is nil", func() { httplimit.NewAnswer(nil) }},
 		{"httplimit: By: WithHeaders: a jitter of -1; want a share from 0 to 1",
 			func() { httplimit.ByIP(limit, httplimit.WithHeaders(policy.Headers{Jitter: new(-1.0)})) }},

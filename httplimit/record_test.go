@@ -249,67 +249,47 @@ func TestSettlesForClientsThatLeft(t *testing.T) {
 	}
 }
 
-// A handler that panics has the status that it sent, else 500. Its panic goes on.
-func TestPanicsGoOn(t *testing.T) {
-	for _, test := range []struct {
-		name string
-		send func(http.ResponseWriter)
-		want int64 // charged
-	}{
-		{"nothing was sent", func(http.ResponseWriter) {}, 0},
-		{"early hints", func(w http.ResponseWriter) { w.WriteHeader(http.StatusEarlyHints) }, 0},
-		{"a status", func(w http.ResponseWriter) { w.WriteHeader(http.StatusOK) }, 1},
-		{"a part of the body", func(w http.ResponseWriter) { io.WriteString(w, "half of it") }, 1},
-		{"a failure", func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) }, 0},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			store := memory(t)
-			h := httplimit.New(guardOver(t, store, settling))(
-				http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-					test.send(w)
-					panic("oh")
-				}))
-			defer func() {
-				if got := recover(); got != "oh" {
-					t.Errorf("got panic %v, want oh", got)
-				}
-				if got := used(t, store); got != test.want {
-					t.Errorf("charged %d, want %d", got, test.want)
-				}
-			}()
-			ask(h, "/refund/a")
-		})
-	}
-}
-
-// A client that hangs up is not refunded for the failure that it caused. One that is still there
-// when a handler further out has run out of patience is.
-func TestNoRefundForHangingUp(t *testing.T) {
-	fail := func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) }
-	abort := func(http.ResponseWriter) { panic(http.ErrAbortHandler) }
+// A failure is refunded if the response has not begun, unless the client caused it by hanging up. A
+// client that is still there when a handler further out has run out of patience is refunded. Panics go on.
+func TestRefundsOfFailures(t *testing.T) {
+	type writer = http.ResponseWriter
+	none := func(writer) {}
+	hints := func(w writer) { w.WriteHeader(http.StatusEarlyHints) }
+	fine := func(w writer) { w.WriteHeader(http.StatusOK) }
+	fail := func(w writer) { w.WriteHeader(http.StatusBadGateway) }
+	part := func(w writer) { io.WriteString(w, "half of it") }
 	for _, test := range []struct {
 		name   string
 		end    error // of the context, while the request is served
-		handle func(http.ResponseWriter)
+		send   func(writer)
+		panics any
 		want   int64 // charged
 	}{
-		{"failed", nil, fail, 0},
-		{"hung up", context.Canceled, fail, 1},
-		{"hung up, panic", context.Canceled, abort, 1},
-		{"hung up, answered", context.Canceled, func(w http.ResponseWriter) { io.WriteString(w, "ok") }, 1},
-		{"timed out", context.DeadlineExceeded, fail, 0},
-		{"timed out, panic", context.DeadlineExceeded, abort, 0},
+		{"failed", nil, fail, nil, 0},
+		{"panic, nothing was sent", nil, none, "oh", 0},
+		{"panic after early hints", nil, hints, "oh", 0},
+		{"panic after a status", nil, fine, "oh", 1},
+		{"panic after a part of the body", nil, part, "oh", 1},
+		{"panic after a failure", nil, fail, "oh", 0},
+		{"hung up", context.Canceled, fail, nil, 1},
+		{"hung up, panic", context.Canceled, none, http.ErrAbortHandler, 1},
+		{"hung up, answered", context.Canceled, part, nil, 1},
+		{"timed out", context.DeadlineExceeded, fail, nil, 0},
+		{"timed out, panic", context.DeadlineExceeded, none, http.ErrAbortHandler, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			defer func() { recover() }()
 			store := memory(t)
 			ctx := &endingContext{Context: t.Context()}
-			h := httplimit.New(guardOver(t, store, settling))(
-				http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-					ctx.end = test.end
-					test.handle(w)
-				}))
+			h := httplimit.New(guardOver(t, store, settling))(http.HandlerFunc(func(w writer, _ *http.Request) {
+				ctx.end = test.end
+				if test.send(w); test.panics != nil {
+					panic(test.panics)
+				}
+			}))
 			defer func() {
+				if got := recover(); got != test.panics {
+					t.Errorf("got panic %v, want %v", got, test.panics)
+				}
 				if got := used(t, store); got != test.want {
 					t.Errorf("charged %d, want %d", got, test.want)
 				}

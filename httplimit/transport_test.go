@@ -367,16 +367,6 @@ func TestTransportWithoutAnswer(t *testing.T) {
 	})
 }
 
-func TestTransportNeedsAnAPI(t *testing.T) {
-	defer func() {
-		want := "httplimit: NewTransport: the API is nil; want one of an outbound.Registry"
-		if got := recover(); got != want {
-			t.Errorf("got %v, want %q", got, want)
-		}
-	}()
-	httplimit.NewTransport(nil, nil)
-}
-
 // A server of our own with all places taken is no reason to pause: it names no time.
 func TestTransportDoesNotPauseForPlaces(t *testing.T) {
 	h := httplimit.By(httplimit.Everyone(), stint.AtOnce(1, time.Minute))(ok)
