@@ -199,8 +199,9 @@ func TestHopByHopFieldsEndHere(t *testing.T) {
 			t.Errorf("%s did not reach the upstream:\n%s", there, got)
 		}
 	}
-	if h := resp.Header; h.Get("X-Hop") != "" || h.Get("Keep-Alive") != "" || h.Get("X-End") != "1" || resp.Close {
-		t.Errorf("response: got %v, close %v", h, resp.Close)
+	if h := resp.Header; h.Get("X-Hop") != "" || h.Get("Keep-Alive") != "" || h.Get("X-End") != "1" || resp.Close ||
+		resp.ContentLength != int64(len(got)) {
+		t.Errorf("response: got %v, a length of %d, close %v", h, resp.ContentLength, resp.Close)
 	}
 	if _, ok := resp.Header["Content-Type"]; ok || len(resp.Header.Values("Date")) != 1 {
 		t.Errorf("a content type or a date was made up: %v", resp.Header)
