@@ -80,3 +80,22 @@ func TestCharges(t *testing.T) {
 		}
 	}
 }
+
+func TestInstants(t *testing.T) {
+	c := driver.NewCharge(make([]stint.Claim, 3), driver.ChargeData{At: 5})
+	for _, test := range []struct {
+		others *driver.OtherStates
+		want   [3]int64
+	}{
+		{nil, [3]int64{5, 5, 5}},
+		{&driver.OtherStates{Generations: []uint32{1, 2}}, [3]int64{5, 5, 5}},
+		{&driver.OtherStates{At: []int64{7, 6}}, [3]int64{5, 7, 6}},
+	} {
+		c.Data().Others = test.others
+		for i, want := range test.want {
+			if got := c.Data().AtOf(i); got != want {
+				t.Errorf("%+v, claim %d: %d, want %d", test.others, i, got, want)
+			}
+		}
+	}
+}
