@@ -185,6 +185,9 @@ func TestWithoutTheStore(t *testing.T) {
 					t.Errorf("%s, %s: got %d, want %d", name, c.mode, w.Code, want)
 				}
 				wantFields(t, w.Header(), append(c.fields, "X-RateLimit-Degraded: true")...)
+				if n := len(w.Header()); c.mode == stint.FailAllow && n != 2 { // and the handler's Content-Type
+					t.Errorf("%s: got %v, want no other fields about limits", name, w.Header())
+				}
 				if want != http.StatusServiceUnavailable {
 					continue
 				}

@@ -64,7 +64,7 @@ func TestResetOfADenial(t *testing.T) {
 		{"no time helps", never, "", "", ""},
 	} {
 		for form, want := range map[string]string{"epoch": c.epoch, "delta": c.delta} {
-			text := "headers: {retry_after_jitter: 0%, reset: " + form + "}\n" + c.text
+			text := "headers: {format: [x, draft-11], retry_after_jitter: 0%, reset: " + form + "}\n" + c.text
 			bubble(t, text, func(t *testing.T, h http.Handler) {
 				time.Sleep(500 * time.Millisecond)
 				ask(h, "/")
@@ -79,6 +79,9 @@ func TestResetOfADenial(t *testing.T) {
 					t.Fatalf("%s: got %d, want 429", c.what, w.Code)
 				}
 				wantFields(t, w.Header(), "X-RateLimit-Reset: "+want, "Retry-After: "+c.after)
+				if c.what == "oldest and window" {
+					wantFields(t, w.Header(), `RateLimit: "all-1m";r=0;t=40`)
+				}
 			})
 		}
 	}

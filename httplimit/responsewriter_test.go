@@ -77,12 +77,14 @@ func TestRecorderHasTheAbilitiesOfItsWriter(t *testing.T) {
 		a.did = nil
 		r := &recorder{ResponseWriter: test.w}
 		got := r.wrapped()
+		status := 101
 		if f, ok := got.(F); ok {
 			f.Flush()
+			status = 200
 		}
 		if h, ok := got.(H); ok {
-			if h.Hijack(); r.status == 0 {
-				t.Error("a connection that was taken over has no status")
+			if h.Hijack(); r.status != status {
+				t.Errorf("%q: a connection that was taken over has the status %d, want %d", test.want, r.status, status)
 			}
 		}
 		got.(N).CloseNotify()
