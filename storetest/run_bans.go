@@ -34,6 +34,19 @@ var bans = []check{
 			k.Errorf("key %q, retry-after %v", d.Key(), d.RetryAfter)
 		}
 	}),
+	exact("a ban holds in every scope, for looks and reservations too", nil, func(k *tester) {
+		k.ban(time.Hour)
+		r := k.under(stint.PerHour(10)).request(0)
+		for _, r.Claims[0].Scope = range []string{"", "a", "b"} {
+			for _, r.Mode = range []stint.Mode{stint.ModeTake, stint.ModePeek, stint.ModeReserve} {
+				d := k.decide(r)
+				k.wantAllowed(d, false)
+				k.wantBanned(d, true)
+			}
+		}
+		k.unban()
+		k.mustDecide(r)
+	}),
 	clocked("bans grow, and the last length repeats", nil, func(k *tester) {
 		for _, want := range []time.Duration{time.Minute, 5 * time.Minute, time.Hour, time.Hour} {
 			r := k.under(stint.PerSecond(1)).request(1)
@@ -48,6 +61,21 @@ var bans = []check{
 			k.wantAllowed(k.after(us).decide(r), true)
 			k.Clock.Advance(s)
 		}
+	}),
+	exact("only a take that costs is a strike", nil, func(k *tester) {
+		r := stint.Request{
+			Claims: []stint.Claim{{Subject: k.subject, Limits: []stint.Limit{{Window: time.Hour}}, Cost: 1}},
+		}
+		r.Bans = policy(1)
+		r.Mode = stint.ModePeek
+		k.wantBanned(k.decide(r), false)
+		r.Mode = stint.ModeReserve
+		k.wantBanned(k.decide(r), false)
+		r.Mode, r.Claims[0].Cost = stint.ModeTake, 0
+		k.wantBanned(k.decide(r), false)
+		k.under(stint.PerHour(1)).mustTake(1)
+		r.Claims[0].Cost = 1
+		k.wantBanned(k.decide(r), true)
 	}),
 	clocked("unban forgets bans and strikes", nil, func(k *tester) {
 		k.strike(policy(1))

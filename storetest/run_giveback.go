@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"time"
 
 	"github.com/stint-limiter/stint"
 )
@@ -54,6 +55,26 @@ var givingBack = []check{
 				k.wantUsed(k.peek(1), 4)
 			}
 		}),
+	exact("giving back touches no other scope, request id or ban", limits{stint.PerHour(10)}, func(k *tester) {
+		r := k.request(4)
+		r.ID = "once"
+		k.mustDecide(r)
+		scoped := k.request(4)
+		scoped.Claims[0].Scope = "reports"
+		k.mustDecide(scoped)
+		k.command(stint.Command{Kind: stint.CommandGiveBack, Subject: k.subject, Scope: "reports",
+			Limits: k.limits, Units: 3})
+		k.wantUsed(k.peek(1), 4)
+		scoped.Mode = stint.ModePeek
+		k.wantUsed(k.decide(scoped), 1)
+		k.giveBack(4)
+		k.wantRepeat(k.decide(r), true)
+		k.ban(time.Hour)
+		k.giveBack(4)
+		if d := k.take(1); !d.Banned {
+			k.Errorf("the ban is gone: %s", answer(d))
+		}
+	}),
 	everyStore("what cannot be given back is refused", limits{stint.PerHour(10)}, func(k *tester) {
 		k.mustTake(4)
 		for name, c := range map[string]stint.Command{

@@ -23,6 +23,15 @@ var holding = []check{
 		k.wantUsed(k.mustTake(1), 2)
 		k.mustDeny(1)
 	}),
+	exact("release leaves what other limits charged", nil, func(k *tester) {
+		hold, rate := stint.AtOnce(5, 3600*s), stint.PerHour(10)
+		d := k.under(hold, rate).mustTake(3)
+		k.wantUsed(d, 1, 3)
+		k.wantApplied(k.amend(d, release), true)
+		k.wantUsed(k.under(hold, rate).peek(1), 0, 3)
+		k.wantApplied(k.settle(d, 0), true)
+		k.wantUsed(k.under(hold, rate).peek(1), 0, 0)
+	}),
 	clocked("a heartbeat keeps a place, silence loses it", limits{stint.AtOnce(1, s)}, func(k *tester) {
 		d := k.mustTake(1)
 		for range 5 {

@@ -52,6 +52,13 @@ var holds = []check{
 		k.wantSettled(more, settleTo(65), 65)
 		k.wantUsed(k.peek(1), 25)
 	}),
+	exact("what is held of one limit is not used of another", limits{stock(100)}, func(k *tester) {
+		k.hold(60)
+		other := k.under(stint.Daily(100))
+		for used := int64(1); used < 4; used++ {
+			k.wantUsed(other.mustTake(1), used)
+		}
+	}),
 	exact("a hold is settled once, and frees nothing else", limits{stock(100)}, func(k *tester) {
 		first, second := k.hold(50), k.hold(50)
 		k.wantSettled(first, settleTo(0), 0)

@@ -56,6 +56,20 @@ var requestIDs = []check{
 			k.wantRepeat(d, false)
 		}
 	}),
+	exact("a refund forgets the id", limits{stint.PerHour(10)}, func(k *tester) {
+		d := k.decide(k.withID("x"))
+		k.wantApplied(k.settle(d, 0), true)
+		again := k.decide(k.withID("x"))
+		k.wantUsed(again, 1)
+		k.wantRepeat(again, false)
+		k.wantApplied(k.settle(again, 3), true) // settling to more than 0 does not forget the id
+		k.wantRepeat(k.after(moment).decide(k.withID("x")), true)
+	}),
+	exact("a reset forgets the ids", limits{stint.PerHour(10)}, func(k *tester) {
+		k.decide(k.withID("x"))
+		k.reset()
+		k.wantRepeat(k.decide(k.withID("x")), false)
+	}),
 	clocked("an id lives for the shortest window, or as it says", nil, func(k *tester) {
 		for _, c := range []struct {
 			request stint.Request

@@ -65,6 +65,13 @@ var leases = []check{
 		k.wantUsed(d, 10)
 		k.wantCharged(k.other().fit(stint.MaxUnits), 10) // above the capacity
 	}),
+	exact("units of a lease are given back before its end", leasable(), func(k *tester) {
+		d := k.lease(8, time.Minute)
+		k.wantApplied(k.settle(d, 3), true)
+		k.wantApplied(k.settle(d, 0), false)
+		k.wantUsed(k.mustTake(7), 10)
+		k.mustDeny(1)
+	}),
 	clocked("units that are booked are not leased", limits{stint.PerSecond(4)}, func(k *tester) {
 		both := k.with(stint.PerHour(100))
 		k.mustTake(3)

@@ -191,6 +191,22 @@ var settlements = []check{
 			k.wantApplied(k.settle(d, 0), false)
 			k.wantUsed(both.peek(1), 3, 8)
 		}),
+	exact("a part is settled and the rest of its subject stays", nil, func(k *tester) {
+		for _, budget := range windowed() {
+			budget.Name = "budget"
+			requests := stint.PerHour(100)
+			k := k.other()
+			r := and(k.under(requests).request(1), k.under(budget).request(5))
+			d := k.decide(r)
+			k.wantUsed(d, 1, 5)
+			d = part(d, 1)
+			k.wantApplied(k.settle(d, 3), true)
+			k.wantUsed(k.under(requests, budget).peek(1), 1, 3)
+			k.wantApplied(k.settle(d, 9), false)
+			k.wantApplied(k.settle(d, 0), false)
+			k.wantUsed(k.under(requests, budget).peek(1), 1, 3)
+		}
+	}),
 	exact("a part of several subjects is settled, then the rest", nil, func(k *tester) {
 		a, b, c, l := k.newSubject(), k.newSubject(), k.newSubject(), stint.PerHour(10)
 		want := func(ofA, ofB, ofC int64) {
