@@ -11,6 +11,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
 	"github.com/stint-limiter/stint/storetest"
@@ -230,8 +231,25 @@ func TestModelOfLayers(t *testing.T) {
 	wantTTLs(t, c)
 }
 
-// TestCluster tests what is different on a Cluster. The scripts are those of one server: checks
-// that move the clock are above.
+// TestModelOnCluster runs the model on a Cluster of one node, whose clock can stand still.
+func TestModelOnCluster(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartFakeTime(t, "--cluster-enabled", "yes", "--cluster-port", "0")
+	server.CLI(t, "CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+	testkit.Eventually(t, "the Cluster is up", func() bool {
+		return strings.Contains(server.CLI(t, "CLUSTER", "INFO"), "cluster_state:ok")
+	})
+	s, c := open(t, server.URL()), client(t, server.URL())
+	storetest.Model(t, func(t *testing.T) storetest.Harness {
+		h := clocked(t, s, c, server)
+		h.SplitSubjects = true
+		return h
+	})
+	wantTTLs(t, c)
+}
+
+// TestCluster tests what is different on a Cluster of several nodes. Checks that move the clock are
+// above.
 func TestCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	url := clusterURL(cluster)
