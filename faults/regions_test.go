@@ -113,10 +113,11 @@ func TestRegions(t *testing.T) {
 func cutOff(r *report, regions []region, limit stint.Limit) {
 	r.Helper()
 	lost := regions[2]
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
 	var outcomes []outcome
 	var asking sync.WaitGroup
+	defer asking.Wait() // it reports
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
 	asking.Go(func() { outcomes, _ = demand(ctx, r, regions, "cut", limit) })
 	allowed := func() bool { d := take(r, lost, "cut", limit); return d.Allowed && !d.Degraded }
 	testkit.Eventually(r, "it works", allowed)

@@ -124,7 +124,7 @@ func (l *ledger) fits(d *stint.Decision, call uint64, now int64, heard bool) boo
 		switch among := it.amongOthers(d, heard); {
 		case among && it.unit > 0:
 			meter = 0
-		case among: // others are known to have at least this charge
+		case among: // it is part of others' use, as far as that is known; the rest must fit
 			log = max(it.cost-it.others.at(t, it.evenly()), 0)
 		}
 		if shared && more > 0 && d.Usages()[it.k].Used+more > it.capacity ||

@@ -141,6 +141,8 @@ func TestF10Client(t *testing.T) {
 			{"for out of quotes", []string{`for=192.0.2.1;host="x";for="198.51.100.66"`}, "10.0.0.1"},
 			{"hidden", []string{"for=192.0.2.1, for=_hidden"}, "10.0.0.1"},
 			{"one quote", []string{`for="`}, "10.0.0.1"},
+			{"open quote", []string{`for="192.0.2.1`}, "10.0.0.1"},
+			{"open quote of the client", []string{`for=", for=192.0.2.1`}, "192.0.2.1"},
 			{"empty element", []string{"for=192.0.2.1,"}, "10.0.0.1"},
 			{"another parameter that ends in for", []string{"xfor=192.0.2.1"}, "10.0.0.1"},
 		},

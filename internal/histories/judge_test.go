@@ -152,7 +152,7 @@ func (j *judge) admissions(s int) []item {
 // starved, and told so after that; or while its process was starting, and told so once that had
 // started. Of requests with one id that are under way together, the server charges the one that
 // arrives first, which is not always the one that the process takes for the first. What is admitted
-// without the server may repeat a request that it charged before and whose answer was lost.
+// without the server may repeat a request that the server charged before and whose answer was lost.
 func (j *judge) instant(o *op) span {
 	from, p := o.call, &j.processes[o.process]
 	for _, q := range j.ops {

@@ -62,6 +62,7 @@ type Amount = number | NonNullable<Costs>;
 const amendTimeout = 2000;
 const longPoll = 30;
 const retryPause = 1000;
+const late = "no answer in time";
 
 export class Stint {
   readonly #urls: string[];
@@ -220,7 +221,7 @@ export class Stint {
       // Not AbortSignal.any and AbortSignal.timeout: Node 20 may free such signals before they end the call.
       const controller = new AbortController();
       const stop = () => controller.abort();
-      const timeout = setTimeout(stop, timer(share));
+      const timeout = setTimeout(() => controller.abort(new DOMException(late, "TimeoutError")), timer(share));
       options.signal?.addEventListener("abort", stop);
       try {
         const response = await call(`${this.#urls[index]}/v1/${operation}`, { ...init, signal: controller.signal });
@@ -236,7 +237,7 @@ export class Stint {
         if (!ok && status < 500) break;
       } catch (err) {
         options.signal?.throwIfAborted();
-        const what = controller.signal.aborted ? "no answer in time" : String(err);
+        const what = controller.signal.aborted ? late : String(err);
         failed = new StintError(`stint: ${this.#urls[index]}: ${what}`, 0, undefined, { cause: err });
       } finally {
         clearTimeout(timeout);

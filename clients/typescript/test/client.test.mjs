@@ -289,6 +289,7 @@ test("a server that hangs does not keep a decision longer than its time", async 
   const answer = await client({ url: slow, timeout: 50, onFailure: "deny" }).take({ subject: "a", tier: "free" });
   assert.equal(answer.allowed, false);
   assert.match(answer.failed.message, /no answer in time/);
+  assert.equal(answer.failed.cause.name, "TimeoutError");
   // Of several, another one answers, and is asked first from then on.
   let asked = [];
   const both = client({ url: [slow, ...url], timeout: 6000, fetch: (u, init) => (asked.push(u), fetch(u, init)) });
