@@ -2,7 +2,7 @@
 // are compared, and the bars that stint sets itself are checked at the end. Missing a bar is a
 // result, not a failure.
 //
-//	go run .                      everything, about half an hour
+//	go run .                      everything
 //	go run . -short               everything, coarser, a few minutes
 //	go run . -only memory,size    some suites
 package main

@@ -96,7 +96,7 @@ var answers = []check{
 			}
 			d := k.mustDecide(r)
 			for i := range r.Claims {
-				r.Claims[i] = stint.Claim{Subject: "somebody else", Cost: 1}
+				r.Claims[i] = stint.Claim{Subject: "another subject", Cost: 1}
 			}
 			k.wantApplied(k.settle(d, 0), true)
 			k.wantUsed(a.peek(1), 0)

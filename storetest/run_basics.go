@@ -42,7 +42,7 @@ var basics = []check{
 			k.Errorf("%s: denied with retry-after %v, charge %+v", k.limit(), d.RetryAfter, d.Charge)
 		}
 	}),
-	everyStore("nobody gets more than the capacity", eachAlgorithm(10), func(k *tester) {
+	everyStore("no more than the capacity is admitted", eachAlgorithm(10), func(k *tester) {
 		k.wantAdmitted(k.admitted(30, 1), 10)
 	}),
 	exact("cost is charged as one", windowed(), func(k *tester) {

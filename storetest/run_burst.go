@@ -46,7 +46,7 @@ var bursts = []check{
 			}
 		}
 	}),
-	clocked("nobody waits longer than a window for a cost up to the limit", limits{
+	clocked("no wait is longer than a window for a cost up to the limit", limits{
 		stint.PerMinute(10).WithBurst(2), stint.PerMinute(500).WithBurst(5), stint.PerSecond(3).WithBurst(100),
 	}, func(k *tester) {
 		slice := (k.limit().Window + stint.Resolution - 1) / stint.Resolution

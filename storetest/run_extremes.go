@@ -73,7 +73,7 @@ var extremes = []check{
 		k.wantUsed(k.peek(1), 10_000)
 	}),
 	// F7
-	clocked("the clock steps back: nobody is locked out for longer than a window", timed(), func(k *tester) {
+	clocked("the clock steps back: no lockout is longer than a window", timed(), func(k *tester) {
 		for k.take(1).Allowed {
 		}
 		d := k.after(-time.Hour).mustDeny(1)

@@ -29,7 +29,7 @@ var golden = []check{
 		}
 	}),
 	// Shorter than a second, for stores on the real clock.
-	exact("golden 1 and 4, waiting: nobody is told of another's booking", limits{stint.Per(4, 300*ms)}, func(k *tester) {
+	exact("golden 1 and 4, waiting: no answer tells of another's booking", limits{stint.Per(4, 300*ms)}, func(k *tester) {
 		limiters := []*stint.Limiter{k.limiter(), k.limiter()}
 		var waited time.Duration
 		for i := range 5 {

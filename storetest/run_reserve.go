@@ -69,7 +69,7 @@ var reservations = []check{
 			k.wantRetry(k.after(x.window).peek(1), 2*x.window+2*x.grace)
 		}
 	}),
-	clocked("who does not wait goes where nobody waits",
+	clocked("a request that does not wait is admitted where none waits",
 		limits{stint.PerSecond(4), stint.TokenBucket(4, 4, s)}, func(k *tester) {
 			k.mustTake(2)
 			d := k.after(100*ms).reserve(3, 0)

@@ -214,6 +214,9 @@ func (j *judge) final(o *op, subject int) (least, most int64) {
 	return least, most
 }
 
+// turnedAway reports whether a caller was not admitted, although the server may have charged it.
+func (o *op) turnedAway() bool { return o.told == failed || o.told == denied && o.degraded }
+
 func (o *op) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "process %d, %v to %v: ", o.process, o.call, o.ret)

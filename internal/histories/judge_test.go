@@ -159,8 +159,7 @@ func (j *judge) instant(o *op) span {
 		if o.id == "" || q.id != o.id || q.call > o.ret {
 			continue
 		}
-		lost := q.told == failed || q.told == denied && q.degraded
-		if q.told == allowed && q.ret >= o.call || lost && o.degraded {
+		if q.told == allowed && q.ret >= o.call || q.turnedAway() && o.degraded {
 			from = min(from, q.call)
 		}
 	}
@@ -258,7 +257,7 @@ func (j *judge) returned(s int, l *stint.Limit, at time.Duration) (items []item)
 		return nil
 	}
 	for _, o := range j.ops {
-		if cost := o.cost(s); cost > 0 && o.call <= at && (o.told == failed || o.told == denied && o.degraded) {
+		if cost := o.cost(s); cost > 0 && o.call <= at && o.turnedAway() {
 			items = append(items, item{span: span{o.call, o.ret}, op: o, given: cost,
 				back: j.processes[o.process].settled(o.ret)})
 		}
@@ -449,11 +448,10 @@ func (j *judge) reading(r reading) {
 			most += u.n
 		}
 	}
-	turnedAway := func(o *op) bool { return o.told == failed || o.told == denied && o.degraded }
 	ids, repeats, asked, turned := map[string]int64{}, map[string]int64{}, map[string]int{}, map[string]bool{}
 	for _, o := range j.ops {
 		asked[o.id]++
-		turned[o.id] = turned[o.id] || o.id != "" && turnedAway(o)
+		turned[o.id] = turned[o.id] || o.id != "" && o.turnedAway()
 	}
 	for _, o := range j.ops {
 		cost := o.cost(s)
@@ -472,9 +470,9 @@ func (j *judge) reading(r reading) {
 		}
 		switch {
 		case o.told == allowed && o.flat && o.kind == wait && !dies: // what it was charged is given back
-		case o.told == allowed && o.flat, o.told == nothing, turnedAway(o) && dies:
+		case o.told == allowed && o.flat, o.told == nothing, o.turnedAway() && dies:
 			most += cost // whether it was charged, and not given back, nobody can tell
-		case turnedAway(o) && o.id != "" && asked[o.id] > 1:
+		case o.turnedAway() && o.id != "" && asked[o.id] > 1:
 			most += cost // what was repeated is not refunded
 		case o.told == allowed && o.repeat && !o.degraded:
 			repeats[o.id] = cost

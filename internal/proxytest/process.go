@@ -101,7 +101,7 @@ func FreeAddress(t testing.TB) string {
 // AwaitDial waits until an address accepts connections.
 func AwaitDial(t testing.TB, address string) {
 	t.Helper()
-	testkit.EventuallyNil(t, "somebody listens on "+address, func() error {
+	testkit.EventuallyNil(t, "a server listens on "+address, func() error {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
 			err = conn.Close()

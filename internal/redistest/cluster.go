@@ -109,7 +109,7 @@ func (c *Cluster) MasterOf(t testing.TB, key string) *Server {
 			}
 		}
 	}
-	t.Fatalf("redistest: nobody owns the slot of %q: %v", key, err)
+	t.Fatalf("redistest: no node owns the slot of %q: %v", key, err)
 	return nil
 }
 
