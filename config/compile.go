@@ -12,10 +12,10 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/messages"
 	"github.com/stint-limiter/stint/internal/redisurl"
+	"github.com/stint-limiter/stint/internal/syntax"
 	"github.com/stint-limiter/stint/internal/tlsfiles"
-	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -103,7 +103,7 @@ func (c *compiler) store() {
 	case s.Memory == 0:
 	case s.URL != memory:
 		c.mistake("store.memory", "is for the store in memory, and url names a Redis; the memory for decisions without it is failure.memory")
-	case s.Memory < words.MinMemory:
+	case s.Memory < syntax.MinMemory:
 		c.mistake("store.memory", "%d bytes hold next to nothing; want 1MiB or more", s.Memory)
 	}
 	if s.NameKeyFile != "" && c.doc.Store.URL == memory { // if omitted, --store may name a Redis
@@ -130,7 +130,7 @@ func (c *compiler) store() {
 func (c *compiler) webhooks() {
 	for i, doc := range c.doc.Webhooks {
 		key := item("webhooks", i)
-		if wrong := words.WrongWebhook(doc.URL); wrong != "" && !c.lacks(key+".url") {
+		if wrong := syntax.WrongWebhook(doc.URL); wrong != "" && !c.lacks(key+".url") {
 			c.mistake(key+".url", "%s", wrong)
 		}
 		if doc.KeyFile == "" && !c.has(key+".key_file") {
@@ -223,8 +223,8 @@ func (c *compiler) headers() {
 		h.Draft11 = slices.Contains(doc.Format, "draft-11")
 		for i, f := range doc.Format {
 			if !slices.Contains(headerFormats, f) {
-				c.mistake(at("headers.format", i, doc.Format), "%q; want %s%s", f, words.OneOf(headerFormats),
-					nearest.Hint(f, headerFormats))
+				c.mistake(at("headers.format", i, doc.Format), "%q; want %s%s", f, messages.OneOf(headerFormats),
+					messages.Hint(f, headerFormats))
 			}
 		}
 		if slices.Contains(doc.Format, "none") && len(doc.Format) > 1 {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/nearest"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/messages"
+	"github.com/stint-limiter/stint/internal/syntax"
 	"github.com/stint-limiter/stint/outbound"
 )
 
@@ -35,8 +35,8 @@ func (c *compiler) outbound() {
 			var ok bool
 			if api, ok = outbound.Presets()[doc.Preset]; !ok {
 				known := sorted(outbound.Presets())
-				c.mistake(key+".preset", "no preset %q; there is %s%s", doc.Preset, words.OneOf(known),
-					nearest.Hint(doc.Preset, known))
+				c.mistake(key+".preset", "no preset %q; there is %s%s", doc.Preset, messages.OneOf(known),
+					messages.Hint(doc.Preset, known))
 				continue
 			}
 		}
@@ -76,7 +76,7 @@ func (c *compiler) repeated(key string, limits []stint.Limit) bool {
 
 // nameOK reports whether a name is valid in keys, labels and headers.
 func (c *compiler) nameOK(key, name string) bool {
-	if words.IsName(name) && len(name) <= 64 {
+	if syntax.IsName(name) && len(name) <= 64 {
 		return true
 	}
 	c.mistake(key, "%q cannot be a name; want 1 to 64 letters, digits and _-.", name)

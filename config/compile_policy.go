@@ -6,8 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/nearest"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/messages"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -211,7 +210,7 @@ func (c *compiler) usage(key string, doc *usageDoc) *policy.Usage {
 		u.CountEvents = true
 	default:
 		known := []string{missingEstimate, missingEvents}
-		c.mistake(key+".missing", "%q; want %s%s", doc.Missing, words.OneOf(known), nearest.Hint(doc.Missing, known))
+		c.mistake(key+".missing", "%q; want %s%s", doc.Missing, messages.OneOf(known), messages.Hint(doc.Missing, known))
 	}
 	if doc.Weights != nil {
 		u.Weights = new(doc.Weights.rates(1))

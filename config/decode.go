@@ -8,8 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/stint-limiter/stint/internal/nearest"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/messages"
 	"github.com/stint-limiter/stint/internal/yamlread"
 )
 
@@ -116,13 +115,13 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, key string) {
 	d.mapping(n, v, key, func(name string, k, value *yaml.Node) {
 		i := slices.Index(known, name)
 		if i < 0 {
-			near, ok := nearest.To(name, known)
+			near, ok := messages.Nearest(name, known)
 			if !ok || taken[near] {
 				d.bad(k, join(key, name), "unknown key; the keys here are %s", strings.Join(known, ", "))
 				return
 			}
 			taken[near] = true
-			d.note(position{d.file, k.Line}, join(key, name), "unknown key%s", nearest.Hint(name, known))
+			d.note(position{d.file, k.Line}, join(key, name), "unknown key%s", messages.Hint(name, known))
 			i = slices.Index(known, near)
 		}
 		field, at := v.Field(fields[i].index), join(key, known[i])
@@ -257,7 +256,7 @@ func got(n *yaml.Node) string {
 	if scheme, _, ok := strings.Cut(text, "://"); ok {
 		text = scheme + "://…" // there may be a password in it
 	}
-	text = words.Shorten(text, 80)
+	text = messages.Shorten(text, 80)
 	if yamlread.IsQuoted(n) {
 		return fmt.Sprintf("the text %q", text)
 	}

@@ -13,8 +13,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/algorithm"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/nearest"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/messages"
 	"github.com/stint-limiter/stint/internal/yamlread"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -170,7 +169,7 @@ func (d *decoder) limits(n *yaml.Node, key string, is func(*yaml.Node) bool) []p
 		limit, err := stint.ParseLimit(text)
 		switch {
 		case err != nil:
-			d.bad(n, key, "%s: %s%s", got(n), limitMistakes(err), nearest.Hint(n.Value, []string{unlimited}))
+			d.bad(n, key, "%s: %s%s", got(n), limitMistakes(err), messages.Hint(n.Value, []string{unlimited}))
 		case without && limit != stint.Per(1, limit.Window):
 			d.bad(n, key, "%s: want nothing but a window after %s/, as in unlimited/1d", got(n), unlimited)
 		case !without:
@@ -198,7 +197,7 @@ func (d *decoder) claimed(n *yaml.Node, key string) (policy.Limit, bool) {
 	case doc.Limit == unlimited:
 		d.bad(n, at, "without the claim there would be no limit; want one, or 0/1m to deny requests without it")
 	case err != nil:
-		d.bad(n, at, "%q: %s", words.Shorten(doc.Limit, 80), limitMistakes(err))
+		d.bad(n, at, "%q: %s", messages.Shorten(doc.Limit, 80), limitMistakes(err))
 	case limit.Max == 0 && strings.Contains(doc.Limit, "burst"):
 		d.bad(n, at, "%q: a burst is in proportion to the number, and 0 has none; want another number, or no burst", doc.Limit)
 	default:

@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/nearest"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/messages"
+	"github.com/stint-limiter/stint/internal/syntax"
 	"github.com/stint-limiter/stint/internal/yamlread"
 )
 
@@ -165,14 +165,14 @@ func (v *percent) share() *float64 {
 	return new(float64(*v) / 100)
 }
 
-func (v *size) want() string { return words.SizeExamples }
+func (v *size) want() string { return syntax.SizeExamples }
 
 func (v *size) read(d *decoder, n *yaml.Node, key string) {
 	text, ok := d.text(n, key, v.want())
 	if !ok {
 		return
 	}
-	bytes, err := words.Size(text)
+	bytes, err := syntax.Size(text)
 	if err != nil {
 		d.bad(n, key, "%v; got %s", err, got(n))
 		return
@@ -194,5 +194,5 @@ func (v *failureMode) read(d *decoder, n *yaml.Node, key string) {
 		}
 	}
 	d.bad(n, key, "want %s; got %s%s", v.want(), got(n),
-		nearest.Hint(text, []string{"local", "allow", "deny", "error"}))
+		messages.Hint(text, []string{"local", "allow", "deny", "error"}))
 }

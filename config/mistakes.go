@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/messages"
 )
 
 // Mistake is a mistake in a configuration, or a warning about it.
@@ -208,7 +208,7 @@ func oneLine(s string) string {
 			return c
 		}
 		return unicode.ReplacementChar
-	}, words.Shorten(s, 1000))
+	}, messages.Shorten(s, 1000))
 }
 
 func join(key, name string) string {

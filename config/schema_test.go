@@ -10,7 +10,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 )
 
 // TestSchemaAgrees holds the schema to the reader: both accept a file, or both refuse it.
@@ -119,7 +119,7 @@ func (l *language) schema(t *testing.T) []byte {
 		"shares":  orList(object{"type": "string", "pattern": sharePattern, "examples": []string{"80%"}}),
 		"percent": object{"type": "string", "pattern": percentPattern, "examples": []string{"25%", "0.5%"}},
 		"size": object{"anyOf": []object{{"type": "integer", "minimum": 1},
-			{"type": "string", "pattern": words.SizePattern}}},
+			{"type": "string", "pattern": syntax.SizePattern}}},
 		"integer": object{"type": "integer", "minimum": 0},
 		"boolean": object{"type": "boolean"},
 	}

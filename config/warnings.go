@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/messages"
 	"github.com/stint-limiter/stint/internal/redisurl"
+	"github.com/stint-limiter/stint/internal/syntax"
 	"github.com/stint-limiter/stint/internal/tokens"
-	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -35,9 +35,9 @@ func (c *compiler) warnings() {
 		c.limitClaims(key+".budget", t.Budget)
 		c.oddMatch(key+".match", t.Match)
 		c.oddMatch(key+".unless", t.Unless)
-		if near, ok := nearest.To(t.Scope, []string{"route", "global"}); ok && near != t.Scope {
+		if near, ok := messages.Nearest(t.Scope, []string{"route", "global"}); ok && near != t.Scope {
 			c.warn(key+".scope", "%q is a name for one count of all requests%s", t.Scope,
-				nearest.Hint(t.Scope, []string{near}))
+				messages.Hint(t.Scope, []string{near}))
 		}
 	}
 	for i := range c.doc.Policies {
@@ -104,7 +104,7 @@ func (c *compiler) tierLimitClaims(key string, limits *tierLimits) {
 func (c *compiler) claimIsSet(key, claim string) {
 	if _, ok := c.doc.Claims[claim]; !ok && !c.lacks("claims."+claim) && len(c.warned) < maxMistakes {
 		c.warn(key, `no header sets the claim %q; want one under claims, or claims: {%s: ""} if the application passes it%s`,
-			claim, claim, nearest.Hint(claim, sorted(c.doc.Claims)))
+			claim, claim, messages.Hint(claim, sorted(c.doc.Claims)))
 	}
 }
 
@@ -114,9 +114,9 @@ func (c *compiler) oddMatch(key string, m *matchDoc) {
 	}
 	c.oddPaths(key+".path", m.Path)
 	for i, method := range m.Method {
-		if words.IsToken(method) && method == strings.ToUpper(method) && !slices.Contains(methods, method) {
+		if syntax.IsToken(method) && method == strings.ToUpper(method) && !slices.Contains(methods, method) {
 			c.warn(at(key+".method", i, m.Method), "%q is not an HTTP method%s", method,
-				nearest.Hint(method, methods))
+				messages.Hint(method, methods))
 		}
 	}
 	for _, claim := range sorted(m.Claim) {
@@ -222,8 +222,8 @@ func (c *compiler) oddQuantities() {
 	look := func(key string, budget []policy.Limit) {
 		for i := range budget {
 			name := budget[i].Limit.Name
-			if near, ok := nearest.To(name, quantities); ok && near != name {
-				c.warn(at(key, i, budget), "%q counts all tokens%s", name, nearest.Hint(name, quantities))
+			if near, ok := messages.Nearest(name, quantities); ok && near != name {
+				c.warn(at(key, i, budget), "%q counts all tokens%s", name, messages.Hint(name, quantities))
 			}
 		}
 	}

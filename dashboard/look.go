@@ -10,7 +10,7 @@ import (
 
 	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/label"
-	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/messages"
 	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/observe"
 )
@@ -35,7 +35,7 @@ func (d *dashboard) showTop(w http.ResponseWriter, r *http.Request) {
 	if !slices.Contains(kinds, by) {
 		answer.Refuse(w, http.StatusBadRequest, "invalid",
 			fmt.Sprintf(`There are no offenders of the kind "%s"%s; want one of %s.`, label.Line(by),
-				nearest.Hint(by, kinds), strings.Join(kinds, ", ")))
+				messages.Hint(by, kinds), strings.Join(kinds, ", ")))
 		return
 	}
 	if n, ok := listLength(w, r, usualTop, mostTop); ok {

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"github.com/stint-limiter/stint/internal/http2test"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // Parts of a window and of a frame that HTTP/2 allows without being asked, in bytes.
@@ -52,7 +52,7 @@ func (c *hostileConn) send(write func(*http2.Framer) error) {
 func (c *hostileConn) sendHeader(stream uint32, method string) {
 	c.send(func(f *http2.Framer) error {
 		return f.WriteHeaders(http2.HeadersFrameParam{
-			StreamID: stream, BlockFragment: http2test.CallHeader(method), EndHeaders: true,
+			StreamID: stream, BlockFragment: testkit.HTTP2CallHeader(method), EndHeaders: true,
 		})
 	})
 }

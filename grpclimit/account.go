@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 	"github.com/stint-limiter/stint/policy"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -91,7 +91,7 @@ func (a *account) outcome(ctx context.Context, err error) policy.Outcome {
 	case errors.Is(err, errPanicked) && a.begun:
 		o.Status = http.StatusOK
 	case ctx.Err() != nil:
-		o.Status = words.StatusClientGone
+		o.Status = syntax.StatusClientGone
 	}
 	return o
 }

@@ -9,9 +9,9 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/bykey"
 	"github.com/stint-limiter/stint/internal/clientip"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/middleware"
+	"github.com/stint-limiter/stint/internal/syntax"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -39,7 +39,7 @@ type KeyFunc func(context.Context) string
 // By panics if an argument is invalid, and lists every mistake. [NewBy] returns an error instead.
 func By(key KeyFunc, options ...ByOption) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
 	unary, stream, err := NewBy(key, options...)
-	bykey.Must("grpclimit: By", err)
+	middleware.Must("grpclimit: By", err)
 	return unary, stream
 }
 
@@ -58,9 +58,9 @@ func NewBy(key KeyFunc, options ...ByOption) (
 		}
 		return ok
 	})
-	b.Parts = []bykey.Part{b.Part}
+	b.Parts = []middleware.Part{b.Part}
 	var err error
-	if b.Limits, err = bykey.New(b.Config); err != nil {
+	if b.Limits, err = middleware.New(b.Config); err != nil {
 		return nil, nil, err
 	}
 	s := &server{guard: b.keyed, random: rand.Float64}
@@ -84,7 +84,7 @@ func ByIP(options ...ByOption) (grpc.UnaryServerInterceptor, grpc.StreamServerIn
 // ClientIP panics if an entry is invalid. [NewClientIP] returns an error instead.
 func ClientIP(trusted ...string) KeyFunc {
 	key, err := NewClientIP(trusted...)
-	bykey.Must("grpclimit: ClientIP", err)
+	middleware.Must("grpclimit: ClientIP", err)
 	return key
 }
 
@@ -114,7 +114,7 @@ func WithStore(store stint.Store) ByOption {
 func WithName(name string) ByOption {
 	return byOption{set: func(b *by) {
 		b.Name = name
-		if !words.IsName(name) {
+		if !syntax.IsName(name) {
 			b.Errs = append(b.Errs, fmt.Errorf("WithName(%q): want letters, digits and _-.", name))
 		}
 	}}
@@ -148,8 +148,8 @@ func WithCost(cost func(ctx context.Context) int64) ByOption {
 // by holds the options of [By].
 type by struct {
 	*keyed
-	bykey.Config
-	bykey.Part
+	middleware.Config
+	middleware.Part
 }
 
 // byOption is an option of [By]. The embedded interface is nil: it only makes the type a
@@ -163,7 +163,7 @@ var errNoKey = errors.New("the call has no key to count it by; give By a key tha
 
 // keyed decides on calls by key and limits, without a guard.
 type keyed struct {
-	*bykey.Limits
+	*middleware.Limits
 	key    KeyFunc
 	limits func(context.Context) []stint.Limit // nil: the limits passed to By
 	cost   func(context.Context) int64         // nil: 1
@@ -174,7 +174,7 @@ func (k *keyed) Decide(ctx context.Context, _ *policy.Input, v *policy.Verdict) 
 	key := k.key(ctx)
 	err := errNoKey
 	if key != "" {
-		ask := [1]bykey.Ask{{Key: key, Cost: 1}}
+		ask := [1]middleware.Ask{{Key: key, Cost: 1}}
 		if k.limits != nil {
 			ask[0].Limits = k.limits(ctx)
 		}

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 )
 
 // codeOf returns the code that a server sends for a handler's error.
@@ -21,7 +21,7 @@ func codeOf(err error) codes.Code {
 // httpStatuses maps codes to HTTP statuses, as in google.rpc.Code. All other codes map to 500.
 var httpStatuses = map[codes.Code]int{
 	codes.OK:                 http.StatusOK,
-	codes.Canceled:           words.StatusClientGone,
+	codes.Canceled:           syntax.StatusClientGone,
 	codes.InvalidArgument:    http.StatusBadRequest,
 	codes.FailedPrecondition: http.StatusBadRequest,
 	codes.OutOfRange:         http.StatusBadRequest,

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/retryafter"
+	"github.com/stint-limiter/stint/internal/middleware"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -38,7 +38,7 @@ func pauseOf(st *status.Status, trailer metadata.MD) time.Duration {
 		}
 	}
 	if !stated && st.Code() == codes.ResourceExhausted {
-		return retryafter.Default
+		return middleware.DefaultRetryAfter
 	}
 	return pause
 }

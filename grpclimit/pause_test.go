@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/retryafter"
+	"github.com/stint-limiter/stint/internal/middleware"
 )
 
 func TestPauseOf(t *testing.T) {
@@ -27,7 +27,7 @@ func TestPauseOf(t *testing.T) {
 		pushback string
 		want     time.Duration
 	}{
-		{"bare", codes.ResourceExhausted, nil, "", retryafter.Default},
+		{"bare", codes.ResourceExhausted, nil, "", middleware.DefaultRetryAfter},
 		{"bare outage", codes.Unavailable, nil, "", 0},
 		{"retry info", codes.ResourceExhausted, retry(3 * time.Second), "", 3 * time.Second},
 		{"retry info in an outage", codes.Unavailable, retry(3 * time.Second), "", 3 * time.Second},
@@ -40,7 +40,7 @@ func TestPauseOf(t *testing.T) {
 		{"do not retry", codes.ResourceExhausted, nil, "-1", 0},
 		{"do not retry this call", codes.ResourceExhausted, retry(3 * time.Second), "-1", 3 * time.Second},
 		{"garbage", codes.ResourceExhausted, nil, "soon", 0},
-		{"empty retry info", codes.ResourceExhausted, &errdetails.RetryInfo{}, "", retryafter.Default},
+		{"empty retry info", codes.ResourceExhausted, &errdetails.RetryInfo{}, "", middleware.DefaultRetryAfter},
 		{"negative", codes.ResourceExhausted, retry(-time.Hour), "-100", 0},
 		{"absurd", codes.ResourceExhausted, retry(math.MaxInt64), "9223372036854775807", stint.MaxWindow},
 		{"out of range", codes.ResourceExhausted, nil, "9223372036854775808", 0},

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/retryafter"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/middleware"
+	"github.com/stint-limiter/stint/internal/syntax"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -45,7 +45,7 @@ func (c *call) denied() refusal {
 		if v.Set != nil {
 			headers = v.Set.Spec().Headers
 		}
-		r.wait = retryafter.Of(v, headers.Jitter, time.Millisecond, c.server.random)
+		r.wait = middleware.RetryAfter(v, headers.Jitter, time.Millisecond, c.server.random)
 	}
 	result := v.Decisive()
 	if result != nil {
@@ -70,7 +70,7 @@ func helpAt(contact string) *errdetails.Help {
 		return nil
 	}
 	link := &errdetails.Help_Link{Description: contact}
-	if words.IsContactURL(contact) {
+	if syntax.IsContactURL(contact) {
 		link.Description, link.Url = "Contact", contact
 	}
 	return &errdetails.Help{Links: []*errdetails.Help_Link{link}}

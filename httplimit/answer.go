@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/retryafter"
+	"github.com/stint-limiter/stint/internal/middleware"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -110,7 +110,7 @@ func (x *exchange) refuse(w http.ResponseWriter, r *http.Request) {
 		if d.Banned {
 			n = bannedNotice
 		}
-		seconds = int64(retryafter.Of(x.v, x.shown.Jitter, time.Second, x.random) / time.Second)
+		seconds = int64(middleware.RetryAfter(x.v, x.shown.Jitter, time.Second, x.random) / time.Second)
 	}
 	h := w.Header()
 	x.setHeaders(h, seconds)

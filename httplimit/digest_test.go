@@ -17,7 +17,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
-	"github.com/stint-limiter/stint/internal/http2test"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -100,7 +100,7 @@ func TestDerivedIDs(t *testing.T) {
 	field := func(line string) sent { return with(func(s *sent) { s.fields += "\n" + line }) }
 	text := func(body string) sent { return with(func(s *sent) { s.body = body }) }
 	bare := func(method string) sent { return sent{method, "/click/a", "", "X-Who: a", false} }
-	s := http2test.Serve(t, httplimit.New(guardOf(t, derives))(echoed))
+	s := testkit.ServeHTTP2(t, httplimit.New(guardOf(t, derives))(echoed))
 	var clients []*http.Transport
 	for _, http2 := range []bool{false, true} {
 		tr := &http.Transport{Protocols: new(http.Protocols), ExpectContinueTimeout: time.Minute}
@@ -309,7 +309,7 @@ func TestDerivedIDsEndNoHandlers(t *testing.T) {
 // A body that exceeds the bound of an outer handler is answered with 413, and charged.
 func TestDerivedIDsOfBodiesThatAreTooLarge(t *testing.T) {
 	limited := httplimit.New(guardOf(t, derives))(echoed)
-	s := http2test.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := testkit.ServeHTTP2(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, 3)
 		limited.ServeHTTP(w, r)
 	}))
@@ -335,7 +335,7 @@ policies:
 			t.Error("the handler was called without a body")
 		}
 	}))
-	s := http2test.Serve(t, h)
+	s := testkit.ServeHTTP2(t, h)
 	for range 2 {
 		conn, err := net.Dial("tcp", s.Listener.Addr().String())
 		if err != nil {
@@ -389,7 +389,7 @@ policies: [{name: click, match: {path: /click/a}, request_id: {derive: 2s}}]
 // Behind a writer without deadlines nothing would bound the wait: every request is charged.
 func TestDerivedIDsWithoutDeadlines(t *testing.T) {
 	limited := httplimit.New(guardOf(t, derives))(echoed)
-	s := http2test.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := testkit.ServeHTTP2(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		limited.ServeHTTP(opaque{w}, r)
 	}))
 	post := sent{"POST", "/click/a", "body", "X-Who: a", false}

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/bykey"
+	"github.com/stint-limiter/stint/internal/middleware"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -34,7 +34,7 @@ type exchange struct {
 	draft
 	body []byte
 
-	askRoom  [2]bykey.Ask
+	askRoom  [2]middleware.Ask
 	ruleRoom [3]*ruleText
 	partRoom [drafted]part
 	textRoom [512]byte

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/bykey"
+	"github.com/stint-limiter/stint/internal/middleware"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -29,7 +29,7 @@ import (
 // By panics if an argument is invalid, and lists every mistake. [NewBy] returns an error instead.
 func By(key KeyFunc, options ...ByOption) func(http.Handler) http.Handler {
 	limit, err := NewBy(key, options...)
-	bykey.Must("httplimit: By", err)
+	middleware.Must("httplimit: By", err)
 	return limit
 }
 
@@ -61,13 +61,13 @@ func ByIP(options ...ByOption) func(http.Handler) http.Handler {
 // limit is the state that the handlers of one middleware share.
 type limit struct {
 	*responder
-	*bykey.Limits
+	*middleware.Limits
 	counts []*count
 }
 
 // count is one of the counts of a request: from [By] or from an [AndBy].
 type count struct {
-	bykey.Part
+	middleware.Part
 	key    KeyFunc
 	limits func(*http.Request) []stint.Limit // nil: the limits in Options
 	cost   func(*http.Request) int64         // nil: 1
@@ -75,7 +75,7 @@ type count struct {
 }
 
 func newCount(name string, key KeyFunc) *count {
-	c := &count{Part: bykey.Part{Name: name}, key: key}
+	c := &count{Part: middleware.Part{Name: name}, key: key}
 	if key == nil {
 		c.Errs = append(c.Errs, errors.New("the key is nil; "+
 			"want one such as ClientIP() or Header(\"X-API-Key\"), or Everyone() to count all requests together"))
@@ -93,7 +93,7 @@ func newLimit(key KeyFunc, options []stint.ByOption) (*limit, error) {
 		b.Parts = append(b.Parts, c.Part)
 	}
 	var err error
-	if l.Limits, err = bykey.New(b.Config); err != nil {
+	if l.Limits, err = middleware.New(b.Config); err != nil {
 		return nil, err
 	}
 	if l.headers == nil {
@@ -126,12 +126,12 @@ func (l *limit) handle(x *exchange, w http.ResponseWriter, r *http.Request, next
 }
 
 // ask appends the question of a request to each part. After an error, the last one has no key.
-func (l *limit) ask(asks []bykey.Ask, r *http.Request) ([]bykey.Ask, error) {
+func (l *limit) ask(asks []middleware.Ask, r *http.Request) ([]middleware.Ask, error) {
 	for i := range l.counts {
 		p := l.counts[i]
-		a := bykey.Ask{Key: p.key(r), Cost: 1}
+		a := middleware.Ask{Key: p.key(r), Cost: 1}
 		if a.Shared = a.Key == everyone; a.Shared {
-			a.Key = bykey.Everyone
+			a.Key = middleware.Everyone
 		}
 		if a.Key != "" && p.limits != nil {
 			a.Limits = p.limits(r)

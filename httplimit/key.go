@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stint-limiter/stint/internal/bykey"
 	"github.com/stint-limiter/stint/internal/clientip"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/middleware"
+	"github.com/stint-limiter/stint/internal/syntax"
 )
 
 // KeyFunc returns the key of a request: requests with equal keys are counted together. By
@@ -38,7 +38,7 @@ var ErrNoKey = errors.New("httplimit: the request has no key to count it by; giv
 // ClientIP panics if an entry is none of these. [NewClientIP] returns an error instead.
 func ClientIP(trusted ...string) KeyFunc {
 	key, err := NewClientIP(trusted...)
-	bykey.Must("httplimit: ClientIP", err)
+	middleware.Must("httplimit: ClientIP", err)
 	return key
 }
 
@@ -59,7 +59,7 @@ func NewClientIP(trusted ...string) (KeyFunc, error) {
 // Clients can send any header. Use Header only where a proxy or middleware in front has verified
 // it, or together with a limit by [ClientIP].
 func Header(name string) KeyFunc {
-	if !words.IsToken(name) {
+	if !syntax.IsToken(name) {
 		panic(fmt.Sprintf("httplimit: Header: %q is not the name of a header; want one such as X-API-Key", name))
 	}
 	canonical := http.CanonicalHeaderKey(name)
@@ -109,4 +109,4 @@ func Everyone() KeyFunc {
 
 // everyone is the key of [Everyone] in this process. It is secret: a caller whose name is the
 // subject of all callers must not be counted with everyone, nor escape bans.
-var everyone = bykey.Everyone + rand.Text()
+var everyone = middleware.Everyone + rand.Text()

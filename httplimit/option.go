@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/bykey"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/middleware"
+	"github.com/stint-limiter/stint/internal/syntax"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -92,7 +92,7 @@ func configured[O any](constructor string, options []O, apply func(O, *responder
 		}
 		apply(o, f)
 	}
-	bykey.Must("httplimit: "+constructor, errors.Join(f.errs...))
+	middleware.Must("httplimit: "+constructor, errors.Join(f.errs...))
 	return f
 }
 
@@ -100,7 +100,7 @@ func configured[O any](constructor string, options []O, apply func(O, *responder
 type by struct {
 	*count
 	*responder
-	bykey.Config
+	middleware.Config
 	also []*count // from [AndBy]
 }
 
@@ -161,7 +161,7 @@ func WithHeaders(headers policy.Headers) AnswerOption {
 func WithName(name string) ByOption {
 	return byOption{set: func(b *by) {
 		b.Name = name
-		if !words.IsName(name) {
+		if !syntax.IsName(name) {
 			b.Errs = append(b.Errs, fmt.Errorf("WithName(%q): want letters, digits and _-.", name))
 		}
 	}}
@@ -215,7 +215,7 @@ func WithCost(cost func(r *http.Request) int64) ByOption {
 func AndBy(name string, key KeyFunc, options ...ByOption) ByOption {
 	return byOption{set: func(b *by) {
 		c := newCount(name, key)
-		if !words.IsName(name) {
+		if !syntax.IsName(name) {
 			c.Errs = append(c.Errs, errors.New("want a name of letters, digits and _-."))
 		}
 		for _, o := range options {

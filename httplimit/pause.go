@@ -10,7 +10,7 @@ import (
 
 	"github.com/dunglas/httpsfv"
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/retryafter"
+	"github.com/stint-limiter/stint/internal/middleware"
 )
 
 // pause is the pause that a response asks for.
@@ -41,7 +41,7 @@ func readPause(resp *http.Response, now time.Time) pause {
 	}
 	wait := max(quotaReset(h, at)-age, 0)
 	if refused && wait == 0 {
-		wait = retryafter.Default
+		wait = middleware.DefaultRetryAfter
 	}
 	return pause{wait: wait, again: refused}
 }

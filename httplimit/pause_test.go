@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/retryafter"
+	"github.com/stint-limiter/stint/internal/middleware"
 )
 
 // readAt is when the responses of these tests come in: 2027-01-15 08:00:00 UTC.
@@ -21,7 +21,7 @@ var pauseTests = []struct {
 	want   pause
 }{
 	{"nothing to say", 200, "", pause{}},
-	{"too many, no more", 429, "", pause{retryafter.Default, true}},
+	{"too many, no more", 429, "", pause{middleware.DefaultRetryAfter, true}},
 	{"unavailable, no more", 503, "", pause{}},
 
 	{"seconds", 429, "Retry-After: 30", pause{30 * time.Second, true}},
@@ -36,20 +36,20 @@ var pauseTests = []struct {
 	{"milliseconds that say nothing", 429, "Retry-After: 30\nRetry-After-Ms: 0", pause{30 * time.Second, true}},
 	{"milliseconds of nothing", 503, "Retry-After-Ms: 0", pause{}},
 	{"milliseconds in vain", 429, "Retry-After: 2\nRetry-After-Ms: soon", pause{2 * time.Second, true}},
-	{"at once", 429, "Retry-After: 0", pause{retryafter.Default, true}},
+	{"at once", 429, "Retry-After: 0", pause{middleware.DefaultRetryAfter, true}},
 	{"at once, unavailable", 503, "Retry-After: 0", pause{}},
 
 	{"date", 429, "Retry-After: Fri, 15 Jan 2027 08:00:30 GMT", pause{30 * time.Second, true}},
 	{"date by its own clock", 429, "Date: Fri, 15 Jan 2027 07:00:00 GMT\nRetry-After: Fri, 15 Jan 2027 07:00:30 GMT", pause{30 * time.Second, true}},
 	{"date in an old form", 503, "Retry-After: Friday, 15-Jan-27 08:01:00 GMT", pause{time.Minute, true}},
-	{"date in the past", 429, "Retry-After: Fri, 15 Jan 2027 07:59:59 GMT", pause{retryafter.Default, true}},
+	{"date in the past", 429, "Retry-After: Fri, 15 Jan 2027 07:59:59 GMT", pause{middleware.DefaultRetryAfter, true}},
 	{"date in the past, unavailable", 503, "Retry-After: Fri, 15 Jan 2027 07:59:59 GMT", pause{}},
 	{"date of another era", 429, "Retry-After: Fri, 31 Dec 9999 23:59:59 GMT", pause{stint.MaxWindow, true}},
 	{"own date broken", 429, "Date: today\nRetry-After: Fri, 15 Jan 2027 08:00:30 GMT", pause{30 * time.Second, true}},
 
-	{"words", 429, "Retry-After: soon", pause{retryafter.Default, true}},
+	{"words", 429, "Retry-After: soon", pause{middleware.DefaultRetryAfter, true}},
 	{"words, unavailable", 503, "Retry-After: soon", pause{}},
-	{"negative", 429, "Retry-After: -5", pause{retryafter.Default, true}},
+	{"negative", 429, "Retry-After: -5", pause{middleware.DefaultRetryAfter, true}},
 	{"signed", 503, "Retry-After: +5", pause{}},
 	{"not finite", 503, "Retry-After: Inf", pause{}},
 	{"not a number", 503, "Retry-After: NaN", pause{}},
@@ -66,7 +66,7 @@ var pauseTests = []struct {
 	{"quota, failed", 500, `RateLimit: "default";r=0;t=30`, pause{30 * time.Second, false}},
 	{"quota, unavailable", 503, `RateLimit: "default";r=0;t=30`, pause{30 * time.Second, false}},
 	{"quota, some left", 200, `RateLimit: "default";r=1;t=30`, pause{}},
-	{"quota, some left but refused", 429, `RateLimit: "default";r=1;t=30`, pause{retryafter.Default, true}},
+	{"quota, some left but refused", 429, `RateLimit: "default";r=1;t=30`, pause{middleware.DefaultRetryAfter, true}},
 	{"quota by token", 200, `RateLimit: default;r=0;t=30`, pause{30 * time.Second, false}},
 	{"quota with more said", 200, `RateLimit: "default";r=0;t=30;pk=:c3RpbnQ=:`, pause{30 * time.Second, false}},
 	{"quotas", 200, `RateLimit: "second";r=0;t=1, "minute";r=0;t=40, "day";r=7;t=4000`, pause{40 * time.Second, false}},
@@ -113,7 +113,7 @@ var pauseTests = []struct {
 		pause{stint.MaxWindow, false}},
 	{"older, words", 200, "X-RateLimit-Remaining: none\nX-RateLimit-Reset: tomorrow", pause{}},
 	{"older, no reset", 200, "X-RateLimit-Remaining: 0", pause{}},
-	{"older, no reset but refused", 429, "X-RateLimit-Remaining: 0", pause{retryafter.Default, true}},
+	{"older, no reset but refused", 429, "X-RateLimit-Remaining: 0", pause{middleware.DefaultRetryAfter, true}},
 
 	{"cached", 200, "Age: 12\nRateLimit: \"default\";r=0;t=30", pause{18 * time.Second, false}},
 	{"cached for longer", 200, "Age: 3600\nRateLimit: \"default\";r=0;t=30", pause{}},
@@ -121,7 +121,7 @@ var pauseTests = []struct {
 	{"cached, Unix time", 200, "Age: 12\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1800000060", pause{time.Minute, false}},
 	{"cached, Unix time by its own clock", 200, "Age: 12\nDate: Fri, 15 Jan 2027 07:00:00 GMT\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1799996460", pause{48 * time.Second, false}},
 	{"cached, refused", 429, "Age: 12\nRetry-After: 30", pause{18 * time.Second, true}},
-	{"cached for longer, refused", 429, "Age: 30\nRetry-After: 30", pause{retryafter.Default, true}},
+	{"cached for longer, refused", 429, "Age: 30\nRetry-After: 30", pause{middleware.DefaultRetryAfter, true}},
 	{"cached, date", 503, "Age: 12\nDate: Fri, 15 Jan 2027 07:00:00 GMT\nRetry-After: Fri, 15 Jan 2027 07:00:30 GMT", pause{18 * time.Second, true}},
 	{"cached, in words", 200, "Age: old\nRateLimit: \"default\";r=0;t=30", pause{30 * time.Second, false}},
 	{"cached, negative", 200, "Age: -30\nRateLimit: \"default\";r=0;t=30", pause{30 * time.Second, false}},

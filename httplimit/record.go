@@ -9,7 +9,7 @@ import (
 	"os"
 
 	"github.com/stint-limiter/stint/internal/stall"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -212,7 +212,7 @@ func (r *recorder) outcome(ctx context.Context) policy.Outcome {
 		o.Status = http.StatusInternalServerError
 	}
 	if r.unread || o.Status >= http.StatusInternalServerError && errors.Is(ctx.Err(), context.Canceled) {
-		o.Status = words.StatusClientGone
+		o.Status = syntax.StatusClientGone
 	}
 	if r.noBody {
 		o.Bytes = 0

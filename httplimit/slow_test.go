@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/httplimit"
-	"github.com/stint-limiter/stint/internal/http2test"
 	"github.com/stint-limiter/stint/internal/testkit"
 )
 
@@ -51,7 +50,7 @@ func TestF48StalledReader(t *testing.T) {
 			if test.behind != nil {
 				h = test.behind(h)
 			}
-			s := http2test.Serve(t, h)
+			s := testkit.ServeHTTP2(t, h)
 			tr := &http.Transport{Protocols: new(http.Protocols)}
 			tr.Protocols.SetHTTP1(!test.http2)
 			tr.Protocols.SetUnencryptedHTTP2(test.http2)
@@ -123,7 +122,7 @@ func TestF48HonestReaders(t *testing.T) {
 	for _, path := range []string{"/write", "/copy", "/file", "/idle"} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
-			s := http2test.Serve(t, h)
+			s := testkit.ServeHTTP2(t, h)
 			resp, err := http.Get(s.URL + path)
 			if err != nil {
 				t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/dunglas/httpsfv"
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -163,7 +163,7 @@ func newRuleText(r *policy.Rule, limits []stint.Limit, nameOf func(*stint.Limit)
 	if r.Contact != "" {
 		quoted := quote(r.Contact)
 		t.json += `,"contact":` + quoted
-		if words.IsContactURL(r.Contact) && !strings.HasPrefix(r.Contact, "mailto:") {
+		if syntax.IsContactURL(r.Contact) && !strings.HasPrefix(r.Contact, "mailto:") {
 			t.problem = `{"type":` + quoted
 		} else {
 			t.detail = " " + quoted[1:len(quoted)-1]

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
-	"github.com/stint-limiter/stint/internal/retryafter"
+	"github.com/stint-limiter/stint/internal/middleware"
 	"github.com/stint-limiter/stint/outbound"
 )
 
@@ -58,7 +58,7 @@ func TestTransportObeys(t *testing.T) {
 		pause  time.Duration
 	}{
 		{"nothing", answerWith(200), 0},
-		{"too many", answerWith(429), retryafter.Default},
+		{"too many", answerWith(429), middleware.DefaultRetryAfter},
 		{"too many, absurd", answerWith(429, "Retry-After", "99999999999999999999"), 15 * time.Minute},
 		{"nothing left", answerWith(200, "RateLimit", `"default";r=0;t=12`), 12 * time.Second},
 		{"by its own clock", answerWith(429, "Date", "Fri, 15 Jan 2027 08:00:00 GMT", "X-RateLimit-Remaining", "0",

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/banlist"
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
@@ -81,7 +80,7 @@ func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
 // Bans implements [driver.Inspector]. It holds no lock for longer than the sweeper does.
 func (s *Store) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
-	list := banlist.New(n)
+	list := contract.NewBanList(n)
 	for i := range s.shards {
 		sh := &s.shards[i]
 		err := sh.list(ctx, "bans", func(r *record, now int64) bool {

@@ -42,8 +42,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/announce"
-	"github.com/stint-limiter/stint/internal/settled"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // errClosed is the cause of the error of every call after Close.
@@ -88,13 +87,13 @@ type Store struct {
 	start time.Time        // start of the default clock
 	epoch int64            // wall time of start, in microseconds
 
-	bounds   bounds      // from Config: above them, records are evicted
-	perShard int         // maximum number of records per shard
-	own      settled.Set // charges settled here
-	released settled.Set // charges whose places were released here
+	bounds   bounds              // from Config: above them, records are evicted
+	perShard int                 // maximum number of records per shard
+	own      contract.SettledSet // charges settled here
+	released contract.SettledSet // charges whose places were released here
 	tables   tables
 
-	announcements announce.List
+	announcements contract.Listeners
 
 	closed atomic.Bool
 	stop   chan struct{}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/messages"
 )
 
 // AlertConfig configures when alerts fire and where they are sent. The zero value is ready to use:
@@ -58,7 +58,7 @@ func checkThreshold(name string, threshold float64) error {
 	names := alertNames()
 	at := slices.Index(names, name)
 	if at < 0 {
-		return fmt.Errorf("observe: there is no alert %q%s; want one of %s", name, nearest.Hint(name, names),
+		return fmt.Errorf("observe: there is no alert %q%s; want one of %s", name, messages.Hint(name, names),
 			strings.Join(names, ", "))
 	}
 	if !(threshold >= 0) { // also rejects NaN

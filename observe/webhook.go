@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/logsample"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 )
 
 // Webhook is an address to which a [Monitor] posts each [policy.Threshold]. docs/thresholds.md
@@ -39,7 +39,7 @@ const minWebhookKey = 16
 // secret.
 func (w *Webhook) Validate() error {
 	var errs []error
-	if wrong := words.WrongWebhook(w.URL); wrong != "" {
+	if wrong := syntax.WrongWebhook(w.URL); wrong != "" {
 		errs = append(errs, fmt.Errorf("observe: the address of a webhook: %s", wrong))
 	}
 	if len(w.Key) < minWebhookKey {

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/messages"
+	"github.com/stint-limiter/stint/internal/syntax"
 	"github.com/stint-limiter/stint/internal/tokens"
-	"github.com/stint-limiter/stint/internal/words"
 )
 
 const (
@@ -83,7 +83,7 @@ func (a *API) mistakes() []error {
 	if a.Name == "" {
 		mistake("the name is empty; if the API comes from outbound.Presets(), these are the names there: %s",
 			strings.Join(slices.Sorted(maps.Keys(Presets())), ", "))
-	} else if !words.IsName(a.Name) || len(a.Name) > maxName {
+	} else if !syntax.IsName(a.Name) || len(a.Name) > maxName {
 		mistake("the name is %q; want 1 to %d letters, digits, '_', '-' or '.'", a.Name, maxName)
 	}
 	if a.MaxCooldown != 0 && (a.MaxCooldown < stint.MinWindow || a.MaxCooldown > stint.MaxWindow) {
@@ -101,10 +101,10 @@ func (a *API) mistakes() []error {
 		}
 	}
 	if _, ok := tokens.Presets()[a.Usage]; !ok && a.Usage != "" {
-		mistake("no format %q of a usage; there is %s%s", a.Usage, words.OneOf(tokens.Names()),
-			nearest.Hint(a.Usage, tokens.Names()))
+		mistake("no format %q of a usage; there is %s%s", a.Usage, messages.OneOf(tokens.Names()),
+			messages.Hint(a.Usage, tokens.Names()))
 	} else if ok && !slices.ContainsFunc(a.Limits, func(l stint.Limit) bool { return countsTokens(l.Name) }) {
-		mistake("no limit counts tokens; want one with the name %s, as in tokens: 30000/1m", words.OneOf(tokenNames))
+		mistake("no limit counts tokens; want one with the name %s, as in tokens: 30000/1m", messages.OneOf(tokenNames))
 	}
 	if a.MaxWait < 0 {
 		mistake("a longest wait of %v; want 0 or more", a.MaxWait)

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/messages"
 	"github.com/stint-limiter/stint/internal/tokens"
 )
 
@@ -136,7 +136,7 @@ func (r *Registry) find(name string) (*entry, error) {
 		return nil, &stint.InvalidError{Err: fmt.Errorf("there is no API %q; none is registered", name)}
 	}
 	return nil, &stint.InvalidError{
-		Err: fmt.Errorf("there is no API %q%s; known: %s", name, nearest.Hint(name, known), strings.Join(known, ", "))}
+		Err: fmt.Errorf("there is no API %q%s; known: %s", name, messages.Hint(name, known), strings.Join(known, ", "))}
 }
 
 // Close ends the background work and waits for it. A pause that is not in the store yet is written

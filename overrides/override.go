@@ -11,7 +11,8 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/messages"
+	"github.com/stint-limiter/stint/internal/syntax"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -70,7 +71,7 @@ func (o *Override) Validate() error {
 	if o.Subject == "" || len(o.Subject) > stint.MaxSubject {
 		add("the subject has %d bytes; want 1 to %d", len(o.Subject), stint.MaxSubject)
 	}
-	if !words.IsName(o.Policy) {
+	if !syntax.IsName(o.Policy) {
 		add("the policy %q; want the name of a policy or a tier", o.Policy)
 	}
 	if len(o.Limits) == 0 || len(o.Limits) > stint.MaxLimits {
@@ -106,7 +107,7 @@ func (o *Override) Check(set *policy.Set) error {
 		}
 	}
 	if here == nil {
-		return fmt.Errorf("there is no policy or tier %q; want %s", o.Policy, words.OneOf(names))
+		return fmt.Errorf("there is no policy or tier %q; want %s", o.Policy, messages.OneOf(names))
 	}
 	for _, l := range here {
 		if text := l.String(); !slices.Contains(limits, text) {

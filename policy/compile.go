@@ -12,7 +12,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/clientip"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 )
 
 // New returns the set that a spec describes. Neither the spec nor anything it refers to may be
@@ -176,7 +176,7 @@ func (c *compiler) claims() {
 
 // field checks the name of a header field and returns it in canonical form.
 func (c *compiler) field(key, name string) string {
-	if !words.IsToken(name) {
+	if !syntax.IsToken(name) {
 		c.mistake(key, "%q is not the name of a header; want something like X-User-ID", name)
 	}
 	return http.CanonicalHeaderKey(name)
@@ -190,7 +190,7 @@ func (c *compiler) nameOK(key, name string) bool {
 	switch {
 	case name == "":
 		c.mistake(key, "is missing; want 1 to 64 letters, digits and _-.")
-	case !words.IsName(name) || len(name) > maxName:
+	case !syntax.IsName(name) || len(name) > maxName:
 		c.mistake(key, "%q cannot be a name; want 1 to 64 letters, digits and _-.", name)
 	default:
 		return true
@@ -224,7 +224,7 @@ func (c *compiler) requestID(key, header string, life, derive time.Duration) *re
 
 // contact checks the contact for denied callers. It may be "".
 func (c *compiler) contact(key, text string) {
-	if wrong := words.WrongContact(text); wrong != "" {
+	if wrong := syntax.WrongContact(text); wrong != "" {
 		c.mistake(key, "%s; want a text such as %q, or a URL: http, https or mailto", wrong, "Write to support@example.com for more")
 	}
 }

@@ -4,8 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/stint-limiter/stint/internal/nearest"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/messages"
 )
 
 // The predefined identities.
@@ -117,8 +116,8 @@ func (c *compiler) identityNamed(key, name string) *identity {
 		if c.names == nil {
 			c.names = sorted(c.identities)
 		}
-		c.mistakeGiven([]string{"identities." + name}, key, "no identity %q; there is %s%s", name, words.OneOf(c.names),
-			nearest.Hint(name, c.names))
+		c.mistakeGiven([]string{"identities." + name}, key, "no identity %q; there is %s%s", name, messages.OneOf(c.names),
+			messages.Hint(name, c.names))
 	}
 	return id
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint/internal/pathpattern"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 )
 
 func (c *compiler) clause(key string, match, unless *Match) clause {
@@ -34,7 +34,7 @@ func (c *compiler) condition(key string, from *Match) *condition {
 		cond.hosts = append(cond.hosts, strings.ToLower(strings.TrimSuffix(host, ".")))
 	}
 	for i, method := range from.Method {
-		if !words.IsToken(method) || method != strings.ToUpper(method) {
+		if !syntax.IsToken(method) || method != strings.ToUpper(method) {
 			c.mistake(at(key+".method", i, from.Method), "%q; methods are in upper case, such as GET", method)
 		}
 		cond.methods = append(cond.methods, method)

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/messages"
 	"github.com/stint-limiter/stint/internal/pathpattern"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 )
 
 func (c *compiler) policies() {
@@ -162,7 +162,7 @@ func (c *compiler) costs(key string, costs stint.Costs) {
 		if !slices.Contains(names, name) {
 			want := "want a budget with a name, as in " + name + ": 100000/1m"
 			if len(names) > 0 {
-				want = "there is " + words.OneOf(names) + nearest.Hint(name, names)
+				want = "there is " + messages.OneOf(names) + messages.Hint(name, names)
 			}
 			c.mistake(key+"."+name, "no budget has a limit %q; %s", name, want)
 		}
@@ -270,8 +270,8 @@ func (c *compiler) tierLimits(key string, all []Limit, byTier map[string][]Limit
 	for _, name := range sorted(byTier) {
 		c.claimed(key+"."+name, byTier[name])
 		if !slices.Contains(known, name) {
-			c.mistakeGiven(given, key+"."+name, "no tier %q; there is %s%s", name, words.OneOf(known),
-				nearest.Hint(name, known))
+			c.mistakeGiven(given, key+"."+name, "no tier %q; there is %s%s", name, messages.OneOf(known),
+				messages.Hint(name, known))
 		}
 	}
 }
@@ -327,7 +327,7 @@ func (c *compiler) per(key string, from *Policy) {
 	for i, name := range from.Per {
 		switch name {
 		case "method":
-			c.knowMethods(words.Methods[:]...)
+			c.knowMethods(syntax.Methods[:]...)
 		case "host":
 			if from.Match == nil || len(from.Match.Host) == 0 {
 				c.mistakeGiven([]string{strings.TrimSuffix(key, "per") + "match"}, at(key, i, from.Per),
@@ -344,7 +344,7 @@ func (c *compiler) per(key string, from *Policy) {
 func (c *compiler) variable(match, key string, from *Policy, name string) {
 	known := []string{"method", "host", "route"}
 	if from.Match == nil || len(from.Match.Path) == 0 {
-		c.mistakeGiven([]string{match}, key, "%q; want %s, or a variable of the path that is matched%s", name, words.OneOf(known), nearest.Hint(name, known))
+		c.mistakeGiven([]string{match}, key, "%q; want %s, or a variable of the path that is matched%s", name, messages.OneOf(known), messages.Hint(name, known))
 		return
 	}
 	for _, text := range from.Match.Path {
@@ -354,7 +354,7 @@ func (c *compiler) variable(match, key string, from *Policy, name string) {
 		}
 		names := p.Names(nil)
 		if !slices.Contains(names, name) {
-			c.mistake(key, "the path %s has no variable {%s}; want one, or %s%s", text, name, words.OneOf(known), nearest.Hint(name, append(names, known...)))
+			c.mistake(key, "the path %s has no variable {%s}; want one, or %s%s", text, name, messages.OneOf(known), messages.Hint(name, append(names, known...)))
 		}
 	}
 }

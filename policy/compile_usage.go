@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/messages"
+	"github.com/stint-limiter/stint/internal/syntax"
 	"github.com/stint-limiter/stint/internal/tokens"
-	"github.com/stint-limiter/stint/internal/words"
 )
 
 const (
@@ -30,8 +30,8 @@ func (c *compiler) usage(key string, from *Policy) *tokens.Rules {
 	}
 	format, known := tokens.Presets()[u.Preset]
 	if !known && u.Preset != "" {
-		c.mistake(key+".preset", "no preset %q; there is %s%s", u.Preset, words.OneOf(tokens.Names()),
-			nearest.Hint(u.Preset, tokens.Names()))
+		c.mistake(key+".preset", "no preset %q; there is %s%s", u.Preset, messages.OneOf(tokens.Names()),
+			messages.Hint(u.Preset, tokens.Names()))
 	}
 	mistakes := len(c.errs)
 	for _, list := range []struct {
@@ -57,7 +57,7 @@ func (c *compiler) usage(key string, from *Policy) *tokens.Rules {
 	}
 	if mistakes == len(c.errs) && u.Preset == "" && (len(format.Input) == 0 || len(format.Output) == 0) {
 		c.mistake(key, "has no preset, and not both input and output, where a response counts tokens; want preset: %s",
-			words.OneOf(tokens.Names()))
+			messages.OneOf(tokens.Names()))
 	}
 	for i, place := range u.Output {
 		if slices.Contains(format.Input, place) {
@@ -121,7 +121,7 @@ func (c *compiler) places(key string, places []string, responses bool) {
 		case strings.HasPrefix(place, "/"):
 		case !responses:
 			c.mistake(at(key, i, places), "%q: %v", place, err)
-		case !words.IsToken(place) || strings.Contains(place, "_") || !isLetter(place[0]):
+		case !syntax.IsToken(place) || strings.Contains(place, "_") || !isLetter(place[0]):
 			c.mistake(at(key, i, places), "%q is neither a JSON pointer nor a header field; "+
 				"want something like /usage/output_tokens or X-Output-Tokens", place)
 		}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint/internal/pathpattern"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 )
 
 // miss is the part of a condition that a request does not fit.
@@ -66,7 +66,7 @@ func (c *condition) miss(f *facts, every bool) miss {
 	if len(c.paths) > 0 && c.pathOf(f) == nil {
 		return missPath
 	}
-	if len(c.hosts) > 0 && !c.hasHost(words.Host(f.in.Host)) {
+	if len(c.hosts) > 0 && !c.hasHost(syntax.Host(f.in.Host)) {
 		return missHost
 	}
 	for i := range c.headers {

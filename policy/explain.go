@@ -8,7 +8,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/label"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/messages"
 )
 
 // Explanation describes how a request would be decided, and why. Making one uses no store.
@@ -134,7 +134,7 @@ func (t *tier) considered(f *facts) Considered {
 	why := t.why(m)
 	if m == fits {
 		if by := t.asker(f, nil).by; by == nil {
-			m, why = missIdentity, "the request has no identity "+words.OneOf(identityNames(t.who))+f.distrusted(t.who)
+			m, why = missIdentity, "the request has no identity "+messages.OneOf(identityNames(t.who))+f.distrusted(t.who)
 		} else {
 			why = strings.TrimPrefix(why+", and the request has the identity "+by.name, "it takes all, and ")
 		}
@@ -223,11 +223,11 @@ func (c *clause) why(m miss) string {
 		}
 		return "it matches by " + strings.Join(c.when.parts(), ", ")
 	case missMethod:
-		return "the method is not " + words.OneOf(c.when.methods)
+		return "the method is not " + messages.OneOf(c.when.methods)
 	case missPath:
-		return "the path does not fit " + words.OneOf(c.when.pathTexts())
+		return "the path does not fit " + messages.OneOf(c.when.pathTexts())
 	case missHost:
-		return "the host is not " + words.OneOf(c.when.hosts)
+		return "the host is not " + messages.OneOf(c.when.hosts)
 	case missHeader:
 		return "the header does not fit: " + describe(c.when.headers)
 	case missClaim:
@@ -246,7 +246,7 @@ func describe(all []requirement) string {
 		if w.values == nil {
 			texts = append(texts, "wants any "+w.name)
 		} else {
-			texts = append(texts, "wants "+w.name+" to be "+words.OneOf(w.values))
+			texts = append(texts, "wants "+w.name+" to be "+messages.OneOf(w.values))
 		}
 	}
 	return strings.Join(texts, ", ")

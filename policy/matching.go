@@ -9,8 +9,8 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/keypart"
+	"github.com/stint-limiter/stint/internal/syntax"
 	"github.com/stint-limiter/stint/internal/tokens"
-	"github.com/stint-limiter/stint/internal/words"
 )
 
 // tier is a compiled [Tier].
@@ -159,12 +159,12 @@ func (p *policy) scope(f *facts, route string) string {
 func (p *policy) divider(what string, f *facts, route string) string {
 	switch what {
 	case "method":
-		if slices.Contains(words.Methods[:], f.method) {
+		if slices.Contains(syntax.Methods[:], f.method) {
 			return f.method
 		}
 		return otherScope
 	case "host":
-		return short(strings.ToLower(words.Host(f.in.Host)))
+		return short(strings.ToLower(syntax.Host(f.in.Host)))
 	case scopeRoute:
 		return route
 	}

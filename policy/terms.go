@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/syntax"
 	"github.com/stint-limiter/stint/internal/tokens"
-	"github.com/stint-limiter/stint/internal/words"
 )
 
 // terms are the settings of which a request has only one each. Each comes from the first matching
@@ -143,7 +143,7 @@ func (r *requestID) of(f *facts, v *Verdict, subject string) (id string, life ti
 	}
 	write(subject)
 	write(f.first.method)
-	write(strings.ToLower(words.Host(f.in.Host)))
+	write(strings.ToLower(syntax.Host(f.in.Host)))
 	write(value)
 	write(f.in.Path)
 	write(f.in.RawPath)
@@ -205,9 +205,9 @@ func (a *after) truth(o *Outcome) (int64, bool) {
 // settles reports whether the true cost is known only afterwards.
 func (a *after) settles() bool { return a != nil && (a.header != "" || a.bytes > 0) }
 
-// refunds reports whether everything is refunded after a status. [words.StatusClientGone] belongs
+// refunds reports whether everything is refunded after a status. [syntax.StatusClientGone] belongs
 // to no class: a refund for "4xx" gives nothing back to a client that disconnects.
 func (a *after) refunds(status int) bool {
-	return slices.Contains(a.refund, status) || status != words.StatusClientGone &&
+	return slices.Contains(a.refund, status) || status != syntax.StatusClientGone &&
 		slices.Contains(a.refund, status/100)
 }

@@ -4,8 +4,8 @@ import (
 	"net/http"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/syntax"
 	"github.com/stint-limiter/stint/internal/tokens"
-	"github.com/stint-limiter/stint/internal/words"
 )
 
 // Usage makes budgets count the tokens of requests to a language model. Tokens are estimated from
@@ -161,7 +161,7 @@ func (v *Verdict) measure(o *Outcome) {
 	case v.meter != nil:
 		found = v.meter.End()
 	}
-	failed := words.IsError(o.Status)
+	failed := syntax.IsError(o.Status)
 	v.unsaid = !failed && !found.Found()
 	v.used = v.usage.Settled(found, v.estimated, failed)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/banlist"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
@@ -17,7 +17,7 @@ func (s *Store) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
 	if err := s.await(ctx, "bans"); err != nil {
 		return nil, err
 	}
-	list := banlist.New(n)
+	list := contract.NewBanList(n)
 	nodes, _, err := s.servers(ctx, "")
 	if err == nil {
 		err = scan(ctx, nodes, escapeGlob(s.prefix)+":{*}:ban", func(node rueidis.Client, keys []string) (bool, error) {
@@ -31,7 +31,7 @@ func (s *Store) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
 }
 
 // readBans reads the bans with these keys and adds those in force to the list.
-func (s *Store) readBans(ctx context.Context, node rueidis.Client, keys []string, list *banlist.List) error {
+func (s *Store) readBans(ctx context.Context, node rueidis.Client, keys []string, list *contract.BanList) error {
 	ask := rueidis.Commands{node.B().Time().Build().ToPipe()}
 	for _, key := range keys {
 		ask = append(ask, node.B().Get().Key(key).Build())

@@ -16,9 +16,9 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/keypart"
-	"github.com/stint-limiter/stint/internal/settled"
 )
 
 // Store is a [driver.BatchStore] over Redis. It is safe for concurrent use.
@@ -34,10 +34,10 @@ type Store struct {
 	calls    atomic.Uint64
 	server   *serverClock
 	sets     sets
-	settled  settled.Set
-	released settled.Set  // charges whose places this process released
-	clock    func() int64 // returns 0, for the server's clock, except in tests
-	ceilings ceilings     // used on a Cluster, as are backs
+	settled  contract.SettledSet
+	released contract.SettledSet // charges whose places this process released
+	clock    func() int64        // returns 0, for the server's clock, except in tests
+	ceilings ceilings            // used on a Cluster, as are backs
 	backs    giveBacks
 }
 

@@ -14,7 +14,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/settled"
 	"github.com/stint-limiter/stint/memorystore"
 )
 
@@ -38,7 +37,7 @@ type ledger struct {
 	names   atomic.Int64  // number of request IDs that records remember
 	next    atomic.Uint32 // the last stripe that debts were collected from
 	bans    *memorystore.Store
-	settled settled.Set // local charges
+	settled contract.SettledSet // local charges
 	entries entries
 	dropped atomic.Int64 // evicted records that had something to charge
 	closed  atomic.Bool

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/announce"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
@@ -29,8 +29,8 @@ type Stack struct {
 	outage  outageLog
 	sharing sharing
 
-	listeners  announce.List // see Announcements
-	heardSince atomic.Int64  // since when all announcements are heard, by the clock of the ledger; 0 if they are not
+	listeners  contract.Listeners // see Announcements
+	heardSince atomic.Int64       // since when all announcements are heard, by the clock of the ledger; 0 if they are not
 
 	start time.Time
 	life  context.Context // of the goroutines
@@ -272,7 +272,7 @@ func (s *Stack) listen(announcer announcer, logger *slog.Logger) {
 // connection of its own. It ends when the stack can no longer listen.
 func (s *Stack) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
 	if s.heardSince.Load() == 0 {
-		return announce.ErrSilent
+		return contract.ErrSilent
 	}
 	return s.listeners.Listen(ctx, f)
 }

@@ -22,8 +22,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/stint-limiter/stint/internal/http2test"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // hurried has bounds short enough to see them work.
@@ -55,7 +55,7 @@ func TestF31Slow(t *testing.T) {
 		return f.WriteRawFrame(http2.FrameHeaders, http2.FlagHeadersEndHeaders, 1, make([]byte, 64))
 	})[:10]
 	endless := frames(func(f *http2.Framer) error {
-		return f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: http2test.Header(":method", "GET")})
+		return f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: testkit.HTTP2Header(":method", "GET")})
 	})
 	tests := []struct{ name, listener, text string }{
 		{"nothing", HTTP, ""},
@@ -285,7 +285,7 @@ func (c *http2Client) sent(err error) {
 func (c *http2Client) call(stream uint32, method string) {
 	c.t.Helper()
 	c.sent(c.WriteHeaders(http2.HeadersFrameParam{
-		StreamID: stream, BlockFragment: http2test.CallHeader(method), EndHeaders: true,
+		StreamID: stream, BlockFragment: testkit.HTTP2CallHeader(method), EndHeaders: true,
 	}))
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/messages"
 	"github.com/stint-limiter/stint/internal/redisurl"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/redisstore"
@@ -83,7 +83,7 @@ func (c Config) Open(ctx context.Context, url string) (Store, error) {
 	case redisurl.Is(url), c.Redis.Client != nil, url == "" && c.Redis.AdjustClient != nil:
 	default:
 		wrong := "the URL of the store " + redisurl.Begin +
-			nearest.Hint(strings.Trim(url, ":/"), []string{memory})
+			messages.Hint(strings.Trim(url, ":/"), []string{memory})
 		if url == "" {
 			wrong = "no URL of a store"
 		}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/messages"
 	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/overrides"
 	"github.com/stint-limiter/stint/policy"
@@ -83,7 +83,7 @@ func checkRedis(store string) error {
 		return errors.New("--store: a memory store is inside a server's process; name the server with --server")
 	case store != "" && store != redisStore && !strings.Contains(store, "://"):
 		return fmt.Errorf("--store: want redis, or a URL such as %s%s", urlExample,
-			nearest.Hint(store, []string{redisStore})) // it may hold a password
+			messages.Hint(store, []string{redisStore})) // it may hold a password
 	}
 	return nil
 }

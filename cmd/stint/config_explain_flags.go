@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 )
 
 // requestFlag is a request, such as "GET /search", "/search" or "POST https://example.com/search".
@@ -23,7 +23,7 @@ func (r *requestFlag) UnmarshalText(text []byte) error {
 		return fmt.Errorf("%q has %d words; want a method and a path, such as 'GET /search'", text, len(parts))
 	}
 	method, target := parts[0], parts[1]
-	if !words.IsToken(method) {
+	if !syntax.IsToken(method) {
 		return fmt.Errorf("%q is not a method; want something like GET or POST before the path", method)
 	}
 	if upper := strings.ToUpper(method); method != upper {
@@ -50,7 +50,7 @@ func (h *headerFlag) UnmarshalText(text []byte) error {
 	if !ok {
 		return fmt.Errorf("there is no colon in %q; want something like 'X-API-Key: k1'", text)
 	}
-	if !words.IsToken(name) {
+	if !syntax.IsToken(name) {
 		return fmt.Errorf("%q is not the name of a header; want something like 'X-API-Key: k1'", name)
 	}
 	*h = headerFlag{http.CanonicalHeaderKey(name), strings.TrimSpace(value)}

@@ -17,8 +17,8 @@ import (
 
 	"github.com/stint-limiter/stint/internal/callers"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/nearest"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/messages"
+	"github.com/stint-limiter/stint/internal/syntax"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/server"
 )
@@ -65,7 +65,7 @@ type sizeFlag int64
 
 // UnmarshalText reads a size in the form of configurations, such as 64MiB.
 func (f *sizeFlag) UnmarshalText(text []byte) error {
-	bytes, err := words.Size(string(text))
+	bytes, err := syntax.Size(string(text))
 	if err != nil {
 		return fmt.Errorf("%w; got %q", err, text)
 	}
@@ -132,7 +132,7 @@ func (f *daemonFlags) Validate() error {
 	if f.NoToken && f.AdminToken != "" {
 		return errors.New("--no-admin-token and --admin-token-file; want one of them")
 	}
-	if f.StoreMem != 0 && f.StoreMem < words.MinMemory {
+	if f.StoreMem != 0 && f.StoreMem < syntax.MinMemory {
 		return fmt.Errorf("--store-memory: %d bytes are too few; want 1MiB or more", f.StoreMem)
 	}
 	switch {
@@ -141,7 +141,7 @@ func (f *daemonFlags) Validate() error {
 	}
 	// The value is not shown: it may hold a password.
 	return fmt.Errorf("--store: want memory, redis, or a URL such as %s%s", urlExample,
-		nearest.Hint(f.Store, []string{memoryStore, redisStore}))
+		messages.Hint(f.Store, []string{memoryStore, redisStore}))
 }
 
 func (f *daemonFlags) observe() (observe.Config, error) {

@@ -18,7 +18,7 @@ import (
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/examples/llm/model"
 	"github.com/stint-limiter/stint/examples/tiers"
-	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/messages"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/server"
 )
@@ -54,7 +54,7 @@ func (c *demoCommand) Validate() error {
 		return fmt.Errorf("--rate: %d; want 1 to 2000", c.Rate)
 	}
 	if kinds := []string{floodIncident, outageIncident}; c.Incident != "" && !slices.Contains(kinds, c.Incident) {
-		return fmt.Errorf("--incident: %q; want flood or outage%s", c.Incident, nearest.Hint(c.Incident, kinds))
+		return fmt.Errorf("--incident: %q; want flood or outage%s", c.Incident, messages.Hint(c.Incident, kinds))
 	}
 	if c.LLM && c.Incident != "" {
 		return errors.New("--incident: there is none with --llm; want one of them")

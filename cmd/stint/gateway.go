@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/syntax"
 	"github.com/stint-limiter/stint/internal/tlsfiles"
-	"github.com/stint-limiter/stint/internal/words"
 )
 
 type gatewayCommand struct {
@@ -59,7 +59,7 @@ func (c *gatewayCommand) Validate() error {
 		return errors.New("--strip-prefix is for --route; in the configuration set strip_prefix: true on a route")
 	}
 	for _, name := range c.Reserved {
-		if !words.IsToken(name) {
+		if !syntax.IsToken(name) {
 			return fmt.Errorf("--reserved: %q is not the name of a header; want something like X-User-ID", name)
 		}
 	}

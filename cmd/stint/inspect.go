@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/messages"
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
@@ -63,7 +63,7 @@ func (c *inspectCommand) narrow(result *control.Subject) error {
 		if by.name != "" && !slices.Contains(names, by.name) {
 			return fmt.Errorf("%s is under no limit of the %s %q; available: %s%s",
 				oneLine(result.Subject), by.what, by.name, cmp.Or(strings.Join(names, ", "),
-					"none"), nearest.Hint(by.name, names))
+					"none"), messages.Hint(by.name, names))
 		}
 	}
 	result.Limits = slices.DeleteFunc(result.Limits, func(l control.Limit) bool {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/label"
-	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/messages"
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
@@ -93,7 +93,7 @@ func raised(s *control.Subject, name string, times float64) (policy string, limi
 		return "", nil, fmt.Errorf("no limit of a policy or tier applies to %s", oneLine(s.Subject))
 	case name != "" && !slices.Contains(names, name):
 		return "", nil, fmt.Errorf("--policy: %q limits no subjects like %s; want one of %s%s", name, oneLine(s.Subject),
-			strings.Join(names, ", "), nearest.Hint(name, names))
+			strings.Join(names, ", "), messages.Hint(name, names))
 	case name != "":
 		policy = name
 	case len(names) == 1:

@@ -6,7 +6,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -102,7 +102,7 @@ type headerName string
 
 // UnmarshalText reads an HTTP token.
 func (h *headerName) UnmarshalText(text []byte) error {
-	if !words.IsToken(string(text)) {
+	if !syntax.IsToken(string(text)) {
 		return fmt.Errorf("%q is not the name of a header field; want one such as X-Limit", text)
 	}
 	*h = headerName(text)

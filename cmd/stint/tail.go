@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/messages"
 	"github.com/stint-limiter/stint/observe"
 )
 
@@ -39,7 +39,7 @@ func (c *tailCommand) Validate() error {
 	}
 	reasons := []string{"limit", "ban", "unavailable", "shadow"}
 	if c.Reason != "" && !slices.Contains(reasons, c.Reason) {
-		return fmt.Errorf("--reason: %q; want limit, ban, unavailable or shadow%s", c.Reason, nearest.Hint(c.Reason, reasons))
+		return fmt.Errorf("--reason: %q; want limit, ban, unavailable or shadow%s", c.Reason, messages.Hint(c.Reason, reasons))
 	}
 	return nil
 }

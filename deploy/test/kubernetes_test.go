@@ -30,7 +30,7 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 )
 
 const (
@@ -287,7 +287,7 @@ func TestPod(t *testing.T) {
 		grace < drain+10*time.Second {
 		t.Errorf("the pod has %v to end, and drains for %v (%v); want 10 s more to finish requests", grace, drain, err)
 	}
-	soft, err := words.Size(environment(c)["GOMEMLIMIT"])
+	soft, err := syntax.Size(environment(c)["GOMEMLIMIT"])
 	hard := c.Resources.Limits.Memory().Value()
 	if err != nil || soft > hard/5*4 || soft < hard/2 {
 		t.Errorf("GOMEMLIMIT is %d (%v) and the memory %d; want at most four fifths", soft, err, hard)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/proxytest"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 )
 
 // TestUnit: systemd accepts the unit and finds it safe, with an exposure of at most 2 of 10. The
@@ -35,8 +35,8 @@ func TestUnit(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^(\w+)=(.*)$`).FindAllStringSubmatch(text, -1) {
 		set[m[1]] = m[2]
 	}
-	soft, err := words.Size(strings.TrimPrefix(set["Environment"], "GOMEMLIMIT="))
-	hard, err2 := words.Size(set["MemoryMax"] + "iB")
+	soft, err := syntax.Size(strings.TrimPrefix(set["Environment"], "GOMEMLIMIT="))
+	hard, err2 := syntax.Size(set["MemoryMax"] + "iB")
 	if err != nil || err2 != nil || soft > hard/5*4 || soft < hard/2 {
 		t.Errorf("GOMEMLIMIT is %d (%v) and the memory %d (%v); want at most four fifths", soft, err, hard, err2)
 	}

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 )
 
 // Bounds on tokens and the names of their holders, in bytes.
@@ -112,7 +112,7 @@ func parseHolder(text string, roles bool) (Holder, error) {
 			return h, fmt.Errorf("unknown role; want (%s) or (%s)", Read, Operate)
 		}
 	}
-	if !words.IsName(h.Name) || len(h.Name) > maxHolder {
+	if !syntax.IsName(h.Name) || len(h.Name) > maxHolder {
 		return h, fmt.Errorf("the text before the colon is not a name; want at most %d letters, digits and _-.",
 			maxHolder)
 	}

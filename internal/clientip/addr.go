@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 )
 
 // ParsePeer returns the address in the text of a TCP peer, such as the RemoteAddr of an HTTP
@@ -103,7 +103,7 @@ func isHex(c byte) bool {
 // isPort reports whether s is a port: a number, or a name of RFC 7239 such as _http.
 func isPort(s string) bool {
 	if strings.HasPrefix(s, "_") {
-		return words.IsName(s) && len(s) > 1
+		return syntax.IsName(s) && len(s) > 1
 	}
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {

@@ -13,7 +13,7 @@ import (
 	"net/netip"
 	"net/textproto"
 
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 )
 
 // DefaultHeader is the header that proxies are expected to write, unless [Config] names another.
@@ -85,7 +85,7 @@ func New(c Config) (*Resolver, error) {
 	r.trusted = newPrefixSet(trusted)
 
 	if c.Header != "" {
-		if !words.IsToken(c.Header) {
+		if !syntax.IsToken(c.Header) {
 			mistake("Header is %q; want the name of one header, such as %s", c.Header, DefaultHeader)
 		}
 		r.header = textproto.CanonicalMIMEHeaderKey(c.Header)

@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 )
 
 // PeerOf returns the address at the other end of a request's connection. A client on a Unix socket
@@ -28,7 +28,7 @@ func OnUnixSocket(r *http.Request) bool {
 // localhost. The site of a page in a browser can make its own name resolve to a loopback address,
 // but not an address or localhost. So servers that are only for this machine require one of these.
 func NamesLocal(host string) bool {
-	host = words.Host(host)
+	host = syntax.Host(host)
 	_, err := netip.ParseAddr(host)
 	return err == nil || strings.EqualFold(host, "localhost")
 }

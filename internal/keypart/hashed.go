@@ -4,7 +4,7 @@ import (
 	"encoding/base64"
 	"strings"
 
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 )
 
 // Sum is the keyed hash of a name: 128 bits, so names do not collide.
@@ -52,4 +52,4 @@ func Kind(subject string) string {
 	return ""
 }
 
-func isKind(word string) bool { return words.IsName(word) && len(word) <= maxKind }
+func isKind(word string) bool { return syntax.IsName(word) && len(word) <= maxKind }

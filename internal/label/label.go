@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/keypart"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/messages"
 )
 
 const (
@@ -43,7 +43,7 @@ func Short(subject string) string {
 			return kind + n
 		}
 	}
-	return Line(kind + words.Shorten(identifier, shown))
+	return Line(kind + messages.Shorten(identifier, shown))
 }
 
 // Tagged returns a subject as [Short] does and, if that hides some of it, with the beginning of a
@@ -75,7 +75,7 @@ func IsShort(text string) bool {
 // unprintable characters as Go does, `\n` for a line break, and doubles backslashes, so that each
 // result stands for exactly one text. Quotes are unchanged: logs and JSON escape them.
 func Line(text string) string {
-	quoted := strconv.Quote(words.Shorten(text, longest))
+	quoted := strconv.Quote(messages.Shorten(text, longest))
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`) // every quote inside is escaped
 }
 

@@ -36,13 +36,13 @@ var levels = [][]string{
 		"internal/logsample",
 		"internal/label",
 		"internal/keypart",
-		"internal/words",
+		"internal/syntax", "internal/messages",
 	},
 	{"driver"},
 	{"internal"},
 	{"memorystore", "redisstore", "resilience"},
 	{"outbound", "stores"},
-	{"policy", "internal/changes", "internal/bykey", "internal/retryafter"},
+	{"policy", "internal/changes", "internal/middleware"},
 	{"httplimit", "grpclimit", "observe", "overrides"},
 	{"config"},
 	{"internal/simulate", "internal/server", "internal/setinfo", "dashboard"},
@@ -56,13 +56,13 @@ var (
 	standardOnly = []string{
 		".", "driver", "policy", "internal/algorithm", "internal/clientip", "internal/logsample",
 		"internal/protocol",
-		"internal/words",
+		"internal/syntax", "internal/messages",
 	}
 	// stores do not import each other: each can be used without the other.
 	stores = []string{"memorystore", "redisstore"}
 	// forTests are imported only by tests and by each other.
 	forTests = []string{
-		"storetest", "faults", "internal/doctest", "internal/browsertest", "internal/http2test", "internal/layout",
+		"storetest", "faults", "internal/doctest", "internal/browsertest", "internal/layout",
 		"internal/oracle", "internal/proxytest", "internal/redistest", "internal/testkit", "internal/whatwg", "internal/xdstest",
 		"internal/server/e2e", "internal/simulate/simulatetest",
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/banlist"
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
@@ -46,7 +45,7 @@ func (s *Store) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	list := banlist.New(n)
+	list := contract.NewBanList(n)
 	for subject := range s.bans {
 		if state := s.banState(subject, now); !state.Until.IsZero() {
 			state.Strikes = 0

@@ -8,7 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 )
 
 // Pattern is a path with variables: segments, and at most one gap (**) for any number of segments.
@@ -99,7 +99,7 @@ func (s *segments) beginning() string {
 func parseSegment(word string) (segment, error) {
 	if name, ok := strings.CutPrefix(word, "{"); ok {
 		name, ok = strings.CutSuffix(name, "}")
-		if !ok || !words.IsName(name) {
+		if !ok || !syntax.IsName(name) {
 			return segment{}, fmt.Errorf("%q is no variable: it is a whole segment, {name}", word)
 		}
 		return segment{name: name}, nil

@@ -17,7 +17,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/messages"
 	"github.com/stint-limiter/stint/internal/tlsfiles"
 )
 
@@ -176,7 +176,7 @@ func check(u *url.URL) error {
 	for name := range q {
 		if !slices.Contains(parameters, name) {
 			return fmt.Errorf("it has a parameter other than %s%s", strings.Join(parameters, ", "),
-				nearest.Hint(name, parameters))
+				messages.Hint(name, parameters))
 		}
 	}
 	ports := []string{u.Port()}

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint/internal/pathpattern"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 )
 
 // Match identifies the requests that a route matches, in normalized form. Two routes must not have
@@ -19,7 +19,7 @@ type Match struct{ Host, Prefix string }
 
 // MatchOf returns the requests that a route with this host and path prefix matches.
 func MatchOf(host, prefix string) Match {
-	return Match{strings.ToLower(words.Host(host)), strings.TrimRight(prefix, "/")}
+	return Match{strings.ToLower(syntax.Host(host)), strings.TrimRight(prefix, "/")}
 }
 
 // All reports every mistake in a route.
@@ -29,7 +29,7 @@ func All(host, prefix, upstream string) error {
 
 // Host reports what is wrong with the host of a route; "" means any host.
 func Host(host string) error {
-	name := words.Host(host)
+	name := syntax.Host(host)
 	if host != "" && (name == "" || !strings.EqualFold(name, host) || strings.ContainsAny(name, "*/ ")) {
 		return fmt.Errorf("%q is no host; want a name without port or wildcard, such as api.example.com", host)
 	}

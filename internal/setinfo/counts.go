@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint/internal/keypart"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -168,15 +168,15 @@ func valuesOf(spec *policy.Spec, per string, p *policy.Policy, t *policy.Tier) [
 // unknown methods.
 func methodsOf(m *policy.Match) []string {
 	if m == nil || len(m.Method) == 0 {
-		return append(slices.Clone(words.Methods[:]), otherScope)
+		return append(slices.Clone(syntax.Methods[:]), otherScope)
 	}
 	var known []string
-	for _, method := range words.Methods {
+	for _, method := range syntax.Methods {
 		if slices.Contains(m.Method, method) || method == "HEAD" && slices.Contains(m.Method, "GET") {
 			known = append(known, method)
 		}
 	}
-	if slices.ContainsFunc(m.Method, func(method string) bool { return !slices.Contains(words.Methods[:], method) }) {
+	if slices.ContainsFunc(m.Method, func(method string) bool { return !slices.Contains(syntax.Methods[:], method) }) {
 		known = append(known, otherScope)
 	}
 	return known

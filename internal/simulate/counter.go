@@ -8,7 +8,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -249,7 +249,7 @@ func (c *counter) methodCount(v *policy.Verdict, method string) *Count {
 }
 
 // methodNames lists the methods that are counted separately, and the name for all others.
-var methodNames = append(slices.Clone(words.Methods[:]), "other")
+var methodNames = append(slices.Clone(syntax.Methods[:]), "other")
 
 func (c *Count) add(d *Count) {
 	c.Requests += d.Requests

@@ -2,8 +2,8 @@ package simulate
 
 import (
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
+	"github.com/stint-limiter/stint/internal/syntax"
 	"github.com/stint-limiter/stint/internal/tokens"
-	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -24,7 +24,7 @@ func (i *input) of(r *accesslog.Record) *policy.Input {
 	i.in = policy.Input{Method: r.Method, Host: r.Host, Path: r.Path, RawPath: r.RawPath, Peer: r.Client}
 	i.known = tokens.Known{
 		Used:  tokens.Counts{Input: r.Tokens.Input, Output: r.Tokens.Output, Cached: r.Tokens.Cached, Events: -1},
-		Found: r.Tokens.Counted, MaxOutput: -1, Failed: words.IsError(r.Status),
+		Found: r.Tokens.Counted, MaxOutput: -1, Failed: syntax.IsError(r.Status),
 	}
 	if r.Tokens.Bounded {
 		i.known.MaxOutput = r.Tokens.MaxOutput

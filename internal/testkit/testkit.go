@@ -1,5 +1,6 @@
 // Package testkit holds what tests of many packages use: waiting for a condition, comparing with a
-// golden file, a buffer that is read while it is written, and skipping under the race detector.
+// golden file, a buffer that is read while it is written, a server of HTTP/2 without TLS, and
+// skipping under the race detector.
 package testkit
 
 import (

@@ -12,7 +12,7 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/logsample"
-	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/messages"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -205,7 +205,7 @@ func (a *API) charge(ctx context.Context, body *reader, m *stint.Amendment, know
 	for name := range m.Costs {
 		if !slices.Contains(names, name) {
 			body.wrongIn("costs."+shown(name), "no limit of the charge that counts costs has this name%s",
-				nearest.Hint(name, names))
+				messages.Hint(name, names))
 		}
 	}
 	return c, nil

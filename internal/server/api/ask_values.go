@@ -9,7 +9,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/clientip"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 )
 
 func (r *reader) mode() stint.Mode {
@@ -25,7 +25,7 @@ func (r *reader) mode() stint.Mode {
 
 func (r *reader) method() string {
 	s := r.text(1, maxMethod)
-	if s != "" && !words.IsToken(s) {
+	if s != "" && !syntax.IsToken(s) {
 		r.wrong("is %q; want a method such as GET", s)
 	}
 	return s
@@ -74,7 +74,7 @@ func (r *reader) headers() http.Header {
 		switch _, twice := h[key]; {
 		case n > maxHeaders:
 			r.skip()
-		case !words.IsToken(name) || len(name) > maxHost:
+		case !syntax.IsToken(name) || len(name) > maxHost:
 			r.wrong("is not the name of a header")
 			r.skip()
 		case twice:

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -55,7 +55,7 @@ func readOriginal(r *http.Request, methodField, targetField string) (policy.Inpu
 	if err := errors.Join(noMethod, noTarget); err != nil {
 		return policy.Input{}, err
 	}
-	if !words.IsToken(method) {
+	if !syntax.IsToken(method) {
 		return policy.Input{}, fmt.Errorf("%s is no method", methodField)
 	}
 	in := policy.Input{Method: method, Host: r.Host}
@@ -74,7 +74,7 @@ func readOriginal(r *http.Request, methodField, targetField string) (policy.Inpu
 	if !ok || !utf8.ValidString(target) { // some servers take other bytes for spaces
 		return policy.Input{}, fmt.Errorf("%s cannot be read", targetField)
 	}
-	if !words.IsHost(in.Host) {
+	if !syntax.IsHost(in.Host) {
 		return policy.Input{}, errors.New("the request has no host, or one that applications could take for another; have the proxy refuse it")
 	}
 	in.Path, in.RawPath = u.Path, u.RawPath

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/messages"
 	"github.com/stint-limiter/stint/internal/setinfo"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -175,7 +175,7 @@ func (q *question) name(r *reader, k *ask) {
 				want = "want " + strings.Join(names, ", ")
 			}
 			r.wrongIn("costs."+shown(name), "no limit that counts costs has this name%s; %s",
-				nearest.Hint(name, names), want)
+				messages.Hint(name, names), want)
 		}
 	}
 }
@@ -219,7 +219,7 @@ func (a *API) byName(r *reader, q *question, with *reading, k *ask) {
 	known := true
 	expect := func(field, name string, names []string) {
 		if name != "" && !slices.Contains(names, name) {
-			r.wrongIn(field, "there is no %s %q%s", field, shown(name), nearest.Hint(name, names))
+			r.wrongIn(field, "there is no %s %q%s", field, shown(name), messages.Hint(name, names))
 			known = false
 		}
 	}

@@ -12,8 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/stint-limiter/stint/internal/nearest"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/messages"
 )
 
 type mistake struct {
@@ -101,7 +100,7 @@ func (r *reader) object(known []string, member func(name string)) {
 func (r *reader) unknown(name string, known []string) {
 	hint := ""
 	if len(r.mistakes) < maxMistakes { // a guess takes longer than everything else
-		hint = nearest.Hint(name, known)
+		hint = messages.Hint(name, known)
 	}
 	r.wrong("is not known%s; want %s", hint, strings.Join(known, ", "))
 }
@@ -293,4 +292,4 @@ func (r *reader) next() json.Token {
 }
 
 // shown shortens a text for mistakes.
-func shown(s string) string { return words.Shorten(s, 64) }
+func shown(s string) string { return messages.Shorten(s, 64) }

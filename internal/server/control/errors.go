@@ -5,8 +5,7 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint/internal/label"
-	"github.com/stint-limiter/stint/internal/nearest"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/messages"
 )
 
 // ErrNotInspectable means that the store cannot show what it holds.
@@ -28,7 +27,7 @@ func (e *UnknownError) Error() string {
 		text += "; there is no configuration: want one, or limits"
 	} else {
 		kind, _, _ := strings.Cut(e.Subject, ":")
-		text += "; it has subjects that begin with " + strings.Join(e.Kinds, ", ") + nearest.Hint(kind+":", e.Kinds)
+		text += "; it has subjects that begin with " + strings.Join(e.Kinds, ", ") + messages.Hint(kind+":", e.Kinds)
 	}
 	if e.written {
 		text += "; with --raw, ban and unban take any subject literally"
@@ -40,4 +39,4 @@ func (e *UnknownError) Error() string {
 func quoteSubject(subject string) string { return `"` + label.Short(subject) + `"` }
 
 // shown returns as much of a text as errors show.
-func shown(text string) string { return words.Shorten(text, 64) }
+func shown(text string) string { return messages.Shorten(text, 64) }

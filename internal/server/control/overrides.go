@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/messages"
 	"github.com/stint-limiter/stint/overrides"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -122,7 +122,7 @@ func (d *Admin) checkOverride(o *overrides.Override, raw bool) error {
 	switch {
 	case texts == nil:
 		return invalid("%q limits no subjects like %s; want one of %s%s", o.Policy, quoteSubject(o.Subject),
-			strings.Join(names, ", "), nearest.Hint(o.Policy, names))
+			strings.Join(names, ", "), messages.Hint(o.Policy, names))
 	case !changes:
 		return invalid("%s has %s, and the larger applies; want more, or say that it may lower (--lower)", o.Policy,
 			strings.Join(texts, ", "))

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/messages"
 	"github.com/stint-limiter/stint/internal/setinfo"
 )
 
@@ -163,7 +163,7 @@ func narrow(list []counter, what, name string, of func(*counter) string) ([]coun
 		return nil, invalid("no %s limits subjects like this one", what)
 	}
 	return nil, invalid("the %s %q limits no subjects like this one; want one of %s%s", what, shown(name),
-		strings.Join(names, ", "), nearest.Hint(name, names))
+		strings.Join(names, ", "), messages.Hint(name, names))
 }
 
 // tiersOwn removes the limits of policies from a list, unless it contains no others.
@@ -226,7 +226,7 @@ func (d *Admin) inScope(a *TakeRequest, list []counter) ([]counter, error) {
 	}
 	if len(fit) == 0 {
 		return nil, invalid("nothing is counted in the scope %q; want one of %s%s", shown(scope), quoted(scopes),
-			nearest.Hint(scope, scopes))
+			messages.Hint(scope, scopes))
 	}
 	return fit, nil
 }

@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/messages"
 	"github.com/stint-limiter/stint/internal/yamlread"
 )
 
@@ -224,4 +224,4 @@ func (r *reader) number(n *yaml.Node, path string) uint32 {
 }
 
 // shown returns a text shortened for quoting in mistakes.
-func shown(text string) string { return words.Shorten(text, 128) }
+func shown(text string) string { return messages.Shorten(text, 128) }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 )
 
 // ServiceName is the name of the gRPC service, for health checks.
@@ -131,7 +131,7 @@ func (o *Options) validate() error {
 		errs = append(errs, err)
 	}
 	for _, name := range []string{o.HeaderNames.Limit, o.HeaderNames.Remaining, o.HeaderNames.Reset} {
-		if name != "" && !words.IsToken(name) {
+		if name != "" && !syntax.IsToken(name) {
 			errs = append(errs, fmt.Errorf("HeaderNames: %q is not the name of a header field; want one such as X-Limit", name))
 		}
 	}

@@ -10,8 +10,7 @@ import (
 	"net/http"
 
 	"github.com/stint-limiter/stint/internal/answer"
-
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 )
 
 type problem struct {
@@ -29,7 +28,7 @@ var (
 	slowProblem      = problem{http.StatusRequestTimeout, "request_timeout",
 		"The body of the request did not arrive in time."}
 	sizeProblem     = problem{http.StatusRequestEntityTooLarge, "too_large", "The body of the request is too large."}
-	goneProblem     = problem{words.StatusClientGone, "client_gone", "The client did not wait for the response."}
+	goneProblem     = problem{syntax.StatusClientGone, "client_gone", "The client did not wait for the response."}
 	upstreamProblem = problem{http.StatusBadGateway, "bad_gateway", "The upstream did not send a valid response."}
 	timeoutProblem  = problem{http.StatusGatewayTimeout, "gateway_timeout", "The upstream did not answer in time."}
 )

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/routecheck"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 )
 
 // Defaults of a [config.Gateway].
@@ -42,7 +42,7 @@ func Validate(c *config.Gateway) error {
 		}
 	}
 	for i, name := range c.Reserved {
-		if !words.IsToken(name) {
+		if !syntax.IsToken(name) {
 			mistake("Reserved[%d] is %q; want the name of a header field, such as X-User-ID", i, name)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/http2test"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // Upstreams with https are spoken to in HTTP/2 if they can and if they may, and their certificates
@@ -77,7 +77,7 @@ func TestGRPC(t *testing.T) {
 	t.Cleanup(func() { server.Stop(); <-served })
 
 	const text = "tiers: [{name: all, identity: ip, limits: 4/1h}]\n"
-	g := http2test.Serve(t, newGateway(t, text, to("h2c://"+l.Addr().String())))
+	g := testkit.ServeHTTP2(t, newGateway(t, text, to("h2c://"+l.Addr().String())))
 	conn, err := grpc.NewClient(g.Listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestBothDirectionsAtOnce(t *testing.T) {
 	})
 	c := to(u.URL)
 	c.BodyTimeout = brief
-	g := http2test.Serve(t, newGateway(t, open, c))
+	g := testkit.ServeHTTP2(t, newGateway(t, open, c))
 	for i, tr := range []*http.Transport{{}, h2c(t)} {
 		in, out := io.Pipe()
 		resp := send(t, tr, request(t, "POST", g.URL, in))

@@ -11,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/pathpattern"
 	"github.com/stint-limiter/stint/internal/routecheck"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 )
 
 // route is a [config.Route] that has been checked.
@@ -53,7 +53,7 @@ func (t routes) add(r *route) bool {
 }
 
 func (t routes) find(host string, u *url.URL) *route {
-	if host = strings.ToLower(words.Host(host)); host != "" {
+	if host = strings.ToLower(syntax.Host(host)); host != "" {
 		if r := longest(t[host], u); r != nil {
 			return r
 		}
@@ -149,10 +149,10 @@ func encoded(path string, n int) int {
 // returns nil if there is none.
 func ambiguity(r *http.Request, passUnusual bool) *problem {
 	switch {
-	case !words.IsToken(r.Method): // net/http does not check the method in HTTP/2
+	case !syntax.IsToken(r.Method): // net/http does not check the method in HTTP/2
 		return &tokenProblem
 	case pathpattern.Dotted(r.URL.Path) || strings.IndexByte(r.URL.RawQuery, ' ') >= 0,
-		!utf8.ValidString(r.RequestURI), !words.IsHost(r.Host):
+		!utf8.ValidString(r.RequestURI), !syntax.IsHost(r.Host):
 		return &ambiguousProblem
 	case !passUnusual && unusual(r.RequestURI):
 		return &unusualProblem

@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"github.com/stint-limiter/stint/internal/http2test"
 	"github.com/stint-limiter/stint/internal/testkit"
 )
 
@@ -80,7 +79,7 @@ func TestF48StalledReader(t *testing.T) {
 			framer.WriteWindowUpdate(0, 1<<30)
 			framer.WriteHeaders(http2.HeadersFrameParam{
 				StreamID: 1, EndStream: true, EndHeaders: true,
-				BlockFragment: http2test.Header(":method", "GET", ":scheme", "http", ":authority", "x",
+				BlockFragment: testkit.HTTP2Header(":method", "GET", ":scheme", "http", ":authority", "x",
 					":path", "/place/endless"),
 			})
 		},
@@ -90,7 +89,7 @@ func TestF48StalledReader(t *testing.T) {
 			var log testkit.Buffer
 			c := to(u.URL)
 			c.Logger = textLog(&log)
-			s := http2test.Serve(t, newGateway(t, onePlace, c), func(s *http.Server) {
+			s := testkit.ServeHTTP2(t, newGateway(t, onePlace, c), func(s *http.Server) {
 				s.HTTP2 = &http.HTTP2Config{WriteByteTimeout: soon}
 			})
 			testkit.Eventually(t, "the place is taken", func() bool {
@@ -185,7 +184,7 @@ func TestF48HonestReaders(t *testing.T) {
 			time.Sleep(3 * soon)
 		}
 	})
-	g := http2test.Serve(t, newGateway(t, open+"gateway: {send_timeout: 300ms}\n", to(u.URL)))
+	g := testkit.ServeHTTP2(t, newGateway(t, open+"gateway: {send_timeout: 300ms}\n", to(u.URL)))
 	for name, tr := range map[string]*http.Transport{"HTTP/1": {DisableKeepAlives: true}, "HTTP/2": h2c(t)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -210,7 +209,7 @@ func TestF48SlowBodies(t *testing.T) {
 		time.Sleep(pause)
 		fmt.Fprint(w, n)
 	})
-	g := http2test.Serve(t, newGateway(t, onePlace, to(u.URL)))
+	g := testkit.ServeHTTP2(t, newGateway(t, onePlace, to(u.URL)))
 	for name, tr := range map[string]*http.Transport{"HTTP/1": {DisableKeepAlives: true}, "HTTP/2": h2c(t)} {
 		send := func(t *testing.T, path, piece string, pause, lasts time.Duration) (*http.Response, string) {
 			t.Helper()
@@ -246,7 +245,7 @@ const tries = 20
 
 // A call of gRPC may be silent between its messages, and not in the middle of one.
 func TestF48SilenceBetweenMessages(t *testing.T) {
-	u := http2test.Serve(t, newGateway(t, open, to(upstream(t, func(w http.ResponseWriter, r *http.Request) {
+	u := testkit.ServeHTTP2(t, newGateway(t, open, to(upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		n, _ := io.Copy(io.Discard, r.Body)
 		fmt.Fprint(w, n)
 	}).URL)))
@@ -267,7 +266,7 @@ func TestF48SilenceBetweenMessages(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			g := http2test.Serve(t, newGateway(t, onePlace, to(test.scheme+"://"+u.Listener.Addr().String())))
+			g := testkit.ServeHTTP2(t, newGateway(t, onePlace, to(test.scheme+"://"+u.Listener.Addr().String())))
 			in, out := io.Pipe()
 			go func() {
 				defer out.Close()

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
-	"github.com/stint-limiter/stint/internal/http2test"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // Targets that servers read in different ways are refused before they are charged, passed on or
@@ -95,7 +95,7 @@ func TestF47Targets(t *testing.T) {
 func TestF47Methods(t *testing.T) {
 	u := upstream(t, echo)
 	judged := &counted{}
-	s := http2test.Serve(t, gatewayOver(t, guardOver(t, memory(t), open, judged), to(u.URL)))
+	s := testkit.ServeHTTP2(t, gatewayOver(t, guardOver(t, memory(t), open, judged), to(u.URL)))
 	for _, method := range []string{"POST", "post", "patch", "OPTIONS", "PROPFIND", "M-SEARCH", "x!#$%&'*+-.^_`|~1"} {
 		got := talk(t, dial(t, s.Listener.Addr().String()), method+" / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 		if !strings.Contains(got, "\n"+method+" /\n") {
@@ -130,7 +130,7 @@ func rawHTTP2(t *testing.T, addr, method string) (status int, body string) {
 	framer.WriteSettings()
 	framer.WriteHeaders(http2.HeadersFrameParam{
 		StreamID: 1, EndStream: true, EndHeaders: true,
-		BlockFragment: http2test.Header(":method", method, ":scheme", "http", ":authority", "x", ":path", "/"),
+		BlockFragment: testkit.HTTP2Header(":method", method, ":scheme", "http", ":authority", "x", ":path", "/"),
 	})
 	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	for {

@@ -17,7 +17,6 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/http2test"
 	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -52,7 +51,7 @@ func newModel(t testing.TB, text, upstream string) *model {
 	t.Helper()
 	m := &model{store: memory(t)}
 	m.guard = guardOver(t, m.store, text, m)
-	m.Server = http2test.Serve(t, gatewayOver(t, m.guard, to(upstream)))
+	m.Server = testkit.ServeHTTP2(t, gatewayOver(t, m.guard, to(upstream)))
 	return m
 }
 
@@ -159,7 +158,7 @@ func TestUsage(t *testing.T) {
 		{"broken JSON before", "openai", sse, "", "data: {\"usage\":{\"prompt_tokens\":\n\ndata: }]\n\n" + chatEvents},
 	} {
 		for _, whole := range []bool{true, false} {
-			u := http2test.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			u := testkit.ServeHTTP2(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if got := r.Header.Get("Accept-Encoding"); got != "identity" {
 					t.Errorf("%s: the upstream was asked for %q", test.name, got)
 				}
@@ -333,7 +332,7 @@ func TestUsageIsAskedFor(t *testing.T) {
 		io.WriteString(w, chatEvents)
 	})
 	for _, scheme := range []string{"http://", "h2c://"} {
-		u := http2test.Serve(t, u.Config.Handler)
+		u := testkit.ServeHTTP2(t, u.Config.Handler)
 		m := newModel(t, usageRules("preset: openai\n      inject_usage: true"), scheme+strings.TrimPrefix(u.URL,
 			"http://"))
 		do(t, "POST", m.URL+"/v1/chat", strings.NewReader(chatRequest))

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint/internal/clientip"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 )
 
 const (
@@ -158,7 +158,7 @@ func readClient(s string) (client netip.Addr, ok bool) {
 // nameClient derives an address from the host name of a client. The address is in fc00::/8, which
 // no client uses, and in a /64 of its own, because policies count all addresses of a /64 together.
 func (r *Record) nameClient(name string) bool {
-	if !words.IsName(name) || strings.Trim(name, "0123456789.-_") == "" {
+	if !syntax.IsName(name) || strings.Trim(name, "0123456789.-_") == "" {
 		return false
 	}
 	hash := uint64(14695981039346656037) // FNV-1a

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/messages"
 )
 
 // Format reads the lines of a log. It must not be used concurrently.
@@ -55,7 +55,7 @@ func NewFormat(name string, m Mapping) (Format, error) {
 	switch {
 	case !slices.Contains(formats, name):
 		return nil, fmt.Errorf("accesslog: there is no format %q%s; want %s",
-			name, nearest.Hint(name, formats), strings.Join(formats, ", "))
+			name, messages.Hint(name, formats), strings.Join(formats, ", "))
 	case len(m.paths) > 0:
 		return nil, fmt.Errorf("accesslog: a mapping is for lines of JSON; the %s format has none", name)
 	}

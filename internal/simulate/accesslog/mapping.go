@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stint-limiter/stint/internal/nearest"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/messages"
+	"github.com/stint-limiter/stint/internal/syntax"
 )
 
 // Mapping locates the parts of a record in lines of JSON. The zero value maps nothing.
@@ -86,7 +86,7 @@ func parsePath(item string) (partPath, error) {
 		p.part, p.name = kind, name
 	}
 	switch {
-	case p.part == partHeader && words.IsToken(p.name):
+	case p.part == partHeader && syntax.IsToken(p.name):
 		p.name = textproto.CanonicalMIMEHeaderKey(p.name)
 	case p.part == partHeader:
 		return partPath{}, fmt.Errorf(`%q: %q cannot name a header; want one as in "header:X-Api-Key"`, item, p.name)
@@ -94,7 +94,7 @@ func parsePath(item string) (partPath, error) {
 		return partPath{}, fmt.Errorf(`%q: a claim has a name; want one as in "claim:plan"`, item)
 	case p.part != partClaim && (p.name != "" || !slices.Contains(parts, p.part)):
 		return partPath{}, fmt.Errorf("%q: there is no part %q%s; want %s, header:NAME or claim:NAME",
-			item, part, nearest.Hint(part, parts), strings.Join(parts, ", "))
+			item, part, messages.Hint(part, parts), strings.Join(parts, ", "))
 	}
 	p.keys = splitKeys(path)
 	for _, key := range p.keys {

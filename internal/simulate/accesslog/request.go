@@ -4,7 +4,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 )
 
 // reason states why a line is malformed. There are only a few reasons: the line itself has the
@@ -31,7 +31,7 @@ func (r *Record) readRequest(line string) error {
 	if len(protocol) < len("HTTP/1") || !strings.HasPrefix(protocol, "HTTP/") || strings.Contains(protocol, " ") {
 		return brokenRequest
 	}
-	if !words.IsToken(method) {
+	if !syntax.IsToken(method) {
 		return brokenMethod
 	}
 	r.Method = method

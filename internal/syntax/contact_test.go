@@ -1,10 +1,10 @@
-package words_test
+package syntax_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 )
 
 func TestContact(t *testing.T) {
@@ -21,8 +21,8 @@ func TestContact(t *testing.T) {
 		"mailto:help@example.com?subject=429": true,
 		strings.Repeat("x", 256):              false,
 	} {
-		if wrong := words.WrongContact(text); wrong != "" || words.IsContactURL(text) != isURL {
-			t.Errorf("%q: got %q and %t, want %t", text, wrong, words.IsContactURL(text), isURL)
+		if wrong := syntax.WrongContact(text); wrong != "" || syntax.IsContactURL(text) != isURL {
+			t.Errorf("%q: got %q and %t, want %t", text, wrong, syntax.IsContactURL(text), isURL)
 		}
 	}
 	for text, want := range map[string]string{
@@ -47,7 +47,7 @@ func TestContact(t *testing.T) {
 		"https://example.com/%zz":         "is not a URL",
 		"mailto:ann":                      "is not a URL",
 	} {
-		if got := words.WrongContact(text); !strings.Contains(got, want) {
+		if got := syntax.WrongContact(text); !strings.Contains(got, want) {
 			t.Errorf("%q: got %q, want %q in it", text, got, want)
 		}
 	}

@@ -1,19 +1,16 @@
-// Package settled remembers which charges a process has settled, or whose places it has released. A
-// store remembers the last 1,000 settlements of each subject and scope; this package recognizes
-// repeats after more than that.
-package settled
+package contract
 
 import (
 	"hash/maphash"
 	"sync"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// Set holds the last [contract.MaxOwnSettled] settled claims of charges. The zero Set is empty and
-// ready for use. It is safe for concurrent use.
-type Set struct {
+// SettledSet remembers which charges this process has settled, or whose places it has released: the
+// last [MaxOwnSettled]. A store remembers the last 1,000 settlements of each subject and scope; the
+// set recognizes repeats after more than that. The zero SettledSet is empty and ready for use. It is safe for concurrent use.
+type SettledSet struct {
 	mu    sync.Mutex
 	seed  maphash.Seed
 	known map[uint64]struct{}
@@ -22,11 +19,11 @@ type Set struct {
 }
 
 // Has reports whether a claim of a charge is known to be settled.
-func (s *Set) Has(charge uint64, c *stint.Claim) bool { return s.HasState(charge, c, "") }
+func (s *SettledSet) Has(charge uint64, c *stint.Claim) bool { return s.HasState(charge, c, "") }
 
 // HasState reports whether a state of a claim, by its name, is known to be settled: the states of a
 // charge with a hold are settled one by one.
-func (s *Set) HasState(charge uint64, c *stint.Claim, name string) bool {
+func (s *SettledSet) HasState(charge uint64, c *stint.Claim, name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.known) == 0 {
@@ -38,11 +35,11 @@ func (s *Set) HasState(charge uint64, c *stint.Claim, name string) bool {
 
 // Add remembers that a claim of a charge was settled. It reports whether the claim was not known
 // before.
-func (s *Set) Add(charge uint64, c *stint.Claim) bool { return s.AddState(charge, c, "") }
+func (s *SettledSet) Add(charge uint64, c *stint.Claim) bool { return s.AddState(charge, c, "") }
 
 // AddState remembers that a state of a claim, by its name, was settled. It reports whether the
 // state was not known before.
-func (s *Set) AddState(charge uint64, c *stint.Claim, name string) bool {
+func (s *SettledSet) AddState(charge uint64, c *stint.Claim, name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known == nil {
@@ -53,7 +50,7 @@ func (s *Set) AddState(charge uint64, c *stint.Claim, name string) bool {
 		return false
 	}
 	s.known[key] = struct{}{}
-	if len(s.order) < contract.MaxOwnSettled {
+	if len(s.order) < MaxOwnSettled {
 		s.order = append(s.order, key)
 		return true
 	}
@@ -64,7 +61,7 @@ func (s *Set) AddState(charge uint64, c *stint.Claim, name string) bool {
 }
 
 // Remove forgets a claim of a charge.
-func (s *Set) Remove(charge uint64, c *stint.Claim) {
+func (s *SettledSet) Remove(charge uint64, c *stint.Claim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.known) > 0 {
@@ -73,7 +70,7 @@ func (s *Set) Remove(charge uint64, c *stint.Claim) {
 }
 
 // key returns a hash. With so few entries, collisions do not happen.
-func (s *Set) key(charge uint64, c *stint.Claim, name string) uint64 {
+func (s *SettledSet) key(charge uint64, c *stint.Claim, name string) uint64 {
 	return maphash.Comparable(s.seed, struct {
 		charge               uint64
 		subject, scope, name string

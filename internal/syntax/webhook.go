@@ -1,4 +1,4 @@
-package words
+package syntax
 
 import (
 	"net/netip"

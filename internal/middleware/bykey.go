@@ -1,6 +1,6 @@
-// Package bykey limits requests per key, without a configuration. It has the common part of the
-// middleware of package httplimit and the interceptors of package grpclimit.
-package bykey
+// Package middleware has what the middleware of package httplimit and the interceptors of package
+// grpclimit share: limits per key without a configuration, and how long denied requests wait.
+package middleware
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/logsample"
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -116,7 +116,7 @@ func New(c Config) (*Limits, error) {
 	}
 	var errs []error
 	for i, part := range c.Parts {
-		store, named := c.Store, words.IsName(part.Name)
+		store, named := c.Store, syntax.IsName(part.Name)
 		if i > 0 { // the limiter of the first part asks for all; this one only checks the options
 			store = struct{ stint.Store }{}
 		}

@@ -1,6 +1,4 @@
-// Package http2test is for tests of servers that speak HTTP/2. It serves handlers without TLS, and
-// encodes headers for clients that send frames themselves, by golang.org/x/net/http2.
-package http2test
+package testkit
 
 import (
 	"bytes"
@@ -13,9 +11,9 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// Serve serves a handler in HTTP/1 and HTTP/2 without TLS until the test ends, and logs nothing.
+// ServeHTTP2 serves a handler in HTTP/1 and HTTP/2 without TLS until the test ends, and logs nothing.
 // The options change the server before it starts.
-func Serve(t testing.TB, h http.Handler, options ...func(*http.Server)) *httptest.Server {
+func ServeHTTP2(t testing.TB, h http.Handler, options ...func(*http.Server)) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -30,8 +28,9 @@ func Serve(t testing.TB, h http.Handler, options ...func(*http.Server)) *httptes
 	return s
 }
 
-// Header encodes a header: names and values by turns.
-func Header(fields ...string) []byte {
+// HTTP2Header encodes a header for clients that send frames themselves, by
+// golang.org/x/net/http2: names and values by turns.
+func HTTP2Header(fields ...string) []byte {
 	var b bytes.Buffer
 	e := hpack.NewEncoder(&b)
 	for i := 0; i < len(fields); i += 2 {
@@ -40,8 +39,8 @@ func Header(fields ...string) []byte {
 	return b.Bytes()
 }
 
-// CallHeader encodes the header of a gRPC call without a token.
-func CallHeader(method string) []byte {
-	return Header(":method", "POST", ":scheme", "http", ":path", method, ":authority", "a",
+// HTTP2CallHeader encodes the header of a gRPC call without a token.
+func HTTP2CallHeader(method string) []byte {
+	return HTTP2Header(":method", "POST", ":scheme", "http", ":path", method, ":authority", "a",
 		"content-type", "application/grpc", "te", "trailers")
 }

@@ -1,5 +1,4 @@
-// Package banlist collects the longest-lasting of any number of bans in bounded memory.
-package banlist
+package contract
 
 import (
 	"cmp"
@@ -8,14 +7,14 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// List holds the longest-lasting bans so far. See [New].
-type List struct {
+// BanList collects the longest-lasting of any number of bans in bounded memory. See [NewBanList].
+type BanList struct {
 	most int
 	bans []driver.Banned
 }
 
-// New returns an empty list of at most the given number of bans.
-func New(most int) *List { return &List{most: max(most, 0)} }
+// NewBanList returns an empty list of at most the given number of bans.
+func NewBanList(most int) *BanList { return &BanList{most: max(most, 0)} }
 
 // slack is the number of bans beyond the bound at which the list is cut. Sorting it for every ban
 // would take longer.
@@ -23,7 +22,7 @@ const slack = 1024
 
 // Add adds a ban to the list if it lasts longer than others in the list. The same subject may be
 // added again.
-func (l *List) Add(b driver.Banned) {
+func (l *BanList) Add(b driver.Banned) {
 	if l.most == 0 {
 		return
 	}
@@ -34,12 +33,12 @@ func (l *List) Add(b driver.Banned) {
 }
 
 // Sorted returns the bans, the longest-lasting first. Bans of equal length are ordered by subject.
-func (l *List) Sorted() []driver.Banned {
+func (l *BanList) Sorted() []driver.Banned {
 	l.cut()
 	return l.bans
 }
 
-func (l *List) cut() {
+func (l *BanList) cut() {
 	slices.SortFunc(l.bans, func(a, b driver.Banned) int {
 		return cmp.Or(b.Until.Compare(a.Until), cmp.Compare(a.Subject, b.Subject))
 	})

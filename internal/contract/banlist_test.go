@@ -1,4 +1,4 @@
-package banlist_test
+package contract_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/banlist"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
 func ban(subject string, until int64) driver.Banned {
@@ -17,7 +17,7 @@ func ban(subject string, until int64) driver.Banned {
 func TestTheLongestAreKept(t *testing.T) {
 	const all, most = 10_000, 7
 	for _, order := range [][]int{rand.Perm(all), rand.Perm(all)} {
-		l := banlist.New(most)
+		l := contract.NewBanList(most)
 		for _, i := range order {
 			l.Add(ban(fmt.Sprint("user:", i), int64(i)))
 			l.Add(ban(fmt.Sprint("user:", i), int64(i))) // seen twice
@@ -35,7 +35,7 @@ func TestTheLongestAreKept(t *testing.T) {
 }
 
 func TestEqualOnesAreOrderedBySubject(t *testing.T) {
-	l := banlist.New(2)
+	l := contract.NewBanList(2)
 	for _, subject := range []string{"c", "a", "b"} {
 		l.Add(ban(subject, 1))
 	}
@@ -47,7 +47,7 @@ func TestEqualOnesAreOrderedBySubject(t *testing.T) {
 
 func TestNoneIsAList(t *testing.T) {
 	for _, most := range []int{0, -1} {
-		l := banlist.New(most)
+		l := contract.NewBanList(most)
 		l.Add(ban("a", 1))
 		if got := l.Sorted(); len(got) != 0 {
 			t.Errorf("at most %d: got %v, want none", most, got)

@@ -1,4 +1,6 @@
-package words
+// Package messages helps to write messages: lists of words, shortened values, and hints such as
+// "did you mean".
+package messages
 
 import "strings"
 

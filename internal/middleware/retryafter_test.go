@@ -1,4 +1,4 @@
-package retryafter
+package middleware
 
 import (
 	"testing"
@@ -33,8 +33,8 @@ func TestF35Spread(t *testing.T) {
 	}
 }
 
-// TestOf: only a wait for a limit that all share has a jitter.
-func TestOf(t *testing.T) {
+// TestRetryAfter: only a wait for a limit that all share has a jitter.
+func TestRetryAfter(t *testing.T) {
 	limits := []stint.Limit{stint.PerMinute(1)}
 	claim := func(shared bool, wait time.Duration) policy.Result {
 		return policy.Result{Claim: stint.Claim{Subject: "x", Limits: limits, Cost: 1, Shared: shared},
@@ -63,7 +63,7 @@ func TestOf(t *testing.T) {
 		{"nothing is known", nil, false, nil, exact},
 	} {
 		v := &policy.Verdict{Results: c.results, Decision: stint.Decision{Banned: c.banned, RetryAfter: wait}}
-		if got := Of(v, c.jitter, time.Second, func() float64 { return 0.45 }); got != c.want {
+		if got := RetryAfter(v, c.jitter, time.Second, func() float64 { return 0.45 }); got != c.want {
 			t.Errorf("%s: got %v, want %v", c.what, got, c.want)
 		}
 	}

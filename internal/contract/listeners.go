@@ -1,6 +1,4 @@
-// Package announce lets stores tell several listeners in one process which subjects got room back;
-// see driver.Announcer.
-package announce
+package contract
 
 import (
 	"context"
@@ -10,12 +8,13 @@ import (
 	"sync/atomic"
 )
 
-// ErrSilent is the error of a list that has ended.
+// ErrSilent is the error of a call of Listen that [Listeners.End] ended.
 var ErrSilent = errors.New("nothing is announced at the moment")
 
-// List holds the listeners. The zero List is ready to use. Without listeners, Tell takes a
+// Listeners lets stores tell several listeners in one process which subjects got room back: see
+// [driver.Announcer]. The zero Listeners is ready for use. Without listeners, Tell takes a
 // nanosecond.
-type List struct {
+type Listeners struct {
 	any  atomic.Bool
 	mu   sync.Mutex
 	list []*listener
@@ -26,8 +25,8 @@ type listener struct {
 	ended chan struct{}
 }
 
-// Listen calls f with each announcement, until the context or the list ends. f must not block.
-func (l *List) Listen(ctx context.Context, f func(subject string, commanded bool)) error {
+// Listen calls f with each announcement, until the context ends or End is called. f must not block.
+func (l *Listeners) Listen(ctx context.Context, f func(subject string, commanded bool)) error {
 	me := &listener{f, make(chan struct{})}
 	l.mu.Lock()
 	l.list = append(l.list, me)
@@ -46,7 +45,7 @@ func (l *List) Listen(ctx context.Context, f func(subject string, commanded bool
 }
 
 // Tell passes an announcement to all listeners.
-func (l *List) Tell(subject string, commanded bool) {
+func (l *Listeners) Tell(subject string, commanded bool) {
 	if !l.any.Load() {
 		return
 	}
@@ -58,7 +57,7 @@ func (l *List) Tell(subject string, commanded bool) {
 }
 
 // End ends all present calls of Listen: they may miss what is announced from now on.
-func (l *List) End() {
+func (l *Listeners) End() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, o := range l.list {

@@ -1,6 +1,4 @@
-// Package retryafter determines how long denied requests wait, so that callers that wait for the
-// same limit do not all come back at once.
-package retryafter
+package middleware
 
 import (
 	"time"
@@ -8,8 +6,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Default is the pause after an API asks to slow down without saying for how long.
-const Default = time.Second
+// DefaultRetryAfter is the pause after an API asks to slow down without saying for how long.
+const DefaultRetryAfter = time.Second
 
 const (
 	// defaultJitter is a fifth.
@@ -18,11 +16,11 @@ const (
 	maxMore = time.Minute
 )
 
-// Of returns the wait of a denied request for its answer: in whole units, rounded up. If the limit
+// RetryAfter returns the wait of a denied request for its answer: in whole units, rounded up. If the limit
 // that denied it is shared by all callers, a random time up to the jitter is added, because that
 // limit has room for all of them at the same instant. The jitter is a share of the wait; nil is a
 // fifth. Random returns numbers in [0, 1).
-func Of(v *policy.Verdict, jitter *float64, unit time.Duration, random func() float64) time.Duration {
+func RetryAfter(v *policy.Verdict, jitter *float64, unit time.Duration, random func() float64) time.Duration {
 	share := defaultJitter
 	if jitter != nil {
 		share = *jitter

@@ -1,11 +1,10 @@
-package settled
+package contract
 
 import (
 	"sync"
 	"testing"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/contract"
 )
 
 func claim(subject, scope string) stint.Claim {
@@ -13,7 +12,7 @@ func claim(subject, scope string) stint.Claim {
 }
 
 func TestSetTellsChargesAndClaimsApart(t *testing.T) {
-	var s Set
+	var s SettledSet
 	ab, a := claim("a", "b"), claim("ab", "")
 	if s.Has(1, &ab) {
 		t.Error("an empty set has a claim")
@@ -30,25 +29,25 @@ func TestSetTellsChargesAndClaimsApart(t *testing.T) {
 }
 
 func TestOldestAreForgotten(t *testing.T) {
-	var s Set
+	var s SettledSet
 	c := claim("a", "")
 	const more = 100
-	for i := range uint64(contract.MaxOwnSettled + more) {
+	for i := range uint64(MaxOwnSettled + more) {
 		s.Add(i, &c)
 	}
 	for i, want := range map[uint64]bool{0: false, more - 1: false, more: true,
-		contract.MaxOwnSettled + more - 1: true} {
+		MaxOwnSettled + more - 1: true} {
 		if got := s.Has(i, &c); got != want {
 			t.Errorf("charge %d is known: %v, want %v", i, got, want)
 		}
 	}
-	if len(s.known) != contract.MaxOwnSettled || len(s.order) != contract.MaxOwnSettled {
-		t.Errorf("%d and %d are remembered, want %d", len(s.known), len(s.order), contract.MaxOwnSettled)
+	if len(s.known) != MaxOwnSettled || len(s.order) != MaxOwnSettled {
+		t.Errorf("%d and %d are remembered, want %d", len(s.known), len(s.order), MaxOwnSettled)
 	}
 }
 
 func TestSetIsSafeForConcurrentUse(t *testing.T) {
-	var s Set
+	var s SettledSet
 	var group sync.WaitGroup
 	for g := range uint64(4) {
 		group.Go(func() {

@@ -1,10 +1,10 @@
-package words_test
+package syntax_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/syntax"
 )
 
 func TestWords(t *testing.T) {
@@ -26,7 +26,7 @@ func TestWords(t *testing.T) {
 		{"é", false, false},
 		{"\xff", false, false},
 	} {
-		if name, token := words.IsName(test.s), words.IsToken(test.s); name != test.name || token != test.token {
+		if name, token := syntax.IsName(test.s), syntax.IsToken(test.s); name != test.name || token != test.token {
 			t.Errorf("%q: name %v, token %v; want %v, %v", test.s, name, token, test.name, test.token)
 		}
 	}
@@ -37,10 +37,10 @@ func TestBytes(t *testing.T) {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	for c := range 256 {
 		s := string([]byte{byte(c)})
-		if got, want := words.IsName(s), strings.Contains(letters+"_-.", s); got != want {
+		if got, want := syntax.IsName(s), strings.Contains(letters+"_-.", s); got != want {
 			t.Errorf("%q: name %v, want %v", s, got, want)
 		}
-		if got, want := words.IsToken(s), strings.Contains(letters+"!#$%&'*+-.^_`|~", s); got != want {
+		if got, want := syntax.IsToken(s), strings.Contains(letters+"!#$%&'*+-.^_`|~", s); got != want {
 			t.Errorf("%q: token %v, want %v", s, got, want)
 		}
 	}
@@ -53,7 +53,7 @@ func TestHost(t *testing.T) {
 		"example.com..": "example.com", "example.com:": "example.com", "example.com:80:80": "example.com",
 		"fe80::1%eth0": "fe80::1%eth0",
 	} {
-		if got := words.Host(hostport); got != want {
+		if got := syntax.Host(hostport); got != want {
 			t.Errorf("%q: got %q, want %q", hostport, got, want)
 		}
 	}
@@ -86,7 +86,7 @@ func TestSize(t *testing.T) {
 		{"MiB", 0},
 		{"1MiBKB", 0},
 	} {
-		got, err := words.Size(test.text)
+		got, err := syntax.Size(test.text)
 		if got != test.want || (err == nil) != (test.want != 0) {
 			t.Errorf("%q: got %d, %v; want %d", test.text, got, err, test.want)
 		}

@@ -1,5 +1,4 @@
-// Package nearest guesses which known word an unknown word was meant to be.
-package nearest
+package messages
 
 import (
 	"fmt"
@@ -9,15 +8,15 @@ import (
 // Hint returns ` (did you mean "limits"?)` if one of the known words is close to got, and ""
 // otherwise.
 func Hint(got string, known []string) string {
-	if word, ok := To(got, known); ok {
+	if word, ok := Nearest(got, known); ok {
 		return fmt.Sprintf(" (did you mean %q?)", word)
 	}
 	return ""
 }
 
-// To returns the known word that needs the fewest slips to become got, if they are few for its
+// Nearest returns the known word that needs the fewest slips to become got, if they are few for its
 // length. It ignores case and separators.
-func To(got string, known []string) (word string, ok bool) {
+func Nearest(got string, known []string) (word string, ok bool) {
 	const longest = 64 // longer words are not worth a guess
 	if got == "" || len(got) > longest {
 		return "", false

@@ -1,5 +1,5 @@
-// Package words defines the syntax of names and values in configurations and in HTTP.
-package words
+// Package syntax defines the syntax of names and values in configurations and in HTTP.
+package syntax
 
 import (
 	"fmt"
