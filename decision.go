@@ -6,7 +6,7 @@ import (
 )
 
 // inlineUsages is the number of usages that a decision holds without allocating: enough for a
-// minute, an hour and a day. With a slice alone, a decision in memory takes 13 to 50 % longer.
+// minute, an hour and a day. With a slice alone, a decision in memory takes 13 to 50% longer.
 const inlineUsages = 3
 
 // Decision is the answer to a [Request]. Copies of a decision refer to the same charge, which can
@@ -21,10 +21,10 @@ type Decision struct {
 	// Banned says that the subject is banned, for BanLeft from now. Example: true for an hour after
 	// [Limiter.Ban] with time.Hour.
 	Banned bool
-	// Degraded says that the store could not be asked and a [FailurePolicy] decided. Example: true
+	// Degraded says that the store was unavailable and a [FailurePolicy] decided. Example: true
 	// while Redis is down.
 	Degraded bool
-	// Unavailable says that a degraded decision denies only because the store could not be asked:
+	// Unavailable says that a degraded decision denies only because the store was unavailable:
 	// no limit is known to be exceeded. Example: true under [FailDeny] while Redis is down.
 	Unavailable bool
 	// Denier is the number of the claim that denied, counted from 1; 0 if none did. Example: 2 if

@@ -19,7 +19,7 @@ type DeniedError struct {
 	RetryAfter time.Duration
 	// Banned says that the subject is banned.
 	Banned bool
-	// Unavailable says that the store could not be asked: no limit is known to be exceeded. See
+	// Unavailable says that the store is unavailable: no limit is known to be exceeded. See
 	// [Decision.Unavailable].
 	Unavailable bool
 }

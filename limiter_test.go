@@ -86,7 +86,7 @@ func TestWaitRefusesWhatCannotBe(t *testing.T) {
 	})
 }
 
-// away is a store that cannot be asked, under [stint.FailDeny].
+// away is an unavailable store, under [stint.FailDeny].
 type away struct{ stint.Store }
 
 func (away) Take(_ context.Context, r stint.Request) (stint.Decision, error) {

@@ -271,7 +271,7 @@ func TestALineOfWaiters(t *testing.T) {
 				least = float64(l.Window)/float64(l.Window+grace) - 0.02
 			}
 			if test.late <= grace && share < least {
-				t.Errorf("%s, %d in line, up to %v late: %.2f %%, want %.2f %%", l, test.line, test.late, 100*share, 100*least)
+				t.Errorf("%s, %d in line, up to %v late: %.2f%%, want %.2f%%", l, test.line, test.late, 100*share, 100*least)
 			}
 		}
 	}

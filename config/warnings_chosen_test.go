@@ -49,7 +49,7 @@ identities:
 		{"after what its tier has", byUser + policies(login+"identity: [user, print, ip], limits: {u: 5/15m}"), ""},
 		{"in another tier, too", byUser + policies(login+"identity: [user, print, ip], limits: 5/15m"), fresh},
 		{"shadow", byIP + policies(prints+", shadow: true"), ""},
-		{"a rollout of 0 %", byIP + policies(prints+", rollout: 0%"), ""},
+		{"a rollout of 0%", byIP + policies(prints+", rollout: 0%"), ""},
 		{"every route, in a tier by address", byIP + policies("identity: [print, ip], limits: 5/15m"), ""},
 		{"a tier that allows no more", byIP + policies(login+"identity: [print, ip], limits: 5/1s"), ""},
 		{"the same by address", byIP + policies(prints, login+"identity: ip, limits: 20/1h"), ""},

@@ -94,7 +94,7 @@ func (s *outboundState) use(result control.TakeResult, err error) {
 		return
 	}
 	if result.Unavailable {
-		s.Problem = "The store could not be asked."
+		s.Problem = "The store is unavailable."
 		return
 	}
 	for _, l := range result.Limits {

@@ -28,7 +28,7 @@ func testOffenders(t *testing.T, f *fixture, page *browsertest.Page) {
 	})
 	open(t, f, page, "offenders")
 	page.WaitText("section.offenders tbody tr", "user:mallory")
-	for _, want := range []string{"61.5/s", "94 %", "900", "login, tier free",
+	for _, want := range []string{"61.5/s", "94%", "900", "login, tier free",
 		mallory.First.Format("15:04:05"), mallory.Last.Format("15:04:05")} {
 		if got := page.Text("section.offenders tbody tr"); !strings.Contains(got, want) {
 			t.Errorf("the row %q does not have %q", got, want)
@@ -74,7 +74,7 @@ func testOffenders(t *testing.T, f *fixture, page *browsertest.Page) {
 	})
 	page.Open(f.URL + "/?#/subject/ref/m")
 	page.WaitText(".who .banned", "by an operator. The ban has matched 12 requests.")
-	for _, want := range []string{"61.5/s in the last 10 s, 94 % denied", "900 since the start ",
+	for _, want := range []string{"61.5/s in the last 10 s, 94% denied", "900 since the start ",
 		"login, tier free", mallory.First.Format("15:04:05"), mallory.Last.Format("15:04:05")} {
 		page.WaitText(".denials .facts", want)
 	}

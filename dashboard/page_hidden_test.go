@@ -65,9 +65,9 @@ func testModel(t *testing.T, f *fixture, page *browsertest.Page) {
 		{"quiet", `0, [], []`, "quiet", "No subject was limited"},
 		{"few", `5, [5], [5]`, "quiet", "The limits work as intended"},
 		{"nothing known yet", `500, [], []`, "quiet", "not known yet"},
-		{"one abuser", `500, [450, 20, 10], [480]`, "abuse", "1 subject makes up 93.8 % of the recent denials"},
+		{"one abuser", `500, [450, 20, 10], [480]`, "abuse", "1 subject makes up 93.8% of the recent denials"},
 		{"two abusers", `500, [200, 180, 20], [480]`, "abuse", "2 subjects make up"},
-		{"a tight policy", `500, [9, 9, 9, 9], [450, 30]`, "policy", "93.8 % of them come from one rule, "},
+		{"a tight policy", `500, [9, 9, 9, 9], [450, 30]`, "policy", "93.8% of them come from one rule, "},
 		{"everywhere", `500, [9, 9, 9, 9], [200, 150, 150]`, "spread", "no single one explains them"},
 	}
 	for _, test := range causes {

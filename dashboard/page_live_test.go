@@ -95,7 +95,7 @@ func testAttack(t *testing.T, f *fixture, page *browsertest.Page) {
 		})
 	}
 	flood(60, 1, 10)
-	page.WaitText(".verdict h1", "Limiter healthy. Under attack: ip:203.0.113.9 60 requests/s, 100 % denied.")
+	page.WaitText(".verdict h1", "Limiter healthy. Under attack: ip:203.0.113.9 60 requests/s, 100% denied.")
 	if got := page.Count(".verdict h1 a[href='#/subject/ref/r']"); got != 1 {
 		t.Errorf("%d links to the attacker, want 1", got)
 	}
@@ -104,7 +104,7 @@ func testAttack(t *testing.T, f *fixture, page *browsertest.Page) {
 	flood(60, 1, 400) // others are denied much more
 	page.Wait("!document.querySelector('.verdict h1').textContent.includes('attack')")
 	flood(6000, 0.9, 0)
-	page.WaitText(".verdict h1", "Under attack: ip:203.0.113.9 6000 requests/s, 90 % denied.")
+	page.WaitText(".verdict h1", "Under attack: ip:203.0.113.9 6000 requests/s, 90% denied.")
 	f.tick(observe.Tick{Point: counted(100, 0)})
 	page.Wait("!document.querySelector('.verdict h1').textContent.includes('attack')")
 }

@@ -43,7 +43,7 @@ func (f *fixture) busy() {
 	}
 	f.state.Alerts = []observe.Alert{
 		{Name: "BlockedShare", Severity: "ticket", State: "firing", Unit: "share", Value: 0.157, Threshold: 0.1,
-			Since: now.Add(-95 * time.Second), Summary: "More than 10 % of the decisions of the last 5 minutes were denials. See who is denied and by which policy: an attack, or a limit that is too low?"},
+			Since: now.Add(-95 * time.Second), Summary: "More than 10% of the decisions of the last 5 minutes were denials. See who is denied and by which policy: an attack, or a limit that is too low?"},
 		{Name: "LimiterSlow", Severity: "page", State: "ok", Unit: "ms", Value: 2.1, Threshold: 50},
 		{Name: "StoreDown", Severity: "page", State: "ok", Unit: "s", Threshold: 60},
 		{Name: "Spike", Severity: "ticket", State: "ok", Unit: "times", Value: 1.2, Threshold: 5},

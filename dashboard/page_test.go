@@ -119,7 +119,7 @@ func testOverview(t *testing.T, f *fixture, page *browsertest.Page) {
 		}})
 	}
 	page.WaitText(".multiple[data-name=pro]", "10/s") // 200 of two steps and 40 of four seconds
-	page.WaitText(".multiple[data-name=pro]", "24.2 % denied")
+	page.WaitText(".multiple[data-name=pro]", "24.2% denied")
 	page.WaitText(".multiple[data-name=new]", "2/s") // 48 of those 24 seconds
 	page.WaitText(".summary", "10 decisions/s in the last minute")
 	if browsertest.Eval[string](page, drawn) == first {

@@ -134,7 +134,7 @@ func TestOutbound(t *testing.T) {
 func TestOutboundUnavailable(t *testing.T) {
 	s := &outboundState{Name: "igdb"}
 	s.use(control.TakeResult{Degraded: true, Unavailable: true, RetryAfter: 1}, nil)
-	if s.Problem != "The store could not be asked." || s.Capacity != 0 || s.CoolingUntil != nil {
+	if s.Problem != "The store is unavailable." || s.Capacity != 0 || s.CoolingUntil != nil {
 		t.Errorf("got %+v, want that nothing is known", s)
 	}
 }

@@ -230,8 +230,8 @@ func testPlans(t *testing.T, e example) {
 func testQuota(t *testing.T, e example) {
 	lines := strings.Split(strings.TrimSpace(e.output(t)), "\n")
 	slices.Sort(lines) // events arrive in any order
-	want := []string{"received: user:42 has used 100 % of 5/month in Europe/Berlin",
-		"received: user:42 has used 80 % of 5/month in Europe/Berlin", "request 6 is denied"}
+	want := []string{"received: user:42 has used 100% of 5/month in Europe/Berlin",
+		"received: user:42 has used 80% of 5/month in Europe/Berlin", "request 6 is denied"}
 	if !slices.Equal(lines, want) {
 		t.Errorf("got %q", lines)
 	}

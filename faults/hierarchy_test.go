@@ -269,17 +269,17 @@ func (r *report) organize(noLeases bool, faults ...func(*org)) (served, calls fl
 
 func TestHierarchy(t *testing.T) {
 	fault(t, "hierarchy", "an organization, its teams and users, all leased; four processes, two of them killed, one cut off from Redis",
-		"never over in any window of any level; at least 95 % of what the limits allow served; far fewer calls than without leases",
+		"never over in any window of any level; at least 95% of what the limits allow served; far fewer calls than without leases",
 		func(r *report) {
 			served, calls := r.organize(false, func(o *org) { o.kill(0) }, func(o *org) { o.cut(1, 300*time.Millisecond) },
 				func(o *org) { o.kill(2) })
 			_, without := r.organize(true)
-			r.saw("%.1f %% served, %.2f calls of Redis per decision; without leases %.2f", 100*served, calls, without)
+			r.saw("%.1f%% served, %.2f calls of Redis per decision; without leases %.2f", 100*served, calls, without)
 			if calls > without {
 				r.Error("leases cost calls")
 			}
 			if *measure && (served < 0.95 || calls > without/2) {
-				r.Error("want at least 95 % served, with half the calls at most")
+				r.Error("want at least 95% served, with half the calls at most")
 			}
 		})
 }

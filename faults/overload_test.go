@@ -19,7 +19,7 @@ import (
 )
 
 func TestF37(t *testing.T) {
-	const promise = "at most 1 % over in any window; decision p99 at most 5 ms above that of a plain timer of length D in the same process"
+	const promise = "at most 1% over in any window; decision p99 at most 5 ms above that of a plain timer of length D in the same process"
 	faultAlone(t, "F37", "1,000 callers under 10/10s for 60 s and two busy loops on two cores, default settings, a healthy Redis", promise, func(r *report) {
 		o := overload{users: 1000, window: pick(10*time.Second, 2*time.Second), lasts: pick(time.Minute, 5*time.Second)}
 		server := redistest.Start(t)
@@ -148,10 +148,10 @@ func (o overload) judge(r *report, all history, timers []time.Duration) {
 		over += max(0, int(n)-perWindow)
 	}
 	windows := int((o.lasts + o.window - 1) / o.window)
-	r.saw("%d decisions, %.1f %% without Redis, %d of %d admitted", len(all), 100*float64(degraded)/float64(len(all)), admitted, windows*most)
-	r.saw("%d of %d over in the worst windows of all users, %.2f %%", over, most, 100*float64(over)/float64(most))
+	r.saw("%d decisions, %.1f%% without Redis, %d of %d admitted", len(all), 100*float64(degraded)/float64(len(all)), admitted, windows*most)
+	r.saw("%d of %d over in the worst windows of all users, %.2f%%", over, most, 100*float64(over)/float64(most))
 	if over*100 > most {
-		r.Errorf("%d over in the worst windows; at most 1 %% of %d is promised", over, most)
+		r.Errorf("%d over in the worst windows; at most 1%% of %d is promised", over, most)
 	}
 	plain := percentile(timers)
 	r.saw("p99 of a timer %s", short(plain))

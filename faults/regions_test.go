@@ -58,7 +58,7 @@ func arrivals(ctx context.Context, s stint.Store, subject string, limit stint.Li
 	return all
 }
 
-// demand has all regions ask for 90 % of a limit together until the context ends, and returns what
+// demand has all regions ask for 90% of a limit together until the context ends, and returns what
 // each got, and all of them.
 func demand(ctx context.Context, r *report, regions []region, subject string, limit stint.Limit) (
 	each []outcome, all outcome) {
@@ -89,19 +89,19 @@ func demandFor(r *report, regions []region, limit stint.Limit, span time.Duratio
 func (o *outcome) share() float64 { return float64(len(o.Admitted)) / float64(o.decisions()) }
 
 func TestRegions(t *testing.T) {
-	fault(t, "regions", "three processes, a home Redis 80 ms away, a leased limit of 3,000/10 s, 90 % of it wanted",
-		"p99 < 1 ms, never over in any window, < 5 % unused; one that is cut off denies and comes back by itself", func(r *report) {
+	fault(t, "regions", "three processes, a home Redis 80 ms away, a leased limit of 3,000/10 s, 90% of it wanted",
+		"p99 < 1 ms, never over in any window, < 5% unused; one that is cut off denies and comes back by itself", func(r *report) {
 			home := redistest.Start(t)
 			regions := startRegions(r, home)
 			limit := pick(stint.Per(3000, 10*time.Second), stint.Per(600, 2*time.Second)).WithLease()
 			all := demandFor(r, regions, limit, pick(40*time.Second, 4*time.Second))
-			r.saw("%.1f %% of %d requests admitted, never over", 100*all.share(), all.decisions())
+			r.saw("%.1f%% of %d requests admitted, never over", 100*all.share(), all.decisions())
 			if *measure && all.share() < 0.95 {
-				r.Errorf("%.1f %% of the demand admitted; want at least 95 %%", 100*all.share())
+				r.Errorf("%.1f%% of the demand admitted; want at least 95%%", 100*all.share())
 			}
 			slow, _ := slices.BinarySearch(all.Took, time.Millisecond)
 			slow = len(all.Took) - slow // before there are leases, and when the limit is full: those ask the store
-			r.saw("%.2f %% of decisions above 1 ms", 100*float64(slow)/float64(len(all.Took)))
+			r.saw("%.2f%% of decisions above 1 ms", 100*float64(slow)/float64(len(all.Took)))
 			r.within("p50", all.quantile(0.5), time.Millisecond)
 			r.within("p99", all.quantile(0.99), time.Millisecond)
 			cutOff(r, regions, limit)
@@ -140,9 +140,9 @@ func cutOff(r *report, regions []region, limit stint.Limit) {
 	asking.Wait()
 	others := sum(outcomes[:2]...)
 	if *measure && others.share() < 0.5 || len(others.Admitted) == 0 || others.failures() > 0 {
-		r.Errorf("%.0f %% of what the other regions wanted was admitted, errors %v", 100*others.share(), others.Failed)
+		r.Errorf("%.0f%% of what the other regions wanted was admitted, errors %v", 100*others.share(), others.Failed)
 	}
-	r.saw("cut off: denied; the others got %.1f %%", 100*others.share())
+	r.saw("cut off: denied; the others got %.1f%%", 100*others.share())
 	r.within("back", back, 2*time.Second)
 }
 
@@ -158,7 +158,7 @@ func TestRegionsOfManySizes(t *testing.T) {
 				"never over in any window", func(r *report) {
 					home := redistest.Start(t)
 					all := demandFor(r, startRegions(r, home), limit, max(10*time.Second, 3*window/2))
-					r.saw("%.1f %% of %d requests admitted, p50 %s, p99 %s",
+					r.saw("%.1f%% of %d requests admitted, p50 %s, p99 %s",
 						100*all.share(), all.decisions(), short(all.quantile(0.5)), short(all.quantile(0.99)))
 					wantTTLs(r, home)
 				})

@@ -138,8 +138,8 @@ func besideAlone(r *report, proxy *redistest.Proxy, roundTrip time.Duration) {
 			without.quantile(.99))
 		least, leastAlone = min(least, late(&with)), min(leastAlone, late(&without))
 	}
-	r.saw("%v: %.2f %% late, each alone %.2f %%", roundTrip, least, leastAlone)
+	r.saw("%v: %.2f%% late, each alone %.2f%%", roundTrip, least, leastAlone)
 	if least > leastAlone+0.5 {
-		r.Errorf("round trips of %v: %.2f %% of the decisions late, of those alone %.2f %%", roundTrip, least, leastAlone)
+		r.Errorf("round trips of %v: %.2f%% of the decisions late, of those alone %.2f%%", roundTrip, least, leastAlone)
 	}
 }

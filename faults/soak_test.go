@@ -110,7 +110,7 @@ func (s *soaking) summarize(faults int) {
 	if perCall > 10 {
 		s.Errorf("%.1f bytes were logged per decision; want at most 10", perCall)
 	}
-	s.saw("%d faults in %v, %d processes, %d decisions, %.1f %% without Redis", faults, *soak, s.started, all.Calls,
+	s.saw("%d faults in %v, %d processes, %d decisions, %.1f%% without Redis", faults, *soak, s.started, all.Calls,
 		100*float64(all.Degraded)/float64(max(all.Calls, 1)))
 	for _, l := range soakLimits() {
 		v := s.most[l.name]

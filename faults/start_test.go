@@ -27,7 +27,7 @@ const (
 
 func TestF58(t *testing.T) {
 	faultAlone(t, "F58", "two and four processes that have just started, 100 callers at once under 10/1m, default settings; two busy loops per core, or a CPU quota of 200m per process; a healthy Redis",
-		"exactly 10 in 95 % of the rounds, and never more than 11", func(r *report) {
+		"exactly 10 in 95% of the rounds, and never more than 11", func(r *report) {
 			server := redistest.Start(t)
 			rounds := pick(200, 1)
 			end := starve(r, 4)

@@ -80,7 +80,7 @@ func TestClientWaits(t *testing.T) {
 	}
 }
 
-// awayStore is a store that cannot be asked, under [stint.FailDeny].
+// awayStore is an unavailable store, under [stint.FailDeny].
 type awayStore struct{ stint.Store }
 
 func (awayStore) Take(_ context.Context, r stint.Request) (stint.Decision, error) {

@@ -72,7 +72,7 @@
 //	X-RateLimit-Burst      units that can be taken at once, if more than the limit
 //	X-RateLimit-Cost       cost of this request, in units of budgets
 //	X-RateLimit-Denial     id of the denial, for "stint why"
-//	X-RateLimit-Degraded   "true" if the store could not be asked; alone if usage is unknown
+//	X-RateLimit-Degraded   "true" if the store is unavailable; alone if usage is unknown
 //
 // RateLimit-Policy and RateLimit follow draft-ietf-httpapi-ratelimit-headers-11, with an item for
 // every limit:

@@ -148,7 +148,7 @@ func (t *setText) of(results []policy.Result, to []*ruleText) []*ruleText {
 }
 
 // equal is like slices.Equal, but returns early if both slices are the same, as for most requests,
-// which are held to the rule's own limits. Comparing those took 2 % of a request.
+// which are held to the rule's own limits. Comparing those took 2% of a request.
 func equal(a, b []stint.Limit) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }

@@ -150,7 +150,7 @@ func New(cfg Config) (*Store, error) {
 
 // shardsFor returns the number of shards. There are enough that cores rarely contend and that no
 // shard takes long to grow, but no shard is so small that its spare room matters. With 32 shards
-// per core, a decision on one of many subjects takes 10 % longer than with 16, because the used
+// per core, a decision on one of many subjects takes 10% longer than with 16, because the used
 // parts of the shard structs no longer fit into the first-level cache.
 func shardsFor(subjects int, bytes int64) int {
 	want := max(16*runtime.GOMAXPROCS(0), subjects>>14)

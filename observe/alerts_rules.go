@@ -295,7 +295,7 @@ func (r *alertRule) describe(threshold float64) string {
 func amount(value float64, unit string) string {
 	switch unit {
 	case "share":
-		value, unit = value*100, " %"
+		value, unit = value*100, "%"
 	case "count":
 		unit = ""
 	default:

@@ -449,9 +449,9 @@ func TestPendingAlertsSayWhatIsSo(t *testing.T) {
 		{time.Second, "StoreDown", fault(errkind.Full), "firing", "Last error: stint: take: full", "silent"},
 		{time.Second, "StoreDown", up, "ok", "down for more than 60 s", "fires after"},
 		{10 * time.Second, "RedisCPU", redis(RedisInfo{CPUShare: 0.9}), "pending",
-			"more than 80 % of the time", "fires after 80"},
+			"more than 80% of the time", "fires after 80"},
 		{time.Second, "RedisCPU", redis(RedisInfo{CPUShare: 0.9}), "pending", "This has lasted for 10 s; the alert fires after 60 s.", ""},
-		{time.Minute, "RedisCPU", redis(RedisInfo{CPUShare: 0.9}), "firing", "more than 80 % of the time", "fires"},
+		{time.Minute, "RedisCPU", redis(RedisInfo{CPUShare: 0.9}), "firing", "more than 80% of the time", "fires"},
 	} {
 		got := w.after(t, step.lasts, step.alert, step.happens)
 		if got.State != step.state || !strings.Contains(got.Summary, step.has) ||
@@ -476,7 +476,7 @@ func TestAlertsThatAreSet(t *testing.T) {
 		t.Errorf("at a share of 0.4: %+v", got)
 	}
 	got := w.after(t, 5*time.Minute, "BlockedShare", decide(40, 60))
-	if got.State != "firing" || !strings.Contains(got.Summary, "50 %") {
+	if got.State != "firing" || !strings.Contains(got.Summary, "50%") {
 		t.Errorf("at a share of 0.6: %+v", got)
 	}
 	if got := w.after(t, 12*time.Second, "StoreDown", down); got.State != "firing" {

@@ -10,7 +10,7 @@ const (
 	// distinctExact is the highest count that is exact.
 	distinctExact = 500
 	// distinctPrecision is the precision of the estimate: 2^12 registers of one byte, with a
-	// standard error of 1.04/√4096, or 1.6 %.
+	// standard error of 1.04/√4096, or 1.6%.
 	distinctPrecision = 12
 )
 

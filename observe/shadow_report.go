@@ -41,7 +41,7 @@ type ShadowCounts struct {
 	Denied   int64 `json:"denied"`
 	// Subjects is the number of distinct subjects, and Hit the number of those with a request that
 	// would have been denied. Both are exact up to 500. Above that they are estimates with a
-	// standard error of 1.6 %.
+	// standard error of 1.6%.
 	Subjects int64 `json:"subjects"`
 	Hit      int64 `json:"hit"`
 	// Estimated reports whether Subjects or Hit is an estimate.

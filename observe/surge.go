@@ -73,7 +73,7 @@ func (m *Monitor) surge(now time.Time, processes int) Surge {
 	}
 	limits := "all below their limits"
 	if denied := float64(minute.Denied) / float64(minute.decisions()); denied >= jumpBase {
-		limits = fmt.Sprintf("%.0f %% of the requests denied", 100*denied)
+		limits = fmt.Sprintf("%.0f%% of the requests denied", 100*denied)
 	} else if denied > 0 {
 		limits = "nearly all below their limits"
 	}

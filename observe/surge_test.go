@@ -71,7 +71,7 @@ func TestSurge(t *testing.T) {
 		"one new client": {{11, 2, 1, 200, ""}, {2, 15, 2, 1,
 			`^Traffic is [78] times the usual, from 1 new address, all below their limits\.$`}},
 		"a client above its limit": {usual, {2, 40, 2, 1,
-			`^Traffic is 10 times the usual, from 1 new address, 5[0-9] % of the requests denied\.$`}},
+			`^Traffic is 10 times the usual, from 1 new address, 5[0-9]% of the requests denied\.$`}},
 		"a process that has started": {{1, 1, 1, 200, ""}, {5, 36, 2, 3000, ""}},
 		"a small service":            {{11, 1, 1, 20, ""}, {1, 9, 2, 100, ""}},
 		"a busy hour":                {{11, 10, 1, 200, ""}, {5, 20, 2, 1000, ""}, {5, 40, 3, 3000, ""}},

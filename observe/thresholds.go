@@ -63,7 +63,7 @@ func (t *thresholds) add(e *policy.Threshold, names *names) {
 	name := thresholdName{clean(e.Rule.Tier), clean(e.Rule.Policy), e.Percent}
 	t.counts.get(name).count.Add(1)
 	if unlogged, ok := t.log.Allow(logsample.Few, time.Second); ok {
-		t.logger.Info(fmt.Sprintf("stint: %d %% of a quota is used", e.Percent), "policy", e.Rule.Name(),
+		t.logger.Info(fmt.Sprintf("stint: %d%% of a quota is used", e.Percent), "policy", e.Rule.Name(),
 			"tier", e.Rule.Tier, "subject", names.label(names.kept(e.Subject)), "limit", e.Limit.String(),
 			"used", e.Used, "until", e.Until.Format(time.RFC3339), "id", e.ID, "unlogged", unlogged)
 	}

@@ -135,7 +135,7 @@ func TestThresholdsArePosted(t *testing.T) {
 			Instance: "web-1"}
 		if e.Data != want || e.SpecVersion != "1.0" || e.Source != "/stint" || e.Subject != "user:42" ||
 			e.ID == "" || e.Time.IsZero() {
-			t.Errorf("%d %%: got %+v, want %+v", percent, e, want)
+			t.Errorf("%d%%: got %+v, want %+v", percent, e, want)
 		}
 	}
 	if got := log.String(); strings.Count(got, "of a quota is used") != 3 {

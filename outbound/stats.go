@@ -24,7 +24,7 @@ type Stats struct {
 	// average is TotalWait / Waited.
 	TotalWait, LongestWait time.Duration
 	// Denied is the number of calls that were refused: they would have had to wait, or to wait too
-	// long, or the store could not be asked and the API's Failure is [stint.FailDeny].
+	// long, or the store is unavailable and the API's Failure is [stint.FailDeny].
 	Denied int64
 	// Failed is the number of calls that ended in any other error: of the store, or the end of
 	// their context.

@@ -41,7 +41,7 @@ func (c *Client) WaitFor(ctx context.Context, costs stint.Costs) (stint.Decision
 // registry is closed.
 func (c *Client) keep(d stint.Decision) {
 	if d.Charge.Data().Hold == 0 {
-		return // nothing is held, because the store could not be asked
+		return // nothing is held, because the store is unavailable
 	}
 	e, err := c.registry.find(c.name)
 	if err != nil {

@@ -146,7 +146,7 @@ func TestThresholdsNot(t *testing.T) {
 	}
 }
 
-// degrading decides as if the store could not be asked.
+// degrading decides as if the store was unavailable.
 type degrading struct{ stint.Store }
 
 func (s degrading) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {

@@ -87,7 +87,7 @@ func (r report) warnings() []string {
 	used, most, host := r.number("used_memory"), r.number("maxmemory"), r.number("total_system_memory")
 	switch {
 	case most > 0 && used > most/10*9:
-		warn("uses %d %% of its maxmemory; once it is full it refuses to charge, and the failure policy decides",
+		warn("uses %d%% of its maxmemory; once it is full it refuses to charge, and the failure policy decides",
 			used/(most/100+1))
 	case most == 0 && host > 0 && used > host/2:
 		warn("uses more than half of its host's memory and has no maxmemory; " +

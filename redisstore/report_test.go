@@ -16,7 +16,7 @@ func TestReportWarnings(t *testing.T) {
 		{"old and evicting", "redis_version:6.0.1\r\nmaxmemory_policy:volatile-ttl\r\n", []string{"6.0.1", "volatile-ttl"}},
 		{"has evicted", "evicted_keys:12\r\n", []string{"evicted 12 keys"}},
 		{"replica", "role:slave\r\n", []string{"is a replica"}},
-		{"nearly full", "used_memory:950000\r\nmaxmemory:1000000\r\n", []string{"uses 94 % of its maxmemory"}},
+		{"nearly full", "used_memory:950000\r\nmaxmemory:1000000\r\n", []string{"uses 94% of its maxmemory"}},
 		{"full", "used_memory:1000\r\nmaxmemory:1\r\n", []string{"of its maxmemory"}},
 		{"no bound, small", "used_memory:10\r\nmaxmemory:0\r\ntotal_system_memory:100\r\n", nil},
 		{"no bound, large", "used_memory:60\r\nmaxmemory:0\r\ntotal_system_memory:100\r\n", []string{"has no maxmemory"}},

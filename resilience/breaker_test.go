@@ -213,7 +213,7 @@ func TestBreakerProbesUntilTheStoreIsBack(t *testing.T) {
 		takes(s, 5)
 		time.Sleep(10 * time.Second)
 		wantState(t, s, "open")
-		if n := store.pings.Load(); n < 33 || n > 50 { // 250 ms ± 20 %
+		if n := store.pings.Load(); n < 33 || n > 50 { // 250 ms ± 20%
 			t.Errorf("%d pings in 10 s, want about 40", n)
 		}
 		store.fail(nil, "")

@@ -98,7 +98,7 @@ func (s *Stack) refundWhenAnswered(r *stint.Request, sent *waiter) {
 		case err != nil || d.Repeat:
 		case d.Charge.Data().ID != 0:
 			s.sender.refund(d.Charge, d.RetryAfter == 0) // a booking's answer reports the usage at the booking
-		case booking.Data().ID != 0 && !d.Degraded: // a store that could not ask does not know where the booking is
+		case booking.Data().ID != 0 && !d.Degraded: // an unavailable store does not know where the booking is
 			s.sender.refund(booking, false)
 		}
 	})

@@ -46,7 +46,7 @@ import (
 //
 // # The price
 //
-// Units count for d longer than they would otherwise: a limit that is always full admits some 5 %
+// Units count for d longer than they would otherwise: a limit that is always full admits some 5%
 // less. The block of a process that dies counts for d plus a window. A process that cannot reach
 // the store serves its block, for d at most; then the failure policy decides.
 //

@@ -95,10 +95,10 @@ func (n *outageLog) logLost() {
 		n.log(slog.LevelWarn, "stint: the store did not answer in time; the failure mode decides", n.cause.Load(), nil)
 		return
 	}
-	n.logFault("stint: the store cannot be asked: it ", false)
+	n.logFault("stint: the store is unavailable: it ", false)
 }
 
-// logFault logs that the store cannot be asked, what is wrong with it, and the remedy. For a store
+// logFault logs that the store is unavailable, what is wrong with it, and the remedy. For a store
 // that does not answer in time, answers tells whether it answers pings.
 func (n *outageLog) logFault(message string, answers bool) {
 	cause := n.lasting()
@@ -126,7 +126,7 @@ func (n *outageLog) lasting() *stint.StoreError {
 	return n.cause.Load()
 }
 
-// log logs why the store cannot be asked, and what was asked.
+// log logs why the store is unavailable, and what was asked.
 func (n *outageLog) log(level slog.Level, message string, cause *stint.StoreError, more []any) {
 	n.auth = cause.Kind == stint.KindAuth
 	n.loggedAt = time.Now()
@@ -186,9 +186,9 @@ func (s *Stack) untilBack() int64 {
 		isAuth := n.lasting().Kind == stint.KindAuth
 		switch {
 		case n.warned.Load():
-			n.logFault("stint: the store cannot be asked: it ", s.answers())
+			n.logFault("stint: the store is unavailable: it ", s.answers())
 		case isAuth && !n.auth, time.Since(n.loggedAt) >= logEvery, !n.detailed && n.example.Load() != nil:
-			n.logFault("stint: the store still cannot be asked: it ", s.answers())
+			n.logFault("stint: the store is still unavailable: it ", s.answers())
 		}
 	}
 }

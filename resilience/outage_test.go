@@ -16,10 +16,10 @@ import (
 func wantLog(t *testing.T, logs *logbook, lost, still, back int) {
 	t.Helper()
 	synctest.Wait()
-	if n := logs.count(slog.LevelError, "store cannot be asked"); n != lost {
+	if n := logs.count(slog.LevelError, "store is unavailable"); n != lost {
 		t.Errorf("the log says %d times that the store is lost, want %d", n, lost)
 	}
-	if n := logs.count(slog.LevelError, "still cannot be asked"); n != still {
+	if n := logs.count(slog.LevelError, "is still unavailable"); n != still {
 		t.Errorf("the log says %d times that it still is, want %d", n, still)
 	}
 	if n := logs.count(slog.LevelInfo, "can be asked again"); n != back {

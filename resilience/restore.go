@@ -248,7 +248,7 @@ func (l *ledger) requests(lost *lostCount, now int64, to []*driver.Call) []*driv
 }
 
 // restore makes the store count what was lost, in batches, and leaves most of the store's time to
-// requests. It waits while the store cannot be asked. A batch of which the store accepts nothing is
+// requests. It waits while the store is unavailable. A batch of which the store accepts nothing is
 // skipped after three tries.
 func (s *Stack) restore(all []lostCount) {
 	sent, tries := 0, 0

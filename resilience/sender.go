@@ -180,7 +180,7 @@ func (s *sender) add(j *job, after time.Duration) {
 	}
 }
 
-// work does jobs until none are left. It waits while the store cannot be asked.
+// work does jobs until none are left. It waits while the store is unavailable.
 func (s *sender) work() {
 	for t := s.stack; ; {
 		s.mu.Lock()

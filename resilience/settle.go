@@ -232,7 +232,7 @@ func (l *ledger) noteSettled(c *stint.Charge, claim *stint.Claim, a *stint.Amend
 }
 
 // noteAll remembers that a charge is settled or released, or will be. A repeat changes nothing,
-// even if the store cannot be asked by then.
+// even if the store is unavailable by then.
 func (l *ledger) noteAll(c *stint.Charge, a *stint.Amendment) {
 	for i := range c.Claims() {
 		l.noteSettled(c, &c.Claims()[i], a)

@@ -48,8 +48,8 @@ func (a *asker) ask(r stint.Request, allowed func()) {
 	synctest.Wait()
 }
 
-// In the first window of an outage a process admits at least 95 % of what an exact count admits,
-// and never more than the limit, with 90 % of it wanted.
+// In the first window of an outage a process admits at least 95% of what an exact count admits,
+// and never more than the limit, with 90% of it wanted.
 func TestAdmitsInTheFirstWindow(t *testing.T) {
 	testkit.SkipUnderRace(t)
 	const window = 10 * time.Second

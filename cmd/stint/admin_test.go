@@ -198,8 +198,8 @@ func TestTakeUnavailable(t *testing.T) {
 	url := answering(t, map[string]any{"/api/take": control.TakeResult{Named: control.Named{Subject: "user:42"},
 		Degraded: true, Unavailable: true, RetryAfter: 1, Limits: []control.Limit{}}})
 	for command, want := range map[string]string{
-		"take": "user:42  denied: the store could not be asked; try again in 1s\n",
-		"peek": "user:42  would be denied: the store could not be asked; try again in 1s\n",
+		"take": "user:42  denied: the store is unavailable; try again in 1s\n",
+		"peek": "user:42  would be denied: the store is unavailable; try again in 1s\n",
 	} {
 		if got := execute(t, "", command, "user:42", "--server", url); got.code != exitBad || got.stdout != want {
 			t.Errorf("%s: got %+v, want %q", command, got, want)

@@ -79,7 +79,7 @@ func TestCheckGood(t *testing.T) {
   tier b: 25 requests at once and 10 more per second, 1 cost unit in any hour, over all routes
   tier c: 3 requests at the same time, 9 in each 1m30s of the clock, over all routes
   tier d: 1 request in any day, over all routes; in shadow: denies no one
-  tier e: 10 requests in any minute, over all routes; enforced for 12.5 % of the callers
+  tier e: 10 requests in any minute, over all routes; enforced for 12.5% of the callers
 `, ""},
 	}
 	for _, test := range tests {

@@ -27,7 +27,7 @@ type incidentText struct {
 func outageOf(what, fault, name, found string) incidentText {
 	is := errkind.FaultOf(fault).Is
 	return incidentText{what: what, fault: fault, page: "Limiter degraded: Redis " + is + "…",
-		alert: "StoreDown", alertSays: "It " + is, log: "cannot be asked: it " + is,
+		alert: "StoreDown", alertSays: "It " + is, log: "is unavailable: it " + is,
 		flag: "--store", result: resultFail, name: name, found: found}
 }
 

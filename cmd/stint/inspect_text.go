@@ -147,11 +147,11 @@ func drawLimit(b *bytes.Buffer, s *system, now time.Time, l *control.Limit) {
 	}
 }
 
-// sharesText lists percentages: "50 %, 80 %".
+// sharesText lists percentages: "50%, 80%".
 func sharesText(percents []int) string {
 	texts := make([]string, len(percents))
 	for i, n := range percents {
-		texts[i] = strconv.Itoa(n) + " %"
+		texts[i] = strconv.Itoa(n) + "%"
 	}
 	return strings.Join(texts, ", ")
 }

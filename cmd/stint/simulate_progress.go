@@ -39,7 +39,7 @@ func (p *progress) show(read accesslog.Stats) {
 	}
 	if read.Total > 0 {
 		share := float64(read.Read) / float64(read.Total)
-		line = fmt.Sprintf("%s %3d %%  %s", figures.Bar(share, 24), 100*min(read.Read, read.Total)/read.Total, line)
+		line = fmt.Sprintf("%s %3d%%  %s", figures.Bar(share, 24), 100*min(read.Read, read.Total)/read.Total, line)
 	}
 	columns, _ := p.window()
 	fmt.Fprint(p.out, "\r"+cut(line, columns-1)+clearLine)

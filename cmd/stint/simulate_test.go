@@ -82,7 +82,7 @@ func TestSimulateUnreadable(t *testing.T) {
 		log += `192.0.2.1 - - [02/Mar/2026:10:00:00 +0000] "GET / HTTP/1.1" 200 10` + "\n"
 	}
 	put(t, "access.log", log)
-	const want = "The log is mostly unreadable: 367 of 392 lines (93.6 %) could not be read"
+	const want = "The log is mostly unreadable: 367 of 392 lines (93.6%) could not be read"
 	for _, test := range []struct {
 		flags []string
 		start string
@@ -169,7 +169,7 @@ func TestProgress(t *testing.T) {
 	now = now.Add(redrawn)
 	p.show(accesslog.Stats{Lines: 12, Read: 2})
 	p.clear()
-	want := "\r██████░░░░░░░░░░░░░░░░░░  25 %  10 lines, up to 2026-03-02 " + clearLine + "\r12 lines" + clearLine + "\r" + clearLine
+	want := "\r██████░░░░░░░░░░░░░░░░░░  25%  10 lines, up to 2026-03-02 1" + clearLine + "\r12 lines" + clearLine + "\r" + clearLine
 	if got := out.String(); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

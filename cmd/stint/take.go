@@ -96,7 +96,7 @@ func answerText(s *system, a *control.TakeResult, peek bool) []byte {
 	case a.Allowed:
 		verdict = s.paint(blue, would+"allowed")
 	case a.Unavailable:
-		verdict += ": the store could not be asked; try again in " + inSeconds(a.RetryAfter)
+		verdict += ": the store is unavailable; try again in " + inSeconds(a.RetryAfter)
 	case a.Banned:
 		verdict += ": banned for another " + inSeconds(a.RetryAfter)
 	case a.RetryAfter < 0:
@@ -105,7 +105,7 @@ func answerText(s *system, a *control.TakeResult, peek bool) []byte {
 		verdict += ": there is room in " + inSeconds(a.RetryAfter)
 	}
 	if a.Degraded && !a.Unavailable {
-		verdict += " (the store could not be asked)"
+		verdict += " (the store is unavailable)"
 	}
 	fmt.Fprintf(&b, "%s  %s%s\n", oneLine(a.Subject), verdict, noteText(a.Note))
 	columns(&b, func(line func(...string)) {

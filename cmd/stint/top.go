@@ -115,7 +115,7 @@ func (c *topCommand) head(s *system, now *topState) []byte {
 		share = 100 * float64(p.Denied) / float64(total)
 	}
 	parts := []string{fmt.Sprintf("%d decisions/s",
-		total), fmt.Sprintf("%d denied (%.1f %%)", p.Denied, share), fmt.Sprintf("p99 %.2f ms", 1000*p.P99)}
+		total), fmt.Sprintf("%d denied (%.1f%%)", p.Denied, share), fmt.Sprintf("p99 %.2f ms", 1000*p.P99)}
 	if p.Failed > 0 {
 		parts = append(parts, fmt.Sprintf("%d failed", p.Failed))
 	}

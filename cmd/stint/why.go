@@ -168,7 +168,7 @@ func reasonOf(d *observe.Denial) string {
 	case d.Reason == "ban":
 		text = "it is banned"
 	case d.Reason == "unavailable":
-		text = "the store could not be asked, and the failure mode denies (" + rule + ")"
+		text = "the store is unavailable, and the failure mode denies (" + rule + ")"
 	case d.Limit != "":
 		text = fmt.Sprintf("%s allows %s, %d used", rule, oneLine(d.Limit), d.Used)
 	default:

@@ -35,7 +35,7 @@ export function limitCard(limit, now, width, unfolded) {
 /** thresholds lists the shares of a limit that are reported: those reached, and those to come. */
 function thresholds({ notify, used, max }) {
   const reached = (n) => 100 * used >= n * max;
-  const list = (found) => found.map((n) => `${n} %`).join(", ");
+  const list = (found) => found.map((n) => `${n}%`).join(", ");
   const [done, next] = [list(notify.filter(reached)), list(notify.filter((n) => !reached(n)))];
   return `Thresholds: ${[done ? `${done} reached` : "", next ? `${next} to come` : ""].filter(Boolean).join(", ")}`;
 }

@@ -189,7 +189,7 @@ function attack(model) {
   return perSecond >= Math.max(ATTACK, (SMALL * model.sum(10).decisions) / 10) ? few : [];
 }
 
-/** pace describes the traffic of an attacker: "60 requests/s, 100 % denied". */
+/** pace describes the traffic of an attacker: "60 requests/s, 100% denied". */
 export const pace = (o) => `${number(o.rate < 10 ? o.rate : Math.round(o.rate))} requests/s, ${number(o.share, "share")} denied`;
 
 /** fewest returns the fewest subjects that make up most of the denials: at most three, or none if three are not enough. */

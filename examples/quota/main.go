@@ -1,5 +1,5 @@
 // Command quota gives a customer a quota per calendar month in its time zone, and posts to a
-// webhook when 80 % of it is used and when a request is denied. The receiver, which is part of this
+// webhook when 80% of it is used and when a request is denied. The receiver, which is part of this
 // program, checks the signature.
 //
 //	go run ./examples/quota
@@ -91,7 +91,7 @@ func receive(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	fmt.Printf("received: %s has used %d %% of %s\n", event.Data.Subject, event.Data.Percent, event.Data.Limit)
+	fmt.Printf("received: %s has used %d%% of %s\n", event.Data.Subject, event.Data.Percent, event.Data.Limit)
 }
 
 // user is the caller. A real program takes it from a session or a token.

@@ -132,7 +132,7 @@ func text(r *policy.Rule) string {
 	case r.Enforced == 0:
 		limits += " (shadow)"
 	case r.Enforced < 1:
-		limits += fmt.Sprintf(" (for %.4g %%)", 100*r.Enforced)
+		limits += fmt.Sprintf(" (for %.4g%%)", 100*r.Enforced)
 	}
 	return limits
 }

@@ -41,7 +41,7 @@ func TestSets(t *testing.T) {
 		{"60/1m, 900", "60/1m, 800", "tier free from 60/1m, 900/1h to 60/1m, 800/1h: free/"},
 		{"1000/1h", "100/1h", "budget of api from cost: 1000/1h to cost: 100/1h: enterprise/api free/api"},
 		{", shadow: true", "", "trial from 5/1m (shadow) to 5/1m: enterprise/trial free/trial"},
-		{", shadow: true", ", rollout: 20%", "trial from 5/1m (shadow) to 5/1m (for 20 %): enterprise/trial free/trial"},
+		{", shadow: true", ", rollout: 20%", "trial from 5/1m (shadow) to 5/1m (for 20%): enterprise/trial free/trial"},
 		{"{path: /login}", "{path: /**}", "policy login: match: enterprise/login free/login"},
 		{"  - {name: login, match: {path: /login}, limits: 5/1m}\n", "",
 			"login from 5/1m to no limit; policy login is gone"},

@@ -29,10 +29,10 @@ function stretched(doc, kind, width, height, label) {
 
 const round = (x) => Math.round(x * 10) / 10;
 
-/** number formats a value with its unit and at most three digits: 12.3 k/s, 4.5 ms, 12 %, 1.5 GiB. */
+/** number formats a value with its unit and at most three digits: 12.3 k/s, 4.5 ms, 12%, 1.5 GiB. */
 export function number(value, unit = "") {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
-  if (unit === "share") return `${short(value * 100)} %`;
+  if (unit === "share") return `${short(value * 100)}%`;
   if (unit === "ms" && value >= 1000) return `${short(value / 1000)} s`;
   if (unit === "ms" && value > 0 && value < 0.1) return `${short(value * 1000)} µs`;
   const [scale, prefix] = unit === "B" ? binary(value) : unit === "ms" ? [1, ""] : decimal(value);

@@ -39,7 +39,7 @@ func testWords(t *testing.T, page *browsertest.Page) {
 		{`number(9999, "/s")`, "9999/s"},
 		{`number(12345, "/s")`, "12.3 k/s"},
 		{`number(2500000)`, "2.5 M"},
-		{`number(0.1234, "share")`, "12.3 %"},
+		{`number(0.1234, "share")`, "12.3%"},
 		{`number(0.034, "ms")`, "34 µs"},
 		{`number(12.5, "ms")`, "12.5 ms"},
 		{`number(1234, "ms")`, "1.23 s"},

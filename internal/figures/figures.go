@@ -109,17 +109,17 @@ func Number(n int64) string {
 	return sign + digits
 }
 
-// Percent formats a share as a percentage. It never rounds to 0 % or to 100 %.
+// Percent formats a share as a percentage. It never rounds to 0% or to 100%.
 func Percent(x float64) string {
 	switch {
 	case x > 0 && x < 0.0001:
-		return "<0.01 %"
+		return "<0.01%"
 	case x < 1 && x > 0.9999:
-		return ">99.99 %"
+		return ">99.99%"
 	case x < 0.1 || x > 0.99 && x < 1:
-		return Decimal(100*x, 2) + " %"
+		return Decimal(100*x, 2) + "%"
 	}
-	return Decimal(100*x, 1) + " %"
+	return Decimal(100*x, 1) + "%"
 }
 
 // Decimal formats a number with at most the given number of digits after the decimal point, at

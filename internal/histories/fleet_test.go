@@ -505,7 +505,7 @@ func subjectName(crowd, level, number int) string {
 
 func (o *outcomes) String() string {
 	per := func(n int) float64 { return 100 * float64(n) / float64(max(1, o.Decisions)) }
-	return fmt.Sprintf("%d decisions: %.1f %% admitted, %.1f %% denied, %.2f %% failed; %.2f %% without the server; "+
+	return fmt.Sprintf("%d decisions: %.1f%% admitted, %.1f%% denied, %.2f%% failed; %.2f%% without the server; "+
 		"%d settled, %d full windows, %.0f calls per 1,000 decisions%s", o.Decisions, per(o.Admitted), per(o.Denied),
 		per(o.Failed), per(o.Degraded), o.Refunded, o.AtLimit, 10*per(o.Calls),
 		strings.Join(append([]string{""}, o.Wrong...), "\n"))

@@ -104,7 +104,7 @@ func TestHierarchies(t *testing.T) {
 				t.Fatalf("%v\n%v", f, &o)
 			}
 			served, calls := float64(o.Units)/float64(f.ideal()), float64(o.Calls)/float64(o.Decisions)
-			t.Logf("%v\n%v\nserved %.1f %%, %.3f calls per decision", f, &o, 100*served, calls)
+			t.Logf("%v\n%v\nserved %.1f%%, %.3f calls per decision", f, &o, 100*served, calls)
 			if f.decisions == long && (served < test.served || calls > test.calls) {
 				t.Errorf("served %.3f with %.3f calls per decision, want %v and %v", served, calls, test.served, test.calls)
 			}

@@ -197,7 +197,7 @@ func (f *fleet) report(t *testing.T, o *outcomes) {
 	md.WriteString("| Simulated | over-admission in the worst window | demand not served | " +
 		"store calls per 1,000 decisions |\n|---|---|---|---|\n")
 	for _, r := range rows {
-		fmt.Fprintf(&md, "| %s | %.1f %% | %.2f %% | %.0f |\n", r.Name, r.Over, r.Unserved, r.Calls)
+		fmt.Fprintf(&md, "| %s | %.1f%% | %.2f%% | %.0f |\n", r.Name, r.Over, r.Unserved, r.Calls)
 	}
 	result := map[string]any{"fleet": f.String(), "input": f.hash(), "outcomes": o, "designs": rows}
 	data, err := json.MarshalIndent(result, "", "  ")

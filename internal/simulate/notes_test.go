@@ -38,7 +38,7 @@ type statsLog struct {
 
 func (l *statsLog) Stats() accesslog.Stats { return l.stats }
 
-// TestWarning: the warning begins above 5 %, and says how much could not be read.
+// TestWarning: the warning begins above 5%, and says how much could not be read.
 func TestWarning(t *testing.T) {
 	set := parse(t, "tiers: [{name: anyone, identity: ip, limits: 5/1m}]")
 	for _, test := range []struct {
@@ -48,11 +48,11 @@ func TestWarning(t *testing.T) {
 		{0, 0, ""},
 		{1, 20, ""},
 		{50, 1000, ""},
-		{51, 1000, "The log is partly unreadable: 51 of 1,000 lines (5.1 %) could not be read"},
-		{2, 4, "The log is partly unreadable: 2 of 4 lines (50 %) "},
-		{367, 392, "The log is mostly unreadable: 367 of 392 lines (93.6 %) "},
-		{999_999, 1_000_000, "The log is mostly unreadable: 999,999 of 1,000,000 lines (>99.99 %) "},
-		{1, 1, "The log is completely unreadable: 1 of 1 line (100 %) "},
+		{51, 1000, "The log is partly unreadable: 51 of 1,000 lines (5.1%) could not be read"},
+		{2, 4, "The log is partly unreadable: 2 of 4 lines (50%) "},
+		{367, 392, "The log is mostly unreadable: 367 of 392 lines (93.6%) "},
+		{999_999, 1_000_000, "The log is mostly unreadable: 999,999 of 1,000,000 lines (>99.99%) "},
+		{1, 1, "The log is completely unreadable: 1 of 1 line (100%) "},
 	} {
 		log := &statsLog{stats: accesslog.Stats{Lines: test.lines, Malformed: test.malformed}}
 		r, err := simulate.Run(t.Context(), log, simulate.Options{Set: set})

@@ -166,14 +166,14 @@ type LimitUse struct {
 }
 
 // Headroom is the distribution of the largest share of a limit's capacity that each subject used.
-// Example: a P99 of 0.4 means that 99 of 100 subjects never used more than 40 % of it.
+// Example: a P99 of 0.4 means that 99 of 100 subjects never used more than 40% of it.
 type Headroom struct {
 	Subjects int64   `json:"subjects"`
 	P50      float64 `json:"p50"`
 	P90      float64 `json:"p90"`
 	P99      float64 `json:"p99"`
 	Max      float64 `json:"max"`
-	// Histogram counts the subjects that used up to 10 %, up to 20 % and so on, in 10 steps.
+	// Histogram counts the subjects that used up to 10%, up to 20% and so on, in 10 steps.
 	Histogram []int64 `json:"histogram"`
 }
 

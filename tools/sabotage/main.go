@@ -253,7 +253,7 @@ func report(out io.Writer, runs []*targetRun, seed uint64) {
 	row := func(r *targetRun) {
 		share := "–"
 		if r.tested > 0 {
-			share = fmt.Sprintf("%d %%", 100*r.caught/r.tested)
+			share = fmt.Sprintf("%d%%", 100*r.caught/r.tested)
 		}
 		fmt.Fprintf(out, "| %s | %d | %d | %d | %d | %d | %s |\n",
 			r.name, r.known, r.tested, r.caught, r.timeouts, r.tested-r.caught, share)

@@ -62,10 +62,10 @@ func TestCaughtAndSurvived(t *testing.T) {
 		"caught   add.go:3: + → - | func add(a, b int) int { return a + b } | Test\n",
 		"survived sub.go:3: - → + | func sub(a, b int) int { return a - b }\n",
 		"caught   text.lua:1: < → <= | return a < b | Test\n",
-		"| add | 2 | 2 | 2 | 0 | 0 | 100 % |\n",
-		"| sub | 2 | 2 | 0 | 0 | 2 | 0 % |\n",
-		"| lua | 3 | 3 | 3 | 0 | 0 | 100 % |\n",
-		"| all | 7 | 7 | 5 | 0 | 2 | 71 % |\n",
+		"| add | 2 | 2 | 2 | 0 | 0 | 100% |\n",
+		"| sub | 2 | 2 | 0 | 0 | 2 | 0% |\n",
+		"| lua | 3 | 3 | 3 | 0 | 0 | 100% |\n",
+		"| all | 7 | 7 | 5 | 0 | 2 | 71% |\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no line %q in:\n%s", want, &out)
@@ -93,7 +93,7 @@ func TestMutantsThatDoNotCompileDoNotCount(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if want := "| join | 2 | 1 | 0 | 0 | 1 | 0 % |\n"; !strings.Contains(out.String(), want) {
+	if want := "| join | 2 | 1 | 0 | 0 | 1 | 0% |\n"; !strings.Contains(out.String(), want) {
 		t.Errorf("no line %q in:\n%s", want, &out)
 	}
 }
@@ -126,7 +126,7 @@ func TestFlaky(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"| add | 2 | 2 | 2 | 0 | 0 | 100 % |\n", "| sub | 2 | 2 | 0 | 0 | 2 | 0 % |\n"} {
+	for _, want := range []string{"| add | 2 | 2 | 2 | 0 | 0 | 100% |\n", "| sub | 2 | 2 | 0 | 0 | 2 | 0% |\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no line %q in:\n%s", want, &out)
 		}

@@ -120,8 +120,8 @@ func (r *result) text() string {
 	fmt.Fprintf(&b, "%s requests of %s users in %.0f s, %s a second.\n\n", contest.Count(int64(r.all.requests)), contest.Count(int64(len(r.all.users))),
 		r.length.Seconds(), contest.Count(int64(float64(r.all.requests)/r.length.Seconds())))
 	b.WriteString(contest.Table([]string{"what", "want", "measured"}, [][]string{
-		{"admitted", "about 95 %", percent(r.all.share(r.all.admitted))},
-		{"answered 429", "about 5 %", percent(r.all.share(r.all.denied))},
+		{"admitted", "about 95%", percent(r.all.share(r.all.admitted))},
+		{"answered 429", "about 5%", percent(r.all.share(r.all.denied))},
 		{"failed", "0", fmt.Sprint(r.all.other)},
 		{"p99", "< " + milliseconds(slowest), milliseconds(r.all.quantile(0.99)) + " " + word},
 		{"without Redis", "any", percent(r.all.share(r.all.degraded))},
@@ -141,7 +141,7 @@ func (r *result) text() string {
 	return b.String()
 }
 
-func percent(share float64) string { return fmt.Sprintf("%.2f %%", 100*share) }
+func percent(share float64) string { return fmt.Sprintf("%.2f%%", 100*share) }
 
 func milliseconds(d time.Duration) string {
 	return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))

@@ -535,7 +535,7 @@ export type Decision = {
   retry_after_seconds: number | null;
   /** Whether the subject is banned, for `retry_after_seconds`. */
   banned: boolean;
-  /** Whether the store could not be asked: the failure mode decided. */
+  /** Whether the store was unavailable: the failure mode decided. */
   degraded: boolean;
   /** Whether the id was charged before: nothing was charged now, and `charge` is that of the first request. */
   repeat: boolean;
@@ -549,7 +549,7 @@ export type Decision = {
   hold_seconds?: number;
   /** If it was denied: an id, which `stint why` explains. */
   denial?: string;
-  /** Of a denial by `take`: whether asking again before `retry_after_seconds` have passed is sure to be denied, unless charges are given back or corrected, or an operator changes something. Callers may then repeat the denial without asking. Left out if not: a concurrency limit, a hold or a lease may make room at any time, a limit of all callers may have jitter, the denial may count towards a ban, waiting does not help, or the store could not be asked. */
+  /** Of a denial by `take`: whether asking again before `retry_after_seconds` have passed is sure to be denied, unless charges are given back or corrected, or an operator changes something. Callers may then repeat the denial without asking. Left out if not: a concurrency limit, a hold or a lease may make room at any time, a limit of all callers may have jitter, the denial may count towards a ban, waiting does not help, or the store is unavailable. */
   cacheable?: boolean;
   /** Where someone who is denied can ask for more: a text or a URL. */
   contact: string;

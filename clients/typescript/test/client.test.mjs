@@ -326,7 +326,7 @@ test("Redis is killed: the server's failure mode decides, or the client's", asyn
   await redis.end("SIGKILL");
   const allowed = await client({ url: denies.url, onFailure: "allow" }).take({ subject: someone(), tier: "free" });
   assert.deepEqual([allowed.allowed, allowed.failed.status], [true, 503]);
-  await assert.rejects(client({ url: denies.url }).take({ subject: someone(), tier: "free" }), /store could not be asked/);
+  await assert.rejects(client({ url: denies.url }).take({ subject: someone(), tier: "free" }), /store is unavailable/);
   const degraded = await client({ url: local.url }).take({ subject: someone(), tier: "free" });
   assert.deepEqual([degraded.allowed, degraded.degraded, degraded.failed], [true, true, undefined]);
 });

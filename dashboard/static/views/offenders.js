@@ -73,7 +73,7 @@ export function offenders(app) {
     const most = first.denied || 1;
     return [
       policyLink(o.subject), denials(o),
-      bar(document, { share: o.denied / most, sure: o.at_least / most, kind: "denied", label: `${Math.round((100 * o.denied) / most)} %` }),
+      bar(document, { share: o.denied / most, sure: o.at_least / most, kind: "denied", label: `${Math.round((100 * o.denied) / most)}%` }),
     ];
   }
   /** policyLink links to the violations of a policy, or of a tier: "tier free". */

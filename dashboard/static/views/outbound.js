@@ -27,7 +27,7 @@ export function outbound(app) {
     return h("article", { class: `card${cooling > now ? " full" : ""}` },
       h("header", {}, h("h2", {}, api.name), h("span", { class: "code quiet" }, (api.limits ?? []).join(", "))),
       use(api),
-      bar(document, { share: used, kind: used >= 1 ? "denied" : "used", label: `${Math.round(used * 100)} % used` }),
+      bar(document, { share: used, kind: used >= 1 ? "denied" : "used", label: `${Math.round(used * 100)}% used` }),
       cooling > now ? h("p", { class: "banned" }, `■ Cooling down until ${clock(cooling)} (${until(cooling, now)}): the API asked for a pause.`) : null,
       h("dl", { class: "facts" }, facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])));
   }

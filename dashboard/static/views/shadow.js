@@ -81,7 +81,7 @@ function hit(name, top) {
   fill(body, top.map((o) => row(HIT, [
     subjectLink(o),
     o.at_least < o.denied ? `${o.at_least.toLocaleString("en")} to ${o.denied.toLocaleString("en")}` : o.denied.toLocaleString("en"),
-    bar(document, { share: o.denied / most, sure: o.at_least / most, kind: "denied", label: `${Math.round((100 * o.denied) / most)} %` }),
+    bar(document, { share: o.denied / most, sure: o.at_least / most, kind: "denied", label: `${Math.round((100 * o.denied) / most)}%` }),
   ])));
   return node;
 }

@@ -167,7 +167,7 @@ func fail(w http.ResponseWriter) {
 
 func unavailable() *problem {
 	return &problem{Problem: answer.Problem{
-		Error: "unavailable", Message: "The store could not be asked. Please try again."}}
+		Error: "unavailable", Message: "The store is unavailable. Please try again."}}
 }
 
 func (a *API) decisionOf(ctx context.Context, q *question) *decision {

@@ -114,7 +114,7 @@ func TestClientRefused(t *testing.T) {
 		want   string
 	}{
 		{401, `{"error":"unauthorized","message":"A token is needed."}`, "A token is needed."},
-		{503, `{"error":"unavailable","message":"The store could not be asked."}`, "The store could not be asked."},
+		{503, `{"error":"unavailable","message":"The store is unavailable."}`, "The store is unavailable."},
 		{502, "<html>", "the server answers 502 Bad Gateway"},
 		{307, "", "the server answers 307 Temporary Redirect"},
 	} {

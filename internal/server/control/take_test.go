@@ -45,7 +45,7 @@ func TestTakeUnder(t *testing.T) {
 	}
 }
 
-// away is a store that cannot be asked, under [stint.FailDeny].
+// away is an unavailable store, under [stint.FailDeny].
 type away struct{ driver.Inspector }
 
 func (away) Take(_ context.Context, r stint.Request) (stint.Decision, error) {

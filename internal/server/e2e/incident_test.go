@@ -52,7 +52,7 @@ func TestIncident(t *testing.T) {
 
 	// A flood from one address.
 	flood.Store(true)
-	says(t, screens, "flood", "Limiter healthy. Under attack: ip:"+flooder, "requests/s, 100 % denied.")
+	says(t, screens, "flood", "Limiter healthy. Under attack: ip:"+flooder, "requests/s, 100% denied.")
 	for _, page := range screens {
 		page.WaitText(".overview .top", "ip:"+flooder)
 	}
@@ -61,7 +61,7 @@ func TestIncident(t *testing.T) {
 	// Who it is, and what they do, is a click away, and so is the ban.
 	desk.Click(".verdict h1 a")
 	desk.WaitText(".who h2", "ip:"+flooder)
-	desk.WaitText(".denials .facts", "100 % denied")
+	desk.WaitText(".denials .facts", "100% denied")
 	desk.Wait("document.querySelectorAll('.denials tbody tr').length === 5")
 	act(desk, "ban")
 	desk.WaitText(".who .banned", "The ban has matched ")

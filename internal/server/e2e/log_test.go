@@ -42,7 +42,7 @@ func TestServerLogs(t *testing.T) {
 					t.Errorf("status %d, want %d", got, status)
 				}
 				testkit.Eventually(t, "the outage is logged with what was asked", func() bool {
-					return r.records("level=ERROR", "cannot be asked", "cause=", "mode="+mode, "key=user:jane-d…",
+					return r.records("level=ERROR", "is unavailable", "cause=", "mode="+mode, "key=user:jane-d…",
 						"limit=3/7m") >= outage
 				})
 				redis.Restart(t)
@@ -55,10 +55,10 @@ func TestServerLogs(t *testing.T) {
 				return r.records("level=WARN", "denied", "key=user:jane-d…", "limit=3/7m", "retry_after=") > 0 &&
 					r.records("level=INFO", "allowed", "key=user:jane-d…", "limit=3/7m", "used=") > 0
 			})
-			before := r.records("level=ERROR", "the store cannot be asked", "cause=")
+			before := r.records("level=ERROR", "the store is unavailable", "cause=")
 			redis.Kill()
 			testkit.Eventually(t, "an outage without traffic is logged", func() bool {
-				return r.records("level=ERROR", "the store cannot be asked", "cause=") > before
+				return r.records("level=ERROR", "the store is unavailable", "cause=") > before
 			})
 			if strings.Contains(r.log.String(), name) {
 				t.Error("the log has a name in full")

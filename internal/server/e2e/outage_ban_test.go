@@ -29,7 +29,7 @@ func TestBanInAnOutage(t *testing.T) {
 	if one.take("42") {
 		t.Error("the process that was asked allows the banned one")
 	}
-	_, _ = client.Unban(t.Context(), control.Target{Subject: "user:43"}) // the store cannot be asked
+	_, _ = client.Unban(t.Context(), control.Target{Subject: "user:43"}) // the store is unavailable
 	redis.Restart(t)
 	other := two.client(operator)
 	testkit.Eventually(t, "the other knows of it", func() bool {

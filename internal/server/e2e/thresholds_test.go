@@ -80,5 +80,5 @@ func TestThresholds(t *testing.T) {
 
 	page := browsertest.Start(t).Page(t, 1280, 900)
 	rigs[0].open(page, "subject/user:7")
-	page.WaitText(".card .notify", "Thresholds: 50 %, 100 % reached")
+	page.WaitText(".card .notify", "Thresholds: 50%, 100% reached")
 }

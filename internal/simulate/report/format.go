@@ -25,7 +25,7 @@ func share(part, whole int64) string {
 
 // exactly formats a requested share with all its digits.
 func exactly(x float64) string {
-	return figures.Decimal(100*x, 6) + " %"
+	return figures.Decimal(100*x, 6) + "%"
 }
 
 // sameDay reports whether two times are on one day.

@@ -11,8 +11,8 @@ func (b *builder) headroom(r *simulate.Result) section {
 	s := section{ID: "headroom", Title: "Everyone else's headroom"}
 	t := table{Columns: []column{
 		{Name: "tier, policy", Long: true}, {Name: "limit"}, {Name: "subjects", Number: true},
-		{Name: "half", Number: true, Spare: 3}, {Name: "90 %", Number: true, Spare: 2}, {Name: "99 %", Number: true},
-		{Name: "all", Number: true}, {Name: "0 to 100 %", Spare: 1},
+		{Name: "half", Number: true, Spare: 3}, {Name: "90%", Number: true, Spare: 2}, {Name: "99%", Number: true},
+		{Name: "all", Number: true}, {Name: "0 to 100%", Spare: 1},
 	}}
 	idle := int64(0)
 	for i := range r.Outcome.Limits {
@@ -33,8 +33,8 @@ func (b *builder) headroom(r *simulate.Result) section {
 	}
 	t.leaveOut(idle, "limit applied to no other subject", "limits applied to no other subject")
 	s.Blocks = append(s.Blocks, paragraph{Text: "The share of a limit that subjects used at their busiest, of those " +
-		"that were never denied: 99 of 100 never used more than the value under 99 %. " +
-		"The histogram shows how many used up to 10 %, up to 20 % and so on."}, t)
+		"that were never denied: 99 of 100 never used more than the value under 99%. " +
+		"The histogram shows how many used up to 10%, up to 20% and so on."}, t)
 	if busiest := b.busiest(&r.Outcome); len(busiest.Rows) > 0 {
 		s.Blocks = append(s.Blocks, busiest)
 	}
