@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"slices"
 	"sync"
@@ -46,22 +47,28 @@ type Limiter struct {
 	sleep   func(ctx context.Context, d time.Duration, wake <-chan struct{}) (took time.Duration, err error)
 }
 
-// Option sets up a limiter. A [Limit] is an option: it adds itself.
+// Option sets up a limiter. A [Limit] is an option: it adds itself. By in packages httplimit and
+// grpclimit, which limit by key, accepts options too.
 type Option interface {
-	ByOption
+	HTTPOption
+	GRPCOption
 	apply(*Limiter)
 }
 
-// ByOption sets up By in packages httplimit and grpclimit, which limit by key. Every [Option] is a
-// ByOption. These packages have others of their own, which [New] does not accept.
-type ByOption interface{ byOption() }
+// HTTPOption is the ByOption of package httplimit: an [Option] or an option of that package.
+type HTTPOption interface{ httpOption() }
+
+// GRPCOption is the ByOption of package grpclimit: an [Option] or an option of that package.
+type GRPCOption interface{ grpcOption() }
 
 type optionFunc func(*Limiter)
 
-func (f optionFunc) byOption()        {}
+func (f optionFunc) httpOption()      {}
+func (f optionFunc) grpcOption()      {}
 func (f optionFunc) apply(l *Limiter) { f(l) }
 
-func (l Limit) byOption()          {}
+func (l Limit) httpOption()        {}
+func (l Limit) grpcOption()        {}
 func (l Limit) apply(lim *Limiter) { lim.limits = append(lim.limits, l) }
 
 // WithBans makes the limiter apply bans, and ban subjects that keep being denied. Without it bans
@@ -119,6 +126,14 @@ func (l *Limiter) applied(o Option) (ok bool) {
 
 // Limits returns the limiter's limits.
 func (l *Limiter) Limits() []Limit { return slices.Clone(l.limits) }
+
+// Logger returns the logger of [WithLogger], or nil if the limiter logs nothing.
+func (l *Limiter) Logger() *slog.Logger {
+	if l.log == nil {
+		return nil
+	}
+	return l.log.logger
+}
 
 // Allow charges one unit to the subject if all limits have room for it.
 func (l *Limiter) Allow(ctx context.Context, subject string) (d Decision, err error) {

@@ -34,7 +34,8 @@ type KeyFunc func(context.Context) string
 // The options are one or more limits, other options of package stint such as [stint.WithBans], and
 // options of this package that are a [ByOption]. Without [WithStore] the calls are counted in
 // the memory of this process, and each call of By has separate counts, in 64 MiB at most. Calls
-// that cannot be decided are logged to slog.Default(), at most five per second.
+// that cannot be decided are logged at ERROR, at most five per second, to the logger of
+// [stint.WithLogger] or, without it, to slog.Default().
 //
 // By panics if an argument is invalid, and lists every mistake. [NewBy] returns an error instead.
 func By(key KeyFunc, options ...ByOption) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
@@ -51,20 +52,21 @@ func NewBy(key KeyFunc, options ...ByOption) (
 	if key == nil {
 		b.Errs = append(b.Errs, errors.New("the key is nil; want one such as ClientIP()"))
 	}
-	b.Add("grpclimit", options, func(o stint.ByOption) bool {
-		own, ok := o.(byOption)
-		if ok {
+	for _, o := range options {
+		if own, ok := o.(byOption); ok {
 			own.set(b)
+			continue
 		}
-		return ok
-	})
+		general, _ := o.(stint.Option) // stint.New reports nil
+		b.Options = append(b.Options, general)
+	}
 	b.Parts = []middleware.Part{b.Part}
 	var err error
 	if b.Limits, err = middleware.New(b.Config); err != nil {
 		return nil, nil, err
 	}
 	s := &server{guard: b.keyed, random: rand.Float64}
-	return s.unary(), s.stream(), nil
+	return s.unary(), s.stream(serveStream), nil
 }
 
 // ByIP is [By] with the key [ClientIP] without trusted proxies:
@@ -99,7 +101,7 @@ func NewClientIP(trusted ...string) (KeyFunc, error) {
 }
 
 // ByOption configures [By] and [ByIP]. Limits and all other options of package stint are ByOptions.
-type ByOption = stint.ByOption
+type ByOption = stint.GRPCOption
 
 // WithStore sets the store in which [By] counts, such as one opened by package stores. In one
 // store, calls with equal keys are counted together, across processes and with requests of
@@ -152,14 +154,15 @@ type by struct {
 	middleware.Part
 }
 
-// byOption is an option of [By]. The embedded interface is nil: it only makes the type a
-// [stint.ByOption].
+// byOption is an option of [By]. The embedded interface is nil: it only makes the type a [ByOption].
 type byOption struct {
-	stint.ByOption
+	ByOption
 	set func(*by)
 }
 
-var errNoKey = errors.New("the call has no key to count it by; give By a key that every call has")
+// ErrNoKey is the error of a call without a key, for interceptors outside of those of [By]: its
+// status is Internal.
+var ErrNoKey = middleware.ErrNoKey
 
 // keyed decides on calls by key and limits, without a guard.
 type keyed struct {
@@ -171,18 +174,12 @@ type keyed struct {
 
 // Decide charges the key of a call.
 func (k *keyed) Decide(ctx context.Context, _ *policy.Input, v *policy.Verdict) error {
-	key := k.key(ctx)
-	err := errNoKey
-	if key != "" {
-		ask := [1]middleware.Ask{{Key: key, Cost: 1}}
-		if k.limits != nil {
-			ask[0].Limits = k.limits(ctx)
-		}
-		if k.cost != nil {
-			ask[0].Cost = k.cost(ctx)
-		}
-		err = k.Limits.Decide(ctx, ask[:], v)
+	ask := [1]middleware.Ask{{Key: k.key(ctx), Cost: 1}}
+	if ask[0].Key != "" && k.limits != nil {
+		ask[0].Limits = k.limits(ctx)
 	}
-	k.Failed(ctx, key, err)
-	return err
+	if ask[0].Key != "" && k.cost != nil {
+		ask[0].Cost = k.cost(ctx)
+	}
+	return k.Limits.Decide(ctx, ask[:], v)
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // by serves an echo behind the interceptors of By.
-func by(t *testing.T, e *echo, key grpclimit.KeyFunc, options ...stint.ByOption) *grpc.ClientConn {
+func by(t *testing.T, e *echo, key grpclimit.KeyFunc, options ...grpclimit.ByOption) *grpc.ClientConn {
 	t.Helper()
 	unary, stream := grpclimit.By(key, options...)
 	return e.serve(t, []grpc.UnaryServerInterceptor{unary}, []grpc.StreamServerInterceptor{stream})
@@ -53,6 +53,11 @@ func TestBy(t *testing.T) {
 	}
 	if err := say(t.Context(), conn); status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "no key") {
 		t.Errorf("no key: got %v, want Internal", err)
+	}
+	unary, _ := grpclimit.By(userOf, stint.PerHour(2))
+	_, err = unary(t.Context(), nil, &grpc.UnaryServerInfo{}, nil)
+	if !errors.Is(err, grpclimit.ErrNoKey) || status.Code(err) != codes.Internal {
+		t.Errorf("no key: an outer interceptor gets %v, want ErrNoKey with the code Internal", err)
 	}
 	for _, key := range []string{"\x00everyone", strings.Repeat("x", stint.MaxSubject+1)} {
 		conn := by(t, &echo{}, func(context.Context) string { return key }, stint.PerHour(2))
@@ -98,7 +103,7 @@ func TestClientIP(t *testing.T) {
 
 // Mistakes in the program show when it starts, all of them.
 func TestByMistakes(t *testing.T) {
-	for want, options := range map[string][]stint.ByOption{
+	for want, options := range map[string][]grpclimit.ByOption{
 		"grpclimit: By: no limit; want one such as stint.PerMinute(100)": nil,
 		"grpclimit: By: an option is nil; want a limit such as stint.PerMinute(100), or another option; " +
 			"the store is nil; want one such as stores.Open returns; " +

@@ -66,8 +66,8 @@ func (c *call) judge() (metadata.MD, error) {
 		if ended := c.ctx.Err(); ended != nil {
 			return nil, status.FromContextError(ended).Err()
 		}
-		if errors.Is(err, errNoKey) {
-			return nil, status.Error(codes.Internal, err.Error())
+		if errors.Is(err, ErrNoKey) {
+			return nil, &notMade{err, status.New(codes.Internal, err.Error())}
 		}
 		if _, invalid := errors.AsType[*stint.InvalidError](err); invalid { // a repeat would fail too
 			return nil, status.Error(codes.Internal, "the call could not be processed")

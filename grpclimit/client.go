@@ -14,18 +14,11 @@ type client struct {
 	perMessage bool
 }
 
-func newClient(api *outbound.Client, options []ClientOption) *client {
+func newClient(api *outbound.Client, perMessage bool) *client {
 	if api == nil {
 		panic("grpclimit: the API is nil; want one of an outbound.Registry")
 	}
-	c := &client{api: api}
-	for _, o := range options {
-		if o == nil {
-			panic("grpclimit: an option is nil; want one of package grpclimit")
-		}
-		o.applyToClient(c)
-	}
-	return c
+	return &client{api: api, perMessage: perMessage}
 }
 
 // UnaryClientInterceptor returns an interceptor for calls to a third-party service. It panics if
@@ -41,7 +34,7 @@ func newClient(api *outbound.Client, options []ClientOption) *client {
 // After a bare ResourceExhausted they pause for a second, even if the cause was a message that was
 // too large: gRPC does not distinguish these. A negative pushback asks for no pause.
 func UnaryClientInterceptor(api *outbound.Client) grpc.UnaryClientInterceptor {
-	c := newClient(api, nil)
+	c := newClient(api, false)
 	return func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,
 		opts ...grpc.CallOption) error {
 		if err := c.wait(ctx); err != nil {
@@ -55,10 +48,19 @@ func UnaryClientInterceptor(api *outbound.Client) grpc.UnaryClientInterceptor {
 }
 
 // StreamClientInterceptor returns an interceptor like [UnaryClientInterceptor] for streams. They
-// wait when they are opened or, with [PerMessage], each time they send. A message that gets no turn
-// ends its stream. It panics if api or an option is nil.
-func StreamClientInterceptor(api *outbound.Client, options ...ClientOption) grpc.StreamClientInterceptor {
-	c := newClient(api, options)
+// wait once, when they are opened. It panics if api is nil.
+func StreamClientInterceptor(api *outbound.Client) grpc.StreamClientInterceptor {
+	return newClient(api, false).stream()
+}
+
+// MessageClientInterceptor is [StreamClientInterceptor] for streams whose messages count: each
+// message sent waits for its turn, as if it were a call. The opening of a stream does not count. A
+// message that gets no turn ends its stream.
+func MessageClientInterceptor(api *outbound.Client) grpc.StreamClientInterceptor {
+	return newClient(api, true).stream()
+}
+
+func (c *client) stream() grpc.StreamClientInterceptor {
 	return func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer,
 		opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		if !c.perMessage {

@@ -44,10 +44,10 @@ func newRegistry(t testing.TB, store stint.Store, limit stint.Limit) (*outbound.
 	return api, registry
 }
 
-func through(api *outbound.Client, options ...grpclimit.ClientOption) []grpc.DialOption {
+func through(api *outbound.Client) []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithChainUnaryInterceptor(grpclimit.UnaryClientInterceptor(api)),
-		grpc.WithChainStreamInterceptor(grpclimit.StreamClientInterceptor(api, options...)),
+		grpc.WithChainStreamInterceptor(grpclimit.StreamClientInterceptor(api)),
 	}
 }
 
@@ -185,7 +185,8 @@ func TestClientPerMessage(t *testing.T) {
 		received <- n
 		return s.Context().Err()
 	}}
-	conn := service.serve(t, nil, nil, through(newAPI(t, newStore(t), stint.PerHour(2)), grpclimit.PerMessage())...)
+	conn := service.serve(t, nil, nil, grpc.WithChainStreamInterceptor(
+		grpclimit.MessageClientInterceptor(newAPI(t, newStore(t), stint.PerHour(2)))))
 	stream := open(t, conn, chatDesc, chatMethod)
 	for range 2 {
 		if err := stream.SendMsg(wrapperspb.String("hello")); err != nil {
@@ -229,7 +230,7 @@ func TestClientCollect(t *testing.T) {
 		}
 	}}
 	api, registry := newRegistry(t, newStore(t), stint.PerHour(9))
-	conn := service.serve(t, nil, nil, through(api, grpclimit.PerMessage())...)
+	conn := service.serve(t, nil, nil, grpc.WithChainStreamInterceptor(grpclimit.MessageClientInterceptor(api)))
 	stream := open(t, conn, collectDesc, collectMethod)
 	answer := &wrapperspb.StringValue{}
 	err := errors.Join(

@@ -27,7 +27,7 @@
 // A guard judges every call before its handler runs. To its policies, a call is a POST to the path
 // "/package.Service/Method" on the host that the client dialed; metadata are its header fields. Put
 // interceptors that authenticate callers before these in the chain, and pass their results with
-// [WithClaims].
+// [WithClaims]. A stream counts once, or its messages do: see [MessageServerInterceptor].
 //
 // A denied call ends with ResourceExhausted. The message names the policy, never the caller. The
 // details are a RetryInfo, a QuotaFailure and, if the configuration has a contact, a Help with a

@@ -103,11 +103,11 @@ func ExampleStreamClientInterceptor() {
 	// ResourceExhausted
 }
 
-// With PerMessage each message of a stream counts: here the third ends it.
-func ExamplePerMessage() {
+// Each message of a stream counts: here the third ends it.
+func ExampleMessageServerInterceptor() {
 	guard, stop := exampleGuard("tiers: [{name: anyone, identity: ip, limits: 2/1m}]")
 	defer stop()
-	limit := grpclimit.StreamServerInterceptor(guard, grpclimit.PerMessage())
+	limit := grpclimit.MessageServerInterceptor(guard)
 	conn, stop := serve(grpc.NewServer(grpc.ChainStreamInterceptor(limit)))
 	defer stop()
 	stream, err := reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(context.Background())
@@ -127,10 +127,10 @@ func ExamplePerMessage() {
 }
 
 // Callers see in the trailer how much they have left.
-func ExampleWithUsage() {
+func ExampleWithTrailer() {
 	guard, stop := exampleGuard("tiers: [{name: anyone, identity: ip, limits: 100/1m}]")
 	defer stop()
-	limit := grpclimit.UnaryServerInterceptor(guard, grpclimit.WithUsage())
+	limit := grpclimit.UnaryServerInterceptor(guard, grpclimit.WithTrailer())
 	conn, stop := serve(grpc.NewServer(grpc.ChainUnaryInterceptor(limit)))
 	defer stop()
 	var trailer metadata.MD

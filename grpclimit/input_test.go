@@ -85,7 +85,7 @@ policies: [{name: matched, match: {`+test.match+`}, limits: 0/1h}]
 type claimKey string
 
 func TestUsage(t *testing.T) {
-	conn := unaryServer(t, "tiers: [{name: anonymous, identity: ip, limits: [2/1h, 9/1m]}]", nil, grpclimit.WithUsage())
+	conn := unaryServer(t, "tiers: [{name: anonymous, identity: ip, limits: [2/1h, 9/1m]}]", nil, grpclimit.WithTrailer())
 	for _, remaining := range []string{"1", "0", "0"} {
 		var header, trailer metadata.MD
 		reset := "3600"

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// notMade is the error of a call that was not made. It has a gRPC status, and errors.As finds its
-// cause.
+// notMade is the error of a call that was not made or, on a server, not passed to its handler. It
+// has a gRPC status, and errors.As finds its cause.
 type notMade struct {
 	cause  error
 	status *status.Status

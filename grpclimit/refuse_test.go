@@ -64,7 +64,7 @@ func refusalFrom(t *testing.T, err error, trailer metadata.MD) refusal {
 	return r
 }
 
-func unaryServer(t testing.TB, config string, store stint.Store, options ...grpclimit.ServerOption) *grpc.ClientConn {
+func unaryServer(t testing.TB, config string, store stint.Store, options ...grpclimit.GuardOption) *grpc.ClientConn {
 	guard := newGuard(t, config, store)
 	return (&echo{}).serve(t, []grpc.UnaryServerInterceptor{grpclimit.UnaryServerInterceptor(guard, options...)}, nil)
 }
@@ -259,7 +259,7 @@ identities:
 tiers:
   - {name: keyed, identity: key, limits: 0/1h}
   - {name: anonymous, identity: ip, limits: 0/1h}
-`, nil, grpclimit.WithUsage())
+`, nil, grpclimit.WithTrailer())
 	ctx := metadata.AppendToOutgoingContext(t.Context(),
 		"x-api-key", "evil key", "x-forwarded-for", "evil", "evil-bin", evil, "cookie", "evil=evil")
 	var header, trailer metadata.MD
@@ -283,15 +283,11 @@ tiers:
 
 // Mistakes in the program show when it starts.
 func TestWrongUse(t *testing.T) {
-	store := newStore(t)
-	guard := newGuard(t, "tiers: [{name: all, identity: ip, limits: 1/1h}]", store)
+	guard := newGuard(t, "tiers: [{name: all, identity: ip, limits: 1/1h}]", nil)
 	for want, use := range map[string]func(){
 		"grpclimit: the guard is nil; want": func() { grpclimit.StreamServerInterceptor(nil) },
 		"grpclimit: an option is nil; want": func() { grpclimit.UnaryServerInterceptor(guard, nil) },
 		"grpclimit: the API is nil; want":   func() { grpclimit.UnaryClientInterceptor(nil) },
-		"grpclimit: an option is nil; want one": func() {
-			grpclimit.StreamClientInterceptor(newAPI(t, store, stint.PerHour(1)), nil)
-		},
 	} {
 		func() {
 			defer func() {
@@ -330,7 +326,7 @@ func TestRetryPolicy(t *testing.T) {
 				return next(ctx, req)
 			}
 			// The trailers about usage must not prevent retries.
-			limit := grpclimit.UnaryServerInterceptor(guard, grpclimit.WithUsage())
+			limit := grpclimit.UnaryServerInterceptor(guard, grpclimit.WithTrailer())
 			conn := (&echo{}).serve(t, []grpc.UnaryServerInterceptor{count, limit}, nil,
 				grpc.WithDefaultServiceConfig(eager))
 			_ = say(t.Context(), conn)

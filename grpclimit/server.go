@@ -10,11 +10,10 @@ import (
 )
 
 type server struct {
-	guard      decider
-	claims     func(ctx context.Context, name string) string
-	usage      bool
-	perMessage bool
-	random     func() float64 // in [0, 1)
+	guard   decider
+	claims  func(ctx context.Context, name string) string
+	trailer bool           // shows the state of a limit
+	random  func() float64 // in [0, 1)
 }
 
 // decider is a guard, or limits without one.
@@ -23,7 +22,7 @@ type decider interface {
 	Follow(ctx context.Context, v *policy.Verdict) func(policy.Outcome)
 }
 
-func newServer(guard *policy.Guard, options []ServerOption) *server {
+func newServer(guard *policy.Guard, options []GuardOption) *server {
 	if guard == nil {
 		panic("grpclimit: the guard is nil; want one of policy.NewGuard")
 	}
@@ -32,7 +31,7 @@ func newServer(guard *policy.Guard, options []ServerOption) *server {
 		if o == nil {
 			panic("grpclimit: an option is nil; want one of package grpclimit")
 		}
-		o.applyToServer(s)
+		o.applyToGuard(s)
 	}
 	return s
 }
@@ -45,7 +44,7 @@ func newServer(guard *policy.Guard, options []ServerOption) *server {
 // answer. Under such a policy [grpc.SetSendCompressor] does not work, because it accepts only
 // gRPC's own stream. If a policy settles by bytes, they are the bytes of the encoded protobuf
 // message before compression. An answer waits until the store has recorded its outcome.
-func UnaryServerInterceptor(guard *policy.Guard, options ...ServerOption) grpc.UnaryServerInterceptor {
+func UnaryServerInterceptor(guard *policy.Guard, options ...GuardOption) grpc.UnaryServerInterceptor {
 	return newServer(guard, options).unary()
 }
 
@@ -88,34 +87,46 @@ func (a *account) serve(ctx context.Context, finish func(policy.Outcome), handle
 	return err
 }
 
-// StreamServerInterceptor returns an interceptor in which a guard judges every stream when it is
-// opened or, with [PerMessage], each of its messages. It panics if guard or an option is nil.
+// StreamServerInterceptor returns an interceptor in which a guard judges every stream once, when it
+// is opened. It panics if guard or an option is nil.
 //
 // A place under a concurrency limit is held until the handler returns. Costs are settled as in
-// [UnaryServerInterceptor]; [grpc.SetSendCompressor] does not work on streams with [PerMessage]
-// either.
-func StreamServerInterceptor(guard *policy.Guard, options ...ServerOption) grpc.StreamServerInterceptor {
-	return newServer(guard, options).stream()
+// [UnaryServerInterceptor].
+func StreamServerInterceptor(guard *policy.Guard, options ...GuardOption) grpc.StreamServerInterceptor {
+	return newServer(guard, options).stream(serveStream)
 }
 
-func (s *server) stream() grpc.StreamServerInterceptor {
+// MessageServerInterceptor is [StreamServerInterceptor] for streams whose messages count: a guard
+// judges each message received, as if it were a call. The opening of a stream does not count.
+//
+// A denied message ends the stream: its status is that of the denial, whatever the handler returns.
+// The effects of an allowed message, such as its place under a concurrency limit and settling its
+// cost, end when the next message arrives or the handler returns. [grpc.SetSendCompressor] does not
+// work on these streams.
+func MessageServerInterceptor(guard *policy.Guard, options ...GuardOption) grpc.StreamServerInterceptor {
+	return newServer(guard, options).stream(serveMessages)
+}
+
+func (s *server) stream(
+	serve func(*call, any, grpc.ServerStream, grpc.StreamHandler) error) grpc.StreamServerInterceptor {
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-		c := s.newCall(stream.Context(), info.FullMethod)
-		if s.perMessage {
-			return serveMessages(c, srv, stream, handler)
-		}
-		trailer, err := c.judge()
-		stream.SetTrailer(trailer)
-		if err != nil {
-			return err
-		}
-		finish := s.guard.Follow(c.ctx, c.verdict)
-		if finish == nil {
-			return handler(srv, stream)
-		}
-		a := newAccount(c.verdict)
-		return a.serve(c.ctx, finish, func(ctx context.Context) error {
-			return handler(srv, &accountedStream{stream, ctx, a})
-		})
+		return serve(s.newCall(stream.Context(), info.FullMethod), srv, stream, handler)
 	}
+}
+
+// serveStream has a stream judged, and calls its handler.
+func serveStream(c *call, srv any, stream grpc.ServerStream, handler grpc.StreamHandler) error {
+	trailer, err := c.judge()
+	stream.SetTrailer(trailer)
+	if err != nil {
+		return err
+	}
+	finish := c.server.guard.Follow(c.ctx, c.verdict)
+	if finish == nil {
+		return handler(srv, stream)
+	}
+	a := newAccount(c.verdict)
+	return a.serve(c.ctx, finish, func(ctx context.Context) error {
+		return handler(srv, &accountedStream{stream, ctx, a})
+	})
 }

@@ -60,7 +60,7 @@ func TestSettle(t *testing.T) {
 			guard := newGuard(t, strings.Replace(costly, "SETTLE", test.settle, 1), nil)
 			service := &echo{say: test.say}
 			conn := service.serve(t, []grpc.UnaryServerInterceptor{
-				grpclimit.UnaryServerInterceptor(guard, grpclimit.WithUsage())}, nil)
+				grpclimit.UnaryServerInterceptor(guard, grpclimit.WithTrailer())}, nil)
 			var header, trailer metadata.MD
 			_ = say(t.Context(), conn, grpc.Header(&header), grpc.Trailer(&trailer))
 			if got := append(header.Get("x-cost"), trailer.Get("x-cost")...); got != nil {
@@ -105,14 +105,13 @@ func TestSettleStream(t *testing.T) {
 		{"refund after a panic", "refund: 5xx", func(grpc.ServerStream) error { panic("broken") }, "90"},
 	}
 	for _, test := range tests {
-		for name, options := range map[string][]grpclimit.ServerOption{
-			"": {grpclimit.WithUsage()}, " of a message": {grpclimit.WithUsage(), grpclimit.PerMessage()},
+		for name, limit := range map[string]streamLimit{
+			"": grpclimit.StreamServerInterceptor, " of a message": grpclimit.MessageServerInterceptor,
 		} {
 			t.Run(test.name+name, func(t *testing.T) {
 				guard := newGuard(t, strings.Replace(costly, "SETTLE", test.settle, 1), nil)
 				service := &echo{}
-				conn := service.serve(t, nil, []grpc.StreamServerInterceptor{
-					grpclimit.StreamServerInterceptor(guard, options...)})
+				conn := service.serve(t, nil, []grpc.StreamServerInterceptor{limit(guard, grpclimit.WithTrailer())})
 				call := func(chat func(grpc.ServerStream) error) (header, trailer metadata.MD) {
 					service.chat = func(s grpc.ServerStream) error {
 						if err := s.RecvMsg(&wrapperspb.StringValue{}); err != nil {
@@ -189,8 +188,8 @@ func TestNoRefundForTheClientsFailures(t *testing.T) {
 		{"left, panic", context.Canceled, false, nil, false},
 	}
 	for _, test := range tests {
-		for kind, options := range map[string][]grpclimit.ServerOption{
-			"call": nil, "stream": {}, "message": {grpclimit.PerMessage()}} {
+		for kind, limit := range map[string]streamLimit{
+			"call": nil, "stream": grpclimit.StreamServerInterceptor, "message": grpclimit.MessageServerInterceptor} {
 			if kind == "call" && test.sends {
 				continue // it sends when it returns
 			}
@@ -211,7 +210,7 @@ func TestNoRefundForTheClientsFailures(t *testing.T) {
 							func(context.Context, any) (any, error) { return nil, end() })
 						return err
 					}
-					return grpclimit.StreamServerInterceptor(guard, options...)(nil, plainStream{ctx: ctx},
+					return limit(guard)(nil, plainStream{ctx: ctx},
 						&grpc.StreamServerInfo{FullMethod: chatMethod},
 						func(_ any, s grpc.ServerStream) error {
 							if err := s.RecvMsg(nil); err != nil {
@@ -237,7 +236,7 @@ func TestNoRefundForTheClientsFailures(t *testing.T) {
 func TestUsageOfPlaces(t *testing.T) {
 	guard := newGuard(t, "tiers: [{name: all, identity: everyone, limits: 2/1m concurrency}]", nil)
 	conn := (&echo{}).serve(t, []grpc.UnaryServerInterceptor{
-		grpclimit.UnaryServerInterceptor(guard, grpclimit.WithUsage())}, nil)
+		grpclimit.UnaryServerInterceptor(guard, grpclimit.WithTrailer())}, nil)
 	var trailer metadata.MD
 	if err := say(t.Context(), conn, grpc.Trailer(&trailer)); err != nil {
 		t.Fatal(err)

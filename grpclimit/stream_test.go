@@ -16,6 +16,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/grpclimit"
+	"github.com/stint-limiter/stint/policy"
 )
 
 func open(t *testing.T, conn *grpc.ClientConn, desc *grpc.StreamDesc, method string) grpc.ClientStream {
@@ -72,15 +73,16 @@ func echoAll(s grpc.ServerStream) error {
 	}
 }
 
-func streamServer(t *testing.T, config string, chat func(grpc.ServerStream) error,
-	options ...grpclimit.ServerOption) *grpc.ClientConn {
-	guard := newGuard(t, config, nil)
-	return (&echo{chat: chat}).serve(
-		t, nil, []grpc.StreamServerInterceptor{grpclimit.StreamServerInterceptor(guard, options...)})
+// streamLimit makes an interceptor for streams.
+type streamLimit func(*policy.Guard, ...grpclimit.GuardOption) grpc.StreamServerInterceptor
+
+func streamServer(t *testing.T, config string, chat func(grpc.ServerStream) error, limit streamLimit) *grpc.ClientConn {
+	return (&echo{chat: chat}).serve(t, nil, []grpc.StreamServerInterceptor{limit(newGuard(t, config, nil))})
 }
 
 func TestStreamPerCall(t *testing.T) {
-	conn := streamServer(t, "tiers: [{name: anonymous, identity: ip, limits: 2/1h}]", echoAll)
+	const config = "tiers: [{name: anonymous, identity: ip, limits: 2/1h}]"
+	conn := streamServer(t, config, echoAll, grpclimit.StreamServerInterceptor)
 	for range 2 {
 		if n, err := talk(t, conn, 5); n != 5 || err != nil {
 			t.Fatalf("got %d messages and %v, want 5", n, err)
@@ -115,7 +117,8 @@ func wantDenial(t *testing.T, conn *grpc.ClientConn, n int) {
 }
 
 func TestStreamPerMessage(t *testing.T) {
-	conn := streamServer(t, "tiers: [{name: anonymous, identity: ip, limits: 4/1h}]", echoAll, grpclimit.PerMessage())
+	const config = "tiers: [{name: anonymous, identity: ip, limits: 4/1h}]"
+	conn := streamServer(t, config, echoAll, grpclimit.MessageServerInterceptor)
 	for _, n := range []int{0, 1, 0, 2} { // a stream without messages costs nothing
 		if got, err := talk(t, conn, n); got != n || err != nil {
 			t.Fatalf("got %d messages and %v, want %d", got, err, n)
@@ -151,7 +154,8 @@ func TestStreamPerMessageStubborn(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wantDenial(t, streamServer(t, "tiers: [{name: anonymous, identity: ip, limits: 2/1h}]", chat, grpclimit.PerMessage()), 2)
+			const config = "tiers: [{name: anonymous, identity: ip, limits: 2/1h}]"
+			wantDenial(t, streamServer(t, config, chat, grpclimit.MessageServerInterceptor), 2)
 		})
 	}
 }
@@ -167,7 +171,8 @@ func TestCollectPerMessage(t *testing.T) {
 			}
 		}
 	}
-	conn := streamServer(t, "tiers: [{name: anonymous, identity: ip, limits: 3/1h}]", collect, grpclimit.PerMessage())
+	const config = "tiers: [{name: anonymous, identity: ip, limits: 3/1h}]"
+	conn := streamServer(t, config, collect, grpclimit.MessageServerInterceptor)
 	for _, test := range []struct {
 		n    int
 		want codes.Code
@@ -192,8 +197,8 @@ func TestStreamHoldsPlace(t *testing.T) {
 		"panics":  func(grpc.ServerStream) error { panic("broken") },
 	}
 	for name, end := range ends {
-		for kind, options := range map[string][]grpclimit.ServerOption{
-			"call": nil, "message": {grpclimit.PerMessage()}} {
+		for kind, limit := range map[string]streamLimit{
+			"call": grpclimit.StreamServerInterceptor, "message": grpclimit.MessageServerInterceptor} {
 			t.Run(name+" per "+kind, func(t *testing.T) {
 				chat := func(s grpc.ServerStream) error {
 					if err := echoAll(s); err != nil {
@@ -201,7 +206,7 @@ func TestStreamHoldsPlace(t *testing.T) {
 					}
 					return end(s)
 				}
-				conn := streamServer(t, config, chat, options...)
+				conn := streamServer(t, config, chat, limit)
 				for range 3 {
 					first := open(t, conn, chatDesc, chatMethod)
 					for range 2 { // the first message is in by the time that its echo is back
@@ -256,7 +261,7 @@ func TestPerMessageAfterReturn(t *testing.T) {
 		receiving.Go(func() { _ = echoAll(s) })
 		return s.SendMsg(m)
 	}
-	conn := streamServer(t, config, chat, grpclimit.PerMessage())
+	conn := streamServer(t, config, chat, grpclimit.MessageServerInterceptor)
 	for i := range 20 {
 		stream := open(t, conn, chatDesc, chatMethod)
 		_ = stream.SendMsg(wrapperspb.String("hello"))

@@ -9,9 +9,9 @@ import (
 )
 
 // withUsage adds the state of the decisive limit to a trailer, if the server is configured to: see
-// [WithUsage]. The wait is that of a denied call, or [stint.Never]; 0 if the call is allowed.
+// [WithTrailer]. The wait is that of a denied call, or [stint.Never]; 0 if the call is allowed.
 func (c *call) withUsage(trailer metadata.MD, wait time.Duration) metadata.MD {
-	if !c.server.usage {
+	if !c.server.trailer {
 		return trailer
 	}
 	result := c.verdict.Decisive()

@@ -208,8 +208,8 @@ func TestErrors(t *testing.T) {
 	tooLong := func(*http.Request) string { return strings.Repeat("k", stint.MaxSubject+1) }
 	by := func(key httplimit.KeyFunc) func(...httplimit.Option) http.Handler {
 		return func(own ...httplimit.Option) http.Handler {
-			options := []stint.ByOption{stint.PerMinute(10), httplimit.WithStore(failing{memory(t)}),
-				httplimit.WithLogger(discard)}
+			options := []httplimit.ByOption{stint.PerMinute(10), httplimit.WithStore(failing{memory(t)}),
+				stint.WithLogger(discard)}
 			for _, o := range own {
 				options = append(options, o)
 			}

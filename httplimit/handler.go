@@ -24,7 +24,8 @@ import (
 // options of this package. Without [WithStore] the requests are counted in the memory of this
 // process. Each call of By then has separate counts, in 64 MiB at most: when that is full, the keys
 // with the most left of their limits are evicted first. All handlers wrapped by one returned
-// middleware share its counts.
+// middleware share its counts. Requests that cannot be decided are logged at ERROR, at most five
+// per second, to the logger of [stint.WithLogger] or, without it, to slog.Default().
 //
 // By panics if an argument is invalid, and lists every mistake. [NewBy] returns an error instead.
 func By(key KeyFunc, options ...ByOption) func(http.Handler) http.Handler {
@@ -63,15 +64,15 @@ type limit struct {
 	*responder
 	*middleware.Limits
 	counts []*count
+	limits func(*http.Request) []stint.Limit // of the first count; nil: the limits in its Options
+	cost   func(*http.Request) int64         // nil: 1
 }
 
 // count is one of the counts of a request: from [By] or from an [AndBy].
 type count struct {
 	middleware.Part
-	key    KeyFunc
-	limits func(*http.Request) []stint.Limit // nil: the limits in Options
-	cost   func(*http.Request) int64         // nil: 1
-	texts  ruleTexts
+	key   KeyFunc
+	texts ruleTexts
 }
 
 func newCount(name string, key KeyFunc) *count {
@@ -84,11 +85,19 @@ func newCount(name string, key KeyFunc) *count {
 }
 
 // newLimit returns the state of a middleware, or every mistake in one [*stint.InvalidError].
-func newLimit(key KeyFunc, options []stint.ByOption) (*limit, error) {
-	b := &by{count: newCount("", key), responder: newResponder()}
-	b.Add("httplimit", options, b.apply)
-	b.Errs = append(b.Errs, b.responder.errs...)
-	l := &limit{responder: b.responder, counts: append([]*count{b.count}, b.also...)}
+func newLimit(key KeyFunc, options []ByOption) (*limit, error) {
+	first := newCount("", key)
+	l := &limit{responder: newResponder(), counts: []*count{first}}
+	b := &by{limit: l, first: first}
+	for _, o := range options {
+		if own, ok := o.(interface{ applyToBy(*by) }); ok {
+			own.applyToBy(b)
+			continue
+		}
+		general, _ := o.(stint.Option) // stint.New reports nil
+		first.Options = append(first.Options, general)
+	}
+	first.Errs = append(first.Errs, l.errs...)
 	for _, c := range l.counts {
 		b.Parts = append(b.Parts, c.Part)
 	}
@@ -109,12 +118,7 @@ func newLimit(key KeyFunc, options []stint.ByOption) (*limit, error) {
 
 func (l *limit) handle(x *exchange, w http.ResponseWriter, r *http.Request, next http.Handler) {
 	x.shown = l.headers
-	asks, err := l.ask(x.askRoom[:0], r)
-	if err == nil {
-		err = l.Decide(r.Context(), asks, x.v)
-	}
-	if err != nil {
-		l.Failed(r.Context(), asks[len(asks)-1].Key, err)
+	if err := l.Decide(r.Context(), l.ask(x.askRoom[:0], r), x.v); err != nil {
 		x.fail(w, r, err)
 		return
 	}
@@ -125,25 +129,27 @@ func (l *limit) handle(x *exchange, w http.ResponseWriter, r *http.Request, next
 	x.serve(w, r, next, l.Follow(r.Context(), x.v))
 }
 
-// ask appends the question of a request to each part. After an error, the last one has no key.
-func (l *limit) ask(asks []middleware.Ask, r *http.Request) ([]middleware.Ask, error) {
-	for i := range l.counts {
-		p := l.counts[i]
-		a := middleware.Ask{Key: p.key(r), Cost: 1}
+// ask appends the question of a request to each part, up to the first for which it has no key.
+func (l *limit) ask(asks []middleware.Ask, r *http.Request) []middleware.Ask {
+	cost := int64(1)
+	for i, c := range l.counts {
+		a := middleware.Ask{Key: c.key(r)}
 		if a.Shared = a.Key == everyone; a.Shared {
 			a.Key = middleware.Everyone
 		}
-		if a.Key != "" && p.limits != nil {
-			a.Limits = p.limits(r)
+		if a.Key == "" {
+			return append(asks, a)
 		}
-		if a.Key != "" && p.cost != nil {
-			a.Cost = p.cost(r)
+		if i == 0 && l.limits != nil {
+			a.Limits = l.limits(r)
 		}
-		if asks = append(asks, a); a.Key == "" {
-			return asks, ErrNoKey
+		if i == 0 && l.cost != nil {
+			cost = l.cost(r)
 		}
+		a.Cost = cost
+		asks = append(asks, a)
 	}
-	return asks, nil
+	return asks
 }
 
 // describe appends the texts of the results.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -55,16 +56,16 @@ func TestByCountsApart(t *testing.T) {
 	twoAnHour := stint.PerHour(2)
 	for _, c := range []struct {
 		what          string
-		first, second []stint.ByOption
+		first, second []httplimit.ByOption
 		apart         bool
 	}{
 		{"names", named("login", twoAnHour), named("signup", twoAnHour), true},
 		{"the same name", named("login", twoAnHour), named("login", twoAnHour), false},
 		{"the same name, other limits", named("login", twoAnHour), named("login", stint.PerHour(1)), false},
-		{"no names", []stint.ByOption{twoAnHour}, []stint.ByOption{twoAnHour}, false},
-		{"no names, other limits", []stint.ByOption{twoAnHour}, []stint.ByOption{stint.PerHour(1)}, true},
-		{"no names, another order", []stint.ByOption{twoAnHour, stint.PerDay(3)},
-			[]stint.ByOption{stint.PerDay(3), twoAnHour}, false},
+		{"no names", []httplimit.ByOption{twoAnHour}, []httplimit.ByOption{twoAnHour}, false},
+		{"no names, other limits", []httplimit.ByOption{twoAnHour}, []httplimit.ByOption{stint.PerHour(1)}, true},
+		{"no names, another order", []httplimit.ByOption{twoAnHour, stint.PerDay(3)},
+			[]httplimit.ByOption{stint.PerDay(3), twoAnHour}, false},
 	} {
 		for _, shared := range []bool{false, true} {
 			if shared {
@@ -85,14 +86,14 @@ func TestByCountsApart(t *testing.T) {
 	}
 }
 
-func named(name string, limits ...stint.ByOption) []stint.ByOption {
+func named(name string, limits ...httplimit.ByOption) []httplimit.ByOption {
 	return append(limits, httplimit.WithName(name))
 }
 
 // The scope in a shared store is the name, for those who inspect or reset a count there.
 func TestByScope(t *testing.T) {
 	store := memory(t)
-	for _, options := range [][]stint.ByOption{
+	for _, options := range [][]httplimit.ByOption{
 		named("login", stint.PerHour(2)), {stint.PerMinute(5).WithBurst(2), stint.AtOnce(1, time.Minute)},
 	} {
 		ask(httplimit.ByIP(append(options, httplimit.WithStore(store))...)(ok), "/")
@@ -192,27 +193,54 @@ func TestKeyWithZeroByte(t *testing.T) {
 	}
 }
 
-// Some failures are logged every second, with what was asked, and a client that left is none.
+// Some failures are logged every second, each once and with what was asked: by default to
+// slog.Default().
 func TestByLogsFailures(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		h := httplimit.By(httplimit.Everyone(), stint.PerMinute(1), httplimit.WithStore(failing{memory(t)}),
-			httplimit.WithName("search"), httplimit.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))(ok)
-		for range 3 {
-			for range 100 {
-				ask(h, "/")
+	for _, c := range []struct {
+		what    string
+		key     httplimit.KeyFunc
+		options []httplimit.ByOption
+		cause   string
+	}{
+		{"default logger", httplimit.Everyone(), nil, errStore.Error()},
+		{"own logger", httplimit.Everyone(), []httplimit.ByOption{stint.WithLogger(nil)}, errStore.Error()},
+		{"no key", func(*http.Request) string { return "" }, []httplimit.ByOption{stint.WithLogger(nil)},
+			httplimit.ErrNoKey.Error()},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			defer slog.SetDefault(slog.Default())
+			slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+			h := httplimit.By(c.key, append(c.options, stint.PerMinute(1), httplimit.WithStore(failing{memory(t)}))...)(ok)
+			for range 3 {
+				for range 100 {
+					ask(h, "/")
+				}
+				time.Sleep(time.Second)
 			}
-			time.Sleep(time.Second)
-		}
-		if got := strings.Count(log.String(), "\n"); got != 15 {
-			t.Errorf("got %d lines, want 15:\n%s", got, log.String())
-		}
-		for _, want := range []string{"level=ERROR", "policy=search", errStore.Error(), "key=everyo…", "limit=1/1m"} {
-			if !strings.Contains(log.String(), want) {
-				t.Errorf("got %s; want %s", log.String(), want)
+			if got := strings.Count(log.String(), "\n"); got != 15 {
+				t.Errorf("%s: got %d lines, want 15:\n%s", c.what, got, log.String())
 			}
+			for _, want := range []string{"level=ERROR", c.cause, "limit=1/1m"} {
+				if !strings.Contains(log.String(), want) {
+					t.Errorf("%s: got %s; want %s", c.what, log.String(), want)
+				}
+			}
+		})
+	}
+}
+
+// Neither By accepts options that are only for the other package's; both accept those of stint.
+func TestByOptionsApart(t *testing.T) {
+	ours, theirs := reflect.TypeFor[httplimit.ByOption](), reflect.TypeFor[grpclimit.ByOption]()
+	if ours.Implements(theirs) || theirs.Implements(ours) {
+		t.Error("an option of one package is an option of the other")
+	}
+	for _, o := range []reflect.Type{reflect.TypeFor[stint.Option](), reflect.TypeFor[stint.Limit]()} {
+		if !o.Implements(ours) || !o.Implements(theirs) {
+			t.Errorf("%v is not an option of both packages", o)
 		}
-	})
+	}
 }
 
 // Mistakes in the program show when it starts.
@@ -234,8 +262,6 @@ func TestWrongUse(t *testing.T) {
 		{`httplimit: ClientIP: entry 2 is "proxy"; want`, func() { httplimit.ClientIP("10.0.0.0/8", "proxy") }},
 		{"httplimit: By: the store is nil; want one such",
 			func() { httplimit.By(all, limit, httplimit.WithStore((*memorystore.Store)(nil))) }},
-		{"httplimit: By: unknown option grpclimit.byOption; want those of packages stint and httplimit",
-			func() { httplimit.By(all, limit, grpclimit.WithStore(memory(t))) }},
 		{"httplimit: FirstOf: there are no keys; want at least one, such as ClientIP()", func() { httplimit.FirstOf() }},
 		{"httplimit: FirstOf: key 2 is nil; want one such as ClientIP()", func() { httplimit.FirstOf(all, nil) }},
 		{`httplimit: Header: "" is not the name of a header; want`, func() { httplimit.Header("") }},

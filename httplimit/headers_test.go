@@ -362,12 +362,12 @@ func TestF35By(t *testing.T) {
 	for _, c := range []struct {
 		what    string
 		key     httplimit.KeyFunc
-		options []stint.ByOption
+		options []httplimit.ByOption
 		apart   bool
 	}{
 		{"everyone", httplimit.Everyone(), nil, true},
 		{"everyone, off", httplimit.Everyone(),
-			[]stint.ByOption{httplimit.WithHeaders(policy.Headers{Jitter: new(float64)})}, false},
+			[]httplimit.ByOption{httplimit.WithHeaders(policy.Headers{Jitter: new(float64)})}, false},
 		{"by address", httplimit.ClientIP(), nil, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {

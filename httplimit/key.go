@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -27,7 +26,7 @@ import (
 type KeyFunc func(*http.Request) string
 
 // ErrNoKey is the error that the handler of [WithError] receives for a request without a key.
-var ErrNoKey = errors.New("httplimit: the request has no key to count it by; give FirstOf a key that every request has")
+var ErrNoKey = middleware.ErrNoKey
 
 // ClientIP distinguishes clients by their address: all of an IPv4 address, the first 64 bits of an
 // IPv6 address, or the IPv4 address embedded in an IPv6 address of NAT64, 6to4 or Teredo. It uses

@@ -17,7 +17,7 @@ import (
 )
 
 // planOf is a customer's number of requests per minute, as a database would have it.
-func planOf(plans map[string]int64) stint.ByOption {
+func planOf(plans map[string]int64) httplimit.ByOption {
 	return httplimit.WithLimits(func(r *http.Request) []stint.Limit {
 		if n := plans[r.Header.Get("X-API-Key")]; n > 0 {
 			return []stint.Limit{stint.PerMinute(n)}
@@ -64,14 +64,19 @@ func TestWithCost(t *testing.T) {
 		fmt.Sscan(r.Header.Get("X-Rows"), &n)
 		return n
 	}
-	h := httplimit.ByIP(stint.PerHour(10), httplimit.WithCost(cost))(ok)
-	for _, c := range []struct {
-		rows, left string
-		code       int
-	}{{"4", "6", 200}, {"0", "6", 200}, {"7", "6", 429}, {"6", "0", 200}, {"11", "0", 429}, {"-1", "", 500}} {
-		w := ask(h, "/", "X-Rows: "+c.rows)
-		if left := w.Header().Get("X-RateLimit-Remaining"); w.Code != c.code || left != c.left {
-			t.Errorf("%s rows: got %d with %q left, want %d with %q", c.rows, w.Code, left, c.code, c.left)
+	for _, options := range [][]httplimit.ByOption{
+		{stint.PerHour(10)},
+		{stint.PerHour(99), httplimit.AndBy("all", httplimit.Everyone(), stint.PerHour(10))},
+	} {
+		h := httplimit.ByIP(append(options, httplimit.WithCost(cost))...)(ok)
+		for _, c := range []struct {
+			rows, left string
+			code       int
+		}{{"4", "6", 200}, {"0", "6", 200}, {"7", "6", 429}, {"6", "0", 200}, {"11", "0", 429}, {"-1", "", 500}} {
+			w := ask(h, "/", "X-Rows: "+c.rows)
+			if left := w.Header().Get("X-RateLimit-Remaining"); w.Code != c.code || left != c.left {
+				t.Errorf("%s rows: got %d with %q left, want %d with %q", c.rows, w.Code, left, c.code, c.left)
+			}
 		}
 	}
 }
@@ -92,7 +97,7 @@ const form = "application/x-www-form-urlencoded"
 // gets the body.
 func TestAndBy(t *testing.T) {
 	for _, shared := range []bool{false, true} {
-		options := []stint.ByOption{stint.PerHour(4),
+		options := []httplimit.ByOption{stint.PerHour(4),
 			httplimit.AndBy("account", httplimit.FormField("email"), stint.PerHour(2))}
 		if shared {
 			options = append(options, httplimit.WithStore(memory(t)))
@@ -221,7 +226,6 @@ func TestPartMistakes(t *testing.T) {
 		noLimit  = "no limit; want one such as stint.PerMinute(100)"
 		noName   = "want a name of letters, digits and _-."
 		noOption = "an option is nil; want a limit such as stint.PerMinute(100), or another option"
-		notAnd   = "want limits, WithLimits and WithCost; give By the other options"
 		second   = "two counts have this name; want one for each"
 	)
 	ip, limit := httplimit.ClientIP(), stint.PerMinute(1)
@@ -229,32 +233,25 @@ func TestPartMistakes(t *testing.T) {
 	store, noStore := httplimit.WithStore(memory(t)), httplimit.WithStore(nil)
 	for _, c := range []struct {
 		key     httplimit.KeyFunc
-		options []stint.ByOption
+		options []httplimit.ByOption
 		want    []string
 	}{
-		{ip, []stint.ByOption{limit, httplimit.AndBy("a", ip, &limit)}, nil},
-		{ip, []stint.ByOption{httplimit.WithLimits(some), store},
+		{ip, []httplimit.ByOption{limit, httplimit.AndBy("a", ip, limit)}, nil},
+		{ip, []httplimit.ByOption{httplimit.WithLimits(some), store},
 			[]string{"requests have limits of their own, and a shared store counts them under a name; want WithName"}},
-		{ip, []stint.ByOption{limit, httplimit.AndBy("", ip, limit), httplimit.AndBy("b c", ip, limit),
+		{ip, []httplimit.ByOption{limit, httplimit.AndBy("", ip, limit), httplimit.AndBy("b c", ip, limit),
 			httplimit.AndBy("b c", ip, limit)},
 			[]string{`AndBy(""): ` + noName, `AndBy("b c"): ` + noName, `AndBy("b c"): ` + noName}},
-		{ip, []stint.ByOption{limit, store, httplimit.AndBy("", ip, httplimit.WithLimits(some))},
-			[]string{`AndBy(""): ` + noName}},
-		{nil, []stint.ByOption{limit, httplimit.AndBy("a", nil, limit)}, []string{noKey, `AndBy("a"): ` + noKey}},
-		{ip, []stint.ByOption{limit, httplimit.AndBy("a", ip)}, []string{`AndBy("a"): ` + noLimit}},
-		{ip, []stint.ByOption{limit, httplimit.AndBy("a", ip, nil)}, []string{`AndBy("a"): ` + noOption}},
-		{ip, []stint.ByOption{limit, httplimit.AndBy("a", ip, (*stint.Limit)(nil))}, []string{`AndBy("a"): ` + noOption}},
-		{ip, []stint.ByOption{limit, httplimit.AndBy("a", ip, limit, store, stint.WithBans(stint.BanPolicy{}))},
-			[]string{`AndBy("a"): ` + notAnd, `AndBy("a"): ` + notAnd}},
-		{ip, []stint.ByOption{limit, httplimit.AndBy("a", ip, limit), httplimit.AndBy("a", ip, limit)},
+		{nil, []httplimit.ByOption{limit, httplimit.AndBy("a", nil, limit)}, []string{noKey, `AndBy("a"): ` + noKey}},
+		{ip, []httplimit.ByOption{limit, httplimit.AndBy("a", ip)}, []string{`AndBy("a"): ` + noLimit}},
+		{ip, []httplimit.ByOption{limit, httplimit.AndBy("a", ip, limit), httplimit.AndBy("a", ip, limit)},
 			[]string{`AndBy("a"): ` + second}},
-		{ip, []stint.ByOption{limit, noStore, httplimit.AndBy("a", ip, stint.PerMinute(-1), stint.PerHour(-1))},
+		{ip, []httplimit.ByOption{limit, noStore, httplimit.AndBy("a", ip, stint.PerMinute(-1), stint.PerHour(-1))},
 			[]string{"the store is nil; want one such as stores.Open returns",
 				`AndBy("a"): Limits[0] (-1/1m): a maximum of -1; want 0 to 9007199254740992`,
 				`AndBy("a"): Limits[1] (-1/1h): a maximum of -1; want 0 to 9007199254740992`}},
-		{ip, []stint.ByOption{limit, struct{ stint.Option }{}}, []string{noOption}},
-		{ip, []stint.ByOption{limit, struct{ httplimit.Option }{}},
-			[]string{"unknown option struct { httplimit.Option }; want those of packages stint and httplimit"}},
+		{ip, []httplimit.ByOption{limit, struct{ stint.Option }{}}, []string{noOption}},
+		{ip, []httplimit.ByOption{limit, struct{ httplimit.Option }{}}, []string{noOption}},
 	} {
 		_, err := httplimit.NewBy(c.key, c.options...)
 		var got []string

@@ -3,7 +3,6 @@ package httplimit
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -21,12 +20,12 @@ type GuardOption interface{ applyToGuard(*responder) }
 
 // ByOption configures [By] and [ByIP]. Limits, all other options of package stint and every [Option]
 // are ByOptions.
-type ByOption = stint.ByOption
+type ByOption = stint.HTTPOption
 
 // Option configures [New], [By] and [ByIP].
 type Option interface {
 	GuardOption
-	stint.ByOption
+	ByOption
 }
 
 // AnswerOption is an [Option] that [NewAnswer] accepts too.
@@ -39,13 +38,14 @@ type guardOption func(*responder)
 
 func (o guardOption) applyToGuard(f *responder) { o(f) }
 
-// option is an [Option]. The embedded interface is nil: it only makes the type a [stint.ByOption].
+// option is an [Option]. The embedded interface is nil: it only makes the type a [ByOption].
 type option struct {
-	stint.ByOption
+	ByOption
 	set func(*responder)
 }
 
 func (o option) applyToGuard(f *responder) { o.set(f) }
+func (o option) applyToBy(b *by)           { o.set(b.limit.responder) }
 
 type answerOption struct{ option }
 
@@ -53,15 +53,19 @@ func (o answerOption) applyToAnswer(f *responder) { o.set(f) }
 
 func forAnswer(set func(*responder)) AnswerOption { return answerOption{option{set: set}} }
 
-// byOption is an option of [By] only; countOption is an option of both By and [AndBy].
+// byOption is an option of [By] only.
 type byOption struct {
-	stint.ByOption
+	ByOption
 	set func(*by)
 }
 
-type countOption struct {
-	stint.ByOption
-	set func(*count)
+func (o byOption) applyToBy(b *by) { o.set(b) }
+
+// by is what the options of [By] set.
+type by struct {
+	middleware.Config
+	limit *limit
+	first *count // the count of By itself
 }
 
 // responder has the settings and state for answering requests, regardless of what decides on them.
@@ -94,31 +98,6 @@ func configured[O any](constructor string, options []O, apply func(O, *responder
 	}
 	middleware.Must("httplimit: "+constructor, errors.Join(f.errs...))
 	return f
-}
-
-// by holds the options of [By].
-type by struct {
-	*count
-	*responder
-	middleware.Config
-	also []*count // from [AndBy]
-}
-
-// apply applies an option of this package. It reports false for any other option.
-func (b *by) apply(o stint.ByOption) bool {
-	switch o := o.(type) {
-	case option:
-		o.set(b.responder)
-	case answerOption:
-		o.set(b.responder)
-	case byOption:
-		o.set(b)
-	case countOption:
-		o.set(b.count)
-	default:
-		return false
-	}
-	return true
 }
 
 // WithClaims sets a function that returns the value of a claim about the caller, such as "user" or
@@ -160,9 +139,9 @@ func WithHeaders(headers policy.Headers) AnswerOption {
 // the same store has the same scope.
 func WithName(name string) ByOption {
 	return byOption{set: func(b *by) {
-		b.Name = name
+		b.first.Name = name
 		if !syntax.IsName(name) {
-			b.Errs = append(b.Errs, fmt.Errorf("WithName(%q): want letters, digits and _-.", name))
+			b.first.Errs = append(b.first.Errs, fmt.Errorf("WithName(%q): want letters, digits and _-.", name))
 		}
 	}}
 }
@@ -181,22 +160,22 @@ func WithName(name string) ByOption {
 // function is called for every request, before the decision: keep its data in memory. Invalid
 // limits are a mistake: the request is answered with 500, or by [WithError].
 func WithLimits(limits func(r *http.Request) []stint.Limit) ByOption {
-	return countOption{set: func(c *count) {
-		c.limits, c.Varies = limits, limits != nil
+	return byOption{set: func(b *by) {
+		b.limit.limits, b.first.Varies = limits, limits != nil
 		if limits == nil {
-			c.Errs = append(c.Errs, errors.New("WithLimits: the function is nil"))
+			b.first.Errs = append(b.first.Errs, errors.New("WithLimits: the function is nil"))
 		}
 	}}
 }
 
-// WithCost sets how many units of every limit a request costs under [By]; the default is one. A
-// cost of 0 charges nothing; a negative cost is a mistake, which is answered like one of
+// WithCost sets how many units of every limit a request costs under [By] and [AndBy]; the default
+// is one. A cost of 0 charges nothing; a negative cost is a mistake, which is answered like one of
 // [WithLimits].
 func WithCost(cost func(r *http.Request) int64) ByOption {
-	return countOption{set: func(c *count) {
-		c.cost = cost
+	return byOption{set: func(b *by) {
+		b.limit.cost = cost
 		if cost == nil {
-			c.Errs = append(c.Errs, errors.New("WithCost: the function is nil"))
+			b.first.Errs = append(b.first.Errs, errors.New("WithCost: the function is nil"))
 		}
 	}}
 }
@@ -210,29 +189,18 @@ func WithCost(cost func(r *http.Request) int64) ByOption {
 //		httplimit.AndBy("account", httplimit.FormField("email"), stint.Per(5, 15*time.Minute)))
 //
 // The name appears in header fields and answers, and in a shared store it is the scope of the
-// limits, as with [WithName]. The options are limits, [WithLimits] and [WithCost]; all other
-// options must be passed to By.
-func AndBy(name string, key KeyFunc, options ...ByOption) ByOption {
+// limits, as with [WithName]. Options of By apply to all keys, except for [WithLimits], which
+// replaces only the limits of the first.
+func AndBy(name string, key KeyFunc, limits ...stint.Limit) ByOption {
 	return byOption{set: func(b *by) {
 		c := newCount(name, key)
 		if !syntax.IsName(name) {
 			c.Errs = append(c.Errs, errors.New("want a name of letters, digits and _-."))
 		}
-		for _, o := range options {
-			switch o := o.(type) {
-			case stint.Limit:
-				c.Options = append(c.Options, o)
-			case *stint.Limit:
-				c.Options = append(c.Options, o)
-			case countOption:
-				o.set(c)
-			case nil:
-				c.Options = append(c.Options, nil) // stint.New reports it
-			default:
-				c.Errs = append(c.Errs, errors.New("want limits, WithLimits and WithCost; give By the other options"))
-			}
+		for _, l := range limits {
+			c.Options = append(c.Options, l)
 		}
-		b.also = append(b.also, c)
+		b.limit.counts = append(b.limit.counts, c)
 	}}
 }
 
@@ -248,13 +216,6 @@ func AndBy(name string, key KeyFunc, options ...ByOption) ByOption {
 // count them separately, and to keep counts when the limits change.
 func WithStore(store stint.Store) ByOption {
 	return byOption{set: func(b *by) { b.Store, b.Stored = store, true }}
-}
-
-// WithLogger sets the logger for requests that [By] cannot decide, at most five per second. The
-// default, also if it is nil, is slog.Default(). To log denials and admissions, give the limiter a
-// logger: [stint.WithLogger].
-func WithLogger(logger *slog.Logger) ByOption {
-	return byOption{set: func(b *by) { b.Logger = logger }}
 }
 
 // defaultSendTimeout is half of nginx's default.

@@ -3,8 +3,10 @@ package policy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -53,17 +55,27 @@ type Overrides interface {
 	Limits(policy, subject string, configured []stint.Limit) []stint.Limit
 }
 
-// NewGuard returns a guard over a store.
+// NewGuard returns a guard over a store. The error is a [*stint.InvalidError].
 func NewGuard(store stint.Store, set *Set, c GuardConfig) (*Guard, error) {
-	if store == nil || set == nil {
-		return nil, &stint.InvalidError{Err: errors.New("a guard needs a store and a set")}
+	var errs []error
+	limiter, err := stint.New(store)
+	if invalid, ok := errors.AsType[*stint.InvalidError](err); ok {
+		errs = append(errs, invalid.Err)
+	}
+	if !set.made() {
+		errs = append(errs, errors.New("the set is missing; want one such as policy.New returns"))
+	}
+	if isNilPointer(c.Overrides) {
+		errs = append(errs, fmt.Errorf("Overrides is a nil %T; leave the field out for none", c.Overrides))
+	}
+	if isNilPointer(c.Observer) {
+		errs = append(errs, fmt.Errorf("Observer is a nil %T; leave the field out for none", c.Observer))
+	}
+	if errs != nil {
+		return nil, &stint.InvalidError{Err: errors.Join(errs...)}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
-	}
-	limiter, err := stint.New(store)
-	if err != nil {
-		return nil, err
 	}
 	g := &Guard{store: store, limiter: limiter, observer: c.Observer, log: &guardLog{logger: c.Logger},
 		enforceAll: c.EnforceAll, overrides: c.Overrides,
@@ -75,12 +87,19 @@ func NewGuard(store stint.Store, set *Set, c GuardConfig) (*Guard, error) {
 	return g, nil
 }
 
+// isNilPointer reports whether an interface holds a nil pointer, whose methods would panic.
+func isNilPointer(v any) bool {
+	r := reflect.ValueOf(v)
+	return r.Kind() == reflect.Pointer && r.IsNil()
+}
+
 // Set returns the set in force.
 func (g *Guard) Set() *Set { return g.set.Load() }
 
-// Swap puts another set in force for all requests that follow. A nil set changes nothing.
+// Swap puts another set in force for all requests that follow. A set that [New] has not made, such
+// as nil, changes nothing.
 func (g *Guard) Swap(set *Set) {
-	if set != nil {
+	if set.made() {
 		g.set.Store(set)
 	}
 }

@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/errkind"
+	"github.com/stint-limiter/stint/overrides"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -396,6 +398,28 @@ policies: [{name: click, match: {path: /}, request_id: {derive: 2s}}]
 		err := w.Decide(ctx, &policy.Input{Method: "POST", Path: "/", Content: hangUp(cancel)}, &v)
 		if err != nil || v.Decision.Allowed != want {
 			t.Errorf("%d: got %t and %v, want %t", i, v.Decision.Allowed, err, want)
+		}
+	}
+}
+
+// TestNewGuardMistakes: what would make a guard panic later is refused, all of it together.
+func TestNewGuardMistakes(t *testing.T) {
+	_, err := policy.NewGuard(nil, &policy.Set{}, policy.GuardConfig{
+		Overrides: (*overrides.Table)(nil), Observer: (*witness)(nil)})
+	if _, ok := errors.AsType[*stint.InvalidError](err); !ok {
+		t.Fatalf("got %v, want an InvalidError", err)
+	}
+	for _, want := range []string{"the store is nil", "the set is missing; want one such as policy.New returns",
+		"Overrides is a nil *overrides.Table; leave the field out", "Observer is a nil *policy_test.witness"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	guard := newWorld(t, "tiers: [{name: all, identity: everyone, limits: 1/1h}]").Guard
+	before := guard.Set()
+	for _, set := range []*policy.Set{nil, {}} {
+		if guard.Swap(set); guard.Set() != before {
+			t.Error("a set that New has not made is in force")
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-limiter/stint/internal/pathpattern"
 )
 
-// Set is a valid set of policies. It is immutable and safe for concurrent use.
+// Set is a valid set of policies, made by [New]. It is immutable and safe for concurrent use.
 type Set struct {
 	spec  *Spec
 	rules []*Rule
@@ -31,6 +31,9 @@ type Set struct {
 
 	id *requestID // default for policies without their own
 }
+
+// made reports whether [New] has made the set. The set may be nil.
+func (s *Set) made() bool { return s != nil && s.spec != nil }
 
 // Spec returns the spec that the set was made from, with defaults filled in. The spec must not be
 // changed.

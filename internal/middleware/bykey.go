@@ -27,8 +27,6 @@ type Config struct {
 	// nothing else uses.
 	Store  stint.Store
 	Stored bool
-	// Logger receives failures; nil is slog.Default().
-	Logger *slog.Logger
 	// Parts are the counts of every request, one or more.
 	Parts []Part
 }
@@ -45,21 +43,6 @@ type Part struct {
 	Errs []error
 }
 
-// Add adds the options of By to the first part. It passes every option to own, which applies those
-// of package pkg and reports whether the option is one.
-func (p *Part) Add(pkg string, options []stint.ByOption, own func(stint.ByOption) bool) {
-	for _, o := range options {
-		general, ok := o.(stint.Option)
-		switch {
-		case own(o):
-		case ok || o == nil: // stint.New reports nil
-			p.Options = append(p.Options, general)
-		default:
-			p.Errs = append(p.Errs, fmt.Errorf("unknown option %T; want those of packages stint and %s", o, pkg))
-		}
-	}
-}
-
 // Limits are applied to every request.
 type Limits struct {
 	// Rules are the rules of the parts, for verdicts.
@@ -67,14 +50,13 @@ type Limits struct {
 
 	lim      *stint.Limiter
 	scopes   []string // of the parts
-	logger   *slog.Logger
 	failures logsample.Sampler
 }
 
 // Ask is the question of a request to one part.
 type Ask struct {
-	// Key is the key of the request. Shared reports that all callers have this key; no caller can
-	// have it as its own.
+	// Key is the key of the request, or "" if it has none. Shared reports that all callers have
+	// this key; no caller can have it as its own.
 	Key    string
 	Shared bool
 	// Limits are the request's own; if there are none, those of the part apply.
@@ -88,6 +70,9 @@ const memoryBytes = 64 << 20
 // Everyone is the subject of all callers together. It begins with a zero byte, which keys of
 // callers must not: see [Limits.Decide].
 const Everyone = "\x00everyone"
+
+// ErrNoKey is the error of a request without a key.
+var ErrNoKey = errors.New("stint: the request has no key to count it by; give By a key that every request has")
 
 var errReserved = errors.New("the key begins with a zero byte, which is reserved; want one such as user:42")
 
@@ -104,7 +89,7 @@ func Must(constructor string, err error) {
 
 // New returns limits, or every mistake in one [*stint.InvalidError].
 func New(c Config) (*Limits, error) {
-	l := &Limits{logger: cmp.Or(c.Logger, slog.Default())}
+	l := &Limits{}
 	if !c.Stored {
 		memory, err := memorystore.New(memorystore.Config{MaxBytes: memoryBytes})
 		if err != nil {
@@ -185,12 +170,27 @@ func scopeOf(limits []stint.Limit) string {
 
 // Decide charges the costs of a request to all parts, all or nothing, and fills in the verdict. A
 // part without limits for the request is left out; if no part has limits for it, the request is
-// allowed.
-func (l *Limits) Decide(ctx context.Context, asks []Ask, v *policy.Verdict) (err error) {
+// allowed. Decide logs failures.
+func (l *Limits) Decide(ctx context.Context, asks []Ask, v *policy.Verdict) error {
+	err := l.decide(ctx, asks, v)
+	if err == nil {
+		return nil
+	}
+	_, invalid := errors.AsType[*stint.InvalidError](err)
+	if invalid || errors.Is(err, ErrNoKey) || l.lim.Logger() == nil { // else the limiter has logged it
+		l.failed(ctx, asks[0].Key, err)
+	}
+	return err
+}
+
+func (l *Limits) decide(ctx context.Context, asks []Ask, v *policy.Verdict) (err error) {
 	v.Results = v.Results[:0]
 	for i := range asks {
 		a := &asks[i]
-		if !a.Shared && a.Key[0] == 0 {
+		switch {
+		case a.Key == "":
+			return ErrNoKey
+		case !a.Shared && a.Key[0] == 0:
 			return &stint.InvalidError{Err: errReserved}
 		}
 		limits := a.Limits
@@ -241,7 +241,7 @@ func (l *Limits) Follow(ctx context.Context, v *policy.Verdict) func(policy.Outc
 	}
 	_, release := l.lim.Hold(ctx, v.Decision)
 	key := v.Decision.Key()
-	return func(policy.Outcome) { l.Failed(ctx, key, release()) }
+	return func(policy.Outcome) { l.failed(ctx, key, release()) }
 }
 
 // holds reports whether a rule has a concurrency limit.
@@ -251,13 +251,13 @@ func holds(r policy.Result) bool {
 	})
 }
 
-// Failed logs a failure, unless the client has disconnected or its deadline has passed.
-func (l *Limits) Failed(ctx context.Context, key string, err error) {
+// failed logs a failure, unless the client has disconnected or its deadline has passed.
+func (l *Limits) failed(ctx context.Context, key string, err error) {
 	if err == nil || errors.Is(err, context.Canceled) || ctx.Err() != nil {
 		return
 	}
 	if unlogged, ok := l.failures.Allow(logsample.Few, time.Second); ok {
-		l.logger.Error("stint: a request could not be limited", "cause", err, "policy", l.Rules[0].Policy,
+		cmp.Or(l.lim.Logger(), slog.Default()).Error("stint: a request could not be limited", "cause", err, "policy", l.Rules[0].Policy,
 			"key", label.Short(strings.TrimPrefix(key, "\x00")), "limit", label.List(l.Rules[0].Limits),
 			"unlogged", unlogged)
 	}
