@@ -17,7 +17,7 @@ import (
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-// acts handles a request to do something to a subject.
+// acts returns a handler that applies do to the subject in a request.
 func (d *dashboard) acts(what string, do func(context.Context, control.Target) (control.Named, error)) operatorHandler {
 	return func(w http.ResponseWriter, r *http.Request, by operator) {
 		var body control.Target
@@ -38,7 +38,7 @@ func (d *dashboard) ban(w http.ResponseWriter, r *http.Request, by operator) {
 	length, err := time.ParseDuration(body.For)
 	if err != nil {
 		answer.Refuse(w, http.StatusBadRequest, "invalid",
-			fmt.Sprintf(`The ban is for "%s"; want a length such as 10m or 24h.`, label.Line(body.For)))
+			fmt.Sprintf(`Invalid ban duration "%s"; want one such as 10m or 24h.`, label.Line(body.For)))
 		return
 	}
 	d.act(w, r, by, "ban for "+figures.Exact(length), body.Target,
@@ -47,8 +47,8 @@ func (d *dashboard) ban(w http.ResponseWriter, r *http.Request, by operator) {
 		})
 }
 
-// act changes a subject, records the action or why it failed, and answers with the subject that it
-// changed.
+// act applies do to a subject, records the action or why it failed, and answers with the changed
+// subject.
 func (d *dashboard) act(w http.ResponseWriter, r *http.Request, by operator, what string, t control.Target,
 	do func(context.Context, control.Target) (control.Named, error)) {
 	ctx, cancel := context.WithTimeout(r.Context(), scanTime)
@@ -95,12 +95,12 @@ func (d *dashboard) read(w http.ResponseWriter, r *http.Request, into any, targe
 	return decode(w, r, into) && d.find(w, target)
 }
 
-// find replaces a ref by its subject. If there is neither a subject nor a ref, it answers the
-// request.
+// find replaces a ref with its subject. If the target is invalid, it answers the request and returns
+// false.
 func (d *dashboard) find(w http.ResponseWriter, target *control.Target) bool {
 	switch {
 	case target.Subject != "" && target.Ref != "":
-		answer.Refuse(w, http.StatusBadRequest, "invalid", "Both a subject and a ref are given; want one of them.")
+		answer.Refuse(w, http.StatusBadRequest, "invalid", "Both a subject and a ref are given; want only one of them.")
 		return false
 	case target.Subject != "":
 		return true
@@ -119,12 +119,12 @@ func (d *dashboard) find(w http.ResponseWriter, target *control.Target) bool {
 			"The store keeps only a hash of this subject because its name is too long. Enter its name.")
 		return false
 	}
-	*target = control.Target{Subject: subject, Raw: true} // lists hold subjects as they are counted
+	*target = control.Target{Subject: subject, Raw: true} // a ref identifies the subject exactly as it is counted
 	return true
 }
 
-// decode reads a body that is one JSON object with known members. If it is not, it answers the
-// request.
+// decode decodes a body that must be one JSON object without unknown members. If the body is
+// invalid, it answers the request and returns false.
 func decode(w http.ResponseWriter, r *http.Request, into any) bool {
 	return decodeUpTo(w, r, maxBody, into)
 }
@@ -134,7 +134,7 @@ func decodeUpTo(w http.ResponseWriter, r *http.Request, most int64, into any) bo
 	body.DisallowUnknownFields()
 	err := body.Decode(into)
 	if err == nil && !errors.Is(body.Decode(&struct{}{}), io.EOF) {
-		err = errors.New("there is more than one value")
+		err = errors.New("more than one JSON value")
 	}
 	if err == nil {
 		return true

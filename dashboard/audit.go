@@ -13,12 +13,12 @@ import (
 // maxActions is the number of actions kept. The log has all of them.
 const maxActions = 200
 
-// action is a change that was made or attempted.
+// action is a change that an operator made or attempted.
 type action struct {
 	At   time.Time `json:"at"`
 	Who  string    `json:"who"`
 	What string    `json:"what"`
-	// Subject is the full name. Readers see it as far as they may, with a ref.
+	// Subject is the full name. Callers who may not see full names receive a shortened one, with Ref.
 	Subject string `json:"subject"`
 	Ref     string `json:"ref,omitempty"`
 	// Result is "done", or the reason why the action failed.

@@ -8,16 +8,15 @@ import (
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-// banCache holds the bans in force as of the last request for them. To list bans, a store scans
-// everything it holds. So only one caller scans at a time, and a list stays valid for a few times
-// as long as the scan took. However many callers ask, the store has most of its time for other
-// work.
+// banCache caches the list of bans in force. To list bans, a store scans everything it holds, so
+// only one caller scans at a time, and a list stays valid for a few times as long as the scan took.
+// The store thus spends most of its time on other work, however many callers list bans.
 type banCache struct {
 	changed atomic.Bool   // by this process, since the last scan
 	turn    chan struct{} // holds one value while a caller reads or scans
 
 	list []control.Ban
-	most int // how many bans the last scan asked for
+	most int // the maximum number of bans that the last scan requested
 	at   time.Time
 	took time.Duration
 }

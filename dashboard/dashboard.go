@@ -21,31 +21,30 @@ import (
 
 // Config configures a dashboard. Only Monitor is required.
 type Config struct {
-	// Monitor collects what happens.
+	// Monitor provides the data that the page shows.
 	Monitor *observe.Monitor
-	// Store is the store that decides. Operators inspect, reset and ban its subjects. Without it
-	// the page shows only what the Monitor knows.
+	// Store is the store whose subjects operators inspect, reset and ban. Without it, the page
+	// shows only the data of the Monitor.
 	Store stint.Store
 	// Set returns the policies in force, as [policy.Guard.Set] does. Nil shows none.
 	Set func() *policy.Set
-	// Overrides holds limits of single subjects, which operators can change; nil for none.
+	// Overrides holds limits of individual subjects, which operators can change. It may be nil.
 	Overrides *overrides.Table
-	// Envoy returns the limits of a subject of Envoy's rate limit service and the name of their
-	// rule. It is nil without that service.
+	// Envoy returns the limits of a subject of Envoy's rate limit service, and the name of the rule
+	// that they belong to. It is nil without that service.
 	Envoy func(subject string) (rule string, limits []stint.Limit)
-	// Phase returns what the process is doing, such as "ready", and Sources the files it reads.
-	// Either may be nil.
+	// Phase returns the phase of the process, such as "ready", and Sources returns the files that it
+	// reads. Either may be nil.
 	Phase   func() string
 	Sources func() []Source
 
 	// Guard wraps everything except the page. If it is nil, only callers on this host are served.
 	Guard func(next http.Handler) http.Handler
-	// Who returns the name of the person who sent a request, for the audit log, or "" if it is
-	// unknown, and reports whether that person may make changes or only look. If Who is nil, no
-	// changes are allowed.
+	// Who returns the name of the sender of a request, for the audit log, or "" if it is unknown.
+	// It also reports whether the sender may make changes. If Who is nil, no changes are allowed.
 	Who func(r *http.Request) (name string, operates bool)
-	// ShowSubjects shows subjects in full to everyone. Set it to the same value as that of the
-	// Monitor. By default, operators see subjects in full, and others see them shortened.
+	// ShowSubjects shows subjects in full to all callers. Set it to the same value as ShowSubjects
+	// of the Monitor. By default, operators see subjects in full, and others see them shortened.
 	ShowSubjects bool
 
 	// Logger logs changes. The default is slog.Default().
@@ -56,16 +55,16 @@ type Config struct {
 
 // Bounds on the work that callers can cause.
 const (
-	// lookTime is how long the store may take to show a subject, and scanTime to scan everything it
-	// holds.
+	// lookTime is the timeout of looking up a subject in the store, and scanTime the timeout of
+	// changing one or scanning the whole store.
 	lookTime = 5 * time.Second
 	scanTime = 20 * time.Second
-	// sendTime is how long the client of a stream may take to read an event, and maxStreams how
-	// many streams may be open.
+	// sendTime is how long the client of a stream may take to read an event, and maxStreams is the
+	// maximum number of open streams.
 	sendTime   = 10 * time.Second
 	maxStreams = 100
-	// worthZipping is the smallest size in bytes of an answer that is compressed: compression gains
-	// nothing for what fits into one or two packets.
+	// worthZipping is the smallest size in bytes of an answer that is compressed. Compressing an
+	// answer that fits into one or two packets would gain nothing.
 	worthZipping = 4 << 10
 	// maxBody is the largest body of a request in bytes.
 	maxBody = 2 * stint.MaxSubject
@@ -86,12 +85,12 @@ type dashboard struct {
 	closed  <-chan struct{}
 }
 
-// New returns a handler that serves a dashboard. Streams last until their clients leave: cancel the
-// context to end them before you shut down a server that waits for them. Everything else is still
-// served after that.
+// New returns a handler that serves a dashboard. Streams last until their clients disconnect. Cancel
+// the context to end them before shutting down a server that waits for open connections; all other
+// requests are still served after that.
 func New(ctx context.Context, c Config) (http.Handler, error) {
 	if c.Monitor == nil {
-		return nil, &stint.InvalidError{Err: errors.New("a dashboard needs a monitor")}
+		return nil, &stint.InvalidError{Err: errors.New("dashboard.Config.Monitor is required")}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -166,7 +165,7 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 	case "/api/reset", "/api/ban", "/api/unban", "/api/take",
 		"/api/limits/set", "/api/limits/unset", "/api/limits/import":
 		w.Header().Set("Allow", http.MethodPost)
-		answer.Refuse(w, http.StatusMethodNotAllowed, "method", "This address makes changes: use POST.")
+		answer.Refuse(w, http.StatusMethodNotAllowed, "method", "This endpoint makes changes; use POST.")
 	default:
 		answer.Refuse(w, http.StatusNotFound, "not_found", "There is nothing here.")
 	}

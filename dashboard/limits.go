@@ -14,11 +14,11 @@ type ruleList struct {
 	Limits []string `json:"limits"`
 	// Shadow reports whether none of the limits is enforced.
 	Shadow bool `json:"shadow"`
-	// Contact is where denied callers can ask for more: a text or a URL, "" if there is none or it
-	// depends on the tier.
+	// Contact is the text or URL that tells denied callers how to get higher limits. It is "" if
+	// there is none or if it depends on the tier.
 	Contact string `json:"contact"`
-	// Failure is the mode that decides while the store is down: "local", "allow", "deny" or
-	// "error". It is "" for a policy without a mode of its own if its tiers have different modes.
+	// Failure is the failure mode, which applies while the store is down: "local", "allow", "deny"
+	// or "error". It is "" for a policy without a failure mode if the tiers have different ones.
 	Failure string `json:"failure"`
 }
 
@@ -33,8 +33,8 @@ func tiersOf(set *policy.Set) []ruleList {
 	return list
 }
 
-// policiesOf returns the policies of a set with these tiers. The text of a limit that applies only
-// to some tiers names them.
+// policiesOf returns the policies of a set with the given tiers. The text of a limit that applies
+// only to some tiers names these tiers.
 func policiesOf(set *policy.Set, tiers []ruleList) []ruleList {
 	ofTiers := tiers[0].Failure // a set has tiers
 	if slices.ContainsFunc(tiers, func(t ruleList) bool { return t.Failure != ofTiers }) {
@@ -54,7 +54,7 @@ func policiesOf(set *policy.Set, tiers []ruleList) []ruleList {
 
 func listOf(name string, set *policy.Set, mine func(*policy.Rule) bool) ruleList {
 	var all []string               // the tiers that have limits
-	var texts []string             // of limits, in order
+	var texts []string             // the texts of the limits, in order
 	whose := map[string][]string{} // the tiers of each limit
 	enforced, contact := false, ""
 	for _, r := range set.Rules() {

@@ -15,7 +15,7 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// How many items a list shows: by default, and at most.
+// The default and maximum lengths of lists.
 const (
 	usualTop, mostTop               = 20, 1000
 	usualViolations, mostViolations = 100, 1000
@@ -34,7 +34,7 @@ func (d *dashboard) showTop(w http.ResponseWriter, r *http.Request) {
 	}
 	if !slices.Contains(kinds, by) {
 		answer.Refuse(w, http.StatusBadRequest, "invalid",
-			fmt.Sprintf(`There are no offenders of the kind "%s"%s; want one of %s.`, label.Line(by),
+			fmt.Sprintf(`Unknown offender kind "%s"%s; want one of %s.`, label.Line(by),
 				messages.Hint(by, kinds), strings.Join(kinds, ", ")))
 		return
 	}
@@ -115,7 +115,7 @@ func (d *dashboard) showSubject(w http.ResponseWriter, r *http.Request) {
 	answer.JSON(w, http.StatusOK, s)
 }
 
-// hasAdmin reports whether subjects can be shown. If not, it answers the request.
+// hasAdmin reports whether subjects can be shown. If they cannot, it answers the request.
 func (d *dashboard) hasAdmin(w http.ResponseWriter) bool {
 	if d.admin == nil {
 		answer.Refuse(w, http.StatusNotImplemented, "unsupported",
@@ -124,8 +124,8 @@ func (d *dashboard) hasAdmin(w http.ResponseWriter) bool {
 	return d.admin != nil
 }
 
-// listLength returns how many items a request asks for. If the number is invalid, it answers the
-// request.
+// listLength returns the number of items that a request specifies. If the number is invalid, it
+// answers the request and returns false.
 func listLength(w http.ResponseWriter, r *http.Request, usual, most int) (n int, ok bool) {
 	text := r.FormValue("n")
 	if text == "" {
@@ -134,13 +134,13 @@ func listLength(w http.ResponseWriter, r *http.Request, usual, most int) (n int,
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > most {
 		answer.Refuse(w, http.StatusBadRequest, "invalid",
-			fmt.Sprintf(`n is "%s"; want a number from 1 to %d.`, label.Line(text), most))
+			fmt.Sprintf(`Invalid n "%s"; want a number from 1 to %d.`, label.Line(text), most))
 		return 0, false
 	}
 	return n, true
 }
 
-// nonNil returns a non-nil list, so that JSON has [] and not null.
+// nonNil returns list, or an empty list if it is nil, so that its JSON is [] and not null.
 func nonNil[T any](list []T) []T {
 	if list == nil {
 		return []T{}

@@ -138,7 +138,7 @@ func TestWrongQuestions(t *testing.T) {
 		word   string
 		says   string
 	}{
-		{"/api/top?by=users", 400, "invalid", `the kind "users" (did you mean "user"?); want one of ip, user,`},
+		{"/api/top?by=users", 400, "invalid", `kind "users" (did you mean "user"?); want one of ip, user,`},
 		{"/api/violations?n=1001", 400, "invalid", "want a number from 1 to 1000"},
 		{"/api/subject", 400, "invalid", "No subject is given"},
 		{"/api/subject?ref=unknown", 404, "unknown_ref", "reference has expired"},

@@ -9,22 +9,22 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// names defines how subjects are shown to a caller: in full or shortened.
+// names converts subjects for display to a caller: in full or shortened.
 type names struct {
 	monitor *observe.Monitor
 	full    bool
-	// asMonitor reports whether the monitor's own lists show subjects the same way.
+	// asMonitor is true if the monitor's own lists show subjects the same way.
 	asMonitor bool
 }
 
-// namesFor returns how subjects are shown to the sender of a request. Operators see full names. Any
-// caller may ask for names=short, for pages that others can see too.
+// namesFor returns the names for the sender of a request. Operators see subjects in full. Any caller
+// may request short names with names=short, for instance to share the screen.
 func (d *dashboard) namesFor(r *http.Request) names {
 	full := d.mayName(r) && r.URL.Query().Get("names") != "short"
 	return names{d.c.Monitor, full, full == d.c.ShowSubjects}
 }
 
-// mayName reports whether lists show names in full to the sender of a request.
+// mayName reports whether the sender of a request may see subjects in full.
 func (d *dashboard) mayName(r *http.Request) bool {
 	if d.c.ShowSubjects || d.c.Who == nil {
 		return d.c.ShowSubjects
@@ -33,13 +33,13 @@ func (d *dashboard) mayName(r *http.Request) bool {
 	return operates
 }
 
-// refOf returns the ref that stands for a subject.
+// refOf returns the ref of a subject.
 func refOf(m *observe.Monitor, subject string) string {
 	known, _ := m.Offender(subject)
 	return known.Ref
 }
 
-// of returns what is shown of a subject.
+// of returns a subject as it is displayed.
 func (n names) of(subject string) string {
 	if n.full {
 		return label.Line(subject)
@@ -47,8 +47,8 @@ func (n names) of(subject string) string {
 	return label.Tagged(subject, refOf(n.monitor, subject))
 }
 
-// shown returns what is shown of a subject in a list of the monitor. A subject without a ref is too
-// long to be known.
+// shown returns a subject in a list of the monitor as it is displayed. text is the subject as the
+// monitor shows it. A subject without a ref is too long for the monitor to know it in full.
 func (n names) shown(text, ref string) string {
 	if n.asMonitor {
 		return text
@@ -93,9 +93,9 @@ func (n names) actions(list []action) []action {
 	return list
 }
 
-// shorten shortens the subject of an answer for callers who may not see names. It does not if the
-// caller gave the name and so knows it, or if there are no tokens and callers on this host see
-// everything: such callers must ask for names=short.
+// shorten shortens the subject of an answer for callers who may not see names in full. It leaves the
+// subject unchanged if the caller sent the name and therefore knows it, or if Who is nil, in which
+// case callers on this host see everything. names=short always shortens the subject.
 func (d *dashboard) shorten(r *http.Request, byRef bool, who *control.Named) {
 	asked := r.URL.Query().Get("names") == "short"
 	if asked || byRef && d.c.Who != nil && !d.mayName(r) {

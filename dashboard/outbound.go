@@ -13,32 +13,33 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// outboundState is the state of a third-party API: how much of its limits all processes have used,
-// and the statistics of the calls of this process.
+// outboundState is the state of a third-party API: the usage of its limits by all processes, and
+// statistics of the calls of this process.
 type outboundState struct {
 	Name   string   `json:"name"`
 	Limits []string `json:"limits"`
 	// Used and Capacity belong to the limit that is closest to full.
 	Used     int64 `json:"used"`
 	Capacity int64 `json:"capacity"`
-	// Calls is the number of calls made. Waited of them had to wait, for AverageWait on average.
-	// Waiting calls wait now. Denied calls gave up.
+	// Calls is the number of calls made. Waited is the number of these that had to wait, and
+	// AverageWait is the mean of their waits. Waiting is the number of calls that are waiting now,
+	// and Denied the number that gave up.
 	Calls       int64   `json:"calls"`
 	Waited      int64   `json:"waited"`
 	AverageWait float64 `json:"average_wait_seconds"`
 	Waiting     int64   `json:"waiting"`
 	Denied      int64   `json:"denied"`
-	// CoolingUntil is the end of the pause that the API asked for; nil if there is none.
+	// CoolingUntil is the end of the pause that the API requested; nil if there is none.
 	CoolingUntil *time.Time `json:"cooling_until"`
-	// Problem is why the usage is unknown.
+	// Problem explains why the usage is unknown; "" if it is known.
 	Problem string `json:"problem,omitempty"`
 }
 
-// peekTime is how long reading the usage of all APIs may take.
+// peekTime is the timeout of reading the usage of all APIs.
 const peekTime = time.Second
 
-// outbound returns the APIs of the configuration and those that this process calls, sorted by name.
-// The set may be nil.
+// outbound returns the APIs in the configuration and the APIs that this process calls, sorted by
+// name. The set may be nil.
 func (d *dashboard) outbound(ctx context.Context, set *policy.Set) []*outboundState {
 	list := []*outboundState{}
 	at := func(name string, limits []stint.Limit) *outboundState {
@@ -60,7 +61,7 @@ func (d *dashboard) outbound(ctx context.Context, set *policy.Set) []*outboundSt
 	if d.admin != nil {
 		ctx, cancel := context.WithTimeout(ctx, peekTime)
 		defer cancel()
-		_ = control.Each(list, func(s *outboundState) error { // each stores its own problem
+		_ = control.Each(list, func(s *outboundState) error { // errors are stored as Problem
 			s.peek(ctx, d.admin)
 			return nil
 		})
@@ -87,7 +88,7 @@ func (s *outboundState) peek(ctx context.Context, admin *control.Admin) {
 		Policy: s.Name, Peek: true}))
 }
 
-// use stores the result of a peek, or why there is none.
+// use stores the result of a peek, or its error as the problem.
 func (s *outboundState) use(result control.TakeResult, err error) {
 	if err != nil {
 		s.Problem = sentence(err)

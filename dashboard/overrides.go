@@ -55,7 +55,7 @@ func (d *dashboard) exportOverrides(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Cache-Control", "no-store")
-	_ = overrides.Write(w, all) // the client is gone
+	_ = overrides.Write(w, all) // fails only if the client is gone
 }
 
 func (d *dashboard) setOverride(w http.ResponseWriter, r *http.Request, by operator) {
@@ -71,7 +71,7 @@ func (d *dashboard) setOverride(w http.ResponseWriter, r *http.Request, by opera
 		})
 }
 
-// describe returns what an override does, until when and why, for the audit log.
+// describe describes an override for the audit log: its limits, its end and its reason.
 func describe(o *overrides.Override) string {
 	text := label.Line(o.Policy) + " " + label.List(o.Limits)
 	if o.Lower {

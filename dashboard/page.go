@@ -28,7 +28,7 @@ type page struct {
 // pages holds the files of the page, by path.
 type pages map[string]page
 
-// media holds the media types by extension, independent of the host's own table.
+// media holds media types by extension. It does not depend on the media types of the host.
 var media = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
@@ -36,7 +36,7 @@ var media = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
-// readPages reads all files of the page, including the charts, which it shares with reports.
+// readPages reads all files of the page, including the chart files, which reports use too.
 func readPages() (pages, error) {
 	all := pages{}
 	err := fs.WalkDir(static, "static", func(name string, entry fs.DirEntry, err error) error {
@@ -73,15 +73,15 @@ func (all pages) index(w http.ResponseWriter, r *http.Request) {
 }
 
 func (all pages) file(w http.ResponseWriter, r *http.Request) {
-	if strings.HasSuffix(r.URL.Path, "/index.html") { // it is served at /, and its links do not work from here
+	if strings.HasSuffix(r.URL.Path, "/index.html") { // index.html is served at /; its links do not work here
 		all.serve(w, r, "")
 		return
 	}
 	all.serve(w, r, r.URL.Path)
 }
 
-// serve serves a file. Browsers cache it and revalidate it every time, because another version may
-// have been deployed.
+// serve serves a file. Browsers cache the file but revalidate it every time, because a new version
+// may have been deployed.
 func (all pages) serve(w http.ResponseWriter, r *http.Request, name string) {
 	file, ok := all[name]
 	if !ok {

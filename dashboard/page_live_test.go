@@ -57,7 +57,7 @@ func testAlerts(t *testing.T, f *fixture, page *browsertest.Page) {
 	page.WaitText(".verdict", "The process web-2/7 has not reported for")
 	page.WaitText(".strip", "1 of 2 silent")
 	page.Click("nav [data-view=violations]")
-	page.WaitText(".violations .counts", "of web-1/7 only: the other process lists its own")
+	page.WaitText(".violations .counts", "only from web-1/7: the other process lists its own")
 }
 
 // testChanges: denials that began with a change of the configuration are connected to it, and not
@@ -73,11 +73,11 @@ func testChanges(t *testing.T, f *fixture, page *browsertest.Page) {
 	flood := observe.Offender{Kind: "user", Subject: "user:7", Rate: 60, Share: 1, First: now.Add(-50 * time.Second)}
 	f.tick(observe.Tick{Point: observe.Point{At: now.Unix(), Counts: observe.Counts{Denied: 600}},
 		Offenders: []observe.Offender{flood}, Changes: []observe.Change{change}})
-	page.WaitText(".verdict .sees", "A change of the configuration denies requests.")
-	page.WaitText(".verdict .cause", "api for enterprise from 500/1m to 50/1m; 8 subjects denied that were not before (stint.yaml).")
+	page.WaitText(".verdict .sees", "A configuration change causes denials.")
+	page.WaitText(".verdict .cause", "api for enterprise from 500/1m to 50/1m; 8 subjects newly denied (stint.yaml).")
 	f.tick(observe.Tick{Processes: []observe.Process{{Name: "web-1/7", Self: true, Config: "policies 1a"},
 		{Name: "web-2/7", Config: "policies 2b"}}})
-	page.WaitText(".verdict", "The process web-2/7 (policies 2b) has another configuration in force than web-1/7 (policies 1a).")
+	page.WaitText(".verdict", "The process web-2/7 (policies 2b) has a different configuration in force than web-1/7 (policies 1a).")
 }
 
 // testAttack: within a tick of a flood the page says who is attacking, and that the limiter is

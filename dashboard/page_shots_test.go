@@ -191,7 +191,7 @@ func (f *fixture) trouble() {
 	f.state.Store.Redis.Policy = "allkeys-lru"
 	f.state.Alerts = append(f.state.Alerts,
 		observe.Alert{Name: "StoreDown", Severity: "page", State: "firing", Unit: "s", Value: 83, Threshold: 60,
-			Since: since, Summary: "The store has been down for more than 1m0s, and decisions are made as the failure mode says. See the last error."})
+			Since: since, Summary: "The store has been down for more than 1m0s, and decisions are made according to the failure mode. See the last error."})
 	for i := range f.state.Points {
 		if p := &f.state.Points[i]; time.Unix(p.At, 0).After(since) {
 			p.Degraded, p.CallsFailed, p.Calls = p.Allowed+p.Denied, 4, 4

@@ -20,12 +20,12 @@ func protect(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 }
 
-// sameSite refuses requests that a page of another site makes in a user's browser. Such a page
-// cannot read the answer, but it could change something or use up all streams.
+// sameSite refuses requests that a page of another site sends from a user's browser. Such a page
+// cannot read the answers, but its requests could make changes or use up all streams.
 func sameSite(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if callers.CrossSite(r) {
-			answer.Refuse(w, http.StatusForbidden, "forbidden", "Pages of other sites may not use this.")
+			answer.Refuse(w, http.StatusForbidden, "forbidden", "Requests from pages of other sites are not allowed.")
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -39,7 +39,7 @@ const (
 	needsRole = "Changes require a token with the role operate; the token of %s has the role read."
 )
 
-// operator is the sender of a change, and its address.
+// operator is the sender of a change: its name, its address, and whether it may make changes.
 type operator struct {
 	name, peer string
 	operates   bool
@@ -47,8 +47,8 @@ type operator struct {
 
 type operatorHandler func(w http.ResponseWriter, r *http.Request, by operator)
 
-// requireOperator handles requests that change something. The sender must have a name and the right
-// to make changes, and the body must be JSON, which no form can send.
+// requireOperator returns a handler for requests that make changes. The sender must have a name and
+// the right to make changes, and the body must be JSON, which no HTML form can send.
 func (d *dashboard) requireOperator(act operatorHandler) http.HandlerFunc {
 	return d.requireName(func(w http.ResponseWriter, r *http.Request, by operator) {
 		if d.mayChange(w, r, by) {
@@ -57,8 +57,8 @@ func (d *dashboard) requireOperator(act operatorHandler) http.HandlerFunc {
 	})
 }
 
-// operatorOf returns the sender of a request, and reports whether the sender has a name. If not, it
-// answers the request.
+// operatorOf returns the sender of a request, and reports whether the sender has a name. If it has
+// none, operatorOf answers the request.
 func (d *dashboard) operatorOf(w http.ResponseWriter, r *http.Request) (by operator, ok bool) {
 	if d.c.Who == nil || d.admin == nil {
 		answer.Refuse(w, http.StatusForbidden, "forbidden", changesNothing)
@@ -73,8 +73,8 @@ func (d *dashboard) operatorOf(w http.ResponseWriter, r *http.Request) (by opera
 	return operator{name, callers.Peer(r), operates}, true
 }
 
-// mayChange reports whether the sender may make changes. If not, it answers the request and logs
-// it.
+// mayChange reports whether the sender may make changes. If it may not, mayChange logs the attempt
+// and answers the request.
 func (d *dashboard) mayChange(w http.ResponseWriter, r *http.Request, by operator) bool {
 	if !by.operates {
 		text := fmt.Sprintf(needsRole, by.name)
@@ -85,7 +85,7 @@ func (d *dashboard) mayChange(w http.ResponseWriter, r *http.Request, by operato
 	return by.operates
 }
 
-// requireName handles requests with a body whose sender must have a name.
+// requireName returns a handler for requests with a JSON body whose sender must have a name.
 func (d *dashboard) requireName(act operatorHandler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		by, ok := d.operatorOf(w, r)

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-// refuse answers with the reason why something failed.
+// refuse answers a request with an error.
 func refuse(w http.ResponseWriter, err error) {
 	if unknown, ok := errors.AsType[*control.UnknownError](err); ok {
 		answer.Refuse(w, http.StatusNotFound, "unknown_subject", sentence(unknown))

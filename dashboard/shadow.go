@@ -7,7 +7,7 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// How many subjects that a shadow rule would have denied are shown: by default, and at most.
+// The default and maximum numbers of subjects shown for a shadow rule.
 const usualHit, mostHit = 10, 100
 
 func (d *dashboard) showShadow(w http.ResponseWriter, r *http.Request) {

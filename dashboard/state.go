@@ -9,7 +9,7 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// state is everything that the page shows.
+// state is the answer of /api/state: all data that the page shows.
 type state struct {
 	Version string    `json:"version"`
 	Now     time.Time `json:"now"`
@@ -19,7 +19,7 @@ type state struct {
 	Who      string `json:"who"`
 	// Names reports whether the caller may see subjects in full.
 	Names bool `json:"names"`
-	// Points has one point per second, Long one per ten seconds.
+	// Points contains one point per second, and Long one point per ten seconds.
 	Points     []observe.Point     `json:"points"`
 	Long       []observe.Point     `json:"long"`
 	Series     []observe.Series    `json:"series"`
@@ -31,8 +31,9 @@ type state struct {
 	Changes []observe.Change `json:"changes"`
 	// Surge is the current surge, if any.
 	Surge *observe.Surge `json:"surge,omitempty"`
-	// Processes are the processes that share their counts, this one first; Points, Series,
-	// Offenders and Top cover all of them. It is empty if this process does not share them.
+	// Processes are the processes that share their counts, this process first. Points, Series,
+	// Offenders and Top cover all of them. Processes is empty if this process does not share its
+	// counts.
 	Processes []observe.Process             `json:"processes"`
 	Top       map[string][]observe.Offender `json:"top"`
 	Config    configState                   `json:"config"`
@@ -40,7 +41,7 @@ type state struct {
 	Audit     []action                      `json:"audit"`
 }
 
-// configState is the configuration in force, and what is wrong with files that are not.
+// configState is the configuration in force, and the state of the files that it comes from.
 type configState struct {
 	Phase    string     `json:"phase"`
 	Sources  []Source   `json:"sources"`
@@ -48,12 +49,12 @@ type configState struct {
 	Policies []ruleList `json:"policies"`
 }
 
-// Source is a file or a directory that the process reads and follows.
+// Source is a file or a directory that the process reads and watches.
 type Source struct {
 	Name string    `json:"name"`
 	Path string    `json:"path"`
 	At   time.Time `json:"looked_at"`
-	// Good counts the changes that were applied, Failed those that were invalid.
+	// Good counts the changes that were applied, and Failed the changes that were invalid.
 	Good   int `json:"changes"`
 	Failed int `json:"refused"`
 	// Error explains why the current files are not in force.
@@ -97,7 +98,7 @@ func (d *dashboard) showState(w http.ResponseWriter, r *http.Request) {
 	answer.JSON(w, http.StatusOK, s)
 }
 
-// upTo leaves out points that are newer than everything else in a state.
+// upTo removes the points after the time at, so that no point is newer than the rest of a state.
 func upTo(at int64, points []observe.Point) []observe.Point {
 	return nonNil(slices.DeleteFunc(points, func(p observe.Point) bool { return p.At > at }))
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// stream sends an event every second, until the client goes away or falls behind, or the dashboard
-// closes.
+// stream sends an event every second, until the client disconnects or does not read in time, or the
+// dashboard is closed.
 func (d *dashboard) stream(w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-d.closed:
@@ -36,7 +36,7 @@ func (d *dashboard) stream(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // keeps proxies from buffering
 	if r.ProtoMajor == 1 {
-		h.Set("Connection", "close") // the deadline of the last event would apply to the next answer
+		h.Set("Connection", "close") // otherwise the deadline of the last event would apply to the next answer
 	}
 	w.WriteHeader(http.StatusOK)
 	if send(w, nil) != nil {
@@ -69,11 +69,11 @@ func sendTick(w http.ResponseWriter, t *observe.Tick) error {
 	return send(w, fmt.Appendf(nil, "event: tick\ndata: %s\n\n", text))
 }
 
-// send sends a part of a stream, which must be read in time; the stream itself may last forever. An
-// error means that the client has left or does not read.
+// send sends a part of a stream. The client must read it within sendTime, but the stream may last
+// forever. An error means that the client has disconnected or does not read.
 func send(w http.ResponseWriter, text []byte) error {
 	control := http.NewResponseController(w)
-	_ = control.SetWriteDeadline(time.Now().Add(sendTime)) // if it cannot be set, the server's own applies
+	_ = control.SetWriteDeadline(time.Now().Add(sendTime)) // on failure, the server's own deadline applies
 	if _, err := w.Write(text); err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ func (d *dashboard) why(w http.ResponseWriter, r *http.Request) {
 			var err error
 			if at, err = time.Parse(time.RFC3339, text); err != nil {
 				answer.Refuse(w, http.StatusBadRequest, "invalid",
-					fmt.Sprintf(`at: "%s" is not a time; want one such as 2026-11-20T14:03:00Z.`, label.Line(text)))
+					fmt.Sprintf(`Invalid time "%s" in at; want one such as 2026-11-20T14:03:00Z.`, label.Line(text)))
 				return
 			}
 		}

@@ -22,22 +22,22 @@ type alerts struct {
 	webhook  *webhook // nil if none is configured
 	instance string
 	each     []*alertState
-	known    time.Duration // how much history comparisons with the past need
-	dropped  int64         // log records dropped, as of the last second
+	known    time.Duration // the history that comparisons with the past require
+	dropped  int64         // log records dropped until the last second
 }
 
 // alertState is the current state of an alert.
 type alertState struct {
 	rule *alertRule
-	hold time.Duration // how long the condition must hold to fire, and keep how long it must be gone to end
-	keep time.Duration
+	hold time.Duration // how long the condition must hold before the alert fires
+	keep time.Duration // how long the condition must be gone before the alert ends
 
 	shown  Alert
 	begun  time.Time // when the condition began to hold
-	lapsed time.Time // when the condition ended while the alert was firing; else zero
+	lapsed time.Time // when the condition ended while the alert was firing; otherwise zero
 }
 
-// newAlerts returns the alerts that are not off. The config must be valid.
+// newAlerts returns the alerts that are not turned off. The config must be valid.
 func newAlerts(c AlertConfig, logger *slog.Logger) *alerts {
 	if c.For == 0 {
 		c.For = alertFor
@@ -84,8 +84,8 @@ func (a *alerts) threshold(name string) float64 {
 	return math.Inf(1)
 }
 
-// evaluate evaluates all alerts. It returns them and reports whether the state of one has changed,
-// or the value of one that is not ok.
+// evaluate evaluates and returns all alerts. It reports whether the state of an alert has changed,
+// or the value or summary of an alert that is not ok.
 func (a *alerts) evaluate(r *readings) (all []Alert, changed bool) {
 	r.dropped, a.dropped = r.dropped-a.dropped, r.dropped
 	all = make([]Alert, len(a.each))
@@ -136,8 +136,8 @@ func (s *alertState) step(r *readings) {
 	}
 }
 
-// summary describes what is wrong. Before the alert fires, the text claims nothing that has not
-// happened yet.
+// summary describes what is wrong. The text for a pending alert does not claim that the threshold
+// has been exceeded for long enough.
 func (s *alertState) summary(r *readings) string {
 	text := s.rule.describe(s.shown.Threshold)
 	if s.shown.State == alertOK {
@@ -158,7 +158,7 @@ func (s *alertState) summary(r *readings) string {
 	return text
 }
 
-// ripen fires a pending alert if its condition has held for long enough.
+// ripen moves a pending alert to firing if its condition has held for long enough.
 func (s *alertState) ripen(r *readings) {
 	held := r.now.Sub(s.begun)
 	if s.rule.lasts {
@@ -171,7 +171,7 @@ func (s *alertState) ripen(r *readings) {
 
 func (s *alertState) enter(state string, r *readings) { s.shown.State, s.shown.Since = state, r.now }
 
-// notify logs and posts an alert that begins to fire or has ended, but not one that is pending.
+// notify logs and posts an alert that begins to fire or has ended. It ignores pending alerts.
 func (a *alerts) notify(before string, alert *Alert) {
 	switch {
 	case alert.State == alertFiring:
@@ -187,7 +187,7 @@ func (a *alerts) notify(before string, alert *Alert) {
 	}
 }
 
-// alertPlan returns how alerts are posted: in order, with at most three attempts each.
+// alertPlan returns the plan for posting alerts: in order, with at most three attempts each.
 func alertPlan() webhookPlan {
 	return webhookPlan{name: "alerts", kind: "alerts", media: "application/json", queue: 64, workers: 1,
 		pauses: []time.Duration{time.Second, 5 * time.Second}}
@@ -203,8 +203,8 @@ type notice struct {
 
 func (a *alerts) message(alert *Alert) message {
 	body, err := json.Marshal(notice{*alert, a.instance, a.text(alert)})
-	if err != nil { // a value that is not a number
-		a.logger.Error("stint: an alert cannot be posted", "alert", alert.Name, "cause", err)
+	if err != nil { // the value is NaN or infinite
+		a.logger.Error("stint: failed to encode an alert for the webhook", "alert", alert.Name, "cause", err)
 	}
 	return message{what: alert.Name + " " + alert.State, body: body}
 }

@@ -18,9 +18,9 @@ type AlertConfig struct {
 	// Thresholds overrides default thresholds, by the name of the alert, in its unit:
 	// {"BlockedShare": 0.2}. An infinite threshold turns the alert off.
 	Thresholds map[string]float64
-	// For is how long a condition must hold for its alert to fire, and be gone for the alert to
-	// end, unless the alert does so at once. The default is one minute. Alerts that compare with
-	// the past need ten times as much history.
+	// For is how long a condition must hold before its alert fires, and how long it must be gone
+	// before the alert ends. Some alerts fire or end immediately; see docs/alerts.md. The default is
+	// one minute. Alerts that compare with the past need a history of ten times For.
 	For time.Duration
 	// Webhook is the address to which every alert is posted when it begins to fire and when it
 	// ends; "" means none. See docs/alerts.md for the body.
@@ -46,7 +46,7 @@ func (c *AlertConfig) Validate() error {
 		errs = append(errs, checkThreshold(name, threshold))
 	}
 	if c.For < 0 {
-		errs = append(errs, fmt.Errorf("observe: alerts are to fire after %v; want at least 0", c.For))
+		errs = append(errs, fmt.Errorf("observe: invalid AlertConfig.For %v; want at least 0", c.For))
 	}
 	if c.Webhook != "" {
 		errs = append(errs, checkWebhook(c.Webhook))
@@ -58,14 +58,14 @@ func checkThreshold(name string, threshold float64) error {
 	names := alertNames()
 	at := slices.Index(names, name)
 	if at < 0 {
-		return fmt.Errorf("observe: there is no alert %q%s; want one of %s", name, messages.Hint(name, names),
+		return fmt.Errorf("observe: unknown alert %q%s; want one of %s", name, messages.Hint(name, names),
 			strings.Join(names, ", "))
 	}
 	if !(threshold >= 0) { // also rejects NaN
-		return fmt.Errorf("observe: alert %q: the threshold is %v; want at least 0", name, threshold)
+		return fmt.Errorf("observe: alert %q: invalid threshold %v; want at least 0", name, threshold)
 	}
 	if alertRules[at].unit == "share" && threshold >= 1 && !math.IsInf(threshold, 1) {
-		return fmt.Errorf("observe: alert %q: the threshold is %v; want a share below 1, such as 0.2 for 20 %%", name, threshold)
+		return fmt.Errorf("observe: alert %q: invalid threshold %v; want a share below 1, such as 0.2 for 20%%", name, threshold)
 	}
 	return nil
 }
@@ -75,7 +75,7 @@ func checkThreshold(name string, threshold float64) error {
 func checkWebhook(address string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return errors.New(`observe: the webhook is no address; want one such as "https://example.com/alerts"`)
+		return errors.New(`observe: invalid webhook URL; want one such as "https://example.com/alerts"`)
 	}
 	return nil
 }

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// leads reports whether this process reports for all: of the processes that report, it started
-// first. So a problem with another process raises one alert, not one in every process.
+// leads reports whether this process raises the alerts about other processes: it does if it started
+// first among the processes that report. A problem with a process thus raises a single alert, not
+// one in every process.
 func (r *readings) leads() bool {
 	if len(r.processes) == 0 {
 		return false
@@ -56,7 +57,7 @@ func (r *readings) groups() (groups []alike) {
 	return groups
 }
 
-// differing returns how many processes have a configuration other than the most common one.
+// differing returns the number of processes whose configuration differs from the most common one.
 func (r *readings) differing() (n float64) {
 	groups := r.groups()
 	if len(groups) < 2 || !r.leads() {
@@ -68,7 +69,7 @@ func (r *readings) differing() (n float64) {
 	return n
 }
 
-// configs lists the configurations, each with the processes that have it.
+// configs lists the configurations, each with the processes that use it.
 func (r *readings) configs() string {
 	const most = 5 // names
 	var texts []string

@@ -6,39 +6,41 @@ import (
 )
 
 const (
-	// jumpBase is the smallest share of denials that a jump is compared with: compared with a
-	// smaller share, a few denials would be a large multiple. jumpFloor is the smallest number of
-	// denials of a tier that can be a jump.
-	jumpBase  = 0.01
+	// jumpBase is a lower bound for the earlier share of denials in the comparison: a few denials
+	// would be a large multiple of a smaller share.
+	jumpBase = 0.01
+	// jumpFloor is the smallest number of denials in a tier that can count as a jump.
 	jumpFloor = 20
 )
 
-// jump compares the share of denials in the last minute with the share before it: among all
-// decisions, or among those of a tier, and only denials by one policy if policy is set.
+// jump compares the share of denials in the last minute with the share before it. It covers all
+// decisions, or the decisions of one tier, and counts only the denials by one policy if policy is
+// set.
 type jump struct {
 	tier, policy string
 	now, before  Counts
-	seconds      int64 // that before covers
+	seconds      int64 // the length of the period of before
 
 	times float64
 }
 
-// text describes what has jumped; it returns "" for all decisions together.
+// text names the tier and policy whose share of denials has jumped; it returns "" for all decisions
+// together.
 func (j *jump) text() string {
 	if j.tier == "" {
 		return ""
 	}
-	name := "the tier " + j.tier
+	name := "tier " + j.tier
 	if j.policy != "" {
-		name = j.policy + " for " + j.tier
+		name = "policy " + j.policy + " for tier " + j.tier
 	}
-	return fmt.Sprintf(" Most of all %s: %s of the decisions of the tier, %s before.", name,
+	return fmt.Sprintf(" Largest increase: %s, with %s of the decisions of the tier denied, up from %s.", name,
 		amount(shareOf(j.now.Denied, j.now.decisions()), "share"),
 		amount(shareOf(j.before.Denied, j.before.decisions()), "share"))
 }
 
-// measure sets times, the share of denials divided by the share before. It leaves times 0 if there
-// are too few decisions or too little history.
+// measure sets times: the share of denials in the last minute divided by the share before it. It
+// leaves times 0 if there are too few decisions or too little history.
 func (j *jump) measure(known time.Duration) {
 	if time.Duration(j.seconds)*time.Second < known-min(known, spikeWindow) || j.before.decisions() < alertFloor ||
 		j.tier != "" && j.now.Denied < jumpFloor {
@@ -47,7 +49,7 @@ func (j *jump) measure(known time.Duration) {
 	j.times = shareOf(j.now.Denied, j.now.decisions()) / max(shareOf(j.before.Denied, j.before.decisions()), jumpBase)
 }
 
-// largestJump returns the largest of the jumps; of equal ones, the most specific.
+// largestJump returns the largest of the jumps, or the most specific one if several are equal.
 func largestJump(some []jump, largest jump, known time.Duration) jump {
 	largest.measure(known)
 	for _, j := range some {
@@ -58,8 +60,8 @@ func largestJump(some []jump, largest jump, known time.Duration) jump {
 	return largest
 }
 
-// tiers returns the decisions of each tier in the last minutes and in the quarter of an hour
-// before, and for each policy of the tier those that it denied.
+// tiers returns one jump per tier, with its decisions in the recent period (lately) and in the rest
+// of the last quarter of an hour, and one jump per policy of a tier, with the denials by the policy.
 func (h *history) tiers(lately time.Duration) []jump {
 	h.mu.Lock()
 	defer h.mu.Unlock()

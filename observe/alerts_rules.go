@@ -16,12 +16,13 @@ const (
 )
 
 const (
-	// alertWindow is the period over which shares and quantiles are computed, and alertFloor the
-	// smallest number of decisions or calls that they are computed from: among fewer, a single one
-	// makes a difference.
+	// alertWindow is the period over which shares and quantiles are computed.
 	alertWindow = 5 * time.Minute
-	alertFloor  = 100
-	// lateWindow is how recently a call must have failed for ScriptErrors: older failures are over.
+	// alertFloor is the smallest number of decisions or calls for which shares and quantiles are
+	// computed: with fewer, a single decision or call would change the result too much.
+	alertFloor = 100
+	// lateWindow is how recently a call must have failed for ScriptErrors. Older failures do not
+	// raise the alert, because their cause is gone.
 	lateWindow = 30 * time.Second
 	// alertFor is the default of AlertConfig.For.
 	alertFor = time.Minute
@@ -38,20 +39,20 @@ const (
 type alertRule struct {
 	name, severity, unit string
 	threshold            float64
-	// lasts marks conditions whose threshold is a duration in seconds: how long they last.
+	// lasts marks rules whose value and threshold are the duration of the condition in seconds.
 	lasts bool
-	// below marks conditions that hold while the value is below the threshold; a value of 0 means
-	// that there is none.
+	// below marks conditions that hold while the value is below the threshold. A value of 0 means
+	// that there is nothing to compare.
 	below bool
 	// waits reports whether the condition must hold for a while before the alert fires, and stays
 	// whether it must be gone for a while before the alert ends.
 	waits, stays bool
-	// summary may have a verb for the threshold with its unit. If the summary would not be true
-	// before the alert fires, pending replaces it until then; pending has verbs for the value and
-	// the threshold.
+	// summary may contain a formatting verb for the threshold with its unit. pending, if set,
+	// replaces a summary that is not true while the alert is pending; it contains verbs for the
+	// value and the threshold.
 	summary, pending string
-	// value returns the value to compare with the threshold. detail returns more text for the
-	// summary; it may be nil.
+	// value returns the value to compare with the threshold. detail, which may be nil, returns text
+	// to append to the summary.
 	value  func(*readings) float64
 	detail func(*readings) string
 }
@@ -59,80 +60,80 @@ type alertRule struct {
 var alertRules = [...]alertRule{
 	{
 		name: "BlockedShare", severity: severityTicket, unit: "share", threshold: 0.10, waits: true, stays: true,
-		summary: "More than %s of the decisions of the last 5 minutes were denials. See who is denied and by which policy: an attack, or a limit that is too low?",
+		summary: "More than %s of the decisions of the last 5 minutes were denials. Check which subjects are denied and by which policy: is it an attack, or a limit that is too low?",
 		value:   func(r *readings) float64 { return shareOf(r.lately.Denied, r.lately.decisions()) },
 		detail:  (*readings).change,
 	},
 	{
 		name: "LimiterSlow", severity: severityPage, unit: "ms", threshold: 50, waits: true, stays: true,
-		summary: "One decision in a hundred takes longer than %s. See whether the store is slow; if it is not, this process has too little CPU.",
+		summary: "One decision in a hundred takes longer than %s. Check whether the store is slow; if it is not, this process has too little CPU.",
 		value:   func(r *readings) float64 { return p99(&r.decisions) },
 	},
 	{
 		name: "ScriptSlow", severity: severityTicket, unit: "ms", threshold: 10, waits: true, stays: true,
-		summary: "One call to the store in a hundred takes longer than %s. See the latency of the network and what else the Redis is doing (SLOWLOG, INFO).",
+		summary: "One call to the store in a hundred takes longer than %s. Check the network latency and what else Redis is doing (SLOWLOG, INFO).",
 		value:   func(r *readings) float64 { return p99(&r.storeCalls) },
 	},
 	{
 		name: "ScriptErrors", severity: severityPage, unit: "share", threshold: 0.01, waits: true, stays: true,
-		summary: "More than %s of the calls to the store fail, and others succeed.",
+		summary: "More than %s of the calls to the store fail, while others succeed.",
 		value:   (*readings).scriptErrors,
 		detail:  (*readings).lastError,
 	},
 	{
 		name: "StoreDown", severity: severityPage, unit: "s", threshold: 60, lasts: true,
-		summary: "The store has been down for more than %s, and decisions are made as the failure mode says.",
-		pending: "The store has been down for %s, and decisions are made as the failure mode says. The alert fires after %s.",
+		summary: "The store has been down for more than %s, and decisions are made according to the failure mode.",
+		pending: "The store has been down for %s, and decisions are made according to the failure mode. The alert fires after %s.",
 		value:   (*readings).secondsDown,
 		detail:  (*readings).fault,
 	},
 	{
 		name: "Spike", severity: severityTicket, unit: "times", threshold: 5, stays: true,
-		summary: "There were more than %s as many decisions in the last minute as on average in the hour before. See the tiers and the top offenders: whose are they?",
+		summary: "There were more than %s as many decisions in the last minute as in an average minute of the hour before. Check the tiers and the top offenders: where do the requests come from?",
 		value:   (*readings).spike,
 		detail:  func(r *readings) string { return " " + r.surge.Text },
 	},
 	{
 		name: "DenialJump", severity: severityTicket, unit: "times", threshold: 5, stays: true,
-		summary: "The share of denials in the last minute, of all decisions or of those of a tier, is more than %s that before. See the top offenders and the denials by policy: an attack, a broken client, or a limit that was just changed?",
+		summary: "The share of denials in the last minute, among all decisions or those of a tier, is more than %s the share before. Check the top offenders and the denials by policy: is it an attack, a broken client, or a limit that was just changed?",
 		value:   func(r *readings) float64 { return r.jump.times },
 		detail:  func(r *readings) string { return r.jump.text() + r.change() },
 	},
 	{
 		name: "ConfigRefused", severity: severityTicket, unit: "count",
-		summary: "Files that have changed were refused, and what was good before stays in force. See the log for what is wrong with them, or run stint config check.",
+		summary: "Changed configuration files were refused; the previous configuration stays in force. See the log for the errors, or run stint config check.",
 		value:   func(r *readings) float64 { return float64(len(r.refused)) },
 		detail:  func(r *readings) string { return " Refused: " + strings.Join(r.refused, ", ") + "." },
 	},
 	{
 		name: "LogDropped", severity: severityTicket, unit: "count", stays: true,
-		summary: "Log records are dropped: standard error is not read in time, or cannot be written. Requests are served as usual. See what collects the log of this process, and whether its disk is full.",
+		summary: "Log records are dropped: standard error is not read in time, or cannot be written. Requests are served as usual. Check the program that collects the log of this process, and whether its disk is full.",
 		value:   func(r *readings) float64 { return float64(r.dropped) },
 	},
 	{
 		name: "EvictingRedis", severity: severityTicket, unit: "count",
-		summary: "The Redis evicts keys when its memory is full, and with them what subjects have used. Set maxmemory-policy to noeviction, and see how much memory is left.",
+		summary: "Redis evicts keys when its memory is full, and with them the usage of subjects. Set maxmemory-policy to noeviction, and check how much memory is left.",
 		value:   (*readings).evicting,
 	},
 	{
 		name: "RedisMemory", severity: severityTicket, unit: "share", threshold: 0.9, waits: true, stays: true,
-		summary: "The Redis uses more than %s of the memory that it may use. When it is full, it rejects writes or evicts keys. See what fills it, and give it more.",
+		summary: "Redis uses more than %s of its maxmemory. When its memory is full, it rejects writes or evicts keys. Check what uses the memory, and raise maxmemory.",
 		value:   (*readings).memoryShare,
 	},
 	{
 		name: "RedisCPU", severity: severityTicket, unit: "share", threshold: 0.8, waits: true, stays: true,
-		summary: "The main thread of the Redis is busy for more than %s of the time, and it has only that one to execute commands. See what else the Redis is doing, and save calls: leased limits, a Cluster.",
+		summary: "The main thread of Redis is busy for more than %s of the time, and only that thread executes commands. Check what else Redis is doing, and reduce its load with leased limits or a Cluster.",
 		value:   func(r *readings) float64 { return r.redis().CPUShare },
 	},
 	{
 		name: "ProcessSilent", severity: severityPage, unit: "count",
-		summary: "Processes that share the store have stopped reporting to each other: they hang, were killed, or cannot reach the store. See whether they run and answer.",
+		summary: "Processes that share the store have stopped reporting: they hang, were killed, or cannot reach the store. Check whether they run and answer.",
 		value:   func(r *readings) float64 { return float64(len(r.silent())) },
 		detail:  func(r *readings) string { return " Silent: " + strings.Join(r.silent(), ", ") + "." },
 	},
 	{
 		name: "CertificateExpires", severity: severityTicket, unit: "days", threshold: 14, below: true,
-		summary: "A certificate expires in less than %s, or has expired: then clients refuse to connect. Replace its file: stint reads it when it changes.",
+		summary: "A certificate expires in less than %s, or has expired. Clients refuse to connect once it has expired. Replace its file; stint reloads it when it changes.",
 		value:   (*readings).daysLeft,
 		detail: func(r *readings) string {
 			return fmt.Sprintf(" The %s expires on %s.", r.expiring, r.expires.UTC().Format(time.RFC3339))
@@ -140,7 +141,7 @@ var alertRules = [...]alertRule{
 	},
 	{
 		name: "ConfigDiffers", severity: severityTicket, unit: "count", waits: true,
-		summary: "Processes that share the store have different configurations, and decide by different rules. See which one is out of date: was it not rolled out there, or was it refused?",
+		summary: "Processes that share the store have different configurations, and decide by different rules. Check which configuration is out of date: was the new one not rolled out there, or was it refused?",
 		value:   (*readings).differing,
 		detail:  func(r *readings) string { return " " + r.configs() },
 	},
@@ -159,9 +160,9 @@ type readings struct {
 	changes               []Change
 	processes             []Process
 	refused               []string
-	expiring              string // the source that expires first; "" if none does
+	expiring              string // the source that expires first; "" if none expires
 	expires               time.Time
-	dropped               int64 // log records dropped: since the start, and for rules in the last second
+	dropped               int64 // log records dropped since the start; evaluate reduces it to those of the last second
 }
 
 func read(now time.Time, h *history, t *Tick, known time.Duration) *readings {
@@ -199,8 +200,8 @@ func (r *readings) secondsDown() float64 {
 	return max(0, r.now.Sub(*r.store.DownSince).Seconds())
 }
 
-// spike returns the current traffic as a multiple of the usual traffic. One process reports it for
-// all.
+// spike returns the current traffic as a multiple of the usual traffic. If several processes share
+// their counts, only the leading one reports it.
 func (r *readings) spike() float64 {
 	if len(r.processes) > 0 && !r.leads() {
 		return 0
@@ -208,8 +209,8 @@ func (r *readings) spike() float64 {
 	return r.surge.Times
 }
 
-// scriptErrors returns the share of calls that fail while others succeed. It is 0 for a store that
-// is down, which StoreDown reports, and after an outage has ended.
+// scriptErrors returns the share of calls that fail while others succeed. It returns 0 while the
+// store is down, which StoreDown reports, and after an outage has ended.
 func (r *readings) scriptErrors() float64 {
 	if r.store.DownSince != nil || r.justNow.CallsFailed == 0 {
 		return 0
@@ -217,7 +218,7 @@ func (r *readings) scriptErrors() float64 {
 	return shareOf(r.lately.CallsFailed, r.lately.Calls)
 }
 
-// fault describes what is wrong with a store that is down, and the fix.
+// fault describes why the store is down, and how to fix it.
 func (r *readings) fault() string {
 	o := r.store.Outage
 	if o == nil {
@@ -237,8 +238,8 @@ func (r *readings) lastError() string {
 	return " Last error: " + r.store.LastError
 }
 
-// daysLeft returns for how many days the certificate that expires first is still valid: 0 without a
-// certificate, and slightly more than 0 for one that has expired.
+// daysLeft returns the number of days until the first certificate expires. It returns 0 if there is
+// no certificate, and slightly more than 0 if one has expired.
 func (r *readings) daysLeft() float64 {
 	if r.expiring == "" {
 		return 0
@@ -246,7 +247,7 @@ func (r *readings) daysLeft() float64 {
 	return max(r.expires.Sub(r.now), time.Second).Hours() / 24
 }
 
-// change describes the change of the configuration that explains the denials, if one does.
+// change describes the latest configuration change that explains the denials, if there is one.
 func (r *readings) change() string {
 	for i := len(r.changes) - 1; i >= 0; i-- {
 		if c := &r.changes[i]; c.Explains {
@@ -256,8 +257,8 @@ func (r *readings) change() string {
 	return ""
 }
 
-// redis returns what Redis reports about itself, or nothing if that is out of date. A full Redis
-// still reports, although no call succeeds.
+// redis returns what Redis reports about itself, or a zero RedisInfo if the report is out of date.
+// Redis still reports when its memory is full, although no call succeeds.
 func (r *readings) redis() RedisInfo {
 	if !r.store.fresh(r.now) {
 		return RedisInfo{}
@@ -265,8 +266,8 @@ func (r *readings) redis() RedisInfo {
 	return *r.store.Redis
 }
 
-// memoryShare returns at least 1 for a Redis that rejects writes because its memory is full,
-// whatever share it reports.
+// memoryShare returns the share of its memory that Redis reports as used, or at least 1 if Redis
+// rejects writes because its memory is full.
 func (r *readings) memoryShare() float64 {
 	if r.store.Outage != nil && r.store.Outage.Fault == errkind.Full {
 		return max(1, r.redis().MemoryShare)
@@ -283,7 +284,7 @@ func (r *readings) evicting() float64 {
 	return 0
 }
 
-// describe returns the summary of an alert.
+// describe returns the summary of the rule with its threshold.
 func (r *alertRule) describe(threshold float64) string {
 	if !strings.Contains(r.summary, "%s") {
 		return r.summary

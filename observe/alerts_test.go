@@ -441,7 +441,7 @@ func TestPendingAlertsSayWhatIsSo(t *testing.T) {
 		state, has, not string
 	}{
 		{time.Minute, "StoreDown", nil, "ok", "down for more than 60 s", "has been down for 9 s"},
-		{10 * time.Second, "StoreDown", down, "pending", "has been down for 9 s, and decisions are made as the failure mode says. The alert fires after 60 s.", "more than"},
+		{10 * time.Second, "StoreDown", down, "pending", "has been down for 9 s, and decisions are made according to the failure mode. The alert fires after 60 s.", "more than"},
 		{time.Second, "StoreDown", fault(errkind.Silent), "pending", "has been down for 10 s,", "more than"},
 		{time.Minute, "StoreDown", fault(errkind.Silent), "firing", "has been down for more than 60 s", "fires after"},
 		{time.Second, "StoreDown", fault(errkind.Silent), "firing", "It accepts connections but does not answer. Its process is stopped", "see the last"},
@@ -512,10 +512,10 @@ func TestAlertConfigMistakes(t *testing.T) {
 	if err == nil {
 		t.Fatal("no mistakes were found")
 	}
-	for _, want := range []string{`no alert "None"`, `"Spike": the threshold is -1; want at least 0`,
-		`there is no alert "spike" (did you mean "Spike"?); want one of BlockedShare, LimiterSlow`,
-		"want a share below 1", `"LimiterSlow": the threshold is NaN; want at least 0`, "fire after -1ns",
-		"the webhook is no address"} {
+	for _, want := range []string{`unknown alert "None"`, `"Spike": invalid threshold -1; want at least 0`,
+		`unknown alert "spike" (did you mean "Spike"?); want one of BlockedShare, LimiterSlow`,
+		"want a share below 1", `"LimiterSlow": invalid threshold NaN; want at least 0`, "invalid AlertConfig.For -1ns",
+		"invalid webhook URL"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in %v", want, err)
 		}

@@ -6,12 +6,13 @@ import (
 	"sync"
 )
 
-// maxSeries is the maximum number of pairs of tier and policy that are counted separately, and of
-// names of other things. Names come from configurations, but those may be long, and be replaced
-// many times.
+// maxSeries is the maximum number of items in a byName, such as pairs of tier and policy that are
+// counted separately. Names come from the configuration, but a configuration may be large, and may
+// be replaced many times.
 const maxSeries = 1000
 
-// other is the name under which the rest is counted. No policy may have this name.
+// other is the name under which everything beyond maxSeries is counted. No policy may have this
+// name.
 const other = "other"
 
 func anyOther(string) string { return other }
@@ -34,7 +35,7 @@ func newByName[K comparable, T any](rest func(K) K, made func(K) *T) *byName[K, 
 	return &byName[K, T]{make: made, rest: rest, each: map[K]*T{}}
 }
 
-// get returns the item of a name.
+// get returns the item with a name, creating it if necessary.
 func (n *byName[K, T]) get(name K) *T {
 	n.mu.RLock()
 	t := n.each[name]

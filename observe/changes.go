@@ -16,7 +16,7 @@ const (
 	changeLife = time.Hour
 	// maxNewly is the maximum number of newly denied subjects counted for a change.
 	maxNewly = 10_000
-	// explains is the smallest share of the denials with which a change explains them.
+	// explains is the smallest share of the denials that a change must have caused to explain them.
 	explains = 0.6
 )
 
@@ -24,14 +24,15 @@ const (
 type Change struct {
 	At time.Time `json:"at"`
 	// Source is the part of the configuration that was changed: "policies" or "envoy". Files are
-	// the files that differ.
+	// the changed files.
 	Source string   `json:"source"`
 	Files  []string `json:"files"`
 	// What describes the differences: "api for enterprise from 500/1m to 50/1m".
 	What []string `json:"what"`
-	// Subjects is the number of subjects that the stricter rules have denied since the change, in
-	// this process, and had not denied before. Share is their share of all denials since, from 0 to
-	// 1. Explains reports whether Share is most of them.
+	// Subjects is the number of subjects that the stricter rules have denied in this process since
+	// the change, and had not denied before. Share is their share of all denials since the change,
+	// from 0 to 1. Explains reports whether Share is large enough for the change to explain the
+	// denials.
 	Subjects int     `json:"subjects"`
 	Share    float64 `json:"share"`
 	Explains bool    `json:"explains"`
@@ -43,9 +44,9 @@ func (c *Change) String() string {
 	switch c.Subjects {
 	case 0:
 	case 1:
-		text += "; 1 subject denied that was not before"
+		text += "; 1 subject newly denied"
 	default:
-		text += fmt.Sprintf("; %d subjects denied that were not before", c.Subjects)
+		text += fmt.Sprintf("; %d subjects newly denied", c.Subjects)
 	}
 	return text + " (" + strings.Join(c.Files, ", ") + ")."
 }
@@ -76,8 +77,8 @@ func newChange(source string, r *reload.Result) *change {
 	return c
 }
 
-// denied counts a denial that stands for weight denials. first reports whether the rule has not
-// denied the subject before.
+// denied counts a denial with a weight: a sampled denial represents weight denials. first reports
+// whether this is the first denial of the subject by the rule.
 func (c *change) denied(w *who, first bool, weight int64) {
 	c.all += weight
 	limit := w.why == overLimit || w.why == deniedDegraded

@@ -26,7 +26,7 @@ func TestChangeThatDenies(t *testing.T) {
 		subjects       int
 		says           string
 	}{
-		{"lowered", wide, narrow, 20, "tier all from 100/1m to 10/1m; 20 subjects denied that were not before (stint.yaml)."},
+		{"lowered", wide, narrow, 20, "tier all from 100/1m to 10/1m; 20 subjects newly denied (stint.yaml)."},
 		{"raised", narrow, wide, 0, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

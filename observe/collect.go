@@ -19,7 +19,7 @@ type collection struct {
 }
 
 // Collect implements [prometheus.Collector]. Label values are names from the configuration and
-// words of this module, never content of requests.
+// constants of this module, never parts of requests.
 func (m *Monitor) Collect(ch chan<- prometheus.Metric) {
 	c := &collection{ch, m.descs}
 	for _, s := range m.ledger.all() {
@@ -102,8 +102,8 @@ func (c *collection) histogram(name string, h *histogram, labels ...string) {
 	c.ch <- prometheus.MustNewConstHistogram(c.descs[name], count, h.sum().Seconds(), buckets, labels...)
 }
 
-// series collects the reasons that have occurred, and always the two usual ones: a rate needs a
-// series that exists before its first event.
+// series collects the counts of all reasons that have occurred. It always includes the reasons
+// within and overLimit: a rate can only be computed if the series exists before its first event.
 func (c *collection) series(s *series) {
 	for r := range reasonCount {
 		if n := s.tally.sum(int(r)); n > 0 || r == within || r == overLimit {
@@ -115,7 +115,7 @@ func (c *collection) series(s *series) {
 func (c *collection) storeCounters(s *storeCounters) {
 	for op, name := range storeOps {
 		if op == len(storeOps)-1 && s.calls[op].tally.sum(sumIndex) == 0 {
-			continue // no call had an unknown op
+			continue // there were no calls with an unknown op
 		}
 		c.histogram("store_call_duration_seconds", s.calls[op], name)
 		for kind := range s.errors[op] {
@@ -134,8 +134,8 @@ func (c *collection) storeCounters(s *storeCounters) {
 	}
 }
 
-// storeHealth collects the metrics that apply to the kind of store, and nothing that may be out of
-// date.
+// storeHealth collects the metrics that apply to the kind of store. It leaves out values that may be
+// out of date.
 func (c *collection) storeHealth(h *StoreHealth) {
 	c.gauge("store_up", truth(h.Up))
 	if h.Instances > 0 {
@@ -190,7 +190,7 @@ func (c *collection) calls(to *calls, waiting int64) {
 	c.counter("outbound_cooldowns_total", to.cooldowns.Load(), to.api)
 }
 
-// truth returns 1 for true.
+// truth returns 1 for true and 0 for false.
 func truth(b bool) float64 {
 	if b {
 		return 1

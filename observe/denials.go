@@ -21,13 +21,14 @@ const (
 	denialLife = 24 * time.Hour
 	// denialSpan is the time within which denials of a subject by one rule share one record.
 	denialSpan = time.Minute
-	// denialPast is how long before a denial earlier ones explain it: a ban follows denials.
+	// denialPast is how far back Why looks for earlier denials that explain a denial, such as those
+	// that led to a ban.
 	denialPast = 10 * time.Minute
 )
 
-// denials records why subjects were denied. Denials of a subject by one rule within a minute share
-// one record, so a flood from one address adds one record per minute. It is safe for concurrent
-// use.
+// denials records why subjects were denied. All denials of a subject by one rule within a minute
+// share one record, so a flood from one address adds one record per minute. denials is safe for
+// concurrent use.
 type denials struct {
 	names    *names
 	life     time.Duration
@@ -35,10 +36,10 @@ type denials struct {
 
 	mu      sync.Mutex
 	config  time.Time        // when the current policies took effect
-	changes []*change        // the last ones, oldest first
+	changes []*change        // the last changes, oldest first
 	each    []record         // a ring
-	next    int              // where the next one goes
-	latest  map[who]position // the last record of each
+	next    int              // the position of the next record
+	latest  map[who]position // the position of the last record of each who
 }
 
 // who identifies a record: denials of one subject by one rule for one reason.
@@ -47,7 +48,7 @@ type who struct {
 	why                   reason
 }
 
-// position is the number of a record, counted from the first one ever added.
+// position is the number of a record, counted from the first record ever added.
 type position int
 
 type record struct {
@@ -72,7 +73,7 @@ func newDenials(n *names, c *Config) *denials {
 }
 
 // add counts a denial by the rule of a series, with the result that caused it, if any. In a flood,
-// the denial stands for weight denials.
+// only a sample of the denials is added, and each represents weight denials.
 func (d *denials) add(s *series, why reason, v *policy.Verdict, result *policy.Result, weight int64) {
 	if d.life < 0 {
 		return
@@ -111,7 +112,7 @@ func (d *denials) begin(key who, now time.Time) position {
 	return nth
 }
 
-// at returns the record at a position. If there is none yet, it returns an empty record.
+// at returns the record at a position, or an empty record if there are no records yet.
 func (d *denials) at(nth position) *record {
 	if len(d.each) == 0 {
 		return &record{}
@@ -138,7 +139,7 @@ func (d *denials) expire(now time.Time) {
 	}
 }
 
-// reloaded notes a change of the configuration.
+// reloaded records a change of the configuration.
 func (d *denials) reloaded(source string, r *reload.Result) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -197,11 +198,11 @@ func (d *denials) subjects() []string {
 	return slices.Collect(maps.Keys(all))
 }
 
-// Why explains the denial with the given id, which the answer to a denied request contains. The
-// last element is that denial; the elements before it are other denials of its subject in the ten
-// minutes before, which explain a ban. If this process does not know the id, Why asks the processes
-// that it shares its counts with, which takes a few seconds. The list is empty if no process has a
-// record of the denial.
+// Why explains the denial with the given id; the answer to a denied request contains this id. The
+// last element of the list is that denial. The elements before it are other denials of the same
+// subject in the preceding ten minutes, which explain a ban. If this process does not know the id,
+// Why asks the processes that share their counts with it, which takes a few seconds. The list is
+// empty if no process has a record of the denial.
 func (m *Monitor) Why(ctx context.Context, id string) []Denial {
 	list := m.why(id)
 	if f := m.fleet.Load(); f != nil && len(list) == 0 {
@@ -221,14 +222,14 @@ func (m *Monitor) why(id string) []Denial {
 		return named.Of(r.subject) && r.first.Before(at.Add(2*time.Second)) && r.last.After(at.Add(-denialPast))
 	})
 	if n := len(list); n > 0 && list[n-1].Last.Before(at.Add(-time.Second)) {
-		return []Denial{} // the records before the denial exist, but the denial itself does not
+		return []Denial{} // only earlier denials are recorded, not the denial itself
 	}
 	return list
 }
 
-// Denials lists the recorded denials of a subject, oldest first: all of them if at is zero, else
-// those from ten minutes before until one minute after at. It asks other processes as [Monitor.Why]
-// does; each returns its last ten.
+// Denials lists the recorded denials of a subject, oldest first. If at is zero, it lists all of
+// them; otherwise those from ten minutes before at until one minute after it. Like [Monitor.Why], it
+// asks other processes; each returns at most its last ten.
 func (m *Monitor) Denials(ctx context.Context, subject string, at time.Time) []Denial {
 	list := m.denialsOf(subject, at)
 	f := m.fleet.Load()

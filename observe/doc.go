@@ -1,6 +1,6 @@
-// Package observe monitors what a limiter does. A [Monitor] receives events and keeps counters, the
-// history of the last hours, the subjects denied most often, shadow reports, and alerts. It is a
-// Prometheus collector; package observe/otel exports the same metrics to OpenTelemetry; the
+// Package observe monitors a limiter. A [Monitor] receives events and keeps counters, a history of
+// the last hours, the subjects denied most often, shadow reports, and alerts. A Monitor is a
+// Prometheus collector, and package observe/otel exports the same metrics to OpenTelemetry. The
 // dashboard and the command line show the data as [Point], [Series], [Violation], [Offender],
 // [Alert] and [StoreHealth]. Start with [New]:
 //
@@ -10,6 +10,7 @@
 //	...
 //	guard, err := policy.NewGuard(store, set, policy.GuardConfig{Observer: monitor})
 //
-// Every name comes from the configuration. Of a request, only its subjects appear, and subjects are
-// shortened. See docs/metrics.md and docs/alerts.md.
+// All names of tiers and policies come from the configuration. The subjects are the only part of a
+// request that a Monitor shows, and by default it shortens them. See docs/metrics.md and
+// docs/alerts.md.
 package observe

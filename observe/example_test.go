@@ -56,7 +56,7 @@ func ExampleAlertConfig_Validate() {
 	c := observe.AlertConfig{Thresholds: map[string]float64{"BlockedShare": -0.2}}
 	fmt.Println(c.Validate())
 	// Output:
-	// observe: alert "BlockedShare": the threshold is -0.2; want at least 0
+	// observe: alert "BlockedShare": invalid threshold -0.2; want at least 0
 }
 
 // decide has a guard decide requests from one address, which may make two a minute.

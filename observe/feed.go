@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// feedSize is the number of violations kept, and feedRate the maximum kept per second.
+	// feedSize is the number of violations kept, and feedRate the maximum number kept per second.
 	feedSize = 1000
 	feedRate = 200
 )
 
-// violation is a violation as it happens. Its strings are unchanged from the request.
+// violation is a Violation before it is converted for display: its strings are as in the request.
 type violation struct {
 	at                    time.Time
 	subject, tier, policy string
-	limit                 stint.Limit // that had no room; the zero Limit if that is not known
+	limit                 stint.Limit // the limit that had no room; the zero Limit if unknown
 	reason                string
 	retryAfter            time.Duration
 	degraded              bool
 }
 
-// feed keeps the last violations, and only the first feedRate of every second, so that a flood
-// costs little and does not displace everything else. It is safe for concurrent use.
+// feed keeps the last violations. Of each second it keeps only the first feedRate violations, so
+// that a flood costs little and does not displace everything else. It is safe for concurrent use.
 type feed struct {
 	names *names
 	taken atomic.Int64 // since the last drain
@@ -53,7 +53,7 @@ func (f *feed) add(e violation) {
 	e.subject = f.names.kept(e.subject)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.pending) < feedRate { // adds that found room in the second before may arrive late
+	if len(f.pending) < feedRate { // calls of add that began before the last drain may arrive late
 		f.pending = append(f.pending, e)
 	}
 }

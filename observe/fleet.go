@@ -30,23 +30,24 @@ const (
 	// reports less often, so that the total number of rows read grows with the number of processes,
 	// not with its square.
 	crowd = 50
-	// forgetAfter is how long a process may be silent before it is forgotten, unless another
-	// process replaces it earlier.
+	// forgetAfter is how long a process may be silent before it is removed, unless another process
+	// replaces it earlier.
 	forgetAfter = 10 * time.Minute
 	// maxProcesses is the maximum number of other processes that are followed.
 	maxProcesses = 1000
-	// fewReports is the largest number of reports of a process that counts as just started.
+	// fewReports is the number of reports up to which a process counts as just started.
 	fewReports = 2
 )
 
 // Process is one of the processes that share a store.
 type Process struct {
-	// Name is its instance name and its process id, such as "web-1/4711".
+	// Name is the instance name and the process id, such as "web-1/4711".
 	Name string `json:"name"`
 	// Self marks the process that returned this list.
 	Self bool `json:"self,omitempty"`
-	// Started is when it began to count, and Heard when it last reported. Silent reports whether a
-	// report is overdue: the process hangs, was killed, or cannot reach the store.
+	// Started is when the process began to count, and Heard is when it last reported. Silent
+	// reports whether a report is overdue because the process hangs, was killed, or cannot reach
+	// the store.
 	Started time.Time `json:"started,omitzero"`
 	Heard   time.Time `json:"heard"`
 	Silent  bool      `json:"silent,omitempty"`
@@ -56,7 +57,7 @@ type Process struct {
 	Degraded  float64 `json:"degraded_per_second"`
 	// P99 is the 99th percentile of the duration of decisions, in seconds.
 	P99 float64 `json:"p99_seconds"`
-	// Total counts its decisions since it started.
+	// Total counts the decisions since the process started.
 	Total   Counts `json:"total"`
 	StoreUp bool   `json:"store_up"`
 	// Alerts are the names of the firing alerts.
@@ -72,10 +73,10 @@ type Process struct {
 // processes together, and [Tick.Processes] lists each. Violations, alerts and metrics still cover
 // only this process.
 //
-// The process writes about 100 bytes per second for each rule, every two seconds and never while a
-// request waits. A process that stops reporting raises the alert ProcessSilent, and one with
-// another configuration the alert ConfigDiffers, each in one of the others. Share must be called
-// only once.
+// The process writes every two seconds, in the background, about 100 bytes per second for each
+// rule. If a process stops reporting, one of the others raises the alert ProcessSilent; if the
+// configurations of processes differ, one of them raises the alert ConfigDiffers. Share must be
+// called only once.
 func (m *Monitor) Share(store driver.Keeper) (leave func()) {
 	f := newFleet(m, store)
 	m.fleet.Store(f)
@@ -107,7 +108,7 @@ type fleet struct {
 
 	mu       sync.Mutex
 	peers    map[string]*peer
-	reading  time.Time // since when reports of others are readable; zero if they are not
+	reading  time.Time // since when the reports of others have been readable; zero if they are not
 	lastRead time.Time // when reports were last read
 	whole    sums
 	asked    []asked // questions just read
@@ -135,7 +136,7 @@ func newFleet(m *Monitor, store driver.Keeper) *fleet {
 	}
 }
 
-// run reports until the context ends, then removes the rows of this process.
+// run writes reports until the context is canceled, then removes the rows of this process.
 func (f *fleet) run(life context.Context) {
 	for {
 		if err := f.report(life); errors.Is(err, errors.ErrUnsupported) {
@@ -147,7 +148,7 @@ func (f *fleet) run(life context.Context) {
 		case <-life.Done():
 			ctx, cancel := context.WithTimeout(context.Background(), reportTime)
 			defer cancel()
-			_, _ = f.store.Keep(ctx, fleetTable, removed(f.id), f.version, false) // on failure, others notice the silence
+			_, _ = f.store.Keep(ctx, fleetTable, removed(f.id), f.version, false) // on failure, others see a silent process
 			return
 		}
 	}
@@ -197,8 +198,8 @@ func (f *fleet) report(ctx context.Context) error {
 	return nil
 }
 
-// rows returns the rows of this process: its counts and, from time to time or if they contain
-// something new, its facts.
+// rows returns the rows of this process: its counts, and also its facts if they have changed or are
+// due to be written again.
 func (f *fleet) rows(now time.Time) []driver.Row {
 	t := f.m.totals()
 	f.seq++
@@ -228,7 +229,7 @@ func (f *fleet) rows(now time.Time) []driver.Row {
 	return rows
 }
 
-// read processes rows of the table. It returns questions of other processes.
+// read processes rows of the table, and returns the questions of other processes.
 func (f *fleet) read(rows []driver.Row, which driver.Rows, now time.Time) (questions []asked) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -258,7 +259,7 @@ func (f *fleet) read(rows []driver.Row, which driver.Rows, now time.Time) (quest
 		case r.Text == "":
 			delete(f.peers, r.Name) // the process has left
 		case err == nil && p != nil && !p.known && now.Sub(unixTime(counts.at)) > forgetAfter:
-			delete(f.peers, r.Name) // the process has been gone for long
+			delete(f.peers, r.Name) // the process has been gone for a long time
 		case err == nil && p != nil && counts.seq != p.counts.seq:
 			f.takeCounts(p, &counts, now)
 		}
@@ -313,8 +314,8 @@ func (f *fleet) takeCounts(p *peer, counts *countsRecord, now time.Time) {
 	p.known = true
 }
 
-// forget drops the processes that are gone for good: those that have been silent for long, and
-// those that another process has replaced. It returns the rows that remove them.
+// forget drops the processes that have been silent for longer than forgetAfter or were replaced by
+// another process. It returns the rows that remove them from the table.
 func (f *fleet) forget() (rows []driver.Row) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -328,8 +329,8 @@ func (f *fleet) forget() (rows []driver.Row) {
 	return rows
 }
 
-// replaced returns the silent processes that others have replaced: each process that started after
-// the last report of a silent one replaces one. The caller holds the lock.
+// replaced returns the silent processes that others have replaced. A process replaces at most one
+// silent process, whose last report must be older than its own start. The caller holds the lock.
 func (f *fleet) replaced() map[*peer]bool {
 	var silent []*peer
 	started := []int64{f.started.Unix()}
@@ -351,8 +352,8 @@ func (f *fleet) replaced() map[*peer]bool {
 	return replaced
 }
 
-// silence returns how long a process has not reported while its reports were readable. The time
-// since the last read does not count: this process itself may have been suspended.
+// silence returns how long a process has not reported although its reports were readable. It does
+// not count the time since the last read, because this process itself may have been suspended.
 func (f *fleet) silence(p *peer) time.Duration {
 	if f.reading.IsZero() {
 		return 0
@@ -367,7 +368,7 @@ func (f *fleet) silence(p *peer) time.Duration {
 // isSilent reports whether a process has missed at least two reports.
 func (f *fleet) isSilent(p *peer) bool { return f.silence(p) > f.pace()*5/2 }
 
-// each calls do with every other process that is not silent. The caller holds the lock.
+// each calls do for every other process that is not silent. The caller holds the lock.
 func (f *fleet) each(do func(*peer)) {
 	for _, id := range slices.Sorted(maps.Keys(f.peers)) {
 		if p := f.peers[id]; !f.isSilent(p) {

@@ -10,11 +10,11 @@ import (
 	"github.com/stint-limiter/stint/internal/label"
 )
 
-// This file merges the lists of subjects of all processes. Processes name subjects to each other as
-// the store does: by a hash if the store keeps no names. A process that knows the subject shows its
-// name, others show the hash.
+// This file merges the lists of subjects of all processes. In reports, processes use the same names
+// for subjects as the store: hashes if the store keeps no names. A process that knows the subject
+// shows its name; other processes show the hash.
 
-// named returns the name of a subject for other processes, or "" if it cannot be named.
+// named returns the name of a subject in reports, or "" if the subject is too long to be reported.
 func (f *fleet) named(subject string) string {
 	if len(subject) > longestKept {
 		return ""
@@ -69,7 +69,7 @@ func (f *fleet) ownShadow(now time.Time) (list []shadowFacts) {
 	return list
 }
 
-// listOf returns the lists of all other processes, joined.
+// listOf returns the concatenated lists of all other processes.
 func (f *fleet) listOf(of func(*peer) []listed) (all []listed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -79,7 +79,7 @@ func (f *fleet) listOf(of func(*peer) []listed) (all []listed) {
 
 func topOf(p *peer) []listed { return p.facts.top }
 
-// top returns up to n offenders of a kind. From other processes it knows only the subjects with the
+// top returns up to n offenders of a kind. Other processes contribute only their subjects with the
 // most denials.
 func (f *fleet) top(kind string, n int, now time.Time) []Offender {
 	k := slices.Index(offenderKinds[:], kind)
@@ -90,7 +90,7 @@ func (f *fleet) top(kind string, n int, now time.Time) []Offender {
 	return f.m.offenders.rank(kind, f.merge(f.m.offenders.merge(k, now), others), n, now)
 }
 
-// merge adds the counts of other processes.
+// merge adds the counts of other processes to all.
 func (f *fleet) merge(all []counter, others []listed) []counter {
 	if len(others) == 0 {
 		return all
@@ -170,7 +170,7 @@ func (f *fleet) complete(o *Offender, subject string, now time.Time) (known bool
 	return known
 }
 
-// foreign returns the offender for a subject that only other processes have denied recently.
+// foreign returns an offender for a subject that only other processes have denied recently.
 func (f *fleet) foreign(l *listed) Offender {
 	return Offender{Kind: offenderKinds[l.kind], Subject: f.m.names.label(l.name), Ref: f.m.names.ref(l.name)}
 }
@@ -238,8 +238,8 @@ func (s *shadowFacts) shown() ShadowReport {
 	return r
 }
 
-// add adds the report of another process on the same rule. It assumes that the newest minutes of
-// both are the same.
+// add adds the report of another process on the same rule. It assumes that the newest minute of
+// both reports is the same.
 func (r *ShadowReport) add(s *ShadowReport) {
 	if s.Since.Before(r.Since) {
 		r.Since = s.Since
@@ -256,8 +256,8 @@ func (r *ShadowReport) add(s *ShadowReport) {
 	r.Processes += s.Processes
 }
 
-// add adds the requests of another process. Both processes may have judged the same subjects, so
-// only the larger number of subjects is certain.
+// add adds the counts of another process. Both processes may have judged the same subjects, so the
+// larger number of subjects is only a lower bound for their total.
 func (c *ShadowCounts) add(d *ShadowCounts) {
 	c.AtLeast = c.AtLeast || d.AtLeast || c.Subjects > 0 && d.Subjects > 0
 	c.Requests += d.Requests

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// A process publishes rows of a table: its counts every few seconds and, less often, facts, which
-// take more space. All numbers are totals since the start of the process, so readers may miss
-// reports.
+// A process publishes rows of a table: its counts every few seconds and, less often, its facts,
+// which take more space. All counts are totals since the start of the process, so readers can miss
+// reports without losing counts.
 
 const (
 	// recordVersion is the first byte of every row. Rows with other versions are ignored.
@@ -18,19 +18,19 @@ const (
 	// factsSuffix ends the name of a row with facts.
 	factsSuffix = "/facts"
 
-	// The maximum sizes of lists in bytes, chosen so that a process with one rule writes at most
-	// 100 bytes per second: the subjects with the most denials in the last seconds, those with the
-	// most in the last minutes, and a shadow report.
+	// The maximum sizes in bytes of the list of subjects with the most denials in the last seconds,
+	// the list of those with the most in the last minutes, and a shadow report. With these sizes, a
+	// process with one rule writes at most 100 bytes per second.
 	worstBytes, topBytes, shadowBytes = 56, 120, 160
 	// topSubjects is the maximum number of subjects in a list.
 	topSubjects = 10
-	// maxRecord is the maximum size in bytes of a row; larger rows are not read.
+	// maxRecord is the maximum size of a row in bytes; larger rows are ignored.
 	maxRecord = 1 << 20
 )
 
 // countsRecord holds the counts of a process.
 type countsRecord struct {
-	seq     int64 // of this report
+	seq     int64 // the number of this report
 	at      int64 // in Unix seconds
 	storeUp bool
 	point   Point    // its Counts are the sum over the series
@@ -49,7 +49,7 @@ type factsRecord struct {
 	shadow  []shadowFacts
 }
 
-// listed is a subject in a list of a process, under the name that the store has for it.
+// listed is a subject in a list of a process, under the name that the store uses for it.
 type listed struct {
 	kind            int
 	name, policy    string
@@ -63,7 +63,7 @@ type shadowFacts struct {
 	tier, policy  string
 	limits        []string
 	since         int64
-	seconds       int64 // that recent covers
+	seconds       int64 // the length of the period of recent
 	total, recent ShadowCounts
 	minutes       []ShadowCounts // requests and denials only
 	top           []listed
@@ -175,7 +175,7 @@ func (s *shadowFacts) encode(e *encoder) {
 	})
 }
 
-var errRecord = errors.New("observe: a report of another process cannot be read")
+var errRecord = errors.New("observe: malformed report of another process")
 
 // decoder reads the output of an encoder. After an error it returns zero values.
 type decoder struct {

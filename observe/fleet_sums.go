@@ -9,10 +9,10 @@ type sums struct {
 	index map[seriesName]int // of names
 	taken totals             // counts already in the sums
 	owed  totals             // counts to add in the next seconds
-	steps int64              // the number of those seconds
+	steps int64              // the number of seconds over which owed is spread
 }
 
-// at returns the index of a series.
+// at returns the index of a series, adding it if necessary.
 func (s *sums) at(name seriesName) int {
 	i, ok := s.index[name]
 	if !ok && len(s.names) >= 2*maxSeries {
@@ -29,8 +29,8 @@ func (s *sums) at(name seriesName) int {
 	return i
 }
 
-// add adds what a process has counted since its last report. Counts from before this process knew
-// of it have no time: add puts them into the sums at once, and returns them.
+// add adds the counts of a process since its last report. If timed is false, it is not known when
+// the counts arose: add then adds them to the sums at once and returns them.
 func (s *sums) add(p *peer, timed bool, steps int64) (before *totals) {
 	into := &s.owed
 	if !timed {
@@ -68,8 +68,8 @@ func (s *sums) move(from *totals, share func(all, _ int64) int64) {
 	}
 }
 
-// tick ends a second, given the totals of this process. It returns the same as [history.add], for
-// all processes.
+// tick ends a second, given the totals of this process. It returns the same as [history.add], but
+// for all processes together.
 func (f *fleet) tick(own *totals, now time.Time) (Point, []Series) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -89,7 +89,7 @@ func (f *fleet) tick(own *totals, now time.Time) (Point, []Series) {
 	return f.history.add(now, &w)
 }
 
-// lengthen raises each duration to that of another point if that is longer.
+// lengthen raises each duration of p to the duration in q if the latter is longer.
 func (p *Point) lengthen(q *Point) {
 	p.P50, p.P99 = max(p.P50, q.P50), max(p.P99, q.P99)
 	p.StoreP50, p.StoreP99 = max(p.StoreP50, q.StoreP50), max(p.StoreP99, q.StoreP99)

@@ -19,14 +19,15 @@ const (
 	// processes in the name of a row with an answer.
 	askSuffix = "/ask"
 	whyPart   = "/why/"
-	// maxAnswer is the maximum number of denials in an answer, the last ones.
+	// maxAnswer is the maximum number of denials in an answer, which contains the last ones.
 	maxAnswer = 10
-	// askEvery is how often the asking process looks for answers, and askTime for how long at most.
+	// askEvery is how often the asking process looks for answers, and askTime is how long it waits
+	// for them at most.
 	askEvery = 250 * time.Millisecond
 	askTime  = 10 * time.Second
 )
 
-// question asks for the denial with an id, or for the denials of a subject around a time.
+// question requests the denial with an id, or the denials of a subject around a time.
 type question struct {
 	Number  int64     `json:"number"`
 	ID      string    `json:"id,omitempty"`
@@ -34,13 +35,13 @@ type question struct {
 	At      time.Time `json:"at,omitzero"`
 }
 
-// asked is a question of another process. Its number is 0 if the question is closed.
+// asked is a question of another process. Its Number is 0 if the question is closed.
 type asked struct {
 	by string
 	question
 }
 
-// reply is the answer of a process to the question with that number.
+// reply is the answer of a process to the question with the same number.
 type reply struct {
 	Number  int64    `json:"number"`
 	Denials []Denial `json:"denials"`
@@ -51,15 +52,16 @@ type asking struct {
 	sync.Mutex // held while a question is open
 
 	wake chan struct{} // wakes the reporting goroutine
-	// The lock of the fleet guards the following fields.
+	// The fleet's mutex guards the following fields.
 	open    *question
 	number  int64
-	written int64               // the number of the last question in the table; 0 if there is none
+	written int64               // the number of this process's question in the table; 0 if there is none
 	answers map[string][]Denial // by process
 }
 
-// ask asks all other processes. It returns when all reporting processes have answered or, for an
-// id, when one knows it; at the latest when each should have reported twice, or after askTime.
+// ask asks all other processes. It returns when all processes that are not silent have answered or,
+// if the question is about an id, when one of them knows it. It waits for at most two reports of
+// each process, and no longer than askTime.
 func (f *fleet) ask(ctx context.Context, q question) (found []Denial) {
 	f.asking.Lock()
 	defer f.asking.Unlock()
@@ -98,8 +100,8 @@ func (f *fleet) hurry() {
 	}
 }
 
-// answered reports whether all processes have answered or, if one is set, whether one has answered
-// with denials.
+// answered reports whether all processes that are not silent have answered. If one is set, a single
+// answer with denials is enough.
 func (f *fleet) answered(one bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -114,7 +116,7 @@ func (f *fleet) answered(one bool) bool {
 	return all
 }
 
-// shown returns a denial of another process as this one shows it.
+// shown converts a denial of another process for display.
 func (f *fleet) shown(d Denial) Denial {
 	d.Subject, d.Ref = f.m.names.label(d.Subject), f.m.names.ref(d.Subject)
 	for _, text := range []*string{&d.ID, &d.Tier, &d.Policy, &d.Route, &d.Limit, &d.Reason, &d.Instance} {
@@ -123,8 +125,8 @@ func (f *fleet) shown(d Denial) Denial {
 	return d
 }
 
-// askRows returns the row that writes the open question of this process, or that removes a closed
-// one.
+// askRows returns a row that writes the open question of this process or removes a closed one. It
+// returns nil if the table is up to date.
 func (f *fleet) askRows() []driver.Row {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -160,7 +162,7 @@ func (f *fleet) take(r driver.Row) {
 }
 
 // reply answers the questions of other processes, and removes the answers to closed questions,
-// including those whose asking process was killed.
+// including questions of processes that were killed.
 func (f *fleet) reply(ctx context.Context, questions []asked) {
 	var rows []driver.Row
 	for _, q := range questions {
@@ -172,7 +174,7 @@ func (f *fleet) reply(ctx context.Context, questions []asked) {
 		rows = append(rows, row)
 	}
 	if len(rows) > 0 {
-		_, _ = f.store.Keep(ctx, fleetTable, rows, f.version, false) // the asking process does not wait forever
+		_, _ = f.store.Keep(ctx, fleetTable, rows, f.version, false) // on failure, the asking process times out
 	}
 }
 

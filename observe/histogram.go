@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// Durations are counted in buckets, 20 per decade from one microsecond to ten seconds: the
-// preferred numbers of the R20 series, each about an eighth above the previous one. So quantiles
-// are accurate to a few percent, and common thresholds such as 10 or 50 ms are exact bounds.
+// Durations are counted in buckets, 20 per decade from one microsecond to ten seconds. The bounds
+// are the preferred numbers of the R20 series, each about an eighth above the previous one: with
+// them, quantiles are accurate to a few percent, and common thresholds such as 10 or 50 ms are exact
+// bounds.
 const (
 	stepsPerDecade = 20
 	decades        = 7
@@ -34,13 +35,13 @@ func makeBounds() (bounds [boundCount]time.Duration) {
 	return bounds
 }
 
-// bucketOf returns the bucket of a duration: the first whose bound is not below it.
+// bucketOf returns the bucket of a duration: the first whose upper bound is not less than d.
 func bucketOf(d time.Duration) int {
 	i, _ := slices.BinarySearch(bounds[:], d)
 	return i
 }
 
-// histogram counts durations. Many goroutines may add to it.
+// histogram counts durations. It is safe for concurrent use.
 type histogram struct{ tally tally }
 
 // sumIndex is the index of the sum of the durations in a histogram's tally, after the buckets.
@@ -89,9 +90,9 @@ func (b *buckets) total() (n int64) {
 	return n
 }
 
-// quantile returns the duration that a share q of all durations, such as 0.99, does not exceed;
-// zero if there are none. It assumes that durations are spread evenly within a bucket, and takes
-// those above all bounds as ten seconds.
+// quantile returns the duration that a share q of all durations, such as 0.99, does not exceed, or
+// zero if there are no durations. It assumes that durations are spread evenly within a bucket, and
+// treats durations above all bounds as ten seconds.
 func (b *buckets) quantile(q float64) time.Duration {
 	total := b.total()
 	if total == 0 {

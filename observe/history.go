@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// fine and coarse are the steps of a history, and fineSteps and coarseSteps how many of each
-	// are kept: a quarter of an hour and two hours. Every series keeps a quarter of an hour, in
-	// coarse steps.
+	// fine and coarse are the lengths of the steps of a history. fineSteps and coarseSteps are the
+	// numbers of steps kept: a quarter of an hour of fine steps, and two hours of coarse steps.
+	// seriesSteps is the number of coarse steps kept of every series: a quarter of an hour.
 	fine        = time.Second
 	coarse      = 10 * time.Second
 	fineSteps   = 15 * 60
@@ -20,13 +20,14 @@ const (
 	markSteps = 5 * 6
 )
 
-// history records what happened, second by second. It receives the running totals about once per
-// second, and keeps the differences.
+// history records counts second by second. It receives the running totals about once per second,
+// and keeps the differences.
 //
 // Seconds are counted by the monotonic clock. The wall clock only labels them: when it is adjusted,
-// the whole history moves with it, without gaps or duplicates. If no sample was taken for some
-// seconds, for instance because the process was suspended, only their total is known. Each of those
-// seconds then gets an equal part of it, so that sums are right and no second shows a false peak.
+// the whole history moves with it, without gaps or duplicates. If no sample was taken for a few
+// seconds, for instance because the process was suspended, only the total of those seconds is known.
+// The total is then divided evenly among them, so that sums are right and no second shows a false
+// peak.
 //
 // It is safe for concurrent use.
 type history struct {
@@ -35,7 +36,7 @@ type history struct {
 	mu     sync.Mutex
 	now    int64  // the newest second, counted from the start
 	offset int64  // the Unix time of the start
-	last   totals // as of the second now, without the series
+	last   totals // the totals at the end of the second now, without the series
 	fine   ring[Point]
 	coarse ring[Point]
 	open   Point // collected so far for the next coarse step
@@ -70,10 +71,10 @@ func newHistory() *history {
 	return h
 }
 
-// add records the totals at a time. It returns what happened in the second that ends then, and the
-// series that changed, each with the change as its only Recent. If less than half a second has
-// passed since the previous second, add returns that second again and leaves what happened since to
-// the next call.
+// add records the totals at a time. It returns the second that ends then, and the series that
+// changed, each with the change as its only Recent. If less than half a second has passed since the
+// previous second, add returns the previous second again, and the next call includes the counts
+// since then.
 func (h *history) add(at time.Time, t *totals) (Point, []Series) {
 	return h.record(at.Sub(h.start), at.Unix(), t)
 }
@@ -91,8 +92,8 @@ func (h *history) record(since time.Duration, wall int64, t *totals) (Point, []S
 		}
 		return h.dated(h.fine.last(1))[0], nil
 	}
-	// Samples come a little early or late, and the wall clock is slewed. Neither must make a second
-	// look twice as long, so an offset of up to one second is ignored.
+	// Samples are taken a little early or late, and the wall clock may be slewed. So that neither
+	// creates a gap or a duplicate second, a deviation of up to one second is ignored.
 	if off := wall - now - h.offset; off < -1 || off > 1 {
 		h.offset = wall - now
 	}
@@ -107,7 +108,7 @@ func (h *history) record(since time.Duration, wall int64, t *totals) (Point, []S
 	return h.dated(h.fine.last(1))[0], series
 }
 
-// difference returns what happened since the last sample.
+// difference returns the counts and durations since the last sample.
 func (h *history) difference(t *totals) Point {
 	decisions, calls := t.decisions.sub(&h.last.decisions), t.storeCalls.sub(&h.last.storeCalls)
 	p := t.Point.combine(h.last.Point, minus)
@@ -116,7 +117,8 @@ func (h *history) difference(t *totals) Point {
 	return p
 }
 
-// rebase adds counts from before the history knew of them to the totals, but to no second.
+// rebase adds counts to the totals without adding them to a second. It is used for counts of other
+// processes that arose at an unknown time.
 func (h *history) rebase(all Point, series []Series) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -146,7 +148,7 @@ func (h *history) follow(all []Series) []Series {
 	return happened
 }
 
-// step adds a second, the ith of those since the last sample.
+// step adds the ith of the seconds since the last sample, of which there are steps.
 func (h *history) step(all Point, i, steps int64, t *totals) {
 	share := part(i, steps)
 	p := all.combine(all, share)
@@ -172,7 +174,7 @@ func (h *history) step(all Point, i, steps int64, t *totals) {
 		r.recent.push(r.open)
 		r.open = Counts{}
 	}
-	if i+finePerCoarse >= steps { // of a period without samples, only the last coarse step gets a mark
+	if i+finePerCoarse >= steps { // after a period without samples, only the last coarse step gets a mark
 		h.marks.push(mark{p.At, t.decisions, t.storeCalls})
 	}
 }
@@ -196,7 +198,7 @@ func (h *history) points(step time.Duration) []Point {
 	return h.dated(h.coarse.last(coarseSteps))
 }
 
-// series returns every series. The Recent of each ends with the newest of the coarse points.
+// series returns every series. Its Recent ends at the same time as the newest coarse point.
 func (h *history) series() []Series {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -80,9 +80,9 @@ func part(i, n int64) func(all, _ int64) int64 {
 	}
 }
 
-// sum adds up the last seconds, as far as the history goes back, and returns their number. Beyond a
-// quarter of an hour it adds up coarse steps, the newest of which may have ended some seconds ago.
-// The sum has no quantiles; see during.
+// sum adds up the seconds in the last d, as far as the history goes back, and returns their number.
+// If d is longer than a quarter of an hour, it adds up coarse steps, the newest of which may have
+// ended a few seconds ago. The sum has no quantiles; see during.
 func (h *history) sum(d time.Duration) (sum Point, seconds int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -97,8 +97,8 @@ func (h *history) sum(d time.Duration) (sum Point, seconds int64) {
 	return sum, int64(n) * int64(each/time.Second)
 }
 
-// sumBefore adds up the coarse steps that ended at least skip ago and less than d ago, as far as
-// the history goes back, and returns how many seconds they cover.
+// sumBefore adds up the coarse steps that ended at least skip and less than d ago, as far as the
+// history goes back, and returns the number of seconds that they cover.
 func (h *history) sumBefore(skip, d time.Duration) (sum Point, seconds int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -19,17 +19,17 @@ type Config struct {
 	// Logger logs alerts. The default is slog.Default().
 	Logger *slog.Logger
 	// ShowSubjects shows subjects in full. By default they are shortened: addresses to their
-	// network, all others to a few letters, each with some letters of its ref.
+	// network, others to a few letters. A few letters of the ref are appended to each.
 	ShowSubjects bool
 	// Alerts configures when alerts fire and where they are sent. It must be valid; see
 	// [AlertConfig.Validate].
 	Alerts AlertConfig
-	// Webhooks are the addresses that thresholds are posted to. They must be valid; see
+	// Webhooks are the webhooks to which thresholds are posted. They must be valid; see
 	// [Webhook.Validate].
 	Webhooks []Webhook
 	// KeepDenials is how long this process keeps records of why subjects were denied, for
-	// [Monitor.Why]. The default is 24 hours; a negative value keeps none. There are at most 20,000
-	// records, one per subject, rule and minute, in at most 20 MB.
+	// [Monitor.Why]. The default is 24 hours; a negative value keeps none. At most 20,000 records
+	// are kept, one per subject, rule and minute, in at most 20 MB.
 	KeepDenials time.Duration
 	// Version is the version of the program, for stint_build_info. The default is the version in
 	// the build info.
@@ -40,9 +40,9 @@ type Config struct {
 	LogDropped func() int64
 }
 
-// Monitor counts what a limiter does, keeps a history of the last hours and raises alerts. It is an
-// observer for guards, stacks and outbound registries, and a Prometheus collector. Pass it to
-// everything in a process that makes decisions:
+// Monitor counts the decisions and store calls of a limiter, keeps a history of the last hours and
+// raises alerts. It is an observer for guards, stacks and outbound registries, and a Prometheus
+// collector. Pass it to everything in a process that makes decisions:
 //
 //	monitor := observe.New(observe.Config{})
 //	defer monitor.Close()
@@ -56,7 +56,7 @@ type Config struct {
 // the stack does not. For a stack that limiters use directly, pass [Monitor.Limiters] instead.
 //
 // Monitor is safe for concurrent use, and adds a few dozen nanoseconds to a decision. It runs one
-// goroutine, one more for the store that it watches, and some for each webhook.
+// goroutine, another one if it watches a store, and several for each webhook.
 type Monitor struct {
 	version    string
 	logDropped func() int64
@@ -82,9 +82,9 @@ type Monitor struct {
 	reached   *thresholds
 	watch     *storeWatch
 
-	sampling  sync.Mutex // so that [Monitor.Status] has all of a second or none of it
+	sampling  sync.Mutex // held during a sample, so that [Monitor.Status] sees only complete seconds
 	surges    surges
-	lastSurge *Surge // nil if none lasts
+	lastSurge *Surge // the current surge, or nil
 
 	fleet         atomic.Pointer[fleet] // nil unless shared
 	outboundStats atomic.Pointer[func() []outbound.Stats]
@@ -141,9 +141,9 @@ func New(c Config) *Monitor {
 	return m
 }
 
-// Close stops all background work and closes the channels of subscribers. It first posts what is
-// queued for webhooks, for at most five seconds. The counts can still be read afterwards. Close
-// always returns nil.
+// Close stops all background work and closes the channels of subscribers. It posts the messages
+// that are queued for webhooks, for at most five seconds. The counts can still be read after Close.
+// Close always returns nil.
 func (m *Monitor) Close() error {
 	m.closing.Do(func() {
 		close(m.stop)
@@ -170,8 +170,8 @@ func (m *Monitor) run() {
 	}
 }
 
-// sample ends a second: it adds the second to the history, evaluates alerts and sends subscribers a
-// tick.
+// sample ends a second: it adds the second to the history, evaluates the alerts and sends a tick to
+// the subscribers.
 func (m *Monitor) sample(now time.Time) {
 	m.sampling.Lock()
 	defer m.sampling.Unlock()
@@ -214,7 +214,7 @@ func (m *Monitor) sample(now time.Time) {
 type totals struct {
 	Point
 	decisions, storeCalls buckets
-	series                []Series // series are only appended; their order never changes
+	series                []Series // new series are appended; the order never changes
 	names                 []seriesName
 	slowest               Point // lower bounds for the durations, from other processes
 }

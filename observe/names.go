@@ -38,8 +38,9 @@ func newNames(labels func(subject string) string) *names {
 	return n
 }
 
-// kept returns the form in which a subject is kept: unchanged or, if it is too long, its beginning,
-// which is all that is ever shown, followed by a number that distinguishes it from others.
+// kept returns the form in which a subject is kept. A subject that is too long is cut off, because
+// the rest is never shown, and a hash that distinguishes it from others is appended. Other subjects
+// are unchanged.
 func (n *names) kept(subject string) string {
 	if len(subject) <= longestKept {
 		return subject
@@ -56,22 +57,22 @@ func (n *names) ref(kept string) string {
 	return n.seal(kept)
 }
 
-// short returns what is shown of a kept subject where names are not shown in full.
+// short returns the shortened form of a kept subject, for display.
 func (n *names) short(kept string) string { return label.Tagged(kept, n.ref(kept)) }
 
 // refTag is the length in bytes of the tag that begins a ref. No two subjects share a tag.
 const refTag = 12
 
-// seal returns the ref that stands for a subject where the subject cannot be shown: the subject
-// encrypted with keys that exist only in this process, so that no table of refs is needed and no
-// other process can decrypt them. A subject always has the same ref, because the initialization
+// seal returns the ref of a subject, which identifies the subject where it cannot be shown. A ref is
+// the subject encrypted with keys that exist only in this process: no table of refs is needed, and
+// no other process can decrypt them. A subject always has the same ref, because the initialization
 // vector is a hash of the subject, as in RFC 5297.
 func (n *names) seal(subject string) string {
 	tag := n.tag([]byte(subject))
 	return base64.RawURLEncoding.EncodeToString(append(tag, n.crypt(tag, []byte(subject))...))
 }
 
-// subject returns the subject that a ref stands for.
+// subject returns the subject that a ref identifies, and reports whether the ref is valid.
 func (n *names) subject(ref string) (string, bool) {
 	sealed, err := base64.RawURLEncoding.DecodeString(ref)
 	if err != nil || len(sealed) < refTag || len(sealed) > refTag+stint.MaxSubject {
@@ -88,7 +89,7 @@ func (n *names) tag(subject []byte) []byte {
 	return hash.Sum(nil)[:refTag]
 }
 
-// crypt encrypts and decrypts.
+// crypt encrypts or decrypts text.
 func (n *names) crypt(tag, text []byte) []byte {
 	var start [aes.BlockSize]byte
 	copy(start[:], tag)

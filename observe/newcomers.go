@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// sampleSize is the number of slots of a sample, of which it uses half, and sampleTries how
-	// many slots are tried for a subject.
+	// sampleSize is the number of slots of a sample, of which at most half are used. sampleTries is
+	// the number of slots that are tried for a subject.
 	sampleSize  = 8192
 	sampleTries = 16
 	// sampleLife is how long a subject is kept after its last request.
 	sampleLife = time.Hour
-	// sampleFade is the factor by which a subject's request count decays every second, so that the
-	// count covers about the last half minute.
+	// sampleFade is the factor by which a subject's request count decays every second: the count
+	// covers about the last half minute.
 	sampleFade = 1 - 1./30
 )
 
-// newcomers detects new subjects, in bounded memory and without a lock: it keeps a sample of the
-// subjects of the last hour. A subject is in the sample if a number of low bits of its hash are
-// zero. When the sample is full, that number grows by one, which halves the sample.
+// newcomers detects new subjects, in bounded memory and without a lock. It keeps a sample of the
+// subjects of the last hour: those whose hashes end with at least a certain number of zero bits.
+// When the sample is full, that number grows by one, which halves the sample.
 //
-// Requests only count; the ticking goroutine does everything else.
+// Requests only increment counters; the goroutine that calls tick does everything else.
 type newcomers struct {
 	start time.Time
 	seed  maphash.Seed
@@ -35,7 +35,7 @@ type newcomers struct {
 }
 
 type sample struct {
-	bits  int // low bits that must be zero in the hashes
+	bits  int // the number of low bits that must be zero in the hashes
 	used  atomic.Int64
 	full  atomic.Bool
 	slots [sampleSize]sampled
@@ -48,7 +48,7 @@ type sampled struct {
 	requests atomic.Int64  // since the last tick
 
 	first, last time.Duration // since the start; first is 0 until the next tick
-	lately      float64       // requests
+	lately      float64       // the decayed number of requests
 }
 
 func newNewcomers() *newcomers {
@@ -57,8 +57,8 @@ func newNewcomers() *newcomers {
 	return n
 }
 
-// allowed counts a request for its first subject that is not shared by all requests. It is on the
-// request path.
+// allowed counts a request for the first of its subjects that is not shared by all requests. It is
+// on the request path.
 func (n *newcomers) allowed(results []policy.Result) {
 	for i := range results {
 		if !results[i].Shared {
@@ -80,8 +80,8 @@ func (n *newcomers) came(subject string) {
 	}
 }
 
-// find returns the slot of a subject, taking a free one if the subject has none, or nil if there is
-// no room.
+// find returns the slot of a subject. If the subject has no slot, find takes a free one, or returns
+// nil if there is no room.
 func (t *sample) find(hash uint64, subject string) *sampled {
 	for i := range uint64(sampleTries) {
 		s := &t.slots[(hash>>32+i)%sampleSize]
@@ -130,8 +130,8 @@ func (n *newcomers) tick(at time.Time) {
 	}
 }
 
-// without returns a copy of the sample without the expired subjects and those with too few zero
-// bits.
+// without returns a copy of the sample without the expired subjects and without those whose hashes
+// have fewer than zeros low zero bits.
 func (t *sample) without(now time.Duration, zeros int) *sample {
 	kept := &sample{bits: zeros}
 	for i := range t.slots {
@@ -149,8 +149,9 @@ func (t *sample) without(now time.Duration, zeros int) *sample {
 	return kept
 }
 
-// since considers the subjects first seen after a time. It returns the kind that most of them have,
-// how many have it, and the share of all of them in the requests of the last half minute.
+// since examines the subjects first seen after a time. It returns their most frequent kind, the
+// estimated number of subjects of that kind, and the share of all new subjects in the requests of
+// the last half minute.
 func (n *newcomers) since(at time.Time) (count int64, kind string, share float64) {
 	t := n.table.Load()
 	var kinds [len(offenderKinds)]int64

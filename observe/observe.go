@@ -11,10 +11,10 @@ import (
 	"github.com/stint-limiter/stint/resilience"
 )
 
-// Observe implements [stint.Observer]: it counts what guards, Envoy's service, stacks and outbound
-// registries do.
+// Observe implements [stint.Observer]. It counts the events of guards, the Envoy service, stacks and
+// outbound registries.
 //
-// A decision is counted once, where it was requested: by a guard, by Envoy's service, or for an
+// A decision is counted once, where it was requested: by a guard, by the Envoy service, or for an
 // outbound call. The decision of the stack below is not counted again. For stacks that limiters use
 // directly, see [Monitor.Limiters].
 func (m *Monitor) Observe(_ context.Context, event stint.Event) {

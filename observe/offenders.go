@@ -11,37 +11,40 @@ import (
 )
 
 const (
-	// offenderCounters is the maximum number of subjects of a kind counted in a pane, and panes the
-	// number of panes: the window covers the last eight to ten minutes.
+	// offenderCounters is the maximum number of subjects of a kind counted in a pane. panes is the
+	// number of panes, each of which covers paneLength: the window covers the last eight to ten
+	// minutes.
 	offenderCounters = 1000
 	panes            = 5
 	paneLength       = 2 * time.Minute
 
-	// floodRate is the highest rate of denials per second at which each is counted. In a second
-	// with more, and in the next, one in floodShare is counted, with the weight floodShare: a
-	// subject that stands out among so many denials also stands out in the sample.
+	// floodRate is the highest number of denials per second at which every denial is counted. After
+	// more denials than that, for the rest of the second and in the next second, one in floodShare is
+	// counted, with the weight floodShare: a subject that is frequent among so many denials is also
+	// frequent in the sample.
 	floodRate  = 20_000
 	floodShare = 64
 )
 
-// offenderKinds lists the kinds of offenders. policyKind is the kind of policies.
+// offenderKinds lists the kinds of offenders: the prefixes of subjects, and policyKind.
 var offenderKinds = [...]string{"ip", "user", "apikey", "session", "internal", "envoy", other, policyKind}
 
+// policyKind is the kind of offenders that are policies. It is the last kind in offenderKinds.
 const policyKind = "policy"
 
 // offenders finds the subjects and policies with the most denials in the last minutes, in bounded
 // memory.
 //
-// For every kind there is one [sketch] per pane of the window. A subject with more than a
-// thousandth of the denials of its kind has more than a thousandth of the denials in some pane, so
-// it is counted there, and is in the list. Its Denied is too high by at most a thousandth of the
-// denials of its kind, and its AtLeast is never too high. In floods (see floodRate), the bound on
-// Denied holds for the sample.
+// Every kind has one [sketch] per pane of the window. A subject with more than a thousandth of the
+// denials of its kind has more than a thousandth of the denials in some pane, so it is counted
+// there, and is in the list. Its Denied is too high by at most a thousandth of the denials of its
+// kind, and its AtLeast is never too high. In floods (see floodRate), the bound on Denied holds for
+// the sample.
 //
-// It is safe for concurrent use.
+// offenders is safe for concurrent use.
 type offenders struct {
 	names  *names
-	shadow *shadowReports // the same for rules in shadow
+	shadow *shadowReports // counts subjects that rules in shadow would have denied
 	start  time.Time
 	flood  atomic.Bool
 
@@ -58,8 +61,8 @@ func newOffenders(n *names) *offenders {
 	return &offenders{names: n, shadow: newShadowReports(n), start: time.Now(), suspects: suspects{names: n}}
 }
 
-// add counts a denial of a subject by a policy, which is "" if it has no name, or by a ban. nth
-// numbers the denials of a series; in a flood it decides which of them are counted.
+// add counts a denial of a subject by a policy, which is "" if there is none, or by a ban. nth is the
+// number of the denial in its series; in a flood it determines whether the denial is counted.
 func (o *offenders) add(subject, policy string, banned bool, now time.Time, nth int64) {
 	weight := int64(1)
 	if o.flood.Load() {
@@ -81,9 +84,9 @@ func (o *offenders) add(subject, policy string, banned bool, now time.Time, nth 
 	}
 }
 
-// chosen selects one in floodShare numbers. It multiplies by the golden ratio, so that the
-// selection is even for any regular sequence of numbers. A random number would take longer than
-// everything else that is done in a flood.
+// chosen selects one in floodShare numbers. It multiplies by the golden ratio, so that it selects
+// evenly from any regular sequence of numbers. Generating a random number would take longer than all
+// other work on a denial in a flood.
 func chosen(nth int64) bool { return uint32(nth)*0x9e3779b9 < 1<<32/floodShare }
 
 // meter detects floods.
@@ -98,7 +101,7 @@ func (o *offenders) meter(now time.Time, weight int64) {
 	}
 }
 
-// tick ends a second, so that a flood ends on time, and not at the next denial.
+// tick ends a second. Without it, a flood would not end until the next denial.
 func (o *offenders) tick(now time.Time) {
 	o.shadow.tick(now)
 	o.mu.Lock()
@@ -150,7 +153,7 @@ func (o *offenders) rank(kind string, all []counter, n int, now time.Time) []Off
 	return list
 }
 
-// show returns a counter as an offender for display, with what is known about it.
+// show converts a counter to an offender for display, and adds what is known about the subject.
 func (o *offenders) show(c counter, kind string, now time.Time) Offender {
 	shown := Offender{Kind: kind, Subject: label.Line(c.name), Denied: c.count, AtLeast: c.seen,
 		Policy: label.Line(c.note)}
@@ -206,7 +209,7 @@ func (o *offenders) of(name string, now time.Time) Offender {
 
 // merge adds up the panes of a kind.
 func (o *offenders) merge(kind int, now time.Time) []counter {
-	unseen := int64(0) // upper bound for subjects that no pane counts
+	unseen := int64(0) // upper bound for the count of a subject that no pane contains
 	found := map[string]int{}
 	var all []counter
 	for _, s := range o.snapshot(kind, now) {
@@ -236,7 +239,8 @@ type counted struct {
 	least    int64
 }
 
-// snapshot returns the panes of a kind, oldest first. Requests wait for it, so it only copies.
+// snapshot returns copies of the panes of a kind, oldest first. Requests wait while it holds the
+// lock, so it only copies.
 func (o *offenders) snapshot(kind int, now time.Time) (all []counted) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -7,19 +7,19 @@ import (
 )
 
 // sketch finds the most frequent names in a stream, in bounded memory. It implements Space-Saving,
-// by Metwally, Agrawal and El Abbadi (2005). It counts a fixed number of names. An unknown name
-// takes over the counter with the smallest count. The name may itself have earned up to that count
-// earlier, but no more: so a count is never too low, and too high by at most the count that was
-// taken over.
+// by Metwally, Agrawal and El Abbadi (2005). It counts a fixed number of names. If all counters are
+// taken, a new name takes over the counter with the smallest count. The name may have occurred up to
+// that many times before, but not more often: a count is therefore never too low, and too high by at
+// most the count that was taken over.
 //
-// After N additions into k counters, the smallest count is at most N/k. So every name that was
-// added more than N/k times has a counter, and no count is more than N/k too high.
+// After N additions to k counters, the smallest count is at most N/k. So every name that was added
+// more than N/k times has a counter, and no count is more than N/k too high.
 //
-// It is written by hand because libraries for this purpose (Count-Min, HeavyKeeper) return a single
-// estimate of a count, and the list of offenders shows an upper and a lower bound. An addition
-// takes about 70 ns, and a pane that is reset keeps its memory.
+// This is not a library, because libraries for this purpose (Count-Min, HeavyKeeper) return a single
+// estimate of a count, while the list of offenders shows an upper and a lower bound. An addition
+// takes about 70 ns, and reset keeps the memory.
 //
-// The counters are a heap with the smallest at its root. The zero value has no room; see newSketch.
+// The counters form a heap with the smallest at its root. The zero value has no room; use newSketch.
 type sketch struct {
 	counters []counter
 	byName   map[string]int32 // indexes into counters
@@ -40,7 +40,7 @@ func newSketch(size int) *sketch {
 	return &sketch{byName: map[string]int32{}, size: size}
 }
 
-// add counts a name with a weight, and stores a note about it.
+// add adds weight to the count of a name, and stores a note about the name.
 func (s *sketch) add(name, note string, weight int64) {
 	i, known := s.byName[name]
 	switch {
@@ -87,7 +87,7 @@ func (s *sketch) reset() {
 	s.counters, s.heap = s.counters[:0], s.heap[:0]
 }
 
-// rise moves a counter that was just added to the heap to the root: its count is still zero.
+// rise moves a new counter, whose count is still zero, from the end of the heap to the root.
 func (s *sketch) rise(at int32) {
 	for at > 0 {
 		above := (at - 1) / 2
@@ -96,7 +96,7 @@ func (s *sketch) rise(at int32) {
 	}
 }
 
-// sink moves a counter whose count has grown down to its place in the heap.
+// sink restores the order of the heap after the count at a position has grown.
 func (s *sketch) sink(at int32) {
 	for {
 		least, last := at, int32(len(s.heap))

@@ -38,8 +38,8 @@ func (m *Monitor) called(e *outbound.Call) {
 	c.waits.add(in, e.Wait)
 }
 
-// WatchOutbound makes the monitor call stats, such as [outbound.Registry.Stats], for a number that
-// no event contains: how many calls are waiting.
+// WatchOutbound makes the monitor call stats, such as [outbound.Registry.Stats], for the number of
+// waiting calls, which no event contains.
 func (m *Monitor) WatchOutbound(stats func() []outbound.Stats) { m.outboundStats.Store(&stats) }
 
 // Outbound returns the statistics of calls to third-party APIs, or nil if [Monitor.WatchOutbound]
@@ -52,7 +52,7 @@ func (m *Monitor) Outbound() []outbound.Stats {
 	return (*stats)()
 }
 
-// waiting returns how many callers are waiting for each API.
+// waiting returns the number of callers waiting for each API.
 func (m *Monitor) waiting() map[string]int64 {
 	waiting := map[string]int64{}
 	for _, s := range m.Outbound() {

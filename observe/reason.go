@@ -21,10 +21,10 @@ const (
 
 	overLimit
 	banned
-	deniedDegraded // over a limit, as far as is known without the store
-	unavailable    // cannot be decided without the store
+	deniedDegraded // denied without the store
+	unavailable    // denied because the store could not decide
 
-	failedFirst // failures, by the index of their kind
+	failedFirst // the first of the failures, one per kind of error
 	invalid     = failedFirst + reason(len(errkind.Kinds))
 	canceled    = invalid + 1
 	reasonCount = canceled + 1

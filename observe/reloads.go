@@ -15,7 +15,7 @@ type reloads struct {
 
 	mu                          sync.Mutex
 	changed, unchanged, refused int64
-	good                        time.Time // when the configuration was last valid
+	good                        time.Time // when the files were last valid
 	bad                         bool      // whether the last reload was refused
 	fingerprint                 string    // of the current configuration
 	expires                     time.Time // when the current configuration expires; zero means never
@@ -23,9 +23,9 @@ type reloads struct {
 
 func newReloads(source string) *reloads { return &reloads{source: source} }
 
-// Reloaded counts the result of reading a part of the configuration, and records the changes to
-// explain later denials with them. The program names the source; it must never come from a request.
-// The result comes from a config.Watcher:
+// Reloaded counts the result of reloading a part of the configuration, and records its changes,
+// which can explain later denials. The program chooses the name of the source, which must never come
+// from a request. The result comes from a config.Watcher:
 //
 //	watcher := &config.Watcher{Path: path, Guard: guard, Reloaded: func(r config.Reload) {
 //		monitor.Reloaded("policies", r)
@@ -63,7 +63,8 @@ func (m *Monitor) fingerprint() string {
 	return strings.Join(parts, ", ")
 }
 
-// soonest returns the source that expires first, and when; "" if none expires.
+// soonest returns the source that expires first and its expiry time. The source is "" if none
+// expires.
 func (m *Monitor) soonest() (source string, at time.Time) {
 	for _, r := range m.reloads.all() {
 		r.mu.Lock()

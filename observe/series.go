@@ -7,7 +7,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// outboundTier is the tier under which calls to third-party APIs are shown.
+// outboundTier is the name of the tier under which calls to third-party APIs are shown.
 const outboundTier = "outbound"
 
 // seriesName identifies a series. A configuration may have a tier with the same name as
@@ -41,7 +41,7 @@ type ledger struct {
 	recent [recentSize]atomic.Pointer[recentSeries]
 }
 
-// recentSeries is a series with the names by which it was last looked up.
+// recentSeries is a series with the names by which it was looked up.
 type recentSeries struct {
 	tier, policy string
 	*series
@@ -49,9 +49,9 @@ type recentSeries struct {
 
 func newLedger() *ledger { return &ledger{byName: newByName(seriesName.rest, newSeries)} }
 
-// of returns the series of a tier and policy. Hashing two names takes longer than counting. Most
-// names recur as the same strings of the configuration, and for these, two string comparisons are
-// enough.
+// of returns the series of a tier and policy. Hashing the two names would take longer than counting.
+// Most names are the same strings from the configuration each time; for these, of only compares
+// strings.
 func (l *ledger) of(tier, policy string) *series {
 	if r := l.recent[recentIndex(tier, policy)].Load(); r != nil && r.tier == tier && r.policy == policy {
 		return r.series
@@ -66,19 +66,19 @@ func (l *ledger) find(tier, policy string) *series {
 	return s
 }
 
-// recentSize is the number of items that can be found by tier and policy without a map lookup.
+// recentSize is the number of entries in a cache that is indexed by recentIndex.
 const recentSize = 256
 
 // recentIndex returns the cache index for a tier and policy, computed from the addresses of their
 // names in memory. If two pairs share an index and alternate, each lookup goes to the map.
 func recentIndex(tier, policy string) uint8 {
-	const a, b = 0x9e3779b97f4a7c15, 0xc2b2ae3d27d4eb4f // odd, with irregular bits
+	const a, b = 0x9e3779b97f4a7c15, 0xc2b2ae3d27d4eb4f // odd multipliers with irregular bits
 	t, p := uintptr(unsafe.Pointer(unsafe.StringData(tier))), uintptr(unsafe.Pointer(unsafe.StringData(policy)))
 	return uint8((uint64(t)*a + uint64(p)*b) >> 56)
 }
 
-// ofRoute returns the series for a verdict that allows a request or could not be decided: the
-// series of its route, or of the policy that exempts the request.
+// ofRoute returns the series for a verdict without a denying rule: the series of the request's
+// route, or of the policy that exempts the request.
 func (l *ledger) ofRoute(v *policy.Verdict) *series {
 	name := v.Route
 	if v.Skipped != "" {

@@ -6,8 +6,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// lostName is the key under which corrections of charges that were not applied are counted: the
-// route of the request, "settle" or "refund", and the reason.
+// lostName is the key for counting corrections of charges that were not applied: the route of the
+// request, "settle" or "refund", and the reason.
 type lostName struct{ tier, policy, op, reason string }
 
 // rest returns the name that counts everything beyond maxSeries.
@@ -21,7 +21,7 @@ type lost struct {
 
 func newLost(name lostName) *lost { return &lost{lostName: name} }
 
-// cutName is the key under which units of true costs that were not charged are counted.
+// cutName is the key for counting holds, and units of true costs that were not charged.
 type cutName struct{ tier, policy string }
 
 func (cutName) rest() cutName { return cutName{other, other} }
@@ -42,8 +42,7 @@ type holds struct {
 
 func newHolds(name cutName) *holds { return &holds{cutName: name} }
 
-// settlement counts a correction, or the units of it that were not charged, under the request's
-// route.
+// settlement counts a correction of a charge under the route of its request.
 func (m *Monitor) settlement(s *policy.Settlement) {
 	var route seriesName
 	if s.Verdict != nil {

@@ -14,8 +14,9 @@ const (
 	distinctPrecision = 12
 )
 
-// distinct counts distinct hashes in bounded memory: exactly while they are few, because reports
-// show small numbers, and then with HyperLogLog. The zero value is empty.
+// distinct counts distinct hashes in bounded memory. It counts exactly up to distinctExact, because
+// errors in small numbers would be noticeable in reports, and estimates larger counts with
+// HyperLogLog. The zero value is empty.
 type distinct struct {
 	few  map[uint64]struct{}
 	many *hyperloglog.Sketch // nil while few holds all hashes
@@ -35,7 +36,7 @@ func (d *distinct) add(hash uint64) {
 	}
 }
 
-// spill switches to estimating.
+// spill switches from exact counting to estimating.
 func (d *distinct) spill() {
 	d.many, _ = hyperloglog.NewSketch(distinctPrecision, false) // fails only for other precisions
 	for hash := range d.few {

@@ -10,9 +10,9 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// ShadowReport shows what the limits in shadow of a tier or policy would have done if enforced.
-// They judge requests that everything else allowed. If the store did not answer about them in time,
-// the report counts the request as not denied.
+// ShadowReport shows the denials that the limits in shadow of a tier or policy would have caused if
+// enforced. Limits in shadow judge only requests that all other limits allowed. If the store did not
+// answer about a request in time, the report counts the request as not denied.
 type ShadowReport struct {
 	Tier   string `json:"tier"`
 	Policy string `json:"policy"`
@@ -21,16 +21,16 @@ type ShadowReport struct {
 	// Since is when the report began. Total counts everything since then.
 	Since time.Time    `json:"since"`
 	Total ShadowCounts `json:"total"`
-	// Recent covers the last RecentSeconds: nine to ten minutes, or less for a younger report.
+	// Recent covers the last RecentSeconds: nine to ten minutes, or less for a newer report.
 	Recent        ShadowCounts `json:"recent"`
 	RecentSeconds float64      `json:"recent_seconds"`
 	// Minutes splits Recent into minutes, oldest first. The last one is not complete.
 	Minutes []ShadowCounts `json:"minutes"`
 	// Top lists the subjects that would have been denied most since the report began.
 	Top []Offender `json:"top"`
-	// Processes is the number of processes that the report covers. It covers other processes only
-	// while they run, with a delay of up to twelve seconds, and of their subjects only those that
-	// would have been denied most.
+	// Processes is the number of processes that the report covers. The report covers other
+	// processes only while they run, with a delay of up to twelve seconds, and includes only those
+	// of their subjects that would have been denied most.
 	Processes int `json:"processes"`
 }
 
@@ -39,22 +39,21 @@ type ShadowReport struct {
 type ShadowCounts struct {
 	Requests int64 `json:"requests"`
 	Denied   int64 `json:"denied"`
-	// Subjects is the number of distinct subjects, and Hit the number of those with a request that
-	// would have been denied. Both are exact up to 500. Above that they are estimates with a
-	// standard error of 1.6%.
+	// Subjects is the number of distinct subjects, and Hit the number of subjects with at least one
+	// request that would have been denied. Both are exact up to 500, and estimates with a standard
+	// error of 1.6% above that.
 	Subjects int64 `json:"subjects"`
 	Hit      int64 `json:"hit"`
 	// Estimated reports whether Subjects or Hit is an estimate.
 	Estimated bool `json:"estimated"`
-	// AtLeast reports whether several processes have judged subjects. Subjects and Hit are then
-	// lower bounds: the numbers of the process with the most, because different processes may have
-	// judged the same subjects.
+	// AtLeast reports whether several processes have judged requests. Because they may have judged
+	// the same subjects, Subjects and Hit are then lower bounds: the largest number in any process.
 	AtLeast bool `json:"at_least,omitempty"`
 }
 
-// ShadowReports returns at most 64 reports on rules in shadow, those that would have denied the
-// most first, each with up to n subjects. It reports on the rules in shadow of set, which may be
-// nil, and on those that judged a request in the last minutes.
+// ShadowReports returns at most 64 reports on rules in shadow, each with up to n subjects. It
+// reports on the rules in shadow of set, which may be nil, and on rules that judged a request in the
+// last minutes. The rules that would have denied the most requests come first.
 func (m *Monitor) ShadowReports(set *policy.Set, n int) []ShadowReport {
 	now := time.Now()
 	list := m.offenders.shadow.show(set, n, now)
@@ -67,16 +66,16 @@ func (m *Monitor) ShadowReports(set *policy.Set, n int) []ShadowReport {
 const (
 	// shadowMinutes is the number of minutes that a report keeps.
 	shadowMinutes = 10
-	// shadowTop is the number of subjects that are counted individually, of those that would have
-	// been denied.
+	// shadowTop is the maximum number of subjects whose denials in shadow are counted individually.
 	shadowTop = 100
-	// shadowSeen is the number of subjects that the report can recognize without a lock as already
-	// seen in this minute.
+	// shadowSeen is the maximum number of subjects that are recognized, without a lock, as already
+	// counted in this minute.
 	shadowSeen = 256
 )
 
-// shadowReport counts what a rule in shadow would have done, in bounded memory: about 250 KB if it
-// judges many subjects, plus the names of the subjects in top. It is safe for concurrent use.
+// shadowReport counts the requests that a rule in shadow judged and would have denied. Its memory is
+// bounded: about 250 KB if the rule judges many subjects, plus the names of the subjects in top. It
+// is safe for concurrent use.
 //
 // Requests are counted without a lock. The lock guards the subjects, and is taken only for a
 // subject that is new in this minute or would have been denied.
@@ -92,7 +91,7 @@ type shadowReport struct {
 
 	mu      sync.Mutex
 	total   shadowRecord
-	minutes [shadowMinutes]shadowRecord // by minute number modulo shadowMinutes; requests and denied are totals at its start
+	minutes [shadowMinutes]shadowRecord // by minute number modulo shadowMinutes; requests and denied are the totals at its start
 	top     *sketch
 }
 
@@ -119,7 +118,7 @@ func newShadowReport(name shadowName, limits []string, minute int64) *shadowRepo
 	return r
 }
 
-// add counts a request of a subject. hash is the hash of the subject.
+// add counts a request of a subject. hash is the hash of its name.
 func (r *shadowReport) add(in shard, n *names, subject string, hash uint64, denied bool) {
 	const spread = 0x9e3779b97f4a7c15 // so that the marks of two minutes differ
 	r.requests.add(in, shadowAll, 1)
@@ -171,11 +170,12 @@ func (r *shadowReport) idle() bool {
 type shadowSnapshot struct {
 	total   shadowRecord
 	minutes []shadowRecord // oldest first
-	oldest  int64          // the number of the first of them
+	oldest  int64          // the number of the oldest minute
 	top     []counter
 }
 
-// snapshot copies the report. Requests wait for it, so it does little more than copy.
+// snapshot copies the report. Requests may wait for the lock that it holds, so it does little more
+// than copy.
 func (r *shadowReport) snapshot() shadowSnapshot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -195,14 +195,14 @@ func (r *shadowReport) snapshot() shadowSnapshot {
 	return s
 }
 
-// hit returns the subjects that would have been denied.
+// hit returns the counters of the subjects that would have been denied.
 func (r *shadowReport) hit() []counter {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.top.counters)
 }
 
-// show returns the report for display, with up to n subjects. Minutes are counted from start.
+// show converts the report for display, with up to n subjects. Minutes are numbered from start.
 func (r *shadowReport) show(names *names, start, now time.Time, n int) ShadowReport {
 	s := r.snapshot()
 	shown := ShadowReport{
@@ -244,8 +244,8 @@ func (r *shadowRecord) merge(s *shadowRecord) {
 	r.hit.merge(&s.hit)
 }
 
-// counts returns the record for display. Estimates may be slightly too high, so they are capped at
-// the number of requests: every subject has at least one.
+// counts converts the record for display. Every subject has at least one request, so counts caps the
+// numbers of subjects, which may be estimated too high, at the numbers of requests.
 func (r *shadowRecord) counts() ShadowCounts {
 	subjects := min(r.subjects.count(), r.requests)
 	return ShadowCounts{

@@ -12,7 +12,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// maxShadowReports is the maximum number of shadow reports at a time.
+// maxShadowReports is the maximum number of shadow reports that exist at a time.
 const maxShadowReports = 64
 
 // shadowReports holds a report on every rule in shadow. It is safe for concurrent use.
@@ -23,8 +23,9 @@ type shadowReports struct {
 	names *names
 	start time.Time
 
-	// recent finds reports without a lock. It is cleared every minute, so that it neither keeps
-	// rules that are no longer in force nor forever excludes a rule for which there was no room.
+	// recent is a cache for finding reports without a lock. It is cleared every minute, so that it
+	// does not keep rules that are no longer in force, and rules for which there was no room are
+	// tried again.
 	recent [recentSize]atomic.Pointer[recentReport]
 
 	mu     sync.RWMutex
@@ -45,12 +46,12 @@ func newShadowReports(n *names) *shadowReports {
 	return &shadowReports{names: n, start: time.Now(), each: map[shadowName]*shadowReport{}}
 }
 
-// verdict counts an allowed request for each tier or policy in shadow that judged it. The limits on
-// requests and the limits on costs of a tier or policy count as one rule: in the results, the
-// latter directly follow the former.
+// verdict counts an allowed request for each rule in shadow that judged it. The limits on requests
+// and the limits on costs of a tier or policy count as one rule; in the results, the latter follow
+// the former directly.
 func (s *shadowReports) verdict(in shard, v *policy.Verdict) {
 	if v.Decision.Repeat || v.Decision.Degraded {
-		return // the store was not asked about rules in shadow
+		return // the store did not judge rules in shadow
 	}
 	for i := 0; i < len(v.Results); i++ {
 		first := &v.Results[i]
@@ -68,12 +69,14 @@ func (s *shadowReports) verdict(in shard, v *policy.Verdict) {
 	}
 }
 
-// isCostsOf reports whether r counts the costs of the tier or policy whose requests other counts.
+// isCostsOf reports whether r limits the costs of the same tier or policy whose requests other
+// limits.
 func isCostsOf(r, other *policy.Rule) bool {
 	return r.Costs && !other.Costs && r.Tier == other.Tier && r.Policy == other.Policy
 }
 
-// of returns the report on a rule and on the costs rule beside it, which may be nil.
+// of returns the report on a rule and its costs rule, which may be nil. It returns nil if there is
+// no room for a report.
 func (s *shadowReports) of(rule, costs *policy.Rule) *shadowReport {
 	at := &s.recent[recentIndex(rule.Tier, rule.Policy)]
 	r := at.Load()
@@ -84,8 +87,8 @@ func (s *shadowReports) of(rule, costs *policy.Rule) *shadowReport {
 	return r.shadowReport
 }
 
-// get returns the report on a rule and on the costs rule beside it, which may be nil. It creates a
-// missing report. If there are too many, the new report replaces an idle one; if none is idle, get
+// get returns the report on a rule and its costs rule, which may be nil. It creates a missing
+// report. If there are too many reports, the new report replaces an idle one; if none is idle, get
 // returns nil.
 func (s *shadowReports) get(rule, costs *policy.Rule) *shadowReport {
 	var limits []string
@@ -109,7 +112,7 @@ func (s *shadowReports) get(rule, costs *policy.Rule) *shadowReport {
 	return r
 }
 
-// removeIdle removes an idle report, and reports whether there was one. The caller holds the lock.
+// removeIdle removes an idle report. It reports whether it found one. The caller holds the lock.
 func (s *shadowReports) removeIdle() bool {
 	for name, r := range s.each {
 		if r.idle() {
@@ -178,7 +181,7 @@ func (s *shadowReports) show(set *policy.Set, n int, now time.Time) []ShadowRepo
 	return list
 }
 
-// sortShadow sorts reports, those that would have denied the most first.
+// sortShadow sorts reports by the number of denials in shadow, highest first.
 func sortShadow(list []ShadowReport) {
 	slices.SortFunc(list, func(a, b ShadowReport) int {
 		return cmp.Or(

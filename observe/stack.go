@@ -13,8 +13,8 @@ import (
 	"github.com/stint-limiter/stint/resilience"
 )
 
-// storeOps lists the operations of a store. The last one stands for operations that a later version
-// of package resilience may add.
+// storeOps lists the operations of a store. The last one covers unknown operations, which a later
+// version of package resilience may add.
 var storeOps = [...]string{"take", "amend", "command", "ping", other}
 
 const pingOp = 3
@@ -27,7 +27,7 @@ func opIndex(op string) int {
 }
 
 var (
-	// fallbackModes are the modes of deciding without the store. savers are the mechanisms that
+	// fallbackModes are the modes of deciding without the store, and savers are the mechanisms that
 	// save calls to the store.
 	fallbackModes = [...]string{stint.FailLocal: "local", stint.FailAllow: "allow", stint.FailDeny: "deny"}
 	savers        = [...]string{"denycache", "lease"}
@@ -42,7 +42,7 @@ type storeCounters struct {
 	errors    [len(storeOps)][errorKinds]atomic.Int64
 	carried   atomic.Int64
 	fallbacks tally        // by mode
-	saved     tally        // by what saved the call
+	saved     tally        // by index of savers
 	breaker   atomic.Int32 // an index of breakerStates
 }
 
@@ -54,7 +54,8 @@ func newStoreCounters() *storeCounters {
 	return c
 }
 
-// totals returns the calls of all kinds except pings, which are not about decisions.
+// totals returns the durations and the failures of all calls except pings, which do not belong to
+// decisions.
 func (c *storeCounters) totals() (calls buckets, failed int64) {
 	for op := range storeOps {
 		if op == pingOp {
@@ -103,8 +104,8 @@ func (m *Monitor) decided(e *resilience.Decided) {
 }
 
 // Limiters returns an observer for a stack that limiters use directly, without a guard. It passes
-// every event to the monitor, and also counts the decisions of the stack, which have neither tier
-// nor policy.
+// every event to the monitor, and also counts the decisions of the stack, with neither tier nor
+// policy.
 func (m *Monitor) Limiters() stint.Observer { return limiters{m} }
 
 type limiters struct{ *Monitor }
@@ -126,8 +127,8 @@ func (l limiters) Observe(ctx context.Context, event stint.Event) {
 			Rule: &noRule, Claim: about, Usages: e.Decision.Usages(), Denied: !e.Decision.Allowed,
 		}}
 		if len(e.Request.Claims) > 1 && len(v.Decision.Usages()) > 0 {
-			// Count it for the denied subject or, if none was denied, for the first subject of the
-			// request, with the limit that matters most among all claims.
+			// Count the decision for the denied subject or, if none was denied, for the first subject
+			// of the request, with the decisive limit among all claims.
 			s := v.Decision.Decisive()
 			v.Results[0].Limits, v.Results[0].Usages = []stint.Limit{*s.Limit}, []stint.Usage{s.Usage}
 		}

@@ -7,10 +7,11 @@ import (
 )
 
 // Status returns the current state: the last second, every series with its history, up to n of the
-// last violations, newest last, every alert whatever its state, and the health of the store.
+// last violations, newest last, every alert in any state, and the health of the store.
 //
-// A subscriber that calls Status misses nothing: Point, Series, Violations and Alerts include all
-// ticks up to the second of Point, and nothing of later ticks. Offenders and Store are as of now.
+// A subscriber can call Status first and then apply ticks: Point, Series, Violations and Alerts
+// include all ticks up to the second of Point, and nothing of later ticks. Offenders and Store are
+// current.
 func (m *Monitor) Status(n int) Tick {
 	m.sampling.Lock()
 	defer m.sampling.Unlock()
@@ -29,7 +30,8 @@ func (m *Monitor) Status(n int) Tick {
 	return t
 }
 
-// shown returns the history to show: that of all processes if the monitor is shared, else its own.
+// shown returns the history to show: the history of all processes if they share their counts,
+// otherwise the history of this process.
 func (m *Monitor) shown() *history {
 	if f := m.fleet.Load(); f != nil {
 		return f.history
@@ -49,7 +51,7 @@ func (m *Monitor) worst(now time.Time) []Offender {
 // is longer than a second, in steps of ten seconds for the last two hours.
 func (m *Monitor) History(step time.Duration) []Point { return m.shown().points(step) }
 
-// Top returns up to n offenders of a kind that were denied most in the last minutes. See
+// Top returns up to n offenders of a kind: those with the most denials in the last minutes. See
 // [Offender.Kind].
 func (m *Monitor) Top(kind string, n int) []Offender {
 	if f := m.fleet.Load(); f != nil {
@@ -58,10 +60,10 @@ func (m *Monitor) Top(kind string, n int) []Offender {
 	return m.offenders.top(kind, n, time.Now())
 }
 
-// Offender returns what is known about one subject: at least its Ref, which stands for the subject
+// Offender returns what is known about one subject: at least its Ref, which identifies the subject
 // where it cannot be shown. The Ref stays the same for the lifetime of the process, and has no
-// meaning in other processes. Offender reports false if the subject is not known to have been
-// denied in the last hour.
+// meaning in other processes. Offender reports whether the subject is known to have been denied in
+// the last hour.
 func (m *Monitor) Offender(subject string) (Offender, bool) {
 	now := time.Now()
 	found, known := m.offenders.find(subject, now)
@@ -71,16 +73,18 @@ func (m *Monitor) Offender(subject string) (Offender, bool) {
 	return found, known
 }
 
-// SubjectOf returns the subject that a Ref of this monitor stands for.
+// SubjectOf returns the subject that a Ref identifies. It reports false for a Ref that this monitor
+// did not create.
 func (m *Monitor) SubjectOf(ref string) (string, bool) { return m.names.subject(ref) }
 
 // WatchStore makes the monitor call probe for the health of the store every few seconds, until the
 // monitor is closed. A new probe replaces the previous one.
 //
-// The monitor ignores the Up, DownSince and LastError of the probe: it learns them from actual
-// calls. An error of kind "timeout" or "unreachable" means that the store does not answer. Any
-// other error means that the store does not report its health, for instance for lack of permission.
-// The probe may return fields that are known anyway, such as Kind, together with an error.
+// The monitor ignores Up, DownSince and LastError in the result of the probe, because it derives
+// them from the actual calls to the store. An error of kind "timeout" or "unreachable" means that
+// the store does not answer. Any other error means that the store does not report its health, for
+// instance for lack of permission. Together with an error, the probe may return fields that it knows
+// without the store, such as Kind.
 func (m *Monitor) WatchStore(probe func(ctx context.Context) (StoreHealth, error)) {
 	m.watch.watch(probe)
 }

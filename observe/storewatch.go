@@ -14,28 +14,29 @@ import (
 )
 
 const (
-	// probeEvery is how often a store is probed, and askAgain how often while calls fail. probeTime
-	// is the timeout of a probe.
+	// probeEvery is the interval between probes of a store, and askAgain the interval while calls
+	// fail. probeTime is the timeout of a probe.
 	probeEvery = 5 * time.Second
 	askAgain   = time.Second
 	probeTime  = 2 * time.Second
-	// quiet is how long there must have been no call for a probe to decide whether the store works.
-	// Calls are better evidence: a Redis that is out of memory still reports its health.
+	// quiet is the time without calls after which a probe decides whether the store works. Calls are
+	// better evidence than probes: Redis still reports its health when its memory is full.
 	quiet = 2 * probeEvery
 	// answerLife is how long an answered ping or probe proves that the store answers.
 	answerLife = 5 * time.Second
-	// grace is how long answers may be late before that is an outage: a single late answer is not
-	// one. An outage ends when no call has failed for as long: some calls to a slow store succeed.
+	// grace is how long answers must be late to count as an outage, so that a single late answer is
+	// not an outage. An outage ends when no call has failed for the same time, because some calls to
+	// a slow store succeed.
 	grace = time.Second
 )
 
-// storeWatch tracks the health of the store, from calls, from the breaker and from probes.
+// storeWatch tracks the health of the store, based on calls, the breaker and probes. It is safe for
+// concurrent use.
 //
 // A store is down from the first call that fails until one succeeds, while the breaker is not
-// closed, and when it does not answer a probe and there were no other calls. A half-open breaker
-// needs no special handling: the process itself makes the call that closes it. A Cluster is also
-// down while one of its masters does not answer, although calls to others succeed. storeWatch is
-// safe for concurrent use.
+// closed, and when it does not answer a probe and there were no recent calls. A half-open breaker
+// needs no special handling, because the process itself makes the call that closes it. A Cluster is
+// also down while one of its masters does not answer, even if calls to others succeed.
 type storeWatch struct {
 	succeeded atomic.Int64 // when a call last succeeded, in nanoseconds since the start
 	down      atomic.Bool  // set when a call fails, until one succeeds
@@ -43,15 +44,15 @@ type storeWatch struct {
 	life      context.Context // context of all polls
 	end       context.CancelFunc
 	polls     sync.WaitGroup
-	hurry     chan struct{} // a call has failed: probe the store soon
+	hurry     chan struct{} // receives a value when a call has failed, to probe the store soon
 
 	mu        sync.Mutex
 	since     time.Time     // when the store went down; zero if it is up
-	lostSince time.Time     // when a node was found to be lost; zero if no node is lost
+	lostSince time.Time     // when the loss of a node was detected; zero if no node is lost
 	failed    time.Time     // when a call last failed
 	answered  time.Time     // when a ping or a probe was last answered
 	failure   error         // why the last call failed
-	votes     errkind.Votes // on the fault, since the store went down
+	votes     errkind.Votes // on the kind of fault, since the store went down
 	lastError string
 	errorAt   time.Time
 	state     string // of the breaker
@@ -104,8 +105,8 @@ func (w *storeWatch) called(err error, now time.Time) {
 	}
 }
 
-// isFailure reports whether an error means that the store failed. It does not if the caller gave
-// up, if a slot is being moved, or if the call was not made.
+// isFailure reports whether an error means that the store failed. It returns false if the caller
+// gave up, if a slot is being moved, or if the call was not made.
 func isFailure(err error) bool {
 	var failure *stint.StoreError
 	return errors.As(err, &failure) && failure.Kind != stint.KindRefused && failure.Kind != stint.KindMigrating &&
@@ -117,7 +118,7 @@ func (w *storeWatch) up() {
 	w.down.Store(false)
 }
 
-// fails records why the store does not work.
+// fails records a failure of the store.
 func (w *storeWatch) fails(err error, now time.Time) {
 	w.failure, w.lastError, w.errorAt = err, label.Line(err.Error()), now
 	w.votes.Add(err, now)
@@ -127,7 +128,7 @@ func (w *storeWatch) fails(err error, now time.Time) {
 	}
 }
 
-// trusted reports whether the breaker lets calls through to the store.
+// trusted reports whether the breaker is closed, or no state of a breaker is known.
 func (w *storeWatch) trusted() bool {
 	return w.state == "" || w.state == breakerStates[0]
 }
@@ -146,13 +147,13 @@ func (w *storeWatch) breaker(state string, now time.Time) {
 	}
 }
 
-// isDown reports whether the store, or a part of it, does not work. The caller holds the lock.
+// isDown reports whether the store or a part of it is down. The caller holds the lock.
 func (w *storeWatch) isDown(now time.Time) bool {
 	late := errkind.Of(w.failure) == stint.KindTimeout && w.trusted() && now.Sub(w.since) < grace
 	return !w.since.IsZero() && !late || !w.lostSince.IsZero()
 }
 
-// follow begins and ends outages. The caller holds the lock.
+// follow begins, updates or ends the current outage. The caller holds the lock.
 func (w *storeWatch) follow(now time.Time) {
 	if !w.isDown(now) {
 		if w.outage != nil && now.Sub(w.failed) >= grace {

@@ -10,10 +10,10 @@ import (
 	"github.com/stint-limiter/stint/internal/label"
 )
 
-// probe asks a store for its health; see [Monitor.WatchStore].
+// probe queries the health of a store; see [Monitor.WatchStore].
 type probe = func(ctx context.Context) (StoreHealth, error)
 
-// watch starts to probe the store every few seconds, until close. The new probe replaces an earlier
+// watch starts probing the store every few seconds, until close. A new probe replaces the previous
 // one.
 func (w *storeWatch) watch(ask probe) {
 	ctx, cancel := context.WithCancel(w.life)
@@ -26,7 +26,7 @@ func (w *storeWatch) watch(ask probe) {
 	}
 }
 
-// close ends probing for good.
+// close ends probing permanently.
 func (w *storeWatch) close() {
 	w.mu.Lock()
 	w.end()
@@ -70,7 +70,7 @@ func (w *storeWatch) ask(ctx context.Context, ask probe) {
 		return
 	}
 	idle := now.Sub(w.start.Add(time.Duration(w.succeeded.Load()))) >= quiet && now.Sub(w.failed) >= quiet
-	if err != nil && health.Kind != "" { // keep the last values of what only the store knows
+	if err != nil && health.Kind != "" { // keep the last values of fields that only the store knows
 		health.Redis, health.Warnings, health.At = w.probed.Redis, w.probed.Warnings, w.probed.At
 		health.Lost = w.probed.Lost
 		w.probed = health
@@ -92,7 +92,7 @@ func (w *storeWatch) ask(ctx context.Context, ask probe) {
 	}
 }
 
-// nodes records since when nodes are lost. The caller holds the lock.
+// nodes records since when nodes have been lost. The caller holds the lock.
 func (w *storeWatch) nodes(now time.Time) {
 	switch {
 	case len(w.probed.Lost) == 0:
@@ -102,7 +102,7 @@ func (w *storeWatch) nodes(now time.Time) {
 	}
 }
 
-// unanswered reports whether the error of a probe means that the store does not answer.
+// unanswered reports whether the error of a probe means that the store did not answer.
 func unanswered(err error) bool {
 	kind := errkind.Of(err)
 	return kind == stint.KindTimeout || kind == stint.KindUnreachable ||

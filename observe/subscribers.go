@@ -8,7 +8,7 @@ const ticksAhead = 4
 // subscribers holds the channels that receive a tick every second. The zero value is empty.
 type subscribers struct {
 	mu     sync.Mutex
-	each   map[chan Tick]bool // whether the subscriber may have missed a change of alerts
+	each   map[chan Tick]bool // true if the subscriber may have missed a change of alerts
 	closed bool
 }
 
@@ -42,9 +42,9 @@ func (s *subscribers) close() {
 }
 
 // Subscribe returns a channel that receives one tick per second, and a function that ends the
-// subscription. A subscriber that does not receive for some seconds misses ticks. The channel is
-// closed when the subscription ends or the monitor is closed. Subscribers must not modify what
-// ticks refer to.
+// subscription. A subscriber that does not receive for a few seconds misses ticks. The channel is
+// closed when the subscription ends or the monitor is closed. Subscribers must not modify the slices
+// in ticks or what their pointers refer to.
 func (m *Monitor) Subscribe() (ticks <-chan Tick, cancel func()) {
 	s := &m.subscribers
 	own := make(chan Tick, ticksAhead)

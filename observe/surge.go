@@ -8,7 +8,8 @@ import (
 const (
 	// surgeLife is how long a surge can last before its traffic counts as usual.
 	surgeLife = time.Hour
-	// surgeShare is the smallest share of the requests with which newcomers explain a surge.
+	// surgeShare is the smallest share of the requests that must come from new subjects for them to
+	// explain a surge.
 	surgeShare = 0.5
 )
 
@@ -28,8 +29,8 @@ type surges struct {
 	usual float64   // decisions per second before the surge
 }
 
-// look compares the last minute with the usual rate. Without a surge the result has only Times,
-// which is 0 if there is too little data.
+// look compares the last minute with the usual rate, and also returns that minute. Without a surge,
+// only Times is set in found, to 0 if there is too little data.
 func (s *surges) look(now time.Time, a *alerts, h *history) (found Surge, minute Point) {
 	minute, _ = h.sum(spikeWindow)
 	rate := float64(minute.decisions()) / spikeWindow.Seconds()
@@ -60,7 +61,7 @@ func (m *Monitor) surge(now time.Time, processes int) Surge {
 		return found
 	}
 	n, kind, share := m.newcomers.since(found.Since.Add(-spikeWindow))
-	who := "most of it from subjects that were here before"
+	who := "most of it from known subjects"
 	if share >= surgeShare {
 		about := ""
 		switch {

@@ -67,7 +67,7 @@ func TestSurge(t *testing.T) {
 		"more addresses than are remembered": {{11, 20, 1, 200, ""}, {2, 180, 2, 20_000,
 			`^Traffic is 9 times the usual, from about (1[7-9]|2[0-3]),000 new addresses, all below their limits\.$`}},
 		"clients that retry": {usual, {2, 36, 1, 200,
-			`^Traffic is 9 times the usual, most of it from subjects that were here before, all below their limits\.$`}},
+			`^Traffic is 9 times the usual, most of it from known subjects, all below their limits\.$`}},
 		"one new client": {{11, 2, 1, 200, ""}, {2, 15, 2, 1,
 			`^Traffic is [78] times the usual, from 1 new address, all below their limits\.$`}},
 		"a client above its limit": {usual, {2, 40, 2, 1,

@@ -25,20 +25,19 @@ const (
 )
 
 // suspects keeps details of the subjects that were denied most recently: how many requests they
-// send, how many of these are denied, since when, and by which policies. In an attack from very
-// many subjects, those that are denied most stay, because they are denied again before others
-// replace them.
+// send, how many of these are denied, since when, and by which policies. In an attack from a very
+// large number of subjects, the subjects that are denied most stay, because they are denied again
+// before others replace them.
 //
 // The mutex of offenders guards all fields except known.
 type suspects struct {
 	names *names
-	// known holds the suspects as of the last tick, by name. Their allowed requests are counted
-	// too.
+	// known holds the suspects at the last tick, by name. Their allowed requests are also counted.
 	known atomic.Pointer[map[string]*suspect]
 
 	each    list.List // of *suspect, the most recently denied first
 	byName  map[string]*list.Element
-	changed bool // since known was made
+	changed bool // whether the suspects have changed since known was stored
 	ticks   int
 	at      [suspectSeconds + 1]time.Time // the times of the last ticks
 }
@@ -48,10 +47,10 @@ type suspect struct {
 	first, last time.Time // denials
 	denied      int64
 	allowed     atomic.Int64
-	// banned counts the denials by its ban since it was last allowed or denied by a limit.
+	// banned counts the denials by a ban since the subject was last allowed or denied by a limit.
 	banned   atomic.Int64
 	policies []policyDenials
-	past     [suspectSeconds + 1]struct{ allowed, denied int64 } // the totals as of the last ticks
+	past     [suspectSeconds + 1]struct{ allowed, denied int64 } // the totals at the last ticks
 }
 
 type policyDenials struct {
@@ -84,8 +83,8 @@ func (s *suspects) denied(name, policy string, banned bool, now time.Time, n int
 	}
 }
 
-// add adds a suspect. If there are too many, it reuses the entry of the suspect that was denied
-// longest ago. Until the next tick, allowed requests of the old suspect count for the new one.
+// add adds a suspect. If there are too many, add reuses the entry of the suspect that was denied
+// least recently. Until the next tick, allowed requests of the old suspect count for the new one.
 func (s *suspects) add(name string, now time.Time) *list.Element {
 	if s.byName == nil {
 		s.byName = map[string]*list.Element{}
@@ -155,7 +154,7 @@ func (s *suspects) tick(now time.Time) {
 	s.known.Store(&known)
 }
 
-// recent returns the requests of a suspect in the last ten seconds.
+// recent returns the numbers of allowed and denied requests of a suspect in the last ten seconds.
 func (s *suspects) recent(who *suspect) (allowed, denied int64) {
 	past := who.past[(s.ticks+1)%len(who.past)]
 	return who.allowed.Load() - past.allowed, who.denied - past.denied
@@ -172,7 +171,7 @@ func (s *suspects) worst() []string {
 		who := e.Value.(*suspect)
 		_, denied := s.recent(who)
 		if denied == 0 {
-			break // the suspects behind it were last denied even earlier
+			break // the suspects after it were denied even earlier
 		}
 		all = append(all, counted{who.name, denied})
 	}
@@ -186,7 +185,8 @@ func (s *suspects) worst() []string {
 	return names
 }
 
-// describe adds what is known about a subject to an offender. It reports whether anything is known.
+// describe sets the fields of an offender that are known only for suspects. It reports whether the
+// subject is a suspect.
 func (s *suspects) describe(name string, o *Offender, now time.Time) bool {
 	e := s.byName[name]
 	if e == nil {

@@ -14,7 +14,7 @@ const (
 	lineWords = 16
 )
 
-// tally is a row of counters that many goroutines add to. The zero value has no counters.
+// tally is an array of counters. It is safe for concurrent use. The zero value has no counters.
 type tally struct {
 	counters []atomic.Int64
 	stride   int
@@ -25,7 +25,7 @@ func newTally(n int) tally {
 	return tally{counters: make([]atomic.Int64, shards*stride), stride: stride}
 }
 
-// add adds to the ith counter, and returns the shard's part of its value.
+// add adds n to the ith counter, and returns the new value of the copy in the shard.
 func (t *tally) add(s shard, i int, n int64) int64 { return t.counters[int(s)*t.stride+i].Add(n) }
 
 func (t *tally) sum(i int) (n int64) {
@@ -35,10 +35,10 @@ func (t *tally) sum(i int) (n int64) {
 	return n
 }
 
-// shard is the index of the copy of the counters that a goroutine adds to.
+// shard is the index of a copy of the counters.
 type shard uint32
 
-// shardOf chooses a shard by an address that only the calling goroutine uses, for instance on its
+// shardOf derives a shard from an address that only the calling goroutine uses, for instance on its
 // stack. A random choice would take as long as the counting.
 func shardOf[T any](own *T) shard {
 	const pageBits, spread = 11, 0x9e3779b97f4a7c15 // stacks are at least two kilobytes; Fibonacci's hash

@@ -23,7 +23,7 @@ type thresholds struct {
 	webhooks []*webhook
 }
 
-// thresholdName is the key under which thresholds are counted.
+// thresholdName is the key for counting thresholds.
 type thresholdName struct {
 	tier, policy string
 	percent      int
@@ -46,7 +46,7 @@ func newThresholds(c *Config) *thresholds {
 	return t
 }
 
-// thresholdPlan returns how thresholds are posted: with retries for about an hour.
+// thresholdPlan returns the plan for posting thresholds: with retries for about an hour.
 func thresholdPlan(name string, key []byte) webhookPlan {
 	plan := webhookPlan{name: name, kind: "thresholds", media: "application/cloudevents+json", key: key,
 		queue: 50_000, workers: 8}
@@ -76,7 +76,7 @@ func (t *thresholds) add(e *policy.Threshold, names *names) {
 	}
 }
 
-// cloudEvent is a CloudEvent, version 1.0, with a threshold.
+// cloudEvent is the JSON form of a CloudEvent, version 1.0, for a threshold.
 type cloudEvent struct {
 	SpecVersion string        `json:"specversion"`
 	ID          string        `json:"id"`

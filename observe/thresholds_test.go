@@ -203,7 +203,7 @@ func TestThresholdsAreGivenUp(t *testing.T) {
 			t.Errorf("it was given up after %v", took)
 		}
 		got := log.String()
-		if !strings.Contains(got, "thresholds were not posted") || strings.Contains(got, "SECRET") {
+		if !strings.Contains(got, "failed to post thresholds") || strings.Contains(got, "SECRET") {
 			t.Errorf("the log is %s", got)
 		}
 		w.close()

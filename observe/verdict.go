@@ -9,7 +9,7 @@ import (
 )
 
 // verdict counts a decision. A request that is denied, or would be denied if enforced (shadow), is
-// counted under the policy that denies it, and every other request under its route.
+// counted under the policy that denies it. Every other request is counted under its route.
 func (m *Monitor) verdict(v *policy.Verdict) {
 	in := shardOf(v)
 	if v.Took > 0 {
@@ -37,7 +37,7 @@ func (m *Monitor) verdict(v *policy.Verdict) {
 	m.ledger.ofRoute(v).count(in, why)
 }
 
-// shadowed counts an allowed request that rules in shadow also judged.
+// shadowed counts an allowed request that rules in shadow have judged.
 func (m *Monitor) shadowed(in shard, v *policy.Verdict) {
 	m.offenders.shadow.verdict(in, v)
 	var would *policy.Result // the first result that would have denied the request
@@ -48,7 +48,7 @@ func (m *Monitor) shadowed(in shard, v *policy.Verdict) {
 		}
 	}
 	if would == nil || v.Decision.Degraded {
-		limited := !v.Results[0].Shadow || v.Set == nil // Envoy's limits count the same in shadow
+		limited := !v.Results[0].Shadow || v.Set == nil // Envoy's limits count as limits in shadow too
 		m.ledger.ofRoute(v).count(in, allowance(&v.Decision, limited))
 		return
 	}
@@ -108,7 +108,7 @@ func (m *Monitor) show(s *series, why reason, v *policy.Verdict, result *policy.
 	})
 }
 
-// clock is a clock that is accurate to the second, and cheap to read.
+// clock is a clock that is accurate to a second and fast to read.
 type clock struct{ at atomic.Pointer[time.Time] }
 
 func (c *clock) set(now time.Time) { c.at.Store(&now) }

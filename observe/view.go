@@ -2,14 +2,14 @@ package observe
 
 import "time"
 
-// This file defines what a [Monitor] shows. The dashboard and the command line show it unchanged,
-// as JSON. Names of tiers and policies are those in the configuration. Subjects are shortened
-// unless [Config.ShowSubjects] is set; a Ref identifies a subject in further queries.
+// This file defines the data that a [Monitor] returns. The dashboard and the command line pass it
+// on unchanged, as JSON. Names of tiers and policies are those in the configuration. Subjects are
+// shortened unless [Config.ShowSubjects] is set; a Ref identifies a subject in later queries.
 
 // Counts are numbers of decisions by outcome.
 type Counts struct {
 	Allowed int64 `json:"allowed"`
-	// Denied decisions were over a limit or about a banned subject.
+	// Denied decisions denied a request because of a limit, a ban or an unavailable store.
 	Denied int64 `json:"denied"`
 	// Degraded decisions were made without the store. They are included in Allowed and Denied.
 	Degraded int64 `json:"degraded"`
@@ -28,7 +28,7 @@ type Point struct {
 	// Saved is the number of decisions that needed no call to the store.
 	Saved int64 `json:"saved"`
 	// P50 and P99 are percentiles of the duration of decisions, in seconds; 0 without decisions.
-	// For several processes they are those of the slowest process.
+	// If several processes share their counts, each is the largest in any process.
 	P50 float64 `json:"p50_seconds"`
 	P99 float64 `json:"p99_seconds"`
 	// Calls counts calls to the store, CallsFailed those that failed, and Carried the requests in
@@ -40,14 +40,14 @@ type Point struct {
 	StoreP99    float64 `json:"store_p99_seconds"`
 }
 
-// Series counts the decisions on requests of a tier under a policy. The policy is "" where only the
-// tier's own limits applied. Envoy's descriptors have the tier "envoy", and calls to third-party
-// APIs the tier "outbound".
+// Series counts the decisions on requests of a tier under a policy. Policy is "" for requests to
+// which only the tier's own limits applied. Envoy's descriptors have the tier "envoy", and calls to
+// third-party APIs the tier "outbound".
 type Series struct {
 	Tier   string `json:"tier"`
 	Policy string `json:"policy"`
-	// Total counts everything since the start. Recent has the last steps of the history, oldest
-	// first.
+	// Total counts all decisions since the start. Recent contains the last steps of the history,
+	// oldest first.
 	Total  Counts   `json:"total"`
 	Recent []Counts `json:"recent,omitempty"`
 }
@@ -69,15 +69,15 @@ type Violation struct {
 	Degraded   bool    `json:"degraded,omitempty"`
 }
 
-// Denial records why a subject was denied: it covers all denials by one rule within a minute.
+// Denial records why a subject was denied. It covers all denials of the subject by one rule within a
+// minute.
 type Denial struct {
-	// ID is the id of the last denial. The answers to the earlier ones have other ids of the same
-	// subject.
+	// ID is the id of the last denial. The answers to the earlier denials contain other ids.
 	ID      string `json:"id"`
 	Subject string `json:"subject"`
 	// Ref is "" for a subject that is too long to be remembered.
 	Ref string `json:"ref"`
-	// Tier and Policy own the limit. The policy is "" for the limits of a tier.
+	// Tier and Policy identify the rule. Policy is "" for the limits of a tier.
 	Tier   string `json:"tier"`
 	Policy string `json:"policy"`
 	Route  string `json:"route"`
@@ -88,7 +88,7 @@ type Denial struct {
 	Used  int64  `json:"used"`
 	// Reason is "limit", "ban", "degraded" or "unavailable".
 	Reason string `json:"reason"`
-	// RetryAfter is that of the last denial, in seconds; -1 means never.
+	// RetryAfter is the wait after the last denial, in seconds; -1 means never.
 	RetryAfter float64   `json:"retry_after_seconds"`
 	Degraded   bool      `json:"degraded,omitempty"`
 	First      time.Time `json:"first"`
@@ -115,9 +115,9 @@ type Offender struct {
 	// tier "free".
 	Policy string `json:"policy"`
 
-	// The following fields are set only for subjects among the last few thousand that were denied,
-	// for an hour after their last denial. Rate is their requests per second in the last ten
-	// seconds, and Share the share of these that was denied, from 0 to 1.
+	// The following fields are set only for the few thousand subjects that were denied most
+	// recently, for an hour after their last denial. Rate is the number of requests per second in
+	// the last ten seconds, and Share is the share of these that was denied, from 0 to 1.
 	Rate  float64 `json:"rate"`
 	Share float64 `json:"share"`
 	// First and Last are the times of the first and the last denial.
@@ -151,19 +151,18 @@ type Alert struct {
 
 // StoreHealth describes the health of the store.
 type StoreHealth struct {
-	// At is when the store last reported its state: Warnings and the fields after it are as of
-	// then.
+	// At is when the store last reported its state. Warnings and the fields after it date from then.
 	At time.Time `json:"at,omitzero"`
 	// Kind is "memory" or "redis".
 	Kind string `json:"kind"`
 	Name string `json:"name"`
 	Up   bool   `json:"up"`
-	// DownSince is when the store first failed after it last worked, if it is not up.
+	// DownSince is when the current outage began, or nil if the store is up.
 	DownSince *time.Time `json:"down_since,omitempty"`
 	Breaker   string     `json:"breaker,omitempty"`
 	Instances int        `json:"instances,omitempty"`
-	// Outage describes what is wrong while the store is not up, and LastOutage the last outage that
-	// has ended. Answers that are late for less than a second are not an outage.
+	// Outage describes the current outage, and LastOutage the last outage that has ended. Answers
+	// that are late for less than a second are not an outage.
 	Outage     *Outage `json:"outage,omitempty"`
 	LastOutage *Outage `json:"last_outage,omitempty"`
 	// Lost lists the masters of a Redis Cluster that do not answer.
@@ -171,7 +170,7 @@ type StoreHealth struct {
 	// LastError is the last failure, and LastErrorAt its time.
 	LastError   string     `json:"last_error,omitempty"`
 	LastErrorAt *time.Time `json:"last_error_at,omitempty"`
-	// Warnings list problems with the setup of the store, such as that it may evict keys.
+	// Warnings list problems with the setup of the store, for instance that it may evict keys.
 	Warnings []string `json:"warnings,omitempty"`
 	// Subjects and Bytes are the number of subjects and bytes in an in-memory store, and MaxBytes
 	// is its maximum size.
@@ -186,10 +185,10 @@ type StoreHealth struct {
 type Outage struct {
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until,omitzero"`
-	// Fault is the kind of fault, as docs/alerts.md lists them: "silent", "full".
+	// Fault is the kind of fault, such as "silent" or "full"; docs/alerts.md lists all kinds.
 	Fault string `json:"fault"`
-	// Is completes a sentence whose subject is the store: "does not answer". Why lists the usual
-	// causes, and Fix the remedy, in sentences. Error is the last failure.
+	// Is describes the fault as a predicate whose subject is the store, such as "does not answer".
+	// Why names the usual causes and Fix the remedy, in full sentences. Error is the last failure.
 	Is    string `json:"is"`
 	Why   string `json:"why"`
 	Fix   string `json:"fix"`
@@ -207,13 +206,13 @@ type RedisInfo struct {
 	Keys         int64   `json:"keys"`
 	// Policy is maxmemory-policy.
 	Policy string `json:"maxmemory_policy"`
-	// MemoryShare is the share of its memory that the fullest server uses, 0 without a maximum.
-	// CPUShare is the load of the main thread of the busiest server in the last seconds: 1 is a
-	// whole core.
+	// MemoryShare is the share of its maximum memory that the fullest server uses; 0 without a
+	// maximum. CPUShare is the load of the main thread of the busiest server in the last seconds; 1
+	// is a whole core.
 	MemoryShare float64 `json:"memory_share"`
 	CPUShare    float64 `json:"cpu_share"`
-	// ClockSteps counts the times that this process detected that the clock of a server was set,
-	// and LastClockStep the last such step.
+	// ClockSteps is the number of times that this process has detected that the clock of a server
+	// was set, and LastClockStep describes the last time.
 	ClockSteps    int64      `json:"clock_steps"`
 	LastClockStep *ClockStep `json:"last_clock_step,omitempty"`
 }
@@ -222,31 +221,32 @@ type RedisInfo struct {
 type ClockStep struct {
 	At     time.Time `json:"at"`
 	Server string    `json:"server"`
-	// By is how far the clock was set forward, in seconds; negative if it was set back.
+	// By is the size of the jump in seconds; negative if the clock was set back.
 	By float64 `json:"by_seconds"`
 }
 
-// Tick is what subscribers receive every second.
+// Tick is the message that subscribers receive every second.
 type Tick struct {
 	Point Point `json:"point"`
 	// Series are the series that changed, each with the change as its only Recent.
 	Series []Series `json:"series"`
-	// Violations are violations of this second, newest last, and Unshown is the number of others in
-	// this second.
+	// Violations are violations of this second, newest last. Unshown is the number of violations of
+	// this second that are not listed.
 	Violations []Violation `json:"violations"`
 	Unshown    int64       `json:"unshown"`
-	// Offenders are up to three subjects: those with the most denials in the last ten seconds.
+	// Offenders are the subjects with the most denials in the last ten seconds, up to three.
 	Offenders []Offender `json:"offenders"`
-	// Alerts are all alerts if since the last tick one has changed its state, or its value while
-	// not ok, or if the subscriber is new or has missed a tick; else nil.
+	// Alerts are all alerts, or nil if there is nothing new: no alert has changed its state since
+	// the last tick, no value or summary of an alert that is not ok has changed, and the subscriber
+	// is not new and has not missed a tick.
 	Alerts []Alert     `json:"alerts,omitempty"`
 	Store  StoreHealth `json:"store"`
 	// Changes are the changes of the configuration in the last hour, oldest first.
 	Changes []Change `json:"changes,omitempty"`
 	// Surge is the current surge, or nil.
 	Surge *Surge `json:"surge,omitempty"`
-	// Processes are the processes that share their counts, this one first; nil if this process does
-	// not share them. Point, Series and Offenders cover all of them, Violations and Alerts only
-	// this one.
+	// Processes are the processes that share their counts, this process first; nil if this process
+	// does not share its counts. Point, Series and Offenders cover all processes, Violations and
+	// Alerts only this process.
 	Processes []Process `json:"processes,omitempty"`
 }

@@ -22,10 +22,11 @@ import (
 	"github.com/stint-limiter/stint/internal/syntax"
 )
 
-// Webhook is an address to which a [Monitor] posts each [policy.Threshold]. docs/thresholds.md
+// Webhook is an address to which a [Monitor] posts every [policy.Threshold]. docs/thresholds.md
 // describes the body, and which messages can be lost or repeated.
 type Webhook struct {
-	// URL begins with https://, or with http:// on a loopback address. Redirects are not followed.
+	// URL begins with https://, or with http:// if it is a loopback address. Redirects are not
+	// followed.
 	URL string
 	// Key signs messages, so that the receiver can verify the sender. It must have at least 16
 	// bytes.
@@ -40,43 +41,43 @@ const minWebhookKey = 16
 func (w *Webhook) Validate() error {
 	var errs []error
 	if wrong := syntax.WrongWebhook(w.URL); wrong != "" {
-		errs = append(errs, fmt.Errorf("observe: the address of a webhook: %s", wrong))
+		errs = append(errs, fmt.Errorf("observe: invalid webhook URL: %s", wrong))
 	}
 	if len(w.Key) < minWebhookKey {
-		errs = append(errs, fmt.Errorf("observe: the key of a webhook has %d bytes; want at least %d", len(w.Key), minWebhookKey))
+		errs = append(errs, fmt.Errorf("observe: webhook key has %d bytes; want at least %d", len(w.Key), minWebhookKey))
 	}
 	return errors.Join(errs...)
 }
 
 const (
-	// webhookTime is how long a receiver may take to answer.
+	// webhookTime is the timeout of a request to a receiver.
 	webhookTime = 5 * time.Second
-	// webhookDrain is how long a webhook that is closed may take to post its queue.
+	// webhookDrain is how long close waits for the queue to be posted.
 	webhookDrain = 5 * time.Second
 )
 
-// message is something to post.
+// message is a message to post.
 type message struct {
 	id   string // id of the event
 	what string // subject of the message, for the log
 	body []byte
 }
 
-// webhookPlan configures how messages of a kind are posted.
+// webhookPlan configures the posting of messages of one kind.
 type webhookPlan struct {
-	name    string // of the webhook in metrics
-	kind    string // of messages, such as "alerts"
-	media   string // type of the bodies
-	key     []byte // signs the bodies; nil for unsigned
+	name    string // of the webhook, in metrics
+	kind    string // of the messages, such as "alerts"
+	media   string // the media type of the bodies
+	key     []byte // signs the messages; nil for unsigned messages
 	queue   int    // maximum number of waiting messages
 	workers int    // how many messages are posted concurrently; one worker keeps their order
 	// pauses are the pauses before the second attempt to post a message, the third, and so on.
 	pauses []time.Duration
 }
 
-// webhook posts messages to an address, in the background. A slow or unreachable receiver delays
-// nothing else: messages that it does not accept are dropped, counted and logged. The address is
-// not logged, because webhook addresses of chat services are secrets.
+// webhook posts messages to an address, in the background. A slow or unreachable receiver does not
+// delay anything else: messages that it does not accept are dropped, counted and logged. The address
+// is not logged, because webhook addresses of chat services are secrets.
 type webhook struct {
 	webhookPlan
 	address string
@@ -122,13 +123,13 @@ func (w *webhook) send(m message) {
 	default:
 		w.dropped.Add(1)
 		if unlogged, ok := w.log.Allow(1, time.Minute); ok {
-			w.logger.Error("stint: "+w.kind+" are not posted because too many are waiting for the webhook", "about", m.what,
+			w.logger.Error("stint: "+w.kind+" dropped: too many are waiting for the webhook", "about", m.what,
 				"unlogged", unlogged)
 		}
 	}
 }
 
-// close posts the queued messages, for some seconds, and stops.
+// close posts the queued messages, for at most webhookDrain, and stops.
 func (w *webhook) close() {
 	close(w.closing)
 	late := time.AfterFunc(w.drain, w.cancel)
@@ -137,7 +138,7 @@ func (w *webhook) close() {
 	w.cancel()
 	if n := len(w.queue); n > 0 {
 		w.dropped.Add(int64(n))
-		w.logger.Error("stint: "+w.kind+" were not posted before the end", "count", n)
+		w.logger.Error("stint: "+w.kind+" dropped at shutdown: not posted to the webhook in time", "count", n)
 	}
 	w.client.CloseIdleConnections()
 }
@@ -159,7 +160,7 @@ func (w *webhook) run(ctx context.Context) {
 	}
 }
 
-// deliver posts a message, and retries if that may help. Once the webhook is closing, there is one
+// deliver posts a message, and retries if a retry may succeed. After close, it makes at most one
 // more attempt.
 func (w *webhook) deliver(ctx context.Context, m *message) {
 	last := false
@@ -172,7 +173,7 @@ func (w *webhook) deliver(ctx context.Context, m *message) {
 		if !again || last || i == len(w.pauses) || ctx.Err() != nil {
 			w.failed.Add(1)
 			if unlogged, ok := w.log.Allow(logsample.Few, time.Second); ok {
-				w.logger.Error("stint: "+w.kind+" were not posted to the webhook", "about", m.what, "id", m.id,
+				w.logger.Error("stint: failed to post "+w.kind+" to the webhook", "about", m.what, "id", m.id,
 					"attempts", i+1, "cause", err, "unlogged", unlogged)
 			}
 			return
@@ -186,11 +187,11 @@ func (w *webhook) deliver(ctx context.Context, m *message) {
 	}
 }
 
-// post posts a message once. It reports whether to try again.
+// post posts a message once. It reports whether a failed attempt should be repeated.
 func (w *webhook) post(ctx context.Context, m *message) (again bool, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.address, bytes.NewReader(m.body))
 	if err != nil {
-		return false, errors.New("the address is not a URL")
+		return false, errors.New("invalid webhook URL")
 	}
 	r.Header.Set("Content-Type", w.media)
 	r.Header.Set("User-Agent", "stint")
@@ -214,8 +215,8 @@ func (w *webhook) post(ctx context.Context, m *message) (again bool, err error) 
 	}
 }
 
-// sign adds a signature of id, time and body, in the format of https://www.standardwebhooks.com,
-// for which libraries exist in many languages.
+// sign adds headers with a signature of id, time and body, in the format of
+// https://www.standardwebhooks.com, for which libraries exist in many languages.
 func (w *webhook) sign(header http.Header, m *message, now time.Time) {
 	at := strconv.FormatInt(now.Unix(), 10)
 	mac := hmac.New(sha256.New, w.key)

@@ -108,7 +108,7 @@ func TestWebhookNeverBlocks(t *testing.T) {
 	}
 	w.drain = 0
 	w.close()
-	if got := log.String(); !strings.Contains(got, "not posted before the end") || w.dropped.Load() != 100+64 {
+	if got := log.String(); !strings.Contains(got, "dropped at shutdown") || w.dropped.Load() != 100+64 {
 		t.Errorf("the log is %q, and %d were dropped", got, w.dropped.Load())
 	}
 }

@@ -68,7 +68,7 @@ func (s *Server) newAdmin() (endpoint, error) {
 func sameSite(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if callers.CrossSite(r) && !(r.URL.Path == "/" && callers.Navigates(r)) {
-			answer.Refuse(w, http.StatusForbidden, "forbidden", "Pages of other sites may not use this.")
+			answer.Refuse(w, http.StatusForbidden, "forbidden", "Requests from pages of other sites are not allowed.")
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -289,7 +289,7 @@ func TestTail(t *testing.T) {
 		What: []string{"api for enterprise from 500/1m to 50/1m"}, Subjects: 8}
 	answers["/api/stream"] = streaming(tick(observe.Tick{Changes: []observe.Change{change}}) +
 		tick(observe.Tick{Changes: []observe.Change{change}}))
-	want := "api for enterprise from 500/1m to 50/1m; 8 subjects denied that were not before (stint.yaml)."
+	want := "api for enterprise from 500/1m to 50/1m; 8 subjects newly denied (stint.yaml)."
 	if got := execute(t, "", "tail", "--server", url).stderr; strings.Count(got, want) != 1 {
 		t.Errorf("got %q, want once %q", got, want)
 	}

@@ -1,4 +1,4 @@
-// Operator actions. Each asks for confirmation, requires a token, and is recorded in the server's audit log.
+// Operator actions. Each action asks for confirmation, requires a token, and is recorded in the server's audit log.
 import { askRaise, confirm } from "./dialogs.js";
 import { h } from "./dom.js";
 import { count, sentence, tierAndPolicy } from "./words.js";
@@ -8,7 +8,7 @@ const DURATIONS = [["10m", "10 minutes"], ["1h", "1 hour"], ["24h", "1 day"], ["
 /** who identifies a subject to the server: by its ref if there is one, else by name. */
 const who = (s) => (s.ref ? { ref: s.ref } : { subject: s.subject });
 
-/** lift ends a ban. Its promise resolves to whether that succeeded. */
+/** lift ends a ban. Its promise resolves to whether it succeeded. */
 export function lift(app, s) {
   return ask(app, "api/unban", who(s), {
     title: `Unban ${s.subject}?`, action: "Unban",
@@ -33,10 +33,10 @@ export function ban(app, s) {
   });
 }
 
-/** rule returns the policy or tier that a limit belongs to, as overrides name it, or null if it belongs to neither. */
+/** rule returns the name that overrides use for the policy or tier of a limit, or null if the limit belongs to neither. */
 const rule = (l) => (["envoy", "outbound"].includes(l.tier) ? null : l.policy || l.tier || null);
 
-/** raisable returns the limits of a subject that can be raised, each once, by share used, highest first. */
+/** raisable returns the limits of a subject that can be raised, without duplicates, the highest share of usage first. */
 export function raisable(s) {
   const all = new Map();
   const share = (l) => (l.capacity > 0 ? l.used / l.capacity : 1);
@@ -72,7 +72,7 @@ export function unset(app, s, override) {
   });
 }
 
-/** actions returns the buttons that ban and reset a subject, and how many requests its ban has matched. */
+/** actions returns the buttons that ban and reset a subject, and the number of requests that its ban has matched. */
 export function actions(app, s) {
   const button = (label, call) => h("button", {
     type: "button", "aria-label": `${label} ${s.subject}`, disabled: !app.model.state.writable,
@@ -82,7 +82,7 @@ export function actions(app, s) {
     s.banned > 0 ? h("span", { class: "banned" }, matched(s.banned)) : null);
 }
 
-/** matched says how many requests a ban has matched. */
+/** matched returns a sentence with the number of requests that a ban has matched. */
 export const matched = (requests) => `The ban has matched ${count(requests ?? 0, "request")}.`;
 
 async function ask(app, path, body, question) {

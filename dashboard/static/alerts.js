@@ -2,7 +2,7 @@
 import { fill, h } from "./dom.js";
 import { forHowLong, measured, time } from "./words.js";
 
-/** alertRows shows one row for each firing alert, and then one row for all pending alerts. */
+/** alertRows shows one row for each firing alert, followed by one row for all pending alerts. */
 export function alertRows(node, alerts) {
   const shown = alerts.filter((a) => a.state !== "ok").sort((a, b) => rank(a) - rank(b));
   const firing = shown.filter((a) => a.state === "firing");
@@ -31,7 +31,7 @@ export function alertRows(node, alerts) {
   fill(node, rows);
 }
 
-/** threshold says when a pending alert fires. */
+/** threshold describes when a pending alert fires. */
 function threshold(a) {
   const text = measured(a.threshold, a.unit);
   return a.unit === "s" ? `fires after ${text}` : `fires if it stays above ${text}`;

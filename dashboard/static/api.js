@@ -1,9 +1,9 @@
-// Calls to the server. The tab's session storage holds the token; the page asks for one when the server requires it.
+// Calls to the server. The token is kept in the tab's session storage; the page asks for it when the server requires one.
 
 const KEY = "stint-token";
 const SHORT = "stint-names-short";
 
-/** Refused is the error for an answer with an error status. */
+/** Refused is the error thrown for an answer with an error status. */
 export class Refused extends Error {
   constructor(status, word, message) {
     super(message);
@@ -38,10 +38,10 @@ export class API {
   }
 
   /**
-   * stream connects, waits for onOpen, and then calls onTick with every tick until the server ends the stream. It calls
-   * onOpen once no more ticks can be missed. It throws if nothing arrives for ten seconds or if the signal is aborted;
-   * the signal that it passes to onOpen covers both. It also throws what onOpen or onTick throws. It always closes its
-   * connection.
+   * stream connects, waits for onOpen, and then calls onTick with every tick until the server ends the stream. From the
+   * time when it calls onOpen, no tick is missed. It throws if nothing arrives for ten seconds or if the signal is
+   * aborted; in both cases, the signal that it passed to onOpen is aborted too. It also throws any error that onOpen or
+   * onTick throws. It always closes its connection.
    */
   async stream(onOpen, onTick, signal) {
     const silence = new AbortController();

@@ -1,9 +1,9 @@
-// Page visibility. Over HTTP/1, all tabs of a browser share six connections to a server, and a live page holds one.
-// Hidden pages release theirs.
+// Page visibility. Over HTTP/1, all tabs of a browser share six connections to a server, and a live page occupies one.
+// Hidden pages therefore close their connection.
 
 const AWAY = 5000; // milliseconds until a hidden page disconnects, so that switching tabs does not cause reconnects
 
-let gone = false; // left for another page; browsers keep this one, with its connections, for the back button
+let gone = false; // the user has left for another page; browsers keep this page and its connections for the back button
 window.addEventListener("pagehide", () => (gone = true));
 window.addEventListener("pageshow", () => (gone = false));
 
@@ -16,9 +16,9 @@ export async function shown() {
 const next = (target, event) => new Promise((resolve) => target.addEventListener(event, resolve, { once: true }));
 
 /**
- * whileShown calls f and waits for it. The signal that it passes to f is aborted when the page has been hidden for a
- * while or is left. whileShown returns whether the signal was aborted. In that case it ignores what f threw, except an
- * answer of the server, which it rethrows because the abort did not cause it.
+ * whileShown calls f and waits for it. It passes a signal to f that is aborted when the page has been hidden for a while
+ * or the user leaves it. whileShown returns whether the signal was aborted. In that case it ignores errors of f, except
+ * for an error answer of the server, which the abort did not cause.
  */
 export async function whileShown(f) {
   const left = new AbortController();

@@ -1,6 +1,6 @@
-// Elements from data. Text stays text: nothing here parses markup, so the name of a subject cannot become markup.
+// Functions that create elements from data. Nothing here parses markup, so the name of a subject cannot become markup.
 
-/** h makes an element: h("a", {class: "x", href: "#", on: {click}}, "text", child, null). */
+/** h creates an element: h("a", {class: "x", href: "#", on: {click}}, "text", child, null). */
 export function h(name, attributes = {}, ...children) {
   const node = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
@@ -14,7 +14,8 @@ export function h(name, attributes = {}, ...children) {
 
 /**
  * fill replaces the content of an element. If the focus is inside, fill keeps the focused element in place of the
- * matching new one, so that screen readers notice nothing. If none matches, bookmark decides where the focus goes.
+ * matching new one, so that screen readers do not announce it again. If no new element matches, it uses bookmark to move
+ * the focus.
  */
 export function fill(node, ...children) {
   const list = children.flat().filter((child) => child != null && child !== false);
@@ -36,8 +37,8 @@ export function fill(node, ...children) {
 }
 
 /**
- * refill is fill for content that changes by itself. It does nothing while a control inside is pressed or a list inside
- * is open. It returns whether it replaced the content.
+ * refill is fill for content that changes without user action. It does nothing while a control inside is pressed or a
+ * list inside is open. It returns whether it replaced the content.
  */
 export function refill(node, ...children) {
   if (node.querySelector(":active, select:focus")) return false;
@@ -53,8 +54,8 @@ function around(node, child, list) {
 }
 
 /**
- * graft gives an old element the content of a fresh one, but keeps one old element in place of the matching new one.
- * It returns false if that is not possible.
+ * graft replaces the content of an old element with that of a fresh one, but keeps one descendant of the old element in
+ * place of the matching new one. It returns false if that is not possible.
  */
 function graft(old, fresh, kept, like) {
   const path = (from, to) => (from === to ? [] : [...path(from, to.parentNode), to]);
@@ -74,8 +75,8 @@ const FOCUSABLE = "a[href], button:not(:disabled), input:not(:disabled), select:
 const stops = (node) => [...node.querySelectorAll(FOCUSABLE)];
 
 /**
- * bookmark returns a function that moves the focus back to an element. If the element is gone by then, the focus goes to
- * the matching element, else to the element now in its position, else to the content of the page.
+ * bookmark returns a function that moves the focus back to an element. If the element is gone by then, the function moves
+ * the focus to the matching element, else to the element now in its position, else to the content of the page.
  */
 export function bookmark(element) {
   const name = nameOf(element);
@@ -95,14 +96,14 @@ export function bookmark(element) {
   };
 }
 
-/** nameOf identifies an element. The link in a row distinguishes buttons of the same name. */
+/** nameOf returns a text that identifies an element. The link in a row distinguishes buttons with the same name. */
 function nameOf(element) {
   const link = element.closest("tr, li, article")?.querySelector("a[href]");
   return [element.localName, element.id, element.getAttribute("href") ?? (element.ariaLabel || element.textContent),
     link?.getAttribute("href")].join("\n");
 }
 
-/** say changes the text of an element only if it differs, so that screen readers stay quiet. */
+/** say changes the text of an element only if it differs, so that screen readers do not repeat the same text. */
 export function say(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
@@ -115,20 +116,20 @@ export function columns(...specs) {
   });
 }
 
-/** table makes a table with a caption for screen readers; row makes its rows. */
+/** table creates a table with a caption for screen readers; row creates its rows. */
 export function table(caption, columns) {
   const body = h("tbody");
   const head = columns.map((c) => h("th", { scope: "col", class: c.kind }, c.name));
   return { node: h("table", {}, h("caption", { class: "unseen" }, caption), h("thead", {}, h("tr", {}, head)), body), body };
 }
 
-/** row makes a row of a table. Its cells have the names of their columns, for narrow screens. */
+/** row creates a row of a table. Each cell has the name of its column as an attribute, for narrow screens. */
 export function row(columns, cells, attributes = {}) {
   return h("tr", attributes, cells.map((cell, i) => h("td", { "data-name": columns[i].name, class: columns[i].kind }, cell)));
 }
 
-/** empty explains why there is nothing to show. */
+/** empty returns a paragraph that explains why there is nothing to show. */
 export const empty = (text) => h("p", { class: "empty" }, text);
 
-/** heading is the heading of a view, with a sentence about it. */
+/** heading returns the heading of a view, with a description. */
 export const heading = (title, ...text) => h("div", { class: "heading" }, h("h1", {}, title), text.length > 0 ? h("p", {}, text) : null);

@@ -25,7 +25,7 @@ function breaker({ store: s, points }) {
   return { name: "Breaker", level: s.breaker === "closed" ? "good" : "bad", word: s.breaker, detail };
 }
 
-/** processes says how many processes report, and which one serves this page. */
+/** processes describes how many processes report, and which one serves this page. */
 function processes({ processes: all }) {
   if (all.length < 2) return null;
   const silent = all.filter((p) => p.silent);
@@ -57,7 +57,7 @@ function alerts({ alerts: list }) {
   return { name: "Alerts", level: "good", word: "none", detail: `${count(list.length, "condition")} checked` };
 }
 
-/** memory returns the memory usage of a store, if known. While the store is down, it is the last known usage. */
+/** memory describes the memory usage of a store, if known. While the store is down, it is the last known usage. */
 function memory({ store: s }) {
   const old = s && !s.up && time(s.at) ? `as of ${clock(time(s.at))}` : "";
   if (s?.redis) {

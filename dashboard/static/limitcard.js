@@ -9,7 +9,7 @@ const CHARGES = columns("Charged at | time", "Units | figure", "Expires | time")
 /** full reports whether a limit has no room left and denies requests. A limit in shadow never denies. */
 export const full = (limit) => limit.used >= limit.capacity && !limit.shadow;
 
-/** limitCard draws a limit as of a time, at a given width. unfolded has the names of the limits whose charges are shown. */
+/** limitCard draws a limit at a time, with a given width. unfolded has the names of the limits whose charges are shown. */
 export function limitCard(limit, now, width, unfolded) {
   const used = limit.capacity > 0 ? limit.used / limit.capacity : 1;
   const label = `${limit.limit}: ${limit.used} of ${limit.capacity} used`;
@@ -32,19 +32,19 @@ export function limitCard(limit, now, width, unfolded) {
     entries.length > 0 ? charges(limit, entries, unfolded) : null);
 }
 
-/** thresholds lists the shares of a limit that are reported: those reached, and those to come. */
+/** thresholds lists the shares of a limit that are reported when reached: those already reached, and the others. */
 function thresholds({ notify, used, max }) {
   const reached = (n) => 100 * used >= n * max;
   const list = (found) => found.map((n) => `${n}%`).join(", ");
   const [done, next] = [list(notify.filter(reached)), list(notify.filter((n) => !reached(n)))];
-  return `Thresholds: ${[done ? `${done} reached` : "", next ? `${next} to come` : ""].filter(Boolean).join(", ")}`;
+  return `Thresholds: ${[done ? `${done} reached` : "", next ? `${next} not reached` : ""].filter(Boolean).join(", ")}`;
 }
 
 /** whose describes the origin and the kind of a limit. */
 export function whose(limit) {
   return [
-    tierAndPolicy(limit.tier, limit.policy) + (limit.scope ? `, in ${limit.scope}` : "") + (limit.divided ? " (in parts, not all shown)" : ""),
-    limit.configured ? `override, configured ${limit.configured}` : "", limit.claim ? `or by the claim ${limit.claim} of a request` : "", limit.costs ? "costs" : "", limit.algorithm, limit.shadow ? "shadow: denies no one" : "",
+    tierAndPolicy(limit.tier, limit.policy) + (limit.scope ? `, in ${limit.scope}` : "") + (limit.divided ? " (counted in parts, not all shown)" : ""),
+    limit.configured ? `override, configured ${limit.configured}` : "", limit.claim ? `or as set by the claim ${limit.claim} of a request` : "", limit.costs ? "costs" : "", limit.algorithm, limit.shadow ? "shadow: not enforced" : "",
   ].filter(Boolean).join(" · ");
 }
 

@@ -1,4 +1,4 @@
-// The page: it shows a view of the model, schedules repaints, and maintains the connection.
+// The page shows a view of the model, schedules repaints, and maintains the connection.
 import { API } from "./api.js";
 import { alertRows } from "./alerts.js";
 import { shown, whileShown } from "./attention.js";
@@ -19,7 +19,7 @@ import { subject } from "./views/subject.js";
 import { violations } from "./views/violations.js";
 
 const PAINT = 500; // minimum milliseconds between repaints
-const SLOW = 10_000; // milliseconds between requests for data that ticks do not carry
+const SLOW = 10_000; // milliseconds between requests for data that ticks do not contain
 const NOTICE = 8000; // milliseconds that a notice stays visible
 const find = (id) => document.getElementById(id);
 
@@ -36,7 +36,7 @@ class App {
   #painted = 0;
   #pausedAt = 0;
   #noticed = 0;
-  #again = new AbortController(); // ends the connection, to reload everything
+  #again = new AbortController(); // closes the connection, to reload everything
   #alerts = find("alerts"); // shown below the verdict if the view has one
 
   start() {
@@ -67,13 +67,13 @@ class App {
     setTimeout(() => requestAnimationFrame(() => this.#paint()), wait);
   }
 
-  /** refresh loads the data that ticks do not carry. */
+  /** refresh loads the data that ticks do not contain. */
   async refresh() {
     this.model.refresh(await this.api.get("api/state"));
     this.paint();
   }
 
-  /** notice shows the result of an action: for a while, or until closed if it failed. */
+  /** notice shows the result of an action for a while, or until the user closes it if the action failed. */
   notice(text, wrong = false) {
     const node = find("notice");
     const back = bookmark(document.activeElement);
@@ -159,7 +159,7 @@ class App {
     if (!this.paused) this.#update();
   }
 
-  /** update paints the view, whether paused or not. */
+  /** update repaints the view, even while paused. */
   #update() {
     if (this.model.state.now) this.#view?.update?.();
   }
@@ -178,7 +178,7 @@ class App {
     await this.refresh().catch(() => {}); // the stream notices when the server is gone
   }
 
-  /** keep stays connected while the page is shown. It reconnects when the connection is lost, after increasing pauses. */
+  /** keep stays connected while the page is visible. It reconnects when the connection is lost, after increasing pauses. */
   async #keep() {
     let failures = 0;
     const follow = async (left) => {
@@ -193,7 +193,7 @@ class App {
         this.#connected();
       }, (tick) => {
         const before = loaded - tick.point.at;
-        if (before >= 0 && before < 10) return; // in the state already; a larger gap means the clock was set
+        if (before >= 0 && before < 10) return; // already in the state; a larger gap means that the clock was set
         this.model.tick(tick);
         this.paint();
       }, AbortSignal.any([left, this.#again.signal]));
@@ -201,7 +201,7 @@ class App {
     for (;;) {
       await shown();
       try {
-        if (await whileShown(follow)) say(find("link"), "Connecting…"); // it does, as soon as the page is visible again
+        if (await whileShown(follow)) say(find("link"), "Connecting…"); // as soon as the page is visible again
         else await this.#lost("The server closed the connection.", failures++);
       } catch (error) {
         if (this.#again.signal.aborted) continue;
@@ -221,7 +221,10 @@ class App {
     this.#paint();
   }
 
-  /** lost shows that the connection is lost, and waits 1 s, 2 s, 4 s… 15 s or for a click; without a token only for a click. */
+  /**
+   * lost shows that the connection is lost. It then waits 1 s, 2 s, 4 s and so on, up to 15 s, or until the user clicks
+   * the button. Without a token, it waits only for the click.
+   */
   #lost(why, failures, locked = false) {
     const pause = Math.min(15_000, 1000 * 2 ** failures) * (0.8 + 0.4 * Math.random());
     const last = this.model.points.at(-1);

@@ -1,4 +1,4 @@
-// The page's data: the initial state, updated by a tick each second. Everything is bounded.
+// The page's data: the initial state, updated by a tick each second. All lists have a maximum length.
 import { time } from "./words.js";
 
 const SECONDS = 15 * 60; // one-second points kept: 15 minutes
@@ -26,7 +26,7 @@ export class Model {
   state = {}; // everything else, which changes slowly: version, config, top, outbound, audit, writable, who
   loads = 0; // how many times load has replaced all data
   #serial = 0;
-  #missed = null; // the last period without ticks, {from, to}, if the violations do not go back to its start
+  #missed = null; // the last period without ticks, {from, to}, if the violations of its beginning are missing
   #tens = null; // the current, incomplete ten-second step: {step, point}
   #phase = 0; // offset of the ten-second steps, which the server counts from its start, not from the minute
   #seconds = []; // number of known seconds in each step of the series
@@ -58,7 +58,7 @@ export class Model {
     for (const p of this.points) if (p.at > last) this.#turn(p);
   }
 
-  /** refresh takes only those parts of the answer of /api/state that ticks do not update. */
+  /** refresh replaces the data that ticks do not update with that in the answer of /api/state. */
   refresh({ points, long, series, violations, offenders, alerts, store, processes, changes, surge, ...rest }) {
     this.state = rest;
   }
@@ -80,17 +80,17 @@ export class Model {
     this.surge = tick.surge ?? null;
   }
 
-  /** newest is the serial number of the newest violation. Later violations have higher numbers. */
+  /** newest is the serial number of the newest violation. Newer violations have higher numbers. */
   get newest() {
     return this.#serial;
   }
 
-  /** seconds is the number of seconds of the server's life that are known. */
+  /** seconds is the length in seconds of the period that the points cover. */
   get seconds() {
     return this.points.length > 0 ? this.points.at(-1).at - this.points[0].at + 1 : 0;
   }
 
-  /** gap is the period before the oldest violation in which others may have been missed, {from, to}, or null. */
+  /** gap is the period before the oldest violation in which violations may be missing, {from, to}, or null. */
   get gap() {
     const oldest = this.#oldest;
     return oldest > this.#missed?.from && oldest <= this.#missed.to ? { from: this.#missed.from, to: oldest } : null;
@@ -149,8 +149,8 @@ export class Model {
   }
 
   /**
-   * steps adds up the recent steps of the matching series. Each step has counts, its end time, and the number of its
-   * known seconds. The newest step is left out while it is too short for a rate.
+   * steps adds up the recent steps of the matching series. Each step has counts, its end time, and the number of seconds
+   * for which there is data. The newest step is left out while it is too short to compute a rate.
    */
   steps(match) {
     const end = this.#tens?.point.at ?? this.long.at(-1)?.at ?? 0;

@@ -1,2 +1,2 @@
-// Applies the chosen theme before anything is painted. The default is the system's.
+// Applies the chosen theme before the first paint. The default is the theme of the system.
 document.documentElement.dataset.theme = localStorage.getItem("stint-theme") ?? "auto";

@@ -1,5 +1,5 @@
-// Answers, in sentences, to the first questions of an on-call engineer: is the limiter healthy, and if many requests are
-// denied, is it an attack or a mistake in a policy? Pure functions of the model.
+// Sentences that answer the first questions of an on-call engineer: is the limiter healthy, and if many requests are
+// denied, is the cause an attack or a mistake in a policy? All functions are pure functions of the model.
 import { clock, count, duration, forHowLong, number, sentence, share, time } from "./words.js";
 
 /** Fewer denials than this in five minutes, or a smaller share of decisions, are normal. */
@@ -12,14 +12,17 @@ const SPREAD = 0.4;
 /** If the denials are spread and one policy makes up this share of them, it is the cause. */
 const ONE_POLICY = 0.7;
 
-/** At this many denials per second, unless they are a small share, the subjects that cause them are called an attack. */
+/** Subjects that cause at least this many denials per second are called an attack, unless the denials are a small share. */
 const ATTACK = 5;
 /** Alerts about requests. All others are about the limiter itself. */
 const TRAFFIC = ["BlockedShare", "DenialJump", "Spike"];
-/** Alerts that an outage of the store raises. They look at the last minutes, so they outlast it by up to LINGERS. */
+/** Alerts that an outage of the store causes. They cover the last minutes, so they may fire for up to LINGERS after it. */
 const OUTAGE = ["LimiterSlow", "RedisMemory", "ScriptErrors", "ScriptSlow"];
 const LINGERS = 7 * 60_000;
-/** Subjects first denied within this time after a configuration change are not called an attack: they sent as much before. */
+/**
+ * Subjects that were first denied within this time after a configuration change are not called an attack: they sent as
+ * many requests before the change.
+ */
 const SOON = 5 * 60_000;
 /** An outage is mentioned for this long after its end. */
 const MENTIONED = 15 * 60_000;
@@ -56,7 +59,7 @@ export function health(model, now = Date.now()) {
   if (step && now - time(step.at) < MENTIONED) watch.push(clockSet(step));
   if (model.sum(Math.min(10, over / 1000)).failed > 0) bad.push(`${count(model.sum(60).failed, "decision")} could not be made in the last minute.`);
   const recent = model.changes.filter((c) => now - time(c.at) < MENTIONED && c !== explaining(model)).map((c) => changed(c, model.processes));
-  const notes = over < MENTIONED ? [wasDown(model, store, past), ...firing.filter(lingers).map((a) => `The alert ${a.name} is from then and ends by itself.`)] : [];
+  const notes = over < MENTIONED ? [wasDown(model, store, past), ...firing.filter(lingers).map((a) => `The outage raised the alert ${a.name}, which will end automatically.`)] : [];
   notes.push(...recent);
   if (down) return { level: "bad", text: sentence(`Limiter degraded: ${what}`), reasons: [...bad, ...watch, ...recent] };
   if (bad.length > 0) return { level: "bad", text: "Limiter unhealthy.", reasons: [...bad, ...watch, ...notes] };
@@ -73,39 +76,39 @@ function wasDown(model, store, { since, until, is }) {
     + (degraded > 0 ? ` stint made ${count(degraded, "decision")} without it.` : "");
 }
 
-/** clockSet says by how much the clock of a Redis server was set, and with what effect. */
+/** clockSet describes by how much the clock of a Redis server was set, and the effect. */
 const clockSet = ({ at, server, by_seconds: by }) => `At ${clock(time(at))} the clock of Redis (${server}) was set ${by > 0 ? "ahead" : "back"} by ${duration(Math.abs(by) * 1000)}: `
-  + `windows and bans of before end ${by > 0 ? "earlier" : "later"} by as much. Let NTP correct clocks slowly.`;
+  + `windows and bans that began before end ${by > 0 ? "earlier" : "later"} by the same amount. Let NTP correct clocks slowly.`;
 
-/** silent says which processes have stopped reporting, and for how long. */
+/** silent describes which processes have stopped reporting, and for how long. */
 const silent = (processes, now) => processes.filter((p) => p.silent).map((p) =>
   `The process ${p.name} has not reported ${forHowLong(time(p.heard) ?? now, now)}: it hangs, was killed, or cannot reach the store.`);
 
-/** elsewhere says which alerts about the limiter fire in other processes. Alerts of this process have rows of their own. */
+/** elsewhere describes the alerts about the limiter that fire in other processes. Alerts of this process have their own rows. */
 const elsewhere = (processes) => processes.filter((p) => !p.self).map((p) => [p.name, (p.alerts ?? []).filter((a) => !TRAFFIC.includes(a))])
   .filter(([, alerts]) => alerts.length > 0).map(([name, alerts]) =>
     `In the process ${name}, ${alerts.length === 1 ? "an alert is" : "alerts are"} firing: ${alerts.join(", ")}.`);
 
-/** differing says which processes run a different configuration than this one. */
+/** differing describes which processes have a different configuration than this process. */
 function differing([self, ...others]) {
   const some = others.filter((p) => !p.silent && p.config !== self.config);
   return some.length === 0 ? [] : [`${some.length === 1 ? "The process" : "The processes"} ${some.map((p) => `${p.name} (${p.config || "built in"})`).join(", ")} `
-    + `${some.length === 1 ? "has" : "have"} another configuration in force than ${self.name} (${self.config || "built in"}).`];
+    + `${some.length === 1 ? "has" : "have"} a different configuration in force than ${self.name} (${self.config || "built in"}).`];
 }
 
 /** changed describes a configuration change and its effect. */
 function changed({ at, what, subjects, files, source }, processes) {
-  const denied = subjects > 0 ? `; ${count(subjects, "subject")} denied${processes.length > 1 ? " by this process" : ""} that ${subjects === 1 ? "was" : "were"} not before` : "";
+  const denied = subjects > 0 ? `; ${count(subjects, "subject")} newly denied${processes.length > 1 ? " by this process" : ""}` : "";
   return `Since ${clock(time(at))}: ${what.join("; ")}${denied} (${files?.join(", ") || source}).`;
 }
 
-/** MODES describes what happens to requests without the store, by failure mode. */
+/** MODES describes the effect of each failure mode on requests while the store is down. */
 const MODES = {
   local: "Local limits apply to", allow: "All requests are allowed for", deny: "All requests are denied for",
   error: "Requests get an error for", "": "The failure mode of the tier applies to",
 };
 
-/** withoutStore says which failure mode applies to which tiers and policies. */
+/** withoutStore describes which failure mode applies to which tiers and policies. */
 function withoutStore({ tiers = [], policies = [] }) {
   const all = [...tiers, ...policies];
   const modes = Object.keys(MODES).filter((mode) => all.some((r) => r.failure === mode));
@@ -120,7 +123,7 @@ function withoutStore({ tiers = [], policies = [] }) {
 /** storeName returns the name of a store for use in a sentence. */
 export const storeName = (store) => (store?.kind === "redis" ? "Redis" : "the store");
 
-/** traffic says how many decisions are made, and what share of them is denied. */
+/** traffic describes the rate of decisions and the share of denials. */
 export function traffic(model) {
   const minute = model.sum(60);
   if (model.points.length === 0) return "No decisions yet.";
@@ -129,12 +132,12 @@ export function traffic(model) {
   return denied === null ? "No decisions in the last minute." : `${rate}, ${denied === 0 ? "none" : number(denied, "share")} denied.`;
 }
 
-/** explaining returns the newest configuration change that causes most denials since then, if there are denials now. */
+/** explaining returns the newest configuration change that explains the denials since then, if there are recent denials. */
 const explaining = (model) => (model.sum(300).denied > 0 ? model.changes.findLast((c) => c.explains) : undefined);
 
 /**
- * cause says what explains the traffic: {kind: "quiet"|"surge"|"change"|"attack"|"abuse"|"policy"|"spread", headline, text, subjects: [offender],
- * policy: name or null}. An attack is judged by the last ten seconds, everything else by the last minutes.
+ * cause explains the traffic: {kind: "quiet"|"surge"|"change"|"attack"|"abuse"|"policy"|"spread", headline, text, subjects: [offender],
+ * policy: name or null}. It detects attacks by the last ten seconds, and everything else by the last minutes.
  */
 export function cause(model) {
   const found = (kind, headline, text, rest) => ({ kind, headline, text, subjects: [], policy: null, ...rest });
@@ -146,12 +149,12 @@ export function cause(model) {
       `A few subjects cause most denials. That looks like an attack or a broken client, not like a limit that is too low.${story ? ` ${story}` : ""}`,
       { subjects: attackers });
   }
-  if (change) return found("change", "A change of the configuration denies requests.", `${story} If that was not intended, undo the change.`);
+  if (change) return found("change", "A configuration change causes denials.", `${story} If this was not intended, undo the change.`);
   const recent = model.sum(300);
   const denied = share(recent.denied, recent.decisions) ?? 0;
   if (model.surge && (recent.denied < FEW || denied < SMALL)) {
-    return found("surge", model.surge.text, `That began at ${clock(time(model.surge.since))}. It may be an attack that stays below the limits, or a campaign.`
-      + " If it does harm, lower the limits of the tier, or add one that all share.");
+    return found("surge", model.surge.text, `The increase began at ${clock(time(model.surge.since))}. It may be an attack that stays below the limits, or a campaign.`
+      + " If it causes harm, lower the limits of the tier, or add a limit that all subjects share.");
   }
   if (recent.denied === 0) return found("quiet", "No subject is limited.", "No subject was limited in the last five minutes.");
   if (recent.denied < FEW || denied < SMALL) return found("quiet", "Few subjects are limited.", "The limits work as intended.");
@@ -159,7 +162,7 @@ export function cause(model) {
   const policies = some ?? [];
   const subjects = Object.values(kinds).flatMap((list) => list ?? []).sort((a, b) => b.denied - a.denied);
   const all = Math.max(total(policies), total(subjects));
-  if (all === 0) return found("quiet", "Some subjects are limited.", "It is not known yet which ones.");
+  if (all === 0) return found("quiet", "Some subjects are limited.", "The subjects are not known yet.");
   const mine = share(total(subjects.slice(0, 3)), all);
   const policy = policies[0];
   const policyShare = policy ? share(policy.denied, total(policies)) : 0;
@@ -205,7 +208,7 @@ function fewest(subjects, all, denials) {
 }
 
 /**
- * total adds up denials. In a flood, only a sample is counted for certain, so at_least says little. denied is accurate to
- * a thousandth of all denials.
+ * total adds up the field denied, which is accurate to a thousandth of all denials. In a flood, at_least is not useful
+ * because only a sample of the denials is counted.
  */
 const total = (offenders) => offenders.reduce((sum, o) => sum + o.denied, 0);

@@ -1,7 +1,7 @@
 // Numbers and times as text, in addition to those of chart.js.
 import { clock, duration, number } from "./chart.js";
 
-/** time converts a time in JSON to milliseconds since 1970, or to null if there is none. Go's zero time is none. */
+/** time converts a time in JSON to milliseconds since 1970, or to null if it is missing or Go's zero time. */
 export function time(text) {
   const ms = text ? Date.parse(text) : NaN;
   return Number.isNaN(ms) || ms <= 0 ? null : ms;
@@ -17,12 +17,12 @@ export function moment(ms, now = Date.now()) {
   return clock(ms, Math.abs(ms - now) > 86400_000 ? Infinity : 0);
 }
 
-/** ago formats the time that has passed since: "12 s ago". */
+/** ago formats the time that has passed since a point in time: "12 s ago". */
 export function ago(ms, now = Date.now()) {
   return now - ms < 1000 ? "just now" : `${duration(whole(now - ms))} ago`;
 }
 
-/** until formats the time that remains: "in 3 m 20 s". */
+/** until formats the time that remains until a point in time: "in 3 m 20 s". */
 export function until(ms, now = Date.now()) {
   return ms - now < 1000 ? "now" : `in ${duration(whole(ms - now))}`;
 }
@@ -34,7 +34,7 @@ export function forHowLong(ms, now = Date.now()) {
 
 const whole = (ms) => Math.round(ms / 1000) * 1000;
 
-/** retry formats a wait in seconds; -1 is never. */
+/** retry formats a wait in seconds; -1 means never. */
 export function retry(seconds) {
   if (seconds < 0) return "never";
   return seconds === 0 ? "now" : duration(seconds * 1000);
@@ -59,10 +59,10 @@ export function tierAndPolicy(tier, policy) {
   return [tier, policy].filter(Boolean).join(" / ") || "–";
 }
 
-/** policyNames lists policies and tiers; limits of the program itself have no name. */
+/** policyNames lists policies and tiers. Limits that the program itself defines have no name. */
 export const policyNames = (names) => names.map((name) => name || "limits without a name").join(", ");
 
-/** lately describes the period that offenders cover: the last eight to ten minutes, or all time since the start. */
+/** lately describes the period that offenders cover: the last eight to ten minutes, or the time since the start if shorter. */
 export const lately = (model) => (model.seconds < 8 * 60 ? `since the start ${duration(Math.max(1, model.seconds) * 1000)} ago` : "in the last eight to ten minutes");
 
 /** share returns the share of part in all, or null if all is 0. */

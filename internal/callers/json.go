@@ -44,7 +44,7 @@ func (j *JSON) Admit(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	if CrossSite(r) {
-		answer.Refuse(w, http.StatusForbidden, "forbidden", "Pages of other sites may not use this.")
+		answer.Refuse(w, http.StatusForbidden, "forbidden", "Requests from pages of other sites are not allowed.")
 		return false
 	}
 	// Browsers let a page send this type to another site only after asking that site.

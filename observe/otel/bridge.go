@@ -13,7 +13,7 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// Suffixes of the names of the instruments of a histogram.
+// Suffixes of the names of instruments that represent a histogram.
 const (
 	countOf  = ".count"
 	sumOf    = ".sum"
@@ -21,7 +21,7 @@ const (
 	tailOf   = ".p99"
 )
 
-// bridge reads a monitor for OpenTelemetry.
+// bridge reports the metrics of a monitor to OpenTelemetry.
 type bridge struct {
 	monitor  *observe.Monitor
 	registry *prometheus.Registry
@@ -72,7 +72,7 @@ func (b *bridge) keep(name string, i metric.Float64Observable, err error) error 
 	return err
 }
 
-// observe reads the monitor for a collection.
+// observe reports the current values of all metrics.
 func (b *bridge) observe(_ context.Context, o metric.Observer) error {
 	families, err := b.registry.Gather()
 	for _, f := range families {
@@ -94,7 +94,7 @@ func (b *bridge) observe(_ context.Context, o metric.Observer) error {
 	return err
 }
 
-// quantiles observes the quantiles of the last completed ten seconds.
+// quantiles reports the quantiles of the last complete step of ten seconds.
 func (b *bridge) quantiles(o metric.Observer) {
 	points := b.monitor.History(10 * time.Second)
 	if len(points) == 0 {

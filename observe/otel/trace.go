@@ -13,20 +13,20 @@ import (
 )
 
 // Trace returns an observer for guards that describes every decision on the span in the request's
-// context, if the span is recording, and passes every event on to next, which may be a monitor or
-// nil. A request with more than one decision has the attributes of the last one.
+// context, if the span is recording. It passes every event on to next, which may be nil. A span with
+// more than one decision has the attributes of the last one.
 //
 // The attributes are
 //
 //	stint.outcome         "allowed", "denied" or "failed"
 //	stint.tier            the request's tier
 //	stint.policy          the policy that decided, or "" for the tier's own limits
-//	stint.limit           the limit that mattered most, such as "10/1m"
-//	stint.remaining       what is left of that limit
+//	stint.limit           the decisive limit, such as "10/1m"
+//	stint.remaining       the units left of that limit
 //	stint.retry_after_ms  the wait after a denial; -1 means never
-//	stint.degraded        whether it was decided without the store
+//	stint.degraded        whether the decision was made without the store
 //
-// No attribute identifies the subject: spans go to systems that must not see subjects.
+// No attribute identifies the subject, because spans are sent to systems that must not see subjects.
 func Trace(next stint.Observer) stint.Observer { return tracer{next} }
 
 type tracer struct{ next stint.Observer }

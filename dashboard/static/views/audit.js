@@ -8,7 +8,7 @@ const COLUMNS = columns("Time | time", "Operator", "Action", "Subject | subject"
 export function audit(app) {
   const panel = h("div");
   const node = h("section", { class: "audit" },
-    heading("Audit", "Changes that operators have made since the server started, such as resets and bans. They are also in the server's log."), panel);
+    heading("Audit", "Changes by operators since the server started, such as resets and bans. They are also in the server's log."), panel);
   function update() {
     const list = app.model.state.audit ?? [];
     if (list.length === 0) {

@@ -13,7 +13,7 @@ export function bans(app) {
   const status = h("p", { class: "counts", role: "status" });
   const panel = h("div", { tabindex: "-1" }, empty("Loading…"));
   const node = h("section", { class: "bans" },
-    heading("Bans", "Subjects that are denied every request until their ban ends. To ban a subject, press Ban on its page or in Offenders."), status, panel);
+    heading("Bans", "Subjects whose requests are all denied until their ban ends. To ban a subject, press Ban on its page or in Offenders."), status, panel);
   const watch = watching(app, EVERY, look);
   let listed = 0; // when the list was loaded; 0 if there is none
 

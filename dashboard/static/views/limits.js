@@ -1,4 +1,4 @@
-// Tiers, policies, and where they come from.
+// Tiers and policies, and the files that they come from.
 import { columns, empty, fill, h, heading, refill, row, table } from "../dom.js";
 import { ago, number, share, time } from "../words.js";
 
@@ -14,9 +14,9 @@ export function limits(app) {
     const config = app.model.state.config ?? {};
     refill(panel,
       section("Configuration", sources(config.sources ?? [])),
-      section("Tiers", "A caller gets the first tier that matches.",
+      section("Tiers", "The first tier that matches a request applies.",
         named(config.tiers ?? [], "tier", "No tiers are configured: only policies apply.")),
-      section("Policies", "Every policy that matches a request applies, in addition to the tier. A decision counts once: under the policy that denied it, or else its route.",
+      section("Policies", "Every policy that matches a request applies, in addition to the tier. Each decision is counted once: under the policy that denied it, or else under the route of the request.",
         named(config.policies ?? [], "policy", "No policies are configured: only tiers apply.")));
   }
   function sources(list) {

@@ -1,4 +1,4 @@
-// External APIs: how much of their limits is used, and how many calls wait.
+// External APIs: the usage of their limits, and the number of waiting calls.
 import { bar } from "../chart.js";
 import { empty, fill, h, heading } from "../dom.js";
 import { clock, count, number, time, until } from "../words.js";
@@ -28,7 +28,7 @@ export function outbound(app) {
       h("header", {}, h("h2", {}, api.name), h("span", { class: "code quiet" }, (api.limits ?? []).join(", "))),
       use(api),
       bar(document, { share: used, kind: used >= 1 ? "denied" : "used", label: `${Math.round(used * 100)}% used` }),
-      cooling > now ? h("p", { class: "banned" }, `■ Cooling down until ${clock(cooling)} (${until(cooling, now)}): the API asked for a pause.`) : null,
+      cooling > now ? h("p", { class: "banned" }, `■ Cooling down until ${clock(cooling)} (${until(cooling, now)}): the API requested a pause.`) : null,
       h("dl", { class: "facts" }, facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])));
   }
   function use(api) {

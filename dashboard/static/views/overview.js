@@ -1,4 +1,5 @@
-// The overview answers, in this order: is the limiter healthy, who is being limited, and is it an attack or a mistake?
+// The overview answers these questions in order: is the limiter healthy, which subjects are limited, and is the cause an
+// attack or a mistake?
 import { areaChart, bar, figure, lineChart, sparkline } from "../chart.js";
 import { columns, empty, fill, h, refill, row, say, table } from "../dom.js";
 import { cells } from "../health.js";
@@ -9,9 +10,9 @@ import { isShadow, subjectLink } from "./violations.js";
 const RANGES = [["5 min", 300], ["15 min", 900], ["2 h", 7200]];
 const GLYPHS = { good: "●", watch: "▲", bad: "■" };
 const FEED = 8;
-const ALIKE = 200; // newest violations, among which alike ones are grouped
+const ALIKE = 200; // number of newest violations that are considered for grouping
 const TOP = 8;
-const PROCESSES = columns("Process", "Decisions | figure", "Denied | figure", "Degraded | figure", "p99 | figure", "Store", "Since its start | figure", "Last report | time");
+const PROCESSES = columns("Process", "Decisions | figure", "Denied | figure", "Degraded | figure", "p99 | figure", "Store", "Since start | figure", "Last report | time");
 
 export function overview(app) {
   const { model } = app;
@@ -34,7 +35,7 @@ export function overview(app) {
   const feed = h("ol", { class: "brief" });
   const { node: processes, body: each } = table("Processes that share the store", PROCESSES);
   const processPanel = h("section", { class: "panel processes", hidden: true },
-    header("Processes", h("span", { class: "quiet" }, "They share the store. Everything above but the violations and alerts counts all of them.")), processes);
+    header("Processes", h("span", { class: "quiet" }, "These processes share the store. The data above covers all of them, except for violations and alerts.")), processes);
   const node = h("section", { class: "overview" },
     h("div", { class: "verdict" }, state, summary), strip,
     h("div", { class: "columns" },
@@ -47,7 +48,7 @@ export function overview(app) {
       storePanel),
     h("div", { class: "columns" },
       h("section", { class: "panel main" },
-        header("By tier", h("span", { class: "quiet" }, "Last 15 min. Select one to chart it alone.")), tiers, header("By policy"), policies),
+        header("By tier", h("span", { class: "quiet" }, "Last 15 min. Select one to see only its chart.")), tiers, header("By policy"), policies),
       h("section", { class: "panel" }, header("Latest violations", h("a", { href: "#/violations" }, "All violations")), feed)), processPanel);
 
   function choose(next) {
@@ -133,7 +134,7 @@ export function overview(app) {
     ] });
   }
 
-  /** alertAt marks the threshold of an alert, and writes it beside the title, where no line crosses it. */
+  /** alertAt returns a mark at the threshold of an alert. It writes the threshold next to the title, so that no line crosses it. */
   function alertAt(name) {
     const alert = model.alerts.find((a) => a.name === name);
     say(notes[name], alert ? `Alert above ${number(alert.threshold, alert.unit)}` : "");
@@ -198,7 +199,7 @@ export function overview(app) {
   return { node, update, slow: true };
 }
 
-/** alike groups violations that differ only in time, newest first, so that one abuser does not hide all others. */
+/** alike groups violations that differ only in time, newest first, so that one subject does not hide all others. */
 function alike(violations) {
   const found = new Map();
   for (const v of violations.toReversed()) {
@@ -209,13 +210,13 @@ function alike(violations) {
   return [...found.values()];
 }
 
-/** listed joins the parts of all items into one list, with a separator between items. */
+/** listed concatenates the parts of all items, with a separator between items. */
 const listed = (items, parts, between) => items.flatMap((item, i) => (i === 0 ? parts(item) : [between, ...parts(item)]));
 
 const header = (title, ...rest) => h("header", {}, h("h2", {}, title), rest);
 const glyph = (level) => h("span", { class: "glyph", "aria-hidden": "true" }, GLYPHS[level]);
 
-/** axis returns the time axis of points. It spans the range, or less while the points cover less, but at least a minute. */
+/** axis returns the time axis for points. It spans the range, or less if the points cover less, but at least a minute. */
 function axis(list, range) {
   const times = list.map((p) => p.at * 1000);
   const to = times.at(-1) ?? Date.now();

@@ -1,4 +1,4 @@
-// What shadow rules would have done if they had been enforced.
+// Reports on shadow rules: what they would have denied if they had been enforced.
 import { watching } from "../attention.js";
 import { bar, sparkline } from "../chart.js";
 import { columns, empty, fill, h, heading, refill, row, say, table } from "../dom.js";
@@ -46,7 +46,7 @@ function card(t) {
     t.top.length > 0 ? hit(name, t.top) : null);
 }
 
-/** course draws the requests that would have been denied, by minute. A scale of all requests would hide small numbers. */
+/** course draws the requests that would have been denied, by minute. On the scale of all requests, small numbers would not show. */
 function course(name, minutes) {
   const worst = minutes.reduce((a, b) => (b.denied > a.denied ? b : a));
   const label = `Would have been denied, by minute: at most ${worst.denied.toLocaleString("en")} of ${count(worst.requests, "request")}`;
@@ -55,7 +55,7 @@ function course(name, minutes) {
     h("figcaption", { class: "quiet" }, label));
 }
 
-/** summary says what would have happened, in the same words as a simulation. */
+/** summary describes what the rule would have denied, in the same words as a simulation. */
 function summary(reach, when) {
   if (reach.requests === 0) return `It matched no request ${when}.`;
   const of = `${count(reach.requests, "request")} ${when}`;
@@ -67,10 +67,10 @@ function summary(reach, when) {
     (reach.at_least ? "" : ` ${untouched} of the subjects would not be affected.`);
 }
 
-/** percent formats a share with a percent sign that does not wrap. */
+/** percent formats a share with a non-breaking space before the percent sign. */
 const percent = (part, all) => number(share(part, all), "share").replace(" ", "\u00a0");
 
-/** rounded converts seconds to milliseconds, rounded to whole minutes from one minute on. */
+/** rounded converts seconds to milliseconds. It rounds durations of a minute or more to whole minutes. */
 function rounded(seconds) {
   return seconds < 60 ? Math.max(1, Math.round(seconds)) * 1000 : Math.round(seconds / 60) * 60_000;
 }

@@ -1,4 +1,4 @@
-// One subject: each of its limits with the window on a timeline, its ban, and the operator actions.
+// One subject: its limits, each with a timeline of its window, its ban, and the operator actions.
 import { ban, forget, lift, matched, raisable, raise, unset } from "../acts.js";
 import { watching } from "../attention.js";
 import { columns, empty, fill, h, heading, refill, row, say, table } from "../dom.js";
@@ -35,7 +35,7 @@ export function subject(app) {
   const found = h("div", { hidden: true }, h("div", { class: "who" }, name, actions, note, banned), overridden, denied, tiers, cards, idle);
   const none = empty(HINT);
   const node = h("section", { class: "subject" },
-    heading("Subject", "What one subject has used of every limit, and when it resets."), form, status, none, found);
+    heading("Subject", "The usage of each limit by one subject, and when the limit resets."), form, status, none, found);
   const unfolded = new Set();
   let wanted = null; // {subject} or {ref}, as in the address
   let known = null; // the last answer
@@ -116,7 +116,10 @@ export function subject(app) {
     say(summary, `${count(rest.length, "unused limit")}`);
     fill(list, rest.map((l) => h("li", {}, h("span", { class: "code" }, l.limit), " ", h("span", { class: "quiet" }, whose(l)))));
   }
-  /** update redraws the subject if writable has changed since (the subject may arrive before the state), else its denials. */
+  /**
+   * update redraws the subject if writable has changed since it was drawn, because the subject may arrive before the
+   * state. Otherwise it redraws only the denials.
+   */
   function update() {
     if (!known) return;
     if (app.model.state.writable !== writable) render(known);
@@ -142,7 +145,7 @@ export function subject(app) {
     ])));
     refill(overridden, list.length > 0 ? [h("h3", {}, "Overrides"), given] : null);
   }
-  /** ofTier returns the limits of the selected tier. If none is selected, it selects that of the subject's last denial. */
+  /** ofTier returns the limits of the selected tier. If no tier is selected, it selects the tier of the subject's last denial. */
   function ofTier(s) {
     const all = s.limits ?? [];
     const names = [...new Set(all.map((l) => l.tier).filter(Boolean))];
@@ -153,12 +156,12 @@ export function subject(app) {
       tier.dataset.names = JSON.stringify(names);
       fill(tier, h("option", { value: "" }, "all"), names.map((n) => h("option", { value: n }, n)));
     }
-    chosen ??= denied || null; // it stays when later denials are in other tiers
+    chosen ??= denied || null; // the selection stays when later denials are in other tiers
     tier.value = chosen ?? "";
     say(tiers.lastChild, `The tier of a caller depends on the request.${denied ? ` The last denial was in tier ${denied}.` : ""}`);
     return all.filter((l) => !tier.value || !l.tier || l.tier === tier.value);
   }
-  /** buttons redraws the buttons only if they change, and not while one is pressed, so that they do not move. */
+  /** buttons redraws the buttons only if they have changed, and not while one is pressed, so that they do not move. */
   function buttons(s) {
     const lifts = time(s.ban?.until) !== null;
     const raises = raisable(s).length > 0;
@@ -179,7 +182,7 @@ export function subject(app) {
   return { node, show, update, hide: watch.stop, focus: () => input.focus() };
 }
 
-/** named parses an address: ref/…, name/…, or a subject as typed, which may contain slashes. It may be missing. */
+/** named parses the address ref/…, name/…, or a subject as typed, which may contain slashes. It returns null for an empty address. */
 function named([by = "", ...rest]) {
   const text = (by === "ref" || by === "name" ? rest : [by, ...rest]).join("/");
   if (text === "") return null;
@@ -190,7 +193,7 @@ function named([by = "", ...rest]) {
 /** isOf reports whether a violation belongs to a subject. */
 const isOf = (v, s) => v.subject === s.subject || Boolean(v.ref) && v.ref === s.own;
 
-/** unwritable says why changes are disabled. */
+/** unwritable explains why changes are disabled. */
 const unwritable = ({ who }) => (who
   ? `The token of ${who} has the role read. Changes require one with the role operate.`
   : "Changes are disabled: the server has no tokens. Start it without --no-admin-token.");

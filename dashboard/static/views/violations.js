@@ -64,7 +64,7 @@ export function violations(app) {
     clear.hidden = Object.values(filter).every((f) => f === "");
     const [self, ...others] = model.processes;
     say(counts, [
-      others.length > 0 ? `of ${self.name} only: the other ${others.length === 1 ? "process lists its" : `${others.length} processes list their`} own` : "",
+      others.length > 0 ? `only from ${self.name}: the other ${others.length === 1 ? "process lists its" : `${others.length} processes list their`} own` : "",
       `${count(rows.violations, "violation")} ${rows.subjects ? `of ${count(rows.subjects, "subject")} ` : ""}shown`,
       fits.length > rows.violations ? `${count(fits.length - rows.violations, "older one")} not shown` : "",
       model.unshown > 0 ? `${model.unshown.toLocaleString("en")} more were counted but not listed` : "",
@@ -84,7 +84,7 @@ export function violations(app) {
     seen = model.newest;
     return { violations: body.rows.length };
   }
-  /** groupRows makes a row for each subject, so that one does not hide all others. */
+  /** groupRows creates a row for each subject, so that one subject does not hide all others. */
   function groupRows(fits) {
     fill(body);
     shown = "";
@@ -95,11 +95,11 @@ export function violations(app) {
   return { node, update, focus: () => text.focus() };
 }
 
-/** bySubject groups violations by subject: [{list}]. Lists, and violations within a list, are newest first. */
+/** bySubject groups violations by subject: [{list}]. The lists, and the violations in each list, are newest first. */
 function bySubject(violations) {
   const found = new Map();
   for (const v of violations.toReversed()) {
-    const key = JSON.stringify([v.ref || v.subject, isShadow(v)]); // an allowed request is not a denial
+    const key = JSON.stringify([v.ref || v.subject, isShadow(v)]); // allowed requests and denials are separate groups
     if (found.has(key)) found.get(key).list.push(v);
     else found.set(key, { list: [v] });
   }
@@ -116,10 +116,10 @@ function groupRow({ list }) {
 /** isShadow reports whether a request was allowed but would have been denied if a shadow rule were enforced. */
 export const isShadow = (v) => v.reason === "shadow";
 
-/** look returns attributes that set allowed requests apart from denied ones. */
+/** look returns attributes that distinguish allowed requests from denied ones. */
 const look = (v) => (isShadow(v) ? { class: "would" } : {});
 
-/** matches reports whether a violation matches a filter. The text is searched for in everything shown of the violation. */
+/** matches reports whether a violation matches a filter. It searches everything shown of the violation for the filter's text. */
 export function matches(v, filter) {
   if (filter.tier && v.tier !== filter.tier) return false;
   if (filter.policy && v.policy !== filter.policy) return false;

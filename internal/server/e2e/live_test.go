@@ -113,7 +113,7 @@ func TestLink(t *testing.T) {
 	page.Expect("403")
 	page.Open(elsewhere)
 	page.Click("#metrics")
-	page.WaitText("body", "Pages of other sites may not use this.")
+	page.WaitText("body", "Requests from pages of other sites are not allowed.")
 	page.Open(elsewhere)
 	page.Click("#page")
 	page.Wait("document.querySelector('#token')?.open")
