@@ -12,9 +12,9 @@ import (
 type Announcer interface {
 	stint.Store
 	// Announcements calls f for each subject that got room back, in any process, until the context
-	// ends or it cannot listen any more. Some may be missed: nothing depends on a single one. The
-	// subject may be its hash if keys hold only the hash, or "" if it could be any subject.
-	// commanded reports whether it was reset, banned or unbanned, rather than given something back.
-	// f must not block, and must not call the store.
+	// ends or the store can no longer listen. It may miss some announcements, so nothing may depend
+	// on a single one. subject is a hash if keys contain only hashes of subjects, or "" if it could
+	// be any subject. commanded reports whether the subject was reset, banned or unbanned, rather
+	// than given something back. f must not block, and must not call the store.
 	Announcements(ctx context.Context, f func(subject string, commanded bool)) error
 }

@@ -27,7 +27,7 @@ type BatchAmender interface {
 type AmendCall struct {
 	Charge    stint.Charge
 	Amendment stint.Amendment
-	// Deadline is how long the caller waits: the store makes no heartbeat after that, if it can
+	// Deadline is when the caller stops waiting. The store makes no heartbeat after that, if it can
 	// tell. Zero means no deadline.
 	Deadline time.Time
 
@@ -38,8 +38,8 @@ type AmendCall struct {
 // Call is one request of a batch, and its answer.
 type Call struct {
 	Request stint.Request
-	// Deadline is how long the caller waits: the store charges nothing after that, if it can tell.
-	// Zero means no deadline.
+	// Deadline is when the caller stops waiting. The store charges nothing after that, if it can
+	// tell. Zero means no deadline.
 	Deadline time.Time
 	// Done, if it is set, may be called as soon as this call is answered, before the other calls of
 	// its batch. After that, the store neither reads nor writes the call.

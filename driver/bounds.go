@@ -2,8 +2,8 @@ package driver
 
 import "time"
 
-// Beyond these bounds a store forgets or refuses, as the documentation of the package says. Package
-// storetest tests them.
+// Bounds beyond which a store forgets or refuses. The documentation of the package describes what
+// happens beyond each of them, and package storetest tests it.
 const (
 	MaxRepeats  = 8      // allowed repeats of a request ID
 	MaxIDs      = 1000   // request IDs of one subject and scope
@@ -12,6 +12,6 @@ const (
 	MaxEntries  = 1000   // charges of one limit that Inspect shows
 	MaxScopes   = 1000   // scopes of one subject that Scopes lists
 	MaxHolds    = 20_000 // open holds of one state
-	// LongestHold is the longest time units are held after the clock has stepped back.
+	// LongestHold is the longest time for which units stay held after the clock has stepped back.
 	LongestHold = 25 * time.Hour
 )

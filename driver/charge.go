@@ -16,7 +16,7 @@ type ChargeData = protocol.ChargeData
 type OtherStates = protocol.OtherStates
 
 // ModeForce charges the cost whether or not there is room, even above the capacity: now, MaxWait
-// from now, or as of some time ago (see Age and Refilled in [Terms]). It always allows, ignores
+// from now, or at an earlier instant (see Age and Refilled in [Terms]). It always allows, ignores
 // bans and causes no strike. It is for units that were admitted elsewhere and have to be counted
 // here.
 const ModeForce = stint.Mode(protocol.ModeForce)

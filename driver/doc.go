@@ -1,5 +1,5 @@
-// Package driver is for authors of stores and of stores that wrap a store. It contains what goes
-// beyond [stint.Store]: inspecting a store, deciding many requests in one call, and announcing
+// Package driver is for authors of stores, including stores that wrap another store. It contains
+// everything that a store can do beyond [stint.Store]: inspection, batches, and announcements of
 // room. Programs that only apply limits do not need it. Package storetest tests a new store against
 // the contract.
 //
@@ -7,28 +7,29 @@
 //
 // A store may forget or refuse what exceeds these bounds, as follows:
 //
-//   - A request ID is allowed again 8 times without a charge. The next repeat is denied.
-//   - 1,000 request IDs of one subject and scope, with their charges. Beyond that, the oldest is
-//     forgotten: its repeat is charged.
-//   - 1,000 bookings ahead on one limit of one subject. The next request is denied.
-//   - 1,000 settlements of one subject and scope, so that each applies once. A process also
-//     remembers the last 65,536 that it sent itself. A first settlement is never refused for lack
-//     of memory. A second one is applied only if it comes from another process after that many
-//     later ones.
-//   - 20,000 open holds of one subject, scope and name of limits. The next request with a hold is
-//     denied. Units that [ModeForce] charges there are charged for good, and not held.
+//   - 8 repeats of a request ID are allowed without a charge. The next repeat is denied.
+//   - 1,000 request IDs of one subject and scope are remembered, with their charges. Beyond that,
+//     the oldest is forgotten, and its repeat is charged.
+//   - 1,000 bookings ahead are possible on one limit of one subject. The next request is denied.
+//   - 1,000 settlements of one subject and scope are remembered, so that each applies once. A
+//     process also remembers the last 65,536 that it sent itself. A first settlement is never
+//     refused for lack of memory. A second one is applied only if it comes from another process
+//     after that many later ones.
+//   - 20,000 holds of one subject, scope and name of limits can be open. The next request with a
+//     hold is denied. Units that [ModeForce] charges there are charged for good, and not held.
 //   - [Inspector.Inspect] shows the newest 1,000 charges of one limit, and [Inspector.Scopes] lists
 //     1,000 scopes of one subject.
 //
 // # Waiting
 //
-// Callers of [stint.Limiter.Wait] sleep until their booking is due. A store that is an [Announcer]
-// wakes them when there may be room earlier. With other stores, they ask from time to time.
+// Callers of [stint.Limiter.Wait] sleep until the time of their booking. A store that is an
+// [Announcer] wakes them when there may be room earlier. With other stores, they ask again from
+// time to time.
 //
 // # Order
 //
-// A heartbeat that was not answered may still arrive, and take back a place that was released
-// since. So a holder waits until its heartbeat cannot arrive any more before it gives up its place.
+// A heartbeat that was not answered may still arrive, and take back a place that has been released
+// since. So a holder waits until its heartbeat can no longer arrive before it gives up its place.
 // It need not wait if its store has a method AmendsInOrder() bool that reports true, like the store
 // of package resilience: such a store itself delays a release until no heartbeat of the same charge
 // can arrive any more.

@@ -11,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/memorystore"
 )
 
-// Every store of this module shows what it knows of a subject.
+// A store of this module shows what it knows about a subject.
 func ExampleInspector() {
 	memory, _ := memorystore.New(memorystore.Config{})
 	defer memory.Close()
@@ -32,7 +32,7 @@ func ExampleInspector() {
 	// user:7
 }
 
-// counting is a store that wraps a store: it counts what is asked of it.
+// counting is a store that wraps another store and counts the requests to it.
 type counting struct {
 	stint.Store
 	requests int
@@ -43,14 +43,14 @@ func (c *counting) Take(ctx context.Context, r stint.Request) (stint.Decision, e
 	return c.Store.Take(ctx, r)
 }
 
-// TakeBatch makes it a BatchStore, as package resilience wants it.
+// TakeBatch makes counting a BatchStore, which package resilience requires.
 func (c *counting) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	for _, call := range batch {
 		call.Decision, call.Err = c.Take(ctx, call.Request)
 	}
 }
 
-// A store decides the calls of a batch in their order, and one that fails leaves the others alone.
+// A store decides the calls of a batch in order. A call that fails does not affect the others.
 func ExampleBatchStore() {
 	memory, _ := memorystore.New(memorystore.Config{})
 	defer memory.Close()

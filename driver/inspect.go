@@ -8,7 +8,7 @@ import (
 )
 
 // Inspector is a [stint.Store] that shows what it knows, to help find out why a subject is limited.
-// A store that wraps one which is not an Inspector fails with [errors.ErrUnsupported]. Its methods
+// A store that wraps a store without these methods fails with [errors.ErrUnsupported]. The methods
 // change nothing. They may be slow and do not belong on the request path.
 type Inspector interface {
 	stint.Store
@@ -18,15 +18,15 @@ type Inspector interface {
 	// valid in a request is refused with a [*stint.InvalidError].
 	Inspect(ctx context.Context, c stint.Claim) (Inspection, error)
 	// Bans lists bans in force, those with the longest remaining time first, and at most n of them:
-	// if there are n, more may be in force. It reads everything that is stored.
+	// if it returns n, more may be in force. It reads the whole store.
 	Bans(ctx context.Context, n int) ([]Banned, error)
 	// Scopes lists the scopes in which something is counted for a subject, in order; "" stands for
-	// counts without a scope. Counts that are about to be removed may be among them. It lists at
-	// most 1,000: if there are that many, others may have been left out. A scope that was too long
-	// to be stored is shown as a hash, which begins with "~" and is not a scope. A store that does
-	// not keep names shows a scope as in "login#4kWXjsbSBbkYkHdLyaQgIQ", which can be inspected and
-	// reset. Scopes reads everything that is stored. A subject that is not valid in a claim is
-	// refused with a [*stint.InvalidError].
+	// counts without a scope. The list may include scopes whose counts are about to be removed. It
+	// has at most 1,000 scopes: if it has that many, others may have been left out. A scope that
+	// was too long to be stored is shown as a hash, which begins with "~" and is not a scope. A
+	// store that does not keep names shows a scope in the form "login#4kWXjsbSBbkYkHdLyaQgIQ",
+	// which can be inspected and reset. Scopes reads the whole store. A subject that is not valid
+	// in a claim is refused with a [*stint.InvalidError].
 	Scopes(ctx context.Context, subject string) ([]string, error)
 }
 
@@ -81,9 +81,10 @@ type Entry struct {
 
 // Banned is a ban in force.
 type Banned struct {
-	// Subject is the banned subject. If the name was too long to be stored, it is a hash that
-	// begins with "~". If the store does not keep names, it is as in "user#4kWXjsbSBbkYkHdLyaQgIQ",
-	// which the store accepts instead of the name, but not in requests.
+	// Subject is the banned subject. If the name was too long to be stored, Subject is a hash that
+	// begins with "~". If the store does not keep names, Subject has the form
+	// "user#4kWXjsbSBbkYkHdLyaQgIQ", which the store accepts instead of the name, but not in
+	// requests.
 	Subject string `json:"subject"`
 	// BanState is the ban. A list leaves out its Strikes.
 	BanState

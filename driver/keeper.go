@@ -8,39 +8,39 @@ import (
 
 // Keeper is a [stint.Store] that keeps tables of texts for all processes that share it, in addition
 // to counts: package overrides keeps exceptions from limits there. A table has up to a million rows
-// that rarely change. All stores of this module are Keepers; a store that wraps one which is not a
-// Keeper fails with [errors.ErrUnsupported].
+// that rarely change. All stores of this module are Keepers; a store that wraps a store without
+// these methods fails with [errors.ErrUnsupported].
 //
 // A table has a version, which changes with every change. A table that does not exist has version
 // 0: it was never written, or the store has lost its memory.
 type Keeper interface {
 	stint.Store
-	// Keep writes rows, and removes those whose text is "". seen is the version that the caller
+	// Keep writes rows, and removes rows whose text is "". seen is the version that the caller
 	// knows. If seen was the previous version, Keep returns the new one, so that the caller now
-	// knows all rows; otherwise it returns seen. With missing, Keep writes only the rows that the
-	// table does not have: to put back what was lost.
+	// knows all rows; otherwise it returns seen. If missing is set, Keep writes only the rows that
+	// the table does not have, to restore lost rows.
 	Keep(ctx context.Context, table string, rows []Row, seen int64, missing bool) (version int64, err error)
-	// Kept calls f with the rows that have changed since a version, and returns the present
-	// version. The text of a removed row is "". If it cannot tell what has changed, it calls f with
-	// all rows.
+	// Kept calls f with the rows that have changed since a version, and returns the current
+	// version. The text of a removed row is "". If the store cannot tell what has changed, Kept
+	// calls f with all rows.
 	Kept(ctx context.Context, table string, since int64, f func(Row)) (version int64, which Rows, err error)
-	// StoredName returns the store's name of a subject: a hash if its keys hold no names, and "" if
-	// the store has to be connected first to know that.
+	// StoredName returns the name under which the store keeps a subject: a hash if its keys hold no
+	// names, and "" if the store has to be connected first to know that.
 	StoredName(subject string) string
 }
 
 // Row is a text in a table, under its name, which is not empty and does not begin with a zero byte.
 type Row struct{ Name, Text string }
 
-// Rows says which rows of a table [Keeper.Kept] has returned.
+// Rows specifies which rows of a table [Keeper.Kept] has returned.
 type Rows uint8
 
 const (
-	// RowsChanged are those that have changed since the version.
+	// RowsChanged means the rows that have changed since the version.
 	RowsChanged Rows = iota
-	// RowsAll are all rows: there was no version, or too much has changed.
+	// RowsAll means all rows: the caller knew no version, or too much has changed.
 	RowsAll
-	// RowsLeft are all rows of a table that has never had the version: the table was lost, or an
-	// older copy took its place. Rows that the caller knows may be missing.
+	// RowsLeft means all rows of a table that has never had the version: the table was lost, or
+	// replaced by an older copy. Rows that the caller knows may be missing.
 	RowsLeft
 )

@@ -6,8 +6,8 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Roster is a [stint.Store] that knows which processes share it, and notices that it has lost
-// something. Package resilience calls it every second.
+// Roster is a [stint.Store] that knows which processes share it, and notices when it has lost data.
+// Package resilience calls it every second.
 type Roster interface {
 	stint.Store
 	// Present registers a process for the next ten seconds. The argument has the ID of the process
@@ -19,10 +19,10 @@ type Roster interface {
 type Presence struct {
 	// ID is the ID of the process.
 	ID string
-	// Processes is how many processes are registered.
+	// Processes is the number of registered processes.
 	Processes int
-	// Memory names the state that the store remembers. It changes when some of the state is lost:
-	// all of it, or what was written after the copy from which the store continued.
+	// Memory identifies the data that the store remembers. It changes when some of the data is
+	// lost: all of it, or what was written after the copy from which the store continued.
 	Memory string
 	// At is the instant of the call, and Calls counts the calls of all processes. The store
 	// compares both with its own values to notice a loss.

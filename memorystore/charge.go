@@ -54,9 +54,9 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, come bool)
 	}
 }
 
-// endOf returns the time that identifies a charge at an instant: the end of a lease or booking, or
-// the time of use of units that were used before now. A booking ends no earlier than those before
-// it.
+// endOf returns the time that identifies a charge at an instant: the end of a lease or booking, or,
+// for units that were used before now, the time of their use. A booking ends no earlier than the
+// bookings before it.
 func (q *query) endOf(r *stint.Request, at int64, come bool) int64 {
 	switch {
 	case r.Terms().Lease > 0:
@@ -86,7 +86,7 @@ func (q *query) endAmong(at, end int64) int64 {
 }
 
 // force charges units that were used at end, or books them if end is after at. It charges or books
-// at most as many as the count can hold.
+// at most as many units as the count can hold.
 func (v *view) force(at, end, units, refilled int64) {
 	if units = min(units, v.Spare()); at < end && units > 0 {
 		v.Insert(at, end, units)

@@ -8,24 +8,25 @@ import (
 )
 
 const (
-	// One record in roomyShare is kept for records with room. Until loads are compared again, it
-	// may be up to one more record per shard.
+	// One record in roomyShare is reserved for records with room. Until loads are compared again,
+	// up to one more record per shard may be.
 	roomyShare = 32
 	// A record with room has at least this share of each of its limits left.
 	enough = 0.5
-	// evictAmong records are compared to evict one; evictFurther, if all are banned or hold places.
+	// evictAmong is the number of records that are compared to evict one; evictFurther is the
+	// number if all of them are banned or hold places.
 	evictAmong   = 16
 	evictFurther = 512
 	// evictMost bounds the evictions under one lock.
 	evictMost = 64
 )
 
-// class tells whether a record has room.
+// class describes whether a record has room.
 type class int
 
 const (
 	near  class = iota // one of its limits has less than half left
-	roomy              // each of its limits has at least half left, or had at the last look
+	roomy              // each of its limits has at least half left, or had when last examined
 	classes
 )
 
@@ -41,7 +42,7 @@ type written struct {
 	shard          uint32 // of that subject
 	now            int64
 	bytes, records int64
-	spare          []*record // the call's records: others go first
+	spare          []*record // the call's records, which are evicted last
 }
 
 // add counts writes, unless that would exceed the bounds. It always counts a decrease.
@@ -116,8 +117,8 @@ func (s *Store) evict(w *written) bool {
 // heaviest returns the shard and the class to evict from. The shard is the call's own, unless
 // another has many more records of that class, so that calls rarely contend for a shard.
 //
-// It compares loads once in as many evictions as there are shards, and whenever the shard that had
-// the most records has none.
+// It compares loads in one of len(s.shards) evictions, and whenever the shard that had the most
+// records has none left.
 func (s *Store) heaviest(own uint32) (uint32, class) {
 	c := class(s.evictable.Load())
 	heavy := s.heavy[c].Load()
@@ -189,8 +190,8 @@ func (sh *shard) evictOne(w *written, c class) bool {
 }
 
 // mostLeft returns the record with the largest unused share among the next records of a class, in a
-// circle from the hand on. It reclassifies those that no longer have room. Among equal records near
-// a limit, it prefers one of the subject that needs the room.
+// circle that starts after the hand. It reclassifies records that no longer have room. Among equal
+// records near a limit, it prefers one of the subject that needs the room.
 func (sh *shard) mostLeft(w *written, c class, now int64) (best uint32, found bool) {
 	bestLeft, seen, n, own := spared, 0, sh.hand, false
 	for range sh.count {

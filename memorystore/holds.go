@@ -84,7 +84,7 @@ func (p *part) holdsFull(now int64) (at int64) {
 }
 
 // delayHold delays a request with a hold until all of its states have room for another hold, and
-// returns the instant at which it could be taken.
+// returns the instant at which the hold could be taken.
 func (q *query) delayHold(r *stint.Request, d *stint.Decision, at int64) int64 {
 	if r.Hold == 0 || at == algorithm.Never {
 		return at

@@ -48,7 +48,7 @@ func (d *ids) index(seed maphash.Seed, id string) int {
 	return -1
 }
 
-// add records an id that is not in force, and drops the others that are no longer in force.
+// add records an id that is not in force, and drops other ids that are no longer in force.
 func (d *ids) add(seed maphash.Seed, id, charge string, at, now, life int64) {
 	d.forget(seed, id)
 	gone := 0
@@ -112,7 +112,7 @@ func textBytes(text string) int { return (len(text) + len(text)/16 + 15) &^ 15 }
 func (d *ids) bytes() int { return int(unsafe.Sizeof(seenID{}))*cap(d.list) + d.text }
 
 // noteID records the request's id with its charge, unless the id is in force, which means that it
-// was repeated too often. If the request was to move up a booking, its id gets the new charge.
+// was repeated too often. If the request moves up a booking, its id gets the new charge.
 func (q *query) noteID(r *stint.Request, d *stint.Decision, at int64) {
 	if r.ID == "" || !contract.Charges(&r.Claims[0]) || d.Charge.IsZero() || d.Repeat {
 		return
@@ -147,7 +147,7 @@ func (q *query) seen(id string, life time.Duration) *seenID {
 	return rec.rest.ids.find(q.store.seed, id, q.now, life.Microseconds())
 }
 
-// prolong makes the id of a charge, if it is in force, live for another full life from now.
+// prolong extends the id of a charge, if it is in force, to another full life from now.
 func (q *query) prolong(c *driver.ChargeData) {
 	if seen := q.seen(c.RequestID, c.IDLife); seen != nil {
 		ids, longer := &q.first().rec.rest.ids, *seen

@@ -98,9 +98,9 @@ func (s *Store) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
 	return list.Sorted(), nil
 }
 
-// list calls f with the shard's records, some under one lock, until f returns false. It begins with
-// the last record, so that a record that moves to a lower number in between is seen twice rather
-// than missed.
+// list calls f with the shard's records, a few each time it takes the lock, until f returns false.
+// It begins with the last record, so that a record that moves to a lower number in between is seen
+// twice rather than missed.
 func (sh *shard) list(ctx context.Context, op string, f func(r *record, now int64) (more bool)) error {
 	for before, more := ^uint32(0), true; more && before > 0; {
 		if err := sh.store.ready(ctx, op); err != nil {

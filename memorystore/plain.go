@@ -23,7 +23,7 @@ func (s *Store) Plain() (store stint.Store, taker any) { return s, (*plain)(s) }
 // limits with one name, no concurrency limit, a clock that runs forward, no bookings and no ban to
 // check. It decides like query.decide, but omits everything that cannot happen for such requests:
 // it opens the counts in their record, and its results fit into registers and a few words on the
-// stack. It takes half the time.
+// stack. It takes half as long.
 //
 // If a request is not of this kind or fails, TakePlain reports false and writes nothing:
 // query.decide must answer it.

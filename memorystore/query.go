@@ -162,14 +162,14 @@ func (q *query) unlock() {
 		return
 	}
 	w.spare = make([]*record, 0, len(q.parts))
-	for _, added := range [...]bool{true, false} { // makeRoom makes room for the first
+	for _, added := range [...]bool{true, false} { // the records that the call has added come first
 		for i := range q.parts {
 			if p := &q.parts[i]; p.rec != nil && p.added == added {
 				w.spare = append(w.spare, p.rec)
 			}
 		}
 	}
-	for _, i := range q.locked { // an index cannot name more
+	for _, i := range q.locked { // an index cannot address more
 		for sh := &s.shards[i]; int(sh.count) > s.perShard && (sh.evictOne(&w, roomy) || sh.evictOne(&w, near)); {
 		}
 	}

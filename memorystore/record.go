@@ -42,9 +42,9 @@ type rest struct {
 	ban     *ban // of the subject; only in its record with an empty scope
 }
 
-// recordBytes is the approximate memory of a record, with its slot in the index and the spare room
-// that a shard has for more of both. It is slightly too high for large shards, and slightly too low
-// for small ones.
+// recordBytes is the approximate memory of a record, its slot in the index, and the spare room that
+// a shard has for more of both. It is slightly too high for large shards, and slightly too low for
+// small ones.
 const recordBytes = int(unsafe.Sizeof(record{}))*9/8 + 6
 
 func (r *record) setKey(subject, scope, name string) {
@@ -91,7 +91,7 @@ func (r *record) scope() string {
 	return string(key[split:name])
 }
 
-// isOf reports whether a record is of a subject, in any scope. A free record has no subject.
+// isOf reports whether a record belongs to a subject, in any scope. A free record has no subject.
 func (r *record) isOf(subject string) bool {
 	key, split, _ := r.fullKey()
 	return string(key[:split]) == subject

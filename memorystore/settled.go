@@ -7,10 +7,10 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// settledList are the settled charges of one subject and scope, in order.
+// settledList holds the settled charges of one subject and scope, in order.
 type settledList struct {
 	list []settledCharge
-	// From until on, none of the charges can be settled, so the list can be forgotten.
+	// Once until has passed, none of the charges can be settled, so the list can be forgotten.
 	until int64
 }
 

@@ -142,7 +142,7 @@ func (sh *shard) letGo() {
 	}
 }
 
-// remove forgets a record. The last record moves to its number.
+// remove forgets a record. The last record takes its number.
 func (sh *shard) remove(n uint32) {
 	r := sh.record(n)
 	bytes := int64(r.bytes())

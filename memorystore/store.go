@@ -8,8 +8,8 @@
 //
 // # Eviction
 //
-// Memory is bounded. The store forgets expired records in the background: it keeps one record for
-// each subject and scope, and for each name of limits there. If a call would still exceed the
+// Memory is bounded. The store keeps one record for each subject and scope, and for each name of
+// limits there, and forgets expired records in the background. If a call would still exceed the
 // bounds of [Config], the store evicts records.
 //
 // A record has room while at least half of each of its limits is left, and it has no place of a
@@ -23,11 +23,11 @@
 //
 // Among records with room, and among those without, the store compares 16 and evicts the one with
 // the most left. It evicts a record with a ban, a place or an open hold only if 512 records without
-// room all have one, and those with bans last. Evictions begin in the shard that has the most
-// records: all records of a subject are in one shard, so a subject with many scopes makes room for
-// itself. The records that the call itself has written are evicted last: only if no others are left
-// and they do not fit into the store alone. They then do not count, so MaxBytes must be well above
-// the size of what one request can write.
+// room all have one; those with bans go last. Evictions begin in the shard that has the most
+// records. All records of a subject are in one shard, so a subject with many scopes makes room for
+// itself. The records that the call itself has written are evicted last, only if no others are left
+// and they do not fit into the store alone. What they counted is then lost, so MaxBytes must be
+// well above the size of what one request can write.
 package memorystore
 
 import (
@@ -54,8 +54,8 @@ const (
 	defaultMaxBytes    = 1 << 30
 	// maxSubjects is the largest Config.MaxSubjects.
 	maxSubjects = 1 << 30
-	// maxPerShard is the number of records that an index can name, less the records that one call
-	// inserts.
+	// maxPerShard is the number of records that an index can address, less the records that one
+	// call inserts.
 	maxPerShard = 1<<24 - 1024
 )
 
@@ -66,9 +66,9 @@ type Config struct {
 	// MaxBytes, at least one million and at most a billion, so that MaxBytes is the effective
 	// bound.
 	MaxSubjects int
-	// MaxBytes bounds their memory. Zero means 1 GiB. The store sums up the sizes of its records,
-	// and is within about a tenth of the actual heap. It counts a call's writes when the call
-	// returns. Evicted records are garbage until they are collected.
+	// MaxBytes bounds the memory of these subjects. Zero means 1 GiB. The store sums up the sizes
+	// of its records; the sum is within about a tenth of the actual heap. It counts a call's writes
+	// when the call returns. Evicted records are garbage until they are collected.
 	MaxBytes int64
 	// Now replaces the clock, for tests and simulations. It must be safe for concurrent use,
 	// because the store's goroutine calls it, too, and must not call the store. docs/rules.md
@@ -179,9 +179,9 @@ func (s *Store) read() int64 {
 	return s.epoch + time.Since(s.start).Microseconds()
 }
 
-// follow returns the time of a call that holds the shard's lock and read the clock at now. It is no
-// earlier than the time of any call that held the lock before. Config.Now is read only here, under
-// the lock, because it may step back, and then the order of readings matters.
+// follow returns the time of a call that holds the shard's lock and has read now from the clock. It
+// is no earlier than the time of any call that held the lock before. Config.Now is read only here,
+// under the lock, because it may step back, and then the order of readings matters.
 func (sh *shard) follow(now int64) int64 {
 	if sh.store.clock != nil {
 		const latest = 1 << 54

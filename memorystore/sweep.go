@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// The sweeper runs once per sweepEvery, and covers all records in sweepTurns turns: a minute.
+	// The sweeper runs once per sweepEvery, and covers all records in sweepTurns turns, a minute.
 	sweepEvery = 100 * time.Millisecond
 	sweepTurns = 600
 	// sweepPiece is the number of records that the sweeper examines under one lock.

@@ -26,7 +26,7 @@ func (s *Store) amend(ctx context.Context, c stint.Charge, a stint.Amendment) (s
 	return call.Amended, call.Err
 }
 
-// AmendBatch amends charges in their order, on a single server in one script call for 128 of them.
+// AmendBatch amends charges in order. On a single server, one script call amends up to 128 of them.
 // See [driver.BatchAmender].
 func (s *Store) AmendBatch(ctx context.Context, batch []*driver.AmendCall) {
 	if err := s.await(ctx, "amend"); err != nil {
@@ -84,8 +84,8 @@ type amending struct {
 	err      error
 }
 
-// prepare returns the amendment to send. If there is nothing to send, it returns nil, and the error
-// if there is one.
+// prepare returns the amendment to send. If there is nothing to send, it returns nil, and possibly
+// an error.
 func (s *Store) prepare(call *driver.AmendCall) (*amending, error) {
 	c, a := call.Charge, call.Amendment
 	if err := a.Validate(&c); err != nil || !contract.FromStore(&c) {
@@ -194,7 +194,7 @@ func (s *Store) retakes(c *stint.Charge, a stint.Amendment) (claims uint16) {
 }
 
 // sendAmend calls amend.lua once, and a second time for the amendments that the server refused as
-// too late: they still have time, so the server's clock was set, and its reply carried the new
+// too late: these still have time, so the server's clock was set, and its reply carried the new
 // time.
 func (s *Store) sendAmend(ctx context.Context, by caller, batch []*amending) {
 	for again := false; len(batch) > 0; again = true {

@@ -60,7 +60,7 @@ func (s *Store) readBans(ctx context.Context, node rueidis.Client, keys []string
 func (s *Store) timeIn(answer rueidis.RedisResult) (int64, error) {
 	parts, err := answer.AsIntSlice()
 	if err == nil && len(parts) != 2 {
-		err = badReply("no time")
+		err = badReply("TIME did not return two numbers")
 	}
 	if clock := s.clock(); err != nil || clock != 0 {
 		return clock, err
@@ -74,8 +74,8 @@ const (
 	banSize = 23
 )
 
-// readBan reads a ban as lua/bans.lua writes it. It reports false if the text is no ban or the ban
-// is not in force.
+// readBan reads a ban as lua/bans.lua writes it. It reports false if the text is not a ban, or if
+// the ban is not in force.
 func readBan(text string, now int64) (state driver.BanState, ok bool) {
 	if len(text) != banSize || text[0] != banMark {
 		return state, false

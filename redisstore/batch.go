@@ -10,8 +10,8 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// TakeBatch decides calls in their order, in as few script calls as possible: one per 128 subjects
-// on a single server, one per subject on a Cluster. It decides equal requests as one. See
+// TakeBatch decides calls in order, in as few script calls as possible: one per 128 subjects on a
+// single server, one per subject on a Cluster. It decides equal requests as one. See
 // [driver.BatchStore].
 func (s *Store) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	if err := s.await(ctx, "take"); err != nil {
@@ -38,8 +38,8 @@ func (s *Store) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	s.decide(ctx, f, p.runs)
 }
 
-// decide answers the calls of the runs, one chunk after another: several chunks may have the same
-// subject, and a retried script call must not run after the next one.
+// decide answers the calls of the runs, one chunk after another, because several chunks may have
+// the same subject, and a retried script call must not run after the next one.
 func (s *Store) decide(ctx context.Context, f flight, runs []run) {
 	for len(runs) > 0 {
 		n := firstChunk(runs)
@@ -50,8 +50,8 @@ func (s *Store) decide(ctx context.Context, f flight, runs []run) {
 
 // decideByNode decides the runs of each subject with one script call per subject. It sends the
 // calls to one node together: with 100,000 subjects, a decision then takes the process 17 µs, and
-// 36 µs if a goroutine of its own sends each call. Nodes do not wait for each other, so a silent
-// one delays only the subjects on it.
+// 36 µs if each call is sent by a separate goroutine. Nodes do not wait for each other, so a silent
+// node delays only its own subjects.
 func (s *Store) decideByNode(ctx context.Context, subjects [][]run, group *sync.WaitGroup) {
 	var calls []*scriptCall
 	for _, runs := range subjects {
@@ -134,8 +134,8 @@ func (s *Store) concludeLater(ctx context.Context, c *scriptCall, reply string, 
 	s.decide(ctx, shared, c.rest)
 }
 
-// end finishes the calls of an answered script call. It sends those that the server refused because
-// its clock was set once more: the reply carried the new time.
+// end finishes the calls of an answered script call. It sends again those that the server refused
+// because its clock was set: the reply carried the new time.
 func (s *Store) end(ctx context.Context, c *scriptCall, reply string, err error) {
 	if late := c.answer(reply, err); len(late) > 0 {
 		s.send(ctx, flight{connection: &s.conn}, late, s.idsFor(late))
@@ -163,8 +163,8 @@ func (s *Store) finish(runs []run) {
 	}
 }
 
-// done returns an answered call to its caller, on a Cluster at once. A single server usually
-// answers all calls together.
+// done returns an answered call to its caller. On a Cluster it does so at once; a single server
+// usually answers all calls together.
 func (s *Store) done(c *driver.Call) {
 	if c.Err == nil {
 		s.names.Load().note(&c.Request, &c.Decision)

@@ -16,7 +16,7 @@ type caller interface {
 }
 
 const (
-	// outlastTime is how long a call may continue that began a connection and whose caller has
+	// outlastTime is how long a call that began a connection may continue after its caller has
 	// left.
 	outlastTime = time.Second
 	// maxLeft is approximately how many calls may continue without their callers.
@@ -29,12 +29,12 @@ func (c *connection) B() rueidis.Builder { return c.get().B() }
 // Do makes a call on the shared connection: while it waits for its answer, other calls are sent.
 //
 // The client itself would open that connection when a call needs it, within the time of that call,
-// and other calls would wait for it however little time they have. A caller may have 15 ms. That is
-// too short for the two or three round trips to a distant server: every call would begin a
-// connection and none would complete it. And a caller would exceed its time while another call
+// and other calls would wait for it, however little time they have. A caller may have 15 ms. That
+// is too short for the two or three round trips to a distant server: every call would begin a
+// connection and none would complete it. Also, a caller would exceed its time while another call
 // connects to a stopped server. So a call with a deadline runs in its own goroutine, and its caller
-// leaves when its time is up. The call may then continue: the request that it sends has its own
-// not-after.
+// leaves when its time is up. The call may then continue, because the request that it sends has its
+// own not-after.
 func (c *connection) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
 	deadline, ok := ctx.Deadline()
 	switch err := ctx.Err(); {
@@ -93,8 +93,8 @@ type room struct {
 }
 
 // takeOff begins a flight to the master with this address on a Cluster, or to the only master,
-// whose address is "". Batches open no connections themselves: so no more connections are made than
-// allowed while batches are late, and no batch waits for a connection.
+// whose address is "". Batches open no connections themselves, so that late batches do not cause
+// more connections than allowed, and no batch waits for a connection.
 func (c *connection) takeOff(ctx context.Context, addr string) flight {
 	if _, timed := ctx.Deadline(); !timed {
 		return flight{connection: c}
@@ -131,11 +131,11 @@ func (c *connection) roomAt(addr string) *room {
 }
 
 // ownKey marks the context of a call whose new connection is for batches and counts in a room. If
-// its value is "", that is the room of "", otherwise the room of the address that the connection
-// goes to.
+// its value is "", it counts in the room of "", otherwise in the room of the address to which the
+// connection is made.
 type ownKey struct{}
 
-// grow makes one more connection for batches, with a call that needs a new one.
+// grow makes one more connection for batches, by making a call that needs a new connection.
 func (c *connection) grow(ctx context.Context, addr string) {
 	client := c.get()
 	if addr != "" {

@@ -12,8 +12,8 @@ import (
 // maxCeilings bounds the shared subjects whose usage is known. Usually there are few.
 const maxCeilings = 1024
 
-// ceilings holds the last known usage of shared subjects. Decisions use it if they do not ask about
-// these subjects because the caller's own limits deny.
+// ceilings holds the last known usage of shared subjects, for decisions that do not ask about these
+// subjects because the caller's own limits deny.
 type ceilings struct {
 	mu   sync.Mutex
 	seen map[string]ceiling // by subject
@@ -25,7 +25,7 @@ type ceiling struct {
 	at     time.Time
 }
 
-// note keeps the usage of a group.
+// note remembers the usage of a group.
 func (c *ceilings) note(g *group) {
 	now, usages := time.Now(), g.decision.Usages()
 	c.mu.Lock()

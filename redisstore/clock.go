@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// serverClock knows how far the server's clock is ahead of ours. With it a charge can carry its
-// not-after: a server that was stopped and resumes does not charge requests whose callers have long
-// given up.
+// serverClock tracks how far the server's clock is ahead of ours. With this difference, a charge
+// can carry its not-after, so that a server that was stopped and resumes does not charge requests
+// whose callers have long given up.
 //
 // Each reply holds the server's time, which was read before the reply reached us. So the difference
-// between the server's time and ours is too small by the time of the way back, and a deadline
-// translated with it leaves the reply time to travel. The fastest reply of the last two seconds
-// counts. On a Cluster all nodes share the largest difference: a not-after is then late by as much
-// as their clocks differ.
+// between the server's time and ours is too small by the time that the reply took to reach us, and
+// a deadline translated with it leaves the reply that much time. The fastest reply of the last two
+// seconds counts. On a Cluster all nodes share the largest difference: a not-after is then late by
+// as much as their clocks differ.
 type serverClock struct {
 	start time.Time // of our clock, which is monotonic
 

@@ -17,13 +17,13 @@ import (
 
 // connection holds the client of the servers. It makes the client in the background, and retries
 // until that succeeds. Later it replaces a client that is stuck: with a server that has become a
-// replica, because only new connections reach the new master behind an address that has moved; with
-// a connection that is out of step; or with masters that a Cluster has replaced.
+// replica, because only new connections reach the new master if an address has moved; with a
+// connection that is out of sync; or with masters that a Cluster has replaced.
 type connection struct {
 	client atomic.Pointer[rueidis.Client]
 	usable atomic.Bool // the client is connected, and the servers can keep limits
-	// dial makes a client, which asks these servers if any are given. It is nil if the client
-	// belongs to the caller: that client is neither replaced nor closed.
+	// dial makes a client, which asks the given servers, if there are any, about the others. It is
+	// nil if the client belongs to the caller: that client is neither replaced nor closed.
 	dial func(ctx context.Context, servers ...string) (rueidis.Client, error)
 	most int32 // connections for batches to a server
 
@@ -44,7 +44,7 @@ type connection struct {
 	ended    chan struct{} // closed when the attempt under way, or else the next one, ends
 	renewed  time.Time
 	renewing bool
-	masters  []slotOwner     // of a Cluster: those that the client was last known to follow
+	masters  []slotOwner     // of a Cluster: those that the client last followed
 	term     context.Context // until the client is replaced
 	endTerm  context.CancelFunc
 }
@@ -54,7 +54,7 @@ const (
 	connectTime = 3 * time.Second
 	// connectEvery is the approximate pause between two attempts.
 	connectEvery = time.Second
-	// connectAgain is how soon after an attempt a ping may cause the next one.
+	// connectAgain is the minimum time between an attempt and another one that a ping causes.
 	connectAgain = 100 * time.Millisecond
 	// renewEvery is the minimum time between two replacements of the client.
 	renewEvery = 500 * time.Millisecond
@@ -63,7 +63,7 @@ const (
 var (
 	errConnecting = errors.New("still connecting")
 	errClosed     = errors.New("the store is closed")
-	errRenewing   = errors.New("the connections are just being replaced")
+	errRenewing   = errors.New("the connections are already being replaced")
 )
 
 // init makes a connection that connects when it is started.
@@ -109,7 +109,7 @@ func (c *connection) pause() {
 	}
 }
 
-// await waits for the first attempt to connect. It returns why the connection is not usable.
+// await waits for the first attempt to connect. If the connection is not usable, it returns why.
 func (c *connection) await(ctx context.Context) error {
 	if c.usable.Load() {
 		return nil
@@ -117,7 +117,7 @@ func (c *connection) await(ctx context.Context) error {
 	return c.awaitEnd(ctx, c.ready)
 }
 
-// reach is like await, but also waits for the next attempt, and hurries it.
+// reach is like await, but also waits for the next attempt, and starts it early.
 func (c *connection) reach(ctx context.Context) error {
 	if c.usable.Load() {
 		return nil
@@ -135,7 +135,7 @@ func (c *connection) reach(ctx context.Context) error {
 	return c.awaitEnd(ctx, ended)
 }
 
-// awaitEnd waits for the end of an attempt. It returns why the connection is not usable.
+// awaitEnd waits for the end of an attempt. If the connection is not usable, it returns why.
 func (c *connection) awaitEnd(ctx context.Context, ended <-chan struct{}) error {
 	select {
 	case <-ended:
@@ -174,7 +174,7 @@ func (c *connection) renew() {
 	c.work.Go(func() { _ = c.replace() }) // the next failure tries again
 }
 
-// spawn runs f in the background, unless there is no connection. stop waits for it. It reports
+// spawn runs f in the background, unless there is no connection. stop waits for f. spawn reports
 // whether it runs f.
 func (c *connection) spawn(f func()) bool {
 	c.mu.Lock()
@@ -203,8 +203,8 @@ func (c *connection) replace(servers ...string) error {
 	case err != nil:
 	case c.life.Err() != nil:
 	case client.Mode() != c.get().Mode():
-		// A server that does not show its Cluster at the moment looks like a single one.
-		err = errors.New("the servers are not of the same kind any more")
+		// A server that does not show its Cluster for the moment looks like a single server.
+		err = errors.New("the servers are no longer of the same kind (single, Sentinel or Cluster)")
 	default:
 		unused = *c.client.Swap(&client)
 		c.endTerm()
@@ -218,7 +218,7 @@ func (c *connection) replace(servers ...string) error {
 }
 
 // follow asks a Cluster for its masters, and replaces the client if they have changed since the
-// last call. The client finds out by itself, but up to a second later.
+// last call. The client also notices this, but up to a second later.
 func (c *connection) follow(ctx context.Context) error {
 	masters, node, err := mastersOf(ctx, c.get())
 	if err != nil {
@@ -228,7 +228,7 @@ func (c *connection) follow(ctx context.Context) error {
 	changed := c.masters != nil && !slices.Equal(c.masters, masters)
 	c.mu.Unlock()
 	if changed && c.dial != nil {
-		if err := c.replace(node); err != nil { // other nodes may not know of the change yet
+		if err := c.replace(node); err != nil { // other nodes may not know about the change yet
 			return err
 		}
 	}
@@ -246,7 +246,7 @@ func (c *connection) knownMasters() []slotOwner {
 	return c.masters
 }
 
-// stop ends background work, and makes further calls fail.
+// stop ends background work, and makes later calls fail.
 func (c *connection) stop() {
 	c.mu.Lock()
 	c.usable.Store(false)

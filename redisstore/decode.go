@@ -13,7 +13,7 @@ import (
 // The replies of the scripts. The files in lua document their layouts.
 
 // errLate is the error of a request that reached the server too late for its caller.
-var errLate = errors.New("it came too late to be of use, and was not charged")
+var errLate = errors.New("the request reached Redis too late, and was not charged")
 
 // open begins to read the reply to a call: it reads the call's id and the server's clock.
 func (c *scriptCall) open(reply string) (in reader, err error) {
@@ -126,7 +126,7 @@ func share(d *stint.Decision, calls []*driver.Call, id uint64) {
 		copy(own, usages)
 		if d.Allowed {
 			c.Decision.Charge.Data().ID = id + uint64(i)
-			for j := range own { // as of this call's turn
+			for j := range own { // the usage after this call
 				own[j].Used -= int64(len(calls)-1-i) * c.Request.Claims[0].Cost
 			}
 		}
@@ -226,7 +226,7 @@ func (in *reader) charged(r *stint.Request, parts []part, id uint64, equal int) 
 		}
 		number := int(in.byte()) - 1
 		if number < 0 || number >= len(in.call.sets) || in.call.of[number] != parts[i].set {
-			return d, 0, badReply("a set is not of the request")
+			return d, 0, badReply("a set does not belong to the request")
 		}
 		s := in.call.sets[number]
 		parts[i].set.fitted(s)
@@ -244,7 +244,7 @@ func (in *reader) charged(r *stint.Request, parts []part, id uint64, equal int) 
 }
 
 // usages reads the bytes written to a state at now, from its generation to the end of its heads,
-// and fills in the usage of each limit that was asked about.
+// and fills in the usage of each requested limit.
 func (s *set) usages(text string, now int64, p *part, usages []stint.Usage) (generation uint32) {
 	generation = le.Uint32([]byte(text))
 	text = text[headerSize:]
@@ -363,7 +363,7 @@ func (c *scriptCall) decodeInspect(limits []stint.Limit, reply string) (driver.I
 			in.window(&shown.Windows[p.position(0)], &limits[p.position(0)])
 			continue
 		}
-		for _, l := range p.set.limits { // none is a held one: those are part of their limits
+		for _, l := range p.set.limits { // none is a held one, because these are part of their limits
 			in.window(&shown.Windows[p.position(l.index)], &limits[p.position(l.index)])
 		}
 	}

@@ -19,7 +19,7 @@
 //
 //	redis://user:password@host:6379/0                      one server
 //	rediss://host:6379                                     over TLS
-//	rediss://host:6379?ca_file=ca.pem                      with another authority than the system's
+//	rediss://host:6379?ca_file=ca.pem                      with a certificate authority other than the system's
 //	rediss://host:6379?cert_file=me.pem&key_file=me.key    with a client certificate
 //	redis://user@host:6379?password_file=secret            with the password in a file
 //	redis://host1:26379?addr=host2:26379&master_set=main   Sentinel: its addresses and the master's name
@@ -67,10 +67,10 @@
 //
 // A single server, with or without Sentinel, decides them in one call. On a Cluster they may be on
 // different nodes: the store then charges them in parallel, and gives the charges back if one is
-// denied. No limit is ever exceeded; at worst, if a give-back is lost, a subject stays overcharged
-// for up to a window. Reserve is refused there.
+// denied. No limit is ever exceeded; at worst, if a charge cannot be given back, a subject stays
+// overcharged for up to a window. On a Cluster, Reserve is refused for several subjects.
 //
-// # Looking inside
+// # Inspection
 //
 // [Store.Inspect] needs only the permissions that decisions need. [Store.Bans] and [Store.Scopes]
 // need SCAN. [Store.Info] uses INFO and DBSIZE, and leaves out what is not permitted.

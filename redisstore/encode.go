@@ -465,10 +465,11 @@ func uniform(limits []stint.Limit) bool {
 
 // Keys
 
-// The ends of keys: of a state, without the name of its limits, and of a subject or scope.
+// The endings of keys: of a state, without the name of its limits, and of other data of a subject
+// or scope.
 const (
 	stateKey   = "limits"
-	holdsKey   = "holds" // of a state's holds, likewise
+	holdsKey   = "holds" // of the holds of a state, also without the name
 	seenKey    = "seen"
 	settledKey = "settled"
 	banKey     = "ban"

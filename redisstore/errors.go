@@ -13,7 +13,7 @@ import (
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-// errReply is in the error of a reply that does not belong to its call or cannot be read.
+// errReply is in the error chain of a reply that does not belong to its call or cannot be read.
 var errReply = errors.New("unexpected reply from Redis")
 
 func badReply(what string) error { return fmt.Errorf("%w: %s", errReply, what) }
@@ -56,8 +56,8 @@ func failureKind(err error) stint.StoreErrorKind {
 	return stint.KindUnreachable
 }
 
-// moving reports whether a call was refused because its Cluster slot is being moved. Nothing ran
-// then.
+// moving reports whether a call was refused because its Cluster slot is being moved. In that case
+// nothing ran.
 func moving(err error) bool {
 	refused, ok := rueidis.IsRedisErr(err)
 	return ok && refused.IsTryAgain()

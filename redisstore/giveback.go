@@ -10,8 +10,8 @@ import (
 )
 
 // undo is an internal amendment that gives back a recent charge of the store itself. See
-// lua/amend.lua. It is safe to repeat after a failure: it does nothing if it may have been done
-// before.
+// lua/amend.lua. It is safe to repeat after a failure, because it does nothing if it may have been
+// done before.
 const undo stint.AmendmentKind = 100
 
 const (
@@ -22,7 +22,7 @@ const (
 	giveBackTime = time.Second
 	// giveBackLife is how long the store keeps trying to give a charge back.
 	giveBackLife = 30 * time.Second
-	// giveBackPause is the pause after the first attempt. It doubles after each further attempt.
+	// giveBackPause is the pause after the first attempt. It doubles after each later attempt.
 	giveBackPause = 100 * time.Millisecond
 	// drainTime is how long Close waits for charges to be given back.
 	drainTime = time.Second
@@ -70,8 +70,8 @@ func (s *Store) giveBack(c stint.Charge) {
 func (s *Store) dropGiveBack(cause error) {
 	dropped := s.backs.dropped.Add(1)
 	if _, ok := s.backs.sampler.Allow(1, 10*time.Second); ok {
-		s.logger.Warn("stint: what was charged for requests that were denied elsewhere on the Cluster "+
-			"cannot be given back; it counts until it leaves its window", "charges", dropped, "cause", cause)
+		s.logger.Warn("stint: charges for requests that were denied elsewhere on the Cluster "+
+			"cannot be given back; they count until they leave their windows", "charges", dropped, "cause", cause)
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 // Info is the report of the servers, summed over the masters of a Cluster. A value that they do not
 // report is zero, with a warning.
 type Info struct {
-	// Mode is "standalone", "sentinel" or "cluster". Masters is the number of servers that were
-	// asked.
+	// Mode is "standalone", "sentinel" or "cluster". Masters is the number of servers that
+	// answered.
 	Mode    string
 	Masters int
 	// Server is "Redis" or "Valkey". Version is its version, the lowest if servers differ, "" if it
@@ -50,8 +50,8 @@ type Info struct {
 	// them.
 	Lost []string
 
-	// ClockAhead states how far each server's clock is ahead of the wall clock of this process, by
-	// address. It omits servers for which the difference is not known to half a second.
+	// ClockAhead is how far each server's clock is ahead of the wall clock of this process, by
+	// address. It omits servers for which the difference is not known to within half a second.
 	ClockAhead map[string]time.Duration
 
 	// NotGivenBack is the number of charges on a Cluster, for requests on several subjects, that
@@ -63,8 +63,8 @@ type Info struct {
 	Warnings []string
 }
 
-// Info asks the servers for their state. It leaves out what the Redis user is not permitted to ask,
-// with a warning. An error means that no server could be asked.
+// Info asks the servers for their state. It leaves out what the Redis user is not permitted to
+// read, with a warning. An error means that no server answered.
 func (s *Store) Info(ctx context.Context) (Info, error) {
 	if err := s.await(ctx, "info"); err != nil {
 		return Info{}, err
@@ -74,8 +74,7 @@ func (s *Store) Info(ctx context.Context) (Info, error) {
 	if err != nil {
 		return i, s.wrap("info", err)
 	}
-	// All at once, each within its own time: a silent server does not use up the time of the
-	// others.
+	// Ask all servers at once, so that a silent server does not use up the time of the others.
 	ctx, cancel := context.WithTimeout(ctx, infoTime)
 	defer cancel()
 	addrs := slices.Sorted(maps.Keys(nodes))
@@ -113,7 +112,7 @@ type serverInfo struct {
 // ask asks a server for its report.
 func ask(ctx context.Context, addr string, node rueidis.Client) (serverInfo, error) {
 	t := serverInfo{report: report{addr: addr}}
-	// unless returns the error, but nil if the command is unknown or not permitted.
+	// unless returns err, or nil if the command is unknown or not permitted.
 	unless := func(command string, err error) error {
 		if unknownOrRefused(err) {
 			t.refused = append(t.refused, command)
@@ -183,7 +182,7 @@ func (i *Info) add(t serverInfo) {
 	}
 	i.Warnings = append(i.Warnings, t.warnings()...)
 	if len(t.refused) > 0 {
-		i.Warnings = append(i.Warnings, fmt.Sprintf("%s does not permit to ask all of how it is; give the user +%s",
+		i.Warnings = append(i.Warnings, fmt.Sprintf("%s does not permit all commands for this report; give the user +%s",
 			t.addr, strings.Join(t.refused, " +")))
 	}
 }

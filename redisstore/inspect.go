@@ -82,7 +82,7 @@ func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 }
 
 // scopeIn returns the scope in rest, the part of a key after the subject, or the scope's hash if
-// only that is known. It reports whether the key is one of limits: it ends with stateKey, followed
+// only that is known. It reports whether the key belongs to limits: it ends with stateKey, followed
 // by the limits' name if they have one, or with the ID of a concurrency limit.
 func scopeIn(rest string) (scope string, ok bool) {
 	text, id, scoped := strings.Cut(rest, ":")

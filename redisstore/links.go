@@ -23,9 +23,9 @@ const ownConnections = 6
 // server has dropped them.
 const idle = 30 * time.Second
 
-// errStale is in the error of a call that was not sent because its connection was no longer
+// errStale is in the error chain of a call that was not sent because its connection was no longer
 // trusted.
-var errStale = errors.New("the connection was idle for too long, or others to the servers were just lost")
+var errStale = errors.New("the connection was idle for too long, or other connections to the servers were just lost")
 
 // newClient makes a client within ctx. Its connections for batches are links.
 func (c *connection) newClient(ctx context.Context, co rueidis.ClientOption) (rueidis.Client, error) {

@@ -32,7 +32,7 @@ func ownerOf(masters []slotOwner, slot uint16) string {
 }
 
 // mastersOf returns the owners of all slots, in slot order, according to the first node that
-// answers: a silent node does not use up the time.
+// answers, so that a silent node does not use up the time.
 func mastersOf(ctx context.Context, client rueidis.Client) (owners []slotOwner, addr string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -49,7 +49,7 @@ func mastersOf(ctx context.Context, client rueidis.Client) (owners []slotOwner, 
 			views <- view{ownersOf(ranges), addr, err}
 		}()
 	}
-	err = errors.New("no node is known")
+	err = errors.New("no node of the Cluster is known")
 	for range nodes {
 		select {
 		case v := <-views:

@@ -14,12 +14,13 @@ import (
 // minNameKey is the minimum length of a name key in bytes.
 const minNameKey = 32
 
-// ErrNameKey is in the error of a process that has no name key, or another one than the Redis it
-// uses. Such a process would count every subject separately from the other processes.
+// ErrNameKey is in the error chain of the calls of a process that has no name key, or not the one
+// that is in use in its Redis. Such a process would count every subject separately from the other
+// processes.
 var ErrNameKey = errors.New("name key mismatch")
 
-// The hash <prefix>:names has the fingerprints of the name key in use in this Redis, and of the one
-// that follows it.
+// The hash <prefix>:names in Redis has the fingerprints of the name key that is in use, and of the
+// one that follows it.
 const (
 	keyInUse = "key"
 	keyNext  = "next"
@@ -32,14 +33,14 @@ func newNameKeys(secrets [][]byte) (keys nameKeys, err error) {
 	for _, secret := range secrets {
 		if len(secret) < minNameKey {
 			return nil, &stint.InvalidError{Err: fmt.Errorf("a name key (store.name_key_file, redisstore.Config.NameKeys) has %d "+
-				"bytes; want at least %d random ones, such as: openssl rand -base64 32", len(secret), minNameKey)}
+				"bytes; want at least %d random bytes, for example from: openssl rand -base64 32", len(secret), minNameKey)}
 		}
 		keys = append(keys, newNames(secret))
 	}
 	return keys, nil
 }
 
-// choose returns the key that names are hashed with, given the fields in Redis, and the field to
+// choose returns the key with which names are hashed, given the fields in Redis, and the field to
 // set before the key is used, if any. A process with a previous key announces the current one and
 // keeps using the previous one until some process has only the announced key: that process begins
 // to use it, and the others follow. A guest never begins or announces a key.
@@ -47,9 +48,9 @@ func (keys nameKeys) choose(fields map[string]string, guest bool) (use *names, f
 	used, next := fields[keyInUse], fields[keyNext]
 	if len(keys) == 0 {
 		if used != "" {
-			err = fmt.Errorf("%w: in this Redis names are hashed with the name key %s, and this process has none; "+
+			err = fmt.Errorf("%w: names in Redis are hashed with the name key %s, and this process has none; "+
 				"give it that key as store.name_key_file in the configuration (redisstore.Config.NameKeys), "+
-				"or another prefix or database", ErrNameKey, used)
+				"or use another prefix or database", ErrNameKey, used)
 		}
 		return nil, "", "", err
 	}
@@ -61,8 +62,8 @@ func (keys nameKeys) choose(fields map[string]string, guest bool) (use *names, f
 	}
 	switch {
 	case found < 0 && used != "" && (guest || len(keys) > 1 || next != current):
-		return nil, "", "", fmt.Errorf("%w: in this Redis names are hashed with the name key %s, and this process has %s; "+
-			"give it the former, as store.previous_name_key_file if it is to be replaced (redisstore.Config.NameKeys)",
+		return nil, "", "", fmt.Errorf("%w: names in Redis are hashed with the name key %s, and this process has %s; "+
+			"give it the former key, as store.previous_name_key_file if that is to be replaced (redisstore.Config.NameKeys)",
 			ErrNameKey, used, keys)
 	case use != keys[0] && next != current:
 		return use, keyNext, current, nil
@@ -80,8 +81,7 @@ func (keys nameKeys) String() string {
 	return strings.Join(all, " and ")
 }
 
-// settleNames returns the key that names are hashed with in this Redis, or nil if they are not
-// hashed.
+// settleNames returns the key with which names in Redis are hashed, or nil if they are not hashed.
 func (s *Store) settleNames(ctx context.Context) (*names, error) {
 	for range 10 {
 		fields, err := s.conn.Do(ctx, s.conn.B().Hgetall().Key(s.prefix+":names").Build()).AsStrMap()
@@ -105,8 +105,8 @@ func (s *Store) settleNames(ctx context.Context) (*names, error) {
 }
 
 const (
-	// namesEvery is the interval at which a process checks which name key is in use. For that long,
-	// processes may count separately after the key was replaced or Redis has lost its data.
+	// namesEvery is the interval at which a process checks which name key is in use. After the key
+	// was replaced, or after Redis has lost its data, processes may count separately for that long.
 	namesEvery = 2 * time.Second
 	// namesTime is how long one check may take.
 	namesTime = time.Second

@@ -78,9 +78,9 @@ func (n *names) id(id string) string {
 	return string(sum[:])
 }
 
-// recent maps hashes to subjects whose denials, bans or leases a process may remember:
-// announcements contain only hashes. To bound its size, recent forgets the oldest subjects:
-// announcements of those are not understood.
+// recent maps hashes to subjects whose denials, bans or leases a process may remember, because
+// announcements contain only hashes. To bound its size, recent forgets the oldest subjects;
+// announcements about them are not recognized.
 type recent struct {
 	mu         sync.Mutex
 	young, old map[keypart.Sum]string

@@ -22,18 +22,18 @@ import (
 type Config struct {
 	// URL names the servers. The package comment lists its forms.
 	URL string
-	// Client is used instead of a URL. The caller closes it, and its options decide about its
+	// Client is used instead of a URL. The caller closes it, and its options determine its
 	// connections.
 	Client rueidis.Client
-	// AdjustClient changes the options of the client that Open makes, for what a URL cannot
-	// express: the Sentinels' password, a dialer. If there is no URL, it must set InitAddress, too.
-	// It has no effect on Client. It may be nil.
+	// AdjustClient changes the options of the client that Open makes, for settings that a URL
+	// cannot express, such as the Sentinels' password or a dialer. If there is no URL, it must set
+	// InitAddress, too. It has no effect on Client. It may be nil.
 	AdjustClient func(*rueidis.ClientOption)
 	// Prefix begins every key, before a colon. It is escaped as subjects are: letters, digits,
 	// colons and common punctuation stay, other bytes become "%XX", and a prefix of more than 128
 	// bytes becomes a hash. The default is "stint".
 	Prefix string
-	// Logger receives warnings about servers that do not keep limits well. The default is
+	// Logger receives warnings, for instance about servers that may evict limits. The default is
 	// slog.Default().
 	Logger *slog.Logger
 
@@ -46,11 +46,11 @@ type Config struct {
 	// begin subjects with a kind, such as "user:".
 	//
 	// All processes need the same key, of at least 32 random bytes; Open fails with [ErrNameKey] if
-	// this Redis is used with another key. To replace a key, give every process the new key
-	// followed by the old one: all of them keep using the old one. Then drop the old one. The first
-	// process that has only the new key begins to use it, and those that have both follow within
-	// two seconds. From then on, counts under the old key are ignored: subjects start over, as
-	// after a loss of Redis' data. The same happens when the first key is introduced.
+	// Redis is in use with another key. To replace a key, give every process the new key followed
+	// by the old one: all of them keep using the old one. Then drop the old one. The first process
+	// that has only the new key begins to use it, and those that have both follow within two
+	// seconds. From then on, counts under the old key are ignored: subjects start over, as after a
+	// loss of Redis' data. The same happens when the first key is introduced.
 	//
 	// The default is no key: names are not hashed.
 	NameKeys [][]byte
@@ -59,7 +59,7 @@ type Config struct {
 	ExistingNames bool
 }
 
-// dialTimeout bounds a connection attempt unless the URL says otherwise.
+// dialTimeout bounds a connection attempt unless the URL sets another bound.
 const dialTimeout = time.Second
 
 // The client pings a connection on which nothing was received for keepAlive, and closes it if there
@@ -76,7 +76,7 @@ const bufferSize = 32 << 10
 
 // unverified is the warning about skip_verify.
 const unverified = "the TLS certificate of Redis is not verified (skip_verify): " +
-	"anyone on the way to it can read the password and change limits"
+	"anyone on the network path to it can read the password and change limits"
 
 // openTime is how long [Open] waits for the first attempt to connect.
 const openTime = time.Second
@@ -135,7 +135,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 }
 
 // options returns the options of the client for a Config's URL. Calls that use the shared
-// connection mark themselves; all others get a connection of their own.
+// connection mark themselves; each other call gets a separate connection.
 func options(c Config) (rueidis.ClientOption, error) {
 	co, err := redisurl.Parse(c.URL)
 	if err != nil && c.URL != "" {
@@ -167,7 +167,7 @@ func (s *Store) connect(ctx context.Context, co rueidis.ClientOption) error {
 	if err != nil {
 		err = wrap("open", fmt.Errorf("connecting to %s: %w", addrs, err))
 		if failed, ok := err.(*stint.StoreError); ok && co.TLSConfig != nil && failed.Kind == stint.KindTimeout {
-			failed.Err = fmt.Errorf("%w; does the server use TLS? For one without, want redis://", failed.Err)
+			failed.Err = fmt.Errorf("%w; does the server use TLS? If not, use redis://", failed.Err)
 		}
 		return err
 	}
@@ -214,11 +214,11 @@ func (s *Store) check(ctx context.Context) error {
 	return nil
 }
 
-var errOneOfMany = errors.New("the server is a node of a Cluster, but does not show the others; " +
+var errOneOfMany = errors.New("the server is a node of a Cluster, but does not list the other nodes; " +
 	"its user needs the permission cluster|slots")
 
-// probe tries the commands that later calls need, on a subject of its own, and removes all its
-// keys. It also reads the servers' reports, where that is permitted.
+// probe tries the commands that later calls need, on a subject that is used for nothing else, and
+// removes all its keys. It also reads the servers' reports, where that is permitted.
 func (s *Store) probe(ctx context.Context) error {
 	// Load the script of decisions on every node with a call that decides nothing, so that the
 	// first calls after a failover, or to the new owner of a slot, do not have to.
@@ -243,7 +243,7 @@ func (s *Store) probe(ctx context.Context) error {
 		}
 		info, err := answers[0].ToString()
 		if err != nil {
-			continue // not permitted, or a replica is unavailable; the decision below tells
+			continue // not permitted, or a replica is unavailable; the decision below will show which
 		}
 		server := report{addr, info}
 		if err := server.tooOld(); err != nil {
@@ -261,7 +261,7 @@ func (s *Store) probe(ctx context.Context) error {
 		err = fmt.Errorf("%w; the user needs +hgetall, and with a name key +hset and +hsetnx", err)
 	}
 	if err != nil {
-		return fmt.Errorf("the names of subjects: %w", err)
+		return fmt.Errorf("reading the name key: %w", err)
 	}
 	s.names.Store(use)
 	limits := []stint.Limit{stint.PerSecond(1), stint.TokenBucket(1, 1, time.Second), stint.AtOnce(1, time.Second)}

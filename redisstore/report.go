@@ -76,22 +76,22 @@ func (r report) warnings() []string {
 		all = append(all, err.Error())
 	}
 	if r.field("role") == "slave" {
-		warn("is a replica and cannot charge anybody; want the address of its master, or Sentinel, which follows it")
+		warn("is a replica and accepts no charges; want the address of its master, or of Sentinel, which follows the master")
 	}
 	if policy, evicts := r.evicts(); evicts {
 		warn("%s: it is %s", evicting, policy)
 	}
 	if n := r.number("evicted_keys"); n > 0 {
-		warn("has evicted %d keys since it was started: what was used of limits is forgotten; give it more memory", n)
+		warn("has evicted %d keys since it started, so usage of limits was forgotten; give it more memory", n)
 	}
 	used, most, host := r.number("used_memory"), r.number("maxmemory"), r.number("total_system_memory")
 	switch {
 	case most > 0 && used > most/10*9:
-		warn("uses %d%% of its maxmemory; once it is full it refuses to charge, and the failure policy decides",
+		warn("uses %d%% of its maxmemory; once it is full, it refuses charges, and the failure policy decides",
 			used/(most/100+1))
 	case most == 0 && host > 0 && used > host/2:
 		warn("uses more than half of its host's memory and has no maxmemory; " +
-			"set one, so that it refuses to charge before the host ends it")
+			"set one, so that it refuses charges before the host kills it")
 	}
 	return all
 }

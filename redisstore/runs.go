@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// Bounds on one script call: the server serves no other client while it runs.
+// Bounds on one script call, because the server serves no other client while it runs.
 const (
 	maxRuns  = 128
 	maxParts = 128
@@ -28,14 +28,15 @@ type run struct {
 	joinable bool      // see canJoin
 	parts    int       // number of parts of each request
 
-	// Of a request with an ID: the hash of its claims, see contract.Shape. If the request is a part
-	// of another one: that one, and the charges of its other parts.
+	// For a request with an ID, shape is the hash of its claims, see contract.Shape. If the request
+	// is a part of another one, of is that request, and elsewhere has the charges of its other
+	// parts.
 	shape     uint32
 	of        *stint.Request
 	elsewhere *stint.Charge
 }
 
-// whole is the request that the run's request is a part of, or the request itself.
+// whole returns the request that the run's request is a part of, or the request itself.
 func (q *run) whole() *stint.Request {
 	if q.of != nil {
 		return q.of
@@ -64,7 +65,8 @@ func (p *plan) free() {
 }
 
 // add adds the call to the last run of its subject if that has equal requests, or else to a new
-// run. Requests of other subjects may be in between: different subjects do not affect each other.
+// run. Requests of other subjects may be in between, because different subjects do not affect each
+// other.
 func (p *plan) add(c *driver.Call) {
 	r := &c.Request
 	joinable := canJoin(r)
@@ -145,7 +147,7 @@ func (q *run) most() int {
 	return contract.CountLimits(r.Claims)
 }
 
-// bySubject groups the runs by subject: different subjects may be on different nodes.
+// bySubject groups the runs by subject, because different subjects may be on different nodes.
 func (p *plan) bySubject() [][]run {
 	if len(p.runs) == len(p.last) { // the usual case
 		return slices.Collect(slices.Chunk(p.runs, 1))

@@ -9,8 +9,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// scanCount is approximately how many keys the server examines in one call. It does nothing else
-// meanwhile.
+// scanCount is approximately how many keys the server examines in one call. The server does nothing
+// else during that call.
 const scanCount = 1000
 
 // scan calls f with the keys on servers that match a pattern, one or more at a time, until f
@@ -47,8 +47,8 @@ func escapeGlob(text string) string {
 
 // servers returns the servers that may hold a key, or any key if it is "", by address: on a
 // Cluster, its masters. lost are masters that the client cannot reach. If it can reach none of
-// them, the Cluster reports other addresses than the client knows. Then servers returns all nodes:
-// a node that does not have a key does not find it.
+// them, the Cluster reports other addresses than the client knows. Then servers returns all nodes,
+// since asking a node that does not have a key does no harm.
 func (s *Store) servers(
 	ctx context.Context, key string,
 ) (nodes map[string]rueidis.Client, lost []string, err error) {

@@ -120,8 +120,8 @@ func (q *split) force() (stint.Decision, error) {
 	return q.end(err)
 }
 
-// askAll asks all groups from the given one on. To charge them, it asks the shared groups last, and
-// only if the others have room.
+// askAll asks all groups, starting with the given one. To charge them, it asks the shared groups
+// last, and only if the others have room.
 func (q *split) askAll(from int, mode stint.Mode) error {
 	var own, shared []int
 	for i := from; i < len(q.groups); i++ {

@@ -75,7 +75,7 @@ func (s *Store) Close() error {
 // and it identifies charges.
 func (s *Store) nextCall() uint64 { return s.nextCalls(1) }
 
-// nextCalls returns the first of n such ids in a row.
+// nextCalls returns the first of n consecutive ids of this kind.
 func (s *Store) nextCalls(n int) uint64 {
 	for {
 		last := s.calls.Add(uint64(n))
@@ -85,8 +85,8 @@ func (s *Store) nextCalls(n int) uint64 {
 	}
 }
 
-// await waits for the first attempt to connect, within ctx. It returns the error of an operation
-// that finds no connection.
+// await waits for the first attempt to connect, within ctx. If there is no connection, it returns
+// the error of the operation.
 func (s *Store) await(ctx context.Context, op string) error {
 	if err := s.conn.await(ctx); err != nil {
 		return notConnected(op, err)
@@ -110,7 +110,7 @@ func (s *Store) take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	return c.Decision, c.Err
 }
 
-// takeCall decides one call by itself, within the time of its own caller.
+// takeCall decides one call separately, within the time of its own caller.
 func (s *Store) takeCall(ctx context.Context, c *driver.Call) {
 	ctx, cancel := until(ctx, c.Deadline)
 	defer cancel()
@@ -167,9 +167,9 @@ func (s *Store) now() int64 {
 	return s.server.now()
 }
 
-// learnPeriods reports whether an error says that a call had the wrong periods of a calendar for
-// the server's time. If so, it takes the server's time from the error. Nothing ran then, and the
-// next call has the right periods.
+// learnPeriods reports whether an error means that a call had the wrong periods of a calendar for
+// the server's time. If so, it takes the server's time from the error. In that case nothing ran,
+// and the next call has the right periods.
 func (s *Store) learnPeriods(err error) bool {
 	refused, ok := rueidis.IsRedisErr(err)
 	if !ok {
@@ -194,7 +194,7 @@ func (s *Store) wrap(op string, err error) error {
 	case !ok:
 	case failure.Kind == stint.KindReadOnly, failure.Kind == stint.KindReply:
 		s.conn.renew()
-	case failure.Kind == stint.KindUnreachable && s.cluster && op != "ping" && op != "info": // these ask all
+	case failure.Kind == stint.KindUnreachable && s.cluster && op != "ping" && op != "info": // these operations ask all nodes
 		failure.Err = &errkind.NodeError{Err: failure.Err}
 	}
 	return err
@@ -239,11 +239,12 @@ func (s *Store) Present(ctx context.Context, last driver.Presence) (driver.Prese
 // connection is lost. A subject that is too long for a key is "~" and a hash, a hashed one that is
 // not remembered has the form that lists show, and an unknown one is "". commanded reports whether
 // the subject was reset, banned or unbanned; otherwise units were given back to it. That is
-// announced only if more than half of a limit was used or something is booked: package resilience
-// remembers no other denials, and nothing else waits. Announcements implements [driver.Announcer].
+// announced only if more than half of a limit was used or something is booked, because package
+// resilience remembers no other denials, and nothing else waits. Announcements implements
+// [driver.Announcer].
 func (s *Store) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
 	if err := s.conn.await(ctx); err != nil {
-		return errConnecting // not an error about the permission to listen
+		return errConnecting // not an error about the permission to subscribe
 	}
 	err := s.conn.listen(ctx, s.prefix+":room", func(m rueidis.PubSubMessage) {
 		if m.Message == "" {

@@ -9,8 +9,8 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// amendTime bounds an amendment or a command, unless the caller set an earlier deadline. No request
-// waits for them.
+// amendTime bounds the time of an amendment or a command, unless the caller set an earlier
+// deadline. No request waits for either.
 const amendTime = time.Second
 
 // Amend implements [stint.Store]. It amends a charge where it was made: in its lease, in the store
@@ -22,8 +22,8 @@ func (s *Stack) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (d
 		done, err = s.amend(ctx, c, a)
 	}
 	if s.denials != nil && a.Kind != stint.AmendExtend {
-		// Only now is there room, so earlier denials are outdated. This holds after an error too:
-		// the store may have given something back.
+		// Drop denials only after the amendment, because there is no room before. Drop them after
+		// an error, too: the store may have given something back.
 		for i := range c.Claims() {
 			s.denials.dropSubject(c.Claims()[i].Subject)
 		}
@@ -31,14 +31,14 @@ func (s *Stack) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (d
 	return done, err
 }
 
-// AmendsInOrder reports that a holder need not wait for its heartbeats before it gives up its
+// AmendsInOrder returns true: a holder need not wait for its heartbeats before it gives up its
 // place; see package driver.
 func (s *Stack) AmendsInOrder() bool { return true }
 
 // amend amends a charge in the store if the store made it, otherwise in this process. If the store
-// does not answer a settlement or a release within the time budget, it is made later: no response
-// waits for it. If that is not possible, amend refuses it before anything changes, and the caller
-// can try again.
+// does not answer a settlement or a release within the time budget, the amendment is made later: no
+// response waits for it. If it cannot be made later, amend refuses it before anything changes, and
+// the caller can try again.
 func (s *Stack) amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	if err := a.Validate(&c); err != nil {
 		return stint.Amended{}, err
@@ -49,9 +49,9 @@ func (s *Stack) amend(ctx context.Context, c stint.Charge, a stint.Amendment) (s
 	if a.Kind != stint.AmendExtend {
 		switch open, onlyPlaces := s.ledger.isOpen(&c, &a); {
 		case !open:
-			return stint.Amended{}, nil // it is done, or will be
+			return stint.Amended{}, nil // it is done, or will be done
 		case onlyPlaces && a.Costs == nil:
-			// An earlier settlement may be on its way: this one must not take effect instead of it.
+			// An earlier settlement may still arrive. This one must not take effect in its place.
 			a = stint.Amendment{Kind: stint.AmendRelease}
 		}
 	}
@@ -92,8 +92,8 @@ func (s *Stack) amendStored(ctx context.Context, c stint.Charge, a stint.Amendme
 	})
 }
 
-// beat sends a heartbeat of charge c to the store, which may know c as another charge, store. A
-// heartbeat that is not answered may still arrive until its deadline.
+// beat sends a heartbeat of charge c to the store, which may know c as a different charge, store.
+// If the heartbeat is not answered, it may still arrive until its deadline.
 func (s *Stack) beat(ctx context.Context, c *stint.Charge, store stint.Charge, a stint.Amendment) (
 	done stint.Amended, err error) {
 	deadline := earlier(ctx, time.Now().Add(amendTime))
@@ -108,8 +108,9 @@ func (s *Stack) beat(ctx context.Context, c *stint.Charge, store stint.Charge, a
 	return done, err
 }
 
-// finish settles or releases a charge of the store, within the time budget or later, but not before
-// the last heartbeat is void. If it defers the job, it first calls before, if that is not nil.
+// finish settles or releases a charge of the store, within the time budget or later, but not while
+// its last heartbeat may still arrive. If it defers the job, it first calls before, unless before
+// is nil.
 func (s *Stack) finish(ctx context.Context, j *job, void time.Duration, before func()) (
 	done stint.Amended, err error) {
 	c, a := j.Charge, j.Amendment
@@ -223,7 +224,7 @@ func (s *Stack) Command(ctx context.Context, c stint.Command) error {
 	return err
 }
 
-// noteFailure notes a failure that is returned to the caller, and the claim that it concerns, or
+// noteFailure records a failure that is returned to the caller, and the claim that it concerns, or
 // nil if it concerns no subject.
 func (s *Stack) noteFailure(err error, claim *stint.Claim) {
 	if failure, ok := errors.AsType[*stint.StoreError](err); ok && !errors.Is(err, context.Canceled) {

@@ -9,8 +9,8 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// answered counts the store's answer to a request, which came at the instant now as part of a call.
-// If the answer does not count something that this process was granted without the store, and both
+// answered records the store's answer to a request, which arrived at now as part of a call. If the
+// answer does not count some units that this process was granted without the store, and both
 // together exceed a limit, answered turns the decision into a denial. A late answer reports usage
 // but grants nothing: its caller was answered without it, and what was granted then is a debt; see
 // resolve.
@@ -39,7 +39,7 @@ func (l *ledger) answered(r *stint.Request, d *stint.Decision, call uint64, now 
 	default:
 		l.granted(d, now, false)
 		rec := l.find(&r.Claims[0])
-		if n := rec.of(&r.Claims[0].Limits[0], 0); r.ID != "" && n != nil && n.owed != nil { // store may be lost again
+		if n := rec.of(&r.Claims[0].Limits[0], 0); r.ID != "" && n != nil && n.owed != nil { // the store may be lost again
 			o := &debt{home: rec, id: r.ID, life: contract.Life(r), hold: r.Hold, at: now, state: paidDebt,
 				stored: d.Charge, claims: copied(d.Charge.Claims())}
 			o.stored.SetClaims(o.claims)
@@ -48,8 +48,8 @@ func (l *ledger) answered(r *stint.Request, d *stint.Decision, call uint64, now 
 	}
 }
 
-// hear records what the store reports about the limits of a request, unless a newer answer did. It
-// reports whether the answer misses something that this process was granted.
+// hear records what the store reports about the limits of a request, unless a newer answer was
+// recorded. It reports whether the answer misses some units that this process was granted.
 func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late bool, now int64) (uncounted bool) {
 	data, ahead, rest := d.Charge.Data(), d.Allowed && d.RetryAfter > 0, d.Usages()
 	for i := range r.Claims {
@@ -107,15 +107,15 @@ func (r *record) blind(n *count, at int64) bool {
 }
 
 // amongOthers reports whether a charge of the store is counted as used by others: its own answer
-// was heard earlier, when its caller had given up, or a newer answer was heard.
+// was recorded earlier, when its caller had given up, or a newer answer was recorded.
 func (it *item) amongOthers(d *stint.Decision, heard bool) bool {
 	return heard || d.Charge.Data().NowOf(it.i) < it.heard.at
 }
 
 // fits reports whether a charge of the store, now or ahead, is within the limits even though the
-// store did not count everything that this process was granted. Among several processes, none knows
-// what the others were granted: the units that the store counted and those that it did not must fit
-// together.
+// store did not count everything that this process was granted. Each of several processes does not
+// know what the others were granted, so then the units that the store counted and those that it did
+// not count must fit together.
 func (l *ledger) fits(d *stint.Decision, call uint64, now int64, heard bool) bool {
 	shared := l.instances() > 1
 	for it := range l.each(d.Charge.Claims()) {
@@ -135,13 +135,14 @@ func (l *ledger) fits(d *stint.Decision, call uint64, now int64, heard bool) boo
 	return true
 }
 
-// overrule denies a request that the store has charged, and refunds the charge. The store counts it
-// until then, and a limit that refills gives it back first: it is counted as others' use.
+// overrule denies a request that the store has charged, and refunds the charge. The store counts
+// the charge until it is refunded, and a limit that refills gives it back first, so it is counted
+// as used by others.
 func (l *ledger) overrule(r *stint.Request, d *stint.Decision, now int64, heard bool) {
 	charge := d.Charge
 	denied := stint.Decision{Degraded: true, Charge: contract.ChargeOf(r)}
 	fits := l.show(r, &denied, now)
-	if l.deny(&denied); fits { // only the store can allow it
+	if l.deny(&denied); fits { // only the store can allow the request
 		denied.Denier, denied.RetryAfter = 1, outageRetry
 		denied.Usages()[0].RetryAfter = outageRetry
 	}
@@ -203,9 +204,9 @@ func (l *ledger) adopt(r *stint.Request, d *stint.Decision, call uint64) {
 	l.granted(d, now, true)
 }
 
-// returned notes that the store has refunded a charge whose caller was not admitted, in a call sent
-// at the instant sent. If the newest answer came before that and counted the charge, returned
-// subtracts the charge. If the charge's own answer was heard, that answer counts it.
+// returned records that the store has refunded a charge whose caller was not admitted, in a call
+// sent at the instant sent. If the newest answer came before that and counted the charge, returned
+// subtracts the charge. If the charge's own answer was recorded, that answer counts it.
 func (l *ledger) returned(c *stint.Charge, heard bool, sent int64) {
 	now := l.now()
 	defer l.unlock(l.lock(c.Claims()))
@@ -215,7 +216,7 @@ func (l *ledger) returned(c *stint.Charge, heard bool, sent int64) {
 			it.unraise(it.cost, l.instant(c.Data().AtOf(it.i), now), now)
 		}
 	}
-	for it := range l.each(c.Claims()) { // an answer from before the refund may still come, and counts the charge
+	for it := range l.each(c.Claims()) { // an answer from before the refund, which counts the charge, may still come
 		it.rec.at = max(it.rec.at, l.wall(sent))
 	}
 }

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// lagTime is how late a timer has to be before this process is assumed to lag, and maxLag is
-	// the longest that a lag postpones a deadline.
+	// If a timer fires later than lagTime, this process is assumed to lag. maxLag is the longest
+	// time by which lag postpones a deadline.
 	lagTime = time.Millisecond
 	maxLag  = 250 * time.Millisecond
 )
@@ -23,18 +23,19 @@ const (
 // with amendments. Answers stay exact: the store decides the requests one by one, in order of
 // arrival.
 //
-// No request waits for others to join. While a few flights are under way, requests gather. They
-// leave when a flight comes back or, if the store is far away, often enough to spread the permitted
-// flights over the duration of one. Every caller is answered by its deadline, and a request whose
-// caller has given up is no longer sent: neither a canceled context nor a store that never answers
-// delays others.
+// No request waits for others to join. Requests gather only while a few flights are under way. They
+// are sent when a flight is answered or, if the store is far away, often enough to spread the
+// permitted flights over the duration of one. Every caller is answered by its deadline, and a
+// request whose caller has given up is no longer sent: neither a canceled context nor a store that
+// never answers delays others.
 //
 // The time budget measures the store, not this process: if this process lags, because other
-// processes or a quota take its CPU, deadlines are postponed for as long as it lagged. So an answer
-// that has come is used, even if the timer was to notice the deadline first.
+// processes or a quota take its CPU, deadlines are postponed by the time that it lagged. So an
+// answer that has arrived is used, even if the timer would have noticed the deadline first.
 //
-// The answers of a flight are counted in the ledger in their order, before their callers go on. A
-// flight whose callers have given up is followed for another second: a late answer still matters.
+// The answers of a flight are counted in the ledger in order, before their callers continue. A
+// flight whose callers have given up is followed for another second, because a late answer still
+// matters.
 type batch struct {
 	op     string // opTake or opAmend
 	store  *breaker
@@ -50,15 +51,15 @@ type batch struct {
 	flights []*flight
 	check   *time.Timer
 	checkAt time.Time    // zero if the timer is not set
-	resting int          // idle goroutines,
-	rest    chan *flight // which get their next flight here
+	resting int          // number of idle goroutines,
+	rest    chan *flight // which receive their next flight here
 	closed  bool
 	work    sync.WaitGroup
 }
 
 var (
 	errTooMany = errors.New("too many callers are waiting for the store")
-	errAllLate = errors.New("the store has not answered the calls before")
+	errAllLate = errors.New("the store has not answered earlier calls")
 	errClosed  = errors.New("closed")
 )
 
@@ -71,16 +72,16 @@ func newBatch(op string, store *breaker, l *ledger, c Config) *batch {
 }
 
 // waiter is a caller that waits for its answer. The fields under the lock may change until the
-// waiter is answered or its caller gives up. The others belong to the flight while the waiter is
-// sent.
+// waiter is answered or its caller gives up. The other fields belong to the flight once the waiter
+// is sent.
 type waiter struct {
 	call   driver.Call
 	amend  driver.AmendCall // instead of the call, in a batch of amendments
-	claims []stint.Claim    // of the call: a copy, since the caller may change its own after it has given up
+	claims []stint.Claim    // of the call: a copy, because the caller may change its own after it has given up
 	first  []*owedCall      // to be charged first, in the same call
 	number uint64           // of its request in the flight, see nextCall
 	until  time.Time        // its deadline
-	latest time.Time        // the latest that its deadline can be postponed to
+	latest time.Time        // the latest time to which its deadline can be postponed
 
 	// Under the lock:
 	sent     bool
@@ -91,12 +92,12 @@ type waiter struct {
 
 	done    chan struct{} // signaled when it is answered, when it times out, or both in turn
 	isDone  func()        // its call's Done
-	holders atomic.Int32  // caller and flight: the last one frees it
+	holders atomic.Int32  // caller and flight: the last one frees the waiter
 }
 
 // ask has the store decide a request by a deadline, after charging the debts in owed in the same
-// call. If the request was sent but not answered in time, ask returns an error and the waiter:
-// whenAnswered reports the outcome.
+// call. If the request was sent but not answered in time, ask returns an error and the waiter, with
+// which whenAnswered reports the outcome.
 func (b *batch) ask(ctx context.Context, q *question, owed []*owedCall, deadline time.Time) (*waiter, error) {
 	w := b.newWaiter(deadline)
 	w.claims = append(w.claims[:0], q.request.Claims...)
@@ -133,8 +134,8 @@ func (b *batch) amended(ctx context.Context, c stint.Charge, a stint.Amendment, 
 }
 
 // await waits until a waiter is answered. It returns an error if the caller gives up or cannot
-// wait. A waiter that was not sent by then is never sent, and must not be freed: it may be in the
-// queue.
+// wait. A waiter that was not sent by then is never sent, and must not be freed, because it may
+// still be in the queue.
 func (b *batch) await(ctx context.Context, w *waiter) error {
 	if err := b.enqueue(w); err != nil {
 		return &stint.StoreError{Op: b.op, Kind: stint.KindRefused, Err: err}
@@ -225,7 +226,7 @@ func (b *batch) checkBy(t time.Time) {
 	}
 }
 
-// whenAnswered calls f with the outcome of a request whose caller gave up: at once if the outcome
+// whenAnswered calls f with the outcome of a request whose caller gave up, at once if the outcome
 // is known.
 func (b *batch) whenAnswered(w *waiter, f func(d stint.Decision, err error, call uint64)) {
 	b.mu.Lock()
@@ -279,7 +280,7 @@ func (b *batch) look() {
 	}
 }
 
-// catchUp postpones deadlines if this process lags: the timer should have fired earlier. The lock
+// catchUp postpones deadlines if the timer fired late, which shows that this process lags. The lock
 // is held.
 func (b *batch) catchUp(now time.Time) {
 	lag := now.Sub(b.checkAt)
@@ -328,7 +329,7 @@ func (b *batch) ended(w *waiter, now time.Time) bool {
 	return true
 }
 
-// Close refuses further requests and waits for flights that are under way, late ones included.
+// Close refuses new requests and waits for flights that are under way, including late ones.
 func (b *batch) Close() {
 	b.mu.Lock()
 	if !b.closed {
@@ -339,7 +340,7 @@ func (b *batch) Close() {
 	b.work.Wait()
 }
 
-// gaveUp returns the failure of a store that did not answer in time.
+// gaveUp returns the failure of a store that has not answered in time.
 func gaveUp(op string, err error) error {
 	kind := stint.KindTimeout
 	if errors.Is(err, context.Canceled) {

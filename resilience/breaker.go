@@ -21,20 +21,20 @@ var errBreakerOpen = errors.New("the breaker is open")
 // calls at once, with errBreakerOpen.
 //
 // It counts calls to the store, not callers: a batch is one call. A call has failed if it ended in
-// a [*stint.StoreError], and a batch if it brought no decision at all. Callers' mistakes and
-// callers that give up say nothing about the store and do not count, nor does a Cluster slot that
-// is being moved. Running out of time is a failure. Failures are in a row if each call began after
-// the failure before was known: one lost packet is one failure, however many calls it delays.
+// a [*stint.StoreError], and a batch if it brought no decision at all. Mistakes of callers, callers
+// that give up, and a Cluster slot that is being moved say nothing about the store and do not
+// count. Running out of time is a failure. Failures are in a row if each call began after the
+// previous failure was known: one lost packet is one failure, however many calls it delays.
 //
 // While the breaker is open, it pings the store in the background. When a ping succeeds, the next
-// call goes through alone: if that call succeeds too, the breaker closes; otherwise it keeps
-// pinging. Circuit breaker libraries do not ping.
+// call goes through alone. If that call succeeds too, the breaker closes; otherwise it continues to
+// ping. Libraries for circuit breakers do not ping.
 type breaker struct {
 	store  driver.BatchStore
 	pinger pinger // nil if the store has no Ping
 	config Config
 
-	open atomic.Bool // callers look here, without the lock
+	open atomic.Bool // read by callers without the lock
 
 	mu       sync.Mutex
 	state    string
@@ -73,7 +73,7 @@ func (b *breaker) Close() {
 	b.probe.Wait()
 }
 
-// current returns the present state.
+// current returns the current state.
 func (b *breaker) current() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -85,8 +85,8 @@ type attempt struct {
 	op       string
 	requests int
 	begin    time.Time
-	changes  uint64 // how often the breaker had changed when it began,
-	failures int    // and how many calls in a row had failed
+	changes  uint64 // number of changes of the breaker when it began
+	failures int    // number of failures in a row when it began
 	trial    bool   // no other call goes through until this one has ended
 	counted  bool
 }
@@ -109,7 +109,7 @@ func (b *breaker) refuse(op string) error {
 	return &stint.StoreError{Op: op, Kind: stint.KindRefused, Err: b.refusal.Err}
 }
 
-// blame makes a failure of the store the reason for refusing calls. The lock is held.
+// blame records a failure of the store as the reason for refusing calls. The lock is held.
 func (b *breaker) blame(cause error) {
 	b.refusal = &stint.StoreError{Op: opTake, Kind: stint.KindRefused, Err: fmt.Errorf("%w: %w", errBreakerOpen, cause)}
 }
@@ -153,7 +153,7 @@ func (b *breaker) leave(ctx context.Context, a *attempt, err error) {
 		to = stateOpen
 	case a.trial && err == nil:
 		to = stateClosed
-	case a.trial: // its caller gave up: another call may try
+	case a.trial: // its caller gave up, so another call may try
 		b.trying = false
 		b.changes++
 	case err == nil:
@@ -203,7 +203,7 @@ func (b *breaker) change(since uint64, to string, cause error) {
 		}
 	}
 	b.mu.Unlock()
-	b.config.Logger.Debug("stint: breaker "+to, "cause", cause) // the outage is logged, see outageLog
+	b.config.Logger.Debug("stint: breaker "+to, "cause", cause) // the outage itself is logged by outageLog
 	if b.config.Observer != nil {
 		b.config.Observer.Observe(b.life, &BreakerChange{From: from, To: to})
 	}
@@ -265,7 +265,7 @@ func (b *breaker) take(ctx context.Context, batch []*driver.Call, a *attempt) {
 		func(ctx context.Context) { b.store.TakeBatch(ctx, batch) })
 }
 
-// amend makes a batch of amendments, as take does.
+// amend makes a batch of amendments, like take.
 func (b *breaker) amend(ctx context.Context, batch []*driver.AmendCall, a *attempt) {
 	b.try(ctx, a, opAmend, len(batch), func(i int) *error { return &batch[i].Err },
 		func(ctx context.Context) { b.amendAll(ctx, batch) })
@@ -305,12 +305,12 @@ func (b *breaker) try(ctx context.Context, a *attempt, op string, n int, errOf f
 		ctx, cancel = context.WithTimeout(ctx, pingTime)
 		defer cancel()
 	}
-	defer b.leave(ctx, a, context.Canceled) // if the store panics
+	defer b.leave(ctx, a, context.Canceled) // for the case that the store panics
 	call(ctx)
 	b.leave(ctx, a, batchError(n, errOf))
 }
 
-// batchError returns what a call says about the store: nil if the call brought any answer;
+// batchError returns the outcome by which a call is counted: nil if the call brought any answer;
 // otherwise a failure of the store, if there was one; otherwise the error of the first request.
 func batchError(n int, errOf func(int) *error) error {
 	first := *errOf(0)

@@ -25,8 +25,8 @@ type Config struct {
 	// BreakerFailures is the number of failed calls in a row that opens the breaker. The default
 	// is 5.
 	BreakerFailures int
-	// BreakerProbe is how often an open breaker pings the store, give or take a fifth. The default
-	// is 250 ms.
+	// BreakerProbe is the interval at which an open breaker pings the store, give or take a fifth.
+	// The default is 250 ms.
 	BreakerProbe time.Duration
 	// BreakerRetry is how long an open breaker waits before it lets a call through without a
 	// successful ping, for stores that have no Ping or do not permit it. The default is 30 s.
@@ -35,18 +35,18 @@ type Config struct {
 	// default is 10,000.
 	MaxWaiting int
 	// Denials is the number of denials that are remembered, rounded up to a power of two. The
-	// default is 65,536. Each takes some 240 bytes, and 24 more for every limit past the third.
+	// default is 65,536. Each takes about 240 bytes, and 24 more for every limit past the third.
 	Denials int
 	// Leases is the maximum number of leases held at once, one for each subject, scope and list of
 	// limits. The default is 10,000. Requests beyond that go to the store.
 	Leases int
 
-	// NoDenyCache asks the store even about subjects that were just denied.
+	// NoDenyCache sends requests to the store even for subjects that were just denied.
 	NoDenyCache bool
-	// NoLeases has the store count every request of leased limits.
+	// NoLeases makes the store count every request of leased limits.
 	NoLeases bool
-	// NoRestore disables restoring a store that has lost its state. By default, processes tell the
-	// store what was used when it last answered.
+	// NoRestore disables restoring a store that has lost its state. By default, processes write
+	// back what was used when the store last answered.
 	NoRestore bool
 
 	// Observer receives a [*Decided] for every decision, a [*StoreCall] for every call to the
@@ -61,7 +61,7 @@ type Config struct {
 func (c *Config) validate() error {
 	errs := []error{contract.ValidateFailure(&c.Failure)}
 	if c.Instances < 0 || c.LocalBytes < 0 {
-		errs = append(errs, fmt.Errorf("Instances is %d, LocalBytes %d; want 0 or more", c.Instances, c.LocalBytes))
+		errs = append(errs, fmt.Errorf("Instances is %d and LocalBytes is %d; want 0 or more", c.Instances, c.LocalBytes))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return &stint.InvalidError{Err: err}

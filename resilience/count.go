@@ -227,17 +227,18 @@ func (c *count) mineAt(t int64) (sum int64) {
 	return sum
 }
 
-// grant counts units that this process was granted, by the store or not, as of an instant: now, or
-// that of a charge that was raised. If the instant has left its window, the units are charged now.
+// grant counts units that this process was granted, by the store or not, at an instant: now, or the
+// instant of a charge that was raised. If the instant has left its window, the units are charged
+// now.
 func (c *count) grant(units, at, now int64, stored bool) {
 	c.advance(now)
 	c.add(units, at)
 	c.fill(units, now, stored)
 }
 
-// add adds units granted at an instant to mine. take subtracts up to units of them, beginning with
-// the part that has a number, and returns how many: this process may have learned of a charge a
-// little later than the store made it.
+// add adds units granted at an instant to mine. take subtracts up to units of them, and returns how
+// many it subtracted. It begins with the part that has a number and continues with later parts,
+// because this process may have learned of a charge a little later than the store made it.
 func (c *count) add(units, at int64) {
 	if c.inParts() {
 		n := c.number(at)
@@ -258,7 +259,7 @@ func (c *count) take(units, number int64) (taken int64) {
 }
 
 // ungrant subtracts up to units from what this process was granted at an instant, if they still
-// count, and returns how many.
+// count, and returns how many it subtracted.
 func (c *count) ungrant(units, at, now int64) int64 {
 	if c.advance(now); c.inParts() {
 		return c.take(units, c.number(at))
@@ -266,9 +267,10 @@ func (c *count) ungrant(units, at, now int64) int64 {
 	return 0
 }
 
-// hear records the usage that the store reports, minus the cost that was charged to the answered
-// request, which asked for asked. uncounted is the number of units granted to this process that the
-// answer does not count. The process has known of the subject since born.
+// hear records the usage that the store reports, minus cost, which was charged to the answered
+// request. asked is the cost that this request asked for, uncounted the number of units granted to
+// this process that the answer does not count, and born the time since which the process has known
+// the subject.
 func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint64, born, now int64) {
 	used := max(u.Used-cost, 0)
 	until := now + int64(min(u.ResetAfter, maxAhead))
@@ -293,13 +295,13 @@ func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint
 	default: // the log may have grants to a process before this one
 		until = min(until, now+int64(c.Window))
 	}
-	// The usage of others lies between two bounds, since it is not known exactly when the oldest
-	// part of our own units leaves its window. The previous value stands if it lies between them.
+	// The usage of others is between two bounds, because it is not known exactly when the oldest
+	// part of our own units leaves its window. The previous value is kept if it is between them.
 	mine := c.mineAt(now)
 	least := max(used-max(mine-uncounted, 0), 0)
 	most := max(used-max(mine-c.mine[slot(c.newest-parts)]-uncounted, 0), 0)
 	before := c.others.at(now, c.evenly())
-	if now < c.others.bookedUntil { // bookings are among others, even if we count more as ours than the store does
+	if now < c.others.bookedUntil { // others include bookings, even if we count more as ours than the store does
 		booked := min(c.others.booked, used)
 		before, most = max(before, booked), max(most, booked)
 	}
@@ -308,8 +310,8 @@ func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint
 }
 
 // hearEnd records when the period of a calendar limit ends, in seconds of the store's clock. The
-// stored end wins: grants count until then, even if their period ends at a different instant by the
-// limit's own calendar.
+// stored end takes precedence: grants count until then, even if their period ends at a different
+// instant by the limit's own calendar.
 func (c *count) hearEnd(end, now int64) {
 	if c.number(now) == end {
 		return
@@ -328,8 +330,8 @@ func (c *count) hearEnd(end, now int64) {
 // maxAhead is the longest time that anything counts.
 const maxAhead = stint.MaxWindow * stint.MaxBurst
 
-// left returns how many units this process may take at an instant, if nothing happens until then:
-// all that is left, or its share. It is negative if too much is used.
+// left returns how many units this process may take at an instant if nothing happens until then:
+// everything that is left, or its share of it. It is negative if too much is used.
 func (c *count) left(t, uncounted int64) int64 {
 	left := c.logLeft(t, uncounted)
 	if c.unit > 0 {
@@ -338,8 +340,8 @@ func (c *count) left(t, uncounted int64) int64 {
 	return left
 }
 
-// logLeft returns what the log leaves. Under a limit with a meter, the meter counts what others have
-// used, and the log only what a process before this one did.
+// logLeft returns the units that are left in the log. Under a limit with a meter, the meter counts
+// what others have used, and the log counts only what an earlier process used.
 func (c *count) logLeft(t, uncounted int64) int64 {
 	instances := c.ledger.instances()
 	if c.Algorithm == stint.AlgorithmBucket {
@@ -353,7 +355,7 @@ func (c *count) logLeft(t, uncounted int64) int64 {
 	return ceilDiv(c.capacity-(mine-since)-others, instances) - since
 }
 
-// when returns how long it takes until cost units are left, or Never if they never are.
+// when returns the time until cost units are left, or Never.
 func (c *count) when(now, cost, uncounted int64) time.Duration {
 	instances := c.ledger.instances()
 	switch {
@@ -389,7 +391,7 @@ func (c *count) when(now, cost, uncounted int64) time.Duration {
 	return time.Duration(best-now).Truncate(time.Microsecond) + time.Microsecond
 }
 
-// reset returns how long it takes until nothing is used.
+// reset returns the time until nothing is used.
 func (c *count) reset(now int64) time.Duration {
 	end, instances := now, c.ledger.instances()
 	if c.others.units > 0 {

@@ -16,11 +16,12 @@ import (
 
 const (
 	// maxDebts is the maximum number of debts of a record. Beyond it, due units do not become
-	// debts, and requests with an ID get no debt of their own.
+	// debts, and requests with an ID get no separate debt.
 	maxDebts = 256
 	// maxNamed is the number of request ids that a record remembers, as a store does.
 	maxNamed = 1000
-	// The store remembers that a debt was charged for minDebtLife to maxDebtLife.
+	// The store remembers for at least minDebtLife, and at most maxDebtLife, that a debt was
+	// charged.
 	minDebtLife = 30 * time.Second
 	maxDebtLife = time.Hour
 )
@@ -28,7 +29,7 @@ const (
 // debt is a request that charges the store with units that were granted without it. It has an ID,
 // so it is charged once, however often it is sent. There are two kinds. A group combines all units
 // of a limit that are due when it is sent. A request that has an ID, or whose answer is late, has a
-// debt of its own, which can be amended in the store afterwards.
+// separate debt, which can be amended in the store afterwards.
 type debt struct {
 	home     *record
 	subjects []stint.Claim // of its claims and its home, to lock them
@@ -55,7 +56,7 @@ type debt struct {
 type debtState uint8
 
 const (
-	openDebt debtState = iota // it is not known yet whether the store has charged it
+	openDebt debtState = iota // it is not known yet whether the store has charged the debt
 	dueDebt
 	paidDebt
 	goneDebt // it has left its windows, or is owed together with others
@@ -92,13 +93,14 @@ func (l *ledger) oweTogether(o *debt) {
 }
 
 // forgive subtracts units that were granted at an instant from what is owed together. It returns
-// jobs that give back those that the store has been charged with.
+// jobs that give back the units with which the store has already been charged.
 func (l *ledger) forgive(rec *record, n *count, units, at int64) (due []*job) {
 	if n.owed == nil {
 		return nil
 	}
-	// First the units that were granted at about that time: instants of the store's clock are not
-	// exact here. They may have been charged separately: then any others.
+	// Start with the units that were granted at about that time, because instants of the store's
+	// clock are not exact here. These units may have been charged separately, so continue with any
+	// others.
 	for _, near := range []int64{int64(time.Millisecond), math.MaxInt64 / 4} {
 		for _, o := range slices.Concat(rec.debts, n.owed.paid) {
 			if o.charge != 0 || o.from-near > at || at > o.at+near || !contract.SameID(&o.claims[0].Limits[0], &n.Limit) {
@@ -117,8 +119,8 @@ func (l *ledger) forgive(rec *record, n *count, units, at int64) (due []*job) {
 	return due
 }
 
-// refundPart returns a job that refunds units of the store's charge of a group: it makes them a
-// charge of their own, which is refunded. So each of them is given back once, and no others.
+// refundPart returns a job that refunds units of the store's charge of a group. It makes the units
+// a separate charge and refunds that, so each of them is given back once, and no others are.
 func refundPart(c *stint.Charge, units int64) *job {
 	part := *c
 	claim := c.Claims()[0]
@@ -161,7 +163,7 @@ func (l *ledger) mayAdd(rec *record) bool {
 }
 
 // oweAlone creates a separate debt for what a request was granted. The debt is open if the request
-// was sent: a late answer tells whether the store has charged it.
+// was sent, because a late answer will show whether the store has charged it.
 func (l *ledger) oweAlone(r *stint.Request, charge uint64, state debtState, now int64) *debt {
 	o := &debt{charge: charge, from: now, at: now, claims: copied(r.Claims), state: state,
 		home: l.record(&r.Claims[0], now)}
@@ -210,7 +212,7 @@ func (l *ledger) unname(rec *record) {
 	rec.named = nil
 }
 
-// copied returns claims that share nothing with those of a caller.
+// copied returns claims that share no memory with those of a caller.
 func copied(claims []stint.Claim) []stint.Claim {
 	own := slices.Clone(claims)
 	for i := range own {

@@ -16,17 +16,17 @@ import (
 // denialLife is the longest time that a denial is repeated without asking the store.
 const denialLife = time.Second
 
-// denyCache remembers denials of the store, and repeats them while they are in force, for a second
-// at most: subjects that keep asking above their limit hardly reach the store.
+// denyCache remembers denials of the store, and repeats them while they are in force, for at most a
+// second. So subjects that keep asking above their limit rarely reach the store.
 //
 // It never admits anything, and it never denies wrongly for more than a second. Most changes take
 // effect at once: a limit with another Max or Burst has another key, and whatever may make room for
 // a subject drops its denials, in this process and, if it is announced, in others.
 //
-// It remembers only what is sure to be denied again. Requests with an ID, peeks, reservations and
-// concurrency limits always go to the store, and so do requests whose denial counts towards a ban,
-// until they are banned. A denial of a cost above half of a limit is not remembered either, so a
-// refund need not be announced while half of a limit is free.
+// It remembers only denials of requests that are sure to be denied again. Requests with an ID,
+// peeks, reservations and concurrency limits always go to the store, and so do requests whose
+// denial counts towards a ban, until they are banned. A denial of a cost above half of a limit is
+// not remembered either, so a refund need not be announced while half of a limit is free.
 //
 // It is safe for concurrent use and takes no locks.
 type denyCache struct {
@@ -34,8 +34,8 @@ type denyCache struct {
 	start time.Time
 	sets  []denialSet // their number is a power of two
 
-	// The generation of a subject outdates its denials. Many subjects share one, so a drop may hit
-	// another subject, which then asks the store once more.
+	// A new generation of a subject outdates its denials. Many subjects share a generation, so
+	// dropping the denials of one subject may affect another, which then asks the store once more.
 	gens [1 << genBits]atomic.Uint32
 }
 
@@ -65,7 +65,7 @@ type denial struct {
 	usages           []stint.Usage
 }
 
-// denialID is what a denial depends on.
+// denialID holds everything that a denial depends on.
 type denialID struct {
 	key  uint64 // the hash of the request
 	gen  uint32 // the sum of its subjects' generations, which only grow
@@ -92,8 +92,8 @@ func (c *denyCache) drop(subject string) {
 	}
 }
 
-// dropSubject is drop for a caller's subject: if it is empty by mistake, it does not drop all
-// denials.
+// dropSubject is drop for a subject that a caller has given. If it is empty by mistake, dropSubject
+// does not drop all denials.
 func (c *denyCache) dropSubject(subject string) { c.gen(c.hash(subject)).Add(1) }
 
 // hash returns the hash of a subject, by its name in announcements.
@@ -103,8 +103,8 @@ func (c *denyCache) gen(subject uint64) *atomic.Uint32 { return &c.gens[subject>
 
 func (c *denyCache) set(key uint64) *denialSet { return &c.sets[key&uint64(len(c.sets)-1)] }
 
-// identify returns what a denial of the request depends on, as of now. Room given back after this
-// call outdates the denial, even if the store denies the request later.
+// identify returns everything that a denial of the request depends on, at this time. Room given
+// back after this call outdates the denial, even if the store denies the request later.
 func (c *denyCache) identify(r *stint.Request) (id denialID) {
 	if r.Mode != stint.ModeTake || r.ID != "" || r.Terms().Fit || r.Terms().Lease != 0 {
 		return id
@@ -212,7 +212,7 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 	}
 	life := denialLife
 	if anyLeased(r) || d.Degraded {
-		life /= 10 // the next block of this process may have used the room, or the store was not asked
+		life /= 10 // the next block of this process may have used the room, or the store has not decided
 	}
 	if d.RetryAfter != stint.Never {
 		life = min(life, d.RetryAfter)
@@ -236,7 +236,7 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 }
 
 // announced returns how long the request is denied by limits whose refunds are announced: those of
-// which it wants no more than half, rounded up. A limit that is smaller than the cost never has
+// which it needs no more than half, rounded up. A limit that is smaller than the cost never has
 // room.
 func announced(r *stint.Request, d *stint.Decision) (longest time.Duration) {
 	usages := d.Usages()
@@ -284,7 +284,7 @@ const (
 )
 
 // hashClaim adds all fields of a claim to a hash, given the hash of its subject. The seed of
-// strings is secret, so two claims that collide cannot be chosen.
+// strings is secret, so it is not possible to choose two claims that collide.
 func hashClaim(seed maphash.Seed, h, subject uint64, c *stint.Claim) uint64 {
 	cost := uint64(c.Cost)
 	if c.Shared {

@@ -1,4 +1,4 @@
-// Package resilience is for programs whose store is remote: it keeps decisions fast and exact, and
+// Package resilience is for programs whose store is remote. It keeps decisions fast and exact, and
 // within their time budget when the store is far away, slow or down.
 //
 // Package stores puts it on Redis, with one call:
@@ -10,10 +10,10 @@
 //   - The deny cache answers subjects that were just denied, from memory.
 //   - Leases serve limits that are [stint.Limit.Leased], from blocks of units taken ahead of need.
 //   - The store decides within the time budget. Requests that are made at the same time go to it
-//     together. A breaker stops asking a store that keeps failing, and finds out when it is back.
-//   - Else this process decides, as the request's [stint.FailurePolicy] says.
+//     together. A breaker stops calling a store that keeps failing, and finds out when it is back.
+//   - Otherwise this process decides, as the request's [stint.FailurePolicy] specifies.
 //
-// None of them admits more than a limit while the store can be asked. An [stint.Observer] receives
+// None of them admits more than a limit while the store is available. An [stint.Observer] receives
 // what they do; see [Decided], [StoreCall] and [BreakerChange].
 //
 // # Without the store
@@ -25,16 +25,17 @@
 // per day, of which 200 are used, each of 10 instances may take 80. The remaining units that
 // decisions report are those that this process has left.
 //
-// Units granted without the store are charged to it afterwards, as of the time of the grant, and
-// above capacity if need be. A settlement or a release that the store does not answer within the
-// time budget is made later, and repeated until it applies: no caller waits for it. A request that
-// was sent but not answered in time is followed for another second: if the store charged it after
-// all, that is its charge, or it is refunded if the caller was denied.
+// Units granted without the store are charged to it afterwards, at the time of the grant, and above
+// capacity if necessary. A settlement or a release that the store does not answer within the time
+// budget is made later, and repeated until it applies: no caller waits for it. A request that was
+// sent but not answered in time is followed for another second: if the store charged it after all,
+// this becomes its charge, or is refunded if the caller was denied.
 //
-// In any window, a limit admits at most the algorithm's own bound; plus, per outage, nothing with
-// one process, else at most instances × ceil(capacity / instances); plus one capacity per loss of
-// the store's state, per process that starts without the store, and per subject that had to be
-// forgotten locally; plus what is not charged yet. Under [stint.FailDeny] nothing is added.
+// In any window, a limit admits at most the algorithm's own bound; plus, for each outage, nothing
+// with one process, otherwise at most instances × ceil(capacity / instances); plus one capacity for
+// each loss of the store's state, each process that starts without the store, and each subject that
+// had to be forgotten locally; plus what is not charged yet. Under [stint.FailDeny] nothing is
+// added.
 //
 // Without the store, a request with a leased limit is denied, whatever its policy, unless the
 // policy is to return the error. A local decision can be amended in the process that made it.

@@ -17,7 +17,7 @@ type Decided struct {
 	Err      error // why there is no decision
 	// Source names what decided: "store", "fallback", or from memory "denycache" or "lease".
 	Source string
-	// Mode is how the fallback decided, and Cause why the store did not.
+	// Mode is the failure mode by which the fallback decided, and Cause is why the store did not.
 	Mode  stint.FailureMode
 	Cause error
 	// Took is how long the decision took; zero if it was made from memory.
@@ -38,7 +38,7 @@ const (
 // StoreCall is the event of a call to the store.
 type StoreCall struct {
 	Op       string // "take", "amend", "command", "inspect" or "ping"
-	Requests int    // how many it carried
+	Requests int    // number of requests that it carried
 	Took     time.Duration
 	Err      error
 }
@@ -70,7 +70,7 @@ func observeMemory(ctx context.Context, o stint.Observer, source string, r *stin
 	if o == nil {
 		return
 	}
-	q := questions.Get().(*question) // r and d stay on the stack
+	q := questions.Get().(*question) // a copy, so that r and d stay on the stack
 	q.event.Source, q.request, q.decision = source, *r, *d
 	q.observe(ctx, o, nil)
 	questions.Put(q)

@@ -9,9 +9,10 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// without decides a request for which the store failed, as the request's [stint.FailurePolicy]
-// says; the package documentation describes how, and at what cost. If the request was sent, its
-// answer may still come. Requests for a lease, for a booking or with Fit get the error.
+// without decides a request for which the store failed, according to the request's
+// [stint.FailurePolicy]; the package documentation describes how, and at what cost. If the request
+// was sent, its answer may still come. Requests for a lease, for a booking or with Fit get the
+// error.
 func (s *Stack) without(ctx context.Context, q *question, sent *waiter, cause error) error {
 	r := &q.request
 	failure, ok := errors.AsType[*stint.StoreError](cause)
@@ -43,11 +44,11 @@ func (s *Stack) without(ctx context.Context, q *question, sent *waiter, cause er
 	case stint.FailLocal:
 		if err := s.decideHere(q, sent); err != nil {
 			s.refundWhenAnswered(r, sent)
-			return cause // closed
+			return cause // the stack is closed
 		}
 	case stint.FailAllow:
 		q.decision = flat(r, true)
-		if r.Mode == stint.ModeReserve || anyPlace(r.Claims) { // otherwise it would never be given back
+		if r.Mode == stint.ModeReserve || anyPlace(r.Claims) { // otherwise the booking or place would never be given back
 			s.refundWhenAnswered(r, sent)
 		}
 	default:
@@ -82,8 +83,9 @@ func (s *Stack) decideHere(q *question, sent *waiter) (err error) {
 	return nil
 }
 
-// refundWhenAnswered refunds what the store turns out to have charged to a caller that it did not
-// admit: also a booking that the request was to move, and that stays where it was.
+// refundWhenAnswered refunds what the store turns out to have charged for a request that was
+// answered without it. It also refunds a booking that the request was to move and that stayed where
+// it was.
 func (s *Stack) refundWhenAnswered(r *stint.Request, sent *waiter) {
 	if sent == nil {
 		return

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// eagerFlights is the number of flights up to which requests do not wait to go together: one is
-	// on its way while the other is processed.
+	// If fewer than eagerFlights are under way, requests do not wait to be sent together: one
+	// flight is on its way while the other is processed.
 	eagerFlights = 2
 	// maxFlights is the maximum number of flights, late ones included. Each has a connection.
 	maxFlights = 8
-	// maxBatch is the maximum number of requests that go together.
+	// maxBatch is the maximum number of requests that are sent together.
 	maxBatch = 1024
-	// gatherTime is the minimum time that requests wait for a flight to come back before another
+	// gatherTime is the minimum time that requests wait for a flight to be answered before another
 	// starts.
 	gatherTime = 500 * time.Microsecond
 	// lateTime is how long a flight is still followed after its callers' deadlines.
@@ -36,7 +36,7 @@ type flight struct {
 	attempt *attempt
 }
 
-// send sends the waiting requests as soon as further flights may start. The lock is held.
+// send sends the waiting requests as soon as more flights may start. The lock is held.
 func (b *batch) send(now time.Time) {
 	for len(b.waiting) > 0 && b.mayStart(now) {
 		b.start()
@@ -59,7 +59,7 @@ func (b *batch) start() {
 	case b.resting > 0:
 		b.resting--
 	default:
-		b.work.Go(func() { // the goroutine stays: growing the stack of a new one takes 10 µs
+		b.work.Go(func() { // the goroutine is kept: growing the stack of a new one takes 10 µs
 			for f := range b.rest {
 				b.fly(f)
 			}
@@ -68,8 +68,8 @@ func (b *batch) start() {
 	b.rest <- f
 }
 
-// fill fills a flight with the waiting requests whose callers still want an answer, and returns nil
-// if there are none. The lock is held.
+// fill fills a flight with the waiting requests whose callers still wait for an answer, and returns
+// nil if there are none. The lock is held.
 func (b *batch) fill(f *flight) *flight {
 	f.waiters, f.calls, f.amends = f.waiters[:0], f.calls[:0], f.amends[:0]
 	now, number := time.Now(), b.ledger.nextCall()
@@ -107,8 +107,8 @@ func (b *batch) fill(f *flight) *flight {
 	return f
 }
 
-// share returns how many requests the next flight takes: its part of those that are waiting or
-// under way. If it took more, the store would have little to do while this process lands the
+// share returns how many requests the next flight takes: its share of the requests that are waiting
+// or under way. If it took more, the store would have little to do while this process lands the
 // flight. The lock is held.
 func (b *batch) share() int {
 	flights, requests := b.inTime()
@@ -140,7 +140,7 @@ func (b *batch) fly(f *flight) {
 		}
 		cancel()
 		b.land(f)
-		runtime.Gosched() // callers that were answered may ask again
+		runtime.Gosched() // callers that were answered may make another request
 		f = b.next(f)
 	}
 }
@@ -217,11 +217,11 @@ func (b *batch) landEarly(w *waiter) {
 	}
 }
 
-// deliver counts an answer that came at an instant, and lets its caller go on. If the caller has
-// given up, deliver passes the answer to the function that it left.
+// deliver counts an answer that came at an instant, and lets its caller continue. If the caller has
+// given up, deliver passes the answer to the function that the caller has left for it.
 func (b *batch) deliver(w *waiter, now int64) {
 	late := w.gaveUp != nil // this cannot change any more
-	if w.follow != nil {    // first, so that the ledger knows that the answer counts it
+	if w.follow != nil {    // first, so that the ledger knows that the answer counts the debt
 		w.follow(w.call.Decision, w.call.Err, w.number)
 	}
 	if w.call.Err == nil && b.op == opTake {

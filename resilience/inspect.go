@@ -19,14 +19,14 @@ var (
 // scanTime bounds calls that read much of the store, unless the caller set an earlier deadline.
 const scanTime = 30 * time.Second
 
-// look calls f with the store as a [driver.Inspector] or a [driver.Keeper], for at most a given
-// time; the error is [errors.ErrUnsupported] if the store is not one. The outcome of the call does
-// not count in the breaker: the call may take long if much is stored, and a store that is full or a
-// replica can still be read.
+// look calls f with the store as a T, which is a [driver.Inspector] or a [driver.Keeper], for at
+// most the given time. If the store is not a T, the error is [errors.ErrUnsupported]. The outcome
+// of the call does not count in the breaker: the call may take long if much is stored, and a store
+// that is full or a replica can still be read.
 func look[T any](ctx context.Context, s *Stack, op string, most time.Duration, f func(context.Context, T) error) error {
 	store, ok := s.store.store.(T)
 	if !ok {
-		return &stint.InvalidError{Err: fmt.Errorf("the store does not support %s, want a %v: %w", op,
+		return &stint.InvalidError{Err: fmt.Errorf("the store does not support %s; want a %v: %w", op,
 			reflect.TypeFor[T](), errors.ErrUnsupported)}
 	}
 	if err := s.store.refused(op); err != nil {

@@ -15,7 +15,7 @@ import (
 type sharing struct {
 	counted atomic.Int64  // the store's last count, 0 if it never counted
 	tried   chan struct{} // closed once the store was asked to count; nil if it does not count
-	warn    sync.Once     // that the number is a guess
+	warn    sync.Once     // warns that the number is a guess
 }
 
 // Instances returns the number of processes known to share the store: as the store last counted,
@@ -31,8 +31,8 @@ func (s *Stack) Instances() int {
 func (s *Stack) warnIfAlone() {
 	if s.config.Instances == 0 && s.sharing.counted.Load() == 0 {
 		s.sharing.warn.Do(func() {
-			s.config.Logger.Warn("stint: how many processes share the store is not known; assuming this one alone, " +
-				"so that each admits whole limits without the store; say how many there are " +
+			s.config.Logger.Warn("stint: the number of processes that share the store is unknown; assuming only this one, " +
+				"so that each admits full limits without the store; set the number " +
 				"(failure.instances in a configuration, Instances in Go)")
 		})
 	}
@@ -42,7 +42,7 @@ func (s *Stack) warnIfAlone() {
 const startTime = time.Second
 
 // starting reports whether this process has just started: it may not have a connection to the store
-// yet, and does not know of others.
+// yet, and does not know about other processes.
 func (s *Stack) starting() bool {
 	if s.sharing.tried == nil {
 		return false
@@ -69,7 +69,7 @@ func (s *Stack) awaitStart() {
 }
 
 const (
-	// presentEvery is how often a process registers itself, and presentTime how long that may take.
+	// presentEvery is how often a process registers, and presentTime is how long that may take.
 	presentEvery = time.Second
 	presentTime  = time.Second
 	// countsKept is the number of recent counts that are kept; the largest of them is used. A store
@@ -79,8 +79,8 @@ const (
 )
 
 // countInstances registers the process every second, and keeps the number of registered processes.
-// The last number stands while the store fails. countInstances also notices when the store has lost
-// something.
+// While the store fails, the last number is used. countInstances also notices when the store has
+// lost data.
 func (s *Stack) countInstances(roster driver.Roster) {
 	last := driver.Presence{ID: rand.Text()}
 	counts := [countsKept]int{s.config.Instances} // others may not have registered yet

@@ -16,7 +16,7 @@ import (
 )
 
 // lease holds units of one subject and scope, under the same limits, that the store has already
-// charged. It has one block of units at a time, from which requests take without a lock.
+// charged. It has one block of units at a time, from which requests take units without a lock.
 type lease struct {
 	hash  uint64
 	claim stint.Claim // its Cost is not used
@@ -33,8 +33,8 @@ type lease struct {
 
 	// Requests that found no unit:
 	missed  atomic.Int64 // their units
-	missAt  atomic.Int64 // the time of the latest
-	largest atomic.Int64 // the largest cost, fading
+	missAt  atomic.Int64 // the time of the latest of them
+	largest atomic.Int64 // the largest cost, which decreases with time
 
 	mu    sync.Mutex // guards what follows, and replacements of the block
 	ended bool       // no longer in the table
@@ -43,7 +43,7 @@ type lease struct {
 
 	// The demand, at the latest renewal:
 	rate      float64 // units per second
-	counted   int64   // units wanted until then
+	counted   int64   // units requested until then
 	countedAt int64
 }
 
@@ -157,7 +157,8 @@ func (b *leaseBlock) halfFree(limits []stint.Limit) bool {
 // back may make it seem larger.
 func (b *leaseBlock) used() int64 { return b.granted - max(0, b.units.Load()) }
 
-// miss notes that a request found no unit. It reports whether another did within length before.
+// miss records that a request found no unit. It reports whether another request found none within
+// length before it.
 func (ls *lease) miss(cost int64, now leaseTime, length time.Duration) (again bool) {
 	if cost > ls.capacity {
 		return false // it will never fit
@@ -169,7 +170,7 @@ func (ls *lease) miss(cost int64, now leaseTime, length time.Duration) (again bo
 	return now.mono-ls.missAt.Swap(now.mono) <= int64(length)
 }
 
-// replace replaces the present block by another, or by none. It returns the old block, and how many
+// replace replaces the current block by another, or by none. It returns the old block, and how many
 // of its units were used. The lock is held.
 func (ls *lease) replace(b *leaseBlock) (old *leaseBlock, used int64) {
 	if old = ls.block.Swap(b); old != nil {
@@ -185,7 +186,7 @@ const (
 	maxLease = time.Minute
 )
 
-// length returns how long a block lasts: short, since its units count for that much longer, but
+// length returns the length of a block: short, because its units count for that much longer, but
 // long enough for a few round trips. It is at most half a window.
 func (ls *lease) length(roundTrip time.Duration) time.Duration {
 	d := max(ls.window/20, 4*roundTrip, minLease)
@@ -197,12 +198,12 @@ type leasePlan struct {
 	units  int64
 	length time.Duration
 	low    int64 // renew with fewer units left,
-	lead   int64 // or so much time before the end
+	lead   int64 // or this much time before the end
 }
 
-// plan measures the demand, and returns the block to request: units for half of its length, so that
-// little is tied up, or for all of it if that is little of limits that are half free. The lock is
-// held.
+// plan measures the demand, and returns the block to request. The block has units for half of its
+// length, so that few are tied up, or for all of its length if these are few compared to limits
+// that are half free. The lock is held.
 func (ls *lease) plan(now leaseTime, roundTrip time.Duration) (p leasePlan) {
 	p.length = ls.length(roundTrip)
 	total, halfFree := ls.spent+ls.missed.Load(), false
@@ -227,9 +228,9 @@ func (ls *lease) plan(now leaseTime, roundTrip time.Duration) (p leasePlan) {
 	return p
 }
 
-// count updates the rate, given how many units were ever wanted. It adopts a change that chance
-// does not explain at once, and follows other changes slowly: a few requests in the same moment say
-// little.
+// count updates the rate, given the total number of units requested so far. It adopts a change at
+// once if chance does not explain it, and follows other changes slowly, because a few requests at
+// the same moment mean little.
 func (ls *lease) count(total, cost int64, now leaseTime, length time.Duration) {
 	passed, fresh := now.mono-ls.countedAt, float64(total-ls.counted)
 	latest := fresh / seconds(max(passed, int64(length)/8))
@@ -242,8 +243,9 @@ func (ls *lease) count(total, cost int64, now leaseTime, length time.Duration) {
 	ls.counted, ls.countedAt = total, now.mono
 }
 
-// expect returns how many units will be wanted within a time, plus a part of them, or plus as many
-// as chance may add: the number of independent requests varies by its square root.
+// expect returns how many units will be requested within a time, plus a part of them or, if that is
+// more, plus as many as chance may add: the number of independent requests varies by its square
+// root.
 func (ls *lease) expect(part float64, in time.Duration, cost int64) int64 {
 	units := ls.rate * seconds(int64(in))
 	more := max(part*units, 2*math.Sqrt(units*float64(cost)))
@@ -289,7 +291,7 @@ func (t *leaseTable) all() iter.Seq[*lease] {
 	}
 }
 
-// add reports false if the table is full.
+// add adds a lease. It reports false if the table is full.
 func (t *leaseTable) add(ls *lease) bool {
 	if t.count >= t.most {
 		return false
@@ -301,7 +303,7 @@ func (t *leaseTable) add(ls *lease) bool {
 	return true
 }
 
-// remove removes a lease, if it is there.
+// remove removes a lease, if the table has it.
 func (t *leaseTable) remove(ls *lease) {
 	for at := &t.heads[ls.hash>>t.shift]; at.Load() != nil; at = &at.Load().next {
 		if at.Load() == ls {
@@ -325,7 +327,7 @@ func newLeaseSketch(leases int) leaseSketch {
 	return make(leaseSketch, 1<<bits.Len(uint(max(leases, 1024))))
 }
 
-// again notes a request, and returns the time since the previous one, if that is remembered.
+// again records a request, and returns the time since the previous one, if that is remembered.
 func (s leaseSketch) again(hash uint64, now int64) (since int64, ok bool) {
 	tick := uint32(now>>sketchBits) | 1 // never zero, which is an empty slot
 	old := s[hash&uint64(len(s)-1)].Swap(hash>>32<<32 | uint64(tick))

@@ -11,14 +11,14 @@ import (
 )
 
 // leasedPart is the part of a request on several subjects that blocks of this process serve, for
-// instance the organization. The store decides the rest, for instance the user, in a separate
-// request; there may be no rest.
+// instance the claim on the organization. The store decides the rest, for instance the claim on the
+// user, in a separate request; there may be no rest.
 //
-// The units are taken before the store is asked. They are used if the caller is then allowed, no
-// matter how that was decided, and go back otherwise. So the fate of the request in the store does
-// not affect them, nor does a lost answer. They count as of the instant at which they were taken,
+// The units are taken before the store is asked. They are used if the caller is then allowed,
+// however that was decided, and put back otherwise. So neither the outcome of the request in the
+// store nor a lost answer affects them. They count from the instant at which they were taken,
 // before the block's end. The caller is answered at most a time budget later, as after any decision
-// of the store: the block may have ended by then.
+// of the store; the block may have ended by then.
 type leasedPart struct {
 	leases *leases
 	whole  []stint.Claim
@@ -36,7 +36,7 @@ type takenUnits struct {
 }
 
 // takePart takes units from blocks for a leasable request on several subjects. It returns nil if no
-// block has any.
+// block has enough.
 func (l *leases) takePart(r *stint.Request, now leaseTime) *leasedPart {
 	var p *leasedPart
 	for i := range r.Claims {
@@ -76,7 +76,7 @@ func (l *leases) takePart(r *stint.Request, now leaseTime) *leasedPart {
 }
 
 // complete turns the decision on the rest into the decision on the whole request. If there is no
-// rest, it gets an allowed decision. Units go back after an error and after a denial.
+// rest, it receives an allowed decision. Units are put back after an error and after a denial.
 func (p *leasedPart) complete(rest *stint.Decision, err error) (d stint.Decision) {
 	if err != nil || !rest.Allowed {
 		for i := range p.taken {
@@ -101,7 +101,7 @@ func (p *leasedPart) complete(rest *stint.Decision, err error) (d stint.Decision
 }
 
 // charge turns the charge of the rest, and the number of the claim that denied, into those of the
-// whole. A request that was allowed for lack of an answer has no charge. Then the units stay used.
+// whole. A request that was allowed for lack of an answer has no charge; its units stay used.
 func (p *leasedPart) charge(d, rest *stint.Decision) {
 	claims, from := p.whole, rest.Charge.Data()
 	d.Charge.SetClaims(claims)
@@ -190,9 +190,9 @@ func (p *leasedPart) putBack(i int) {
 	p.leases.stack.sender.add(&job{AmendCall: driver.AmendCall{Charge: driver.NewCharge([]stint.Claim{claim}, of)}}, 0)
 }
 
-// amendLeased amends a charge that has leased claims: the leased ones in their blocks if these
+// amendLeased amends a charge that has leased claims: the leased claims in their blocks if these
 // still exist, the others where they were charged. Once a block has ended, its used units are one
-// charge in the store: settling a part changes that charge, like any other. Claims that another
+// charge in the store, and settling a part changes that charge, like any other. Claims that another
 // process has leased are not settled.
 func (s *Stack) amendLeased(ctx context.Context, c stint.Charge, a stint.Amendment) (done stint.Amended, err error) {
 	if err := a.Validate(&c); err != nil {

@@ -26,7 +26,7 @@ import (
 // block in the background, as large as the demand; what is left of the previous block is given
 // back.
 //
-// # Never over
+// # Why limits are never exceeded
 //
 // The store stamps the units of a block at its own now + d, where d is the length of the lease, and
 // counts them from now until a window after the stamp. They are served only before the time of
@@ -44,15 +44,15 @@ import (
 // may be ahead by what it refills during d, and by what it had refilled of returned units. It still
 // admits at most a capacity in any window, and Max per window in the long run.
 //
-// # The price
+// # Drawbacks
 //
-// Units count for d longer than they would otherwise: a limit that is always full admits some 5%
+// Units count for d longer than they would otherwise: a limit that is always full admits about 5%
 // less. The block of a process that dies counts for d plus a window. A process that cannot reach
-// the store serves its block, for d at most; then the failure policy decides.
+// the store serves its block for at most d; then the failure policy decides.
 //
-// A ban or a reset made elsewhere takes effect when the block ends: after d at most, or at once if
-// it is announced. Those made through this process take effect at once. A limit with another Max or
-// Burst is another lease.
+// A ban or a reset made elsewhere takes effect when the block ends, after at most d, or at once if
+// it is announced. A ban or a reset made through this process takes effect at once. A limit with
+// another Max or Burst has another lease.
 //
 // A decision from memory reports the usage in the store's latest answer, minus the units that this
 // process still holds.
@@ -75,7 +75,7 @@ type leases struct {
 const (
 	failurePause = 250 * time.Millisecond // between renewals, after a failure, give or take a fifth
 	denialPause  = time.Second            // after a denial, at most
-	leaseIdle    = time.Second            // without requests, before a lease without a block ends, at least
+	leaseIdle    = time.Second            // minimum time without requests after which a lease without a block ends
 )
 
 // applyBans applies bans to a renewal, but its denials lead to none.
@@ -94,9 +94,9 @@ func (l *leases) at(t time.Time) leaseTime {
 
 func (l *leases) distance() time.Duration { return time.Duration(l.roundTrip.Load()) }
 
-// leasable reports whether a request, or a part of it, may be served from memory: it is a plain one
-// without an ID. The store decides a request with two claims of one subject and scope, since these
-// are settled together.
+// leasable reports whether a request, or a part of it, may be served from memory: it must be a
+// plain one without an ID. The store decides a request with two claims of one subject and scope,
+// because these are settled together.
 func leasable(r *stint.Request) bool {
 	if r.Mode != stint.ModeTake || r.ID != "" || r.Terms().Fit || r.Terms().Lease != 0 || r.Hold != 0 {
 		return false
@@ -105,7 +105,7 @@ func leasable(r *stint.Request) bool {
 		return leasableClaim(&r.Claims[0])
 	}
 	if len(r.Claims) > stint.MaxClaims || contract.CountLimits(r.Claims) > stint.MaxTotal {
-		return false // the store says what is wrong
+		return false // the store reports what is wrong
 	}
 	any := false
 	for i := range r.Claims {
@@ -145,7 +145,7 @@ func (l *leases) serve(r *stint.Request, d *stint.Decision, asked time.Time) boo
 	return served
 }
 
-// served notes whether a lease has served a request, and renews it if that is due.
+// served records whether a lease has served a request, and renews the lease if that is due.
 func (l *leases) served(ls *lease, cost int64, served, renew bool, now leaseTime) {
 	if !served && ls.miss(cost, now, ls.length(l.distance())) {
 		renew = true
@@ -203,7 +203,7 @@ func (l *leases) begin(r *stint.Request, claim int, hash uint64, since int64, no
 		return
 	}
 	cost := c.Cost
-	ls.missed.Store(2 * cost) // as if the first had cost as much
+	ls.missed.Store(2 * cost) // as if the first request had cost as much
 	ls.missAt.Store(now.mono)
 	ls.rate, ls.countedAt = float64(cost)/seconds(max(since, int64(length)/8)), now.mono
 	ls.mu.Lock() // so that tend waits until the timer is set
@@ -219,8 +219,8 @@ func (l *leases) begin(r *stint.Request, claim int, hash uint64, since int64, no
 	l.renew(ls, now)
 }
 
-// measure learns how far away the store is. It follows longer times faster than shorter ones: a
-// renewal that is late costs more than one that is early.
+// measure learns the round-trip time to the store. It follows longer times faster than shorter
+// ones, because a renewal that is late costs more than one that is early.
 func (l *leases) measure(took int64) {
 	old := l.roundTrip.Load()
 	next := max(took, 1)
@@ -231,10 +231,10 @@ func (l *leases) measure(took int64) {
 	default:
 		next = old - (old-next)/16
 	}
-	l.roundTrip.CompareAndSwap(old, next) // otherwise another call just did
+	l.roundTrip.CompareAndSwap(old, next) // on failure, another call has just stored a value
 }
 
-// renew gets the next block of a lease in the background, unless a renewal is under way or has to
+// renew gets the next block of a lease in the background, unless a renewal is under way or must
 // wait.
 func (l *leases) renew(ls *lease, now leaseTime) {
 	after := ls.renewAfter.Load()
@@ -249,8 +249,8 @@ func (l *leases) renew(ls *lease, now leaseTime) {
 }
 
 // renewNow asks the store for the next block, and returns the earliest time of the next renewal. In
-// a busy process it starts some time after it was due: the delay counts as part of the round trip,
-// within reason.
+// a busy process it may start late; the delay counts as part of the round trip, up to a quarter of
+// the block's length.
 func (l *leases) renewNow(ls *lease, due leaseTime) (after int64) {
 	asked := time.Now() // before anything else: the block's end counts from here
 	sent := l.at(asked)
@@ -281,7 +281,7 @@ func (l *leases) renewNow(ls *lease, due leaseTime) (after int64) {
 		return now.mono + int64(min(denialPause, d.RetryAfter))
 	default:
 		l.add(ls, newBlock(&d, &p, sent, now))
-		if d.Charge.Claims()[0].Cost < p.units { // what comes back meanwhile is for all processes
+		if d.Charge.Claims()[0].Cost < p.units { // units that come back meanwhile are for all processes
 			return now.mono + int64(p.length/4)
 		}
 	}
@@ -311,7 +311,7 @@ func (l *leases) add(ls *lease, b *leaseBlock) {
 	ls.timer.Reset(time.Duration(b.renewAt - l.now().mono))
 }
 
-// replace replaces the present block by another, or by none, and gives back its unused units. The
+// replace replaces the current block by another, or by none, and gives back its unused units. The
 // lock of the lease is held.
 func (l *leases) replace(ls *lease, b *leaseBlock) {
 	if old, used := ls.replace(b); old != nil && used < old.granted {
@@ -320,7 +320,7 @@ func (l *leases) replace(ls *lease, b *leaseBlock) {
 }
 
 // giveBack gives the unused units of a block back to the store. After a reset the store ignores
-// them, since its state has another generation.
+// them, because its state has another generation.
 func (l *leases) giveBack(b *leaseBlock, used int64) {
 	l.stack.sender.add(&job{AmendCall: driver.AmendCall{Charge: b.charge, Amendment: stint.Amendment{Cost: used}}}, 0)
 }
@@ -367,8 +367,8 @@ func (l *leases) settleClaim(c *stint.Charge, i int, a *stint.Amendment) (done, 
 }
 
 // settle replaces the cost of a claim of a charge in the block of a lease, and reports whether it
-// did. A raise above what the block has left ends the block, and so do costs by the names of limits:
-// the store settles them.
+// did. A raise above what the block has left ends the block, and so do costs by the names of
+// limits; the store then settles them.
 func (l *leases) settle(ls *lease, c *stint.Charge, i int, a *stint.Amendment) bool {
 	claim, settled := &c.Claims()[i], &l.stack.ledger.settled
 	ls.mu.Lock()
@@ -395,8 +395,8 @@ func (l *leases) settle(ls *lease, c *stint.Charge, i int, a *stint.Amendment) b
 }
 
 // commanded ends the leases that a reset or a ban concerns. A [stint.CommandGiveBack] gives back
-// units of earlier times: units held here are not used yet, and the store leaves them alone as far
-// as it can tell.
+// units that were used earlier: units held here are not used yet, and the store leaves them alone
+// as far as it can tell.
 func (l *leases) commanded(c *stint.Command) {
 	if c.Kind == stint.CommandUnban || c.Kind == stint.CommandGiveBack {
 		return

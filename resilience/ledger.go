@@ -18,7 +18,7 @@ import (
 )
 
 // ledger holds what a process needs to decide without the store. It has a record of every subject
-// and scope that the process asked about, as far as memory goes, with a [count] per limit. It also
+// and scope that the process asked about, if memory permits, with a [count] for each limit. It also
 // holds what the store has yet to be charged with.
 type ledger struct {
 	instances func() int64
@@ -64,7 +64,7 @@ type stripe struct {
 	mu      sync.Mutex
 	records map[uint64]*record // by subject and scope
 	owing   map[*record]struct{}
-	locked  uint64   // how often the lock was taken
+	locked  uint64   // number of times that the lock was taken
 	_       [32]byte // the next lock is on another cache line
 }
 
@@ -127,7 +127,7 @@ func (l *ledger) identify(c *stint.Claim) (s *stripe, key uint64) {
 	return &l.stripes[subject%stripes], key
 }
 
-// locked is a set of stripes, a bit each.
+// locked is a set of stripes, with one bit for each.
 type locked [stripes / 64]uint64
 
 // lock takes the locks of all claims, in order.
@@ -160,7 +160,7 @@ func (l *ledger) find(c *stint.Claim) *record {
 	return s.records[key]
 }
 
-// record returns the record of a claim, a new one if there is none.
+// record returns the record of a claim. It creates the record if there is none.
 func (l *ledger) record(c *stint.Claim, now int64) *record {
 	s, key := l.identify(c)
 	r := s.records[key]
@@ -179,7 +179,7 @@ func (l *ledger) record(c *stint.Claim, now int64) *record {
 // item is a limit of a claim, with its count.
 type item struct {
 	*count
-	i, k  int // the index of its claim, and its own among all limits
+	i, k  int // index of its claim, and of the limit among all limits
 	claim *stint.Claim
 	rec   *record
 	cost  int64 // 1 for a place, whatever it costs
@@ -202,7 +202,8 @@ func (l *ledger) each(claims []stint.Claim) iter.Seq[item] {
 	}
 }
 
-// make ensures that the limits of claims that cost something have a count. Leases count their own.
+// make ensures that the limits of claims that cost something have a count, except leased limits,
+// which leases count.
 func (l *ledger) make(claims []stint.Claim, now int64) {
 	for i := range claims {
 		if c := &claims[i]; contract.Charges(c) && !slices.ContainsFunc(c.Limits, isLeased) {
@@ -220,7 +221,7 @@ func (l *ledger) evict(s *stripe, now int64) {
 	const among = 8
 	seen, victim, least := 0, uint64(0), math.Inf(1)
 	for key, r := range s.records {
-		if r.touched == s.locked { // the request at hand may need it
+		if r.touched == s.locked { // the current request may need it
 			continue
 		}
 		used := r.used(now)
@@ -276,7 +277,7 @@ func (r *record) of(l *stint.Limit, i int) *count {
 	return nil
 }
 
-// count returns the count of a limit, an empty one if it is new.
+// count returns the count of a limit. It adds an empty one if there is none.
 func (l *ledger) count(r *record, limit *stint.Limit, i int) *count {
 	c := r.of(limit, i)
 	if c == nil {
@@ -340,8 +341,8 @@ func (c *clock) instant(wall, now int64) int64 {
 	return now - (c.wall(now)-wall)*int64(time.Microsecond)
 }
 
-// synchronize learns the store's clock from the answer to a call that was sent at a time. The store
-// read its clock between the sending and now.
+// synchronize learns the store's clock from the answer to a call that was sent at the given time.
+// The store read its clock between then and now.
 func (c *clock) synchronize(d *stint.Decision, sent time.Time) {
 	read := d.Charge.Data().Now
 	if read == 0 {

@@ -15,7 +15,7 @@ import (
 const outageRetry = time.Second
 
 // decide decides a request without the store. If the request was sent, and its answer may still
-// come, it returns an open debt: the answer says whether the store has charged it.
+// come, decide returns an open debt: the answer will show whether the store has charged it.
 //
 // There are no bookings without the store: a Reserve that would have to wait is denied.
 func (l *ledger) decide(r *stint.Request, sent bool) (d stint.Decision, owes *debt, err error) {
@@ -48,7 +48,7 @@ func (l *ledger) decide(r *stint.Request, sent bool) (d stint.Decision, owes *de
 	return d, l.grant(r, &d, sent, now), nil
 }
 
-// show fills in what is used and left, and reports whether there is room for the request.
+// show fills in the usages, and reports whether there is room for the request.
 func (l *ledger) show(r *stint.Request, d *stint.Decision, now int64) (fits bool) {
 	fits = true
 	usages := d.MakeUsages(contract.CountLimits(r.Claims))
@@ -174,15 +174,15 @@ func sameClaim(a, b stint.Claim) bool {
 		func(a, b stint.Limit) bool { return contract.SameID(&a, &b) })
 }
 
-// ban notes a ban, for decisions without the store.
+// ban records a ban, for decisions without the store.
 func (l *ledger) ban(subject string, d time.Duration) {
 	if d = min(d, stint.MaxWindow).Round(time.Microsecond); d >= stint.MinWindow {
 		_ = l.bans.Command(context.Background(), stint.Command{Kind: stint.CommandBan, Subject: subject, For: d})
 	}
 }
 
-// unban forgets a ban, since another process has changed something about the subject. If the
-// subject is still banned, the store's next answer says so.
+// unban forgets a ban, because another process has changed something about the subject. If the
+// subject is still banned, the store's next answer reports the ban.
 func (l *ledger) unban(subject string) {
 	if subject != "" {
 		_ = l.bans.Command(context.Background(), stint.Command{Kind: stint.CommandUnban, Subject: subject})

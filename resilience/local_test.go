@@ -372,7 +372,7 @@ func TestInstancesAreCounted(t *testing.T) {
 		c.Instances, c.Logger = 0, logs.logger()
 		s := newStack(t, store, c)
 		admitted(t, s, 3, oneUnit("a"))
-		if n := logs.count(slog.LevelWarn, "not known"); n != 1 || s.Instances() != 1 {
+		if n := logs.count(slog.LevelWarn, "is unknown"); n != 1 || s.Instances() != 1 {
 			t.Errorf("%d warnings that nothing is known, %d instances, want 1 and 1", n, s.Instances())
 		}
 		for _, step := range []struct {

@@ -9,8 +9,8 @@ import (
 
 // meter is the level of a limit that refills, in weights as defined in docs/rules.md. stored is
 // what the store counts, for all processes. local is the part of what this process was granted that
-// the store does not count. Processes divide what stored leaves free. A refill lowers stored first;
-// after that, each process lowers its local by its share of the refill.
+// the store does not count. Processes divide the capacity that stored leaves free. A refill lowers
+// stored first; after that, each process lowers its local by its share of the refill.
 type meter struct {
 	stored, local int64
 	raised        int64 // how much answers have raised stored; they may count charges whose own answers are yet to come
@@ -55,7 +55,7 @@ func (c *count) ticks(t int64) int64 { return t / (c.tick * int64(time.Microseco
 // weight returns the weight of units.
 func (c *count) weight(units int64) int64 { return min(units, stint.MaxUnits/c.unit) * c.unit }
 
-// metered returns the meter as of now.
+// metered returns the meter, brought up to now.
 func (c *count) metered(now int64) *meter {
 	if c.meter == nil {
 		c.meter = &meter{at: now}
@@ -82,7 +82,7 @@ func (c *count) meterLeft(t int64) int64 {
 // until then.
 func (c *count) meterFits(cost int64) int64 {
 	m, instances := c.meter, c.ledger.instances()
-	stored := c.capacity - instances*(cost+ceilDiv(m.local, c.unit)-1) - 1 // then a process's part is enough
+	stored := c.capacity - instances*(cost+ceilDiv(m.local, c.unit)-1) - 1 // at this level, a process's part is enough
 	if instances == 1 {
 		return c.after(m.at, m.stored+m.local-(c.capacity-cost)*c.unit)
 	}
@@ -92,7 +92,7 @@ func (c *count) meterFits(cost int64) int64 {
 	return c.after(m.at, m.stored+max(m.local-(ceilDiv(c.capacity, instances)-cost)*c.unit, 0)*instances)
 }
 
-// fill adds units to the meter, if there is one. The store has counted them or not.
+// fill adds units to the meter, if there is one. stored reports whether the store has counted them.
 func (c *count) fill(units, now int64, stored bool) {
 	if c.unit == 0 {
 		return
@@ -127,8 +127,8 @@ func (c *count) drain(units, at, now int64, stored bool) {
 	}
 }
 
-// lower lowers what the store counts, but not below bookings: their units leak from their instant
-// on.
+// lower lowers what the store counts, but not below bookings, whose units leak only from their
+// instant on.
 func (c *count) lower(m *meter, weight, now int64) {
 	least := int64(0)
 	if booked := c.others.bookedUntil - c.bookedFor(); booked > now && c.others.booked > 0 {
@@ -149,11 +149,10 @@ func (c *count) unraise(units, at, now int64) {
 	}
 }
 
-// hearMeter records the usage that the store reports for a limit that refills, as [count.hear]
-// does.
+// hearMeter records the usage that the store reports for a limit that refills, like [count.hear].
 func (c *count) hearMeter(u *stint.Usage, cost, uncounted, at int64, call uint64, now int64) {
 	m := c.metered(now)
-	// The level is exactly what is given back until the reset, if the log does not end later.
+	// The level is exactly what is given back until the reset, unless the log ends later.
 	ahead := min(u.ResetAfter, maxAhead) + time.Duration(c.tick)*time.Microsecond - 1
 	stored := c.given(ahead)
 	if c.Algorithm != stint.AlgorithmBucket {
@@ -164,7 +163,7 @@ func (c *count) hearMeter(u *stint.Usage, cost, uncounted, at int64, call uint64
 	}
 	stored = max(stored-c.weight(cost), 0)
 	if c.Algorithm == stint.AlgorithmSliding && c.ledger.instances() == 1 && u.Used-cost <= c.mineAt(now)-uncounted {
-		stored = min(stored, m.stored) // the log alone explains it
+		stored = min(stored, m.stored) // the log alone explains the usage
 	}
 	if c.owed != nil { // charges made after the answer are in stored already
 		_, after := c.owed.after(at, call, now, now)
@@ -178,8 +177,8 @@ func (c *count) hearMeter(u *stint.Usage, cost, uncounted, at int64, call uint64
 	m.stored = stored
 }
 
-// hearBooked raises the meter to what the store reports of the instant of a booking: others may have
-// used what this process has not heard of.
+// hearBooked raises the meter to the level that the store reports for the instant of a booking,
+// because others may have used units that this process does not know about.
 func (c *count) hearBooked(u *stint.Usage, ahead time.Duration, now int64) {
 	if c.unit == 0 || c.Algorithm == stint.AlgorithmSliding && c.ledger.instances() == 1 {
 		return

@@ -15,28 +15,28 @@ import (
 // outageLog logs when the store is lost and when it is back, never once per decision.
 //
 // An outage begins with the first call that fails. It ends when no call has failed for a second and
-// a call that the process itself makes succeeds: so it ends even without requests, and a store that
-// comes and goes many times a second is one outage. That bounds the log: one message when an outage
-// begins, one every logEvery while it lasts, and one at its end, a second later at the earliest. A
-// single call that was not answered in time may be an exception: the first message is a warning
-// then, and an error follows if calls keep failing.
+// a call that the process itself makes succeeds. So it ends even without requests, and a store that
+// fails and recovers many times a second is in one outage. That bounds the log: one message when an
+// outage begins, one every logEvery while it lasts, and one at its end, a second later at the
+// earliest. A single call that was not answered in time may be an exception, so then the first
+// message is a warning, and an error follows if calls keep failing.
 type outageLog struct {
 	logger *slog.Logger
 
-	decisions atomic.Int64                     // made without the store, ever
-	others    atomic.Int64                     // calls that failed, ever, where no decision was made without the store
+	decisions atomic.Int64                     // total number of decisions made without the store
+	others    atomic.Int64                     // total number of failed calls for which no decision was made without the store
 	cause     atomic.Pointer[stint.StoreError] // of the last failure
 	votes     errkind.Votes                    // on the fault of this outage
-	example   atomic.Pointer[failedCall]       // the first that failed since the last message
+	example   atomic.Pointer[failedCall]       // the first failed call since the last message
 	worse     chan struct{}                    // the store rejects our credentials, or calls keep failing after a warning
-	watched   atomic.Bool                      // an outage lasts; the goroutine that set it owns the fields below
+	watched   atomic.Bool                      // set during an outage; the goroutine that set it owns the fields below
 
 	begun    time.Time // when the outage began
 	before   int64     // decisions made without the store before the outage,
 	logged   int64     // and before the last message
 	loggedAt time.Time // when the last message was logged
 	auth     bool      // whether that message reported that the store rejects our credentials
-	detailed bool      // whether a message about this outage has reported what was asked
+	detailed bool      // whether a message about this outage has described a request
 
 	warned atomic.Bool // only a warning was logged about this outage so far
 }
@@ -48,17 +48,17 @@ type failedCall struct{ mode, key, limit string }
 var errorMode = stint.FailError.String()
 
 const (
-	// logEvery is how often the same thing is logged.
+	// logEvery is the minimum time before a message is repeated.
 	logEvery = 10 * time.Second
-	// checkEvery is how often to check whether an outage is over, or to be logged again.
+	// checkEvery is the time between checks of whether an outage is over, or to be logged again.
 	checkEvery = time.Second
 )
 
-// failures is the total number of failed calls to the store.
+// failures returns the total number of failed calls to the store.
 func (n *outageLog) failures() int64 { return n.decisions.Load() + n.others.Load() }
 
-// failed counts a failed call in one of the counters, and logs the first of an outage, with the
-// claim of the call, and the mode that decides if there is a decision to make.
+// failed counts a failed call in one of the counters, and logs the first failure of an outage, with
+// the claim of the call and, if a decision has to be made, the mode that decides.
 func (s *Stack) failed(cause *stint.StoreError, counter *atomic.Int64, claim *stint.Claim, mode string) {
 	n := &s.outage
 	if cause.Kind == stint.KindMigrating {
@@ -99,7 +99,7 @@ func (n *outageLog) logLost() {
 }
 
 // logFault logs that the store is unavailable, what is wrong with it, and the remedy. For a store
-// that does not answer in time, answers tells whether it answers pings.
+// that does not answer in time, answers reports whether it answers pings.
 func (n *outageLog) logFault(message string, answers bool) {
 	cause := n.lasting()
 	fault := errkind.FaultOf(errkind.Diagnose(cause, answers))
@@ -126,7 +126,7 @@ func (n *outageLog) lasting() *stint.StoreError {
 	return n.cause.Load()
 }
 
-// log logs why the store is unavailable, and what was asked.
+// log logs why the store is unavailable, and which request failed.
 func (n *outageLog) log(level slog.Level, message string, cause *stint.StoreError, more []any) {
 	n.auth = cause.Kind == stint.KindAuth
 	n.loggedAt = time.Now()
@@ -156,7 +156,7 @@ func (s *Stack) watchOutage() {
 		n.example.Store(nil) // the next outage will have its own
 		n.votes.Clear()
 		n.warned.Store(false)
-		n.logger.Info("stint: the store can be asked again",
+		n.logger.Info("stint: the store is available again",
 			"decisions_without_it", n.logged-n.before, "lasted", time.Since(n.begun).Round(time.Second))
 		n.watched.Store(false)
 		if n.failures() == seen || !n.watched.CompareAndSwap(false, true) {
@@ -167,7 +167,7 @@ func (s *Stack) watchOutage() {
 }
 
 // untilBack waits for the end of an outage. It logs from time to time that the outage lasts, and at
-// once that the store rejects our credentials, or that a late answer was no exception. It returns
+// once if the store rejects our credentials, or if a late answer was not an exception. It returns
 // how many calls had failed when the outage ended.
 func (s *Stack) untilBack() int64 {
 	n := &s.outage
@@ -194,7 +194,8 @@ func (s *Stack) untilBack() int64 {
 }
 
 // answers reports whether a store that does not answer calls in time answers a ping. If the ping
-// fails in another way than calls do, its failure becomes the cause: calls may not get that far.
+// fails in another way than calls do, its failure becomes the cause, because calls may not get that
+// far.
 func (s *Stack) answers() bool {
 	if s.outage.lasting().Kind != stint.KindTimeout {
 		return false
@@ -238,7 +239,7 @@ func (s *Stack) probe() error {
 	return err
 }
 
-// suspect checks whether an outage has begun that no request has met yet, and logs it.
+// suspect checks whether an outage has begun that no request has encountered yet, and logs it.
 func (s *Stack) suspect() {
 	if !s.outage.watched.Load() {
 		s.noteFailure(s.probe(), nil)

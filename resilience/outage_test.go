@@ -22,7 +22,7 @@ func wantLog(t *testing.T, logs *logbook, lost, still, back int) {
 	if n := logs.count(slog.LevelError, "is still unavailable"); n != still {
 		t.Errorf("the log says %d times that it still is, want %d", n, still)
 	}
-	if n := logs.count(slog.LevelInfo, "can be asked again"); n != back {
+	if n := logs.count(slog.LevelInfo, "is available again"); n != back {
 		t.Errorf("the log says %d times that it is back, want %d", n, back)
 	}
 	if t.Failed() {
@@ -251,7 +251,7 @@ func TestCallFailsAtTheEndOfAnOutage(t *testing.T) {
 	var s *Stack
 	var failed atomic.Bool
 	c.Logger = slog.New(slog.NewTextHandler(writer(func(p []byte) (int, error) {
-		if strings.Contains(string(p), "asked again") && failed.CompareAndSwap(false, true) {
+		if strings.Contains(string(p), "available again") && failed.CompareAndSwap(false, true) {
 			s.outage.decisions.Add(1) // as failed does first; its goroutine has to wait for the CPU then
 		}
 		return logs.Write(p)

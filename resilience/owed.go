@@ -9,12 +9,12 @@ import (
 )
 
 // owed holds the units of a limit that this process was granted and that the store has not counted,
-// or may not have.
+// or may not have counted.
 type owed struct {
 	parts []owedPart // the oldest first
 	// charged are recent charges: answers of an earlier instant do not count them.
 	charged []charged
-	// paid are groups that the store has charged, and of which some units may be given back.
+	// paid are groups that the store has charged and whose units may be given back in part.
 	paid []*debt
 }
 
@@ -42,7 +42,7 @@ const (
 	maxPaid = 64
 )
 
-// owes returns what is owed as of now.
+// owes returns what is owed now.
 func (c *count) owes(now int64) *owed {
 	if c.owed == nil {
 		c.owed = new(owed)
@@ -76,7 +76,8 @@ func (o *owed) due() (units int64) {
 	return units
 }
 
-// owedAt returns the part that contains the instant of a grant, or nil if that no longer counts.
+// owedAt returns the part that contains the instant of a grant, or nil if the grant no longer
+// counts.
 func (c *count) owedAt(t int64) *owedPart {
 	if c.owed != nil {
 		for i := range c.owed.parts {
@@ -88,9 +89,9 @@ func (c *count) owedAt(t int64) *owedPart {
 	return nil
 }
 
-// uncounted returns how many of the units that count now are missing from the store's answer of an
-// instant, to a call. For the largest instant, these are the units that the store has not charged
-// at all.
+// uncounted returns how many of the units that count now are missing from the store's answer to a
+// call, which was given at an instant. For the largest instant, these are the units that the store
+// has not charged at all.
 func (c *count) uncounted(at int64, call uint64, now int64) (units int64) {
 	if c.Algorithm == stint.AlgorithmConcurrency {
 		for i := range c.holders {
@@ -122,8 +123,8 @@ func (c *count) uncharged(now int64) (units int64) {
 	return units
 }
 
-// after returns the units that were charged after the store's answer of an instant, to a call, and
-// their weight.
+// after returns the units that were charged after the store's answer to a call, which was given at
+// an instant, and their weight.
 func (o *owed) after(at int64, call uint64, arrived, now int64) (units, weight int64) {
 	for i := range o.charged {
 		p := &o.charged[i]
@@ -136,8 +137,8 @@ func (o *owed) after(at int64, call uint64, arrived, now int64) (units, weight i
 	return units, weight
 }
 
-// owe counts units that this process was granted without the store, as of an instant; see grant.
-// now is read under the lock: it is never before that of an earlier call.
+// owe counts units that this process was granted without the store at an instant; see grant. now is
+// read under the lock, so it is never before the now of an earlier call.
 func (c *count) owe(units, at, now int64) {
 	if units <= 0 {
 		return
@@ -153,7 +154,7 @@ func (c *count) owe(units, at, now int64) {
 	p.uncharged, p.at = p.uncharged+units, now
 }
 
-// unowe notes that units granted at an instant are no longer owed, and returns how many were.
+// unowe records that units granted at an instant are no longer owed, and returns how many were.
 func (c *count) unowe(units, granted int64) int64 {
 	p := c.owedAt(granted)
 	if p == nil {
@@ -191,10 +192,10 @@ func (c *count) cancel(units, from, to int64) int64 {
 	return units
 }
 
-// repaid notes that the store has charged units that were granted at an instant. Units beyond truth
-// are to be given back: the meter no longer counts them. The store's meter counts less of them than
-// was granted: what it refills during refilled was subtracted, or refilled since the charge. That
-// belongs to the store's level, not to units that are still owed.
+// repaid records that the store has charged units that were granted at an instant. Units beyond
+// truth are to be given back, and the meter no longer counts them. The store's meter counts fewer
+// units than were granted: what it refills during refilled was subtracted, or was refilled since
+// the charge. That refill belongs to the store's level, not to units that are still owed.
 func (c *count) repaid(units, truth, granted, at int64, call uint64, now int64, refilled time.Duration) {
 	if units = c.unowe(units, granted); units == 0 {
 		return

@@ -10,12 +10,13 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// holder holds a place, until an instant without a heartbeat. The store may not know of it.
+// holder holds a place. Without a heartbeat, it loses the place at an instant. The store may not
+// know about it.
 type holder struct {
 	id     uint64
 	until  int64
-	stored int64 // until when the store knows of it
-	since  int64 // when a heartbeat first told the store of it; earlier answers do not count it
+	stored int64 // until when the store knows about it
+	since  int64 // when a heartbeat first reported it to the store; earlier answers do not count it
 	void   int64 // when the last unanswered heartbeat can no longer arrive
 }
 
@@ -29,8 +30,8 @@ func (c *count) holder(id uint64) *holder {
 	return nil
 }
 
-// hold gives a place to a holder, or lets it keep its place for another window, in the store too or
-// not.
+// hold gives a place to a holder, or lets it keep its place for another window. stored reports
+// whether the store has done so, too.
 func (c *count) hold(id uint64, now int64, stored bool) {
 	h := c.holder(id)
 	if h == nil {
@@ -44,8 +45,8 @@ func (c *count) hold(id uint64, now int64, stored bool) {
 	}
 }
 
-// places iterates over the limits of a charge under which it has a place, with their holders: nil
-// if the charge no longer holds the place.
+// places iterates over the limits of a charge under which it has taken a place, with their holders.
+// A holder is nil if the charge no longer holds the place.
 func (l *ledger) places(c *stint.Charge, now int64) iter.Seq2[*count, *holder] {
 	return func(yield func(*count, *holder) bool) {
 		defer l.unlock(l.lock(c.Claims()))
@@ -71,8 +72,8 @@ func (l *ledger) extended(c *stint.Charge, stored bool) (held bool) {
 	return held && !lost
 }
 
-// unanswered notes a heartbeat that was not answered, and may still arrive until some time from
-// now.
+// unanswered records a heartbeat that was not answered, and that may still arrive for the time
+// left.
 func (l *ledger) unanswered(c *stint.Charge, left time.Duration) {
 	now := l.now()
 	for _, h := range l.places(c, now) {
@@ -82,8 +83,8 @@ func (l *ledger) unanswered(c *stint.Charge, left time.Duration) {
 	}
 }
 
-// released removes the places of a charge, if an amendment gives them up. It reports whether there
-// was one, and after how long no heartbeat can arrive any more.
+// released removes the places of a charge if an amendment gives them up. It reports whether the
+// charge had a place, and the time after which no heartbeat can arrive any more.
 func (l *ledger) released(c *stint.Charge, a stint.Amendment) (held bool, void time.Duration) {
 	if a.Kind != stint.AmendRelease && contract.Total(&a) > 0 {
 		return false, 0
@@ -98,8 +99,8 @@ func (l *ledger) released(c *stint.Charge, a stint.Amendment) (held bool, void t
 	return held, void
 }
 
-// beat notes a heartbeat of a local charge. It returns the store's charge, if there is one, and
-// whether the debt is yet to be charged: if so, the store gets the reported usage then.
+// beat records a heartbeat of a local charge. It returns the store's charge, if there is one, and
+// whether the debt has yet to be charged; if so, the store receives the reported usage then.
 func (l *ledger) beat(o *debt, c *stint.Charge, a stint.Amendment) (stored stint.Charge, later bool) {
 	defer l.unlock(l.lock(o.subjects))
 	if o.hold == 0 {
@@ -112,7 +113,8 @@ func (l *ledger) beat(o *debt, c *stint.Charge, a stint.Amendment) (stored stint
 	return o.stored, later
 }
 
-// report remembers the usage that a heartbeat reports: the largest for every part of the charge.
+// report remembers the usage that a heartbeat reports: the largest value for every part of the
+// charge.
 func (o *debt) report(c *stint.Charge, a stint.Amendment) {
 	a.KnownOnly, a.Costs = true, maps.Clone(a.Costs) // its places are kept by later heartbeats
 	for _, p := range o.pending {
@@ -130,7 +132,7 @@ func (o *debt) report(c *stint.Charge, a stint.Amendment) {
 	o.pending = append(o.pending, newJob(*c, a, nil))
 }
 
-// prolong notes a heartbeat of a charge of the store whose request ID may be known here.
+// prolong records a heartbeat of a charge of the store whose request ID may be known here.
 func (l *ledger) prolong(c *stint.Charge) {
 	claims := c.Claims()[:1]
 	defer l.unlock(l.lock(claims))

@@ -14,13 +14,13 @@ import (
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-// resolve resolves an open debt: the store has charged it, or not.
+// resolve resolves an open debt once the outcome of its request is known.
 func (l *ledger) resolve(o *debt, d *stint.Decision, err error, call uint64) {
 	var due []*job
 	charged := err == nil && d.Allowed && (d.Charge.Data().ID != 0 || d.Repeat)
 	ahead := charged && d.RetryAfter > 0 && !d.Repeat // a booking, although the units are used already
-	// A raise is charged, and a place released, once there is a charge. Other settlements lower
-	// what is owed.
+	// A raise is charged, and a place is released, once the store has a charge. Other settlements
+	// lower what is owed.
 	apart := func(j *job) bool { return j.done != nil || j.Amendment.Kind == stint.AmendRelease }
 	set := l.lock(o.subjects)
 	switch {
@@ -43,7 +43,8 @@ func (l *ledger) resolve(o *debt, d *stint.Decision, err error, call uint64) {
 	l.later.finish(due)
 }
 
-// paid notes that the store has charged a debt. It returns the amendments to make there since.
+// paid records that the store has charged a debt. It returns the pending amendments, to be made in
+// the store.
 func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (due []*job) {
 	now, charge := l.now(), d.Charge
 	l.remove(o, paidDebt)
@@ -54,7 +55,7 @@ func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (due []*job) {
 				h.stored = now + int64(it.Window)
 			}
 		case o.at >= it.since:
-			i := max(min(it.i, len(charge.Claims())-1), 0) // some may have been left out
+			i := max(min(it.i, len(charge.Claims())-1), 0) // some claims may have been left out
 			charged, refilled := l.instant(charge.Data().NowOf(i), now), o.refilled
 			if d.Repeat { // an earlier attempt charged it
 				charged, refilled = l.instant(charge.Data().AtOf(i), now), 0
@@ -65,7 +66,7 @@ func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (due []*job) {
 				it.keep(o, now)
 			}
 		case o.charge == 0:
-			o.back = it.cost // it was reset since
+			o.back = it.cost // the limit was reset since
 		}
 	}
 	switch o.stored = charge; {
@@ -166,7 +167,7 @@ func giveUp(calls []*owedCall) {
 	}
 }
 
-// end notes the outcome of the call, once.
+// end records the outcome of the call, once.
 func (c *owedCall) end() {
 	if !c.ended.CompareAndSwap(false, true) {
 		return
@@ -259,7 +260,8 @@ func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
 			m := &c.Limits[j]
 			if n := rec.of(m, j); m.Algorithm == stint.AlgorithmCalendar && n != nil &&
 				n.number(o.at) == n.number(now) {
-				// By its own calendar, the store may take it for a charge of the previous period.
+				// By its own calendar, the store may count the debt as a charge of the previous
+				// period.
 				begin, _ := contract.Period(m, l.wall(now))
 				age = max(min(age, now-l.instant(begin, now)), 0)
 			}
@@ -291,11 +293,11 @@ func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
 	return r, ok
 }
 
-// givenBack returns for how long the meter has given back units of a debt, at most since the grant,
-// or the longest time if it has given back all of them. The local level belongs to the newest
-// units: of a debt, only the weight above that of newer units counts. A debt that may have been
-// charged comes first: the level of the store has refilled since then, not that of units that
-// surely were not charged.
+// givenBack returns how long the meter has been giving back units of a debt, at most since the
+// grant, or maxAhead if it has given back all of them. The local level belongs to the newest units,
+// so of a debt only the weight above that of newer units counts. A debt that may have been charged
+// counts as older than units that certainly were not charged: since then the level of the store has
+// refilled, not that of those units.
 func (c *count) givenBack(rec *record, o *debt, claim *stint.Claim, now int64) time.Duration {
 	newer, before := c.owed.due(), !o.sent
 	for _, d := range rec.debts {
@@ -314,10 +316,10 @@ func (c *count) givenBack(rec *record, o *debt, claim *stint.Claim, now int64) t
 	truth, units := o.left(c, claim), c.cost(claim)
 	left := c.weight(truth) - max(c.metered(now).local-c.weight(newer), 0)
 	left = max(min(left, c.given(time.Duration(now-o.from))), 0)
-	switch age, rest := now-o.seen(), c.weight(units-truth); { // the store gives back the rest as far as it counts
+	switch age, rest := now-o.seen(), c.weight(units-truth); { // the store gives back the rest, if that still counts there
 	case c.Algorithm == stint.AlgorithmBucket:
 		left += min(rest, c.given(time.Duration(age)))
-	case age >= int64(c.Window)+c.part: // it has left the log
+	case age >= int64(c.Window)+c.part: // the debt has left the log
 		left += rest
 	}
 	if left >= c.weight(units) {

@@ -48,7 +48,7 @@ const (
 // loss that is yet to be noticed: they belong to an earlier epoch or to another generation. The
 // lock is held.
 func (l *ledger) keep(rec *record, replaced bool, now int64) {
-	if rec.replaced == 0 && (replaced || rec.epoch < l.safe.Load()) { // at most once a heartbeat
+	if rec.replaced == 0 && (replaced || rec.epoch < l.safe.Load()) { // at most once per heartbeat
 		counts := false
 		for i := range rec.counts {
 			c := &rec.counts[i]
@@ -69,7 +69,7 @@ func (l *ledger) keep(rec *record, replaced bool, now int64) {
 	rec.epoch = l.epoch.Load()
 }
 
-// last returns the newest answer, with what was learned since about whose units they are.
+// last returns the newest answer, updated with what was learned since about who has used the units.
 func (c *count) last() answer {
 	a := c.heard.answer
 	if c.unit == 0 {
@@ -78,8 +78,9 @@ func (c *count) last() answer {
 	return a
 }
 
-// commandedElsewhere notes that a subject was reset, banned or unbanned: earlier answers about it
-// are not sent after a loss. If the name of the subject is unknown, this applies to all subjects.
+// commandedElsewhere records that a subject was reset, banned or unbanned, so earlier answers about
+// it are not sent after a loss. If the name of the subject is unknown, this applies to all
+// subjects.
 func (l *ledger) commandedElsewhere(subject string) {
 	now := l.now()
 	_, hash, _ := strings.Cut(subject, "#")
@@ -108,15 +109,15 @@ type lostCount struct {
 // part is a number of units that count until a time.
 type part struct{ until, units int64 }
 
-// outdated reports whether the subject was reset since a time, or at about that time: an answer may
-// have been under way. The lock is held.
+// outdated reports whether the subject was reset since a time, or so shortly before that an answer
+// may have been under way. The lock is held.
 func (l *ledger) outdated(rec *record, since int64) bool {
 	at := max(rec.resetAt, l.anyCommanded.Load())
 	return at > 0 && since < at+int64(resetTime)
 }
 
-// lost adds the usage of the limits of a record, according to answers since a time, in case a loss
-// was noticed. The lock is held.
+// lost adds the usage that the limits of a record had before a loss, according to answers since a
+// time. The lock is held.
 func (l *ledger) lost(rec *record, since, now int64, all []lostCount) []lostCount {
 	for i := range rec.counts {
 		c, known := &rec.counts[i], rec.counts[i].before
@@ -182,7 +183,7 @@ func (l *ledger) lostAll() (all []lostCount) {
 }
 
 // lostSome returns the usage of states that were replaced. A process that has listened since
-// heardSince would have heard of a reset.
+// heardSince would have received the announcement of a reset.
 func (l *ledger) lostSome(heardSince int64) (all []lostCount) {
 	for n := len(l.replaced); n > 0; n-- {
 		rec := <-l.replaced
@@ -210,9 +211,9 @@ func (l *ledger) lostSome(heardSince int64) (all []lostCount) {
 	return all
 }
 
-// requests adds requests that make the store count at least what is lost, unless that was reset
-// since. In a sliding window, units granted to this process count as long as they would have, and
-// units granted to others as long as the newest of them.
+// requests adds requests that make the store count at least what is lost, unless the limit was
+// reset since. In a sliding window, units granted to this process count as long as they would have,
+// and units granted to others count as long as the newest of them.
 func (l *ledger) requests(lost *lostCount, now int64, to []*driver.Call) []*driver.Call {
 	defer l.unlock(l.lock([]stint.Claim{lost.claim}))
 	limit := &lost.claim.Limits[0]
@@ -271,7 +272,7 @@ func (s *Stack) restore(all []lostCount) {
 		sleep(s.life, max(restorePause, 4*time.Since(begin)*time.Duration(s.Instances())))
 	}
 	if s.life.Err() == nil {
-		s.config.Logger.Warn("stint: the store had lost what was used; this process has told it again", "limits", sent)
+		s.config.Logger.Warn("stint: the store had lost usage; this process has restored what it knew", "limits", sent)
 	}
 }
 

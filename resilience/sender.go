@@ -15,7 +15,7 @@ import (
 )
 
 // sender sends the store what it has missed, in batches: debts, and amendments that no caller waits
-// for. It repeats all of them until they are done or no longer count.
+// for. It repeats each of them until it is done or no longer counts.
 type sender struct {
 	stack *Stack
 
@@ -32,7 +32,7 @@ type sender struct {
 type job struct {
 	driver.AmendCall
 	done        func(stint.Amended) // called when the store has made it; may be nil
-	promised    bool                // to a caller: it is kept, however many jobs wait
+	promised    bool                // to a caller, so it is kept, however many jobs wait
 	sent        int64               // when the store was first asked
 	from, until time.Time
 }
@@ -46,8 +46,8 @@ const (
 	// sendTime bounds a batch, and sendMost is its maximum size.
 	sendTime = time.Second
 	sendMost = 128
-	// sendEvery is how often a batch is sent, unless there is more to send, and sendPause is how
-	// long to wait after a failure or with a slow store. Requests for a subject carry what it owes
+	// sendEvery is the time between batches, unless there is more to send, and sendPause is the
+	// time to wait after a failure or with a slow store. Requests for a subject carry what it owes
 	// earlier than that.
 	sendEvery = 100 * time.Millisecond
 	sendPause = time.Second
@@ -87,7 +87,7 @@ func (s *sender) charge() {
 	}
 	s.charging.Store(false)
 	if t.life.Err() == nil {
-		s.start() // something may be owed since
+		s.start() // something may have become owed meanwhile
 	}
 }
 
@@ -103,7 +103,7 @@ func (s *sender) send(ctx context.Context) (n int, ok bool) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, sendTime)
 	defer cancel()
-	// A short deadline: a debt is charged as of its age at the sending.
+	// The deadline is short, because a debt is charged by its age at the time of sending.
 	deadline, number := time.Now().Add(sendTime/4), l.nextCall()
 	batch := make([]*driver.Call, len(calls))
 	for i, o := range calls {
@@ -132,7 +132,7 @@ func (s *sender) logDropped() {
 	l := s.stack.ledger
 	if n := l.dropped.Load() + s.dropped.Load(); n > 0 && l.now() >= s.nextDropped {
 		s.nextDropped = l.now() + int64(logEvery)
-		s.stack.config.Logger.Warn("stint: not everything that was admitted without the store is charged to it or given back afterwards",
+		s.stack.config.Logger.Warn("stint: some of what was admitted without the store will not be charged to it or given back",
 			"dropped", l.dropped.Swap(0)+s.dropped.Swap(0))
 	}
 }
@@ -159,7 +159,7 @@ func (s *sender) may() bool {
 	return len(s.waiting) < maxJobs && s.stack.life.Err() == nil
 }
 
-// add has a job done in the background, after a time.
+// add queues a job, to be done in the background after a time.
 func (s *sender) add(j *job, after time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

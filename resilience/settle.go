@@ -9,8 +9,8 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// amended counts an amendment of a charge that the store made, and that was sent at an instant. An
-// answer that came since may already reflect it.
+// amended records an amendment, sent at an instant, of a charge that the store made. An answer that
+// arrived since may already reflect it.
 func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged, sent int64) {
 	now, dropped := l.now(), max(contract.Total(&a)-charged, 0)
 	defer l.unlock(l.lock(c.Claims()))
@@ -27,7 +27,7 @@ func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged, sent int64
 			if c.Data().AtOf(it.i) > c.Data().NowOf(it.i) { // a booking is counted among others
 				it.others.unbook(it.cost-truth, before)
 			} else if gone := it.ungrant(it.cost-truth, at, now); !before {
-				it.others.units += gone // what the answer counts beside ours may be theirs
+				it.others.units += gone // what the answer counts beyond our units may have been used by others
 			}
 			if before {
 				it.drain(it.cost-truth, at, now, true)
@@ -39,8 +39,8 @@ func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged, sent int64
 // wasReset reports whether a charge made at an instant, in whole microseconds, was reset.
 func (c *count) wasReset(at int64) bool { return at+int64(time.Microsecond) <= c.since }
 
-// raise counts a raise that the store is yet to charge. It returns the function to call when the
-// store has charged it.
+// raise counts a raise with which the store has yet to be charged. It returns the function to call
+// when the store has been charged.
 func (l *ledger) raise(c *stint.Charge, a stint.Amendment) (charged func(stint.Amended)) {
 	defer l.unlock(l.lock(c.Claims()))
 	now := l.now()
@@ -104,9 +104,9 @@ type settlement struct {
 	charged func(stint.Amended)
 }
 
-// settle settles a local charge, or a part of it, or releases its place; held says whether it had
-// one. If the charge has a debt of its own, the debt's charge in the store is amended once there is
-// one.
+// settle settles a local charge, or a part of it, or releases its place; held reports whether it
+// had one. If the charge has a separate debt, the debt's charge in the store is amended once it
+// exists.
 func (l *ledger) settle(o *debt, c *stint.Charge, a stint.Amendment, held bool) (s settlement) {
 	subjects := c.Claims()
 	if o != nil {
@@ -144,8 +144,8 @@ func (l *ledger) settle(o *debt, c *stint.Charge, a stint.Amendment, held bool) 
 	return s
 }
 
-// settleHere counts what settling a local charge changes. Units without a debt of their own are
-// owed together with others.
+// settleHere counts what settling a local charge changes. Units without a separate debt are owed
+// together with others.
 func (l *ledger) settleHere(o *debt, c *stint.Charge, a stint.Amendment, now int64, s *settlement) {
 	claims, at := c.Claims(), l.instant(c.Data().At, now)
 	alone := o != nil && o.state != goneDebt
@@ -166,7 +166,7 @@ func (l *ledger) settleHere(o *debt, c *stint.Charge, a stint.Amendment, now int
 			most := it.mostRaise(a.MaxDebt, now)
 			s.done.Charged = min(s.done.Charged, contract.Total(&a)-max(units-most, 0))
 			units, changes = min(units, most), true
-			if alone { // charged as of that instant
+			if alone { // charged at that instant
 				it.owe(units, at, now)
 			} else {
 				it.owe(units, now, now)
@@ -190,7 +190,7 @@ func (l *ledger) settleHere(o *debt, c *stint.Charge, a stint.Amendment, now int
 		changed[it.i] = changed[it.i] || changes
 		l.noteOwing(it.rec)
 	}
-	for i := range claims { // two may be of one subject and scope
+	for i := range claims { // two claims may have the same subject and scope
 		if changed[i] {
 			s.done.Changed = true
 			l.noteSettled(c, &claims[i], &a)
@@ -201,8 +201,8 @@ func (l *ledger) settleHere(o *debt, c *stint.Charge, a stint.Amendment, now int
 // placeState is the prefix of the name under which places are remembered as given up.
 const placeState = "place "
 
-// isSettled reports whether what a charge took of a limit is known to be settled: with its claim
-// or, for a hold, by itself. A place can also be released by itself.
+// isSettled reports whether the units that a charge took of a limit are known to be settled: with
+// its claim or, for a hold, separately. A place can also be released separately.
 func (l *ledger) isSettled(c *stint.Charge, claim *stint.Claim, limit *stint.Limit, a *stint.Amendment) bool {
 	id, place := c.Data().ID, limit.Algorithm == stint.AlgorithmConcurrency
 	switch {
@@ -250,7 +250,7 @@ func ends(a *stint.Amendment, limit *stint.Limit) bool {
 }
 
 // isOpen reports whether a settlement or a release may still change something, and whether it can
-// only change places, since the rest has been settled.
+// only change places, because the rest has been settled.
 func (l *ledger) isOpen(c *stint.Charge, a *stint.Amendment) (open, onlyPlaces bool) {
 	var places, states, settled bool
 	for claim, limit := range contract.Limits(c.Claims()) {
@@ -272,7 +272,7 @@ func (l *ledger) unsettled(c stint.Charge, a *stint.Amendment) stint.Charge {
 	if len(c.Claims()) == 1 || a.Kind != stint.AmendSettle || c.Data().Hold > 0 {
 		return c
 	}
-	c.SetClaims(c.Claims()) // its own
+	c.SetClaims(c.Claims()) // a copy
 	for i := range c.Claims() {
 		if claim := &c.Claims()[i]; l.settled.Has(c.Data().ID, claim) {
 			claim.Cost, claim.Costs = 0, nil
@@ -291,8 +291,8 @@ func raises(c *stint.Charge, a *stint.Amendment) bool {
 	return false
 }
 
-// mostRaise returns by how many units a charge may be raised: under a limit that refills, up to a
-// debt.
+// mostRaise returns by how many units a charge may be raised. Under a limit that refills, it may be
+// raised above the capacity by a debt.
 func (c *count) mostRaise(maxDebt, now int64) int64 {
 	if c.unit == 0 {
 		return stint.MaxUnits
@@ -303,9 +303,10 @@ func (c *count) mostRaise(maxDebt, now int64) int64 {
 	return max(c.left(now, c.uncounted(math.MaxInt64, 0, now)), 0) + maxDebt
 }
 
-// commanded applies a command here that the store has executed, or failed to, and that was sent at an
-// instant. Units are given back once: not here if the store gave them back and is yet to be charged
-// with what was granted here. An answer that came since may already reflect it, as in amended.
+// commanded applies, in this process, a command that was sent at an instant, and that the store has
+// executed or failed to execute. Units are given back once: not here if the store gave them back
+// and has yet to be charged with what was granted here. An answer that arrived since may already
+// reflect the command, as in amended.
 func (l *ledger) commanded(c *stint.Command, done bool, sent int64) {
 	_ = l.bans.Command(context.Background(), *c) // fails only once it is closed
 	if c.Kind != stint.CommandGiveBack {
@@ -330,7 +331,7 @@ func (l *ledger) commanded(c *stint.Command, done bool, sent int64) {
 	}
 }
 
-// commandClaims returns claims that describe what a command is about.
+// commandClaims returns claims for everything that a command concerns.
 func commandClaims(c *stint.Command) []stint.Claim {
 	return []stint.Claim{{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits, Cost: max(c.Units, 1)}}
 }

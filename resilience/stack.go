@@ -67,9 +67,9 @@ type (
 // The stack uses four more methods if the store has them, as the store of package redisstore does:
 //
 //   - AmendBatch amends many charges in one call; see [driver.BatchAmender].
-//   - Ping(ctx) error says cheaply whether the store is there.
-//   - Present registers the process for the next ten seconds, counts those that are registered, and
-//     notices that the store has lost something; see [driver.Roster].
+//   - Ping(ctx) error reports cheaply whether the store responds.
+//   - Present registers the process for the next ten seconds, counts the registered processes, and
+//     notices when the store has lost data; see [driver.Roster].
 //   - Announcements(ctx, f func(subject string, commanded bool)) error calls f for each subject
 //     that got room back in any process, until the context ends or the connection is lost. The
 //     subject may be its hash if keys hold only the hash, or "" if it could be any subject.
@@ -111,7 +111,7 @@ func New(store driver.BatchStore, c Config) (*Stack, error) {
 // Take implements [stint.Store]. A request is answered by the first of these that can: the deny
 // cache, a lease, the store within the time budget, this process without the store.
 //
-// Answers from memory do without a [question], which would take half as long again.
+// Answers from memory do not use a [question], with which they would take 50% longer.
 func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, err error) {
 	leased := s.leases != nil && leasable(&r)
 	asked := s.start.Add(time.Since(s.start)) // reads the monotonic clock alone, in half the time
@@ -219,7 +219,8 @@ func (s *Stack) ask(ctx context.Context, q *question) (sent *waiter, err error) 
 		budget = max(budget, r.Terms().Lease/2) // no caller waits for a renewal, and half of the lease is left then
 	}
 	// A caller with less time than that gets its answer a little late. Its deadline says nothing
-	// about the store, and clients choose it: they must not be able to avoid the store that way.
+	// about the store, and clients may choose it: they must not be able to bypass the store with a
+	// short one.
 	deadline := q.asked.Add(budget)
 	if s.starting() { // a store that is not connected yet is not down
 		deadline = later(deadline, s.start.Add(startTime))
@@ -250,7 +251,7 @@ func earlier(ctx context.Context, deadline time.Time) time.Time {
 	return deadline
 }
 
-// listen forgets what other processes announce as outdated. While it cannot listen, denials are
+// listen forgets what announcements of other processes outdate. While it cannot listen, denials are
 // remembered for at most a second, and leases until their end.
 func (s *Stack) listen(announcer announcer, logger *slog.Logger) {
 	warned := false
@@ -261,15 +262,15 @@ func (s *Stack) listen(announcer announcer, logger *slog.Logger) {
 		s.listeners.End()
 		if errkind.Of(err) == stint.KindAuth && !warned {
 			warned = true
-			logger.Warn("stint: not permitted to listen to other processes: their refunds are noticed up to a second late",
+			logger.Warn("stint: not permitted to subscribe to announcements of other processes; their refunds are noticed up to a second late",
 				"cause", err)
 		}
 		sleep(s.life, jitter(time.Second))
 	}
 }
 
-// Announcements implements [driver.Announcer] with what the stack itself hears: it needs no
-// connection of its own. It ends when the stack can no longer listen.
+// Announcements implements [driver.Announcer] by passing on what the stack itself receives, so it
+// needs no separate connection. It ends when the stack can no longer listen.
 func (s *Stack) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
 	if s.heardSince.Load() == 0 {
 		return contract.ErrSilent
@@ -329,7 +330,7 @@ func (s *Stack) run(what func()) {
 }
 
 // jitter returns d, give or take a fifth, so that processes that lost the store together do not
-// come back together.
+// call it again together.
 func jitter(d time.Duration) time.Duration { return d - d/5 + rand.N(2*d/5+1) }
 
 // sleep waits for d, or until the context ends.

@@ -87,7 +87,7 @@ func comesLate(t *testing.T, redis *redistest.Server, come func()) {
 		return strings.Contains(body, `"breaker": "closed"`)
 	})
 	testkit.Eventually(t, "the log says so",
-		func() bool { return strings.Contains(r.log.String(), "the store can be asked again") })
+		func() bool { return strings.Contains(r.log.String(), "the store is available again") })
 	if err := r.Stop(t.Context()); err != nil {
 		t.Error(err)
 	}

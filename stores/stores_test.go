@@ -235,14 +235,14 @@ func TestRedisComesLater(t *testing.T) {
 				return err == nil && !d.Degraded && d.Decisive().Used == 1
 			})
 			testkit.Eventually(t, "the log says so",
-				func() bool { return strings.Contains(log.String(), "the store can be asked again") })
+				func() bool { return strings.Contains(log.String(), "the store is available again") })
 			if err := store.Close(); err != nil {
 				t.Error(err)
 			}
 			text := log.String()
 			// One line says that it is away. Others say what was asked meanwhile.
 			if strings.Count(text, "level=ERROR")-strings.Count(text, "limit=10/1h") > 1 ||
-				strings.Contains(text, "not permitted to listen") {
+				strings.Contains(text, "not permitted to subscribe") {
 				t.Errorf("logged %s", text)
 			}
 			redistest.CheckGoroutines(t, before)
@@ -255,7 +255,7 @@ func TestTLSToAServerWithout(t *testing.T) {
 	store := open(t, quiet(), "rediss://"+redistest.Start(t).Addr())
 	testkit.Eventually(t, "Ping asks whether it uses TLS", func() bool {
 		err := store.Ping(t.Context())
-		return err != nil && strings.Contains(err.Error(), "does the server use TLS? For one without, want redis://")
+		return err != nil && strings.Contains(err.Error(), "does the server use TLS? If not, use redis://")
 	})
 }
 

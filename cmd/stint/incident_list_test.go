@@ -39,7 +39,7 @@ var incidents = []incidentText{
 	outageOf("Redis is full", errkind.Full, "scripts", "is out of memory"),
 	outageOf("A script of another client does not end", errkind.Script, "connection", "is blocked by a script"),
 	outageOf("A node of the Cluster is lost", errkind.Node, "cluster", "has lost a node of its Cluster"),
-	{what: "Sentinel fails over", page: "Limiter healthy.…Redis was down from", log: "the store can be asked again",
+	{what: "Sentinel fails over", page: "Limiter healthy.…Redis was down from", log: "the store is available again",
 		flag: "--server", result: resultOK, name: "store"},
 	{what: "The clock of Redis is set", page: "Limiter needs attention.…the clock of Redis…was set ahead by 1 h",
 		log: "the clock of Redis was set", flag: "--store", result: resultWarn, name: "clock",

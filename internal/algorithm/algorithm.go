@@ -1,15 +1,15 @@
 // Package algorithm implements the rules of docs/rules.md for stores in Go, as pure code without
-// clocks, locks or I/O. Times are microseconds since the Unix epoch. A new algorithm is written
-// three times, from a new section of docs/rules.md: here, in redisstore/lua, and, slow and simple,
-// in internal/oracle. The root package has its name and bounds, and package resilience decides what
-// one process may grant of it while the store is down.
+// clocks, locks or I/O. Times are microseconds since the Unix epoch. A new algorithm needs a new
+// section in docs/rules.md and three implementations: here, in redisstore/lua, and a slow and
+// simple one in internal/oracle. The root package defines its name and bounds, and package
+// resilience decides how much of it one process may grant while the store is down.
 //
-// A [Count] is the state of one limit: a log, a meter or both, and bookings; or the holders of
-// places of a concurrency limit.
+// A [Count] is the state of one limit: a log, a meter or both, and bookings; for a concurrency
+// limit, it is the holders of places.
 //
 // A [View] is a count at one instant, according to the rules. Opening and querying a view writes
-// nothing. Charging, leasing, booking, settling and giving back write the opened count and the
-// change.
+// nothing. Charging, leasing, booking, settling and giving back write the opened count together
+// with the change.
 //
 // Counts that share a clock make up a state. The owner of the state knows when it was last written,
 // and calls [Count.StepBack] on all of its counts if the clock has stepped back since.
@@ -27,8 +27,8 @@ import (
 const (
 	// MaxUnits bounds every count, level and sum.
 	MaxUnits = stint.MaxUnits
-	// MaxInstant bounds computations with instants; those past MaxUnits are never reached. Only a
-	// meter in debt gets near it.
+	// MaxInstant bounds computations with instants. Instants past MaxUnits are never reached; only
+	// those of a meter in debt get near it.
 	MaxInstant = int64(1) << 60
 	// Never is an instant that is never reached.
 	Never = int64(math.MaxInt64)
@@ -36,13 +36,13 @@ const (
 
 // Params are derived from a limit.
 type Params struct {
-	// Cap is the capacity. most is the same, except -1 if Cap is 0, because then nothing ever fits.
+	// Cap is the capacity. most equals Cap, or is -1 if Cap is 0, because then nothing ever fits.
 	Cap, most int64
 	// Window is the limit's window in microseconds.
 	Window int64
 
-	// Places means that the limit is a concurrency limit: it has neither log nor meter, but
-	// holders.
+	// Places means that the limit is a concurrency limit: it has holders instead of a log and a
+	// meter.
 	Places bool
 	// log means that the limit has a log. Its entries count for Span after their stamps; those in
 	// one Slice of time share a stamp, unless Slice is 0. The log needs at most bound entries while
@@ -62,8 +62,8 @@ type Params struct {
 	calendar *calendar.Calendar
 }
 
-// Of derives a limit's parameters. An invalid limit gets parameters, too: nothing panics, but their
-// meaning is undefined.
+// Of derives a limit's parameters. An invalid limit gets parameters, too: they cause no panic, but
+// their meaning is undefined.
 func Of(l *stint.Limit) Params {
 	p := Params{
 		Cap:    min(max(l.Capacity(), 0), MaxUnits),

@@ -29,8 +29,8 @@ func (b *bookings) drop(n int) {
 	b.list = slices.Delete(b.list, 0, n)
 }
 
-// add inserts a booking after those that are no later, or merges it with the last of them if that
-// is for the same time.
+// add inserts a booking after all bookings that are not later, or merges it with the last of these
+// if both are for the same time.
 func (b *bookings) add(x booking) {
 	b.sum += x.n
 	i := len(b.list)

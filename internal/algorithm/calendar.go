@@ -14,7 +14,7 @@ type periods struct {
 
 // openPeriods finds the periods around now. An entry that counts determines the end of the current
 // period for all processes. The calendar of this process, which may have other settings, other time
-// zone data or another clock, decides only where there is no entry.
+// zone data or another clock, is used only where there is no entry.
 func (v *View) openPeriods() {
 	v.periods = periods{Ends: v.p.calendar.Around(v.now)}
 	v.dropFarAhead()
@@ -46,8 +46,8 @@ func (v *View) openPeriods() {
 	}
 }
 
-// dropFarAhead corrects counts after a clock that was far ahead: units count until the end of the
-// current period, and bookings are dropped.
+// dropFarAhead corrects a count that was written while the clock was far ahead: its units count
+// until the end of the current period, and its bookings are dropped.
 func (v *View) dropFarAhead() {
 	far := v.now + 2*v.p.Window
 	c := v.count
@@ -96,7 +96,7 @@ func (v *View) stamp(t int64) int64 {
 }
 
 // Horizon returns the instant before which bookings must be, or Never. For a calendar limit, it is
-// the end of the next period: later ends are not known.
+// the end of the next period, because later ends are not known.
 func (v *View) Horizon() int64 {
 	if v.p.calendar == nil {
 		return Never
@@ -108,7 +108,7 @@ func (v *View) Horizon() int64 {
 func (v *View) dropExpired() {
 	keep := 0
 	if v.p.calendar != nil && v.periods.noted {
-		keep = 1 // without its units
+		keep = 1 // but without its units
 	}
 	if v.expired == keep && v.expiredSum == 0 {
 		return

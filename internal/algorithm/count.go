@@ -63,7 +63,7 @@ func (c *Count) Clone() *Count {
 	return &d
 }
 
-// CopyMeter copies the meter of another count, if that has one.
+// CopyMeter copies the meter of another count, if it has one.
 func (c *Count) CopyMeter(from *Count) {
 	if from.more != nil {
 		c.extra().meter = from.more.meter

@@ -1,7 +1,7 @@
 package algorithm
 
-// Fits reports whether there is room for a cost now and then still for every booking. Under a
-// concurrency limit the cost is 1, or 0 to look.
+// Fits reports whether a cost fits now and still leaves room for every booking. Under a concurrency
+// limit the cost is 1, or 0 for a peek.
 func (v *View) Fits(cost int64) bool {
 	return v.inWindow+v.held.total+cost <= v.most && (v.p.unit == 0 && v.booked == 0 || v.moreFits(cost))
 }
@@ -93,7 +93,7 @@ func (v *View) logRoom(cost int64) (t int64) {
 	}
 	leaving, held := v.ahead, v.held.units
 	for over > 0 && (k < int(v.count.n) || len(leaving)+len(held) > 0) {
-		entry, booked, expires := Never, Never, Never // when the next of each leaves
+		entry, booked, expires := Never, Never, Never // when the next one of each kind leaves
 		if k < int(v.count.n) {
 			stamp, _ := v.count.entry(k)
 			entry = stamp + v.p.Span
@@ -134,8 +134,8 @@ func (v *View) Only(before int64) {
 	}
 }
 
-// Firm makes later queries of the view ignore bookings without a grace: their owners ask about them
-// again before they use them.
+// Firm makes later queries of the view ignore bookings without a grace: their owners ask again
+// before they use them.
 func (v *View) Firm() {
 	list := v.ahead
 	v.ahead, v.booked = nil, 0

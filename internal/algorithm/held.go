@@ -133,8 +133,8 @@ func (v *View) showHeld() {
 // Held returns the number of held units.
 func (v *View) Held() int64 { return v.held.total }
 
-// Hold holds units until an instant. If that is not in the future, they have expired. charges
-// reports whether expired units are charged.
+// Hold holds units until an instant. If the instant is not in the future, the units have already
+// expired. charges specifies whether expired units are charged.
 func (v *View) Hold(until, n int64, charges bool) {
 	m := v.write().extra()
 	if n > 0 {

@@ -1,15 +1,15 @@
 package algorithm
 
-// MaxEntries bounds the entries of a log. Limits with different slices in one log leave fewer for
-// each.
+// MaxEntries bounds the entries of a log. If limits with different slices share a log, fewer are
+// left for each.
 const MaxEntries = 250
 
 // log is a ring of entries in order of time. An entry is a stamp and the units that count until a
 // span after it. The zero log is empty.
 //
-// A log is small, because there are millions. An entry is one word, 56 bits of stamp and 8 of
-// units, until one has more than 255 units; from then on every entry is two words, its stamp and
-// its units. A log of one word has no ring:
+// A log is small, because there are millions of them. An entry is one word, 56 bits of stamp and 8
+// of units, until an entry has more than 255 units; from then on every entry is two words, its
+// stamp and its units. A log of one word has no ring:
 //
 //	words                        first  n  word
 //	nil                          0      1  the entry
@@ -86,7 +86,7 @@ func (l *log) resize(size int, wide bool) {
 	if wide {
 		words *= 2
 	}
-	// append makes the capacity that of the allocation, which Bytes counts.
+	// append sets the capacity to the size of the allocation, which Bytes counts.
 	m := log{words: append([]uint64(nil), make([]uint64, words)...), n: l.n, wide: wide}
 	for k := range int(l.n) {
 		stamp, n := l.entry(k)
@@ -141,8 +141,8 @@ func (l *log) add(n int64) {
 	}
 }
 
-// insert adds n units at a stamp before the newest. Few entries are later: leases, bookings that
-// are used early, and entries of a limit with longer slices.
+// insert adds n units at a stamp before the newest. Few entries have a later stamp: leases,
+// bookings that are used early, and entries of a limit with longer slices.
 func (l *log) insert(p *Params, stamp, n int64) {
 	k := int(l.n) - 1
 	for k > 0 {
@@ -173,7 +173,7 @@ func (l *log) insert(p *Params, stamp, n int64) {
 	l.set(k, stamp, n)
 }
 
-// grow makes room for one more entry. It reports whether it merged the two oldest for that.
+// grow makes room for one more entry. It reports whether it merged the two oldest entries for that.
 func (l *log) grow(p *Params) (merged bool) {
 	size := l.size()
 	if int(l.n) < size {

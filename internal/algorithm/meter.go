@@ -9,7 +9,7 @@ type meter struct {
 	until int64 // when the meter is empty and charges on it can no longer be settled
 }
 
-// convert makes the meter count in the units of p.
+// convert makes the meter count in the unit of p.
 func (m *meter) convert(p *Params) {
 	if m.unit != p.unit && m.level > 0 {
 		m.level = min(ceil(m.level, m.unit), MaxUnits/p.unit) * p.unit

@@ -10,8 +10,9 @@ import (
 
 // Reach returns the most that a subject under several limits can take in a window of the limit at
 // i: its capacity, or less if another of the limits admits less in that time. For a bucket, most is
-// the most at once, and more is the most that it adds in a window. Additions by settlements and
-// outages do not count. Limits with other names may count something else, so Reach ignores them.
+// the maximum at once, and more is the maximum that a window adds to it. Additions by settlements
+// and outages do not count. Limits with other names may count something else, so Reach ignores
+// them.
 func Reach(limits []stint.Limit, i int) (most, more int64) {
 	l := &limits[i]
 	p := Of(l)
@@ -34,9 +35,9 @@ func Reach(limits []stint.Limit, i int) (most, more int64) {
 }
 
 // Idle reports whether the limit at i has no effect because another limit denies everything that it
-// would deny. It considers limits with the same name that skip does not exclude. Of those that make
-// it idle, it returns the one that admits the least, and how much that admits in a window of the
-// idle limit. Refunds, settlements and outages can still fill an idle limit.
+// would deny. It considers limits with the same name that skip does not exclude. If several of them
+// make the limit idle, Idle returns the one that admits the least, and how much it admits in a
+// window of the idle limit. Refunds, settlements and outages can still fill an idle limit.
 func Idle(limits []stint.Limit, i int, skip func(j int) bool) (by int, most int64, ok bool) {
 	l := &limits[i]
 	p := Of(l)
@@ -52,8 +53,8 @@ func Idle(limits []stint.Limit, i int, skip func(j int) bool) (by int, most int6
 }
 
 // bounds reports whether everything that m admits fits l, whose parameters are p. leased means that
-// units may be taken ahead of need: a log has them at the end of their lease, but a meter from the
-// beginning, so then no meter bounds a log.
+// units may be taken ahead of need: a log counts them as of the end of their lease, but a meter
+// from its beginning, so then no meter bounds a log.
 func bounds(m, l *stint.Limit, p *Params, leased bool) bool {
 	if l.Algorithm == stint.AlgorithmConcurrency || m.Algorithm == stint.AlgorithmConcurrency {
 		return false
@@ -75,7 +76,7 @@ func bounds(m, l *stint.Limit, p *Params, leased bool) bool {
 	return p.unit == 0 || slower(m, l, p)
 }
 
-// align returns a duration: the windows of the limit begin at its multiples.
+// align returns the duration at whose multiples the windows of the limit begin.
 func (p *Params) align() int64 {
 	if p.log && p.Span == 0 && p.Slice > 0 {
 		return p.Slice
@@ -103,8 +104,8 @@ func slower(m, l *stint.Limit, p *Params) bool {
 	return hiM < hiL || hiM == hiL && loM <= loL
 }
 
-// within returns the most that a limit admits in a length of time that begins at a multiple of
-// align.
+// within returns the most that a limit admits in a period of the given length that begins at a
+// multiple of align.
 func within(l *stint.Limit, length, align int64) int64 {
 	if l.Algorithm == stint.AlgorithmConcurrency {
 		return noBound // places can be released at once
@@ -136,8 +137,8 @@ func (p *Params) logged(length, align int64) int64 {
 	return times(p.Cap, max(rest, 0)/period+1)
 }
 
-// metered returns the most that the meter admits: its capacity, and the units that it gives back
-// until the end.
+// metered returns the most that the meter admits: its capacity, and the units that it gives back in
+// the given length of time.
 func (p *Params) metered(length int64) int64 {
 	if p.unit == 0 {
 		return noBound

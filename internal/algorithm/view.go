@@ -11,7 +11,7 @@ type View struct {
 	expiredSum int64 // units of these entries
 	inWindow   int64 // units of the other entries, or number of the other holders
 	most       int64 // maximum of inWindow; -1 if nothing ever fits
-	meter      meter // as of now
+	meter      meter // brought up to now
 	ahead      []booking
 	booked     int64   // units of ahead
 	held       held    // held until later than now
@@ -123,8 +123,8 @@ func (v *View) Used() int64 {
 	return min(max(v.inWindow, v.meter.units())+v.booked+v.held.total, MaxUnits)
 }
 
-// Spare returns the number of units that can be charged without room. It leaves half of MaxUnits
-// for later charges and bookings.
+// Spare returns the number of units that can be charged even if there is no room. It leaves half of
+// MaxUnits for later charges and bookings.
 func (v *View) Spare() int64 { return max(MaxUnits/2-v.Used(), 0) }
 
 // Books declares that later queries are for a booking: held units may be charged until they expire,
@@ -135,7 +135,7 @@ func (v *View) Books() { v.books = true }
 func (v *View) LastEnd() int64 { return lastEnd(v.ahead) }
 
 // EndsAround returns the last end of the bookings that are no later than an instant, or 0 if there
-// are none, and the first end of the others, or Never if there are none.
+// are none, and the first end of the other bookings, or Never if there are none.
 func (v *View) EndsAround(at int64) (before, after int64) {
 	n := due(v.ahead, at)
 	if n < len(v.ahead) {

@@ -22,10 +22,10 @@ func (v *View) Lease(until, cost int64) int {
 	return 8 * (cap(c.words) - before)
 }
 
-// ChargeLate adds a cost that was used at an instant not after now, and that a meter has refilled
-// for the time refilled since then. A log counts the cost as if it were charged at that instant,
-// unless that has left the window; the meter is charged the rest now. The cost is at most
-// [View.Spare].
+// ChargeLate adds a cost that was used at an instant not after now, and that a meter has been
+// giving back for the time refilled since then. A log counts the cost as if it were charged at that
+// instant, unless the instant has left the window. A meter is charged the rest of the cost now. The
+// cost is at most [View.Spare].
 func (v *View) ChargeLate(at, cost, refilled int64) {
 	p := v.p
 	if p.unit > 0 {
@@ -52,7 +52,7 @@ func (v *View) Book(at, end, cost int64) {
 }
 
 // Insert adds a cost that may be used from at, a future instant, to end. Other bookings may be
-// later; the new one ends no later than they do. If there are [driver.MaxBookings], Insert
+// later; the new one ends no later than they do. If there are [driver.MaxBookings] already, Insert
 // adds the cost to the last of them.
 func (v *View) Insert(at, end, cost int64) {
 	if v.p.void() {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The lengths of periods, which identify them: their greatest lengths, without changes of the
+// The lengths of periods, which identify them: their maximum lengths, not counting changes of the
 // clocks.
 const (
 	Day   = 24 * time.Hour
@@ -17,15 +17,15 @@ const (
 	Year  = 366 * Day
 )
 
-// Calendar is a division of time into periods. A period begins at the first instant of a local
-// date. If the clocks are put back over midnight, that is the earlier midnight; if they are put
-// forward over midnight, it is the moment of the change.
+// Calendar divides time into periods. A period begins at the first instant of a local date. If the
+// clocks are put back over midnight, that is the earlier midnight; if they are put forward over
+// midnight, it is the moment of the change.
 type Calendar struct {
 	// Period is Day, Week, Month or Year.
 	Period time.Duration
-	// Start is the weekday on which weeks begin, 1 for Monday to 7 for Sunday, or the day of the
-	// month on which months begin; in a shorter month that is its last day. 0 means 1. Days and
-	// years have no Start.
+	// Start is the weekday on which weeks begin, from 1 for Monday to 7 for Sunday, or the day on
+	// which months begin; a month that is too short for that day begins on its last day. 0 means 1.
+	// Days and years have no Start.
 	Start int8
 	// Zone is the name of an IANA time zone; "" is UTC.
 	Zone string
@@ -127,7 +127,7 @@ func firstInstant(date time.Time, loc *time.Location) int64 {
 	for t := date.Add(-36 * time.Hour).In(loc); ; {
 		from, to := t.ZoneBounds()
 		if !to.IsZero() && !to.After(t) {
-			to = to.AddDate(0, 0, 1) // package time ends a leap year a day early, where only a rule is known
+			to = to.AddDate(0, 0, 1) // package time ends a leap year a day early if it knows only a rule for the zone
 		}
 		_, offset := t.Zone()
 		midnight := date.Add(-time.Duration(offset) * time.Second)

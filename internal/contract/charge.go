@@ -5,7 +5,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// ChargeOf returns the claims of a request as a charge that is not made yet.
+// ChargeOf returns the claims of a request as a charge that has not been made yet.
 func ChargeOf(r *stint.Request) (c stint.Charge) {
 	c.SetClaims(r.Claims)
 	c.Data().Hold = r.Hold
@@ -45,8 +45,8 @@ func CountStates(claims []stint.Claim) (n int) {
 	return n
 }
 
-// NoGenerations gives a charge that no store made a generation of 0 for each of its states, which
-// no state in a store has.
+// NoGenerations gives a charge that was not made by a store the generation 0 for each of its
+// states. No state in a store has that generation.
 func NoGenerations(c *stint.Charge) {
 	if n := CountStates(c.Claims()); n > 1 {
 		c.Data().Others = &driver.OtherStates{Generations: make([]uint32, n-1)}

@@ -1,5 +1,5 @@
-// Package contract has small computations on requests, claims, charges and limits that stores and
-// the stores that wrap them share, and that users of the root package do not need.
+// Package contract provides small computations on requests, claims, charges and limits that stores
+// and the stores that wrap them share, and that users of the root package do not need.
 package contract
 
 import (
@@ -44,8 +44,8 @@ func Total(a *stint.Amendment) (sum int64) {
 	return sum
 }
 
-// TotalOf returns the true cost in an amendment for the limits with a name, and whether there is
-// one.
+// TotalOf returns the true cost that an amendment gives for the limits with a name, and whether it
+// gives one.
 func TotalOf(a *stint.Amendment, name string) (cost int64, ok bool) {
 	if a.Costs == nil {
 		return a.Cost, true

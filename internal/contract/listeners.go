@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 )
 
-// ErrSilent is the error of a call of Listen that [Listeners.End] ended.
-var ErrSilent = errors.New("nothing is announced at the moment")
+// ErrSilent is the error of a call of Listen that was ended by [Listeners.End].
+var ErrSilent = errors.New("announcements are not available")
 
-// Listeners lets stores tell several listeners in one process which subjects got room back: see
+// Listeners lets a store tell several listeners in one process which subjects got room back: see
 // [driver.Announcer]. The zero Listeners is ready for use. Without listeners, Tell takes a
 // nanosecond.
 type Listeners struct {
@@ -56,7 +56,7 @@ func (l *Listeners) Tell(subject string, commanded bool) {
 	}
 }
 
-// End ends all present calls of Listen: they may miss what is announced from now on.
+// End ends all current calls of Listen, because announcements from now on may be missed.
 func (l *Listeners) End() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

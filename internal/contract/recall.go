@@ -154,7 +154,7 @@ func costNames(c *stint.Claim) []string {
 
 // Shape returns a hash of the properties of claims that must be equal for one request to recall the
 // charge of another: the names, algorithms and windows of their limits, the names of their costs,
-// and names, the subjects and scopes as the store has them.
+// and names, which contains the subjects and scopes as the store writes them.
 func Shape(claims []stint.Claim, names []byte) uint32 {
 	h := uint32(2166136261) // FNV-1a
 	add := func(bytes ...byte) {
@@ -181,7 +181,7 @@ func Shape(claims []stint.Claim, names []byte) uint32 {
 	return h
 }
 
-// NamesOf returns subjects and scopes of claims, for Shape.
+// NamesOf returns the subjects and scopes of claims, for Shape.
 func NamesOf(claims []stint.Claim) (names []byte) {
 	for i := range claims {
 		for _, name := range [...]string{claims[i].Subject, claims[i].Scope} {

@@ -21,9 +21,9 @@ func Settle(c stint.Charge, costs []int, a stint.Amendment,
 	return amend(priced, a)
 }
 
-// SettleOnce settles like Settle, in one call if the limits that count requests have other names
-// than those that count costs. It is for a charge of which nothing was settled before: otherwise
-// the charged units of the two kinds could not be told apart.
+// SettleOnce settles like Settle, but in one call if the limits that count requests have different
+// names from those that count costs. It is for a charge of which nothing was settled before:
+// otherwise the charged units of the two kinds could not be told apart.
 func SettleOnce(c stint.Charge, costs []int, a stint.Amendment,
 	amend func(stint.Charge, stint.Amendment) (stint.Amended, error)) (stint.Amended, error) {
 	requests := requestClaims(&c, costs)

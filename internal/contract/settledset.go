@@ -7,9 +7,10 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// SettledSet remembers which charges this process has settled, or whose places it has released: the
-// last [MaxOwnSettled]. A store remembers the last 1,000 settlements of each subject and scope; the
-// set recognizes repeats after more than that. The zero SettledSet is empty and ready for use. It is safe for concurrent use.
+// SettledSet remembers the last [MaxOwnSettled] charges that this process has settled, or whose
+// places it has released. A store remembers the last 1,000 settlements of each subject and scope;
+// the set recognizes repeats after more than that. The zero SettledSet is empty and ready for use.
+// It is safe for concurrent use.
 type SettledSet struct {
 	mu    sync.Mutex
 	seed  maphash.Seed
@@ -69,7 +70,7 @@ func (s *SettledSet) Remove(charge uint64, c *stint.Claim) {
 	}
 }
 
-// key returns a hash. With so few entries, collisions do not happen.
+// key returns a hash. With so few entries, collisions are negligible.
 func (s *SettledSet) key(charge uint64, c *stint.Claim, name string) uint64 {
 	return maphash.Comparable(s.seed, struct {
 		charge               uint64

@@ -1,5 +1,5 @@
 // Package errkind classifies failures of stores: by the kind of a failure, and by what is wrong
-// with a Redis that fails calls.
+// with a Redis server that fails calls.
 package errkind
 
 import (

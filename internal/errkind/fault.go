@@ -8,15 +8,16 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Fault tells an operator what is wrong with a Redis that fails calls, and what to do. The kinds of
-// [stint.StoreError] describe the outcome of a call; a fault describes what is broken, as far as
-// calls and pings show it. Page, alerts, log, "stint doctor" and the documentation use these texts.
+// Fault describes to an operator what is wrong with a Redis server that fails calls, and what to
+// do. The kinds of [stint.StoreError] describe the outcome of a call; a fault describes what is
+// broken, as far as calls and pings show it. The page, the alerts, the log, "stint doctor" and the
+// documentation use these texts.
 type Fault struct {
 	// Name names the fault in logs, in JSON and in the documentation.
 	Name string
 	// Is completes a sentence that begins with the name of the store: "does not answer".
 	Is string
-	// Why has the usual causes, and Fix the remedy. Both are sentences.
+	// Why lists the usual causes, and Fix describes the remedy. Both are sentences.
 	Why, Fix string
 }
 
@@ -39,18 +40,18 @@ const (
 var Faults = [...]Fault{
 	{
 		Unreachable, "cannot be reached",
-		"Connections are refused or lost: it does not run, was killed, or the network is cut.",
-		"Start it. Its log, or the kernel's (dmesg), says why it ended. If it runs, check the address and the firewall: redis-cli PING from this host.",
+		"Connections are refused or lost: it is not running, was killed, or the network is down.",
+		"Start it. Its log, or the kernel's (dmesg), shows why it stopped. If it is running, check the address and the firewall: redis-cli PING from this host.",
 	},
 	{
 		Silent, "accepts connections but does not answer",
 		"Its process is stopped, swaps, hangs on its disk or gets no CPU, or another client runs a long command.",
-		"Look at its process on its host (ps: T is stopped, D waits for a disk), continue it (kill -CONT) or restart it, or fail over to a replica. A long script is named after 5 s: then see the fault script.",
+		"Look at its process on its host (ps: T is stopped, D waits for a disk), continue it (kill -CONT) or restart it, or fail over to a replica. If the cause is a long script, Redis reports it after 5 s: then see the fault script.",
 	},
 	{
 		Slow, "answers too late",
 		"Pings are answered, but calls take longer than the time budget: Redis, its host or this process lacks CPU, or the network is slow.",
-		"Measure with redis-cli --latency from this host, and see SLOWLOG GET and the CPU of both hosts. A Redis in another region needs a larger failure.budget.",
+		"Measure with redis-cli --latency from this host, and see SLOWLOG GET and the CPU of both hosts. A Redis server in another region needs a larger failure.budget.",
 	},
 	{
 		Auth, "rejects stint's password or permissions",
@@ -79,22 +80,22 @@ var Faults = [...]Fault{
 	},
 	{
 		Loading, "is loading its data",
-		"It was restarted, or is being synchronized with its master. This ends by itself.",
+		"It was restarted, or is being synchronized with its master. This ends without intervention.",
 		"Wait: redis-cli INFO persistence shows how long (loading_eta_seconds).",
 	},
 	{
 		Disk, "refuses writes because it cannot save them",
-		"A snapshot or the append-only file cannot be written, or too few replicas are in step.",
-		"Free its disk and see its log: redis-cli INFO persistence. For NOREPLICAS, bring the replicas back.",
+		"A snapshot or the append-only file cannot be written, or too few replicas are in sync.",
+		"Free space on its disk and check its log: redis-cli INFO persistence. For NOREPLICAS, bring the replicas back.",
 	},
 	{
 		Other, "fails calls",
-		"The last error says more.",
+		"The last error has the details.",
 		"Run stint doctor --store URL.",
 	},
 }
 
-// FaultOf returns the fault of a name, or that of Other for an unknown name.
+// FaultOf returns the fault with the given name, or Other if the name is unknown.
 func FaultOf(name string) Fault {
 	for _, f := range Faults {
 		if f.Name == name {
@@ -168,7 +169,7 @@ func OfReply(text string) (kind stint.StoreErrorKind, fault string) {
 			return w.kind, w.fault
 		}
 	}
-	// Scripts of Redis 7, and of 6.2, report NOPERM in these words.
+	// Redis 6.2 and 7 report NOPERM from a script with these texts.
 	for _, part := range []string{"The user executing the script can't run", "ACL failure in script"} {
 		if strings.Contains(text, part) {
 			return stint.KindAuth, Auth

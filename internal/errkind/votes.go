@@ -7,17 +7,18 @@ import (
 )
 
 const (
-	// faultHalfLife is the time after which a failure counts half, and saidWeight is the weight of
-	// a failure that the store itself has explained.
+	// faultHalfLife is the time after which the weight of a failure has halved, and saidWeight is
+	// the weight of a failure that the store itself has explained.
 	faultHalfLife = 5 * time.Second
 	saidWeight    = 4
 )
 
-// Votes find out what is wrong with a store that fails in several ways. When a Redis is killed,
+// Votes determines what is wrong with a store that fails in several ways. When Redis is killed,
 // calls in progress time out; when it is full and the machine is busy, some answers are late. Every
 // second with a failure is a vote for the fault that it shows, or four votes if the store replied
-// with it. Votes halve every five seconds. So the fault is the one that lasts, whatever fails last,
-// and a new fault takes over within seconds. Page, alerts and log name it.
+// with it. Votes halve every five seconds. So the reported fault is the one that lasts, not the one
+// that occurred last, and a new fault takes over within seconds. The page, the alerts and the log
+// report it.
 //
 // The zero value has no votes. It is safe for concurrent use.
 type Votes struct {
@@ -57,13 +58,13 @@ func (v *Votes) Add(err error, now time.Time) {
 	one.weight, one.at = one.now(now)+weight, now
 }
 
-// now returns the weight at a time.
+// now returns the weight at the given time.
 func (v *vote) now(now time.Time) float64 {
 	return v.weight * math.Exp2(-now.Sub(v.at).Seconds()/faultHalfLife.Seconds())
 }
 
-// Fault returns the name of the fault with the most votes, as [Diagnose] returns it for a store that answers
-// pings, and its last failure; "" and nil if there are none.
+// Fault returns the name of the fault with the most votes, as [Diagnose] returns it for a store
+// that answers pings, and its last failure; "" and nil if there are no votes.
 func (v *Votes) Fault(now time.Time) (name string, last error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -17,7 +17,7 @@ const (
 	// sumMark begins a sum in a name. Append escapes it.
 	sumMark = '#'
 	sumSize = 22 // characters
-	// maxKind is the maximum length of a kind: that of a name in a configuration.
+	// maxKind is the maximum length of a kind, the same as that of a name in a configuration.
 	maxKind = 64
 )
 
@@ -26,9 +26,8 @@ func AppendSum(b []byte, sum Sum) []byte {
 	return sumText.AppendEncode(append(b, sumMark), sum[:])
 }
 
-// SumIn returns the sum that a hashed name ends with, and the part before it. A hashed name
-// contains no colon: so a name of a user that begins with a kind is never mistaken for a hashed
-// one.
+// SumIn returns the sum at the end of a hashed name, and the part before it. A hashed name contains
+// no colon, so a user's name that begins with a kind is never mistaken for a hashed one.
 func SumIn(name string) (before string, sum Sum, ok bool) {
 	at := len(name) - sumSize
 	if at < 1 || name[at-1] != sumMark || strings.IndexByte(name, ':') >= 0 {

@@ -1,5 +1,5 @@
-// Package keypart encodes subjects and scopes for keys. The packages that write keys share it with
-// those that derive a subject from its keys.
+// Package keypart encodes subjects and scopes for keys. It is shared by the packages that write
+// keys and those that derive a subject from its keys.
 package keypart
 
 import (
@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// Max is the length of the longest part that is kept readable, in escaped bytes; longer parts
-	// are hashed.
+	// Max is the maximum length of a part that stays readable, in escaped bytes; longer parts are
+	// hashed.
 	Max = 128
 	// HashMark begins a part that was replaced by a hash. Escaping never produces it.
 	HashMark = '~'
@@ -49,8 +49,8 @@ func Read(text string) (string, bool) {
 	return part, err == nil
 }
 
-// Name returns what keys show of a subject: the subject itself, or a hash if it is too long. The
-// Name of a Name is that Name.
+// Name returns the form in which keys show a subject: the subject itself, or a hash if it is too
+// long. The Name of a Name is that Name.
 func Name(subject string) string {
 	if len(subject) <= Max/3 {
 		return subject
@@ -69,7 +69,7 @@ func Name(subject string) string {
 	return subject
 }
 
-// ReadName returns the Name of the subject that keys write as text.
+// ReadName returns the Name of the subject that keys contain as text.
 func ReadName(text string) (string, bool) {
 	if len(text) > 1 && text[0] == HashMark {
 		return text, true

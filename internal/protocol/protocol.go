@@ -5,41 +5,42 @@ package protocol
 
 import "time"
 
-// Terms are requirements of the stack for a request, beyond those of users. The zero Terms require
-// nothing.
+// Terms are requirements of the stack for a request, in addition to those of users. The zero Terms
+// require nothing.
 type Terms struct {
 	// Booked is the charge of an earlier booking of the same claims. Reserve then moves the booking
-	// to the earliest time that is not before the bookings that were ahead of it, if there is an
-	// earlier one, and answers with the booking's present time. If that time has come, Reserve
-	// decides again: now, or at the earliest time that delays no waiter that does not ask again.
+	// to the earliest time that is not before the bookings that were ahead of it, if that is
+	// earlier than its current time, and returns the booking's current time. If that time has come,
+	// Reserve decides again: now, or at the earliest time that delays no waiter except those that
+	// ask again.
 	//
-	// After an error, unless certainly nothing was done, the caller no longer has a booking. If it
-	// becomes known later where the booking is, it is given back.
+	// After an error, the caller no longer has a booking, unless it is certain that nothing was
+	// done. If it becomes known later where the booking is, the booking is given back.
 	Booked *ChargeData
-	// Tentative makes a booking that its owner does not use before it has asked again, with Booked:
-	// the booking's end is the same as its instant. For Reserve.
+	// Tentative makes a booking whose owner asks again, with Booked, before using it: the end of
+	// the booking is its instant. For Reserve.
 	Tentative bool
-	// Lease charges units that are to be used during that time from now: they count from now on,
-	// and as if they were charged at its end. It implies Fit. For logs, that is, limits that can be
-	// leased.
+	// Lease charges units that are to be used during that time from now. They count from now on,
+	// and as if they were charged at the end of that time. Lease implies Fit. For logs, that is,
+	// limits that can be leased.
 	Lease time.Duration
-	// Fit lowers the cost to what there is room for, but not below one unit. The decision's charge
-	// has the lowered cost. For Take with a single claim.
+	// Fit lowers the cost to the units that there is room for, but not below one. The decision's
+	// charge has the lowered cost. For Take with a single claim.
 	Fit bool
 	// Age is how long ago the units of a Force were used, truncated to whole microseconds. A log
 	// counts them as if they were charged then, and not at all if they have left its window. The
-	// charge's At is that instant. For Force without MaxWait. Concurrency limits ignore it: a place
-	// is taken now.
+	// charge's At is that instant. For Force without MaxWait. Concurrency limits ignore Age: a
+	// place is taken now.
 	Age time.Duration
-	// Refilled is how long meters have been giving back units of a Force since they were used,
+	// Refilled is how long meters have been giving back the units of a Force since they were used,
 	// truncated to whole microseconds: a meter is charged only the rest, now. It may be shorter
-	// than Age, since a meter also gives back what was used before. For Force without MaxWait. Logs
-	// and concurrency limits ignore it.
+	// than Age, because a meter also gives back what was used before. For Force without MaxWait.
+	// Logs and concurrency limits ignore Refilled.
 	Refilled time.Duration
-	// AtLeast makes a Force charge each limit only what is missing of the cost: nothing if that
-	// much is used already, for whatever it was charged. It restores what the store knew and has
-	// lost, and may be repeated, by several processes too. The charge must not be amended. For
-	// Force with one claim, without MaxWait and Hold.
+	// AtLeast makes a Force charge each limit only as many units as its usage is below the cost:
+	// none if the usage, whatever it was charged for, is at least the cost. It restores usage that
+	// the store has lost, and may be repeated, even by several processes. The charge must not be
+	// amended. For Force with one claim, without MaxWait and Hold.
 	AtLeast bool
 }
 
@@ -49,21 +50,22 @@ type ChargeData struct {
 	// ID is unique to the charge; zero if nothing was charged.
 	ID uint64
 	// At is the instant by the store's clock at which the charge counts, in microseconds since the
-	// Unix epoch; zero if nothing was charged. For a booking, it is the end of the time in which
-	// the booking is to be used.
+	// Unix epoch; zero if nothing was charged. For a booking, it is the end of the period in which
+	// the booking may be used.
 	At int64
-	// Now is the instant by the store's clock at which it answered; zero if it was not asked.
+	// Now is the instant by the store's clock at which it answered; zero if the store was not
+	// asked.
 	Now int64
 	// Generation is the generation of the first state. A store draws a new one when it starts a
 	// state again, for instance after a reset, and does not amend charges of an earlier generation.
 	// It is zero if there is no state: nothing was charged, or only places.
 	Generation uint32
-	// Fallback says that the charge was made in the memory of this process because the store could
+	// Fallback means that the charge was made in the memory of this process because the store could
 	// not be reached. Only the process that made such a charge can amend it; the store cannot.
 	Fallback bool
 	// Leased has a bit for each claim that was made from units that a process had leased, and
 	// Leaser is the mark of that process. This process settles such claims in its memory while it
-	// has the units, and then in the store. Other processes do not change them. If Leased is
+	// has the units, and after that in the store. Other processes do not change them. If Leased is
 	// cleared, as it is in a charge that is passed on to another process, every process settles the
 	// claims in the store.
 	Leased, Leaser uint16
@@ -120,5 +122,5 @@ type OtherStates struct {
 	At, Now []int64
 }
 
-// ModeForce is a mode of requests that users do not have; see package driver.
+// ModeForce is a request mode that users cannot set; see package driver.
 const ModeForce = 3

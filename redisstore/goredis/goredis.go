@@ -6,8 +6,8 @@
 //	defer store.Close()
 //	lim, err := stint.New(store, stint.PerMinute(100))
 //
-// Commands do not pass through the client: it repeats failed calls, and a repeated charge counts
-// twice. Instead the store opens its own connections, with these settings of the client:
+// Commands do not pass through the client, because it repeats failed calls, and a repeated charge
+// counts twice. Instead the store opens its own connections, with these settings of the client:
 //
 //   - addresses, network, dialer and TLS; a failover client's dialer asks Sentinel for the master
 //   - user name and password, CredentialsProvider, CredentialsProviderContext and
@@ -41,7 +41,7 @@ import (
 // AdjustClient last; it may replace DialCtxFn to connect differently from the client.
 func Open(ctx context.Context, client redis.UniversalClient, c redisstore.Config) (*redisstore.Store, error) {
 	if c.URL != "" || c.Client != nil {
-		return nil, invalid(errors.New("both a go-redis client and a URL or Client in the Config; want one of them"))
+		return nil, invalid(errors.New("got both a go-redis client and a URL or Client in the Config; want only one of them"))
 	}
 	take, err := settings(client)
 	if err != nil {
@@ -70,8 +70,8 @@ func settings(client redis.UniversalClient) (func(*rueidis.ClientOption), error)
 	case interface{ Options() *redis.ClusterOptions }:
 		o := c.Options()
 		if o.ClusterSlots != nil {
-			return nil, errors.New("it has ClusterSlots of its own, as those of NewFailoverClusterClient have; " +
-				"want one of NewFailoverClient, or of NewClusterClient without ClusterSlots")
+			return nil, errors.New("ClusterSlots is set, as by NewFailoverClusterClient; " +
+				"want a client from NewFailoverClient, or from NewClusterClient without ClusterSlots")
 		}
 		node := &redis.Options{
 			Dialer: o.Dialer, DialTimeout: o.DialTimeout, Network: "tcp", TLSConfig: o.TLSConfig,

@@ -18,7 +18,7 @@ import (
 const refreshEvery = 30 * time.Second
 
 var errNoStream = errors.New("no credentials: AdjustClient has replaced DialCtxFn, which listens to the " +
-	"StreamingCredentialsProvider; call the DialCtxFn that it finds, or set AuthCredentialsFn too")
+	"StreamingCredentialsProvider; call the original DialCtxFn, or set AuthCredentialsFn, too")
 
 // stream subscribes each connection to a provider of credentials until the connection is closed.
 func stream(co *rueidis.ClientOption, provider auth.StreamingCredentialsProvider) {

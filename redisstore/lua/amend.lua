@@ -250,7 +250,7 @@ end
 local function amend(a, id, id_key)
   if a[NOT_AFTER] > 0 and now > a[NOT_AFTER] then return pack('<BI2dd', LATE, 0, 0, 0) end
   local kind, claim = a[AMENDS], a
-  if a[WHOLE] or a[CLAIMED] > 1 then a[STATES] = {} end -- by key: two claims may share one
+  if a[WHOLE] or a[CLAIMED] > 1 then a[STATES] = {} end -- by key, because two claims may share a state
   if a[OWN] == 1 then a[NAMED] = {} end
   -- A repeated request was used more than once, so it is not given back.
   local forgets = id and kind == SETTLE and a[REFUND] == 1

@@ -4,9 +4,9 @@
 
 local bans = { read = nil, save = nil, open = nil, heal = nil, strike = nil } -- preallocate the fields
 
--- read returns a ban. If the clock stepped back, the ban's times do, too. A ban without a TTL gets
--- a new one. Unless the caller only looks, read removes a ban that is over, and a value that is not
--- a ban.
+-- read returns a ban. If the clock stepped back, the times of the ban move back with it. A ban
+-- without a TTL gets a new one. Unless the caller only looks, read removes a ban that is over, and
+-- a value that is not a ban.
 function bans.read(key, looking)
   local s = redis.pcall('GET', key)
   if not s then return end

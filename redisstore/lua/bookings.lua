@@ -83,7 +83,7 @@ function W.falls_to(c, level, t, room)
   return (math.floor(t / set[at + TICK]) + math.ceil((level - room) / set[at + RATE])) * set[at + TICK]
 end
 
--- take_due turns due bookings into charges: those whose T has passed.
+-- take_due turns due bookings, whose T has passed, into charges.
 function W.take_due(c)
   local st, set, at, due, sum = c.st, c.st[SET], c.at, first_booking(c.booked, 1, now + 1), 0
   local unit, m = set[at + UNIT], set[at + METER]
@@ -221,7 +221,7 @@ function W.fits(c, n)
 end
 
 -- latest iterates over the stamps and units of all entries and bookings, the latest first. With
--- with_held, it includes held units, with stamps a span before they go.
+-- with_held, it includes held units, with stamps a span before they stop counting.
 local function latest(c, with_held)
   local list, set, i = {}, c.st[SET], last_index(c)
   for stamp, units in W.entries(c) do list[#list + 1] = { stamp, units } end
@@ -252,7 +252,7 @@ function W.earliest(c, t, n)
   local set, at = c.st[SET], c.at
   local room = set[at + CAP] - n
   if set[at + CAP] == 0 or room < 0 then return NEVER end
-  if set[at + WIDTH] > 0 then -- the latest units stay, as many as there is room for
+  if set[at + WIDTH] > 0 then -- as many of the latest units stay as there is room for
     local left = room
     for stamp, units in latest(c, true) do
       if stamp + set[at + SPAN] <= t then break end

@@ -14,7 +14,7 @@ local function add(st, at, stamp, units)
   elseif whole then
     if whole.insert(st, at, stamp, units) then return end
   elseif newest > stamp then
-    error('rare') -- a charge lies ahead of now
+    error('rare') -- there is a charge ahead of now
   else
     local entry = pack(set[at + ENTRY], newest, st[o + NEWEST_UNITS])
     local n = (shape % SHAPE_FIRST - shape % SHAPE_BACK) / SHAPE_BACK -- entries in the back

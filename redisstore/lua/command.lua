@@ -1,4 +1,4 @@
--- command executes a command on one subject, apart from decisions.
+-- command resets, bans or unbans one subject, or gives units back to it.
 --
 -- KEYS     BAN, UNBAN: the ban, the strikes
 --          GIVE_BACK: the states
@@ -53,7 +53,7 @@ local function forget(st, counts)
   whole.save(st)
 end
 
--- note_resets records the resets that begin at an offset.
+-- note_resets records the resets that begin at an offset in args.
 local function note_resets(at)
   local notes
   notes, at = struct.unpack('B', args, at)

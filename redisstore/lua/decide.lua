@@ -94,8 +94,8 @@ local function fit(r)
   if r.whole then r.whole.set_cost(r, r.charged) end
 end
 
--- room returns the first instant at which all limits have room. A request that waits goes behind
--- all bookings. room sets each part.retry to the wait until that part has room.
+-- room returns the first instant at which all limits have room. A request that waits is placed
+-- after all bookings. room sets each part.retry to the wait until that part has room.
 local function room(r, waits)
   local t, latest, all_fit = now, now, true
   for i = 1, #r do
@@ -254,7 +254,7 @@ local function generation_of(r, part)
   return (st[VALUE] ~= '' or charged) and st[GENERATION] or 0
 end
 
--- remember stores the charge, as of an instant, or the moved booking, with the request's id.
+-- remember stores with the request's id the charge, whose instant is t, or the moved booking.
 local function remember(r, t)
   local charged = struct.pack('<c8dd', r.options[CHARGE_ID], r.at, r.charged) .. r.note
   for _, part in ipairs(r) do

@@ -57,8 +57,8 @@ function limits.piece(st, at, k)
   end
 end
 
--- add_block adds the back of a log and a further entry as a block, which becomes the front if that
--- is empty, else the last block of the ring.
+-- add_block adds the back of a log and one more entry as a block, which becomes the front if that
+-- is empty, otherwise the last block of the ring.
 function limits.add_block(st, at, entry)
   local back, o = st[SET][at + BACK], st[SET][at + LOG]
   local block = st[VALUE]:sub(back + 1, back + BACK_MOST * #entry) .. entry

@@ -58,7 +58,7 @@ local HELD, CHARGES = 64, 128
 -- The value of a ban (bans.lua): its first byte, and its size
 local BAN_MARK, BAN_SIZE = 78, 23 -- 'N'
 
--- The rest is of the scripts alone.
+-- Only the scripts use the other numbers.
 --
 -- A set of limits is an array of these fields, then STRIDE fields for each limit, from LIMITS on.
 --
@@ -181,7 +181,7 @@ local CHARGED_MARK = '\64'
 -- Bytes of a booking (bookings.lua).
 local BOOKED = 16
 
--- How much longer than it counts a state is kept, in microseconds.
+-- How much longer a state is kept than it counts, in microseconds.
 local KEPT = 1000000
 
 -- Characters of an id's hash before its charge (ids.lua).

@@ -1,5 +1,5 @@
--- present records that a process is present, counts the present processes, and reports whether this
--- memory has lost something that the process knew of. A process counts for LIFE milliseconds.
+-- present registers a process, counts the registered processes, and notices if this memory has lost
+-- something that the process knew about. A registration lasts for LIFE milliseconds.
 --
 -- KEYS[1]  the processes, scored by the time of their last calls, in milliseconds; and the mark of
 --          this memory, a member that begins with MARK, scored by the negative number of calls
@@ -43,7 +43,7 @@ calls = -redis.call('ZINCRBY', key, '-1', mark)
 redis.call('ZREMRANGEBYSCORE', key, '0', ('%d'):format(now - LIFE))
 redis.call('ZADD', key, ('%d'):format(now), id)
 redis.call('PEXPIRE', key, ('%d'):format(STAYS))
--- If the clock stepped back, processes that have ended must not stay. But the clock of a new master
--- may be a little behind.
+-- If the clock stepped back, processes that have ended must not stay registered. But the clock of a
+-- new master may be a little behind.
 redis.call('ZREMRANGEBYSCORE', key, ('(%d'):format(now + LIFE), '+inf')
 return { redis.call('ZCARD', key) - 1, now, mark, calls }

@@ -31,7 +31,7 @@ local function needs(c)
   return til + KEPT
 end
 
--- has_held reports whether units are held of a count.
+-- has_held reports whether a count has held units.
 local function has_held(c)
   local st, set = c.st, c.st[SET]
   for _, h in ipairs(st.counts) do

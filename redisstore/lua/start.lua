@@ -12,8 +12,8 @@
 -- decide.lua and the files that it names. Settlements begin at the end of amend.lua, and settle.lua
 -- has their rules.
 --
--- Any error before the first write, such as error('rare'), has the request decided once more with
--- whole states (whole.lua); its text does not matter.
+-- After any error before the first write, such as error('rare'), the request is decided once more
+-- with whole states (whole.lua); the text of the error does not matter.
 --
 -- The layouts of arguments and replies in these files give sizes in bytes. A number without a size
 -- is a little-endian double, which is whole and at most 2^53. Times and durations are microseconds.

@@ -20,11 +20,11 @@
 --              number of requests (2)
 --              length of the rest (2)
 --              for holders their capacity and window
---              per further part its claim (1), set (1), cost, for holders their capacity and window
+--            per additional part its claim (1), set (1), cost, for holders their capacity and window
 --              unless the rest ends here:
 --                number of claims (1)
 --                mode (1)
---                1 to lower the cost to the available room, 2 to the part of it not used yet (1)
+--              1 to lower the cost to the available room, 2 to lower it by the usage (1)
 --                1 if bans apply (1)
 --                claims that are shared (2, the lowest bit for the first)
 --                denials that lead to a ban (1; 0: none does)

@@ -24,7 +24,7 @@ function W.least(part, step)
 end
 
 -- room returns whether a part has room now, the first instant at which it has room, and its last
--- booking. A request that waits goes behind all bookings.
+-- booking. A request that waits is placed after all bookings.
 function W.room(part, waits)
   local all_fit, t, latest = true, now, 0
   for _, c in ipairs(part.counts) do
@@ -64,7 +64,7 @@ end
 -- bounded_cost returns how much a Force can charge a limit.
 local function bounded_cost(c) return math.min(c.cost, math.max(0, MAX_UNITS / 2 - W.used(c))) end
 
--- charge charges the counts of a part now: their logs as of an instant, if that still counts, and
+-- charge charges the counts of a part now: their logs at an instant, if that still counts, and
 -- their meters less the units refilled in a given time. It puts back the bookings that leave set
 -- aside.
 function W.charge(part, instant, r)
@@ -195,8 +195,8 @@ function W.full(r)
   return full
 end
 
--- beyond reports whether an instant is after the next period of a calendar: later periods are not
--- known.
+-- beyond reports whether an instant is after the next period of a calendar, because later periods
+-- are not known.
 function W.beyond(r, t)
   local beyond = false
   each_count(r, function(c)
@@ -243,8 +243,8 @@ local function insert_booking(c, t, e)
 end
 
 -- book_all books every claim that costs something at t: between other bookings if the request is a
--- FORCE, or was booked before and is due. It returns when the bookings end. It records the usage as
--- of t, before the bookings that are set aside.
+-- FORCE, or was booked before and is due. It returns when the bookings end. It records the usage at
+-- t, before the bookings that are set aside.
 function W.book_all(r, t, come)
   local force = r.options[MODE] == FORCE
   local between = force or come

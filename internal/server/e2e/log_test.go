@@ -47,7 +47,7 @@ func TestServerLogs(t *testing.T) {
 				})
 				redis.Restart(t)
 				testkit.Eventually(t, "the end of the outage is logged", func() bool {
-					return r.records("level=INFO", "can be asked again") == outage
+					return r.records("level=INFO", "is available again") == outage
 				})
 			}
 			testkit.Eventually(t, "a denial and an admission are logged", func() bool {
