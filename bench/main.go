@@ -1,5 +1,5 @@
 // Command bench compares stint with other limiters. Contenders alternate within one run, medians
-// are compared, and the bars that stint sets itself are checked at the end. Missing a bar is a
+// are compared, and the bars, stint's performance goals, are checked at the end. Missing a bar is a
 // result, not a failure.
 //
 //	go run .                      everything

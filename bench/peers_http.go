@@ -24,8 +24,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// tierTable holds the five tiers of the example configuration with its routes, and a tier with as
-// many windows, whose limits no run reaches.
+// tierTable holds the five tiers of the example configuration with its routes, and a tier of three
+// windows whose limits no run reaches.
 const tierTable = `
 identities: {service: {claim: service, type: internal}}
 tiers:
@@ -70,16 +70,17 @@ func reach(allowed bool) int64 {
 	return 1
 }
 
-// openTiers decides by the tiers on requests of a user in the vast tier, or of an anonymous one.
+// openTiers opens middleware with tierTable. Its requests are allowed in the vast tier, or denied
+// in the anonymous tier.
 func openTiers(format string) func(http.Handler, bool) (http.Handler, func()) {
 	return func(next http.Handler, allowed bool) (http.Handler, func()) {
 		return openGuarded(next, "headers: {format: "+format+"}"+tierTable, "vast", allowed)
 	}
 }
 
-// openExample decides by the example configuration itself, with an enterprise tier whose limits no
-// run reaches. A request is charged to its tier and to a budget; both kinds of header fields are
-// sent.
+// openExample opens middleware with the example configuration, except that no run reaches the
+// limits of the enterprise tier. A request is charged to its tier and to a budget; both kinds of
+// header fields are sent.
 func openExample(next http.Handler, allowed bool) (http.Handler, func()) {
 	text := strings.NewReplacer(
 		"[500/1m burst 5x, 10000/1h, unlimited/1d]", "[1000000000/1m burst 2x, 60000000000/1h, 1440000000000/1d]",
@@ -87,7 +88,8 @@ func openExample(next http.Handler, allowed bool) (http.Handler, func()) {
 	return openGuarded(next, text, "enterprise", allowed)
 }
 
-// openGuarded decides on requests of a user with a plan, or of an anonymous one.
+// openGuarded opens middleware with a configuration. Its requests come from a user with the plan if
+// they are to be allowed, and otherwise from an anonymous user.
 func openGuarded(next http.Handler, text, plan string, allowed bool) (http.Handler, func()) {
 	store := contest.Must(memorystore.New(memorystore.Config{}))
 	guard := newGuard(store, text, nil)

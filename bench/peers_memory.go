@@ -50,7 +50,7 @@ func memoryNames() []string {
 	return names
 }
 
-// openStint opens stint with a memory store that has room for all subjects of the bench.
+// openStint opens stint with a memory store that is large enough for all subjects of the bench.
 func openStint(limits ...stint.Limit) decider {
 	lim, closer := openStintLimiter(limits...)
 	ctx := context.Background()

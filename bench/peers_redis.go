@@ -101,7 +101,7 @@ func openStore(ctx context.Context, addr string, failure stint.FailurePolicy) st
 	return store
 }
 
-// closableStore is a store with connections.
+// closableStore is a store that must be closed.
 type closableStore interface {
 	stint.Store
 	Close() error

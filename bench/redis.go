@@ -12,14 +12,14 @@ import (
 	"github.com/stint-limiter/stint/bench/internal/process"
 )
 
-// redisServer is a redis-server of the bench without persistence, which runs until Close.
+// redisServer is a Redis server without persistence that runs until Close.
 type redisServer struct {
 	addr  string
 	admin rueidis.Client
 	rack  *process.Rack
 }
 
-// startRedis starts redis-server on a free port, with further arguments.
+// startRedis starts a Redis server on a free port, with additional arguments.
 func startRedis(ctx context.Context, args ...string) *redisServer {
 	s := &redisServer{rack: process.NewRack()}
 	if err := contest.Catch(func() {

@@ -42,7 +42,7 @@ func startCluster(ctx context.Context) (c cluster) {
 			host, port, _ := net.SplitHostPort(c[0].addr)
 			contest.OK(node.do(ctx, "CLUSTER", "MEET", host, port).Error())
 		}
-		await("the Cluster did not come together", func() bool {
+		await("the Cluster did not form in time", func() bool {
 			together, nodes := true, strconv.Itoa(clusterNodes)
 			for _, node := range c {
 				info := node.fields(ctx, "CLUSTER", "INFO")
@@ -59,17 +59,17 @@ func startCluster(ctx context.Context) (c cluster) {
 	return c
 }
 
-// clusterPeers lists the contenders that support a Cluster in a URL.
+// clusterPeers lists the contenders that accept the URL of a Cluster.
 var clusterPeers = []int{plain, stack}
 
-// runCluster repeats the load on a Cluster. Two cores carry all of it.
+// runCluster runs the workloads on a Cluster, all of whose servers run on this machine.
 func runCluster(ctx context.Context, s contest.Settings, r *contest.Report) {
 	c := startCluster(ctx)
 	defer c.Close()
 	const callers = 64
 	var rates [][]string
 	for _, w := range workloads() {
-		for _, node := range c { // otherwise, a subject with other limits would be rewritten
+		for _, node := range c { // otherwise, decisions would also convert states with other limits
 			contest.OK(node.do(ctx, "FLUSHALL").Error())
 		}
 		var samples []func() float64
@@ -92,7 +92,7 @@ func runCluster(ctx context.Context, s contest.Settings, r *contest.Report) {
 		rates = append(rates, row)
 	}
 	r.Heading("Cluster of three masters, decisions a second, "+plural(callers, "caller"),
-		"One host with two cores carries the callers and all three servers.")
+		"The callers and all three servers run on one host with two cores.")
 	header := []string{""}
 	for _, i := range clusterPeers {
 		header = append(header, redisPeers[i].name)

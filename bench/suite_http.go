@@ -42,9 +42,9 @@ func requesting(h http.Handler, closer func()) decider {
 
 // runHTTP measures the cost of middleware.
 func runHTTP(ctx context.Context, s contest.Settings, r *contest.Report) {
-	r.Heading("HTTP middleware on memory stores, ns per request", "With a ResponseWriter that is used again and does nothing. "+
-		"stint's tiers are those of the example, three windows each, matched by claim or address, beside five policies by path; the whole example "+
-		"also charges a budget, and sends both kinds of fields; the others, and stint's ByIP, have one limit by address. Above: what is added to the bare handler.")
+	r.Heading("HTTP middleware on memory stores, ns per request", "With a reused ResponseWriter that does nothing. "+
+		"stint's tiers are those of the example, with three windows each, matched by claim or address, and five policies by path. The whole example "+
+		"also charges a budget and sends both kinds of header fields. The others, and stint's ByIP, have one limit by address. Above: the time added to the bare handler.")
 	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	var lines [][]string
 	for _, allowed := range []bool{true, false} {
@@ -55,7 +55,8 @@ func runHTTP(ctx context.Context, s contest.Settings, r *contest.Report) {
 	runHTTPRedis(ctx, s, r)
 }
 
-// runMiddlewares makes the contenders allow, or deny, in turn.
+// runMiddlewares measures the contenders in turn, with requests that they must all allow or all
+// deny.
 func runMiddlewares(ctx context.Context, s contest.Settings, r *contest.Report, next http.Handler,
 	allowed bool) [][]string {
 	what, share := "denied", 0.0
@@ -100,7 +101,7 @@ const (
 	httpUsers     = 1000
 )
 
-// proxied makes a proxy on this machine report the signed-in user.
+// proxied configures the header fields in which a proxy on this machine reports the signed-in user.
 const proxied = `
 client_ip: {trusted_proxies: loopback}
 claims: {user: X-User-ID, plan: X-User-Plan}`

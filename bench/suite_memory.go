@@ -28,7 +28,8 @@ type pattern struct {
 	each int
 }
 
-// bar is how long stint may take, relative to the fastest peer: stint returns the most information.
+// bar is the maximum time of stint relative to the fastest peer. It is above 1 because stint
+// returns the most information.
 const bar = 1.6
 
 // walker walks through a pattern, starting where it last stopped.
@@ -84,12 +85,12 @@ type cost struct {
 	allowed     float64 // share of decisions
 }
 
-// chunk is how many decisions each goroutine makes between two readings of the clock: few enough
-// that the system rarely takes a core away in between.
+// chunk is the number of decisions that each goroutine makes between two readings of the clock: few
+// enough that the operating system rarely preempts it in between.
 const chunk = 10_000
 
-// measure makes about n decisions, divided among the walkers, each in a goroutine. The time is that
-// of the median chunk, so that other load on the machine has as little effect as possible.
+// measure makes about n decisions, divided among the walkers, each in a goroutine. It reports the
+// time of the median chunk, to reduce the effect of other load on the machine.
 func measure(d decider, walkers []*walker, n int) cost {
 	var (
 		chunks        contest.Series
@@ -145,7 +146,7 @@ func (d decider) timing(p pattern, ops int) func() float64 {
 	return func() float64 { return measure(d, walkers, ops).nanoseconds }
 }
 
-// collect collects the garbage that others left, unless there is hardly any.
+// collect runs the garbage collector, unless there is hardly any garbage.
 func collect() {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -154,8 +155,8 @@ func collect() {
 	}
 }
 
-// memoryGroup holds some rows of the table that share their limiters, because filling them takes
-// long.
+// memoryGroup holds rows of the table that share limiters, because it takes a long time to fill
+// one.
 type memoryGroup struct {
 	limit  int64
 	window time.Duration
@@ -183,7 +184,7 @@ func memoryGroups(s contest.Settings, ops int) []memoryGroup {
 	fresh := subjectKeys(ops * s.Rounds / exact * 11 / 10)
 	all := runtime.GOMAXPROCS(0)
 	day := 24 * time.Hour
-	full := contest.Pick(s, exact, exact/5) // filling 100,000 windows takes long
+	full := contest.Pick(s, exact, exact/5) // filling 100,000 windows is slow
 	return []memoryGroup{
 		{huge, time.Minute, hot.keys, 1, 1, false, []memoryRow{
 			{"allow, hot key", hot, 1}, {"allow, hot key", hot, all}}},
@@ -257,8 +258,8 @@ func (g memoryGroup) run(ctx context.Context, s contest.Settings, r *contest.Rep
 	return lines
 }
 
-// fill makes requests for each of the keys, times times in turn, so that the requests of a key have
-// different times.
+// fill makes one request for each key, and repeats that up to the given number of times. So the
+// requests of a key have different times.
 func (d decider) fill(keys []string, times int) {
 	for range times {
 		for _, key := range keys {

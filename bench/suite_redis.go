@@ -32,7 +32,8 @@ func pressTime(s contest.Settings) time.Duration {
 	return contest.Pick(s, 400*time.Millisecond, 200*time.Millisecond)
 }
 
-// press makes callers call in a loop, each again as soon as it has its answer.
+// press makes concurrent callers, one per walker, call in a loop. Each calls again as soon as it
+// has an answer.
 func press(ctx context.Context, server *redisServer, d redisDecider, walkers []*walker, length time.Duration) load {
 	var (
 		group              sync.WaitGroup
@@ -107,15 +108,15 @@ type workload struct {
 	bars    map[int]loadBars // by the number of callers
 }
 
-// loadBars holds the bars for stint relative to rueidislimiter, which uses the same client. Those
-// that are 0 are not judged.
+// loadBars holds the bars for stint relative to rueidislimiter, which uses the same client. A bar
+// of 0 is not judged.
 type loadBars struct {
 	rate float64 // decisions per second, at least
 	cpu  float64 // processor time of the server per decision, at most
 	p50  float64 // at most
 }
 
-// thrice makes a contender that supports one window decide on three, one after the other.
+// thrice makes a contender that supports only one window decide on three, one after the other.
 func thrice(d redisDecider) redisDecider {
 	one := d.allow
 	d.allow = func(ctx context.Context, key string) (ok bool, used int64, err error) {
@@ -130,7 +131,7 @@ func thrice(d redisDecider) redisDecider {
 }
 
 // warmUp is how long contenders are called before a row is measured, because they open connections
-// as they need them.
+// on demand.
 const warmUp = 200 * time.Millisecond
 
 func workloads() []workload {
@@ -170,7 +171,7 @@ func redisSuite(callers int) contest.Suite {
 			w.bars[callers].judge(r, name+": "+w.name, loads[stack], loads[rival])
 		}
 		header, by := append([]string{""}, redisNames()...), plural(callers, "caller")
-		r.Heading("Redis, decisions a second, "+by, "One process, one server. All but stint know one window, and are asked three times for three; those without leases do as above.")
+		r.Heading("Redis, decisions a second, "+by, "One process, one server. All but stint support only one window, and are called three times for three windows. In the last row, only stint uses leases.")
 		r.Table(header, rates)
 		r.Heading("Redis, processor time of the server, µs per decision, "+by, "")
 		r.Table(header, cpus)
@@ -179,7 +180,7 @@ func redisSuite(callers int) contest.Suite {
 	}}
 }
 
-// The measurements of loads that are compared.
+// The values of loads that are compared.
 func perSecond(l load) float64  { return l.perSecond }
 func serverTime(l load) float64 { return l.cpu }
 func p50(l load) float64        { return l.quantile(0.5) }
@@ -234,7 +235,7 @@ func compete(ctx context.Context, s contest.Settings, server *redisServer, w wor
 	}
 	alternate(ctx, s.Rounds, samples...)
 	for i, peer := range redisPeers {
-		// A machine that stops for a moment makes stint fall back, but only that often.
+		// If the machine stalls for a moment, stint decides without Redis. That must stay rare.
 		allowed := over(loads[i], share).Median()
 		if peer.name != floor && (w.allowed && allowed < 0.95 || !w.allowed && allowed > 0.01) {
 			contest.Failf("%s: %s allowed a share of %.3f", w.name, peer.name, allowed)

@@ -14,7 +14,8 @@ import (
 // pipelines.
 const tierCallers = 64
 
-// tierRow is a set of windows that is compared with rueidislimiter.
+// tierRow describes a row of the tables: the windows with which stint is compared with
+// rueidislimiter.
 type tierRow struct {
 	name   string
 	limits []stint.Limit
@@ -23,7 +24,8 @@ type tierRow struct {
 	cpu, unbatched float64
 }
 
-// tierLimits returns the limits of the tier in the documents. A short run has a shorter minute.
+// tierLimits returns the limits of the tier in the documentation. In a short run, minute is shorter
+// than a minute.
 func tierLimits(minute time.Duration) []stint.Limit {
 	return []stint.Limit{stint.Per(100, minute), stint.PerHour(2000), stint.PerDay(50_000)}
 }
@@ -81,12 +83,12 @@ func runTiers(ctx context.Context, s contest.Settings, r *contest.Report) {
 	}
 	header := []string{"", "stint", "rueidislimiter", "ratio"}
 	r.Heading("Tiers, processor time of the server, µs per decision, "+plural(tierCallers, "caller"), fmt.Sprintf(
-		"%s subjects in random order, to one call of rueidislimiter. Ratio: the median of the rounds' own ratios. "+
+		"%s subjects in random order, compared with one call of rueidislimiter. Ratio: the median of the ratios of the rounds. "+
 			"Live: units in the first window of a subject. Allowed: the share of stint's decisions that were neither denied nor made by its fallback.", contest.Count(int64(subjects))))
 	r.Table(append(header, "live", "allowed"), cpus)
-	r.Heading("Tiers, decisions a second, "+plural(tierCallers, "caller"), "The same load, to as many calls of rueidislimiter as there are windows.")
+	r.Heading("Tiers, decisions a second, "+plural(tierCallers, "caller"), "The same load, compared with one call of rueidislimiter per window.")
 	r.Table(header, rates)
-	r.Heading("Tiers, processor time of the server, µs per decision, plain store, 1 caller", "To one call of rueidislimiter.")
+	r.Heading("Tiers, processor time of the server, µs per decision, plain store, 1 caller", "Compared with one call of rueidislimiter.")
 	r.Table(header, unbatched)
 }
 
@@ -138,7 +140,7 @@ func (row tierRow) compete(ctx context.Context, s contest.Settings, server *redi
 	}
 	alternate(ctx, s.Rounds, samples...)
 	for _, c := range contenders {
-		// A busy machine makes stint fall back now and then, but only that often.
+		// On a busy machine, stint sometimes decides without Redis. That must stay rare.
 		if allowed := over(*c.loads, share).Median(); allowed < 0.95 {
 			contest.Failf("%s: %s allowed a share of %.3f; want all", row.name, c.peer.name, allowed)
 		}
@@ -149,8 +151,8 @@ func (row tierRow) compete(ctx context.Context, s contest.Settings, server *redi
 	return l
 }
 
-// warm makes subjects send requests for some time, at a pace that leaves exact windows of that
-// length half full. It lasts at least until each subject was used.
+// warm sends requests of all subjects for the given time, at a pace that leaves exact windows of
+// that length half full. It continues at least until every subject was used.
 func warm(ctx context.Context, server *redisServer, d redisDecider, walkers []*walker, length time.Duration) {
 	const half = exact / 2
 	start := time.Now()

@@ -90,7 +90,7 @@ func TestCompileMistakes(t *testing.T) {
 		{"too many", "tiers:\n" + strings.Repeat("  - {name: x, identity: ip, limits: 1/1m}\n", 101), `:1: there are 101 tiers and 0 policies; want at most 100 and 1000`},
 		{"never reached", "tiers: [{name: a, identity: ip, limits: 1/1m}, {name: b, identity: ip, limits: 1/1m}]", `tiers[1]: is never reached: the tier "a" before it matches every caller`},
 		{"API with two limits in one", tail + "outbound: {x: {limits: [1/1s, 2/1s]}}", `outbound.x.limits: 2/1s has the algorithm and window of another one there; give one of them a name, such as "other: 2/1s"`},
-		{"port", "store: {url: 'redis://host:port/0'}" + tail, `store.url: the URL of Redis: it cannot be read; want redis://`},
+		{"port", "store: {url: 'redis://host:port/0'}" + tail, `store.url: the URL of Redis: it cannot be parsed; want redis://`},
 		{"large port", "store: {url: 'redis://host:99999'}" + tail, `store.url: the URL of Redis: a port is not a number up to 65535`},
 		{"parameter", "store: {url: 'redis://host?mastr_set=main'}" + tail, `(did you mean "master_set"?)`},
 		{"too many instances", "failure: {instances: 2000000}" + tail, `failure.instances: 2000000; want at most 1048576`},

@@ -39,31 +39,31 @@ policies:
 func TestNoSubject(t *testing.T) {
 	set := parse(t, everyKind)
 	for text, want := range map[string]string{
-		"ip:203.0.113.999":  `"203.0.…" is not an address; want one such as ip:203.0.113.9 or ip:2001:db8::7`,
-		"ip:203.0.113":      `"203.0.…" is not an address`,
-		"ip:203.0.113.09":   `is not an address`,
-		"ip:example.com":    `is not an address`,
-		"ip:\x1b[2J":        `"\x1b[2J" is not an address`,
-		"ip:203.0.113.0/24": "203.0.113.0/24 is a network of many subjects, and this is for one; want an address of it, such as ip:203.0.113.1. ",
-		"ip:203.0.113.9/24": "want an address of it, such as ip:203.0.113.9. If a list showed the network, it stands for an address in short: use the ref beside it. " +
+		"ip:203.0.113.999":  `invalid address "203.0.…"; want one such as ip:203.0.113.9 or ip:2001:db8::7`,
+		"ip:203.0.113":      `invalid address "203.0.…"`,
+		"ip:203.0.113.09":   "invalid address",
+		"ip:example.com":    "invalid address",
+		"ip:\x1b[2J":        `invalid address "\x1b[2J"`,
+		"ip:203.0.113.0/24": "203.0.113.0/24 is a network of many subjects; want a single address, such as ip:203.0.113.1. ",
+		"ip:203.0.113.9/24": "want a single address, such as ip:203.0.113.9. If a list showed the network, it is a shortened address: use the ref next to it. " +
 			"To deny a whole network, write a policy with match: {network: 203.0.113.0/24} and limits: 0/1m",
-		"ip:2001:db8:9::/48": "use the ref beside it",
+		"ip:2001:db8:9::/48": "use the ref next to it",
 		"ip:::ffff:0:0/96":   "is a network",
 		"ip:64:ff9b::/96":    "is a network",
 		"ip:64:ff9b::/64":    "is a network",
 		"ip:2002::/16":       "is a network",
 		"ip:2001:0:1:2::/64": "is a network",
-		"ip:":                "there is no name after ip:; want something like ip:203.0.113.9",
-		"user:":              "there is no name after user:; want something like user:42",
-		"user":               "there is no name after user:",
-		"203.0.113.9":        "an address is written with its kind; want ip: before it",
-		"2001:db8::7":        "an address is written with its kind; want ip: before it",
+		"ip:":                "no name after ip:; want a subject such as ip:203.0.113.9",
+		"user:":              "no name after user:; want a subject such as user:42",
+		"user":               "no name after user:",
+		"203.0.113.9":        "the address has no kind; want ip: before it",
+		"2001:db8::7":        "the address has no kind; want ip: before it",
 		// no more of a secret in the wrong place: errors are logged
-		"pair:a+sk-live-0123456789+192.0.2.1": `"sk-liv…" is not an address`,
+		"pair:a+sk-live-0123456789+192.0.2.1": `invalid address "sk-liv…"`,
 		"pair:a+b":                            "pair has 3 parts, none of them empty; want pair:user+ip+apikey, with %2b for a plus sign within a part",
 		"pair:a+192.0.2.1+":                   "pair has 3 parts, none of them empty",
 		"pair:+192.0.2.1+k":                   "pair has 3 parts, none of them empty",
-		"pair:a+no-address+k":                 `"no-add…" is not an address`,
+		"pair:a+no-address+k":                 `invalid address "no-add…"`,
 	} {
 		subject, _, err := setinfo.Subject(set, text)
 		var invalid *stint.InvalidError

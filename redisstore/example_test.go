@@ -37,7 +37,7 @@ func ExampleOpen() {
 	_, err := redisstore.Open(context.Background(), redisstore.Config{URL: "localhost:6379"})
 	fmt.Println(err)
 	// Output:
-	// stint: invalid: the URL of Redis: it does not begin with redis://, rediss:// or unix://; want redis://user:password@host:6379/0, rediss:// for TLS, ?addr=host:port for further nodes and ?master_set=name for Sentinel
+	// stint: invalid: the URL of Redis: it does not begin with redis://, rediss:// or unix://; want redis://user:password@host:6379/0, rediss:// for TLS, ?addr=host:port for more nodes and ?master_set=name for Sentinel
 }
 
 // With a key, Redis holds keyed hashes instead of names.

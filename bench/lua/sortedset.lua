@@ -1,7 +1,7 @@
 -- The sliding window log as it is usually written: a sorted set with one member per request.
 --
 -- KEYS[1]   the log
--- ARGV[1]   what tells apart requests of one microsecond
+-- ARGV[1]   a value that differs between requests of the same microsecond
 -- ARGV[2]   limit, in units
 -- ARGV[3]   length of the window, in microseconds
 --

@@ -14,18 +14,18 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// bareCommand makes the program run a server that makes no decisions, instead of measuring. No
-// server can be faster.
+// bareCommand makes the program run a server that makes no decisions, instead of measuring. A
+// server that decides cannot be faster.
 const bareCommand = "bare"
 
 func runBare(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet(bareCommand, flag.ContinueOnError)
 	overGRPC := flags.String("grpc", "", "`address` for Envoy's rate limit service")
 	overHTTP := flags.String("http", "", "`address` for HTTP")
-	allowed := flags.String("allowed", "", "`file` with what every request is answered, as a message or as a body")
+	allowed := flags.String("allowed", "", "`file` with the response to every request: a message for gRPC, a body for HTTP")
 	streams := flags.Bool("stream", false, "answer every request with a stream, as a language model does")
 	pace := flags.Duration("pace", 0, "`time` between the events of a stream")
-	denied := flags.String("denied", "", "`file` with what requests for the key denied are answered")
+	denied := flags.String("denied", "", "`file` with the response to requests for the key \"denied\"")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func runBare(ctx context.Context, args []string) error {
 	return srv.Serve(listener)
 }
 
-// echo always sends the same responses as stint.
+// echo is a rate limit service that sends recorded responses of stint.
 type echo struct {
 	rls.UnimplementedRateLimitServiceServer
 	allowed, denied rls.RateLimitResponse

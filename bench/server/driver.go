@@ -22,8 +22,8 @@ type sample struct {
 // ask makes one call for a caller and reports whether it was allowed.
 type ask func(ctx context.Context, caller int) (allowed bool, err error)
 
-// drive makes callers call for a time. Each makes its next call as soon as it has its answer, and
-// each makes at least one.
+// drive makes concurrent callers call for the given time. Each caller makes its next call as soon
+// as it has an answer, and makes at least one call.
 func drive(ctx context.Context, callers int, length time.Duration, call ask) (sample, error) {
 	type caller struct {
 		took    []time.Duration
@@ -73,13 +73,13 @@ func drive(ctx context.Context, callers int, length time.Duration, call ask) (sa
 	}, nil
 }
 
-// contender is something that answers calls.
+// contender is a server to measure, with a function that calls it.
 type contender struct {
 	name string
 	call ask
 }
 
-// load describes the load of contenders in a row of a table.
+// load describes the load for a row of a table.
 type load struct {
 	callers int
 	length  time.Duration
@@ -87,8 +87,8 @@ type load struct {
 	allowed float64 // the share of answers that must be allowed
 }
 
-// measure drives the contenders in turns, and returns a sample of medians for each. A shorter first
-// round does not count.
+// measure drives the contenders in turn and returns the medians of each. The first round is shorter
+// and does not count.
 func (l load) measure(ctx context.Context, contenders []contender) []sample {
 	all := make([][]sample, len(contenders))
 	for round, which := range contest.Turns(1+l.rounds, len(contenders)) {

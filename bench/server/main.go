@@ -1,6 +1,6 @@
 // Command server compares stint's daemon with other servers: programs that it starts on this
-// machine, all called by the same driver, in turns. Medians are compared, and the bars that stint
-// sets itself are checked at the end. Missing a bar is a result, not a failure.
+// machine and calls in turn, all with the same driver. Medians are compared, and the bars, stint's
+// performance goals, are checked at the end. Missing a bar is a result, not a failure.
 //
 //	make bench-server                                  everything, about a quarter of an hour
 //	make bench-server BENCHFLAGS="-short"              everything, coarser, a few minutes
@@ -24,7 +24,7 @@ import (
 // programs holds the paths of the programs to start.
 type programs struct {
 	stint     string
-	ratelimit string // "" or a missing file: the others are measured without it
+	ratelimit string // if "" or missing, the others are measured without it
 }
 
 func main() {
@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string) error {
 		},
 		Flags: func(flags *flag.FlagSet) {
 			flags.StringVar(&p.stint, "stint", "stint", "the `program` to measure")
-			flags.StringVar(&p.ratelimit, "ratelimit", "", "the `program` of envoyproxy/ratelimit; without it the others are measured alone")
+			flags.StringVar(&p.ratelimit, "ratelimit", "", "the envoyproxy/ratelimit `program`; if missing, the others are measured without it")
 		},
 		About: func(s contest.Settings) string {
 			return fmt.Sprintf("%v a round; %s", length(s), version(process.RedisProgram(), "--version"))
@@ -58,12 +58,12 @@ func run(ctx context.Context, args []string) error {
 	}.Run(ctx, args, os.Stdout)
 }
 
-// length is how long a contender is called in a round.
+// length returns how long a contender is called in a round.
 func length(s contest.Settings) time.Duration {
 	return contest.Pick(s, time.Second, 300*time.Millisecond)
 }
 
-// version returns the first line that a program prints about itself.
+// version returns the first line that a program prints about its version.
 func version(program string, arg string) string {
 	text, err := exec.Command(program, arg).CombinedOutput() // nginx prints it on standard error
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/bench/internal/process"
 )
 
-// mostOfEcho is the CPU time that stint's server may take for an allowed decision, relative to the
+// mostOfEcho is the maximum CPU time of stint's server for an allowed decision, relative to the
 // echo.
 const mostOfEcho = 1.15
 
@@ -21,8 +21,8 @@ func (p *programs) runRLSCPU(ctx context.Context, s contest.Settings, r *contest
 	defer rack.Stop()
 	all := startServices(ctx, p, rack)
 	defer all.close()
-	r.Heading("Envoy's rate limit service, CPU time a decision", "In µs, with 64 callers on 1 connection: medians, also of the sums. "+
-		"Cores that are shared by everything in a row make its rate: two of them do 20,000 decisions a second of 100 µs.")
+	r.Heading("Envoy's rate limit service, CPU time a decision", "In µs, with 64 callers on 1 connection. All values are medians, including the sums. "+
+		"The cores that all processes in a row share determine its rate: at 100 µs a decision, two cores make 20,000 decisions a second.")
 	var rows [][]string
 	for _, row := range rlsRows {
 		requests := row.requests()

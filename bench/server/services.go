@@ -42,7 +42,7 @@ descriptors:
 `
 )
 
-// localCache is the size of ratelimit's local cache, in bytes: the example in its own
+// localCache is the size of ratelimit's local cache, in bytes, as in the example in its
 // documentation.
 const localCache = 1 << 20
 
@@ -104,12 +104,12 @@ func (all *services) startRatelimit(ctx context.Context, p *programs, rack *proc
 	all.add(name, daemon, redis)
 }
 
-// startEcho gets from stint the messages that the echo is to send, and starts the echo.
+// startEcho starts the echo with responses that it gets from stint.
 func (all *services) startEcho(ctx context.Context, rack *process.Rack, stint *service) {
 	args := []string{bareCommand}
 	for _, key := range []string{allowedKey, deniedKey} {
 		var answer *rls.RateLimitResponse
-		for range 2 { // the limit of one allows the first
+		for range 2 { // a limit of one denies the second request
 			answer = contest.Must(stint.clients[0].ShouldRateLimit(ctx, questions(key, 1)[0]))
 		}
 		data := contest.Must(proto.Marshal(answer))
@@ -150,8 +150,8 @@ func (all *services) names() []string {
 
 func (all *services) has(name string) bool { return slices.Contains(all.names(), name) }
 
-// contenders returns contenders that send the requests in turn to the services, over some of the
-// connections.
+// contenders returns a contender for each service, which sends it the requests in turn, over the
+// given number of connections.
 func (all *services) contenders(connections int, requests []*rls.RateLimitRequest) []contender {
 	var list []contender
 	for _, s := range all.list {
@@ -160,13 +160,13 @@ func (all *services) contenders(connections int, requests []*rls.RateLimitReques
 	return list
 }
 
-// patience is the deadline of a call, which no call reaches.
+// patience is the timeout of a call, which no call should reach.
 const patience = 5 * time.Second
 
 func (s *service) ask(connections int, requests []*rls.RateLimitRequest) ask {
 	var next atomic.Uint64
 	return func(ctx context.Context, caller int) (bool, error) {
-		ctx, cancel := context.WithTimeout(ctx, patience) // as for Envoy's calls
+		ctx, cancel := context.WithTimeout(ctx, patience) // Envoy's calls have a deadline, too
 		defer cancel()
 		which := int(next.Add(1) % uint64(len(requests)))
 		answer, err := s.clients[caller%connections].ShouldRateLimit(ctx, requests[which])
@@ -174,7 +174,7 @@ func (s *service) ask(connections int, requests []*rls.RateLimitRequest) ask {
 			return false, err
 		}
 		if len(answer.GetStatuses()) != 1 || answer.GetStatuses()[0].GetCurrentLimit() == nil {
-			return false, errors.New("the answer names no limit: " + fmt.Sprint(answer))
+			return false, errors.New("no limit in the answer: " + fmt.Sprint(answer))
 		}
 		return answer.GetOverallCode() == rls.RateLimitResponse_OK, nil
 	}

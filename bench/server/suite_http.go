@@ -16,7 +16,7 @@ import (
 const httpCallers = 64
 
 // generous is a limit that these measurements never reach. stint waits for Redis, as the others do,
-// and fails loudly: it makes no decision without Redis.
+// and returns an error instead of deciding without Redis.
 const generous = `client_ip: {trusted_proxies: loopback}
 failure: {mode: error, budget: 1s}
 tiers:
@@ -26,7 +26,7 @@ tiers:
 // page is the response of the upstream.
 var page = `{"data":"` + strings.Repeat("0123456789", 50) + `"}`
 
-// runGateway compares the gateway with proxies that limit nothing.
+// runGateway compares the gateway with proxies that have no limits.
 func (p *programs) runGateway(ctx context.Context, s contest.Settings, r *contest.Report) {
 	rack := process.NewRack()
 	defer rack.Stop()
@@ -66,8 +66,8 @@ func (p *programs) runAPI(ctx context.Context, s contest.Settings, r *contest.Re
 	contest.OK(err)
 	sites = append(sites, site{"bare handler", startBare(ctx, rack, string(answer))})
 	measured := measureSites(ctx, s, sites, http.MethodPost, "/v1/take", question)
-	r.Heading("The JSON API, decisions a second", fmt.Sprintf("POST /v1/take by attributes, %d connections. The bare handler reads the body and answers with "+
-		"the same one as stint.", httpCallers))
+	r.Heading("The JSON API, decisions a second", fmt.Sprintf("POST /v1/take by attributes, %d connections. The bare handler reads the body and responds with "+
+		"the same body as stint.", httpCallers))
 	rows := make([][]string, len(sites))
 	for i, m := range measured {
 		rows[i] = []string{sites[i].name, count(m.rate), milliseconds(m.p50), milliseconds(m.p99),

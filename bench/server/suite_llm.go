@@ -36,7 +36,7 @@ func (p *programs) runLLM(ctx context.Context, s contest.Settings, r *contest.Re
 		{"tokens settled", "policies: [{name: chat, match: {path: /**}, usage: {preset: openai}}]\n"},
 	}
 	r.Heading("Streams of a language model, CPU time of the gateway", fmt.Sprintf(
-		"In ms for a response of %s events, each of which the model flushes by itself; both gateways at the same time, %d streams each, in memory. "+
+		"In ms for a response of %s events, each of which the model flushes separately; both gateways at the same time, %d streams each, in memory. "+
 			"Models pause between events; without pauses, the gateway reads several at a time.", contest.Count(streamEvents), streamCallers))
 	var rows [][]string
 	for _, pace := range []time.Duration{time.Millisecond, 0} {
@@ -129,7 +129,7 @@ func drawStream(ctx context.Context, client *http.Client, address string) error 
 	return err
 }
 
-// startStreams starts a model that streams events at a pace.
+// startStreams starts a server that streams events like a language model, at the given pace.
 func startStreams(ctx context.Context, rack *process.Rack, pace time.Duration) string {
 	address := process.FreeAddress()
 	rack.Start(ctx, address, nil, contest.Must(os.Executable()), bareCommand, "-http", address, "-stream",

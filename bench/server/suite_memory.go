@@ -10,14 +10,14 @@ import (
 	"github.com/stint-limiter/stint/bench/internal/process"
 )
 
-// growth is how much memory a daemon may use after all descriptors, relative to its memory after a
+// growth is the maximum memory of a daemon after all descriptors, relative to its memory after a
 // tenth of them.
 const growth = 1.25
 
 // runMemory sends a daemon more and more descriptors, and measures its memory.
 func (p *programs) runMemory(ctx context.Context, s contest.Settings, r *contest.Report) {
-	r.Heading("Memory of the daemon, MB", "The process's resident memory, with the limits in Redis, after so many descriptors, all different. "+
-		"Denied ones are asked for twice, of which the first is allowed.")
+	r.Heading("Memory of the daemon, MB", "Resident memory of the process, with the limits in Redis, after this number of different descriptors. "+
+		"A request for each denied descriptor is sent twice; the first is allowed.")
 	flat := r.AtMost(growth, "", "memory: after all descriptors, as a share of that after a tenth")
 	total := contest.Pick(s, 1_000_000, 100_000)
 	steps := []int{0, total / 10, total / 4, total / 2, total}

@@ -23,7 +23,7 @@ var rlsRows = []struct {
 
 const manyKeys = 100_000
 
-// The bars that stint sets itself.
+// The bars for stint.
 const (
 	timesRatelimit = 1.8
 	shareOfEcho    = 0.85
@@ -36,10 +36,10 @@ func (p *programs) runRLS(ctx context.Context, s contest.Settings, r *contest.Re
 	services := startServices(ctx, p, rack)
 	defer services.close()
 
-	r.Heading("Envoy's rate limit service, decisions a second", "ShouldRateLimit with one descriptor, by callers of which each asks again as soon as it is answered; "+
-		"stint and envoyproxy/ratelimit each have a Redis of their own. The echo decides nothing, and answers with stint's own messages.")
+	r.Heading("Envoy's rate limit service, decisions a second", "ShouldRateLimit with one descriptor; each caller calls again as soon as it has an answer; "+
+		"stint and envoyproxy/ratelimit each have their own Redis server. The echo makes no decisions and responds with recorded messages of stint.")
 	if !services.has(ratelimitName) {
-		r.Printf("envoyproxy/ratelimit could not be had: stint is beside the echo only.\n\n")
+		r.Printf("envoyproxy/ratelimit is not available: stint is compared with the echo only.\n\n")
 	}
 	var bars rlsBars
 	bars.echo = r.AtLeast(shareOfEcho, "", "rls: share of the echo's decisions")
@@ -71,7 +71,8 @@ func (p *programs) runRLS(ctx context.Context, s contest.Settings, r *contest.Re
 	r.Table(header, times)
 }
 
-// rlsBars judge rows. The bars that compare with ratelimit are nil without it.
+// rlsBars holds the bars that judge the rows. Those that compare with ratelimit are nil if it is
+// not measured.
 type rlsBars struct {
 	echo, times, p99 *contest.Bar
 }

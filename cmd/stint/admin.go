@@ -21,7 +21,7 @@ import (
 	"github.com/stint-limiter/stint/stores"
 )
 
-// admin acts on subjects: through a running server, or on a store.
+// admin inspects and changes subjects, through a running server or directly in a store.
 type admin interface {
 	Subject(ctx context.Context, t control.Target) (control.Subject, error)
 	Reset(ctx context.Context, t control.Target) (control.Named, error)
@@ -37,8 +37,8 @@ var (
 )
 
 type subjectFlags struct {
-	Subject string `arg:"" help:"Who, such as user:42 or ip:203.0.113.9."`
-	Raw     bool   `name:"raw" help:"Take the subject literally. By default it is read as the configuration defines subjects: an address becomes what it is counted under."`
+	Subject string `arg:"" help:"The subject, such as user:42 or ip:203.0.113.9."`
+	Raw     bool   `name:"raw" help:"Take the subject literally. By default, the configuration determines how it is read: an address becomes the subject that it is counted under."`
 }
 
 func (f *subjectFlags) target() control.Target { return control.TargetOf(f.Subject, f.Raw) }
@@ -53,7 +53,7 @@ func noteText(note string) string {
 
 type adminFlags struct {
 	serverFlags
-	Store string `name:"store" placeholder:"URL" help:"Act on a Redis instead of a server: redis, or a URL such as redis://localhost:6379/0."`
+	Store string `name:"store" placeholder:"URL" help:"Act on Redis instead of a server: redis, or a URL such as redis://localhost:6379/0."`
 	storeTLSFlags
 	Config string        `name:"config" placeholder:"FILE" help:"The policies, with --store: a file or a directory, as for serve."`
 	Limit  []stint.Limit `name:"limit" sep:"none" placeholder:"LIMIT" help:"A limit, with --store and without --config, such as 10/1m. Can be repeated."`
@@ -76,11 +76,11 @@ func (f *adminFlags) Validate(k *kong.Context) error {
 	return checkRedis(f.Store)
 }
 
-// checkRedis reports a --store that is not a Redis. "" is fine.
+// checkRedis returns an error for a --store that is not Redis. It accepts "".
 func checkRedis(store string) error {
 	switch {
 	case store == memoryStore:
-		return errors.New("--store: a memory store is inside a server's process; name the server with --server")
+		return errors.New("--store: a memory store exists only in a server's process; specify the server with --server")
 	case store != "" && store != redisStore && !strings.Contains(store, "://"):
 		return fmt.Errorf("--store: want redis, or a URL such as %s%s", urlExample,
 			messages.Hint(store, []string{redisStore})) // it may hold a password
@@ -88,7 +88,7 @@ func checkRedis(store string) error {
 	return nil
 }
 
-// act opens an admin and calls do with it. Scope is for ad hoc limits.
+// act opens an admin and calls do with it. Scope applies to the limits of --limit.
 func (f *adminFlags) act(ctx context.Context, s *system, scope string, do func(admin) error) error {
 	a, closing, err := f.open(ctx, s, scope)
 	if err != nil {
@@ -135,14 +135,14 @@ func (f *adminFlags) open(ctx context.Context, s *system, scope string) (admin, 
 	return control.New(c), closing, nil
 }
 
-// direct makes every request ask Redis. Commands are short-lived: they hold nothing in memory to
-// decide by, and report why Redis cannot be used.
+// direct sends every request to Redis. Commands are short-lived: they have nothing in memory on
+// which to base a decision, and report why Redis cannot be used.
 var direct = resilience.Config{
 	NoDenyCache: true, NoLeases: true, Logger: slog.New(slog.DiscardHandler),
 	Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: 10 * time.Second},
 }
 
-// openDirect connects to a Redis without layers over it.
+// openDirect connects to Redis with the settings of direct.
 func openDirect(ctx context.Context, where config.Store, redis redisstore.Config) (stores.Store, error) {
 	store, err := (&config.Config{Store: where}).OpenStore(ctx, stores.Config{Redis: redis, Resilience: direct})
 	if err != nil {
@@ -154,7 +154,7 @@ func openDirect(ctx context.Context, where config.Store, redis redisstore.Config
 	return store, err
 }
 
-// openRedis connects to a Redis as a configuration describes it. It leaves the name key to servers.
+// openRedis connects to Redis as configured. Only servers create the name key, not openRedis.
 func openRedis(ctx context.Context, where config.Store, s *system) (stores.Store, error) {
 	store, err := openDirect(ctx, where, redisstore.Config{
 		ExistingNames: true, Logger: slog.New(slog.NewTextHandler(s.errors(), nil)),

@@ -42,7 +42,7 @@ func TestOnARedis(t *testing.T) {
 	want(do("peek", "ip:203.0.113.10"), exitGood, "ip:203.0.113.10  would be allowed\n")
 	want(do("take", "user:42", "--tier", "free", "--policy", "work", "--cost", "400"), exitGood, "free, work  cost: 1000/1h  400 of 1000 used  600 left\n")
 	want(do("inspect", "ip:203.0.113.9"), exitGood, "anonymous in global: 10/1m burst 2x\n")
-	want(do("inspect", "user:42", "--tier", "free"), exitGood, "nothing is used of 5 other limits; --all shows them\n")
+	want(do("inspect", "user:42", "--tier", "free"), exitGood, "5 other limits unused; --all shows them\n")
 	want(do("reset", "ip:203.0.113.9"), exitGood, "ip:203.0.113.9 is reset: nothing is used\n")
 	want(do("peek", "ip:203.0.113.9"), exitGood, "0 of 20 used")
 
@@ -219,30 +219,30 @@ func TestAdminMistakes(t *testing.T) {
 		want string // what standard error ends with
 	}{
 		{[]string{"inspect", "user:1", "--server", closed.URL}, exitUnreachable,
-			`stint: no stint at ` + closed.URL + `; start "stint serve", or name it with --server`},
-		{[]string{"top", "--once", "--server", closed.URL}, exitUnreachable, `or name it with --server`},
+			`stint: no stint server at ` + closed.URL + `; start "stint serve", or specify another server with --server`},
+		{[]string{"top", "--once", "--server", closed.URL}, exitUnreachable, `or specify another server with --server`},
 		{[]string{"bans", "--server", "localhost:6070"}, exitUsage, `stint: "localhost:6070" is not the address of a server; want a URL such as http://127.0.0.1:6070`},
 		{[]string{"bans", "--store", redis, "--server", closed.URL}, exitUsage,
 			`--store and --server; want one of them`},
 		{[]string{"reset", "user:1", "--scope", "a"}, exitUsage, `--scope needs --limit; without it all scopes are reset`},
 		{[]string{"bans", "--token-file", write(t, "tokens", "# none\n")}, exitUsage, `tokens`},
-		{[]string{"bans", "--store", "redis://127.0.0.1:1"}, exitUnreachable, `connection refused; start a Redis there, or name another with --store`},
-		{[]string{"bans", "--store", "memory"}, exitUsage, `--store: a memory store is inside a server's process; name the server with --server`},
+		{[]string{"bans", "--store", "redis://127.0.0.1:1"}, exitUnreachable, `connection refused; start Redis there, or specify another server with --store`},
+		{[]string{"bans", "--store", "memory"}, exitUsage, `--store: a memory store exists only in a server's process; specify the server with --server`},
 		{[]string{"take", "user:1", "--config", example}, exitUsage, `--config needs --store; a server has its own`},
 		{[]string{"take", "user:1", "--store", redis, "--limit", "1/1m", "--config", example}, exitUsage,
 			`--limit and --config; want one of them`},
-		{[]string{"take", "user:1", "--store", redis}, exitUsage, `stint: the limits of "user:1" are unknown; name the policies with --config, or a limit with --limit; with --raw, ban and unban take any subject literally`},
+		{[]string{"take", "user:1", "--store", redis}, exitUsage, `stint: the limits of "user:1" are unknown; specify the policies with --config, or a limit with --limit; with --raw, ban and unban take any subject literally`},
 		{[]string{"take", "user:1", "--store", redis, "--config", example}, exitUsage,
 			`stint: the limits of "user:1" depend on its tier, which its name does not show; want one of enterprise, pro, free`},
 		{[]string{"inspect", "usr:1", "--store", redis, "--config", example}, exitUsage, `(did you mean "user:"?); with --raw, ban and unban take any subject literally`},
 		{[]string{"inspect", "user:1", "--store", redis, "--config", example, "--tier", "fre"}, exitUsage,
-			`stint: user:1 is under no limit of the tier "fre"; available: enterprise, pro, free (did you mean "free"?)`},
+			`stint: user:1 has no limit of the tier "fre"; available: enterprise, pro, free (did you mean "free"?)`},
 		{[]string{"inspect", "user:1", "--store", redis, "--limit", "1/1m", "--policy", "login"}, exitUsage,
-			`stint: user:1 is under no limit of the policy "login"; available: none`},
+			`stint: user:1 has no limit of the policy "login"; available: none`},
 		{[]string{"inspect", "usr:1", "--store", redis, "--config", "none.yaml"}, exitUsage,
 			`stint: none.yaml: no such file or directory`},
 		{[]string{"ban", "user:1", "--for", "10min", "--store", redis}, exitUsage,
-			`--for: "10min" is not a length of time; want something like 30s, 10m, 1h30m or 7d, at most a year (did you mean 10m?)`},
+			`--for: invalid duration "10min"; want one such as 30s, 10m, 1h30m or 7d, at most a year (did you mean 10m?)`},
 		{[]string{"tail", "--reason", "bans"}, exitUsage, `--reason: "bans"; want limit, ban, unavailable or shadow (did you mean "ban"?)`},
 		{[]string{"simulate", "--config", "none.yaml", "--format", "nginx", "none.log"}, exitUsage,
 			`--format: there is no format "nginx"; want combined, common, envoy, traefik, caddy, json`},
@@ -318,8 +318,8 @@ func TestRefusals(t *testing.T) {
 		code   int
 		want   string
 	}{
-		{http.StatusUnauthorized, exitUnreachable, "stint: the server requires one of its tokens: it does not know the one given; pass one with --token-file or in STINT_TOKEN\n"},
-		{http.StatusTooManyRequests, exitUnreachable, "stint: the server answers 429 Too Many Requests; is that the admin listener of a stint? name it with --server\n"},
+		{http.StatusUnauthorized, exitUnreachable, "stint: the server requires a valid token: it rejected the given one; pass one with --token-file or in STINT_TOKEN\n"},
+		{http.StatusTooManyRequests, exitUnreachable, "stint: the server responded with 429 Too Many Requests; want the admin listener of stint in --server\n"},
 		{http.StatusForbidden, exitUnreachable, "stint: Because.\n"},
 		{http.StatusServiceUnavailable, exitUnreachable, "stint: Because.\n"},
 		{http.StatusBadRequest, exitUsage, "stint: Because.\n"},
@@ -335,7 +335,7 @@ func TestRefusals(t *testing.T) {
 		}
 		server.Close()
 	}
-	want := "stint: the server answers 404 Not Found; is that the admin listener of a stint? name it with --server\n"
+	want := "stint: the server responded with 404 Not Found; want the admin listener of stint in --server\n"
 	for name, elsewhere := range map[string]http.Handler{
 		"another program": http.NotFoundHandler(),
 		"another listener": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

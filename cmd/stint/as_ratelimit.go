@@ -29,15 +29,15 @@ type asRatelimit struct {
 	getenv func(string) string
 	given  func(flag string) bool
 	errs   []error
-	// warnings lists the ignored settings and what ignoring each one changes.
+	// warnings lists the ignored settings, each with the effect of ignoring it.
 	warnings []string
 }
 
 // notNeeded lists the variables that have no effect here: there is no pool of connections to Redis,
 // denials are always remembered, and connections to the xDS server are retried within a second. The
 // variables of memcached, DogStatsD and the second Redis matter only if those are used.
-// REDIS_USE_EXPLICIT_PIPELINE is of an earlier envoyproxy/ratelimit, and GRPC_SERVER_TLS_CA_CERT is
-// only set by Envoy Gateway: no program reads it.
+// REDIS_USE_EXPLICIT_PIPELINE is from earlier versions of envoyproxy/ratelimit. Envoy Gateway sets
+// GRPC_SERVER_TLS_CA_CERT, but no program reads it.
 var notNeeded = []string{
 	"LOCAL_CACHE_SIZE_IN_BYTES", "EXPIRATION_JITTER_MAX_SECONDS", "RUNTIME_IGNOREDOTFILES", "RUNTIME_WATCH_ROOT",
 	"REDIS_SOCKET_TYPE", "REDIS_POOL_SIZE", "REDIS_PIPELINE_WINDOW", "REDIS_PIPELINE_LIMIT",
@@ -50,9 +50,9 @@ var notNeeded = []string{
 }
 
 // ratelimitWarnings holds the variables that are ignored with a warning if they have any value
-// other than fine, and what ignoring each one changes. Decisions do not depend on them.
+// other than fine, and the effect of ignoring each. Decisions do not depend on them.
 var ratelimitWarnings = map[string]struct{ fine, change string }{
-	"REDIS_PERSECOND":                      {"false", "limits per second are counted in the Redis of REDIS_URL, which gets their load"},
+	"REDIS_PERSECOND":                      {"false", "limits per second are also counted in the Redis server of REDIS_URL"},
 	"REDIS_HEALTH_CHECK_ACTIVE_CONNECTION": {"false", "/healthcheck does not fail without Redis, because limits still hold in each process"},
 	"USE_STATSD":                           {"false", "no metrics are sent to statsd; set USE_PROMETHEUS"},
 	"USE_DOG_STATSD":                       {"false", "no metrics are sent to statsd; set USE_PROMETHEUS"},
@@ -69,11 +69,11 @@ var ratelimitWarnings = map[string]struct{ fine, change string }{
 // ratelimitRefused holds the variables that prevent the start if they have any value other than
 // fine: ignoring them would change decisions, admit other callers, or leave requests unserved.
 var ratelimitRefused = map[string]struct{ fine, want string }{
-	"BACKEND_TYPE":                         {"redis", "stint counts in Redis, not in memcached; want redis, and a Redis in REDIS_URL"},
+	"BACKEND_TYPE":                         {"redis", "stint counts in Redis, not in memcached; want redis, and a Redis server in REDIS_URL"},
 	"GRPC_UDS":                             {"", "gRPC over a Unix socket is not supported; want GRPC_HOST and GRPC_PORT"},
 	"GRPC_CLIENT_TLS_SAN":                  {"", "names in client certificates are not checked; want a CA in GRPC_CLIENT_TLS_CACERT that signs only certificates of callers"},
 	"REDIS_TLS_SKIP_HOSTNAME_VERIFICATION": {"false", "the name in the certificate of Redis is always checked; want a host in REDIS_URL that the certificate is valid for"},
-	"REDIS_SENTINEL_AUTH":                  {"", "Sentinels with a password of their own are not supported; want Sentinels that need none"},
+	"REDIS_SENTINEL_AUTH":                  {"", "passwords of Sentinels are not supported; want Sentinels without a password"},
 }
 
 // ratelimitNeeds holds the variables that have an effect in envoyproxy/ratelimit only if another
@@ -178,11 +178,11 @@ func (r *asRatelimit) addresses(c *serveCommand) {
 	if at := net.JoinHostPort(r.env("GRPC_HOST"), r.port("GRPC_PORT", "8081")); !r.given("grpc") {
 		c.GRPC = at
 	}
-	// envoyproxy/ratelimit opens its debug port to everyone. Here it is limited to this host unless
-	// there are tokens.
+	// The debug port of envoyproxy/ratelimit is open to all hosts. Here it is open only to this
+	// host, unless it requires a token.
 	host, port := "127.0.0.1", r.port("DEBUG_PORT", "6070")
 	debug := r.env("DEBUG_HOST")
-	ip, _ := netip.ParseAddr(debug) // a name is no loopback address
+	ip, _ := netip.ParseAddr(debug) // a host name is not a loopback address
 	if c.AdminToken != "" || ip.IsLoopback() {
 		host = debug
 	}
@@ -326,11 +326,11 @@ func (r *asRatelimit) logging(c *serveCommand) {
 	}
 }
 
-// redis returns the URL of the store. Its errors reveal nothing of REDIS_URL or REDIS_AUTH.
+// redis returns the URL of the store. Its errors do not contain REDIS_URL or REDIS_AUTH.
 func (r *asRatelimit) redis() string {
 	text := r.env(redisEnv)
 	if text == "" {
-		r.wrong(redisEnv, "it is not set; want host:port of a Redis, or --store memory to count in this process alone")
+		r.wrong(redisEnv, "not set; want host:port of a Redis server, or --store memory to count only in this process")
 		return ""
 	}
 	addresses := strings.Split(text, ",")
@@ -338,7 +338,7 @@ func (r *asRatelimit) redis() string {
 	switch kind := strings.ToLower(cmp.Or(r.env("REDIS_TYPE"), "single")); kind {
 	case "single":
 		if len(addresses) > 1 {
-			r.wrong(redisEnv, "it has several addresses; want one, or REDIS_TYPE=cluster or sentinel")
+			r.wrong(redisEnv, "several addresses; want one, or REDIS_TYPE=cluster or sentinel")
 		}
 	case "cluster":
 	case "sentinel":
@@ -360,7 +360,7 @@ func (r *asRatelimit) redis() string {
 	}
 	u, err := url.Parse(first)
 	if err != nil {
-		r.wrong(redisEnv, "it is neither host:port nor a URL such as redis://host:6379/0")
+		r.wrong(redisEnv, "want host:port or a URL such as redis://host:6379/0")
 		return ""
 	}
 	if r.on("REDIS_TLS") && u.Scheme == "redis" {
@@ -392,6 +392,6 @@ func (r *asRatelimit) redis() string {
 // warn logs the ignored settings.
 func (r *asRatelimit) warn(logger *slog.Logger) {
 	for _, text := range r.warnings {
-		logger.Warn("stint: a setting of envoyproxy/ratelimit that is not supported", "setting", text)
+		logger.Warn("stint: unsupported setting of envoyproxy/ratelimit", "setting", text)
 	}
 }

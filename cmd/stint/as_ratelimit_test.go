@@ -294,10 +294,10 @@ func TestRatelimitRefused(t *testing.T) {
 		"REDIS_TYPE=ring":                               `REDIS_TYPE: "ring"; want single, cluster or sentinel`,
 		"REDIS_URL=a:1,b:2":                             "several addresses; want one, or REDIS_TYPE=cluster or sentinel",
 		"REDIS_URL=a:1 REDIS_TYPE=Sentinel":             "want the name of the master and the addresses of Sentinels",
-		"REDIS_URL=%zz:secret@":                         "REDIS_URL: it is neither host:port nor a URL",
+		"REDIS_URL=%zz:secret@":                         "REDIS_URL: want host:port or a URL",
 		"NEAR_LIMIT_RATIO=2":                            `NEAR_LIMIT_RATIO: "2"; want a share from 0 to 1`,
-		"LIMIT_LIMIT_HEADER=a/b":                        `LIMIT_LIMIT_HEADER: "a/b" is not the name of a header field`,
-		"LOG_LEVEL=loud":                                `LOG_LEVEL: "loud" is not a level`,
+		"LIMIT_LIMIT_HEADER=a/b":                        `LIMIT_LIMIT_HEADER: invalid header name "a/b"`,
+		"LOG_LEVEL=loud":                                `LOG_LEVEL: unknown level "loud"`,
 		"LOG_FORMAT=xml":                                `LOG_FORMAT: "xml"; want text or json`,
 		"REDIS_TLS=true REDIS_TLS_CLIENT_CERT=c":        "REDIS_TLS_CLIENT_CERT needs REDIS_TLS_CLIENT_KEY",
 		xdsEnv("CONFIG_GRPC_XDS_NODE_METADATA", "a"):    `CONFIG_GRPC_XDS_NODE_METADATA: "a"; want a name and a value`,
@@ -310,7 +310,7 @@ func TestRatelimitRefused(t *testing.T) {
 			t.Errorf("%s: %v; want %s", text, err, want)
 		}
 	}
-	if _, _, err := ratelimitConfig(t, nil); err == nil || !strings.Contains(err.Error(), "REDIS_URL: it is not set; want host:port of a Redis") {
+	if _, _, err := ratelimitConfig(t, nil); err == nil || !strings.Contains(err.Error(), "REDIS_URL: not set; want host:port of a Redis server") {
 		t.Errorf("without REDIS_URL: %v", err)
 	}
 	if c, _, err := ratelimitConfig(t, nil, "--store=memory"); err != nil || c.Store != "memory" {

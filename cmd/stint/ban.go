@@ -16,9 +16,9 @@ type banCommand struct {
 }
 
 func (*banCommand) Help() string {
-	return `Denies everything to the subject wherever bans apply, in all scopes and whatever it has used. A ban in force that
-ends later stays as it is; to shorten one, unban first.
-An address is banned together with all addresses that are counted as one with it, such as a /64 of IPv6; the output says so.
+	return `Denies all requests of the subject wherever bans apply, in all scopes and whatever it has used. A ban in force that
+ends later is kept; to shorten a ban, unban first.
+A ban of an address includes all addresses that are counted together with it, such as an IPv6 /64; the output shows them.
 A network of many subjects cannot be banned; a policy can deny it.
 
     stint ban ip:203.0.113.9 --for 24h

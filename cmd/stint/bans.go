@@ -18,7 +18,7 @@ type bansCommand struct {
 }
 
 func (*bansCommand) Help() string {
-	return `The longest-lasting bans come first. This scans everything that is stored, which takes a while in a large Redis.
+	return `The longest-lasting bans come first. This scans everything that is stored, which takes a while in a large Redis database.
 
     stint bans
     stint bans --store redis://localhost:6379/0 --most 1000 --json`

@@ -27,8 +27,8 @@ func (c *completionCommand) Run(s *system) error { return s.print([]byte(complet
 // the command line after the program, the last of which is to be completed.
 const completeArg = "__complete"
 
-// completionScripts ask the program of the command line, which may not be in PATH, for words, and
-// complete file names if it asks for these.
+// completionScripts run the program on the command line, which may not be in PATH, to get
+// completions. They complete file names if the program requests that.
 var completionScripts = map[string]string{
 	"bash": `# Completion of stint for bash: source <(stint completion bash)
 _stint() {
@@ -75,15 +75,15 @@ complete -c stint -f -a '(__stint_offers)'
 `,
 }
 
-// completions returns what may stand for the last of the words, on a line each: a word, a tab and
-// its help. The word ":files" stands for file names.
+// completions returns the completions of the last word, one per line: a word, a tab and its help.
+// The word ":files" requests file names.
 func completions(n *kong.Node, words []string) []byte {
 	words = joinAssignments(words)
 	if len(words) == 0 {
 		return nil
 	}
 	typed := words[len(words)-1]
-	var flag *kong.Flag // whose value comes next
+	var flag *kong.Flag // the flag whose value comes next
 	for _, word := range words[:len(words)-1] {
 		switch {
 		case flag != nil:

@@ -19,7 +19,8 @@ const (
 	// stdinPath is the argument for standard input, and stdinName its name in error messages.
 	stdinPath = "-"
 	stdinName = "<stdin>"
-	// maxStdin limits how much is read. Far smaller configurations are already rejected.
+	// maxStdin limits how much is read from standard input. Even much smaller configurations are
+	// rejected as too large.
 	maxStdin = 4 << 20
 )
 
@@ -40,7 +41,7 @@ func stdinOnce(paths []string) error {
 		}
 	}
 	if n > 1 {
-		return fmt.Errorf("standard input (-) is given %d times; want it once, because it can be read only once", n)
+		return fmt.Errorf("standard input (-) is given %d times, but can be read only once", n)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 type checkCommand struct {
 	Paths  []string `arg:"" name:"path" help:"A file, a directory whose *.yaml and *.yml files are one configuration, or - for standard input."`
 	Strict bool     `name:"strict" help:"Fail if there are warnings."`
-	Envoy  bool     `name:"envoy" help:"Check rules of Envoy's rate limit service, as envoyproxy/ratelimit reads them and serve --envoy-config does, instead of policies."`
+	Envoy  bool     `name:"envoy" help:"Check rules for Envoy's rate limit service instead of policies, in the format of envoyproxy/ratelimit and serve --envoy-config."`
 	Merge  bool     `name:"envoy-merge-domains" help:"With --envoy, let several files configure one domain, as for serve."`
 	JSON   bool     `name:"json" help:"Print the result as JSON on standard output."`
 }
@@ -20,8 +20,8 @@ type checkCommand struct {
 func (*checkCommand) Help() string {
 	return `Mistakes go to standard error, one per line: file:line: key: what is wrong and how to fix it. The exit
 code is 1 if there are any. Warnings point out settings that are valid but probably not intended; with --strict they are
-mistakes. For a good configuration it prints how much the limits of each tier allow one caller in
-total. Every argument is a configuration of its own.
+mistakes. For a valid configuration it prints how much the limits of each tier allow one caller in
+total. Every argument is a separate configuration.
 
     stint config check stint.yaml
     stint config check --strict stint.yaml
@@ -41,7 +41,7 @@ type checked struct {
 	Name string `json:"name"`
 	Good bool   `json:"good"`
 	// Summary and Totals are nil if the configuration is invalid, or if it holds rules for Envoy's
-	// service. Those are summarized in Envoy.
+	// service. Envoy summarizes these.
 	Summary *summary      `json:"summary,omitempty"`
 	Totals  []tierTotal   `json:"totals,omitempty"`
 	Envoy   *envoySummary `json:"envoy,omitempty"`
@@ -63,7 +63,7 @@ func summaryOf(c *config.Config) *summary {
 	}
 }
 
-// Run checks every configuration before it fails because of one.
+// Run checks all configurations, even after a mistake in one.
 func (c *checkCommand) Run(s *system) error {
 	var all []checked
 	var good strings.Builder
@@ -78,8 +78,8 @@ func (c *checkCommand) Run(s *system) error {
 		if err != nil && !c.JSON {
 			s.writeError(err)
 			if found.Summary != nil && !found.Good {
-				fmt.Fprintf(s.errors(), "%s: %s as mistakes\n", found.Name,
-					count(len(found.Mistakes), "warning; --strict treats it", "warnings; --strict treats them"))
+				fmt.Fprintf(s.errors(), "%s: %s\n", found.Name,
+					count(len(found.Mistakes), "warning; --strict treats it as a mistake", "warnings; --strict treats them as mistakes"))
 			}
 		}
 		switch {

@@ -77,7 +77,7 @@ func TestCheckGood(t *testing.T) {
 		{everyTotal, "-", `<stdin>: good: 5 tiers, 4 policies, 0 outbound APIs
   tier a: 60 requests in any minute, 500 in any hour, on each of 4 routes: up to 240 requests in any minute, 2000 in any hour in total
   tier b: 25 requests at once and 10 more per second, 1 cost unit in any hour, over all routes
-  tier c: 3 requests at the same time, 9 in each 1m30s of the clock, over all routes
+  tier c: 3 requests at the same time, 9 in each clock 1m30s, over all routes
   tier d: 1 request in any day, over all routes; in shadow: denies no one
   tier e: 10 requests in any minute, over all routes; enforced for 12.5% of the callers
 `, ""},
@@ -183,7 +183,7 @@ func TestCheckWarnings(t *testing.T) {
 // read.
 func TestCheckStdinOnce(t *testing.T) {
 	got := execute(t, small, "config", "check", "-", example, "-")
-	want := "stint: config check: standard input (-) is given 2 times; want it once, because it can be read only once\n"
+	want := "stint: config check: standard input (-) is given 2 times, but can be read only once\n"
 	if got.code != exitUsage || got.stdout != "" ||
 		!strings.HasPrefix(got.stderr, "Usage: stint config check <path> ...") || !strings.HasSuffix(got.stderr, want) {
 		t.Errorf("exit code %d, output %q, errors:\n%s\nwant 2, none, %q", got.code, got.stdout, got.stderr, want)

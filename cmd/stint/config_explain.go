@@ -12,15 +12,15 @@ type explainCommand struct {
 	Path      string       `arg:"" name:"path" help:"A file, a directory, or - for standard input."`
 	Request   requestFlag  `required:"" placeholder:"'METHOD PATH'" help:"The request: a method and a path or URL. The method is GET by default. Queries are ignored."`
 	Header    []headerFlag `sep:"none" placeholder:"'NAME: VALUE'" help:"A header field of the request. Can be repeated."`
-	Claim     []claimFlag  `sep:"none" placeholder:"NAME=VALUE" help:"A claim about the caller that the application makes. Can be repeated."`
+	Claim     []claimFlag  `sep:"none" placeholder:"NAME=VALUE" help:"A claim about the caller, as the application would supply it. Can be repeated."`
 	Peer      *peerFlag    `placeholder:"ADDRESS" help:"The other end of the connection, or unix for a Unix socket. Default: ${assumed_peer}."`
-	Overrides string       `name:"overrides" placeholder:"FILE" help:"Limits of single subjects, as limits export prints them. They apply even after their ends."`
+	Overrides string       `name:"overrides" placeholder:"FILE" help:"Overrides of subjects, as limits export prints them. They apply even if they have ended."`
 	JSON      bool         `name:"json" help:"Print JSON."`
 }
 
 func (*explainCommand) Help() string {
 	return `Shows which tier and policies apply to a request and which do not, who is charged, and what happens when it is
-denied or the store fails. It uses no store. Secrets are shown in keys as hashes, as in the store.
+denied or the store fails. It uses no store. Keys contain hashes of secrets, as in the store.
 
     stint config explain stint.yaml --request 'POST /api/simulation/start' --claim user=42 --claim plan=pro
     stint config explain stint.yaml --request https://api.example.com/search --header 'X-API-Key: k1'
@@ -47,7 +47,7 @@ func (c *explainCommand) Run(s *system) error {
 	return s.show(c.JSON, e, e.text)
 }
 
-// input returns the request as an adapter would pass it.
+// input returns the request as middleware would pass it.
 func (c *explainCommand) input() *policy.Input {
 	in := &policy.Input{Method: c.Request.method, Host: c.Request.host, Path: c.Request.path, RawPath: c.Request.raw,
 		Peer: netip.MustParseAddr(assumedPeer)}
@@ -58,7 +58,7 @@ func (c *explainCommand) input() *policy.Input {
 	for _, h := range c.Header {
 		if h.name != "Host" {
 			header.Add(h.name, h.value)
-		} else if in.Host == "" { // servers keep it apart, and the host of a URL takes precedence
+		} else if in.Host == "" { // servers keep it separately, and the host of a URL takes precedence
 			in.Host = h.value
 		}
 	}

@@ -24,15 +24,15 @@ func (r *requestFlag) UnmarshalText(text []byte) error {
 	}
 	method, target := parts[0], parts[1]
 	if !syntax.IsToken(method) {
-		return fmt.Errorf("%q is not a method; want something like GET or POST before the path", method)
+		return fmt.Errorf("invalid method %q; want one such as GET or POST before the path", method)
 	}
 	if upper := strings.ToUpper(method); method != upper {
-		return fmt.Errorf("the method %q is not in capitals, and is not %s; want '%s %s'", method, upper, upper, target)
+		return fmt.Errorf("methods are case-sensitive: %q is not %s; want '%s %s'", method, upper, upper, target)
 	}
 	u, err := url.ParseRequestURI(target)
 	switch {
 	case err != nil || !strings.HasPrefix(target, "/") && (u.Host == "" || u.Scheme != "http" && u.Scheme != "https"):
-		return fmt.Errorf("%q is neither a path nor a URL; want something like /search or https://example.com/search",
+		return fmt.Errorf("%q is neither a path nor a URL; want one such as /search or https://example.com/search",
 			target)
 	case u.Path == "":
 		u.Path = "/"
@@ -48,10 +48,10 @@ type headerFlag struct{ name, value string }
 func (h *headerFlag) UnmarshalText(text []byte) error {
 	name, value, ok := strings.Cut(string(text), ":")
 	if !ok {
-		return fmt.Errorf("there is no colon in %q; want something like 'X-API-Key: k1'", text)
+		return fmt.Errorf("no colon in %q; want a header field such as 'X-API-Key: k1'", text)
 	}
 	if !syntax.IsToken(name) {
-		return fmt.Errorf("%q is not the name of a header; want something like 'X-API-Key: k1'", name)
+		return fmt.Errorf("invalid header name %q; want a header field such as 'X-API-Key: k1'", name)
 	}
 	*h = headerFlag{http.CanonicalHeaderKey(name), strings.TrimSpace(value)}
 	return nil
@@ -64,13 +64,13 @@ type claimFlag struct{ name, value string }
 func (c *claimFlag) UnmarshalText(text []byte) error {
 	name, value, ok := strings.Cut(string(text), "=")
 	if !ok || name == "" {
-		return fmt.Errorf("%q is not a name, an equals sign and a value; want something like plan=pro", text)
+		return fmt.Errorf("invalid claim %q; want a name, an equals sign and a value, such as plan=pro", text)
 	}
 	*c = claimFlag{name, value}
 	return nil
 }
 
-// unixPeer stands for a peer on a Unix socket.
+// unixPeer is the value for a peer on a Unix socket.
 const unixPeer = "unix"
 
 // peerFlag is the remote end of a connection: an address, or none on a Unix socket.
@@ -83,11 +83,11 @@ func (p *peerFlag) UnmarshalText(text []byte) error {
 		return nil
 	}
 	if withPort, err := netip.ParseAddrPort(string(text)); err == nil {
-		return fmt.Errorf("%q has a port; want the address alone, %s", text, withPort.Addr())
+		return fmt.Errorf("%q has a port; want only the address, %s", text, withPort.Addr())
 	}
 	addr, err := netip.ParseAddr(string(text))
 	if err != nil {
-		return fmt.Errorf("%q is not an address; want something like 203.0.113.9 or 2001:db8::1, or unix", text)
+		return fmt.Errorf("invalid address %q; want one such as 203.0.113.9 or 2001:db8::1, or unix", text)
 	}
 	p.addr = addr
 	return nil

@@ -62,8 +62,8 @@ policies:
 			"afterwards   none",
 		}},
 		{[]string{"--request", "/"}, []string{
-			"charged to no one: nothing limits it",
-			"bans         only those made by hand",
+			"charged to no one: no limit applies",
+			"bans         only manual bans",
 			"store fails  allow, after 15ms: it is allowed",
 		}},
 		{[]string{"--request", "/", "--header", "Host: a.example.com"}, []string{
@@ -73,7 +73,7 @@ policies:
 		{[]string{"--request", "https://b.test", "--header", "Host: a.example.com"}, []string{
 			"request  GET /",
 			"host     b.test",
-			"charged to no one: nothing limits it",
+			"charged to no one: no limit applies",
 		}},
 		{[]string{"--request", "/plan", "--claim", "rpm=5000"}, []string{
 			"  ip:192.0.2.1:plan  1 request  policy plan  2/1s, 1000/1m",

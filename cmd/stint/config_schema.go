@@ -5,7 +5,7 @@ import "github.com/stint-limiter/stint/config"
 type schemaCommand struct{}
 
 func (*schemaCommand) Help() string {
-	return `Editors that use it complete and explain the keys. "stint config check" finds mistakes that no schema can.
+	return `Editors use the schema to complete and explain keys. "stint config check" also finds mistakes that a schema cannot.
 
     stint config schema > stint.schema.json`
 }

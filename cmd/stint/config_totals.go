@@ -16,8 +16,8 @@ import (
 // tierTotal describes how much the limits of a tier allow one caller in total.
 type tierTotal struct {
 	Tier string `json:"tier"`
-	// Scopes are the scopes in which a caller is counted, each with these Limits: with scope:
-	// route, one for each route.
+	// Scopes are the scopes in which a caller is counted, each with these Limits. With scope:
+	// route, there is one for each route.
 	Scopes []string `json:"scopes"`
 	Limits []string `json:"limits"`
 	// Total describes the total in words.
@@ -41,8 +41,8 @@ func totalsOf(c *config.Config) []tierTotal {
 	return all
 }
 
-// totalText describes what rules allow that count a caller in parts scopes: "60 requests in any
-// minute, 500 in any hour, over all routes".
+// totalText describes how much the rules allow a caller that is counted in the given number of
+// scopes: "60 requests in any minute, 500 in any hour, over all routes".
 func totalText(rules []*policy.Rule, parts int) string {
 	if len(rules) == 0 {
 		return "unlimited"
@@ -80,7 +80,7 @@ func totalText(rules []*policy.Rule, parts int) string {
 	return text
 }
 
-// byClaim describes how much n scopes allow of the limit at i if claims give the largest numbers.
+// byClaim describes how much the limit at i allows in n scopes if claims set the largest numbers.
 // It returns "" if claims do not raise the limit.
 func byClaim(r *policy.Rule, i int, n int64) string {
 	if r.Claimed == nil {
@@ -100,8 +100,8 @@ func byClaim(r *policy.Rule, i int, n int64) string {
 	return ""
 }
 
-// allowance describes how much n scopes with these limits allow together in a window of the limit
-// at i. The unit is singular, or "".
+// allowance describes how much the limit at i allows in one of its windows, in n scopes together.
+// The unit is singular, or "".
 func allowance(limits []stint.Limit, i int, n int64, unit string) string {
 	l := &limits[i]
 	window := figures.Length(l.Window)
@@ -124,7 +124,7 @@ func allowance(limits []stint.Limit, i int, n int64, unit string) string {
 	case stint.AlgorithmBucket:
 		return fmt.Sprintf("%d%s at once and %d more per %s", most, unit, more*n, window)
 	case stint.AlgorithmFixed:
-		return fmt.Sprintf("%d%s in each %s of the clock", most, unit, window)
+		return fmt.Sprintf("%d%s in each clock %s", most, unit, window)
 	case stint.AlgorithmCalendar:
 		_, period, _ := strings.Cut(l.String(), "/")
 		return fmt.Sprintf("%d%s in each calendar %s", most, unit, period)

@@ -25,26 +25,26 @@ import (
 
 type daemonFlags struct {
 	Config string `name:"config" placeholder:"FILE" help:"Policies: a file, or a directory whose *.yaml and *.yml files are one configuration. Default: a built-in limit on every client."`
-	Store  string `name:"store" placeholder:"STORE" help:"memory, redis, or a URL such as redis://localhost:6379/0. Default: $$REDIS_URL, else what the policies say, else memory. redis is $$REDIS_URL, else localhost."`
+	Store  string `name:"store" placeholder:"STORE" help:"memory, redis, or a URL such as redis://localhost:6379/0. Default: $$REDIS_URL, else as set in the policies, else memory. redis means $$REDIS_URL, else localhost."`
 	storeTLSFlags
-	StoreMem   sizeFlag      `name:"store-memory" placeholder:"SIZE" help:"How much memory the store in memory may use, such as 256MiB. Above it, the subjects with the most left of their limits are evicted first. Default: what the policies say, else 1GiB."`
-	Failures   failuresFlag  `name:"breaker-failures" placeholder:"N" help:"How many calls to Redis have to fail in a row before the breaker opens and Redis is not asked for a while. Default: what the policies say, else ${breaker_failures}."`
-	Probe      breakerTime   `name:"breaker-probe" placeholder:"TIME" help:"How often an open breaker pings Redis, to try again once it answers. Default: what the policies say, else ${breaker_probe}."`
-	Retry      breakerTime   `name:"breaker-retry" placeholder:"TIME" help:"After how long an open breaker tries again if Redis does not permit pings. Default: what the policies say, else ${breaker_retry}."`
+	StoreMem   sizeFlag      `name:"store-memory" placeholder:"SIZE" help:"The maximum size of a memory store, such as 256MiB. Above it, the subjects with the most left of their limits are evicted first. Default: as set in the policies, else 1GiB."`
+	Failures   failuresFlag  `name:"breaker-failures" placeholder:"N" help:"The number of consecutive failed calls to Redis after which the breaker opens and stops calls for a while. Default: as set in the policies, else ${breaker_failures}."`
+	Probe      breakerTime   `name:"breaker-probe" placeholder:"TIME" help:"How often an open breaker pings Redis, to try again once it answers. Default: as set in the policies, else ${breaker_probe}."`
+	Retry      breakerTime   `name:"breaker-retry" placeholder:"TIME" help:"After how long an open breaker tries again if Redis does not permit pings. Default: as set in the policies, else ${breaker_retry}."`
 	Admin      string        `name:"admin" placeholder:"ADDR" default:"127.0.0.1:6070" help:"The address of the dashboard, metrics, probes, the state of the configuration and profiles. Empty turns it off. Default: ${default}."`
-	Metrics    string        `name:"metrics" placeholder:"ADDR" help:"The address of metrics for Prometheus and probes, such as :6071, without a token: let only Prometheus connect. They are also on --admin, which requires a token. Default: none."`
+	Metrics    string        `name:"metrics" placeholder:"ADDR" help:"The address of metrics for Prometheus and probes, such as :6071, without a token: let only Prometheus connect. --admin serves them too, and requires a token. Default: none."`
 	AdminToken string        `name:"admin-token-file" placeholder:"FILE" help:"Bearer tokens for --admin, one per line: alone, after the name of its holder as in alice: TOKEN, or with the role read as in prometheus (read): TOKEN. Default: a token that is generated once, in the file admin-token of --state-dir."`
-	NoToken    bool          `name:"no-admin-token" help:"Use no token for --admin: callers on this host may look, including everyone behind a proxy on it that does not identify itself, and no one may change anything."`
+	NoToken    bool          `name:"no-admin-token" help:"Require no token for --admin: callers on this host have read access, including all clients of a proxy on this host that does not identify itself, and no one may change anything."`
 	StateDir   string        `name:"state-dir" placeholder:"DIR" help:"Where to keep the generated token. Default: $$STATE_DIRECTORY, else $$XDG_STATE_HOME/stint, else ~/.local/state/stint."`
 	ShowAll    bool          `name:"show-subjects" help:"Show subjects in full to everyone with access. By default only operators see them in full; for others, addresses are shortened to their network, and other subjects to their beginning."`
 	Denials    time.Duration `name:"keep-denials" placeholder:"TIME" default:"24h" help:"How long to remember why subjects were denied, for stint why. 0 remembers nothing. Default: ${default}."`
-	Alert      []string      `name:"alert" placeholder:"NAME=VALUE" sep:"none" help:"Another threshold for an alert, such as BlockedShare=0.2, or Spike=off. Can be repeated."`
-	Webhook    string        `name:"alert-webhook" placeholder:"URL" help:"Where to post alerts when they start and stop firing. Others on this machine can see it on a command line."`
-	WebhookIn  string        `name:"alert-webhook-file" placeholder:"FILE" help:"A file with that URL, read at the start."`
+	Alert      []string      `name:"alert" placeholder:"NAME=VALUE" sep:"none" help:"A different threshold for an alert, such as BlockedShare=0.2, or Spike=off. Can be repeated."`
+	Webhook    string        `name:"alert-webhook" placeholder:"URL" help:"Where to post alerts when they start and stop firing. Other users of this machine can see the URL on the command line."`
+	WebhookIn  string        `name:"alert-webhook-file" placeholder:"FILE" help:"A file with the URL of --alert-webhook, read at startup."`
 	TLSCert    string        `name:"tls-cert" placeholder:"FILE" help:"The certificate of all listeners, with its chain, in PEM form."`
 	TLSKey     string        `name:"tls-key" placeholder:"FILE" help:"The private key of --tls-cert."`
 	TLSClient  string        `name:"tls-client-ca" placeholder:"FILE" help:"Certificate authorities. Clients need a certificate from one of them."`
-	MaxClients int           `name:"max-clients" placeholder:"N" help:"How many client connections each listener may have. Those beyond are closed at once. Default: ${max_clients}."`
+	MaxClients int           `name:"max-clients" placeholder:"N" help:"The maximum number of client connections of each listener. Connections above it are closed immediately. Default: ${max_clients}."`
 	Drain      time.Duration `name:"drain" placeholder:"TIME" default:"0s" help:"How long to keep serving after SIGTERM or SIGINT, until load balancers notice that it is not ready. Default: ${default}."`
 	LogLevel   levelFlag     `name:"log-level" placeholder:"LEVEL" values:"debug,info,warn,error" default:"info" help:"debug, info, warn or error. Default: ${default}."`
 	LogFormat  string        `name:"log-format" placeholder:"FORMAT" enum:"text,json" default:"text" help:"text or json. Default: ${default}."`
@@ -56,7 +56,7 @@ type levelFlag slog.Level
 
 func (l *levelFlag) UnmarshalText(text []byte) error {
 	if err := (*slog.Level)(l).UnmarshalText(text); err != nil {
-		return fmt.Errorf("%q is not a level; want debug, info, warn or error", text)
+		return fmt.Errorf("unknown level %q; want debug, info, warn or error", text)
 	}
 	return nil
 }
@@ -106,7 +106,8 @@ const (
 // builtInLimits describes the limits of daemons without policies.
 const builtInLimits = "every client may make 600 requests a minute, 1,200 at once, and 10,000 an hour"
 
-// Names that --store accepts besides URLs. redisStore stands for REDIS_URL, else urlExample.
+// Names that --store accepts besides URLs. redisStore means the URL in REDIS_URL, or urlExample if
+// there is none.
 const (
 	memoryStore = "memory"
 	redisStore  = "redis"
@@ -192,7 +193,7 @@ func setThreshold(thresholds map[string]float64, text string) error {
 }
 
 // configuration returns the configuration from the flags, or else from the environment. It creates
-// the token of the admin listener, unless there already is one or the flags ask for none.
+// the token of the admin listener, unless it already exists or the flags disable it.
 func (f *daemonFlags) configuration(s *system) (server.Config, error) {
 	store, err := f.addTo(cmp.Or(f.envStore, redisURL(f.Store), envURL()))
 	if err != nil {
@@ -208,7 +209,7 @@ func (f *daemonFlags) configuration(s *system) (server.Config, error) {
 		callers.WarnReadable(logger, "--alert-webhook-file", f.WebhookIn)
 	}
 	if hasPassword(f.Store) {
-		logger.Warn("stint: others on this machine can see the password of --store in the list of processes; pass the URL in " + redisEnv)
+		logger.Warn("stint: other users of this machine can see the password of --store in the list of processes; pass the URL in " + redisEnv)
 	}
 	tokens := f.AdminToken
 	if tokens == "" && f.Admin != "" && !f.NoToken {
@@ -236,7 +237,7 @@ func (f *daemonFlags) configuration(s *system) (server.Config, error) {
 	}, nil
 }
 
-var errInterrupted = errors.New("ended at once by a second signal; requests may have been cut off")
+var errInterrupted = errors.New("stopped immediately by a second signal; requests in progress may have failed")
 
 func runDaemon(c server.Config) error {
 	// Signals are caught before anything is set up, so that an early signal takes effect once there
@@ -261,7 +262,7 @@ func runDaemon(c server.Config) error {
 			return errors.Join(err, stopDaemon(c.Logger, srv, signals))
 		case sig := <-signals:
 			if sig != syscall.SIGHUP {
-				c.Logger.Info("stint: stopping; a second signal ends it at once", "signal", sig.String())
+				c.Logger.Info("stint: stopping; a second signal stops it immediately", "signal", sig.String())
 				return stopDaemon(c.Logger, srv, signals)
 			}
 			notifySystemd(c.Logger, "RELOADING=1")
@@ -278,11 +279,11 @@ func listenProblem(err error) error {
 	case !errors.As(err, &listening) || listening.Op != "listen":
 		return err
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%w; stop what listens there, or choose another address", err)
+		return fmt.Errorf("%w; stop the program that listens there, or choose another address", err)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return fmt.Errorf("%w; want an address of this host, or none for all of them, such as :8080", err)
+		return fmt.Errorf("%w; want an address of this host, or only a port for all addresses, such as :8080", err)
 	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("%w; ports below 1024 need a permission: choose another, or grant CAP_NET_BIND_SERVICE", err)
+		return fmt.Errorf("%w; ports below 1024 require a privilege: choose another port, or grant CAP_NET_BIND_SERVICE", err)
 	}
 	return err
 }

@@ -29,18 +29,18 @@ type demoCommand struct {
 	Store    string       `name:"store" placeholder:"STORE" default:"memory" help:"memory, redis, or a URL such as redis://localhost:6379/0. Default: ${default}."`
 	Listen   string       `name:"listen" placeholder:"ADDR" default:"127.0.0.1:8080" help:"The address of the gateway, or a free port if that one is taken. Default: ${default}."`
 	Admin    string       `name:"admin" placeholder:"ADDR" default:"127.0.0.1:6070" help:"The address of the dashboard, or a free port if that one is taken. Default: ${default}."`
-	LLM      bool         `name:"llm" help:"A language model that streams, with limits on tokens and dollars, instead of the example tiers."`
-	Incident string       `name:"incident" placeholder:"KIND" values:"flood,outage" help:"What goes wrong after 20 s: flood, one address sends 100 requests a second; or outage, Redis is down for 90 s. Default: nothing."`
+	LLM      bool         `name:"llm" help:"Run a streaming language model, with limits on tokens and dollars, instead of the example tiers."`
+	Incident string       `name:"incident" placeholder:"KIND" values:"flood,outage" help:"An incident after 20 s: flood (one address sends 100 requests a second) or outage (Redis is down for 90 s). Default: none."`
 }
 
 func (*demoCommand) Help() string {
 	return `Runs a gateway with the limits of examples/tiers in front of a small application, a dashboard, and callers: users of
-every tier, occasional bursts, an abuser who gets banned, and calls of an external API. All of it is on this machine.
+every tier, occasional bursts, an abuser who gets banned, and calls of an external API. Everything runs on this machine.
 
 With --llm the application is a language model, with the limits of examples/llm: tokens per key, user and team, and dollars per
 organization. --rate is then the number of requested tokens, in thousands a minute.
 
-With --incident it says what will go wrong, when, and where to look. For an outage it starts a redis-server of its own,
+With --incident it prints what will go wrong, when, and where to look. For an outage it starts its own redis-server,
 kills it and starts it again.
 
     stint demo
@@ -57,10 +57,10 @@ func (c *demoCommand) Validate() error {
 		return fmt.Errorf("--incident: %q; want flood or outage%s", c.Incident, messages.Hint(c.Incident, kinds))
 	}
 	if c.LLM && c.Incident != "" {
-		return errors.New("--incident: there is none with --llm; want one of them")
+		return errors.New("--incident and --llm cannot be used together")
 	}
 	if c.Incident == outageIncident && c.Store != memoryStore {
-		return errors.New("--incident outage: the demo starts a Redis of its own; leave out --store")
+		return errors.New("--incident outage: the demo starts its own Redis server; remove --store")
 	}
 	return (&daemonFlags{Store: c.Store}).Validate()
 }
@@ -148,10 +148,10 @@ func (c *demoCommand) run(ctx context.Context, s *system, after, length time.Dur
 }
 
 func (c *demoCommand) start(ctx context.Context, s *system, d *demo, store, upstream string) (*server.Server, error) {
-	logger := s.newLogger(slog.LevelError, "text") // the demo is about denials: the dashboard shows them
+	logger := s.newLogger(slog.LevelError, "text") // denials are expected, and the dashboard shows them
 	srv, err := server.New(server.Config{
 		Policies: d.policies, Store: store, HTTP: free(c.Listen), Admin: free(c.Admin),
-		// All subjects are made up, so there is no token and nothing is shortened.
+		// All subjects are made up, so no token is required and subjects are shown in full.
 		AdminOpen: true,
 		Observe:   observe.Config{ShowSubjects: true, Version: versionOf(s.Build).Version, LogDropped: s.logs.Dropped},
 		Gateway:   &config.Gateway{Routes: []config.Route{{Upstream: upstream}}, NoAccessLog: true},
@@ -217,7 +217,7 @@ Try it from another terminal:
   %[7]s ban %[9]s --for 10m%[6]s
   %[7]s bans%[6]s
 %[8]s
-Interrupt it to end it.
+Press Ctrl-C to stop.
 `, dashboard, at, d.gateway, taken, d.policies, flags, s.Program, d.incident.guide(dashboard), who, tier)
 }
 

@@ -43,13 +43,13 @@ func (i *incident) guide(dashboard string) string {
 		return fmt.Sprintf(`
 Incident   at %[1]s a flood begins: %[2]s sends %[3]d requests a second, until the demo ends
 
-  %[4]s/#/overview    what the page says about it
-  %[4]s/#/offenders   who it is, and Ban
+  %[4]s/#/overview    how the dashboard reports it
+  %[4]s/#/offenders   the address, with a button to ban it
 `, at, floodAddress, floodRate, dashboard)
 	case outageIncident:
 		return fmt.Sprintf(`
 Incident   at %[1]s the demo's Redis is killed, and at %[2]s it is started again
-           Requests are still decided, by local limits, and their answers say degraded.
+           Requests are still decided, by local limits, and their responses are marked as degraded.
 
   %[3]s/#/overview    the store, its breaker, and the alert StoreDown after 60 s
 `, at, i.to.Format(time.TimeOnly), dashboard)
@@ -97,7 +97,8 @@ func (c *demoTraffic) flood(ctx context.Context) {
 	work.Wait()
 }
 
-// demoRedis is a redis-server that the demo starts, kills and starts again. It keeps nothing.
+// demoRedis is a redis-server that the demo starts, kills and starts again. It does not persist
+// data.
 type demoRedis struct {
 	directory string
 	process   *exec.Cmd // nil while it is down
@@ -109,7 +110,7 @@ func (r *demoRedis) socket() string { return filepath.Join(r.directory, "redis.s
 func (r *demoRedis) start() error {
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
-		return errors.New("--incident outage: no redis-server found; install it, for the demo to start and stop one")
+		return errors.New("--incident outage: redis-server not found; install it, so that the demo can start and stop it")
 	}
 	log := filepath.Join(r.directory, "redis.log")
 	r.process = exec.Command(program, "--port", "0", "--unixsocket", r.socket(), "--save", "", "--dir", r.directory,
@@ -127,14 +128,14 @@ func (r *demoRedis) start() error {
 	}
 	r.kill()
 	text, _ := os.ReadFile(log) // the log, if there is one
-	return fmt.Errorf("redis-server does not start: %w: %s", err, text)
+	return fmt.Errorf("redis-server did not start: %w: %s", err, text)
 }
 
 func (r *demoRedis) kill() {
 	if r.process == nil {
 		return
 	}
-	_ = r.process.Process.Kill() // the signal that ended the demo may have ended it too
+	_ = r.process.Process.Kill() // the signal that ended the demo may have ended Redis too
 	_ = r.process.Wait()         // returns an error because the process was killed
 	r.process = nil
 }

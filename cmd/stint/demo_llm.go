@@ -29,7 +29,7 @@ func (d *demo) llmGuide(s *system) []byte {
 Gateway    %[2]s/
 Limits     %[3]s   change them while it runs
 
-Try it from another terminal. You are the proxy that checks keys, and says whose they are:
+Try it from another terminal. You play the proxy that checks keys and identifies their owners:
 
   curl -i %[2]s/v1/chat/completions -H 'Authorization: Bearer mine' \
     -H 'X-Org: you' -H 'X-Team: yours' -H 'X-User-ID: you' \
@@ -38,7 +38,7 @@ Try it from another terminal. You are the proxy that checks keys, and says whose
   %[4]s top%[5]s
   %[4]s tail%[5]s
 
-Interrupt it to end it.
+Press Ctrl-C to stop.
 `, dashboard, d.gateway, d.policies, s.Program, flags)
 }
 

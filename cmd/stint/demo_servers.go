@@ -39,7 +39,7 @@ func startLocal(h http.Handler) (*localServer, error) {
 }
 
 func (s *localServer) close() {
-	_ = s.http.Close() // no client waits for a response any more
+	_ = s.http.Close() // no client is waiting for a response
 	<-s.done
 }
 

@@ -82,7 +82,7 @@ func (g *guideText) Write(b []byte) (int, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.text.Write(b)
-	if text := g.text.String(); strings.HasSuffix(text, "Interrupt it to end it.\n") {
+	if text := g.text.String(); strings.HasSuffix(text, "Press Ctrl-C to stop.\n") {
 		g.whole <- text
 	}
 	return len(b), nil
@@ -240,8 +240,8 @@ func TestDemoMistakes(t *testing.T) {
 		{"--rate=0", "--rate: 0; want 1 to 2000"},
 		{"--store=reddis", `--store: want memory, redis, or a URL such as redis://localhost:6379/0 (did you mean "redis"?)`},
 		{"--incident=flod", `--incident: "flod"; want flood or outage (did you mean "flood"?)`},
-		{"--incident=outage --store=redis", "--incident outage: the demo starts a Redis of its own; leave out --store"},
-		{"--for=soon", `--for: "soon" is not a length of time; want something like 30s, 10m, 1h30m or 7d, at most a year`},
+		{"--incident=outage --store=redis", "--incident outage: the demo starts its own Redis server; remove --store"},
+		{"--for=soon", `--for: invalid duration "soon"; want one such as 30s, 10m, 1h30m or 7d, at most a year`},
 	} {
 		if got := execute(t, "", append([]string{"demo"}, strings.Fields(test.flag)...)...); got.code != exitUsage ||
 			!strings.HasSuffix(got.stderr, test.want+"\n") {

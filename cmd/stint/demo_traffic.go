@@ -18,8 +18,8 @@ type demoTraffic struct {
 	http http.Client
 }
 
-// callerKind is a kind of caller: its share of every thousand requests, and how to make one of
-// them.
+// callerKind is a kind of caller, with its share of every thousand requests and a function that
+// makes a request.
 type callerKind struct {
 	share int
 	make  func() demoRequest
@@ -73,7 +73,7 @@ func callerKinds(abuse bool) []callerKind {
 	if !abuse {
 		return kinds
 	}
-	return append(kinds, []callerKind{ // a scraper and someone guessing passwords, after the heaviest abuser
+	return append(kinds, []callerKind{ // the heaviest abuser, a scraper and a password guesser
 		{80, func() demoRequest { return get(user("mallory", "")) }},
 		{25, func() demoRequest { return get(from("203.0.113.66")) }},
 		{5, func() demoRequest { return demoRequest{http.MethodPost, "/login", from("203.0.113.99")} }},
@@ -131,7 +131,7 @@ func (c *demoTraffic) steady(ctx context.Context, visits chan<- demoRequest) {
 		case <-tick.C:
 		}
 		due := int(time.Since(began).Seconds() * float64(c.rate))
-		if due-made > c.rate { // if sending falls behind, it does not catch up
+		if due-made > c.rate { // if sending falls behind, do not catch up
 			made = due
 		}
 		for ; made < due; made++ {
@@ -150,7 +150,7 @@ func (c *demoTraffic) steady(ctx context.Context, visits chan<- demoRequest) {
 	}
 }
 
-// bursts makes one user send many requests at once, now and then: more than the tier has room for.
+// bursts makes one user regularly send a burst that exceeds the limits of the tier.
 func (c *demoTraffic) bursts(ctx context.Context) {
 	for wait := burstFirst; ; wait = burstEvery {
 		if pause(ctx, wait); ctx.Err() != nil {
@@ -158,7 +158,7 @@ func (c *demoTraffic) bursts(ctx context.Context) {
 		}
 		for range burstSize {
 			_ = call(ctx, &c.http, http.MethodGet, c.url+"/api/pdb/4hhb",
-				http.Header{"X-User-Id": {"bob"}}) // as above
+				http.Header{"X-User-Id": {"bob"}}) // the dashboard shows the result
 			pause(ctx, burstLength/burstSize)
 		}
 	}

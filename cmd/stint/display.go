@@ -32,7 +32,7 @@ func (s *display) draw(text []byte) error {
 	return s.write(b.Bytes())
 }
 
-// cut shortens a line to a width: a wrapped line would take two, and redrawing would go wrong.
+// cut shortens a line to a width, because a wrapped line would take two rows and break redrawing.
 // Color sequences have no width.
 func cut(line string, width int) string {
 	inside, n := false, 0

@@ -13,17 +13,17 @@ import (
 )
 
 type doctorCommand struct {
-	Store string `name:"store" placeholder:"URL" help:"Check a Redis: redis, or a URL such as redis://localhost:6379/0."`
+	Store string `name:"store" placeholder:"URL" help:"Check Redis: redis, or a URL such as redis://localhost:6379/0."`
 	storeTLSFlags
-	Config string `name:"config" placeholder:"FILE" help:"Check policies too, and look for keys with their prefix in the Redis."`
+	Config string `name:"config" placeholder:"FILE" help:"Check policies too, and use their settings for Redis, such as the key prefix."`
 	JSON   bool   `name:"json" help:"Print JSON."`
 	serverFlags
 }
 
 func (*doctorCommand) Help() string {
-	return `Each check is ok, a warning or a failure, with what was found and how to fix it. For Redis: version, eviction, memory,
+	return `Each check reports ok, warn or fail, with the details and a fix. For Redis: version, eviction, memory,
 latency, scripts, clock, permissions, persistence, replication. For a server: readiness, configuration, store, alerts.
-With --store a server is checked only if it is named. The checks charge subjects of their own, and reset them. The exit code is 1 if anything is not ok.
+With --store, a server is checked only with --server. The checks charge test subjects and reset them. The exit code is 1 if anything is not ok.
 
     stint doctor
     stint doctor --store redis --config stint.yaml      # the Redis of $REDIS_URL`
@@ -41,7 +41,7 @@ const (
 type finding struct {
 	Name   string `json:"name"`
 	Result string `json:"result"`
-	// Found describes the result, and Fix what to do about it.
+	// Found describes the result, and Fix how to fix it.
 	Found string `json:"found"`
 	Fix   string `json:"fix,omitempty"`
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// attempt is a command that stint or its scripts use, on a key of the doctor's own, and the
-// permission it needs.
+// attempt is a command that stint or its scripts use, with a key for testing, and the permission
+// that it requires.
 type attempt struct {
 	permission string
 	args       []string
@@ -67,24 +67,24 @@ func allPermissions(prefix string) []string {
 	return append(list, connectionCommands...)
 }
 
-// permissions tries everything that stint does, and reports what the user may not do.
+// permissions tries all commands that stint uses, and reports the permissions that the user lacks.
 func (e *redisDiagnosis) permissions(ctx context.Context) {
 	key, channel := e.prefix+":{doctor}:"+e.user, e.prefix+":room"
 	if missing := e.missing(ctx, channel, attempts(key, channel)); len(missing) > 0 {
 		e.found.fail("permissions", fmt.Sprintf("the user %q lacks %s", e.user, strings.Join(missing, " ")),
 			e.grant(missing))
 	} else {
-		e.found.ok("permissions", "the user %q may do everything that decisions need", e.user)
+		e.found.ok("permissions", "the user %q has all permissions that decisions require", e.user)
 	}
 	if missing := e.missing(ctx, channel, inspectionCommands()); len(missing) > 0 {
-		e.found.warn("looking", fmt.Sprintf("bans and the state of this Redis can be shown only in part: the user %q lacks %s",
+		e.found.warn("looking", fmt.Sprintf("bans and the state of Redis can be shown only in part: the user %q lacks %s",
 			e.user, strings.Join(missing, " ")),
 			e.grant(missing))
 	}
 }
 
-// inspectionCommands returns the commands needed to list bans and to show the state of a Redis, but
-// not to decide.
+// inspectionCommands returns the commands that are needed to list bans and to show the state of
+// Redis, but not to decide.
 func inspectionCommands() []attempt {
 	return []attempt{
 		{"+scan", []string{"SCAN", "0", "COUNT", "1"}},

@@ -31,7 +31,7 @@ type redisDiagnosis struct {
 	text   string // the reply to INFO; "" if INFO is not permitted
 	prefix string
 	user   string
-	// cli is the beginning of the commands that fix something.
+	// cli is the beginning of suggested commands: redis-cli with its connection flags.
 	cli string
 }
 
@@ -126,7 +126,7 @@ func (e *redisDiagnosis) unreachable(err error, where string, addresses []string
 			err),
 			fmt.Sprintf("%s ACL SETUSER %s on '>PASSWORD'", e.cli, e.user))
 	case redisForbids:
-		e.found.fail("permissions", fmt.Sprintf("the user %q may not even connect: %s", e.user, err),
+		e.found.fail("permissions", fmt.Sprintf("the user %q is not permitted to connect: %s", e.user, err),
 			e.grant(allPermissions(e.prefix)))
 	case redisSilent:
 		silent := errkind.FaultOf(errkind.Silent)
@@ -147,7 +147,7 @@ func (e *redisDiagnosis) unreachable(err error, where string, addresses []string
 	}
 }
 
-// failed reports an error from a Redis that accepts connections, and the remedy.
+// failed reports an error from a Redis server that accepts connections, with a fix.
 func (e *redisDiagnosis) failed(name string, err error) {
 	kind := errkind.Diagnose(err, true)
 	if text, ok := rueidis.IsRedisErr(err); ok {
@@ -161,7 +161,8 @@ func (e *redisDiagnosis) failed(name string, err error) {
 	e.found.fail(name, fmt.Sprintf("Redis %s: %s", fault.Is, err), fault.Fix)
 }
 
-// nodes looks for nodes of a Cluster that do not answer, and reports whether all of them do.
+// nodes adds a finding for the nodes of a Cluster that do not answer, and reports whether all nodes
+// answer.
 func (e *redisDiagnosis) nodes(ctx context.Context) bool {
 	if e.client.Mode() != rueidis.ClientModeCluster {
 		return true
@@ -188,7 +189,7 @@ func (e *redisDiagnosis) nodes(ctx context.Context) bool {
 	}
 	if slices.Sort(lost); len(lost) > 0 {
 		fault := errkind.FaultOf(errkind.Node)
-		e.found.fail("cluster", fmt.Sprintf("it %s: %s; permissions and scripts are not checked", fault.Is,
+		e.found.fail("cluster", fmt.Sprintf("Redis %s: %s; permissions and scripts are not checked", fault.Is,
 			strings.Join(lost, ", ")), fault.Fix)
 	}
 	return len(lost) == 0
@@ -227,7 +228,7 @@ func (e *redisDiagnosis) latency(ctx context.Context) bool {
 	slices.Sort(took)
 	p50, p99 := took[pings/2], took[pings*99/100]
 	result := fmt.Sprintf("p50 %s, p99 %s of %d pings", figures.Length(p50), figures.Length(p99), pings)
-	const fix = "run it closer to stint, and see what keeps it busy: redis-cli --latency, SLOWLOG GET"
+	const fix = "run Redis closer to stint, and check what keeps it busy: redis-cli --latency, SLOWLOG GET"
 	switch {
 	case p99 > poorPing:
 		e.found.fail("latency", result+": decisions take at least as long", fix)
@@ -239,7 +240,7 @@ func (e *redisDiagnosis) latency(ctx context.Context) bool {
 	return true
 }
 
-// scripts makes a decision on a subject of its own and resets the subject.
+// scripts makes a decision on a test subject and resets the subject.
 func (e *redisDiagnosis) scripts(ctx context.Context, store stint.Store) {
 	limits := []stint.Limit{stint.PerMinute(1)}
 	subject := "doctor:" + strconv.FormatInt(time.Now().UnixNano(), 36)
@@ -271,11 +272,11 @@ func (e *redisDiagnosis) eviction() {
 	case policy == "":
 		return // unknown
 	case policy != "noeviction":
-		e.found.fail("eviction", fmt.Sprintf("maxmemory-policy is %s: when it is full, limits are forgotten and subjects exceed them",
+		e.found.fail("eviction", fmt.Sprintf("maxmemory-policy is %s: when memory is full, usage is evicted and subjects exceed their limits",
 			policy),
 			e.cli+" CONFIG SET maxmemory-policy noeviction, and the same in redis.conf")
 	case e.info.Evicted > 0:
-		e.found.warn("eviction", fmt.Sprintf("noeviction now, but %d keys were evicted since the start",
+		e.found.warn("eviction", fmt.Sprintf("noeviction now, but %d keys were evicted since Redis started",
 			e.info.Evicted), e.cli+" CONFIG RESETSTAT, once the cause is known")
 	default:
 		e.found.ok("eviction", "noeviction")
@@ -288,9 +289,9 @@ func (e *redisDiagnosis) memory() {
 	case used == 0:
 		return // unknown
 	case most == 0:
-		e.found.ok("memory", "%s used, without maxmemory: the host's memory is the bound", megabytes(used))
+		e.found.ok("memory", "%s used, no maxmemory: only the host's memory bounds it", megabytes(used))
 	case used > most/10*9:
-		e.found.warn("memory", fmt.Sprintf("%s of %s used: when it is full, every charge fails", megabytes(used),
+		e.found.warn("memory", fmt.Sprintf("%s of %s used: when memory is full, every charge fails", megabytes(used),
 			megabytes(most)),
 			fmt.Sprintf("%s CONFIG SET maxmemory %d", e.cli, 2*most))
 	default:
@@ -300,7 +301,7 @@ func (e *redisDiagnosis) memory() {
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
-// maxSkew is how far clocks may differ before times in responses are useless.
+// maxSkew is the maximum difference between clocks at which times in responses are still useful.
 const maxSkew = time.Second
 
 func (e *redisDiagnosis) clock() {
@@ -309,7 +310,7 @@ func (e *redisDiagnosis) clock() {
 		apart = max(apart, ahead.Abs())
 	}
 	if apart > maxSkew {
-		e.found.warn("clock", fmt.Sprintf("its clock and this host's differ by %s; its clock counts, but times in answers and bans are off",
+		e.found.warn("clock", fmt.Sprintf("the clocks of Redis and this host differ by %s; decisions use the clock of Redis, but times in responses and bans are off",
 			figures.Length(apart)),
 			"synchronize both with NTP: timedatectl set-ntp true")
 		return
@@ -327,11 +328,11 @@ func (e *redisDiagnosis) persistence() {
 			e.cli+" BGSAVE, after checking its log and the disk")
 	case field("aof_enabled") == "1" && field("aof_last_write_status") == "err":
 		e.found.fail("persistence", "the append-only file cannot be written, and Redis refuses all writes",
-			"see its log, and free space on the disk")
+			"check its log, and free disk space")
 	case field("aof_enabled") == "1":
 		e.found.ok("persistence", "append-only file")
 	default:
-		e.found.ok("persistence", "snapshots at most: the latest limits and bans are lost when it is killed")
+		e.found.ok("persistence", "no append-only file: the latest usage and bans are lost if Redis is killed")
 	}
 }
 
@@ -340,7 +341,7 @@ func (e *redisDiagnosis) topology() {
 	case e.info.Role == "":
 		return // unknown
 	case e.info.Role == "replica":
-		e.found.fail("replication", "it is a replica, which cannot charge",
+		e.found.fail("replication", "this is a replica, which cannot charge",
 			"use the address of its master, or Sentinel: redis://sentinel:26379?master_set=NAME")
 	case len(e.info.Lost) > 0: // reported above
 	case e.info.Mode == "cluster":
@@ -348,10 +349,10 @@ func (e *redisDiagnosis) topology() {
 	case e.info.Mode == "sentinel":
 		e.found.ok("replication", "a master behind Sentinel")
 	case infoField(e.text, "connected_slaves") != "0":
-		e.found.ok("replication", "a master with %s replicas; without Sentinel nothing promotes one",
+		e.found.ok("replication", "a master with %s replicas; without Sentinel, none is promoted automatically",
 			infoField(e.text, "connected_slaves"))
 	default:
-		e.found.ok("replication", "a single server; while it is down, the failure mode of the policies decides")
+		e.found.ok("replication", "a single server; while it is down, the failure mode of the policies applies")
 	}
 }
 

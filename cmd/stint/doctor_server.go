@@ -15,8 +15,8 @@ func (c *doctorCommand) diagnoseServer(ctx context.Context, found *findings, cli
 	err := client.Ready(ctx)
 	switch {
 	case errors.As(err, &refused) && refused.Status == http.StatusServiceUnavailable:
-		found.fail("server", "it is running but not ready: "+err.Error(),
-			"if it has just started or is stopping, wait; its log says more")
+		found.fail("server", "running but not ready: "+err.Error(),
+			"if it has just started or is stopping, wait; its log has details")
 	case errors.As(err, &refused):
 		found.fail("server", c.problem(err).Error(), "stint doctor --server "+localAdmin)
 		return
@@ -40,7 +40,7 @@ func (c *doctorCommand) diagnoseServer(ctx context.Context, found *findings, cli
 		return
 	}
 	if state.Version != "" && state.Version != version {
-		found.ok("version", "%s, and this program is %s", state.Version, version)
+		found.ok("version", "the server is %s, and this program is %s", state.Version, version)
 	} else {
 		found.ok("version", "%s", version)
 	}

@@ -185,11 +185,11 @@ func TestDoctorServer(t *testing.T) {
 	broken := write(t, "broken.yaml", "tiers: []\npolices: []\n")
 	found = examine(t, exitBad, "--server", closed.URL, "--config", broken)
 	wantFinding(t, found, "policies", resultFail, "(and 1 more)", "stint config check "+broken)
-	wantFinding(t, examine(t, exitBad, "--server", closed.URL), "server", resultFail, "no stint at", "stint serve")
+	wantFinding(t, examine(t, exitBad, "--server", closed.URL), "server", resultFail, "no stint server at", "stint serve")
 	wantFinding(t, examine(t, exitBad, "--server", answering(t, map[string]any{"/readyz": "ready"})), "state",
 		resultFail, "404", "")
 	wantFinding(t, examine(t, exitBad, "--server", answering(t, nil)), "server", resultFail,
-		"is that the admin listener of a stint?", "stint doctor --server "+localAdmin)
+		"want the admin listener of stint", "stint doctor --server "+localAdmin)
 	draining := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		answer.Refuse(w, http.StatusServiceUnavailable, "draining", "It is being stopped.")
 	}))

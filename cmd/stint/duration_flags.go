@@ -37,7 +37,7 @@ func (l *durationFlag) UnmarshalText(text []byte) error {
 			hint = fmt.Sprintf(" (did you mean %s?)", figures.Length(limit.Window))
 		}
 	}
-	return fmt.Errorf("%q is not a length of time; want something like 30s, 10m, 1h30m or 7d, at most a year%s",
+	return fmt.Errorf("invalid duration %q; want one such as 30s, 10m, 1h30m or 7d, at most a year%s",
 		text, hint)
 }
 
@@ -52,7 +52,7 @@ func readDuration(k *kong.DecodeContext, target reflect.Value) error {
 		if seconds, err := time.ParseDuration(text + "s"); err == nil {
 			hint = fmt.Sprintf(" (did you mean %s?)", figures.Exact(seconds))
 		}
-		return fmt.Errorf("%q is not a length of time; want something like 500ms, 10s or 1m30s%s", text, hint)
+		return fmt.Errorf("invalid duration %q; want one such as 500ms, 10s or 1m30s%s", text, hint)
 	}
 	target.SetInt(int64(d))
 	return nil

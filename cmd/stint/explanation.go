@@ -22,7 +22,7 @@ type explanation struct {
 	// Peer is the remote end, "unix" if it has no address, and Client the client behind it.
 	Peer   string `json:"peer"`
 	Client string `json:"client"`
-	// PeerAssumed means that the command line names no peer.
+	// PeerAssumed means that the command line does not specify a peer.
 	PeerAssumed bool `json:"peer_assumed,omitempty"`
 	// Skipped is the policy that exempts the request. All other fields are empty then.
 	Skipped string `json:"skipped,omitempty"`

@@ -46,7 +46,7 @@ func (e *explanation) head(b *bytes.Buffer) {
 		line("request", e.Method+" "+e.Path)
 		for i, reading := range e.Also {
 			if i == 0 {
-				reading += " (limited in any reading, exempt only in all)"
+				reading += " (limits match any reading, exemptions only all of them)"
 			}
 			line("or", reading)
 		}
@@ -60,7 +60,7 @@ func (e *explanation) head(b *bytes.Buffer) {
 		}
 		line("client", e.Client)
 		if e.verdict == nil {
-			line("skipped", "by the policy "+e.Skipped+": nothing is counted and nothing limits it")
+			line("skipped", "by the policy "+e.Skipped+": it is neither counted nor limited")
 			return
 		}
 		line("tier", e.Tier)
@@ -87,7 +87,7 @@ func (e *explanation) considered(b *bytes.Buffer, title string, all []policy.Con
 
 func (e *explanation) counts(b *bytes.Buffer) {
 	if len(e.Counts) == 0 {
-		b.WriteString("\ncharged to no one: nothing limits it\n")
+		b.WriteString("\ncharged to no one: no limit applies\n")
 		return
 	}
 	b.WriteString("\ncharged to\n")
@@ -147,14 +147,14 @@ func (e *explanation) foot(b *bytes.Buffer) {
 		line("breaker", e.Failure.Breaker.String())
 		if e.Hold > 0 {
 			line("held", "costs are estimates, held for "+figures.Length(time.Duration(e.Hold))+
-				" without a sign of life")
+				" unless renewed")
 		}
 		line("afterwards", orNone(e.After))
 	})
 }
 
 func (r requestID) String() string {
-	derived := fmt.Sprintf("an equal request within %s is not charged again, if its body is seen", r.Derive)
+	derived := fmt.Sprintf("an identical request within %s is not charged again, if its body can be read", r.Derive)
 	switch {
 	case r.Header == "" && r.Derive != 0:
 		return "derived: " + derived
@@ -188,7 +188,7 @@ func (b *bans) String() string {
 	case b == nil:
 		return "none"
 	case b.After == 0:
-		return "only those made by hand"
+		return "only manual bans"
 	}
 	texts := make([]string, len(b.Durations))
 	for i, d := range b.Durations {
@@ -212,7 +212,7 @@ func orNone(text string) string {
 	return text
 }
 
-// oneLine returns a text without characters that would break the line or move the cursor.
+// oneLine quotes a text if it has characters that would break the line or move the cursor.
 func oneLine(text string) string {
 	if !strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) }) {
 		return text

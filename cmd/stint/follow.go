@@ -16,8 +16,8 @@ const (
 	lastPause  = 10 * time.Second
 )
 
-// reconnecting follows a stream until the context ends, which is not an error. If a stream that has
-// worked is lost, it prints a message and reconnects. If the first attempt fails, it returns the
+// reconnecting follows a stream until the context ends, which is not an error. If an established
+// stream is lost, it prints a message and reconnects. If the first attempt fails, it returns the
 // error.
 func reconnecting(ctx context.Context, s *system, follow func(worked func()) error) error {
 	worked, wait := false, firstPause

@@ -15,28 +15,28 @@ type gatewayCommand struct {
 	Upstream    string   `name:"upstream" placeholder:"URL" help:"Where requests go: http://, https:// or h2c://, and a host."`
 	Route       []string `name:"route" placeholder:"ROUTE" sep:"none" help:"Where requests for a host, a path or both go: api.example.com=URL, /api=URL or api.example.com/v1=URL. The longest match wins. Can be repeated."`
 	Listen      string   `name:"listen" placeholder:"ADDR" default:":8080" help:"Where clients connect. Default: ${default}."`
-	StripPrefix bool     `name:"strip-prefix" help:"Remove the path of a --route from that of the request."`
-	RewriteHost bool     `name:"rewrite-host" help:"Send the upstream's host in requests, instead of the one that clients ask for."`
+	StripPrefix bool     `name:"strip-prefix" help:"Remove the path of a --route from the path of the request."`
+	RewriteHost bool     `name:"rewrite-host" help:"Send the upstream's host in requests, instead of the host that clients request."`
 	Reserved    []string `name:"reserved" placeholder:"NAME" sep:"none" help:"A header field that only trusted proxies may send, in addition to the usual ones. Can be repeated."`
 
-	UpstreamCA    string        `name:"upstream-ca" placeholder:"FILE" help:"Certificate authorities for upstreams with https, in PEM form, read at the start. Default: the system's."`
-	UpstreamHTTP2 bool          `name:"upstream-http2" negatable:"" default:"true" help:"Speak HTTP/2 to upstreams with https that offer it."`
-	MaxConns      int           `name:"max-conns" placeholder:"N" help:"How many connections an upstream may have; requests beyond wait. Default: any number."`
-	ConnectTime   time.Duration `name:"connect-timeout" placeholder:"TIME" help:"How long connecting to an upstream may take. Default: what the policies say, else ${connect_timeout}."`
-	ResponseTime  time.Duration `name:"response-timeout" placeholder:"TIME" help:"How long an upstream may take to begin its response. Default: what the policies say, else ${response_timeout}."`
-	BodyTime      time.Duration `name:"body-timeout" placeholder:"TIME" help:"How long a client may be silent in the middle of a request's body. Default: what the policies say, else ${body_timeout}."`
+	UpstreamCA    string        `name:"upstream-ca" placeholder:"FILE" help:"Certificate authorities for upstreams with https, in PEM form, read at startup. Default: the system's."`
+	UpstreamHTTP2 bool          `name:"upstream-http2" negatable:"" default:"true" help:"Use HTTP/2 for upstreams with https that offer it."`
+	MaxConns      int           `name:"max-conns" placeholder:"N" help:"The maximum number of connections to an upstream; other requests wait. Default: unlimited."`
+	ConnectTime   time.Duration `name:"connect-timeout" placeholder:"TIME" help:"How long connecting to an upstream may take. Default: as set in the policies, else ${connect_timeout}."`
+	ResponseTime  time.Duration `name:"response-timeout" placeholder:"TIME" help:"How long an upstream may take to begin its response. Default: as set in the policies, else ${response_timeout}."`
+	BodyTime      time.Duration `name:"body-timeout" placeholder:"TIME" help:"How long a client may be silent in the middle of a request's body. Default: as set in the policies, else ${body_timeout}."`
 	IdleTime      time.Duration `name:"idle-timeout" placeholder:"TIME" help:"How long unused connections to upstreams stay open; keep it shorter than theirs. Default: ${idle_timeout}."`
-	MaxBody       sizeFlag      `name:"max-body" placeholder:"SIZE" help:"How large a request's body may be, such as 10MiB. Default: what the policies say, else any size."`
+	MaxBody       sizeFlag      `name:"max-body" placeholder:"SIZE" help:"The maximum size of a request's body, such as 10MiB. Default: as set in the policies, else any size."`
 
-	AccessLog      bool `name:"access-log" negatable:"" default:"true" help:"Log every request, not only those that fail. Of refused ones, at most 100 a second are logged."`
+	AccessLog      bool `name:"access-log" negatable:"" default:"true" help:"Log every request, not only those that fail. At most 100 refused requests a second are logged."`
 	AccessLogEvery int  `name:"access-log-every" placeholder:"N" help:"Log one request in N. Default: every request."`
-	AccessLogQuery bool `name:"access-log-query" help:"Log query strings too, which often hold secrets."`
+	AccessLogQuery bool `name:"access-log-query" help:"Log query strings too, which often contain secrets."`
 
 	daemonFlags
 }
 
 func (*gatewayCommand) Help() string {
-	return `Limits requests before it forwards them. All paths are the upstream's; probes are on --admin.
+	return `Limits requests before it forwards them. All paths are forwarded to the upstream; probes are on --admin.
 Routes come from --upstream and --route, or from gateway.routes in the configuration, whose changes take effect
 at once; either flag replaces them. Files, signals and the store work as with serve.
 
@@ -60,7 +60,7 @@ func (c *gatewayCommand) Validate() error {
 	}
 	for _, name := range c.Reserved {
 		if !syntax.IsToken(name) {
-			return fmt.Errorf("--reserved: %q is not the name of a header; want something like X-User-ID", name)
+			return fmt.Errorf("--reserved: invalid header name %q; want one such as X-User-ID", name)
 		}
 	}
 	for name, t := range map[string]time.Duration{

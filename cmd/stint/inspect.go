@@ -15,14 +15,14 @@ type inspectCommand struct {
 	subjectFlags
 	Tier   string `name:"tier" placeholder:"NAME" help:"Only the limits of this tier."`
 	Policy string `name:"policy" placeholder:"NAME" help:"Only the limits of this policy."`
-	Scope  string `name:"scope" placeholder:"SCOPE" help:"Only limits that count there; with --limit, where it counts."`
+	Scope  string `name:"scope" placeholder:"SCOPE" help:"Only limits that count in this scope; with --limit, the scope in which it counts."`
 	All    bool   `name:"all" help:"Include unused limits."`
 	adminFlags
 }
 
 func (*inspectCommand) Help() string {
-	return `Shows every limit under which the subject could be counted, with its window on a time line: what was charged when,
-and when it becomes available again. The same counts may appear under several tiers, because a name does not show its tier.
+	return `Shows every limit under which the subject could be counted, with its window on a timeline: what was charged when,
+and when it becomes available again. The same counts may appear under several tiers, because a subject does not identify its tier.
 
     stint inspect user:42 --tier pro
     stint inspect igdb:api
@@ -44,7 +44,7 @@ func (c *inspectCommand) Run(s *system) error {
 }
 
 // narrow keeps only the limits that the flags name, and fails if there are none. A limit that is
-// the same for several tiers has no tier, and stays.
+// the same for several tiers has no tier, and is kept.
 func (c *inspectCommand) narrow(result *control.Subject) error {
 	for _, by := range []struct {
 		what, name string
@@ -61,7 +61,7 @@ func (c *inspectCommand) narrow(result *control.Subject) error {
 			}
 		}
 		if by.name != "" && !slices.Contains(names, by.name) {
-			return fmt.Errorf("%s is under no limit of the %s %q; available: %s%s",
+			return fmt.Errorf("%s has no limit of the %s %q; available: %s%s",
 				oneLine(result.Subject), by.what, by.name, cmp.Or(strings.Join(names, ", "),
 					"none"), messages.Hint(by.name, names))
 		}

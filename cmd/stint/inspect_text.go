@@ -46,7 +46,7 @@ func subjectText(s *system, result *control.Subject, all bool) []byte {
 		}
 	}
 	if unused > 0 {
-		fmt.Fprintf(&b, "\nnothing is used of %s; --all shows them\n", count(unused, "other limit", "other limits"))
+		fmt.Fprintf(&b, "\n%s unused; --all shows them\n", count(unused, "other limit", "other limits"))
 	}
 	if result.LeftOut > 0 {
 		fmt.Fprintf(&b, "%s not shown\n", count(result.LeftOut, "limit is", "limits are"))

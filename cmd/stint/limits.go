@@ -19,7 +19,7 @@ import (
 )
 
 type limitsCommands struct {
-	Set    limitsSetCommand    `cmd:"" help:"Give a subject other limits for a time."`
+	Set    limitsSetCommand    `cmd:"" help:"Give a subject different limits for a time."`
 	Unset  limitsUnsetCommand  `cmd:"" help:"Remove the override of a subject for a policy or tier."`
 	Show   limitsShowCommand   `cmd:"" help:"Show the overrides of a subject."`
 	List   limitsListCommand   `cmd:"" help:"List overrides."`
@@ -28,7 +28,7 @@ type limitsCommands struct {
 }
 
 func (*limitsCommands) Help() string {
-	return `An override gives one subject other limits than the configuration, without a deploy. It is kept in the store and applies
+	return `An override gives one subject different limits than the configuration, without a deployment. It is kept in the store and applies
 within a second on every server that shares it. What the subject has used stays used.`
 }
 
@@ -38,7 +38,7 @@ type limitsSetCommand struct {
 	Policy string        `required:"" name:"policy" placeholder:"NAME" help:"The policy or tier that has the limits."`
 	Until  untilFlag     `required:"" name:"until" placeholder:"WHEN" help:"Until when: a day, to its end (friday, tomorrow, 2026-11-20), a time (2026-11-20T18:00), a length (36h, 7d), or never."`
 	Why    string        `name:"why" placeholder:"TEXT" help:"The reason, such as a ticket."`
-	Lower  bool          `name:"lower" help:"Apply it even where it is lower than the configuration. By default the larger applies."`
+	Lower  bool          `name:"lower" help:"Apply the limits even where they are lower than those of the configuration. By default, the larger limit applies."`
 	limitsChange
 }
 
@@ -50,7 +50,7 @@ type limitsChange struct {
 }
 
 func (*limitsSetCommand) Help() string {
-	return `The larger of the configured limit and this one applies, also if the configuration changes later, unless --lower is given.
+	return `The larger of the configured limit and this one applies, even if the configuration changes later, unless --lower is given.
 It replaces an earlier override of the same subject and policy. Days and times are local, unless they have a zone.
 
     stint limits set user:42 --policy api 500/1m --until friday --why TICKET-7
@@ -165,7 +165,7 @@ type limitsListCommand struct {
 }
 
 func (*limitsListCommand) Help() string {
-	return `They are in the order of their subjects, which are shortened unless the token may operate or the server shows them.
+	return `Overrides are sorted by subject. Subjects are shortened unless the token may operate or the server shows them in full.
 With a name key, subjects are hashes; "stint limits show" finds one by its name.
 
     stint limits list
@@ -210,7 +210,7 @@ func overridesText(list *control.OverrideList) []byte {
 		}
 	})
 	if n := list.Total - len(list.Overrides); n > 0 {
-		fmt.Fprintf(&b, "%d more; --most shows more, and export all\n", n)
+		fmt.Fprintf(&b, "%d more; --most shows more, and export prints all\n", n)
 	}
 	return trimLines(b.Bytes())
 }
@@ -218,7 +218,7 @@ func overridesText(list *control.OverrideList) []byte {
 type limitsExportCommand struct{ serverFlags }
 
 func (*limitsExportCommand) Help() string {
-	return `The output names subjects in full, and requires a token that may operate. "stint limits import" and "stint simulate
+	return `The output contains full subjects, and requires a token that may operate. "stint limits import" and "stint simulate
 --overrides" read it.
 
     stint limits export > overrides.jsonl`
@@ -240,8 +240,8 @@ type limitsImportCommand struct {
 }
 
 func (*limitsImportCommand) Help() string {
-	return `Subjects are taken literally. Overrides that are there already are replaced, and others stay. All lines are read before
-anything is changed; an override with a policy or window that the configuration does not have ends the import.
+	return `Subjects are taken literally. Existing overrides of the same subject and policy are replaced; others stay. All lines are read before
+anything is changed; an override with a policy or window that the configuration does not have stops the import.
 
     stint limits import overrides.jsonl`
 }
@@ -264,7 +264,7 @@ func (c *limitsImportCommand) Run(s *system) error {
 		part := all[done:min(done+control.MaxImport, len(all))]
 		if err := client.ImportOverrides(context.Background(), part); err != nil {
 			if done > 0 {
-				fmt.Fprintf(s.errors(), "stint: the first %d were imported; number 1 below is the next\n", done)
+				fmt.Fprintf(s.errors(), "stint: the first %d overrides were imported; number 1 in the error below is the next one\n", done)
 			}
 			return c.problem(err)
 		}
@@ -291,7 +291,7 @@ func (s *system) readOverrides(path string) (all []overrides.Override, err error
 	}
 	err = overrides.Read(in, func(o overrides.Override) error {
 		if all = append(all, o); len(all) > overrides.MaxOverrides {
-			return fmt.Errorf("there are more than %d overrides", overrides.MaxOverrides)
+			return fmt.Errorf("more than %d overrides", overrides.MaxOverrides)
 		}
 		return nil
 	})

@@ -44,7 +44,7 @@ func TestLimits(t *testing.T) {
 
 	// Raise multiplies what is configured, of the policy that is named or of which most is used.
 	want(do("raise", "user:42", "--by", "5x", "--until", "1h"), exitBad,
-		"user:42 has used nothing", "say --policy, one of ", "simulation")
+		"user:42 has used nothing", "want --policy with one of ", "simulation")
 	want(do("raise", "user:42", "--by", "5x", "--until", "1h", "--policy", "simulatio"), exitBad,
 		`did you mean "simulation"?`)
 	want(do("raise", "user:42", "--by", "1x", "--until", "1h"), exitUsage,
@@ -77,7 +77,7 @@ func TestLimits(t *testing.T) {
 		"and the larger applies; want more, or say that it may lower (--lower)": {"limits", "set", "user:42", "--policy", "simulation",
 			"5/1m", "--until", "1h"},
 		"--until=WHEN": {"limits", "set", "user:42", "--policy", "simulation", "500/1m"},
-		`"yesterday" is neither a day, a time nor a length; want something like friday`: {"limits", "set", "user:42", "--policy",
+		`invalid time "yesterday"; want a day, a time or a duration, such as friday`: {"limits", "set", "user:42", "--policy",
 			"simulation", "500/1m", "--until", "yesterday"},
 	} {
 		want(do(args...), exitUsage, text)
@@ -122,10 +122,10 @@ func TestUntil(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"":           "want something like friday",
-		"next week":  "want something like friday",
-		"2026-10-20": "is past",
-		"2026-13-01": "want something like friday",
+		"":           "such as friday",
+		"next week":  "such as friday",
+		"2026-10-20": "is in the past",
+		"2026-13-01": "such as friday",
 	} {
 		if _, err := parseUntil(text, now); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", text, err, want)

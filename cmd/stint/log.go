@@ -11,12 +11,12 @@ import (
 	"google.golang.org/grpc/grpclog"
 )
 
-// flushTime is how long a process waits at its end for its log to be written.
+// flushTime is how long an exiting process waits for its log to be written.
 const flushTime = time.Second
 
 // newLogger returns the logger of a long-running command and makes it the default logger. From then
-// on, a standard error that is not read, cannot be written or is closed neither blocks nor ends the
-// process.
+// on, the process neither blocks nor ends if standard error is not read, cannot be written or is
+// closed.
 func (s *system) newLogger(level slog.Level, format string) *slog.Logger {
 	handler := func(to io.Writer) slog.Handler {
 		options := &slog.HandlerOptions{Level: level}

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// queueSize is the maximum number of bytes that wait while as many again are being written:
-	// some thousands of records, which a slow reader reads within a few seconds.
+	// queueSize is the maximum number of bytes that wait while up to the same number are being
+	// written: a few thousand records, which a slow reader reads within a few seconds.
 	queueSize = 512 << 10
 	// pieceSize is the largest number of bytes that a pipe accepts atomically (PIPE_BUF on Linux).
 	// Lines of several processes that share a pipe are not mixed if no write is longer.

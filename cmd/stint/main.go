@@ -1,4 +1,4 @@
-// Command stint is the command line of stint. Each command is in a file of its own.
+// Command stint is the command line of stint. Each command is in its own file.
 //
 //	stint config check stint.yaml
 //	stint config explain stint.yaml --request 'POST /api/simulation/start' --claim user=42

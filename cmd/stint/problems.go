@@ -22,7 +22,8 @@ func (e *exitError) Error() string { return e.Err.Error() }
 
 func (e *exitError) Unwrap() error { return e.Err }
 
-// usageMistake returns a mistake by the caller that the help of the command does not explain.
+// usageMistake returns an error about incorrect usage that the help of the command does not
+// explain.
 func usageMistake(err error) error { return &exitError{Code: exitUsage, Err: err} }
 
 func unreachable(err error) error { return &exitError{Code: exitUnreachable, Err: err} }
@@ -40,13 +41,13 @@ func problem(err error) error {
 	switch {
 	case errors.As(err, &silent):
 		if errors.Is(err, syscall.ECONNREFUSED) {
-			err = fmt.Errorf("no stint at %s; start \"stint serve\", or name it with --server", silent.Server)
+			err = fmt.Errorf("no stint server at %s; start \"stint serve\", or specify another server with --server", silent.Server)
 		}
 		return unreachable(err)
 	case errors.As(err, &refused):
 		return refusal(refused)
 	case errors.As(err, &unknown) && len(unknown.Kinds) == 0:
-		return usageMistake(fmt.Errorf("the limits of %q are unknown; name the policies with --config, or a limit with --limit; "+
+		return usageMistake(fmt.Errorf("the limits of %q are unknown; specify the policies with --config, or a limit with --limit; "+
 			"with --raw, ban and unban take any subject literally", unknown.Subject))
 	case errors.As(err, &unknown):
 		return usageMistake(withoutPrefix(err))
@@ -62,7 +63,7 @@ func problem(err error) error {
 	return err
 }
 
-// withoutPrefix returns an error of the packages behind a command, without their names.
+// withoutPrefix returns an error without the name of the package that it comes from.
 func withoutPrefix(err error) error {
 	text := err.Error()
 	for _, name := range []string{"control: ", "simulate: ", "accesslog: "} {
@@ -76,8 +77,8 @@ func refusal(e *control.RefusedError) error {
 	switch {
 	case e.Message == "", e.Code == control.CodeNotFound, e.Status == http.StatusTooManyRequests,
 		e.Status == http.StatusBadGateway:
-		// this is another listener, or a server behind it
-		return unreachable(fmt.Errorf("the server answers %d %s; is that the admin listener of a stint? name it with --server",
+		// a different listener, or an upstream, sent the response
+		return unreachable(fmt.Errorf("the server responded with %d %s; want the admin listener of stint in --server",
 			e.Status, http.StatusText(e.Status)))
 	case e.Status == http.StatusBadRequest, e.Status == http.StatusNotFound:
 		return usageMistake(e)

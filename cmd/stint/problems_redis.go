@@ -104,14 +104,14 @@ func withOrWithoutTLS(where string) string {
 // trustAuthority is advice about a certificate that is not trusted.
 const trustAuthority = "pass the CA of its certificate with --store-ca FILE, and use a host name that the certificate is valid for"
 
-// redisProblem adds advice to an error of connecting to a Redis.
+// redisProblem adds advice to an error from connecting to Redis.
 func redisProblem(err error, where string) error {
 	advice := ""
 	switch redisFailure(err, where) {
 	case redisAbsent:
-		advice = "start a Redis there, or name another with --store"
+		advice = "start Redis there, or specify another server with --store"
 	case redisSilent:
-		advice = "is it a Redis? " + withOrWithoutTLS(where)
+		advice = "check that it is a Redis server; " + withOrWithoutTLS(where)
 	case redisHungUp:
 		advice = withOrWithoutTLS(where)
 	case redisUntrusted:

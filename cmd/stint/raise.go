@@ -17,7 +17,7 @@ import (
 
 type raiseCommand struct {
 	subjectFlags
-	By     timesFlag `required:"" name:"by" placeholder:"TIMES" help:"How many times the configured limits: 5x, 1.5x."`
+	By     timesFlag `required:"" name:"by" placeholder:"TIMES" help:"The factor by which to multiply the configured limits: 5x, 1.5x."`
 	Until  untilFlag `required:"" name:"until" placeholder:"WHEN" help:"Until when: a day, to its end (friday, tomorrow, 2026-11-20), a time (2026-11-20T18:00), a length (36h, 7d), or never."`
 	Why    string    `name:"why" placeholder:"TEXT" help:"The reason, such as a ticket."`
 	Policy string    `name:"policy" placeholder:"NAME" help:"The policy or tier whose limits are raised. Default: the one whose limits the subject has used most."`
@@ -26,7 +26,7 @@ type raiseCommand struct {
 
 func (*raiseCommand) Help() string {
 	return `Raises all limits of one policy or tier for one subject, for a time, on every server that shares the store. It makes
-an override, as "stint limits set" does, and replaces an earlier one. "stint limits unset" ends it before its time.
+an override, as "stint limits set" does, and replaces an earlier one. "stint limits unset" removes it early.
 
     stint raise user:42 --by 5x --until tomorrow --why TICKET-7
     stint raise apikey:k1 --by 1.5x --until 2h --policy search`
@@ -92,14 +92,14 @@ func raised(s *control.Subject, name string, times float64) (policy string, limi
 	case len(names) == 0:
 		return "", nil, fmt.Errorf("no limit of a policy or tier applies to %s", oneLine(s.Subject))
 	case name != "" && !slices.Contains(names, name):
-		return "", nil, fmt.Errorf("--policy: %q limits no subjects like %s; want one of %s%s", name, oneLine(s.Subject),
+		return "", nil, fmt.Errorf("--policy: %q has no limits for subjects like %s; want one of %s%s", name, oneLine(s.Subject),
 			strings.Join(names, ", "), messages.Hint(name, names))
 	case name != "":
 		policy = name
 	case len(names) == 1:
 		policy = names[0]
 	case policy == "":
-		return "", nil, fmt.Errorf("%s has used nothing, so it is not clear which limits are meant: say --policy, one of %s",
+		return "", nil, fmt.Errorf("%s has used nothing, so it is unclear which limits to raise; want --policy with one of %s",
 			oneLine(s.Subject), strings.Join(names, ", "))
 	}
 	limits, err = multiplied(s, policy, times)

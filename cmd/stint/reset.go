@@ -13,12 +13,12 @@ import (
 
 type resetCommand struct {
 	subjectFlags
-	Scope string `name:"scope" placeholder:"SCOPE" help:"Where, with --limit."`
+	Scope string `name:"scope" placeholder:"SCOPE" help:"The scope, with --limit."`
 	changeFlags
 }
 
 func (*resetCommand) Help() string {
-	return `Gives back everything that the subject has used, under every limit that "stint inspect" shows. A ban stays in
+	return `Clears everything that the subject has used, under every limit that "stint inspect" shows. A ban stays in
 force; "stint unban" ends it.
 
     stint reset user:42

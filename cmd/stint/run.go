@@ -36,11 +36,11 @@ type commands struct {
 	Unban   unbanCommand   `cmd:"" help:"End a ban."`
 	Bans    bansCommand    `cmd:"" help:"List bans in force."`
 	Raise   raiseCommand   `cmd:"" help:"Raise the limits of a subject for a time."`
-	Limits  limitsCommands `cmd:"" help:"Give single subjects other limits for a time."`
+	Limits  limitsCommands `cmd:"" help:"Give single subjects different limits for a time."`
 	Top     topCommand     `cmd:"" help:"Watch who is denied most."`
 	Tail    tailCommand    `cmd:"" help:"Watch requests being denied."`
-	Why     whyCommand     `cmd:"" help:"Say why a request was denied, by its id or by subject and time."`
-	Doctor  doctorCommand  `cmd:"" help:"Find out what is wrong with a server and its Redis, and how to fix it."`
+	Why     whyCommand     `cmd:"" help:"Show why a request was denied, by its id or by subject and time."`
+	Doctor  doctorCommand  `cmd:"" help:"Find problems with a server and its Redis, and how to fix them."`
 
 	Completion completionCommand `cmd:"" help:"Print a completion script for a shell."`
 	Version    versionCommand    `cmd:"" help:"Print the version of this program."`
@@ -109,7 +109,7 @@ func withoutSecrets(err error, args []string) error {
 	return errors.New(text)
 }
 
-// commonAliases translates common guesses at a command into its actual name.
+// commonAliases translates common guesses of a command into its actual name.
 func commonAliases(args []string) []string {
 	switch {
 	case len(args) > 0 && args[0] == "help":
@@ -125,8 +125,8 @@ func isGiven(path []*kong.Path, name string) bool {
 	return slices.ContainsFunc(path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == name })
 }
 
-// helpVariables puts defaults into help that are not the flags' own. It does not pass them to kong
-// as variables, because kong would expand all of them again for every flag.
+// helpVariables expands the defaults in help texts that kong does not know. It does not pass them
+// to kong as variables, because kong would expand all of them again for every flag.
 func helpVariables() kong.Option {
 	values := strings.NewReplacer(
 		"${admin}", localAdmin,

@@ -68,9 +68,9 @@ func TestDaemonMistakes(t *testing.T) {
 		{[]string{"serve", "--alert", "Spike"}, exitUsage, `--alert: "Spike"; want a name and a threshold, such as "BlockedShare=0.2" or "Spike=off"`},
 		{[]string{"serve", "--alert", "Spike=-1"}, exitUsage, `--alert: observe: alert "Spike": invalid threshold -1; want at least 0`},
 		{[]string{"serve", "--breaker-probe", "1ms"}, exitUsage, `"1ms"; want a time such as 250ms or 30s, 10ms or more`},
-		{[]string{"serve", "--drain", "soon"}, exitUsage, `--drain: "soon" is not a length of time; want something like 500ms, 10s or 1m30s`},
-		{[]string{"serve", "--http", taken}, exitBad, `address already in use; stop what listens there, or choose another address`},
-		{[]string{"serve", "--log-level", "loud"}, exitUsage, `--log-level: "loud" is not a level; want debug, info, warn or error`},
+		{[]string{"serve", "--drain", "soon"}, exitUsage, `--drain: invalid duration "soon"; want one such as 500ms, 10s or 1m30s`},
+		{[]string{"serve", "--http", taken}, exitBad, `address already in use; stop the program that listens there, or choose another address`},
+		{[]string{"serve", "--log-level", "loud"}, exitUsage, `--log-level: unknown level "loud"; want debug, info, warn or error`},
 		{[]string{"serve", "--config", "none.yaml"}, exitBad, `stint: config: stat none.yaml: no such file or directory`},
 		{[]string{"serve", "--config", broken}, exitBad, broken + `:1: tiers: there are none; want at least one that takes every request, such as {name: anonymous, identity: ip, limits: 10/1m}`},
 		{[]string{"serve", "--admin", "0.0.0.0:0", "--no-admin-token", "--http", "127.0.0.1:0"}, exitBad, `or use tokens (without --no-admin-token, or with --admin-token-file)`},
@@ -85,7 +85,7 @@ func TestDaemonMistakes(t *testing.T) {
 		{[]string{"serve", "--store-memory", "1KB"}, exitUsage, `--store-memory: 1000 bytes are too few; want 1MiB or more`},
 		{[]string{"serve", "--store-memory", "1MiB", "--store", "redis://:hunter2@localhost", "--http", "127.0.0.1:0"},
 			exitBad, `the store is redis://:xxxxx@localhost, and --store-memory is for the store in memory; for decisions without Redis set failure.memory in the configuration`},
-		{[]string{"gateway", "--upstream", "http://a", "--reserved", "X User"}, exitUsage, `gateway: --reserved: "X User" is not the name of a header; want something like X-User-ID`},
+		{[]string{"gateway", "--upstream", "http://a", "--reserved", "X User"}, exitUsage, `gateway: --reserved: invalid header name "X User"; want one such as X-User-ID`},
 		{[]string{"gateway", "--upstream", "https://a", "--upstream-ca", limited}, exitBad,
 			`stint: --upstream-ca: ` + limited + `: no CA certificate in PEM form`},
 	}
@@ -160,7 +160,7 @@ func serveSignals(t *testing.T, binary string) {
 	if _, body := d.post("/v1/take", question); !strings.Contains(body, `"max":4`) {
 		t.Errorf("got %s, want a limit of 4 after a broken change", body)
 	}
-	d.waitLogged("the configuration is refused, the last good one stays in force")
+	d.waitLogged("the configuration was refused; the last good version stays in force")
 	if _, body := d.get(server.Admin, "/config"); !strings.Contains(body, file+":") {
 		t.Errorf("got %s, want the mistake", body)
 	}
@@ -186,7 +186,7 @@ func secondSignal(t *testing.T, binary string) {
 		t.Errorf("liveness: got %d, want 200", status)
 	}
 	d.signal(syscall.SIGTERM)
-	if code := d.exit(); code != exitBad || !strings.Contains(d.logged(), "ended at once by a second signal") {
+	if code := d.exit(); code != exitBad || !strings.Contains(d.logged(), "stopped immediately by a second signal") {
 		t.Errorf("exit code %d, logged %s", code, d.logged())
 	}
 }

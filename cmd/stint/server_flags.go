@@ -18,10 +18,10 @@ import (
 
 type serverFlags struct {
 	Server    string `name:"server" placeholder:"URL" env:"STINT_SERVER" help:"The admin listener of a running server. Default: ${admin}."`
-	Token     string `name:"token" placeholder:"TOKEN" env:"STINT_TOKEN" help:"The bearer token for it. Others on this machine can see it on a command line, but not in the environment. Default: for a server on this machine, the token that it created."`
-	TokenFile string `name:"token-file" placeholder:"FILE" help:"A file with the token, such as the server's own --admin-token-file: the first one in it."`
+	Token     string `name:"token" placeholder:"TOKEN" env:"STINT_TOKEN" help:"The bearer token for the server. Other users of this machine can see it on the command line, but not in the environment. Default: for a server on this machine, the token that it created."`
+	TokenFile string `name:"token-file" placeholder:"FILE" help:"A file whose first token is sent, such as the server's --admin-token-file."`
 	CA        string `name:"ca" placeholder:"FILE" env:"STINT_CA" help:"CA certificates that the server's certificate is checked against, in PEM form, such as its own --tls-cert. Default: the system's."`
-	Cert      string `name:"cert" placeholder:"FILE" env:"STINT_CERT" help:"A client certificate for it, with its chain, in PEM form, if it has --tls-client-ca."`
+	Cert      string `name:"cert" placeholder:"FILE" env:"STINT_CERT" help:"A client certificate, with its chain, in PEM form, for a server with --tls-client-ca."`
 	Key       string `name:"key" placeholder:"FILE" env:"STINT_KEY" help:"The private key of --cert."`
 
 	tried string       // what to report about the token if the server rejects it
@@ -51,15 +51,15 @@ func (f *serverFlags) client() (*control.Client, error) {
 		if token, err = firstToken(f.TokenFile); err != nil {
 			return nil, usageMistake(fmt.Errorf("--token-file: %w", err))
 		}
-		f.tried = "it does not know the one from " + f.TokenFile
+		f.tried = "it rejected the one from " + f.TokenFile
 	case token != "":
-		f.tried = "it does not know the one given"
+		f.tried = "it rejected the given one"
 	case onThisMachine(where):
 		found, path, err := localToken()
 		if token = found; err != nil {
 			f.tried = err.Error()
 		} else {
-			f.tried = "it does not know the one from " + path + "; its log names the file with its own"
+			f.tried = "it rejected the one from " + path + "; the server's log has the path of its token file"
 		}
 	default:
 		f.tried = "none was given"
@@ -88,7 +88,7 @@ func (f *serverFlags) client() (*control.Client, error) {
 // problem adds advice and an exit code to an error of a server or an admin.
 func (f *serverFlags) problem(err error) error {
 	if refused, ok := errors.AsType[*control.RefusedError](err); ok && refused.Status == http.StatusUnauthorized {
-		return unreachable(fmt.Errorf("the server requires one of its tokens: %s; pass one with --token-file or in STINT_TOKEN",
+		return unreachable(fmt.Errorf("the server requires a valid token: %s; pass one with --token-file or in STINT_TOKEN",
 			f.tried))
 	}
 	if what, flags := f.tlsProblem(err); what != "" {

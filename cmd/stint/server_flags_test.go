@@ -78,9 +78,9 @@ func TestServerTLS(t *testing.T) {
 			"--server https://" + mutual + " --ca " + cert + " --cert FILE --key FILE"},
 		"another name": {[]string{"--server", "https://localhost:" + port, "--ca", namedCert},
 			"NAME must be one that the certificate is valid for", "--server https://NAME:" + port + " --ca " + namedCert},
-		"no server": {[]string{"--server", gone.URL}, "no stint at " + gone.URL, ""},
+		"no server": {[]string{"--server", gone.URL}, "no stint server at " + gone.URL, ""},
 		"no server with TLS": {[]string{"--server", strings.Replace(gone.URL, "http", "https", 1), "--ca", cert},
-			"no stint at https://", ""},
+			"no stint server at https://", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if test.found == "" {

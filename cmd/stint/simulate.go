@@ -20,8 +20,8 @@ type simulateCommand struct {
 	Logs       []string `arg:"" name:"log" help:"Access logs, compressed with gzip or zstd or not, in any order, or - for standard input."`
 	Config     string   `required:"" placeholder:"FILE" help:"The configuration: a file, a directory, or - for standard input."`
 	Against    string   `placeholder:"FILE" help:"Another configuration, such as the one in force, to compare with."`
-	Overrides  string   `name:"overrides" placeholder:"FILE" help:"Limits of single subjects, as limits export prints them. They apply all the time, even after their ends."`
-	EnforceAll bool     `name:"enforce-all" help:"Enforce what is in shadow, and roll out everything to everyone."`
+	Overrides  string   `name:"overrides" placeholder:"FILE" help:"Overrides of subjects, as limits export prints them. They apply at all times, even after they have ended."`
+	EnforceAll bool     `name:"enforce-all" help:"Enforce limits in shadow, and roll out all limits to all callers."`
 
 	Format string       `name:"format" placeholder:"FORMAT" values:"combined,common,envoy,traefik,caddy,json" help:"combined, common, envoy, traefik, caddy or json. Default: detected, line by line."`
 	Map    string       `name:"map" placeholder:"PART=KEY" help:"The keys of JSON lines: time=ts,client=request.ip,header:X-Api-Key=key,claim:plan=user.plan,output_tokens=usage.out."`
@@ -32,11 +32,11 @@ type simulateCommand struct {
 	MaxMalformed shareFlag `name:"max-malformed" placeholder:"SHARE" default:"100%" help:"Exit with status 4 if more than this share of the lines cannot be read, such as 5%. Above 5%, the report begins with a warning. Default: ${default}."`
 
 	Recommend []shareFlag    `name:"recommend" placeholder:"SHARE" help:"Recommend limits that leave this share of subjects unaffected, such as 99.9%."`
-	Window    []durationFlag `name:"window" placeholder:"LENGTH" help:"Recommend for these windows too, in addition to those of the configuration."`
-	Burst     []int64        `name:"burst" placeholder:"N" help:"Recommend with these bursts for --window, in multiples of the limit. Default: 1, which is none."`
+	Window    []durationFlag `name:"window" placeholder:"LENGTH" help:"Recommend limits for these windows, in addition to those of the configuration."`
+	Burst     []int64        `name:"burst" placeholder:"N" help:"The bursts to recommend limits with for --window, in multiples of the limit. Default: 1, which means no burst."`
 
-	Top         int    `name:"top" short:"n" placeholder:"N" default:"20" help:"How many subjects lists may have. Default: ${default}."`
-	MaxSubjects int    `name:"max-subjects" placeholder:"N" default:"1000000" help:"How many subjects to distinguish; others are counted together. Each takes some hundreds of bytes. Default: ${default}."`
+	Top         int    `name:"top" short:"n" placeholder:"N" default:"20" help:"The maximum number of subjects in a list. Default: ${default}."`
+	MaxSubjects int    `name:"max-subjects" placeholder:"N" default:"1000000" help:"How many subjects to distinguish; others are counted together. Each takes a few hundred bytes. Default: ${default}."`
 	JSON        bool   `name:"json" help:"Print JSON."`
 	HTML        string `name:"html" placeholder:"FILE" help:"Also write the report as a page, in one self-contained file."`
 }
@@ -61,7 +61,7 @@ func (c *simulateCommand) Validate() error {
 	case len(c.Recommend) == 0 && (len(c.Window) > 0 || len(c.Burst) > 0):
 		return errors.New("--window and --burst need --recommend, such as --recommend 99.9%")
 	case len(c.Burst) > 0 && len(c.Window) == 0:
-		return errors.New("--burst is for the windows of --window; want them too, such as --window 1m")
+		return errors.New("--burst needs --window, such as --window 1m")
 	case slices.Contains(c.Recommend, 0):
 		return errors.New("--recommend: 0%; want more than 0% and at most 100%")
 	case slices.ContainsFunc(c.Burst, func(n int64) bool { return n < 1 || n > stint.MaxBurst }):

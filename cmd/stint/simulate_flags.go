@@ -23,7 +23,7 @@ func (t *timeFlag) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is not a time; want something like 2026-03-02, 2026-03-02T15:04:05 or 2026-03-02T15:04:05+01:00",
+	return fmt.Errorf("invalid time %q; want one such as 2026-03-02, 2026-03-02T15:04:05 or 2026-03-02T15:04:05+01:00",
 		text)
 }
 
@@ -36,13 +36,13 @@ func (s *shareFlag) UnmarshalText(text []byte) error {
 	percent, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
 	switch {
 	case err != nil || math.IsNaN(percent):
-		return fmt.Errorf("%q is not a share; want something like 99.9%%", text)
+		return fmt.Errorf("invalid share %q; want one such as 99.9%%", text)
 	case !ok && percent > 0 && percent <= 1:
 		return fmt.Errorf("%q has no percent sign; want %s%%", text, strconv.FormatFloat(100*percent, 'g', 10, 64))
 	case !ok:
 		return fmt.Errorf("%q has no percent sign; want %s%%", text, digits)
 	case percent < 0 || percent > 100:
-		return fmt.Errorf("%q is not a share; want 0%% to 100%%", text)
+		return fmt.Errorf("invalid share %q; want 0%% to 100%%", text)
 	}
 	*s = shareFlag(percent / 100)
 	return nil

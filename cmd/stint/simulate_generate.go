@@ -10,17 +10,17 @@ import (
 )
 
 type simulateGenerateCommand struct {
-	Lines int          `name:"lines" placeholder:"N" default:"100000" help:"How many. Default: ${default}."`
+	Lines int          `name:"lines" placeholder:"N" default:"100000" help:"The number of lines. Default: ${default}."`
 	Users int          `name:"users" placeholder:"N" default:"2000" help:"The number of users. Default: ${default}."`
 	From  timeFlag     `name:"from" placeholder:"TIME" default:"2026-03-02" help:"When the log begins. Default: ${default}."`
 	Span  durationFlag `name:"span" placeholder:"LENGTH" default:"3d" help:"How long it lasts. Default: ${default}."`
-	Seed  uint64       `name:"seed" placeholder:"N" default:"1" help:"Another seed makes another log. Default: ${default}."`
+	Seed  uint64       `name:"seed" placeholder:"N" default:"1" help:"A different seed makes a different log. Default: ${default}."`
 	JSON  bool         `name:"json" help:"Write lines of JSON."`
 }
 
 func (*simulateGenerateCommand) Help() string {
-	return `Writes an access log of an imaginary shop: a few users come often and most rarely, there are days and nights, a crawler, and an
-attacker who tries passwords. The same flags make the same log.
+	return `Writes an access log of an imaginary shop, with a few frequent and many rare users, days and nights, a crawler, and an
+attacker who guesses passwords. The same flags make the same log.
 
     stint simulate-generate > access.log
     stint simulate --config examples/tiers/stint.yaml access.log`

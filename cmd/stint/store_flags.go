@@ -7,8 +7,8 @@ import (
 )
 
 type storeTLSFlags struct {
-	StoreCA   string `name:"store-ca" placeholder:"FILE" help:"CA certificates that the certificate of a Redis with rediss:// is checked against, in PEM form. Default: what the policies say, else the system's."`
-	StoreCert string `name:"store-cert" placeholder:"FILE" help:"A client certificate for this Redis, with its chain, in PEM form."`
+	StoreCA   string `name:"store-ca" placeholder:"FILE" help:"CA certificates that the certificate of a Redis server with rediss:// is checked against, in PEM form. Default: as set in the policies, else the system's."`
+	StoreCert string `name:"store-cert" placeholder:"FILE" help:"A client certificate for Redis, with its chain, in PEM form."`
 	StoreKey  string `name:"store-key" placeholder:"FILE" help:"The private key of --store-cert."`
 }
 
@@ -22,8 +22,8 @@ func (f *storeTLSFlags) addTo(store string) (string, error) {
 		return "", err
 	}
 	if store == "" || store == memoryStore {
-		return "", errors.New("--store-ca, --store-cert and --store-key need a Redis in --store or " + redisEnv +
-			"; for that of the policies set store.ca_file, store.cert_file and store.key_file there")
+		return "", errors.New("--store-ca, --store-cert and --store-key need a Redis URL in --store or " + redisEnv +
+			"; for the Redis URL of the policies, set store.ca_file, store.cert_file and store.key_file there")
 	}
 	return files.AddTo(store, true), nil
 }

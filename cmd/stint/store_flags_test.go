@@ -83,7 +83,7 @@ func TestStoreTLSDaemon(t *testing.T) {
 	}
 	t.Setenv(redisEnv, "")
 	if _, err := f.configuration(&system{Stderr: io.Discard}); err == nil ||
-		!strings.Contains(err.Error(), "for that of the policies set store.ca_file") {
+		!strings.Contains(err.Error(), "for the Redis URL of the policies, set store.ca_file") {
 		t.Errorf("without a Redis: %v", err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stint-limiter/stint/config"
 )
 
-// system is the environment of commands, apart from their arguments and files.
+// system is the environment of commands, except their arguments and files.
 type system struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
@@ -22,7 +22,7 @@ type system struct {
 	Build *debug.BuildInfo
 	// Window returns the columns and rows of the terminal that is Stdout; it is nil if Stdout is
 	// not a terminal. Color means that output to it is colored. Asks means that Stdin is a
-	// terminal, where questions can be answered.
+	// terminal, so that commands can ask for confirmation.
 	Window func() (columns, rows int)
 	Color  bool
 	Asks   bool
@@ -43,7 +43,7 @@ const (
 // errReported is returned after everything has been printed.
 var errReported = errors.New("already reported")
 
-// errors returns standard error, for texts with arbitrary content.
+// errors returns a writer to standard error that escapes unprintable characters.
 func (s *system) errors() io.Writer {
 	if s.logs != nil {
 		return escaped{s.logs}

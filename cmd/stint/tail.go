@@ -14,19 +14,19 @@ import (
 )
 
 type tailCommand struct {
-	Tier    string `name:"tier" placeholder:"NAME" help:"Only those of this tier."`
-	Policy  string `name:"policy" placeholder:"NAME" help:"Only those of this policy."`
-	Reason  string `name:"reason" placeholder:"WHY" values:"limit,ban,unavailable,shadow" help:"Only those for this reason: limit, ban, unavailable, or shadow for what would have been denied."`
-	Subject string `name:"subject" placeholder:"TEXT" help:"Only those whose subject, as shown, contains this."`
-	Last    int    `name:"last" short:"n" placeholder:"N" default:"10" help:"How many past ones to show first. Default: ${default}."`
+	Tier    string `name:"tier" placeholder:"NAME" help:"Only violations of this tier."`
+	Policy  string `name:"policy" placeholder:"NAME" help:"Only violations of this policy."`
+	Reason  string `name:"reason" placeholder:"WHY" values:"limit,ban,unavailable,shadow" help:"Only violations for this reason: limit, ban, unavailable, or shadow for requests that would have been denied."`
+	Subject string `name:"subject" placeholder:"TEXT" help:"Only violations whose subject, as shown, contains this."`
+	Last    int    `name:"last" short:"n" placeholder:"N" default:"10" help:"How many past violations to show first. Default: ${default}."`
 	JSON    bool   `name:"json" help:"Print JSON, one violation per line."`
 	serverFlags
 }
 
 func (*tailCommand) Help() string {
-	return `Prints one line for each request that is denied, or would have been, until it is interrupted. If there are very many,
-the server shows some of them and says how many others there were. It also says, on standard error, what a change of the
-configuration has changed. It reconnects if the connection is lost.
+	return `Prints one line for each request that is denied, or would have been, until it is interrupted. If there are very many, the
+server sends some of them and the number of the others. Changes of the configuration are reported on standard error.
+It reconnects if the connection is lost.
 
     stint tail
     stint tail --tier anonymous --reason ban
@@ -58,7 +58,7 @@ func (c *tailCommand) Run(s *system) error {
 		return client.Stream(ctx, func(tick *observe.Tick) error {
 			worked()
 			if n := len(tick.Processes); n > 1 && !told {
-				fmt.Fprintf(s.errors(), "stint: these are the denials of %s, one of %d processes; the others show theirs\n",
+				fmt.Fprintf(s.errors(), "stint: showing only the denials of %s, one of %d processes\n",
 					oneLine(tick.Processes[0].Name), n)
 				told = true
 			}

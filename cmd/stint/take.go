@@ -16,12 +16,12 @@ import (
 
 type takeCommand struct {
 	takeFlags
-	Wait bool `name:"wait" help:"If it is denied, wait as long as it takes and ask again."`
+	Wait bool `name:"wait" help:"If the request is denied, wait until there is room and try again."`
 }
 
 func (*takeCommand) Help() string {
-	return `The limits are those of a tier or a policy, which need not be named if only one can apply to the subject; with --store
-also limits of your own. The exit code is 0 if it is allowed, and 1 if it is denied.
+	return `The limits are those of a tier or a policy, which can be left out if only one can apply to the subject; with --store
+also those of --limit. The exit code is 0 if the request is allowed, and 1 if it is denied.
 
     stint take ip:203.0.113.9
     stint take user:42 --tier free --policy work --cost 10 --wait
@@ -30,10 +30,10 @@ also limits of your own. The exit code is 0 if it is allowed, and 1 if it is den
 
 type takeFlags struct {
 	subjectFlags
-	Tier   string `name:"tier" placeholder:"NAME" help:"Under the limits of this tier."`
-	Policy string `name:"policy" placeholder:"NAME" help:"Under the limits of this policy, for the tier."`
-	Scope  string `name:"scope" placeholder:"SCOPE" help:"Where to count, such as a route. Default: where requests that match no route are counted."`
-	Cost   int64  `name:"cost" placeholder:"N" default:"1" help:"What to charge to budgets. Default: ${default}."`
+	Tier   string `name:"tier" placeholder:"NAME" help:"Use the limits of this tier."`
+	Policy string `name:"policy" placeholder:"NAME" help:"Use the limits of this policy, for the tier."`
+	Scope  string `name:"scope" placeholder:"SCOPE" help:"The scope to count in, such as a route. Default: the scope of requests that match no route."`
+	Cost   int64  `name:"cost" placeholder:"N" default:"1" help:"The units to charge to budgets. Default: ${default}."`
 	adminFlags
 }
 
@@ -77,7 +77,7 @@ func (f *takeFlags) take(ctx context.Context, s *system, peek, wait bool) error 
 				}
 				return err
 			}
-			fmt.Fprintf(s.errors(), "stint: denied; asking again in %s\n", inSeconds(a.RetryAfter))
+			fmt.Fprintf(s.errors(), "stint: denied; trying again in %s\n", inSeconds(a.RetryAfter))
 			if pause(ctx, max(time.Duration(a.RetryAfter*float64(time.Second)), minWait)); ctx.Err() != nil {
 				return errors.New("interrupted while waiting; nothing was charged")
 			}
@@ -100,7 +100,7 @@ func answerText(s *system, a *control.TakeResult, peek bool) []byte {
 	case a.Banned:
 		verdict += ": banned for another " + inSeconds(a.RetryAfter)
 	case a.RetryAfter < 0:
-		verdict += ": the cost is above the limit, and waiting does not help"
+		verdict += ": the cost is above the limit; waiting does not help"
 	default:
 		verdict += ": there is room in " + inSeconds(a.RetryAfter)
 	}
@@ -152,7 +152,7 @@ func trimLines(text []byte) []byte {
 type peekCommand struct{ takeFlags }
 
 func (*peekCommand) Help() string {
-	return `Like take, but nothing is charged. The exit code is 0 if it would be allowed, and 1 if it would be denied.
+	return `Like take, but nothing is charged. The exit code is 0 if the request would be allowed, and 1 if it would be denied.
 
     stint peek user:42 --tier pro
     stint peek ip:203.0.113.9 --json`

@@ -23,8 +23,8 @@ func (s *system) columns() int {
 	return columns
 }
 
-// paint returns a text in a color if output is colored. A mark that others cannot guess precedes
-// each sequence, so that [system.render] can distinguish it from sequences in foreign texts.
+// paint returns a text in a color if output is colored. A mark that cannot be guessed precedes each
+// sequence, so that [system.render] can distinguish it from sequences in untrusted texts.
 func (s *system) paint(color, text string) string {
 	if !s.Color || s.columns() == 0 {
 		return text

@@ -43,8 +43,8 @@ func stateDir() (string, error) {
 // ensureToken returns the file with the token of the admin listener, and creates it if it is
 // missing.
 func ensureToken(directory string, logger *slog.Logger) (path string, err error) {
-	const want = "the token for --admin cannot be kept: %w; " +
-		"want a writable directory as --state-dir, a file of tokens as --admin-token-file, or --no-admin-token"
+	const want = "cannot store the token for --admin: %w; " +
+		"want a writable directory in --state-dir, a file of tokens in --admin-token-file, or --no-admin-token"
 	if directory == "" {
 		if directory, err = stateDir(); err != nil {
 			return "", fmt.Errorf(want, err)
@@ -56,7 +56,7 @@ func ensureToken(directory string, logger *slog.Logger) (path string, err error)
 		return "", fmt.Errorf(want, err)
 	}
 	if repaired {
-		logger.Warn("stint: others on this machine could read the token for --admin, and no longer can; to make another one, remove the file and start again",
+		logger.Warn("stint: the token for --admin was readable by other users of this machine and is now private; to replace it, remove the file and restart",
 			"file", path)
 	}
 	logger.Info("stint: the token for --admin is in a file", "file", path)
@@ -69,14 +69,14 @@ func localToken() (token, path string, err error) {
 	if directory, err := stateDir(); err == nil {
 		paths = []string{filepath.Join(directory, tokenName), serviceToken}
 	}
-	missing := fmt.Errorf("there is none in %s", strings.Join(paths, " or "))
+	missing := fmt.Errorf("none was found in %s", strings.Join(paths, " or "))
 	for _, path := range paths {
 		token, err := firstToken(path)
 		if err == nil {
 			return token, path, nil
 		}
 		if errors.Is(err, fs.ErrPermission) {
-			missing = fmt.Errorf("this user cannot read %s: run this as root, or as the server's user", path)
+			missing = fmt.Errorf("this user cannot read %s; run the command as root or as the server's user", path)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			missing = err
 		}
@@ -84,7 +84,8 @@ func localToken() (token, path string, err error) {
 	return "", "", missing
 }
 
-// onThisMachine reports whether a URL leads to this machine, regardless of the network.
+// onThisMachine reports whether a URL has a host that always means this machine: localhost or a
+// loopback address.
 func onThisMachine(where string) bool {
 	u, err := url.Parse(where)
 	if err != nil {
@@ -111,5 +112,5 @@ func firstToken(path string) (string, error) {
 			return line, nil
 		}
 	}
-	return "", fmt.Errorf("there is no token in %s", path)
+	return "", fmt.Errorf("no token in %s", path)
 }

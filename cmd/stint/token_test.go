@@ -71,12 +71,12 @@ func tokenBinary(t *testing.T, binary string) {
 
 	// A user who cannot read the file gets its name.
 	if got := locked(t, binary, path, "bans", "--server", url); !strings.Contains(got,
-		"stint: the server requires one of its tokens: this user cannot read "+path+": run this as root, or as the server's user; pass one with --token-file or in STINT_TOKEN") {
+		"stint: the server requires a valid token: this user cannot read "+path+"; run the command as root or as the server's user; pass one with --token-file or in STINT_TOKEN") {
 		t.Errorf("without permission: %s", got)
 	}
 	t.Setenv(xdgEnv, t.TempDir())
 	if got := execute(t, "", "bans", "--server", url); got.code != exitUnreachable ||
-		!strings.HasPrefix(got.stderr, "stint: the server requires one of its tokens: there is none in "+filepath.Join(os.Getenv(xdgEnv), "stint", tokenName)+" or "+serviceToken) {
+		!strings.HasPrefix(got.stderr, "stint: the server requires a valid token: none was found in "+filepath.Join(os.Getenv(xdgEnv), "stint", tokenName)+" or "+serviceToken) {
 		t.Errorf("without a file: %+v", got)
 	}
 
@@ -84,7 +84,7 @@ func tokenBinary(t *testing.T, binary string) {
 	nowhere := filepath.Join(write(t, "file", ""), "state")
 	if got := execute(t, "", "serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--state-dir",
 		nowhere); got.code != exitBad || !strings.HasSuffix(got.stderr,
-		"; want a writable directory as --state-dir, a file of tokens as --admin-token-file, or --no-admin-token\n") {
+		"; want a writable directory in --state-dir, a file of tokens in --admin-token-file, or --no-admin-token\n") {
 		t.Errorf("a directory that cannot be made: %+v", got)
 	}
 	if _, body := launch(t, binary, "serve", "--http", "127.0.0.1:0", "--state-dir", nowhere, "--no-admin-token").plain(

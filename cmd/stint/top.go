@@ -16,16 +16,16 @@ import (
 )
 
 type topCommand struct {
-	By   []string `name:"by" placeholder:"KIND" enum:"ip,user,apikey,session,internal,envoy,other,policy" default:"ip,user,apikey,session,internal,envoy,other" help:"Which subjects: those that begin with ip, user, apikey, session, internal or envoy, or others; or policy for policies. Default: all subjects."`
+	By   []string `name:"by" placeholder:"KIND" enum:"ip,user,apikey,session,internal,envoy,other,policy" default:"ip,user,apikey,session,internal,envoy,other" help:"What to show: subjects that begin with ip, user, apikey, session, internal or envoy, other subjects, or policies. Default: all subjects."`
 	Most int      `name:"most" short:"n" placeholder:"N" default:"20" help:"How many to show. Default: ${default}."`
-	Once bool     `name:"once" help:"Show it once."`
+	Once bool     `name:"once" help:"Print the current state once."`
 	JSON bool     `name:"json" help:"Print JSON: once, or one line per second."`
 	serverFlags
 }
 
 func (*topCommand) Help() string {
-	return `Shows who was denied most in the last minutes, and the server's rate, every second until it is interrupted.
-Subjects are shortened, unless the token may operate or the server shows them; other commands accept a ref instead of a subject. Counts are upper bounds: subjects with few denials may share one.
+	return `Shows the subjects with the most denials in the last few minutes, and the server's rate, every second until it is interrupted.
+Subjects are shortened unless the token may operate or the server shows them in full; other commands accept a ref instead of a subject. Counts are upper bounds: subjects with few denials may share a count.
 
     stint top
     stint top --by ip --once --json`
@@ -139,7 +139,7 @@ func processLines(s *system, all []observe.Process) []byte {
 	if len(all) < 2 {
 		return nil
 	}
-	b := bytes.NewBufferString(fmt.Sprintf("all of %d processes:\n", len(all)))
+	b := bytes.NewBufferString(fmt.Sprintf("all %d processes:\n", len(all)))
 	columns(b, func(line func(...string)) {
 		for _, p := range all {
 			state := fmt.Sprintf("%.0f decisions/s, %.0f denied", p.Decisions, p.Denied)
@@ -157,7 +157,7 @@ func processLines(s *system, all []observe.Process) []byte {
 
 func (c *topCommand) table(top []observe.Offender) []byte {
 	if len(top) == 0 {
-		return []byte("no one was denied in the last minutes\n")
+		return []byte("no denials in the last few minutes\n")
 	}
 	var b bytes.Buffer
 	columns(&b, func(line func(...string)) {

@@ -42,13 +42,13 @@ func parseUntil(text string, now time.Time) (time.Time, error) {
 	if !ok {
 		var length durationFlag
 		if length.UnmarshalText([]byte(text)) != nil {
-			return at, fmt.Errorf("%q is neither a day, a time nor a length; want something like friday, tomorrow, 2026-11-20, 2026-11-20T18:00, 36h, 7d or never",
+			return at, fmt.Errorf("invalid time %q; want a day, a time or a duration, such as friday, tomorrow, 2026-11-20, 2026-11-20T18:00, 36h, 7d or never",
 				text)
 		}
 		at = now.Add(time.Duration(length))
 	}
 	if !at.After(now) {
-		return at, fmt.Errorf("%q is past; want a later day or time", text)
+		return at, fmt.Errorf("%q is in the past; want a later day or time", text)
 	}
 	return at.Truncate(time.Second), nil
 }

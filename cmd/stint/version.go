@@ -12,7 +12,7 @@ type versionCommand struct {
 }
 
 func (*versionCommand) Help() string {
-	return `The version is that of the module, and the revision that of the repository it was built in; "modified" means
+	return `Prints the version of the module, and the revision of the repository that it was built from; "modified" means
 uncommitted changes.
 
     stint version --json`

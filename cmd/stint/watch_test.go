@@ -151,7 +151,7 @@ func TestTopOnce(t *testing.T) {
 	}
 	if got := execute(t, "", "top", "--once", "--server",
 		answering(t, map[string]any{"/api/top": map[string]any{}, "/api/processes": map[string]any{}})); got.
-		stdout != "no one was denied in the last minutes\n" {
+		stdout != "no denials in the last few minutes\n" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -164,7 +164,7 @@ func TestTopOfSeveral(t *testing.T) {
 		{Name: "web-22/7", Silent: true, Heard: fixedNow},
 	}}
 	got := execute(t, "", "top", "--once", "--server", answering(t, answers)).stdout
-	want := "all of 2 processes:\n  web-1/7   120 decisions/s, 3 denied  LimiterSlow\n  web-22/7  silent since 2026-01-02T03:04:05Z\n\nDENIED"
+	want := "all 2 processes:\n  web-1/7   120 decisions/s, 3 denied  LimiterSlow\n  web-22/7  silent since 2026-01-02T03:04:05Z\n\nDENIED"
 	if !strings.HasPrefix(got, want) {
 		t.Errorf("got %s\nwant %s", got, want)
 	}

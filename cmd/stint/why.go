@@ -20,10 +20,10 @@ type whyCommand struct {
 }
 
 func (*whyCommand) Help() string {
-	return `Says why a request was denied: by which limit, how much of it was used, in which tier and policy, under which
+	return `Shows why a request was denied: by which limit, how much of it was used, in which tier and policy, under which
 configuration, and by which process. For a ban it also shows the denials before it. Every 429 has an id: in the header
 X-RateLimit-Denial, in the body and in the log ("denial"). A server remembers denials for --keep-denials, a day by default,
-and asks the other processes on its Redis for theirs, which takes a few seconds.
+and requests those of other processes with the same Redis, which takes a few seconds.
 
     stint why 691c0f3e8a1b2c3d
     stint why user:42 --at 14:03`
@@ -34,8 +34,8 @@ func (c *whyCommand) Validate() error {
 	return err
 }
 
-// parseAt reads a date and a time, or a time of day, which is today's or else yesterday's. "" is
-// the zero time.
+// parseAt reads a date and a time, or a time of day, of today or, if that is in the future, of
+// yesterday. For "", it returns the zero time.
 func parseAt(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -54,7 +54,7 @@ func parseAt(text string, now time.Time) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("--at: %q is not a time; want one such as 14:03, 14:03:10 or 2026-11-20T14:03", text)
+	return time.Time{}, fmt.Errorf("--at: invalid time %q; want one such as 14:03, 14:03:10 or 2026-11-20T14:03", text)
 }
 
 func (c *whyCommand) Run(s *system) error {
@@ -83,8 +83,8 @@ func (c *whyCommand) Run(s *system) error {
 		case len(list) > 0:
 			return denialsText(list)
 		case isID:
-			return fmt.Appendf(nil, "no process remembers that denial, of %s; it was restarted since, "+
-				"or --keep-denials is over%s\n", moment(id.Time()), silent(ctx, client))
+			return fmt.Appendf(nil, "no process remembers that denial, of %s; its process has restarted since, "+
+				"or it is older than --keep-denials%s\n", moment(id.Time()), silent(ctx, client))
 		}
 		return fmt.Appendf(nil, "no process remembers a denial of %s%s%s\n", oneLine(c.What), around(c.At),
 			silent(ctx, client))
@@ -107,7 +107,7 @@ func silent(ctx context.Context, client *control.Client) string {
 	if err != nil || len(names) == 0 {
 		return ""
 	}
-	return "; not asked, because they do not report: " + strings.Join(names, ", ")
+	return "; silent processes were not asked: " + strings.Join(names, ", ")
 }
 
 func around(at string) string {
@@ -124,7 +124,7 @@ func denialsText(list []observe.Denial) []byte {
 	fmt.Fprintf(&b, "%s was denied %s, %s: %s\n", oneLine(last.Subject), count(int(last.Count), "time", "times"),
 		spanOf(last), reasonOf(last))
 	if last.RetryAfter >= 0 {
-		fmt.Fprintf(&b, "  retry after  %s at the last\n", inSeconds(last.RetryAfter))
+		fmt.Fprintf(&b, "  retry after  %s at the last denial\n", inSeconds(last.RetryAfter))
 	} else {
 		fmt.Fprintf(&b, "  retry after  never: waiting does not help\n")
 	}
@@ -166,7 +166,7 @@ func reasonOf(d *observe.Denial) string {
 	text := ""
 	switch {
 	case d.Reason == "ban":
-		text = "it is banned"
+		text = "the subject is banned"
 	case d.Reason == "unavailable":
 		text = "the store is unavailable, and the failure mode denies (" + rule + ")"
 	case d.Limit != "":

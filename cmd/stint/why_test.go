@@ -62,7 +62,7 @@ func TestWhy(t *testing.T) {
 		}
 	}
 	if got := execute(t, "", "why", "user:42", "--at", "noon"); got.code != exitUsage ||
-		!strings.Contains(got.stderr, `--at: "noon" is not a time; want one such as 14:03`) {
+		!strings.Contains(got.stderr, `--at: invalid time "noon"; want one such as 14:03`) {
 		t.Errorf("exit code %d, %s", got.code, got.stderr)
 	}
 }
@@ -87,7 +87,7 @@ func TestWhyNamesTheSilent(t *testing.T) {
 			"processes": []observe.Process{{Name: "web-1/7", Self: true}, {Name: "web-2/9", Silent: true}}},
 	})
 	got := execute(t, "", "why", "--server", url, "user:42")
-	if want := "; not asked, because they do not report: web-2/9\n"; !strings.HasSuffix(got.stdout, want) {
+	if want := "; silent processes were not asked: web-2/9\n"; !strings.HasSuffix(got.stdout, want) {
 		t.Errorf("got %q%s, want %q at its end", got.stdout, got.stderr, want)
 	}
 }

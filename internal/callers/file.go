@@ -93,7 +93,7 @@ func ReadSecret(path string) ([]byte, error) {
 func WarnReadable(logger *slog.Logger, what, path string) {
 	info, err := os.Stat(path)
 	if err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o004 != 0 {
-		logger.Warn("everyone on this machine can read a file of secrets; make it readable by its owner only: chmod 600",
+		logger.Warn("a file of secrets is readable by all users of this machine; restrict it to its owner with chmod 600",
 			"of", what, "file", path)
 	}
 }

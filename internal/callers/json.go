@@ -20,8 +20,8 @@ type JSON struct {
 }
 
 // NewJSON returns a JSON that admits every caller if public is set, because tokens or certificates
-// were checked before or are not required. Otherwise it admits only callers on this host, and tells
-// others that the given flag sets tokens.
+// were checked before or are not required. Otherwise it admits only callers on this host; its
+// answer to others contains the flag that sets tokens.
 func NewJSON(public bool, flag string, logger *slog.Logger) *JSON {
 	return &JSON{public: public, logger: logger, notLocal: "no token is configured, so only direct connections over loopback " +
 		"(localhost, 127.0.0.1) are served; start the server with " + flag + ", or with --api-public to serve everyone"}
@@ -47,7 +47,8 @@ func (j *JSON) Admit(w http.ResponseWriter, r *http.Request) bool {
 		answer.Refuse(w, http.StatusForbidden, "forbidden", "Requests from pages of other sites are not allowed.")
 		return false
 	}
-	// Browsers let a page send this type to another site only after asking that site.
+	// Browsers let a page send this type to another site only after a preflight request to that
+	// site.
 	if why := badType(r); why != "" {
 		answer.Refuse(w, http.StatusUnsupportedMediaType, "unsupported_media_type", why)
 		return false

@@ -22,8 +22,8 @@ func Local(r *http.Request) bool {
 	return clientip.OnUnixSocket(r) || clientip.PeerOf(r).IsLoopback() && clientip.NamesLocal(r.Host)
 }
 
-// LocalOnly returns a guard for a place, such as the dashboard, that serves only callers on this
-// host. It answers others with a message, and logs some of them.
+// LocalOnly returns middleware that serves only callers on this host. It answers others with the
+// message, and logs some of them; place says in the log what they requested, such as the dashboard.
 func LocalOnly(logger *slog.Logger, place, message string) func(next http.Handler) http.Handler {
 	var refused logsample.Sampler
 	return func(next http.Handler) http.Handler {
@@ -33,7 +33,7 @@ func LocalOnly(logger *slog.Logger, place, message string) func(next http.Handle
 				return
 			}
 			if n, ok := refused.Allow(1, time.Second); ok {
-				logger.Warn("stint: refused a caller who is not on this host", "of", place, "peer", Peer(r),
+				logger.Warn("stint: refused a caller that is not on this host", "of", place, "peer", Peer(r),
 					"unlogged", n)
 			}
 			answer.Refuse(w, http.StatusForbidden, "forbidden", message)

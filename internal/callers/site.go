@@ -5,13 +5,13 @@ import (
 	"net/url"
 )
 
-// CrossSite reports whether a request comes from a page of another site in a browser. Browsers say
-// so in header fields that scripts cannot set. Other programs send none of them.
+// CrossSite reports whether a request comes from a page of another site in a browser. Browsers
+// report this in header fields that scripts cannot set. Other programs do not send these fields.
 func CrossSite(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-origin", "none":
 		return false
-	case "": // without TLS, and not on this host, browsers do not send it
+	case "": // browsers omit it without TLS, except on this host
 		origin := r.Header.Get("Origin")
 		if origin == "" {
 			return false

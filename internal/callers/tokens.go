@@ -25,15 +25,15 @@ const (
 type Role string
 
 const (
-	// Read may look at everything, but not change anything.
+	// Read may read everything, but not change anything.
 	Read Role = "read"
-	// Operate may also make changes. It is the role of tokens without one.
+	// Operate may also make changes. It is the role of tokens for which the file sets none.
 	Operate Role = "operate"
 )
 
 // Holder is the owner of a token.
 type Holder struct {
-	// Name is from the file, or the line of a token without a name.
+	// Name is the name in the file or, for a token without a name, its line.
 	Name string
 	Role Role
 }
@@ -82,7 +82,7 @@ func ParseTokens(file string, text []byte, roles bool) (*Tokens, error) {
 			errs = append(errs, fmt.Errorf("%s:%d: not a token; want one per line, of printable ASCII without spaces",
 				file, n))
 		case len(secret) < minToken:
-			errs = append(errs, fmt.Errorf("%s:%d: a token of %d bytes can be guessed; want at least %d, such as openssl rand -hex 24 prints",
+			errs = append(errs, fmt.Errorf("%s:%d: a token of %d bytes can be guessed; want at least %d, such as the output of openssl rand -hex 24",
 				file, n, len(secret), minToken))
 		case twice:
 			errs = append(errs, fmt.Errorf("%s:%d: duplicate token, first set in line %d", file, n, first))

@@ -1,5 +1,5 @@
-// Package changes describes the differences between two sets of rules, for people who look for the
-// cause of denials.
+// Package changes describes the differences between two sets of rules, for operators who look for
+// the cause of denials.
 package changes
 
 import (
@@ -22,7 +22,8 @@ func Sets(was, is *policy.Set) []reload.Change {
 	return append(Rules(was.Rules(), is.Rules()), settings(was, is)...)
 }
 
-// Fingerprint returns a short text that is the same for two sets only if they decide alike.
+// Fingerprint returns a short text that is the same for two sets only if they make the same
+// decisions.
 func Fingerprint(set *policy.Set) string {
 	spec := *set.Spec()
 	spec.Source = nil

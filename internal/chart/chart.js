@@ -13,7 +13,7 @@ function el(doc, name, attributes = {}, ...children) {
   return node;
 }
 
-/** drawing makes an empty chart of a given size, and stretched one that the style sheet sizes. Without a label it is decoration. */
+/** drawing makes an empty chart of a given size, and stretched one that the style sheet sizes. A chart without a label is hidden from screen readers. */
 function drawing(doc, kind, width, height, label) {
   const named = label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" };
   return el(doc, "svg", { class: `chart ${kind}`, viewBox: `0 0 ${width} ${height}`, width, height, ...named });
@@ -183,7 +183,7 @@ function frame(doc, spec, highest) {
 }
 
 /**
- * runs returns the runs of values that are not null, as first and last index. If nothing is set, zeros count as nothing:
+ * runs returns the runs of values that are not null, as first and last index. If nothing is true, zeros count as null:
  * a run has only values above 0, plus the zeros directly before and after it, so zeros have no edge.
  */
 function runs(values, nothing = false) {
@@ -274,8 +274,8 @@ export function barChart(doc, spec) {
 }
 
 /**
- * windowLine draws a limit's window on a timeline. On the left of now are the charges, as marks whose height shows their
- * units. On the right is the usage as it leaves the window, which shows when room comes back.
+ * windowLine draws a limit's window on a timeline. To the left of now are the charges, as marks whose height shows their
+ * units. To the right is the usage as it leaves the window, which shows when there is room again.
  *
  * spec: {label, width, height, now, window, used, capacity, resetAfter, retryAfter, steady, rate, logged, entries: [{at, until, units}] or null}
  * window, resetAfter and retryAfter are milliseconds. Entries with a null at are places held. A limit without entries
@@ -309,7 +309,7 @@ export function windowLine(doc, spec) {
   const highest = Math.max(1, ...charged.map((e) => e.units));
   for (const e of charged) {
     const high = Math.max(4, (e.units / highest) * (floor - pad.top) * 0.8);
-    const kind = e.at > now + spec.window / 100 ? "mark booked" : "mark"; // nearer ones count from the end of a slice
+    const kind = e.at > now + spec.window / 100 ? "mark booked" : "mark"; // an earlier time is the end of the current slice
     svg.append(el(doc, "line", { class: kind, x1: round(x(e.at)), x2: round(x(e.at)), y1: floor, y2: round(floor - high) },
       el(doc, "title", {}, `${e.units} at ${clock(e.at)}, leaves at ${clock(e.until)}`)));
   }
@@ -349,7 +349,7 @@ function leaving(spec, entries, now) {
 
 /** aboveMeter returns the maximum of a log that falls in steps and a meter that falls evenly, as the corners of a line. */
 function aboveMeter(steps, spec, now) {
-  const empty = now + spec.resetAfter; // when the meter is empty, unless the log outlasts it: then the meter is not known
+  const empty = now + spec.resetAfter; // when the meter is empty; if the log lasts longer, the meter is unknown
   const meter = (t) => (empty > steps.at(-1)[0] + 1 ? Math.min(spec.used, Math.max(0, (empty - t) * spec.rate)) : 0);
   const list = [];
   steps.forEach(([t, units], i) => {

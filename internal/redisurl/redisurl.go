@@ -25,7 +25,7 @@ import (
 const Begin = "does not begin with redis://, rediss:// or unix://"
 
 const urlForms = `want redis://user:password@host:6379/0, rediss:// for TLS, ` +
-	`?addr=host:port for further nodes and ?master_set=name for Sentinel`
+	`?addr=host:port for more nodes and ?master_set=name for Sentinel`
 
 // passwordParameter names the file with the password.
 const passwordParameter = "password_file"
@@ -78,11 +78,11 @@ func Parse(text string) (rueidis.ClientOption, error) {
 	return option, nil
 }
 
-// useFiles adds authorities and a client certificate, for Sentinels too.
+// useFiles adds certificate authorities and a client certificate, for Sentinels too.
 func useFiles(option *rueidis.ClientOption, files tlsfiles.Files) error {
 	if option.TLSConfig == nil {
 		if files != (tlsfiles.Files{}) {
-			return errors.New("there are certificates for it, but the URL is without TLS; want a URL that begins with rediss://")
+			return errors.New("certificates are set, but the URL does not use TLS; want a URL that begins with rediss://")
 		}
 		return nil
 	}
@@ -161,9 +161,9 @@ func parse(text string) (rueidis.ClientOption, error) {
 // password is the usual reason.
 func unreadable(text string) error {
 	if !strings.Contains(text, "@") {
-		return errors.New("it cannot be read")
+		return errors.New("it cannot be parsed")
 	}
-	return errors.New("it cannot be read; in a user name or a password " +
+	return errors.New("it cannot be parsed; in a user name or a password " +
 		"write % as %25, / as %2F, ? as %3F, # as %23 and a space as %20")
 }
 
@@ -175,7 +175,7 @@ func check(u *url.URL) error {
 	q := u.Query()
 	for name := range q {
 		if !slices.Contains(parameters, name) {
-			return fmt.Errorf("it has a parameter other than %s%s", strings.Join(parameters, ", "),
+			return fmt.Errorf("unknown parameter; want %s%s", strings.Join(parameters, ", "),
 				messages.Hint(name, parameters))
 		}
 	}

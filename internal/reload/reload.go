@@ -132,7 +132,7 @@ func (w *Watcher) Reload() Result {
 	switch content {
 	case w.good:
 		if tell = r.Err != nil; tell {
-			w.c.Logger.Info(w.c.Name+" is again as it was", "path", w.path())
+			w.c.Logger.Info(w.c.Name+" was restored to the version in force", "path", w.path())
 		}
 		w.refused, r.Err = digest{}, nil
 	case w.refused: // logged already
@@ -152,7 +152,7 @@ func (w *Watcher) Reload() Result {
 		case err != nil:
 			w.refused = content
 			r.Failed++
-			w.c.Logger.Error(w.c.Name+" is refused, the last good one stays in force", "path", w.path(), "mistakes",
+			w.c.Logger.Error(w.c.Name+" was refused; the last good version stays in force", "path", w.path(), "mistakes",
 				strings.Split(err.Error(), "\n"))
 		default:
 			r.Changed = true

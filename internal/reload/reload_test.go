@@ -109,10 +109,10 @@ func TestReload(t *testing.T) {
 		{"one", "one", false, false, 0, 0, 0, ""},
 		{"two", "two", true, false, 1, 0, 1, "the book has changed and is in force"},
 		{"two", "two", false, false, 1, 0, 1, ""},
-		{"bad", "two", false, true, 1, 1, 2, "the book is refused, the last good one stays in force"},
+		{"bad", "two", false, true, 1, 1, 2, "the book was refused; the last good version stays in force"},
 		{"bad", "two", false, true, 1, 1, 2, ""},
-		{"two", "two", false, false, 1, 1, 3, "the book is again as it was"},
-		{"bad", "two", false, true, 1, 2, 4, "the book is refused, the last good one stays in force"},
+		{"two", "two", false, false, 1, 1, 3, "the book was restored to the version in force"},
+		{"bad", "two", false, true, 1, 2, 4, "the book was refused; the last good version stays in force"},
 		{"three", "three", true, false, 2, 2, 5, "the book has changed and is in force"},
 	}
 	for i, s := range steps {

@@ -10,13 +10,13 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Count is a place where a subject may be counted: a rule and a scope.
+// Count identifies a count that a subject may have: a rule and a scope.
 type Count struct {
 	// Rule is the rule with the limits.
 	Rule *policy.Rule
-	// Scope is the scope of the count. If Divided is set, there is a count for each value of a
-	// further attribute that the set does not know, such as a path's variable; their scopes begin
-	// with this one and a colon.
+	// Scope is the scope of the count. If Divided is true, there is a count for each value of an
+	// attribute whose values the set does not list, such as a variable in a path. The scopes of
+	// these counts begin with Scope and a colon.
 	Scope   string
 	Divided bool
 	// Shadow reports that the rule is not enforced for this subject.
@@ -100,8 +100,8 @@ func tierScopes(spec *policy.Spec, t *policy.Tier) []string {
 	return []string{cmp.Or(t.Scope, globalScope)}
 }
 
-// routesOf returns the routes of requests of a tier, or only of requests to which the policy of
-// applies.
+// routesOf returns the routes that requests of a tier may have. If the policy is not nil, it
+// returns only the routes of requests to which the policy applies.
 func routesOf(spec *policy.Spec, t *policy.Tier, of *policy.Policy) []string {
 	var names []string
 	for i := range spec.Policies {
@@ -124,7 +124,7 @@ func routesOf(spec *policy.Spec, t *policy.Tier, of *policy.Policy) []string {
 const maxScopes = 64
 
 // policyScopes returns the scopes of a policy for a tier, or the policy's name and false if they
-// are not known.
+// are unknown.
 func policyScopes(spec *policy.Spec, p *policy.Policy, t *policy.Tier) ([]string, bool) {
 	scopes := []string{p.Name}
 	for _, per := range p.Per {
@@ -143,8 +143,7 @@ func policyScopes(spec *policy.Spec, p *policy.Policy, t *policy.Tier) ([]string
 	return scopes, true
 }
 
-// valuesOf returns the values that may divide a policy's count for a tier; nil if they are not
-// known.
+// valuesOf returns the values that may divide a policy's count for a tier; nil if they are unknown.
 func valuesOf(spec *policy.Spec, per string, p *policy.Policy, t *policy.Tier) []string {
 	switch per {
 	case "route":
@@ -164,8 +163,8 @@ func valuesOf(spec *policy.Spec, per string, p *policy.Policy, t *policy.Tier) [
 	return nil
 }
 
-// methodsOf returns the methods that fit, as counts distinguish them: otherScope stands for all
-// unknown methods.
+// methodsOf returns the methods that a match accepts, as counts distinguish them: otherScope stands
+// for all unknown methods.
 func methodsOf(m *policy.Match) []string {
 	if m == nil || len(m.Method) == 0 {
 		return append(slices.Clone(syntax.Methods[:]), otherScope)

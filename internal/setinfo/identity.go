@@ -7,8 +7,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// The predefined identities. Everyone is all callers together, which cannot be banned. User is the
-// claim "user" unless it is defined otherwise.
+// The predefined identities. Everyone stands for all callers together, and cannot be banned. User
+// is the claim "user" unless it is defined otherwise.
 const (
 	IP       = "ip"
 	User     = "user"

@@ -17,14 +17,14 @@ import (
 )
 
 // ErrUnknownSubject is the error for a subject of a type that no tier and no policy counts by.
-var ErrUnknownSubject = errors.New("nothing in the configuration counts subjects of this kind")
+var ErrUnknownSubject = errors.New("the configuration does not count subjects of this kind")
 
 // Subject returns the subject under which requests are counted, for a text that an operator has
 // entered: "ip:2001:db8::7" is counted as "ip:2001:db8::/64", and "apikey:" with a key as "apikey:"
 // with its hash. Given a subject that it returned, it returns the same subject. The note explains
 // the conversion if that is useful: "2001:db8::7 is counted under it".
 //
-// The error is [ErrUnknownSubject], or a [*stint.InvalidError] that says how to fix the text.
+// The error is [ErrUnknownSubject], or a [*stint.InvalidError] that explains how to fix the text.
 //
 // A nil set stands for a program without a configuration: addresses are converted to their default
 // form, and all other subjects are unchanged.
@@ -39,7 +39,7 @@ func Subject(set *policy.Set, text string) (subject, note string, err error) {
 	i := slices.IndexFunc(known, func(id policy.Identity) bool { return id.Type == kind })
 	switch {
 	case i < 0 && clientip.ParsePeer(text).IsValid():
-		return "", "", mistaken("an address is written with its kind; want ip: before it")
+		return "", "", mistaken("the address has no kind; want ip: before it")
 	case i < 0, kind == Everyone && found:
 		return "", "", ErrUnknownSubject
 	case kind == Everyone:
@@ -49,7 +49,7 @@ func Subject(set *policy.Set, text string) (subject, note string, err error) {
 		if kind == IP {
 			like = "203.0.113.9"
 		}
-		return "", "", mistaken("there is no name after %s:; want something like %s:%s", kind, kind, like)
+		return "", "", mistaken("no name after %s:; want a subject such as %s:%s", kind, kind, like)
 	}
 	b, note, err := read(append([]byte(kind), ':'), spec, &known[i], identifier)
 	return string(b), note, err
@@ -82,14 +82,14 @@ func readAddress(b []byte, text string, r *clientip.Resolver) (_ []byte, note st
 	if a := clientip.ParsePeer(text); a.IsValid() {
 		b = r.AppendSubject(b, a)
 	} else if network, err := netip.ParsePrefix(text); err != nil {
-		return nil, "", mistaken(`"%s" is not an address; want one such as ip:203.0.113.9 or ip:2001:db8::7`, label.Short(text)) // it may be a misplaced secret
+		return nil, "", mistaken(`invalid address "%s"; want one such as ip:203.0.113.9 or ip:2001:db8::7`, label.Short(text)) // it may be a misplaced secret
 	} else if !r.IsOneSubject(network) {
 		example := network.Addr()
 		if network == network.Masked() {
 			example = example.Next()
 		}
-		return nil, "", mistaken("%s is a network of many subjects, and this is for one; want an address of it, such as ip:%s. "+
-			"If a list showed the network, it stands for an address in short: use the ref beside it. "+
+		return nil, "", mistaken("%s is a network of many subjects; want a single address, such as ip:%s. "+
+			"If a list showed the network, it is a shortened address: use the ref next to it. "+
 			"To deny a whole network, write a policy with match: {network: %s} and limits: 0/1m", text, example, network.Masked())
 	} else {
 		b = r.AppendSubject(b, network.Addr())

@@ -2,7 +2,7 @@ package simulate
 
 import "math/bits"
 
-// alive counts the subjects that a Redis would hold as time passes. They expire in buckets. The
+// alive counts the subjects that Redis would hold as time passes. They expire in buckets. The
 // length of a bucket is at most a 128th of the time that a subject had left, or a second.
 type alive struct {
 	now, most int64
@@ -50,8 +50,8 @@ func (a *alive) advance(now int64) {
 	}
 }
 
-// replace counts a subject that expires at a time, and not at the old one. It returns the new
-// expiry, which the caller keeps.
+// replace counts a subject with a new time of expiry, instead of its old one if there is one. It
+// returns the new expiry, which the caller keeps.
 func (a *alive) replace(old expiry, at, now int64) expiry {
 	if old != 0 {
 		l := a.levels[old&(1<<bucketLevel-1)]

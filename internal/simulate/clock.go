@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// clock is the virtual time, which is the time of the latest request. It stands still between
+// clock is the virtual time, which is the time of the latest request. It does not move between
 // requests and never goes back. It is atomic because background goroutines of the stores read it
 // too.
 type clock struct{ us atomic.Int64 }

@@ -141,7 +141,7 @@ func (c *counter) nameHost(name string) {
 // addressKind is the prefix of subjects that are addresses.
 const addressKind = "ip:"
 
-// title returns the name of a subject to show to readers.
+// title returns the name of a subject for the report.
 func (c *counter) title(s *subject) string { return cmp.Or(c.hosts[s], s.name) }
 
 // index returns the index of a limit in c.limits, or -1 for the limit on requests with too many
@@ -155,8 +155,9 @@ func (c *counter) index(rule *policy.Rule, l *stint.Limit) int {
 	return -1
 }
 
-// hit returns the subject that a denial by the result i hits, which is the caller if everyone
-// shares the limit. It is nil for a subject that is not counted separately.
+// hit returns the subject that is affected by a denial of result i: the caller if everyone shares
+// the limit, and otherwise the subject of the result. It returns nil if that is not counted
+// separately.
 func (c *counter) hit(v *policy.Verdict, i int) *subject {
 	if v.Results[i].Shared {
 		return c.callerSubject
@@ -193,8 +194,8 @@ func (c *counter) deny(v *policy.Verdict, now int64) (inForce bool) {
 	return false
 }
 
-// allow counts an allowed request, and the denials by rules in shadow. It reports whether there
-// would have been any. A request counts once for each subject.
+// allow counts an allowed request, and the denials by rules in shadow. It reports whether a rule in
+// shadow would have denied the request. A request counts once for each subject.
 func (c *counter) allow(v *policy.Verdict, now int64) (shadowed bool) {
 	for _, s := range c.subjectsOf {
 		if s != nil {
@@ -223,8 +224,7 @@ func (c *counter) allow(v *policy.Verdict, now int64) (shadowed bool) {
 	return shadowed
 }
 
-// banEnd returns when the ban of a subject ends, in Unix microseconds, or 0 if the store does not
-// know it.
+// banEnd returns when the ban of a subject ends, in Unix microseconds, or 0 if the store has none.
 func (c *counter) banEnd(subject string) int64 {
 	shown, err := c.store.Inspect(context.Background(), stint.Claim{Subject: subject})
 	if err != nil || shown.Ban.Until.IsZero() {

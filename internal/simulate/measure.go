@@ -8,7 +8,7 @@ import (
 
 // measure holds what limits of one window would have counted for one claim.
 //
-// Two counts hold all of it, as if nothing were ever denied, with the algorithm of the limits:
+// Two counts hold all charges, as if nothing were ever denied, with the algorithm of the limits:
 //
 //   - The large one has slices, like the count of every limit above stint.Resolution: room comes
 //     back late, and the count reflects this.
@@ -17,10 +17,10 @@ import (
 //     with slices.
 //
 // A step is the count of a limit of the scale. It differs from the counts above only after it has
-// denied something, or after a settlement that it could not charge in full. So it begins then, as a
-// copy of one of them, and denies what the limit would have denied. Steps without slices and steps
-// with slices are separate: a limit without slices may deny less than a somewhat larger one with
-// slices.
+// denied something, or after a settlement that it could not charge in full. So a step is created
+// only then, as a copy of one of them, and denies what the limit would have denied. Steps without
+// slices and steps with slices are separate: a limit without slices may deny less than a somewhat
+// larger one with slices.
 //
 // The counts above have no burst, because the meter of a burst depends on the maximum. A meter of
 // all charges computes the maximum that a burst needs, and the meter of a new step.
@@ -65,8 +65,8 @@ func (m *measure) add(w *window, at, cost int64) {
 	w.take(m.wide, w.sliceless, at, cost)
 }
 
-// climb adds copies of a history to steps: those with a maximum below most, up to the index to.
-// From is the scale index of the first element of steps.
+// climb adds steps that are copies of a history: those for limits with a maximum below most, up to
+// the index to. From is the scale index of the first element of steps.
 func (m *measure) climb(steps []step, w *window, from, to int, most, last int64, history *algorithm.Count) []step {
 	for i := from + len(steps); i < to && w.steps[i].max < most; i++ {
 		count := history.Clone()
@@ -118,7 +118,7 @@ func (m *measure) settle(w *window, at, cost, truth, debt int64) {
 	}
 }
 
-// raise adds the steps that a settlement may raise above their capacity, by some units.
+// raise adds the steps that a settlement may raise above their capacity by adding units.
 func (m *measure) raise(w *window, at, units int64) {
 	var v algorithm.View
 	v.Open(m.large, &w.largeLimit, at, 0)

@@ -45,16 +45,16 @@ func (r *run) notes(result *Result) []string {
 			"their subjects.", plural(r.users, "request"))
 	}
 	if r.log.Limited > 0 {
-		note("%s of the log got the answer 429. Such requests are replayed like all others, and callers that "+
-			"honored Retry-After sent fewer than they would have.", plural(r.log.Limited, "request"))
+		note("%s in the log got the response 429. Such requests are replayed like all others, and callers that "+
+			"honored Retry-After sent fewer requests than they would have otherwise.", plural(r.log.Limited, "request"))
 	}
 	if r.noClient > 0 {
 		note("%s came without a client address. Where the address identifies callers, such requests share one "+
 			"subject.", plural(r.noClient, "request"))
 	}
 	if n := r.log.HostNames; n > 0 {
-		note("%s came from clients that the log names by host name instead of address. Here each name is a subject of "+
-			"its own. A limiter sees addresses: several names may share one, and rules for addresses do not match "+
+		note("%s came from clients that the log names by host name instead of address. Here each name is a separate "+
+			"subject. A limiter sees addresses: several names may share one, and rules for addresses do not match "+
 			"names. Log addresses (in Apache: HostnameLookups Off) to be sure.", plural(n, "request"))
 	}
 	if hasConcurrency(r.options.Set) || r.options.Against != nil && hasConcurrency(r.options.Against) {

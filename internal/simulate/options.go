@@ -26,12 +26,13 @@ type Options struct {
 	// EnforceAll enforces all limits for everyone, regardless of shadow and rollout in the
 	// configuration.
 	EnforceAll bool
-	// Overrides gives single subjects other limits, in both configurations; nil gives none.
+	// Overrides gives single subjects different limits, in both configurations. Nil means no
+	// overrides.
 	Overrides policy.Overrides
 
 	// Recommend lists the shares of subjects to leave untouched, above 0 and up to 1, such as
 	// 0.999. A limit is recommended for each share. If Recommend is empty, nothing is measured for
-	// recommendations, which takes longer than all else.
+	// recommendations. Measuring takes longer than everything else.
 	Recommend []float64
 	// Windows and Bursts select what to recommend limits for, in addition to the windows and bursts
 	// of the configuration: every window is combined with every burst. A burst is a multiple of the

@@ -22,9 +22,9 @@ func (r *recommender) recommend(shares []float64) []Recommendation {
 	return list
 }
 
-// sortedNeeds holds the maximums that subjects need in one window, in ascending order. Exact holds
-// those of a limit without slices, where the subjects that exceeded it are missing at the end, and
-// large those of a limit with slices.
+// sortedNeeds holds the maximums that subjects need in one window, in ascending order. exact holds
+// those of limits without slices, except for subjects that exceed all such limits, and large holds
+// those of limits with slices.
 type sortedNeeds struct{ exact, large []int64 }
 
 // sortedNeeds returns the needs of all subjects by window number.
@@ -100,7 +100,8 @@ func (w *window) untouched(needs *sortedNeeds, max int64) int {
 	return n
 }
 
-// smallest returns the smallest maximum that never denies at least the wanted number of subjects.
+// smallest returns the smallest maximum of a limit under which at least the wanted number of
+// subjects are never denied.
 func (w *window) smallest(needs *sortedNeeds, wanted int) int64 {
 	if wanted <= len(needs.exact) {
 		if max := needs.exact[wanted-1]; !w.sliced(max) {

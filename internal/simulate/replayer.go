@@ -47,7 +47,7 @@ const (
 )
 
 // newStore returns a store in virtual time. Its bounds are never below those for the default number
-// of subjects, because unused room costs nothing.
+// of subjects, because unused capacity costs nothing.
 func newStore(o *Options, c *clock) (*memorystore.Store, error) {
 	subjects := max(o.MaxSubjects, DefaultMaxSubjects)
 	return memorystore.New(memorystore.Config{

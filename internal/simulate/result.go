@@ -98,7 +98,7 @@ type Outcome struct {
 	// Hit lists the subjects that were denied, or would have been without shadow, starting with
 	// those that have the most denials. The list has at most Options.Top entries.
 	Hit []Hit `json:"hit"`
-	// Size describes the load on a Redis.
+	// Size describes the load on Redis.
 	Size Size `json:"size"`
 }
 
@@ -200,7 +200,7 @@ type Subjects struct {
 	// Bans is the number of bans, and BannedFor their total length.
 	Bans      int64    `json:"bans"`
 	BannedFor Duration `json:"banned_for_seconds"`
-	// Cap is the maximum of Seen. Others counts the requests of all further subjects: limits were
+	// Cap is the maximum of Seen. Others counts the requests of all other subjects: limits were
 	// applied to them, but no list or distribution includes them.
 	Cap    int   `json:"cap"`
 	Others Count `json:"others"`
@@ -209,8 +209,8 @@ type Subjects struct {
 	Forgotten int64 `json:"forgotten"`
 }
 
-// Size describes the load on a Redis that decides the requests. Only subjects that are counted
-// separately are included.
+// Size describes the load on the Redis server that decides the requests. Only subjects that are
+// counted separately are included.
 type Size struct {
 	// Subjects is the largest number of subjects with used limits at the same time.
 	Subjects   int64     `json:"subjects"`
@@ -246,7 +246,7 @@ type Hit struct {
 	// LongestAt is its start.
 	Longest   Duration  `json:"longest_seconds"`
 	LongestAt time.Time `json:"longest_at,omitzero"`
-	// WorstWait is the longest time that the subject was told to wait. Never is set if a denied
+	// WorstWait is the longest time that the subject was asked to wait. Never is set if a denied
 	// request could never be allowed because its cost exceeds the limit.
 	WorstWait Duration `json:"worst_wait_seconds"`
 	Never     bool     `json:"never"`
@@ -319,8 +319,8 @@ type Recommendation struct {
 	Requests int64 `json:"requests"`
 	// Choices lists the smallest limits for the requested shares, in the order of the shares.
 	Choices []Choice `json:"choices"`
-	// Curve lists the effects of limits in ascending order. It ends with the first limit from which
-	// on no subjects are affected.
+	// Curve lists the effects of limits in ascending order. It ends with the first limit that, like
+	// all larger ones, affects no subject.
 	Curve []Point `json:"curve"`
 }
 

@@ -231,7 +231,7 @@ policies: [{name: model, settle: {header: X-Cost}}]
 		log := new(records).add(n, ann, 0, time.Second, status(429),
 			func(r *accesslog.Record) { r.Client = netip.Addr{} })
 		notes := strings.Join(replay(t, log, simulate.Options{Set: set}).Notes, "\n")
-		for _, want := range []string{requests + " of the log got the answer 429", requests + " came without a client",
+		for _, want := range []string{requests + " in the log got the response 429", requests + " came without a client",
 			"concurrency", "header of the response"} {
 			if !strings.Contains(notes, want) {
 				t.Errorf("no note says %q:\n%s", want, notes)

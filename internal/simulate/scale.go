@@ -10,8 +10,8 @@ import (
 // largest burst.
 const largestMax = stint.MaxUnits >> 7
 
-// scale holds the round numbers that people choose for limits, in ascending order: 1, 2, 3, 4, 5,
-// 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 100, 120 and so on, up to largestMax.
+// scale holds the usual round numbers for limits, in ascending order: 1, 2, 3, 4, 5, 6, 8, 10, 12,
+// 15, 20, 25, 30, 40, 50, 60, 80, 100, 120 and so on, up to largestMax.
 type scale []int64
 
 func newScale() scale {

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// sizer counts the load that the requests would have put on a Redis.
+// sizer counts the load that the requests would have put on Redis.
 type sizer struct {
 	sum            load         // of all requests
 	settlements    atomic.Int64 // a guard settles and releases at the same time

@@ -46,11 +46,11 @@ func (c *tokenCounts) notes(note func(format string, args ...any)) {
 			figures.Number(c.missing), plural(c.needed, "request"), c.firstMissing)
 	}
 	if c.unpriced > 0 {
-		note("%s for a model that has no price (the first: %s). Budgets of prices deny such requests, and no larger "+
+		note("%s used a model that has no price (the first: %s). Budgets of prices deny such requests, and no larger "+
 			"budget admits them. Add a price for the model, or a default.", plural(c.unpriced, "request"), c.firstUnpriced)
 	}
 	if c.needed == 0 && c.logged > 0 {
-		note("The log counts the tokens of %s, which no policy of the configuration does: add usage and a budget to one.",
+		note("The log has token counts for %s, but no policy counts tokens: add usage and a budget to one.",
 			plural(c.logged, "request"))
 	}
 }

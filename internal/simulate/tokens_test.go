@@ -117,8 +117,8 @@ func TestTokens(t *testing.T) {
 		t.Errorf("notes: %q", r.Notes)
 	}
 	if r.Log.Malformed != 2 || r.Log.Examples[0].Line != 8 ||
-		r.Log.Examples[0].Reason != "input_tokens at llm.in is not a number from 0 on" ||
-		r.Log.Examples[1].Reason != "output_tokens at llm.out is not a number from 0 on" {
+		r.Log.Examples[0].Reason != "input_tokens at llm.in is not a number of 0 or more" ||
+		r.Log.Examples[1].Reason != "output_tokens at llm.out is not a number of 0 or more" {
 		t.Errorf("malformed: %+v", r.Log.Examples)
 	}
 }
@@ -183,7 +183,7 @@ func TestTokensUnpriced(t *testing.T) {
 	rules := strings.Replace(tokenRules, "        default: {input: 1000000, output: 2000000}\n", "", 1)
 	r := replayTokens(t, tokenLog, tokenMapping, simulate.Options{Set: parse(t, rules), Recommend: []float64{1}})
 	notes := strings.Join(r.Notes, "\n")
-	if !strings.Contains(notes, `3 requests for a model that has no price (the first: "small", `) ||
+	if !strings.Contains(notes, `3 requests used a model that has no price (the first: "small", `) ||
 		!strings.Contains(notes, "llm.log:3)") {
 		t.Errorf("notes: %s", notes)
 	}
@@ -192,7 +192,7 @@ func TestTokensUnpriced(t *testing.T) {
 	}
 	r = replayTokens(t, tokenLog, tokenMapping, simulate.Options{
 		Set: parse(t, "tiers: [{name: all, identity: ip, limits: 1/1m}]")})
-	if notes := strings.Join(r.Notes, "\n"); !strings.Contains(notes, "The log counts the tokens of 6 requests") {
+	if notes := strings.Join(r.Notes, "\n"); !strings.Contains(notes, "The log has token counts for 6 requests") {
 		t.Errorf("notes: %s", notes)
 	}
 }

@@ -23,8 +23,8 @@ type Files struct {
 	Cert, Key string
 }
 
-// Check reports whether only one of the client's certificate and key is set. cert and key are their
-// names in the error.
+// Check returns an error if only one of the client's certificate and key is set. cert and key are
+// their names in the error.
 func (f Files) Check(cert, key string) error {
 	switch {
 	case f.Cert != "" && f.Key == "":

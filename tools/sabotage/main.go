@@ -38,7 +38,7 @@ func run(ctx context.Context, args []string, out io.Writer, targets []target) er
 	flags := flag.NewFlagSet("sabotage", flag.ContinueOnError)
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), `Changes the product in small ways, one at a time, and runs the tests of what was changed.
-Prints the changes that no test noticed, and the share that was caught by package.
+Prints the changes that no test noticed and, for each package, the share that was caught.
 The same seed makes the same changes in the same order.
 
 `)
@@ -46,14 +46,14 @@ The same seed makes the same changes in the same order.
 		fmt.Fprintf(flags.Output(), "\npackages: %s\n", strings.Join(names(targets), " "))
 	}
 	dir := flags.String("C", ".", "the root of the module")
-	seed := flags.Uint64("seed", 1, "which changes to make")
-	n := flags.Int("n", 20, "at most so many changes per package")
-	only := flags.String("only", "", "only these packages, separated by commas")
-	match := flags.String("match", "", "only changes that match this regular expression, as -list prints them")
-	budget := flags.Duration("budget", time.Hour, "start no change after this time; one that is being tested is given up")
-	parallel := flags.Int("parallel", 2, "so many changes at the same time")
+	seed := flags.Uint64("seed", 1, "selects the changes to make")
+	n := flags.Int("n", 20, "maximum number of changes per package")
+	only := flags.String("only", "", "comma-separated packages to change (default all)")
+	match := flags.String("match", "", "make only changes whose text in the output of -list matches this regular expression")
+	budget := flags.Duration("budget", time.Hour, "stop after this time, and abandon the changes that are being tested")
+	parallel := flags.Int("parallel", 2, "number of changes to test at the same time")
 	verbose := flags.Bool("v", false, "also print the changes that were caught, and by which test")
-	list := flags.Bool("list", false, "print the changes, and test nothing")
+	list := flags.Bool("list", false, "print the changes without testing them")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func luac() (string, error) {
 			return path, nil
 		}
 	}
-	return "", errors.New("no luac5.1 and no luac found: install lua5.1 (make setup does)")
+	return "", errors.New("luac5.1 or luac not found; install lua5.1, as make setup does")
 }
 
 // targetRun is the state of a target while its mutants are tested. The session's lock guards it.

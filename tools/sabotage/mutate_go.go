@@ -9,7 +9,7 @@ import (
 )
 
 // others lists the replacements for each Go operator. Replacements that do not compile for the
-// types at hand, such as - for text, are skipped when they are tried.
+// types of the operands, such as - for strings, are skipped when they are tried.
 var others = map[token.Token][]string{
 	token.LSS: {"<=", ">="}, token.LEQ: {"<", ">"}, token.GTR: {">=", "<="}, token.GEQ: {">", "<"},
 	token.EQL: {"!="}, token.NEQ: {"=="}, token.LAND: {"||"}, token.LOR: {"&&"},
@@ -48,7 +48,7 @@ func (m *mutator) golang() error {
 				visit(n.Body, resultTypes(n.Type, text))
 				return false
 			case *ast.ImportSpec, *ast.ArrayType, *ast.TypeSpec:
-				return false // lengths of arrays: a mutant only has more room than it needs
+				return false // lengths of arrays: a mutant would only make an array larger than necessary
 			case *ast.CallExpr:
 				if f, ok := n.Fun.(*ast.Ident); ok && (f.Name == "make" || f.Name == "panic") {
 					return false // the capacity of a slice, and the message of a bug
@@ -124,7 +124,7 @@ func isZero(results []ast.Expr) bool {
 	for _, r := range results {
 		switch r := r.(type) {
 		case *ast.Ident:
-			if r.Name != "nil" && r.Name != "false" && r.Name != "true" { // true has a mutation of its own
+			if r.Name != "nil" && r.Name != "false" && r.Name != "true" { // true has its own mutation
 				return false
 			}
 		case *ast.BasicLit:

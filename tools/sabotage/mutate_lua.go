@@ -81,7 +81,7 @@ func (m *mutator) lua() {
 		switch {
 		case t.text == "-" && !endsValue(before): // a sign
 		case (t.text == "min" || t.text == "max" || t.text == "floor" || t.text == "ceil") &&
-			(i+1 == len(tokens) || tokens[i+1].text != "("): // the place where the function is assigned to a name
+			(i+1 == len(tokens) || tokens[i+1].text != "("): // where the function is assigned to a name
 		case luaNumber.MatchString(t.text):
 			if v, err := strconv.ParseInt(t.text, 10, 64); err == nil {
 				m.swap(t.from, t.text, strconv.FormatInt(v+1, 10))
@@ -106,7 +106,7 @@ func (m *mutator) lua() {
 	m.luaStatements(tokens)
 }
 
-// luaStatements collects mutations that drop a statement on a line of its own.
+// luaStatements collects mutations that drop a statement on its own line.
 func (m *mutator) luaStatements(tokens []luaToken) {
 	for i := 0; i < len(tokens); {
 		next := i + 1

@@ -19,7 +19,8 @@ type stage struct {
 // Tests of redisstore that take seconds, because they start clusters and sentinels, or wait.
 const slowRedis = "Cluster|Sentinel|Slot|Rotation|NoNamesInRedis|NamesAreLost"
 
-// A Lua linter rejects Lua mutants as the compiler rejects those of Go.
+// This test runs a Lua linter. What it rejects does not count, like a Go mutant that does not
+// compile.
 const lintsLua = "TestScriptsAreValid"
 
 // targets lists everything that make sabotage changes. A package is tested by its own tests and by

@@ -35,7 +35,8 @@ type tester struct {
 	luac string // path of the Lua compiler; "" if there is none
 }
 
-// try tests a mutant in stages. It also returns the name of what caught it.
+// try tests a mutant in stages. It also returns the name of the test that caught it, or what else
+// happened.
 func (t *tester) try(ctx context.Context, m mutation, stages []measured) (outcome, string, error) {
 	dir, err := os.MkdirTemp(t.temp, "")
 	if err != nil {
@@ -95,7 +96,7 @@ func (t *tester) measure(ctx context.Context, s stage) (measured, error) {
 		return m, fmt.Errorf("go list %s: %w", s.pkg, err)
 	}
 	if bytes.Contains(imports, []byte("pgregory.net/rapid\n")) {
-		m.flags = []string{"-rapid.nofailfile"} // saved failures of a mutant are of no use
+		m.flags = []string{"-rapid.nofailfile"} // saved failures of a mutant are useless
 	}
 	dir, err := os.MkdirTemp(t.temp, "")
 	if err != nil {
@@ -132,8 +133,9 @@ func (t *tester) build(ctx context.Context, pkg, dir string, flags ...string) (b
 	return binary, ok, errors.Join(err, file.Close())
 }
 
-// test runs the tests of one stage. A flaky test, on a busy machine, must not catch a mutant: a
-// failed test is run again alone, and if it then passes, the other tests are run without it.
+// test runs the tests of one stage. A test that fails only because the machine is busy must not
+// catch a mutant: a failed test is run again alone, and if it then passes, the other tests are run
+// without it.
 func (t *tester) test(ctx context.Context, s measured, binary, dir string) (outcome, string, error) {
 	for {
 		o, by, err := t.once(ctx, s, binary, dir)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Bar is a promise about a value, or about the values in all rows of a table. The worst value is
-// reported.
+// Bar is a bound that a value, or the values in all rows of a table, should meet. The worst value
+// is reported.
 type Bar struct {
 	what    string
 	atLeast bool // the value should be at least the limit; otherwise, at most
@@ -77,7 +77,7 @@ func (b *Bar) cells() []string {
 	return []string{b.what, sign + figure(b.limit) + b.unit, measured, word}
 }
 
-// printed rounds a value to three decimals: bars judge the values that they show.
+// printed rounds a value to three decimals, so that bars judge the values that they show.
 func printed(v float64) float64 { return math.Round(v*1000) / 1000 }
 
 // figure formats a value with as many decimals as it needs.

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// worse is how much worse than recorded a value may be, as a share: a short run reproduces most
+// worse is the share by which a value may be worse than recorded. A short run reproduces most
 // ratios within a tenth.
 const worse = 0.2
 
-// unsteady marks the bars whose ratios a short run does not reproduce within a fifth: those of
-// cores that contend for a lock.
+// unsteady occurs in the names of the bars whose ratios a short run does not reproduce within a
+// fifth: the goroutines contend for a lock.
 const unsteady = "goroutines, to"
 
 // Check compares the bars of a report with those recorded in a document: ratios, allocations and
@@ -39,7 +39,7 @@ func (r *Report) Check(path string) (map[string]string, error) {
 		}
 	}
 	if compared == 0 {
-		return nil, fmt.Errorf("%s: no bar of this run is recorded there", path)
+		return nil, fmt.Errorf("%s: contains no bar of this run", path)
 	}
 	r.Printf("\n%d figures compared with %s: %d worse by more than a fifth.\n", compared, path, len(drops))
 	return drops, nil

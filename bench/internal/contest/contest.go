@@ -1,7 +1,7 @@
 // Package contest is the framework of the programs that compare stint with other limiters: suites
 // chosen on the command line, contenders that take turns, tables that are readable in a terminal
-// and in a document, and bars that stint sets itself, judged at the end. Missing a bar is a result,
-// not a failure.
+// and in a document, and bars, the performance goals of stint, which are judged at the end. Missing
+// a bar is a result, not a failure.
 package contest
 
 import (
@@ -56,7 +56,7 @@ func (c Command) Run(ctx context.Context, args []string, out io.Writer) error {
 	rounds := flags.Int("rounds", 0, "alternating `rounds` per row (default 9, or 3 with -short)")
 	short := flags.Bool("short", false, "fewer and smaller rounds")
 	file := flags.String("o", "", "write the tables into `file`, between its bench markers")
-	check := flags.String("check", "", "fail if a ratio is worse than in the `file` by more than a fifth, three times")
+	check := flags.String("check", "", "fail if a ratio is more than a fifth worse than in the `file` in three attempts")
 	if c.Flags != nil {
 		c.Flags(flags)
 	}
@@ -98,12 +98,12 @@ func (c Command) measure(ctx context.Context, s Settings, suites []Suite, out io
 	return r, nil
 }
 
-// attempts is how often a value that is worse than recorded is measured. Other load on the machine
-// can cause this, and caused it in one row of thirty twice in a row.
+// attempts is how many times a value is measured if it is worse than recorded. Other load on the
+// machine can make a value worse, and once did so twice in succession, in one row of thirty.
 const attempts = 3
 
-// check fails if a value is worse than recorded in a document, in every attempt. It does not
-// measure suites without such values again.
+// check returns an error if a value is worse than recorded in a document in every attempt. It
+// repeats only the suites that have such values.
 func (c Command) check(ctx context.Context, s Settings, suites []Suite, path string, out io.Writer) error {
 	var drops map[string]string
 	for i := range attempts {
@@ -141,7 +141,7 @@ func (c Command) choose(only string) ([]Suite, error) {
 	for name := range strings.SplitSeq(only, ",") {
 		name = strings.TrimSpace(name)
 		if !slices.Contains(c.names(), name) {
-			return nil, fmt.Errorf("no suite %q; want any of %s", name, strings.Join(c.names(), ", "))
+			return nil, fmt.Errorf("unknown suite %q; want any of %s", name, strings.Join(c.names(), ", "))
 		}
 		wanted[name] = true
 	}

@@ -80,7 +80,7 @@ func TestCommandFails(t *testing.T) {
 	c.Suites = append(c.Suites, contest.Suite{
 		Name: "three", Run: func(context.Context, contest.Settings, *contest.Report) { contest.OK(broken) }})
 	tests := []struct{ args, want string }{
-		{"-only one,four", `no suite "four"; want any of one, two, three`},
+		{"-only one,four", `unknown suite "four"; want any of one, two, three`},
 		{"-only three", "three: broken"},
 		{"-rounds many", "invalid value"},
 		{"-help", flag.ErrHelp.Error()},

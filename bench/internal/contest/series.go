@@ -34,7 +34,7 @@ func (s Series) Spread() float64 {
 	return (sorted[n-1-n/4] - sorted[n/4]) / 2 / m
 }
 
-// Quantile returns the time within which a share of the sorted times lies, or 0 if there are none.
+// Quantile returns the q-quantile of sorted times, or 0 if there are none.
 func Quantile(sorted []time.Duration, q float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0
@@ -43,7 +43,7 @@ func Quantile(sorted []time.Duration, q float64) time.Duration {
 }
 
 // Turns yields the rounds, starting at 0, and in each of them every contender once. Each round
-// begins with another contender, so that no contender always follows the same neighbor, and a
+// begins with a different contender, so that no contender always follows the same neighbor, and a
 // temporary slowdown of the machine affects all of them.
 func Turns(rounds, contenders int) iter.Seq2[int, int] {
 	return func(yield func(round, contender int) bool) {

@@ -38,8 +38,7 @@ func start(ctx context.Context, address, log string, env []string, program strin
 		done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = file, file
 	p.cmd.Env = append(os.Environ(), env...)
-	// Keep an interrupt at the terminal from the process: the code that stops it does so
-	// gracefully.
+	// Do not let an interrupt at the terminal reach the process: Stop ends it gracefully.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := p.cmd.Start(); err != nil {
 		file.Close()
@@ -73,15 +72,15 @@ func (p *Process) await(ctx context.Context, address string) error {
 		}
 		select {
 		case <-p.done:
-			return fmt.Errorf("%s has ended: %s", p.name, p.lastLines())
+			return fmt.Errorf("%s exited: %s", p.name, p.lastLines())
 		case <-ctx.Done():
-			return fmt.Errorf("%s does not listen at %s: %w: %s", p.name, address, ctx.Err(), p.lastLines())
+			return fmt.Errorf("%s is not listening on %s: %w: %s", p.name, address, ctx.Err(), p.lastLines())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// lastLines returns the end of what the process has printed.
+// lastLines returns the end of the process's output.
 func (p *Process) lastLines() string {
 	text, err := os.ReadFile(p.log.Name())
 	if err != nil {

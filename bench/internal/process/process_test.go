@@ -37,7 +37,7 @@ func TestStartTellsWhy(t *testing.T) {
 	err := contest.Catch(func() {
 		rack.Start(t.Context(), address, []string{"WHY=no luck"}, "sh", "-c", `echo "$WHY"; exit 3`)
 	})
-	if err == nil || !strings.Contains(err.Error(), "sh has ended: no luck") {
+	if err == nil || !strings.Contains(err.Error(), "sh exited: no luck") {
 		t.Errorf("got %v, want what the program printed", err)
 	}
 	if contest.Catch(func() { rack.Start(t.Context(), address, nil, "no-such-program") }) == nil {

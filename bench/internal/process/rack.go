@@ -38,8 +38,8 @@ func (r *Rack) Write(name, text string) string {
 }
 
 // Start starts a program with arguments, and with variables added to the environment, and waits
-// until the address accepts connections. The output of the program goes to a file of the rack, away
-// from the files that servers read, because some servers watch those.
+// until the address accepts connections. The output of the program goes to a separate directory of
+// the rack, because some servers watch the files that they read.
 func (r *Rack) Start(ctx context.Context, address string, env []string, program string, args ...string) *Process {
 	log := r.Write(filepath.Join("logs", strconv.Itoa(len(r.servers))), "")
 	p := contest.Must(start(ctx, address, log, env, program, args...))
@@ -51,7 +51,7 @@ func (r *Rack) Start(ctx context.Context, address string, env []string, program 
 // STINT_REDIS_SERVER.
 func RedisProgram() string { return cmp.Or(os.Getenv("STINT_REDIS_SERVER"), "redis-server") }
 
-// Redis starts a [RedisProgram] without persistence, with further arguments.
+// Redis starts a [RedisProgram] without persistence, with additional arguments.
 func (r *Rack) Redis(ctx context.Context, args ...string) *Process {
 	address := FreeAddress()
 	_, port, _ := net.SplitHostPort(address)

@@ -9,24 +9,25 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// A decision is made at some unknown moment between the sending of a request and its answer. So the
-// checker finds what no moment explains: a denial although there was room at every moment of that
-// time, or more admissions than a limit allows that were certainly all in one window.
+// A decision is made at an unknown moment between the sending of a request and its answer. So the
+// checker reports only what is wrong at every possible moment: a request that was denied although
+// there was room during all of that time, or more admissions than a limit allows that certainly
+// fell into one window.
 //
-// An answer given without Redis is charged to Redis later. If Redis has already charged it and its
-// answer was lost, it is charged twice; that is the promised worst case. A denied one may have been
-// charged, and refunded a little later.
+// A request that was decided without Redis is charged to Redis later. If Redis had already charged
+// it and the answer was lost, it is charged twice; that is the documented worst case. If it was
+// denied, it may have been charged and refunded shortly afterwards.
 
-// clocks is how far readings of the machine's clock by k6 and by Redis may differ.
+// clocks is the maximum difference between the machine's clock as read by k6 and as read by Redis.
 const clocks = 2 * time.Millisecond
 
-// ledger holds everything that happened to one count.
+// ledger holds all certain and possible charges to one count.
 type ledger struct {
 	rule
 	events []event // ordered by from
 }
 
-// event is a charge, or one that may have been made: cost was certainly charged, and most in the
+// event is a certain or possible charge: cost units were certainly charged, and most units in the
 // worst case.
 type event struct {
 	from, to   time.Time
@@ -109,8 +110,8 @@ func (l *ledger) most() int64 {
 	return most
 }
 
-// full reports whether, at some moment from the sending of a denied request to its answer, there
-// may have been no room for it.
+// full reports whether the count may have lacked room for a denied request at some moment between
+// its sending and its answer.
 func (l *ledger) full(r rule, q *request) bool {
 	if l == nil {
 		return r.cost > r.max
@@ -121,7 +122,7 @@ func (l *ledger) full(r rule, q *request) bool {
 	}
 	var used int64
 	if q.degraded {
-		used -= r.cost // the request's own event
+		used -= r.cost // exclude the request's own event
 	}
 	for _, e := range l.events {
 		if e.from.After(q.to) {

@@ -1,18 +1,20 @@
-// What k6 does in `make load`: users of all tiers, most of whom keep to their limits. Every request leaves a line in k6's
-// CSV output, with the user in its metadata, by which the checker judges all answers afterwards.
+// The k6 script of `make load`: users of all tiers send requests, and most of them stay within
+// their limits. k6 writes a line of CSV for each request, with the user in its metadata. From these
+// lines, the checker judges all answers afterwards.
 import http from 'k6/http';
 import { sleep } from 'k6';
 import exec from 'k6/execution';
 import { Counter } from 'k6/metrics';
 
-// Answers that say that they were given without Redis: a line each, after that of the request.
+// Counts the answers marked as given without Redis. Each adds a line after the line of the request.
 const degraded = new Counter('degraded');
 
 const seconds = Number(__ENV.SECONDS);
 const scale = Number(__ENV.VUS) / 1000;
 
-// Of 1,000 virtual users so many are of a kind, each of whom sends so many requests, spread over the whole time. Limits are
-// those of examples/tiers; a user who is over one has fewer than 100 requests denied in a minute, which would be a ban.
+// The kinds of users: `vus` of 1,000 virtual users are of this kind, and each sends `requests`
+// requests, spread over the whole time. The limits are those of examples/tiers. A user over a limit
+// has fewer than 100 requests denied in a minute, because 100 would lead to a ban.
 const kinds = {
   internal: { vus: 10, requests: 600, as: service },
   enterprise: { vus: 100, requests: 150, as: plan('enterprise') },
@@ -42,7 +44,7 @@ export const options = {
   ),
 };
 
-// Each request has its share of the time, and is sent somewhere in it.
+// Each request has an equal part of the time and is sent at a random moment in it.
 export default function () {
   const kind = kinds[exec.scenario.name];
   const due = exec.scenario.startTime + ((exec.vu.iterationInScenario + Math.random()) * seconds * 1000) / kind.requests;
@@ -60,7 +62,8 @@ export default function () {
   }
 }
 
-// Who asks, as the checker knows it, tier first; and as the proxy says it in header fields.
+// plan, service and address return the user in two forms: as the checker names it, tier first, and
+// as the header fields that a proxy sends.
 function plan(name) {
   return (id) => ({ user: `${name}:${id}`, headers: { 'X-User-ID': `${id}`, 'X-User-Plan': name } });
 }

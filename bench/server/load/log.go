@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// request is what k6 recorded of a request: when it was sent and when it was answered, by the same
-// clock as Redis uses, and with which response.
+// request is k6's record of a request: when it was sent and answered, by the clock that Redis uses,
+// and the status of the response.
 type request struct {
 	user, route string
 	status      int // 0 if there was no answer
@@ -29,19 +29,19 @@ func (r *request) denied() bool   { return r.status == http.StatusTooManyRequest
 var columns = []string{"metric_name", "timestamp", "metric_value", "name", "status", "metadata"}
 
 // readLog reads k6's CSV output, which has a line per measurement. The line with a request's
-// duration has all that is needed, because its time is the time of the answer. Another line follows
-// an answer that reports that it was given without Redis.
+// duration has all that is needed, because its timestamp is the time of the answer. If the answer
+// is marked as given without Redis, another line follows.
 func readLog(in io.Reader) ([]request, error) {
 	r := csv.NewReader(in)
 	r.ReuseRecord = true
 	header, err := r.Read()
 	if err != nil {
-		return nil, fmt.Errorf("the log of requests: %w", err)
+		return nil, fmt.Errorf("request log: %w", err)
 	}
 	at := make([]int, len(columns))
 	for i, name := range columns {
 		if at[i] = slices.Index(header, name); at[i] < 0 {
-			return nil, fmt.Errorf("the log of requests has no column %s", name)
+			return nil, fmt.Errorf("request log: no column %s", name)
 		}
 	}
 	var list, without []request
@@ -51,7 +51,7 @@ func readLog(in io.Reader) ([]request, error) {
 			return list, mark(list, without)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("the log of requests: %w", err)
+			return nil, fmt.Errorf("request log: %w", err)
 		}
 		kind := row[at[0]]
 		if kind != "http_req_duration" && kind != "degraded" {
@@ -60,7 +60,7 @@ func readLog(in io.Reader) ([]request, error) {
 		q, err := parseRequest(row[at[1]], row[at[2]], row[at[3]], row[at[4]], row[at[5]])
 		if err != nil {
 			line, _ := r.FieldPos(0)
-			return nil, fmt.Errorf("the log of requests, line %d: %w", line, err)
+			return nil, fmt.Errorf("request log, line %d: %w", line, err)
 		}
 		if kind == "degraded" {
 			without = append(without, q)
@@ -71,7 +71,7 @@ func readLog(in io.Reader) ([]request, error) {
 }
 
 // mark marks the requests that were answered without Redis. A user sends one request at a time, so
-// the marked request is the user's last one before the line that reports this.
+// the request to mark is the user's last one before the extra line.
 func mark(list, without []request) error {
 	last := map[string][]*request{} // by user, in the order of answers
 	for i := range list {
@@ -89,7 +89,7 @@ func mark(list, without []request) error {
 			return -1
 		})
 		if n == 0 {
-			return fmt.Errorf("the log of requests: an answer without Redis for %s, who has not asked", q.user)
+			return fmt.Errorf("request log: an answer without Redis for %s, but no request", q.user)
 		}
 		of[n-1].degraded = true
 	}
@@ -107,10 +107,10 @@ func parseRequest(timestamp, milliseconds, route, status, metadata string) (requ
 	q := request{user: about.Get("user"), route: route, status: code, to: time.UnixMicro(end)}
 	q.from = q.to.Add(-time.Duration(took * float64(time.Millisecond)))
 	if _, ok := tierRules[tierOf(q.user)]; !ok {
-		return request{}, fmt.Errorf("the user is %q; want a tier, a colon and a number", q.user)
+		return request{}, fmt.Errorf("invalid user %q; want a tier, a colon and a number", q.user)
 	}
 	if _, ok := routeRules[route]; !ok {
-		return request{}, fmt.Errorf("no route %q", route)
+		return request{}, fmt.Errorf("unknown route %q", route)
 	}
 	return q, nil
 }

@@ -39,11 +39,11 @@ func TestReadLogMistakes(t *testing.T) {
 		{"another file", "a,b\n", "no column metric_name"},
 		{"a row too short", logHeader + "http_req_duration\n", "wrong number of fields"},
 		{"no time", logHeader + "http_req_duration,now,1,,search,200,,user=free:1\n", "line 2"},
-		{"nobody", logHeader + "http_req_duration,1,1,,search,200,,\n", `the user is ""`},
-		{"no tier", logHeader + "http_req_duration,1,1,,search,200,,user=gold:1\n", `the user is "gold:1"`},
+		{"nobody", logHeader + "http_req_duration,1,1,,search,200,,\n", `invalid user ""`},
+		{"no tier", logHeader + "http_req_duration,1,1,,search,200,,user=gold:1\n", `invalid user "gold:1"`},
 		{"without Redis, and nothing before", logHeader + "degraded,1,1,,search,200,,user=free:1\n",
-			"free:1, who has not asked"},
-		{"no route", logHeader + "http_req_duration,1,1,,elsewhere,200,,user=free:1\n", `no route "elsewhere"`},
+			"free:1, but no request"},
+		{"no route", logHeader + "http_req_duration,1,1,,elsewhere,200,,user=free:1\n", `unknown route "elsewhere"`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

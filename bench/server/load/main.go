@@ -1,8 +1,8 @@
 // Command load implements `make load`: k6 sends requests of a thousand users of all tiers through
-// `stint gateway` with a real Redis, and then every answer is checked offline from the log that k6
-// has written. It fails if a denial has no reason, a limit was exceeded or a request failed. By
-// default, it runs with a budget that lets Redis make every decision. With -defaults it runs with
-// the default settings, with which a busy machine makes some decisions without Redis: the same
+// `stint gateway` with a Redis server, and then every answer is checked offline from the log that
+// k6 wrote. It fails if a denial is not justified, a limit was exceeded or a request failed. By
+// default, the time budget is long enough for Redis to make every decision. With -defaults, it runs
+// with the default settings, with which a busy machine makes some decisions without Redis: the same
 // limits hold.
 package main
 
@@ -31,8 +31,8 @@ type settings struct {
 	defaults          bool
 }
 
-// name returns the name of the settings, which is also that of the markers around the result in a
-// document.
+// name returns the name of the settings. The markers around the result in a document have the same
+// name.
 func (s settings) name() string {
 	if s.defaults {
 		return "load-defaults"
@@ -50,17 +50,17 @@ func run(ctx context.Context, args []string) {
 	var s settings
 	flags := flag.NewFlagSet("load", flag.ContinueOnError)
 	flags.StringVar(&s.stint, "stint", "stint", "the `program` to test")
-	flags.StringVar(&s.k6, "k6", "k6", "the `program` that tests it")
+	flags.StringVar(&s.k6, "k6", "k6", "the k6 `program`")
 	flags.StringVar(&s.script, "script", "load.js", "k6's `script`")
 	flags.IntVar(&s.users, "users", 1000, "virtual `users`, in the same proportions")
-	flags.DurationVar(&s.duration, "duration", time.Minute, "over what `time` they spread their requests, a minute at most")
-	flags.BoolVar(&s.defaults, "defaults", false, "leave the failure mode and the budget as they are by default")
-	checked := flags.String("check", "", "only check the `file` that k6 has written")
+	flags.DurationVar(&s.duration, "duration", time.Minute, "`time` over which the users spread their requests, at most 1m")
+	flags.BoolVar(&s.defaults, "defaults", false, "use the default failure mode and time budget")
+	checked := flags.String("check", "", "only check the `file` that k6 wrote")
 	keep := flags.String("log", "", "keep the log of requests in `file`")
-	out := flags.String("o", "", "write the result into `file`, between its markers of load, or of load-defaults")
+	out := flags.String("o", "", "write the result into `file`, between its load or load-defaults markers")
 	contest.OK(flags.Parse(args))
 	if s.users < 1 || s.duration < time.Second || s.duration > time.Minute {
-		contest.Failf("want a user at least, and a second to a minute: in a longer time less would be over the limits")
+		contest.Failf("want at least 1 user and a duration from 1s to 1m; in a longer time, fewer requests would exceed the limits")
 	}
 	log := *checked
 	if log == "" {
@@ -104,8 +104,8 @@ func (s settings) send(ctx context.Context, rack *process.Rack, log string) {
 		"--out", "csv="+log,
 		"-e", "TARGET=http://"+address, "-e", fmt.Sprint("VUS=", s.users), "-e",
 		fmt.Sprint("SECONDS=", s.duration.Seconds()), s.script)
-	// By default, k6 writes the data of each second at once, and requests that it makes meanwhile
-	// wait for that.
+	// By default, k6 writes its data once per second, and requests that it makes meanwhile wait for
+	// the write.
 	k6.Env = append(os.Environ(), "K6_CSV_TIME_FORMAT=unix_micro", "K6_CSV_SAVE_INTERVAL=20ms")
 	k6.Stdout, k6.Stderr = os.Stderr, os.Stderr
 	k6.Cancel = func() error { return k6.Process.Signal(os.Interrupt) }

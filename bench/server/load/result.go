@@ -11,8 +11,7 @@ import (
 	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
-// The promises: the share of requests over their limit is in this range, and answers arrive in
-// time.
+// The expected results: the share of denied requests is in this range, and answers arrive in time.
 const (
 	leastDenied = 0.04
 	mostDenied  = 0.06
@@ -27,7 +26,7 @@ type result struct {
 	found  findings
 }
 
-// group is a part of the requests.
+// group counts the requests of one tier, or of all.
 type group struct {
 	users                             map[string]bool
 	requests, admitted, denied, other int
@@ -88,8 +87,8 @@ func summarize(log []request) (*result, error) {
 	return r, nil
 }
 
-// failure returns an error for each promise that must hold and did not, or nil. A late answer is a
-// result, not a failure.
+// failure returns an error that describes each failed check, or nil. A late answer is a result, not
+// a failure.
 func (r *result) failure() error {
 	var errs []error
 	for _, list := range []struct {

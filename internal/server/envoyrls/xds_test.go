@@ -181,7 +181,7 @@ func TestXDSRefuses(t *testing.T) {
 	}
 	f.inForce(t, dumped("shop.user", 3, "HOUR"))
 	testkit.Eventually(t, "the refusal is logged", func() bool {
-		return strings.Count(f.log.String(), "is refused, the last good one stays in force") == 1
+		return strings.Count(f.log.String(), "was refused; the last good version stays in force") == 1
 	})
 	// The same rules once more are acknowledged, and change nothing.
 	is := f.Config()

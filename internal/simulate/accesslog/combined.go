@@ -12,7 +12,7 @@ import (
 
 const (
 	noTime       = reason("no time in brackets after client, identity and user")
-	brokenTime   = reason("the time is not like 10/Oct/2000:13:55:36 -0700")
+	brokenTime   = reason("the time is not in the form 10/Oct/2000:13:55:36 -0700")
 	brokenClient = reason("the client is neither an IP address nor a host name")
 	unquoted     = reason("no request line in quotes after the time")
 	noStatus     = reason("no status and size after the request line")

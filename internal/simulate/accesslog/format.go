@@ -28,7 +28,7 @@ var detected = []string{"combined", "envoy", "traefik", "caddy", "json"}
 // NewFormat returns the format with a name:
 //
 //	combined  Apache, nginx and others, also with a host before the client and more at the end
-//	common    the same: referrer and user agent are read if they are there
+//	common    the same: referrer and user agent are read if present
 //	envoy     Envoy's default format, Istio's format, and the JSON of Istio and Envoy Gateway
 //	traefik   Traefik's common format and its JSON
 //	caddy     the JSON of Caddy
@@ -54,16 +54,17 @@ func NewFormat(name string, m Mapping) (Format, error) {
 	}
 	switch {
 	case !slices.Contains(formats, name):
-		return nil, fmt.Errorf("accesslog: there is no format %q%s; want %s",
+		return nil, fmt.Errorf("accesslog: unknown format %q%s; want %s",
 			name, messages.Hint(name, formats), strings.Join(formats, ", "))
 	case len(m.paths) > 0:
-		return nil, fmt.Errorf("accesslog: a mapping is for lines of JSON; the %s format has none", name)
+		return nil, fmt.Errorf("accesslog: a mapping applies only to JSON lines; the %s format has none", name)
 	}
 	return lineFormat{}, nil
 }
 
-// detector reads each line in the format of the previous line or, if that fails, in any other: logs
-// begin with banners, and servers change the format of a log that they append to.
+// detector reads each line in the format of the previous line or, if that fails, in any other
+// format. A log may begin with a banner, and a server may change the format of a log that it
+// appends to.
 type detector struct {
 	formats []Format
 	last    int    // index of the format of the last line
@@ -116,11 +117,11 @@ func (d *detector) unknown() error {
 	var r Record
 	if bytes.HasPrefix(d.first, []byte("{")) {
 		err := d.formats[len(d.formats)-1].Parse(d.first, &r)
-		return fmt.Errorf("JSON with unknown keys (%s); want --map to say where the fields are, "+
+		return fmt.Errorf("JSON with unknown keys (%s); want --map with the keys of the fields, "+
 			"such as --map time=ts,client=ip,path=url; the first line is: %s", reasonText(err), excerpt(d.first))
 	}
 	err := d.formats[0].Parse(d.first, &r)
-	return fmt.Errorf("unknown format; if this is an access log, name its format with --format (%s); "+
+	return fmt.Errorf("unknown format; if this is an access log, specify its format with --format (%s); "+
 		"not %s: %s; the first line is: %s", strings.Join(formats, ", "), formats[0], reasonText(err), excerpt(d.first))
 }
 

@@ -49,10 +49,10 @@ func mustDetect(t *testing.T, lines ...string) *detector {
 
 func TestDetectMistakes(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
-		{"hello", `unknown format; if this is an access log, name its format with --format (combined, common, envoy, ` +
+		{"hello", `unknown format; if this is an access log, specify its format with --format (combined, common, envoy, ` +
 			`traefik, caddy, json); not combined: no time in brackets after client, identity and user; the first line is: hello`},
 		{`{"when":1}`, `JSON with unknown keys (no valid time at time, timestamp, @timestamp, ts, time_iso8601, time_local, msec); ` +
-			`want --map to say where the fields are, such as --map time=ts,client=ip,path=url; the first line is: {"when":1}`},
+			`want --map with the keys of the fields, such as --map time=ts,client=ip,path=url; the first line is: {"when":1}`},
 	} {
 		if err := mustDetect(t, test.line, "more").unknown(); err == nil || err.Error() != test.want {
 			t.Errorf("got\n%v, want\n%s", err, test.want)
@@ -69,7 +69,7 @@ func TestDetectLate(t *testing.T) {
 		t.Errorf("got %v, %d malformed; want %s", got, stats.Malformed, want)
 	}
 	_, err := Open(writeLogs(t, []string{strings.Repeat(banner, 3) + logOf(100)}), Options{})
-	if err == nil || !strings.Contains(err.Error(), "if this is an access log, name its format with --format") {
+	if err == nil || !strings.Contains(err.Error(), "if this is an access log, specify its format with --format") {
 		t.Errorf("got %v; want that the format is unknown", err)
 	}
 }
@@ -105,8 +105,8 @@ func TestNewFormat(t *testing.T) {
 		mapping Mapping
 		want    string
 	}{
-		{"combned", Mapping{}, `accesslog: there is no format "combned" (did you mean "combined"?); want combined, common, envoy, traefik, caddy, json`},
-		{"common", m, "accesslog: a mapping is for lines of JSON; the common format has none"},
+		{"combned", Mapping{}, `accesslog: unknown format "combned" (did you mean "combined"?); want combined, common, envoy, traefik, caddy, json`},
+		{"common", m, "accesslog: a mapping applies only to JSON lines; the common format has none"},
 	} {
 		if _, err := NewFormat(test.name, test.mapping); err == nil || err.Error() != test.want {
 			t.Errorf("%s: got %v, want %s", test.name, err, test.want)

@@ -53,7 +53,7 @@ func newJSONFormat(paths []partPath) *jsonFormat {
 		p.values, f.values = append(p.values, value), append(f.values, value)
 	}
 	for _, p := range []string{partInput, partOutput, partCached, partMaxOutput} {
-		single[p].broken = reason(p + " at " + pathsTo(paths, p) + " is not a number from 0 on")
+		single[p].broken = reason(p + " at " + pathsTo(paths, p) + " is not a number of 0 or more")
 	}
 	f.noTime = reason("no valid time at " + pathsTo(paths, "time"))
 	f.noPath = reason("no path at " + pathsTo(paths, "path"))

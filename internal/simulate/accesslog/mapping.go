@@ -46,7 +46,7 @@ var parts = []string{"time", "client", "user", "method", "host", "path", "reques
 // path (with or without a query), request (a whole request line, if there is no path), status,
 // bytes, headers (an object with all of them), header:NAME and claim:NAME for single ones, and for
 // requests to language models input_tokens, output_tokens, cached_tokens, max_output (the bound of
-// the request) and model. If a part is mapped several times, the first key with a value counts. Of
+// the request) and model. If a part is mapped several times, the first key with a value counts. In
 // an array, the first element counts. All mistakes are reported together.
 func ParseMapping(text string) (Mapping, error) {
 	var m Mapping
@@ -89,17 +89,17 @@ func parsePath(item string) (partPath, error) {
 	case p.part == partHeader && syntax.IsToken(p.name):
 		p.name = textproto.CanonicalMIMEHeaderKey(p.name)
 	case p.part == partHeader:
-		return partPath{}, fmt.Errorf(`%q: %q cannot name a header; want one as in "header:X-Api-Key"`, item, p.name)
+		return partPath{}, fmt.Errorf(`%q: invalid header name %q; want one as in "header:X-Api-Key"`, item, p.name)
 	case p.part == partClaim && p.name == "":
-		return partPath{}, fmt.Errorf(`%q: a claim has a name; want one as in "claim:plan"`, item)
+		return partPath{}, fmt.Errorf(`%q: no claim name; want one as in "claim:plan"`, item)
 	case p.part != partClaim && (p.name != "" || !slices.Contains(parts, p.part)):
-		return partPath{}, fmt.Errorf("%q: there is no part %q%s; want %s, header:NAME or claim:NAME",
+		return partPath{}, fmt.Errorf("%q: unknown part %q%s; want %s, header:NAME or claim:NAME",
 			item, part, messages.Hint(part, parts), strings.Join(parts, ", "))
 	}
 	p.keys = splitKeys(path)
 	for _, key := range p.keys {
 		if key == "" || strings.ContainsAny(key, "\"'`\\") {
-			return partPath{}, fmt.Errorf("%q: %q cannot be a key; "+
+			return partPath{}, fmt.Errorf("%q: invalid key %q; "+
 				"want letters, digits and punctuation without quotes, commas and backslashes", item, key)
 		}
 	}

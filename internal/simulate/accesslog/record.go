@@ -24,8 +24,8 @@ type Record struct {
 	// Host is the host of the request, with the port if the log has it; "" if it is unknown.
 	Host string
 	// Path and RawPath are the fields of the [net/url.URL] that a Go server would have seen: the
-	// decoded path, and the original one if encoding Path gives another. Example: "/a b" and "" for
-	// "/a%20b", "/a/b" and "/a%2fb" for "/a%2fb".
+	// decoded path, and the original one if encoding Path gives a different one. Example: "/a b"
+	// and "" for "/a%20b", "/a/b" and "/a%2fb" for "/a%2fb".
 	Path, RawPath string
 	// Status and Bytes describe the response; 0 if the log does not have them.
 	Status int

@@ -7,7 +7,7 @@ import (
 	"github.com/stint-limiter/stint/internal/syntax"
 )
 
-// reason states why a line is malformed. There are only a few reasons: the line itself has the
+// reason states why a line is malformed. Reasons are few and general: the line itself has the
 // details.
 type reason string
 

@@ -48,7 +48,7 @@ func Open(paths []string, o Options) (*Source, error) {
 		return nil, errors.New("accesslog: no logs; want files, or - for standard input")
 	}
 	if i := slices.Index(paths, stdinPath); i >= 0 && slices.Contains(paths[i+1:], stdinPath) {
-		return nil, errors.New("accesslog: standard input (-) is named twice; want it once")
+		return nil, errors.New("accesslog: standard input (-) is given twice, but can be read only once")
 	}
 	if o.Slack == 0 {
 		o.Slack = defaultSlack
@@ -87,7 +87,7 @@ func (s *Source) open(in *input, stdin io.Reader) error {
 		in.file, from = file, file
 		s.addSize(file)
 	case stdin == nil:
-		return errors.New("accesslog: there is no standard input to read")
+		return errors.New("accesslog: no standard input")
 	default:
 		in.name = "standard input"
 		s.unsized = true

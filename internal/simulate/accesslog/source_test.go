@@ -217,8 +217,8 @@ func TestOpenMistakes(t *testing.T) {
 		want  string
 	}{
 		{nil, "accesslog: no logs; want files, or - for standard input"},
-		{[]string{"-", good[0], "-"}, "accesslog: standard input (-) is named twice; want it once"},
-		{[]string{"-"}, "accesslog: there is no standard input to read"},
+		{[]string{"-", good[0], "-"}, "accesslog: standard input (-) is given twice, but can be read only once"},
+		{[]string{"-"}, "accesslog: no standard input"},
 		{[]string{good[0], missing}, "accesslog: open " + missing + ": no such file or directory"},
 		{[]string{t.TempDir()}, "is a directory"},
 		{good[1:2], "accesslog: " + good[1] + ": unknown format"},

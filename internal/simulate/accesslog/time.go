@@ -98,7 +98,8 @@ func daysSince1970(year, month, day int) int {
 	return 365*year + year/4 - year/100 + year/400 + (153*(month-3)+2)/5 + day - 1 - until1970
 }
 
-// parseFraction reads "" or a decimal point and digits, as nanoseconds. It cuts off further digits.
+// parseFraction reads "" or a decimal point and digits, as nanoseconds. It ignores digits after the
+// ninth.
 func parseFraction(s string) (nanoseconds int64, ok bool) {
 	if s == "" {
 		return 0, true

@@ -1,7 +1,7 @@
-// Package loggen generates access logs of an invented shop with an API. A few users come often and
-// most rarely, days are busier than nights and weekdays busier than weekends, a crawler reads the
-// catalog at night, and once an attacker tries passwords. The same options generate the same bytes,
-// so examples, tests and benchmarks are repeatable.
+// Package loggen generates access logs of an invented shop with an API. A few users are frequent
+// and most are rare, days are busier than nights and weekdays busier than weekends, a crawler reads
+// the catalog at night, and an attacker tries passwords once. The same options generate the same
+// bytes, so examples, tests and benchmarks are repeatable.
 package loggen
 
 import (

@@ -30,7 +30,7 @@ type Names struct {
 	Logs []string
 }
 
-// Report is a result in a form for people.
+// Report is a result prepared for display.
 type Report struct {
 	result   *simulate.Result
 	title    string
@@ -105,11 +105,11 @@ func (b *builder) lead(r *simulate.Result) string {
 	}
 	whose := fmt.Sprintf("%s of %s", figures.Number(subjects.Hit), count(subjects.Seen, "subject", "subjects"))
 	if subjects.Others.Denied > 0 {
-		whose = fmt.Sprintf("%s of the first %s, and %s of others",
+		whose = fmt.Sprintf("%s of the first %s, and %s from others",
 			figures.Number(subjects.Hit), count(subjects.Seen, "subject", "subjects"),
 			figures.Number(subjects.Others.Denied))
 	}
-	return fmt.Sprintf("%s would have denied %s of %s (%s): those of %s.",
+	return fmt.Sprintf("%s would have denied %s of %s (%s), from %s.",
 		b.config(), figures.Number(total.Denied), requests, share(total.Denied, total.Requests), whose)
 }
 

@@ -24,8 +24,8 @@ func (b *builder) compared(r *simulate.Result) section {
 		all   int64
 		list  []simulate.Change
 	}{
-		{"Who loses: denied more than before", c.Losing, c.Lose},
-		{"Who gains: denied less than before", c.Gaining, c.Gain},
+		{"Subjects denied more than before", c.Losing, c.Lose},
+		{"Subjects denied less than before", c.Gaining, c.Gain},
 	} {
 		if len(side.list) > 0 {
 			s.Blocks = append(s.Blocks, b.changes(side.title, side.all, side.list))
@@ -37,7 +37,7 @@ func (b *builder) compared(r *simulate.Result) section {
 // difference returns the comparison in one sentence.
 func (b *builder) difference(c *simulate.Comparison) paragraph {
 	if c.OnlyDenied == 0 && c.OnlyAgainst == 0 {
-		return paragraph{Text: fmt.Sprintf("%s and %s decide the same on every request.", b.config(), b.against())}
+		return paragraph{Text: fmt.Sprintf("%s and %s make the same decision on every request.", b.config(), b.against())}
 	}
 	return paragraph{Text: fmt.Sprintf("With %s instead of %s, %s denied more, and %s denied less.",
 		b.config(), b.against(),

@@ -8,7 +8,7 @@ import (
 
 // headroom returns the section on the subjects that were not denied, and on the busiest ones.
 func (b *builder) headroom(r *simulate.Result) section {
-	s := section{ID: "headroom", Title: "Everyone else's headroom"}
+	s := section{ID: "headroom", Title: "Headroom of the other subjects"}
 	t := table{Columns: []column{
 		{Name: "tier, policy", Long: true}, {Name: "limit"}, {Name: "subjects", Number: true},
 		{Name: "half", Number: true, Spare: 3}, {Name: "90%", Number: true, Spare: 2}, {Name: "99%", Number: true},
@@ -32,7 +32,7 @@ func (b *builder) headroom(r *simulate.Result) section {
 		return s
 	}
 	t.leaveOut(idle, "limit applied to no other subject", "limits applied to no other subject")
-	s.Blocks = append(s.Blocks, paragraph{Text: "The share of a limit that subjects used at their busiest, of those " +
+	s.Blocks = append(s.Blocks, paragraph{Text: "The share of a limit that subjects used at their busiest, for subjects " +
 		"that were never denied: 99 of 100 never used more than the value under 99%. " +
 		"The histogram shows how many used up to 10%, up to 20% and so on."}, t)
 	if busiest := b.busiest(&r.Outcome); len(busiest.Rows) > 0 {

@@ -13,7 +13,7 @@ import (
 
 // hit returns the section on the subjects that were denied.
 func (b *builder) hit(r *simulate.Result) section {
-	s := section{ID: "hit", Title: "Who is hit"}
+	s := section{ID: "hit", Title: "Denied subjects"}
 	o := &r.Outcome
 	switch {
 	case o.Total.Requests == 0:
@@ -52,7 +52,7 @@ func (b *builder) hitTable(o *simulate.Outcome) table {
 	return t.without("in shadow")
 }
 
-// worstWait formats the longest time that a subject was told to wait.
+// worstWait formats the longest time that a subject was asked to wait.
 func worstWait(h *simulate.Hit) string {
 	if h.Never {
 		return "forever"

@@ -25,7 +25,7 @@ func (b *builder) read(r *simulate.Result) section {
 	}
 	if log.Late > 0 {
 		fact("late", count(log.Late, "line was", "lines were")+
-			" too far out of order to be sorted, and replayed at the time of the lines around; "+
+			" too far out of order to be sorted, and replayed at the time of neighboring lines; "+
 			"more slack would sort them")
 	}
 	if log.Malformed > 0 {

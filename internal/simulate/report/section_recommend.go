@@ -11,7 +11,7 @@ import (
 
 // recommended returns the section on recommended limits.
 func (b *builder) recommended(r *simulate.Result) section {
-	s := section{ID: "recommended", Title: "Limits to choose"}
+	s := section{ID: "recommended", Title: "Recommended limits"}
 	idle := int64(0)
 	for i := range r.Recommendations {
 		one := &r.Recommendations[i]
@@ -23,7 +23,7 @@ func (b *builder) recommended(r *simulate.Result) section {
 	}
 	if len(s.Blocks) > 0 {
 		s.Blocks = append([]block{paragraph{Text: "The smallest limits that leave a share of subjects untouched. " +
-			"Requests counts those that the round limit would have denied, if it were the only one."}}, s.Blocks...)
+			"The requests are those that the round limit would have denied if it were the only one."}}, s.Blocks...)
 	}
 	if idle > 0 {
 		s.Blocks = append(s.Blocks, paragraph{Text: count(idle, "limit applies", "limits apply") +

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-limiter/stint/internal/simulate"
 )
 
-// size returns the section on the load on a Redis.
+// size returns the section on the load on Redis.
 func (b *builder) size(r *simulate.Result) section {
 	s := section{ID: "size", Title: "Load on Redis"}
 	if r.Outcome.Size.Second.Decisions == 0 {

@@ -53,7 +53,7 @@ func TestOthers(t *testing.T) {
 		Total:    simulate.Count{Requests: 1200, Allowed: 100, Denied: 1100},
 		Subjects: simulate.Subjects{Seen: 5, Hit: 4, Cap: 5, Others: simulate.Count{Requests: 1050, Denied: 1050}},
 	}}
-	const want = "1,100 of 1,200 requests (91.7%): those of 4 of the first 5 subjects,\nand 1,050 of others.\n"
+	const want = "1,100 of 1,200 requests (91.7%), from 4 of the first 5 subjects, and\n1,050 from others.\n"
 	if got := string(report.New(r, names).Text(report.Terminal{})); !strings.Contains(got, want) {
 		t.Errorf("got %s\nwant %s", got, want)
 	}

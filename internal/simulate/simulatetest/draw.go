@@ -12,8 +12,8 @@ import (
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
 )
 
-// Every run uses the same cases, so that a failing test was broken by a change. -rapid.seed=0 draws
-// others.
+// Every run uses the same cases, so that only a change can make a test fail. -rapid.seed=0 draws
+// different ones.
 var _ = flag.Set("rapid.seed", "1")
 
 // drawConfig draws a configuration with a random selection of features.
@@ -73,8 +73,8 @@ func drawSeverity(rt *rapid.T) string {
 	return rapid.SampledFrom(forms).Draw(rt, "severity")
 }
 
-// drawLimits draws small limits of the first few kinds, each with a different window. Their name
-// keeps limits of different policies apart.
+// drawLimits draws small limits of the first few kinds, each with a different window. The name
+// separates limits of different policies.
 func drawLimits(rt *rapid.T, name string, kinds int) string {
 	forms := []func(n int) string{
 		func(n int) string { return fmt.Sprintf("%d/1m", n) },

@@ -1,5 +1,5 @@
-// Package simulatetest tests, over any store, the promise of package simulate: a replay decides
-// like live middleware that gets the same requests at the same times.
+// Package simulatetest tests the promise of package simulate for any store: a replay makes the same
+// decisions as live middleware that receives the same requests at the same times.
 package simulatetest
 
 import (

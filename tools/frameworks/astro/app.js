@@ -1,6 +1,6 @@
 // An Astro application: its server, router and endpoints, and the manifest that a build would
 // write. Building needs Vite and a compiler, which are most of what Astro installs; package.json
-// replaces them by nothing.
+// replaces them with an empty package.
 import { createServer } from "node:http";
 import { NodeApp } from "astro/app/node";
 
@@ -100,7 +100,7 @@ const app = new NodeApp({
 });
 
 const [address, port] = process.argv.slice(2);
-createServer(async (req, res) => { // as @astrojs/node does it
+createServer(async (req, res) => { // as in @astrojs/node
   let request;
   try {
     request = NodeApp.createRequest(req, { allowedDomains: app.getAllowedDomains(), port: Number(port) });

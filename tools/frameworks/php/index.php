@@ -1,6 +1,6 @@
 <?php
-// A front controller without a framework, served by PHP itself. Some read PATH_INFO and some the
-// target; this one runs what either of them says.
+// A front controller without a framework, served by PHP itself. Some applications read PATH_INFO
+// and some the target; this one runs the handler that either of them selects.
 
 function ran(string $handler): void
 {

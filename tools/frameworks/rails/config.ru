@@ -1,4 +1,4 @@
-# A Rails application, served by Puma. Its routes end in (.:format), as all of Rails do.
+# A Rails application, served by Puma. Its routes end in (.:format), as all Rails routes do.
 require "rails"
 require "action_controller/railtie"
 
@@ -19,8 +19,9 @@ class Application < Rails::Application
     post "/login", to: "handlers#login"
     get "/things", to: "handlers#things"
     get "/token", to: "handlers#token"
-    # As docs/configuration.md says: a policy is divided by the id, and the limit of a tier is for every path, also one that
-    # is skipped by its ending.
+    # format: false is needed as described in docs/configuration.md: a policy divides its count by
+    # the id, and the limit of a tier applies to every path, even one that is skipped because of its
+    # ending.
     get "/x", to: "handlers#x", format: false
     get "/items/:id", to: "handlers#items", format: false
     get "/keyed", to: "handlers#keyed"

@@ -12,7 +12,8 @@ use Symfony\Component\Routing\RouteCollection;
 require 'Symfony/Component/HttpFoundation/autoload.php';
 require 'Symfony/Component/Routing/autoload.php';
 
-// What web servers tell a front controller. PHP's own has the path as the script if it finds none.
+// Web servers set these values for a front controller. PHP's own server uses the path as the script
+// name if it finds no script.
 $_SERVER['SCRIPT_FILENAME'] = __FILE__;
 $_SERVER['SCRIPT_NAME'] = $_SERVER['PHP_SELF'] = '/index.php';
 

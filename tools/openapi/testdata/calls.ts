@@ -58,7 +58,7 @@ async function decisions() {
     check("take: header", Number(response.headers.get("X-RateLimit-Cost")), data!.cost);
     check("take: repeat", (await client.POST("/v1/take", { body })).data!.repeat, true);
   }
-  // More than the limit ever allows: no waiting helps, and that is null.
+  // More than the limit ever allows: no wait helps, so the field is null.
   const never = await client.POST("/v1/take", {
     body: { subject: "ts:1", limits: ["100/1m"], scope: "calls", cost: 2 ** 53, id: "ts-4" },
   });
@@ -131,7 +131,6 @@ async function charges() {
   check("refund: together", (await client.POST("/v1/refund", { body: { charge: both.charge } })).data!.changed, true);
 }
 
-// Calls that fail, each with a body of the same form.
 async function usage() {
   const { data } = await client.GET("/v1/usage", { headers: { "X-User-ID": "ts" } });
   check("usage: tier", data!.tier, "free");
@@ -141,6 +140,7 @@ async function usage() {
   check("usage: unknown", (await client.GET("/v1/usage")).error!.error, "unauthorized");
 }
 
+// problems makes calls that fail, each with a body of the same form.
 async function problems() {
   check("describe", (await client.GET("/openapi.json")).data!.openapi, "3.1.0");
   const body = { subject: "ts:5", tier: "free" };
