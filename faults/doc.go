@@ -1,8 +1,9 @@
-// Package faults has no code, only tests of the whole of stint: they break real Redis servers in
-// every way that stint promises to survive, and send every known spelling of a request through real
-// proxies, and what passes to real frameworks. A row of docs/faults.md is the test with its number.
+// Package faults contains only tests, of stint as a whole. They break real Redis servers in every
+// way that stint promises to survive. They also send every known spelling of a request through real
+// proxies, and pass on to real frameworks what the proxies let through. Each row of docs/faults.md
+// has the number of its test.
 //
-// `make test` runs them for their outcomes. `make faults` also measures how long things take, holds
-// the times to the promises and prints the table in docs/faults.md. `make soak` lets faults happen
-// at random for ten minutes.
+// `make test` runs them for their outcomes. `make faults` also measures durations, compares them
+// with the promises and prints the table in docs/faults.md. `make soak` causes faults at random for
+// ten minutes.
 package faults

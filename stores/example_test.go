@@ -36,7 +36,7 @@ func ExampleMustOpen() {
 	defer func() { fmt.Println(recover()) }()
 	stores.MustOpen(context.Background(), "")
 	// Output:
-	// stores: MustOpen: stint: invalid: no URL of a store; want "memory", or one such as redis://localhost:6379
+	// stores: MustOpen: stint: invalid: no store URL; want "memory", or a URL such as redis://localhost:6379
 }
 
 // Redis is away. The limits hold in this process until it is back; Ping says that it is not.

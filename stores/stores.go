@@ -26,7 +26,7 @@ type Store interface {
 	// fails.
 	Ping(ctx context.Context) error
 	// Close gives back leases, charges Redis with what it missed, for at most a few seconds, and
-	// closes the connections. Further calls do nothing.
+	// closes the connections. Later calls do nothing.
 	Close() error
 }
 
@@ -63,8 +63,9 @@ type Config struct {
 	Memory memorystore.Config
 	// Redis configures the connection to Redis. Its URL is the one passed to [Config.Open].
 	Redis redisstore.Config
-	// Resilience configures the layers on top of Redis. Its Logger also receives why Redis is not
-	// connected, unless there is no fallback: then every request fails with that error.
+	// Resilience configures the layers on top of Redis. Its Logger also receives the reason why
+	// Redis is not connected, unless there is no fallback: then every request fails with that
+	// error.
 	Resilience resilience.Config
 }
 
@@ -85,10 +86,10 @@ func (c Config) Open(ctx context.Context, url string) (Store, error) {
 		wrong := "the URL of the store " + redisurl.Begin +
 			messages.Hint(strings.Trim(url, ":/"), []string{memory})
 		if url == "" {
-			wrong = "no URL of a store"
+			wrong = "no store URL"
 		}
 		return nil, &stint.InvalidError{Err: errors.New(wrong +
-			`; want "memory", or one such as redis://localhost:6379`)}
+			`; want "memory", or a URL such as redis://localhost:6379`)}
 	}
 	c.Redis.URL = url
 	if c.Resilience.Logger == nil {

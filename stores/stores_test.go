@@ -85,7 +85,7 @@ func TestMemory(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "none.pem")
 	for url, want := range map[string]string{
-		"":                                        `no URL of a store; want "memory", or one such as`,
+		"":                                        `no store URL; want "memory", or a URL such as`,
 		"memmory":                                 `redis://, rediss:// or unix:// (did you mean "memory"?); want "memory", `,
 		"memory://":                               `(did you mean "memory"?)`,
 		"localhost:6379":                          `begin with redis://, rediss:// or unix://; want "memory", `,

@@ -20,7 +20,7 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Harness is a store to test, and what tests may do to it.
+// Harness contains a store to test, and describes what tests may do to it.
 type Harness struct {
 	// Store is the store under test. Tests use their own subjects, so they may share it.
 	Store stint.Store
@@ -28,8 +28,8 @@ type Harness struct {
 	// more than moments are skipped.
 	Clock *Clock
 	// NeverOver means that the store may deny more than the rules do, or for longer, and may know
-	// less about the remaining units: deny caches, leases, fallbacks. It never admits more. Other
-	// stores answer exactly as the rules define, to the microsecond.
+	// less about the remaining units, as with deny caches, leases and fallbacks. It never admits
+	// more. Other stores answer exactly as the rules define, to the microsecond.
 	NeverOver bool
 	// SplitSubjects means that a request's subjects may be on different servers: the store refuses
 	// reservations over several subjects, and if one subject denies a request, it gives the charges
@@ -41,7 +41,7 @@ type Harness struct {
 	Disturbances map[string]func(t testing.TB)
 }
 
-// Clock is a clock that tests move by hand. The zero Clock stands still and is ready for use. A
+// Clock is a clock that tests move. The zero Clock does not move by itself and is ready for use. A
 // Clock is safe for concurrent use.
 type Clock struct {
 	// OnAdvance is called after the clock has moved. A store whose state expires by another clock

@@ -194,7 +194,7 @@ func (w *world) take(s step) error {
 	return w.truth.Took(now, asked, got)
 }
 
-// flood repeats a take, a little apart, and notes all takes in one line.
+// flood repeats a take at short intervals, and records all takes in one line.
 func (w *world) flood(s step) error {
 	before := len(w.history)
 	for range s.pick {

@@ -79,8 +79,8 @@ type claimPick struct {
 	shared         bool
 }
 
-// huge is a large cost of which the sum of several is still at most 2^53: the rules bound charges,
-// but not bookings beyond them.
+// huge is a large cost, but small enough that the sum of several is at most 2^53: the rules bound
+// charges, but not bookings beyond them.
 const huge = stint.MaxUnits / 8
 
 // families returns families of limits. The variants in a family share a state, and differ in the

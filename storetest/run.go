@@ -23,7 +23,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 			t.Run(c.name, func(t *testing.T) {
 				h := open(t)
 				if c.exact && h.NeverOver {
-					t.Skip("of exact stores only")
+					t.Skip("for exact stores only")
 				}
 				if c.clock && h.Clock == nil {
 					t.Skip("needs a clock that can be moved")

@@ -12,7 +12,7 @@ var answers = []check{
 	clocked("an answer has the store's instant and the generation of its state",
 		limits{stint.PerHour(1), stint.TokenBucket(1, 1, time.Hour), stint.PerHour(1).WithName("n")}, func(k *tester) {
 			if d := k.peek(1); d.Charge.Data().Generation != 0 {
-				k.Errorf("generation %d of a state that is not there, want 0", d.Charge.Data().Generation)
+				k.Errorf("generation %d of a state that does not exist, want 0", d.Charge.Data().Generation)
 			}
 			taken := k.mustTake(1)
 			first := taken.Charge.Data().Generation
@@ -64,7 +64,7 @@ var answers = []check{
 			}
 		}
 	}),
-	clocked("a ban has an end of its own", limits{stint.PerDay(1)}, func(k *tester) {
+	clocked("a ban has its own end", limits{stint.PerDay(1)}, func(k *tester) {
 		k.mustTake(1)
 		r := k.request(1)
 		r.Bans = policy(1) // for a minute
@@ -87,7 +87,7 @@ var answers = []check{
 			k.Errorf("got %v, want an InvalidError", err)
 		}
 	}),
-	everyStore("claims are the caller's again once it is answered", nil, func(k *tester) {
+	everyStore("the caller may reuse its claims once the request is answered", nil, func(k *tester) {
 		for _, more := range []bool{false, true} {
 			a, b := k.as(k.newSubject(), stint.PerHour(5)), k.as(k.newSubject(), stint.PerHour(5))
 			r := a.request(2)

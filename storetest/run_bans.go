@@ -34,7 +34,7 @@ var bans = []check{
 			k.Errorf("key %q, retry-after %v", d.Key(), d.RetryAfter)
 		}
 	}),
-	exact("a ban holds in every scope, for looks and reservations too", nil, func(k *tester) {
+	exact("a ban applies in every scope, to peeks and reservations, too", nil, func(k *tester) {
 		k.ban(time.Hour)
 		r := k.under(stint.PerHour(10)).request(0)
 		for _, r.Claims[0].Scope = range []string{"", "a", "b"} {
@@ -128,7 +128,7 @@ var bans = []check{
 		k.wantBanned(d, true)
 		k.wantKey(d, caller)
 	}),
-	exact("no strikes are made of a shared subject", nil, func(k *tester) {
+	exact("a shared subject gets no strikes", nil, func(k *tester) {
 		caller, ceiling, l := k.newSubject(), k.newSubject(), stint.PerHour(10)
 		r := k.as(caller, l).request(1)
 		r.Claims = append(
@@ -148,7 +148,7 @@ var bans = []check{
 		k.wantBanned(k.decide(r), false)
 		k.wantBanned(k.decide(r), true)
 	}),
-	everyStore("a ban obeyed", nil, func(k *tester) {
+	everyStore("a ban is applied", nil, func(k *tester) {
 		k.ban(time.Hour)
 		k.under(stint.PerHour(10)).mustDeny(1)
 	}),

@@ -63,7 +63,7 @@ var basics = []check{
 		k.mustTake(1)
 		k.wantAllowed(k.peek(1), false)
 	}),
-	exact("cost zero only looks", eachAlgorithm(1), func(k *tester) {
+	exact("a cost of zero only peeks", eachAlgorithm(1), func(k *tester) {
 		d := k.mustTake(0)
 		k.wantUsed(d, 0)
 		if d.Charge.Data().ID != 0 {
@@ -93,7 +93,7 @@ var basics = []check{
 			k.Errorf("decisive limit is %s, want %s", l, long)
 		}
 		if r := d.States()[0].RetryAfter; r != 0 {
-			k.Errorf("the limit with room says retry-after %v, want 0", r)
+			k.Errorf("the limit with room reports retry-after %v, want 0", r)
 		}
 		k.wantUsed(k.peek(1), 5, 5)
 	}),

@@ -8,7 +8,7 @@ import (
 )
 
 var bursts = []check{
-	clocked("a burst is all of it in any window, and the limit in the long run", nil, func(k *tester) {
+	clocked("a burst admits its capacity in any window, and the limit in the long run", nil, func(k *tester) {
 		for _, x := range []struct{ limit, times int64 }{{10, 2}, {30, 2}, {100, 3}, {150, 5}} {
 			k := k.other().under(stint.PerMinute(x.limit).WithBurst(x.times))
 			k.toFull(time.Minute)
@@ -61,7 +61,7 @@ var bursts = []check{
 			}
 		}
 	}),
-	clocked("after a burst the limit comes at once after a window, then one at a time",
+	clocked("a window after a burst the whole limit is free at once, then single units",
 		limits{stint.PerMinute(10).WithBurst(2)}, func(k *tester) {
 			k.mustTake(20)
 			k.wantRetry(k.take(1), time.Minute)

@@ -70,7 +70,7 @@ var periods = []check{
 		k.wantEntries(k.window(), fmt.Sprintf("%v-%v:1", day(3, 1), day(4, 1)),
 			fmt.Sprintf("%v-%v:2", day(4, 1), day(4, 17)), fmt.Sprintf("%v-%v:3", day(4, 1), day(5, 18)))
 	}),
-	clocked("nothing is left of a period in the next", calendars, func(k *tester) {
+	clocked("usage of a period does not count in the next", calendars, func(k *tester) {
 		for range 3 {
 			k.wantUsed(k.mustTake(7), 7)
 			d := k.mustDeny(1)
@@ -79,7 +79,7 @@ var periods = []check{
 			k.Clock.Advance(us)
 		}
 	}),
-	clocked("beside another limit a quota is charged with it or not at all", nil, func(k *tester) {
+	clocked("a quota and another limit are charged together or not at all", nil, func(k *tester) {
 		k = k.under(stint.PerMinute(2), stint.Monthly(3))
 		k.wantUsed(k.mustTake(2), 2, 2)
 		k.wantUsed(k.mustDeny(1), 2, 2)
@@ -88,7 +88,7 @@ var periods = []check{
 		k.wantUsed(d, 1, 3)
 		k.wantRetry(d, k.until(2026, 4, 1, 0))
 	}),
-	clocked("a period ends when its first charge says, for all", nil, func(k *tester) {
+	clocked("the first charge of a period determines its end for all", nil, func(k *tester) {
 		berlin, tokyo := k.under(stint.Daily(3).In("Europe/Berlin")), k.under(stint.Daily(3).In("Asia/Tokyo"))
 		k.wantReset(berlin.mustTake(1), k.until(2026, 3, 4, 23))
 		k.wantReset(tokyo.mustTake(2), k.until(2026, 3, 4, 23))
@@ -145,7 +145,7 @@ var periods = []check{
 		k.wantApplied(utc.settle(second, 0), false)
 		k.wantUsed(utc.peek(1), 3)
 	}),
-	clocked("a clock that was years ahead locks no one out", nil, func(k *tester) {
+	clocked("a clock that was years ahead locks no caller out", nil, func(k *tester) {
 		k = k.under(stint.Monthly(3))
 		k.Clock.Advance(4 * 366 * 24 * time.Hour)
 		k.mustTake(2)
@@ -154,7 +154,7 @@ var periods = []check{
 		k.wantRetry(k.mustDeny(1), k.until(2026, 4, 1, 0))
 		k.after(k.until(2026, 4, 1, 0)).mustTake(3)
 	}),
-	clocked("a booking lies in this period or the next", nil, func(k *tester) {
+	clocked("a booking is in this period or the next", nil, func(k *tester) {
 		k = k.under(stint.Daily(1))
 		k.mustTake(1)
 		k.wantRetry(k.reserve(1, 0), k.until(2026, 3, 5, 0))

@@ -54,13 +54,13 @@ var changes = []check{
 		k.wantUsed(k.take(1), 1)
 		k.under(other).mustDeny(1)
 	}),
-	exact("what was charged before a reset is not settled", limits{stint.PerHour(10)}, func(k *tester) {
+	exact("a charge from before a reset is not settled", limits{stint.PerHour(10)}, func(k *tester) {
 		d := k.mustTake(5)
 		k.reset()
 		k.wantApplied(k.settle(d, 0), false)
 		k.wantUsed(k.peek(1), 0)
 	}),
-	exact("reset, ban and unban of a stranger are nothing special", nil, func(k *tester) {
+	exact("an unknown subject can be reset and unbanned", nil, func(k *tester) {
 		k.under(stint.PerHour(1)).reset()
 		k.unban()
 		k.under(stint.PerHour(1)).mustTake(1)

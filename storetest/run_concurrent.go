@@ -76,7 +76,7 @@ var concurrent = []check{
 	}),
 	everyStore("a hundred at once on two subjects", nil, func(k *tester) {
 		if k.SplitSubjects {
-			k.Skip("what is about to be given back may deny others")
+			k.Skip("units that are about to be given back may deny others")
 		}
 		a, b, l := k.newSubject(), k.newSubject(), stint.PerHour(10)
 		var turn atomic.Int64

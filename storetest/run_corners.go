@@ -43,8 +43,8 @@ func (p *pair) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (st
 	return got, err
 }
 
-// corner returns a check that runs a history on a store and the reference which random histories
-// rarely reach.
+// corner returns a check that runs a history, which random histories rarely reach, on a store and
+// the reference.
 func corner(name string, under limits, history func(k *tester)) check {
 	return clocked(name, under, func(k *tester) {
 		k.Store = &pair{k.Store, k, oracle.New(k.Clock.micros), map[uint64]stint.Charge{}}
@@ -81,7 +81,7 @@ var corners = []check{
 		k.under(burst).take(1)
 		k.after(s).under(burst).take(1)
 	}),
-	corner("holders outlast a step back of the clock by their expiry at most", limits{stint.AtOnce(2, s)}, func(k *tester) {
+	corner("a step back of the clock extends no place beyond a window", limits{stint.AtOnce(2, s)}, func(k *tester) {
 		k.take(1)
 		k.take(1)
 		k.after(-time.Hour).peek(1)

@@ -65,7 +65,7 @@ var forcing = []check{
 		if r, err := k.Store.Take(k.Context(), stint.Request{Mode: stint.ModeReserve,
 			Claims: []stint.Claim{{Subject: k.subject, Cost: 1, Limits: []stint.Limit{limit}}},
 		}); err != nil || r.Allowed {
-			k.Fatalf("reserve: %s, %v; want that it is denied", answer(r), err)
+			k.Fatalf("reserve: %s, %v; want a denial", answer(r), err)
 		}
 		// Units without a booking of their own were added to the last booking, and no booking is
 		// due yet.
@@ -83,7 +83,7 @@ var forcing = []check{
 		k.wantApplied(k.amend(second, release), true)
 		k.mustTake(1)
 	}),
-	everyStore("force neither obeys bans nor strikes", limits{stint.PerMinute(1)}, func(k *tester) {
+	everyStore("force ignores bans and causes no strikes", limits{stint.PerMinute(1)}, func(k *tester) {
 		r := k.request(2)
 		r.Mode = driver.ModeForce
 		r.Bans = &stint.BanPolicy{After: 1, Within: time.Minute, Durations: []time.Duration{time.Minute}}

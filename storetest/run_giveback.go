@@ -35,7 +35,7 @@ var givingBack = []check{
 			k.wantUsed(k.mustTake(1), used-30)
 		}
 	}),
-	clocked("a state from which all was given back is that of its holds", limits{stint.PerSecond(10)},
+	clocked("a state whose units were all given back still settles its holds", limits{stint.PerSecond(10)},
 		func(k *tester) {
 			for _, empty := range []func(k *tester){
 				func(k *tester) { k.giveBack(5) },
@@ -75,7 +75,7 @@ var givingBack = []check{
 			k.Errorf("the ban is gone: %s", answer(d))
 		}
 	}),
-	everyStore("what cannot be given back is refused", limits{stint.PerHour(10)}, func(k *tester) {
+	everyStore("invalid commands to give back are refused", limits{stint.PerHour(10)}, func(k *tester) {
 		k.mustTake(4)
 		for name, c := range map[string]stint.Command{
 			"nothing":       {Subject: k.subject, Limits: k.limits},

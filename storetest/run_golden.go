@@ -29,7 +29,7 @@ var golden = []check{
 		}
 	}),
 	// Shorter than a second, for stores on the real clock.
-	exact("golden 1 and 4, waiting: no answer tells of another's booking", limits{stint.Per(4, 300*ms)}, func(k *tester) {
+	exact("golden 1 and 4, waiting: no answer counts another's booking", limits{stint.Per(4, 300*ms)}, func(k *tester) {
 		limiters := []*stint.Limiter{k.limiter(), k.limiter()}
 		var waited time.Duration
 		for i := range 5 {
@@ -67,7 +67,7 @@ var golden = []check{
 			k.Errorf("message is %q, want %q", got, want)
 		}
 	}),
-	exact("golden 3: a look after three", limits{stint.Per(4, s)}, func(k *tester) {
+	exact("golden 3: a peek after three", limits{stint.Per(4, s)}, func(k *tester) {
 		lim := k.limiter()
 		for range 3 {
 			if _, err := lim.Allow(k.Context(), k.subject); err != nil {

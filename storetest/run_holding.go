@@ -32,7 +32,7 @@ var holding = []check{
 		k.wantApplied(k.settle(d, 0), true)
 		k.wantUsed(k.under(hold, rate).peek(1), 0, 0)
 	}),
-	clocked("a heartbeat keeps a place, silence loses it", limits{stint.AtOnce(1, s)}, func(k *tester) {
+	clocked("a heartbeat keeps a place, which is lost without heartbeats", limits{stint.AtOnce(1, s)}, func(k *tester) {
 		d := k.mustTake(1)
 		for range 5 {
 			k.wantApplied(k.after(s-us).amend(d, extend), true)
@@ -42,7 +42,7 @@ var holding = []check{
 		k.wantApplied(k.amend(d, release), false)
 		k.mustTake(1)
 	}),
-	clocked("a heartbeat takes a forgotten place back, above the maximum if need be",
+	clocked("a heartbeat takes a forgotten place back, above the maximum if necessary",
 		limits{stint.AtOnce(1, s)}, func(k *tester) {
 			old := k.mustTake(1)
 			k.wantApplied(k.after(s).amend(old, renew), false)
@@ -55,7 +55,7 @@ var holding = []check{
 			k.wantApplied(k.amend(old, release), true)
 			k.mustTake(1)
 		}),
-	clocked("after a reset heartbeats from before it say that the place is lost",
+	clocked("after a reset, heartbeats of earlier places report that the place is lost",
 		limits{stint.AtOnce(1, s)}, func(k *tester) {
 			forgotten := k.mustTake(1)
 			old := k.after(s).mustTake(1)

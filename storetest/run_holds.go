@@ -30,7 +30,7 @@ var holds = []check{
 			k.wantUsed(k.mustTake(90), 100)
 			k.wantHeld(0)
 		}),
-	clocked("what is settled or reported is kept for a window",
+	clocked("settled and reported units count for a window",
 		limits{stock(100), stint.Daily(100), fixed(100, 100*24*time.Hour)}, func(k *tester) {
 			d := k.hold(60)
 			k.wantSettled(d, settleTo(40), 40)
@@ -52,7 +52,7 @@ var holds = []check{
 		k.wantSettled(more, settleTo(65), 65)
 		k.wantUsed(k.peek(1), 25)
 	}),
-	exact("what is held of one limit is not used of another", limits{stock(100)}, func(k *tester) {
+	exact("units held under one limit do not count under another", limits{stock(100)}, func(k *tester) {
 		k.hold(60)
 		other := k.under(stint.Daily(100))
 		for used := int64(1); used < 4; used++ {
@@ -79,7 +79,7 @@ var holds = []check{
 		k.pass(holdSlice)
 		k.wantUsed(k.peek(1), 0)
 	}),
-	clocked("or is charged, if the limit says so", limits{chargeExpired(stint.Per(100, 3*holdLife))}, func(k *tester) {
+	clocked("a hold that expires is charged if the limit requires it", limits{chargeExpired(stint.Per(100, 3*holdLife))}, func(k *tester) {
 		late, lost := k.hold(30), k.hold(30)
 		k.pass(holdLife + holdSlice)
 		k.wantUsed(k.peek(1), 60)
@@ -91,7 +91,7 @@ var holds = []check{
 		k.pass(2*holdLife + 2*time.Second)
 		k.wantUsed(k.peek(1), 0)
 	}),
-	clocked("it is settled for one more life", limits{stock(100)}, func(k *tester) {
+	clocked("an expired hold can be settled for one more life", limits{stock(100)}, func(k *tester) {
 		soon, late := k.hold(20), k.hold(30)
 		k.pass(2*holdLife - time.Microsecond)
 		k.wantUsed(k.peek(1), 0)
@@ -113,7 +113,7 @@ var holds = []check{
 		k.wantApplied(k.amend(d, stint.Amendment{Kind: stint.AmendExtend}), false)
 		k.wantUsed(k.peek(1), 7)
 	}),
-	clocked("what heartbeats report is charged, and stays", limits{stock(100)}, func(k *tester) {
+	clocked("usage that heartbeats report is charged, and stays", limits{stock(100)}, func(k *tester) {
 		d := k.hold(60)
 		for range 2 {
 			k.wantApplied(k.amend(d, report(20)), true)
@@ -171,7 +171,7 @@ var holds = []check{
 	}),
 	exact("one cost per name", limits{stock(100)}, func(k *tester) { severalCosts(k, 0) }),
 	exact("one cost per name, held", limits{stock(100)}, func(k *tester) { severalCosts(k, holdLife) }),
-	exact("quantities are settled apart", limits{stock(100)}, func(k *tester) {
+	exact("quantities are settled separately", limits{stock(100)}, func(k *tester) {
 		d := k.mustDecide(k.quantities(holdLife, 10, 50))
 		k.wantUsed(d, 1, 10, 50)
 		k.wantSettled(d, stint.Amendment{Costs: stint.Costs{"out": 20}}, 20)

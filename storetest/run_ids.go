@@ -70,7 +70,7 @@ var requestIDs = []check{
 		k.reset()
 		k.wantRepeat(k.decide(k.withID("x")), false)
 	}),
-	clocked("an id lives for the shortest window, or as it says", nil, func(k *tester) {
+	clocked("an id lives for the shortest window, or for its own life", nil, func(k *tester) {
 		for _, c := range []struct {
 			request stint.Request
 			life    int64
@@ -84,7 +84,7 @@ var requestIDs = []check{
 			k.wantRepeat(k.after(us).decide(c.request), false)
 		}
 	}),
-	clocked("ids are remembered up to a bound, the one that ends first goes", limits{stint.PerHour(1_000_000)},
+	clocked("ids are remembered up to a bound, and the one that ends first is forgotten", limits{stint.PerHour(1_000_000)},
 		func(k *tester) {
 			for i := range driver.MaxIDs - 1 {
 				k.decide(k.withIDFor(fmt.Sprint(i), 10*time.Minute))
@@ -100,7 +100,7 @@ var requestIDs = []check{
 			k.wantRepeat(k.decide(k.withIDFor("0", 10*time.Minute)), false)
 			k.wantRepeat(k.decide(short), false)
 		}),
-	exact("a repeat settles what the first was charged, once between them", append(windowed(), stint.PerHour(1000),
+	exact("a repeat settles the charge of the first request, once between them", append(windowed(), stint.PerHour(1000),
 		stint.PerHour(10).WithName("n")), func(k *tester) {
 		for _, later := range []bool{true, false} {
 			k := k.other()
@@ -157,7 +157,7 @@ var requestIDs = []check{
 			k.Errorf("%s: no charge", describe(larger, ""))
 		}
 	}),
-	clocked("what was repeated is refunded by the repeat once its id has ended", limits{stint.PerHour(10)},
+	clocked("a repeated request is refunded by the repeat once its id has ended", limits{stint.PerHour(10)},
 		func(k *tester) {
 			first := k.mustDecide(k.withIDFor("x", time.Minute))
 			again := k.after(moment).mustDecide(k.withIDFor("x", time.Minute))

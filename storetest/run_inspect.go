@@ -29,7 +29,7 @@ func (k *tester) inspector() driver.Inspector {
 	k.Helper()
 	inspector := inspectorOf(k.Context(), k.Store)
 	if inspector == nil {
-		k.Skip("of stores that show what they know only")
+		k.Skip("the store is not a driver.Inspector")
 	}
 	return inspector
 }
@@ -46,7 +46,7 @@ func (k *tester) inspect(c stint.Claim) driver.Inspection {
 		looked := k.decide(stint.Request{Claims: []stint.Claim{c}, Mode: stint.ModePeek})
 		for i, w := range shown.Windows {
 			if got, want := stateText(w.State), stateText(looked.States()[i]); got != want {
-				k.Errorf("%s: inspected %s, but a look says %s", w.Limit, got, want)
+				k.Errorf("%s: inspected %s, but a peek reports %s", w.Limit, got, want)
 			}
 		}
 	}
@@ -94,7 +94,7 @@ func banText(b driver.BanState) string {
 }
 
 var inspecting = []check{
-	exact("a stranger has used nothing",
+	exact("an unknown subject has used nothing",
 		append(eachAlgorithm(2), stint.PerDay(100_000), stint.PerHour(0)), func(k *tester) {
 			shown := k.inspect(stint.Claim{Subject: k.subject, Scope: "anywhere",
 				Limits: k.with(k.limit().WithName("other")).limits})
@@ -123,7 +123,7 @@ var inspecting = []check{
 		start := now.Truncate(time.Minute).Sub(epoch)
 		k.wantEntries(shown.Windows[1], fmt.Sprintf("%v-%v:12", start, start+time.Minute))
 	}),
-	clocked("bookings are seen when they come, and leases at their end", limits{stint.PerSecond(4)}, func(k *tester) {
+	clocked("bookings are shown at their time, and leases at their end", limits{stint.PerSecond(4)}, func(k *tester) {
 		now := k.Clock.Now().Sub(epoch)
 		k.wantCharged(k.lease(1, 100*ms), 1)
 		k.mustTake(3)
@@ -259,7 +259,7 @@ var inspecting = []check{
 			k.Error("no error although the context has ended")
 		}
 	}),
-	exact("of too many scopes some are left out", limits{stint.PerHour(1)}, func(k *tester) {
+	exact("some scopes are left out if there are too many", limits{stint.PerHour(1)}, func(k *tester) {
 		inspector := k.inspector()
 		for i := range driver.MaxScopes + 5 {
 			r := k.request(1)
@@ -278,7 +278,7 @@ var inspecting = []check{
 			k.Errorf("%d scopes (%v) once those are reset, want the other 5", len(rest), err)
 		}
 	}),
-	everyStore("what cannot be inspected is refused", nil, func(k *tester) {
+	everyStore("invalid claims are not inspected", nil, func(k *tester) {
 		inspector := k.inspector()
 		l := stint.PerHour(1)
 		for name, c := range map[string]stint.Claim{

@@ -9,14 +9,14 @@ import (
 )
 
 // lateRequest returns a request that charges units which were used age ago, and which meters have
-// refilled for some time.
+// been giving back for the time refilled.
 func (k *tester) lateRequest(cost int64, age, refilled time.Duration) stint.Request {
 	r := driver.WithTerms(k.request(cost), driver.Terms{Age: age, Refilled: refilled})
 	r.Mode = driver.ModeForce
 	return r
 }
 
-// late makes a lateRequest, and checks that it is charged as of that time.
+// late makes a lateRequest, and checks that it is charged at that time.
 func (k *tester) late(cost int64, age, refilled time.Duration) stint.Decision {
 	k.Helper()
 	now := k.Clock.micros()
@@ -45,7 +45,7 @@ var lateCharges = []check{
 		k.wantUsed(k.late(1, s, 600*ms), 13)
 		k.wantUsed(k.late(1, s, s-us), 14)
 	}),
-	clocked("some units of a charge are refunded as a charge of their own", limits{stint.PerSecond(5),
+	clocked("some units of a charge are refunded as a separate charge", limits{stint.PerSecond(5),
 		stint.PerSecond(200), stint.PerSecond(5).WithBurst(2), fixed(5, 1000*s)}, func(k *tester) {
 		k.pass(time.Second)
 		k.mustTake(1)
@@ -61,7 +61,7 @@ var lateCharges = []check{
 		}
 		k.wantUsed(k.peek(1), 2)
 	}),
-	everyStore("what was used long ago is allowed", limits{stint.PerSecond(5), stint.PerDay(1000), fixed(5, s)},
+	everyStore("a charge for units used long ago is allowed", limits{stint.PerSecond(5), stint.PerDay(1000), fixed(5, s)},
 		func(k *tester) {
 			d := k.mustDecide(k.lateRequest(10, math.MaxInt64, 0))
 			k.wantUsed(d, 0)

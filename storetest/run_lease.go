@@ -81,14 +81,14 @@ var leases = []check{
 		k.wantUncharged(d)
 		k.wantRetry(d, 300*ms)
 		if a, b := d.States()[0].RetryAfter, d.States()[1].RetryAfter; a != 300*ms || b != 0 {
-			k.Errorf("the limits say retry-after %v and %v, want 300ms and 0", a, b)
+			k.Errorf("the limits report retry-after %v and %v, want 300ms and 0", a, b)
 		}
 		both.mustTake(1) // there is room now, but not during a lease
 		k.wantApplied(k.settle(booked, 0), true)
 		k.Clock.Advance(s)
 		k.wantCharged(both.lease(9, 300*ms), 4)
 	}),
-	everyStore("whatever is fitted, leased or taken is no more than the capacity", leasable(), func(k *tester) {
+	everyStore("units fitted, leased and taken do not exceed the capacity", leasable(), func(k *tester) {
 		admitted := int64(0)
 		for i := range int64(30) {
 			r := k.request(1 + i%3)
@@ -117,7 +117,7 @@ var leases = []check{
 			return r
 		}), 10)
 	}),
-	everyStore("what cannot be fitted or leased is not a request", nil, func(k *tester) {
+	everyStore("requests that cannot be fitted or leased are invalid", nil, func(k *tester) {
 		hour, bucket, holders := stint.PerHour(10), stint.TokenBucket(1, 1, s), stint.AtOnce(1, s)
 		for _, x := range []struct {
 			name        string
@@ -149,7 +149,7 @@ var leases = []check{
 		for _, during := range []time.Duration{-s, 1, us + 1, stint.MaxWindow + us} {
 			r := k.as("a", hour).request(1)
 			if r.Terms().Lease = during; r.Validate() == nil {
-				k.Errorf("a lease of %v is a request", during)
+				k.Errorf("a request with a lease of %v is valid", during)
 			}
 		}
 	}),

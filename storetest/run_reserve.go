@@ -11,7 +11,7 @@ import (
 // be used.
 const grace = 20 * ms
 
-// tentative makes a booking that its caller asks about again before using it.
+// tentative makes a booking whose caller asks again before using it.
 func (k *tester) tentative(cost int64) stint.Decision {
 	k.Helper()
 	r := k.request(cost)
@@ -19,7 +19,7 @@ func (k *tester) tentative(cost int64) stint.Decision {
 	return k.decide(r)
 }
 
-// tentatively asks about a booking again.
+// tentatively asks again about a booking.
 func (k *tester) tentatively(booked stint.Decision) stint.Decision {
 	k.Helper()
 	return k.decide(driver.WithTerms(stint.Request{Claims: booked.Charge.Claims(), Mode: stint.ModeReserve},
@@ -37,7 +37,7 @@ func (k *tester) move(booked stint.Decision) stint.Decision {
 }
 
 var reservations = []check{
-	clocked("a booking that was reset on one limit is not taken for another's", limits{stint.PerSecond(1)},
+	clocked("a booking that was reset on one limit is not confused with another", limits{stint.PerSecond(1)},
 		func(k *tester) {
 			both := k.with(stint.Limit{Name: "all", Max: 100, Window: time.Hour})
 			both.mustTake(1)
@@ -69,7 +69,7 @@ var reservations = []check{
 			k.wantRetry(k.after(x.window).peek(1), 2*x.window+2*x.grace)
 		}
 	}),
-	clocked("a request that does not wait is admitted where none waits",
+	clocked("a request that does not wait is admitted if it takes nothing from waiters",
 		limits{stint.PerSecond(4), stint.TokenBucket(4, 4, s)}, func(k *tester) {
 			k.mustTake(2)
 			d := k.after(100*ms).reserve(3, 0)
@@ -82,7 +82,7 @@ var reservations = []check{
 			}
 			k.mustDeny(1)
 		}),
-	clocked("those behind move up in their order when one gives up", limits{stint.PerSecond(1)}, func(k *tester) {
+	clocked("later waiters move up in order when one gives up", limits{stint.PerSecond(1)}, func(k *tester) {
 		k.mustTake(1)
 		var waiters []stint.Decision
 		for i := range time.Duration(4) {
@@ -141,7 +141,7 @@ var reservations = []check{
 		k.wantRetry(k.tentatively(second), 0)
 		k.wantUsed(k.peek(1), 1)
 	}),
-	clocked("those who are late do not lose their places", limits{stint.PerSecond(1)}, func(k *tester) {
+	clocked("late waiters do not lose their places", limits{stint.PerSecond(1)}, func(k *tester) {
 		k.mustTake(1)
 		var line []stint.Decision
 		for range 3 {
@@ -207,7 +207,7 @@ var reservations = []check{
 		k.wantRetry(d, (driver.MaxBookings+1)*s+driver.MaxBookings*grace)
 		k.wantAllowed(k.after(s).reserve(1, 0), true)
 	}),
-	clocked("bookings of the dead come free", limits{stint.PerSecond(2)}, func(k *tester) {
+	clocked("bookings of callers that died expire", limits{stint.PerSecond(2)}, func(k *tester) {
 		// F24b: these are neither used nor canceled. Others wait for them at most the longest wait
 		// plus a window.
 		const longest = 2 * s
@@ -217,7 +217,7 @@ var reservations = []check{
 	}),
 	everyStore("waiting books, sleeps and returns", limits{stint.Per(4, 60*ms)}, func(k *tester) {
 		if k.Clock != nil && k.NeverOver {
-			k.Skip("a lease on a clock that stands still never ends")
+			k.Skip("a lease never ends on a clock that does not move")
 		}
 		lim := k.limiter()
 		for i := range 5 {

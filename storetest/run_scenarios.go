@@ -102,9 +102,9 @@ var scenarios = []scenario{
 }
 
 var scenarioTests = append(tableTests(),
-	clocked("retry-after is honest", retryLimits, retryHonesty),
+	clocked("retry-after is exact", retryLimits, retryHonesty),
 	everyStore("room comes back", comebackLimits, roomComesBack),
-	check{name: "never over under random load", clock: true, test: neverOver},
+	check{name: "limits are not exceeded under random load", clock: true, test: neverOver},
 )
 
 func tableTests() []check {

@@ -67,7 +67,7 @@ var settlements = []check{
 				k.wantUsed(k.peek(1), 5003)
 			}
 		}),
-	exact("a meter takes a debt of one capacity, or as the settlement says", limits{
+	exact("a meter takes a debt of one capacity, or of the settlement's MaxDebt", limits{
 		stint.TokenBucket(10, 1, time.Hour), stint.PerHour(5).WithBurst(2)}, func(k *tester) {
 		for _, x := range []struct{ cost, maxDebt, want int64 }{
 			{9, 1, 9}, {10, 1, 10}, {11, 1, 11}, {100, 1, 11}, {100, 5, 15}, {100, 10, 20}, {100, 25, 35},
@@ -84,7 +84,7 @@ var settlements = []check{
 		k.wantSettled(b, stint.Amendment{Cost: 100, MaxDebt: 2}, 7)
 		k.wantUsed(k.peek(1), 15)
 	}),
-	exact("what is charged is the least of all claims", nil, func(k *tester) {
+	exact("the reported charge is the lowest of all claims", nil, func(k *tester) {
 		a, b, l := k.newSubject(), k.newSubject(), stint.PerHour(10)
 		d := k.decide(and(k.as(a, l).request(1), k.as(b, stint.TokenBucket(10, 1, time.Hour)).request(2)))
 		k.wantSettled(d, stint.Amendment{Cost: 50}, 20)
@@ -166,7 +166,7 @@ var settlements = []check{
 			k.wantUsed(k.peek(1), 0)
 		}
 	}),
-	clocked("what was repeated is not refunded", limits{stint.PerHour(10)}, func(k *tester) {
+	clocked("a repeated request is not refunded", limits{stint.PerHour(10)}, func(k *tester) {
 		r := k.withID("x")
 		r.IDLife = time.Minute
 		first := k.decide(r)

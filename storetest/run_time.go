@@ -47,7 +47,7 @@ var comebackLimits = limits{
 	fixed(2, 50*ms),
 }
 
-// roomComesBack needs no clock: it waits as long as the store tells it to.
+// roomComesBack needs no clock: it waits as long as the store's answers specify.
 func roomComesBack(k *tester) {
 	admitted := 0
 	for range 3 * k.limit().Capacity() {

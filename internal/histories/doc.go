@@ -3,10 +3,10 @@
 // [Windows] counts admissions; [Designs] are models of other limiters, for comparison.
 //
 // A seed determines a history: the limits, the requests and their times, how long every message
-// takes, which messages are lost, when the server stops, ends or forgets, when a process is starved
-// or dies. The seed does not determine the order of goroutines within one instant of virtual time,
-// nor the jitter of the stack itself, so it may take several runs for a seed that failed to fail
-// again:
+// takes, which messages are lost, when the server stops, ends or loses its memory, and when a
+// process dies or gets no CPU. The seed does not determine the order of goroutines within one
+// instant of virtual time, nor the jitter of the stack itself, so it may take several runs for a
+// seed that failed to fail again:
 //
 //	go test ./internal/histories -run TestHistories -args -seed 4711 -again 10
 //

@@ -10,13 +10,12 @@ import (
 // Windows counts the admissions of every subject in every window of its limits, as callers observe
 // them: each happened at some instant between its call and its return.
 //
-// It misses no excess. Let S be admissions of one subject that surely fell into one window
-// (t, t+W], because they were called after t and had returned by t+W, and let x be the last of S to
-// return.
-// Since x returned by t+W, the window that ends with the return of x begins at t or earlier, so it
-// surely contains all of S. Admit counts that window when x is added.
+// It misses no excess. Let S be admissions of one subject that certainly fell into one window (t,
+// t+W], because they were called after t and had returned by t+W, and let x be the last of S to
+// return. Since x returned by t+W, the window that ends with the return of x begins at t or
+// earlier, so it certainly contains all of S. Admit counts that window when x is added.
 //
-// It is exact: times are not rounded, and admissions that may lie outside a window are not counted.
+// It is exact: times are not rounded, and admissions that may be outside a window are not counted.
 // An entry takes 16 bytes and is dropped when its window has passed, so memory is bounded by the
 // admissions of the longest window.
 type Windows struct {
@@ -51,7 +50,7 @@ func NewWindows(limits ...*stint.Limit) *Windows {
 }
 
 // Admit adds an admission of n units under a limit. Admissions must be added in the order of their
-// returns. Admit returns the units that were surely admitted in the window that ends with the
+// returns. Admit returns the units that were certainly admitted in the window that ends with the
 // return, and how many of them were admitted without the store. All times are since the Unix epoch,
 // or since any other instant at which a fixed window begins.
 func (w *Windows) Admit(limit, subject int, from, to time.Duration, n int64, degraded bool) (all, without int64) {
@@ -70,14 +69,14 @@ func (w *Windows) Admit(limit, subject int, from, to time.Duration, n int64, deg
 	}
 	e.drop(begin)
 	if from <= begin {
-		return 0, 0 // the admission is not surely in any window
+		return 0, 0 // it is not certain that the admission is in any window
 	}
 	e.add(from, n, degraded)
 	return e.all, e.degraded
 }
 
 // Withdraw removes units of an admission from now on, because a refund may have made room. A
-// negative number undoes it.
+// negative number adds them again.
 func (w *Windows) Withdraw(limit, subject int, from time.Duration, n int64, degraded bool) {
 	if e := w.tracks[track{int32(limit), int32(subject)}]; e != nil {
 		if _, found := e.find(from); found {

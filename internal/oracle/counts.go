@@ -33,7 +33,8 @@ func hasMeter(l *stint.Limit) bool {
 		l.Algorithm == stint.AlgorithmSliding && l.Capacity() > l.Max)
 }
 
-// isOff reports whether the limit is a bucket that never refills: its state does not change.
+// isOff reports whether the limit is a bucket that never refills, so that its state does not
+// change.
 func isOff(l *stint.Limit) bool { return !hasLog(l) && !hasMeter(l) }
 
 func (k *counts) clone() *counts {
@@ -172,7 +173,7 @@ func (k *counts) book(from, until, cost int64) {
 }
 
 // force charges or books as many units as there is room for up to 2^52. Units charged now were used
-// at until, and meters have refilled them for some time.
+// at until, and meters have been giving them back for some time.
 func (k *counts) force(l *stint.Limit, now, at, until, cost, refilled int64) {
 	cost = max(0, min(cost, most/2-k.used(l)))
 	switch {

@@ -198,7 +198,7 @@ func (p *part) lastBooked(now int64) int64 {
 	return at
 }
 
-// retryAfter returns the wait of this limit alone.
+// retryAfter returns the wait under this limit alone.
 func (p *part) retryAfter(mode stint.Mode, now, cost int64) time.Duration {
 	waits := mode == stint.ModeReserve && len(p.seen.bookings()) > 0
 	if !waits && p.seen.fits(p.limit, now, cost) {
@@ -234,8 +234,8 @@ func when(parts []*part, mode stint.Mode, now int64) int64 {
 	}
 }
 
-// ahead reports whether an instant is before the end of the next period of every calendar limit:
-// later ends are not known.
+// ahead reports whether an instant is before the end of the next period of every calendar limit,
+// because later ends are not known.
 func ahead(parts []*part, at int64) bool {
 	return !slices.ContainsFunc(parts, func(p *part) bool {
 		return p.limit.Algorithm == stint.AlgorithmCalendar && at >= p.counts.(*counts).ends[2]
@@ -346,7 +346,7 @@ func (s *Store) setGenerations(claims []*stint.Claim, c *stint.Charge) {
 	}
 }
 
-// showAsOf shows the usages as of the instant of a booking.
+// showAsOf shows the usages at the instant of a booking.
 func showAsOf(parts []*part, states []stint.Usage, at int64) {
 	for i, p := range parts {
 		used, reset := p.counts.asOf(p.limit, at)
@@ -355,8 +355,8 @@ func showAsOf(parts []*part, states []stint.Usage, at int64) {
 }
 
 // giveUp removes an earlier booking from every limit, and lets the decision see only the bookings
-// ahead of it. It returns the smallest T of the booking, or never if a limit does not have it: then
-// the booking is given up, on the limits that have it, once the request has another place in time.
+// ahead of it. It returns the smallest T of the booking, or never if a limit does not have it. In
+// that case the limits that have the booking give it up once the request has another place in time.
 // gone reports whether the booking may be due: no limit has it ahead, and all states are those of
 // the booking.
 func (s *Store) giveUp(r *stint.Request, claims []*stint.Claim, parts []*part) (old int64, gone bool) {
@@ -425,7 +425,7 @@ func (s *Store) takeOff(r *stint.Request, parts []*part, now int64) bool {
 	return true
 }
 
-// stay answers with the unchanged booking. It writes nothing.
+// stay answers a request with the unchanged booking. It writes nothing.
 func (s *Store) stay(r *stint.Request, parts []*part, d *stint.Decision, old, now int64) {
 	for _, p := range parts {
 		k := &counts{}

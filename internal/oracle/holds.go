@@ -37,7 +37,8 @@ func (k *counts) openHeld(l *stint.Limit, now int64) {
 	}
 }
 
-// holdFor holds units of a limit until an instant. If that is not in the future, they have expired.
+// holdFor holds units of a limit until an instant. If the instant is not in the future, the units
+// have expired.
 func (k *counts) holdFor(l *stint.Limit, until, n, now int64) {
 	if n > 0 {
 		k.hold(until, n)

@@ -56,7 +56,7 @@ func (s *Store) remember(r *stint.Request, now, at int64) {
 }
 
 // noteCharge stores the charge with the request's id, if the request has just recorded the id or
-// asked to move up a booking.
+// moves up a booking.
 func (s *Store) noteCharge(r *stint.Request, d *stint.Decision) {
 	if r.ID == "" || !contract.Charges(&r.Claims[0]) || d.Charge.IsZero() || d.Repeat {
 		return
@@ -89,7 +89,7 @@ func recall(r *stint.Request, first stint.Charge) stint.Charge {
 	return driver.NewCharge(claims, data)
 }
 
-// prolong makes the id of a charge, if it is in force, live for another full life from now.
+// prolong extends the id of a charge, if it is in force, to another full life from now.
 func (s *Store) prolong(c *stint.Charge, now int64) {
 	data := c.Data()
 	if data.RequestID == "" {

@@ -2,7 +2,7 @@
 //
 // It implements docs/rules.md in the same order and in the simplest way: lists and loops, math/big
 // where products grow, one lock, and no expiry except where the rules drop something. It shares no
-// code with the stores. Be suspicious of any cleverness here.
+// code with the stores. Keep it simple: avoid clever code here.
 package oracle
 
 import (

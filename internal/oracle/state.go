@@ -65,12 +65,12 @@ type part struct {
 func (p *part) cost() int64 { return p.claim.CostOf(p.limit) }
 
 // kept is the stored data of one limit. Its methods are named like the terms of the rules. All
-// except open require that it is opened.
+// except open require that open was called before.
 type kept interface {
 	open(l *stint.Limit, now int64)
 	used(l *stint.Limit) int64
 	reset(l *stint.Limit, now int64) int64
-	// asOf returns used and reset as of the instant of a booking, without later bookings.
+	// asOf returns used and reset at the instant of a booking, without later bookings.
 	asOf(l *stint.Limit, at int64) (used, reset int64)
 	fits(l *stint.Limit, now, cost int64) bool
 	earliest(l *stint.Limit, from, cost int64) int64
@@ -137,8 +137,8 @@ func (s *Store) write(p *part, now int64) {
 	s.states[stateOf(p.claim, p.limit)] = p.in
 }
 
-// writeSteps writes states that were moved back because the clock stepped back, if they were to be
-// charged, even if they are not: a denial must not hide the step from the next decision.
+// writeSteps writes states that were moved back because the clock stepped back, if the request
+// would charge them, even if it is denied: a denial must not hide the step from the next decision.
 func (s *Store) writeSteps(parts []*part, now int64) {
 	for _, p := range parts {
 		if !p.stepped || p.cost() == 0 {

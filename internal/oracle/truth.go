@@ -184,8 +184,8 @@ func (t *Truth) hasCome(now int64, r *stint.Request) bool {
 }
 
 // takeOff records that a due booking, which was not used, is decided again. How many of its units
-// the store removes is not known from outside. If the cost is not what was booked, the store may
-// take units of other events for it.
+// the store removes is not known from outside. If the cost differs from the booked one, the store
+// may remove units of other events.
 func (lt *limitTruth) takeOff(at, cost int64) {
 	lt.metered = len(lt.events) // a meter may give back units that it had already refilled
 	certain := false
@@ -253,7 +253,8 @@ func (t *Truth) Amended(now int64, charge stint.Charge, a stint.Amendment) {
 	}
 }
 
-// holds records that units of the limit are held: from outside it is not known when they are used.
+// holds records that units of the limit are held, because it is not known from outside when they
+// are used.
 func (lt *limitTruth) holds() {
 	lt.unsure, lt.metered = true, len(lt.events)
 	lt.excuse(math.MaxInt64)
@@ -315,8 +316,8 @@ func (lt *limitTruth) giveUp(now, at int64, moved event) bool {
 	return true
 }
 
-// GaveBack records that units were given back. From outside it is not known which of the events
-// until now, or in the current slice, they belonged to. Later events must stay.
+// GaveBack records that units were given back. It is not known from outside to which of the events
+// until now, or in the current slice, they belonged. Later events must stay.
 func (t *Truth) GaveBack(now int64, c stint.Command) {
 	t.tick(now)
 	for i := range c.Limits {
@@ -378,8 +379,8 @@ func (t *Truth) tick(now int64) {
 	t.clock = now
 }
 
-// excuse excludes events up to an instant from checks against the capacity: it is not known how
-// much is left of each.
+// excuse excludes events up to an instant from checks against the capacity, because it is not known
+// how much is left of each.
 func (lt *limitTruth) excuse(until int64) {
 	for i := range lt.events {
 		if lt.events[i].at <= until {
@@ -444,7 +445,7 @@ func (lt *limitTruth) checkMeter(l *stint.Limit) error {
 	for _, e := range events {
 		m.leak(l, e.from)
 		if m.level.Add(m.level, times(e.low, m.unit)); m.level.Cmp(full) > 0 {
-			return fmt.Errorf("%s admitted %d up to %d, refills left out", l, m.used(), e.from)
+			return fmt.Errorf("%s admitted %d up to %d, not counting refills", l, m.used(), e.from)
 		}
 	}
 	return nil
@@ -508,8 +509,8 @@ func (lt *limitTruth) full(l *stint.Limit, now, cost int64) bool {
 	return lt.sum(now-span(l)-lt.maxLate, math.MaxInt64, false)+cost > l.Capacity()
 }
 
-// hasBookings reports whether there are bookings ahead of now: a waiting request does not overtake
-// them.
+// hasBookings reports whether there are bookings ahead of now, because a waiting request does not
+// overtake them.
 func (lt *limitTruth) hasBookings(now int64) bool {
 	return slices.ContainsFunc(lt.events, func(e event) bool { return e.booked && e.from > now })
 }

@@ -201,7 +201,7 @@ func TestTruthFindsLiesFromMemory(t *testing.T) {
 		{"honest burst", stint.PerSecond(20).WithBurst(4), false, ""},
 		{"unlimited", stint.PerSecond(20), true, "within 1000000"},
 		{"a burst unlimited", stint.PerSecond(20).WithBurst(4), true, "within 1000000"},
-		{"a burst without a meter", stint.Limit{Max: 20, Burst: 80, Window: time.Second}, false, "refills left out"},
+		{"a burst without a meter", stint.Limit{Max: 20, Burst: 80, Window: time.Second}, false, "not counting refills"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clock := int64(1_700_000_000_123_456)

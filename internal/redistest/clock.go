@@ -41,12 +41,11 @@ func (s *Server) fakeTime(t testing.TB) {
 	s.env = []string{"LD_PRELOAD=" + lib, "STINT_CLOCK=" + s.clock}
 }
 
-// setClock writes how far the clock is ahead, or the time at which it stands still, in
-// microseconds.
+// setClock writes how far the clock is ahead, or the time at which it is stopped, in microseconds.
 func (s *Server) setClock(t testing.TB, ahead, at int64) {
 	t.Helper()
 	if s.clock == "" {
-		t.Fatal("redistest: to set a clock, the server must be one of StartFakeTime")
+		t.Fatal("redistest: only the clock of a server from StartFakeTime can be set")
 	}
 	// Write in place, because the server has the file mapped.
 	f, err := os.OpenFile(s.clock, os.O_WRONLY, 0)
@@ -59,15 +58,15 @@ func (s *Server) setClock(t testing.TB, ahead, at int64) {
 	}
 }
 
-// StopClock stops the wall clock of a server of [StartFakeTime] at a time. No key expires, however
-// slow the machine is, until the clock is set again.
+// StopClock stops the wall clock of a server from [StartFakeTime] at a time. No key expires,
+// however slow the machine is, until the clock is set again.
 func (s *Server) StopClock(t testing.TB, at time.Time) {
 	t.Helper()
 	s.setClock(t, 0, at.UnixMicro())
 }
 
-// SetClockOffset sets the wall clock of a server of [StartFakeTime] ahead of the true time by d, or
-// behind it if d is negative. The offset survives a restart.
+// SetClockOffset sets the wall clock of a server from [StartFakeTime] ahead of the true time by d,
+// or behind it if d is negative. The offset survives a restart.
 func (s *Server) SetClockOffset(t testing.TB, d time.Duration) {
 	t.Helper()
 	s.setClock(t, d.Microseconds(), 0)

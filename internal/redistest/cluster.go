@@ -21,7 +21,7 @@ type Cluster struct {
 }
 
 // StartCluster starts a cluster and waits until every node reports it as healthy and every replica
-// has caught up. The arguments are further configuration for all nodes. A master that does not
+// has caught up. The arguments are additional configuration for all nodes. A master that does not
 // answer is not replaced, unless [Failover] is among the arguments: on a busy machine a second
 // without an answer is normal, and a failover loses writes.
 func StartCluster(t testing.TB, args ...string) *Cluster {
@@ -56,7 +56,7 @@ func StartCluster(t testing.TB, args ...string) *Cluster {
 	return c
 }
 
-// Failover is an argument of [StartCluster] for tests without a master. A dead master is replaced
+// Failover is an argument of [StartCluster] for tests that kill a master. A dead master is replaced
 // shortly after a node timeout of one second.
 var Failover = []string{"--cluster-node-timeout", "1000"}
 
@@ -180,7 +180,7 @@ func (c *Cluster) MigrateSlot(t testing.TB, slot int, from, to *Server) {
 	for _, node := range informed {
 		node.CLI(t, "CLUSTER", "SETSLOT", n, "NODE", toID)
 	}
-	await(t, "all know the slot's new owner", func() error { return c.allSeeOwner(slot, to) })
+	await(t, "all nodes know the slot's new owner", func() error { return c.allSeeOwner(slot, to) })
 }
 
 // allSeeOwner returns nil if every running node reports a working cluster with srv as the owner of
@@ -195,7 +195,7 @@ func (c *Cluster) allSeeOwner(slot int, srv *Server) error {
 			return err
 		}
 		if !slices.ContainsFunc(view, func(p peer) bool { return p.owns(slot) && p.port == srv.Port() }) {
-			return fmt.Errorf("%s does not hold %s to be the owner of slot %d", node.Addr(), srv.Addr(), slot)
+			return fmt.Errorf("%s does not report %s as the owner of slot %d", node.Addr(), srv.Addr(), slot)
 		}
 	}
 	return nil
@@ -251,8 +251,8 @@ func (c *Cluster) healthy(node *Server) error {
 	return nil
 }
 
-// assignSlots gives each master a third of the slots, and an epoch of its own, so that the nodes do
-// not have to resolve a conflict of epochs.
+// assignSlots gives each master a third of the slots, and each node its own epoch, so that the
+// nodes do not have to resolve a conflict of epochs.
 func (c *Cluster) assignSlots(t testing.TB) {
 	t.Helper()
 	for i, node := range c.Nodes {

@@ -9,9 +9,9 @@ import (
 )
 
 // LossyFailover loses what is written to the master of the key while write runs, but nothing that
-// was written before: it first cuts off the replica, which takes over by itself after the master is
-// killed. It returns the time from the kill until every running node was ready. The old master
-// stays dead; to fail over again, restart it and call [Cluster.AwaitOK].
+// was written before: it first cuts off the replica, which takes over automatically after the
+// master is killed. It returns the time from the kill until every running node was ready. The old
+// master stays dead; to fail over again, restart it and call [Cluster.AwaitOK].
 //
 // A plain kill would lose nothing on one host, because writes that a master has acknowledged have
 // usually reached its replica.
@@ -46,7 +46,7 @@ func (s *Sentinel) LossyFailover(t testing.TB, write func()) time.Duration {
 
 func lossyFailover(t testing.TB, master, replica *Server, write func(), over func() error) time.Duration {
 	t.Helper()
-	await(t, "the replica is in step", func() error { return inStep(master, replica) })
+	await(t, "the replica is in sync", func() error { return inStep(master, replica) })
 	masterauth := replica.list(t, "CONFIG", "GET", "masterauth")[1]
 	replica.CLI(t, "CONFIG", "SET", "masterauth", "bad")
 	master.CLI(t, "CLIENT", "KILL", "TYPE", "replica")

@@ -24,7 +24,7 @@ const (
 
 // Proxy forwards between clients and one Redis server and behaves like a network.
 //
-// Faults may be set at any time, from any goroutine. They apply at once to all present and future
+// Faults may be set at any time, from any goroutine. They apply at once to all current and future
 // connections. Faults combine: a reply can be both late and in pieces. For connections that do not
 // use RESP, such as TLS connections, all faults apply except those of single messages.
 //

@@ -19,8 +19,8 @@ type Sentinel struct {
 }
 
 // StartSentinel starts the servers and waits until every sentinel knows the replica and the other
-// sentinels, so that a failover can happen at once. The arguments are further configuration for the
-// master and the replica.
+// sentinels, so that a failover can happen at once. The arguments are additional configuration for
+// the master and the replica.
 func StartSentinel(t testing.TB, args ...string) *Sentinel {
 	t.Helper()
 	s := &Sentinel{MasterName: "stint"}
@@ -53,8 +53,8 @@ func StartTLSSentinel(t testing.TB) *Sentinel {
 	return s
 }
 
-// startSentinel starts a sentinel with further lines of configuration. The sentinel uses TLS if the
-// master does.
+// startSentinel starts a sentinel with additional lines of configuration. The sentinel uses TLS if
+// the master does.
 func (s *Sentinel) startSentinel(t testing.TB, more ...string) *Server {
 	srv := newServer(t)
 	srv.portFlag, srv.tls = s.Master.portFlag, s.Master.tls
@@ -103,7 +103,7 @@ func (s *Sentinel) isMaster(srv *Server) error {
 		return fmt.Errorf("master is %s", current.Addr())
 	}
 	if !isMaster(srv) {
-		return errors.New("it still says that it is a replica")
+		return errors.New("it still reports that it is a replica")
 	}
 	return nil
 }
@@ -190,7 +190,7 @@ func oneReplicaOnline(srv *Server) error {
 		return err
 	}
 	if !strings.Contains(info, "connected_slaves:1\r\n") || !strings.Contains(info, "state=online") {
-		return fmt.Errorf("%s has no replica in step", srv.Addr())
+		return fmt.Errorf("%s has no replica in sync", srv.Addr())
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ type Server struct {
 	proc     *process
 }
 
-// Start runs a server without persistence. The arguments are further configuration, as on the
+// Start runs a server without persistence. The arguments are additional configuration, as on the
 // command line: "--maxmemory", "2mb".
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
@@ -130,8 +130,8 @@ func (s *Server) URL() string {
 	return scheme + "://" + user + s.Addr()
 }
 
-// TLS returns the configuration for clients of a server of [StartTLS]: the trusted certificate, and
-// a client certificate. It is nil for other servers.
+// TLS returns the configuration for clients of a server from [StartTLS]: the trusted certificate,
+// and a client certificate. It is nil for other servers.
 func (s *Server) TLS() *tls.Config { return s.tls.Clone() }
 
 // PID returns the process id, or 0 while the server is not running.

@@ -40,7 +40,7 @@ func StartTLS(t testing.TB, args ...string) *Server {
 }
 
 // CertificateFiles returns the files with the certificate, which is its own authority, and the key
-// that a server of [StartTLS] and its clients share.
+// that a server from [StartTLS] and its clients share.
 func (s *Server) CertificateFiles() (cert, key string) {
 	return filepath.Join(s.dir, "cert.pem"), filepath.Join(s.dir, "key.pem")
 }
@@ -53,8 +53,8 @@ func NewCertificate(t testing.TB) (cert, key string) { return CertificateFor(t, 
 // warns.
 const longValid = 90 * 24 * time.Hour
 
-// CertificateFor is like [NewCertificate], for a certificate that is valid for that long from now
-// on. If valid is negative, it has expired.
+// CertificateFor is like [NewCertificate], for a certificate that is valid for the given time from
+// now on. If valid is negative, it has expired.
 func CertificateFor(t testing.TB, valid time.Duration) (cert, key string) {
 	t.Helper()
 	directory := t.TempDir()

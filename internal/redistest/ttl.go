@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// keysWithoutTTL is a script that returns our keys without an expiry, tables excluded.
+// keysWithoutTTL is a script that returns stint's keys without an expiry, except tables.
 const keysWithoutTTL = `
 local found = {}
 for _, key in ipairs(redis.call('KEYS', 'stint:*')) do
@@ -15,8 +15,8 @@ for _, key in ipairs(redis.call('KEYS', 'stint:*')) do
 end
 return found`
 
-// KeysWithoutTTL returns our keys, which begin with "stint:", that have no expiry, sorted. It skips
-// replicas and servers that are not running, so callers may pass all nodes of a cluster.
+// KeysWithoutTTL returns stint's keys, which begin with "stint:", that have no expiry, sorted. It
+// skips replicas and servers that are not running, so callers may pass all nodes of a cluster.
 func KeysWithoutTTL(t testing.TB, servers ...*Server) []string {
 	t.Helper()
 	var found []string

@@ -1,10 +1,10 @@
 /*
- * Preloaded into a server, sets its wall clock by the file named by STINT_CLOCK:
- * two numbers of microseconds (8 bytes each, the machine's byte order). The first
- * is how far the clock is ahead. If the second is not 0, the clock stands still
- * at that time, since the Unix epoch. The file is mapped, so writing to it steps
- * the clock at once. The monotonic clock is left alone, as it is when a real
- * host's clock is set.
+ * Preloaded into a server, this library sets the server's wall clock from the file
+ * named by STINT_CLOCK: two numbers of microseconds (8 bytes each, the machine's
+ * byte order). The first is how far the clock is ahead. If the second is not 0, the
+ * clock is stopped at that time, since the Unix epoch. The file is mapped, so writing
+ * to it steps the clock at once. The monotonic clock is left alone, as it is when a
+ * real host's clock is set.
  *
  * libfaketime cannot do this: it allocates on its first call, and jemalloc reads
  * the clock on its first allocation.
@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static volatile int64_t *shift; /* and when it stands still */
+static volatile int64_t *shift; /* and the time at which it is stopped */
 
 __attribute__((constructor)) static void map_shift(void)
 {
