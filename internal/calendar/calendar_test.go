@@ -36,19 +36,21 @@ func testEnds(t *testing.T, zone string, from, to int) {
 	calendars := []Calendar{{Day, 0, zone}, {Week, 0, zone}, {Week, 7, zone}, {Week, 3, zone}, {Month, 0, zone},
 		{Month, 17, zone}, {Month, 29, zone}, {Month, 30, zone}, {Month, 31, zone}, {Year, 0, zone}}
 	boundaries := make([][]int64, len(calendars))
-	seen := map[string]bool{} // dates: only the first instant of each begins anything
+	seen := map[civil]bool{} // dates: only the first instant of each begins anything
+	var last civil
 	first := time.Date(from, 1, 1, 0, 0, 0, 0, time.UTC)
 	for at := first; at.Year() < to; at = at.Add(time.Minute) {
 		local := at.In(loc)
-		if local.Hour() > 1 && local.Hour() < 22 { // nothing begins there
+		if hour := local.Hour(); hour > 1 && hour < 22 { // nothing begins there
 			at = at.Add(time.Hour - time.Minute)
 			continue
 		}
-		day := local.Format(time.DateOnly)
-		if seen[day] {
+		y, m, d := local.Date()
+		day := civil{y, m, d}
+		if day == last || seen[day] {
 			continue
 		}
-		seen[day] = true
+		last, seen[day] = day, true
 		for i, c := range calendars {
 			if begins(c, local) {
 				boundaries[i] = append(boundaries[i], at.UnixMicro())
@@ -67,6 +69,13 @@ func testEnds(t *testing.T, zone string, from, to int) {
 			}
 		}
 	}
+}
+
+// civil is a date.
+type civil struct {
+	year  int
+	month time.Month
+	day   int
 }
 
 // begins reports whether a period begins with a local date, or with the date before it if that is
