@@ -9,10 +9,11 @@ LOAD       ?= 60s
 LOADFLAGS  ?=
 SABOTAGEFLAGS ?=
 # Their tests drive programs, browsers or simulated fleets. The race detector would make them several times slower
-# to watch the driver: the packages of which these consist have tests of their own. Tests that compute much and share
-# nothing are in packages observe and resilience, too, which run with and without it: see testkit.SkipUnderRace.
+# to watch the driver: the packages of which these consist have tests of their own. Pure functions share nothing.
 UNWATCHED   = faults internal/histories cmd dashboard internal/server/e2e examples internal/doctest internal/simulate clients \
-	internal/layout
+	internal/layout internal/algorithm internal/calendar internal/oracle internal/tokens
+# In other packages, testkit.SkipUnderRace marks tests that compute much and share nothing.
+UNRACED     = --include='*_test.go' --exclude-dir=histories 'testkit.SkipUnderRace(t)' .
 # Regular expressions and the slow reference share nothing, and are several times slower if watched.
 RACE        = -race -gcflags=regexp=-race=false \
 	-gcflags=github.com/stint-limiter/stint/internal/oracle=-race=false
@@ -44,18 +45,22 @@ check: lint ## Lint (needs luac and luacheck), and run the tests that start no o
 .PHONY: test
 test test-%: export GORACE ?= atexit_sleep_ms=10
 test test-%: export STINT_BINARY = $(CURDIR)/bin/stint
-test: test-plain test-race test-modules ## Run all tests, most with the race detector, against real Redis servers; before a change is done
+test: test-plain test-race test-unraced test-modules ## Run all tests, most with the race detector, against real Redis servers; before a change is done
 
-.PHONY: test-program test-plain test-race test-modules
+.PHONY: test-program test-plain test-race test-unraced test-modules
 test-program: setup # once for all tests that run it
 	$(GO) build -o $(STINT_BINARY) ./cmd/stint
 
 test-plain: test-program # the slowest first; they wait more than they compute
-	$(GO) test -vet=off -shuffle=on -timeout 30m -p 3 -parallel 4 $(UNWATCHED:%=./%/...) ./observe ./resilience
+	$(GO) test -vet=off -shuffle=on -timeout 30m -p 3 -parallel 4 $(UNWATCHED:%=./%/...)
 
 test-race: test-program
 	$(GO) test $(RACE) -vet=off -shuffle=on -timeout 30m -p 3 ./redisstore ./internal/histories \
 		$$($(GO) list ./... | grep -vE "/stint/($$(echo $(UNWATCHED) | tr ' ' '|'))(/|$$)")
+
+test-unraced: test-program
+	$(GO) test -vet=off -shuffle=on -timeout 30m -p 3 $$(grep -rl $(UNRACED) | xargs -n 1 dirname | sort -u) \
+		-run "^($$(grep -rhB 1 $(UNRACED) | sed -n 's/^func \(Test[^(]*\).*/\1/p' | paste -sd '|'))$$"
 
 test-modules: test-program
 	cd examples/routers && $(GO) test -vet=off -shuffle=on ./... # compiled as ./examples runs them

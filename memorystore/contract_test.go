@@ -3,10 +3,10 @@ package memorystore_test
 import (
 	"context"
 	"reflect"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/storetest"
 )
@@ -25,38 +25,34 @@ func open(t *testing.T) storetest.Harness {
 
 func TestContract(t *testing.T) { storetest.Run(t, open) }
 
-// TestModel also runs the model without TakePlain, and through Limiter.AllowN where that decides
-// the same.
+// TestModel runs the model through every way in: Take, Take without TakePlain, and Limiter.AllowN
+// where that decides the same, alternately.
 func TestModel(t *testing.T) {
-	t.Run("take", func(t *testing.T) { storetest.Model(t, open) })
-	t.Run("without TakePlain", func(t *testing.T) {
-		storetest.Model(t, func(t *testing.T) storetest.Harness {
-			h := open(t)
-			h.Store = memorystore.General{Store: h.Store.(*memorystore.Store)}
-			return h
-		})
-	})
-	t.Run("AllowN", func(t *testing.T) {
+	testkit.SkipUnderRace(t)
+	var ways *alternating
+	storetest.Model(t, func(t *testing.T) storetest.Harness {
 		h := open(t)
-		s := &shortly{Store: h.Store}
-		h.Store = s
-		storetest.Model(t, func(*testing.T) storetest.Harness { return h })
-		if s.short.Load()*40 < s.asked.Load() {
-			t.Errorf("%d of %d requests went through AllowN; want more", s.short.Load(), s.asked.Load())
-		}
+		ways = &alternating{Store: h.Store.(*memorystore.Store)}
+		h.Store = ways
+		return h
 	})
+	if ways.short*100 < ways.asked {
+		t.Errorf("%d of %d requests went through AllowN; want more", ways.short, ways.asked)
+	}
 }
 
-// shortly is a store that is asked through a limiter's AllowN, where that is the same.
-type shortly struct {
-	stint.Store
-	asked, short atomic.Int64
+type alternating struct {
+	*memorystore.Store
+	asked, short int
 }
 
-func (s *shortly) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	s.asked.Add(1)
-	if len(r.Claims) == 0 || !reflect.DeepEqual(r, stint.Request{Claims: []stint.Claim{{
-		Subject: r.Claims[0].Subject, Limits: r.Claims[0].Limits, Cost: r.Claims[0].Cost}}, Bans: r.Bans}) {
+func (s *alternating) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	s.asked++
+	switch {
+	case s.asked%3 == 0:
+		return memorystore.General{Store: s.Store}.Take(ctx, r)
+	case s.asked%3 == 1 || len(r.Claims) == 0 || !reflect.DeepEqual(r, stint.Request{Claims: []stint.Claim{{
+		Subject: r.Claims[0].Subject, Limits: r.Claims[0].Limits, Cost: r.Claims[0].Cost}}, Bans: r.Bans}):
 		return s.Store.Take(ctx, r)
 	}
 	var options []stint.Option
@@ -70,7 +66,7 @@ func (s *shortly) Take(ctx context.Context, r stint.Request) (stint.Decision, er
 	if err != nil {
 		return stint.Decision{}, err
 	}
-	s.short.Add(1)
+	s.short++
 	return lim.AllowN(ctx, r.Claims[0].Subject, r.Claims[0].Cost)
 }
 
@@ -80,7 +76,5 @@ func TestLinearizable(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	for range 5 {
-		storetest.Linearizable(t, s)
-	}
+	storetest.Linearizable(t, s)
 }

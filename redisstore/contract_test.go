@@ -206,14 +206,22 @@ func TestSingle(t *testing.T) {
 	s, c := open(t, server.URL()), client(t, server.URL())
 	fresh := func(t *testing.T) storetest.Harness { return clocked(t, s, c, server) }
 	t.Run("examples", func(t *testing.T) { storetest.Run(t, fresh) })
-	t.Run("model", func(t *testing.T) { storetest.Model(t, fresh) })
 	t.Run("concurrent", func(t *testing.T) { storetest.Linearizable(t, open(t, server.URL())) })
+	wantTTLs(t, c)
+}
+
+func TestModel(t *testing.T) {
+	testkit.SkipUnderRace(t)
+	server := redistest.StartFakeTime(t)
+	s, c := open(t, server.URL()), client(t, server.URL())
+	storetest.Model(t, func(t *testing.T) storetest.Harness { return clocked(t, s, c, server) })
 	wantTTLs(t, c)
 }
 
 // TestModelOfLayers runs the model through all that may be between a limiter and the scripts: package
 // resilience, batches of other requests, and hashed names.
 func TestModelOfLayers(t *testing.T) {
+	testkit.SkipUnderRace(t)
 	server := redistest.StartFakeTime(t)
 	s, c := open(t, server.URL(), named(keyA)), client(t, server.URL())
 	policy := stint.FailurePolicy{Mode: stint.FailError, Budget: 10 * time.Second}
@@ -233,6 +241,7 @@ func TestModelOfLayers(t *testing.T) {
 
 // TestModelOnCluster runs the model on a Cluster of one node, whose clock can stand still.
 func TestModelOnCluster(t *testing.T) {
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	server := redistest.StartFakeTime(t, "--cluster-enabled", "yes", "--cluster-port", "0")
 	server.CLI(t, "CLUSTER", "ADDSLOTSRANGE", "0", "16383")

@@ -17,7 +17,7 @@ func TestAnswersInAnyOrder(t *testing.T) {
 	for name, limit := range eachKind(1, time.Hour) {
 		for _, apart := range []time.Duration{0, time.Millisecond} {
 			t.Run(fmt.Sprint(name, ", apart ", apart), func(t *testing.T) {
-				for seed := range uint64(50) {
+				for seed := range uint64(20) {
 					over(t, alone, func(t *testing.T, store *fake, s *Stack) { answersInAnyOrder(t, store, s, limit, apart, seed) })
 				}
 			})

@@ -154,7 +154,7 @@ var settlements = []check{
 		} {
 			k := k.other()
 			var taken []stint.Decision
-			for range driver.MaxSettled * 3 / 2 {
+			for range driver.MaxSettled + 100 {
 				taken = append(taken, k.mustTake(1))
 			}
 			order(taken)

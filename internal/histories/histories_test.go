@@ -20,7 +20,7 @@ var (
 	again  = flag.Int("again", 1, "run the one history so many times")
 	trace  = flag.Bool("trace", false, "tell of every message of the one history")
 	first  = flag.Uint64("first", 1, "the first of many seeds; 0 draws one")
-	lasts  = flag.Duration("for", 5*time.Second, "how long many histories are run")
+	lasts  = flag.Duration("for", 3*time.Second, "how long many histories are run")
 	survey = flag.Bool("survey", false, "go on after a history that is wrong, and count what was")
 )
 

@@ -69,7 +69,8 @@ func Golden(t testing.TB, update bool, name, got string) {
 }
 
 // SkipUnderRace skips a test that computes much and shares nothing: under the race detector it takes
-// several times as long.
+// several times as long. make test finds such tests by this call, which must be their first line,
+// and runs them without the race detector.
 func SkipUnderRace(t *testing.T) {
 	t.Helper()
 	if raceEnabled {
