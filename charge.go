@@ -46,6 +46,10 @@ func (c *Charge) Data() *protocol.ChargeData { return &c.data }
 
 // check notes why the charge cannot come from a decision.
 func (c *Charge) check(m *mistakes) {
+	if c.many == nil && c.one[0].Subject == "" {
+		m.add("the charge has no claims; want that of a decision, or a Part of one with the indexes of its claims")
+		return
+	}
 	r := Request{Claims: c.Claims(), ID: c.data.RequestID, IDLife: c.data.IDLife, Hold: c.data.Hold}
 	if r.check(m); m.errs != nil {
 		return
@@ -75,8 +79,9 @@ func (c *Charge) check(m *mistakes) {
 //	settled, err := limiter.Settle(ctx, d, tokens)
 //
 // A part refers to the same charge. Claims of one subject and scope are settled once together:
-// settle them in the same part. The request ID belongs to the first claim. Without indexes, or with
-// an index that the charge does not have, Part returns the zero Charge.
+// settle them in the same part. The request ID belongs to the first claim. Without indexes, Part
+// returns the zero Charge. If the charge has no claim with one of the indexes, amending the part
+// fails with an [*InvalidError], unless nothing was charged.
 func (c Charge) Part(indexes ...int) Charge {
 	indexes = slices.Compact(slices.Sorted(slices.Values(indexes)))
 	claims := c.Claims()
@@ -84,9 +89,12 @@ func (c Charge) Part(indexes ...int) Charge {
 	if c.data.Others != nil {
 		of = *c.data.Others
 	}
-	if len(indexes) == 0 || indexes[0] < 0 || indexes[len(indexes)-1] >= len(claims) ||
-		of.At != nil && len(of.At) != len(claims)-1 || of.Now != nil && len(of.Now) != len(claims)-1 {
+	if len(indexes) == 0 {
 		return Charge{}
+	}
+	if indexes[0] < 0 || indexes[len(indexes)-1] >= len(claims) ||
+		of.At != nil && len(of.At) != len(claims)-1 || of.Now != nil && len(of.Now) != len(claims)-1 {
+		return Charge{data: protocol.ChargeData{ID: c.data.ID}} // refused by check: it has no subject
 	}
 	part := Charge{data: c.data}
 	data := &part.data

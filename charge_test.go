@@ -47,6 +47,7 @@ func TestChargePart(t *testing.T) {
 	local := charge(driver.ChargeData{At: 10, Fallback: true, Others: others([]uint32{5})}, a, b)
 	broken := charge(driver.ChargeData{At: 10, Others: others(nil, 20)}, a, b, c)
 	one := charge(driver.ChargeData{At: 10}, a)
+	none := driver.NewCharge(nil, driver.ChargeData{ID: one.Data().ID})
 	for _, test := range []struct {
 		name   string
 		whole  stint.Charge
@@ -67,10 +68,10 @@ func TestChargePart(t *testing.T) {
 		{"the instant of one", split, []int{2}, charge(driver.ChargeData{At: 30}, c)},
 		{"origin", local, []int{1}, charge(driver.ChargeData{At: 10, Generation: 5, Fallback: true}, b)},
 		{"none", several, nil, stint.Charge{}},
-		{"too far", several, []int{0, 3}, stint.Charge{}},
-		{"below the first", several, []int{-1, 0}, stint.Charge{}},
-		{"no such claim", one, []int{1}, stint.Charge{}},
-		{"instants are missing", broken, []int{2}, stint.Charge{}},
+		{"too far", several, []int{0, 3}, none},
+		{"below the first", several, []int{-1, 0}, none},
+		{"no such claim", one, []int{1}, none},
+		{"instants are missing", broken, []int{2}, none},
 		{"of nothing", stint.Charge{}, []int{1}, stint.Charge{}},
 	} {
 		got := test.whole.Part(test.claims...)
@@ -78,7 +79,8 @@ func TestChargePart(t *testing.T) {
 			t.Errorf("%s: got %+v, want %+v", test.name, got, test.want)
 		}
 		if got.Data().ID != 0 {
-			if err := (stint.Amendment{}).Validate(&got); err != nil {
+			err := (stint.Amendment{Kind: stint.AmendSettle}).Validate(&got)
+			if wrong := reflect.DeepEqual(got, none); (err != nil) != wrong {
 				t.Errorf("%s: %v", test.name, err)
 			}
 		}
@@ -98,7 +100,7 @@ func TestChargePart(t *testing.T) {
 		{[]uint32{1, 2}, []stint.Limit{hour, x}, false},
 	} {
 		got := charge(driver.ChargeData{Others: others(test.generations)}, stint.Claim{Subject: "a", Limits: test.limits, Cost: 1})
-		if err := (stint.Amendment{}).Validate(&got); (err == nil) != test.valid {
+		if err := (stint.Amendment{Kind: stint.AmendSettle}).Validate(&got); (err == nil) != test.valid {
 			t.Errorf("%+v: %v", test, err)
 		}
 	}

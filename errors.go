@@ -34,7 +34,12 @@ func (e *DeniedError) Error() string {
 	return "rate limit exceeded for key " + quote(e.Key)
 }
 
-// InvalidError reports mistakes of the caller. Nothing was done. It lists every mistake.
+// InvalidError reports mistakes of the caller: a value that does not pass validation, or a call that
+// what was set up does not support. Nothing was done. It lists every mistake.
+//
+// In this package and in the packages of stores, outbound, overrides and observe, every such error
+// is an InvalidError or has one in its chain: find it with errors.As. Not among them are the errors
+// of overrides.Read about the text that it reads, which may come from elsewhere.
 type InvalidError struct{ Err error }
 
 func (e *InvalidError) Error() string { return "stint: invalid: " + e.Err.Error() }

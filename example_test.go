@@ -306,7 +306,7 @@ func ExampleParseLimit() {
 	// 10/1m burst 2x 20 <nil>
 	// 10/1s burst 25 bucket 25 <nil>
 	// login: 5/15m 5 <nil>
-	// 0/0s 0 stint: limit "5 per minute": write 5/1m
+	// 0/0s 0 stint: invalid: limit "5 per minute": write 5/1m
 }
 
 // A burst admits more at once, at the same rate in the long run.
@@ -481,7 +481,8 @@ func ExampleLimiter_Amend() {
 		Hold: 5 * time.Minute,
 	})
 	fmt.Println(d.Allowed)
-	settled, _ := lim.Amend(ctx, d, stint.Amendment{Costs: stint.Costs{"input_tokens": 905, "output_tokens": 377}})
+	settled, _ := lim.Amend(ctx, d, stint.Amendment{
+		Kind: stint.AmendSettle, Costs: stint.Costs{"input_tokens": 905, "output_tokens": 377}})
 	fmt.Println("charged:", settled.Charged)
 	d, _ = lim.Peek(ctx, "key:7")
 	for _, s := range d.States() {

@@ -83,7 +83,9 @@ var errCut = &stint.StoreError{Op: "amend", Kind: stint.KindTimeout, Err: errDow
 
 func (s *cut) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	s.mu.Lock()
-	s.log = append(s.log, fmt.Sprint([...]string{"settle", "extend", "release"}[a.Kind], time.Now().Second()))
+	kind := map[stint.AmendmentKind]string{
+		stint.AmendSettle: "settle", stint.AmendExtend: "extend", stint.AmendRelease: "release"}[a.Kind]
+	s.log = append(s.log, fmt.Sprint(kind, time.Now().Second()))
 	s.mu.Unlock()
 	if s.down.Load() {
 		<-ctx.Done()
@@ -277,20 +279,49 @@ func TestPlacesAfterOutages(t *testing.T) {
 }
 
 // A quantity whose name is misspelled would never be settled.
+// A part that does not exist, and an amendment without a kind, are refused: neither refunds.
+func TestAmendMistakes(t *testing.T) {
+	lim := newLimiter(t, stint.PerDay(9))
+	d, err := lim.AllowN(t.Context(), "a", 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	part, settle := d, stint.Amendment{Kind: stint.AmendSettle}
+	part.Charge = d.Charge.Part(1)
+	for _, test := range []struct {
+		d    stint.Decision
+		a    stint.Amendment
+		want string
+	}{
+		{part, settle, "the charge has no claims"},
+		{d, stint.Amendment{}, "the Kind of the amendment is 0; want AmendSettle, AmendExtend or AmendRelease"},
+		{d, stint.Amendment{KnownOnly: true}, "KnownOnly is set; want it with AmendExtend only"},
+	} {
+		done, err := lim.Amend(t.Context(), test.d, test.a)
+		var invalid *stint.InvalidError
+		if done.Changed || !errors.As(err, &invalid) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%+v and %v, want %s", done, err, test.want)
+		}
+	}
+	if d, err := lim.Peek(t.Context(), "a"); err != nil || d.Remaining() != 4 {
+		t.Errorf("%d are left, %v; want 4", d.Remaining(), err)
+	}
+}
+
 func TestAmendUnknownName(t *testing.T) {
 	lim := newLimiter(t, stint.PerDay(9).WithName("input"), stint.PerDay(9))
 	d, err := lim.Take(t.Context(), stint.Request{Hold: time.Minute, Claims: []stint.Claim{{Subject: "a", Cost: 5}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `Costs["inptu"]: no limit of the charge has that name`
+	const want = `Costs["inptu"]: no limit of the charge has that name (did you mean "input"?)`
 	for _, kind := range []stint.AmendmentKind{stint.AmendSettle, stint.AmendExtend} {
 		_, err := lim.Amend(t.Context(), d, stint.Amendment{Kind: kind, Costs: stint.Costs{"inptu": 3, "": 1}})
 		if invalid := (*stint.InvalidError)(nil); !errors.As(err, &invalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	done, err := lim.Amend(t.Context(), d, stint.Amendment{Costs: stint.Costs{"input": 3, "": 1}})
+	done, err := lim.Amend(t.Context(), d, stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{"input": 3, "": 1}})
 	if err != nil || done != (stint.Amended{Changed: true, Charged: 4}) {
 		t.Errorf("%+v, %v", done, err)
 	}

@@ -294,16 +294,18 @@ func (l *Limit) UnmarshalText(text []byte) error {
 // it holds. A window is a Go duration or a number of days ("1d"); "100/s" means 100/1s. A window
 // can also be a day, week, month or year of the calendar, with the day on which months begin (31 is
 // the last), the day on which weeks begin, and a time zone, if these are not the first, Monday and
-// UTC. ParseLimit validates the limit.
+// UTC. ParseLimit validates the limit. Its error is an [*InvalidError].
 func ParseLimit(text string) (Limit, error) {
 	l, err := parseLimit(text)
 	if err == nil {
-		err = l.Validate()
+		var m mistakes
+		l.check(&m)
+		err = m.err()
 	} else if right, ok := inUnits(text); ok {
 		err = fmt.Errorf("write %s", right)
 	}
 	if err != nil {
-		return Limit{}, fmt.Errorf("stint: limit %q: %w", text, err)
+		return Limit{}, &InvalidError{fmt.Errorf("limit %q: %w", text, err)}
 	}
 	return l, nil
 }

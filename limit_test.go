@@ -2,6 +2,7 @@ package stint_test
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -134,14 +135,21 @@ func TestParseLimitMistakes(t *testing.T) {
 		l, err := stint.ParseLimit(test.text)
 		if err == nil {
 			t.Errorf("%q was read as %v", test.text, l)
-		} else if !strings.Contains(err.Error(), test.tells) || !strings.HasPrefix(err.Error(), "stint: limit ") {
+		} else if _, ok := errors.AsType[*stint.InvalidError](err); !ok || !strings.Contains(err.Error(), test.tells) ||
+			!strings.HasPrefix(err.Error(), "stint: invalid: limit ") || strings.Count(err.Error(), "stint: ") > 1 {
 			t.Errorf("%q: %v; want it to tell %q", test.text, err, test.tells)
+		}
+		if err := l.UnmarshalText([]byte(test.text)); !errors.As(err, new(*stint.InvalidError)) {
+			t.Errorf("%q: %v; want an InvalidError from UnmarshalText, too", test.text, err)
 		}
 	}
 }
 
 func TestAllMistakesAtOnce(t *testing.T) {
 	err := stint.Limit{Max: -1, Window: -1, Burst: -1, Name: "a b"}.Validate()
+	if !errors.As(err, new(*stint.InvalidError)) {
+		t.Errorf("got %v, want an InvalidError", err)
+	}
 	if err == nil {
 		t.Fatal("accepted")
 	}

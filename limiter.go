@@ -3,7 +3,6 @@ package stint
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -236,7 +235,10 @@ func (l *Limiter) Extend(ctx context.Context, d Decision, used int64) (Amended, 
 // Amend is the general form of Settle and Extend. With Costs it settles or extends several
 // quantities at once, or some of them, by the names of their limits:
 //
-//	limiter.Amend(ctx, d, stint.Amendment{Costs: stint.Costs{"input_tokens": 912, "output_tokens": 3050}})
+//	limiter.Amend(ctx, d, stint.Amendment{
+//		Kind:  stint.AmendSettle,
+//		Costs: stint.Costs{"input_tokens": 912, "output_tokens": 3050},
+//	})
 func (l *Limiter) Amend(ctx context.Context, d Decision, a Amendment) (Amended, error) {
 	var m mistakes
 	if a.check(&m); m.errs != nil || d.Charge.data.ID == 0 {
@@ -301,11 +303,6 @@ func (l *Limiter) inScopes(ctx context.Context, c Command, scopes []string) erro
 func (l *Limiter) Ban(ctx context.Context, subject string, d time.Duration) error {
 	if l.bans == nil {
 		return &InvalidError{errors.New("the limiter does not apply bans; make it with WithBans")}
-	}
-	if !inWindow(d) {
-		return &InvalidError{
-			fmt.Errorf("the ban is %v; want whole microseconds from %v to %d days", d, MinWindow, MaxWindow/day),
-		}
 	}
 	return l.command(ctx, Command{Kind: CommandBan, Subject: subject, For: d})
 }

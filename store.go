@@ -28,16 +28,17 @@ type Store interface {
 	Command(ctx context.Context, c Command) error
 }
 
-// Amendment is a change to an earlier charge.
+// Amendment is a change to an earlier charge. The zero Amendment is not valid: it has no Kind.
 type Amendment struct {
-	// Kind is what to do.
+	// Kind is what to do. It must be set.
 	Kind AmendmentKind
 	// Cost is the true cost, for Settle. It applies to the limits whose window the charge has not
 	// left; what exceeds the charged cost becomes a debt if need be. If the request had a Hold, the
 	// true cost is charged in any case. For Extend of a hold, Cost is what was used so far.
 	Cost int64
 	// Costs are true costs by the names of limits, instead of Cost. Limits whose name is missing
-	// stay as they are, and can be settled later.
+	// stay as they are, and can be settled later. If Costs is nil, Cost applies to every limit; if
+	// it is empty but not nil, no limit changes.
 	Costs Costs
 	// MaxDebt bounds how many units above its capacity this amendment may take a bucket or a limit
 	// with a burst, because these limits need time to recover from a debt. What exceeds the bound
@@ -45,7 +46,7 @@ type Amendment struct {
 	// whole cost: they forget it after a window.
 	MaxDebt int64
 	// KnownOnly keeps Extend from taking back a place that the store has forgotten. It is for
-	// heartbeats on behalf of untrusted clients.
+	// heartbeats on behalf of untrusted clients, and not valid with another Kind.
 	KnownOnly bool
 }
 
@@ -61,13 +62,14 @@ type Amended struct {
 	Charged int64
 }
 
-// AmendmentKind says what an amendment does.
+// AmendmentKind says what an amendment does. The zero value is not a kind, so an amendment without
+// one is refused rather than taken for a refund.
 type AmendmentKind uint8
 
 const (
 	// AmendSettle replaces the cost that was charged with the true cost; zero gives everything
 	// back, places under concurrency limits included.
-	AmendSettle AmendmentKind = iota
+	AmendSettle AmendmentKind = iota + 1
 	// AmendExtend is a heartbeat: it renews a hold, and a holder's place under concurrency limits.
 	// It charges what was used so far beyond what is charged. It takes back a place that the store
 	// has forgotten, above the maximum if need be; but not after the context's deadline, not if the
@@ -79,27 +81,29 @@ const (
 	AmendRelease
 )
 
-// Command is an action on one subject.
+// Command is an action on one subject. The zero Command is not valid: it has no Kind.
 type Command struct {
+	// Kind is what to do. It must be set.
 	Kind    CommandKind
 	Subject string
-	// Scope and Limits say what Reset forgets, and where GiveBack gives back.
+	// Scope and Limits say what Reset forgets, and where GiveBack gives back. Both need at least
+	// one limit.
 	Scope  string
 	Limits []Limit
-	// For is the length of a Ban.
+	// For is the length of a Ban: whole microseconds from MinWindow to MaxWindow.
 	For time.Duration
 	// Units is the number of units that GiveBack gives back.
 	Units int64
 }
 
-// CommandKind says what a command does.
+// CommandKind says what a command does. The zero value is not a kind.
 type CommandKind uint8
 
 const (
 	// CommandReset forgets what the subject has used of the given limits in the given scope, its
 	// bookings there, and its request IDs. Charges made before it can no longer be amended, and
 	// places are lost.
-	CommandReset CommandKind = iota
+	CommandReset CommandKind = iota + 1
 	// CommandBan denies the subject everything, in all scopes, for a time. A ban in force that ends
 	// later stays as it is.
 	CommandBan

@@ -7,6 +7,8 @@ import (
 	"math/bits"
 	"slices"
 	"time"
+
+	"github.com/stint-limiter/stint/internal/messages"
 )
 
 // mistakes collects the rules that a value breaks. Every rule is written once, in a method named
@@ -35,11 +37,12 @@ func (m *mistakes) invalid() error {
 	return &InvalidError{m.err()}
 }
 
-// Validate reports everything that is wrong with the limit, and how to correct it.
+// Validate reports everything that is wrong with the limit, and how to correct it, in one
+// [*InvalidError].
 func (l Limit) Validate() error {
 	var m mistakes
 	l.check(&m)
-	return m.err()
+	return m.invalid()
 }
 
 func (l *Limit) check(m *mistakes) {
@@ -95,12 +98,7 @@ func (l *Limit) check(m *mistakes) {
 }
 
 func (c *Claim) check(m *mistakes) {
-	if c.Subject == "" || len(c.Subject) > MaxSubject {
-		m.add("Subject has %d bytes; want 1 to %d", len(c.Subject), MaxSubject)
-	}
-	if len(c.Scope) > MaxSubject {
-		m.add("Scope has %d bytes; want at most %d", len(c.Scope), MaxSubject)
-	}
+	c.checkSubject(m)
 	if c.Cost < 0 || c.Cost > MaxUnits {
 		m.add("Cost is %d; want 0 to %d", c.Cost, MaxUnits)
 	}
@@ -108,6 +106,20 @@ func (c *Claim) check(m *mistakes) {
 	if len(c.Limits) == 0 || len(c.Limits) > MaxLimits {
 		m.add("%d limits; want 1 to %d", len(c.Limits), MaxLimits)
 	}
+	c.checkLimits(m)
+}
+
+func (c *Claim) checkSubject(m *mistakes) {
+	if c.Subject == "" || len(c.Subject) > MaxSubject {
+		m.add("Subject has %d bytes; want 1 to %d", len(c.Subject), MaxSubject)
+	}
+	if len(c.Scope) > MaxSubject {
+		m.add("Scope has %d bytes; want at most %d", len(c.Scope), MaxSubject)
+	}
+}
+
+// checkLimits notes what is wrong with the limits, apart from their number.
+func (c *Claim) checkLimits(m *mistakes) {
 	for i := range c.Limits {
 		var own mistakes
 		if c.Limits[i].check(&own); own.errs != nil {
@@ -130,9 +142,17 @@ func (c Costs) check(m *mistakes, limits []Limit) {
 			m.add("Costs[%q] is %d; want 0 to %d", name, cost, MaxUnits)
 		}
 		if !slices.ContainsFunc(limits, func(l Limit) bool { return l.Name == name }) {
-			m.add("Costs[%q]: no limit has that name", name)
+			m.add("Costs[%q]: no limit has that name%s", name, messages.Hint(name, appendNames(nil, limits)))
 		}
 	}
+}
+
+// appendNames appends the names of limits.
+func appendNames(names []string, limits []Limit) []string {
+	for i := range limits {
+		names = append(names, limits[i].Name)
+	}
+	return names
 }
 
 // repeats reports whether Limits[i] has the identity of an earlier limit.
@@ -145,8 +165,8 @@ func (c *Claim) repeats(i int) bool {
 	return false
 }
 
-// Validate reports everything that is wrong with the request. Stores may rely on requests being
-// valid.
+// Validate reports everything that is wrong with the request, in one [*InvalidError]. Stores may
+// rely on requests being valid.
 func (r *Request) Validate() error {
 	var m mistakes
 	r.check(&m)
@@ -259,7 +279,8 @@ func (p *FailurePolicy) check(m *mistakes) {
 }
 
 // Validate reports everything that is wrong with the charge and its amendment: whether the charge
-// can come from a decision, and whether it can be amended in this way.
+// can come from a decision, and whether it can be amended in this way. The error is an
+// [*InvalidError].
 func (a Amendment) Validate(c *Charge) error {
 	var m mistakes
 	c.check(&m)
@@ -273,39 +294,59 @@ func (a Amendment) check(m *mistakes) {
 			m.add("Costs[%q] is %d; want 0 to %d", name, cost, MaxUnits)
 		}
 	}
-	if a.Kind > AmendRelease || uint64(a.Cost) > uint64(MaxUnits) || uint64(a.MaxDebt) > uint64(MaxUnits) {
-		m.add("amendment %d to the cost %d with a debt of at most %d; want Settle, Extend or Release, and 0 to %d",
-			a.Kind, a.Cost, a.MaxDebt, MaxUnits)
+	if a.Kind < AmendSettle || a.Kind > AmendRelease {
+		m.add("the Kind of the amendment is %d; want AmendSettle, AmendExtend or AmendRelease", a.Kind)
+	}
+	if uint64(a.Cost) > uint64(MaxUnits) || uint64(a.MaxDebt) > uint64(MaxUnits) {
+		m.add("amendment to the cost %d with a debt of at most %d; want 0 to %d", a.Cost, a.MaxDebt, MaxUnits)
+	}
+	if a.KnownOnly && a.Kind != AmendExtend {
+		m.add("KnownOnly is set; want it with AmendExtend only")
 	}
 }
 
 // checkNames notes costs whose name no limit of the charge has: their quantity would stay as it is.
 // A store does not check names, because it may see only a part of the charge.
 func (a Amendment) checkNames(m *mistakes, c *Charge) {
+	if len(a.Costs) == 0 {
+		return
+	}
+	var names []string
+	for _, claim := range c.Claims() {
+		names = appendNames(names, claim.Limits)
+	}
 	for _, name := range slices.Sorted(maps.Keys(a.Costs)) {
-		if !slices.ContainsFunc(c.Claims(), func(c Claim) bool {
-			return slices.ContainsFunc(c.Limits, func(l Limit) bool { return l.Name == name })
-		}) {
-			m.add("Costs[%q]: no limit of the charge has that name", name)
+		if !slices.Contains(names, name) {
+			m.add("Costs[%q]: no limit of the charge has that name%s", name, messages.Hint(name, names))
 		}
 	}
 }
 
-// Validate reports everything that is wrong with the command.
+// Validate reports everything that is wrong with the command, in one [*InvalidError].
 func (c *Command) Validate() error {
 	var m mistakes
-	if c.Kind > CommandGiveBack {
-		m.add("command %d; want Reset, Ban, Unban or GiveBack", c.Kind)
-	}
-	if c.Kind == CommandGiveBack {
+	claim := Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits}
+	switch c.Kind {
+	case CommandGiveBack:
 		if c.Units <= 0 || c.Units > MaxUnits {
 			m.add("Units is %d; want 1 to %d", c.Units, MaxUnits)
 		}
-		claim := Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits}
 		claim.check(&m)
-	} else if c.Subject == "" || len(c.Subject) > MaxSubject || len(c.Scope) > MaxSubject {
-		m.add("the subject has %d bytes, its scope %d; want 1 and 0 to %d", len(c.Subject), len(c.Scope), MaxSubject)
+		return m.invalid()
+	case CommandReset:
+		if len(c.Limits) == 0 {
+			m.add("there are no limits to reset; want at least one")
+		}
+		claim.checkLimits(&m)
+	case CommandBan:
+		if !inWindow(c.For) {
+			m.add("the ban is %v; want whole microseconds from %v to %d days", c.For, MinWindow, MaxWindow/day)
+		}
+	case CommandUnban:
+	default:
+		m.add("the Kind of the command is %d; want CommandReset, CommandBan, CommandUnban or CommandGiveBack", c.Kind)
 	}
+	claim.checkSubject(&m)
 	return m.invalid()
 }
 

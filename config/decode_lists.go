@@ -233,7 +233,7 @@ func (d *decoder) idle(list []policy.Limit, keys []string) {
 
 // limitMistakes returns the mistakes that [stint.ParseLimit] found, without the text of the limit.
 func limitMistakes(err error) string {
-	if inner := errors.Unwrap(err); inner != nil {
+	if inner := errors.Unwrap(contract.Mistakes(err)); inner != nil {
 		err = inner
 	}
 	return strings.ReplaceAll(err.Error(), "\n", "; ")

@@ -73,7 +73,10 @@ func newBoard(t testing.TB, adjust ...func(*Config)) *rig {
 	}
 	t.Cleanup(func() { _ = store.Close() })
 	r := &rig{t: t, log: &testkit.Buffer{}}
-	r.monitor = observe.New(observe.Config{Logger: slog.New(slog.DiscardHandler)})
+	r.monitor, err = observe.New(observe.Config{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = r.monitor.Close() })
 	r.guard, err = policy.NewGuard(simulate.Timeless{Store: store}, conf.Set,
 		policy.GuardConfig{Observer: r.monitor, Logger: slog.New(slog.DiscardHandler)})

@@ -17,7 +17,10 @@ import (
 func ExampleNew() {
 	store, _ := memorystore.New(memorystore.Config{})
 	defer store.Close()
-	monitor := observe.New(observe.Config{}) // the observer of your guards
+	monitor, err := observe.New(observe.Config{}) // the observer of your guards
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer monitor.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel() // ends the page's streams

@@ -84,7 +84,7 @@ func (m *movers) call(caller, n int) {
 	r = m.request("refunds", "", nil)
 	if d, _ := m.take(s, r); d.Allowed {
 		m.allowed[2].Add(1)
-		done, err := s.Amend(context.Background(), d.Charge, stint.Amendment{})
+		done, err := s.Amend(context.Background(), d.Charge, stint.Amendment{Kind: stint.AmendSettle})
 		switch {
 		case errkind.Of(err) == stint.KindMigrating:
 			m.kept.Add(1)

@@ -76,7 +76,7 @@ func TestF15(t *testing.T) {
 					r.Fatalf("%s: take %d: allowed %v, %v; want the first three allowed", name, i, d.Allowed, err)
 				}
 				if i == 2 {
-					if _, err := s.Amend(t.Context(), d.Charge, stint.Amendment{Cost: 1}); err != nil {
+					if _, err := s.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.AmendSettle, Cost: 1}); err != nil {
 						r.Errorf("%s: settle: %v", name, err)
 					}
 				}

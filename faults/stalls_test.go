@@ -84,7 +84,7 @@ func callInStalls(r *report, url, name string, servers []*redistest.Server) stal
 				if i%2 == 0 {
 					cost = rand.Int64N(15) // a refund, less, the same or more
 					settled.Add(1)
-					done, err := s.Amend(r.Context(), d.Charge, stint.Amendment{Cost: cost})
+					done, err := s.Amend(r.Context(), d.Charge, stint.Amendment{Kind: stint.AmendSettle, Cost: cost})
 					if err != nil || !done.Changed {
 						r.Errorf("%s: settled at %d: %+v, %v", name, cost, done, err)
 						return

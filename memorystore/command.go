@@ -30,8 +30,7 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 			}
 		}
 	case stint.CommandBan:
-		length := min(max(c.For, 0), stint.MaxWindow)
-		q.newBan(&q.claims[0]).byHand(length.Microseconds(), q.now)
+		q.newBan(&q.claims[0]).byHand(c.For.Microseconds(), q.now)
 	case stint.CommandUnban:
 		if r := q.first().rec; banOf(r) != nil {
 			r.rest.ban = nil

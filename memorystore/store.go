@@ -110,7 +110,7 @@ type Store struct {
 
 var _ stint.Store = (*Store)(nil)
 
-// New returns an empty store. Close it to end its goroutine.
+// New returns an empty store. Close it to end its goroutine. The error is a [*stint.InvalidError].
 func New(cfg Config) (*Store, error) {
 	var errs []error
 	if cfg.MaxSubjects < 0 || cfg.MaxSubjects > maxSubjects {
@@ -120,7 +120,7 @@ func New(cfg Config) (*Store, error) {
 		errs = append(errs, fmt.Errorf("MaxBytes is %d; want 0 or more", cfg.MaxBytes))
 	}
 	if len(errs) > 0 {
-		return nil, fmt.Errorf("memorystore: %w", errors.Join(errs...))
+		return nil, &stint.InvalidError{Err: fmt.Errorf("memorystore: %w", errors.Join(errs...))}
 	}
 	cfg.MaxBytes = cmp.Or(cfg.MaxBytes, defaultMaxBytes)
 	if cfg.MaxSubjects == 0 {

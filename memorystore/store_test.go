@@ -56,11 +56,9 @@ func allow(t testing.TB, lim *stint.Limiter, subject string) stint.Decision {
 
 func TestConfigMistakesAreAllReported(t *testing.T) {
 	_, err := New(Config{MaxSubjects: -1, MaxBytes: -1})
-	if err == nil ||
-		err.Error() != fmt.Sprintf(
-			"memorystore: MaxSubjects is -1; want 0 to %d\nMaxBytes is -1; want 0 or more",
-			maxSubjects,
-		) {
+	var invalid *stint.InvalidError
+	if !errors.As(err, &invalid) || invalid.Err.Error() != fmt.Sprintf(
+		"memorystore: MaxSubjects is -1; want 0 to %d\nMaxBytes is -1; want 0 or more", maxSubjects) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -116,7 +114,8 @@ func TestClose(t *testing.T) {
 	if !errors.Is(err, errClosed) || !errors.As(err, &failure) || failure.Op != "take" {
 		t.Errorf("take after Close: %v", err)
 	}
-	if _, err = s.Amend(context.Background(), stint.Charge{}, stint.Amendment{}); !errors.Is(err, errClosed) {
+	refund := stint.Amendment{Kind: stint.AmendSettle}
+	if _, err = s.Amend(context.Background(), stint.Charge{}, refund); !errors.Is(err, errClosed) {
 		t.Errorf("amend after Close: %v", err)
 	}
 	_, inspect := s.Inspect(t.Context(), stint.Claim{Subject: "a"})
@@ -157,7 +156,7 @@ func TestOddInputIsHarmless(t *testing.T) {
 		driver.NewCharge(make([]stint.Claim, 100), driver.ChargeData{ID: 1, At: 1}),
 		driver.NewCharge(nil, driver.ChargeData{ID: 1}),
 	} {
-		for kind := range stint.AmendmentKind(5) {
+		for kind := range stint.AmendmentKind(6) {
 			var invalid *stint.InvalidError
 			if changed, err := s.Amend(ctx, c, stint.Amendment{Kind: kind}); changed.Changed ||
 				!errors.As(err, &invalid) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/messages"
 )
 
@@ -39,33 +40,41 @@ func alertNames() []string {
 	return names
 }
 
-// Validate reports every mistake in the config.
+// Validate reports every mistake in the config, in one [*stint.InvalidError].
 func (c *AlertConfig) Validate() error {
 	var errs []error
 	for name, threshold := range c.Thresholds {
 		errs = append(errs, checkThreshold(name, threshold))
 	}
 	if c.For < 0 {
-		errs = append(errs, fmt.Errorf("observe: invalid AlertConfig.For %v; want at least 0", c.For))
+		errs = append(errs, fmt.Errorf("invalid AlertConfig.For %v; want at least 0", c.For))
 	}
 	if c.Webhook != "" {
 		errs = append(errs, checkWebhook(c.Webhook))
 	}
-	return errors.Join(errs...)
+	return asInvalid(errs)
+}
+
+// asInvalid returns mistakes in one [*stint.InvalidError], or nil if there are none.
+func asInvalid(errs []error) error {
+	if err := errors.Join(errs...); err != nil {
+		return &stint.InvalidError{Err: err}
+	}
+	return nil
 }
 
 func checkThreshold(name string, threshold float64) error {
 	names := alertNames()
 	at := slices.Index(names, name)
 	if at < 0 {
-		return fmt.Errorf("observe: unknown alert %q%s; want one of %s", name, messages.Hint(name, names),
+		return fmt.Errorf("unknown alert %q%s; want one of %s", name, messages.Hint(name, names),
 			strings.Join(names, ", "))
 	}
 	if !(threshold >= 0) { // also rejects NaN
-		return fmt.Errorf("observe: alert %q: invalid threshold %v; want at least 0", name, threshold)
+		return fmt.Errorf("alert %q: invalid threshold %v; want at least 0", name, threshold)
 	}
 	if alertRules[at].unit == "share" && threshold >= 1 && !math.IsInf(threshold, 1) {
-		return fmt.Errorf("observe: alert %q: invalid threshold %v; want a share below 1, such as 0.2 for 20%%", name, threshold)
+		return fmt.Errorf("alert %q: invalid threshold %v; want a share below 1, such as 0.2 for 20%%", name, threshold)
 	}
 	return nil
 }
@@ -75,7 +84,7 @@ func checkThreshold(name string, threshold float64) error {
 func checkWebhook(address string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return errors.New(`observe: invalid webhook URL; want one such as "https://example.com/alerts"`)
+		return errors.New(`invalid webhook URL; want one such as "https://example.com/alerts"`)
 	}
 	return nil
 }

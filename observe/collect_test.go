@@ -99,7 +99,7 @@ func TestScrape(t *testing.T) {
 
 // TestLogDropped: the log's own count is a metric, and its growth an alert.
 func TestLogDropped(t *testing.T) {
-	m := observe.New(observe.Config{LogDropped: func() int64 { return 6 }})
+	m := open(t, observe.Config{LogDropped: func() int64 { return 6 }})
 	defer m.Close()
 	testkit.Eventually(t, "it is counted and the alert fires", func() bool {
 		text := scrape(t, m)

@@ -35,7 +35,7 @@ func deny(t *testing.T, g *policy.Guard, in policy.Input) string {
 
 // The denials of httplimit.By have ids too, of the key that denied.
 func TestWhyBy(t *testing.T) {
-	m := observe.New(observe.Config{Logger: discard, ShowSubjects: true})
+	m := open(t, observe.Config{Logger: discard, ShowSubjects: true})
 	defer m.Close()
 	stack, err := resilience.New(batched{newMemory(t)}, resilience.Config{Observer: m.Limiters(), Logger: discard})
 	if err != nil {
@@ -61,7 +61,7 @@ func TestWhyBy(t *testing.T) {
 // TestWhy: the id of a denial tells the limit or the ban, until KeepDenials has passed.
 func TestWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := observe.New(observe.Config{Logger: discard, Alerts: observe.AlertConfig{Instance: "web-1"},
+		m := open(t, observe.Config{Logger: discard, Alerts: observe.AlertConfig{Instance: "web-1"},
 			ShowSubjects: true, KeepDenials: 20 * time.Minute})
 		defer m.Close()
 		g := newGuard(t, newMemory(t), manyReasons, m)
@@ -89,7 +89,7 @@ func TestWhy(t *testing.T) {
 				t.Errorf("of the subject %v ago: %+v, want %d", ago, list, want)
 			}
 		}
-		off := observe.New(observe.Config{Logger: discard, KeepDenials: -1})
+		off := open(t, observe.Config{Logger: discard, KeepDenials: -1})
 		defer off.Close()
 		forgotten := deny(t, newGuard(t, newMemory(t), manyReasons, off), in)
 		for _, id := range []string{"", "x", strings.Repeat("0", 16), id[:8] + "00000000"} {
@@ -113,7 +113,7 @@ func TestWhyAcrossProcesses(t *testing.T) {
 			shared.hashed = hashed
 			var all []*observe.Monitor
 			for i := range 3 {
-				m := observe.New(observe.Config{Logger: discard, ShowSubjects: true,
+				m := open(t, observe.Config{Logger: discard, ShowSubjects: true,
 					Alerts: observe.AlertConfig{Instance: fmt.Sprintf("web-%d", i+1)}})
 				t.Cleanup(func() { _ = m.Close() })
 				defer m.Share(shared)()

@@ -4,7 +4,8 @@
 // dashboard and the command line show the data as [Point], [Series], [Violation], [Offender],
 // [Alert] and [StoreHealth]. Start with [New]:
 //
-//	monitor := observe.New(observe.Config{})
+//	monitor, err := observe.New(observe.Config{})
+//	...
 //	defer monitor.Close()
 //	prometheus.MustRegister(monitor)
 //	...

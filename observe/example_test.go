@@ -21,7 +21,10 @@ import (
 
 // A monitor is given to the guard and registered with Prometheus.
 func Example() {
-	monitor := observe.New(observe.Config{})
+	monitor, err := observe.New(observe.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer monitor.Close()
 	prometheus.MustRegister(monitor)
 	decide(5, monitor) // a guard with policy.GuardConfig{Observer: monitor}
@@ -41,7 +44,10 @@ func Example() {
 // Top lists who was denied most in the last minutes. Subjects are shortened unless ShowSubjects is
 // set.
 func ExampleMonitor_Top() {
-	monitor := observe.New(observe.Config{ShowSubjects: true})
+	monitor, err := observe.New(observe.Config{ShowSubjects: true})
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer monitor.Close()
 	decide(5, monitor)
 	for _, o := range monitor.Top("ip", 10) {
@@ -56,7 +62,7 @@ func ExampleAlertConfig_Validate() {
 	c := observe.AlertConfig{Thresholds: map[string]float64{"BlockedShare": -0.2}}
 	fmt.Println(c.Validate())
 	// Output:
-	// observe: alert "BlockedShare": invalid threshold -0.2; want at least 0
+	// stint: invalid: alert "BlockedShare": invalid threshold -0.2; want at least 0
 }
 
 // decide has a guard decide requests from one address, which may make two a minute.

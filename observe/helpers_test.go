@@ -26,8 +26,18 @@ func (c claims) Claim(name string) string { return c[name] }
 
 func newMonitor(t testing.TB) *observe.Monitor {
 	t.Helper()
-	m := observe.New(observe.Config{Logger: discard, Version: "v1.2.3"})
+	m := open(t, observe.Config{Logger: discard, Version: "v1.2.3"})
 	t.Cleanup(func() { _ = m.Close() })
+	return m
+}
+
+// open returns a monitor. The caller closes it.
+func open(t testing.TB, c observe.Config) *observe.Monitor {
+	t.Helper()
+	m, err := observe.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return m
 }
 

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"fmt"
 	"log/slog"
 	"runtime/debug"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/outbound"
 )
@@ -21,11 +23,9 @@ type Config struct {
 	// ShowSubjects shows subjects in full. By default they are shortened: addresses to their
 	// network, others to a few letters. A few letters of the ref are appended to each.
 	ShowSubjects bool
-	// Alerts configures when alerts fire and where they are sent. It must be valid; see
-	// [AlertConfig.Validate].
+	// Alerts configures when alerts fire and where they are sent.
 	Alerts AlertConfig
-	// Webhooks are the webhooks to which thresholds are posted. They must be valid; see
-	// [Webhook.Validate].
+	// Webhooks are the webhooks to which thresholds are posted.
 	Webhooks []Webhook
 	// KeepDenials is how long this process keeps records of why subjects were denied, for
 	// [Monitor.Why]. The default is 24 hours; a negative value keeps none. At most 20,000 records
@@ -44,7 +44,8 @@ type Config struct {
 // raises alerts. It is an observer for guards, stacks and outbound registries, and a Prometheus
 // collector. Pass it to everything in a process that makes decisions:
 //
-//	monitor := observe.New(observe.Config{})
+//	monitor, err := observe.New(observe.Config{})
+//	...
 //	defer monitor.Close()
 //	stack, err := resilience.New(redis, resilience.Config{Observer: monitor})
 //	...
@@ -98,8 +99,18 @@ type Monitor struct {
 
 var _ stint.Observer = (*Monitor)(nil)
 
-// New returns a new monitor. Call [Monitor.Close] when done.
-func New(c Config) *Monitor {
+// New returns a new monitor. Call [Monitor.Close] when done. Mistakes in Alerts and Webhooks are
+// reported in one [*stint.InvalidError]; without any, as in the zero Config, New does not fail.
+func New(c Config) (*Monitor, error) {
+	errs := []error{contract.Mistakes(c.Alerts.Validate())}
+	for i := range c.Webhooks {
+		if err := c.Webhooks[i].Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("webhook %d: %w", i, contract.Mistakes(err)))
+		}
+	}
+	if err := asInvalid(errs); err != nil {
+		return nil, err
+	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -138,7 +149,7 @@ func New(c Config) *Monitor {
 	m.lastAlerts.Store(new([]Alert))
 	m.clock.set(time.Now())
 	m.work.Go(m.run)
-	return m
+	return m, nil
 }
 
 // Close stops all background work and closes the channels of subscribers. It posts the messages

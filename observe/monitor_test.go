@@ -20,12 +20,32 @@ import (
 	"github.com/stint-limiter/stint/resilience"
 )
 
+// Every mistake in the alerts and the webhooks is found before anything starts, without showing an
+// address.
+func TestNewMistakes(t *testing.T) {
+	m, err := observe.New(observe.Config{
+		Alerts: observe.AlertConfig{Thresholds: map[string]float64{"Spkie": 1}, For: -1, Webhook: "hooks.example/secret"},
+		Webhooks: []observe.Webhook{
+			{URL: "https://good.example", Key: make([]byte, 16)}, {URL: "ftp://hooks.example/secret"}},
+	})
+	var invalid *stint.InvalidError
+	if m != nil || !errors.As(err, &invalid) || strings.Contains(err.Error(), "secret") {
+		t.Fatalf("got %v and %v", m, err)
+	}
+	for _, want := range []string{`did you mean "Spike"?`, "want at least 0", "invalid webhook URL; want one such",
+		"webhook 1: invalid webhook URL", "webhook key has 0 bytes"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
 // TestStatusIsWhole: a status has all of a second or nothing of it, also while that second ends.
 func TestStatusIsWhole(t *testing.T) {
 	status := make(chan observe.Tick, 1)
 	var m *observe.Monitor
 	asked := false
-	m = observe.New(
+	m = open(t,
 		observe.Config{Logger: slog.New(slog.NewTextHandler(writer(func() { // an alert is logged in between
 			if !asked {
 				asked = true
@@ -55,7 +75,7 @@ func (w writer) Write(line []byte) (int, error) {
 // with Close. synctest notices goroutines that are left.
 func TestTicks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := observe.New(observe.Config{Logger: discard})
+		m := open(t, observe.Config{Logger: discard})
 		m.WatchStore(func(context.Context) (observe.StoreHealth, error) {
 			return observe.StoreHealth{Kind: "memory", Subjects: 9}, nil
 		})
@@ -119,7 +139,7 @@ func TestStack(t *testing.T) {
 			t.Errorf("with a guard: counted %+v, of which %d timed; want 8", got, timed)
 		}
 
-		m = observe.New(observe.Config{Logger: discard, ShowSubjects: true})
+		m = open(t, observe.Config{Logger: discard, ShowSubjects: true})
 		defer m.Close()
 		plain := newStack(t, batched{newMemory(t)}, m.Limiters())
 		limiter, err := stint.New(plain, stint.PerMinute(2))

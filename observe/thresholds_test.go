@@ -108,11 +108,11 @@ func TestThresholdsArePosted(t *testing.T) {
 	store := newStore(t, memorystore.Config{Now: func() time.Time { return time.Unix(epoch, 0) }})
 	log := &testkit.Buffer{}
 	hook := Webhook{URL: server.URL, Key: webhookKey}
-	if err := hook.Validate(); err != nil {
+	m, err := New(Config{Webhooks: []Webhook{hook}, Logger: slog.New(slog.NewTextHandler(log, nil)),
+		Alerts: AlertConfig{Instance: "web-1"}})
+	if err != nil {
 		t.Fatal(err)
 	}
-	m := New(Config{Webhooks: []Webhook{hook}, Logger: slog.New(slog.NewTextHandler(log, nil)),
-		Alerts: AlertConfig{Instance: "web-1"}})
 	guard := quota(t, store, m)
 	for range 12 {
 		ask(t, guard, "42")
@@ -229,7 +229,10 @@ func TestThresholdsOfMany(t *testing.T) {
 		var monitors []*Monitor
 		var work sync.WaitGroup
 		for i := range processes {
-			m := New(Config{Logger: silent})
+			m, err := New(Config{Logger: silent})
+			if err != nil {
+				t.Fatal(err)
+			}
 			w := newWebhook("https://receiver.test", thresholdPlan("1", webhookKey), silent)
 			w.client.Transport = to
 			m.reached.webhooks = append(m.reached.webhooks, w.start())

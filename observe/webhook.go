@@ -36,17 +36,17 @@ type Webhook struct {
 // minWebhookKey is the minimum length of a key in bytes.
 const minWebhookKey = 16
 
-// Validate reports every mistake in w. Its errors do not contain the address, which may be a
-// secret.
+// Validate reports every mistake in w, in one [*stint.InvalidError]. It does not contain the address,
+// which may be a secret.
 func (w *Webhook) Validate() error {
 	var errs []error
 	if wrong := syntax.WrongWebhook(w.URL); wrong != "" {
-		errs = append(errs, fmt.Errorf("observe: invalid webhook URL: %s", wrong))
+		errs = append(errs, fmt.Errorf("invalid webhook URL: %s", wrong))
 	}
 	if len(w.Key) < minWebhookKey {
-		errs = append(errs, fmt.Errorf("observe: webhook key has %d bytes; want at least %d", len(w.Key), minWebhookKey))
+		errs = append(errs, fmt.Errorf("webhook key has %d bytes; want at least %d", len(w.Key), minWebhookKey))
 	}
-	return errors.Join(errs...)
+	return asInvalid(errs)
 }
 
 const (

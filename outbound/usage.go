@@ -80,8 +80,16 @@ func (c *Client) letGo(d stint.Decision) {
 }
 
 // Settle charges a call that [Client.WaitFor] admitted what it has used, by the names of limits,
-// instead of its estimate. Limits that are not named stay charged as they were.
+// instead of its estimate. Limits that are not named stay charged as they were. A name that no
+// limit of the call has is refused with a [*stint.InvalidError], and the estimate stays held.
 func (c *Client) Settle(ctx context.Context, d stint.Decision, costs stint.Costs) error {
+	if !d.Charge.IsZero() {
+		claim := d.Charge.Claims()[0]
+		claim.Costs = costs
+		if err := (&stint.Request{Claims: []stint.Claim{claim}}).Validate(); err != nil {
+			return err
+		}
+	}
 	c.letGo(d)
 	e, err := c.registry.find(c.name)
 	if err != nil {

@@ -1,6 +1,7 @@
 package outbound_test
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -45,6 +46,12 @@ func TestWaitForHolds(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(50 * time.Minute)
+		wantUsed(t, client, 300, 2)
+		var invalid *stint.InvalidError
+		if err := client.Settle(t.Context(), d, stint.Costs{"token": 30}); !errors.As(err, &invalid) ||
+			!strings.Contains(err.Error(), `Costs["token"]: no limit has that name (did you mean "tokens"?)`) {
+			t.Errorf("a misspelled name: %v", err)
+		}
 		wantUsed(t, client, 300, 2)
 		if err := client.Settle(t.Context(), d, stint.Costs{"tokens": 30}); err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -46,7 +47,7 @@ func Read(r io.Reader, f func(Override) error) error {
 			err = errors.New("there is more than one value; want an override in each line")
 		}
 		if err == nil {
-			err = o.Validate()
+			err = contract.Mistakes(o.Validate())
 		}
 		if err == nil {
 			err = f(o)
@@ -70,7 +71,7 @@ func plain(err error) error {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		err = fmt.Errorf("%s is a %s", wrong.Field, wrong.Value)
 	}
-	return fmt.Errorf("%s; want an override such as %s", strings.TrimPrefix(err.Error(), "json: "),
+	return fmt.Errorf("%s; want an override such as %s", strings.TrimPrefix(contract.Mistakes(err).Error(), "json: "),
 		`{"subject": "user:42", "policy": "api", "limits": ["500/1m"], "until": "2026-11-20T18:00:00Z"}`)
 }
 

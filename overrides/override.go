@@ -64,7 +64,8 @@ func apply(configured, limits []stint.Limit, lower bool) []stint.Limit {
 // maxText bounds Why and By, in bytes.
 const maxText = 200
 
-// Validate reports everything that is wrong with the override itself.
+// Validate reports everything that is wrong with the override itself, in one
+// [*stint.InvalidError].
 func (o *Override) Validate() error {
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -79,7 +80,7 @@ func (o *Override) Validate() error {
 	}
 	for i, l := range o.Limits {
 		if err := l.Validate(); err != nil {
-			add("%s: %w", l, err)
+			add("%s: %w", l, contract.Mistakes(err))
 		}
 		if slices.ContainsFunc(o.Limits[:i], func(m stint.Limit) bool { return contract.SameID(&l, &m) }) {
 			add("%s has the name, algorithm and window of another one", l)
@@ -90,11 +91,14 @@ func (o *Override) Validate() error {
 			add("%.20q…: want at most %d bytes in one line", text, maxText)
 		}
 	}
-	return errors.Join(errs...)
+	if len(errs) > 0 {
+		return &stint.InvalidError{Err: errors.Join(errs...)}
+	}
+	return nil
 }
 
 // Check reports whether the override has an effect in a configuration: the policy or tier exists,
-// and has limits with these names, algorithms and windows.
+// and has limits with these names, algorithms and windows. The error is a [*stint.InvalidError].
 func (o *Override) Check(set *policy.Set) error {
 	var names, limits []string
 	var here []stint.Limit
@@ -107,7 +111,8 @@ func (o *Override) Check(set *policy.Set) error {
 		}
 	}
 	if here == nil {
-		return fmt.Errorf("there is no policy or tier %q; want %s", o.Policy, messages.OneOf(names))
+		return &stint.InvalidError{Err: fmt.Errorf("there is no policy or tier %q; want %s", o.Policy,
+			messages.OneOf(names))}
 	}
 	for _, l := range here {
 		if text := l.String(); !slices.Contains(limits, text) {
@@ -116,8 +121,8 @@ func (o *Override) Check(set *policy.Set) error {
 	}
 	for _, l := range o.Limits {
 		if !slices.ContainsFunc(here, func(m stint.Limit) bool { return contract.SameID(&l, &m) }) {
-			return fmt.Errorf("%s has no limit like %s; want the name, algorithm and window of one of %s",
-				o.Policy, l, strings.Join(limits, ", "))
+			return &stint.InvalidError{Err: fmt.Errorf("%s has no limit like %s; want the name, algorithm and window "+
+				"of one of %s", o.Policy, l, strings.Join(limits, ", "))}
 		}
 	}
 	return nil

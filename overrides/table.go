@@ -33,6 +33,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/keypart"
 	"github.com/stint-limiter/stint/internal/label"
 )
@@ -89,7 +90,8 @@ type Table struct {
 func Open(ctx context.Context, store stint.Store, c Config) (*Table, error) {
 	keeper, ok := store.(driver.Keeper)
 	if !ok {
-		return nil, fmt.Errorf("overrides: a %T keeps no tables: %w", store, errors.ErrUnsupported)
+		return nil, &stint.InvalidError{
+			Err: fmt.Errorf("overrides: a %T keeps no tables: %w", store, errors.ErrUnsupported)}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -179,7 +181,7 @@ func (t *Table) SetAll(ctx context.Context, all []Override) error {
 	for i := range all {
 		if err := all[i].Validate(); err != nil {
 			return &stint.InvalidError{Err: fmt.Errorf("override of %s under %s: %w", label.Short(all[i].Subject),
-				all[i].Policy, err)}
+				all[i].Policy, contract.Mistakes(err))}
 		}
 	}
 	return t.update(ctx, func(ctx context.Context) error {

@@ -2,6 +2,7 @@ package overrides_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -199,7 +200,7 @@ func TestCheck(t *testing.T) {
 		"want at most 200 bytes":  {Subject: "a", Policy: "free", Limits: []stint.Limit{stint.PerHour(1)}, Why: "a\nb"},
 		"a maximum of -1":         {Subject: "a", Policy: "free", Limits: []stint.Limit{stint.PerHour(-1)}},
 	} {
-		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := o.Validate(); !errors.As(err, new(*stint.InvalidError)) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
@@ -249,7 +250,7 @@ func TestRead(t *testing.T) {
 		user + `"limits":["500/1h"],"until":"friday"}`: `line 1: "friday" is not a time; want one such as "2026-`,
 		user + `"limit":["500/1h"]}`:                   `line 1: unknown field "limit"; want an override such as {"subject"`,
 		user + `"limits":"500/1h"}`:                    `line 1: limits is a string; want an override such as`,
-		"\n" + user + `"limits":["5"]}`:                `line 2: stint: limit "5": no window; want "units/window"`,
+		"\n" + user + `"limits":["5"]}`:                `line 2: limit "5": no window; want "units/window"`,
 		user + `"limits":["5/1h"]} {}`:                 `line 1: there is more than one value`,
 		`user:42,free,500/1h`:                          `line 1: invalid character 'u'`,
 	} {

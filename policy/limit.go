@@ -160,7 +160,7 @@ func (l *Limit) fits() error {
 	for _, n := range []int64{l.Max, hardest} {
 		limit := l.with(n)
 		if err := limit.Validate(); err != nil {
-			return fmt.Errorf("%s: %w", limit, err)
+			return fmt.Errorf("%s: %w", limit, contract.Mistakes(err))
 		}
 	}
 	return nil

@@ -89,7 +89,7 @@ func TestWhatIsAnnounced(t *testing.T) {
 	} {
 		r := unit(test.subject, test.limits...)
 		r.Claims[0].Cost = test.cost
-		amend(t, s, admit(t, s, r).Charge, stint.Amendment{Cost: test.settled})
+		amend(t, s, admit(t, s, r).Charge, stint.Amendment{Kind: stint.AmendSettle, Cost: test.settled})
 		got := e.sinceLast()
 		var want []string
 		if test.want {
@@ -160,7 +160,7 @@ func TestNoRefundIsMissed(t *testing.T) {
 			switch n := rand.IntN(10); {
 			case n < 2 && len(charges) > 0:
 				i := rand.IntN(len(charges))
-				amend(t, elsewhere, charges[i], stint.Amendment{Cost: rand.Int64N(2)})
+				amend(t, elsewhere, charges[i], stint.Amendment{Kind: stint.AmendSettle, Cost: rand.Int64N(2)})
 				charges = slices.Delete(charges, i, i+1)
 				e.sinceLast()
 			case n < 4:

@@ -177,7 +177,7 @@ func TestChargesOfABatchAreSettledOneByOne(t *testing.T) {
 		}
 		ids[call.Decision.Charge.Data().ID] = true
 		for _, want := range []bool{true, false} {
-			if done := amend(t, s, call.Decision.Charge, stint.Amendment{}); done.Changed != want {
+			if done := amend(t, s, call.Decision.Charge, stint.Amendment{Kind: stint.AmendSettle}); done.Changed != want {
 				t.Errorf("refund of call %d: %v; want %v", i, done, want)
 			}
 		}

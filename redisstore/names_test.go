@@ -342,7 +342,7 @@ func TestNamesAreLost(t *testing.T) {
 		server.CLI(t, "CONFIG", "RESETSTAT")
 		claim := unit(jane, five...).Claims[0]
 		charge := driver.NewCharge([]stint.Claim{claim}, driver.ChargeData{ID: 7, At: 7})
-		_, amend := s.Amend(t.Context(), charge, stint.Amendment{})
+		_, amend := s.Amend(t.Context(), charge, stint.Amendment{Kind: stint.AmendSettle})
 		_, inspect := s.Inspect(t.Context(), claim)
 		_, scopes := s.Scopes(t.Context(), jane)
 		batch := []*driver.Call{{Request: unit(jane, five...)}}

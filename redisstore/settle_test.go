@@ -48,7 +48,7 @@ func TestSettleAfterTheState(t *testing.T) {
 			clock.Advance(time.Second)
 		}
 		for i, applied := range []stint.Amended{{Changed: true, Charged: 9}, {}} {
-			if done := amend(t, stores[i], d.Charge, stint.Amendment{Cost: 9}); done != applied {
+			if done := amend(t, stores[i], d.Charge, stint.Amendment{Kind: stint.AmendSettle, Cost: 9}); done != applied {
 				t.Errorf("reset %v, settlement %d: %+v, want %+v", reset, i+1, done, applied)
 			}
 			want(4)
@@ -89,7 +89,7 @@ func TestOddChargesAreHarmless(t *testing.T) {
 			driver.ChargeData{ID: 1, At: 1, Others: &driver.OtherStates{At: []int64{1}}}),
 		driver.NewCharge([]stint.Claim{claim}, driver.ChargeData{ID: 1, At: 1}),
 	} {
-		for kind := range stint.AmendmentKind(5) {
+		for kind := range stint.AmendmentKind(6) {
 			changed, err := s.Amend(t.Context(), c, stint.Amendment{Kind: kind})
 			var invalid *stint.InvalidError
 			if changed.Changed || err != nil && !errors.As(err, &invalid) {

@@ -189,7 +189,7 @@ func lateChargesAreGivenBack(t *testing.T, cluster *redistest.Cluster) {
 			late++
 			continue
 		}
-		amend(t, s, d.Charge, stint.Amendment{})
+		amend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
 	}
 	if late == 0 {
 		t.Error("nothing came late")
@@ -253,10 +253,11 @@ func repeatsHaveTheCharge(t *testing.T, cluster *redistest.Cluster) {
 			}
 		}
 		again := take(t, stores[1], request)
-		if done := amend(t, stores[1], again.Charge, stint.Amendment{Cost: 9}); !done.Changed || done.Charged != 9 {
+		settle := stint.Amendment{Kind: stint.AmendSettle, Cost: 9}
+		if done := amend(t, stores[1], again.Charge, settle); !done.Changed || done.Charged != 9 {
 			t.Errorf("settled %+v", done)
 		}
-		if done := amend(t, stores[0], first.Charge, stint.Amendment{Cost: 20}); done.Changed {
+		if done := amend(t, stores[0], first.Charge, stint.Amendment{Kind: stint.AmendSettle, Cost: 20}); done.Changed {
 			t.Errorf("settled again: %+v", done)
 		}
 		look := request

@@ -154,7 +154,7 @@ func TestDeadlinesOfOneFlight(t *testing.T) {
 		store.fail(refusedCall())
 		wantAdmitted(t, s, 5, oneUnit("a", limit), 1)
 		store.up()
-		if done := mustAmend(t, s, hurried.d.Charge, stint.Amendment{}); !done.Changed {
+		if done := mustAmend(t, s, hurried.d.Charge, stint.Amendment{Kind: stint.AmendSettle}); !done.Changed {
 			t.Error("the late charge is not refunded")
 		}
 		time.Sleep(time.Second)
@@ -178,7 +178,7 @@ func TestAnswerThatComesWithTheDeadline(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		wantUsed(t, store, "a", limit, 1)
-		mustAmend(t, s, q.decision.Charge, stint.Amendment{})
+		mustAmend(t, s, q.decision.Charge, stint.Amendment{Kind: stint.AmendSettle})
 		store.fail(refusedCall())
 		wantAdmitted(t, s, 5, oneUnit("a", limit), 3)
 	})

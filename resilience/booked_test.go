@@ -94,10 +94,10 @@ func TestBookingBesideRefunds(t *testing.T) {
 					time.Sleep(time.Second)
 					booking := book(t, s, ask("a", 20, test.limit), test.ahead)
 					if !kept {
-						mustAmend(t, s, booking, stint.Amendment{})
+						mustAmend(t, s, booking, stint.Amendment{Kind: stint.AmendSettle})
 					}
-					mustAmend(t, s, first.Charge, stint.Amendment{})
-					mustAmend(t, s, second.Charge, stint.Amendment{})
+					mustAmend(t, s, first.Charge, stint.Amendment{Kind: stint.AmendSettle})
+					mustAmend(t, s, second.Charge, stint.Amendment{Kind: stint.AmendSettle})
 					store.fail(refusedCall())
 					if !kept {
 						wantAdmitted(t, s, 40, oneUnit("a", test.limit), test.free)

@@ -196,7 +196,7 @@ func TestRequestsThatPassTheDenyCacheBy(t *testing.T) {
 	})
 	remembering(t, func(g denyRig) { // what costs nothing is denied only in debt
 		d := g.want(full, true, fromStore)
-		if _, err := g.store.Store.Amend(g.Context(), d.Charge, stint.Amendment{Cost: 5}); err != nil {
+		if _, err := g.store.Store.Amend(g.Context(), d.Charge, settleTo(5)); err != nil {
 			g.Fatal(err)
 		}
 		g.want(ask("a", 0, stint.PerHour(1)), false, fromStore)
@@ -320,13 +320,13 @@ func TestDenialsAreDropped(t *testing.T) {
 		act            func(denyRig, stint.Charge)
 		allowed, asked bool
 	}{
-		"refund":      {amend(stint.Amendment{}), true, fromStore},
-		"settle down": {amend(stint.Amendment{Cost: 1}), true, fromStore},
-		"settle up":   {amend(stint.Amendment{Cost: 3}), false, fromStore},
+		"refund":      {amend(stint.Amendment{Kind: stint.AmendSettle}), true, fromStore},
+		"settle down": {amend(settleTo(1)), true, fromStore},
+		"settle up":   {amend(settleTo(3)), false, fromStore},
 		"refund that seems to fail": {func(g denyRig, c stint.Charge) {
-			_, _ = g.store.Store.Amend(g.Context(), c, stint.Amendment{})
+			_, _ = g.store.Store.Amend(g.Context(), c, stint.Amendment{Kind: stint.AmendSettle})
 			g.store.fail(storeError(stint.KindTimeout), opAmend)
-			amend(stint.Amendment{})(g, c)
+			amend(stint.Amendment{Kind: stint.AmendSettle})(g, c)
 		}, true, fromStore},
 		"release":   {amend(stint.Amendment{Kind: stint.AmendRelease}), false, fromStore},
 		"heartbeat": {amend(stint.Amendment{Kind: stint.AmendExtend}), false, fromMemory},
@@ -337,7 +337,7 @@ func TestDenialsAreDropped(t *testing.T) {
 		"announced": {func(g denyRig, _ stint.Charge) { g.s.drop("a", false) }, false, fromStore},
 		"all":       {func(g denyRig, _ stint.Charge) { g.s.drop("", false) }, false, fromStore},
 		"a caller's mistake, without a subject": {func(g denyRig, _ stint.Charge) {
-			_, _ = g.s.Amend(g.Context(), stint.Charge{}, stint.Amendment{})
+			_, _ = g.s.Amend(g.Context(), stint.Charge{}, stint.Amendment{Kind: stint.AmendSettle})
 			_ = g.s.Command(g.Context(), stint.Command{Kind: stint.CommandReset})
 		}, false, fromMemory},
 	} {
@@ -362,13 +362,13 @@ func TestDenialsAreDropped(t *testing.T) {
 // several subjects drops the denials of each.
 func TestDropOvertakesADenial(t *testing.T) {
 	for name, giveBack := range map[string]func(denyRig, stint.Charge){
-		"refund": func(g denyRig, c stint.Charge) { mustAmend(g, g.s, c, stint.Amendment{}) },
+		"refund": func(g denyRig, c stint.Charge) { mustAmend(g, g.s, c, stint.Amendment{Kind: stint.AmendSettle}) },
 		"elsewhere": func(g denyRig, c stint.Charge) {
-			mustAmend(g, g.store.Store, c, stint.Amendment{})
+			mustAmend(g, g.store.Store, c, stint.Amendment{Kind: stint.AmendSettle})
 			g.s.drop("b", false)
 		},
 		"of any subject": func(g denyRig, c stint.Charge) {
-			mustAmend(g, g.store.Store, c, stint.Amendment{})
+			mustAmend(g, g.store.Store, c, stint.Amendment{Kind: stint.AmendSettle})
 			g.s.drop("", false)
 		},
 	} {

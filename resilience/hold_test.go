@@ -17,6 +17,10 @@ func held(r stint.Request) stint.Request {
 	return r
 }
 
+func settleTo(cost int64) stint.Amendment {
+	return stint.Amendment{Kind: stint.AmendSettle, Cost: cost}
+}
+
 func report(total int64) stint.Amendment {
 	return stint.Amendment{Kind: stint.AmendExtend, Cost: total}
 }
@@ -51,7 +55,7 @@ func TestSettledApart(t *testing.T) {
 					if kind == "claims" {
 						c = c.Part(i)
 					}
-					wantOnce(t, s, c, stint.Amendment{Costs: costs}, true)
+					wantOnce(t, s, c, stint.Amendment{Kind: stint.AmendSettle, Costs: costs}, true)
 				}
 				used := ask("a", 1, in, out)
 				used.Mode = stint.ModePeek
@@ -78,9 +82,9 @@ func TestSettledBeforeAnOutage(t *testing.T) {
 	for _, r := range []stint.Request{held(ask("a", 10, stint.PerDay(100))), ask("a", 10, stint.PerDay(100))} {
 		each(t, failures, alone, func(t *testing.T, store *fake, s *Stack, fail func(*fake)) {
 			d := mustDecide(t, s, r)
-			mustAmend(t, s, d.Charge, stint.Amendment{Cost: 30})
+			mustAmend(t, s, d.Charge, settleTo(30))
 			fail(store)
-			wantOnce(t, s, d.Charge, stint.Amendment{Cost: 30}, false)
+			wantOnce(t, s, d.Charge, settleTo(30), false)
 		})
 	}
 }
@@ -97,10 +101,10 @@ func TestPlaceSettledAgain(t *testing.T) {
 			both := mustDecide(t, s, held(ask("a", 10, stock, place)))
 			only := mustDecide(t, s, held(ask("b", 10, place)))
 			fail(store)
-			wantOnce(t, s, both.Charge, stint.Amendment{Cost: 30}, true)
-			wantOnce(t, s, only.Charge, stint.Amendment{Cost: 30}, false)
-			wantOnce(t, s, both.Charge, stint.Amendment{}, true)
-			wantOnce(t, s, only.Charge, stint.Amendment{}, true)
+			wantOnce(t, s, both.Charge, settleTo(30), true)
+			wantOnce(t, s, only.Charge, settleTo(30), false)
+			wantOnce(t, s, both.Charge, stint.Amendment{Kind: stint.AmendSettle}, true)
+			wantOnce(t, s, only.Charge, stint.Amendment{Kind: stint.AmendSettle}, true)
 			time.Sleep(time.Second)
 			store.up()
 			time.Sleep(10 * time.Second)
@@ -150,7 +154,7 @@ func TestLongHoldWithoutTheStore(t *testing.T) {
 					t.Fatal("the hold is lost")
 				}
 			}
-			if done := mustAmend(t, s, d.Charge, stint.Amendment{Cost: 250}); done != (stint.Amended{Changed: true, Charged: 250}) {
+			if done := mustAmend(t, s, d.Charge, settleTo(250)); done != (stint.Amended{Changed: true, Charged: 250}) {
 				t.Errorf("%+v", done)
 			}
 			wantUsed(t, store, "a", limit, want)

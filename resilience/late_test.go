@@ -107,8 +107,8 @@ func TestLateChargesAreAmended(t *testing.T) {
 			r := and(oneUnit("a", limit), ask("a", 5, budget))
 			whole, part := mustDecide(t, s, r), mustDecide(t, s, r)
 			time.Sleep(pause)
-			if !mustAmend(t, s, whole.Charge, stint.Amendment{}).Changed ||
-				!mustAmend(t, s, part.Charge.Part(1), stint.Amendment{Cost: 20}).Changed {
+			if !mustAmend(t, s, whole.Charge, stint.Amendment{Kind: stint.AmendSettle}).Changed ||
+				!mustAmend(t, s, part.Charge.Part(1), settleTo(20)).Changed {
 				t.Errorf("after %v, a settlement changed nothing", pause)
 			}
 			time.Sleep(2 * time.Second)
@@ -187,7 +187,7 @@ func TestRefillBesideARefund(t *testing.T) {
 				store.hook(nil)
 				store.fail(refusedCall())
 				others.Go(func() {
-					mustAmend(t, s, d.Charge, stint.Amendment{})
+					mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
 					wantAdmitted(t, s, 1, ask("a", 5, limit), 1)
 				})
 			})
@@ -212,7 +212,7 @@ func TestRefillOfARefund(t *testing.T) {
 		time.Sleep(1100 * time.Millisecond)
 		store.fail(refusedCall())
 		d := mustDecide(t, s, named(ask("a", 8, limit, hour), "id"))
-		mustAmend(t, s, d.Charge, stint.Amendment{})
+		mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
 		time.Sleep(2 * time.Second)
 		store.up()
 		wantAdmitted(t, s, 8, oneUnit("a", limit, hour), 8)
@@ -233,7 +233,7 @@ func TestRefillOfSettledDebts(t *testing.T) {
 		begin := time.Now()
 		for range 3 {
 			d := mustDecide(t, s, ask("a", 5, limit))
-			mustAmend(t, s, d.Charge, stint.Amendment{Cost: 5})
+			mustAmend(t, s, d.Charge, settleTo(5))
 		}
 		store.change(way{})
 		store.fail(refusedCall())
@@ -252,7 +252,7 @@ func TestRefillOfSettledDebts(t *testing.T) {
 		time.Sleep(1100 * time.Millisecond)
 		store.change(way{silent: true})
 		d := mustDecide(t, s, and(ask("a", 3, short), ask("b", 3, hour)))
-		mustAmend(t, s, d.Charge, stint.Amendment{Cost: 1})
+		mustAmend(t, s, d.Charge, settleTo(1))
 		time.Sleep(4 * time.Second)
 		store.up()
 		wantAdmitted(t, s, 5, oneUnit("a", short), 3)

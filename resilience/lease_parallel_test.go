@@ -66,7 +66,7 @@ func TestLeasesAreNeverOver(t *testing.T) {
 							if log[e] = true; !fromLease(d) {
 								return
 							}
-							if hits++; refund && mustAmend(t, s, d.Charge, stint.Amendment{}).Changed {
+							if hits++; refund && mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle}).Changed {
 								delete(log, e)
 							}
 						})

@@ -120,7 +120,7 @@ func TestLeasesBegin(t *testing.T) {
 			d.Usages()[0].Used < 1 || d.Usages()[0].ResetAfter > 11*time.Second {
 			t.Errorf("the decision says %+v, the store %d", d.Usages(), used)
 		}
-		if err := (stint.Amendment{}).Validate(&d.Charge); err != nil {
+		if err := (stint.Amendment{Kind: stint.AmendSettle}).Validate(&d.Charge); err != nil {
 			t.Error(err)
 		}
 	})
@@ -393,7 +393,7 @@ func TestLeasesAndBans(t *testing.T) {
 		if !fromLease(d) || !mustDecide(t, s, request("c")).Banned {
 			t.Error("those whom a ban does not concern are not served, or those whom it does are")
 		}
-		if !mustAmend(t, s, d.Charge.Part(0), stint.Amendment{}).Changed {
+		if !mustAmend(t, s, d.Charge.Part(0), stint.Amendment{Kind: stint.AmendSettle}).Changed {
 			t.Error("not refunded")
 		}
 	})
@@ -451,7 +451,7 @@ func TestLeasesSettle(t *testing.T) {
 		held := s.leases.held(&r.Claims[0])
 		settle := func(s stint.Store, d stint.Decision, cost int64, want bool) {
 			t.Helper()
-			if done := mustAmend(t, s, d.Charge, stint.Amendment{Cost: cost}); done.Changed != want {
+			if done := mustAmend(t, s, d.Charge, settleTo(cost)); done.Changed != want {
 				t.Errorf("settled to %d: %+v, want %v", cost, done, want)
 			}
 		}
@@ -477,7 +477,7 @@ func TestLeasesSettle(t *testing.T) {
 				t.Errorf("kind %d changed something", kind)
 			}
 		}
-		if _, err := s.Amend(t.Context(), more.Charge, stint.Amendment{Cost: -1}); err == nil {
+		if _, err := s.Amend(t.Context(), more.Charge, settleTo(-1)); err == nil {
 			t.Error("settled to less than nothing")
 		}
 		settle(newStack(t, store, leasing), mustDecide(t, s, r), 0, false)
@@ -493,7 +493,7 @@ func TestLeasesSettle(t *testing.T) {
 	// A charge from a block of limits with different names has the generations of all their states.
 	over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
 		d := leaseStarted(t, s, ask("a", 1, limit, limit.WithName("other")), 10*time.Millisecond)
-		if !mustAmend(t, s, d.Charge, stint.Amendment{}).Changed {
+		if !mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle}).Changed {
 			t.Error("not refunded")
 		}
 	})

@@ -187,7 +187,9 @@ func (p *leasedPart) putBack(i int) {
 	of.ID = newLeasedID(p.leases.stack.ledger.mark)
 	claim := t.lease.claim
 	claim.Cost = c.Cost
-	p.leases.stack.sender.add(&job{AmendCall: driver.AmendCall{Charge: driver.NewCharge([]stint.Claim{claim}, of)}}, 0)
+	refund := driver.AmendCall{Charge: driver.NewCharge([]stint.Claim{claim}, of),
+		Amendment: stint.Amendment{Kind: stint.AmendSettle}}
+	p.leases.stack.sender.add(&job{AmendCall: refund}, 0)
 }
 
 // amendLeased amends a charge that has leased claims: the leased claims in their blocks if these

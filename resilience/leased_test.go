@@ -81,11 +81,11 @@ func TestAnswersOfAPart(t *testing.T) {
 				denied++
 			}
 			if got.Allowed && chance.IntN(3) == 0 {
-				a := stint.Amendment{Cost: chance.Int64N(3)}
+				a := settleTo(chance.Int64N(3))
 				if g, w := mustAmend(t, s, got.Charge, a), mustAmend(t, whole, want.Charge, a); g != w {
 					t.Errorf("decision %d is settled: %+v, want %+v", n, g, w)
 				}
-				if mustAmend(t, s, got.Charge, stint.Amendment{}).Changed {
+				if mustAmend(t, s, got.Charge, stint.Amendment{Kind: stint.AmendSettle}).Changed {
 					t.Errorf("decision %d is settled twice", n)
 				}
 			}
@@ -117,7 +117,7 @@ func wantLike(t *testing.T, n int, got, want *stint.Decision) {
 		}
 	}
 	if !got.Charge.IsZero() {
-		if err := (stint.Amendment{}).Validate(&got.Charge); err != nil {
+		if err := (stint.Amendment{Kind: stint.AmendSettle}).Validate(&got.Charge); err != nil {
 			t.Errorf("decision %d: %v", n, err)
 		}
 	}
@@ -265,24 +265,24 @@ func TestPartsSettle(t *testing.T) {
 				by, c := s, d.Charge
 				if test.elsewhere {
 					by = newStack(t, store, leasing)
-					if mustAmend(t, by, c.Part(1, 2), stint.Amendment{}).Changed {
+					if mustAmend(t, by, c.Part(1, 2), stint.Amendment{Kind: stint.AmendSettle}).Changed {
 						t.Error("another process settled what it was not given")
 					}
 					c.Data().Leased = 0
 				}
 				want := stint.Amended{Changed: true, Charged: test.truth}
-				if got := mustAmend(t, by, c, stint.Amendment{Cost: test.truth}); got != want {
+				if got := mustAmend(t, by, c, settleTo(test.truth)); got != want {
 					t.Errorf("got %+v, want %+v", got, want)
 				}
 				for _, again := range []stint.Charge{c, c.Part(2), c.Part(0, 1)} {
-					if mustAmend(t, by, again, stint.Amendment{}).Changed {
+					if mustAmend(t, by, again, stint.Amendment{Kind: stint.AmendSettle}).Changed {
 						t.Error("settled twice")
 					}
 				}
 				time.Sleep(3 * maxLease)
 				wantUsed(t, store, "user", ofUser, test.truth)
 				wantUsed(t, store, "team", ofTeam, before+test.truth)
-				if mustAmend(t, s, c, stint.Amendment{}).Changed {
+				if mustAmend(t, s, c, stint.Amendment{Kind: stint.AmendSettle}).Changed {
 					t.Error("settled again after the end")
 				}
 			})
@@ -323,10 +323,10 @@ func TestLeasedCostsSettleOnce(t *testing.T) {
 				b := s.leases.blockOf(&ask("team", 1, ofTeam).Claims[0])
 				before := b.usages[0].Used - b.units.Load()
 				d := mustDecide(t, s, r)
-				if got := mustAmend(t, s, d.Charge, stint.Amendment{Costs: stint.Costs{"": 2}}); !got.Changed {
+				if got := mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{"": 2}}); !got.Changed {
 					t.Errorf("not settled: %+v", got)
 				}
-				if got := mustAmend(t, s, d.Charge, stint.Amendment{}); got.Changed {
+				if got := mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle}); got.Changed {
 					t.Errorf("settled twice: %+v", got)
 				}
 				time.Sleep(3 * maxLease)
@@ -393,7 +393,7 @@ func TestLeasedUnitsAloneAreCharged(t *testing.T) {
 					store.fail(refusedCall())
 				}
 				d := mustDecide(t, s, r)
-				if store.up(); !d.Allowed || !mustAmend(t, s, d.Charge, stint.Amendment{}).Changed {
+				if store.up(); !d.Allowed || !mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle}).Changed {
 					t.Errorf("not refunded: %+v", d)
 				}
 				time.Sleep(3 * maxLease)

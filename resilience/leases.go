@@ -322,7 +322,8 @@ func (l *leases) replace(ls *lease, b *leaseBlock) {
 // giveBack gives the unused units of a block back to the store. After a reset the store ignores
 // them, because its state has another generation.
 func (l *leases) giveBack(b *leaseBlock, used int64) {
-	l.stack.sender.add(&job{AmendCall: driver.AmendCall{Charge: b.charge, Amendment: stint.Amendment{Cost: used}}}, 0)
+	settle := stint.Amendment{Kind: stint.AmendSettle, Cost: used}
+	l.stack.sender.add(&job{AmendCall: driver.AmendCall{Charge: b.charge, Amendment: settle}}, 0)
 }
 
 // tend runs when the timer of a lease fires: when its block is to be renewed, in case no request

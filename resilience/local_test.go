@@ -297,10 +297,10 @@ func TestLocalChargesAreAmended(t *testing.T) {
 		shared := mustDecide(t, s, oneUnit("shared"))
 		store.fail(refusedCall())
 		d := mustDecide(t, s, and(oneUnit("a", requests), and(ask("a", 50, budget), ask("all", 50, budget))))
-		if mustAmend(t, newStack(t, store, alone), d.Charge, stint.Amendment{}).Changed {
+		if mustAmend(t, newStack(t, store, alone), d.Charge, stint.Amendment{Kind: stint.AmendSettle}).Changed {
 			t.Error("amended in another process")
 		}
-		wantOnce(t, s, d.Charge.Part(1, 2), stint.Amendment{Cost: 30}, true)
+		wantOnce(t, s, d.Charge.Part(1, 2), settleTo(30), true)
 		for range 5 {
 			time.Sleep(3 * time.Minute)
 			holder := mustDecide(t, s, oneUnit("e", stint.AtOnce(1, time.Minute)))
@@ -308,7 +308,7 @@ func TestLocalChargesAreAmended(t *testing.T) {
 				t.Error("a place is not given, or not kept")
 			}
 		}
-		if !mustAmend(t, s, shared.Charge, stint.Amendment{}).Changed {
+		if !mustAmend(t, s, shared.Charge, stint.Amendment{Kind: stint.AmendSettle}).Changed {
 			t.Error("the refund of a charge of the store is not made later")
 		}
 		for _, in := range []stint.Store{s, store} {
@@ -340,10 +340,10 @@ func TestRepeatsHaveTheCharge(t *testing.T) {
 			if !again.Repeat || !again.Degraded || again.Charge.IsZero() || again.Charge.Claims()[0].Cost != 5 {
 				t.Fatalf("repeat %+v", again)
 			}
-			wantOnce(t, s, again.Charge, stint.Amendment{Cost: 20}, true)
+			wantOnce(t, s, again.Charge, settleTo(20), true)
 			store.up()
 			time.Sleep(3 * time.Second)
-			wantOnce(t, s, first.Charge, stint.Amendment{Cost: 20}, false)
+			wantOnce(t, s, first.Charge, settleTo(20), false)
 			time.Sleep(3 * time.Second)
 			wantUsed(t, store, "a", l, 21)
 		})

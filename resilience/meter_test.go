@@ -142,7 +142,7 @@ func TestRefundOfAChargedUnit(t *testing.T) {
 		store.fail(refusedCall())
 		r := oneUnit("a", limit)
 		mustDecide(t, s, r)
-		mustAmend(t, s, charged.Charge, stint.Amendment{})
+		mustAmend(t, s, charged.Charge, stint.Amendment{Kind: stint.AmendSettle})
 		if _, local, unit := s.levels(&r); local != unit {
 			t.Errorf("the level here is %d, want that of one unit, %d", local, unit)
 		}
@@ -157,7 +157,7 @@ func TestLateRaiseRefills(t *testing.T) {
 		r := ask("a", 5, bucket)
 		d := mustDecide(t, s, r)
 		store.fail(refusedCall(), opTake, opAmend)
-		mustAmend(t, s, d.Charge, stint.Amendment{Cost: 8})
+		mustAmend(t, s, d.Charge, settleTo(8))
 		time.Sleep(900 * time.Millisecond)
 		wantAdmitted(t, s, 5, oneUnit("a", bucket), 5)
 		store.fail(nil, opAmend) // the raise is made, and the debts are not

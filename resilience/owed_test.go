@@ -25,7 +25,7 @@ func TestStoreIsChargedAfterwards(t *testing.T) {
 		r.Claims[0].Cost = 3
 		wantAdmitted(t, s, 1, r, 1)
 		refunded := mustDecide(t, s, oneUnit("b", day))
-		mustAmend(t, s, refunded.Charge, stint.Amendment{})
+		mustAmend(t, s, refunded.Charge, stint.Amendment{Kind: stint.AmendSettle})
 		if store.Stats().Subjects != 0 {
 			t.Fatal("the store knows something already")
 		}
@@ -234,7 +234,7 @@ func TestRefundsOfAWindowThatIsOver(t *testing.T) {
 		time.Sleep(64 * time.Second)
 		wantAdmitted(t, s, 2*most, r, most)
 		for _, d := range slow {
-			mustAmend(t, s, d.Charge, stint.Amendment{})
+			mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
 		}
 		store.up()
 		for range 50 { // what is owed is charged meanwhile

@@ -245,7 +245,7 @@ func TestRefundBeforeTheCharge(t *testing.T) {
 				time.Sleep(50 * time.Second)
 				d := mustDecide(t, s, named(ask("a", 3, limit), id))
 				time.Sleep(2 * time.Second) // it could not be charged
-				mustAmend(t, s, d.Charge, stint.Amendment{})
+				mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
 				time.Sleep(18 * time.Second)
 				store.up()
 				time.Sleep(2 * time.Second)
@@ -264,7 +264,7 @@ func TestRefundOfAnOlderUnit(t *testing.T) {
 		first := mustDecide(t, s, oneUnit("a", limit))
 		time.Sleep(3 * time.Minute) // meanwhile it has become a debt
 		mustDecide(t, s, oneUnit("a", limit))
-		if !mustAmend(t, s, first.Charge, stint.Amendment{}).Changed {
+		if !mustAmend(t, s, first.Charge, stint.Amendment{Kind: stint.AmendSettle}).Changed {
 			t.Error("not refunded")
 		}
 		store.up()
@@ -301,13 +301,13 @@ func TestAnswersDuringARefund(t *testing.T) {
 				wantAdmitted(t, store, 2, oneUnit("a", limit), 2)
 				sent := s.ledger.now()
 				time.Sleep(time.Millisecond)
-				mustAmend(t, store, d.Charge, stint.Amendment{})
+				mustAmend(t, store, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
 				wantAdmitted(t, s, 1, ask("a", 4, limit), 0)
 				if command {
 					s.ledger.commanded(&stint.Command{Kind: stint.CommandGiveBack, Subject: "a", Units: 1,
 						Limits: []stint.Limit{limit}}, true, sent)
 				} else {
-					s.ledger.amended(&d.Charge, stint.Amendment{}, 0, sent)
+					s.ledger.amended(&d.Charge, stint.Amendment{Kind: stint.AmendSettle}, 0, sent)
 				}
 				store.fail(refusedCall())
 				wantAdmitted(t, s, 4, oneUnit("a", limit), 2)

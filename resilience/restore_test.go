@@ -212,7 +212,7 @@ func TestExpiredStateBesideAnotherSubject(t *testing.T) {
 		both.Claims = append(both.Claims, oneUnit("user", limit).Claims...)
 		wantAdmitted(t, s, 1, both, 1)
 		takeUnits(t, s, 1, limit)
-		mustAmend(t, v.memory.Load(), d.Charge, stint.Amendment{})
+		mustAmend(t, v.memory.Load(), d.Charge, stint.Amendment{Kind: stint.AmendSettle})
 		time.Sleep(3 * time.Second)
 		if got := v.used(t, limit)[0]; got != 2 {
 			t.Errorf("used %d; want 2", got)

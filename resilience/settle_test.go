@@ -34,7 +34,7 @@ func TestAmendmentsGather(t *testing.T) {
 			for i := range charges {
 				group.Go(func() {
 					cost := int64(i % 10)
-					if done := mustAmend(t, s, charges[i], stint.Amendment{Cost: cost}); done.Charged != cost || !done.Changed {
+					if done := mustAmend(t, s, charges[i], settleTo(cost)); done.Charged != cost || !done.Changed {
 						t.Errorf("settled at %d: %+v", cost, done)
 					}
 				})
@@ -129,9 +129,9 @@ func TestAmendmentsWithAFullQueue(t *testing.T) {
 		here bool
 	}
 	each(t, map[string]row{
-		"refund":                     {limit: limit},
-		"refund of a local charge":   {limit: limit, here: true},
-		"refund of a repaid charge":  {limit: limit, here: true, id: "x"},
+		"refund":                     {limit: limit, Amendment: settleTo(0)},
+		"refund of a local charge":   {limit: limit, Amendment: settleTo(0), here: true},
+		"refund of a repaid charge":  {limit: limit, Amendment: settleTo(0), here: true, id: "x"},
 		"release":                    {limit: place, Amendment: release},
 		"release after a heartbeat":  {limit: place, Amendment: release, id: "beat"},
 		"release of a local charge":  {limit: place, Amendment: release, here: true},
@@ -173,7 +173,7 @@ func TestAmendmentsDoNotWaitForever(t *testing.T) {
 	over(t, c, func(t *testing.T, store *fake, s *Stack) {
 		d, late := mustDecide(t, s, oneUnit("a", stint.PerMinute(10))), mustDecide(t, s, oneUnit("b"))
 		store.down()
-		if !mustAmend(t, s, d.Charge, stint.Amendment{}).Changed || !mustAmend(t, s, late.Charge, stint.Amendment{}).Changed {
+		if !mustAmend(t, s, d.Charge, settleTo(0)).Changed || !mustAmend(t, s, late.Charge, settleTo(0)).Changed {
 			t.Error("not refunded")
 		}
 		wantState(t, s, "open")
@@ -194,11 +194,11 @@ func TestAcceptedRefundIsKept(t *testing.T) {
 	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 		store.fail(refusedCall())
 		d := mustDecide(t, s, named(oneUnit("a"), "x"))
-		if !mustAmend(t, s, d.Charge, stint.Amendment{}).Changed {
+		if !mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle}).Changed {
 			t.Fatal("the refund changed nothing")
 		}
 		for range maxJobs {
-			s.sender.add(newJob(d.Charge, stint.Amendment{}, nil), time.Hour)
+			s.sender.add(newJob(d.Charge, stint.Amendment{Kind: stint.AmendSettle}, nil), time.Hour)
 		}
 		store.up()
 		time.Sleep(5 * time.Second)
@@ -210,7 +210,7 @@ func TestAcceptedRefundIsKept(t *testing.T) {
 // A request under an ID that the store was charged with afterwards is settled and released there,
 // in either order, and also before it has been charged.
 func TestSettleAndReleaseOfAnID(t *testing.T) {
-	tokens, place, settle := stint.PerHour(1000), stint.AtOnce(10, time.Minute), stint.Amendment{Cost: 40}
+	tokens, place, settle := stint.PerHour(1000), stint.AtOnce(10, time.Minute), settleTo(40)
 	for _, order := range [][]stint.Amendment{{settle, release}, {release, settle}} {
 		for _, pause := range []time.Duration{time.Second, 0} {
 			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
@@ -241,7 +241,7 @@ func TestRefundOfAPlaceThatTheStoreKnows(t *testing.T) {
 		store.up()
 		mustAmend(t, s, d.Charge, extend)
 		wantUsed(t, store, "a", place, 1)
-		if done := mustAmend(t, s, d.Charge, stint.Amendment{}); !done.Changed {
+		if done := mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle}); !done.Changed {
 			t.Error("the refund changed nothing")
 		}
 		time.Sleep(time.Second)
@@ -265,7 +265,7 @@ func TestRefundAfterAReset(t *testing.T) {
 			}
 			time.Sleep(time.Microsecond)
 			wantAdmitted(t, s, 20, oneUnit("a", limit), 10)
-			mustAmend(t, s, d.Charge, stint.Amendment{})
+			mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
 			wantAdmitted(t, s, 20, oneUnit("a", limit), 0)
 			store.up()
 			time.Sleep(5 * time.Second)
@@ -280,7 +280,7 @@ func TestRaiseThatWaits(t *testing.T) {
 		each(t, eachKind(5, time.Hour), alone, func(t *testing.T, store *fake, s *Stack, limit stint.Limit) {
 			d := mustDecide(t, s, ask("a", 10, limit))
 			fail(store)
-			if done := mustAmend(t, s, d.Charge, stint.Amendment{Cost: 50}); !done.Changed || done.Charged != 50 {
+			if done := mustAmend(t, s, d.Charge, settleTo(50)); !done.Changed || done.Charged != 50 {
 				t.Errorf("raise: %+v", done)
 			}
 			wantAdmitted(t, s, 1, ask("a", 51, limit), 0)
@@ -304,7 +304,7 @@ func TestRaiseBeyondTheDebt(t *testing.T) {
 			bucket := stint.TokenBucket(10, 10, time.Hour)
 			fail(store)
 			d := mustDecide(t, s, named(oneUnit("a", bucket), id))
-			done := mustAmend(t, s, d.Charge, stint.Amendment{Cost: 500})
+			done := mustAmend(t, s, d.Charge, settleTo(500))
 			if !d.Degraded || !done.Changed || done.Charged != 20 { // the capacity, and as much again
 				t.Errorf("degraded %v, %+v, want 20 charged", d.Degraded, done)
 			}
@@ -325,10 +325,10 @@ func TestAmendmentAfterACanceledOne(t *testing.T) {
 		wantUsed(t, store, "a", stint.PerHour(1000), 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if done, err := s.Amend(ctx, d.Charge, stint.Amendment{}); done.Changed || !errors.Is(err, context.Canceled) {
+		if done, err := s.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.AmendSettle}); done.Changed || !errors.Is(err, context.Canceled) {
 			t.Errorf("canceled: %+v, %v", done, err)
 		}
-		if done := mustAmend(t, s, d.Charge, stint.Amendment{}); !done.Changed {
+		if done := mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle}); !done.Changed {
 			t.Error("the second changed nothing")
 		}
 		wantUsed(t, store, "a", stint.PerHour(1000), 0)
@@ -340,9 +340,9 @@ func TestPartThenWhole(t *testing.T) {
 	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 		limit := stint.PerHour(10)
 		d := mustDecide(t, s, and(ask("a", 5, limit), ask("b", 5, limit)))
-		mustAmend(t, s, d.Charge.Part(0), stint.Amendment{})
+		mustAmend(t, s, d.Charge.Part(0), stint.Amendment{Kind: stint.AmendSettle})
 		wantAdmitted(t, s, 1, ask("a", 10, limit), 1)
-		mustAmend(t, s, d.Charge, stint.Amendment{})
+		mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
 		store.fail(refusedCall())
 		wantAdmitted(t, s, 1, ask("a", 5, limit), 0)
 		wantAdmitted(t, s, 1, ask("b", 10, limit), 1)

@@ -126,7 +126,7 @@ func TestStacksHearOfEachOther(t *testing.T) {
 	r := oneUnit("a", stint.PerHour(1))
 	d := mustDecide(t, ours, r)
 	for name, giveBack := range map[string]func() error{
-		"refund": func() error { _, err := theirs.Amend(t.Context(), d.Charge, stint.Amendment{}); return err },
+		"refund": func() error { _, err := theirs.Amend(t.Context(), d.Charge, settleTo(0)); return err },
 		"reset":  func() error { return theirs.Command(t.Context(), resetOf(r.Claims[0])) },
 		"give back": func() error {
 			return theirs.Command(t.Context(), stint.Command{Kind: stint.CommandGiveBack, Subject: "a",
@@ -235,7 +235,7 @@ func TestInParallel(t *testing.T) {
 				}
 				switch {
 				case err == nil && d.Allowed && i%7 == 0:
-					_, _ = s.Amend(t.Context(), d.Charge, stint.Amendment{Cost: int64(i % 5)})
+					_, _ = s.Amend(t.Context(), d.Charge, settleTo(int64(i%5)))
 				case i%97 == 0:
 					s.drop(r.Claims[0].Subject, true)
 				case i%101 == 0:

@@ -248,7 +248,7 @@ func (c *Config) validate() error {
 	if c.AdminOpen && c.AdminTokens != "" {
 		errs = append(errs, errors.New("the admin listener is open and has tokens; want one of them"))
 	}
-	errs = append(errs, c.Observe.Alerts.Validate())
+	errs = append(errs, contract.Mistakes(c.Observe.Alerts.Validate()))
 	if c.Drain < 0 {
 		errs = append(errs, fmt.Errorf("draining for %v; want 0 or more", c.Drain))
 	}

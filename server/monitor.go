@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/callers"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/observe"
 )
@@ -17,7 +18,10 @@ import (
 func (s *Server) openMonitor(context.Context) error {
 	c := s.c.Observe
 	c.Logger, c.Webhooks = s.c.Logger, s.webhooks
-	s.monitor = observe.New(c)
+	var err error
+	if s.monitor, err = observe.New(c); err != nil {
+		return fmt.Errorf("server: %w", contract.Mistakes(err))
+	}
 	s.undo.push("the monitor", func(context.Context) error { return s.monitor.Close() })
 	return nil
 }
@@ -116,7 +120,7 @@ func readWebhooks(c *config.Config, logger *slog.Logger) ([]observe.Webhook, err
 		}
 		hook := observe.Webhook{URL: w.URL, Key: key}
 		if err := hook.Validate(); err != nil {
-			return nil, fmt.Errorf("server: %s: %w", w.KeyFile, err)
+			return nil, fmt.Errorf("server: %s: %w", w.KeyFile, contract.Mistakes(err))
 		}
 		callers.WarnReadable(logger, "key of a webhook", w.KeyFile)
 		all = append(all, hook)

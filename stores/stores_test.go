@@ -117,8 +117,9 @@ func TestMistakes(t *testing.T) {
 		!strings.Contains(err.Error(), "Instances is -1") {
 		t.Errorf("got %v, want what is wrong with the stack", err)
 	}
-	if _, err := (stores.Config{Memory: memorystore.Config{MaxBytes: -1}}).Open(t.Context(), "memory"); err == nil {
-		t.Error("a store in memory of -1 bytes")
+	_, err := (stores.Config{Memory: memorystore.Config{MaxBytes: -1}}).Open(t.Context(), "memory")
+	if !errors.As(err, new(*stint.InvalidError)) {
+		t.Errorf("a store in memory of -1 bytes: %v, want an InvalidError", err)
 	}
 	if store, err := stores.Open(t.Context(), "ftp://localhost"); err == nil || store != nil {
 		t.Errorf("got %v, %v; want a mistake", store, err)

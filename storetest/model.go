@@ -187,7 +187,7 @@ func (w *world) take(s step) error {
 	if diff := differ(got, want); diff != "" {
 		return fmt.Errorf("store and reference differ: %s", diff)
 	}
-	if err := (stint.Amendment{}).Validate(&got.Charge); got.Charge.Data().ID != 0 && err != nil {
+	if err := (stint.Amendment{Kind: stint.AmendSettle}).Validate(&got.Charge); got.Charge.Data().ID != 0 && err != nil {
 		return fmt.Errorf("the store's charge: %w", err)
 	}
 	w.remember(r, got, want)
@@ -265,7 +265,8 @@ func (w *world) amend(s step) error {
 	if err != nil {
 		return err
 	}
-	kind := [...]string{"settle", "extend", "release"}[a.Kind]
+	kind := map[stint.AmendmentKind]string{
+		stint.AmendSettle: "settle", stint.AmendExtend: "extend", stint.AmendRelease: "release"}[a.Kind]
 	if a.KnownOnly {
 		kind = "renew"
 	}
@@ -299,7 +300,7 @@ func (w *world) command(s step) error {
 		c.Kind = stint.CommandUnban
 	default:
 		claim := w.claim(s.claims[0])
-		c.Subject, c.Scope, c.Limits = claim.Subject, claim.Scope, claim.Limits
+		c.Kind, c.Subject, c.Scope, c.Limits = stint.CommandReset, claim.Subject, claim.Scope, claim.Limits
 		if s.kind == stepGiveBack {
 			c.Kind, c.Units = stint.CommandGiveBack, s.units
 			if err := w.calm(stint.Request{Claims: []stint.Claim{claim}}); err != nil {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -22,6 +23,26 @@ func (k *tester) strike(p *stint.BanPolicy) stint.Decision {
 }
 
 var bans = []check{
+	everyStore("a command that is not valid is refused", limits{stint.PerHour(10)}, func(k *tester) {
+		k.mustTake(4)
+		for name, c := range map[string]stint.Command{
+			"no kind":                {Subject: k.subject, Limits: k.limits, For: time.Hour},
+			"an unknown kind":        {Kind: stint.CommandGiveBack + 1, Subject: k.subject},
+			"no limits to reset":     {Kind: stint.CommandReset, Subject: k.subject},
+			"no subject":             {Kind: stint.CommandUnban},
+			"a ban without a length": {Kind: stint.CommandBan, Subject: k.subject},
+			"a ban into the past":    {Kind: stint.CommandBan, Subject: k.subject, For: -time.Hour},
+			"a ban too long":         {Kind: stint.CommandBan, Subject: k.subject, For: stint.MaxWindow + time.Second},
+		} {
+			var invalid *stint.InvalidError
+			if err := k.Store.Command(k.Context(), c); !errors.As(err, &invalid) {
+				k.Errorf("%s: got %v, want an InvalidError", name, err)
+			}
+		}
+		if !k.NeverOver {
+			k.wantUsed(k.peek(1), 4)
+		}
+	}),
 	exact("denials lead to a ban", limits{stint.PerHour(10)}, func(k *tester) {
 		k.wantBanned(k.strike(policy(3)), false)
 		k.wantBanned(k.strike(policy(3)), false)

@@ -138,7 +138,7 @@ var basics = []check{
 			k.Errorf("take: no error, %s", answer(d))
 		}
 		d := k.mustTake(1)
-		if _, err := k.Store.Amend(ctx, d.Charge, stint.Amendment{}); err == nil {
+		if _, err := k.Store.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.AmendSettle}); err == nil {
 			k.Error("amend: no error")
 		}
 		if err := k.Store.Command(ctx,

@@ -96,7 +96,7 @@ var states = []check{
 		other := k.newSubject()
 		r := and(k.under(limits...).request(4), k.as(other, limits[1], limits[0]).request(4))
 		d := k.mustDecide(r)
-		if err := (stint.Amendment{}).Validate(&d.Charge); err != nil {
+		if err := (stint.Amendment{Kind: stint.AmendSettle}).Validate(&d.Charge); err != nil {
 			k.Error(err)
 		}
 		k.wantApplied(k.settle(d, 1), true)

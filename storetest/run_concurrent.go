@@ -96,7 +96,7 @@ var concurrent = []check{
 		k.mustTake(50)
 		d := k.mustTake(10)
 		if n := k.atOnce(20, func() int {
-			applied, err := k.Store.Amend(k.Context(), d.Charge, stint.Amendment{})
+			applied, err := k.Store.Amend(k.Context(), d.Charge, stint.Amendment{Kind: stint.AmendSettle})
 			if err != nil {
 				k.Error(err)
 			}

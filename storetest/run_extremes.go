@@ -53,7 +53,7 @@ var extremes = []check{
 			k := k.other()
 			d := k.take(1)
 			k.reserve(k.limit().Capacity(), 0)
-			a := stint.Amendment{Cost: debt, MaxDebt: debt}
+			a := stint.Amendment{Kind: stint.AmendSettle, Cost: debt, MaxDebt: debt}
 			if debt == 0 {
 				a.Cost = stint.MaxUnits
 			}

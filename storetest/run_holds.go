@@ -174,10 +174,10 @@ var holds = []check{
 	exact("quantities are settled separately", limits{stock(100)}, func(k *tester) {
 		d := k.mustDecide(k.quantities(holdLife, 10, 50))
 		k.wantUsed(d, 1, 10, 50)
-		k.wantSettled(d, stint.Amendment{Costs: stint.Costs{"out": 20}}, 20)
+		k.wantSettled(d, stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{"out": 20}}, 20)
 		k.wantUsed(k.mustDecide(k.quantities(0, 0, 0)), 2, 10, 20)
-		k.wantApplied(k.amend(d, stint.Amendment{Costs: stint.Costs{"out": 0}}), false)
-		k.wantSettled(d, stint.Amendment{Costs: stint.Costs{"in": 12, "out": 99}}, 12)
+		k.wantApplied(k.amend(d, stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{"out": 0}}), false)
+		k.wantSettled(d, stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{"in": 12, "out": 99}}, 12)
 		k.wantApplied(k.amend(d, stint.Amendment{Kind: stint.AmendExtend}), false)
 		k.wantUsed(k.mustDecide(k.quantities(0, 0, 0)), 3, 12, 20)
 		k.wantSettled(d, settleTo(0), 0) // the request itself
@@ -226,9 +226,9 @@ func severalCosts(k *tester, hold time.Duration) {
 	denied := k.decide(k.quantities(hold, 10, 60)) // all or nothing
 	k.wantAllowed(denied, false)
 	k.wantUsed(denied, 1, 10, 50)
-	k.wantSettled(d, stint.Amendment{Costs: stint.Costs{"": 1, "in": 12, "out": 20}}, 33)
+	k.wantSettled(d, stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{"": 1, "in": 12, "out": 20}}, 33)
 	k.wantUsed(k.mustDecide(k.quantities(0, 88, 80)), 2, 100, 100)
-	k.wantApplied(k.amend(d, stint.Amendment{Costs: stint.Costs{"out": 5}}), false)
+	k.wantApplied(k.amend(d, stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{"out": 5}}), false)
 }
 
 // severalClaims settles names that several claims share, together or separately.
@@ -237,7 +237,7 @@ func severalClaims(k *tester, hold time.Duration) {
 	r := and(k.under(in).request(10), k.other().under(in, out).request(20), k.other().under(out).request(30))
 	r.Hold = hold
 	d := k.mustDecide(r)
-	k.wantSettled(d, stint.Amendment{Costs: stint.Costs{"in": 7, "out": 15}}, 22)
+	k.wantSettled(d, stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{"in": 7, "out": 15}}, 22)
 }
 
 // quantities returns a request that counts requests, input and output.
@@ -273,7 +273,9 @@ func (k *tester) wantHeld(want int64) {
 	}
 }
 
-func settleTo(cost int64) stint.Amendment { return stint.Amendment{Cost: cost} }
+func settleTo(cost int64) stint.Amendment {
+	return stint.Amendment{Kind: stint.AmendSettle, Cost: cost}
+}
 
 func report(total int64) stint.Amendment {
 	return stint.Amendment{Kind: stint.AmendExtend, Cost: total}

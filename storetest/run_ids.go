@@ -111,7 +111,7 @@ var requestIDs = []check{
 			if later {
 				first, again = again, first
 			}
-			k.wantSettled(first, stint.Amendment{Cost: 4}, 4)
+			k.wantSettled(first, settleTo(4), 4)
 			k.wantApplied(k.settle(again, 7), false)
 			k.wantApplied(k.settle(first, 7), false)
 			k.wantUsed(k.peek(1), 5)
@@ -129,9 +129,9 @@ var requestIDs = []check{
 		first := k.mustDecide(ask())
 		again := k.after(moment).mustDecide(ask())
 		k.wantSame(again, first)
-		k.wantSettled(part(again, 1), stint.Amendment{Cost: 6}, 6)
+		k.wantSettled(part(again, 1), settleTo(6), 6)
 		k.wantApplied(k.settle(part(first, 1), 7), false)
-		k.wantSettled(part(again, 0, 2), stint.Amendment{Cost: 5}, 5)
+		k.wantSettled(part(again, 0, 2), settleTo(5), 5)
 		k.wantApplied(k.settle(first, 7), false)
 		look := ask()
 		look.Mode, look.ID = stint.ModePeek, ""
@@ -185,7 +185,7 @@ var requestIDs = []check{
 			booked = k.mustDecide(move)
 			k.wantSame(k.mustDecide(r), booked)
 		}
-		k.wantSettled(k.mustDecide(r), stint.Amendment{Cost: 3}, 3)
+		k.wantSettled(k.mustDecide(r), settleTo(3), 3)
 		k.wantApplied(k.settle(booked, 5), false)
 	}),
 }

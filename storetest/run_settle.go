@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -20,11 +21,34 @@ var settlements = []check{
 		limit := stint.PerHour(100)
 		r := and(k.under(limit).request(1), k.other().under(limit.WithName("x")).request(4))
 		d := k.mustDecide(r)
-		k.wantApplied(k.amend(d, stint.Amendment{Costs: stint.Costs{"": 2}}), true)
+		k.wantApplied(k.amend(d, stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{"": 2}}), true)
 		k.wantApplied(k.settle(d, 30), true)
 		r.Mode = stint.ModePeek
 		k.wantUsed(k.decide(r), 2, 30)
 		k.wantApplied(k.settle(d, 0), false)
+	}),
+	everyStore("an amendment that is not valid is refused", limits{stint.PerHour(1000)}, func(k *tester) {
+		d := k.mustTake(5)
+		for name, a := range map[string]stint.Amendment{
+			"the zero amendment":     {},
+			"no kind":                {KnownOnly: true},
+			"an unknown kind":        {Kind: stint.AmendRelease + 1},
+			"a negative cost":        settleTo(-1),
+			"a negative named cost":  {Kind: stint.AmendSettle, Costs: stint.Costs{"": -1}},
+			"known only of a refund": {Kind: stint.AmendSettle, KnownOnly: true},
+		} {
+			var invalid *stint.InvalidError
+			if done, err := k.Store.Amend(k.Context(), d.Charge, a); done.Changed || !errors.As(err, &invalid) {
+				k.Errorf("%s: %+v and %v, want an InvalidError", name, done, err)
+			}
+		}
+		k.wantApplied(k.settle(d, 0), true)
+	}),
+	exact("a settlement of no names changes nothing", limits{stint.PerHour(1000)}, func(k *tester) {
+		d := k.mustTake(5)
+		k.wantApplied(k.amend(d, stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{}}), false)
+		k.wantUsed(k.peek(1), 5)
+		k.wantApplied(k.settle(d, 0), true)
 	}),
 	exact("a charge from elsewhere is not settled", limits{stint.PerHour(1000)}, func(k *tester) {
 		d := k.mustTake(5)
@@ -50,7 +74,7 @@ var settlements = []check{
 	}),
 	exact("settling up may leave a debt", windowed(), func(k *tester) {
 		d := k.mustTake(5)
-		k.wantSettled(d, stint.Amendment{Cost: 18}, 18)
+		k.wantSettled(d, settleTo(18), 18)
 		d = k.mustDeny(1)
 		k.wantUsed(d, 18)
 		if d.Remaining() != 0 {
@@ -63,7 +87,7 @@ var settlements = []check{
 			for _, maxDebt := range []int64{0, 1, 1000} {
 				k := k.other()
 				k.mustTake(3)
-				k.wantSettled(k.mustTake(5), stint.Amendment{Cost: 5000, MaxDebt: maxDebt}, 5000)
+				k.wantSettled(k.mustTake(5), stint.Amendment{Kind: stint.AmendSettle, Cost: 5000, MaxDebt: maxDebt}, 5000)
 				k.wantUsed(k.peek(1), 5003)
 			}
 		}),
@@ -75,21 +99,21 @@ var settlements = []check{
 		} {
 			k := k.other()
 			d := k.mustTake(5)
-			k.wantSettled(d, stint.Amendment{Cost: x.cost, MaxDebt: x.maxDebt}, x.want)
+			k.wantSettled(d, stint.Amendment{Kind: stint.AmendSettle, Cost: x.cost, MaxDebt: x.maxDebt}, x.want)
 			k.wantUsed(k.peek(1), x.want)
 		}
 		k = k.other() // already in debt: each settlement may add its own debt
 		a, b := k.mustTake(5), k.mustTake(5)
-		k.wantSettled(a, stint.Amendment{Cost: 100, MaxDebt: 3}, 8)
-		k.wantSettled(b, stint.Amendment{Cost: 100, MaxDebt: 2}, 7)
+		k.wantSettled(a, stint.Amendment{Kind: stint.AmendSettle, Cost: 100, MaxDebt: 3}, 8)
+		k.wantSettled(b, stint.Amendment{Kind: stint.AmendSettle, Cost: 100, MaxDebt: 2}, 7)
 		k.wantUsed(k.peek(1), 15)
 	}),
 	exact("the reported charge is the lowest of all claims", nil, func(k *tester) {
 		a, b, l := k.newSubject(), k.newSubject(), stint.PerHour(10)
 		d := k.decide(and(k.as(a, l).request(1), k.as(b, stint.TokenBucket(10, 1, time.Hour)).request(2)))
-		k.wantSettled(d, stint.Amendment{Cost: 50}, 20)
+		k.wantSettled(d, settleTo(50), 20)
 		k.wantUsed(k.as(a, l).peek(1), 50)
-		if got := k.amended(d, stint.Amendment{Cost: 50}); got != (stint.Amended{}) {
+		if got := k.amended(d, settleTo(50)); got != (stint.Amended{}) {
 			k.Errorf("settled again: %+v", got)
 		}
 	}),
@@ -116,12 +140,12 @@ var settlements = []check{
 	}),
 	exact("no sum passes 2^53", nil, func(k *tester) {
 		l := stint.PerHour(10)
-		all := stint.Amendment{Cost: stint.MaxUnits, MaxDebt: stint.MaxUnits}
+		all := stint.Amendment{Kind: stint.AmendSettle, Cost: stint.MaxUnits, MaxDebt: stint.MaxUnits}
 		under := k.under(l)
 		a, b := under.mustTake(1), under.mustTake(1)
 		under.wantSettled(a, all, stint.MaxUnits-1)
 		k.wantUsed(under.peek(1), stint.MaxUnits)
-		under.wantSettled(b, stint.Amendment{Cost: 2, MaxDebt: 1}, 1)
+		under.wantSettled(b, stint.Amendment{Kind: stint.AmendSettle, Cost: 2, MaxDebt: 1}, 1)
 		k.wantUsed(under.peek(1), stint.MaxUnits)
 		for _, l := range []stint.Limit{stint.TokenBucket(10, 10, time.Hour), stint.Per(10, time.Minute).WithBurst(2)} {
 			under := k.under(l)

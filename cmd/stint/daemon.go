@@ -169,7 +169,7 @@ func (f *daemonFlags) observe() (observe.Config, error) {
 		}
 	}
 	if err := c.Alerts.Validate(); err != nil {
-		return c, fmt.Errorf("%s: %w", flag, err)
+		return c, fmt.Errorf("%s: %w", flag, contract.Mistakes(err))
 	}
 	return c, nil
 }
@@ -189,7 +189,7 @@ func setThreshold(thresholds map[string]float64, text string) error {
 	}
 	thresholds[name] = threshold
 	alone := observe.AlertConfig{Thresholds: map[string]float64{name: threshold}}
-	return alone.Validate()
+	return contract.Mistakes(alone.Validate())
 }
 
 // configuration returns the configuration from the flags, or else from the environment. It creates

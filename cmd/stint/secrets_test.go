@@ -59,8 +59,8 @@ func TestWebhookFile(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--alert-webhook-file", bad}, `--alert-webhook-file: observe: invalid webhook URL; want one such as "https://example.com/alerts"`},
-		{[]string{"--alert-webhook", "hooks.example/KwxQ"}, `--alert-webhook: observe: invalid webhook URL; want one such as "https://example.com/alerts"`},
+		{[]string{"--alert-webhook-file", bad}, `--alert-webhook-file: invalid webhook URL; want one such as "https://example.com/alerts"`},
+		{[]string{"--alert-webhook", "hooks.example/KwxQ"}, `--alert-webhook: invalid webhook URL; want one such as "https://example.com/alerts"`},
 		{[]string{"--alert-webhook-file", "none"}, `--alert-webhook-file: open none: no such file or directory`},
 		{[]string{"--alert-webhook-file", bad, "--alert-webhook", "https://hooks.example/KwxQ"}, `--alert-webhook and --alert-webhook-file; want one of them`},
 	} {

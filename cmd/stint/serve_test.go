@@ -66,7 +66,7 @@ func TestDaemonMistakes(t *testing.T) {
 	}{
 		{[]string{"serve", "--store", "reddis"}, exitUsage, `--store: want memory, redis, or a URL such as redis://localhost:6379/0 (did you mean "redis"?)`},
 		{[]string{"serve", "--alert", "Spike"}, exitUsage, `--alert: "Spike"; want a name and a threshold, such as "BlockedShare=0.2" or "Spike=off"`},
-		{[]string{"serve", "--alert", "Spike=-1"}, exitUsage, `--alert: observe: alert "Spike": invalid threshold -1; want at least 0`},
+		{[]string{"serve", "--alert", "Spike=-1"}, exitUsage, `--alert: alert "Spike": invalid threshold -1; want at least 0`},
 		{[]string{"serve", "--breaker-probe", "1ms"}, exitUsage, `"1ms"; want a time such as 250ms or 30s, 10ms or more`},
 		{[]string{"serve", "--drain", "soon"}, exitUsage, `--drain: invalid duration "soon"; want one such as 500ms, 10s or 1m30s`},
 		{[]string{"serve", "--http", taken}, exitBad, `address already in use; stop the program that listens there, or choose another address`},

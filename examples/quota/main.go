@@ -46,7 +46,10 @@ func run(ctx context.Context) error {
 	}
 	defer store.Close() // nothing is lost
 	quiet := slog.New(slog.DiscardHandler)
-	monitor := observe.New(observe.Config{Webhooks: []observe.Webhook{{URL: receiver.URL, Key: key}}, Logger: quiet})
+	monitor, err := observe.New(observe.Config{Webhooks: []observe.Webhook{{URL: receiver.URL, Key: key}}, Logger: quiet})
+	if err != nil {
+		return err
+	}
 	set, err := policy.New(policy.Spec{Tiers: []policy.Tier{{Name: "pro", Identity: []string{"user", "ip"},
 		Limits: policy.Limits(stint.Monthly(5).In("Europe/Berlin")), Notify: []int{80, 100}}}})
 	if err != nil {

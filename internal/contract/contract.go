@@ -4,7 +4,6 @@ package contract
 
 import (
 	"cmp"
-	"errors"
 	"iter"
 	"slices"
 	"time"
@@ -111,10 +110,16 @@ func ValidateInspect(c stint.Claim) error {
 // ValidateFailure returns an error that describes everything that is wrong with a failure policy.
 func ValidateFailure(p *stint.FailurePolicy) error {
 	r := stint.Request{Claims: []stint.Claim{{Subject: "any", Limits: []stint.Limit{stint.PerSecond(1)}}}, Failure: p}
-	if invalid, ok := errors.AsType[*stint.InvalidError](r.Validate()); ok {
+	return Mistakes(r.Validate())
+}
+
+// Mistakes returns what a [*stint.InvalidError] reports, to make it a part of another error, and any
+// other error as it is.
+func Mistakes(err error) error {
+	if invalid, ok := err.(*stint.InvalidError); ok {
 		return invalid.Err
 	}
-	return nil
+	return err
 }
 
 // Limits yields every limit of claims with its claim, in the order of a decision's usages. The

@@ -141,7 +141,7 @@ func Recall(r *stint.Request, shape uint32, text string) (c stint.Charge, ok boo
 	if split {
 		data.Others.At = at
 	}
-	return c, (stint.Amendment{}).Validate(&c) == nil
+	return c, (stint.Amendment{Kind: stint.AmendSettle}).Validate(&c) == nil
 }
 
 // costNames returns the names with their own costs in a claim, in order.

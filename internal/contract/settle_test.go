@@ -15,6 +15,7 @@ func TestSettle(t *testing.T) {
 	requests := stint.Claim{Subject: "a", Cost: 1, Limits: []stint.Limit{stint.PerDay(9)}}
 	costs := stint.Claim{Subject: "a", Cost: 5, Limits: []stint.Limit{stint.PerDay(9).WithName("cost")}}
 	place := stint.Claim{Subject: "a", Cost: 1, Limits: []stint.Limit{stint.AtOnce(3, time.Minute)}}
+	settled := stint.Amendment{Kind: stint.AmendSettle, Cost: 7}
 	for _, test := range []struct {
 		name    string
 		claims  []stint.Claim
@@ -37,7 +38,7 @@ func TestSettle(t *testing.T) {
 			data.Hold = time.Minute
 		}
 		var got []int64
-		done, err := Settle(driver.NewCharge(test.claims, data), test.costs, stint.Amendment{Cost: 7},
+		done, err := Settle(driver.NewCharge(test.claims, data), test.costs, settled,
 			func(_ stint.Charge, a stint.Amendment) (stint.Amended, error) {
 				got = append(got, Total(&a))
 				return stint.Amended{Changed: true, Charged: Total(&a)}, nil
@@ -56,6 +57,7 @@ func TestSettleOnce(t *testing.T) {
 	costs := stint.Claim{Subject: "a", Cost: 5, Limits: []stint.Limit{stint.PerDay(9).WithName("in"),
 		stint.PerDay(9).WithName("out")}}
 	other := stint.Claim{Subject: "b", Cost: 5, Limits: []stint.Limit{stint.PerDay(9)}}
+	settled := stint.Amendment{Kind: stint.AmendSettle, Cost: 7}
 	for _, test := range []struct {
 		name    string
 		claims  []stint.Claim
@@ -66,17 +68,18 @@ func TestSettleOnce(t *testing.T) {
 		want    []stint.Costs
 		charged int64
 	}{
-		{"one cost", []stint.Claim{requests, place, costs}, []int{2}, time.Minute, stint.Amendment{Cost: 7}, 0,
+		{"one cost", []stint.Claim{requests, place, costs}, []int{2}, time.Minute, settled, 0,
 			[]stint.Costs{{"": 1, "in": 7, "out": 7}}, 7},
-		{"a debt that is too large", []stint.Claim{requests, costs}, []int{1}, time.Minute, stint.Amendment{Cost: 7}, 3,
+		{"a debt that is too large", []stint.Claim{requests, costs}, []int{1}, time.Minute, settled, 3,
 			[]stint.Costs{{"": 1, "in": 7, "out": 7}}, 4},
 		{"costs by name", []stint.Claim{costs, requests}, []int{0}, time.Minute,
-			stint.Amendment{Costs: stint.Costs{"in": 2, "out": 3}}, 0, []stint.Costs{{"": 1, "in": 2, "out": 3}}, 5},
-		{"names in common", []stint.Claim{requests, other}, []int{1}, time.Minute, stint.Amendment{Cost: 7}, 0,
+			stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{"in": 2, "out": 3}}, 0,
+			[]stint.Costs{{"": 1, "in": 2, "out": 3}}, 5},
+		{"names in common", []stint.Claim{requests, other}, []int{1}, time.Minute, settled, 0,
 			[]stint.Costs{nil, nil}, 7},
-		{"without a hold", []stint.Claim{requests, costs}, []int{1}, 0, stint.Amendment{Cost: 7}, 0,
+		{"without a hold", []stint.Claim{requests, costs}, []int{1}, 0, settled, 0,
 			[]stint.Costs{nil}, 7},
-		{"no requests", []stint.Claim{place, costs}, []int{1}, time.Minute, stint.Amendment{Cost: 7}, 0,
+		{"no requests", []stint.Claim{place, costs}, []int{1}, time.Minute, settled, 0,
 			[]stint.Costs{nil}, 7},
 	} {
 		var got []stint.Costs

@@ -114,9 +114,9 @@ func (w *world) stream(i *instance, o *op, d stint.Decision, s step) {
 	for _, name := range names {
 		for n := range s.settles {
 			a := amend{call: w.now(), cost: s.cost, apart: s.apart, name: name}
-			how := stint.Amendment{Cost: s.cost}
+			how := stint.Amendment{Kind: stint.AmendSettle, Cost: s.cost}
 			if s.apart {
-				how = stint.Amendment{Costs: stint.Costs{name: s.cost}}
+				how = stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{name: s.cost}}
 			}
 			done, err := i.limiter.Amend(context.Background(), d, how)
 			a.ret, a.applied, a.failed = w.now(), done.Changed, err != nil || i.isDead()

@@ -40,7 +40,10 @@ func ExampleTrace() {
 
 // Instruments read what a monitor has counted.
 func ExampleMetrics() {
-	monitor := observe.New(observe.Config{})
+	monitor, err := observe.New(observe.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer monitor.Close()
 	reader := sdkmetric.NewManualReader() // or that of an exporter
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))

@@ -102,7 +102,10 @@ func TestTrace(t *testing.T) {
 // TestMetrics: a reader of the SDK gets what the monitor has counted.
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := observe.New(observe.Config{Logger: discard})
+		m, err := observe.New(observe.Config{Logger: discard})
+		if err != nil {
+			t.Fatal(err)
+		}
 		defer m.Close()
 		reader := sdkmetric.NewManualReader()
 		provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))

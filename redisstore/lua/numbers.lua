@@ -25,10 +25,10 @@ local TAKE, PEEK, RESERVE, FORCE = 0, 1, 2, 3
 
 -- stint.AmendmentKind, and the store's own UNDO, which settles unless the charge may have been
 -- settled before
-local SETTLE, EXTEND, RELEASE, UNDO = 0, 1, 2, 100
+local SETTLE, EXTEND, RELEASE, UNDO = 1, 2, 3, 100
 
 -- stint.CommandKind
-local RESET, BAN, UNBAN, GIVE_BACK = 0, 1, 2, 3
+local RESET, BAN, UNBAN, GIVE_BACK = 1, 2, 3, 4
 
 -- Kinds of a run of requests (take.lua)
 local PLAIN, PLAIN_BANS, PLAIN_PEEK, PLAIN_EQUAL, PLAIN_HOLD, OTHER = 0, 1, 2, 3, 4, 5

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/clientip"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/syntax"
 )
 
@@ -136,7 +137,7 @@ func (r *reader) limits() []stint.Limit {
 		}
 		l, err := stint.ParseLimit(text)
 		if err != nil {
-			r.wrong("%s", strings.TrimPrefix(err.Error(), "stint: "))
+			r.wrong("%v", contract.Mistakes(err))
 			return
 		}
 		limits = append(limits, l)

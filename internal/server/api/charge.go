@@ -83,7 +83,7 @@ func (k *keys) open(ctx context.Context, text string) (charged, error) {
 	var c charged
 	r := codec{b: b[1:], reads: true}
 	r.charge(&c)
-	if r.failed || len(r.b) > 0 || (stint.Amendment{}).Validate(&c.Charge) != nil {
+	if r.failed || len(r.b) > 0 || (stint.Amendment{Kind: stint.AmendSettle}).Validate(&c.Charge) != nil {
 		return charged{}, errNotCharge
 	}
 	return c, nil

@@ -78,7 +78,10 @@ func TestF34HostileValues(t *testing.T) {
 // TestObserved: whatever the form of a question, its decision is counted once, under the
 // configuration's names; looking is not.
 func TestObserved(t *testing.T) {
-	monitor := observe.New(observe.Config{Logger: discard})
+	monitor, err := observe.New(observe.Config{Logger: discard})
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer monitor.Close()
 	s := serveGuarded(t, memory(t), `
 tiers: [{name: all, identity: ip, limits: 3/1m}]

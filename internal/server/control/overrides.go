@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/messages"
 	"github.com/stint-limiter/stint/overrides"
 	"github.com/stint-limiter/stint/policy"
@@ -77,7 +78,7 @@ func (d *Admin) SetOverride(ctx context.Context, t Target, o overrides.Override)
 	}
 	o.Subject = who.Subject
 	if err := o.Validate(); err != nil {
-		return who, &stint.InvalidError{Err: err}
+		return who, err
 	}
 	if !o.Until.IsZero() && !o.Until.After(time.Now()) {
 		return who, invalid("the override ends at %s, which is past", o.Until.Format(time.RFC3339))
@@ -93,7 +94,7 @@ func (d *Admin) checkOverride(o *overrides.Override, raw bool) error {
 	if set := d.set(); set == nil {
 		return invalid("there are no policies here")
 	} else if err := o.Check(set); err != nil {
-		return &stint.InvalidError{Err: err}
+		return err
 	}
 	counters, err := d.counters(o.Subject)
 	if _, unknown := errors.AsType[*UnknownError](err); unknown && raw {
@@ -170,7 +171,7 @@ func (d *Admin) ImportOverrides(ctx context.Context, all []overrides.Override) e
 			err = o.Check(set)
 		}
 		if err != nil {
-			return invalid("number %d, of %s: %w", i+1, quoteSubject(o.Subject), err)
+			return invalid("number %d, of %s: %w", i+1, quoteSubject(o.Subject), contract.Mistakes(err))
 		}
 	}
 	return d.c.Overrides.SetAll(ctx, all)
