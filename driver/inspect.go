@@ -45,7 +45,7 @@ type BanState struct {
 	// Until is when the ban ends; zero if none is in force.
 	Until time.Time `json:"until,omitzero"`
 	// Level is the number of bans in a row that denials have led to, including the one in force:
-	// each is longer than the last. It is 0 again once the bans are forgiven. Bans by hand do not
+	// each is longer than the last. It is 0 again once the bans are forgiven. Manual bans do not
 	// raise it.
 	Level int `json:"level"`
 	// Strikes is the number of denials that count toward the next ban. The ban policy in force at
@@ -60,8 +60,8 @@ type Window struct {
 	// Held is the number of units in Used that are held until they are settled; see
 	// [stint.Request.Hold]. They are not among the Entries.
 	Held int64
-	// Entries lists what was charged, oldest first, and what is booked for later. It is nil for
-	// limits that keep no times of charges, such as buckets.
+	// Entries lists the charges, oldest first, and the bookings. It is nil for limits that keep no
+	// times of charges, such as buckets.
 	Entries []Entry
 	// LeftOut is the number of units in entries older than those shown.
 	LeftOut int64

@@ -9,7 +9,7 @@ import (
 
 const (
 	// One record in roomyShare is reserved for records with room. Until loads are compared again,
-	// up to one more record per shard may be.
+	// up to one more record per shard may be reserved.
 	roomyShare = 32
 	// A record with room has at least this share of each of its limits left.
 	enough = 0.5

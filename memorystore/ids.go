@@ -129,7 +129,7 @@ func (q *query) noteID(r *stint.Request, d *stint.Decision, at int64) {
 	}
 }
 
-// chargeText returns the text that an id keeps of its charge.
+// chargeText returns the text from which an id's charge can be recalled.
 func chargeText(r *stint.Request, c *stint.Charge) string {
 	var buf [128]byte
 	note := contract.AppendNote(buf[:0], r, shapeOf(r.Claims), nil)

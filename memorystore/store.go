@@ -26,8 +26,8 @@
 // room all have one; those with bans go last. Evictions begin in the shard that has the most
 // records. All records of a subject are in one shard, so a subject with many scopes makes room for
 // itself. The records that the call itself has written are evicted last, only if no others are left
-// and they do not fit into the store alone. What they counted is then lost, so MaxBytes must be
-// well above the size of what one request can write.
+// and they do not fit into the store alone. The units that they counted are then lost, so MaxBytes
+// must be well above the size of what one request can write.
 package memorystore
 
 import (
@@ -46,7 +46,7 @@ import (
 )
 
 // errClosed is the cause of the error of every call after Close.
-var errClosed = errors.New("memory store closed")
+var errClosed = errors.New("the memory store is closed")
 
 const (
 	// The defaults of Config, and the ratio of MaxSubjects to MaxBytes.

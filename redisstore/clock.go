@@ -70,7 +70,7 @@ func (c *serverClock) learn(server int64) {
 	c.ahead.Store(max(c.this, c.last))
 }
 
-// relearn is like learn, but discards what was known: the server's clock was set.
+// relearn is like learn, but discards the earlier differences, because the server's clock was set.
 func (c *serverClock) relearn(server int64) {
 	c.mu.Lock()
 	c.second = noSecond

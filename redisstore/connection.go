@@ -22,8 +22,8 @@ import (
 type connection struct {
 	client atomic.Pointer[rueidis.Client]
 	usable atomic.Bool // the client is connected, and the servers can keep limits
-	// dial makes a client, which asks the given servers, if there are any, about the others. It is
-	// nil if the client belongs to the caller: that client is neither replaced nor closed.
+	// dial makes a client, starting from the given servers if there are any. It is nil if the
+	// client belongs to the caller: that client is neither replaced nor closed.
 	dial func(ctx context.Context, servers ...string) (rueidis.Client, error)
 	most int32 // connections for batches to a server
 
@@ -203,7 +203,7 @@ func (c *connection) replace(servers ...string) error {
 	case err != nil:
 	case c.life.Err() != nil:
 	case client.Mode() != c.get().Mode():
-		// A server that does not show its Cluster for the moment looks like a single server.
+		// A server that temporarily does not report its Cluster looks like a single server.
 		err = errors.New("the servers are no longer of the same kind (single, Sentinel or Cluster)")
 	default:
 		unused = *c.client.Swap(&client)

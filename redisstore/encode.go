@@ -32,7 +32,7 @@ type scriptCall struct {
 	body    []byte // follows the sets of limits in the first argument
 	parts   []part
 	sets    []*set // by number, from one: the requested sets, then others
-	of      []*set // the requested set that each is or stands in for
+	of      []*set // for each set, the requested one: the set itself, or the one that it replaces
 
 	// Of a call that decides, see batch.go:
 	runs    []run

@@ -28,7 +28,7 @@ const (
 	drainTime = time.Second
 )
 
-// giveBacks counts charges for requests on several subjects that were denied in the end.
+// giveBacks counts charges for requests on several subjects that were finally denied.
 type giveBacks struct {
 	waiting atomic.Int64 // to be given back
 	dropped atomic.Int64 // not given back: they count until they leave their window

@@ -126,16 +126,16 @@ func (s *Store) watchNames(ctx context.Context) {
 		switch {
 		case errors.Is(err, ErrNameKey):
 			if s.refused.Swap(&err) == nil {
-				s.logger.Error("stint: Redis is no longer used", "cause", err)
+				s.logger.Error("stint: no longer using Redis", "cause", err)
 			}
 		case err != nil: // Redis is unavailable, and calls report that
 		default:
 			if s.names.Swap(use) != use {
-				s.logger.Warn("stint: names in Redis are hashed with another key from now on, and counts start over",
+				s.logger.Warn("stint: names in Redis are now hashed with a different name key, and counts start over",
 					"key", use.fingerprint)
 			}
 			if s.refused.Swap(nil) != nil {
-				s.logger.Info("stint: Redis is used again: it has the right name key")
+				s.logger.Info("stint: using Redis again: the name key matches")
 			}
 		}
 	}

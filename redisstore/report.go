@@ -79,7 +79,7 @@ func (r report) warnings() []string {
 		warn("is a replica and accepts no charges; want the address of its master, or of Sentinel, which follows the master")
 	}
 	if policy, evicts := r.evicts(); evicts {
-		warn("%s: it is %s", evicting, policy)
+		warn("%s (now %s)", evicting, policy)
 	}
 	if n := r.number("evicted_keys"); n > 0 {
 		warn("has evicted %d keys since it started, so usage of limits was forgotten; give it more memory", n)

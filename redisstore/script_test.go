@@ -16,9 +16,9 @@ import (
 
 // The numbers that Go and Lua share are equal.
 func TestNumbers(t *testing.T) {
-	text, _, found := strings.Cut(file("numbers"), "-- The rest is of the scripts alone.")
+	text, _, found := strings.Cut(file("numbers"), "-- Only the scripts use the other numbers.")
 	if !found {
-		t.Fatal("numbers.lua does not say where the numbers of Go end")
+		t.Fatal("numbers.lua does not mark where the numbers of Go end")
 	}
 	want := map[string]int64{
 		"MAX_UNITS":    stint.MaxUnits,
@@ -151,7 +151,7 @@ func functionsIn(source string) (found []luaFunction) {
 // A name of numbers.lua is replaced in every file: it stands for one number, and is the name of
 // nothing else. Those that Go does not share are used.
 func TestNamesOfNumbers(t *testing.T) {
-	_, own, _ := strings.Cut(file("numbers"), "-- The rest is of the scripts alone.")
+	_, own, _ := strings.Cut(file("numbers"), "-- Only the scripts use the other numbers.")
 	line := regexp.MustCompile(`(?m)^local ([A-Z][A-Z0-9_, ]*) = `)
 	defined := map[string]bool{}
 	for _, match := range line.FindAllStringSubmatch(file("numbers"), -1) {

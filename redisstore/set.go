@@ -65,8 +65,8 @@ func (l *setLimit) order(m *setLimit) int {
 // concurrency limits, which are in no directory.
 const storedCalendar = stint.AlgorithmConcurrency
 
-// limitOf returns what a state must have for a limit. For a calendar limit, that includes the
-// periods around the server's time.
+// limitOf returns the fields that a state must have for a limit. For a calendar limit, that
+// includes the periods around the server's time.
 func limitOf(l *stint.Limit, index int, now int64) setLimit {
 	if l.Algorithm == stint.AlgorithmCalendar {
 		c := calendar.Calendar{Period: l.Window, Start: l.Start, Zone: l.Zone}

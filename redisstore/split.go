@@ -39,10 +39,10 @@ func groups(claims []stint.Claim) []group {
 
 // takeSplit decides a request whose subjects may be on different nodes. It charges the caller's own
 // subjects first, in parallel, and shared subjects only if the caller's own have room: a request
-// that the caller's own limits deny never charges a ceiling for all. Unless all subjects allow the
-// request, takeSplit gives its charges back in the background. A subject never exceeds its limit;
-// at worst, if giving back fails, it stays charged for units that it did not use until these leave
-// the window.
+// that the caller's own limits deny never charges a limit that all callers share. Unless all
+// subjects allow the request, takeSplit gives its charges back in the background. A subject never
+// exceeds its limit; at worst, if giving back fails, it stays charged for units that it did not use
+// until these leave the window.
 func (s *Store) takeSplit(ctx context.Context, r *stint.Request) (stint.Decision, error) {
 	q := &split{store: s, ctx: ctx, r: r, id: s.nextCalls(2), groups: groups(r.Claims)}
 	switch n := len(q.groups); {

@@ -110,7 +110,7 @@ func (s *Store) take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	return c.Decision, c.Err
 }
 
-// takeCall decides one call separately, within the time of its own caller.
+// takeCall decides a single call, within the time of its own caller.
 func (s *Store) takeCall(ctx context.Context, c *driver.Call) {
 	ctx, cancel := until(ctx, c.Deadline)
 	defer cancel()

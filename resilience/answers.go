@@ -12,8 +12,8 @@ import (
 // answered records the store's answer to a request, which arrived at now as part of a call. If the
 // answer does not count some units that this process was granted without the store, and both
 // together exceed a limit, answered turns the decision into a denial. A late answer reports usage
-// but grants nothing: its caller was answered without it, and what was granted then is a debt; see
-// resolve.
+// but grants nothing: its caller was answered without it, and the units granted then are a debt;
+// see resolve.
 func (l *ledger) answered(r *stint.Request, d *stint.Decision, call uint64, now int64, late bool) {
 	if r.Mode == stint.ModePeek || r.Terms().Lease > 0 {
 		return
@@ -48,8 +48,8 @@ func (l *ledger) answered(r *stint.Request, d *stint.Decision, call uint64, now 
 	}
 }
 
-// hear records what the store reports about the limits of a request, unless a newer answer was
-// recorded. It reports whether the answer misses some units that this process was granted.
+// hear records the usage that the store reports for the limits of a request, unless a newer answer
+// was recorded. It reports whether the answer misses some units that this process was granted.
 func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late bool, now int64) (uncounted bool) {
 	data, ahead, rest := d.Charge.Data(), d.Allowed && d.RetryAfter > 0, d.Usages()
 	for i := range r.Claims {
@@ -113,9 +113,9 @@ func (it *item) amongOthers(d *stint.Decision, heard bool) bool {
 }
 
 // fits reports whether a charge of the store, now or ahead, is within the limits even though the
-// store did not count everything that this process was granted. Each of several processes does not
-// know what the others were granted, so then the units that the store counted and those that it did
-// not count must fit together.
+// store did not count everything that this process was granted. If there are several processes,
+// none of them knows what the others were granted, so the units that the store counted and those
+// that it did not count must fit together.
 func (l *ledger) fits(d *stint.Decision, call uint64, now int64, heard bool) bool {
 	shared := l.instances() > 1
 	for it := range l.each(d.Charge.Claims()) {

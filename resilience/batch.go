@@ -60,7 +60,7 @@ type batch struct {
 var (
 	errTooMany = errors.New("too many callers are waiting for the store")
 	errAllLate = errors.New("the store has not answered earlier calls")
-	errClosed  = errors.New("closed")
+	errClosed  = errors.New("the stack is closed")
 )
 
 func newBatch(op string, store *breaker, l *ledger, c Config) *batch {

@@ -305,7 +305,7 @@ func (b *breaker) try(ctx context.Context, a *attempt, op string, n int, errOf f
 		ctx, cancel = context.WithTimeout(ctx, pingTime)
 		defer cancel()
 	}
-	defer b.leave(ctx, a, context.Canceled) // for the case that the store panics
+	defer b.leave(ctx, a, context.Canceled) // in case the store panics
 	call(ctx)
 	b.leave(ctx, a, batchError(n, errOf))
 }

@@ -46,7 +46,7 @@ type Config struct {
 	// NoLeases makes the store count every request of leased limits.
 	NoLeases bool
 	// NoRestore disables restoring a store that has lost its state. By default, processes write
-	// back what was used when the store last answered.
+	// back the usage from before the loss.
 	NoRestore bool
 
 	// Observer receives a [*Decided] for every decision, a [*StoreCall] for every call to the

@@ -179,7 +179,7 @@ func (c *count) inParts() bool {
 
 func slot(number int64) uint64 { return uint64(number) % (parts + 1) }
 
-// advance forgets what no longer counts.
+// advance forgets grants and holders that no longer count.
 func (c *count) advance(now int64) {
 	c.holders = slices.DeleteFunc(c.holders, func(h holder) bool { return h.until <= now })
 	if c.inParts() {
@@ -258,8 +258,8 @@ func (c *count) take(units, number int64) (taken int64) {
 	return taken
 }
 
-// ungrant subtracts up to units from what this process was granted at an instant, if they still
-// count, and returns how many it subtracted.
+// ungrant subtracts up to units from the units that this process was granted at an instant, if they
+// still count, and returns how many it subtracted.
 func (c *count) ungrant(units, at, now int64) int64 {
 	if c.advance(now); c.inParts() {
 		return c.take(units, c.number(at))

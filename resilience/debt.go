@@ -62,7 +62,7 @@ const (
 	goneDebt // it has left its windows, or is owed together with others
 )
 
-// noteOwing updates whether a record has something to charge.
+// noteOwing records whether a record has something to charge.
 func (l *ledger) noteOwing(rec *record) {
 	owing := false
 	for i := 0; i < len(rec.counts) && !owing; i++ {
@@ -80,7 +80,7 @@ func (l *ledger) noteOwing(rec *record) {
 	rec.owing = owing
 }
 
-// oweTogether adds what is left of a debt to the units that its subjects owe together.
+// oweTogether adds the rest of a debt to the units that its subjects owe together.
 func (l *ledger) oweTogether(o *debt) {
 	for it := range l.each(o.claims) {
 		if it.Algorithm != stint.AlgorithmConcurrency && o.at >= it.since {
@@ -92,8 +92,8 @@ func (l *ledger) oweTogether(o *debt) {
 	}
 }
 
-// forgive subtracts units that were granted at an instant from what is owed together. It returns
-// jobs that give back the units with which the store has already been charged.
+// forgive subtracts units that were granted at an instant from the units that are owed together. It
+// returns jobs that give back the units with which the store has already been charged.
 func (l *ledger) forgive(rec *record, n *count, units, at int64) (due []*job) {
 	if n.owed == nil {
 		return nil
@@ -162,8 +162,8 @@ func (l *ledger) mayAdd(rec *record) bool {
 	return len(rec.debts) < maxDebts && l.debts.Load() < int64(l.entries.most)
 }
 
-// oweAlone creates a separate debt for what a request was granted. The debt is open if the request
-// was sent, because a late answer will show whether the store has charged it.
+// oweAlone creates a separate debt for the units that a request was granted. The debt is open if
+// the request was sent, because a late answer will show whether the store has charged it.
 func (l *ledger) oweAlone(r *stint.Request, charge uint64, state debtState, now int64) *debt {
 	o := &debt{charge: charge, from: now, at: now, claims: copied(r.Claims), state: state,
 		home: l.record(&r.Claims[0], now)}

@@ -92,8 +92,8 @@ func (c *denyCache) drop(subject string) {
 	}
 }
 
-// dropSubject is drop for a subject that a caller has given. If it is empty by mistake, dropSubject
-// does not drop all denials.
+// dropSubject is like drop, for a subject from a caller: an empty one, which is a mistake, does not
+// drop all denials.
 func (c *denyCache) dropSubject(subject string) { c.gen(c.hash(subject)).Add(1) }
 
 // hash returns the hash of a subject, by its name in announcements.

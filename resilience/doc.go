@@ -14,7 +14,7 @@
 //   - Otherwise this process decides, as the request's [stint.FailurePolicy] specifies.
 //
 // None of them admits more than a limit while the store is available. An [stint.Observer] receives
-// what they do; see [Decided], [StoreCall] and [BreakerChange].
+// events about them; see [Decided], [StoreCall] and [BreakerChange].
 //
 // # Without the store
 //
@@ -29,7 +29,7 @@
 // capacity if necessary. A settlement or a release that the store does not answer within the time
 // budget is made later, and repeated until it applies: no caller waits for it. A request that was
 // sent but not answered in time is followed for another second: if the store charged it after all,
-// this becomes its charge, or is refunded if the caller was denied.
+// the charge is kept, or refunded if the caller was denied.
 //
 // In any window, a limit admits at most the algorithm's own bound; plus, for each outage, nothing
 // with one process, otherwise at most instances × ceil(capacity / instances); plus one capacity for

@@ -60,7 +60,7 @@ func (s *Stack) without(ctx context.Context, q *question, sent *waiter, cause er
 	return nil
 }
 
-// decideHere decides from what this process knows.
+// decideHere decides in this process, without the store.
 func (s *Stack) decideHere(q *question, sent *waiter) (err error) {
 	s.awaitStart()
 	s.warnIfAlone()
@@ -83,9 +83,9 @@ func (s *Stack) decideHere(q *question, sent *waiter) (err error) {
 	return nil
 }
 
-// refundWhenAnswered refunds what the store turns out to have charged for a request that was
-// answered without it. It also refunds a booking that the request was to move and that stayed where
-// it was.
+// refundWhenAnswered refunds the store's charge, if there turns out to be one, for a request that
+// was answered without it. It also refunds a booking that the request was to move and that stayed
+// where it was.
 func (s *Stack) refundWhenAnswered(r *stint.Request, sent *waiter) {
 	if sent == nil {
 		return

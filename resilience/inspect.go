@@ -51,7 +51,7 @@ func (s *Stack) Inspect(ctx context.Context, c stint.Claim) (shown driver.Inspec
 	return shown, err
 }
 
-// Bans lists the bans that the store knows of, if the store is a [driver.Inspector].
+// Bans lists the bans in the store, if the store is a [driver.Inspector].
 func (s *Stack) Bans(ctx context.Context, n int) (bans []driver.Banned, err error) {
 	err = look(ctx, s, "bans", scanTime, func(ctx context.Context, from driver.Inspector) (err error) {
 		bans, err = from.Bans(ctx, n)

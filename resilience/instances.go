@@ -109,8 +109,8 @@ func (s *Stack) countInstances(roster driver.Roster) {
 	}
 }
 
-// noteMemory starts to restore what the store has lost: everything, or states that were replaced.
-// Answers from before the epoch of this heartbeat are safe from then on.
+// noteMemory starts to restore the state that the store has lost: everything, or states that were
+// replaced. Answers from before the epoch of this heartbeat are safe from then on.
 func (s *Stack) noteMemory(lost bool, epoch uint32) {
 	l := s.ledger
 	defer l.safe.Store(epoch)

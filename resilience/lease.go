@@ -102,7 +102,7 @@ func (ls *lease) serve(r *stint.Request, now leaseTime, mark uint64, d *stint.De
 	return true, renew
 }
 
-// newLeasedID returns a random ID: it is as unique as that of a counter, and cores do not contend
+// newLeasedID returns a random ID. It is as unique as one from a counter, and cores do not contend
 // for it.
 func newLeasedID(mark uint64) uint64 { return mark<<markShift | rand.Uint64()>>markBits }
 
@@ -193,7 +193,7 @@ func (ls *lease) length(roundTrip time.Duration) time.Duration {
 	return min(d, maxLease, ls.window/2).Truncate(time.Microsecond)
 }
 
-// leasePlan describes the block to request from the store. units is 0 if a block is not worth it.
+// leasePlan describes the block to request from the store. units is 0 if a block is not worthwhile.
 type leasePlan struct {
 	units  int64
 	length time.Duration

@@ -19,7 +19,7 @@ import (
 // leases takes units of limits that are [stint.Limit.Leased] from the store in blocks, ahead of
 // need, and serves them from memory. The store decides all other requests: those that find too few
 // units, and those that are not leasable. The store knows every leased unit, so its answers stay
-// exact. Of a request on several subjects, a part may be served: see [leasedPart].
+// exact. Part of a request on several subjects may be served: see [leasedPart].
 //
 // A lease starts when two requests within its length had to go to the store. The length is a
 // twentieth of the shortest window, or longer if the store is far away. A renewal gets the next
@@ -420,7 +420,7 @@ func (l *leases) drop(subject string) {
 	}
 }
 
-// end ends a lease. A renewal that is under way finds it gone.
+// end ends a lease. A renewal that is under way notices that.
 func (l *leases) end(ls *lease) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

@@ -17,9 +17,9 @@ import (
 	"github.com/stint-limiter/stint/memorystore"
 )
 
-// ledger holds what a process needs to decide without the store. It has a record of every subject
-// and scope that the process asked about, if memory permits, with a [count] for each limit. It also
-// holds what the store has yet to be charged with.
+// ledger holds everything that a process needs to decide without the store. It has a record of
+// every subject and scope that the process asked about, if memory permits, with a [count] for each
+// limit. It also holds the units and debts that the store has yet to be charged with.
 type ledger struct {
 	instances func() int64
 	later     *sender
@@ -215,8 +215,8 @@ func (l *ledger) make(claims []stint.Claim, now int64) {
 	}
 }
 
-// evict looks at a few records of a stripe, and forgets the one that has used least. A record that
-// owes nothing goes before one that does.
+// evict examines a few records of a stripe, and forgets the one that has used least. It prefers
+// records that owe nothing.
 func (l *ledger) evict(s *stripe, now int64) {
 	const among = 8
 	seen, victim, least := 0, uint64(0), math.Inf(1)
@@ -319,8 +319,8 @@ func (l *ledger) rule(limit *stint.Limit) *rule {
 	return r
 }
 
-// clock is the time of this process, in nanoseconds since its start, and what the process knows of
-// the store's clock.
+// clock is the time of this process, in nanoseconds since its start, and the offset of the store's
+// clock as far as it is known.
 type clock struct {
 	start time.Time
 	ahead atomic.Int64 // how far the store's clock is ahead, in microseconds

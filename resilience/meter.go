@@ -7,10 +7,11 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// meter is the level of a limit that refills, in weights as defined in docs/rules.md. stored is
-// what the store counts, for all processes. local is the part of what this process was granted that
-// the store does not count. Processes divide the capacity that stored leaves free. A refill lowers
-// stored first; after that, each process lowers its local by its share of the refill.
+// meter is the level of a limit that refills, in weights as defined in docs/rules.md. stored is the
+// level in the store, for all processes. local is the weight of the units that this process was
+// granted and that the store does not count. Processes divide the capacity that stored leaves free.
+// A refill lowers stored first; after that, each process lowers its local by its share of the
+// refill.
 type meter struct {
 	stored, local int64
 	raised        int64 // how much answers have raised stored; they may count charges whose own answers are yet to come
@@ -114,7 +115,7 @@ func (c *count) fillOverruled(units, now int64) {
 }
 
 // drain subtracts units that were charged at an instant and are given back from the meter, if there
-// is one, less what was refilled since.
+// is one, less the units that were refilled since.
 func (c *count) drain(units, at, now int64, stored bool) {
 	if c.unit == 0 {
 		return
@@ -127,8 +128,7 @@ func (c *count) drain(units, at, now int64, stored bool) {
 	}
 }
 
-// lower lowers what the store counts, but not below bookings, whose units leak only from their
-// instant on.
+// lower lowers stored, but not below bookings, whose units leak only from their instant on.
 func (c *count) lower(m *meter, weight, now int64) {
 	least := int64(0)
 	if booked := c.others.bookedUntil - c.bookedFor(); booked > now && c.others.booked > 0 {
@@ -138,8 +138,9 @@ func (c *count) lower(m *meter, weight, now int64) {
 	m.raised = min(m.raised, m.stored)
 }
 
-// unraise subtracts units that the store charged at an instant and has given back from the amount
-// by which its answers have raised the meter, if there is one, less what was refilled since.
+// unraise subtracts units that the store charged at an instant and has given back, less the units
+// that were refilled since. It subtracts them from the amount by which answers of the store have
+// raised the meter, if there is one.
 func (c *count) unraise(units, at, now int64) {
 	if c.unit > 0 {
 		m := c.metered(now)
@@ -152,7 +153,7 @@ func (c *count) unraise(units, at, now int64) {
 // hearMeter records the usage that the store reports for a limit that refills, like [count.hear].
 func (c *count) hearMeter(u *stint.Usage, cost, uncounted, at int64, call uint64, now int64) {
 	m := c.metered(now)
-	// The level is exactly what is given back until the reset, unless the log ends later.
+	// The level equals the amount that is given back until the reset, unless the log ends later.
 	ahead := min(u.ResetAfter, maxAhead) + time.Duration(c.tick)*time.Microsecond - 1
 	stored := c.given(ahead)
 	if c.Algorithm != stint.AlgorithmBucket {

@@ -194,8 +194,9 @@ func (c *count) cancel(units, from, to int64) int64 {
 
 // repaid records that the store has charged units that were granted at an instant. Units beyond
 // truth are to be given back, and the meter no longer counts them. The store's meter counts fewer
-// units than were granted: what it refills during refilled was subtracted, or was refilled since
-// the charge. That refill belongs to the store's level, not to units that are still owed.
+// units than were granted: the units that it refills during refilled were subtracted, or were
+// refilled since the charge. That refill belongs to the store's level, not to units that are still
+// owed.
 func (c *count) repaid(units, truth, granted, at int64, call uint64, now int64, refilled time.Duration) {
 	if units = c.unowe(units, granted); units == 0 {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// holder holds a place. Without a heartbeat, it loses the place at an instant. The store may not
+// holder holds a place. Unless a heartbeat arrives, it loses the place at until. The store may not
 // know about it.
 type holder struct {
 	id     uint64

@@ -108,8 +108,8 @@ func partOf(store, local *stint.Charge) stint.Charge {
 	return store.Part(numbers...)
 }
 
-// forget drops what is known and owed of limits that are reset. It returns the debts that are being
-// charged.
+// forget drops the counts of limits that are reset, with everything owed under them. It returns the
+// debts that are being charged.
 func (l *ledger) forget(c *stint.Command) (flying []*debt) {
 	claims := commandClaims(c)
 	defer l.unlock(l.lock(claims))
@@ -186,7 +186,7 @@ func (c *owedCall) end() {
 	l.later.finish(due)
 }
 
-// collect adds calls that charge what a record owes, up to sendMost in all.
+// collect adds calls that charge the debts of a record, up to sendMost in all.
 func (l *ledger) collect(rec *record, now int64, calls []*owedCall) []*owedCall {
 	if !rec.owing {
 		return calls
@@ -227,7 +227,7 @@ func (l *ledger) collect(rec *record, now int64, calls []*owedCall) []*owedCall 
 	return calls
 }
 
-// makeDebts turns what is due under a limit into debts.
+// makeDebts turns the units that are due under a limit into debts.
 func (l *ledger) makeDebts(rec *record, n *count) {
 	for i := range n.owed.parts {
 		p := &n.owed.parts[i]
@@ -341,13 +341,13 @@ func (o *debt) left(c *count, claim *stint.Claim) int64 {
 	return units
 }
 
-// meterLife returns how long a unit may count in a limit that refills, if others may have used what
-// was refilled: four times what it takes to refill all of it.
+// meterLife returns how long a unit may count in a limit that refills, if others may have used the
+// refilled units: four times the time of a full refill.
 func meterLife(m *stint.Limit) int64 {
 	return int64(m.Window) * min(4*max(ceilDiv(m.Capacity(), max(m.Max, 1)), 1), int64(maxAhead/stint.MaxWindow))
 }
 
-// collectSome returns calls that charge what is owed, of as many subjects as fit in a batch. It
+// collectSome returns calls that charge the debts of as many subjects as fit in a batch. It
 // continues where the last batch ended.
 func (l *ledger) collectSome() (calls []*owedCall) {
 	now := l.now()
@@ -368,7 +368,7 @@ func (l *ledger) collectSome() (calls []*owedCall) {
 	return calls
 }
 
-// carry returns calls that charge what is owed under the claims of a request.
+// carry returns calls that charge the debts under the claims of a request.
 func (l *ledger) carry(r *stint.Request) (calls []*owedCall) {
 	defer l.unlock(l.lock(r.Claims))
 	for i := range r.Claims {

@@ -11,18 +11,18 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// A store may lose what it knew: it was flushed, it restarted from an old copy, a replica that was
-// behind took over, or it evicted a state. Every answer counts what all processes were granted. So
-// the processes send the store their last answers from before the loss. The store charges only what
-// is missing, so neither order nor repeats matter.
+// A store may lose its state: it was flushed, it restarted from an old copy, a replica that was
+// behind took over, or it evicted a state. Every answer reports the usage of all processes. So the
+// processes send the store their last answers from before the loss. The store charges only the
+// missing units, so neither order nor repeats matter.
 //
 // The next heartbeat notices a loss: see [driver.Presence]. Answers since the last heartbeat may be
 // from after the loss, so the last answer from before that heartbeat is kept for each limit, too.
 // An evicted state is noticed by its generation; a reset, unlike an eviction, is announced.
 
-// answer holds what the store reported about a limit: how many units others have used, until when
-// the last of them counts, by our clock as of its arrival, and when the answer arrived. For a
-// meter, others includes the units of this process.
+// answer holds the usage that the store reported for a limit: the units used by others, until when
+// the last of them counts, by our clock at the answer's arrival, and the time of that arrival. For
+// a meter, others includes the units of this process.
 type answer struct{ others, until, arrived int64 }
 
 const (
@@ -211,9 +211,9 @@ func (l *ledger) lostSome(heardSince int64) (all []lostCount) {
 	return all
 }
 
-// requests adds requests that make the store count at least what is lost, unless the limit was
-// reset since. In a sliding window, units granted to this process count as long as they would have,
-// and units granted to others count as long as the newest of them.
+// requests adds requests that make the store count at least the lost usage, unless the limit was
+// reset since. In a sliding window, units granted to this process count as long as they would have
+// without the loss, and units granted to others count as long as the newest of them.
 func (l *ledger) requests(lost *lostCount, now int64, to []*driver.Call) []*driver.Call {
 	defer l.unlock(l.lock([]stint.Claim{lost.claim}))
 	limit := &lost.claim.Limits[0]
@@ -248,9 +248,9 @@ func (l *ledger) requests(lost *lostCount, now int64, to []*driver.Call) []*driv
 	return to
 }
 
-// restore makes the store count what was lost, in batches, and leaves most of the store's time to
-// requests. It waits while the store is unavailable. A batch of which the store accepts nothing is
-// skipped after three tries.
+// restore makes the store count the lost usage again, in batches, and leaves most of the store's
+// time to requests. It waits while the store is unavailable. A batch of which the store accepts
+// nothing is skipped after three tries.
 func (s *Stack) restore(all []lostCount) {
 	sent, tries := 0, 0
 	for len(all) > 0 && s.life.Err() == nil {

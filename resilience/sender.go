@@ -47,7 +47,7 @@ const (
 	sendTime = time.Second
 	sendMost = 128
 	// sendEvery is the time between batches, unless there is more to send, and sendPause is the
-	// time to wait after a failure or with a slow store. Requests for a subject carry what it owes
+	// time to wait after a failure or with a slow store. Requests for a subject charge its debts
 	// earlier than that.
 	sendEvery = 100 * time.Millisecond
 	sendPause = time.Second
@@ -132,7 +132,7 @@ func (s *sender) logDropped() {
 	l := s.stack.ledger
 	if n := l.dropped.Load() + s.dropped.Load(); n > 0 && l.now() >= s.nextDropped {
 		s.nextDropped = l.now() + int64(logEvery)
-		s.stack.config.Logger.Warn("stint: some of what was admitted without the store will not be charged to it or given back",
+		s.stack.config.Logger.Warn("stint: some charges, settlements or releases will never reach the store",
 			"dropped", l.dropped.Swap(0)+s.dropped.Swap(0))
 	}
 }
@@ -211,7 +211,7 @@ func (s *sender) work() {
 	}
 }
 
-// try does jobs. Jobs that fail are queued again.
+// try makes the amendments of jobs. Jobs that fail are queued again.
 func (s *sender) try(jobs []*job) {
 	t := s.stack
 	ctx, cancel := context.WithTimeout(t.life, sendTime)

@@ -144,7 +144,7 @@ func (l *ledger) settle(o *debt, c *stint.Charge, a stint.Amendment, held bool) 
 	return s
 }
 
-// settleHere counts what settling a local charge changes. Units without a separate debt are owed
+// settleHere records the effect of settling a local charge. Units without a separate debt are owed
 // together with others.
 func (l *ledger) settleHere(o *debt, c *stint.Charge, a stint.Amendment, now int64, s *settlement) {
 	claims, at := c.Claims(), l.instant(c.Data().At, now)
@@ -174,7 +174,7 @@ func (l *ledger) settleHere(o *debt, c *stint.Charge, a stint.Amendment, now int
 			}
 		case units <= 0 && stillIn(&it.Limit, it.cost, c.Data().At, l.wall(now)) > 0:
 			changes = true
-			stored := int64(0) // what the store has charged
+			stored := int64(0) // units that the store has charged
 			if alone && o.state == paidDebt {
 				stored = -units
 			} else if !alone && units < 0 {
@@ -201,7 +201,7 @@ func (l *ledger) settleHere(o *debt, c *stint.Charge, a stint.Amendment, now int
 // placeState is the prefix of the name under which places are remembered as given up.
 const placeState = "place "
 
-// isSettled reports whether the units that a charge took of a limit are known to be settled: with
+// isSettled reports whether the units that a charge took from a limit are known to be settled: with
 // its claim or, for a hold, separately. A place can also be released separately.
 func (l *ledger) isSettled(c *stint.Charge, claim *stint.Claim, limit *stint.Limit, a *stint.Amendment) bool {
 	id, place := c.Data().ID, limit.Algorithm == stint.AlgorithmConcurrency
@@ -239,8 +239,8 @@ func (l *ledger) noteAll(c *stint.Charge, a *stint.Amendment) {
 	}
 }
 
-// ends reports whether a settlement or a release can change what was charged under a limit. A
-// settlement to 0 gives up a place; any other keeps it.
+// ends reports whether a settlement or a release can change the charge under a limit. A settlement
+// to 0 gives up a place; any other keeps it.
 func ends(a *stint.Amendment, limit *stint.Limit) bool {
 	truth, named := contract.TotalOf(a, limit.Name)
 	if limit.Algorithm == stint.AlgorithmConcurrency {
@@ -305,7 +305,7 @@ func (c *count) mostRaise(maxDebt, now int64) int64 {
 
 // commanded applies, in this process, a command that was sent at an instant, and that the store has
 // executed or failed to execute. Units are given back once: not here if the store gave them back
-// and has yet to be charged with what was granted here. An answer that arrived since may already
+// and has yet to be charged with the units granted here. An answer that arrived since may already
 // reflect the command, as in amended.
 func (l *ledger) commanded(c *stint.Command, done bool, sent int64) {
 	_ = l.bans.Command(context.Background(), *c) // fails only once it is closed

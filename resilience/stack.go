@@ -30,7 +30,7 @@ type Stack struct {
 	sharing sharing
 
 	listeners  contract.Listeners // see Announcements
-	heardSince atomic.Int64       // since when all announcements are heard, by the clock of the ledger; 0 if they are not
+	heardSince atomic.Int64       // when the stack began to receive all announcements, by the ledger's clock; 0 while it does not
 
 	start time.Time
 	life  context.Context // of the goroutines
@@ -218,9 +218,9 @@ func (s *Stack) ask(ctx context.Context, q *question) (sent *waiter, err error) 
 	if r.Terms().Lease > 0 {
 		budget = max(budget, r.Terms().Lease/2) // no caller waits for a renewal, and half of the lease is left then
 	}
-	// A caller with less time than that gets its answer a little late. Its deadline says nothing
-	// about the store, and clients may choose it: they must not be able to bypass the store with a
-	// short one.
+	// A caller with less time than the budget gets its answer a little late. Its deadline says
+	// nothing about the store, and clients may choose it: they must not be able to bypass the store
+	// with a short one.
 	deadline := q.asked.Add(budget)
 	if s.starting() { // a store that is not connected yet is not down
 		deadline = later(deadline, s.start.Add(startTime))
@@ -251,8 +251,8 @@ func earlier(ctx context.Context, deadline time.Time) time.Time {
 	return deadline
 }
 
-// listen forgets what announcements of other processes outdate. While it cannot listen, denials are
-// remembered for at most a second, and leases until their end.
+// listen forgets everything that announcements of other processes outdate. While it cannot listen,
+// denials are remembered for at most a second, and leases until their end.
 func (s *Stack) listen(announcer announcer, logger *slog.Logger) {
 	warned := false
 	for s.life.Err() == nil {
@@ -278,7 +278,8 @@ func (s *Stack) Announcements(ctx context.Context, f func(subject string, comman
 	return s.listeners.Listen(ctx, f)
 }
 
-// drop forgets what is remembered about a subject that got room back elsewhere.
+// drop forgets the denials of a subject that got room back elsewhere and, after a command, its
+// leases and its ban.
 func (s *Stack) drop(subject string, commanded bool) {
 	s.listeners.Tell(subject, commanded)
 	if s.denials != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Harness contains a store to test, and describes what tests may do to it.
+// Harness contains a store to test, and the properties of the store that tests depend on.
 type Harness struct {
 	// Store is the store under test. Tests use their own subjects, so they may share it.
 	Store stint.Store
@@ -41,7 +41,7 @@ type Harness struct {
 	Disturbances map[string]func(t testing.TB)
 }
 
-// Clock is a clock that tests move. The zero Clock does not move by itself and is ready for use. A
+// Clock is a clock that tests move. The zero Clock does not move on its own and is ready for use. A
 // Clock is safe for concurrent use.
 type Clock struct {
 	// OnAdvance is called after the clock has moved. A store whose state expires by another clock

@@ -30,8 +30,8 @@ func Linearizable(t *testing.T, store stint.Store) {
 		names = append(names, fmt.Sprintf("linearizable:%016x", rand.Uint64()))
 	}
 	// A raise of a charge that was given back is charged at an instant that the answer does not
-	// contain. So the first half of the subjects gets units given back, and only charges of the
-	// other half are raised.
+	// contain. So units are given back only to the first half of the subjects, and only charges of
+	// the other half are raised.
 	givenBack := names[:len(names)/2]
 	// These subjects hold, report and settle instead.
 	var holding []string

@@ -67,8 +67,8 @@ var forcing = []check{
 		}); err != nil || r.Allowed {
 			k.Fatalf("reserve: %s, %v; want a denial", answer(r), err)
 		}
-		// Units without a booking of their own were added to the last booking, and no booking is
-		// due yet.
+		// Units without a separate booking were added to the last booking, and no booking is due
+		// yet.
 		k.pass(30 * time.Minute)
 		k.wantUsed(k.under(limit).peek(0), driver.MaxBookings+6)
 	}),

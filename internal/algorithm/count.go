@@ -18,7 +18,7 @@ type more struct {
 // Booked reports whether the count has bookings.
 func (c *Count) Booked() bool { return c.more != nil && len(c.more.list) > 0 }
 
-// extra returns the count's more. It creates it if there is none.
+// extra returns c.more, which it creates if there is none.
 func (c *Count) extra() *more {
 	if c.more == nil {
 		c.more = new(more)

@@ -35,7 +35,7 @@ type heldUnits struct{ until, n int64 }
 type held struct {
 	units []heldUnits
 	total int64
-	// charges means that expired units are charged. The last Hold set it.
+	// charges means that expired units are charged. The most recent Hold set it.
 	charges bool
 }
 

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// The lengths of periods, which identify them: their maximum lengths, not counting changes of the
-// clocks.
+// The lengths of periods, which also identify them. They are maximum lengths, not counting changes
+// of the clocks.
 const (
 	Day   = 24 * time.Hour
 	Week  = 7 * Day

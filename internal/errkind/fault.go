@@ -21,7 +21,7 @@ type Fault struct {
 	Why, Fix string
 }
 
-// The names of faults. A fault that is also a kind of failure has its name.
+// The names of faults. A fault that is also a kind of failure has the name of that kind.
 const (
 	Unreachable = string(stint.KindUnreachable)
 	Silent      = "silent"

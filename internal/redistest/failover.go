@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// LossyFailover loses what is written to the master of the key while write runs, but nothing that
-// was written before: it first cuts off the replica, which takes over automatically after the
-// master is killed. It returns the time from the kill until every running node was ready. The old
-// master stays dead; to fail over again, restart it and call [Cluster.AwaitOK].
+// LossyFailover loses everything that is written to the master of the key while write runs, but
+// nothing that was written before. It first cuts off the replica, which takes over automatically
+// after the master is killed. It returns the time from the kill until every running node was ready.
+// The old master stays dead; to fail over again, restart it and call [Cluster.AwaitOK].
 //
 // A plain kill would lose nothing on one host, because writes that a master has acknowledged have
 // usually reached its replica.

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Main is for the TestMain of a package whose examples use the Redis in REDIS_URL:
+// Main is for the TestMain of a package whose examples use the Redis server in REDIS_URL:
 //
 //	func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
 //

@@ -132,7 +132,8 @@ func (p *Proxy) SetBandwidth(bytesPerSecond int) {
 	p.change(func(f *faults) { f.bandwidth = bytesPerSecond })
 }
 
-// SetSlice writes each reply in pieces of at most that many bytes, a gap apart. 0 bytes ends this.
+// SetSlice writes each reply in pieces of at most the given number of bytes, with a gap between
+// them. 0 bytes ends this.
 func (p *Proxy) SetSlice(bytes int, gap time.Duration) {
 	p.change(func(f *faults) { f.slice, f.gap = bytes, gap })
 }
@@ -170,14 +171,14 @@ func (p *Proxy) Restore() {
 	}
 }
 
-// DropRequests drops that share of the requests before Redis sees them. A request cannot be missing
-// from a pipeline, so a dropped request is the last of its connection: Redis answers the ones
-// before it, then the connection is closed.
+// DropRequests drops the given share of the requests before Redis sees them. A request cannot be
+// missing from a pipeline, so a dropped request is the last of its connection: Redis answers the
+// ones before it, then the connection is closed.
 func (p *Proxy) DropRequests(share float64) {
 	p.change(func(f *faults) { f.share[Requests] = share })
 }
 
-// DropReplies drops that share of the replies, after Redis has executed the requests. A reply
+// DropReplies drops the given share of the replies, after Redis has executed the requests. A reply
 // cannot be missing from a pipeline, so a dropped reply is the last of its connection: the ones
 // before it are delivered, then the connection is closed.
 func (p *Proxy) DropReplies(share float64) {

@@ -39,8 +39,7 @@ local function add_part(claim, part)
   if part[TRUTH] < part[COST] and part[TRUTH] >= 0 then claim[LOWERS] = true end
 end
 
--- another returns a copy of a record, as a further part of a claim or a further claim of an
--- amendment.
+-- another returns a copy of a record, as another part of a claim or another claim of an amendment.
 local function another(record)
   local new = { unpack(record) }
   new[HOLDS], new[LOWERS], new[NEXT_PART], new[NEXT_CLAIM] = false, false, false, false

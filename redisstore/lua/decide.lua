@@ -254,7 +254,8 @@ local function generation_of(r, part)
   return (st[VALUE] ~= '' or charged) and st[GENERATION] or 0
 end
 
--- remember stores with the request's id the charge, whose instant is t, or the moved booking.
+-- remember stores the charge, or the moved booking, with the request's id. t is the charge's
+-- instant.
 local function remember(r, t)
   local charged = struct.pack('<c8dd', r.options[CHARGE_ID], r.at, r.charged) .. r.note
   for _, part in ipairs(r) do

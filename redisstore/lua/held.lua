@@ -39,7 +39,7 @@ function W.open_held(c)
   st[o + SUM] = sum + late
 end
 
--- hold holds units of a count until an instant. If that is not in the future, the units have
+-- hold holds units of a count until an instant. If the instant is not in the future, the units have
 -- expired.
 function W.hold(c, e, n, charges)
   local st, set = c.st, c.st[SET]

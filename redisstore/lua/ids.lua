@@ -49,7 +49,7 @@ function ids.record(key, id, at, life, charged)
   keep(key, at - now + life)
 end
 
--- prolong makes an id that is in force live for another full life from now.
+-- prolong extends an id that is in force to another full life from now.
 function ids.prolong(key, id, life)
   local _, repeats, til = ids.open(key, id, life)
   local longer = math.ceil((now + life) / ID_STEP) * ID_STEP

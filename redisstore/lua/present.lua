@@ -25,7 +25,7 @@ if lowest.err then -- not a sorted set
 end
 local mark, own, lost = lowest[1] or '', tonumber(redis.call('ZSCORE', key, id) or 0), false
 if mark:sub(1, #MARK) ~= MARK then
-  if told > 0 and own >= told then -- only the mark is gone: an earlier version of this script removes it
+  if told > 0 and own >= told then -- only the mark is gone, because an earlier version of this script removes it
     redis.call('ZADD', key, ('%d'):format(-calls), known)
     mark = known
   else

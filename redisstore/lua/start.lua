@@ -2,15 +2,15 @@
 -- script.go lists them, and the functions make_… whose bodies some of them form. Names in capitals
 -- are numbers (numbers.lua).
 --
--- To follow a decision, read in this order. read_set (sets.lua) turns limits from the arguments into
--- the numbers that the rules compare with; numbers.lua names them. The end of take.lua loops over
--- the requests. For a plain take, take_plain there calls read_state (state.lua), which reads the
--- usage of the limits, drops what has left its window, and compares the rest with the cost; charge
--- (charge.lua), which adds the cost; and write, which stores the result. limits.lua has what this
--- rarely needs: the ring of a log, other sets, and the usage that a denial shows. The header of
--- state.lua explains sliding windows, fixed windows and buckets. All other requests are in
--- decide.lua and the files that it names. Settlements begin at the end of amend.lua, and settle.lua
--- has their rules.
+-- To follow a decision, read in this order. read_set (sets.lua) turns limits from the arguments
+-- into the numbers that the rules compare with; numbers.lua names them. The end of take.lua loops
+-- over the requests. For a plain take, take_plain there calls read_state (state.lua), which reads
+-- the usage of the limits, drops what has left its window, and compares the rest with the cost;
+-- charge (charge.lua), which adds the cost; and write, which stores the result. limits.lua has the
+-- parts that this rarely needs: the ring of a log, other sets, and the usage that a denial shows.
+-- The header of state.lua explains sliding windows, fixed windows and buckets. All other requests
+-- are in decide.lua and the files that it names. Settlements begin at the end of amend.lua, and
+-- settle.lua has their rules.
 --
 -- After any error before the first write, such as error('rare'), the request is decided once more
 -- with whole states (whole.lua); the text of the error does not matter.
