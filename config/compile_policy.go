@@ -186,11 +186,11 @@ const (
 	missingEvents   = "events"
 )
 
-func (c *compiler) usage(key string, doc *usageDoc) *policy.Usage {
+func (c *compiler) usage(key string, doc *usageDoc) *policy.TokenUsage {
 	if doc == nil {
 		return nil
 	}
-	u := &policy.Usage{Preset: doc.Preset, MaxOutput: doc.MaxOutput, Choices: doc.Choices, Model: doc.Model,
+	u := &policy.TokenUsage{Preset: doc.Preset, MaxOutput: doc.MaxOutput, Choices: doc.Choices, Model: doc.Model,
 		Input: doc.Input, Output: doc.Output, Cached: doc.Cached, Body: int64(doc.Body), Inject: doc.InjectUsage}
 	for _, n := range []struct {
 		key  string

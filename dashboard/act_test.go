@@ -208,7 +208,7 @@ func TestF33WithoutNames(t *testing.T) {
 // TestF33LocalOnly: without a guard only this host is answered, under its own name and without a
 // proxy.
 func TestF33LocalOnly(t *testing.T) {
-	r := newRig(t, func(c *Config) { c.Guard = nil })
+	r := newRig(t, func(c *Config) { c.Protect = nil })
 	paths := []string{"/api/state", "/api/stream", "/api/top", "/api/processes", "/api/violations", "/api/bans",
 		"/api/subject?subject=user:1", "/api/nothing", "/nothing"}
 	for _, fields := range [][]string{

@@ -87,7 +87,7 @@ func newBoard(t testing.TB, adjust ...func(*Config)) *rig {
 		Monitor: r.monitor,
 		Store:   store,
 		Set:     r.guard.Set,
-		Guard:   func(next http.Handler) http.Handler { return next },
+		Protect: func(next http.Handler) http.Handler { return next },
 		Who: func(r *http.Request) (string, bool) {
 			if r.Header.Get("Authorization") == "Bearer "+token {
 				return "alice", true

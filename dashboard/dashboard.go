@@ -38,8 +38,9 @@ type Config struct {
 	Phase   func() string
 	Sources func() []Source
 
-	// Guard wraps everything except the page. If it is nil, only callers on this host are served.
-	Guard func(next http.Handler) http.Handler
+	// Protect wraps everything except the page, to authenticate callers. If it is nil, only callers
+	// on this host are served.
+	Protect func(next http.Handler) http.Handler
 	// Who returns the name of the sender of a request, for the audit log, or "" if it is unknown.
 	// It also reports whether the sender may make changes. If Who is nil, no changes are allowed.
 	Who func(r *http.Request) (name string, operates bool)
@@ -95,8 +96,8 @@ func New(ctx context.Context, c Config) (http.Handler, error) {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
-	if c.Guard == nil {
-		c.Guard = callers.LocalOnly(c.Logger, "the dashboard",
+	if c.Protect == nil {
+		c.Protect = callers.LocalOnly(c.Logger, "the dashboard",
 			"Only callers on this machine are served: use localhost or its address, without a proxy.")
 	}
 	if c.Set == nil {
@@ -156,7 +157,7 @@ func (d *dashboard) route() (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", d.pages.index)
 	mux.HandleFunc("GET /static/", d.pages.file)
-	mux.Handle("/", sameSite(d.c.Guard(api)))
+	mux.Handle("/", sameSite(d.c.Protect(api)))
 	return mux, nil
 }
 

@@ -5,8 +5,8 @@
 //
 //	board, err := dashboard.New(ctx, dashboard.Config{
 //		Monitor: monitor, Store: store, Set: guard.Set,
-//		Guard: func(next http.Handler) http.Handler { return staffOnly(next) },
-//		Who:   func(r *http.Request) (string, bool) { return staffName(r), mayOperate(r) },
+//		Protect: func(next http.Handler) http.Handler { return staffOnly(next) },
+//		Who:     func(r *http.Request) (string, bool) { return staffName(r), mayOperate(r) },
 //	})
 //	...
 //	http.Handle("/limits/", http.StripPrefix("/limits", board))
@@ -14,7 +14,7 @@
 // # Access
 //
 // The page itself contains no data and is open to all callers. Its API serves callers that
-// [Config.Guard] lets through or, without a Guard, callers on this host. Changes also require a name
+// [Config.Protect] lets through or, without it, callers on this host. Changes also require a name
 // and the right to operate; see [Config.Who]. Pages of other sites can never make changes. Each
 // change is logged with the message "audit".
 //

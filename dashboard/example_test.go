@@ -25,7 +25,7 @@ func ExampleNew() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel() // ends the page's streams
 	board, err := dashboard.New(ctx, dashboard.Config{
-		Monitor: monitor, Store: store, Guard: staffOnly,
+		Monitor: monitor, Store: store, Protect: staffOnly,
 		Who: func(r *http.Request) (name string, operates bool) { return staffName(r), true },
 	})
 	if err != nil {

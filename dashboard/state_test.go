@@ -22,7 +22,7 @@ import (
 
 // TestStateOfNothing: an empty state has all members, and empty lists.
 func TestStateOfNothing(t *testing.T) {
-	r := newRig(t, func(c *Config) { *c = Config{Monitor: c.Monitor, Guard: c.Guard} })
+	r := newRig(t, func(c *Config) { *c = Config{Monitor: c.Monitor, Protect: c.Protect} })
 	var all map[string]json.RawMessage
 	r.get("/api/state", &all)
 	want := []string{"alerts", "audit", "changes", "config", "long", "names", "now", "offenders", "outbound", "points",

@@ -26,7 +26,7 @@ func refuseAll(http.Handler) http.Handler {
 
 // TestPageIsForEverybody: it holds no data, and asks for a token itself.
 func TestPageIsForEverybody(t *testing.T) {
-	r := newRig(t, func(c *Config) { c.Guard = refuseAll })
+	r := newRig(t, func(c *Config) { c.Protect = refuseAll })
 	for path, want := range map[string]struct {
 		status int
 		media  string

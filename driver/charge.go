@@ -6,13 +6,39 @@ import (
 )
 
 // Terms are the parts of a request that the stack in front of a store sets, and users do not; see
-// [stint.Request.Terms].
+// [stint.Request.Terms]. The zero Terms require nothing. In short, the fields are as follows; run
+// "go doc -all github.com/stint-limiter/stint/internal/protocol" for all that a store must know:
+//
+//	Booked    *ChargeData    move this booking of the same claims to an earlier time, if there is one
+//	Tentative bool           make a booking that its owner does not use before it has asked again
+//	Lease     time.Duration  charge units that are to be used during that time from now
+//	Fit       bool           lower the cost to what there is room for, but not below one unit
+//	Age       time.Duration  how long ago the units of a ModeForce were used; for logs
+//	Refilled  time.Duration  how long meters have given back units of a ModeForce since then
+//	AtLeast   bool           let a ModeForce charge each limit only what is missing of the cost
 type Terms = protocol.Terms
 
 // ChargeData holds what a store knows about a charge besides its claims; see [stint.Charge.Data].
+// Times are microseconds since the Unix epoch by the store's clock. In short, the fields are as
+// follows; run "go doc -all github.com/stint-limiter/stint/internal/protocol" for all that a store
+// must know:
+//
+//	ID             uint64         unique to the charge; zero if nothing was charged
+//	At             int64          when the charge counts
+//	Now            int64          when the store answered; zero if it was not asked
+//	Generation     uint32         of the first state: the store does not amend an earlier one
+//	Fallback       bool           made in the memory of a process, which alone can amend it
+//	Leased, Leaser uint16         a bit for each claim made from leased units, and who had them
+//	Hold           time.Duration  the Hold of the request
+//	RequestID      string         the ID of the request, and how long it is remembered
+//	IDLife         time.Duration
+//	Others         *OtherStates   the states and claims after the first; nil if there are none
+//
+// The methods GenerationAt, IsLeased, AtOf and NowOf find what applies to a state or a claim.
 type ChargeData = protocol.ChargeData
 
-// OtherStates is the part of [ChargeData] about the states and claims after the first.
+// OtherStates is the part of [ChargeData] about the states and claims after the first: Generations
+// of the states, and the instants At and Now of the claims if each subject has its own clock.
 type OtherStates = protocol.OtherStates
 
 // ModeForce charges the cost whether or not there is room, even above the capacity: now, MaxWait

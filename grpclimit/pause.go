@@ -20,7 +20,7 @@ func (c *client) pause(err error, trailer metadata.MD) {
 		return
 	}
 	if d := pauseOf(status.Convert(err), trailer); d > 0 {
-		c.api.CoolDown(d)
+		c.api.Cooldown(d)
 	}
 }
 

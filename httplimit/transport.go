@@ -81,7 +81,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		pause := readPause(resp, time.Now())
 		if pause.wait > 0 {
-			t.api.CoolDown(pause.wait)
+			t.api.Cooldown(pause.wait)
 		}
 		if !pause.again || repeats >= t.api.Retries() {
 			return resp, nil

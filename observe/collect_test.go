@@ -55,7 +55,7 @@ func busy(t testing.TB) *observe.Monitor {
 	m.WatchOutbound(func() []outbound.Stats { return []outbound.Stats{{Name: "igdb", Waiting: 4}} })
 	m.Reloaded("policies", config.Reload{Changed: true, At: time.Unix(1_700_000_000, 5e8),
 		InForce: reload.InForce{Fingerprint: "3fa9c1d2", Expires: time.Unix(1_800_000_000, 0)}})
-	m.Reloaded("policies", config.Reload{Err: errors.New("a mistake"), At: time.Unix(1_700_000_001, 0)})
+	m.Reloaded("policies", observe.Reload{Err: errors.New("a mistake"), At: time.Unix(1_700_000_001, 0)})
 	return m
 }
 

@@ -23,14 +23,20 @@ type reloads struct {
 
 func newReloads(source string) *reloads { return &reloads{source: source} }
 
+// Reload is the result of reading a part of the configuration: config.Reload is the same type. At
+// is when it was read. Err is why it is not in force, or nil. Changed reports that it differs from
+// what was in force before; Changes describe the differences, Fingerprint is equal for parts that
+// decide alike, and Expires is when the part becomes invalid, or zero.
+type Reload = reload.Result
+
 // Reloaded counts the result of reloading a part of the configuration, and records its changes,
 // which can explain later denials. The program chooses the name of the source, which must never come
-// from a request. The result comes from a config.Watcher:
+// from a request. The result usually comes from a config.Watcher:
 //
 //	watcher := &config.Watcher{Path: path, Guard: guard, Reloaded: func(r config.Reload) {
 //		monitor.Reloaded("policies", r)
 //	}}
-func (m *Monitor) Reloaded(source string, result reload.Result) {
+func (m *Monitor) Reloaded(source string, result Reload) {
 	r := m.reloads.get(clean(source))
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -98,7 +98,7 @@ func TestPeek(t *testing.T) {
 			t.Errorf("allowed is %v, %d remain, %v; want true, 1", d.Allowed, d.Remaining(), err)
 		}
 	}
-	c.CoolDown(time.Minute)
+	c.Cooldown(time.Minute)
 	if d, err := c.Peek(t.Context()); err != nil || d.Allowed || d.RetryAfter <= 0 || d.RetryAfter > time.Minute {
 		t.Errorf("in a pause: %+v, %v", d, err)
 	}
@@ -133,7 +133,7 @@ func TestMaxWait(t *testing.T) {
 		mustWait(t, c)
 		start := time.Now()
 		// A pause that takes too long: no waiting, no place taken.
-		c.CoolDown(16 * time.Second)
+		c.Cooldown(16 * time.Second)
 		_, err := c.Wait(t.Context())
 		if got := wantDenied(t, err); got != 16*time.Second || !errors.Is(err, outbound.ErrCoolingDown) {
 			t.Errorf("got %v after %v", err, got)
@@ -159,7 +159,7 @@ func TestMaxWait(t *testing.T) {
 func TestContextBoundsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t, newMemory(t), igdb())
-		c.CoolDown(time.Minute)
+		c.Cooldown(time.Minute)
 		start := time.Now()
 		deadline, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -223,7 +223,7 @@ func TestWaitsInVain(t *testing.T) {
 				c := clientOf(t, newRegistryWith(t, newMemory(t), outbound.Config{Observer: w}, api), "igdb")
 				mustWait(t, c)
 				if test.pause > 0 {
-					c.CoolDown(test.pause)
+					c.Cooldown(test.pause)
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -298,8 +298,8 @@ func TestObserver(t *testing.T) {
 		api.MaxWait = 30 * time.Second
 		c := clientOf(t, newRegistryWith(t, newMemory(t), outbound.Config{Observer: w}, api), "igdb")
 		mustWait(t, c)
-		c.CoolDown(time.Minute)
-		c.CoolDown(time.Hour) // prolonged, to the longest there is
+		c.Cooldown(time.Minute)
+		c.Cooldown(time.Hour) // prolonged, to the longest there is
 		if _, err := c.Wait(t.Context()); err == nil {
 			t.Error("called in a pause")
 		}

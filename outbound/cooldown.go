@@ -90,12 +90,12 @@ func (k *cooldown) toWrite(written, now time.Duration) (end time.Duration, ok bo
 	return end, k.writing
 }
 
-// CoolDown pauses calls to the API because it asked for a pause of d. The pause is at least a
+// Cooldown pauses calls to the API because it asked for a pause of d. The pause is at least a
 // millisecond and at most the API's MaxCooldown. Calls of this process pause from now on, even if
 // the store fails. Other processes get the pause through the store, in the background; failures are
-// retried for as long as the pause lasts. A pause in force is never shortened. CoolDown returns how
+// retried for as long as the pause lasts. A pause in force is never shortened. Cooldown returns how
 // long calls of this process pause, or 0 if the API is no longer registered.
-func (c *Client) CoolDown(d time.Duration) time.Duration {
+func (c *Client) Cooldown(d time.Duration) time.Duration {
 	e, err := c.registry.find(c.name)
 	if err != nil {
 		return 0

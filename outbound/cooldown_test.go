@@ -14,14 +14,14 @@ import (
 )
 
 // All processes pause when one is told to, and go on when the pause is over.
-func TestCoolDownPausesTheFleet(t *testing.T) {
+func TestCooldownPausesTheFleet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newMemory(t)
 		fast := igdb()
 		fast.FailFast = true
 		told, other, hasty := newClient(t, store, igdb()), newClient(t, store, igdb()), newClient(t, store, fast)
 		start := time.Now()
-		told.CoolDown(30 * time.Second)
+		told.Cooldown(30 * time.Second)
 		synctest.Wait()
 		_, err := hasty.Wait(t.Context())
 		if got := wantDenied(t, err); got != 30*time.Second || !errors.Is(err, outbound.ErrCoolingDown) {
@@ -52,15 +52,15 @@ func TestCoolDownPausesTheFleet(t *testing.T) {
 	})
 }
 
-func TestCoolDownNeverShortens(t *testing.T) {
+func TestCooldownNeverShortens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newMemory(t)
 		first, second := newClient(t, store, igdb()), newClient(t, store, igdb())
 		start := time.Now()
-		first.CoolDown(time.Minute)
+		first.Cooldown(time.Minute)
 		synctest.Wait()
-		first.CoolDown(time.Second)
-		second.CoolDown(time.Second) // it does not know better
+		first.Cooldown(time.Second)
+		second.Cooldown(time.Second) // it does not know better
 		time.Sleep(2 * time.Second)
 		for _, c := range []*outbound.Client{second, first} {
 			wantCallAt(t, c, start, time.Minute)
@@ -68,7 +68,7 @@ func TestCoolDownNeverShortens(t *testing.T) {
 	})
 }
 
-func TestCoolDownIsBounded(t *testing.T) {
+func TestCooldownIsBounded(t *testing.T) {
 	tests := []struct {
 		max, asked, want time.Duration
 	}{
@@ -88,7 +88,7 @@ func TestCoolDownIsBounded(t *testing.T) {
 				store := newMemory(t)
 				c, other := newClient(t, store, api), newClient(t, store, api)
 				start := time.Now()
-				c.CoolDown(test.asked)
+				c.Cooldown(test.asked)
 				synctest.Wait()
 				wantCallAt(t, c, start, test.want)
 				wantCallAt(t, other, start, test.want)
@@ -119,7 +119,7 @@ func TestWaitersReconsider(t *testing.T) {
 			}
 		}
 		time.Sleep(500 * time.Millisecond)
-		told.CoolDown(10 * time.Second)
+		told.Cooldown(10 * time.Second)
 		calls.Wait()
 		for i, got := range at {
 			if want := 10500*time.Millisecond + time.Duration(i)*time.Second; got.Truncate(time.Microsecond) != want {
@@ -145,20 +145,20 @@ func TestOvertakenPlaceIsGivenBack(t *testing.T) {
 				}
 				start := time.Now()
 				mustWait(t, caller)
-				time.AfterFunc(15*time.Second, func() { told.CoolDown(10 * time.Second) })
+				time.AfterFunc(15*time.Second, func() { told.Cooldown(10 * time.Second) })
 				wantCallAt(t, caller, start, 25*time.Second)
 			})
 		})
 	}
 }
 
-func TestManyCoolDownsAreOneWrite(t *testing.T) {
+func TestManyCooldownsAreOneWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &flaky{Store: newMemory(t)}
 		c := newClient(t, store, igdb())
 		var answers sync.WaitGroup
 		for range 100 {
-			answers.Go(func() { c.CoolDown(time.Minute) })
+			answers.Go(func() { c.Cooldown(time.Minute) })
 		}
 		answers.Wait()
 		synctest.Wait()
@@ -168,7 +168,7 @@ func TestManyCoolDownsAreOneWrite(t *testing.T) {
 		// Prolonged a little, again and again, by answers that come in within 50 ms.
 		for range 50 {
 			time.Sleep(time.Millisecond)
-			c.CoolDown(time.Minute)
+			c.Cooldown(time.Minute)
 		}
 		time.Sleep(time.Second)
 		if got := store.commands.Load(); got != 2 {
@@ -193,8 +193,8 @@ func TestStoreIsToldWhenItIsBack(t *testing.T) {
 		other := newClient(t, store, igdb())
 		store.down.Store(true)
 		start := time.Now()
-		c.CoolDown(time.Minute)
-		c.CoolDown(time.Second) // nothing shortens it
+		c.Cooldown(time.Minute)
+		c.Cooldown(time.Second) // nothing shortens it
 		time.Sleep(20 * time.Second)
 		if n := store.commands.Load(); n < 10 || n > 40 {
 			t.Errorf("%d attempts in 20s, want some, but no storm", n)
@@ -218,7 +218,7 @@ func TestTellingEndsWithThePause(t *testing.T) {
 		c := newClient(t, store, igdb())
 		store.down.Store(true)
 		start := time.Now()
-		c.CoolDown(3 * time.Second)
+		c.Cooldown(3 * time.Second)
 		wantCallAt(t, c, start, 3*time.Second)
 		synctest.Wait()
 		tried := store.commands.Load()
@@ -238,7 +238,7 @@ func TestClose(t *testing.T) {
 		r := newRegistry(t, store, igdb())
 		c := clientOf(t, r, "igdb")
 		store.down.Store(true)
-		c.CoolDown(time.Minute)
+		c.Cooldown(time.Minute)
 		synctest.Wait()
 		store.down.Store(false)
 		start := time.Now()
@@ -247,7 +247,7 @@ func TestClose(t *testing.T) {
 		if got := store.commands.Load(); got != 2 || time.Since(start) != 0 {
 			t.Errorf("%d attempts, closed after %v; want 2, at once", got, time.Since(start))
 		}
-		c.CoolDown(2 * time.Minute) // still applied, but not shared
+		c.Cooldown(2 * time.Minute) // still applied, but not shared
 		mustWait(t, newClient(t, store, igdb()))
 		mustWait(t, c)
 		if got := time.Since(start); got != 2*time.Minute || store.commands.Load() != 2 {
@@ -296,7 +296,7 @@ func TestLogsStaySmall(t *testing.T) {
 		defer r.Close()
 		c := clientOf(t, r, "igdb")
 		for range 150 {
-			c.CoolDown(time.Second)
+			c.Cooldown(time.Second)
 			mustWait(t, c)
 		}
 		synctest.Wait()

@@ -23,7 +23,7 @@
 //	}
 //
 // Calls wait for their turn, first come, first served across all processes that share the store.
-// When the API itself asks for a pause, [Client.CoolDown] pauses all of them: the process that was
+// When the API itself asks for a pause, [Client.Cooldown] pauses all of them: the process that was
 // asked stops at once, and writes the pause to the store, where the others find it before their
 // next call. Package httplimit has a transport that does both for HTTP.
 package outbound

@@ -145,13 +145,13 @@ func ExampleClient_Peek() {
 }
 
 // The API said to slow down: no process calls it for a while.
-func ExampleClient_CoolDown() {
+func ExampleClient_Cooldown() {
 	tmdb := outbound.Presets()["tmdb"]
 	tmdb.MaxWait = time.Second
 	apis, stop := registry(tmdb)
 	defer stop()
 	client, _ := apis.API("tmdb")
-	client.CoolDown(30 * time.Second)
+	client.Cooldown(30 * time.Second)
 	_, err := client.Wait(context.Background())
 	fmt.Println(err, errors.Is(err, outbound.ErrCoolingDown))
 	// Output:

@@ -64,7 +64,7 @@ func TestPauseThroughRedis(t *testing.T) {
 
 	const pause = 400 * time.Millisecond
 	end := time.Now().Add(pause)
-	told.CoolDown(pause)
+	told.Cooldown(pause)
 	awaitPause(t, hasty)
 	if _, err := hasty.Wait(t.Context()); !errors.Is(err, outbound.ErrCoolingDown) {
 		t.Errorf("got %v, want that there is a pause", err)
@@ -82,9 +82,9 @@ func TestPauseThroughRedis(t *testing.T) {
 	}
 	calls.Wait()
 	// A shorter one, written by a process that does not know of the longer, changes nothing.
-	told.CoolDown(10 * time.Minute)
+	told.Cooldown(10 * time.Minute)
 	awaitPause(t, other)
-	other.CoolDown(time.Millisecond)
+	other.Cooldown(time.Millisecond)
 	time.Sleep(50 * time.Millisecond) // its write
 	if left := awaitPause(t, hasty); left < 5*time.Minute {
 		t.Errorf("%v of the pause are left, want nearly 10m", left)
@@ -102,7 +102,7 @@ func TestPauseOutlivesAnOutage(t *testing.T) {
 	other := newClient(t, openRedis(t, server.URL()), igdb())
 	mustWait(t, told)
 	proxy.Cut()
-	told.CoolDown(time.Minute)
+	told.Cooldown(time.Minute)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // less than the pause
 	defer cancel()
 	if _, err := told.Wait(ctx); !errors.Is(err, outbound.ErrCoolingDown) {

@@ -151,7 +151,7 @@ func TestUpdate(t *testing.T) {
 			t.Errorf("got %v, want that it is not registered", err)
 		}
 	}
-	c.CoolDown(time.Hour)
+	c.Cooldown(time.Hour)
 	if s := c.Stats(); s.Limits != nil || s.Cooldowns != 0 || c.Retries() != 0 {
 		t.Errorf("stats are %+v", s)
 	}
@@ -170,7 +170,7 @@ func TestUpdateDuringAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry(t, newMemory(t), igdb())
 		c := clientOf(t, r, "igdb")
-		c.CoolDown(time.Minute)
+		c.Cooldown(time.Minute)
 		var calls sync.WaitGroup
 		start := time.Now()
 		for range 2 {
@@ -200,7 +200,7 @@ func TestConcurrentUse(t *testing.T) {
 					_ = r.Update([]outbound.API{{Name: "igdb",
 						Limits: []stint.Limit{stint.PerSecond(int64(1000 + k))}}})
 				case 1:
-					c.CoolDown(time.Millisecond)
+					c.Cooldown(time.Millisecond)
 				case 2:
 					_ = r.Stats()
 				default:

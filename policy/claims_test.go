@@ -149,7 +149,7 @@ policies:
 		if c.value == "" {
 			in.Header = http.Header{}
 		}
-		e := w.Set().Explain(&in)
+		e := w.Set().Explain(&in, nil)
 		if got := heldTo(w.judge(in)); got != c.limit || len(e.Numbers) != 1 || e.Numbers[0].Limit.String() != c.limit ||
 			e.Numbers[0].Why != c.why || e.Numbers[0].Rule != "rest" {
 			t.Errorf("%+v: held to %s, explained %+v", c, got, e.Numbers)

@@ -18,7 +18,7 @@ const (
 	usageHold = 5 * time.Minute
 	// maxUsageBody is the maximum number of bytes read from a request body before the decision.
 	maxUsageBody = 1 << 20
-	// injectPreset is the preset of the only API that supports Usage.Inject.
+	// injectPreset is the preset of the only API that supports TokenUsage.Inject.
 	injectPreset = "openai"
 )
 
@@ -142,7 +142,7 @@ func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
 // counted makes sure that there is a budget, and that prices are given if and only if a budget
 // counts them.
-func (c *compiler) counted(key string, u *Usage) {
+func (c *compiler) counted(key string, u *TokenUsage) {
 	var given []string
 	counted, budgets := false, 0
 	look := func(key string, budget []Limit) {

@@ -67,11 +67,8 @@ type Number struct {
 	Why   string      `json:"why"`
 }
 
-// Explain explains how a request would be decided.
-func (s *Set) Explain(in *Input) *Explanation { return s.ExplainWith(in, nil) }
-
-// ExplainWith explains how a request would be decided with overrides, which may be nil.
-func (s *Set) ExplainWith(in *Input, overrides Overrides) *Explanation {
+// Explain explains how a request would be decided with overrides, which may be nil.
+func (s *Set) Explain(in *Input, overrides Overrides) *Explanation {
 	var f facts
 	f.read(in, s)
 	e := &Explanation{Path: f.first.path, Client: unknownClient}

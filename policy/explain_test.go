@@ -75,7 +75,7 @@ policies:
 		{"an exception", with("/health"), []string{"anyone"}, nil, why{"rest": "its unless matches, by method, path"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			e := w.Set().Explain(&test.in)
+			e := w.Set().Explain(&test.in, nil)
 			var applies []string
 			for _, of := range []struct {
 				got  []policy.Considered
@@ -107,7 +107,7 @@ func TestExplanationOfSettling(t *testing.T) {
 		"cost: 2":                                "",
 	} {
 		in := get("/")
-		if got := parse(t, "tiers: [{name: all, identity: ip, budget: 10/1m}]\npolicies: [{name: p, "+config+"}]").Explain(&in).After; got != want {
+		if got := parse(t, "tiers: [{name: all, identity: ip, budget: 10/1m}]\npolicies: [{name: p, "+config+"}]").Explain(&in, nil).After; got != want {
 			t.Errorf("%s: explained as %q, want %q", config, got, want)
 		}
 	}

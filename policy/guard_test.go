@@ -271,12 +271,12 @@ policies:
 		"/":      {Mode: stint.FailAllow, Budget: 20 * time.Millisecond},
 	} {
 		in := get(path)
-		if got := w.Set().Explain(&in).Failure; got.Mode != want.Mode || got.Budget != want.Budget {
+		if got := w.Set().Explain(&in, nil).Failure; got.Mode != want.Mode || got.Budget != want.Budget {
 			t.Errorf("%s: got %+v", path, got)
 		}
 	}
 	paying := getAs("/", claims{"user": "1"})
-	if got := w.Set().Explain(&paying).Failure.Mode; got != stint.FailLocal {
+	if got := w.Set().Explain(&paying, nil).Failure.Mode; got != stint.FailLocal {
 		t.Errorf("paying: got %v", got)
 	}
 	in := get("/x/y")

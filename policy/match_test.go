@@ -82,7 +82,7 @@ policies:
 			in.Claims = test.in.claims
 		}
 		var matched string
-		for _, p := range w.Set().Explain(&in).Policies {
+		for _, p := range w.Set().Explain(&in, nil).Policies {
 			if p.Applies {
 				matched += p.Name
 			}
@@ -146,7 +146,7 @@ policies:
 	} {
 		in := getWith("/", test.header)
 		var keys []string
-		for _, c := range w.Set().Explain(&in).Results {
+		for _, c := range w.Set().Explain(&in, nil).Results {
 			keys = append(keys, c.Key())
 		}
 		if got := fmt.Sprint(keys); got != test.want {
@@ -168,7 +168,7 @@ policies:
 	key := func(method, path string) string {
 		in := get(path)
 		in.Method = method
-		return w.Set().Explain(&in).Results[1].Key()
+		return w.Set().Explain(&in, nil).Results[1].Key()
 	}
 	seen := map[string]bool{}
 	for _, test := range [][2]string{

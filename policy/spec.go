@@ -139,7 +139,7 @@ type Policy struct {
 	Hold time.Duration
 	// Usage makes budgets count the tokens of requests to a language model; nil does not. With
 	// Usage, the default of Hold is 5 minutes, and Cost must be nil.
-	Usage *Usage
+	Usage *TokenUsage
 	// SettleHeader is the response header that reports the true cost, to which budgets are then
 	// corrected. It is removed from the response. Alternatively, SettleBytes is the number of bytes
 	// of response body that cost one unit.

@@ -105,7 +105,7 @@ policies: [{name: things, match: {path: /bulk/**}, limits: {bulk: 9/1m}}]
 	w := newWorld(t, config)
 	in := request(t, "GET", "/bulk/../x", nil)
 	var limits []string
-	for _, c := range w.Set().Explain(&in).Results {
+	for _, c := range w.Set().Explain(&in, nil).Results {
 		for _, l := range c.Limits {
 			limits = append(limits, c.Rule.Name()+" "+l.String())
 		}
@@ -222,7 +222,7 @@ policies:
 		"/open/x;y":     {"2", "allow", "everything is given back after a 4xx", "X-Once"},
 	} {
 		in := request(t, "GET", target, nil)
-		e := w.Set().Explain(&in)
+		e := w.Set().Explain(&in, nil)
 		if got := [4]string{strconv.FormatInt(e.Cost, 10), e.Failure.Mode.String(), e.After, e.RequestID}; got != want {
 			t.Errorf("%s: %q, want %q", target, got, want)
 		}
@@ -431,7 +431,7 @@ policies:
 		"/api//login;x": 1, "//x/api/login": 1, "/API/items/1;v=2": 1,
 	} {
 		in := request(t, "GET", target, nil)
-		if e := w.Set().Explain(&in); len(e.Also) != want {
+		if e := w.Set().Explain(&in, nil); len(e.Also) != want {
 			t.Errorf("%s is also read as %q, want %d", target, e.Also, want)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-limiter/stint/internal/tokens"
 )
 
-// Usage makes budgets count the tokens of requests to a language model. Tokens are estimated from
+// TokenUsage makes budgets count the tokens of requests to a language model. Tokens are estimated from
 // the request, held while it is served, and settled to the usage that the response reports. A
 // budget named "input_tokens", "output_tokens" or "cached_tokens" counts these tokens, and a budget
 // named "price" their price; all others count tokens by their Weights. No estimate is more than
@@ -18,7 +18,7 @@ import (
 // Places in a request are JSON pointers. Places in a response are JSON pointers, in a JSON body and
 // in server-sent events, or the names of header fields and trailers. A nil field has the preset's
 // value.
-type Usage struct {
+type TokenUsage struct {
 	// Preset selects the places of an API: "openai", "anthropic" or "gemini"; "" selects none.
 	Preset string
 	// MaxOutput lists the places where a request bounds its output; the largest number counts.
@@ -127,7 +127,7 @@ func (v *Verdict) bounded(name string, among []Result) int64 {
 // requests and responses. [Guard.Follow] and the function that it returns use the meter's readings.
 type Meter interface {
 	// Inject returns a request body with the option that makes the response tell its usage, and
-	// whether the body was changed. Only a policy with [Usage.Inject] changes it. The body must be
+	// whether the body was changed. Only a policy with [TokenUsage.Inject] changes it. The body must be
 	// complete.
 	Inject(body []byte) ([]byte, bool)
 	// Begin takes the header of the response, once, before its body.

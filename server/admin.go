@@ -122,7 +122,7 @@ func (s *Server) newDashboard(ctx context.Context, guard func(http.Handler) http
 		Overrides:    s.overrides,
 		Phase:        s.health.current,
 		Sources:      s.sourceStates,
-		Guard:        guard,
+		Protect:      guard,
 		ShowSubjects: s.c.Observe.ShowSubjects,
 		Logger:       s.c.Logger,
 		Version:      s.c.Observe.Version,

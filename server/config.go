@@ -9,10 +9,13 @@ import (
 	"net"
 	"time"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
 	"github.com/stint-limiter/stint/internal/server/gateway"
+	"github.com/stint-limiter/stint/internal/syntax"
 	"github.com/stint-limiter/stint/internal/tlsfiles"
 	"github.com/stint-limiter/stint/observe"
 )
@@ -101,15 +104,14 @@ type Envoy struct {
 	// use gRPC, and callers on this host may use /json, unless there are client certificates or the
 	// API is public. Hits are given back only if there are tokens or client certificates.
 	Tokens string
-	// Window is "sliding", the default, "fixed" to count as in envoyproxy/ratelimit, or "calendar"
-	// for fixed windows with calendar months.
-	Window string
+	// Window selects how limits are counted; the default is EnvoySliding.
+	Window EnvoyWindow
 	// StopOverLimit applies to fixed windows: if one descriptor of a request is over its limit, the
 	// others are not charged. Sliding windows always do this.
 	StopOverLimit bool
-	// Headers are the fields that Envoy is asked to add to responses: "none", "upstream" for those
-	// of envoyproxy/ratelimit, or "all". The default is "all", or "none" with fixed windows.
-	Headers string
+	// Headers are the fields that Envoy is asked to add to responses. The default is
+	// EnvoyHeadersAll, or EnvoyHeadersNone with fixed windows.
+	Headers EnvoyHeaders
 	// HeaderLimit, HeaderRemaining and HeaderReset replace the names of these fields.
 	HeaderLimit, HeaderRemaining, HeaderReset string
 	// Metadata adds dynamic metadata to answers.
@@ -122,6 +124,30 @@ type Envoy struct {
 	// a request passes if one of its descriptors has room.
 	ShadowMode, QuotaMode bool
 }
+
+// EnvoyWindow is how the limits of Envoy's service are counted.
+type EnvoyWindow string
+
+const (
+	// EnvoySliding never exceeds a limit in any window; a denied request charges nothing.
+	EnvoySliding EnvoyWindow = "sliding"
+	// EnvoyFixed counts as envoyproxy/ratelimit does, in fixed windows.
+	EnvoyFixed EnvoyWindow = "fixed"
+	// EnvoyCalendar is EnvoyFixed with calendar months, in UTC, instead of 30 days.
+	EnvoyCalendar EnvoyWindow = "calendar"
+)
+
+// EnvoyHeaders selects the header fields that Envoy is asked to add to responses.
+type EnvoyHeaders string
+
+const (
+	EnvoyHeadersNone EnvoyHeaders = "none"
+	// EnvoyHeadersUpstream are the fields of envoyproxy/ratelimit: RateLimit-Limit,
+	// RateLimit-Remaining and RateLimit-Reset.
+	EnvoyHeadersUpstream EnvoyHeaders = "upstream"
+	// EnvoyHeadersAll also has these with the prefix X-, and Retry-After for denied requests.
+	EnvoyHeadersAll EnvoyHeaders = "all"
+)
 
 // EnvoyXDS names the server that sends the rules of Envoy's service over xDS, such as Envoy
 // Gateway: an aggregated discovery service, in its state-of-the-world form. Until the first rules
@@ -148,35 +174,47 @@ type EnvoyXDS struct {
 func (x *EnvoyXDS) files() tlsfiles.Files { return tlsfiles.Files{CA: x.CA, Cert: x.Cert, Key: x.Key} }
 
 func (x *EnvoyXDS) validate() error {
-	errs := []error{x.files().Check("the certificate of the client of xDS", "its key")}
+	errs := []error{x.files().Check("Config.Envoy.XDS.Cert", "Config.Envoy.XDS.Key")}
 	if _, _, err := net.SplitHostPort(x.Server); err != nil {
-		errs = append(errs, fmt.Errorf("the address of the xDS server: %w; want host:port, such as envoy-gateway:18001", err))
+		errs = append(errs, fmt.Errorf("Config.Envoy.XDS.Server: %w; want host:port, such as envoy-gateway:18001", err))
 	}
 	if !x.TLS && x.files() != (tlsfiles.Files{}) {
-		errs = append(errs, errors.New("there are certificates for the xDS server, but the connection is without TLS"))
+		errs = append(errs, errors.New("Config.Envoy.XDS has certificates, but the connection is without TLS"))
 	}
 	if x.MaxMessage < 0 {
-		errs = append(errs, fmt.Errorf("%d bytes for a message of the xDS server; want 1 or more", x.MaxMessage))
+		errs = append(errs, fmt.Errorf("Config.Envoy.XDS.MaxMessage is %d; want 1 or more", x.MaxMessage))
 	}
 	return errors.Join(errs...)
 }
 
 // options returns those options of the service that this section sets.
 func (e *Envoy) options() (envoyrls.Options, error) {
-	window, err := envoyrls.ParseWindow(e.Window)
+	var errs []error
+	window, err := envoyrls.ParseWindow(string(e.Window))
 	if err != nil {
-		return envoyrls.Options{}, err
+		errs = append(errs, fmt.Errorf("Config.Envoy.Window is %w", err))
+	}
+	headers, err := envoyrls.ParseHeaders(string(e.Headers))
+	if err != nil {
+		errs = append(errs, fmt.Errorf("Config.Envoy.Headers is %w", err))
 	}
 	if e.NearLimit < 0 || e.NearLimit > 1 {
-		return envoyrls.Options{}, fmt.Errorf("hits are near a limit above %v of it; want a share from 0 to 1", e.NearLimit)
+		errs = append(errs, fmt.Errorf("Config.Envoy.NearLimit is %v; want a share from 0 to 1", e.NearLimit))
 	}
-	headers, err := envoyrls.ParseHeaders(e.Headers)
+	for _, of := range []struct{ field, name string }{
+		{"HeaderLimit", e.HeaderLimit}, {"HeaderRemaining", e.HeaderRemaining}, {"HeaderReset", e.HeaderReset},
+	} {
+		if of.name != "" && !syntax.IsToken(of.name) {
+			errs = append(errs, fmt.Errorf("Config.Envoy.%s is %q; want the name of a header field, such as X-Limit",
+				of.field, of.name))
+		}
+	}
 	return envoyrls.Options{
 		Window: window, StopOverLimit: e.StopOverLimit,
 		Headers: headers, Metadata: e.Metadata,
 		HeaderNames: envoyrls.HeaderNames{Limit: e.HeaderLimit, Remaining: e.HeaderRemaining, Reset: e.HeaderReset},
 		ShadowMode:  e.ShadowMode, QuotaMode: e.QuotaMode,
-	}, err
+	}, errors.Join(errs...)
 }
 
 // defaultNearLimit is the default of [Envoy.NearLimit].
@@ -188,43 +226,43 @@ const defaultMaxConnections = 10_000
 //go:embed default.yaml
 var builtIn []byte
 
-// validate fills in the defaults, and returns an error that joins every mistake.
+// validate fills in the defaults, and returns an [*stint.InvalidError] that joins every mistake.
 func (c *Config) validate() error {
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	c.MaxConnections = cmp.Or(c.MaxConnections, defaultMaxConnections)
 	errs := []error{c.validateTLS()}
 	if c.MaxConnections < 0 {
-		errs = append(errs, fmt.Errorf("%d connections; want 1 or more (--max-clients)", c.MaxConnections))
+		errs = append(errs, fmt.Errorf("Config.MaxConnections is %d; want 1 or more", c.MaxConnections))
 	}
 	if c.BreakerFailures < 0 {
-		errs = append(errs, fmt.Errorf("the breaker opens after %d failures; want 1 or more (--breaker-failures)", c.BreakerFailures))
+		errs = append(errs, fmt.Errorf("Config.BreakerFailures is %d; want 1 or more", c.BreakerFailures))
 	}
 	for _, t := range []struct {
-		flag  string
+		field string
 		value time.Duration
-	}{{"--breaker-probe", c.BreakerProbe}, {"--breaker-retry", c.BreakerRetry}} {
+	}{{"BreakerProbe", c.BreakerProbe}, {"BreakerRetry", c.BreakerRetry}} {
 		if t.value != 0 && t.value < contract.MinBreakerTime {
-			errs = append(errs, fmt.Errorf("%s is %v; want %v or more", t.flag, t.value, contract.MinBreakerTime))
+			errs = append(errs, fmt.Errorf("Config.%s is %v; want %v or more", t.field, t.value, contract.MinBreakerTime))
 		}
 	}
 	if c.HTTP == "" && c.GRPC == "" && c.Admin == "" && c.Metrics == "" {
 		errs = append(errs, errors.New("there is nowhere to listen; want an address such as :8080"))
 	}
-	for _, at := range []struct{ name, address string }{
-		{HTTP, c.HTTP}, {GRPC, c.GRPC}, {Admin, c.Admin}, {metrics, c.Metrics},
+	for _, at := range []struct{ field, address string }{
+		{"HTTP", c.HTTP}, {"GRPC", c.GRPC}, {"Admin", c.Admin}, {"Metrics", c.Metrics},
 	} {
 		if at.address == "" {
 			continue
 		}
 		if _, _, err := net.SplitHostPort(at.address); err != nil {
-			errs = append(errs, fmt.Errorf("the address of %s: %w; want host:port, such as :8080 or 127.0.0.1:8080",
-				at.name, err))
+			errs = append(errs, fmt.Errorf("Config.%s: %w; want host:port, such as :8080 or 127.0.0.1:8080",
+				at.field, err))
 		}
 	}
 	if c.Gateway != nil {
 		errs = append(errs, gateway.Validate(c.Gateway))
 		if c.HTTP == "" {
-			errs = append(errs, errors.New("a gateway needs an address for HTTP (--listen)"))
+			errs = append(errs, errors.New("Config.Gateway needs an address in Config.HTTP"))
 		}
 	}
 	if _, err := c.Envoy.options(); err != nil {
@@ -233,29 +271,34 @@ func (c *Config) validate() error {
 	if c.Envoy.XDS != nil {
 		errs = append(errs, c.Envoy.XDS.validate())
 		if c.Envoy.Rules != "" {
-			errs = append(errs, errors.New("the rules of Envoy's service come from files and over xDS; want one of them"))
+			errs = append(errs, errors.New("Config.Envoy.Rules and Config.Envoy.XDS: want one of them"))
 		}
 	}
 	if c.TLSOnlyGRPC && c.GRPC == "" {
-		errs = append(errs, errors.New("TLS is for gRPC alone, and there is no gRPC"))
+		errs = append(errs, errors.New("Config.TLSOnlyGRPC needs an address in Config.GRPC"))
 	}
 	if c.GRPC != "" && c.Envoy.Rules == "" && c.Envoy.XDS == nil {
-		errs = append(errs, errors.New("gRPC is Envoy's rate limit service, and there are no rules for it (--envoy-config)"))
+		errs = append(errs, errors.New("Config.GRPC is for Envoy's rate limit service, which has no rules; want Config.Envoy.Rules or Config.Envoy.XDS"))
 	}
 	if c.APIPublic && c.APITokens != "" {
-		errs = append(errs, errors.New("the API is public and has tokens; want one of them"))
+		errs = append(errs, errors.New("Config.APIPublic and Config.APITokens: want one of them"))
 	}
 	if c.AdminOpen && c.AdminTokens != "" {
-		errs = append(errs, errors.New("the admin listener is open and has tokens; want one of them"))
+		errs = append(errs, errors.New("Config.AdminOpen and Config.AdminTokens: want one of them"))
 	}
 	errs = append(errs, contract.Mistakes(c.Observe.Alerts.Validate()))
 	if c.Drain < 0 {
-		errs = append(errs, fmt.Errorf("draining for %v; want 0 or more", c.Drain))
+		errs = append(errs, fmt.Errorf("Config.Drain is %v; want 0 or more", c.Drain))
 	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("server: %w", err)
+	return invalid(errors.Join(errs...))
+}
+
+// invalid returns an [*stint.InvalidError] for mistakes, or nil if there are none.
+func invalid(mistakes error) error {
+	if mistakes == nil {
+		return nil
 	}
-	return nil
+	return &stint.InvalidError{Err: mistakes}
 }
 
 func (c *Config) load() (read *config.Config, err error) {
@@ -267,11 +310,20 @@ func (c *Config) load() (read *config.Config, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return read, c.accept(read)
+	if where := c.storeOf(read); where != memoryStore && c.StoreMemory != 0 {
+		return nil, invalid(fmt.Errorf("Config.StoreMemory is for the store in memory, and the store is %s; "+
+			"for decisions without Redis set failure.memory in the policies", label.URL(where)))
+	}
+	return read, invalid(c.accept(read))
 }
 
-var errNoRoutes = errors.New("server: the gateway has nowhere to pass requests on to; " +
-	"want --upstream or --route, or gateway.routes in the configuration (--config)")
+// storeOf returns the URL of the store, or [memoryStore].
+func (c *Config) storeOf(read *config.Config) string {
+	return cmp.Or(c.Store, read.Store.URL, memoryStore)
+}
+
+var errNoRoutes = errors.New("the gateway has nowhere to pass requests on to; " +
+	"want Config.Gateway.Routes, or gateway.routes in Config.Policies")
 
 // accept returns an error if a valid configuration lacks the routes that the gateway needs.
 func (c *Config) accept(read *config.Config) error {

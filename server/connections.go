@@ -22,7 +22,7 @@ import (
 // gateway behind a load balancer.
 type connections struct {
 	*net.TCPListener
-	name   string
+	name   Listener
 	most   int64
 	open   atomic.Int64
 	logger *slog.Logger

@@ -28,7 +28,7 @@ func closed(conn net.Conn, wait time.Duration) bool {
 }
 
 // idle opens connections on which nothing is said.
-func (r *running) idle(listener string, n int) []net.Conn {
+func (r *running) idle(listener Listener, n int) []net.Conn {
 	r.t.Helper()
 	var all []net.Conn
 	for range n {
@@ -158,21 +158,21 @@ func TestMaxConnections(t *testing.T) {
 	c := everywhere(t)
 	c.MaxConnections = 3
 	r := start(t, c, func(s *Server) { s.timeouts.header = time.Hour }) // which closes nothing
-	for _, listener := range []string{HTTP, GRPC, Admin} {
+	for _, listener := range []Listener{HTTP, GRPC, Admin} {
 		open := r.idle(listener, c.MaxConnections)
 		if !closed(r.idle(listener, 1)[0], time.Minute) {
 			t.Errorf("%s: one more is not closed", listener)
 		}
 		_ = open[0].Close()
-		testkit.Eventually(t, listener+" takes another one", func() bool {
+		testkit.Eventually(t, string(listener)+" takes another one", func() bool {
 			return !closed(r.idle(listener, 1)[0], 50*time.Millisecond)
 		})
-		if !strings.Contains(r.log.String(), `as it may (--max-clients)" listener=`+listener) {
+		if !strings.Contains(r.log.String(), `as it may (--max-clients)" listener=`+string(listener)) {
 			t.Errorf("%s: nothing is logged", listener)
 		}
 	}
 	if _, err := New(Config{HTTP: anywhere, MaxConnections: -1}); err == nil ||
-		!strings.Contains(err.Error(), "want 1 or more (--max-clients)") {
+		!strings.Contains(err.Error(), "Config.MaxConnections is -1; want 1 or more") {
 		t.Errorf("-1: got %v", err)
 	}
 }

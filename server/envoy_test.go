@@ -291,8 +291,9 @@ func TestXDSMistakes(t *testing.T) {
 	c.Envoy.XDS = &EnvoyXDS{Server: "envoy-gateway", Cert: "a.pem", MaxMessage: -1}
 	_, err := New(c)
 	for _, want := range []string{
-		"want host:port, such as envoy-gateway:18001", "needs its key", "the connection is without TLS",
-		"-1 bytes for a message", "come from files and over xDS; want one of them", "there is no gRPC",
+		"Config.Envoy.XDS.Server: address envoy-gateway: missing port in address; want host:port, such as envoy-gateway:18001",
+		"Config.Envoy.XDS.Cert needs Config.Envoy.XDS.Key", "the connection is without TLS",
+		"Config.Envoy.XDS.MaxMessage is -1", "Config.Envoy.XDS: want one of them", "Config.TLSOnlyGRPC needs",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)

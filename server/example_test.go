@@ -39,6 +39,6 @@ func ExampleNew_mistakes() {
 	_, err := server.New(server.Config{HTTP: "localhost", TLSCert: "cert.pem", Admin: "0.0.0.0:6070"})
 	fmt.Println(err)
 	// Output:
-	// server: TLS needs both a certificate and a key (--tls-cert and --tls-key)
-	// the address of HTTP: address localhost: missing port in address; want host:port, such as :8080 or 127.0.0.1:8080
+	// stint: invalid: Config.TLSCert and Config.TLSKey: want both or neither
+	// Config.HTTP: address localhost: missing port in address; want host:port, such as :8080 or 127.0.0.1:8080
 }

@@ -75,12 +75,12 @@ func start(t *testing.T, c Config, adjust ...func(*Server)) *running {
 }
 
 // url returns that of a path on a listener.
-func (r *running) url(listener, path string) string {
+func (r *running) url(listener Listener, path string) string {
 	return "http://" + r.Addr(listener).String() + path
 }
 
 // get returns the status and the body of a GET, with a token if it is not "".
-func (r *running) get(listener, path, token string) (int, string) {
+func (r *running) get(listener Listener, path, token string) (int, string) {
 	r.t.Helper()
 	return send(r.t, http.MethodGet, r.url(listener, path), "", bearer(token))
 }

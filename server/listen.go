@@ -46,7 +46,7 @@ func defaultTimeouts() timeouts {
 const maxHeader = 64 << 10
 
 type endpoint struct {
-	name     string
+	name     Listener
 	listener net.Listener // nil until it is open
 	serve    func(net.Listener) error
 	// newConns holds the connections that have made no call yet; nil if their number is not
@@ -64,11 +64,12 @@ type endpoint struct {
 func (s *Server) listen(ctx context.Context) error {
 	var all []endpoint
 	for _, of := range []struct {
-		name, address string
-		make          func() (endpoint, error)
+		name    Listener
+		address string
+		make    func() (endpoint, error)
 	}{
 		{HTTP, s.c.HTTP, s.newHTTP}, {GRPC, s.c.GRPC, s.newGRPC},
-		{Admin, s.c.Admin, s.newAdmin}, {metrics, s.c.Metrics, s.newMetrics},
+		{Admin, s.c.Admin, s.newAdmin}, {Metrics, s.c.Metrics, s.newMetrics},
 	} {
 		if of.address == "" {
 			continue
@@ -115,7 +116,7 @@ func (ep *endpoint) discard() {
 }
 
 var errAdminExposed = errors.New("others can reach this address, and it has no tokens; " +
-	"listen on 127.0.0.1, or use tokens (without --no-admin-token, or with --admin-token-file)")
+	"listen on 127.0.0.1, or set Config.AdminTokens")
 
 func (s *Server) serve(all []endpoint) {
 	var work sync.WaitGroup

@@ -104,7 +104,7 @@ func TestF33Metrics(t *testing.T) {
 		"/": http.StatusNotFound, "/config": http.StatusNotFound, "/api/overview": http.StatusNotFound,
 		"/debug/pprof/": http.StatusNotFound, "/metrics/": http.StatusNotFound,
 	} {
-		status, body := r.get(metrics, path, "")
+		status, body := r.get(Metrics, path, "")
 		if status != want || (path == "/metrics") != strings.Contains(body, "stint_build_info") {
 			t.Errorf("%s on the listener for metrics: got %d, %s; want %d", path, status, body, want)
 		}

@@ -57,7 +57,11 @@ func TestF31Slow(t *testing.T) {
 	endless := frames(func(f *http2.Framer) error {
 		return f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: testkit.HTTP2Header(":method", "GET")})
 	})
-	tests := []struct{ name, listener, text string }{
+	tests := []struct {
+		name     string
+		listener Listener
+		text     string
+	}{
 		{"nothing", HTTP, ""},
 		{"half a header", HTTP, "GET /livez HTTP/1.1\r\nHost: a\r\nX-A"},
 		{"half a body", HTTP, "POST /v1/take HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"},
@@ -72,7 +76,7 @@ func TestF31Slow(t *testing.T) {
 		{"h2 a header without an end", HTTP, settings + endless},
 	}
 	for _, test := range tests {
-		t.Run(test.listener+"/"+test.name, func(t *testing.T) {
+		t.Run(string(test.listener)+"/"+test.name, func(t *testing.T) {
 			t.Parallel()
 			var conn net.Conn
 			var err error
@@ -151,7 +155,7 @@ func TestF31LargeHeader(t *testing.T) {
 	c := everywhere(t)
 	c.Admin = anywhere
 	r := start(t, c)
-	for _, listener := range []string{HTTP, Admin} {
+	for _, listener := range []Listener{HTTP, Admin} {
 		for _, field := range []string{"X-Large: " + strings.Repeat("a", 1<<20),
 			strings.Repeat("X-Many: b\r\n", 1<<20/11)} {
 			if got := exchange(t, r.Addr(listener), "GET /livez HTTP/1.1\r\nHost: a\r\n"+field+"\r\n\r\n"); got != 431 {

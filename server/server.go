@@ -19,13 +19,14 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// The names of the listeners, for [Server.Addr].
-const (
-	HTTP  = "HTTP"
-	GRPC  = "gRPC"
-	Admin = "admin"
+// Listener names one of the listeners of a server; [Config] has their addresses.
+type Listener string
 
-	metrics = "metrics"
+const (
+	HTTP    Listener = "HTTP"
+	GRPC    Listener = "gRPC"
+	Admin   Listener = "admin"
+	Metrics Listener = "metrics"
 )
 
 // Server is a daemon. Its methods are safe for concurrent use. A server can be started only once.
@@ -60,7 +61,7 @@ type Server struct {
 	envoyWindow envoyrls.Window
 	envoyStats  *envoyrls.Stats // nil unless enabled
 	sources     []source
-	addresses   map[string]net.Addr
+	addresses   map[Listener]net.Addr
 	undo        undo
 
 	starting sync.Once
@@ -72,7 +73,8 @@ type Server struct {
 }
 
 // New reads all files and checks everything that can be checked without a network. The error is a
-// [*config.Error], an error of a file, or a list of mistakes in c.
+// [*stint.InvalidError] that lists every mistake in c, each with the name of its field; a
+// [*config.Error] about the policies; or an error of another file.
 func New(c Config) (*Server, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
@@ -84,7 +86,7 @@ func New(c Config) (*Server, error) {
 		newConns:     boundedSet{most: maxNewConns},
 		pendingCalls: boundedSet{most: maxPendingCalls},
 		watches:      boundedSet{most: maxWatches},
-		addresses:    map[string]net.Addr{},
+		addresses:    map[Listener]net.Addr{},
 		started:      make(chan struct{}),
 		stopped:      make(chan struct{}),
 		failed:       make(chan error, 1),
@@ -160,9 +162,9 @@ func (s *Server) step() {
 	}
 }
 
-// Addr returns the address of a listener: [HTTP], [GRPC], [Admin] or "metrics". It is nil if there
-// is no such listener, and before Start.
-func (s *Server) Addr(name string) net.Addr {
+// Addr returns the address of a listener. It is nil if the server does not listen there, and before
+// Start.
+func (s *Server) Addr(name Listener) net.Addr {
 	select {
 	case <-s.started:
 		return s.addresses[name]

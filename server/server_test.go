@@ -21,6 +21,7 @@ import (
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
@@ -33,9 +34,10 @@ func TestListeners(t *testing.T) {
 	c.Observe.Version = "v1.2.3"
 	r := start(t, c)
 	tests := []struct {
-		listener, path string
-		status         int
-		body           string // what it contains
+		listener Listener
+		path     string
+		status   int
+		body     string // what it contains
 	}{
 		{HTTP, "/livez", 200, "live"},
 		{HTTP, "/readyz", 200, "ready"},
@@ -210,7 +212,7 @@ func TestStopClosesSilentConnections(t *testing.T) {
 		s.timeouts.silent = 10 * time.Millisecond
 		s.timeouts.finish = time.Minute // after which requests are cut off, and the log says so
 	})
-	for _, name := range []string{HTTP, GRPC, Admin} {
+	for _, name := range []Listener{HTTP, GRPC, Admin} {
 		conn, err := net.Dial("tcp", r.Addr(name).String())
 		if err != nil {
 			t.Fatal(err)
@@ -322,15 +324,21 @@ func TestNewRefuses(t *testing.T) {
 		want string
 	}{
 		{"nowhere", Config{}, "there is nowhere to listen"},
-		{"an address", Config{HTTP: "8080"}, "the address of HTTP: address 8080: missing port in address; want host:port"},
-		{"an address of metrics", Config{Metrics: "6071"}, "the address of metrics: address 6071: missing port in address"},
-		{"gRPC without rules", Config{GRPC: anywhere}, "there are no rules for it (--envoy-config)"},
-		{"a key without a certificate", Config{HTTP: anywhere, TLSKey: "x"}, "both a certificate and a key"},
-		{"clients without a certificate", Config{HTTP: anywhere, ClientCA: "x"}, "client certificates need TLS"},
-		{"a gateway without HTTP", Config{Admin: anywhere, Gateway: &config.Gateway{}}, "a gateway needs an address"},
-		{"draining", Config{HTTP: anywhere, Drain: -1}, "draining for -1ns"},
-		{"public and not", Config{HTTP: anywhere, APIPublic: true, APITokens: "x"}, "want one of them"},
-		{"all at once", Config{GRPC: "x", Drain: -1}, "the address of gRPC"},
+		{"an address", Config{HTTP: "8080"}, "Config.HTTP: address 8080: missing port in address; want host:port"},
+		{"an address of metrics", Config{Metrics: "6071"}, "Config.Metrics: address 6071: missing port in address"},
+		{"gRPC without rules", Config{GRPC: anywhere}, "no rules; want Config.Envoy.Rules or Config.Envoy.XDS"},
+		{"a key without a certificate", Config{HTTP: anywhere, TLSKey: "x"}, "Config.TLSCert and Config.TLSKey: want both"},
+		{"clients without a certificate", Config{HTTP: anywhere, ClientCA: "x"}, "Config.ClientCA needs Config.TLSCert and Config.TLSKey"},
+		{"a gateway without HTTP", Config{Admin: anywhere, Gateway: &config.Gateway{}}, "Config.Gateway needs an address in Config.HTTP"},
+		{"draining", Config{HTTP: anywhere, Drain: -1}, "Config.Drain is -1ns"},
+		{"public and not", Config{HTTP: anywhere, APIPublic: true, APITokens: "x"}, "Config.APITokens: want one of them"},
+		{"a window", Config{HTTP: anywhere, Envoy: Envoy{Window: "tumbling"}}, `Config.Envoy.Window is "tumbling"; want sliding, fixed`},
+		{"headers", Config{HTTP: anywhere, Envoy: Envoy{Headers: "some"}}, `Config.Envoy.Headers is "some"; want none, upstream`},
+		{"a header", Config{HTTP: anywhere, Envoy: Envoy{HeaderReset: "X Reset"}}, `Config.Envoy.HeaderReset is "X Reset"; want`},
+		{"memory", Config{HTTP: anywhere, Store: "redis://:secret@a", StoreMemory: 1 << 30},
+			"Config.StoreMemory is for the store in memory, and the store is redis://:xxxxx@a;"},
+		{"no routes", Config{HTTP: anywhere, Gateway: &config.Gateway{}}, "want Config.Gateway.Routes"},
+		{"all at once", Config{GRPC: "x", Drain: -1}, "Config.GRPC: address x: missing port"},
 		{"policies", Config{HTTP: anywhere, Policies: file("p.yaml", "tiers: []\n")}, "p.yaml:1: tiers: "},
 		{"rules", Config{HTTP: anywhere, Envoy: Envoy{Rules: file("envoy/r.yaml", "descriptors: 7\n")}}, "r.yaml:1: "},
 		{"tokens", Config{HTTP: anywhere, APITokens: file("tokens", "# none\n\n")},
@@ -347,6 +355,10 @@ func TestNewRefuses(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want %q", test.name, err, test.want)
 		}
+		_, invalid := errors.AsType[*stint.InvalidError](err)
+		if ours := strings.Contains(test.want, "Config.") || test.name == "nowhere"; invalid != ours {
+			t.Errorf("%s: got %v, an InvalidError: %v; want %v", test.name, err, invalid, ours)
+		}
 	}
 	var mistakes *config.Error
 	if _, err := New(Config{HTTP: anywhere, Policies: file("q.yaml", "tiers: []\n")}); !errors.As(err, &mistakes) {
@@ -359,7 +371,7 @@ func TestNewRefuses(t *testing.T) {
 func TestPathsAsWritten(t *testing.T) {
 	r := start(t, everywhere(t))
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	for _, listener := range []string{HTTP, Admin} {
+	for _, listener := range []Listener{HTTP, Admin} {
 		for _, path := range []string{"/v1//take", "//v1/take", "/v1/./take", "/v1/../v1/take", "/config/.", "//",
 			"/v1/take//"} {
 			for _, method := range []string{http.MethodGet, http.MethodPost} {

@@ -22,11 +22,7 @@ import (
 const memoryStore = "memory"
 
 func (s *Server) openStore(ctx context.Context) error {
-	s.storeName = label.URL(cmp.Or(s.c.Store, s.config.Store.URL, memoryStore))
-	if s.storeName != memoryStore && s.c.StoreMemory != 0 {
-		return fmt.Errorf("server: the store is %s, and --store-memory is for the store in memory; for decisions without Redis set failure.memory in the configuration",
-			s.storeName)
-	}
+	s.storeName = label.URL(s.c.storeOf(s.config))
 	breaker := s.breaker()
 	store, err := s.config.OpenStore(ctx, stores.Config{
 		Memory: memorystore.Config{MaxBytes: s.c.StoreMemory},
@@ -37,7 +33,7 @@ func (s *Server) openStore(ctx context.Context) error {
 		},
 	})
 	if mistake, ok := errors.AsType[*stint.InvalidError](err); ok {
-		err = mistake.Err
+		return invalid(fmt.Errorf("the store: %w", mistake.Err))
 	}
 	if err != nil {
 		return fmt.Errorf("server: the store: %w", err)

@@ -19,9 +19,9 @@ import (
 func (c *Config) validateTLS() error {
 	switch {
 	case (c.TLSCert == "") != (c.TLSKey == ""):
-		return errors.New("TLS needs both a certificate and a key (--tls-cert and --tls-key)")
+		return errors.New("Config.TLSCert and Config.TLSKey: want both or neither")
 	case c.ClientCA != "" && c.TLSCert == "":
-		return errors.New("client certificates need TLS: a certificate and a key (--tls-cert and --tls-key)")
+		return errors.New("Config.ClientCA needs Config.TLSCert and Config.TLSKey")
 	}
 	return nil
 }

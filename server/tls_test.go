@@ -116,7 +116,7 @@ func (a *authority) client(name string) *tls.Config {
 
 // served returns the name in the certificate of a listener, as a client sees it that asks something
 // of it.
-func servedBy(t *testing.T, r *running, listener string, config *tls.Config) (string, error) {
+func servedBy(t *testing.T, r *running, listener Listener, config *tls.Config) (string, error) {
 	t.Helper()
 	config = config.Clone()
 	name := ""
@@ -154,7 +154,7 @@ func TestTLS(t *testing.T) {
 	r := start(t, c)
 	all := func(want string) {
 		t.Helper()
-		for _, listener := range []string{HTTP, GRPC, Admin} {
+		for _, listener := range []Listener{HTTP, GRPC, Admin} {
 			if name, err := servedBy(t, r, listener, a.client("")); name != want || err != nil {
 				t.Errorf("%s: got %q, %v; want %q", listener, name, err, want)
 			}
@@ -241,7 +241,7 @@ func TestMutualTLS(t *testing.T) {
 	}
 	check := func(signer *authority, good bool) {
 		t.Helper()
-		for _, listener := range []string{HTTP, GRPC, Admin} {
+		for _, listener := range []Listener{HTTP, GRPC, Admin} {
 			if _, err := servedBy(t, r, listener, by(signer)); (err == nil) != good {
 				t.Errorf("%s: got %v, want good %v", listener, err, good)
 			}

@@ -119,16 +119,16 @@ var ratelimitRows = []struct {
 	{"REDIS_URL=main,a:1,b:2 REDIS_TYPE=sentinel", "Store", "redis://a:1?addr=b%3A2&master_set=main", "--store=memory"},
 	{"NEAR_LIMIT_RATIO=0.5", "Envoy.NearLimit", 0.5, ""},
 	{"NEAR_LIMIT_RATIO=0", "Envoy.NearLimit", math.SmallestNonzeroFloat64, ""},
-	{"LIMIT_RESPONSE_HEADERS_ENABLED=true", "Envoy.Headers", "upstream", "--envoy-headers=all"},
-	{"LIMIT_RESPONSE_HEADERS_ENABLED=false", "Envoy.Headers", "none", "--envoy-headers=all"},
+	{"LIMIT_RESPONSE_HEADERS_ENABLED=true", "Envoy.Headers", server.EnvoyHeadersUpstream, "--envoy-headers=all"},
+	{"LIMIT_RESPONSE_HEADERS_ENABLED=false", "Envoy.Headers", server.EnvoyHeadersNone, "--envoy-headers=all"},
 	{"LIMIT_LIMIT_HEADER=X-A", "Envoy.HeaderLimit", "X-A", "--envoy-header-limit=X-F"},
 	{"LIMIT_REMAINING_HEADER=X-A", "Envoy.HeaderRemaining", "X-A", "--envoy-header-remaining=X-F"},
 	{"LIMIT_RESET_HEADER=X-A", "Envoy.HeaderReset", "X-A", "--envoy-header-reset=X-F"},
 	{"SHADOW_MODE=true", "Envoy.ShadowMode", true, ""},
 	{"QUOTA_MODE=true", "Envoy.QuotaMode", true, ""},
 	{"RESPONSE_DYNAMIC_METADATA=true", "Envoy.Metadata", true, ""},
-	{"USE_CALENDAR_MONTH_RATE_LIMIT=true", "Envoy.Window", "calendar", "--envoy-window=sliding"},
-	{"USE_CALENDAR_MONTH_RATE_LIMIT=false", "Envoy.Window", "fixed", "--envoy-window=sliding"},
+	{"USE_CALENDAR_MONTH_RATE_LIMIT=true", "Envoy.Window", server.EnvoyCalendar, "--envoy-window=sliding"},
+	{"USE_CALENDAR_MONTH_RATE_LIMIT=false", "Envoy.Window", server.EnvoyFixed, "--envoy-window=sliding"},
 	{"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=true", "Envoy.StopOverLimit", true, ""},
 	{"USE_PROMETHEUS=true", "Metrics", ":9090", "--metrics=:1"},
 	{"USE_PROMETHEUS=true", "Envoy.Stats", true, "--no-envoy-metrics"},
@@ -155,7 +155,8 @@ func TestRatelimitEnvironment(t *testing.T) {
 	}
 	for field, want := range map[string]any{
 		"HTTP": ":8080", "GRPC": ":8081", "Admin": "127.0.0.1:6070", "Metrics": "", "AdminTokens": "",
-		"Envoy.Window": "fixed", "Envoy.Headers": "none", "Envoy.Stats": false, "TLSOnlyGRPC": false,
+		"Envoy.Window": server.EnvoyFixed, "Envoy.Headers": server.EnvoyHeadersNone, "Envoy.Stats": false,
+		"TLSOnlyGRPC": false,
 	} {
 		if got := get(base, field); got != want {
 			t.Errorf("%s is %v by default, want %v", field, got, want)

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/callers"
 	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/messages"
@@ -248,10 +249,10 @@ func runDaemon(c server.Config) error {
 
 	srv, err := server.New(c)
 	if err != nil {
-		return err
+		return inFlags(&c, err)
 	}
 	if err := srv.Start(context.Background()); err != nil {
-		return listenProblem(err)
+		return inFlags(&c, listenProblem(err))
 	}
 	notifySystemd(c.Logger, "READY=1")
 	failed := make(chan error, 1)
@@ -270,6 +271,43 @@ func runDaemon(c server.Config) error {
 			notifySystemd(c.Logger, "READY=1")
 		}
 	}
+}
+
+// serverError is an error of package server that names flags instead of fields.
+type serverError struct {
+	error
+	text string
+}
+
+func (e *serverError) Error() string { return e.text }
+
+func (e *serverError) Unwrap() error { return e.error }
+
+// inFlags returns an error of package server that names the flags which set the fields of the
+// configuration.
+func inFlags(c *server.Config, err error) error {
+	text := err.Error()
+	if invalid, ok := errors.AsType[*stint.InvalidError](err); ok {
+		text = "server: " + invalid.Err.Error()
+	}
+	listen := "--http"
+	if c.Gateway != nil {
+		listen = "--listen"
+	}
+	return &serverError{err, strings.NewReplacer(
+		"set Config.AdminTokens", "use tokens (without --no-admin-token, or with --admin-token-file)",
+		"Config.AdminTokens", "--admin-token-file", "Config.Admin", "--admin", "Config.Metrics", "--metrics",
+		"Config.HTTP", listen, "Config.GRPC", "--grpc", "Config.MaxConnections", "--max-clients",
+		"Config.Policies", "the configuration (--config)", "Config.Gateway.Routes", "--upstream or --route",
+		"Config.StoreMemory", "--store-memory", "Config.BreakerFailures", "--breaker-failures",
+		"Config.BreakerProbe", "--breaker-probe", "Config.BreakerRetry", "--breaker-retry",
+		"Config.TLSCert", "--tls-cert", "Config.TLSKey", "--tls-key", "Config.ClientCA", "--tls-client-ca",
+		"Config.APIPublic", "--api-public", "Config.APITokens", "--api-token-file",
+		"Config.Envoy.Rules", "--envoy-config", "Config.Envoy.XDS.Server", "CONFIG_GRPC_XDS_SERVER_URL",
+		"Config.Envoy.XDS.Cert", "CONFIG_GRPC_XDS_CLIENT_TLS_CERT",
+		"Config.Envoy.XDS.Key", "CONFIG_GRPC_XDS_CLIENT_TLS_KEY",
+		"Config.TLSOnlyGRPC", "GRPC_SERVER_USE_TLS", "Config.Drain", "--drain",
+	).Replace(text)}
 }
 
 // listenProblem adds advice to a startup error that is about a listen address.

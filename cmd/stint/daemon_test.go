@@ -44,7 +44,7 @@ type daemon struct {
 	reading sync.WaitGroup
 	mu      sync.Mutex
 	log     bytes.Buffer
-	address map[string]string // of the listeners, by name
+	address map[server.Listener]string
 	ended   chan struct{}
 }
 
@@ -58,7 +58,7 @@ func launch(t *testing.T, binary string, args ...string) *daemon {
 // launchWith is launch with an environment in addition, and no flag that is not given.
 func launchWith(t *testing.T, binary string, env []string, args ...string) *daemon {
 	t.Helper()
-	d := &daemon{t: t, address: map[string]string{}, states: make(chan string, 16), ended: make(chan struct{})}
+	d := &daemon{t: t, address: map[server.Listener]string{}, states: make(chan string, 16), ended: make(chan struct{})}
 	// Not t.TempDir: the name of a socket must not be long.
 	directory, err := os.MkdirTemp("", "stint")
 	if err != nil {
@@ -158,7 +158,7 @@ func (d *daemon) read() {
 		fmt.Fprintln(&d.log, line)
 		if _, fields, ok := strings.Cut(line, "listener="); ok {
 			if name, address, ok := strings.Cut(fields, " address="); ok {
-				d.address[name] = address
+				d.address[server.Listener(name)] = address
 			}
 		}
 		d.mu.Unlock()
@@ -179,9 +179,9 @@ func (d *daemon) waitLogged(text string) {
 
 // at returns the address of a listener. It is in the log before the daemon is ready, but may have
 // to be read yet.
-func (d *daemon) at(listener string) (address string) {
+func (d *daemon) at(listener server.Listener) (address string) {
 	d.t.Helper()
-	testkit.EventuallyNil(d.t, "there is a listener "+listener, func() error {
+	testkit.EventuallyNil(d.t, "there is a listener "+string(listener), func() error {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if address = d.address[listener]; address == "" {
@@ -229,7 +229,7 @@ func (d *daemon) post(path, body string) (int, string) {
 
 // get asks for a path on a listener, with the token that the daemon has made for the admin
 // listener.
-func (d *daemon) get(listener, path string) (int, string) {
+func (d *daemon) get(listener server.Listener, path string) (int, string) {
 	d.t.Helper()
 	request, err := http.NewRequest(http.MethodGet, "http://"+d.at(listener)+path, nil)
 	if err != nil {

@@ -96,7 +96,7 @@ type bans struct {
 }
 
 func explanationOf(c *config.Config, in *policy.Input, over []overrides.Override) *explanation {
-	e := c.Set.ExplainWith(in, overrides.Fixed(over))
+	e := c.Set.Explain(in, overrides.Fixed(over))
 	result := &explanation{Method: in.Method, Host: in.Host, Path: e.Path, Also: e.Also, Peer: unixPeer,
 		Client: e.Client, Skipped: e.Skipped}
 	if in.Peer.IsValid() {

@@ -90,8 +90,8 @@ func (c *serveCommand) server(s *system, env *asRatelimit) (server.Config, error
 func (c *serveCommand) envoy() server.Envoy {
 	return server.Envoy{
 		Rules: c.EnvoyConfig, XDS: c.xds, MergeDomains: c.EnvoyMerge, Tokens: c.EnvoyToken,
-		Window: c.EnvoyWindow, StopOverLimit: c.EnvoyStop,
-		Headers: c.EnvoyHeaders, Metadata: c.EnvoyMetadata,
+		Window: server.EnvoyWindow(c.EnvoyWindow), StopOverLimit: c.EnvoyStop,
+		Headers: server.EnvoyHeaders(c.EnvoyHeaders), Metadata: c.EnvoyMetadata,
 		HeaderLimit: string(c.EnvoyLimit), HeaderRemaining: string(c.EnvoyLeft), HeaderReset: string(c.EnvoyReset),
 		ShadowMode: c.EnvoyShadow, QuotaMode: c.EnvoyQuota,
 		Stats: c.EnvoyMetrics, NearLimit: c.nearLimit,

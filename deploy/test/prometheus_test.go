@@ -122,10 +122,10 @@ policies: [{name: failing, match: {path: /**}, limits: 50/100ms, refund: 5xx}]
 	if err != nil {
 		t.Fatal(err)
 	}
-	api.CoolDown(500 * time.Millisecond)
+	api.Cooldown(500 * time.Millisecond)
 	every(t, 100*time.Millisecond, func() { _, _ = api.Wait(t.Context()) })
 	return &gatewayServer{s, map[string]string{
-		"http": s.Addr(server.HTTP).String(), "metrics": s.Addr("metrics").String(),
+		"http": s.Addr(server.HTTP).String(), "metrics": s.Addr(server.Metrics).String(),
 	}}
 }
 

@@ -212,5 +212,5 @@ func (a *API) coolDown(w http.ResponseWriter, _ *http.Request, body *reader) {
 		refuseMistakes(w, body)
 		return
 	}
-	answer.JSON(w, http.StatusOK, pause{client.CoolDown(long).Seconds()})
+	answer.JSON(w, http.StatusOK, pause{client.Cooldown(long).Seconds()})
 }

@@ -39,7 +39,7 @@ func (w Window) String() string { return windowNames[w] }
 func ParseWindow(name string) (Window, error) {
 	i := slices.Index(windowNames[:], cmp.Or(name, Sliding.String()))
 	if i < 0 {
-		return 0, fmt.Errorf("envoyrls: window %q; want sliding, fixed or calendar", name)
+		return 0, fmt.Errorf("%q; want sliding, fixed or calendar", name)
 	}
 	return Window(i), nil
 }
@@ -70,7 +70,7 @@ var headersNames = [...]string{"default", "none", "upstream", "all"}
 func ParseHeaders(name string) (Headers, error) {
 	i := slices.Index(headersNames[:], cmp.Or(name, "default"))
 	if i < 0 {
-		return 0, fmt.Errorf("envoyrls: headers %q; want none, upstream, all or default", name)
+		return 0, fmt.Errorf("%q; want none, upstream or all", name)
 	}
 	return Headers(i), nil
 }
