@@ -62,7 +62,7 @@ stint.yaml:16: policies[0].usage.missing: "event"; want estimate or events (did 
 stint.yaml:17: policies[0].usage.prices: no budget counts prices; want one with the name "price", as in price: 50000000/month
 stint.yaml:18: policies[1].usage: has no preset, and not both input and output, where a response counts tokens; want preset: anthropic, gemini or openai
 stint.yaml:19: policies[2].usage: has no effect in a policy that skips
-stint.yaml:20: policies[3].usage: the pointer /max_tokens is there twice; want it for one thing`},
+stint.yaml:20: policies[3].usage: duplicate pointer /max_tokens; use each pointer once`},
 	{"usage that counts nothing", base + "policies:\n  - {name: a, match: {path: /a}, usage: {preset: openai}}\n",
 		`stint.yaml:4: policies[0].usage: no budget counts tokens; want one in this policy, as in budget: "tokens: 100000/1m"`},
 	{"usage of another API", base + "policies:\n  - {name: a, budget: 9/1m, usage: {preset: anthropic, inject_usage: true}}\n" +

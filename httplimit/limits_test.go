@@ -226,7 +226,7 @@ func TestPartMistakes(t *testing.T) {
 		noLimit  = "no limit; want one such as stint.PerMinute(100)"
 		noName   = "want a name of letters, digits and _-."
 		noOption = "an option is nil; want a limit such as stint.PerMinute(100), or another option"
-		second   = "two counts have this name; want one for each"
+		second   = "duplicate name; want a different one for each count"
 	)
 	ip, limit := httplimit.ClientIP(), stint.PerMinute(1)
 	some := func(*http.Request) []stint.Limit { return nil }

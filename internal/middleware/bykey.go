@@ -1,5 +1,6 @@
-// Package middleware has what the middleware of package httplimit and the interceptors of package
-// grpclimit share: limits per key without a configuration, and how long denied requests wait.
+// Package middleware holds the code that the middleware of package httplimit and the interceptors
+// of package grpclimit share: limits per key without a configuration, and the waits of denied
+// requests.
 package middleware
 
 import (
@@ -23,15 +24,16 @@ import (
 
 // Config configures [Limits].
 type Config struct {
-	// Store is the store to count in if Stored is set; otherwise New makes a store in memory that
-	// nothing else uses.
+	// Store is the store to count in if Stored is set. Otherwise New creates a store of its own in
+	// memory.
 	Store  stint.Store
 	Stored bool
-	// Parts are the counts of every request, one or more.
+	// Parts are the counts that every request is charged to; at least one.
 	Parts []Part
 }
 
-// Part is one of the counts that a request is held to: that of By or, after the first, of an AndBy.
+// Part is one of the counts that a request is charged to. The first comes from By, the others from
+// AndBy.
 type Part struct {
 	// Name is the name of the limits. In the first part, "" means "default".
 	Name string
@@ -39,11 +41,11 @@ type Part struct {
 	Options []stint.Option
 	// Varies reports that requests may have their own limits: see [Ask].
 	Varies bool
-	// Errs are mistakes that have been found already, for [New] to report.
+	// Errs are mistakes that were found earlier, for [New] to report.
 	Errs []error
 }
 
-// Limits are applied to every request.
+// Limits applies limits per key to requests.
 type Limits struct {
 	// Rules are the rules of the parts, for verdicts.
 	Rules []policy.Rule
@@ -53,22 +55,22 @@ type Limits struct {
 	failures logsample.Sampler
 }
 
-// Ask is the question of a request to one part.
+// Ask is a request as one part sees it.
 type Ask struct {
-	// Key is the key of the request, or "" if it has none. Shared reports that all callers have
+	// Key is the key of the request, or "" if it has none. Shared reports that all callers share
 	// this key; no caller can have it as its own.
 	Key    string
 	Shared bool
-	// Limits are the request's own; if there are none, those of the part apply.
+	// Limits are the request's own limits. If it has none, the limits of the part apply.
 	Limits []stint.Limit
 	Cost   int64
 }
 
-// memoryBytes is the size of a store without configuration: there may be one per route.
+// memoryBytes is the memory of a store that New creates. Each route may have one.
 const memoryBytes = 64 << 20
 
-// Everyone is the subject of all callers together. It begins with a zero byte, which keys of
-// callers must not: see [Limits.Decide].
+// Everyone is the subject of all callers together. It begins with a zero byte; [Limits.Decide]
+// rejects keys of callers that do.
 const Everyone = "\x00everyone"
 
 // ErrNoKey is the error of a request without a key.
@@ -102,7 +104,7 @@ func New(c Config) (*Limits, error) {
 	var errs []error
 	for i, part := range c.Parts {
 		store, named := c.Store, syntax.IsName(part.Name)
-		if i > 0 { // the limiter of the first part asks for all; this one only checks the options
+		if i > 0 { // the limiter of the first part decides for all; this one only checks the options
 			store = struct{ stint.Store }{}
 		}
 		lim, err := stint.New(store, part.Options...)
@@ -117,7 +119,7 @@ func New(c Config) (*Limits, error) {
 		case i == 0 && part.Varies && c.Stored && part.Name == "":
 			err = errors.New("requests have limits of their own, and a shared store counts them under a name; want WithName")
 		case named && slices.ContainsFunc(c.Parts[:i], func(p Part) bool { return p.Name == part.Name }):
-			err = errors.New("two counts have this name; want one for each")
+			err = errors.New("duplicate name; want a different one for each count")
 		}
 		if i == 0 {
 			l.lim = lim
@@ -156,9 +158,9 @@ func mistakes(err error) []error {
 	return nil
 }
 
-// scopeOf returns the scope of limits without a name. Other limits on the same store, such as five
-// per minute for the login and a hundred for the rest, must not share a count: a store treats
-// limits with equal windows as the same limit.
+// scopeOf returns the scope of limits without a name. Different limits on the same store, such as
+// five per minute for the login and a hundred for the rest, must not share a count, and a store
+// treats limits with equal windows as the same limit.
 func scopeOf(limits []stint.Limit) string {
 	texts := make([]string, len(limits))
 	for i, l := range limits {
@@ -177,7 +179,7 @@ func (l *Limits) Decide(ctx context.Context, asks []Ask, v *policy.Verdict) erro
 		return nil
 	}
 	_, invalid := errors.AsType[*stint.InvalidError](err)
-	if invalid || errors.Is(err, ErrNoKey) || l.lim.Logger() == nil { // else the limiter has logged it
+	if invalid || errors.Is(err, ErrNoKey) || l.lim.Logger() == nil { // otherwise the limiter has logged it
 		l.failed(ctx, asks[0].Key, err)
 	}
 	return err
@@ -228,7 +230,7 @@ func (l *Limits) decide(ctx context.Context, asks []Ask, v *policy.Verdict) (err
 	return nil
 }
 
-// plain reports whether a request asks for one unit of the limiter's own limits.
+// plain reports whether a request costs one unit of the limiter's own limits.
 func (l *Limits) plain(a *Ask) bool {
 	return a.Cost == 1 && !a.Shared && l.scopes[0] == "" && len(a.Limits) == 0
 }

@@ -6,20 +6,19 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// DefaultRetryAfter is the pause after an API asks to slow down without saying for how long.
+// DefaultRetryAfter is the pause after an API asks to slow down without specifying a time.
 const DefaultRetryAfter = time.Second
 
 const (
-	// defaultJitter is a fifth.
 	defaultJitter = 0.2
-	// maxMore is the maximum time that is added to a wait.
+	// maxMore is the maximum time that jitter adds to a wait.
 	maxMore = time.Minute
 )
 
-// RetryAfter returns the wait of a denied request for its answer: in whole units, rounded up. If the limit
-// that denied it is shared by all callers, a random time up to the jitter is added, because that
-// limit has room for all of them at the same instant. The jitter is a share of the wait; nil is a
-// fifth. Random returns numbers in [0, 1).
+// RetryAfter returns the wait to report to a denied request, rounded up to whole units. If all
+// callers share the limit that denied it, RetryAfter adds a random time up to the jitter, because
+// that limit has room for all of them at the same instant. The jitter is a share of the wait; nil
+// means a fifth. Random returns numbers in [0, 1).
 func RetryAfter(v *policy.Verdict, jitter *float64, unit time.Duration, random func() float64) time.Duration {
 	share := defaultJitter
 	if jitter != nil {
@@ -31,8 +30,7 @@ func RetryAfter(v *policy.Verdict, jitter *float64, unit time.Duration, random f
 	return spread(v.Decision.RetryAfter, unit, share, random())
 }
 
-// deniedByShared reports whether the limit that denied for the longest time is shared by all
-// callers.
+// deniedByShared reports whether all callers share the limit that denied for the longest time.
 func deniedByShared(v *policy.Verdict) bool {
 	if v.Decision.Banned { // a ban is for one subject
 		return false
@@ -46,8 +44,8 @@ func deniedByShared(v *policy.Verdict) bool {
 	return false
 }
 
-// spread rounds a wait up to whole units, at least one, and adds up to a share of it at random: one
-// unit or more, unless the share is 0.
+// spread rounds a wait up to whole units, at least one. Unless share is 0, it adds a random number
+// of units, up to that share of the wait. The upper limit is at least one unit and at most maxMore.
 func spread(wait, unit time.Duration, share, random float64) time.Duration {
 	n := max((wait+unit-1)/unit, 1)
 	if share > 0 {

@@ -1,7 +1,7 @@
-// Package tokens reads how many tokens requests to language models use: an estimate from the
-// request, and the actual counts from the response. Gateway, middleware and transport share it.
+// Package tokens counts the tokens that requests to language models use: it estimates them from the
+// request and reads the actual counts from the response. Gateway, middleware and transport share it.
 //
-// The package does not delay bodies, and keeps at most the last kilobyte of one. Scanner looks for a
-// few JSON pointers in text that arrives in pieces. Its memory depends only on the pointers, not on
-// the text.
+// The package does not delay bodies, and keeps at most the last kilobyte of one. Scanner finds the
+// values of a few JSON pointers in text that arrives in pieces. Its memory depends only on the
+// pointers, not on the text.
 package tokens

@@ -8,11 +8,11 @@ type events struct {
 	json  *Scanner
 	count int64 // number of events whose data is an object
 
-	held    []byte // the beginning of an event that is read later
+	held    []byte // the beginning of an incomplete event, to be read later
 	line    lineState
 	field   int  // number of bytes of "data:" read in the line so far
 	cr      bool // the last byte was a carriage return; a line feed after it belongs to the same line end
-	atEvent bool // an event begins
+	atEvent bool // at the beginning of an event
 	object  int8 // 1 if the data of the event is an object, -1 if it is not, 0 if unknown
 }
 
@@ -27,8 +27,8 @@ const (
 const dataField = "data:"
 
 const (
-	// maxSkip limits how far ahead skip looks, so that a piece with many events is not scanned many
-	// times.
+	// maxSkip limits how far ahead skip looks, so that a piece with many events is not scanned
+	// repeatedly.
 	maxSkip = 4 << 10
 	// maxHeld limits how many bytes of an event are held.
 	maxHeld = 1 << 10
@@ -51,14 +51,14 @@ func (e *events) Write(p []byte) (int, error) {
 
 var emptyLine = []byte("\n\n")
 
-// flush reads what is held.
+// flush reads the held bytes.
 func (e *events) flush() {
 	e.read(e.held, false)
 	e.held = nil
 }
 
 // read reads the next piece. If hold is set, it holds an incomplete event at the end that has no
-// counters so far: to skip it when it is complete is much cheaper than to scan it.
+// counters so far: skipping it when it is complete is much cheaper than scanning it.
 func (e *events) read(p []byte, hold bool) {
 	for i := 0; i < len(p); {
 		if e.atEvent && !e.cr {
@@ -102,9 +102,8 @@ func (e *events) read(p []byte, hold bool) {
 	}
 }
 
-// skip skips whole events at the beginning of a piece that have no counters. It returns their
-// length, and whether the whole piece has no counters. The check is cheap, and most events have no
-// counters.
+// skip skips whole events without counters at the beginning of a piece. It returns their length,
+// and whether the whole piece has no counters. The check is cheap, and most events have no counters.
 func (e *events) skip(p []byte) (end int, all bool) {
 	size := len(p)
 	if cr := bytes.IndexByte(p, '\r'); cr >= 0 {
@@ -157,7 +156,7 @@ func (e *events) peek(p []byte) {
 
 var newLine = []byte{'\n'}
 
-// endLine ends a line. An empty one ends the event.
+// endLine ends a line. An empty line ends the event.
 func (e *events) endLine() {
 	switch {
 	case e.line == lineData:

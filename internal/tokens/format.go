@@ -10,21 +10,21 @@ import (
 // identify the values to read. For responses, an entry that does not begin with a slash names a
 // header field or a trailer.
 type Format struct {
-	// Max lists the members of a request that limit how many tokens are generated, and Choices
-	// those that set the number of answers, each of that length.
+	// Max lists the members of a request that limit the tokens of one answer, and Choices those
+	// that set the number of answers.
 	Max, Choices []string
 	// Model lists the members of a request that name the model. If none does, the model is the path
-	// segment after the segment ModelAfter, up to a colon. A ModelAfter of "" disables this.
+	// segment after the segment ModelAfter, up to a colon. An empty ModelAfter disables this.
 	Model      []string
 	ModelAfter string
 	// Input, Output and Cached list the members of a response that count tokens. The last value of
-	// each counts. Members with the same last name are one number in different places; those with
-	// different names are added up. OpenAI's prompt_tokens and input_tokens count as the same name,
-	// and so do completion_tokens and output_tokens. Cached is a part of Input.
+	// each counts. Members with the same last name hold the same number in different places; numbers
+	// with different names are added up. OpenAI's prompt_tokens and input_tokens count as the same
+	// name, and so do completion_tokens and output_tokens. Cached is a part of Input.
 	Input, Output, Cached []string
 }
 
-// Presets returns the formats of well-known APIs and of compatible ones, by name.
+// Presets returns the formats of well-known APIs, by name. They also fit compatible APIs.
 func Presets() map[string]Format {
 	// Anthropic sends the tokens of the prompt in the first event of a stream, and the generated
 	// tokens at the end. The first event's number of generated tokens is not a count but always 1.
@@ -40,7 +40,7 @@ func Presets() map[string]Format {
 			Max:     []string{"/max_tokens", "/max_completion_tokens", "/max_output_tokens"},
 			Choices: []string{"/n"},
 			Model:   []string{"/model"},
-			// Azure has the model in the path.
+			// Azure puts the model in the path.
 			ModelAfter: "deployments",
 			Input:      []string{"/usage/prompt_tokens", "/usage/input_tokens", "/response/usage/input_tokens"},
 			Output:     []string{"/usage/completion_tokens", "/usage/output_tokens", "/response/usage/output_tokens"},
@@ -94,6 +94,6 @@ func lastName(place string) string {
 	return name
 }
 
-// sameNames maps names to the one that other OpenAI APIs use for the same number. Some servers send
-// both in one response.
+// sameNames maps names to the names that other OpenAI APIs use for the same numbers. Some servers
+// send both in one response.
 var sameNames = map[string]string{"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}

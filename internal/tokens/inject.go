@@ -68,7 +68,7 @@ func (r *Rules) Inject(body []byte) ([]byte, bool) {
 // Inject calls [Rules.Inject].
 func (m *Meter) Inject(body []byte) ([]byte, bool) { return m.rules.Inject(body) }
 
-// emptyObject reports whether a text begins with an object without members.
+// emptyObject reports whether a text begins with an empty object.
 func emptyObject(text []byte) bool {
 	for _, c := range text[1:] {
 		switch c {

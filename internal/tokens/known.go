@@ -1,16 +1,16 @@
 package tokens
 
-// Known holds what is known about the tokens of a request before it is decided, as in the replay of
-// a log.
+// Known holds the token usage of a request that is known before the decision, as in the replay of a
+// log.
 type Known struct {
-	// Used is the usage of the request, and Found reports whether that is known.
+	// Used is the usage of the request, and Found reports whether it is known.
 	Used  Counts
 	Found bool
-	// MaxOutput is the bound of the request: 0 if it has none, below 0 if it is unknown. If it is
-	// unknown, Used is the estimate.
+	// MaxOutput is the request's limit on its output: 0 if it has none, below 0 if it is unknown. If
+	// it is unknown, Used is the estimate.
 	MaxOutput int64
-	// Whole charges the request what it used: no estimate replaces it, and it is not capped at half
-	// of a budget. Failed is set if the response is an error, which uses nothing unless Found.
+	// Whole charges the actual usage: no estimate replaces it, and it is not capped at half of a
+	// budget. Failed is set if the response is an error, which uses nothing unless Found.
 	Whole, Failed bool
 
 	// Counted is set when a policy counts the tokens of the request, and Unpriced when that policy
@@ -18,7 +18,7 @@ type Known struct {
 	Counted, Unpriced bool
 }
 
-// Estimate returns what is charged before the response: see [Rules.Estimate].
+// Estimate returns the counts to charge before the response: see [Rules.Estimate].
 func (k *Known) Estimate(r *Rules, path string) Counts {
 	c := k.Used
 	if c.Model == "" {

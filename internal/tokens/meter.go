@@ -45,7 +45,7 @@ func (r *Rules) Meter() *Meter {
 	return m
 }
 
-// Begin is called once, with the header of a response, before its body.
+// Begin processes the header of a response. It is called once, before the body.
 func (m *Meter) Begin(h http.Header) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -75,7 +75,7 @@ func (m *Meter) inflate() {
 	go func() {
 		defer close(m.inflated)
 		if in, err := gzip.NewReader(from); err == nil {
-			_, _ = io.Copy(plain, io.LimitReader(in, maxInflated)) // an unreadable part stays unknown
+			_, _ = io.Copy(plain, io.LimitReader(in, maxInflated)) // counts in an unreadable part stay unknown
 		}
 		_ = from.Close()
 	}()
@@ -100,7 +100,7 @@ func (m *Meter) Trailer(h http.Header) {
 	}
 }
 
-// read reads the wanted fields of a header.
+// read reads the counts in a header.
 func (m *Meter) read(h http.Header) {
 	for _, f := range m.rules.fields {
 		value := h.Get(f.name)
@@ -132,9 +132,9 @@ func (m *Meter) End() Counts {
 // and end, and those that keep the connection open.
 const emptyEvents = 16
 
-// SoFar returns a lower bound of what was used so far: the counts in the response, and a token of
-// output for each event of a stream beyond the first 16. Nothing is known of a compressed response
-// before its end.
+// SoFar returns a lower bound of the usage so far: the counts in the response, with at least one
+// token of output for each event of a stream beyond the first 16. For a compressed response it is 0:
+// the counts are known only at the end.
 func (m *Meter) SoFar() Counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -162,13 +162,14 @@ func (m *Meter) counts() Counts {
 	return c
 }
 
-// Found reports whether the counts are those of a response that reports its usage.
+// Found reports whether the response reported its usage.
 func (c Counts) Found() bool { return c.Input >= 0 && (c.Output >= 0 || c.Events < 0) }
 
-// Settled returns what a request used, given the counts of its response, its estimate, and whether
-// the response is an error. Missing counts are estimated, the output from the events of a stream if
-// events are counted. A response that is not a stream and has an input but no output generated
-// nothing, as with embeddings. An error without counts used nothing.
+// Settled returns the usage of a request, given the counts of its response, its estimate, and
+// whether the response is an error. The estimate replaces missing counts; with Config.CountEvents,
+// the number of events replaces the missing output of a stream. A response other than a stream that
+// reports input but no output, such as embeddings, generated nothing. An error without counts used
+// nothing.
 func (r *Rules) Settled(found, estimate Counts, failed bool) Counts {
 	found.Model = estimate.Model
 	found.Cached = max(found.Cached, 0)

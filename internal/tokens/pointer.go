@@ -12,7 +12,7 @@ const maxPointer = 256
 // node is a member of the objects and arrays that a Scanner descends into.
 type node struct {
 	children map[string]*node
-	leaf     int // the number of the pointer that ends here, or -1
+	leaf     int // the index of the pointer that ends here, or -1
 }
 
 // Pointers is a set of JSON pointers (RFC 6901) to look for.
@@ -20,8 +20,8 @@ type Pointers struct {
 	root   *node
 	depth  int    // of the deepest pointer
 	maxKey int    // length of the longest key in bytes, with every character escaped
-	common []byte // the part that the last names of all pointers have in common
-	rare   int    // the index in common of its rarest letter
+	common []byte // a substring of the last names of all pointers
+	rare   int    // the index of the rarest letter of common
 	folded bool   // case is ignored
 }
 
@@ -50,7 +50,7 @@ func NewFolded(texts ...string) (*Pointers, error) {
 	return p, err
 }
 
-// before returns the length of a prefix of a text that certainly contains no name of a pointer. The
+// before returns the length of a prefix of text that cannot contain the last name of a pointer. The
 // check is cheap. An ASCII letter can also be written as an escape, which begins with \u00.
 func (p *Pointers) before(text []byte) int {
 	if len(p.common) == 0 {
@@ -127,7 +127,7 @@ func NewPointers(texts ...string) (*Pointers, error) {
 			}
 		}
 		if at.leaf >= 0 {
-			return nil, errors.New("the pointer " + text + " is there twice; want it for one thing")
+			return nil, errors.New("duplicate pointer " + text + "; use each pointer once")
 		}
 		at.leaf = i
 		if text == "" {
@@ -135,7 +135,7 @@ func NewPointers(texts ...string) (*Pointers, error) {
 		}
 	}
 	if !strings.ContainsFunc(common, func(c rune) bool { return c > 'z' || strings.ContainsRune(`~/\"`, c) }) {
-		p.common = []byte(common) // otherwise it can be spelled in other ways
+		p.common = []byte(common) // JSON can write the excluded characters in other ways
 		p.rare = rarest(common)
 	}
 	return p, nil

@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// reportEvery is how often the usage of a response so far is checked.
+	// reportEvery is the maximum time between two checks of the usage so far.
 	reportEvery = 10 * time.Second
-	// reportTime is how long a report waits for the store.
+	// reportTime is the time that a report waits for the store.
 	reportTime = time.Second
 )
 
-// Reports reports to a store what a response has used so far, while it is still in progress. Its
-// usage beyond the estimate then counts against other requests at once, not only when the response
-// ends. If this process dies, the reported usage is charged.
+// Reports reports the usage of a response to a store while the response is in progress. Usage
+// beyond the estimate then counts against other requests at once, not only when the response ends.
+// If this process dies, the reported usage is charged.
 type Reports struct {
 	ctx   context.Context
 	store stint.Store
-	every time.Duration // interval at which a report is due, even if usage is below the estimate
+	every time.Duration // a report is due this long after the last, even if usage is below the estimate
 
 	mu    sync.Mutex
 	read  func() (stint.Charge, stint.Amendment) // nil after the response has ended
@@ -30,9 +30,9 @@ type Reports struct {
 	at    time.Time   // time of the last report
 }
 
-// StartReports begins to report the usage of a response. The hold of the response lasts for hold
-// without a sign of life. Read returns the charge, or a part of it, and the heartbeat with the
-// usage. Read is not called after Stop.
+// StartReports starts to report the usage of a response. The response's hold expires after hold
+// without a heartbeat. Read returns the charge, or a part of it, and the heartbeat with the usage so
+// far. Read is not called after Stop.
 func StartReports(ctx context.Context, store stint.Store, hold time.Duration,
 	read func() (stint.Charge, stint.Amendment)) *Reports {
 	r := &Reports{ctx: context.WithoutCancel(ctx), store: store, every: hold / 3, read: read, at: time.Now()}

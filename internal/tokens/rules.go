@@ -26,27 +26,27 @@ const (
 	PriceName  = "price"
 )
 
-// AnyModel is the name for the prices of all models without prices of their own.
+// AnyModel names the prices of all models without prices of their own.
 const AnyModel = "default"
 
-// Rates holds a number for each kind of token: weights, or prices of a million tokens.
+// Rates holds a number for each kind of token: weights, or prices per million tokens.
 type Rates struct{ Input, Output, Cached int64 }
 
 // Config describes how requests are estimated, and how responses are read.
 type Config struct {
 	Format
-	// Default is the estimated output of a request that does not bound it. BytesPerToken is the
+	// Default is the estimated output of a request that does not limit it. BytesPerToken is the
 	// approximate number of bytes of a request's body per token. Body is the maximum number of
-	// bytes of the body that are read. 0 selects the default of each.
+	// bytes of the body to read. 0 selects the default of each.
 	Default, BytesPerToken, Body int64
-	// CountEvents counts each event of a stream that does not report its output as a token.
-	// Otherwise the estimate counts.
+	// CountEvents counts each event as one token if a stream does not report its output. Otherwise
+	// the estimate counts.
 	CountEvents bool
 	// Inject makes streams of OpenAI's chat completions report their usage.
 	Inject bool
 	// Weights holds the weights of tokens in budgets; the zero Rates means 1 for each.
 	Weights Rates
-	// Prices holds the prices of a million tokens by model, with [AnyModel] for all others.
+	// Prices holds the prices per million tokens by model, with [AnyModel] for all others.
 	Prices map[string]Rates
 }
 
@@ -56,7 +56,7 @@ type Rules struct {
 	request *Pointers
 	kinds   []requestKind // for each pointer of a request
 	respond *Pointers
-	slots   [][]int // for each pointer of a response, the numbers that it stands for
+	slots   [][]int // for each pointer of a response, its indexes in numbers
 	fields  []field // header fields of a response
 	numbers []kind  // the quantity that each number counts
 }
@@ -88,7 +88,7 @@ type field struct {
 	slot int
 }
 
-// New returns the rules of a configuration whose pointers were checked before.
+// New returns the rules of a configuration with valid pointers.
 func New(c Config) (*Rules, error) {
 	if c.Default == 0 {
 		c.Default = DefaultOutput
@@ -152,12 +152,12 @@ func (r *Rules) places() (pointers []string) {
 	return pointers
 }
 
-// IsQuantity reports whether budgets with a name count something other than tokens by weight.
+// IsQuantity reports whether a budget with this name counts something other than weighted tokens.
 func IsQuantity(name string) bool {
 	return name == InputName || name == OutputName || name == CachedName || name == PriceName
 }
 
-// SameQuantity reports whether budgets with two names count the same quantity.
+// SameQuantity reports whether budgets with these names count the same quantity.
 func SameQuantity(a, b string) bool { return a == b || !IsQuantity(a) && !IsQuantity(b) }
 
 // Body returns how many bytes of a request's body to read.
@@ -172,8 +172,8 @@ type Counts struct {
 	Model string
 }
 
-// Estimate estimates what a request uses, from the beginning of its body and the length of the
-// whole body, which is below 0 if it is unknown. A body that is not a JSON object has the default.
+// Estimate estimates the usage of a request from the beginning of its body and the length of the
+// whole body, below 0 if unknown. For a body that is not a JSON object it returns the default.
 func (r *Rules) Estimate(path string, head []byte, length int64) Counts {
 	most, choices := int64(-1), int64(1)
 	model, several, object := "", false, false
@@ -197,7 +197,7 @@ func (r *Rules) Estimate(path string, head []byte, length int64) Counts {
 	})
 	_, _ = scanner.Write(head) // never fails
 	switch {
-	case several: // the application decides which of them applies
+	case several: // the application decides which one applies
 		model = ""
 	case model == "":
 		model = modelIn(path, r.config.ModelAfter)
@@ -213,8 +213,8 @@ func (r *Rules) Estimate(path string, head []byte, length int64) Counts {
 	return c
 }
 
-// Units returns the units of counts under limits with a name: tokens of one kind, the price, or
-// tokens by their weights. A model without a price costs more than any limit allows.
+// Units returns the cost of counts under limits with a name: tokens of one kind, the price, or
+// weighted tokens. A model without a price costs more than any limit allows.
 func (r *Rules) Units(c Counts, name string) int64 {
 	input, output, cached := max(c.Input, 0), max(c.Output, 0), max(c.Cached, 0)
 	cached = min(cached, input)
@@ -255,7 +255,7 @@ func (r Rates) of(input, output, cached int64, per uint64) int64 {
 	return int64(min(sum, uint64(stint.MaxUnits)))
 }
 
-// multiply returns the product, but at most [stint.MaxUnits].
+// multiply returns the product, at most [stint.MaxUnits].
 func multiply(a, b int64) int64 {
 	high, low := bits.Mul64(uint64(a), uint64(b))
 	if high > 0 || low > uint64(stint.MaxUnits) {
@@ -264,7 +264,7 @@ func multiply(a, b int64) int64 {
 	return int64(low)
 }
 
-// Number reads a JSON number that counts something. Fractions are rounded up.
+// Number parses a JSON number as a count and rounds fractions up.
 func Number(value []byte) (int64, bool) {
 	if len(value) == 0 || value[0] < '0' || value[0] > '9' || bytes.ContainsAny(value, "xX_") {
 		return 0, false // also rejects "inf", and "0x10", which [strconv.ParseFloat] accepts
@@ -279,7 +279,7 @@ func Number(value []byte) (int64, bool) {
 	return int64(math.Ceil(min(f, float64(stint.MaxUnits)))), true
 }
 
-// text reads a JSON string; it returns "" for any other value.
+// text parses a JSON string; it returns "" for any other value.
 func text(value []byte) (s string) {
 	if json.Unmarshal(value, &s) != nil {
 		return ""

@@ -9,13 +9,13 @@ import (
 // maxText is the length in bytes of the longest number or string that a Scanner reports.
 const maxText = 256
 
-// Scanner looks for JSON pointers in text that arrives in pieces of any size. It reports each value
-// as soon as it has been read: a number, a literal, a string in quotes as it was written, or the
-// bracket that opens an object or an array. Values longer than 256 bytes are not reported.
+// Scanner finds the values of JSON pointers in text that arrives in pieces of any size. It reports
+// each value as soon as it has read it: a number, a literal, a string as written with its quotes, or
+// the bracket that opens an object or an array. Values longer than 256 bytes are not reported.
 //
-// Text may have several documents, one after the other. The elements of an array at the top are
-// documents too. After a syntax error, the text is ignored until the next Reset. Text that the
-// pointers do not lead to is not checked.
+// The text may consist of several documents, one after the other. The elements of an array at the
+// top are documents too. After a syntax error, the text is ignored until the next Reset. Text that
+// the pointers do not lead to is not checked.
 //
 // A Scanner's memory does not depend on the text: it counts the levels of nesting but does not
 // store them.
@@ -27,7 +27,7 @@ type Scanner struct {
 	at    int64 // bytes read before this piece
 	depth int   // number of open objects and arrays
 	open  []frame
-	leaf  int   // of the value being read, or -1
+	leaf  int   // index of the pointer to the value being read, or -1
 	start int64 // offset of the value
 	text  []byte
 	long  bool // text is incomplete
@@ -49,11 +49,11 @@ const (
 	atValue      state = iota // a value follows
 	atKey                     // a key or the end of the object follows
 	inKey                     // in the quotes of a key
-	inKeyEscape               // after a backslash there
+	inKeyEscape               // after a backslash in a key
 	atColon                   // a colon follows
 	afterValue                // a comma or the end follows
 	inText                    // in the quotes of a reported string
-	inTextEscape              // after a backslash there
+	inTextEscape              // after a backslash in a reported string
 	inWord                    // in a number or literal
 	inOther                   // in a skipped object or array
 	inString                  // in the quotes of a string that is not reported
@@ -251,9 +251,9 @@ func (s *Scanner) report() {
 	s.leaf = -1
 }
 
-// collect continues in the quotes of a key or of a reported string. It keeps at most most bytes.
+// collect continues a key or a reported string. It keeps up to most bytes.
 func (s *Scanner) collect(p []byte, i, most int) int {
-	piece := p[i:min(i+2*maxText, len(p))] // so that many escapes do not cause many scans of all of p
+	piece := p[i:min(i+2*maxText, len(p))] // a text with many escapes must not cause many scans of all of p
 	end := bytes.IndexByte(piece, '"')
 	if end >= 0 {
 		piece = piece[:end]
@@ -275,7 +275,7 @@ func (s *Scanner) collect(p []byte, i, most int) int {
 	}
 	f := s.inner()
 	s.state = atColon
-	if len(s.text) == 0 && !s.long { // the whole key is in this piece, as is almost always the case
+	if len(s.text) == 0 && !s.long { // the whole key is in this piece, as usual
 		f.next = s.pointers.child(f.node, piece)
 		return i + 1
 	}
@@ -327,8 +327,7 @@ func (s *Scanner) skip(p []byte, i int) int {
 	return i
 }
 
-// skipString continues in the quotes of a string that is not reported. It scans every byte a fixed
-// number of times.
+// skipString continues a string that is not reported. It scans each byte a fixed number of times.
 func (s *Scanner) skipString(p []byte, i int) int {
 	for {
 		end := bytes.IndexByte(p[i:], '"') + i
