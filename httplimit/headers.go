@@ -185,6 +185,26 @@ func (x *exchange) setX(h http.Header, seconds int64) {
 	}
 }
 
+// findDecisive finds the same state as [stint.Decision.Decisive], with the texts of its limit. But
+// unless it denies, a limit without a window ranks below limits with one: a shortage of places ends
+// soon, at a time that cannot be predicted.
+func (x *exchange) findDecisive() {
+	x.rule = nil
+	x.eachLimit(func(r *ruleText, l *limitText, s stint.State) {
+		more := x.rule == nil
+		switch {
+		case more:
+		case l.timed != x.limit.timed && s.RetryAfter == 0 && x.state.RetryAfter == 0:
+			more = l.timed
+		default:
+			more = s.Outweighs(x.state)
+		}
+		if more {
+			x.rule, x.limit, x.state = r, l, s
+		}
+	})
+}
+
 // maxPolicies is the maximum length in bytes of a RateLimit-Policy with all limits. Beyond it, the
 // two fields show only the decisive limit: proxies reject responses with large headers, nginx by
 // default above 4 KiB, and treat such a response of forward-auth as an outage.

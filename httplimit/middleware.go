@@ -1,9 +1,12 @@
 package httplimit
 
 import (
+	"io"
 	"net/http"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/clientip"
+	"github.com/stint-limiter/stint/internal/middleware"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -28,6 +31,33 @@ func New(guard *policy.Guard, options ...GuardOption) func(http.Handler) http.Ha
 	}
 }
 
+// NewAnswer returns a function that answers requests as the middleware of [New] does, for programs
+// that get their verdicts in another way, such as proxies and servers that decide for others. The
+// function sets the header fields about limits, and answers a request that was denied or could not
+// be decided. It reports whether it answered the request: if not, the request may go ahead.
+//
+// A verdict need not come from a guard, but without a Set its limits are not reported. The function
+// is safe for concurrent use. NewAnswer panics if an option is invalid.
+func NewAnswer(options ...AnswerOption) func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) (refused bool) {
+	f := configured("NewAnswer", options, AnswerOption.applyToAnswer)
+	return func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) (refused bool) {
+		x := f.begin(nil)
+		own := x.v
+		x.v = v // still owned by the caller
+		defer func() {
+			x.v = own
+			x.end()
+		}()
+		x.rules, x.shown = x.ruleRoom[:0], &policy.Headers{}
+		if v.Set != nil {
+			x.describe()
+		} else if x.headers != nil {
+			x.shown = x.headers
+		}
+		return x.answer(w, r, v.Err)
+	}
+}
+
 // judge has a guard decide on a request, and serves the request if it is allowed.
 func (x *exchange) judge(guard *policy.Guard, w http.ResponseWriter, r *http.Request, next http.Handler) {
 	x.writer = w
@@ -45,3 +75,76 @@ func (x *exchange) judge(guard *policy.Guard, w http.ResponseWriter, r *http.Req
 	}
 	x.serve(w, r, next, guard.Follow(ctx, x.v))
 }
+
+// exchange is a request and its answer. Exchanges are reused, so no response may point into one.
+type exchange struct {
+	*responder
+	request *http.Request
+	writer  http.ResponseWriter
+	shown   *policy.Headers
+	in      policy.Input
+	v       *policy.Verdict
+	unread  error         // why the body could not be read, if it had to be
+	head    []byte        // the beginning of the body, if read to estimate usage
+	rest    io.ReadCloser // the body after head
+	whole   bool          // head is the whole body
+	// rules are the texts of the enforced rules, in the order of the verdict's results.
+	rules []*ruleText
+	// rule, limit and state belong to the limit that matters most to the client; rule is nil if
+	// there is none.
+	rule  *ruleText
+	limit *limitText
+	state stint.State
+
+	draft
+	body []byte
+
+	askRoom  [2]middleware.Ask
+	ruleRoom [3]*ruleText
+	partRoom [drafted]part
+	textRoom [512]byte
+	bodyRoom [512]byte
+}
+
+func (f *responder) begin(r *http.Request) *exchange {
+	x, ok := f.idle.Get().(*exchange)
+	if !ok {
+		x = &exchange{responder: f}
+		x.in.Content = x
+		x.draft = draft{text: x.textRoom[:0], parts: x.partRoom[:0]}
+		x.body = x.bodyRoom[:0]
+		if f.claims != nil {
+			x.in.Claims = x
+		}
+	}
+	if x.v == nil {
+		x.v = new(policy.Verdict)
+	}
+	x.request = r
+	return x
+}
+
+// handler returns a handler that calls handle with an exchange for every request.
+func (f *responder) handler(handle func(*exchange, http.ResponseWriter, *http.Request)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := f.begin(r)
+		handle(x, w, r)
+		x.end()
+	})
+}
+
+// end releases the exchange for another request. The verdict is reused too, unless it was passed to
+// the handler, which may keep it after [FromContext].
+func (x *exchange) end() {
+	if x.shares {
+		x.v = nil
+	}
+	x.request, x.writer, x.rules, x.unread = nil, nil, nil, nil
+	x.head, x.rest, x.whole = nil, nil, false
+	x.in = policy.Input{Claims: x.in.Claims, Content: x}
+	x.draft.clear()
+	x.idle.Put(x)
+}
+
+// Claim implements the Claims of [policy.Input].
+func (x *exchange) Claim(name string) string { return x.claims(x.request, name) }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"os"
+	"sync"
 
 	"github.com/stint-limiter/stint/internal/stall"
 	"github.com/stint-limiter/stint/internal/syntax"
@@ -28,6 +29,47 @@ type recorder struct {
 	bytes    int64
 	cost     string
 	returned bool // the handler returned without panicking
+}
+
+// serve calls the handler. Finish, unless nil, is called once with the outcome, even if the handler
+// panics; the panic then continues.
+func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handler, finish func(policy.Outcome)) {
+	if x.shares {
+		r = r.WithContext(context.WithValue(r.Context(), verdictKey{}, x.v))
+	}
+	if finish == nil {
+		next.ServeHTTP(w, r)
+		return
+	}
+	rec := &recorder{ResponseWriter: w, costHeader: x.v.SettleHeader, noBody: r.Method == http.MethodHead,
+		unread: x.unread != nil}
+	if rec.meter = x.v.Meter(); rec.meter != nil {
+		r = x.askForUsage(r, rec.meter)
+	}
+	var once sync.Once
+	rec.watch.Init(w, x.timeout, func() func() {
+		o := rec.outcome(r.Context())
+		return func() { once.Do(func() { finish(o) }) }
+	})
+	defer func() {
+		rec.watch.Stop()
+		once.Do(func() { finish(rec.outcome(r.Context())) })
+	}()
+	next.ServeHTTP(rec.wrapped(), r)
+	rec.returned = true
+	if rec.watch.Ended() {
+		panic(http.ErrAbortHandler) // else a truncated response could look complete
+	}
+}
+
+type verdictKey struct{}
+
+// FromContext returns the verdict on the request that a handler serves, if the middleware has the
+// option [WithVerdict]. The verdict must not be changed. Under [By] it has only the Decision, a
+// result for each key and the Cost: there is no configuration, so Set is nil and Tier is "".
+func FromContext(ctx context.Context) (*policy.Verdict, bool) {
+	v, ok := ctx.Value(verdictKey{}).(*policy.Verdict)
+	return v, ok
 }
 
 // Unwrap returns the wrapped writer, for [http.ResponseController].

@@ -147,6 +147,30 @@ func (t *setText) of(results []policy.Result, to []*ruleText) []*ruleText {
 	return to
 }
 
+// describe sets the headers to show, and the texts of the rules that the request was judged by.
+func (x *exchange) describe() {
+	set := x.v.Set
+	x.shown = x.headers
+	if x.shown == nil {
+		x.shown = &set.Spec().Headers
+	}
+	text := x.texts.Load()
+	if text == nil || text.set != set {
+		text = newSetText(set)
+		x.texts.Store(text)
+	}
+	x.rules = text.of(x.v.Results, x.ruleRoom[:0])
+}
+
+func (x *exchange) eachLimit(f func(*ruleText, *limitText, stint.State)) {
+	for i, t := range x.rules {
+		r := &x.v.Results[i]
+		for k := range min(len(r.Usages), len(t.limits)) { // a store may return too few or too many
+			f(t, &t.limits[k], r.State(k))
+		}
+	}
+}
+
 // equal is like slices.Equal, but returns early if both slices are the same, as for most requests,
 // which are held to the rule's own limits. Comparing those took 2% of a request.
 func equal(a, b []stint.Limit) bool {

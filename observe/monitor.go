@@ -230,6 +230,14 @@ type totals struct {
 	slowest               Point // lower bounds for the durations, from other processes
 }
 
+// worst returns the subjects with the most denials in the last ten seconds.
+func (m *Monitor) worst(now time.Time) []Offender {
+	if f := m.fleet.Load(); f != nil {
+		return f.worst(now)
+	}
+	return m.offenders.worst(now)
+}
+
 func (m *Monitor) totals() totals {
 	t := totals{decisions: m.decisions.snapshot()}
 	t.storeCalls, t.CallsFailed = m.store.totals()
@@ -244,3 +252,10 @@ func (m *Monitor) totals() totals {
 	}
 	return t
 }
+
+// clock is a clock that is accurate to a second and fast to read.
+type clock struct{ at atomic.Pointer[time.Time] }
+
+func (c *clock) set(now time.Time) { c.at.Store(&now) }
+
+func (c *clock) now() time.Time { return *c.at.Load() }

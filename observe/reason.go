@@ -100,25 +100,3 @@ func failure(err error) reason {
 	}
 	return failedFirst
 }
-
-// counts returns the decisions in a tally of reasons, by outcome.
-func (t *tally) counts() (c Counts) {
-	for r := range reasonCount {
-		n := t.sum(int(r))
-		switch r.outcome() {
-		case allowedOutcome:
-			c.Allowed += n
-		case deniedOutcome:
-			c.Denied += n
-		default:
-			c.Failed += n
-		}
-		switch r {
-		case allowedDegraded, deniedDegraded, unavailable:
-			c.Degraded += n
-		case shadowed:
-			c.Shadowed += n
-		}
-	}
-	return c
-}

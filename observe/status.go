@@ -39,14 +39,6 @@ func (m *Monitor) shown() *history {
 	return m.history
 }
 
-// worst returns the subjects with the most denials in the last ten seconds.
-func (m *Monitor) worst(now time.Time) []Offender {
-	if f := m.fleet.Load(); f != nil {
-		return f.worst(now)
-	}
-	return m.offenders.worst(now)
-}
-
 // History returns the history, oldest first: second by second for the last 15 minutes or, if step
 // is longer than a second, in steps of ten seconds for the last two hours.
 func (m *Monitor) History(step time.Duration) []Point { return m.shown().points(step) }

@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -107,9 +106,3 @@ func (m *Monitor) show(s *series, why reason, v *policy.Verdict, result *policy.
 		reason: why.String(), retryAfter: d.RetryAfter, degraded: d.Degraded,
 	})
 }
-
-// clock is a clock that is accurate to a second and fast to read.
-type clock struct{ at atomic.Pointer[time.Time] }
-
-func (c *clock) set(now time.Time) { c.at.Store(&now) }
-func (c *clock) now() time.Time    { return *c.at.Load() }

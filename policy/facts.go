@@ -30,13 +30,6 @@ type facts struct {
 	odd       oddClaim // one of the odd claims, if there are any
 }
 
-// reading is one way in which an application may read a request.
-type reading struct {
-	path, method string
-	folded       string // the path folded to one case, for applications that ignore case; else ""
-	last         bool   // the last value of a repeated field or cookie counts, not the first
-}
-
 // known caches a subject, as determined from the first and from the last value of a repeated field
 // or cookie.
 type known struct {
@@ -49,9 +42,6 @@ type values struct {
 	first, last string
 	several     bool
 }
-
-// overrides are the header fields by which some applications override the method.
-var overrides = [...]string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"}
 
 // read finds the readings of a request that the rules of a set distinguish, and makes the first one
 // current.
@@ -85,89 +75,6 @@ func (f *facts) read(in *Input, s *Set) {
 		f.known = make([]known, s.identities)
 	}
 	f.reading = f.first
-}
-
-// readPaths adds the readings of the path that the set's patterns distinguish.
-func (f *facts) readPaths(s *Set) {
-	if len(s.patterns) == 0 {
-		return
-	}
-	paths, ok := readPath(f.in.Path, f.in.RawPath)
-	f.tooMany = !ok
-	var seen []string
-	consider := func(path, folded string) {
-		r := reading{path: path, method: f.first.method, folded: folded}
-		if fit := s.fitting(&r); !slices.Contains(seen, fit) {
-			if seen = append(seen, fit); len(seen) > 1 { // the first one is in f.first already
-				f.add(r)
-			}
-		}
-	}
-	for _, path := range paths {
-		folded := pathpattern.Fold(path)
-		consider(path, "")
-		if folded != path || s.upper {
-			consider(path, folded)
-		}
-		if without, ok := withoutEnding(path); ok {
-			if s.endingMatters(path, without, (*pathpattern.Pattern).Fits) {
-				consider(without, "")
-			}
-			if low, _ := withoutEnding(folded); s.endingMatters(folded, low, (*pathpattern.Pattern).FitsFolded) {
-				consider(without, low)
-			}
-		}
-	}
-}
-
-// add adds a reading, unless there are too many.
-func (f *facts) add(r reading) {
-	if f.count() == maxReadings {
-		f.tooMany = true
-		return
-	}
-	f.others = append(f.others, r)
-}
-
-func (f *facts) count() int { return 1 + len(f.others) }
-
-// look makes reading i the current one. Most requests have only one reading.
-func (f *facts) look(i int) {
-	if len(f.others) > 0 {
-		f.reading = f.at(i)
-	}
-}
-
-func (f *facts) at(i int) reading {
-	if i == 0 {
-		return f.first
-	}
-	return f.others[i-1]
-}
-
-// otherMethods returns the known methods that a request names in its override fields. Some servers
-// join the lines of a field with commas.
-func (f *facts) otherMethods(known []string) (methods []string) {
-	if len(known) == 0 {
-		return nil
-	}
-	words := 0
-	for _, name := range overrides {
-		for _, value := range f.lines(name) {
-			for word := range strings.SplitSeq(value, ",") {
-				if words++; words > maxReadings {
-					f.tooMany = true
-					return methods
-				}
-				word = strings.TrimSpace(word)
-				i := slices.IndexFunc(known, func(method string) bool { return strings.EqualFold(method, word) })
-				if i >= 0 && known[i] != f.first.method && !slices.Contains(methods, known[i]) {
-					methods = append(methods, known[i])
-				}
-			}
-		}
-	}
-	return methods
 }
 
 // maxCookies is the maximum number of cookies in a request. Browsers keep a few hundred per site at
@@ -272,11 +179,4 @@ func (f *facts) claim(name string) string {
 		}
 	}
 	return ""
-}
-
-func (r *reading) fits(p *pathpattern.Pattern) bool {
-	if r.folded != "" {
-		return p.FitsFolded(r.folded)
-	}
-	return p.Fits(r.path)
 }

@@ -3,11 +3,14 @@ package policy
 import (
 	"context"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/syntax"
 	"github.com/stint-limiter/stint/internal/tokens"
 )
 
@@ -285,4 +288,57 @@ func allClaims(n int) (claims []int) {
 		claims = append(claims, i)
 	}
 	return claims
+}
+
+// after has the corrections that follow a response.
+type after struct {
+	header  string // response header with the true cost
+	bytes   int64  // bytes of response body per unit
+	maxDebt int64  // that a true cost may leave; 0 is one capacity of each limit
+	refund  []int  // statuses or status classes
+	atLeast bool   // a true cost below what was charged gives nothing back
+}
+
+// join returns the corrections for a request with two readings. Charges are given back only if both
+// readings agree. A correction that may charge more is kept if either reading has it; otherwise
+// another spelling of the request would avoid it. If there are two different true costs, the first
+// one counts.
+func (a *after) join(other *after) *after {
+	if a == other {
+		return a
+	}
+	if !a.settles() {
+		a = other
+	}
+	if !a.settles() {
+		return nil
+	}
+	joined := *a
+	joined.refund, joined.atLeast = nil, true
+	return &joined
+}
+
+// truth returns the true cost of a request and whether the outcome has it.
+func (a *after) truth(o *Outcome) (int64, bool) {
+	if a == nil {
+		return 0, false
+	}
+	if a.header != "" {
+		n, err := strconv.ParseInt(strings.TrimSpace(o.Cost), 10, 64)
+		return min(n, stint.MaxUnits), err == nil && n >= 0
+	}
+	if a.bytes > 0 {
+		return (o.Bytes + a.bytes - 1) / a.bytes, true
+	}
+	return 0, false
+}
+
+// settles reports whether the true cost is known only afterwards.
+func (a *after) settles() bool { return a != nil && (a.header != "" || a.bytes > 0) }
+
+// refunds reports whether everything is refunded after a status. [syntax.StatusClientGone] belongs
+// to no class: a refund for "4xx" gives nothing back to a client that disconnects.
+func (a *after) refunds(status int) bool {
+	return slices.Contains(a.refund, status) || status != syntax.StatusClientGone &&
+		slices.Contains(a.refund, status/100)
 }

@@ -1,8 +1,6 @@
 package policy
 
 import (
-	"hash/fnv"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -50,10 +48,6 @@ type unit struct {
 	enforce uint32      // number of subjects out of enforceAll
 }
 
-// enforceAll is the value of enforce for rules that are enforced for all subjects. Rules in rollout
-// have a lower one.
-const enforceAll = 1 << 20
-
 // Special scopes of a tier, and scopes that no policy may have as its name.
 const (
 	scopeRoute  = "route"
@@ -71,21 +65,6 @@ func (u *unit) asker(f *facts, room []byte) asker {
 		}
 	}
 	return asker{}
-}
-
-// enforced reports whether the unit's limits are enforced for a subject. The choice is the same in
-// all processes and at all times, and a larger share only adds subjects.
-func (u *unit) enforced(subject string) bool {
-	if u.enforce == enforceAll || u.enforce == 0 {
-		return u.enforce != 0
-	}
-	h := fnv.New64a()
-	_, _ = io.WriteString(h, u.name+"\x00"+subject)
-	// Mix the bits: the last byte hardly affects FNV's high bits, so that names that differ only in
-	// their last letter would be chosen together.
-	sum := h.Sum64()
-	sum = (sum ^ sum>>33) * 0xff51afd7ed558ccd
-	return uint32(sum>>44) < u.enforce
 }
 
 type asker struct {

@@ -2,17 +2,12 @@ package policy
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
-	"io"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/syntax"
 	"github.com/stint-limiter/stint/internal/tokens"
 )
 
@@ -99,57 +94,6 @@ func (o *terms) join(other *terms) {
 // strictness ranks the failure modes.
 var strictness = [...]int{stint.FailAllow: 0, stint.FailLocal: 1, stint.FailError: 2, stint.FailDeny: 3}
 
-// requestID configures how repeats are recognized: by the header with the id of a request, if there
-// is one, else by a derived id, if derive is set. It also has how long either id is remembered.
-type requestID struct {
-	header       string
-	life, derive time.Duration
-}
-
-// of returns the ID of a request and its life, or "". The ID depends on the caller and the request:
-// the same header value in another request gives another ID. The port of the host is ignored,
-// because only some clients send it.
-func (r *requestID) of(f *facts, v *Verdict, subject string) (id string, life time.Duration) {
-	if r == nil {
-		return "", 0
-	}
-	value, life := "", r.life
-	if r.header != "" {
-		value = f.header(r.header)
-	}
-	derived := value == ""
-	if derived {
-		if r.derive == 0 || v.enforced == 0 || f.in.Content == nil {
-			return "", 0
-		}
-		v.waited = true
-		if value = f.in.Content.Digest(); value == "" {
-			return "", 0
-		}
-		life = r.derive
-	}
-	h := sha256.New()
-	write := func(part string) { _, _ = io.WriteString(h, strconv.Itoa(len(part))+":"+part) }
-	if derived {
-		// Charges may also depend on the header. A request with other charges is a different
-		// request, even if everything else is the same.
-		write("derived")
-		for i := range v.Results[:v.enforced] {
-			c := &v.Results[i].Claim
-			write(c.Subject)
-			write(c.Scope)
-			write(strconv.FormatInt(c.Cost, 10))
-		}
-	}
-	write(subject)
-	write(f.first.method)
-	write(strings.ToLower(syntax.Host(f.in.Host)))
-	write(value)
-	write(f.in.Path)
-	write(f.in.RawPath)
-	return hex.EncodeToString(h.Sum(nil)[:16]), life
-}
-
 func (c *Cost) of(f *facts) int64 {
 	if c.Header != "" {
 		if n, err := strconv.ParseInt(strings.TrimSpace(f.header(c.Header)), 10, 64); err == nil {
@@ -157,57 +101,4 @@ func (c *Cost) of(f *facts) int64 {
 		}
 	}
 	return c.Units
-}
-
-// after has the corrections that follow a response.
-type after struct {
-	header  string // response header with the true cost
-	bytes   int64  // bytes of response body per unit
-	maxDebt int64  // that a true cost may leave; 0 is one capacity of each limit
-	refund  []int  // statuses or status classes
-	atLeast bool   // a true cost below what was charged gives nothing back
-}
-
-// join returns the corrections for a request with two readings. Charges are given back only if both
-// readings agree. A correction that may charge more is kept if either reading has it; otherwise
-// another spelling of the request would avoid it. If there are two different true costs, the first
-// one counts.
-func (a *after) join(other *after) *after {
-	if a == other {
-		return a
-	}
-	if !a.settles() {
-		a = other
-	}
-	if !a.settles() {
-		return nil
-	}
-	joined := *a
-	joined.refund, joined.atLeast = nil, true
-	return &joined
-}
-
-// truth returns the true cost of a request and whether the outcome has it.
-func (a *after) truth(o *Outcome) (int64, bool) {
-	if a == nil {
-		return 0, false
-	}
-	if a.header != "" {
-		n, err := strconv.ParseInt(strings.TrimSpace(o.Cost), 10, 64)
-		return min(n, stint.MaxUnits), err == nil && n >= 0
-	}
-	if a.bytes > 0 {
-		return (o.Bytes + a.bytes - 1) / a.bytes, true
-	}
-	return 0, false
-}
-
-// settles reports whether the true cost is known only afterwards.
-func (a *after) settles() bool { return a != nil && (a.header != "" || a.bytes > 0) }
-
-// refunds reports whether everything is refunded after a status. [syntax.StatusClientGone] belongs
-// to no class: a refund for "4xx" gives nothing back to a client that disconnects.
-func (a *after) refunds(status int) bool {
-	return slices.Contains(a.refund, status) || status != syntax.StatusClientGone &&
-		slices.Contains(a.refund, status/100)
 }

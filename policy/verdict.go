@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"slices"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -167,39 +166,3 @@ func (v *Verdict) about() *Result {
 	}
 	return nil
 }
-
-// reset prepares the verdict for another request. It keeps allocated memory, and does not clear
-// fields that are always set: clearing the whole verdict, a kilobyte, would be a fifth of the work
-// of skipping a request.
-func (v *Verdict) reset(set *Set) {
-	v.Results = v.Results[:0]
-	if cap(v.Results) <= len(v.resultRoom) {
-		v.Results = v.resultRoom[:0]
-	}
-	if v.claims = v.claims[:0]; cap(v.claims) <= len(v.claimRoom) {
-		v.claims = v.claimRoom[:0]
-	}
-	v.Decision = stint.Decision{Allowed: true} // if the store is not asked
-	v.Set, v.Tier, v.Route, v.Skipped, v.Cost, v.Took, v.Err = set, "", "", "", 0, 0, nil
-	v.SettleHeader, v.SettlesBytes, v.UnknownClient = "", false, false
-	v.enforced, v.shadow, v.began, v.after, v.waited = 0, v.shadow[:0], untimed, nil, false
-	v.follows, v.denial = false, 0
-	v.usage, v.fixed, v.meter, v.known, v.unsaid = nil, nil, nil, nil, false
-}
-
-// spread distributes the store's answer to the enforced results.
-func (v *Verdict) spread() {
-	d := &v.Decision
-	for v.enforced < len(v.Results) && !v.Results[v.enforced].Shadow {
-		v.enforced++ // for a verdict that does not come from [Guard.Ask]
-	}
-	usages := d.Usages()
-	for i := range v.Results[:v.enforced] {
-		r := &v.Results[i]
-		n := min(len(r.Limits), len(usages))
-		r.Usages, usages = usages[:n:n], usages[n:]
-		r.Denied = !d.Allowed && (d.Banned && int(d.Denier) == i+1 || slices.ContainsFunc(r.Usages, hasNoRoom))
-	}
-}
-
-func hasNoRoom(u stint.Usage) bool { return u.RetryAfter != 0 }

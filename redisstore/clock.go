@@ -1,9 +1,14 @@
 package redisstore
 
 import (
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stint-limiter/stint/internal/errkind"
 )
 
 // serverClock tracks how far the server's clock is ahead of ours. With this difference, a charge
@@ -76,4 +81,48 @@ func (c *serverClock) relearn(server int64) {
 	c.second = noSecond
 	c.mu.Unlock()
 	c.learn(server)
+}
+
+// notAfter returns a caller's deadline in the server's time.
+func (s *Store) notAfter(deadline time.Time) int64 {
+	if s.clock() != 0 {
+		return 0
+	}
+	return s.server.notAfter(deadline)
+}
+
+// learnTime takes the server's time from a reply.
+func (s *Store) learnTime(now int64, late bool) {
+	switch {
+	case s.clock() != 0:
+	case late:
+		s.server.relearn(now)
+	default:
+		s.server.learn(now)
+	}
+}
+
+// now returns the server's time in microseconds, or ours if that is not known.
+func (s *Store) now() int64 {
+	if clock := s.clock(); clock != 0 {
+		return clock
+	}
+	return s.server.now()
+}
+
+// learnPeriods reports whether an error means that a call had the wrong periods of a calendar for
+// the server's time. If so, it takes the server's time from the error. In that case nothing ran,
+// and the next call has the right periods.
+func (s *Store) learnPeriods(err error) bool {
+	refused, ok := rueidis.IsRedisErr(err)
+	if !ok {
+		return false
+	}
+	_, clock, ok := strings.Cut(refused.Error(), errkind.ClockWord+" ")
+	now, err := strconv.ParseInt(clock, 10, 64)
+	if !ok || err != nil {
+		return false
+	}
+	s.learnTime(now, true)
+	return true
 }

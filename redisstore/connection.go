@@ -261,3 +261,12 @@ func (c *connection) close() {
 		(*client).Close()
 	}
 }
+
+// await waits for the first attempt to connect, within ctx. If there is no connection, it returns
+// the error of the operation.
+func (s *Store) await(ctx context.Context, op string) error {
+	if err := s.conn.await(ctx); err != nil {
+		return notConnected(op, err)
+	}
+	return nil
+}

@@ -33,6 +33,22 @@ func wrap(op string, err error) error {
 	return &stint.StoreError{Op: op, Kind: failureKind(err), Err: err}
 }
 
+// wrap adds the operation to an error. It also replaces the client if a server has become a
+// replica, or if a connection answers with the replies of other calls, which it would keep doing.
+func (s *Store) wrap(op string, err error) error {
+	s.learnPeriods(err)
+	err = wrap(op, err)
+	failure, ok := err.(*stint.StoreError)
+	switch {
+	case !ok:
+	case failure.Kind == stint.KindReadOnly, failure.Kind == stint.KindReply:
+		s.conn.renew()
+	case failure.Kind == stint.KindUnreachable && s.cluster && op != "ping" && op != "info": // these operations ask all nodes
+		failure.Err = &errkind.NodeError{Err: failure.Err}
+	}
+	return err
+}
+
 // failureKind returns the kind of an error from a server or from the network.
 func failureKind(err error) stint.StoreErrorKind {
 	var timeout net.Error

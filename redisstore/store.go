@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
@@ -85,15 +83,6 @@ func (s *Store) nextCalls(n int) uint64 {
 	}
 }
 
-// await waits for the first attempt to connect, within ctx. If there is no connection, it returns
-// the error of the operation.
-func (s *Store) await(ctx context.Context, op string) error {
-	if err := s.conn.await(ctx); err != nil {
-		return notConnected(op, err)
-	}
-	return nil
-}
-
 // Take decides a request. See [stint.Store]. It charges nothing after the context's deadline,
 // provided that the server's clock is known.
 func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
@@ -138,66 +127,6 @@ func (s *Store) takeRun(ctx context.Context, q run, id uint64) {
 	if late := s.send(ctx, &s.conn, []run{q}, id); len(late) > 0 {
 		s.send(ctx, &s.conn, late, id)
 	}
-}
-
-// notAfter returns a caller's deadline in the server's time.
-func (s *Store) notAfter(deadline time.Time) int64 {
-	if s.clock() != 0 {
-		return 0
-	}
-	return s.server.notAfter(deadline)
-}
-
-// learnTime takes the server's time from a reply.
-func (s *Store) learnTime(now int64, late bool) {
-	switch {
-	case s.clock() != 0:
-	case late:
-		s.server.relearn(now)
-	default:
-		s.server.learn(now)
-	}
-}
-
-// now returns the server's time in microseconds, or ours if that is not known.
-func (s *Store) now() int64 {
-	if clock := s.clock(); clock != 0 {
-		return clock
-	}
-	return s.server.now()
-}
-
-// learnPeriods reports whether an error means that a call had the wrong periods of a calendar for
-// the server's time. If so, it takes the server's time from the error. In that case nothing ran,
-// and the next call has the right periods.
-func (s *Store) learnPeriods(err error) bool {
-	refused, ok := rueidis.IsRedisErr(err)
-	if !ok {
-		return false
-	}
-	_, clock, ok := strings.Cut(refused.Error(), errkind.ClockWord+" ")
-	now, err := strconv.ParseInt(clock, 10, 64)
-	if !ok || err != nil {
-		return false
-	}
-	s.learnTime(now, true)
-	return true
-}
-
-// wrap adds the operation to an error. It also replaces the client if a server has become a
-// replica, or if a connection answers with the replies of other calls, which it would keep doing.
-func (s *Store) wrap(op string, err error) error {
-	s.learnPeriods(err)
-	err = wrap(op, err)
-	failure, ok := err.(*stint.StoreError)
-	switch {
-	case !ok:
-	case failure.Kind == stint.KindReadOnly, failure.Kind == stint.KindReply:
-		s.conn.renew()
-	case failure.Kind == stint.KindUnreachable && s.cluster && op != "ping" && op != "info": // these operations ask all nodes
-		failure.Err = &errkind.NodeError{Err: failure.Err}
-	}
-	return err
 }
 
 // Ping checks that the server answers. Without a connection it waits for an attempt to connect,

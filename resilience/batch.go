@@ -218,14 +218,6 @@ func (b *batch) enqueue(w *waiter) error {
 	return nil
 }
 
-// checkBy ensures that look runs at t or earlier. The lock is held.
-func (b *batch) checkBy(t time.Time) {
-	if b.checkAt.IsZero() || t.Before(b.checkAt) {
-		b.checkAt = t
-		b.check.Reset(time.Until(t))
-	}
-}
-
 // whenAnswered calls f with the outcome of a request whose caller gave up, at once if the outcome
 // is known.
 func (b *batch) whenAnswered(w *waiter, f func(d stint.Decision, err error, call uint64)) {
@@ -249,84 +241,6 @@ func (b *batch) arrived(w *waiter) (d stint.Decision, ok bool) {
 		return d, false
 	}
 	return w.call.Decision, true
-}
-
-// look ends the wait of callers whose time is up, and sends requests that have waited long enough.
-// It runs when the timer fires.
-func (b *batch) look() {
-	var overdue []*attempt
-	b.mu.Lock()
-	now := time.Now()
-	b.catchUp(now)
-	b.checkAt = time.Time{}
-	b.waiting = slices.DeleteFunc(b.waiting, func(w *waiter) bool { return b.ended(w, now) })
-	for _, f := range b.flights {
-		for _, w := range f.waiters {
-			b.ended(w, now)
-		}
-		switch {
-		case f.late:
-		case now.Before(f.over):
-			b.checkBy(f.over)
-		default:
-			f.late = true
-			overdue = append(overdue, f.attempt)
-		}
-	}
-	b.send(now)
-	b.mu.Unlock()
-	for _, a := range overdue { // without the lock, since it calls observers
-		b.store.overdue(a, b.op)
-	}
-}
-
-// catchUp postpones deadlines if the timer fired late, which shows that this process lags. The lock
-// is held.
-func (b *batch) catchUp(now time.Time) {
-	lag := now.Sub(b.checkAt)
-	if b.checkAt.IsZero() || lag < lagTime {
-		return
-	}
-	b.checkAt = now
-	until := now.Add(lag)
-	for _, w := range b.waiting {
-		w.putOff(until)
-	}
-	for _, f := range b.flights {
-		for _, w := range f.waiters {
-			w.putOff(until)
-			f.over = later(f.over, w.until)
-		}
-	}
-}
-
-func (w *waiter) putOff(until time.Time) {
-	if until.After(w.latest) {
-		until = w.latest
-	}
-	w.until = later(w.until, until)
-}
-
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
-}
-
-// ended reports whether a caller no longer waits. It ends the wait if the caller's time is up. The
-// lock is held.
-func (b *batch) ended(w *waiter, now time.Time) bool {
-	switch {
-	case w.answered || w.gaveUp != nil:
-		return true
-	case now.Before(w.until):
-		b.checkBy(w.until)
-		return false
-	}
-	w.gaveUp = context.DeadlineExceeded
-	w.done <- struct{}{}
-	return true
 }
 
 // Close refuses new requests and waits for flights that are under way, including late ones.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/keypart"
 )
@@ -93,45 +92,6 @@ func (l *leases) at(t time.Time) leaseTime {
 }
 
 func (l *leases) distance() time.Duration { return time.Duration(l.roundTrip.Load()) }
-
-// leasable reports whether a request, or a part of it, may be served from memory: it must be a
-// plain one without an ID. The store decides a request with two claims of one subject and scope,
-// because these are settled together.
-func leasable(r *stint.Request) bool {
-	if r.Mode != stint.ModeTake || r.ID != "" || r.Terms().Fit || r.Terms().Lease != 0 || r.Hold != 0 {
-		return false
-	}
-	if len(r.Claims) == 1 {
-		return leasableClaim(&r.Claims[0])
-	}
-	if len(r.Claims) > stint.MaxClaims || contract.CountLimits(r.Claims) > stint.MaxTotal {
-		return false // the store reports what is wrong
-	}
-	any := false
-	for i := range r.Claims {
-		c := &r.Claims[i]
-		for k := range i {
-			if o := &r.Claims[k]; o.Subject == c.Subject && o.Scope == c.Scope {
-				return false
-			}
-		}
-		any = any || leasableClaim(c)
-	}
-	return any
-}
-
-// leasableClaim reports whether all limits of a claim are leased.
-func leasableClaim(c *stint.Claim) bool {
-	if c.Cost <= 0 || c.Costs != nil {
-		return false
-	}
-	for i := range c.Limits {
-		if !c.Limits[i].Leased {
-			return false
-		}
-	}
-	return len(c.Limits) > 0
-}
 
 // serve answers a leasable request of one subject, and reports whether it did.
 func (l *leases) serve(r *stint.Request, d *stint.Decision, asked time.Time) bool {

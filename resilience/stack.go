@@ -159,6 +159,45 @@ func (s *Stack) serve(r *stint.Request, d *stint.Decision, asked time.Time) (par
 	return part, true
 }
 
+// leasable reports whether a request, or a part of it, may be served from memory: it must be a
+// plain one without an ID. The store decides a request with two claims of one subject and scope,
+// because these are settled together.
+func leasable(r *stint.Request) bool {
+	if r.Mode != stint.ModeTake || r.ID != "" || r.Terms().Fit || r.Terms().Lease != 0 || r.Hold != 0 {
+		return false
+	}
+	if len(r.Claims) == 1 {
+		return leasableClaim(&r.Claims[0])
+	}
+	if len(r.Claims) > stint.MaxClaims || contract.CountLimits(r.Claims) > stint.MaxTotal {
+		return false // the store reports what is wrong
+	}
+	any := false
+	for i := range r.Claims {
+		c := &r.Claims[i]
+		for k := range i {
+			if o := &r.Claims[k]; o.Subject == c.Subject && o.Scope == c.Scope {
+				return false
+			}
+		}
+		any = any || leasableClaim(c)
+	}
+	return any
+}
+
+// leasableClaim reports whether all limits of a claim are leased.
+func leasableClaim(c *stint.Claim) bool {
+	if c.Cost <= 0 || c.Costs != nil {
+		return false
+	}
+	for i := range c.Limits {
+		if !c.Limits[i].Leased {
+			return false
+		}
+	}
+	return len(c.Limits) > 0
+}
+
 // question is a request and the decision on it, on the heap: both are large, and would otherwise be
 // copied from function to function.
 type question struct {

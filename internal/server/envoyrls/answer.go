@@ -22,6 +22,8 @@ type answer struct {
 	headers  addedHeaders
 }
 
+func (it *item) remaining() uint32 { return uint32(max(it.rule.max()-it.usage.Used, 0)) }
+
 const fewItems = 2
 
 func (s *Service) answer(c *call, r *rlsv3.RateLimitRequest, a *answer) {

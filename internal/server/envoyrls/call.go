@@ -85,26 +85,6 @@ func (it *item) cost() int64 {
 	return it.hits
 }
 
-// claim returns the item as a claim for the store.
-func (it *item) claim(w Window) stint.Claim {
-	c := stint.Claim{Subject: it.subject, Limits: it.rule.limits[w], Cost: it.cost()}
-	switch limit := it.rule.max(); {
-	case w == Sliding:
-	case limit == 0:
-		c.Limits, c.Cost = it.rule.exceeded[w], min(c.Cost, 1)
-	case c.Cost > limit:
-		c.Cost = 0 // a peek returns this window; the store may remember from the previous one that a cost never fits
-	}
-	return c
-}
-
-// neverFits reports whether the item has no room in any window.
-func (it *item) neverFits() bool { return it.cost() > it.rule.max() }
-
-func (it *item) window() time.Duration { return it.rule.limits[Sliding][0].Window }
-
-func (it *item) remaining() uint32 { return uint32(max(it.rule.max()-it.usage.Used, 0)) }
-
 // denied reports whether a limit outside quota mode is exceeded, or all limits in quota mode are.
 func (c *call) denied() bool {
 	for i := range c.items {
@@ -186,52 +166,6 @@ func (c *call) replace(quotaMode bool) {
 			it.rule, it.quota = nil, quotaMode
 		}
 	}
-}
-
-// counters groups the picked items by counter. It returns the first item of each counter; the
-// others are linked to it.
-func (c *call) counters(pick func(*item) bool) []int {
-	c.heads = c.heads[:0]
-	type counter struct {
-		subject string
-		window  time.Duration
-	}
-	var index map[counter]int // used for many counters; few are searched linearly
-	for i := range c.items {
-		it := &c.items[i]
-		if !it.counted() || !pick(it) {
-			continue
-		}
-		it.next, it.last = 0, i
-		head := -1
-		if index != nil {
-			if h, ok := index[counter{it.subject, it.window()}]; ok {
-				head = h
-			}
-		} else {
-			for _, h := range c.heads {
-				if first := &c.items[h]; first.subject == it.subject && first.window() == it.window() {
-					head = h
-				}
-			}
-		}
-		if head >= 0 {
-			first := &c.items[head]
-			c.items[first.last].next = i
-			first.last = i
-			continue
-		}
-		c.heads = append(c.heads, i)
-		if index != nil {
-			index[counter{it.subject, it.window()}] = i
-		} else if len(c.heads) == stint.MaxClaims {
-			index = map[counter]int{}
-			for _, h := range c.heads {
-				index[counter{c.items[h].subject, c.items[h].window()}] = h
-			}
-		}
-	}
-	return c.heads
 }
 
 // free clears the call. Memory beyond room is left to the garbage collector.

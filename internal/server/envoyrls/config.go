@@ -181,3 +181,23 @@ func windowOf(unit rlsv3.RateLimitResponse_RateLimit_Unit, multiplier uint32) ti
 func multiplierOf(l *rlsv3.RateLimitResponse_RateLimit) uint32 {
 	return max(l.GetUnitMultiplier().GetValue(), 1)
 }
+
+// LimitsOf returns the limits on a subject, as counted in windows of a kind, and their path in the
+// configuration. There are none if the subject is not one of Envoy's, if its name is a hash, if its
+// descriptor no longer has a limit, or if the limit came from requests only.
+func (c *Config) LimitsOf(subject string, w Window) (rule string, limits []stint.Limit) {
+	name, descriptor, ok := readSubject(subject)
+	if !ok || c == nil {
+		return "", nil
+	}
+	d := c.domains[name]
+	if d == nil {
+		return "", nil
+	}
+	var scratch []byte
+	found, counted := d.match(descriptor, nil, &scratch)
+	if found == nil || found.unlimited || finishSubject(counted) != subject {
+		return "", nil
+	}
+	return found.key, found.limits[w]
+}

@@ -9,27 +9,6 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// countApart decides a request by fixed windows, in which every descriptor counts separately.
-//
-// With StopOverLimit it peeks at all descriptors first, which charges only those that are over
-// their limits.
-func (s *Service) countApart(ctx context.Context, c *call) error {
-	if !s.options.StopOverLimit || len(c.items) == 1 {
-		return s.takeApart(ctx, c, anyItem, stint.ModeTake)
-	}
-	if err := s.takeApart(ctx, c, anyItem, stint.ModePeek); err != nil || c.exceeds() {
-		return err
-	}
-	return s.takeApart(ctx, c, notRefund, stint.ModeTake) // refunds have already been made
-}
-
-func notRefund(it *item) bool { return !it.refund }
-
-// exceeds reports whether an item is over its limit, whether or not that denies the request.
-func (c *call) exceeds() bool {
-	return slices.ContainsFunc(c.items, func(it item) bool { return it.over })
-}
-
 // countFixed completes a decision in fixed windows that was requested at the time asked. Fixed
 // windows count hits whether they are admitted or not: once a counter is above its limit, every
 // later request in the window is denied, whatever its hits, even if it has none.

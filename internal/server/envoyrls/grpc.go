@@ -11,6 +11,7 @@ import (
 	protocodec "google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -84,6 +85,55 @@ func (e *exchange) decode(message []byte) error {
 		return status.Errorf(codes.Internal, "stint: the message is not a RateLimitRequest: %v", err)
 	}
 	return nil
+}
+
+// maxParts is the largest number of messages in a request within the bounds: the request itself,
+// its descriptors, each with a limit of its own, and their entries. It bounds the cost of decoding
+// other requests.
+const maxParts = 1 + 2*maxDescriptors + maxEntries
+
+func tooManyParts() error {
+	return status.Errorf(codes.InvalidArgument, "stint: too many descriptors and entries in one request; want at most %d descriptors with %d entries in all",
+		maxDescriptors, maxEntries)
+}
+
+// descriptorsField is the number of [rlsv3.RateLimitRequest.Descriptors].
+const descriptorsField = 2
+
+// countParts counts the messages that a request consists of. In a malformed request, it counts
+// those before the error, where a decoder would stop too.
+func countParts(request []byte) int {
+	n := 1
+	eachMessage(request, func(field protowire.Number, descriptor []byte) {
+		if field == descriptorsField {
+			n++
+			eachMessage(descriptor, func(protowire.Number, []byte) { n++ })
+		}
+	})
+	return n
+}
+
+// eachMessage calls do for each field of a message that may itself be a message.
+func eachMessage(message []byte, do func(field protowire.Number, value []byte)) {
+	for len(message) > 0 {
+		field, kind, size := protowire.ConsumeTag(message)
+		if size < 0 {
+			return
+		}
+		message = message[size:]
+		if kind == protowire.BytesType {
+			var value []byte
+			if value, size = protowire.ConsumeBytes(message); size >= 0 {
+				do(field, value)
+			}
+		} else {
+			size = protowire.ConsumeFieldValue(field, kind, message)
+		}
+		if size < 0 {
+			return
+		}
+		message = message[size:]
+	}
 }
 
 type encoded []byte

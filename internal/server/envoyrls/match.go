@@ -7,8 +7,6 @@ import (
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 )
 
-func splitPattern(composite string) [][]byte { return bytes.Split([]byte(composite), []byte("*")) }
-
 // matches reports whether a composite key matches the pattern. An asterisk matches any text, even
 // none.
 func (w *wildcard) matches(composite []byte) bool {

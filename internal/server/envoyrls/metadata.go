@@ -2,77 +2,13 @@ package envoyrls
 
 import (
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
-
-	"github.com/stint-limiter/stint/internal/yamlread"
 )
-
-// metadata reads the dynamic metadata that a descriptor adds to answers. A null adds none.
-func (r *reader) metadata(n *yaml.Node, path string) *structpb.Struct {
-	if yamlread.IsNull(n) {
-		return nil
-	}
-	v := r.metadataValue(n, path, 1)
-	if v.GetStructValue() == nil {
-		r.mistake(n, path, "error parsing metadata: want a map")
-	}
-	return v.GetStructValue()
-}
-
-// metadataValue reads any value. In metadata, all numbers are float64 and all keys are strings.
-func (r *reader) metadataValue(n *yaml.Node, path string, depth int) *structpb.Value {
-	from := r.resolve(n)
-	if depth > maxDepth {
-		r.mistake(n, path, "error parsing metadata: it is nested too deeply; want at most %d levels", maxDepth)
-		return structpb.NewNullValue()
-	}
-	if r.nodes.Over() {
-		return structpb.NewNullValue()
-	}
-	switch from.Kind {
-	case yaml.MappingNode:
-		s := &structpb.Struct{Fields: map[string]*structpb.Value{}}
-		for key, value := range yamlread.Keys(from) {
-			s.Fields[r.resolve(key.Node).Value] = r.metadataValue(value, path, depth+1)
-		}
-		return structpb.NewStructValue(s)
-	case yaml.SequenceNode:
-		l := &structpb.ListValue{}
-		for _, element := range from.Content {
-			l.Values = append(l.Values, r.metadataValue(element, path, depth+1))
-		}
-		return structpb.NewListValue(l)
-	}
-	if value, ok := truth(from); ok {
-		return structpb.NewBoolValue(value)
-	}
-	switch from.Tag {
-	case "!!null":
-		return structpb.NewNullValue()
-	case "!!int", "!!float":
-		if f, ok := numberOf(from.Value); ok {
-			return structpb.NewNumberValue(f)
-		}
-	}
-	return structpb.NewStringValue(from.Value)
-}
-
-// numberOf parses a number that JSON can represent.
-func numberOf(text string) (float64, bool) {
-	if i, err := strconv.ParseInt(text, 0, 64); err == nil {
-		return float64(i), true
-	}
-	f, err := strconv.ParseFloat(text, 64)
-	return f, err == nil && !math.IsNaN(f) && !math.IsInf(f, 0)
-}
 
 // dynamicMetadata returns the request, and the configured metadata of the descriptors that passed.
 func (c *call) dynamicMetadata(r *rlsv3.RateLimitRequest) *structpb.Struct {

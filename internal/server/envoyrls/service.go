@@ -3,10 +3,12 @@ package envoyrls
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -119,6 +121,49 @@ func (s *Service) respond(ctx context.Context, c *call, r *rlsv3.RateLimitReques
 	return nil
 }
 
+// Bounds on a request: each descriptor may be a counter, and requires a call to the store. Envoy
+// sends at most one descriptor for each rate limit of a route, with one entry for each of its
+// actions. Both numbers come from Envoy's configuration, never from a client; Envoy Gateway allows
+// 64 rules.
+const (
+	maxDescriptors = 256
+	maxEntries     = 4096 // of all descriptors together
+)
+
+// check reports what is wrong with a request under any configuration. For mistakes that
+// envoyproxy/ratelimit also refuses, it uses the same code and text, so that existing searches find
+// them.
+func (s *Service) check(r *rlsv3.RateLimitRequest) error {
+	descriptors := r.GetDescriptors()
+	switch n := len(descriptors); {
+	case r.GetDomain() == "":
+		return status.Error(codes.Unknown, "rate limit domain must not be empty")
+	case n == 0:
+		return status.Error(codes.Unknown, "rate limit descriptor list must not be empty")
+	case n > maxDescriptors:
+		return status.Errorf(codes.InvalidArgument, "stint: %d descriptors in one request; want at most %d", n, maxDescriptors)
+	}
+	entries := 0
+	for _, d := range descriptors {
+		entries += len(d.GetEntries())
+	}
+	if entries > maxEntries {
+		return status.Errorf(codes.InvalidArgument, "stint: %d entries in the descriptors of one request; want at most %d", entries, maxEntries)
+	}
+	if s.options.NegativeHits {
+		return nil
+	}
+	if i := slices.IndexFunc(descriptors, (*commonv3.RateLimitDescriptor).GetIsNegativeHits); i >= 0 {
+		err := status.Errorf(codes.PermissionDenied, "stint: descriptors[%d].is_negative_hits: hits are given back only where callers need a token or a certificate, "+
+			"and this server asks for neither (--envoy-token-file, --tls-client-ca)", i)
+		if unlogged, ok := s.refusals.Allow(1, complainEvery); ok {
+			s.options.Logger.Warn("stint: negative hits were refused", "cause", err, "unlogged", unlogged)
+		}
+		return err
+	}
+	return nil
+}
+
 func (s *Service) decide(ctx context.Context, c *call) error {
 	if s.options.Window != Sliding {
 		return s.countApart(ctx, c)
@@ -127,15 +172,25 @@ func (s *Service) decide(ctx context.Context, c *call) error {
 	return s.slide(ctx, c)
 }
 
-// request returns a request to the store, which has until the deadline to answer it.
-func (s *Service) request(deadline time.Time, claims []stint.Claim, mode stint.Mode) stint.Request {
-	r := stint.Request{Claims: claims, Mode: mode, Failure: &s.options.Failure}
-	// The first request has the whole budget. Treating a request that follows at once the same way
-	// saves an allocation.
-	if left := time.Until(deadline); left < r.Failure.Budget/16*15 {
-		r.Failure = &stint.FailurePolicy{Mode: r.Failure.Mode, Budget: max(left, 1)}
+// countApart decides a request by fixed windows, in which every descriptor counts separately.
+//
+// With StopOverLimit it peeks at all descriptors first, which charges only those that are over
+// their limits.
+func (s *Service) countApart(ctx context.Context, c *call) error {
+	if !s.options.StopOverLimit || len(c.items) == 1 {
+		return s.takeApart(ctx, c, anyItem, stint.ModeTake)
 	}
-	return r
+	if err := s.takeApart(ctx, c, anyItem, stint.ModePeek); err != nil || c.exceeds() {
+		return err
+	}
+	return s.takeApart(ctx, c, notRefund, stint.ModeTake) // refunds have already been made
+}
+
+func notRefund(it *item) bool { return !it.refund }
+
+// exceeds reports whether an item is over its limit, whether or not that denies the request.
+func (c *call) exceeds() bool {
+	return slices.ContainsFunc(c.items, func(it item) bool { return it.over })
 }
 
 func failure(ctx context.Context, err error) error {

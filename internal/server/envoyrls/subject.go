@@ -3,6 +3,7 @@ package envoyrls
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"net/url"
 	"strings"
 
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -61,4 +62,28 @@ func finishSubject(b []byte) string {
 	}
 	sum := sha256.Sum256(b)
 	return hashPrefix + hex.EncodeToString(sum[:])
+}
+
+// readSubject returns the domain and the descriptor that a counter's subject was made from.
+func readSubject(subject string) (domain string, d *commonv3.RateLimitDescriptor, ok bool) {
+	rest, ok := strings.CutPrefix(subject, subjectPrefix)
+	if !ok {
+		return "", nil, false
+	}
+	domain, rest, ok = strings.Cut(rest, ":")
+	if !ok {
+		return "", nil, false
+	}
+	d = &commonv3.RateLimitDescriptor{}
+	for entry := range strings.SplitSeq(rest, ",") {
+		key, value, found := strings.Cut(entry, "=")
+		key, errKey := url.PathUnescape(key)
+		value, errValue := url.PathUnescape(value)
+		if !found || errKey != nil || errValue != nil {
+			return "", nil, false
+		}
+		d.Entries = append(d.Entries, &commonv3.RateLimitDescriptor_Entry{Key: key, Value: value})
+	}
+	domain, err := url.PathUnescape(domain)
+	return domain, d, err == nil
 }

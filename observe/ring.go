@@ -1,0 +1,33 @@
+package observe
+
+// ring keeps the last size items that were pushed. It allocates memory as it grows.
+type ring[T any] struct {
+	items []T
+	next  int // index of the next item once the ring is full
+	size  int
+}
+
+func newRing[T any](size int) ring[T] { return ring[T]{size: size} }
+
+// push adds an item, replacing the oldest if the ring is full.
+func (r *ring[T]) push(item T) {
+	if len(r.items) < r.size {
+		r.items = append(r.items, item)
+		return
+	}
+	r.items[r.next] = item
+	r.next = (r.next + 1) % r.size
+}
+
+// last returns a copy of up to n items, the newest last.
+func (r *ring[T]) last(n int) []T {
+	n = min(max(n, 0), len(r.items))
+	items := make([]T, 0, n)
+	for i := len(r.items) - n; i < len(r.items); i++ {
+		items = append(items, *r.at(i))
+	}
+	return items
+}
+
+// at returns the ith item, counted from the oldest.
+func (r *ring[T]) at(i int) *T { return &r.items[(r.next+i)%len(r.items)] }

@@ -1,0 +1,95 @@
+package policy
+
+import (
+	"slices"
+
+	"github.com/stint-limiter/stint"
+)
+
+// ask fills in the question to the store about a request, and everything in the verdict that is
+// known before the answer. It returns the terms of the request. The application may act on any
+// reading of a request that has several, so the limits of all readings are enforced.
+func (s *Set) ask(f *facts, v *Verdict, r *stint.Request) (only terms) {
+	if v.Skipped = s.exemptBy(f); v.Skipped != "" {
+		return only
+	}
+	f.look(0)
+	who, only := s.askReading(f, v)
+	for i := range f.others {
+		f.look(1 + i)
+		_, further := s.askReading(f, v)
+		only.join(&further)
+	}
+	if len(f.others) > 0 {
+		v.keepStrictest()
+	}
+	if len(f.others) > 0 || f.tooMany {
+		s.keepFew(f, v)
+	}
+	v.Cost, v.after = only.cost, only.after
+	if only.atLeast {
+		joined := after{}
+		if v.after != nil {
+			joined = *v.after
+		}
+		joined.atLeast = true
+		v.after = &joined
+	}
+	if v.Cost == 0 && v.after.settles() {
+		v.Cost = 1 // a request that is not charged cannot be settled
+	}
+	if v.after != nil {
+		v.SettleHeader, v.SettlesBytes = v.after.header, v.after.bytes > 0
+	}
+	if only.usage != nil && slices.ContainsFunc(v.Results, func(r Result) bool { return r.Rule.Costs }) {
+		v.usage = only.usage
+		v.estimate(f, &only)
+	}
+	for i := range v.Results {
+		result := &v.Results[i]
+		if result.Rule.Costs && v.usage == nil {
+			result.Cost, result.Costs = v.Cost, only.costsOf(result.Limits)
+		}
+		if !result.Shadow {
+			v.claims = append(v.claims, result.Claim)
+		}
+	}
+	r.Claims, r.Hold = v.claims, only.hold // a store does not keep the claims
+	r.ID, r.IDLife = only.id.of(f, v, who)
+	r.Bans, r.Failure = only.bans, only.failure
+	return only
+}
+
+// askReading adds the rules that limit one reading of a request, and returns the subject and the
+// terms of the reading.
+func (s *Set) askReading(f *facts, v *Verdict) (string, terms) {
+	t, who := s.tierOf(f)
+	f.before = who.subject
+	var room [8]*policy
+	matched := room[:0]
+	only := terms{cost: 1, failure: t.failure, id: s.id, bans: t.bans}
+	route := otherScope
+	for _, p := range s.policies {
+		if !p.mayFit(f) || p.miss(f, t) != fits {
+			continue
+		}
+		matched = append(matched, p)
+		if route == otherScope && p.when.isRoute() {
+			route = p.name
+		}
+		only.add(p, f)
+	}
+	if v.Tier == "" {
+		v.who, v.Tier = who.subject, t.name
+		if route != otherScope {
+			v.Route = route
+		}
+	}
+	v.add(f, &t.unit, t.rules, who, t.scopeOf(route))
+	for _, p := range matched {
+		if own := p.rules[t.index]; len(own) > 0 {
+			v.add(f, &p.unit, own, p.askerIn(f, who), p.scope(f, route))
+		}
+	}
+	return who.subject, only
+}

@@ -1,0 +1,63 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/syntax"
+)
+
+// requestID configures how repeats are recognized: by the header with the id of a request, if there
+// is one, else by a derived id, if derive is set. It also has how long either id is remembered.
+type requestID struct {
+	header       string
+	life, derive time.Duration
+}
+
+// of returns the ID of a request and its life, or "". The ID depends on the caller and the request:
+// the same header value in another request gives another ID. The port of the host is ignored,
+// because only some clients send it.
+func (r *requestID) of(f *facts, v *Verdict, subject string) (id string, life time.Duration) {
+	if r == nil {
+		return "", 0
+	}
+	value, life := "", r.life
+	if r.header != "" {
+		value = f.header(r.header)
+	}
+	derived := value == ""
+	if derived {
+		if r.derive == 0 || v.enforced == 0 || f.in.Content == nil {
+			return "", 0
+		}
+		v.waited = true
+		if value = f.in.Content.Digest(); value == "" {
+			return "", 0
+		}
+		life = r.derive
+	}
+	h := sha256.New()
+	write := func(part string) { _, _ = io.WriteString(h, strconv.Itoa(len(part))+":"+part) }
+	if derived {
+		// Charges may also depend on the header. A request with other charges is a different
+		// request, even if everything else is the same.
+		write("derived")
+		for i := range v.Results[:v.enforced] {
+			c := &v.Results[i].Claim
+			write(c.Subject)
+			write(c.Scope)
+			write(strconv.FormatInt(c.Cost, 10))
+		}
+	}
+	write(subject)
+	write(f.first.method)
+	write(strings.ToLower(syntax.Host(f.in.Host)))
+	write(value)
+	write(f.in.Path)
+	write(f.in.RawPath)
+	return hex.EncodeToString(h.Sum(nil)[:16]), life
+}
