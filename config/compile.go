@@ -65,7 +65,7 @@ func (c *compiler) makeSet() {
 	}
 }
 
-// mistakes reports each of the errors that err joins as a mistake of its own.
+// mistakes reports each of the errors that err joins as a separate mistake.
 func (c *compiler) mistakes(key string, err error) {
 	switch e := err.(type) {
 	case interface{ Unwrap() []error }:
@@ -97,29 +97,29 @@ func (c *compiler) store() {
 		c.mistake("store.url", `%v; or want "memory"`, invalid.Err)
 	}
 	if strings.ContainsAny(s.Prefix, "{}: \t\r\n") {
-		c.mistake("store.prefix", "%q has a brace, colon or space in it, which keys use for themselves", s.Prefix)
+		c.mistake("store.prefix", "%q contains a brace, colon or space, which are reserved in keys", s.Prefix)
 	}
 	switch {
 	case s.Memory == 0:
 	case s.URL != memory:
-		c.mistake("store.memory", "is for the store in memory, and url names a Redis; the memory for decisions without it is failure.memory")
+		c.mistake("store.memory", "is for the store in memory, but url names a Redis server; to limit the memory for decisions without Redis, set failure.memory")
 	case s.Memory < syntax.MinMemory:
-		c.mistake("store.memory", "%d bytes hold next to nothing; want 1MiB or more", s.Memory)
+		c.mistake("store.memory", "%d bytes is too little; want 1MiB or more", s.Memory)
 	}
-	if s.NameKeyFile != "" && c.doc.Store.URL == memory { // if omitted, --store may name a Redis
-		c.mistake("store.name_key_file", "is for names in Redis, and url is memory, which keeps no names anywhere else; want a Redis, or no name_key_file")
+	if s.NameKeyFile != "" && c.doc.Store.URL == memory { // if omitted, --store may name a Redis server
+		c.mistake("store.name_key_file", "is for names in Redis, but url is memory; want the URL of a Redis server, or no name_key_file")
 	}
 	if s.NameKeyFile == "" && s.PreviousNameKeyFile != "" {
-		c.mistake("store.previous_name_key_file", "there is no name_key_file that replaces it; to go on with this key call it name_key_file")
+		c.mistake("store.previous_name_key_file", "needs the name_key_file that replaces it; to keep using this key, move it to name_key_file")
 	}
 	files := tlsfiles.Files{CA: s.CAFile, Cert: s.CertFile, Key: s.KeyFile}
 	if err := files.Check("cert_file", "key_file"); err != nil {
 		c.mistake("store", "%v", err)
 	}
 	switch where := c.doc.Store.URL; {
-	case files == tlsfiles.Files{}, where == "": // if omitted, a flag may name a Redis
+	case files == tlsfiles.Files{}, where == "": // if omitted, a flag may name a Redis server
 	case !redisurl.IsTLS(where):
-		c.mistake("store.url", "there are certificates for TLS (ca_file, cert_file), but the URL is without TLS; want one that begins with rediss://")
+		c.mistake("store.url", "ca_file or cert_file is set, but the URL does not use TLS; want one that begins with rediss://")
 	default:
 		s.URL = files.AddTo(where, false)
 	}
@@ -134,7 +134,7 @@ func (c *compiler) webhooks() {
 			c.mistake(key+".url", "%s", wrong)
 		}
 		if doc.KeyFile == "" && !c.has(key+".key_file") {
-			c.mistake(key+".key_file", "is missing; want a file with a secret text of at least 16 bytes, with which the receiver verifies what is posted")
+			c.mistake(key+".key_file", "is missing; want a file with a secret of at least 16 bytes, which the receiver uses to verify posts")
 		}
 		c.config.Webhooks = append(c.config.Webhooks,
 			Webhook{URL: doc.URL, KeyFile: c.file(key+".key_file", doc.KeyFile)})
@@ -159,8 +159,8 @@ func (c *compiler) file(key, path string) string {
 // maxInstances is the maximum number of processes that share a store.
 const maxInstances = 1 << 20
 
-// failure returns the failure policy of a section, with defaults from the top level; nil without a
-// section.
+// failure returns the failure policy of a section, with defaults from the top level. It returns nil
+// without a section.
 func (c *compiler) failure(key string, doc *failureDoc) *stint.FailurePolicy {
 	if doc == nil {
 		return nil
@@ -172,7 +172,7 @@ func (c *compiler) failure(key string, doc *failureDoc) *stint.FailurePolicy {
 	if doc.Budget > 0 {
 		f.Budget = time.Duration(doc.Budget)
 	} else if c.has(key + ".budget") {
-		c.mistake(key+".budget", "a decision needs some time; want something like 15ms")
+		c.mistake(key+".budget", "a decision needs some time; want a duration such as 15ms")
 	}
 	if doc.Mode == nil && doc.Budget == 0 && doc.Instances == 0 && doc.Memory == 0 && doc.Breaker == nil &&
 		!c.has(key+".mode") && !c.has(key+".budget") {
@@ -190,7 +190,7 @@ func (c *compiler) failure(key string, doc *failureDoc) *stint.FailurePolicy {
 		"instances": doc.Instances != 0, "memory": doc.Memory != 0, "breaker": doc.Breaker != nil,
 	} {
 		if set {
-			c.mistake(key+"."+name, "is for all tiers and policies; say it in the failure section at the top level")
+			c.mistake(key+"."+name, "applies to all tiers and policies; set it in the failure section at the top level")
 		}
 	}
 	return &f
@@ -228,7 +228,7 @@ func (c *compiler) headers() {
 			}
 		}
 		if slices.Contains(doc.Format, "none") && len(doc.Format) > 1 {
-			c.mistake("headers.format", `"none" and others besides; want one or the other`)
+			c.mistake("headers.format", `"none" excludes other formats; want one or the other`)
 		}
 	}
 	switch doc.Reset {
@@ -253,7 +253,7 @@ func (c *compiler) log() {
 var headerFormats = []string{"x", "draft-11", "none"}
 
 // at returns the key of element i of a list. The only element of a list has the key of the list,
-// because it may be written without one.
+// because it may be written without a list.
 func at[E any](key string, i int, of []E) string {
 	if len(of) == 1 {
 		return key

@@ -38,20 +38,20 @@ func (c *compiler) gateway() {
 	if says("unusual_paths") && doc.UnusualPaths != "refuse" && doc.UnusualPaths != "pass" {
 		c.mistake(key+".unusual_paths", "%q; want refuse or pass", doc.UnusualPaths)
 	}
-	taken := map[routecheck.Match]string{} // by the key of a route
+	taken := map[routecheck.Match]string{} // the keys of the routes
 	for i := range doc.Routes {
 		at := item(key+".routes", i)
 		for _, r := range c.routes(at, &doc.Routes[i]) {
 			match := routecheck.MatchOf(r.Host, r.PathPrefix)
 			if other, ok := taken[match]; ok && !c.lacks(other) {
-				c.mistake(at, "another route is for the same host and path, at %s; want one route for both", c.where(c.nearest(other)))
+				c.mistake(at, "another route has the same host and path, at %s; want one route for both", c.where(c.nearest(other)))
 				break
 			}
 			taken[match] = at
 			c.config.Gateway.Routes = append(c.config.Gateway.Routes, r)
 		}
 		if len(c.config.Gateway.Routes) > maxRoutes {
-			c.mistake(at, "there are more than %d routes up to here, every host with every path; want fewer", maxRoutes)
+			c.mistake(at, "more than %d routes so far, counting every host with every path; want fewer", maxRoutes)
 			return
 		}
 	}
@@ -70,7 +70,7 @@ func (c *compiler) routes(key string, doc *routeDoc) []Route {
 		c.mistake(key+".upstream", "%v", err)
 	}
 	if r.StripPrefix && !c.has(key+".path") {
-		c.mistake(key+".strip_prefix", "there is nothing to take away without a path")
+		c.mistake(key+".strip_prefix", "has no effect without a path")
 	}
 	hosts, good := c.each(key+".host", doc.Host, func(host string) (string, error) {
 		return host, routecheck.Host(host)
@@ -109,7 +109,7 @@ func (c *compiler) each(key string, elements list, read func(string) (string, er
 	return values, ok
 }
 
-// prefixOf returns the common prefix of the paths that a pattern fits. It accepts only patterns
+// prefixOf returns the common prefix of the paths that a pattern matches. It accepts only patterns
 // that end in ** and have no other variables, so that it is obvious which of several patterns is
 // the longest.
 func prefixOf(text string) (string, error) {
@@ -119,7 +119,7 @@ func prefixOf(text string) (string, error) {
 	}
 	prefix, ok := p.Prefix()
 	if !ok {
-		return "", fmt.Errorf("%q; a route is for all that is below a path: want something like /api/**", text)
+		return "", fmt.Errorf("%q; a route matches everything below a path; want something like /api/**", text)
 	}
 	return prefix, nil
 }
@@ -127,7 +127,7 @@ func prefixOf(text string) (string, error) {
 // timeout checks and returns a timeout; 0 if it is not set.
 func (c *compiler) timeout(key string, d duration) time.Duration {
 	if d <= 0 && c.has(key) {
-		c.mistake(key, "nothing can be done in no time; want something like 10s")
+		c.mistake(key, "must be longer than 0s; want something like 10s")
 	}
 	return time.Duration(d)
 }

@@ -20,13 +20,13 @@ func (c *compiler) outbound() {
 			continue
 		}
 		if identity, ok := c.identityOf(name); ok {
-			c.mistake(key, "is also what keys of the identity %q begin with: a caller called api could pass for it; choose another name", identity)
+			c.mistake(key, "is also the type of the identity %q, so a caller named api would share its keys; choose another name", identity)
 		}
 		if doc.FailFast && doc.MaxWait > 0 {
-			c.mistake(key+".max_wait", "with fail_fast no call waits; want one of them")
+			c.mistake(key+".max_wait", "has no effect with fail_fast, because no call waits; want one or the other")
 		}
 		if doc.FailFast && doc.Retries > 0 {
-			c.mistake(key+".retries", "with fail_fast no call waits, and a repeat has to; want one of them")
+			c.mistake(key+".retries", "has no effect with fail_fast, because a retry has to wait; want one or the other")
 			doc.Retries = 0
 		}
 		failure := c.failure(key+".failure", doc.Failure)
@@ -66,7 +66,7 @@ func (c *compiler) outbound() {
 func (c *compiler) repeated(key string, limits []stint.Limit) bool {
 	for i, l := range limits {
 		if slices.ContainsFunc(limits[:i], func(m stint.Limit) bool { return contract.SameID(&l, &m) }) {
-			c.mistake(key, "%s has the algorithm and window of another one there; give one of them a name, such as %q",
+			c.mistake(key, "%s has the same algorithm and window as another limit; give one of them a name, such as %q",
 				l, "other: "+l.String())
 			return true
 		}
@@ -79,12 +79,11 @@ func (c *compiler) nameOK(key, name string) bool {
 	if syntax.IsName(name) && len(name) <= 64 {
 		return true
 	}
-	c.mistake(key, "%q cannot be a name; want 1 to 64 letters, digits and _-.", name)
+	c.mistake(key, "%q is not a valid name; want 1 to 64 letters, digits and _-.", name)
 	return false
 }
 
-// identityOf returns the name of the identity whose subjects begin with a type, and whether there
-// is one.
+// identityOf returns the name of the identity with a type, and whether there is one.
 func (c *compiler) identityOf(typ string) (string, bool) {
 	for _, name := range sorted(c.doc.Identities) {
 		if cmp.Or(c.doc.Identities[name].Type, name) == typ {

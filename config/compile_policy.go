@@ -11,8 +11,7 @@ import (
 )
 
 // This file translates the sections that package policy understands. It reports only mistakes that
-// a [policy.Spec] cannot express: keys that are given with a zero value, which in a Spec means the
-// default.
+// a [policy.Spec] cannot express: keys with a zero value, which in a Spec means the default.
 
 func (c *compiler) clientIP() {
 	doc := &c.doc.ClientIP
@@ -39,7 +38,7 @@ func (c *compiler) identities() {
 	c.spec.Identities = map[string]policy.Identity{}
 	for name, doc := range c.doc.Identities {
 		if c.lacks("identities." + name) {
-			doc.Claim = cmp.Or(doc.Claim, name) // requests may lack it, whatever it is
+			doc.Claim = cmp.Or(doc.Claim, name) // assume a claim, which requests may lack
 		}
 		c.spec.Identities[name] = policy.Identity{
 			Claim: doc.Claim, Header: doc.Header, Cookie: doc.Cookie, All: doc.All, Type: doc.Type, Plain: doc.Plain,
@@ -55,7 +54,7 @@ func (c *compiler) requestID(key string, doc *requestIDDoc) (header string, life
 		c.mistake(key+".header", "is missing; want the name of a header, such as Idempotency-Key")
 	}
 	c.notZero(key+".life", int64(doc.Life), "0s; want whole microseconds from "+stint.MinWindow.String()+" to 366 days")
-	c.notZero(key+".derive", int64(doc.Derive), "0s; want how long equal requests count as one, such as 2s")
+	c.notZero(key+".derive", int64(doc.Derive), "0s; want the time in which equal requests count as one, such as 2s")
 	return doc.Header, time.Duration(doc.Life), time.Duration(doc.Derive)
 }
 
@@ -130,7 +129,7 @@ func (c *compiler) policies() {
 			Failure:    c.failure(key+".failure", doc.Failure),
 			Contact:    doc.Contact,
 		}
-		c.notZero(key+".hold", int64(doc.Hold), "0s; want how long a request may go on without a sign of life, such as 5m")
+		c.notZero(key+".hold", int64(doc.Hold), "0s; want the longest time between two heartbeats, such as 5m")
 		p.RequestID, p.RequestIDLife, p.RequestIDDerive = c.requestID(key+".request_id", doc.RequestID)
 		p.Usage = c.usage(key+".usage", doc.Usage)
 		c.settle(key+".settle", doc.Settle, &p)
@@ -174,13 +173,14 @@ func (c *compiler) cost(key string, doc *costDoc) *policy.Cost {
 	case doc.Units != nil:
 		return &policy.Cost{Units: *doc.Units}
 	case doc.Header == "":
-		c.mistake(key, "want a number, or the header that says it")
+		c.mistake(key, "want a number, or a header with the number")
 		return &policy.Cost{Units: one}
 	}
 	return &policy.Cost{Units: or(doc.Default, one), Header: doc.Header, Min: or(doc.Min, one), Max: or(doc.Max, 0)}
 }
 
-// The values of the key missing: what is charged for a stream that does not report its usage.
+// The values of the key "missing", which sets the charge for streams that do not report their
+// usage.
 const (
 	missingEstimate = "estimate"
 	missingEvents   = "events"
@@ -203,7 +203,7 @@ func (c *compiler) usage(key string, doc *usageDoc) *policy.TokenUsage {
 			c.notZero(key+"."+n.key, *n.to, "0; want at least 1")
 		}
 	}
-	c.notZero(key+".body", u.Body, "0; want how much of a request's body is read, such as 64KiB")
+	c.notZero(key+".body", u.Body, "0; want the size of a request's body to read, such as 64KiB")
 	switch doc.Missing {
 	case "", missingEstimate:
 	case missingEvents:
@@ -252,6 +252,6 @@ func (c *compiler) settle(key string, doc *settleDoc, p *policy.Policy) {
 		p.MaxDebt = *doc.MaxDebt
 		c.notZero(key+".max_debt", p.MaxDebt, "0; want at least 1")
 	} else if doc.Header == "" && doc.Bytes == 0 {
-		c.mistake(key, "want header or bytes, one of them")
+		c.mistake(key, "want either header or bytes")
 	}
 }

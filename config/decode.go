@@ -34,7 +34,7 @@ func (d *decoder) decode(text []byte, doc *document) {
 	case len(documents) == 0 || yamlread.IsNull(documents[0].Root):
 		message = "no rules: the file is empty"
 	case len(documents) > 1:
-		line, message = documents[1].Line, "a second document; want one in a file, without ---"
+		line, message = documents[1].Line, "a second document; want one per file, without ---"
 	default:
 		d.value(documents[0].Root, reflect.ValueOf(doc).Elem(), "")
 		return
@@ -42,7 +42,7 @@ func (d *decoder) decode(text []byte, doc *document) {
 	d.bad(&yaml.Node{Line: line}, "", "%s", message)
 }
 
-// readable is a value that has a text form of its own.
+// readable is a value with its own text form.
 type readable interface {
 	// want describes valid values.
 	want() string
@@ -58,7 +58,7 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, key string) {
 	n = yamlread.Resolve(n)
 	switch {
 	case yamlread.IsTagged(n):
-		d.bad(n, key, "the tag %s; values here have none", n.Tag)
+		d.bad(n, key, "unsupported tag %s; want a value without a tag", n.Tag)
 		return
 	case yamlread.IsNull(n):
 		d.bad(n, key, "no value; want %s, or leave it out", wantOf(v))
@@ -94,7 +94,7 @@ func (d *decoder) another(n *yaml.Node, key string) bool {
 	first, over := d.values.Next()
 	if first {
 		d.blind = true
-		d.bad(n, key, "more than %d values in one file; aliases count as often as they are used", maxValues)
+		d.bad(n, key, "more than %d values in one file; an alias counts each time it is used", maxValues)
 	}
 	return !over
 }
@@ -178,10 +178,10 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, key string, f func(name
 	for k, value := range yamlread.Keys(n) {
 		switch {
 		case k.Merge:
-			d.bad(k.Node, key, `merge keys ("<<") are not read; write the keys out, or use an alias for a whole value`)
+			d.bad(k.Node, key, `merge keys ("<<") are not supported; write the keys out, or use an alias for a whole value`)
 		case !k.IsName():
 			d.cannotRead(join(key, k.Name.Value))
-			d.note(position{d.file, k.Node.Line}, key, "want a word for a key; got %s", got(k.Name))
+			d.note(position{d.file, k.Node.Line}, key, "want a word as a key; got %s", got(k.Name))
 		case k.First != nil:
 			d.note(position{d.file, k.Node.Line}, join(key, k.Name.Value), "duplicate key, first set at %s",
 				d.where(position{d.file, k.First.Line}))
@@ -239,10 +239,10 @@ func wantOf(v reflect.Value) string {
 	case reflect.Int64:
 		return "a whole number"
 	}
-	return "a text"
+	return "a string"
 }
 
-// got describes a node that is not as wanted.
+// got describes a node that is not what a key needs.
 func got(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:
@@ -254,11 +254,11 @@ func got(n *yaml.Node) string {
 	}
 	text := n.Value
 	if scheme, _, ok := strings.Cut(text, "://"); ok {
-		text = scheme + "://…" // there may be a password in it
+		text = scheme + "://…" // it may contain a password
 	}
 	text = messages.Shorten(text, 80)
 	if yamlread.IsQuoted(n) {
-		return fmt.Sprintf("the text %q", text)
+		return fmt.Sprintf("the string %q", text)
 	}
 	return fmt.Sprintf("%q", text)
 }

@@ -20,7 +20,7 @@ import (
 
 // Descriptions of the elements of a list.
 const (
-	oneText   = "a text"
+	oneText   = "a string"
 	oneStatus = "a status such as 404 or a class such as 5xx"
 	oneLimit  = "a limit such as 100/1m"
 	oneShare  = "a share such as 80%"
@@ -35,7 +35,7 @@ func (d *decoder) scalars(n *yaml.Node, key, one string, f func(n *yaml.Node, ke
 func isScalar(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode }
 
 // elements calls f for every element of a list, or for a single element in place of a list, and
-// reports elements for which is returns false.
+// reports elements of the wrong kind.
 func (d *decoder) elements(
 	n *yaml.Node, key, one string, is func(*yaml.Node) bool, f func(n *yaml.Node, key string),
 ) {
@@ -86,7 +86,7 @@ func (v *list) want() string { return orSeveral(oneText) }
 func (v *list) read(d *decoder, n *yaml.Node, key string) {
 	d.scalars(n, key, oneText, func(n *yaml.Node, key string) {
 		if n.Value == "" {
-			d.bad(n, key, "an empty text; want something, or leave it out")
+			d.bad(n, key, "an empty string; want something, or leave it out")
 			return
 		}
 		*v = append(*v, n.Value)
@@ -171,7 +171,7 @@ func (d *decoder) limits(n *yaml.Node, key string, is func(*yaml.Node) bool) []p
 		case err != nil:
 			d.bad(n, key, "%s: %s%s", got(n), limitMistakes(err), messages.Hint(n.Value, []string{unlimited}))
 		case without && limit != stint.Per(1, limit.Window):
-			d.bad(n, key, "%s: want nothing but a window after %s/, as in unlimited/1d", got(n), unlimited)
+			d.bad(n, key, "%s: want only a window after %s/, as in unlimited/1d", got(n), unlimited)
 		case !without:
 			limits, keys = append(limits, policy.Limit{Limit: limit}), append(keys, key)
 		}
@@ -195,11 +195,11 @@ func (d *decoder) claimed(n *yaml.Node, key string) (policy.Limit, bool) {
 	case doc.Limit == "" || doc.Claim == "" || !d.has(join(key, "max")):
 		d.bad(n, key, "want limit, claim and max, as in {limit: 60/1m, claim: rpm, max: 10000}")
 	case doc.Limit == unlimited:
-		d.bad(n, at, "without the claim there would be no limit; want one, or 0/1m to deny requests without it")
+		d.bad(n, at, "requests without the claim would have no limit; want one, or 0/1m to deny them")
 	case err != nil:
 		d.bad(n, at, "%q: %s", messages.Shorten(doc.Limit, 80), limitMistakes(err))
 	case limit.Max == 0 && strings.Contains(doc.Limit, "burst"):
-		d.bad(n, at, "%q: a burst is in proportion to the number, and 0 has none; want another number, or no burst", doc.Limit)
+		d.bad(n, at, "%q: a burst is a multiple of the number, so 0 has none; want another number, or no burst", doc.Limit)
 	default:
 		return policy.Limit{Limit: limit, Claim: doc.Claim, Max: doc.Max}, true
 	}

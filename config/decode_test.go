@@ -52,7 +52,7 @@ func TestAliasesAreBounded(t *testing.T) {
 		text.WriteString("  - {name: b, limits: 1/1m, identity: *a}\n")
 	}
 	_, err := Parse("stint.yaml", []byte(text.String()))
-	const want = "stint.yaml:2: tiers[99].identity[598]: more than 100000 values in one file; aliases count as often as they are used"
+	const want = "stint.yaml:2: tiers[99].identity[598]: more than 100000 values in one file; an alias counts each time it is used"
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%.400v\nwant\n%s", err, want)
 	}

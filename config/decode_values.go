@@ -91,7 +91,7 @@ func (v *duration) read(d *decoder, n *yaml.Node, key string) {
 	length, err := parseDuration(text)
 	switch {
 	case integerText.MatchString(text):
-		d.bad(n, key, "%s of what? want %s", text, v.want())
+		d.bad(n, key, "%s has no unit; want %s", text, v.want())
 	case err != nil:
 		d.bad(n, key, "want %s; got %s", v.want(), got(n))
 	case length > stint.MaxWindow:

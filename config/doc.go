@@ -1,6 +1,6 @@
-// Package config is for programs that read their policies from YAML files. It reads the policies
-// and the sections of the server (store, headers, outbound APIs, gateway), reports all mistakes
-// together, each with file, line and fix, and reloads files when they change. Start with [Load]:
+// Package config reads policies from YAML files, and the sections of the server (store, headers,
+// outbound APIs, gateway). It reports all mistakes together, each with file, line and fix, and
+// reloads files when they change. Start with [Load]:
 //
 //	c, err := config.Load("stint.yaml")
 //	...
@@ -12,7 +12,7 @@
 //	go watcher.Run(ctx)
 //
 // A file is decoded into the types in document.go and translated to a [policy.Spec], from which
-// package policy makes the set. So anything in a file can also be written in Go. Only files have
-// one more feature: claims: {user: ""} lists a claim that the application passes, so that it causes
-// no warning. In Go such a claim is left out. All keys are in docs/configuration.md.
+// package policy makes the set. So anything in a file can also be written in Go, with one
+// exception: in a file, claims: {user: ""} lists a claim that the application passes, so that it
+// causes no warning. Leave out such a claim in Go. docs/configuration.md lists all keys.
 package config

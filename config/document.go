@@ -21,7 +21,7 @@ type document struct {
 	ClientIP clientIPDoc `yaml:"client_ip"`
 	// Claims that trusted proxies assert in headers: the claim's name, then the header's. From
 	// other peers, these headers are ignored. Claims that the application passes take precedence.
-	// An empty text is for a claim that only the application passes.
+	// An empty string marks a claim that only the application passes.
 	Claims map[string]string `yaml:"claims"`
 	// Ways to identify the caller of a request, by name. Predefined: `ip` (the client's address),
 	// `user` (the claim `user`, unless defined otherwise) and `everyone` (all callers together).
@@ -56,20 +56,20 @@ type document struct {
 }
 
 type storeDoc struct {
-	// `memory`, or the URL of a Redis: redis://user:password@host:6379/0, rediss:// for TLS,
-	// ?addr=host:port for further nodes, ?master_set=name for Sentinel. Default: memory.
+	// `memory`, or the URL of a Redis server: redis://user:password@host:6379/0, rediss:// for TLS,
+	// ?addr=host:port for more nodes, ?master_set=name for Sentinel. Default: memory.
 	URL string `yaml:"url"`
 	// The prefix of every key. Default: stint.
 	Prefix string `yaml:"prefix"`
-	// How much memory the store `memory` may use: 256MiB. Above it, subjects are forgotten, those
-	// with the most left of their limits first. Does not apply to Redis; `failure.memory` is for
-	// decisions without Redis. Default: 1GiB.
+	// How much memory the store `memory` may use: 256MiB. When it is full, it forgets subjects,
+	// those with the most left of their limits first. Does not apply to Redis; `failure.memory` is
+	// for decisions without Redis. Default: 1GiB.
 	Memory size `yaml:"memory"`
-	// A PEM file with the CA certificates that verify the certificate of a Redis with rediss://.
-	// New connections read this file, cert_file and key_file again; relative paths start at the
-	// directory of this configuration file. The three also apply to the Redis of --store and
-	// REDIS_URL, unless its URL names others: ?ca_file=…&cert_file=…&key_file=…. Default: the
-	// system's CA certificates.
+	// A PEM file with the CA certificates that verify the certificate of a Redis server with a
+	// rediss:// URL. New connections read this file, cert_file and key_file again; relative paths
+	// start at the directory of this configuration file. All three also apply to the URLs in
+	// --store and REDIS_URL, unless these name other files: ?ca_file=…&cert_file=…&key_file=….
+	// Default: the system's CA certificates.
 	CAFile string `yaml:"ca_file"`
 	// A PEM file with a client certificate for Redis and its chain. Default: none.
 	CertFile string `yaml:"cert_file"`
@@ -81,7 +81,7 @@ type storeDoc struct {
 	// hashed.
 	NameKeyFile string `yaml:"name_key_file"`
 	// The file with the previous key, while name_key_file replaces it. The previous key stays in
-	// use until some process has only the new one.
+	// use until a process has only the new one.
 	PreviousNameKeyFile string `yaml:"previous_name_key_file"`
 }
 
@@ -191,11 +191,10 @@ type policyDoc struct {
 	Unless *matchDoc `yaml:"unless"`
 	// Do not limit matching requests at all, whatever else they match.
 	Skip bool `yaml:"skip"`
-	// Whose requests are counted together: the first of these identities that a request has. The
-	// last one must be an identity that every request has. Default: the identity in the request's
-	// tier.
+	// Requests are counted by the first of these identities that they have. The last one must be an
+	// identity that every request has. Default: the identity in the request's tier.
 	Identity list `yaml:"identity"`
-	// What else divides the count: `method`, `host`, `route`, or a variable of the path.
+	// Count separately by these, too: `method`, `host`, `route`, or a variable of the path.
 	Per list `yaml:"per"`
 	// Limits on the number of requests, or such limits for each tier by name, with `default` for
 	// tiers that are not named.
@@ -214,7 +213,7 @@ type policyDoc struct {
 	// If no heartbeat arrives for this long, the estimate is given back. The gateway and the
 	// middleware send heartbeats while a request runs. When it ends, they charge the cost that
 	// `settle` gives, or the estimate. Callers of the JSON API must do both themselves.
-	// Forward-auth does not hold. Default: nothing is held.
+	// Forward-auth holds nothing. Default: no hold.
 	Hold duration `yaml:"hold"`
 	// Budgets count the tokens of requests to a language model: estimated from the request, held
 	// for 5m unless `hold` is set, and settled to the counts in the response. Budgets named
@@ -300,18 +299,17 @@ type settleDoc struct {
 
 type usageDoc struct {
 	// The API whose requests and responses are read: `openai`, `anthropic` or `gemini`, also for
-	// compatible APIs. The preset sets the lists below. A list set here replaces that of the
-	// preset.
+	// compatible APIs. The preset sets the lists below. A list set here replaces the preset's list.
 	Preset string `yaml:"preset"`
 	// Where a request bounds its output, as JSON pointers: /max_tokens. The largest number counts.
 	MaxOutput list `yaml:"max_output"`
-	// Where a request gives the number of answers, each of that length: /n.
+	// Where a request gives the number of answers, each bounded by max_output: /n.
 	Choices list `yaml:"choices"`
 	// Where a request names the model: /model. Default for gemini: in the path.
 	Model list `yaml:"model"`
 	// Where a response reports its input tokens: JSON pointers, in a JSON body and in server-sent
-	// events, or names of header fields and trailers. The last value of each counts. Those with the
-	// same last name give the same number; numbers with different names are added up.
+	// events, or names of header fields and trailers. The last value of each counts. Paths with the
+	// same last name report the same number; numbers with different names are added up.
 	Input list `yaml:"input"`
 	// Where a response reports its output tokens.
 	Output list `yaml:"output"`
@@ -368,10 +366,10 @@ type requestIDDoc struct {
 	// For clients that send no id: derive one from caller, method, host, path, query and body, so
 	// that equal requests within this time, such as those of a double click, are charged once: 2s.
 	// At most 10s, and only in policies. Works only where stint sees the body: in the gateway and
-	// the middleware, if the body's length is announced and at most 64KiB. Nine equal requests are
-	// served for one charge, so do not use it where a concurrency limit applies. Redis keeps a hash
-	// of the body, so do not use it on routes that take passwords or codes, unless store has a
-	// name_key_file. Default: no id is derived.
+	// the middleware, if the request declares the length of its body, at most 64KiB. Nine equal
+	// requests are served for one charge, so do not use it where a concurrency limit applies. Redis
+	// keeps a hash of the body, so do not use it on routes that take passwords or codes, unless
+	// store has a name_key_file. Default: no id is derived.
 	Derive duration `yaml:"derive"`
 }
 
@@ -383,10 +381,10 @@ type headersDoc struct {
 	// denied request, it is the time when there is room again, as in Retry-After. After an allowed
 	// one, it is the time when the limit is fully reset. Default: epoch.
 	Reset string `yaml:"reset"`
-	// Add a random time to Retry-After, up to this share of it or up to a second if that is more,
-	// when the limit that denied is shared by all callers (identity `everyone`), so that they do
-	// not all come back at once. 0% adds nothing. For other limits, Retry-After is exact. Default:
-	// 20%.
+	// Add a random time to Retry-After when all callers share the limit that denied (identity
+	// `everyone`), so that they do not all come back at once. The time is at most this share of
+	// Retry-After, or a second if that is more. 0% adds nothing. For other limits, Retry-After is
+	// exact. Default: 20%.
 	Jitter *percent `yaml:"retry_after_jitter"`
 }
 
@@ -436,13 +434,14 @@ type gatewayDoc struct {
 	Routes []routeDoc `yaml:"routes"`
 	// How long connecting to an upstream may take. Default: 5s.
 	ConnectTimeout duration `yaml:"connect_timeout"`
-	// How long an upstream may take from the end of the request to the start of its response, then
-	// 504. Default: 1m.
+	// How long an upstream may take from the end of the request to the start of its response. After
+	// that, the client gets 504. Default: 1m.
 	ResponseTimeout duration `yaml:"response_timeout"`
-	// How long a client may send nothing in the middle of a request's body, then 408. Default: 10s.
+	// How long a client may send nothing in the middle of a request's body. After that, it gets
+	// 408. Default: 10s.
 	BodyTimeout duration `yaml:"body_timeout"`
-	// How much of a request's body a client must send per second, on average over body_timeout,
-	// else 408. Default: 500 bytes.
+	// How much of a request's body a client must send per second, on average over body_timeout. A
+	// slower client gets 408. Default: 500 bytes.
 	MinBodyRate size `yaml:"min_body_rate"`
 	// How long a client may read nothing of a response that is waiting to be sent, before the
 	// response is cut off. Default: 30s.
@@ -460,9 +459,9 @@ type routeDoc struct {
 	// Any of these paths and everything below them: /api/**. Default: all.
 	Path list `yaml:"path"`
 	// The URL to forward requests to: http://, https://, or h2c:// for HTTP/2 without TLS. Its path
-	// goes before that of the request.
+	// is prepended to the path of the request.
 	Upstream string `yaml:"upstream"`
-	// Remove the path above from the path of the request.
+	// Remove the route's path from the path of the request.
 	StripPrefix bool `yaml:"strip_prefix"`
 	// Send the upstream's host in requests, instead of the one that the client asked for.
 	RewriteHost bool `yaml:"rewrite_host"`
@@ -472,7 +471,7 @@ type routeDoc struct {
 	ResponseTimeout duration `yaml:"response_timeout"`
 }
 
-// Values with a text form of their own.
+// Values with their own text form.
 type (
 	duration    time.Duration     // 15ms, 1m30s, 1h, 1d
 	budget      time.Duration     // a duration, or strict
@@ -481,7 +480,7 @@ type (
 	failureMode stint.FailureMode // local, allow, deny, error
 )
 
-// list is a list of texts. A single text may be written without a list.
+// list is a list of strings. A single string may be written without a list.
 type list []string
 
 // limitList is a list of limits. A single limit may be written without a list. Limits that are
@@ -500,5 +499,5 @@ type tierLimits struct {
 // shares are whole percentages. A single one may be written without a list.
 type shares []int
 
-// statuses are codes such as 404, and classes such as 5xx, which is stored as 5.
+// statuses are codes such as 404, and classes such as 5xx, stored as 5.
 type statuses []int

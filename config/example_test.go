@@ -13,7 +13,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// A configuration becomes a set of policies, which a guard decides by.
+// A guard applies the policies of a configuration.
 func Example() {
 	conf, err := config.Parse("stint.yaml", []byte(`
 tiers:
@@ -51,7 +51,7 @@ func ExampleLoad() {
 	// anyone [100/1m]
 }
 
-// All mistakes are reported at once, each with its line and what would be right.
+// All mistakes are reported at once, each with its line and a fix.
 func ExampleParse() {
 	_, err := config.Parse("stint.yaml", []byte(`
 tiers:

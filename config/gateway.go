@@ -9,8 +9,8 @@ import (
 // Gateway configures a gateway. The first group of fields can be set in files and by a program,
 // which takes precedence. The second group can only be set by a program. A zero field is not set.
 type Gateway struct {
-	// Routes decide which requests go where. Routes for a request's host come before those for any
-	// host, and of these the longest prefix wins. Routes set by a program replace those in files.
+	// Routes map requests to upstreams. Routes for a request's host come before those for any host,
+	// and of these the longest prefix wins. Routes set by a program replace those in files.
 	Routes []Route
 	// DialTimeout is the timeout for connecting to an upstream; 0 means 5 s.
 	DialTimeout time.Duration
@@ -19,8 +19,8 @@ type Gateway struct {
 	// time limit.
 	ResponseHeaderTimeout time.Duration
 	// BodyTimeout is how long a client may pause in the middle of a request's body; after that it
-	// gets a 408. It applies until the response begins, because then upstream and client may have a
-	// dialog, as in gRPC. 0 means 10 s, a negative value no limit.
+	// gets a 408. It applies until the response begins, because upstream and client may then
+	// exchange messages, as in gRPC. 0 means 10 s, a negative value no limit.
 	BodyTimeout time.Duration
 	// MinBodyRate is the minimum number of bytes of a request's body that a client must send per
 	// second, on average over the BodyTimeout; 0 means 500.
@@ -30,7 +30,7 @@ type Gateway struct {
 	SendTimeout time.Duration
 	// MaxBody is the maximum number of bytes in the body of a request; 0 means no limit.
 	MaxBody int64
-	// PassUnusualPaths passes on requests with a raw backslash in the path or a raw "#".
+	// PassUnusualPaths forwards requests with a raw backslash in the path or a raw "#".
 	PassUnusualPaths bool
 
 	// The fields below can only be set by a program, not in files.
@@ -50,8 +50,8 @@ type Gateway struct {
 	// IdleConns is the maximum number of unused connections to each upstream that stay open; 0
 	// means 256.
 	IdleConns int
-	// MaxConns is the maximum number of connections to an upstream; further requests wait. 0 means
-	// no limit. Routes with different timeouts use separate connections.
+	// MaxConns is the maximum number of connections to an upstream; other requests wait. 0 means no
+	// limit. Routes with different timeouts use separate connections.
 	MaxConns int
 	// Logger logs requests and failures. It is slog.Default() unless set.
 	Logger *slog.Logger
@@ -63,7 +63,7 @@ type Gateway struct {
 	AccessLogQuery bool
 }
 
-// Route says which requests a gateway forwards, and where to.
+// Route maps requests to an upstream.
 type Route struct {
 	// Host is the host that requests ask for, without a port: "api.example.com". "" is any host.
 	Host string

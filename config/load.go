@@ -20,7 +20,7 @@ var schema []byte
 // still have mistakes that a schema cannot find, such as undefined names or limits out of bounds.
 func Schema() []byte { return slices.Clone(schema) }
 
-// Parse reads a configuration from text. Mistakes are reported under the file name given. The error
+// Parse reads a configuration from text. Mistakes are reported under the given file name. The error
 // is an [*Error].
 func Parse(name string, text []byte) (*Config, error) {
 	return read([]reload.File{{Name: name, Text: text}})
@@ -31,7 +31,7 @@ func Parse(name string, text []byte) (*Config, error) {
 // policies are concatenated, mappings of names are merged, and every other key may be in only one
 // file. Subdirectories, hidden files and files that editors leave behind are not read.
 //
-// The error is an [*Error], or an error of the file system.
+// The error is an [*Error], or a file system error.
 func Load(path string) (*Config, error) {
 	files, err := open(path)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 
 // Mistake is a mistake in a configuration, or a warning about it.
 type Mistake struct {
-	// File is the name of the file, and Line counts from 1. Line is 0 for mistakes that are not in
-	// a text.
+	// File is the name of the file, and Line counts from 1. Line is 0 for mistakes that have no
+	// line.
 	File string `json:"file"`
 	Line int    `json:"line,omitempty"`
 	// Key is the path of the key in the file, such as "tiers[1].limits[0]"; "" is the whole file.
@@ -66,14 +66,14 @@ func (e *Error) lines() []string {
 	return lines
 }
 
-// reader collects the mistakes in a configuration, and knows the position of every key. Keys are
+// reader collects the mistakes in a configuration, and holds the position of every key. Keys are
 // paths in the whole configuration: tiers[2] may be the first tier of the second file.
 type reader struct {
 	files     []source
 	positions map[string]position
 	mistakes  []found
 	warned    []found
-	// unread has the keys whose values could not be read, and unsure the keys that contain these.
+	// unread holds the keys whose values could not be read, unsure the keys that contain these.
 	unread, unsure map[string]bool
 	// blind reports that too much could not be read to check the rest.
 	blind bool
@@ -102,8 +102,8 @@ func (r *reader) has(key string) bool {
 	return ok
 }
 
-// mistake records a mistake in a key whose value could be read. Its position is that of the key, or
-// of the nearest parent that is in a file. It is dropped if it may follow from an unread value.
+// mistake records a mistake in a key whose value could be read. It is placed at the key, or at its
+// nearest parent in a file. It is dropped if it may follow from an unread value.
 func (r *reader) mistake(key, format string, args ...any) {
 	if !r.lacks(key) {
 		r.note(r.nearest(key), key, format, args...)
@@ -200,8 +200,7 @@ func (s source) local(key string) string {
 // parent returns the key that contains a key; "" at the top level.
 func parent(key string) string { return key[:max(0, strings.LastIndexAny(key, ".["))] }
 
-// oneLine returns a text shortened, and without characters that would break or disguise a line of a
-// log.
+// oneLine shortens a text, and replaces characters that would break or disguise a log line.
 func oneLine(s string) string {
 	return strings.Map(func(c rune) rune {
 		if unicode.IsPrint(c) {

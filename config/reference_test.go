@@ -197,18 +197,18 @@ func valueOf(typ string, titles map[string]string) string {
 	}
 	switch typ {
 	case "map[string]string":
-		return "names to texts"
+		return "names to strings"
 	case "map[string]int64":
 		return "names to whole numbers"
 	case "map[string]list":
-		return "names to texts or lists"
+		return "names to strings or lists"
 	case "[]duration":
 		return "list of durations"
 	}
 	return map[string]string{
-		"string": "text", "bool": "true or false", "int64": "whole number", "duration": "duration",
+		"string": "string", "bool": "true or false", "int64": "whole number", "duration": "duration",
 		"percent": "percentage", "budget": "duration or `strict`",
-		"size": "size", "failureMode": "word", "list": "text or list", "limitList": "limit or list",
+		"size": "size", "failureMode": "word", "list": "string or list", "limitList": "limit or list",
 		"statuses": "status or list", "shares": "percentage or list",
 	}[elementOf(typ)]
 }

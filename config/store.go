@@ -16,14 +16,14 @@ import (
 // memory is the URL of a store in memory.
 const memory = "memory"
 
-// Store describes the store in which a configuration keeps its limits.
+// Store describes the store of a configuration.
 type Store struct {
-	// URL is "memory" or the URL of a Redis.
+	// URL is "memory" or the URL of a Redis server.
 	URL string
 	// Prefix is the prefix of all keys; "" is the default of the store.
 	Prefix string
 	// CAFile holds the CA certificates for Redis over TLS. CertFile and KeyFile hold a client
-	// certificate. The URL of a Redis also includes all three as parameters.
+	// certificate. URL also includes all three as parameters, unless it is "memory".
 	CAFile, CertFile, KeyFile string
 	// Memory is the maximum number of bytes of a store in memory; 0 is the default of the store.
 	Memory int64
@@ -32,10 +32,9 @@ type Store struct {
 	NameKeyFile, PreviousNameKeyFile string
 }
 
-// OpenStore opens the store of the configuration, with all settings that the configuration has for
-// it: prefix, memory, name keys, TLS files, failure policy, instances and breaker. Settings in
-// with, such as an observer, a logger or another store (Redis.URL or Redis.Client), take
-// precedence.
+// OpenStore opens the store of the configuration, with all its settings: prefix, memory, name keys,
+// TLS files, failure policy, instances and breaker. Settings in with, such as an observer, a logger
+// or another store (Redis.URL or Redis.Client), take precedence.
 //
 //	store, err := c.OpenStore(ctx, stores.Config{})
 //
@@ -57,7 +56,7 @@ func (c *Config) OpenStore(ctx context.Context, with stores.Config) (stores.Stor
 	r.BreakerFailures = cmp.Or(r.BreakerFailures, c.BreakerFailures)
 	r.BreakerProbe, r.BreakerRetry = cmp.Or(r.BreakerProbe, c.BreakerProbe), cmp.Or(r.BreakerRetry, c.BreakerRetry)
 	if where.URL == memory {
-		const inMemory = " Redis, but the store is in memory; set a Redis with store.url (for a server also with --store or REDIS_URL)"
+		const inMemory = " Redis, but the store is in memory; set the URL of a Redis server in store.url (or for a server in --store or REDIS_URL)"
 		switch { // a program that sets memory itself is probably a test
 		case !named && where.NameKeyFile != "":
 			return nil, &stint.InvalidError{Err: errors.New("store.name_key_file needs" + inMemory)}

@@ -121,7 +121,7 @@ func TestOpenStoreClient(t *testing.T) {
 // TestOpenStoreMistakes: what cannot be used is not left out.
 func TestOpenStoreMistakes(t *testing.T) {
 	for text, want := range map[string]string{
-		"store: {name_key_file: /none}\n":                             "store.name_key_file needs Redis, but the store is in memory; set a Redis with store.url",
+		"store: {name_key_file: /none}\n":                             "store.name_key_file needs Redis, but the store is in memory; set the URL of a Redis server in store.url",
 		"store: {ca_file: /none}\n":                                   "store.ca_file and store.cert_file need Redis",
 		"store: {url: 'redis://127.0.0.1:1', name_key_file: /none}\n": "store.name_key_file: ",
 	} {

@@ -19,8 +19,8 @@ func (c *compiler) warnings() {
 	proxies := c.doc.ClientIP.TrustedProxies
 	for i, text := range proxies {
 		if size := wide(text); size != "" {
-			c.warn(at("client_ip.trusted_proxies", i, proxies), "%q is %s: anyone in it can write the client's address, "+
-				"and claims, in a header; list only your own proxies", text, size)
+			c.warn(at("client_ip.trusted_proxies", i, proxies), "%q is %s: anyone in it can set the client's address "+
+				"and claims in headers; list only your own proxies", text, size)
 		}
 	}
 	for _, name := range sorted(c.doc.Identities) {
@@ -36,7 +36,7 @@ func (c *compiler) warnings() {
 		c.oddMatch(key+".match", t.Match)
 		c.oddMatch(key+".unless", t.Unless)
 		if near, ok := messages.Nearest(t.Scope, []string{"route", "global"}); ok && near != t.Scope {
-			c.warn(key+".scope", "%q is a name for one count of all requests%s", t.Scope,
+			c.warn(key+".scope", "%q names one count for all requests%s", t.Scope,
 				messages.Hint(t.Scope, []string{near}))
 		}
 	}
@@ -49,8 +49,8 @@ func (c *compiler) warnings() {
 		c.oddUsage(item("policies", i), &c.spec.Policies[i])
 		store := &c.config.Store
 		if c.spec.Policies[i].RequestIDDerive != 0 && redisurl.Is(store.URL) && store.NameKeyFile == "" {
-			c.warn(item("policies", i)+".request_id.derive", "Redis keeps a hash of the body, by which passwords and codes can be guessed; "+
-				"not on routes that take them, unless names are hashed (store.name_key_file)")
+			c.warn(item("policies", i)+".request_id.derive", "Redis keeps a hash of the body, from which passwords and codes can be guessed; "+
+				"do not use it on routes that take them, or set store.name_key_file")
 		}
 	}
 	c.oddQuantities()
@@ -145,7 +145,7 @@ func (c *compiler) oddPaths(key string, paths list) {
 		case odd != "":
 			c.warn(key, "%q is matched literally in %q; write %s", odd, text, strings.Join(segments, "/"))
 		case foreignPattern.MatchString(text):
-			c.warn(key, "%q is matched literally, and looks like a regular expression; "+
+			c.warn(key, "%q is matched literally, but looks like a regular expression; "+
 				"want something like /users/{id}, /static/** or /**/*.css", text)
 		}
 	}
@@ -183,8 +183,8 @@ var methods = strings.Fields(`GET HEAD POST PUT PATCH DELETE OPTIONS CONNECT TRA
 	UPDATEREDIRECTREF VERSION-CONTROL`)
 
 const (
-	// leastPrice is the minimum price of a million tokens in a unit that is fine enough: with a
-	// lower price, a request of a thousand tokens costs less than one unit.
+	// leastPrice is the lowest price of a million tokens that gets no warning: with a lower price,
+	// a request of a thousand tokens costs less than one unit.
 	leastPrice = 1000
 	// leastHold is the minimum hold of a request that counts tokens: a pause of the process or of
 	// the store must not end it.
@@ -199,7 +199,7 @@ func (c *compiler) oddUsage(key string, p *policy.Policy) {
 	for _, model := range slices.Sorted(maps.Keys(p.Usage.Prices)) {
 		price := p.Usage.Prices[model]
 		if most := max(price.Input, price.Output); most > 0 && most < leastPrice {
-			c.warn(key+".usage.prices."+model, "a million tokens cost at most %d, so that most requests cost 1, rounded up; "+
+			c.warn(key+".usage.prices."+model, "a million tokens cost at most %d, so most requests cost 1, rounded up; "+
 				"prices are per million tokens in units of the budget: 2500000 for 2.50 dollars, if 1 is a millionth of a dollar",
 				most)
 		}
@@ -213,8 +213,8 @@ func (c *compiler) oddUsage(key string, p *policy.Policy) {
 // quantities are the names of budgets that count one quantity.
 var quantities = []string{tokens.InputName, tokens.OutputName, tokens.CachedName, tokens.PriceName}
 
-// oddQuantities warns of budgets whose names are almost the name of a quantity: they count all
-// tokens.
+// oddQuantities warns of budgets whose names resemble the name of a quantity, because they count
+// all tokens.
 func (c *compiler) oddQuantities() {
 	if !slices.ContainsFunc(c.spec.Policies, func(p policy.Policy) bool { return p.Usage != nil }) {
 		return

@@ -47,14 +47,14 @@ func (n *counted) isRoute() bool {
 	return m != nil && len(m.Path)+len(m.Method)+len(m.Host) > 0
 }
 
-// class describes known facts about requests: matches that they fit, and identities that they have.
+// class holds known facts about requests: matches that they fit, and identities that they have.
 type class struct {
 	matches []*policy.Match
 	has     []string
 }
 
 // maxComparisons is the maximum number of pairs of tiers and policies that are compared, which
-// takes some tenths of a second. A larger configuration gets fewer warnings.
+// takes a few tenths of a second. A larger configuration gets fewer warnings.
 const maxComparisons = 200_000
 
 // chosenIdentities warns of limits by headers and cookies, whose values clients choose.
@@ -72,7 +72,7 @@ func (c *compiler) chosenIdentities() {
 			}
 			all, keys = append(all, n), append(keys, key)
 		}
-		// The tiers and policies whose counts clients do not choose.
+		// The tiers and policies whose counts clients cannot choose.
 		others := slices.DeleteFunc(slices.Clone(all), func(n *counted) bool {
 			return !n.denies() || len(n.identity) == 0 || c.chosen(n.identity[0]) != ""
 		})
@@ -107,7 +107,7 @@ func (c *compiler) chosenIdentity(key string, t *policy.Tier, n *counted, others
 		if chosen := c.chosen(name); chosen != "" && !slices.ContainsFunc(others, func(other *counted) bool {
 			return c.holds(other, n, &these)
 		}) {
-			c.warn(key, "clients choose the value of %s, and every new one has a fresh count; count the same requests "+
+			c.warn(key, "clients choose the value of %s, and each new value starts a new count; count the same requests "+
 				"by address too, in a policy with identity: ip, or by a claim that is verified", chosen)
 			warned = true
 		}
@@ -188,7 +188,7 @@ func (c *compiler) holds(other, n *counted, these *class) bool {
 		slower(other.limits, n.limits) && slower(other.budget, n.budget)
 }
 
-// bounds reports whether other has a limit on a rate if n has one.
+// bounds reports whether other limits a rate, or n does not.
 func bounds(other, n *counted) bool {
 	return other.often() || !n.often()
 }

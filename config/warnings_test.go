@@ -23,14 +23,14 @@ policies:
 	{"trusted proxies that include everyone", base + `client_ip:
   trusted_proxies: [0.0.0.0/0, "::/0", 64.0.0.0/3, "2000::/3", "::ffff:0.0.0.0/96", 10.0.0.0/8]
 `,
-		`stint.yaml:4: warning: client_ip.trusted_proxies[0]: "0.0.0.0/0" is every IPv4 address: anyone in it can write the client's address, and claims, in a header; list only your own proxies
-stint.yaml:4: warning: client_ip.trusted_proxies[1]: "::/0" is every IPv6 address: anyone in it can write the client's address, and claims, in a header; list only your own proxies
-stint.yaml:4: warning: client_ip.trusted_proxies[2]: "64.0.0.0/3" is a very wide range: anyone in it can write the client's address, and claims, in a header; list only your own proxies
-stint.yaml:4: warning: client_ip.trusted_proxies[3]: "2000::/3" is a very wide range: anyone in it can write the client's address, and claims, in a header; list only your own proxies
-stint.yaml:4: warning: client_ip.trusted_proxies[4]: "::ffff:0.0.0.0/96" is every IPv4 address: anyone in it can write the client's address, and claims, in a header; list only your own proxies`},
+		`stint.yaml:4: warning: client_ip.trusted_proxies[0]: "0.0.0.0/0" is every IPv4 address: anyone in it can set the client's address and claims in headers; list only your own proxies
+stint.yaml:4: warning: client_ip.trusted_proxies[1]: "::/0" is every IPv6 address: anyone in it can set the client's address and claims in headers; list only your own proxies
+stint.yaml:4: warning: client_ip.trusted_proxies[2]: "64.0.0.0/3" is a very wide range: anyone in it can set the client's address and claims in headers; list only your own proxies
+stint.yaml:4: warning: client_ip.trusted_proxies[3]: "2000::/3" is a very wide range: anyone in it can set the client's address and claims in headers; list only your own proxies
+stint.yaml:4: warning: client_ip.trusted_proxies[4]: "::ffff:0.0.0.0/96" is every IPv4 address: anyone in it can set the client's address and claims in headers; list only your own proxies`},
 	{"an identity that clients choose", base + "identities: {print: {header: X-Print}}\n" +
 		"policies:\n  - {name: login, match: {path: /login}, identity: [print, ip], limits: 5/15m}\n",
-		`stint.yaml:5: warning: policies[0].identity: clients choose the value of the header X-Print, and every new one has a fresh count; count the same requests by address too, in a policy with identity: ip, or by a claim that is verified`},
+		`stint.yaml:5: warning: policies[0].identity: clients choose the value of the header X-Print, and each new value starts a new count; count the same requests by address too, in a policy with identity: ip, or by a claim that is verified`},
 	{"webhooks without notify", base + "webhooks: [{url: https://example.com, key_file: key}]\n",
 		`stint.yaml:3: warning: webhooks: nothing is posted: no tier and no policy has notify, such as notify: [80%, 100%]`},
 	{"path syntax of other routers", base + `policies:
@@ -44,9 +44,9 @@ gateway: {routes: [{path: "/t/:tenant/**", upstream: "http://a"}]}
 `,
 		`stint.yaml:4: warning: policies[0].match.path: ":id" is matched literally in "/users/:id"; write /users/{id}
 stint.yaml:5: warning: policies[1].match.path[1]: "[slug]" is matched literally in "/<int:org>/[slug]/x"; write /{org}/{slug}/x
-stint.yaml:8: warning: policies[2].unless.path[0]: "/api/.*" is matched literally, and looks like a regular expression; want something like /users/{id}, /static/** or /**/*.css
-stint.yaml:8: warning: policies[2].unless.path[1]: "/v(1|2)/x" is matched literally, and looks like a regular expression; want something like /users/{id}, /static/** or /**/*.css
-stint.yaml:8: warning: policies[2].unless.path[2]: "/items/\\d" is matched literally, and looks like a regular expression; want something like /users/{id}, /static/** or /**/*.css
+stint.yaml:8: warning: policies[2].unless.path[0]: "/api/.*" is matched literally, but looks like a regular expression; want something like /users/{id}, /static/** or /**/*.css
+stint.yaml:8: warning: policies[2].unless.path[1]: "/v(1|2)/x" is matched literally, but looks like a regular expression; want something like /users/{id}, /static/** or /**/*.css
+stint.yaml:8: warning: policies[2].unless.path[2]: "/items/\\d" is matched literally, but looks like a regular expression; want something like /users/{id}, /static/** or /**/*.css
 stint.yaml:10: warning: gateway.routes[0].path: ":tenant" is matched literally in "/t/:tenant/**"; write /t/{tenant}/**`},
 	{"unknown methods", base + "policies:\n  - {name: a, match: {method: [GTE, POST, BREW]}, limits: 1/1s}\n",
 		`stint.yaml:4: warning: policies[0].match.method[0]: "GTE" is not an HTTP method (did you mean "GET"?)
@@ -88,16 +88,16 @@ stint.yaml:3: warning: tiers[0].identity: no header sets the claim "user"; want 
 	{"no claims at all", "tiers:\n  - {name: pro, match: {claim: {plan: pro}}, identity: user, limits: 1/1s}\n  - {name: all, identity: ip, limits: 10/1m}\n",
 		`stint.yaml:2: warning: tiers[0].match.claim.plan: no header sets the claim "plan"; want one under claims, or claims: {plan: ""} if the application passes it`},
 	{"derived ids in Redis", base + "store: {url: redis://a}\npolicies: [{name: a, request_id: {derive: 2s}}]\n",
-		`stint.yaml:4: warning: policies[0].request_id.derive: Redis keeps a hash of the body, by which passwords and codes can be guessed; not on routes that take them, unless names are hashed (store.name_key_file)`},
+		`stint.yaml:4: warning: policies[0].request_id.derive: Redis keeps a hash of the body, from which passwords and codes can be guessed; do not use it on routes that take them, or set store.name_key_file`},
 	{"derived ids in Redis, hashed", base + "store: {url: redis://a, name_key_file: /k}\npolicies: [{name: a, request_id: {derive: 2s}}]\n", ""},
 	{"derived ids in memory", base + "policies: [{name: a, request_id: {derive: 2s}}]\n", ""},
 	{"a scope that is nearly a word", "tiers:\n  - {name: all, identity: ip, scope: routes, limits: 10/1m}\n",
-		`stint.yaml:2: warning: tiers[0].scope: "routes" is a name for one count of all requests (did you mean "route"?)`},
+		`stint.yaml:2: warning: tiers[0].scope: "routes" names one count for all requests (did you mean "route"?)`},
 	{"prices in dollars", base + "policies:\n  - name: a\n    hold: 2s\n    budget: ['output_token: 9/1m', 'tokens: 9/1m', 'price: 50/month']\n" +
 		"    usage: {preset: openai, prices: {big: {input: 1000, output: 1}, small: {input: 2, output: 10}, free: {input: 0}}}\n",
 		`stint.yaml:5: warning: policies[0].hold: 2s: if the process or the store pauses for longer, the estimates of responses under way are given back; want 10s or more, such as 5m
 stint.yaml:6: warning: policies[0].budget[0]: "output_token" counts all tokens (did you mean "output_tokens"?)
-stint.yaml:7: warning: policies[0].usage.prices.small: a million tokens cost at most 10, so that most requests cost 1, rounded up; prices are per million tokens in units of the budget: 2500000 for 2.50 dollars, if 1 is a millionth of a dollar`},
+stint.yaml:7: warning: policies[0].usage.prices.small: a million tokens cost at most 10, so most requests cost 1, rounded up; prices are per million tokens in units of the budget: 2500000 for 2.50 dollars, if 1 is a millionth of a dollar`},
 	{"limits without effect", `tiers:
   - name: pro
     match: {claim: {plan: pro}}

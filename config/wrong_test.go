@@ -18,14 +18,14 @@ var wrong = []struct {
 	{"null", "---\n", `stint.yaml:1: no rules: the file is empty`},
 	{"a text", "hello\n", `stint.yaml:1: want a mapping with keys such as store, failure, client_ip; got "hello"`},
 	{"a list", "- tiers\n", `stint.yaml:1: want a mapping with keys such as store, failure, client_ip; got a list`},
-	{"two documents", base + "---\n" + base, `stint.yaml:3: a second document; want one in a file, without ---`},
+	{"two documents", base + "---\n" + base, `stint.yaml:3: a second document; want one per file, without ---`},
 	{"not UTF-8", base + "store: {prefix: \"\xff\"}\n", `stint.yaml:3: not UTF-8`},
 	{"derived ids", base + "request_id: {header: X-Id, derive: 2s}\npolicies:\n  - {name: a, request_id: {derive: 11s}}\n" +
 		"  - {name: b, request_id: {derive: 0s}}\n  - {name: c, request_id: {derive: true}}\n  - {name: d, request_id: {life: 1h, derive: 2s}}\n" +
 		"  - {name: e, match: {path: /e}, skip: true, request_id: {derive: 2s}}\n",
 		`stint.yaml:3: request_id.derive: set it in policies, for routes where equal requests should count once
 stint.yaml:5: policies[0].request_id.derive: 11s; want how long equal requests count as one, at most 10s, such as 2s
-stint.yaml:6: policies[1].request_id.derive: 0s; want how long equal requests count as one, such as 2s
+stint.yaml:6: policies[1].request_id.derive: 0s; want the time in which equal requests count as one, such as 2s
 stint.yaml:6: policies[1]: does nothing; want limits, a budget, a cost, costs, hold, usage, settle, refund, request_id, failure, or skip: true
 stint.yaml:7: policies[2].request_id.derive: want a duration such as 15ms, 1m30s, 1h or 1d; got "true"
 stint.yaml:8: policies[3].request_id.header: "" is not the name of a header; want something like X-User-ID
@@ -52,7 +52,7 @@ stint.yaml:7: policies[0].settle: with usage the response says the true cost; wa
 stint.yaml:9: policies[0].usage.preset: no preset "opnai"; there is anthropic, gemini or openai (did you mean "openai"?)
 stint.yaml:10: policies[0].usage.max_output[0]: "max_tokens": a JSON pointer begins with a slash, as in /usage/total_tokens
 stint.yaml:10: policies[0].usage.max_output[1]: "/a~": in a JSON pointer ~ is written ~0
-stint.yaml:11: policies[0].usage.input[0]: an empty text; want something, or leave it out
+stint.yaml:11: policies[0].usage.input[0]: an empty string; want something, or leave it out
 stint.yaml:11: policies[0].usage.input[1]: "/x" is there already
 stint.yaml:12: policies[0].usage.output: "X Tokens" is neither a JSON pointer nor a header field; want something like /usage/output_tokens or X-Output-Tokens
 stint.yaml:13: policies[0].usage.default_output: 0; want at least 1
@@ -122,15 +122,15 @@ stint.yaml:6: tiers: duplicate key, first set at stint.yaml:1`},
 	{"names twice", base + "identities:\n  key: {header: X-Key}\n  key: {header: X-Api-Key}\n",
 		`stint.yaml:5: identities.key: duplicate key, first set at stint.yaml:4`},
 	{"nulls", "tiers:\n  - name:\n    identity: ~\n    limits: null\nstore:\npolicies:\n  -\n",
-		`stint.yaml:2: tiers[0].name: no value; want a text, or leave it out
-stint.yaml:3: tiers[0].identity: no value; want a text, or a list of several, or leave it out
+		`stint.yaml:2: tiers[0].name: no value; want a string, or leave it out
+stint.yaml:3: tiers[0].identity: no value; want a string, or a list of several, or leave it out
 stint.yaml:4: tiers[0].limits: no value; want a limit such as 100/1m, or a list of several, or leave it out
 stint.yaml:5: store: no value; want a mapping with keys such as url, prefix, memory, or leave it out
 stint.yaml:7: policies[0]: no value; want a mapping with keys such as name, match, unless, or leave it out`},
 	{"kinds", "tiers: {name: all}\nstore: redis://user:secret@localhost\nclaims: [a]\nidentities: ip\nbans: []\n",
 		`stint.yaml:1: tiers: want a list, each element a mapping with keys such as name, match, unless; got a mapping
 stint.yaml:2: store: want a mapping with keys such as url, prefix, memory; got "redis://…"
-stint.yaml:3: claims: want a mapping from names to a text; got a list
+stint.yaml:3: claims: want a mapping from names to a string; got a list
 stint.yaml:4: identities: want a mapping from names to a mapping with keys such as claim, header, cookie; got "ip"
 stint.yaml:5: bans: want a mapping with keys such as after, within, durations; got a list`},
 	{"kinds further down", `tiers:
@@ -146,26 +146,26 @@ policies:
     limits: [[10/1m]]
     cost: []
 `,
-		`stint.yaml:2: tiers[0].name: want a text; got a list
-stint.yaml:3: tiers[0].identity: want a text, or a list of several; got a mapping
+		`stint.yaml:2: tiers[0].name: want a string; got a list
+stint.yaml:3: tiers[0].identity: want a string, or a list of several; got a mapping
 stint.yaml:4: tiers[0].limits: want a limit such as 100/1m, or a list of several; got a mapping
 stint.yaml:5: tiers[0].shadow: want true or false; got a list
 stint.yaml:6: tiers[0].match: want a mapping with keys such as host, path, method; got "/path"
 stint.yaml:7: tiers[0].bans.after: want a whole number; got a mapping
 stint.yaml:7: tiers[0].bans.durations: want a list, each element a duration such as 15ms, 1m30s, 1h or 1d; got "1m"
-stint.yaml:9: policies[0].name: want a text; got a mapping
-stint.yaml:10: policies[0].match.path: want a text, or a list of several; got a mapping
-stint.yaml:10: policies[0].match.header: want a mapping from names to a text, or a list of several; got a list
+stint.yaml:9: policies[0].name: want a string; got a mapping
+stint.yaml:10: policies[0].match.path: want a string, or a list of several; got a mapping
+stint.yaml:10: policies[0].match.header: want a mapping from names to a string, or a list of several; got a list
 stint.yaml:11: policies[0].limits[0]: want a limit such as 100/1m; got a list
 stint.yaml:12: policies[0].cost: want a number of units, or a mapping with the key header; got a list`},
 	{"keys that are none", base + "? [a]\n: b\nidentities: {~: {claim: a}, \"\": {claim: b}}\n",
-		`stint.yaml:3: want a word for a key; got a list
-stint.yaml:5: identities: want a word for a key; got nothing
-stint.yaml:5: identities: want a word for a key; got the text ""`},
-	{"tags", "tiers: !!seq\n  - {name: !tier all, identity: ip, limits: 10/1m}\n", `stint.yaml:1: tiers: the tag !!seq; values here have none`},
+		`stint.yaml:3: want a word as a key; got a list
+stint.yaml:5: identities: want a word as a key; got nothing
+stint.yaml:5: identities: want a word as a key; got the string ""`},
+	{"tags", "tiers: !!seq\n  - {name: !tier all, identity: ip, limits: 10/1m}\n", `stint.yaml:1: tiers: unsupported tag !!seq; want a value without a tag`},
 	{"merge key", "x: &x {name: all}\ntiers:\n  - <<: *x\n    identity: ip\n    limits: 10/1m\n",
 		`stint.yaml:1: x: unknown key; the keys here are store, failure, client_ip, claims, identities, tiers, policies, bans, request_id, contact, headers, log, outbound, webhooks, gateway
-stint.yaml:3: tiers[0]: merge keys ("<<") are not read; write the keys out, or use an alias for a whole value`},
+stint.yaml:3: tiers[0]: merge keys ("<<") are not supported; write the keys out, or use an alias for a whole value`},
 
 	{"limits", `tiers:
   - name: all
@@ -189,7 +189,7 @@ stint.yaml:8: tiers[0].limits[3]: "10/1m brust 2x": unknown word "brust"; want b
 stint.yaml:9: tiers[0].limits[4]: "10/400d": window "400d": want at most 366 days
 stint.yaml:10: tiers[0].limits[5]: "10/1m burst 500x": a burst of 5000; want a multiple of the maximum of 10, at most 100 times
 stint.yaml:11: tiers[0].limits[6]: "unlimited/1w": window "1w": want a duration such as "1s", "1m30s", "1h" or "1d", or a day, week, month or year
-stint.yaml:12: tiers[0].limits[7]: "unlimited/1h burst 2x": want nothing but a window after unlimited/, as in unlimited/1d
+stint.yaml:12: tiers[0].limits[7]: "unlimited/1h burst 2x": want only a window after unlimited/, as in unlimited/1d
 stint.yaml:13: tiers[0].limits[8]: "Unlimited": no window; want "units/window", such as "100/1m" or "10/1s burst 2x" (did you mean "unlimited"?)
 stint.yaml:14: tiers[0].budget: "-1/1h": a maximum of -1; want 0 to 9007199254740992`},
 	{"notify", `claims: {user: "", plan: ""}
@@ -217,7 +217,7 @@ stint.yaml:9: policies[0].notify: 3/30s has no period in which its use could be 
 stint.yaml:10: policies[1].notify: has no effect in a policy that skips
 stint.yaml:11: policies[2].notify: 100/30s fixed: its periods are too short to be reported; want a window of 1m or more
 stint.yaml:13: webhooks[0].url: with http:// others could read and change what is posted; want https://, or this machine, such as http://localhost:9000
-stint.yaml:14: webhooks[1].key_file: is missing; want a file with a secret text of at least 16 bytes, with which the receiver verifies what is posted`},
+stint.yaml:14: webhooks[1].key_file: is missing; want a file with a secret of at least 16 bytes, which the receiver uses to verify posts`},
 	{"limits by claim", `tiers:
   - name: a
     match: {path: /a}
@@ -237,8 +237,8 @@ outbound: {api: {limits: {limit: 60/1m, claim: rpm, max: 100}}}
 `,
 		`stint.yaml:6: tiers[0].limits[0]: want limit, claim and max, as in {limit: 60/1m, claim: rpm, max: 10000}
 stint.yaml:7: tiers[0].limits[1].limit: "60/hour": write 60/1h
-stint.yaml:8: tiers[0].limits[2].limit: without the claim there would be no limit; want one, or 0/1m to deny requests without it
-stint.yaml:9: tiers[0].limits[3].limit: "0/1m burst 3x": a burst is in proportion to the number, and 0 has none; want another number, or no burst
+stint.yaml:8: tiers[0].limits[2].limit: requests without the claim would have no limit; want one, or 0/1m to deny them
+stint.yaml:9: tiers[0].limits[3].limit: "0/1m burst 3x": a burst is a multiple of the number, so 0 has none; want another number, or no burst
 stint.yaml:10: tiers[0].limits[4].clam: unknown key (did you mean "claim"?)
 stint.yaml:10: tiers[0].limits[4].max: want a whole number such as 0 or 1000; got "ten"
 stint.yaml:11: tiers[0].limits[5]: want a limit such as 100/1m; got a mapping: write "login: 5/15m", with the quotes
@@ -257,7 +257,7 @@ outbound:
 `,
 		`stint.yaml:3: client_ip.ipv4_prefix: want a whole number such as 0 or 1000; got "-1"
 stint.yaml:3: client_ip.ipv6_prefix: want a whole number such as 0 or 1000; got "0x40"
-stint.yaml:4: bans.after: want a whole number; got the text "5": leave out the quotes
+stint.yaml:4: bans.after: want a whole number; got the string "5": leave out the quotes
 stint.yaml:6: outbound.a.retries: want a whole number such as 0 or 1000; got "1.5"
 stint.yaml:7: outbound.b.retries: want a whole number such as 0 or 1000; got "010"
 stint.yaml:8: outbound.c.retries: want at most 9007199254740992; got "99999999999999999999"`},
@@ -270,18 +270,18 @@ stint.yaml:8: outbound.c.retries: want at most 9007199254740992; got "9999999999
 `,
 		`stint.yaml:2: tiers[0].shadow: want true or false; got "yes": write true
 stint.yaml:3: tiers[1].shadow: want true or false; got "Off": write false
-stint.yaml:4: tiers[2].shadow: want true or false; got the text "true": write true
+stint.yaml:4: tiers[2].shadow: want true or false; got the string "true": write true
 stint.yaml:5: tiers[3].shadow: want true or false; got "1"`},
 	{"durations", base + `failure: {budget: 15}
 bans: {after: 5, within: 1 minute, durations: [1m, -1m, 1w, 500d, 9999999h, ""], forgive: 1.5.2h}
 `,
-		`stint.yaml:3: failure.budget: 15 of what? want a duration such as 15ms, 1m30s, 1h or 1d
+		`stint.yaml:3: failure.budget: 15 has no unit; want a duration such as 15ms, 1m30s, 1h or 1d
 stint.yaml:4: bans.within: want a duration such as 15ms, 1m30s, 1h or 1d; got "1 minute"
 stint.yaml:4: bans.durations[1]: want a duration such as 15ms, 1m30s, 1h or 1d; got "-1m"
 stint.yaml:4: bans.durations[2]: want a duration such as 15ms, 1m30s, 1h or 1d; got "1w"
 stint.yaml:4: bans.durations[3]: want at most 366d; got "500d"
 stint.yaml:4: bans.durations[4]: want at most 366d; got "9999999h"
-stint.yaml:4: bans.durations[5]: want a duration such as 15ms, 1m30s, 1h or 1d; got the text ""
+stint.yaml:4: bans.durations[5]: want a duration such as 15ms, 1m30s, 1h or 1d; got the string ""
 stint.yaml:4: bans.forgive: want a duration such as 15ms, 1m30s, 1h or 1d; got "1.5.2h"`},
 	{"percentages", base + `policies:
   - {name: a, limits: 1/1s, rollout: 25}
@@ -307,9 +307,9 @@ stint.yaml:5: policies[1].refund[4]: want a status such as 404 or a class such a
 stint.yaml:6: policies[2].settle.bytes: want at most 9007199254740992 bytes; got "9999999999GiB"`},
 	{"words", base + "failure: {mode: dney}\nclient_ip: {trusted_proxies: [\"\", []]}\npolicies:\n  - {name: a, match: {method: []}, limits: 1/1s}\n",
 		`stint.yaml:3: failure.mode: want local, allow, deny or error; got "dney" (did you mean "deny"?)
-stint.yaml:4: client_ip.trusted_proxies[0]: an empty text; want something, or leave it out
-stint.yaml:4: client_ip.trusted_proxies[1]: want a text; got a list
-stint.yaml:6: policies[0].match.method: an empty list; want a text, or leave it out`},
+stint.yaml:4: client_ip.trusted_proxies[0]: an empty string; want something, or leave it out
+stint.yaml:4: client_ip.trusted_proxies[1]: want a string; got a list
+stint.yaml:6: policies[0].match.method: an empty list; want a string, or leave it out`},
 	{"what can be judged is judged beside a value that cannot be read", `tiers:
   - name: all
     identity: ip
@@ -346,9 +346,9 @@ gateway:
     - {upstream: ftp://b}
 `,
 		`stint.yaml:1: store: want a mapping with keys such as url, prefix, memory; got "redis"
-stint.yaml:2: client_ip.trusted_proxies: want a text, or a list of several; got a mapping
-stint.yaml:5: identities.key.header: want a text; got a list
-stint.yaml:7: tiers[0].name: want a text; got a list
+stint.yaml:2: client_ip.trusted_proxies: want a string, or a list of several; got a mapping
+stint.yaml:5: identities.key.header: want a string; got a list
+stint.yaml:7: tiers[0].name: want a string; got a list
 stint.yaml:8: tiers[0].match: no value; want a mapping with keys such as host, path, method, or leave it out
 stint.yaml:10: tiers[0].limits: want a limit such as 100/1m, or a list of several; got a mapping
 stint.yaml:11: tiers[1].identity: no identity "usr"; there is everyone, ip, key or user (did you mean "user"?)
@@ -357,7 +357,7 @@ stint.yaml:14: policies[1].identity: no identity "nobody"; there is everyone, ip
 stint.yaml:15: policies[2].cost: want a number of units, or a mapping with the key header; got a list
 stint.yaml:15: policies[2].limits: "0/0s": a window of 0s; want 1ms to 366 days
 stint.yaml:15: policies[2].name: there is a policy "b" already, number 2; names are unique
-stint.yaml:18: gateway.routes[0].host: want a text, or a list of several; got a mapping
+stint.yaml:18: gateway.routes[0].host: want a string, or a list of several; got a mapping
 stint.yaml:19: gateway.routes[1].upstream: "ftp://b" is no upstream; want a URL such as http://127.0.0.1:3000, with http, https or h2c`},
 	{"unknown and duplicate keys hide nothing elsewhere", base + "headers: {color: red}\nbnas: {after: 0}\nstore: {url: memory}\nstore: {}\npolicies:\n  - {name: a, identity: nobody, limits: 1/1s, rollout: 5}\n  - {name: b, limits: {some: 1/1s}, ~: 1}\n",
 		`stint.yaml:3: headers.color: unknown key; the keys here are format, reset, retry_after_jitter
@@ -365,7 +365,7 @@ stint.yaml:4: bnas: unknown key (did you mean "bans"?)
 stint.yaml:6: store: duplicate key, first set at stint.yaml:5
 stint.yaml:8: policies[0].rollout: want a percentage from 0% to 100%; got "5": write 5%
 stint.yaml:8: policies[0].identity: no identity "nobody"; there is everyone, ip or user
-stint.yaml:9: policies[1]: want a word for a key; got nothing
+stint.yaml:9: policies[1]: want a word as a key; got nothing
 stint.yaml:9: policies[1].limits.some: no tier "some"; there is default or all`},
 	{"tiers that cannot be read are not missing", "tiers: 5\npolicies: [{name: a, limits: {pro: 1/1s}, identity: usr}]\n",
 		`stint.yaml:1: tiers: want a list, each element a mapping with keys such as name, match, unless; got "5"
@@ -382,9 +382,9 @@ stint.yaml:6: policies[1].name: is missing; want 1 to 64 letters, digits and _-.
 		`stint.yaml:2: tiers[0].limits[0]: "10/minute": write 10/1m
 stint.yaml:2: tiers[0].limits[1]: "100/hours burst 2x": write 100/1h burst 2x
 stint.yaml:2: tiers[0].limits[2]: "5 per 30 seconds": write 5/30s
-stint.yaml:2: tiers[0].budget: the text "cpu: 5/days": write cpu: 5/1d`},
+stint.yaml:2: tiers[0].budget: the string "cpu: 5/days": write cpu: 5/1d`},
 	{"warnings beside mistakes", base + "client_ip: {trusted_proxies: 0.0.0.0/0}\npolicies:\n  - {name: a, identity: nobody, limits: 1/1s}\n",
-		`stint.yaml:3: warning: client_ip.trusted_proxies: "0.0.0.0/0" is every IPv4 address: anyone in it can write the client's address, and claims, in a header; list only your own proxies
+		`stint.yaml:3: warning: client_ip.trusted_proxies: "0.0.0.0/0" is every IPv4 address: anyone in it can set the client's address and claims in headers; list only your own proxies
 stint.yaml:5: policies[0].identity: no identity "nobody"; there is everyone, ip or user`},
 	{"lines of aliases", "tiers:\n  - {name: a, identity: &who usr, limits: 1/1s}\n  - {name: all, identity: ip, limits: 10/1m}\npolicies:\n  - {name: b, identity: *who, limits: 1/1s}\n",
 		`stint.yaml:2: tiers[0].identity: no identity "usr"; there is everyone, ip or user (did you mean "user"?)
