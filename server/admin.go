@@ -13,7 +13,7 @@ import (
 	"github.com/stint-limiter/stint/internal/setinfo"
 )
 
-// newAdmin returns the endpoint with the dashboard for operators, and paths for programs.
+// newAdmin returns the endpoint that serves the dashboard to operators and other paths to programs.
 func (s *Server) newAdmin() (endpoint, error) {
 	scrape, err := s.scrapes()
 	if err != nil {
@@ -22,7 +22,7 @@ func (s *Server) newAdmin() (endpoint, error) {
 	guard := s.adminTokens.guard
 	if s.adminTokens == nil {
 		guard = callers.LocalOnly(s.c.Logger, "the admin listener",
-			"Without tokens, this listener serves only this machine: use localhost or its address, and no proxy.")
+			"Without tokens, this listener serves only this machine: use localhost or its address, without a proxy.")
 	}
 	ctx, end := context.WithCancel(context.Background())
 	board, err := s.newDashboard(ctx, guard)
@@ -63,8 +63,8 @@ func (s *Server) newAdmin() (endpoint, error) {
 	return ep, nil
 }
 
-// sameSite rejects requests from pages of other sites in an operator's browser. Such pages may link
-// to the dashboard, for example chats and Grafana: the page itself contains no data.
+// sameSite rejects requests from pages of other sites in an operator's browser. Such pages, for
+// example of chats and Grafana, may link to the dashboard, because the page itself has no data.
 func sameSite(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if callers.CrossSite(r) && !(r.URL.Path == "/" && callers.Navigates(r)) {

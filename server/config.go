@@ -26,40 +26,40 @@ type Config struct {
 	// Policies is a file or a directory, as in [config.Load]. If it is empty, built-in limits apply
 	// to every client: 600 a minute, 1200 at once, 10,000 an hour.
 	Policies string
-	// Store is "memory", or the URL of a Redis as in package redisstore. If it is empty, the
-	// policies name the store; their default is memory. Redis need not be reachable at the start.
+	// Store is "memory", or the URL of Redis as in package redisstore. If it is empty, the policies
+	// name the store; their default is memory. Redis need not be reachable at the start.
 	Store string
-	// StorePrefix begins every key in a Redis; see redisstore.Config.Prefix. If it is empty, the
+	// StorePrefix begins every key in Redis; see redisstore.Config.Prefix. If it is empty, the
 	// policies set it; their default is "stint".
 	StorePrefix string
 	// StoreMemory is the maximum number of bytes of a store in memory. If it is 0, the policies set
-	// it; their default is 1 GiB. It is a mistake if the store is a Redis.
+	// it; their default is 1 GiB. If the store is Redis, it must be 0.
 	StoreMemory int64
-	// BreakerFailures, BreakerProbe and BreakerRetry determine when to stop asking a Redis that
-	// keeps failing, and when to try again; see package resilience. If one is 0, the policies set
-	// it.
+	// BreakerFailures, BreakerProbe and BreakerRetry determine when to stop calling Redis because
+	// it keeps failing, and when to try again; see package resilience. The policies set those that
+	// are 0.
 	BreakerFailures            int
 	BreakerProbe, BreakerRetry time.Duration
 
 	// HTTP, GRPC, Admin and Metrics are the addresses to listen on. GRPC requires rules for Envoy.
 	// Metrics serves /metrics and probes without a token, to anyone who can connect.
 	HTTP, GRPC, Admin, Metrics string
-	// MaxConnections is the maximum number of simultaneous connections per listener; the default is
-	// 10,000. That is enough for more than a thousand Envoys with eight threads each, or for idle
-	// clients of a gateway, which then take some 200 MB. The server closes further connections at
-	// once.
+	// MaxConnections is the maximum number of simultaneous connections per listener. The server
+	// closes connections beyond it at once. The default is 10,000, enough for more than a thousand
+	// Envoys with eight threads each. 10,000 idle clients of a gateway take about 200 MB.
 	MaxConnections int
-	// Gateway turns HTTP into a reverse proxy behind the policies. The gateway section of the
-	// policies can set its zero fields. Only routes are required, from either. Its default logger
-	// is this Config's Logger.
+	// Gateway turns HTTP into a reverse proxy that applies the policies. The gateway section of the
+	// policies can set the fields that are zero here. Only routes are required, in either place.
+	// Its default logger is this Config's Logger.
 	Gateway *config.Gateway
 	// Envoy configures Envoy's rate limit service.
 	Envoy Envoy
 
-	// TLSCert and TLSKey enable TLS on all listeners: PEM files with the certificate and its chain,
-	// and with its key. Set both or neither. ClientCA is a PEM file with authorities; if it is set,
-	// clients need a certificate from one of them. With TLSOnlyGRPC only gRPC uses TLS, as in
-	// envoyproxy/ratelimit: the other listeners use plain HTTP, and ask for no certificate.
+	// TLSCert and TLSKey enable TLS on all listeners. TLSCert is a PEM file with the certificate
+	// and its chain, TLSKey one with the key. Set both or neither. ClientCA is a PEM file with
+	// authorities; if it is set, clients need a certificate from one of them. With TLSOnlyGRPC only
+	// gRPC uses TLS, as in envoyproxy/ratelimit: the other listeners use plain HTTP, and require no
+	// certificate.
 	TLSCert, TLSKey, ClientCA string
 	TLSOnlyGRPC               bool
 
@@ -69,14 +69,13 @@ type Config struct {
 	// serves only proxies that the policies trust.
 	APITokens string
 	APIPublic bool
-	// APIAdHoc accepts limits in the requests of API callers.
+	// APIAdHoc lets API callers send limits in their requests.
 	APIAdHoc bool
 
-	// AdminTokens is a file of bearer tokens for Admin, which may have roles: the holder of
-	// "prometheus (read): 51d3e6a9…" may read but not change anything. If it is empty, Admin must
-	// be a loopback address, callers on this host may only read, and no one may change anything. A
-	// proxy on this host that does not identify itself looks like such a caller. Probes need no
-	// token.
+	// AdminTokens is a file of bearer tokens for Admin. A token can have a role: the holder of
+	// "prometheus (read): 51d3e6a9…" may read but not change anything. If AdminTokens is empty,
+	// Admin must be a loopback address, and serves only callers on this host, read-only. A proxy on
+	// this host that does not identify itself looks like such a caller. Probes need no token.
 	AdminTokens string
 	// AdminOpen lets callers on this host change things without tokens. It is for demos.
 	AdminOpen bool
@@ -87,7 +86,7 @@ type Config struct {
 
 	// Drain is how long the server keeps serving after it reports that it is not ready.
 	Drain time.Duration
-	// Logger is slog.Default() unless set.
+	// Logger defaults to slog.Default().
 	Logger *slog.Logger
 }
 
@@ -102,14 +101,14 @@ type Envoy struct {
 	MergeDomains bool
 	// Tokens is a file of bearer tokens for gRPC and /json. Without it, anyone who can connect may
 	// use gRPC, and callers on this host may use /json, unless there are client certificates or the
-	// API is public. Hits are given back only if there are tokens or client certificates.
+	// API is public. Refunds of hits require tokens or client certificates.
 	Tokens string
 	// Window selects how limits are counted; the default is EnvoySliding.
 	Window EnvoyWindow
 	// StopOverLimit applies to fixed windows: if one descriptor of a request is over its limit, the
 	// others are not charged. Sliding windows always do this.
 	StopOverLimit bool
-	// Headers are the fields that Envoy is asked to add to responses. The default is
+	// Headers selects the header fields that Envoy adds to responses. The default is
 	// EnvoyHeadersAll, or EnvoyHeadersNone with fixed windows.
 	Headers EnvoyHeaders
 	// HeaderLimit, HeaderRemaining and HeaderReset replace the names of these fields.
@@ -125,11 +124,11 @@ type Envoy struct {
 	ShadowMode, QuotaMode bool
 }
 
-// EnvoyWindow is how the limits of Envoy's service are counted.
+// EnvoyWindow selects how Envoy's service counts limits.
 type EnvoyWindow string
 
 const (
-	// EnvoySliding never exceeds a limit in any window; a denied request charges nothing.
+	// EnvoySliding never allows more than a limit in any window; a denied request charges nothing.
 	EnvoySliding EnvoyWindow = "sliding"
 	// EnvoyFixed counts as envoyproxy/ratelimit does, in fixed windows.
 	EnvoyFixed EnvoyWindow = "fixed"
@@ -137,7 +136,7 @@ const (
 	EnvoyCalendar EnvoyWindow = "calendar"
 )
 
-// EnvoyHeaders selects the header fields that Envoy is asked to add to responses.
+// EnvoyHeaders selects the header fields that Envoy adds to responses.
 type EnvoyHeaders string
 
 const (
@@ -145,7 +144,7 @@ const (
 	// EnvoyHeadersUpstream are the fields of envoyproxy/ratelimit: RateLimit-Limit,
 	// RateLimit-Remaining and RateLimit-Reset.
 	EnvoyHeadersUpstream EnvoyHeaders = "upstream"
-	// EnvoyHeadersAll also has these with the prefix X-, and Retry-After for denied requests.
+	// EnvoyHeadersAll adds the same fields with the prefix X-, and Retry-After for denied requests.
 	EnvoyHeadersAll EnvoyHeaders = "all"
 )
 
@@ -159,9 +158,9 @@ type EnvoyXDS struct {
 	NodeID                string
 	NodeMetadata, Headers map[string]string
 	// TLS encrypts the connection. CA, Cert and Key are PEM files, which every connection reads
-	// again: CA has the authorities for the server's certificate, instead of the system's; Cert and
-	// Key are the client certificate and its key, for a server that requires one. ServerName is the
-	// name in the server's certificate if it differs from the host in Server.
+	// again: CA has the authorities for the server's certificate and replaces the system's; Cert
+	// and Key are the client certificate and its key, for a server that requires one. ServerName is
+	// the name in the server's certificate if it differs from the host in Server.
 	TLS                       bool
 	CA, Cert, Key, ServerName string
 	// MaxMessage is the maximum number of bytes of rules; the default is 16 MiB.
@@ -187,7 +186,7 @@ func (x *EnvoyXDS) validate() error {
 	return errors.Join(errs...)
 }
 
-// options returns those options of the service that this section sets.
+// options returns the options of the service that e sets.
 func (e *Envoy) options() (envoyrls.Options, error) {
 	var errs []error
 	window, err := envoyrls.ParseWindow(string(e.Window))
@@ -322,7 +321,7 @@ func (c *Config) storeOf(read *config.Config) string {
 	return cmp.Or(c.Store, read.Store.URL, memoryStore)
 }
 
-var errNoRoutes = errors.New("the gateway has nowhere to pass requests on to; " +
+var errNoRoutes = errors.New("the gateway has no routes; " +
 	"want Config.Gateway.Routes, or gateway.routes in Config.Policies")
 
 // accept returns an error if a valid configuration lacks the routes that the gateway needs.

@@ -15,8 +15,8 @@ import (
 	"github.com/stint-limiter/stint/internal/logsample"
 )
 
-// connections is a listener with a maximum number of open connections. It closes further
-// connections at once, because their clients would otherwise wait in vain for an answer.
+// connections is a listener with a maximum number of open connections. It closes connections beyond
+// the maximum at once, because their clients would otherwise wait in vain for an answer.
 //
 // There is no bound per address: Envoys behind one NAT share an address, and so do all clients of a
 // gateway behind a load balancer.
@@ -27,8 +27,8 @@ type connections struct {
 	open   atomic.Int64
 	logger *slog.Logger
 	full   logsample.Sampler
-	// newConns are the connections that have not made a call yet. If it is nil they are not
-	// bounded, and an [http.Server] tracks the silent ones.
+	// newConns holds the connections that have not made a call yet. If it is nil, their number is
+	// not bounded, and an [http.Server] tracks the silent ones.
 	newConns *boundedSet
 	silent   *silentConns
 	evicted  logsample.Sampler
@@ -45,7 +45,7 @@ func (l *connections) Accept() (net.Conn, error) {
 		}
 		l.open.Add(-1)
 		if n, ok := l.full.Allow(1, time.Second); ok {
-			l.logger.Warn("server: refused a connection: the listener has as many as it may (--max-clients)",
+			l.logger.Warn("server: refused a connection: the listener has reached its maximum (--max-clients)",
 				"listener", l.name, "connections", l.most, "peer", c.RemoteAddr().String(), "unlogged", n)
 		}
 		_ = c.Close() // an error does not matter
@@ -59,7 +59,7 @@ func (l *connections) take(tcp *net.TCPConn) *connection {
 		c.heard = func() { l.silent.track(c, http.StateActive) }
 		leave := l.newConns.add(func() {
 			if n, ok := l.evicted.Allow(1, time.Second); ok {
-				l.logger.Warn("server: closed the oldest connection without a call: the listener has as many of those as it may",
+				l.logger.Warn("server: closed the oldest connection without a call: the listener has reached the maximum of those",
 					"listener", l.name, "connections", l.newConns.most, "peer", tcp.RemoteAddr().String(),
 					"unlogged", n)
 			}
@@ -106,15 +106,15 @@ func connectionOf(ctx context.Context) *connection {
 	return p.Addr.(remoteAddr).of
 }
 
-// boundedSet holds things that can be ended. Adding one beyond the bound ends the oldest. So slow
-// clients make room for new ones, and early clients cannot block later ones.
+// boundedSet is a set of connections or calls, bounded in size. Adding one beyond the bound ends
+// the oldest. So slow clients make room for new ones, and early clients cannot block later ones.
 type boundedSet struct {
 	most int
 	mu   sync.Mutex
 	ends list.List // of func(), oldest first
 }
 
-// add adds a thing, given the function that ends it, and returns the function that removes it.
+// add adds an element, given the function that ends it, and returns the function that removes it.
 func (n *boundedSet) add(end func()) (remove func()) {
 	n.mu.Lock()
 	var oldest *list.Element
@@ -140,7 +140,7 @@ func (n *boundedSet) add(end func()) (remove func()) {
 type silentConns struct {
 	mu    sync.Mutex
 	since map[net.Conn]time.Time
-	most  time.Duration // the age at which they are closed; 0 until the server stops
+	most  time.Duration // the maximum age; 0 until the server stops
 }
 
 // track implements the ConnState function of an [http.Server].

@@ -167,7 +167,7 @@ func TestMaxConnections(t *testing.T) {
 		testkit.Eventually(t, string(listener)+" takes another one", func() bool {
 			return !closed(r.idle(listener, 1)[0], 50*time.Millisecond)
 		})
-		if !strings.Contains(r.log.String(), `as it may (--max-clients)" listener=`+string(listener)) {
+		if !strings.Contains(r.log.String(), `reached its maximum (--max-clients)" listener=`+string(listener)) {
 			t.Errorf("%s: nothing is logged", listener)
 		}
 	}

@@ -74,7 +74,7 @@ func TestGatewayRoutes(t *testing.T) {
 
 	// What leaves the gateway without routes, or with wrong ones, changes nothing.
 	for text, want := range map[string]string{
-		many: "the gateway has nowhere to pass requests on to",
+		many: "the gateway has no routes",
 		many + "gateway: {routes: [{upstream: nowhere}]}\n":                                       `:2: gateway.routes[0].upstream: "nowhere" is no upstream`,
 		many + "gateway: {routes: [{upstream: 'http://a'}, {path: /**, upstream: 'http://b'}]}\n": ":2: gateway.routes[1]: another route is for the same host and path",
 	} {

@@ -29,15 +29,15 @@ const (
 	// at 250,000 calls per second.
 	maxStreams = 250
 	// streamWorkers is the number of goroutines that wait for calls. A new goroutine for each call
-	// would have to grow its stack each time, which is a sixth of the process's work. This many
-	// stacks take a few megabytes. When all are busy, gRPC starts new ones.
+	// would have to grow its stack each time, a sixth of the process's work. The stacks of the
+	// waiting ones take a few megabytes. When all are busy, gRPC starts new ones.
 	streamWorkers = 256
 	// pingEvery is the minimum interval between pings of a client.
 	pingEvery = 5 * time.Second
 )
 
-// Bounds on the resources that callers without a token can use, some hundred megabytes in all. When
-// a bound is reached, the server ends the oldest use.
+// Bounds on the resources that callers without a token can use, about a hundred megabytes in all.
+// At the bounds of all connections together, the server ends the oldest connection or call.
 const (
 	// maxNewConns is the maximum number of open connections that have made no call yet, not
 	// counting health checks. Envoy makes a call as soon as it is connected, so this many Envoys

@@ -11,9 +11,9 @@ import (
 	"google.golang.org/grpc/tap"
 )
 
-// admitCall decides whether to admit a call when its header has arrived, before any of its message
-// is kept. A caller that needs a token must present it in the header. The health service needs no
-// token, so its calls are bounded.
+// admitCall admits or rejects a call when its header has arrived, before gRPC keeps any of its
+// message. A caller that needs a token must present it in the header. The health service needs no
+// token, so the number of its calls is bounded.
 func (s *Server) admitCall(ctx context.Context, info *tap.Info) (context.Context, error) {
 	switch info.FullMethodName {
 	case healthpb.Health_Check_FullMethodName:
@@ -33,8 +33,7 @@ func (s *Server) admitCall(ctx context.Context, info *tap.Info) (context.Context
 	return within, nil
 }
 
-// arrivedKey is the context key of the function to call when the message of a health check has
-// arrived.
+// arrivedKey is the context key of the function to call once the message of a health check arrives.
 type arrivedKey struct{}
 
 // admitHealthCall is like [Server.admitCall] for calls that need no token. Their message must
@@ -67,8 +66,8 @@ func (s *Server) admitHealthCall(ctx context.Context, streams *boundedSet) (cont
 	return context.WithValue(ctx, arrivedKey{}, arrived), nil
 }
 
-// endStreams ends streams with the context. Only the health service has streams, and the client
-// determines how long they last, so without this the server would wait for them forever.
+// endStreams ends all streams when the given context ends. Only the health service has streams, and
+// its clients determine how long they last, so a stopping server could wait for them forever.
 func endStreams(end context.Context) grpc.StreamServerInterceptor {
 	return func(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 		ctx, cancel := context.WithCancel(stream.Context())
@@ -85,7 +84,7 @@ type endingStream struct {
 
 func (s *endingStream) Context() context.Context { return s.ctx }
 
-// RecvMsg implements [grpc.ServerStream]. Once a message has arrived, the stream may go on.
+// RecvMsg implements [grpc.ServerStream]. The call is pending until a message arrives.
 func (s *endingStream) RecvMsg(m any) error {
 	err := s.ServerStream.RecvMsg(m)
 	if arrived, ok := s.ctx.Value(arrivedKey{}).(func()); ok {

@@ -27,12 +27,12 @@ type healthState struct {
 	healthy bool
 
 	mu      sync.Mutex
-	missing int // number of events to wait for until the server is ready
+	missing int // number of events that must happen before the server is ready
 }
 
 // newHealth returns the state of a server that is starting, with the names of its gRPC services.
 func newHealth(services ...string) *healthState {
-	h := &healthState{grpc: health.NewServer(), missing: 1} // the server listens
+	h := &healthState{grpc: health.NewServer(), missing: 1} // listening
 	for _, name := range services {
 		h.grpc.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
 	}
@@ -85,7 +85,8 @@ func (h *healthState) register(mux *http.ServeMux) {
 	})
 }
 
-// healthcheck serves readiness as in envoyproxy/ratelimit: OK, or 500 to be taken out of rotation.
+// healthcheck reports readiness as envoyproxy/ratelimit does: OK, or 500 to take this server out of
+// rotation.
 func (h *healthState) healthcheck(w http.ResponseWriter, _ *http.Request) {
 	if phase := h.current(); phase == ready || phase == starting && h.healthy {
 		answer.Text(w, http.StatusOK, "OK")

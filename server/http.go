@@ -15,7 +15,7 @@ func (s *Server) newHTTP() (endpoint, error) {
 	if s.c.Gateway != nil {
 		return s.newGateway()
 	}
-	// known reports that every caller has presented a token or a certificate.
+	// known reports whether every caller has presented a token or a certificate.
 	known := s.apiTokens != nil || s.c.ClientCA != "" && !s.c.TLSOnlyGRPC
 	a, err := api.New(s.guard, s.store, api.Config{
 		Public:   s.c.APIPublic || known,
@@ -36,8 +36,8 @@ func (s *Server) newHTTP() (endpoint, error) {
 	mux.Handle("GET /openapi.json", a.Handler())
 	mux.Handle("/v1/usage", a.Handler()) // for callers identified by a proxy or a certificate
 	mux.Handle("/", s.apiTokens.guard(a.Handler()))
-	// With certificates on gRPC, callers may refund hits. If HTTP asks for none, /json is not
-	// served.
+	// Client certificates enable refunds of hits, on gRPC and /json. If HTTP does not verify them,
+	// /json needs tokens.
 	if s.envoy != nil && (s.envoyTokens != nil || s.c.ClientCA == "" || !s.c.TLSOnlyGRPC) {
 		mux.Handle("/json", s.envoyTokens.guard(s.envoy.JSONHandler()))
 	}

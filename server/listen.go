@@ -25,8 +25,8 @@ type timeouts struct {
 	// alive is the silence after which an HTTP/2 client is pinged, and the time limit for its
 	// reply. A client that has sent half a header cannot reply.
 	alive time.Duration
-	// finish is the time limit for requests in progress when the server stops, and silent the age
-	// at which connections without a request are then closed.
+	// finish is the time limit for requests in progress when the server stops. Connections without
+	// a request are then closed at the age silent.
 	finish, silent time.Duration
 }
 
@@ -107,7 +107,7 @@ func (s *Server) open(ctx context.Context, ep *endpoint, address string) error {
 	return nil
 }
 
-// discard closes an endpoint that has not been served. It has no clients, so errors do not matter.
+// discard closes an endpoint that is not serving yet. It has no clients, so errors do not matter.
 func (ep *endpoint) discard() {
 	if ep.listener != nil {
 		_ = ep.listener.Close()
@@ -115,7 +115,7 @@ func (ep *endpoint) discard() {
 	_ = ep.close()
 }
 
-var errAdminExposed = errors.New("others can reach this address, and it has no tokens; " +
+var errAdminExposed = errors.New("other machines can reach this address, and there are no admin tokens; " +
 	"listen on 127.0.0.1, or set Config.AdminTokens")
 
 func (s *Server) serve(all []endpoint) {
@@ -157,8 +157,8 @@ func (s *Server) shutdown(ctx context.Context, all []endpoint) error {
 	return errors.Join(errs...)
 }
 
-// newHTTPServer returns a server with timeouts. With streams set, handlers that stream set their
-// own deadlines for blocking operations, and the duration of a request is not bounded.
+// newHTTPServer returns a server with timeouts. If streams is true, the duration of a request is
+// not bounded, and its handler sets deadlines for blocking operations.
 func (s *Server) newHTTPServer(h http.Handler, streams bool) endpoint {
 	srv := &http.Server{
 		Handler:           s.recovered(s.health.closeWhileDraining(h)),
@@ -169,10 +169,10 @@ func (s *Server) newHTTPServer(h http.Handler, streams bool) endpoint {
 		MaxHeaderBytes:    maxHeader,
 		HTTP2: &http.HTTP2Config{SendPingTimeout: s.timeouts.alive, PingTimeout: s.timeouts.alive,
 			WriteByteTimeout: s.timeouts.answer},
-		ErrorLog: slog.NewLogLogger(s.c.Logger.Handler(), slog.LevelDebug), // clients cause them
+		ErrorLog: slog.NewLogLogger(s.c.Logger.Handler(), slog.LevelDebug), // clients cause these errors
 	}
 	if streams {
-		srv.ReadTimeout = 0                       // the WriteTimeout remains, for net/http's answers
+		srv.ReadTimeout = 0                       // the WriteTimeout remains, for net/http's own answers
 		srv.HTTP2.PingTimeout = s.timeouts.answer // a ping waits behind data that a slow client has yet to read
 		srv.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 			stall.LimitUnsent(c)

@@ -44,10 +44,10 @@ func (s *Server) scrapes() (http.Handler, error) {
 	if s.api != nil {
 		registry.MustRegister(
 			prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_api_waiting",
-				Help: "Calls of POST /v1/wait that wait now."},
+				Help: "Calls of POST /v1/wait that are waiting."},
 				func() float64 { waiting, _ := s.api.Waits(); return float64(waiting) }),
 			prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "stint_api_waits_refused_total",
-				Help: "Calls of POST /v1/wait that were refused because too many waited."},
+				Help: "Calls of POST /v1/wait that were refused because too many were waiting."},
 				func() float64 { _, refused := s.api.Waits(); return float64(refused) }))
 	}
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{

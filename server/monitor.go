@@ -13,8 +13,7 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// openMonitor makes the monitor. It must open before everything that it watches, and close after
-// it.
+// openMonitor opens the monitor. It must be open before, and close after, everything it watches.
 func (s *Server) openMonitor(context.Context) error {
 	c := s.c.Observe
 	c.Logger, c.Webhooks = s.c.Logger, s.webhooks
@@ -51,7 +50,7 @@ func redisHealth(
 		health.Warnings, health.Lost = info.Warnings, info.Lost
 		now := time.Now()
 		if ours := now.Round(0).Sub(start.Round(0)) - now.Sub(start); clocks.look(info.ClockAhead, ours, now) {
-			logger.Warn("stint: the clock of Redis was set: windows and bans end earlier or later by as much",
+			logger.Warn("stint: the clock of Redis was set: windows and bans end earlier or later by the same amount",
 				"server", clocks.last.Server, "by", time.Duration(clocks.last.By)*time.Second)
 		}
 		health.Redis = &observe.RedisInfo{
@@ -83,7 +82,8 @@ func (c *cpuShare) of(busy map[string]time.Duration, now time.Time) (share float
 	return min(share, 1)
 }
 
-// clockStep is the smallest change of a clock that is noticed. Clocks are known to half a second.
+// clockStep is the smallest change of a clock that counts as a step. Clocks are known to within
+// half a second.
 const clockStep = 2 * time.Second
 
 // clockSteps detects when the clocks of servers are set.
@@ -93,8 +93,8 @@ type clockSteps struct {
 	last  *observe.ClockStep
 }
 
-// look reports whether a server's clock was set since the last call. Ahead has how far each
-// server's clock is ahead of our wall clock, and ours by how much our wall clock has been set.
+// look reports whether a server's clock was set since the last call. ahead holds the lead of each
+// server's clock over our wall clock, and ours the total by which our wall clock has been set.
 func (c *clockSteps) look(ahead map[string]time.Duration, ours time.Duration, now time.Time) (found bool) {
 	seen := map[string]time.Duration{}
 	for server, d := range ahead {

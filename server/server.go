@@ -44,8 +44,8 @@ type Server struct {
 	certificate *certificates
 	health      *healthState
 
-	// Bounds on gRPC without a token: connections without a call, and calls of the health service
-	// that wait for their message or are streams.
+	// Users of gRPC without a token: connections without a call, calls of the health service that
+	// wait for their message, and its streams.
 	newConns, pendingCalls, watches boundedSet
 
 	// Set only by Start.
@@ -74,7 +74,7 @@ type Server struct {
 
 // New reads all files and checks everything that can be checked without a network. The error is a
 // [*stint.InvalidError] that lists every mistake in c, each with the name of its field; a
-// [*config.Error] about the policies; or an error of another file.
+// [*config.Error] about the policies; or an error about another file.
 func New(c Config) (*Server, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
@@ -127,8 +127,8 @@ func New(c Config) (*Server, error) {
 
 var errStarted = errors.New("server: already started")
 
-// Start connects to the store and listens. It returns when the server serves requests, or with an
-// error if it cannot; then there is nothing to stop. The context only applies to starting.
+// Start connects to the store and listens. It returns when the server serves requests. After an
+// error nothing is left running, and Stop does nothing. The context applies only to starting.
 func (s *Server) Start(ctx context.Context) error {
 	err := errStarted
 	s.starting.Do(func() {
@@ -154,8 +154,8 @@ func (s *Server) start(ctx context.Context) error {
 	return nil
 }
 
-// step records one of the events that make the server ready: that it listens, and the first rules
-// of Envoy's service if they come over xDS.
+// step records one of the events that make the server ready: it listens, and, with xDS, the first
+// rules of Envoy's service have arrived.
 func (s *Server) step() {
 	if s.health.happened() {
 		s.c.Logger.Info("server: ready", "store", s.storeName, "policies", cmp.Or(s.c.Policies, "built in"))
@@ -173,8 +173,8 @@ func (s *Server) Addr(name Listener) net.Addr {
 	}
 }
 
-// Wait returns nil when the server has stopped, or the error of a listener that failed: then call
-// Stop.
+// Wait returns when the server has stopped, or a listener has failed. It returns the listener's
+// error, if any; then call Stop.
 func (s *Server) Wait() error {
 	select {
 	case err := <-s.failed:
@@ -186,8 +186,8 @@ func (s *Server) Wait() error {
 
 // Stop reports that the server is not ready, waits for [Config.Drain], finishes the requests in
 // progress and closes everything. When the context ends, it stops waiting for load balancers and
-// for requests. If the server has not been started, it does nothing. Further calls wait for the
-// first one to return.
+// for requests. If the server has not been started, it does nothing. Later calls wait for the first
+// one to return.
 func (s *Server) Stop(ctx context.Context) error {
 	select {
 	case <-s.started:
@@ -226,12 +226,12 @@ type step struct {
 	do   func(context.Context) error
 }
 
-// push adds a step. The name is that of the thing that the step ends.
+// push adds a step, with the name of what the step ends.
 func (u *undo) push(name string, do func(context.Context) error) {
 	u.steps = append(u.steps, step{name, do})
 }
 
-// run runs every step, even if others fail. A second call finds nothing left to do.
+// run runs every step, even if others fail. A second call does nothing.
 func (u *undo) run(ctx context.Context) error {
 	var errs []error
 	for len(u.steps) > 0 {

@@ -171,7 +171,7 @@ func (s *Server) policiesChanged(r config.Reload) {
 	}
 	now := setinfo.Config(s.guard.Set())
 	if err := s.apis.Update(now.Outbound); err != nil { // config has checked them
-		s.c.Logger.Error("server: the APIs under outbound stay as they were", "cause", err)
+		s.c.Logger.Error("server: kept the previous APIs of the outbound section", "cause", err)
 	}
 	is, was := now.Store, s.config.Store
 	if s.c.Store != "" { // the flag wins
@@ -207,8 +207,8 @@ func (s *Server) runSources() {
 	})
 }
 
-// Reload reads all files now, and applies the changed files that are valid. The error lists the
-// mistakes in the others, for which the last valid version stays in force. Reload logs the result
+// Reload reads all files now, and applies the changed files that are valid. For each invalid file,
+// the last valid version stays in force, and the error lists the mistakes. Reload logs the result
 // even if nothing has changed.
 func (s *Server) Reload() error {
 	select {
@@ -231,7 +231,7 @@ func (s *Server) Reload() error {
 	err := errors.Join(errs...)
 	switch {
 	case err != nil:
-		s.c.Logger.Error("server: read all files again; the last valid ones stay in force where there are mistakes",
+		s.c.Logger.Error("server: read all files again; the last valid version of those with mistakes stays in force",
 			"mistakes", strings.Split(err.Error(), "\n"), "changed", changed, "unchanged", unchanged)
 	case len(s.sources) == 0:
 		s.c.Logger.Info("server: no files to read again")

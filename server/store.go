@@ -52,7 +52,7 @@ func (s *Server) openStore(ctx context.Context) error {
 	return nil
 }
 
-// sharedStore is a store over Redis as package stores opens it.
+// sharedStore is a Redis store, as opened by package stores.
 type sharedStore interface {
 	driver.Keeper
 	Breaker() string
@@ -81,7 +81,7 @@ func (s *Server) breaker() *breakerState {
 }
 
 // openOutbound makes the clients of the external APIs that the policies name. Callers of the JSON
-// API wait for an API by name.
+// API name the external API they want to wait for.
 func (s *Server) openOutbound(context.Context) error {
 	var err error
 	s.apis, err = outbound.New(s.store, s.config.Outbound,

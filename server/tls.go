@@ -29,8 +29,7 @@ func (c *Config) validateTLS() error {
 // maxPEM is the maximum total size of the files in bytes.
 const maxPEM = 4 << 20
 
-// certificates holds the certificates of the listeners. A changed certificate is used from the next
-// connection on.
+// certificates holds the certificates of the listeners. New connections use a changed certificate.
 type certificates struct {
 	config atomic.Pointer[tls.Config]
 	files  *reload.Watcher
@@ -70,7 +69,7 @@ func newCertificates(config *Config, reloaded func(reload.Result)) (*certificate
 	return c, nil
 }
 
-// readCertificates reads a certificate, its key and, if want is three, the authorities of clients.
+// readCertificates reads a certificate, its key and, if want is 3, the authorities of clients.
 func readCertificates(files []reload.File, want int) (*tls.Config, error) {
 	size := 0
 	for _, f := range files {
@@ -98,9 +97,8 @@ func readCertificates(files []reload.File, want int) (*tls.Config, error) {
 	return config, nil
 }
 
-// watchStoreFiles watches the TLS files for Redis. Connections read these files themselves; the
-// watcher only reports the result of a change, and when the certificate expires. It returns nil if
-// there are no files.
+// watchStoreFiles watches the TLS files for Redis, and returns nil if there are none. Connections
+// read these files themselves; the watcher only reports changes and the expiry of the certificate.
 func (s *Server) watchStoreFiles() *source {
 	where := s.config.Store
 	files := tlsfiles.Files{CA: where.CAFile, Cert: where.CertFile, Key: where.KeyFile}

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// maxTokens is the maximum size of a file of tokens in bytes.
+	// maxTokens is the maximum size of a token file in bytes.
 	maxTokens = 64 << 10
 	// adminTokenName is the name of the tokens that have roles.
 	adminTokenName = "admin tokens"

@@ -21,7 +21,7 @@ func TestF33AdminExposed(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = s.Start(context.Background())
-		if err == nil || !strings.Contains(err.Error(), "server: admin on "+address+": others can reach this address, and it has no tokens") {
+		if err == nil || !strings.Contains(err.Error(), "server: admin on "+address+": other machines can reach this address, and there are no admin tokens") {
 			t.Errorf("%s: got %v, want that it is refused", address, err)
 		}
 	}
@@ -195,7 +195,7 @@ func TestF33Rebinding(t *testing.T) {
 	if got, _ := send(t, http.MethodGet, r.url(Admin, "/config"), "", "X-Forwarded-For: 203.0.113.9"); got != 403 {
 		t.Errorf("through a proxy: got %d, want 403", got)
 	}
-	if !strings.Contains(r.log.String(), "refused a caller who is not on this host") {
+	if !strings.Contains(r.log.String(), "refused a caller that is not on this host") {
 		t.Error("nothing is logged")
 	}
 	if status, body := send(t, http.MethodPost, r.url(Admin, "/api/ban"), `{"subject": "ip:192.0.2.1", "for": "1h"}`); status != 403 ||

@@ -76,7 +76,7 @@ func TestDaemonMistakes(t *testing.T) {
 		{[]string{"serve", "--admin", "0.0.0.0:0", "--no-admin-token", "--http", "127.0.0.1:0"}, exitBad, `or use tokens (without --no-admin-token, or with --admin-token-file)`},
 		{[]string{"serve", "--http", "", "--admin", ""}, exitBad, `there is nowhere to listen; want an address such as :8080`},
 		{[]string{"gateway"}, exitUsage, `missing flags: --upstream=URL, --route=ROUTE, or --config=FILE with gateway.routes`},
-		{[]string{"gateway", "--config", limited}, exitBad, `stint: server: the gateway has nowhere to pass requests on to; want --upstream or --route, or gateway.routes in the configuration (--config)`},
+		{[]string{"gateway", "--config", limited}, exitBad, `stint: server: the gateway has no routes; want --upstream or --route, or gateway.routes in the configuration (--config)`},
 		{[]string{"gateway", "--upstream", "http://a", "--tls-client-ca", "x"}, exitBad, `stint: server: --tls-client-ca needs --tls-cert and --tls-key`},
 		{[]string{"gateway", "--upstream", "http://a", "--listen", "8080"}, exitBad, `stint: server: --listen: address 8080: missing port in address; want host:port, such as :8080 or 127.0.0.1:8080`},
 		{[]string{"gateway", "--config", routed}, exitBad, routed + `:3: gateway.routes[0].upstream: the upstream "http://a:70000" has the port 70000; want 1 to 65535`},
