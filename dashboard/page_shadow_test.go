@@ -52,8 +52,8 @@ func testShadow(t *testing.T, f *fixture, page *browsertest.Page) {
 	got := browsertest.Eval[string](page, `document.querySelector(".reports").textContent`)
 	for _, want := range []string{
 		"20/1m",
-		"If this were enforced, it would have denied 112 of 9,000 requests in the last 10 m (1.24\u00a0%), from 3 of 412 subjects. 99.3\u00a0% of the subjects would not be affected.",
-		"it would have denied 13,370 of 1,204,113 requests since it started 1 d 2 h ago (1.11\u00a0%), from 61 of about 9,120 subjects.",
+		"If this were enforced, it would have denied 112 of 9,000 requests in the last 10 m (1.24%), from 3 of 412 subjects. 99.3% of the subjects would not be affected.",
+		"it would have denied 13,370 of 1,204,113 requests since it started 1 d 2 h ago (1.11%), from 61 of about 9,120 subjects.",
 		"Would have been denied, by minute: at most 44 of 940 requests", "apikey:k_7f2…", "9,198 to 9,210",
 		"it would have denied none of 220 requests in the last 40 s, and none of 31 subjects.",
 	} {

@@ -38,8 +38,8 @@ func testSubject(t *testing.T, f *fixture, page *browsertest.Page) {
 	open(t, f, page, "subject/user:mallory")
 	page.Wait(cards + " === '30/1m,300/1m,500/1h,100/1s,10/10s'")
 	if got, full := page.Text(".card:last-child"), page.Count(".card.full"); !strings.Contains(
-		got, "shadow: denies no one") || full != 1 {
-		t.Errorf("a limit in shadow says %q, and %d are full; want that it denies no one, and one other", got, full)
+		got, "shadow: not enforced") || full != 1 {
+		t.Errorf("a limit in shadow says %q, and %d are full; want that it is not enforced, and one other", got, full)
 	}
 	page.WaitText(".idle summary", "1 unused limit")
 	page.Click(".idle summary")

@@ -245,7 +245,7 @@ func TestAdminMistakes(t *testing.T) {
 			`--for: invalid duration "10min"; want one such as 30s, 10m, 1h30m or 7d, at most a year (did you mean 10m?)`},
 		{[]string{"tail", "--reason", "bans"}, exitUsage, `--reason: "bans"; want limit, ban, unavailable or shadow (did you mean "ban"?)`},
 		{[]string{"simulate", "--config", "none.yaml", "--format", "nginx", "none.log"}, exitUsage,
-			`--format: there is no format "nginx"; want combined, common, envoy, traefik, caddy, json`},
+			`--format: unknown format "nginx"; want combined, common, envoy, traefik, caddy, json`},
 	} {
 		got := execute(t, "", test.args...)
 		if got.code != test.code || got.stdout != "" ||

@@ -78,7 +78,7 @@ func TestCheckGood(t *testing.T) {
   tier a: 60 requests in any minute, 500 in any hour, on each of 4 routes: up to 240 requests in any minute, 2000 in any hour in total
   tier b: 25 requests at once and 10 more per second, 1 cost unit in any hour, over all routes
   tier c: 3 requests at the same time, 9 in each clock 1m30s, over all routes
-  tier d: 1 request in any day, over all routes; in shadow: denies no one
+  tier d: 1 request in any day, over all routes; in shadow: not enforced
   tier e: 10 requests in any minute, over all routes; enforced for 12.5% of the callers
 `, ""},
 	}

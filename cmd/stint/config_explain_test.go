@@ -68,7 +68,7 @@ policies:
 		}},
 		{[]string{"--request", "/", "--header", "Host: a.example.com"}, []string{
 			"host     a.example.com",
-			"  ip:192.0.2.1:trial  1 request  policy trial, in shadow: denies no one  5/1s bucket",
+			"  ip:192.0.2.1:trial  1 request  policy trial, in shadow: not enforced  5/1s bucket",
 		}},
 		{[]string{"--request", "https://b.test", "--header", "Host: a.example.com"}, []string{
 			"request  GET /",

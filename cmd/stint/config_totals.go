@@ -73,7 +73,7 @@ func totalText(rules []*policy.Rule, parts int) string {
 	}
 	switch share := rules[0].Enforced; { // all rules of a tier share the tier's shadow and rollout
 	case share == 0:
-		text += "; in shadow: denies no one"
+		text += "; in shadow: not enforced"
 	case share < 1:
 		text += "; enforced for " + figures.Percent(share) + " of the callers"
 	}

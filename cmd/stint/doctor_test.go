@@ -75,7 +75,7 @@ func TestDoctorSickRedis(t *testing.T) {
 	found := examine(t, exitBad, "--store", redis.URL())
 	wantFinding(t, found, "eviction", resultFail, "maxmemory-policy is allkeys-lru",
 		" CONFIG SET maxmemory-policy noeviction")
-	wantFinding(t, found, "memory", resultWarn, "when it is full, every charge fails", " CONFIG SET maxmemory ")
+	wantFinding(t, found, "memory", resultWarn, "when memory is full, every charge fails", " CONFIG SET maxmemory ")
 	wantFinding(t, found, "persistence", resultOK, "append-only file", "")
 	wantFinding(t, found, "scripts", resultOK, "", "")
 }

@@ -133,7 +133,7 @@ func (c *charge) origin() string {
 		origin = "policy " + c.Policy
 	}
 	if c.Shadow {
-		origin += ", in shadow: denies no one"
+		origin += ", in shadow: not enforced"
 	}
 	return origin
 }

@@ -88,7 +88,7 @@ func row(b *bytes.Buffer, label, text string) { fmt.Fprintf(b, "  %-*s%s\n", mar
 func drawLimit(b *bytes.Buffer, s *system, now time.Time, l *control.Limit) {
 	shadow := ""
 	if l.Shadow {
-		shadow = ", in shadow: denies no one"
+		shadow = ", in shadow: not enforced"
 	}
 	claim := ""
 	if l.Claim != "" {

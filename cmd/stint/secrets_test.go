@@ -34,7 +34,7 @@ func secretsBinary(t *testing.T, binary string) {
 	}
 	for _, want := range []string{
 		"can see the password of --store in the list of processes; pass the URL in REDIS_URL",
-		"everyone on this machine can read a file of secrets",
+		"a file of secrets is readable by all users of this machine",
 		"of=--alert-webhook-file",
 		"store=redis://:xxxxx@" + redis.Addr(),
 	} {

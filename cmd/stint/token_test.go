@@ -67,7 +67,7 @@ func tokenBinary(t *testing.T, binary string) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("got %v, %v", info.Mode(), err)
 	}
-	other.waitLogged("others on this machine could read the token")
+	other.waitLogged("was readable by other users of this machine")
 
 	// A user who cannot read the file gets its name.
 	if got := locked(t, binary, path, "bans", "--server", url); !strings.Contains(got,

@@ -159,7 +159,7 @@ func TestImageAsPod(t *testing.T) {
 	e := newEngine(t, c.spec.Image)
 	id, pid := e.run(append(c.flags(t), "--network=none"), c.spec.Args)
 	for line := range strings.Lines(e.log(id)) {
-		if strings.Contains(line, "everyone on this machine can read") {
+		if strings.Contains(line, "is readable by all users of this machine") {
 			t.Error(line)
 		}
 	}
