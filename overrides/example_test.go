@@ -9,7 +9,7 @@ import (
 	"github.com/stint-limiter/stint/overrides"
 )
 
-// One customer gets more than the configuration, which has 100/1m for everybody.
+// One customer gets more than the configured 100/1m.
 func Example() {
 	ctx := context.Background()
 	store, err := memorystore.New(memorystore.Config{})

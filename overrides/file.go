@@ -44,7 +44,7 @@ func Read(r io.Reader, f func(Override) error) error {
 		in.DisallowUnknownFields()
 		err := plain(in.Decode(&o))
 		if err == nil && in.More() {
-			err = errors.New("there is more than one value; want an override in each line")
+			err = errors.New("more than one value; want one override per line")
 		}
 		if err == nil {
 			err = contract.Mistakes(o.Validate())
@@ -59,7 +59,7 @@ func Read(r io.Reader, f func(Override) error) error {
 	return lines.Err()
 }
 
-// plain rewords a decoding error for people who write such lines.
+// plain rewords a decoding error for the author of the line.
 func plain(err error) error {
 	if err == nil {
 		return nil
@@ -75,8 +75,7 @@ func plain(err error) error {
 		`{"subject": "user:42", "policy": "api", "limits": ["500/1m"], "until": "2026-11-20T18:00:00Z"}`)
 }
 
-// Fixed returns overrides that are always in force, even after their ends. Use it to try overrides
-// out.
+// Fixed returns overrides that stay in force even after they end. Use it to try out overrides.
 func Fixed(all []Override) policy.Overrides {
 	f := fixed{}
 	for _, o := range all {

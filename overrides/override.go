@@ -73,7 +73,7 @@ func (o *Override) Validate() error {
 		add("the subject has %d bytes; want 1 to %d", len(o.Subject), stint.MaxSubject)
 	}
 	if !syntax.IsName(o.Policy) {
-		add("the policy %q; want the name of a policy or a tier", o.Policy)
+		add("invalid policy %q; want the name of a policy or a tier", o.Policy)
 	}
 	if len(o.Limits) == 0 || len(o.Limits) > stint.MaxLimits {
 		add("%d limits; want 1 to %d", len(o.Limits), stint.MaxLimits)
@@ -83,7 +83,7 @@ func (o *Override) Validate() error {
 			add("%s: %w", l, contract.Mistakes(err))
 		}
 		if slices.ContainsFunc(o.Limits[:i], func(m stint.Limit) bool { return contract.SameID(&l, &m) }) {
-			add("%s has the name, algorithm and window of another one", l)
+			add("%s has the same name, algorithm and window as another limit", l)
 		}
 	}
 	for _, text := range []string{o.Why, o.By} {
@@ -111,7 +111,7 @@ func (o *Override) Check(set *policy.Set) error {
 		}
 	}
 	if here == nil {
-		return &stint.InvalidError{Err: fmt.Errorf("there is no policy or tier %q; want %s", o.Policy,
+		return &stint.InvalidError{Err: fmt.Errorf("unknown policy or tier %q; want %s", o.Policy,
 			messages.OneOf(names))}
 	}
 	for _, l := range here {
@@ -128,7 +128,7 @@ func (o *Override) Check(set *policy.Set) error {
 	return nil
 }
 
-// base is the base of times in a text.
+// base is the number base of the times in a text.
 const base = 36
 
 // text returns the override without its subject and policy, as stored in a table: a line for each
@@ -149,7 +149,7 @@ func (o *Override) text() string {
 		strconv.FormatInt(o.Made.UnixMicro(), base), o.By, o.Why}, "\n")
 }
 
-// parts are the parts of a text.
+// parts holds the parts of a text.
 type parts struct {
 	head
 	made    int64 // microseconds
@@ -167,7 +167,7 @@ func split(text string) (p parts, ok bool) {
 	return parts{h, made, lines[3], lines[4]}, ok && err == nil
 }
 
-// head is the part of a text that a decision needs.
+// head holds the parts of a text that a decision needs.
 type head struct {
 	limits string
 	lower  bool
@@ -183,11 +183,11 @@ func headOf(text string) (h head, ok bool) {
 	return head{limits, verb == "set", n}, err == nil && (verb == "set" || verb == "raise")
 }
 
-// ended reports whether the override is over.
+// ended reports whether the override has ended.
 func (h *head) ended(now time.Time) bool { return h.until > 0 && now.Unix() >= h.until }
 
-// effect returns the limit that applies if one is configured and another one overrides it: the
-// larger number and the larger capacity, unless the override may lower.
+// effect returns the limit that applies if over overrides configured: the larger number and the
+// larger capacity, unless the override may lower.
 func effect(configured, over stint.Limit, lower bool) stint.Limit {
 	l := configured
 	if lower {
@@ -207,7 +207,7 @@ func effect(configured, over stint.Limit, lower bool) stint.Limit {
 	}
 	switch {
 	case l.Validate() == nil:
-	case over.Max < configured.Max: // both are valid, but not together
+	case over.Max < configured.Max: // valid apart, but not combined
 		return configured
 	default:
 		l.Max, l.Burst = over.Max, over.Burst

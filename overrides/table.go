@@ -1,7 +1,7 @@
-// Package overrides gives single subjects other limits than the configuration does, at run time:
-// for instance, one customer may do more until Friday, without a deploy. The store keeps the
-// overrides. Every process that shares the store holds them in memory and polls for changes twice a
-// second. A decision costs no further call.
+// Package overrides changes the limits of single subjects at run time: for instance, one customer
+// gets more until Friday, without a deploy. The store keeps the overrides. Every process that
+// shares the store holds them in memory and polls for changes twice a second. Decisions make no
+// extra calls.
 //
 //	table, err := overrides.Open(ctx, store, overrides.Config{})
 //	...
@@ -10,8 +10,8 @@
 //	err = table.Set(ctx, overrides.Override{Subject: "user:42", Policy: "api",
 //		Limits: []stint.Limit{stint.PerMinute(500)}, Until: friday, Why: "TICKET-7"})
 //
-// What a subject has used stays: an override changes only the number of a limit, which is not part
-// of its identity. The larger of the configured limit and that of the override applies, even if the
+// A subject keeps its usage: an override changes only the number of a limit, which is not part of
+// its identity. The larger of the configured and the overriding limit applies, even if the
 // configuration is raised later, unless the override may lower.
 //
 // While the store is unavailable, the last known overrides apply. A process that starts without the
@@ -52,8 +52,8 @@ const (
 	sweepMost  = 1000
 	sweepAfter = time.Hour // so that an override that was extended meanwhile is not removed
 
-	// maxParsed is the number of parsed lists of limits that are kept. Many subjects usually share
-	// a list.
+	// maxParsed is the maximum number of parsed lists of limits to keep. Many subjects usually
+	// share a list.
 	maxParsed = 10_000
 )
 
@@ -73,8 +73,8 @@ type Table struct {
 	n    atomic.Int64 // number of rows
 	none unlisted
 
-	// turn holds a value while a call reads or writes the table in the store, so that what is read
-	// first is applied first.
+	// turn holds a value while a call reads or writes the table in the store, so that reads are
+	// applied in order.
 	turn    chan struct{}
 	version int64 // for the call that has the turn
 	failing bool  // the last poll failed; used by Open and follow
@@ -82,16 +82,16 @@ type Table struct {
 	mu       sync.RWMutex
 	rows     map[string]string        // texts by names of rows
 	limits   map[string][]stint.Limit // parsed limits by their texts
-	policies map[string]struct{}      // that rows have had
+	policies map[string]struct{}      // all that rows have named
 }
 
-// Open returns the overrides in a store, and follows them until it is closed. If the store does not
-// answer, there are no overrides until it does.
+// Open returns the table of a store, and follows the store until the table is closed. If the store
+// does not answer, there are no overrides until it does.
 func Open(ctx context.Context, store stint.Store, c Config) (*Table, error) {
 	keeper, ok := store.(driver.Keeper)
 	if !ok {
 		return nil, &stint.InvalidError{
-			Err: fmt.Errorf("overrides: a %T keeps no tables: %w", store, errors.ErrUnsupported)}
+			Err: fmt.Errorf("overrides: the store, a %T, keeps no tables: %w", store, errors.ErrUnsupported)}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -198,7 +198,7 @@ func (t *Table) SetAll(ctx context.Context, all []Override) error {
 			}
 		}
 		if t.Len()+more > MaxOverrides {
-			return &stint.InvalidError{Err: fmt.Errorf("there are %d overrides, and at most %d; "+
+			return &stint.InvalidError{Err: fmt.Errorf("there are already %d overrides, of at most %d; "+
 				"use limits from claims or from your database", t.Len(), MaxOverrides)}
 		}
 		return t.keep(ctx, rows)
@@ -269,8 +269,8 @@ func (t *Table) Of(subject string) []Override {
 	return all
 }
 
-// name returns the name of the row of a subject and a policy. People enter subjects here, and may
-// enter one as the store lists it.
+// name returns the name of the row of a subject and a policy. The subject may be given as the store
+// lists it, which may be a hash.
 func (t *Table) name(subject, policy string) string {
 	stored := t.store.StoredName(subject)
 	if stored != subject && keypart.IsHashed(subject) {
@@ -287,7 +287,7 @@ func (t *Table) text(name string) (text string, ok bool) {
 	return text, ok
 }
 
-// update calls a function that reads or writes the table in the store, when it has the turn.
+// update waits for the turn, then calls a function that reads or writes the table in the store.
 func (t *Table) update(ctx context.Context, do func(context.Context) error) error {
 	select {
 	case t.turn <- struct{}{}:
@@ -322,7 +322,7 @@ func (t *Table) apply(rows []driver.Row, version int64) {
 // replace replaces the whole table.
 func (t *Table) replace(rows []driver.Row, version int64) {
 	t.mu.Lock()
-	t.rows, t.limits = map[string]string{}, map[string][]stint.Limit{} // a map grows in smaller steps than by halves
+	t.rows, t.limits = map[string]string{}, map[string][]stint.Limit{} // without a size hint, a map wastes less memory
 	for _, r := range rows {
 		t.put(r)
 	}

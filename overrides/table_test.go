@@ -186,7 +186,7 @@ func TestNeverLower(t *testing.T) {
 // TestCheck: an override that has no effect is refused, with what would have one.
 func TestCheck(t *testing.T) {
 	for want, o := range map[string]overrides.Override{
-		`there is no policy or tier "fre"; want`: {Subject: "user:1", Policy: "fre"},
+		`unknown policy or tier "fre"; want`: {Subject: "user:1", Policy: "fre"},
 		`free has no limit like 5/1m; want the name, algorithm and window of one of 2/1h, 100/1d`: {Subject: "user:1",
 			Policy: "free", Limits: []stint.Limit{stint.PerMinute(5)}},
 	} {
@@ -251,7 +251,7 @@ func TestRead(t *testing.T) {
 		user + `"limit":["500/1h"]}`:                   `line 1: unknown field "limit"; want an override such as {"subject"`,
 		user + `"limits":"500/1h"}`:                    `line 1: limits is a string; want an override such as`,
 		"\n" + user + `"limits":["5"]}`:                `line 2: limit "5": no window; want "units/window"`,
-		user + `"limits":["5/1h"]} {}`:                 `line 1: there is more than one value`,
+		user + `"limits":["5/1h"]} {}`:                 `line 1: more than one value`,
 		`user:42,free,500/1h`:                          `line 1: invalid character 'u'`,
 	} {
 		err := overrides.Read(strings.NewReader(text), func(overrides.Override) error { return nil })

@@ -75,7 +75,7 @@ func TestMistakenNumbers(t *testing.T) {
 			"tiers[0].limits.max: 9007199254740993; want"},
 		{policy.Limit{Limit: stint.PerMinute(60), Claim: "rpm", Max: 59}, "tiers[0].limits.max: 59 is below the 60"},
 		{policy.Limit{Limit: stint.TokenBucket(25, 0, time.Second), Claim: "rpm", Max: 59},
-			"tiers[0].limits.limit: 0/1s burst 25 bucket: a burst is in proportion"},
+			"tiers[0].limits.limit: 0/1s burst 25 bucket: a burst is a multiple"},
 		{policy.Limit{Limit: stint.TokenBucket(1e12, 1, time.Millisecond), Claim: "rpm", Max: 1 << 53},
 			"tiers[0].limits.max: with 9007199254740992 units the burst has more than 9007199254740992"},
 		{policy.Limit{Limit: stint.PerDay(10).WithBurst(2), Claim: "rpm", Max: 1 << 50}, "cannot be counted exactly"},

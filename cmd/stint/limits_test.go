@@ -64,13 +64,13 @@ func TestLimits(t *testing.T) {
 	want(do("limits", "import", "-"), exitGood, "1 override is imported\n")
 	want(do("limits", "list"), exitGood, "TICKET-7")
 	stdin = strings.Replace(exported.stdout, "simulation", "simulatio", 1)
-	want(do("limits", "import", "-"), exitUsage, `there is no policy or tier "simulatio"; want`)
+	want(do("limits", "import", "-"), exitUsage, `unknown policy or tier "simulatio"; want`)
 	stdin = "{}\n"
 	want(do("limits", "import", "-"), exitBad, "<stdin>: line 1: the subject has 0 bytes")
 
 	// What is wrong gets an error that says what would be right.
 	for text, args := range map[string][]string{
-		`there is no policy or tier "nothing"; want`: {"limits", "set", "user:42", "--policy", "nothing",
+		`unknown policy or tier "nothing"; want`: {"limits", "set", "user:42", "--policy", "nothing",
 			"5/1h", "--until", "1h"},
 		"simulation has no limit like 5/1s; want the name, algorithm and window of one of": {"limits", "set", "user:42", "--policy",
 			"simulation", "5/1s", "--until", "1h"},
@@ -91,7 +91,7 @@ func TestLimits(t *testing.T) {
 	log := write(t, "access.log", "")
 	want(execute(t, "", "simulate", "--config", example, "--overrides", write(t, "wrong.jsonl",
 		strings.Replace(exported.stdout, "simulation", "simulatio", 1)), log), exitUsage,
-		`there is no policy or tier "simulatio"; want`)
+		`unknown policy or tier "simulatio"; want`)
 }
 
 // TestUntil: a day lasts to its end, in the local time zone.

@@ -62,7 +62,7 @@ func run(ctx context.Context) error {
 }
 
 // newGateway returns a proxy with limits. In production, use the command stint gateway with the
-// same configuration and a Redis.
+// same configuration and Redis.
 func newGateway(upstream string) (http.Handler, error) {
 	conf, err := config.Parse("stint.yaml", model.YAML)
 	if err != nil {

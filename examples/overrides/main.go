@@ -1,10 +1,10 @@
 // Command overrides raises the limit of one customer while the program runs, with counts in memory.
-// With a Redis, all processes that share it would apply the override within a second.
+// With Redis, all processes that share it would apply the override within a second.
 //
 //	go run ./examples/overrides
 //
 // Three requests of user 42 are allowed. With the override, two more are, five in all, because
-// usage is kept. After the override is removed, none is.
+// usage is kept. After the override is removed, none are.
 package main
 
 import (
@@ -30,7 +30,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer store.Close() // nothing is lost
+	defer store.Close()
 	set, err := policy.New(policy.Spec{
 		Tiers: []policy.Tier{
 			{Name: "api", Identity: []string{"user", "ip"}, Limits: policy.Limits(stint.PerHour(3))},

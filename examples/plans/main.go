@@ -1,5 +1,5 @@
-// Command plans applies to every customer the limits of its own plan, from a table in memory that
-// stands for your database, and charges requests their cost.
+// Command plans applies each customer's own plan, from a table in memory that stands for your
+// database, and charges each request its cost.
 //
 //	go run ./examples/plans
 //	for i in 1 2 3; do curl -si -u ann: localhost:8080/ | grep -iE 'HTTP|X-RateLimit-(Limit|Remaining)'; done

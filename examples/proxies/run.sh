@@ -8,7 +8,7 @@
 # the programs that it builds; by default it keeps none.
 set -euo pipefail
 cd "${0%/*}"
-PATH=$PATH:/usr/sbin # where Debian has nginx and HAProxy
+PATH=$PATH:/usr/sbin # where Debian puts nginx and HAProxy
 proxy=${1:-}
 PROXY=${PROXY:-127.0.0.1:8000}
 STINT=${STINT:-127.0.0.1:8080}
@@ -25,7 +25,7 @@ envoy)
 	rules="--envoy-config envoy/rules --grpc $STINT_GRPC"
 	;;
 *)
-	echo "run.sh: the proxy is \"$proxy\"; want nginx, caddy, haproxy, traefik or envoy" >&2
+	echo "run.sh: unknown proxy \"$proxy\"; want nginx, caddy, haproxy, traefik or envoy" >&2
 	exit 2
 	;;
 esac

@@ -17,7 +17,7 @@ import uuid
 
 
 class Refused(Exception):
-    """An answer of the server that is an error."""
+    """An error response from the server."""
 
     def __init__(self, status, body):
         super().__init__(f"{status}: {body}")
@@ -25,11 +25,11 @@ class Refused(Exception):
 
 
 class Stint:
-    """Asks a server of stint. It is safe for several threads: connections are kept and shared.
+    """A client of a stint server. It is safe for several threads: connections are kept and shared.
 
     A decision takes no longer than the budget, in seconds. Without an answer in time, the request
-    is allowed, with the member "failed"; with allow_on_failure=False it is denied. A request with
-    mistakes raises Refused.
+    is allowed, with the member "failed"; with allow_on_failure=False it is denied. An invalid
+    request raises Refused.
     """
 
     def __init__(self, address, token=None, budget=0.05, allow_on_failure=True, connections=16):
@@ -50,7 +50,7 @@ class Stint:
             return {"allowed": self.allow_on_failure, "failed": str(err), "retry_after_seconds": 1, "charge": ""}
 
     def settle(self, decision, budget=1.0, **costs):
-        """Replaces the estimate of a decision by the true cost. A repeat changes nothing."""
+        """Replaces the estimate of a decision with the true cost. A repeat changes nothing."""
         if decision["charge"]:
             self._post("/v1/settle", {"charge": decision["charge"], **costs}, budget)
 
@@ -66,8 +66,8 @@ class Stint:
                 status, answer = self._send(connection, path, json.dumps(body), deadline)
             except (OSError, http.client.HTTPException) as err:
                 connection.close()
-                # The server closes connections that are idle for two minutes. Requests have an id, so that one
-                # that was charged and not answered is not charged again.
+                # The server closes connections that are idle for two minutes. Requests have an id, so a request
+                # that was charged but not answered is not charged again.
                 if kept and not isinstance(err, TimeoutError):
                     continue
                 raise

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Starts a server of stint, and a program in Python that asks it. See client.py and main.py. Needs Go and Python 3.9 or
+# Starts a stint server and a Python program that calls it. See client.py and main.py. Needs Go and Python 3.9 or
 # later. STINT is the address of the server, and BIN is a directory with stint, if it is built already.
 set -euo pipefail
 cd "${0%/*}"

@@ -44,7 +44,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer store.Close() // nothing is lost
+	defer store.Close()
 	quiet := slog.New(slog.DiscardHandler)
 	monitor, err := observe.New(observe.Config{Webhooks: []observe.Webhook{{URL: receiver.URL, Key: key}}, Logger: quiet})
 	if err != nil {

@@ -30,7 +30,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer store.Close() // reports to Redis what it has missed
+	defer store.Close() // sends Redis the charges that it missed
 	key := httplimit.FirstOf(userOf, httplimit.ClientIP())
 	limit := httplimit.By(key, stint.PerMinute(10), stint.PerHour(100), httplimit.WithStore(store),
 		httplimit.WithName("api"))

@@ -7,7 +7,7 @@ import (
 )
 
 // distant returns an address that forwards to another one with a delay of 40 ms in each direction.
-// It stands for the network between a region and its Redis.
+// It stands for the network between a region and its Redis server.
 func distant(address string) string {
 	listener, err := net.Listen("tcp", "localhost:0")
 	check(err)

@@ -1,10 +1,10 @@
-// Command regions is one of two regions. Both share one limit, 1,000 requests per minute, in one
-// Redis that is 80 ms away from both. The limit is leased: a region takes units in blocks, and
-// decides in memory.
+// Command regions runs one of two regions. They share one limit, 1,000 requests per minute, in a
+// Redis server that is 80 ms away from both. The limit is leased: a region takes units in blocks,
+// and decides in memory.
 //
 //	examples/regions/run.sh
 //
-// It starts a Redis and two regions, and prints:
+// It starts a Redis server and two regions, and prints:
 //
 //	europe: 632 of 663 requests allowed, half of the decisions within 6µs
 //	america: 368 of 469 requests allowed, half of the decisions within 5µs
@@ -30,7 +30,7 @@ func main() {
 	name, redis := os.Args[1], os.Args[2]
 	ctx := context.Background()
 	failure := stint.FailurePolicy{
-		Mode:   stint.FailDeny,         // without Redis, allow only the units of the blocks
+		Mode:   stint.FailDeny,         // without Redis, allow only units that are already taken
 		Budget: 300 * time.Millisecond, // more than a call to Redis takes; the default is 15 ms
 	}
 	store, err := stores.Config{Resilience: resilience.Config{Failure: failure}}.Open(ctx, "redis://"+distant(redis))

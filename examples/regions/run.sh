@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Starts a Redis and two regions that share a leased limit. See main.go. Needs Go and redis-server; REDIS is the address of
-# the Redis that it starts.
+# Starts a Redis server and two regions that share a leased limit. See main.go. Needs Go and redis-server; REDIS is the
+# address of that Redis server.
 set -euo pipefail
 cd "${0%/*}"
 REDIS=${REDIS:-127.0.0.1:6390}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Starts a Redis, a server of stint, a worker in Go and one in shell that call the same API. See main.go and worker.sh.
-# Needs Go, redis-server, curl 7.84 or later and jq. REDIS, STINT and API are the addresses that it uses, and BIN is a
-# directory with stint, if it is built already.
+# Starts a Redis server, a stint server, a worker in Go and one in shell; both workers call the same
+# API. See main.go and worker.sh. Needs Go, redis-server, curl 7.84 or later and jq. REDIS, STINT
+# and API are the addresses that it uses, and BIN is a directory with stint, if it is built already.
 set -euo pipefail
 cd "${0%/*}"
 export REDIS=${REDIS:-127.0.0.1:6391} STINT=${STINT:-127.0.0.1:8080} API=${API:-127.0.0.1:8090}

@@ -72,8 +72,8 @@ type Caller struct{ Org, Team, User, Key string }
 // Answer is the response to a caller.
 type Answer struct {
 	Status int
-	// Policy names the policy that denied the call, and Retry is when to try again, in seconds; ""
-	// if never.
+	// Policy names the policy that denied the call. Retry is the number of seconds until the next
+	// attempt, or "" if waiting does not help.
 	Policy, Retry string
 }
 

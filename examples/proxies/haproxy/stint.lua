@@ -1,19 +1,19 @@
 -- Asks stint about requests, see haproxy.cfg.
 --
---   http-request  lua.stint_ask open    asks, and answers requests that stint refuses; without stint they go on
---   http-request  lua.stint_ask closed  the same, but without stint they are refused
+--   http-request  lua.stint_ask open    asks stint, and answers denied requests; without stint, requests pass
+--   http-request  lua.stint_ask closed  the same, but without stint, requests get 503
 --   http-response lua.stint_headers     adds stint's header fields about limits to the response
 
 local question = "http://stint/auth"
 local address = "abns@stint" -- the listener in haproxy.cfg
 local timeout_ms = 500 -- the listener's timeouts come first
 
--- asserted are the fields of a request that stint reads, as it is by now: haproxy.cfg has written them. Add those that
--- stint.yaml names under claims or client_ip, or that your own policies look at, in lower case. The others stay here: HAProxy's
--- HTTP client has room for about a hundred fields and does not survive more, and a client may send that many.
+-- asserted are the header fields that stint reads, after haproxy.cfg has written them. Add those that stint.yaml names
+-- under claims or client_ip, or that your own policies match, in lower case. Other fields are not sent to stint: HAProxy's
+-- HTTP client has room for about a hundred fields and crashes on more, and a client may send that many.
 local asserted = { "x-forwarded-for", "x-user-id", "x-http-method", "x-http-method-override", "x-method-override" }
 
--- kept are fields of an answer that are not for the client. HAProxy writes the length itself.
+-- kept are fields of stint's response that do not go to the client. HAProxy writes the length itself.
 local kept = {
 	["connection"] = true,
 	["content-length"] = true,
@@ -45,7 +45,7 @@ local function fields_of(txn)
 	return fields
 end
 
--- is_down reports whether an answer is not stint's, but that of the listener which has no answer from it.
+-- is_down reports whether an answer comes from the listener, which got none from stint.
 local function is_down(answer)
 	return not answer.status or answer.status < 200 or (answer.status >= 500 and not answer.headers["x-ratelimit-status"])
 end
@@ -79,7 +79,7 @@ local function ask(txn, without)
 end
 
 local function set_headers(txn)
-	-- Header fields about limits that the application sends would conflict with those of stint.
+	-- The application's own rate limit fields would conflict with those of stint.
 	for name in pairs(txn.http:res_get_headers()) do
 		if about_limits(name) then
 			txn.http:res_del_header(name)
