@@ -38,7 +38,7 @@ stint.yaml:9: policies[4].request_id: has no effect in a policy that skips`},
 stint.yaml:6: policies[1].request_id.derive: equal requests are charged once, so up to nine would run in one place of 2/30s concurrency of the tier "free"; want derive only where no concurrency limit applies`},
 	{"contacts", "contact: javascript:alert(1)\ntiers:\n  - {name: all, identity: ip, limits: 10/1m, contact: ' Ask Ann'}\n" +
 		"policies:\n  - {name: a, match: {path: /a}, skip: true, contact: Ann}\n  - {name: b, match: {path: /b}, limits: 1/1m, contact: 'https://'}\n",
-		`stint.yaml:1: contact: "javascript:alert(1)" is a URL of another kind; want a text such as "Write to support@example.com for more", or a URL: http, https or mailto
+		`stint.yaml:1: contact: "javascript:alert(1)" is a URL with an unsupported scheme; want a text such as "Write to support@example.com for more", or a URL: http, https or mailto
 stint.yaml:3: tiers[0].contact: " Ask Ann" begins or ends with a space; want a text such as "Write to support@example.com for more", or a URL: http, https or mailto
 stint.yaml:5: policies[0].contact: has no effect in a policy that skips
 stint.yaml:6: policies[1].contact: "https://" is not a URL; want a text such as "Write to support@example.com for more", or a URL: http, https or mailto`},
@@ -94,7 +94,7 @@ stint.yaml:4: policies[0].usage.prices: nothing says where a request names its m
 	{"unquoted star", base + "policies:\n  - name: a\n    match:\n      host: *.example.com\n",
 		`stint.yaml:6: not YAML: did not find expected alphabetic or numeric character: a text that begins with * or & needs quotes, as in "*.example.com"`},
 	{"unquoted star and word", base + "policies:\n  - {name: a, match: {host: *example}}\n",
-		`stint.yaml:4: *example stands for nothing: a text that begins with * needs quotes, and an alias needs its anchor before it`},
+		`stint.yaml:4: *example has no anchor: a text that begins with * needs quotes, and an alias needs its anchor before it`},
 	{"unquoted braces", base + "policies:\n  - name: a\n    match: {path: [/users/{id}/x]}\n",
 		`stint.yaml:5: not YAML: did not find expected ',' or ']': in brackets, a text with {, }, [, ] or a comma needs quotes`},
 	{"unquoted name of a limit", base + "policies:\n  - name: a\n    limits: login: 5/15m\n",
@@ -216,7 +216,7 @@ stint.yaml:7: tiers[4].notify: there is no limit whose use could be reported; wa
 stint.yaml:9: policies[0].notify: 3/30s has no period in which its use could be reported; want a quota of a day, week, month or year, such as 3/month, or a fixed window, such as 3/1h fixed
 stint.yaml:10: policies[1].notify: has no effect in a policy that skips
 stint.yaml:11: policies[2].notify: 100/30s fixed: its periods are too short to be reported; want a window of 1m or more
-stint.yaml:13: webhooks[0].url: with http:// others could read and change what is posted; want https://, or this machine, such as http://localhost:9000
+stint.yaml:13: webhooks[0].url: http:// does not protect what is posted; want https://, or this machine, such as http://localhost:9000
 stint.yaml:14: webhooks[1].key_file: is missing; want a file with a secret of at least 16 bytes, which the receiver uses to verify posts`},
 	{"limits by claim", `tiers:
   - name: a
@@ -358,7 +358,7 @@ stint.yaml:15: policies[2].cost: want a number of units, or a mapping with the k
 stint.yaml:15: policies[2].limits: "0/0s": a window of 0s; want 1ms to 366 days
 stint.yaml:15: policies[2].name: there is a policy "b" already, number 2; names are unique
 stint.yaml:18: gateway.routes[0].host: want a string, or a list of several; got a mapping
-stint.yaml:19: gateway.routes[1].upstream: "ftp://b" is no upstream; want a URL such as http://127.0.0.1:3000, with http, https or h2c`},
+stint.yaml:19: gateway.routes[1].upstream: invalid upstream "ftp://b"; want a URL such as http://127.0.0.1:3000, with http, https or h2c`},
 	{"unknown and duplicate keys hide nothing elsewhere", base + "headers: {color: red}\nbnas: {after: 0}\nstore: {url: memory}\nstore: {}\npolicies:\n  - {name: a, identity: nobody, limits: 1/1s, rollout: 5}\n  - {name: b, limits: {some: 1/1s}, ~: 1}\n",
 		`stint.yaml:3: headers.color: unknown key; the keys here are format, reset, retry_after_jitter
 stint.yaml:4: bnas: unknown key (did you mean "bans"?)

@@ -75,8 +75,8 @@ func TestGatewayRoutes(t *testing.T) {
 	// What leaves the gateway without routes, or with wrong ones, changes nothing.
 	for text, want := range map[string]string{
 		many: "the gateway has no routes",
-		many + "gateway: {routes: [{upstream: nowhere}]}\n":                                       `:2: gateway.routes[0].upstream: "nowhere" is no upstream`,
-		many + "gateway: {routes: [{upstream: 'http://a'}, {path: /**, upstream: 'http://b'}]}\n": ":2: gateway.routes[1]: another route is for the same host and path",
+		many + "gateway: {routes: [{upstream: nowhere}]}\n":                                       `:2: gateway.routes[0].upstream: invalid upstream "nowhere"`,
+		many + "gateway: {routes: [{upstream: 'http://a'}, {path: /**, upstream: 'http://b'}]}\n": ":2: gateway.routes[1]: another route has the same host and path",
 	} {
 		put(t, c.Policies, text)
 		if err := r.Reload(); err == nil || !strings.Contains(err.Error(), want) {

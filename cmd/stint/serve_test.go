@@ -80,7 +80,7 @@ func TestDaemonMistakes(t *testing.T) {
 		{[]string{"gateway", "--upstream", "http://a", "--tls-client-ca", "x"}, exitBad, `stint: server: --tls-client-ca needs --tls-cert and --tls-key`},
 		{[]string{"gateway", "--upstream", "http://a", "--listen", "8080"}, exitBad, `stint: server: --listen: address 8080: missing port in address; want host:port, such as :8080 or 127.0.0.1:8080`},
 		{[]string{"gateway", "--config", routed}, exitBad, routed + `:3: gateway.routes[0].upstream: the upstream "http://a:70000" has the port 70000; want 1 to 65535`},
-		{[]string{"gateway", "--upstream", "a"}, exitUsage, `gateway: --upstream: "a" is no upstream; want a URL such as http://127.0.0.1:3000, with http, https or h2c`},
+		{[]string{"gateway", "--upstream", "a"}, exitUsage, `gateway: --upstream: invalid upstream "a"; want a URL such as http://127.0.0.1:3000, with http, https or h2c`},
 		{[]string{"gateway", "--route", "/api=http://a", "--route", "/api/=http://b"}, exitUsage, `gateway: --route /api/ matches the same requests as --route /api; want one of them`},
 		{[]string{"gateway", "--upstream", "http://a", "--strip-prefix"}, exitUsage, `gateway: --strip-prefix is for --route; in the configuration set strip_prefix: true on a route`},
 		{[]string{"gateway", "--config", routed, "--rewrite-host"}, exitUsage, `gateway: --rewrite-host is for --upstream and --route; in the configuration set rewrite_host: true on a route`},

@@ -29,7 +29,7 @@ func Refuse(w http.ResponseWriter, status int, word, message string) {
 // JSON answers with a value on one line.
 func JSON(w http.ResponseWriter, status int, body any) { write(w, status, body, "") }
 
-// Indented answers with a value for people to read.
+// Indented answers with an indented value, for people to read.
 func Indented(w http.ResponseWriter, status int, body any) { write(w, status, body, "  ") }
 
 // unwritable is the answer if a value cannot be encoded, which does not happen with the values of

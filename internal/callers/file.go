@@ -13,7 +13,7 @@ import (
 	"runtime"
 )
 
-// EnsureToken makes a file with a new token that only its owner can read, unless the file exists.
+// EnsureToken creates a file with a new token that only its owner can read, unless the file exists.
 // Processes that start together use the token of the first one. The file contains only the token,
 // so that other programs can use it.
 //
@@ -59,8 +59,8 @@ func makeToken(path string) error {
 	}
 	err = os.Link(file.Name(), path)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
-		// Some file systems have no links. If another process does the same at this time, the last
-		// one wins, and the others notice that the file changes.
+		// Some file systems have no links. If another process renames its file at the same time, the
+		// last one wins, and the others notice that the file changes.
 		err = os.Rename(file.Name(), path)
 	}
 	if errors.Is(err, fs.ErrExist) {

@@ -56,7 +56,7 @@ func (j *JSON) Admit(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// badType returns what is wrong with the type of a body; "" if it is valid.
+// badType returns how to fix the type of a body; "" if it is valid.
 func badType(r *http.Request) string {
 	media, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch charset, ok := parameters["charset"]; {

@@ -27,7 +27,7 @@ type Role string
 const (
 	// Read may read everything, but not change anything.
 	Read Role = "read"
-	// Operate may also make changes. It is the role of tokens for which the file sets none.
+	// Operate may also make changes. It is the default.
 	Operate Role = "operate"
 )
 
@@ -120,7 +120,7 @@ func parseHolder(text string, roles bool) (Holder, error) {
 }
 
 // Holder returns the owner of the token in the Authorization fields of a request. There must be one
-// field with one token. Holder takes constant time, however similar a wrong token is.
+// field with one token. Holder takes the same time for all wrong tokens, however similar.
 func (t *Tokens) Holder(authorization []string) (h Holder, ok bool) {
 	if len(authorization) != 1 {
 		return h, false

@@ -44,8 +44,8 @@ func Digest(texts ...[]byte) string {
 	return hex.EncodeToString(h.Sum(nil)[:length])
 }
 
-// limited identifies the limits that change: those of a policy, or of a tier if policy is "", on
-// requests or on costs.
+// limited identifies changed limits: of a policy, or of a tier if policy is ""; on costs, or on
+// requests.
 type limited struct {
 	policy string
 	costs  bool
@@ -67,7 +67,7 @@ func Rules(was, is []*policy.Rule) []reload.Change {
 	}
 	keyOf := func(r *policy.Rule) key { return key{limited{r.Policy, r.Costs}, r.Tier} }
 	before, after := map[key]*policy.Rule{}, map[key]*policy.Rule{}
-	all := map[limited]int{} // how many tiers have the limits, before or after
+	all := map[limited]int{} // number of tiers with the limits, before or after
 	var order []key
 	for i, list := range [...][]*policy.Rule{is, was} {
 		into := [...]map[key]*policy.Rule{after, before}[i]
@@ -123,7 +123,7 @@ func Rules(was, is []*policy.Rule) []reload.Change {
 	return list
 }
 
-// text returns the limits of a rule for people. A nil rule has none.
+// text returns the limits of a rule as text. A nil rule has no limits.
 func text(r *policy.Rule) string {
 	if r == nil || len(r.Limits) == 0 {
 		return "no limit"
@@ -184,8 +184,8 @@ func settings(was, is *policy.Set) []reload.Change {
 }
 
 // each finds the tiers or policies that differ in something other than their limits, and calls
-// found with the name of each and a text about the difference. The name is "" for a change of their
-// order.
+// found with the name of each and a description of the difference. The name is "" for a change of
+// their order.
 func each[T any](was, is []T, kind string, nameOf func(T) string, found func(name, text string)) {
 	in := func(list []T, name string) int {
 		return slices.IndexFunc(list, func(t T) bool { return nameOf(t) == name })

@@ -1,6 +1,5 @@
-// Package chart draws the charts of stint's pages: those of the dashboard, which serves
-// static/chart.js and static/chart.css next to its own files, and those of reports, which include
-// both in one HTML file:
+// Package chart draws the charts of stint's pages. The dashboard serves static/chart.js and
+// static/chart.css next to its own files. Reports include both in one HTML file:
 //
 //	<style>chart.Style</style>
 //	<script type="module">chart.Script … what the report draws …</script>

@@ -30,9 +30,9 @@ const (
 // Config sets which proxies are trusted to name the client of a request. The zero Config trusts
 // none: the client is the peer.
 type Config struct {
-	// Trusted lists the trusted proxies. A client that connects from one of these addresses itself
-	// can claim to be anyone. An IPv4 prefix also covers the IPv4-mapped form of its addresses;
-	// ::/0 covers no IPv4 address.
+	// Trusted lists the trusted proxies. A client that connects from one of these addresses can
+	// claim any address. An IPv4 prefix also covers the IPv4-mapped form of its addresses; ::/0
+	// covers no IPv4 address.
 	Trusted []netip.Prefix
 	// TrustUnix trusts peers without an address: any process that may connect to the Unix socket.
 	TrustUnix bool
@@ -45,7 +45,7 @@ type Config struct {
 	IPv4Prefix, IPv6Prefix int
 }
 
-// Header holds the values of a request's headers, each line on its own and in the order of arrival.
+// Header holds the values of a request's headers, one per line, in the order of arrival.
 // [net/http.Header] implements it.
 type Header interface {
 	Values(name string) []string

@@ -16,11 +16,11 @@ func lastListed(s string) (hop netip.Addr, rest string, more bool) {
 	return hop, s[:i], true
 }
 
-// lastForwarded is like lastListed for a line of Forwarded (RFC 7239): its elements have
-// parameters, of which for= is the address, and the values may be quoted.
+// lastForwarded is like lastListed for a line of Forwarded (RFC 7239): the parameter for= of an
+// element holds the address, and values may be quoted.
 //
-// Quotes are also paired from the end of the line. An unbalanced quote from a client affects only
-// the text that the client wrote, not the element that a proxy added after it.
+// Quotes are paired from the end of the line. An unbalanced quote from a client affects only the
+// text that the client wrote, not the element that a proxy added after it.
 func lastForwarded(s string) (hop netip.Addr, rest string, more bool) {
 	var e element
 	end, quoted := len(s), false
@@ -41,14 +41,14 @@ func lastForwarded(s string) (hop netip.Addr, rest string, more bool) {
 	return e.hop, "", false
 }
 
-// element is the parsed part of an element of Forwarded.
+// element is an element of Forwarded.
 type element struct {
 	hop   netip.Addr
 	named bool
 }
 
-// add adds a parameter. An element with two for parameters counts as naming no client: RFC 7239
-// forbids it, and one of them may have been smuggled in.
+// add adds a parameter. An element with two for= parameters names no client: RFC 7239 forbids it,
+// and one of them may have been smuggled in.
 func (e *element) add(parameter string) {
 	name, value, ok := strings.Cut(strings.Trim(parameter, " \t"), "=")
 	if !ok || !strings.EqualFold(name, "for") {
@@ -61,7 +61,7 @@ func (e *element) add(parameter string) {
 	e.named = true
 }
 
-// escaped reports whether a character after s is escaped by a backslash that is not itself escaped.
+// escaped reports whether s ends with a backslash that escapes the next character.
 func escaped(s string) bool {
 	return (len(s)-len(strings.TrimRight(s, `\`)))%2 == 1
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // PeerOf returns the address at the other end of a request's connection. A client on a Unix socket
-// has none: it can choose its own name, even one that looks like an address.
+// has no address: it can choose its own name, even one that looks like an address.
 func PeerOf(r *http.Request) netip.Addr {
 	if OnUnixSocket(r) {
 		return netip.Addr{}
@@ -25,8 +25,8 @@ func OnUnixSocket(r *http.Request) bool {
 }
 
 // NamesLocal reports whether the host of a request, with or without a port, is an address or
-// localhost. The site of a page in a browser can make its own name resolve to a loopback address,
-// but not an address or localhost. So servers that are only for this machine require one of these.
+// localhost. A web site can make its own name resolve to a loopback address, but it cannot use an
+// address or localhost as its name. So servers that are only for this machine require one of these.
 func NamesLocal(host string) bool {
 	host = syntax.Host(host)
 	_, err := netip.ParseAddr(host)

@@ -29,8 +29,8 @@ func ParsePrefixes(list []string) (trusted []netip.Prefix, unix bool, err error)
 // ParsePrefix parses a prefix such as 10.0.0.0/8, an address, or one of these words:
 //
 //   - loopback: 127.0.0.0/8 and ::1
-//   - private: the networks of RFC 1918 and RFC 4193, and link-local addresses. Not 100.64.0.0/10,
-//     where unrelated clients share a carrier's network: they are clients
+//   - private: the networks of RFC 1918 and RFC 4193, and link-local addresses. It excludes
+//     100.64.0.0/10, where unrelated clients share a carrier's network
 //   - unix: peers on a Unix socket, without any prefix
 func ParsePrefix(entry string) (prefixes []netip.Prefix, unix bool, err error) {
 	switch entry {
@@ -80,8 +80,9 @@ func notAPrefix(s string) error {
 	return fmt.Errorf("is %q; want a prefix such as 10.0.0.0/8, an address, or one of loopback, private and unix", s)
 }
 
-// canonicalPrefix returns the canonical form of a prefix: IPv4 unmapped. It rejects a prefix that
-// is larger than it seems: 10.1.2.3/8 is sixteen million proxies.
+// canonicalPrefix returns the canonical form of a prefix: IPv4 unmapped. It rejects a prefix with
+// bits set beyond its length, because it is larger than it looks: 10.1.2.3/8 is sixteen million
+// proxies.
 func canonicalPrefix(p netip.Prefix) (netip.Prefix, error) {
 	if !p.IsValid() {
 		return netip.Prefix{}, errors.New("is the zero Prefix or has too many bits; want a valid one such as 10.0.0.0/8")

@@ -1,5 +1,5 @@
-// Package errkind classifies failures of stores: by the kind of a failure, and by what is wrong
-// with a Redis server that fails calls.
+// Package errkind classifies failures of stores: by kind, and by the fault of a Redis server that
+// fails calls.
 package errkind
 
 import (

@@ -8,10 +8,10 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Fault describes to an operator what is wrong with a Redis server that fails calls, and what to
-// do. The kinds of [stint.StoreError] describe the outcome of a call; a fault describes what is
-// broken, as far as calls and pings show it. The page, the alerts, the log, "stint doctor" and the
-// documentation use these texts.
+// Fault describes a problem of a Redis server that fails calls, and the remedy, for operators. The
+// kinds of [stint.StoreError] describe the outcome of a call; a fault describes the cause, as far as
+// calls and pings show it. The page, the alerts, the log, "stint doctor" and the documentation use
+// these texts.
 type Fault struct {
 	// Name names the fault in logs, in JSON and in the documentation.
 	Name string
@@ -75,7 +75,7 @@ var Faults = [...]Fault{
 	},
 	{
 		ReadOnly, "is a replica and accepts no writes",
-		"The address is that of a replica, for instance after a failover.",
+		"The address belongs to a replica, for instance after a failover.",
 		"Use the address of the master, or Sentinel: redis://sentinel:26379?master_set=NAME.",
 	},
 	{
@@ -157,8 +157,8 @@ var words = []struct {
 	{ClockWord, stint.KindBusy, Other},
 }
 
-// ClockWord begins the error of stint's own scripts when the calendar periods that they received
-// are not those around the server's clock.
+// ClockWord begins the error of stint's own scripts when the calendar periods that they received do
+// not contain the time of the server's clock.
 const ClockWord = "CLOCK"
 
 // OfReply returns the kind of failure of an error that Redis replied, and the fault that it shows.

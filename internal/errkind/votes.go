@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	// faultHalfLife is the time after which the weight of a failure has halved, and saidWeight is
-	// the weight of a failure that the store itself has explained.
+	// faultHalfLife is the time in which the weight of a failure halves, and saidWeight is the
+	// weight of a failure that the store itself has reported.
 	faultHalfLife = 5 * time.Second
 	saidWeight    = 4
 )
 
 // Votes determines what is wrong with a store that fails in several ways. When Redis is killed,
 // calls in progress time out; when it is full and the machine is busy, some answers are late. Every
-// second with a failure is a vote for the fault that it shows, or four votes if the store replied
-// with it. Votes halve every five seconds. So the reported fault is the one that lasts, not the one
+// second with a failure adds one vote for its fault, or four votes if the store itself reported the
+// fault. Votes halve every five seconds. So the reported fault is the one that lasts, not the one
 // that occurred last, and a new fault takes over within seconds. The page, the alerts and the log
 // report it.
 //

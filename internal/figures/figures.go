@@ -64,7 +64,7 @@ func Seconds(d time.Duration) string {
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
-// Bar returns a bar of which the given share, from 0 to 1, is filled. A share above 0 never looks
+// Bar returns a bar that is filled to the given share, from 0 to 1. A share above 0 never looks
 // empty, and one below 1 never looks full.
 func Bar(share float64, width int) string {
 	full := 0
@@ -77,8 +77,8 @@ func Bar(share float64, width int) string {
 	return strings.Repeat(Full, full) + strings.Repeat(Empty, width-full)
 }
 
-// Heights returns numbers as columns, the largest as high as the line. A number above 0 is never
-// blank.
+// Heights draws numbers as columns; the largest fills the height of the line. A number above 0 is
+// never blank.
 func Heights(numbers []int64) string {
 	marks := []rune(" ▁▂▃▄▅▆▇█")
 	if len(numbers) == 0 {

@@ -21,7 +21,7 @@ const (
 	shown = 6
 	// longest is the maximum number of bytes of any text that are shown.
 	longest = 128
-	// longestKind is the maximum length of the word before the colon. A longer one is part of a
+	// longestKind is the maximum length of the word before the colon. A longer one may be part of a
 	// secret.
 	longestKind = 12
 
@@ -46,8 +46,8 @@ func Short(subject string) string {
 	return Line(kind + messages.Shorten(identifier, shown))
 }
 
-// Tagged returns a subject as [Short] does and, if that hides some of it, with the beginning of a
-// ref that stands for it: "user:mallor…#x1y2". So subjects with the same beginning look different.
+// Tagged is like [Short] but, if that hides a part of the subject, adds the beginning of its ref:
+// "user:mallor…#x1y2". So subjects with the same beginning look different.
 func Tagged(subject, ref string) string {
 	short := Short(subject)
 	if short == Line(subject) || len(ref) < tagged {
@@ -71,16 +71,16 @@ func IsShort(text string) bool {
 		strings.Count(identifier, ".") == 3
 }
 
-// Line returns a text on one line, in printable characters, and truncated if it is long. It escapes
-// unprintable characters as Go does, `\n` for a line break, and doubles backslashes, so that each
-// result stands for exactly one text. Quotes are unchanged: logs and JSON escape them.
+// Line returns a text on one line, in printable characters, truncated if it is long. It escapes
+// unprintable characters as Go does, `\n` for a line break, and doubles backslashes, so that
+// different texts look different. Quotes are unchanged: logs and JSON escape them.
 func Line(text string) string {
 	quoted := strconv.Quote(messages.Shorten(text, longest))
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`) // every quote inside is escaped
 }
 
-// Wait returns how long to wait, for a log: a duration, which logs in JSON write as a number of
-// seconds, or "never".
+// Wait returns a wait for a log: a duration, which logs in JSON write as a number of seconds, or
+// "never" if it is negative.
 func Wait(d time.Duration) slog.Value {
 	if d < 0 {
 		return slog.StringValue("never")
@@ -98,8 +98,8 @@ func List[T fmt.Stringer](values []T) string {
 }
 
 // URL returns a URL without its secrets: the password, the query, and a user name without a
-// password, which is usually a password in the wrong place. It does not show an invalid URL, nor
-// one with an @ where a malformed password ends.
+// password, which is usually a password in the wrong place. It hides an invalid URL, and one with an
+// @ after the host, where a malformed password may end.
 func URL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" || strings.Contains(u.EscapedPath()+u.RawQuery+u.EscapedFragment(), "@") {

@@ -1,8 +1,8 @@
-// Package logsample keeps logs small. Of events that may come in floods it lets a few be logged,
-// and counts the others so that the next record can state how many it stands for.
+// Package logsample keeps logs small. When events come in floods, it lets a few be logged and counts
+// the others, so that the next record can report how many were left out.
 //
 // It is written by hand because packages that depend only on the standard library use it, and
-// because rate.Sometimes of golang.org/x/time/rate does not count what it leaves out.
+// because rate.Sometimes of golang.org/x/time/rate does not count the events that it leaves out.
 package logsample
 
 import (
@@ -15,18 +15,18 @@ import (
 // alike.
 const Few = 5
 
-// clockEvery is the number of events that [Sampler.Sample] leaves out between two looks at the
-// clock, which costs more than everything else here.
+// clockEvery is the number of events that [Sampler.Sample] leaves out between two readings of the
+// clock. Reading the clock costs more than everything else here.
 const clockEvery = 16
 
 // Sampler samples one kind of event. The zero value is ready to use. It is safe for concurrent use
 // and never allocates.
 type Sampler struct {
-	left atomic.Int64 // left out since the last event that was logged
+	left atomic.Int64 // number of events left out since the last logged one
 
 	mu    sync.Mutex
-	began time.Time // when the interval's first event came
-	taken int       // in the interval
+	began time.Time // time of the interval's first event
+	taken int       // number of events let through in the interval
 }
 
 // Allow lets at most the given number of events through per interval, which begins with its first
@@ -42,8 +42,9 @@ func (g *Sampler) Allow(most int, every time.Duration) (left int64, ok bool) {
 }
 
 // Sample is [Sampler.Allow] for events that may come thousands of times a second, such as denials.
-// Once it has left out sixteen, it looks at the clock only for one in sixteen. So it may leave out
-// the first few after a flood that Allow would let through. Do not use it for rare events.
+// Once it has left out sixteen, it reads the clock only for one event in sixteen. So it may leave
+// out the first few events after a flood, which Allow would let through. Do not use it for rare
+// events.
 func (g *Sampler) Sample(most int, every time.Duration) (left int64, ok bool) {
 	if left := g.left.Load(); left > clockEvery && left%clockEvery != 0 {
 		g.left.Add(1)

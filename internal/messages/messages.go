@@ -4,7 +4,7 @@ package messages
 
 import "strings"
 
-// Shorten returns a text for use in messages: at most the given number of bytes, and an ellipsis if
+// Shorten shortens a text for messages: to at most the given number of bytes, and an ellipsis if
 // there are more.
 func Shorten(text string, most int) string {
 	if len(text) > most {

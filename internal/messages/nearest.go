@@ -14,7 +14,7 @@ func Hint(got string, known []string) string {
 	return ""
 }
 
-// Nearest returns the known word that needs the fewest slips to become got, if they are few for its
+// Nearest returns the known word that is the fewest slips away from got, if they are few for its
 // length. It ignores case and separators.
 func Nearest(got string, known []string) (word string, ok bool) {
 	const longest = 64 // longer words are not worth a guess
@@ -35,12 +35,12 @@ func Nearest(got string, known []string) (word string, ok bool) {
 	return word, word != ""
 }
 
-// fold returns a word without case and separators.
+// fold returns a word in lower case, without separators.
 func fold(word string) string { return separators.Replace(strings.ToLower(word)) }
 
 var separators = strings.NewReplacer("_", "", "-", "", " ", "", ".", "")
 
-// slips returns the number of letters to insert, delete, replace or swap with their neighbor to
+// slips returns the minimum number of letters to insert, delete, replace or swap with a neighbor to
 // turn one word into the other.
 func slips(a, b string) int {
 	var before, last []int // the previous rows, by length of b's prefix

@@ -47,13 +47,13 @@ func Parse(text string) (Pattern, error) {
 		return p, fmt.Errorf("path %q does not begin with /; %s", text, patternForm)
 	}
 	if len(text) > maxPattern {
-		return Pattern{}, fmt.Errorf("a path of %d bytes; want at most %d", len(text), maxPattern)
+		return Pattern{}, fmt.Errorf("path of %d bytes; want at most %d", len(text), maxPattern)
 	}
 	if strings.ContainsAny(text, "%?#") {
-		return p, fmt.Errorf("path %q: paths are decoded and without a query before they are matched; want it without %%, ? and #", text)
+		return p, fmt.Errorf("path %q: requests are matched by their decoded path without the query; want it without %%, ? and #", text)
 	}
 	if clean := Clean(text); clean != text && clean+"/" != text {
-		return p, fmt.Errorf("path %q has empty or dotted segments, and requests are cleaned of them; want %q", text, clean)
+		return p, fmt.Errorf("path %q has empty or dot segments, which are removed from requests; want %q", text, clean)
 	}
 	names := map[string]bool{}
 	for rest := strings.TrimSuffix(text[1:], "/"); rest != ""; {
@@ -100,12 +100,12 @@ func parseSegment(word string) (segment, error) {
 	if name, ok := strings.CutPrefix(word, "{"); ok {
 		name, ok = strings.CutSuffix(name, "}")
 		if !ok || !syntax.IsName(name) {
-			return segment{}, fmt.Errorf("%q is no variable: it is a whole segment, {name}", word)
+			return segment{}, fmt.Errorf("invalid variable %q; want a whole segment, {name}", word)
 		}
 		return segment{name: name}, nil
 	}
 	if strings.ContainsAny(word, "{}") {
-		return segment{}, fmt.Errorf("%q: a variable is a whole segment, {name}", word)
+		return segment{}, fmt.Errorf("invalid segment %q: a variable is a whole segment, {name}", word)
 	}
 	prefix, suffix, star := strings.Cut(word, "*")
 	if strings.Contains(suffix, "*") {
@@ -146,8 +146,7 @@ func (p *Pattern) Begins(path string) bool { return strings.HasPrefix(path, p.ex
 // Fits reports whether a clean path fits.
 func (p *Pattern) Fits(clean string) bool { return p.Begins(clean) && p.fits(clean, &p.exact) }
 
-// FitsFolded reports whether a clean path fits without regard to case. The path must be folded by
-// Fold.
+// FitsFolded reports whether a clean path fits, ignoring case. The path must be folded by Fold.
 func (p *Pattern) FitsFolded(folded string) bool {
 	return strings.HasPrefix(folded, p.fold.begin) && p.fits(folded, &p.fold)
 }
@@ -241,7 +240,7 @@ func Clean(p string) string {
 func untidy(p string) bool {
 	for i := 0; i+1 < len(p); i++ {
 		if p[i] == '/' && (p[i+1] == '/' || p[i+1] == '.') {
-			return true // or the segment only begins with a dot
+			return true // perhaps only a segment that begins with a dot
 		}
 	}
 	return len(p) > 1 && p[len(p)-1] == '/'

@@ -64,7 +64,7 @@ func TestPatternMistakes(t *testing.T) {
 		"/a%20b": "without %, ? and #", "/a?b": "without %, ? and #", "/a#b": "without %, ? and #",
 		"/a//b": `want "/a/b"`, "/a/../b": `want "/b"`,
 		"/**/x/**": "** twice", "/x*y*z": "more than one *", "/a**": "more than one *",
-		"/{id": "is no variable", "/{a b}": "is no variable", "/{}": "is no variable",
+		"/{id": "invalid variable", "/{a b}": "invalid variable", "/{}": "invalid variable",
 		"/x{id}": "a variable is a whole segment", "/x}": "a variable is a whole segment",
 		"/{id}/{id}": "the variable {id} twice", "/{id}/**/{id}": "the variable {id} twice",
 	} {

@@ -58,8 +58,8 @@ func Check(text string) error {
 
 // Parse reads a URL, and the files that its parameters ca_file, cert_file, key_file and
 // password_file name. New connections read these files again, so that they can be replaced. The
-// error is a [*stint.InvalidError] that shows nothing of the URL except these files: if it is
-// malformed, any part of it may belong to the password.
+// error is a [*stint.InvalidError] that shows no part of the URL except these files: any part of a
+// malformed URL may belong to the password.
 func Parse(text string) (rueidis.ClientOption, error) {
 	if err := Check(text); err != nil {
 		return rueidis.ClientOption{}, err

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// File is a file as it was read.
+// File is a file that was read.
 type File struct {
 	Name string
 	Text []byte
@@ -18,10 +18,10 @@ type FileError struct{ Name, Message string }
 
 func (e *FileError) Error() string { return e.Name + ": " + e.Message }
 
-// Open reads a file, or the files of a directory for whose names wanted returns true, like
-// [ReadFiles]. If deep is true, it includes subdirectories. Files are in the order of their paths.
-// It skips hidden files and directories, and leftovers of editors such as #a.yaml#. An error is a
-// [*FileError] or comes from the system.
+// Open reads a file, or the files of a directory that wanted selects by name, like [ReadFiles]. If
+// deep is true, it includes subdirectories. Files are in the order of their paths. It skips hidden
+// files and directories, and leftovers of editors such as #a.yaml#. An error is a [*FileError] or
+// comes from the system.
 func Open(path string, size int, deep bool, wanted func(name string) bool) ([]File, error) {
 	info, err := os.Stat(path)
 	if err != nil {

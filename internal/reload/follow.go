@@ -11,8 +11,8 @@ import (
 const maxLinks = 40
 
 // follow adds the directories in which a change can alter what a path refers to: the directory of
-// every symbolic link on the way, because a deployment may change current in current/rules/a.yaml,
-// and the directory of the final target.
+// the final target, and that of every symbolic link on the way, because a deployment may replace the
+// link current in current/rules/a.yaml.
 func follow(path string, add func(directory string)) {
 	for range maxLinks {
 		link, rest := firstLink(path)
@@ -32,7 +32,7 @@ func follow(path string, add func(directory string)) {
 	add(filepath.Dir(path))
 }
 
-// firstLink returns the first symbolic link of a path and what follows it; "" if there is none.
+// firstLink returns the first symbolic link of a path and the path after it; "" if there is none.
 func firstLink(path string) (link, rest string) {
 	path = filepath.Clean(path)
 	for at := 1; at <= len(path); at++ { // the root is not a link

@@ -38,18 +38,18 @@ type Config struct {
 	Reloaded func(Result)
 }
 
-// Result is the result of a look at the files.
+// Result is the result of one check of the files.
 type Result struct {
-	// At is the time of the look.
+	// At is the time of the check.
 	At time.Time
 	// Err is the reason that the files are not in force; nil if they are.
 	Err error
-	// Changed reports whether this look changed what is in force.
+	// Changed reports whether this check put a change in force.
 	Changed bool
 	// Good counts the changes so far that were put in force, and Failed those that were refused.
 	Good, Failed int
-	// Files are the names of the files that this look changed; none if it changed nothing. InForce
-	// describes what is in force.
+	// Files names the files that changed; none if this check put nothing in force. InForce describes
+	// the files in force.
 	Files []string
 	InForce
 }
@@ -59,9 +59,9 @@ type InForce struct {
 	// Fingerprint is the same for files with the same meaning, on any host. It is "" for files that
 	// may differ between processes.
 	Fingerprint string
-	// Changes describes what has changed, as text. It is empty the first time.
+	// Changes lists the changes. It is empty the first time.
 	Changes []Change
-	// Expires is when the files in force become invalid; zero means never.
+	// Expires is the time when the files in force become invalid; zero means never.
 	Expires time.Time
 }
 
@@ -76,7 +76,7 @@ type Change struct {
 // Rule is a tier and a policy; the policy is "" for the limits of the tier.
 type Rule struct{ Tier, Policy string }
 
-// maxTexts is how many changes Texts describes.
+// maxTexts is the maximum number of changes that Texts describes.
 const maxTexts = 10
 
 // Texts returns the texts of the first changes, and the number of the others.
@@ -90,7 +90,7 @@ func (f *InForce) Texts() (texts []string) {
 	return texts
 }
 
-// Watcher looks at files, on request and when they change. It is safe for concurrent use.
+// Watcher reloads files, on request and when they change. It is safe for concurrent use.
 type Watcher struct {
 	c    Config
 	poll time.Duration
@@ -102,7 +102,7 @@ type Watcher struct {
 	last    atomic.Pointer[Result]
 }
 
-// New returns a watcher of files. It has not looked at them yet.
+// New returns a watcher of files. It has not read them yet.
 func New(c Config) *Watcher {
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	w := &Watcher{c: c, poll: pollEvery}
@@ -110,12 +110,12 @@ func New(c Config) *Watcher {
 	return w
 }
 
-// Last returns the result of the last look at the files.
+// Last returns the result of the last check of the files.
 func (w *Watcher) Last() Result { return *w.last.Load() }
 
-// Reload looks at the files now, and puts them in force if they have changed and are good. Until
-// the files have been good once, Reload only returns their error. The first good version does not
-// count as a change.
+// Reload checks the files now, and puts them in force if they have changed and are good. Until the
+// files have been good once, Reload only returns their error. The first good version does not count
+// as a change.
 func (w *Watcher) Reload() Result {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -168,8 +168,8 @@ func (w *Watcher) Reload() Result {
 	return r
 }
 
-// settle is how long a file may be missing before it counts as removed: editors rename the old file
-// before they write the new one.
+// settle is the time that a file may be missing before it counts as removed: editors rename the old
+// file before they write the new one.
 const settle = 300 * time.Millisecond
 
 // lost reports whether a file in force no longer exists.

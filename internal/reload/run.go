@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// pollEvery is how often files are checked without an event: network file systems send none.
+	// pollEvery is the interval of checks without an event: network file systems send no events.
 	pollEvery = 30 * time.Second
-	// settleFor is how long files must be unchanged before they are read, and settleAtMost the
+	// settleFor is the time that files must be unchanged before they are read, and settleAtMost the
 	// longest wait for that. Editors and deployments write in several steps.
 	settleFor    = 100 * time.Millisecond
 	settleAtMost = time.Second
 )
 
-// Run looks at the files whenever they change, until the context ends, and returns the error of the
+// Run reloads the files whenever they change, until the context ends, and returns the error of the
 // context. If no files are in force yet and these are invalid, it returns their error at once.
 func (w *Watcher) Run(ctx context.Context) error {
 	w.mu.Lock()
@@ -35,8 +35,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 	defer poll.Stop()
 	warned := false
 	for ctx.Err() == nil {
-		// A watch covers what the names refer to now, so every look needs a new watch. The watch
-		// begins before the look, so that every later change is an event.
+		// A watch covers what the names refer to now, so every check needs a new watch. The watch
+		// begins before the check, so that every later change is an event.
 		events, err := fsnotify.NewWatcher()
 		if err == nil {
 			err = w.watch(events)
@@ -93,8 +93,8 @@ func (w *Watcher) directories(path string, add func(directory string)) {
 	}
 }
 
-// await returns when it is time to look at the files again: after an event, when the files have
-// been unchanged for some time; at the next poll; or when the context has ended.
+// await waits until the next check is due: after an event, when the files have been unchanged for
+// settleFor; at the next poll; or when the context has ended.
 func await(ctx context.Context, events *fsnotify.Watcher, poll <-chan time.Time) {
 	var changed <-chan fsnotify.Event
 	var lost <-chan error

@@ -17,7 +17,7 @@ import (
 // the same Match.
 type Match struct{ Host, Prefix string }
 
-// MatchOf returns the requests that a route with this host and path prefix matches.
+// MatchOf returns the Match of a route with this host and path prefix.
 func MatchOf(host, prefix string) Match {
 	return Match{strings.ToLower(syntax.Host(host)), strings.TrimRight(prefix, "/")}
 }
@@ -27,19 +27,19 @@ func All(host, prefix, upstream string) error {
 	return errors.Join(Host(host), Prefix(prefix), Upstream(upstream))
 }
 
-// Host reports what is wrong with the host of a route; "" means any host.
+// Host reports a mistake in the host of a route; "" means any host.
 func Host(host string) error {
 	name := syntax.Host(host)
 	if host != "" && (name == "" || !strings.EqualFold(name, host) || strings.ContainsAny(name, "*/ ")) {
-		return fmt.Errorf("%q is no host; want a name without port or wildcard, such as api.example.com", host)
+		return fmt.Errorf("invalid host %q; want a name without port or wildcard, such as api.example.com", host)
 	}
 	return nil
 }
 
-// Prefix reports what is wrong with the path prefix of a route; "" means any path.
+// Prefix reports a mistake in the path prefix of a route; "" means any path.
 func Prefix(prefix string) error {
 	if prefix != "" && prefix[0] != '/' || strings.ContainsAny(prefix, "%?#") || pathpattern.Dotted(prefix) {
-		return fmt.Errorf("%q is no beginning of a path; want one such as /api, decoded and without dot segments", prefix)
+		return fmt.Errorf("invalid path prefix %q; want one such as /api, decoded and without dot segments", prefix)
 	}
 	return nil
 }
@@ -47,7 +47,7 @@ func Prefix(prefix string) error {
 // maxPort is the highest port number.
 const maxPort = 1<<16 - 1
 
-// Upstream reports what is wrong with the URL of an upstream. The error does not show what may be a
+// Upstream reports a mistake in the URL of an upstream. The error shows no part that may be a
 // password.
 func Upstream(text string) error {
 	const want = "want a URL such as http://127.0.0.1:3000, with http, https or h2c"
@@ -55,11 +55,11 @@ func Upstream(text string) error {
 	var broken *url.Error
 	switch {
 	case errors.As(err, &broken):
-		return fmt.Errorf("this is no upstream: %w; %s", broken.Err, want)
+		return fmt.Errorf("invalid upstream: %w; %s", broken.Err, want)
 	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c" || u.Hostname() == "":
-		return fmt.Errorf("%q is no upstream; %s", u.Redacted(), want)
+		return fmt.Errorf("invalid upstream %q; %s", u.Redacted(), want)
 	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || pathpattern.Dotted(u.Path):
-		return fmt.Errorf("the upstream %q; want it without user, query, fragment and dot segments", u.Redacted())
+		return fmt.Errorf("invalid upstream %q; want it without user, query, fragment and dot segments", u.Redacted())
 	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > maxPort {

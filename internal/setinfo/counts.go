@@ -15,7 +15,7 @@ type Count struct {
 	// Rule is the rule with the limits.
 	Rule *policy.Rule
 	// Scope is the scope of the count. If Divided is true, there is a count for each value of an
-	// attribute whose values the set does not list, such as a variable in a path. The scopes of
+	// attribute, such as a variable in a path, and the set does not list the values. The scopes of
 	// these counts begin with Scope and a colon.
 	Scope   string
 	Divided bool
@@ -26,8 +26,8 @@ type Count struct {
 }
 
 // Counts returns the counts that a subject such as "user:42" may have: every rule and scope, as far
-// as the set determines them without a request. If they include several tiers, the subject is in
-// only one at a time. Counts returns nil if no identity makes such subjects.
+// as the set determines them without a request. They may include several tiers, but the subject is
+// in only one at a time. Counts returns nil if no identity makes such subjects.
 func Counts(set *policy.Set, subject string) []Count {
 	spec := set.Spec()
 	var counts []Count
@@ -163,8 +163,7 @@ func valuesOf(spec *policy.Spec, per string, p *policy.Policy, t *policy.Tier) [
 	return nil
 }
 
-// methodsOf returns the methods that a match accepts, as counts distinguish them: otherScope stands
-// for all unknown methods.
+// methodsOf returns the methods that a match accepts; otherScope stands for all unknown methods.
 func methodsOf(m *policy.Match) []string {
 	if m == nil || len(m.Method) == 0 {
 		return append(slices.Clone(syntax.Methods[:]), otherScope)

@@ -15,7 +15,7 @@ const (
 	Everyone = "everyone"
 )
 
-// UnknownClient stands for the address of clients whose address is unknown.
+// UnknownClient stands for an unknown address of a client.
 const UnknownClient = "unknown"
 
 // identityNamed returns an identity of a valid set, with its type. A predefined identity has no

@@ -28,8 +28,8 @@ func Policies(set *policy.Set) []string {
 	return names
 }
 
-// FailureOf returns the failure policy for requests to which only a policy and a tier apply, either
-// of which may be "": the policy's, else the tier's, else the set's.
+// FailureOf returns the failure policy for requests to which only this policy and this tier apply:
+// the policy's, otherwise the tier's, otherwise the set's. Either name may be "".
 func FailureOf(set *policy.Set, policyName, tierName string) stint.FailurePolicy {
 	spec := set.Spec()
 	for _, p := range spec.Policies {

@@ -16,13 +16,13 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// ErrUnknownSubject is the error for a subject of a type that no tier and no policy counts by.
+// ErrUnknownSubject reports a subject of a type that no tier and no policy counts by.
 var ErrUnknownSubject = errors.New("the configuration does not count subjects of this kind")
 
-// Subject returns the subject under which requests are counted, for a text that an operator has
-// entered: "ip:2001:db8::7" is counted as "ip:2001:db8::/64", and "apikey:" with a key as "apikey:"
-// with its hash. Given a subject that it returned, it returns the same subject. The note explains
-// the conversion if that is useful: "2001:db8::7 is counted under it".
+// Subject converts a text that an operator has entered to the subject under which requests are
+// counted: "ip:2001:db8::7" to "ip:2001:db8::/64", and "apikey:" with a key to "apikey:" with its
+// hash. It leaves a subject that it returned unchanged. The note explains the conversion if that is
+// useful: "2001:db8::7 is counted under it".
 //
 // The error is [ErrUnknownSubject], or a [*stint.InvalidError] that explains how to fix the text.
 //

@@ -1,5 +1,5 @@
 // Package stall ends responses that the client does not read. A response with nothing to send may
-// last any time.
+// last forever.
 package stall
 
 import (
@@ -13,8 +13,8 @@ import (
 // a long write does not look stuck.
 const Piece = 64 << 10
 
-// Watch bounds how long one write of a response may block. Set it up with [Watch.Init], and use it
-// from one goroutine.
+// Watch limits the time that one write of a response may block. Set it up with [Watch.Init], and use
+// it from one goroutine.
 type Watch struct {
 	rw      http.ResponseWriter
 	timeout time.Duration
@@ -31,8 +31,8 @@ type Watch struct {
 //
 // Not every writer supports deadlines, and ending a stream has no effect on an HTTP/2 connection
 // that is blocked as a whole. So if the write is still blocked after another timeout, the watch
-// calls stuck, unless it is nil, while the write is certainly blocked, and then the function that
-// stuck returns.
+// calls stuck, unless it is nil, and then the function that stuck returns. The write is certain to
+// be blocked while stuck runs.
 func (w *Watch) Init(rw http.ResponseWriter, timeout time.Duration, stuck func() (then func())) {
 	w.rw, w.timeout, w.stuck = rw, timeout, stuck
 }
@@ -108,7 +108,8 @@ func (w *Watch) decide() (then func()) {
 		w.timer.Reset(w.timeout - blocked)
 	case !w.ended:
 		w.ended = true
-		// A deadline in the past ends a blocked write: the connection, in HTTP/2 the stream.
+		// A deadline in the past ends a blocked write, and with it the connection or, in HTTP/2, the
+		// stream.
 		_ = http.NewResponseController(w.rw).SetWriteDeadline(time.Unix(1, 0))
 		w.timer.Reset(w.timeout)
 	case w.stuck != nil:
@@ -117,8 +118,7 @@ func (w *Watch) decide() (then func()) {
 	return nil
 }
 
-// Conn returns a connection on which a write fails that blocks longer than timeout. Reads have no
-// timeout.
+// Conn wraps a connection: a write that blocks longer than timeout fails. Reads have no timeout.
 func Conn(c net.Conn, timeout time.Duration) net.Conn { return &conn{c, timeout} }
 
 type conn struct {

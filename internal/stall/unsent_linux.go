@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxUnsent is large enough that the network does not wait for this process.
+// maxUnsent is large enough to keep the network busy.
 const maxUnsent = 128 << 10
 
 // LimitUnsent keeps the kernel from buffering more of a response than the client can read soon.

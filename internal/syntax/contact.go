@@ -11,7 +11,8 @@ import (
 // maxContact is the maximum length of a contact in bytes.
 const maxContact = 256
 
-// WrongContact returns what is wrong with a contact, which is a text or a URL; "" if it is valid.
+// WrongContact describes the mistake in a contact, which is a text or a URL. It returns "" if the
+// contact is valid.
 func WrongContact(text string) string {
 	switch {
 	case text == "":
@@ -28,7 +29,7 @@ func WrongContact(text string) string {
 	case !ok:
 		return ""
 	case !strings.HasPrefix(text, "http:") && !strings.HasPrefix(text, "https:") && !strings.HasPrefix(text, "mailto:"):
-		return fmt.Sprintf("%q is a URL of another kind", text)
+		return fmt.Sprintf("%q is a URL with an unsupported scheme", text)
 	case u == nil || u.Scheme == "mailto" && !strings.Contains(u.Opaque, "@") ||
 		u.Scheme != "mailto" && (u.Host == "" || u.User != nil):
 		return fmt.Sprintf("%q is not a URL", text)

@@ -51,7 +51,7 @@ func Host(hostport string) string {
 // SizePattern is a regular expression for sizes.
 const SizePattern = `^[1-9][0-9]*(KiB|MiB|GiB|KB|MB|GB|B)?$`
 
-// SizeExamples has examples of sizes for error messages.
+// SizeExamples gives examples of sizes for error messages.
 const SizeExamples = "a number of bytes such as 1024, 1KiB or 1MB"
 
 // maxSize is the largest size. JSON numbers up to it are exact.
@@ -84,5 +84,5 @@ const StatusClientGone = 499
 // IsError reports whether a status is an error. StatusClientGone is not.
 func IsError(status int) bool { return status >= 400 && status != StatusClientGone }
 
-// Methods are the HTTP methods with a count of their own; all others share one.
+// Methods are the HTTP methods with a count of their own; all others share one count.
 var Methods = [...]string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"}

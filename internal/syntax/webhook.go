@@ -5,8 +5,8 @@ import (
 	"net/url"
 )
 
-// WrongWebhook returns what is wrong with the address of a webhook, and how to fix it; "" if it is
-// valid. The result does not contain the address, which may be a secret.
+// WrongWebhook describes the mistake in the address of a webhook, and how to fix it. It returns ""
+// if the address is valid. The result does not contain the address, which may be a secret.
 func WrongWebhook(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -14,7 +14,7 @@ func WrongWebhook(address string) string {
 	}
 	ip, err := netip.ParseAddr(u.Hostname())
 	if u.Scheme == "http" && u.Hostname() != "localhost" && (err != nil || !ip.IsLoopback()) {
-		return "with http:// others could read and change what is posted; want https://, or this machine, such as http://localhost:9000"
+		return "http:// does not protect what is posted; want https://, or this machine, such as http://localhost:9000"
 	}
 	return ""
 }

@@ -65,8 +65,8 @@ func (f Files) Apply(c *tls.Config) error {
 	return nil
 }
 
-// Again reads the files into a copy of the TLS configuration of a client. before is the
-// configuration that was read before, or nil.
+// Again reads the files into a copy of the TLS configuration of a client. before is the result of
+// the last reading, or nil.
 func (f Files) Again(c, before *tls.Config) (*tls.Config, error) {
 	c = c.Clone()
 	if err := f.Apply(c); err != nil {
@@ -113,9 +113,8 @@ func Valid(name string, leaf *x509.Certificate, now time.Time) error {
 	return nil
 }
 
-// Replaces returns an error if the certificate of one configuration must not replace that of
-// another: an invalid certificate does not replace a valid one. Either configuration may have no
-// certificate.
+// Replaces returns an error if the certificate of is must not replace the certificate of was: an
+// invalid certificate does not replace a valid one. Either configuration may have no certificate.
 func Replaces(name string, was, is *tls.Config, now time.Time) error {
 	if was == nil || len(was.Certificates) == 0 || len(is.Certificates) == 0 {
 		return nil

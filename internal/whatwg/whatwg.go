@@ -12,7 +12,7 @@ import (
 )
 
 // Pathname returns the path that such an application reads from a target. It reports false if there
-// is none because the host is empty. Hosts and ports are not checked any further: if Node rejects a
+// is none because the host is empty. It does not check hosts and ports otherwise: if Node rejects a
 // target because of them, Pathname still finds a path, so a test that uses it covers more targets
 // than Node accepts.
 func Pathname(target string) (path string, ok bool) {

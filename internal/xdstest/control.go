@@ -31,8 +31,8 @@ type Control struct {
 	listen func() net.Listener
 	server *grpc.Server
 	served sync.WaitGroup
-	// Version is the version of the rules that were sent last. A restarted server may count from
-	// the start.
+	// Version is the version of the last rules that were sent. Set it to 0 to simulate a server that
+	// counts from the start after a restart.
 	Version int
 
 	mu       sync.Mutex
@@ -124,7 +124,7 @@ func (c *Control) Send(rules ...*rlsconfv3.RateLimitConfig) string {
 	return snapshot.GetVersion(resourcev3.RateLimitConfigType)
 }
 
-// Accepted returns how often clients acknowledged a version.
+// Accepted returns how many times clients acknowledged a version.
 func (c *Control) Accepted(version string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,10 +12,11 @@ import (
 //go:embed snapshots.json
 var recorded embed.FS
 
-// Snapshot holds what Envoy Gateway sends for a documented example, and what Envoy then asks.
+// Snapshot holds the rules that Envoy Gateway sends for a documented example, and the requests that
+// Envoy then sends.
 type Snapshot struct {
-	// Name is the name of the example, and Source is where it is documented. Rules holds the output
-	// of Envoy Gateway's translation (internal/xds/translator/ratelimit.go at commit d32f282).
+	// Name is the name of the example, and Source the place of its documentation. Rules holds the
+	// output of Envoy Gateway's translation (internal/xds/translator/ratelimit.go at commit d32f282).
 	Name, Source string
 	Rules        []*rlsconfv3.RateLimitConfig
 	Questions    []Question
@@ -26,10 +27,10 @@ type Question struct {
 	Domain string `json:"domain"`
 	// Descriptors have entries such as "key=value".
 	Descriptors [][]string `json:"descriptors"`
-	// Hits is the number of hits of each descriptor; -1 if it has none of its own, which counts as
+	// Hits is the number of hits of each descriptor; -1 if the request sets none, which counts as
 	// one.
 	Hits int64 `json:"hits"`
-	// Times is how often the request is sent, and Allowed how often it is allowed.
+	// Times is the number of requests to send, and Allowed the number of them that are allowed.
 	Times   int `json:"times"`
 	Allowed int `json:"allowed"`
 }

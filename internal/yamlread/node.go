@@ -23,7 +23,7 @@ func (c *Counter) Next() (first, over bool) {
 // Over reports whether there were too many values.
 func (c *Counter) Over() bool { return c.seen > c.Max }
 
-// Resolve returns what an alias stands for.
+// Resolve returns the node that an alias refers to; any other node is returned unchanged.
 func Resolve(n *yaml.Node) *yaml.Node {
 	for n != nil && n.Kind == yaml.AliasNode {
 		n = n.Alias

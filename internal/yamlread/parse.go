@@ -16,18 +16,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// SyntaxError is the reason why a text is not valid YAML.
+// SyntaxError describes why a text is not valid YAML.
 type SyntaxError struct {
 	Line int
-	// Message says what is wrong and, if known, how to fix it.
+	// Message describes the mistake and, if known, how to fix it.
 	Message string
 }
 
 // Document is one of the documents in a text.
 type Document struct {
-	// Line is the line where it begins.
+	// Line is the line where the document begins.
 	Line int
-	// Root is its value.
+	// Root is the value of the document.
 	Root *yaml.Node
 }
 
@@ -54,7 +54,7 @@ func Parse(text []byte) ([]Document, *SyntaxError) {
 func parseNext(decoder *yaml.Decoder, n *yaml.Node) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("yaml: it cannot be read: %v", p)
+			err = fmt.Errorf("yaml: cannot be read: %v", p)
 		}
 	}()
 	err = decoder.Decode(n)
@@ -71,7 +71,7 @@ var (
 	controlCode   = regexp.MustCompile(`[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]`)
 )
 
-// hints have the usual causes of the library's errors.
+// hints lists the usual causes of the library's errors.
 var hints = []struct{ message, hint string }{
 	{"did not find expected alphabetic or numeric character", `a text that begins with * or & needs quotes, as in "*.example.com"`},
 	{"mapping values are not allowed in this context", `a text with ": " in it needs quotes; keys of one mapping are indented alike`},
@@ -98,7 +98,7 @@ func syntaxError(text []byte, err error) *SyntaxError {
 	if anchor := unknownAnchor.FindStringSubmatch(message); anchor != nil {
 		return &SyntaxError{
 			Line:    lineAt(text, bytes.Index(text, []byte("*"+anchor[1]))),
-			Message: fmt.Sprintf("*%s stands for nothing: a text that begins with * needs quotes, and an alias needs its anchor before it", anchor[1]),
+			Message: fmt.Sprintf("*%s has no anchor: a text that begins with * needs quotes, and an alias needs its anchor before it", anchor[1]),
 		}
 	}
 	if code := controlCode.FindIndex(text); line == 0 && code != nil {
@@ -107,7 +107,7 @@ func syntaxError(text []byte, err error) *SyntaxError {
 	for _, h := range hints {
 		if message == h.message {
 			if strings.HasPrefix(message, "did not find expected ") && !strings.HasSuffix(message, "character") {
-				line++ // the library counts these from 0
+				line++ // the library counts the lines of these errors from 0
 			}
 			message += ": " + h.hint
 			break

@@ -38,8 +38,8 @@ func TestMistakesAreReportedTogether(t *testing.T) {
 		t.Fatalf("got %v, want an InvalidError", err)
 	}
 	for _, want := range []string{
-		`Routes[0]: "ftp://files" is no upstream`, `Routes[1]: this is no upstream`, `Routes[2]: the upstream "http://user:xxxxx@host"`, `Routes[3]:`, `Routes[4]:`,
-		`Routes[5]: "api" is no beginning of a path`, `Routes[6]:`, `Routes[7]: "host:80" is no host`, `Routes[8]:`,
+		`Routes[0]: invalid upstream "ftp://files"`, `Routes[1]: invalid upstream: `, `Routes[2]: invalid upstream "http://user:xxxxx@host"`, `Routes[3]:`, `Routes[4]:`,
+		`Routes[5]: invalid path prefix "api"`, `Routes[6]:`, `Routes[7]: invalid host "host:80"`, `Routes[8]:`,
 		`Routes[10] is for the same host "example.com" and prefix "/a"`, `Routes[11]: the upstream "http://host:70000" has the port 70000; want 1 to 65535`,
 		`Routes[12]: a timeout is below 0`, `Reserved[1] is "X User"`, "DialTimeout is below 0", "MaxBody is below 0",
 		"AccessLogEvery is below 0",
