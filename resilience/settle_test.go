@@ -334,17 +334,3 @@ func TestAmendmentAfterACanceledOne(t *testing.T) {
 		wantUsed(t, store, "a", stint.PerHour(1000), 0)
 	})
 }
-
-// A settlement of a part and then of the whole gives each unit back once, here too.
-func TestPartThenWhole(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		limit := stint.PerHour(10)
-		d := mustDecide(t, s, and(ask("a", 5, limit), ask("b", 5, limit)))
-		mustAmend(t, s, d.Charge.Part(0), stint.Amendment{Kind: stint.AmendSettle})
-		wantAdmitted(t, s, 1, ask("a", 10, limit), 1)
-		mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
-		store.fail(refusedCall())
-		wantAdmitted(t, s, 1, ask("a", 5, limit), 0)
-		wantAdmitted(t, s, 1, ask("b", 10, limit), 1)
-	})
-}

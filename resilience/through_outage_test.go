@@ -197,34 +197,6 @@ func TestSteadyCallerThroughAnOutage(t *testing.T) {
 	}
 }
 
-// An outage that is longer than any answer is waited for, and shorter than the window, adds
-// nothing: neither if what is owed is charged meanwhile nor if it is not.
-func TestOutagesInALongWindow(t *testing.T) {
-	for _, limit := range []stint.Limit{
-		stint.PerDay(20), stint.PerDay(5).WithBurst(4), stint.TokenBucket(20, 1, 24*time.Hour), stint.Monthly(20),
-		{Max: 20, Window: 24 * time.Hour, Algorithm: stint.AlgorithmFixed},
-	} {
-		t.Run(limit.String(), func(t *testing.T) {
-			each(t, failures, alone, func(t *testing.T, store *fake, s *Stack, fail func(*fake)) {
-				a := &asker{T: t, s: s}
-				for i := range 90 {
-					switch i {
-					case 5:
-						fail(store)
-					case 60:
-						store.up()
-					}
-					a.ask(oneUnit("a", limit), func() {})
-					time.Sleep(time.Second)
-				}
-				if n := a.admitted.Load(); n != 20 {
-					t.Errorf("%d admitted, want 20", n)
-				}
-			})
-		})
-	}
-}
-
 // The memory for what is owed is bounded, however long an outage lasts; and what still counts is
 // charged afterwards.
 func TestMemoryOfALongOutage(t *testing.T) {

@@ -5,107 +5,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/stint-limiter/stint/internal/redistest"
-	"github.com/stint-limiter/stint/internal/testkit"
-	"github.com/stint-limiter/stint/redisstore"
 )
-
-// TestRedis shares limits between two servers.
-func TestRedis(t *testing.T) {
-	redis := redistest.Start(t)
-	before := runtime.NumGoroutine()
-	c := everywhere(t)
-	c.Store = redis.URL()
-	put(t, c.Policies, patient+three)
-	first, second := start(t, c), start(t, c)
-	var got []int
-	for range 3 {
-		for _, r := range []*running{first, second} {
-			status, _ := r.take("")
-			got = append(got, status)
-		}
-	}
-	for n, status := range got {
-		if want := map[bool]int{true: 200, false: 429}[n < 3]; status != want {
-			t.Errorf("got %v, want three of 200", got)
-			break
-		}
-	}
-	testkit.Eventually(t, "two instances", func() bool {
-		_, body := first.get(Admin, "/config", "")
-		return strings.Contains(body, `"instances": 2`)
-	})
-	if keys := redistest.KeysWithoutTTL(t, redis); len(keys) > 0 {
-		t.Errorf("keys without a TTL: %v", keys)
-	}
-	for _, r := range []*running{first, second} {
-		if err := r.Stop(t.Context()); err != nil {
-			t.Error(err)
-		}
-	}
-	http.DefaultClient.CloseIdleConnections()
-	redistest.CheckGoroutines(t, before)
-}
-
-// TestRedisComesLate serves before Redis is there, or answers, and uses it when it does.
-func TestRedisComesLate(t *testing.T) {
-	t.Run("refused", func(t *testing.T) {
-		redis := redistest.Start(t)
-		redis.Kill()
-		comesLate(t, redis, func() { redis.Restart(t) })
-	})
-	t.Run("silent", func(t *testing.T) {
-		redis := redistest.Start(t)
-		redis.Pause(t)
-		comesLate(t, redis, func() { redis.Resume(t) })
-	})
-}
-
-func comesLate(t *testing.T, redis *redistest.Server, come func()) {
-	before := runtime.NumGoroutine()
-	c := everywhere(t)
-	c.Store = redis.URL()
-	r := start(t, c)
-	if status, _ := r.get(HTTP, "/readyz", ""); status != 200 {
-		t.Errorf("readiness: got %d, want 200", status)
-	}
-	// Not one request is lost, and the limit is obeyed.
-	for n, want := range []int{200, 200, 200, 429} {
-		if status, body := r.take(""); status != want || !strings.Contains(body, `"degraded":true`) {
-			t.Errorf("take %d: got %d, %s; want %d, degraded", n+1, status, body, want)
-		}
-	}
-	come()
-	testkit.Eventually(t, "decided by Redis",
-		func() bool { _, body := r.take(""); return !strings.Contains(body, `"degraded":true`) })
-	testkit.Eventually(t, "the breaker is closed", func() bool {
-		_, body := r.get(Admin, "/config", "")
-		return strings.Contains(body, `"breaker": "closed"`)
-	})
-	testkit.Eventually(t, "the log says so",
-		func() bool { return strings.Contains(r.log.String(), "the store is available again") })
-	if err := r.Stop(t.Context()); err != nil {
-		t.Error(err)
-	}
-	http.DefaultClient.CloseIdleConnections()
-	redistest.CheckGoroutines(t, before)
-}
-
-// TestRedisNeverComes can be stopped while it still tries.
-func TestRedisNeverComes(t *testing.T) {
-	redis := redistest.Start(t)
-	redis.Kill()
-	c := everywhere(t)
-	c.Store = redis.URL()
-	r := start(t, c)
-	if err := r.Stop(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
 
 // TestStoreOfThePolicies is used unless the Config names another.
 func TestStoreOfThePolicies(t *testing.T) {
@@ -144,20 +48,6 @@ func TestStorePrefix(t *testing.T) {
 	}
 	if strings.Contains(r.log.String(), "at the next start") {
 		t.Errorf("it warns of a prefix that is not used: %s", r.log)
-	}
-}
-
-func TestStoreMistakes(t *testing.T) {
-	for _, url := range []string{"redis://host:port:1/", "ftp://localhost", "redis://localhost/x",
-		"redis://:secret@local host/"} {
-		s, err := New(Config{Admin: anywhere, Store: url, Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "redis://") ||
-			strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: got %v, want what a URL is", url, err)
-		}
 	}
 }
 
@@ -259,32 +149,6 @@ func TestNameKeyInMemory(t *testing.T) {
 	}
 	c.Store = memoryStore
 	start(t, c)
-}
-
-// TestWrongNameKeyLate: Redis is away at the start, and turns out to be of another name key.
-// Nothing is ever decided there, until the key is right.
-func TestWrongNameKeyLate(t *testing.T) {
-	redis := redistest.Start(t)
-	other, err := redisstore.Open(t.Context(), redisstore.Config{URL: redis.URL(), NameKeys: [][]byte{[]byte(keyB)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	other.Close()
-	redis.Pause(t)
-	r := start(t, hashing(t, redis, keyA))
-	redis.Resume(t)
-	testkit.Eventually(t, "the log says why", func() bool { return strings.Contains(r.log.String(), "name key mismatch") })
-	for n, want := range []int{200, 200, 200, 429} {
-		if status, body := r.take(""); status != want || !strings.Contains(body, `"degraded":true`) {
-			t.Errorf("take %d: got %d, %s; want %d, degraded", n+1, status, body, want)
-		}
-	}
-	if keys := redis.CLI(t, "KEYS", "*:limits"); keys != "" {
-		t.Errorf("keys %s; want no counts", keys)
-	}
-	redis.CLI(t, "DEL", "stint:names")
-	testkit.Eventually(t, "decided by Redis",
-		func() bool { _, body := r.take(""); return !strings.Contains(body, `"degraded":true`) })
 }
 
 // TestNameKeyChanges: a reload says that a name key is used after the next start only, also if a

@@ -121,24 +121,6 @@ func TestWaitTwoServers(t *testing.T) {
 	}
 }
 
-// If Redis dies while a call waits, the failure mode decides when its turn has come.
-func TestWaitRedisDies(t *testing.T) {
-	redis := redistest.Start(t)
-	r := start(t, waitConfig(t, redis.URL(), "failure: {mode: deny, budget: 500ms}\n"+three))
-	const body = `{"subject":"u","limits":["1/3900ms"]}`
-	testkit.Eventually(t, "Redis decides", func() bool {
-		got := r.post(t.Context(), "/v1/take", body)
-		return got.Allowed && !got.Degraded
-	})
-	answer, leave := r.waits(body)
-	defer leave()
-	r.waiting(1)
-	redis.Kill()
-	if got := <-answer; got.status != 503 || got.Error != "unavailable" {
-		t.Errorf("got %+v", got)
-	}
-}
-
 // The server's timeouts are for calls that do not wait. When it stops, those that wait are answered
 // at once.
 func TestWaitAndStop(t *testing.T) {
