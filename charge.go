@@ -47,7 +47,7 @@ func (c *Charge) Data() *protocol.ChargeData { return &c.data }
 // check notes why the charge cannot come from a decision.
 func (c *Charge) check(m *mistakes) {
 	if c.many == nil && c.one[0].Subject == "" {
-		m.add("the charge has no claims; want that of a decision, or a Part of one with the indexes of its claims")
+		m.add("the charge has no claims; want the charge of a decision, or a Part of it with indexes of its claims")
 		return
 	}
 	r := Request{Claims: c.Claims(), ID: c.data.RequestID, IDLife: c.data.IDLife, Hold: c.data.Hold}
@@ -63,7 +63,7 @@ func (c *Charge) check(m *mistakes) {
 	case c.data.ID == 0:
 		m.add("the charge has no ID: nothing was charged")
 	case c.data.At < 0 || c.data.At > MaxUnits:
-		m.add("the charge is of the instant %d; want 0 to %d", c.data.At, MaxUnits)
+		m.add("the charge is at the instant %d; want 0 to %d", c.data.At, MaxUnits)
 	case states > 1 && len(others.Generations) != states-1:
 		m.add("the charge has %d generations for %d states", len(others.Generations)+1, states)
 	case others.At != nil && len(others.At) != further:
@@ -72,16 +72,16 @@ func (c *Charge) check(m *mistakes) {
 }
 
 // Part returns the part of the charge that consists of some of its claims, by their index. Amending
-// a part amends only those claims. For example, a budget is settled to what a request really cost,
+// a part amends only those claims. For example, a budget is settled to the true cost of a request,
 // while the limits that count requests keep counting one:
 //
 //	d.Charge = d.Charge.Part(1)
 //	settled, err := limiter.Settle(ctx, d, tokens)
 //
-// A part refers to the same charge. Claims of one subject and scope are settled once together:
-// settle them in the same part. The request ID belongs to the first claim. Without indexes, Part
-// returns the zero Charge. If the charge has no claim with one of the indexes, amending the part
-// fails with an [*InvalidError], unless nothing was charged.
+// A part refers to the same charge. Claims of one subject and scope are settled together, once: put
+// them in the same part. The request ID belongs to the first claim. Without indexes, Part returns
+// the zero Charge. If the charge has no claim with one of the indexes, amending the part fails with
+// an [*InvalidError], unless nothing was charged.
 func (c Charge) Part(indexes ...int) Charge {
 	indexes = slices.Compact(slices.Sorted(slices.Values(indexes)))
 	claims := c.Claims()
@@ -130,8 +130,8 @@ func (c Charge) Part(indexes ...int) Charge {
 	return part
 }
 
-// pick adds the instant of claim i to those of a part in which it becomes claim k: the first one
-// has its own field, and the others are in a list unless all claims have the same instant.
+// pick adds the instant of claim i to a part, as that of its claim k. The first instant has its own
+// field. The others are in a list, unless all claims have the same instant.
 func pick(list, of []int64, first *int64, k, i int) []int64 {
 	switch {
 	case of == nil:
@@ -144,7 +144,7 @@ func pick(list, of []int64, first *int64, k, i int) []int64 {
 	return list
 }
 
-// states returns the number of states that the charge is about.
+// states returns the number of states that the charge covers.
 func (c *Charge) states() (n int) {
 	claims := c.Claims()
 	for i := range claims {

@@ -38,8 +38,8 @@ type Decision struct {
 	// allowed request, and the usages are as of that instant. Example: 850ms.
 	RetryAfter time.Duration
 	// BanLeft is how long the subject remains banned, or zero if it is not banned. RetryAfter may
-	// be longer: limits need not have room when a ban ends. Example: 59m while a ban of an hour is
-	// a minute old.
+	// be longer: limits may still have no room when a ban ends. Example: 59m while a ban of an hour
+	// is a minute old.
 	BanLeft time.Duration
 	// Charge identifies what was charged, for [Limiter.Refund], [Limiter.Settle] and
 	// [Limiter.Hold]. Its claims are those of the request, even if nothing was charged. A repeat
@@ -159,8 +159,8 @@ func (d *Decision) Decisive() State {
 }
 
 // Outweighs reports whether a state matters more to the caller than another: it denies for longer,
-// or admits fewer further requests of the same cost, or, if both admit equally many, more of it is
-// used. Example: 30 units left for requests that cost 10 outweigh 5 requests left.
+// or admits fewer requests of the same cost, or, if both admit equally many, a larger share of it
+// is used. Example: 30 units left for requests that cost 10 outweigh 5 requests left.
 func (s State) Outweighs(than State) bool {
 	if s.RetryAfter != than.RetryAfter {
 		return s.RetryAfter == Never || than.RetryAfter != Never && s.RetryAfter > than.RetryAfter
@@ -173,8 +173,8 @@ func (s State) Outweighs(than State) bool {
 	return hi > thanHi || hi == thanHi && lo > thanLo
 }
 
-// requests returns how many further requests of the same cost there is room for. Each takes one
-// place under a concurrency limit.
+// requests returns how many more requests of the same cost have room. Each takes one place under a
+// concurrency limit.
 func (s *State) requests() int64 {
 	if s.Limit.Algorithm == AlgorithmConcurrency {
 		return s.Remaining()

@@ -15,10 +15,10 @@
 //
 //	http.ListenAndServe(":8080", httplimit.ByIP(stint.PerMinute(100))(mux))
 //
-// A [Limiter] holds one or more limits and a [Store] that remembers what was used. "memory" is for
-// limits inside one process. With the URL of a Redis or Valkey server, "redis://localhost:6379",
-// any number of processes share the limits, and every decision is one atomic script call; while
-// Redis is unavailable, each process decides under limits of its own.
+// A [Limiter] holds one or more limits and a [Store] that remembers usage. "memory" is for limits
+// inside one process. With the URL of a Redis or Valkey server, "redis://localhost:6379", any
+// number of processes share the limits, and every decision is one atomic script call; while Redis
+// is unavailable, each process decides under its own limits.
 //
 // [Limiter] describes the methods Allow, Wait, Peek and Take, and those that correct or end a
 // charge.
@@ -32,7 +32,7 @@
 //
 // A denial is a value; a failure of the store is an error. When an error is returned, nothing was
 // decided. What to do without a store is the caller's policy; package resilience implements
-// several, and is part of what package stores opens.
+// several, and package stores opens stores with it.
 //
 // # Other packages
 //

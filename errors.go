@@ -34,12 +34,12 @@ func (e *DeniedError) Error() string {
 	return "rate limit exceeded for key " + quote(e.Key)
 }
 
-// InvalidError reports mistakes of the caller: a value that does not pass validation, or a call that
-// what was set up does not support. Nothing was done. It lists every mistake.
+// InvalidError reports mistakes of the caller: a value that does not pass validation, or a call
+// that the limiter or store is not set up for. Nothing was done. It lists every mistake.
 //
 // In this package and in the packages of stores, outbound, overrides and observe, every such error
-// is an InvalidError or has one in its chain: find it with errors.As. Not among them are the errors
-// of overrides.Read about the text that it reads, which may come from elsewhere.
+// is an InvalidError or has one in its chain: find it with errors.As. The exception is
+// overrides.Read, because the text that it reads may come from elsewhere.
 type InvalidError struct{ Err error }
 
 func (e *InvalidError) Error() string { return "stint: invalid: " + e.Err.Error() }
@@ -89,8 +89,8 @@ const (
 
 // NothingDone reports whether a call that failed in this way certainly did nothing, so that a
 // repeat cannot charge twice. After any other failure, the store may have executed the call: repeat
-// only a request with an ID (see [Request.ID]). On a Redis Cluster, each subject has a call of its
-// own: for a request with several subjects, the answer is about the subject whose call failed.
+// only a request with an ID (see [Request.ID]). On a Redis Cluster, each subject has its own call:
+// for a request with several subjects, the result is about the call that failed.
 func (k StoreErrorKind) NothingDone() bool {
 	switch k {
 	case KindAuth, KindFull, KindReadOnly, KindBusy, KindMigrating, KindRefused:

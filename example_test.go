@@ -44,7 +44,7 @@ func newExample(options ...stint.Option) *stint.Limiter {
 	return lim
 }
 
-// Every mistake is reported at once, with what would be right.
+// New reports all mistakes at once, each with valid values.
 func ExampleNew() {
 	store, _ := memorystore.New(memorystore.Config{})
 	defer store.Close()
@@ -55,7 +55,7 @@ func ExampleNew() {
 	// Limits[1] (10/1µs): a window of 1µs; want 1ms to 366 days
 }
 
-// Wrong: a limiter keeps nothing itself, its store does. A new store for every request starts empty
+// Wrong: the store keeps the counts, not the limiter. A new store for every request starts empty
 // and allows everything.
 func ExampleNew_wrong() {
 	handle := func() bool {
@@ -185,7 +185,7 @@ func ExampleLimiter_Hold() {
 }
 
 // A decision that holds no place can be held too: here a repeat, whose first request has the place.
-// The same code works while the store is down and everything is let through.
+// The same code works while the store is down and every request is allowed.
 func ExampleLimiter_Hold_noPlace() {
 	ctx := context.Background()
 	lim := newExample(stint.AtOnce(1, time.Minute))
@@ -211,7 +211,7 @@ func ExampleLimiter_Reset() {
 	// false true
 }
 
-// GiveBack takes units off without the decision that charged them.
+// GiveBack subtracts units without the decision that charged them.
 func ExampleLimiter_GiveBack() {
 	ctx := context.Background()
 	lim := newExample(stint.PerDay(100))
@@ -295,7 +295,7 @@ func ExampleLimiter_Take_reserve() {
 	// true in 2m0s
 }
 
-// The texts are those of configuration files. A mistake says what would be right.
+// ParseLimit reads limits as in configuration files. Its errors include a fix.
 func ExampleParseLimit() {
 	for _, text := range []string{"100/1m", "10/1m burst 2x", "10/1s burst 25 bucket", "login: 5/15m", "5 per minute"} {
 		limit, err := stint.ParseLimit(text)
@@ -351,7 +351,7 @@ func ExampleAtOnce() {
 	// false
 }
 
-// The third denial within a minute leads to a ban of ten minutes, the next ban lasts an hour.
+// The third denial within a minute leads to a ban of ten minutes. The next ban lasts an hour.
 func ExampleWithBans() {
 	lim := newExample(stint.PerMinute(1), stint.WithBans(stint.BanPolicy{
 		After: 3, Within: time.Minute,
@@ -389,7 +389,7 @@ func ExampleWithLogger() {
 	// level=WARN msg="stint: denied" key=user:42 limit=1/1m unlogged=0
 }
 
-// Err turns a denial into an error that carries the key and when to try again.
+// Err turns a denial into an error with the key and the time to wait.
 func ExampleDecision_Err() {
 	lim := newExample(stint.PerMinute(1))
 	for range 2 {
@@ -401,7 +401,7 @@ func ExampleDecision_Err() {
 	// rate limit exceeded for key 'igdb:api'
 }
 
-// Callers further up find out when to try again.
+// Callers find the key and the time to wait in the error's chain.
 func ExampleDeniedError() {
 	lim := newExample(stint.PerMinute(1))
 	_, _ = lim.Allow(context.Background(), "igdb:api")
@@ -416,7 +416,7 @@ func ExampleDeniedError() {
 	// igdb:api 1m0s
 }
 
-// Tokens are settled to what the request really cost; the limit of requests keeps counting one.
+// Tokens are settled to their true number; the limit on requests keeps counting one.
 func ExampleCharge_Part() {
 	ctx := context.Background()
 	lim := newExample()
@@ -440,8 +440,9 @@ func ExampleCharge_Part() {
 	// 320
 }
 
-// A stream is admitted before its tokens are known. The day holds the estimate until the stream is
-// settled; the minute is charged it at once. Heartbeats keep the hold while the stream lasts.
+// A stream is admitted before its tokens are known. The limit per day holds the estimate until the
+// stream is settled; the limit per minute charges it at once. Heartbeats keep the hold while the
+// stream lasts.
 func ExampleLimiter_Extend() {
 	lim := newExample(stint.PerMinute(100_000), stint.PerDay(2_000_000))
 	ctx := context.Background()
@@ -452,7 +453,7 @@ func ExampleLimiter_Extend() {
 	})
 	fmt.Println(d.Allowed, d.Usages()[1].Used)
 
-	extended, _ := lim.Extend(ctx, d, 1500) // so many tokens so far
+	extended, _ := lim.Extend(ctx, d, 1500) // the tokens so far
 	fmt.Println("open:", extended.Changed)
 
 	settled, _ := lim.Settle(ctx, d, 2310)
@@ -496,7 +497,7 @@ func ExampleLimiter_Amend() {
 	// output_tokens 377
 }
 
-// Usage that was not asked about before is charged in any case.
+// Charge charges usage that is known only afterwards, in any case.
 func ExampleLimiter_Charge() {
 	lim := newExample(stint.PerHour(1000))
 	ctx := context.Background()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// FailurePolicy says what becomes of a request that the store cannot decide. Package resilience
-// applies it; any other store returns the error.
+// FailurePolicy determines what happens to a request that the store cannot decide. Package
+// resilience applies it; any other store returns the error.
 type FailurePolicy struct {
 	// Mode is FailLocal unless set.
 	Mode FailureMode

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// heartbeatTime is the longest that a heartbeat waits for the store. A heartbeat that arrives
-	// later is void.
+	// heartbeatTime is the longest time that a heartbeat waits for the store. A heartbeat that
+	// arrives later is void.
 	heartbeatTime = time.Second
 	// releaseTime is how long a release waits for the store. A place also expires by itself.
 	releaseTime = time.Second

@@ -28,7 +28,7 @@ const (
 	// without a heartbeat. A request takes one place whatever its cost.
 	AlgorithmConcurrency
 	// AlgorithmCalendar counts in days, weeks, months or years of the calendar: at most Max between
-	// two resets. Window says which of them, by its length: 24 hours, 7, 31 or 366 days.
+	// two resets. The length of Window selects one of them: 24 hours, 7, 31 or 366 days.
 	AlgorithmCalendar
 )
 
@@ -65,9 +65,9 @@ const Resolution = 125
 // Limit is the number of units allowed per window. It is a plain value: compare it, copy it, write
 // it as a literal.
 //
-// What a store remembers about a subject belongs to the limit's identity, which is its name,
-// algorithm and window. Max and Burst are not part of it: if you change them, the next decision
-// applies the new values and keeps the history.
+// A store keeps usage under the limit's identity, which is its name, algorithm and window. Max and
+// Burst are not part of it: if you change them, the next decision applies the new values and keeps
+// the history.
 type Limit struct {
 	// Max is the number of units per Window. Zero denies everything.
 	Max int64
@@ -183,7 +183,7 @@ func (l Limit) WithBurst(times int64) Limit {
 	return l
 }
 
-// WithName returns the limit under a name of its own. See [Limit.Name].
+// WithName returns the limit with a name. See [Limit.Name].
 func (l Limit) WithName(name string) Limit {
 	l.Name = name
 	return l
@@ -388,13 +388,13 @@ func parseLimit(text string) (Limit, error) {
 		}
 	}
 	if len(words) > 0 {
-		return l, fmt.Errorf("%q is more than a limit; %s", strings.Join(words, " "), limitForm)
+		return l, fmt.Errorf("unexpected %q after the limit; %s", strings.Join(words, " "), limitForm)
 	}
 	return l, nil
 }
 
 func algorithmByName(name string) (Algorithm, bool) {
-	for i, n := range algorithmNames[:AlgorithmCalendar] { // calendar limits have words of their own
+	for i, n := range algorithmNames[:AlgorithmCalendar] { // calendar limits have their own words
 		if n == name {
 			return Algorithm(i), true
 		}

@@ -71,7 +71,7 @@ func (l *Limit) parseCalendar(words []string) ([]string, error) {
 func (l *Limit) checkCalendar(m *mistakes) {
 	if l.Algorithm != AlgorithmCalendar {
 		if l.Start != 0 || l.Zone != "" {
-			m.add("a start or a time zone; a %v limit has none", l.Algorithm)
+			m.add("a start or a time zone is set; a %v limit has neither", l.Algorithm)
 		}
 		return
 	}
@@ -83,7 +83,7 @@ func (l *Limit) checkCalendar(m *mistakes) {
 	case calendar.Month:
 		last = 31
 	default:
-		m.add("a window of %v; want that of a day, a week, a month or a year: 24 hours, 7, 31 or 366 days", l.Window)
+		m.add("a window of %v; want the length of a day, a week, a month or a year: 24 hours, 7, 31 or 366 days", l.Window)
 		return
 	}
 	if l.Start < first || l.Start > last {

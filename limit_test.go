@@ -118,7 +118,7 @@ var mistakes = []struct{ text, tells string }{
 	{"10/1m burst 9007199254740992x", "a burst of"},
 	{"10/1m burst 2x fixed", "a fixed limit has none"},
 	{"10/1m leaky", "unknown word"},
-	{"10/1m fixed please", "more than a limit"},
+	{"10/1m fixed please", "after the limit"},
 	{": 10/1m", "name before the colon is empty"},
 	{"a b: 10/1m", "the name"},
 	{"a: b: 10/1m", "no window"},

@@ -18,7 +18,7 @@ import (
 // as one, across any number of processes. A Limiter is safe for concurrent use. The zero value is
 // not usable; see [New].
 //
-// A limiter has four ways to ask. They differ in what they do when there is no room:
+// A limiter has four methods that decide. They differ in what they do when there is no room:
 //
 //   - [Limiter.Allow] denies at once: the decision says when to try again. Most callers want this.
 //   - [Limiter.Wait] books the earliest room and sleeps until then, or fails at once if that is too
@@ -32,8 +32,8 @@ import (
 // cost is known, [Limiter.Settle] corrects the charge, and [Limiter.Refund] gives all of it back.
 // If the work takes longer than a window, or must not be charged if its process dies, a
 // [Request.Hold] holds an estimate until the true cost is settled. [Limiter.Charge] charges usage
-// that was not asked about. Under a concurrency limit, see [AtOnce], a request takes a place, and
-// [Limiter.Hold] keeps it until it is released.
+// that is known only afterwards. Under a concurrency limit, see [AtOnce], a request takes a place,
+// and [Limiter.Hold] keeps it until it is released.
 type Limiter struct {
 	store   Store
 	limits  []Limit
@@ -100,7 +100,7 @@ func New(store Store, options ...Option) (*Limiter, error) {
 		}
 	}
 	if v := reflect.ValueOf(store); store == nil || v.Kind() == reflect.Pointer && v.IsNil() {
-		m.add("the store is nil; want one such as stores.Open returns")
+		m.add("the store is nil; want a store, such as one from stores.Open")
 	}
 	r := Request{Claims: []Claim{{Subject: "any", Limits: l.limits}}, Bans: l.bans, Failure: l.failure}
 	if len(l.limits) == 0 {
@@ -191,26 +191,24 @@ func (l *Limiter) Take(ctx context.Context, r Request) (Decision, error) {
 }
 
 // Charge charges a request whether or not there is room, even above the capacity. It is for usage
-// that was not asked about before, because it is known only after the fact. Later decisions count
-// it. Charge ignores bans and causes no denial. The decision is always allowed, and its charge can
-// be settled like any other.
+// that is known only after the fact. Later decisions count it. Charge ignores bans and causes no
+// denial. The decision is always allowed, and its charge can be settled like any other.
 func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 	r.Mode, r.MaxWait = modeForce, 0
 	return l.Take(ctx, r)
 }
 
-// Refund gives back what a decision charged, to the limits whose window the charge has not left. A
-// charge can be refunded or settled once. For a hold, Refund gives back what heartbeats have not
-// reported.
+// Refund gives back what a decision charged, to the limits that still count the charge. A charge
+// can be refunded or settled once. For a hold, Refund gives back what heartbeats have not reported.
 func (l *Limiter) Refund(ctx context.Context, d Decision) (Amended, error) {
 	return l.Settle(ctx, d, 0)
 }
 
 // Settle replaces the cost that a decision charged with the true cost, once. If that is more, it
 // may take a limit above its capacity: a debt, which later decisions count. Settle changes the
-// limits whose window the charge has not left. If the work may take longer than that, ask with a
-// [Request.Hold]: then the true cost is charged in any case, until the hold has been expired for as
-// long as it lasts.
+// limits that still count the charge. If the work may take longer than their windows, use a
+// [Request.Hold]: then the true cost is charged in any case, unless the hold expired more than its
+// own length ago.
 //
 // A bucket, or a limit with a burst, takes a debt of at most one capacity; the answer says how much
 // is charged:

@@ -133,9 +133,9 @@ func TestNewMistakes(t *testing.T) {
 		options []stint.Option
 		tells   []string
 	}{
-		{nil, []stint.Option{stint.PerMinute(1)}, []string{"the store is nil; want one such as stores.Open returns"}},
-		{nil, nil, []string{"the store is nil; want one such as stores.Open returns"}},
-		{(*memorystore.Store)(nil), nil, []string{"the store is nil; want one such as stores.Open returns"}},
+		{nil, []stint.Option{stint.PerMinute(1)}, []string{"the store is nil; want a store, such as one from stores.Open"}},
+		{nil, nil, []string{"the store is nil; want a store, such as one from stores.Open"}},
+		{(*memorystore.Store)(nil), nil, []string{"the store is nil; want a store, such as one from stores.Open"}},
 		{store, []stint.Option{(*stint.Limit)(nil)}, []string{"an option is nil; want a limit"}},
 		{store, []stint.Option{nil}, []string{"an option is nil; want a limit"}},
 		{store, []stint.Option{struct{ stint.Option }{}}, []string{"an option is nil; want a limit"}},

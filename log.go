@@ -25,7 +25,7 @@ type limiterLog struct {
 	admissions, denials, failures, cuts logsample.Sampler
 }
 
-// decided logs a decision, or that there is none. For a peek, it logs only a failure.
+// decided logs a decision, or the failure to make one. For a peek, it logs only a failure.
 func (l *limiterLog) decided(ctx context.Context, c *Claim, mode Mode, d *Decision, err error) {
 	switch {
 	case l == nil:

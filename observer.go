@@ -12,7 +12,7 @@ type Observer interface {
 	Observe(ctx context.Context, event Event)
 }
 
-// Event is a pointer to a type of the package that sends it, which documents it: *policy.Verdict,
+// Event is a pointer to an event type of the package that sends it: *policy.Verdict,
 // *policy.Settlement and *policy.Threshold of a guard; *resilience.Decided, *resilience.StoreCall
 // and *resilience.BreakerChange of a stack; *outbound.Call and *outbound.Cooldown of an API.
 type Event interface {

@@ -18,7 +18,7 @@ type plainStore interface {
 }
 
 // findPlain returns the store as a plainStore, or nil if the limiter cannot use it. A store that
-// embeds another one which has the method must see every request itself.
+// inherits the method from an embedded store must see every request itself.
 func (l *Limiter) findPlain() plainStore {
 	if len(l.limits) > inlineUsages || l.log != nil {
 		return nil

@@ -38,8 +38,8 @@ type Claim struct {
 	// Costs are the costs under named limits, by name, where they differ from Cost:
 	// {"input_tokens": 900, "output_tokens": 4096} beside a Cost of 1 for all others.
 	Costs Costs
-	// Shared says that the subject is not one caller but all of them together, for instance a
-	// global ceiling: bans neither apply to it nor result from its denials.
+	// Shared marks a subject that stands for all callers together, such as a global ceiling: bans
+	// neither apply to it nor result from its denials.
 	Shared bool
 }
 
@@ -69,11 +69,11 @@ type Request struct {
 	ID string
 	// IDLife is how long an ID is remembered; zero means the shortest window of the first claim.
 	IDLife time.Duration
-	// Hold says that the costs are estimates, and how long the work may go on without a sign of
-	// life: at most [MaxHold]. [Limiter.Settle] charges the true cost, even when the charge has
-	// left its window. Until then, a limit whose window is longer than Hold holds the estimate. If
-	// no heartbeat comes for that long, see [Limiter.Hold] and [Limiter.Extend], the hold expires:
-	// what heartbeats have reported is charged, and the rest is given back. A limit with a shorter
+	// Hold marks the costs as estimates, and is the longest time between heartbeats: at most
+	// [MaxHold]. [Limiter.Settle] charges the true cost, even when the charge has left its window.
+	// Until then, a limit whose window is longer than Hold holds the estimate. If no heartbeat
+	// comes for that long, see [Limiter.Hold] and [Limiter.Extend], the hold expires: what
+	// heartbeats have reported is charged, and the rest is given back. A limit with a shorter
 	// window is charged the estimate at once, as for a request without Hold. Zero means no hold.
 	// Hold is for Take.
 	Hold time.Duration
@@ -116,7 +116,8 @@ type BanPolicy struct {
 	// Durations are the lengths of the first ban, the second and so on; the last one repeats.
 	// Example: 1m, 5m, 1h, 24h.
 	Durations []time.Duration
-	// Forgive is how long after the end of a ban the next ban starts again at the first duration.
+	// Forgive is the time after the end of a ban from which the next ban starts again at the first
+	// duration.
 	Forgive time.Duration
 }
 
@@ -178,8 +179,8 @@ func (c *Claim) sharesLimit(d *Claim) bool {
 	return false
 }
 
-// sharesState reports whether claim i has a limit with the name of one of an earlier claim for the
-// same subject and scope: the two then share a state.
+// sharesState reports whether claim i has a limit with the same name as one of an earlier claim for
+// the same subject and scope: the two then share a state.
 func (r *Request) sharesState(i int) bool {
 	d := &r.Claims[i]
 	for j := range i {

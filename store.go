@@ -32,9 +32,9 @@ type Store interface {
 type Amendment struct {
 	// Kind is what to do. It must be set.
 	Kind AmendmentKind
-	// Cost is the true cost, for Settle. It applies to the limits whose window the charge has not
-	// left; what exceeds the charged cost becomes a debt if need be. If the request had a Hold, the
-	// true cost is charged in any case. For Extend of a hold, Cost is what was used so far.
+	// Cost is the true cost, for Settle. It applies to the limits that still count the charge; what
+	// exceeds the charged cost becomes a debt if necessary. If the request had a Hold, the true
+	// cost is charged in any case. For Extend of a hold, Cost is the usage so far.
 	Cost int64
 	// Costs are true costs by the names of limits, instead of Cost. Limits whose name is missing
 	// stay as they are, and can be settled later. If Costs is nil, Cost applies to every limit; if
@@ -71,8 +71,8 @@ const (
 	// back, places under concurrency limits included.
 	AmendSettle AmendmentKind = iota + 1
 	// AmendExtend is a heartbeat: it renews a hold, and a holder's place under concurrency limits.
-	// It charges what was used so far beyond what is charged. It takes back a place that the store
-	// has forgotten, above the maximum if need be; but not after the context's deadline, not if the
+	// It charges the usage so far that is not charged yet. It takes back a place that the store has
+	// forgotten, above the maximum if necessary; but not after the context's deadline, not if the
 	// charge was released or settled, and not for as long as a place lasts after a [CommandReset].
 	AmendExtend
 	// AmendRelease gives a holder's place back. Charges under other limits stay. A heartbeat that

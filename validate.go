@@ -132,7 +132,7 @@ func (c *Claim) checkLimits(m *mistakes) {
 	}
 }
 
-// check notes costs that are out of bounds, or whose name no limit has.
+// check notes costs that are out of bounds, or under a name that no limit has.
 func (c Costs) check(m *mistakes, limits []Limit) {
 	if c == nil {
 		return // collecting the keys of a nil map allocates, too
@@ -186,7 +186,7 @@ func (r *Request) check(m *mistakes) {
 		m.claim = 0
 		total += len(r.Claims[i].Limits)
 		if r.Hold != 0 && r.sharesState(i) {
-			m.add("Claims[%d] and an earlier one hold units of limits with one name on subject %s; want one claim, "+
+			m.add("Claims[%d] and an earlier one hold units of limits with the same name on subject %s; want one claim, "+
 				"with Costs by names if they differ", i, quote(r.Claims[i].Subject))
 		} else if r.sameStateBefore(i) {
 			m.add("Claims[%d] repeats a limit of an earlier claim on subject %s; want each once",
@@ -229,11 +229,11 @@ func (r *Request) check(m *mistakes) {
 	}
 	if !r.leaseFits() {
 		m.add("Fit is %v and Lease is %v; want Take with one claim of a cost above 0, whole microseconds "+
-			"up to %d days, no request ID with a lease, and no limit but sliding, fixed and calendar ones "+
-			"(Fit alone: but no concurrency)", r.terms.Fit, r.terms.Lease, MaxWindow/day)
+			"up to %d days, no request ID with a lease, and only sliding, fixed and calendar limits "+
+			"(Fit alone: all but concurrency)", r.terms.Fit, r.terms.Lease, MaxWindow/day)
 	}
 	if r.books() && slices.ContainsFunc(r.Claims, func(c Claim) bool { return c.hasConcurrency() }) {
-		m.add("a concurrency limit cannot be reserved: when a holder leaves is not known; want Take")
+		m.add("a concurrency limit cannot be reserved: it is unknown when a holder leaves; want Take")
 	}
 	if r.Bans != nil {
 		r.Bans.check(m)
@@ -305,8 +305,8 @@ func (a Amendment) check(m *mistakes) {
 	}
 }
 
-// checkNames notes costs whose name no limit of the charge has: their quantity would stay as it is.
-// A store does not check names, because it may see only a part of the charge.
+// checkNames notes costs under names that no limit of the charge has: they would change nothing. A
+// store does not check names, because it may see only a part of the charge.
 func (a Amendment) checkNames(m *mistakes, c *Charge) {
 	if len(a.Costs) == 0 {
 		return
@@ -351,7 +351,7 @@ func (c *Command) Validate() error {
 }
 
 // canLease reports whether units can be taken ahead of their use: only a log can count them from
-// then on.
+// the time when they are taken.
 func (l *Limit) canLease() bool {
 	return l.Algorithm == AlgorithmSliding || l.Algorithm == AlgorithmFixed || l.Algorithm == AlgorithmCalendar
 }

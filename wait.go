@@ -10,10 +10,10 @@ import (
 // its booking is due. Bookings are made in the order of the calls, across all processes.
 //
 // A Wait makes one call to the store. Under a sliding limit with a window below four seconds it
-// makes two or three: a booking may be used for 20 milliseconds, and counts as if it were used at
-// the end of them, which is too much of a short window. There a waiter asks the store again when
-// its time has come, and its unit counts from then. If other callers give something back meanwhile,
-// a waiter asks once for an earlier time, or twice if there is none.
+// makes two or three: a booking may be used for 20 milliseconds and counts as if it were used at
+// their end, which is too large a part of a short window. So a waiter asks the store again when its
+// booking is due, and its unit counts from then. When other callers give units back, a waiter asks
+// for an earlier time: once, or twice if there is none.
 //
 // Wait fails at once, with a [*DeniedError], if the wait would be longer than the context allows,
 // or if waiting does not help. If the context ends first, the booking is given back, and those
@@ -61,8 +61,7 @@ func (l *Limiter) WaitFor(ctx context.Context, r Request) (Decision, error) {
 	}
 }
 
-// waitToHold asks until the request is allowed, or until no wait that the caller has time for
-// helps.
+// waitToHold asks until the request is allowed, or until waiting would take too long or not help.
 func (l *Limiter) waitToHold(ctx context.Context, r Request) (Decision, error) {
 	longest := MaxWindow * MaxBurst
 	if r.MaxWait > 0 {
@@ -112,29 +111,29 @@ const (
 	// giveItBack: the waiter was canceled or banned, or woke so late, for instance because its
 	// machine slept, that others have been counting without it.
 	giveItBack
-	// leaveIt: it is unknown where the booking is now, and its earlier instant may belong to
-	// another booking. A store that learns later where it is gives it back; otherwise it expires.
+	// leaveIt: the instant of the booking is unknown, and its earlier one may belong to another
+	// booking. A store that learns the instant later gives the booking back; otherwise it expires.
 	leaveIt
 )
 
-// tooNear is the time to a booking below which it is not worth moving up, and moveUpTime is the
-// longest that a waiter waits for an answer about that.
+// tooNear is the time to a booking below which moving up is not worth it. moveUpTime is the longest
+// time that a waiter waits for the answer when it asks to move up.
 const (
 	tooNear    = 100 * time.Millisecond
 	moveUpTime = time.Second
 )
 
-// await sleeps until the booking of d is due, and says what to do with it. When the store announces
-// that there may be room earlier, await asks for an earlier booking. It also asks when a tentative
-// booking is due. d is then the decision on that.
+// await sleeps until the booking of d is due, and returns what to do with it. When the store
+// announces that there may be room earlier, await asks for an earlier booking. It also asks when a
+// tentative booking is due. It then stores the answer in d.
 //
-// The answer may come late. How much earlier the booking is then follows from the times that the
-// store has for it, before and now.
+// The answer may come late. The instants that the store reports, before and now, then show how much
+// earlier the booking is.
 //
-// asked is when the booking was requested. A booking may have begun to count earlier than the
-// caller can tell, by as much as the answer took to come, which counts as being late. If a store
-// were so slow that this alone was half of the grace or more, every caller would wait forever, so
-// at most half of the grace counts.
+// asked is the time when the booking was requested. The booking may count from earlier than the
+// caller can tell, by up to the time that the answer took, so that time counts as being late. At
+// most half of the grace counts in this way: otherwise, with a slow store, every caller would wait
+// forever.
 func (l *Limiter) await(ctx context.Context, r Request, d *Decision, asked time.Time) outcome {
 	answered := time.Since(asked)
 	w := l.waiters.join(r.Claims, d, asked)
@@ -150,7 +149,7 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, asked time.
 		switch {
 		case left > 0 && (d.Repeat || left <= tooNear || !told): // the first of repeats moves the booking
 			continue
-		case left > 0: // there may be room earlier; an answer that comes late says where it is
+		case left > 0: // there may be room earlier; a late answer reports the instant, too
 			r.Failure = &FailurePolicy{Mode: FailError, Budget: min(left/2, moveUpTime)}
 		case d.Repeat || !r.terms.Tentative:
 			if grace := r.grace(); min(answered, grace/2)-left > grace {
@@ -184,7 +183,7 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, asked time.
 			return giveItBack
 		case err == nil || !notRun(err):
 			return leaveIt
-		case left <= 0: // no answer says that it may be used
+		case left <= 0: // without an answer, it may not be used
 			return giveItBack
 		default:
 			left -= took
@@ -192,9 +191,9 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, asked time.
 	}
 }
 
-// tentative reports whether the request books tentatively: the grace of a booking would take so
-// much of a window, more than a two-hundredth, that a waiter asks again before it uses its booking.
-// In a window of less than 20 graces, asking would lose more.
+// tentative reports whether the request books tentatively: the grace of a booking would take more
+// than a two-hundredth of a window, so a waiter asks again before it uses its booking. In a window
+// of less than 20 graces, asking would lose more.
 func (r *Request) tentative() bool {
 	shortest := MaxWindow
 	for i := range r.Claims {
@@ -208,7 +207,7 @@ func (r *Request) tentative() bool {
 	return shortest >= 20*grace && shortest < 200*grace
 }
 
-// admit turns a booking's decision into that of its use. Its usages are as of the use.
+// admit turns the decision of a booking into that of its use, with usages as of the use.
 func (d *Decision) admit() {
 	d.RetryAfter = 0
 	booked := *d // its usages stay as they are

@@ -15,8 +15,8 @@ type announcer interface {
 }
 
 // waiters are the callers of Wait whose bookings are ahead. While there are any, the limiter
-// listens to what its store announces, and makes the waiters of a subject that got room back ask
-// for an earlier booking.
+// listens to the announcements of its store. When a subject gets room back, its waiters ask for
+// earlier bookings.
 //
 // They do not all ask at once: those of one subject ask one after the other, in order of arrival,
 // moveUpApart apart. Each of them asks again only after moveUpPause, or after all others if that is
@@ -40,15 +40,15 @@ type waiters struct {
 	stop  context.CancelFunc // ends listening
 }
 
-// maxHeard is the number of announced subjects that a limiter remembers, for callers whose booking
-// is made while something is announced and that join after that.
+// maxHeard is the maximum number of announced subjects that a limiter remembers, for callers that
+// book during an announcement and join after it.
 const maxHeard = 1000
 
 const (
 	moveUpApart = 10 * time.Millisecond
 	moveUpPause = time.Second
 	pollAfter   = 10 * time.Second
-	// listenAgain is how long after a failure to listen the limiter tries again.
+	// listenAgain is the pause after a failure to listen.
 	listenAgain = 5 * time.Second
 )
 
@@ -125,7 +125,7 @@ func (w *waiter) wake() <-chan struct{} {
 	return w.woken
 }
 
-// pause returns how long a waiter sleeps of the time left.
+// pause returns how much of the time left a waiter sleeps.
 func (ws *waiters) pause(w *waiter, left time.Duration) time.Duration {
 	pause := left
 	if w == nil {
@@ -189,7 +189,7 @@ func (ws *waiters) listen(ctx context.Context) {
 		_, _ = sleep(ctx, listenAgain, nil)
 		ws.setHears(ctx, true)
 		if lasted {
-			ws.announced(ctx, "") // what was announced meanwhile is not known
+			ws.announced(ctx, "") // announcements may have been missed
 		}
 	}
 }

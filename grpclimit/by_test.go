@@ -106,7 +106,7 @@ func TestByMistakes(t *testing.T) {
 	for want, options := range map[string][]grpclimit.ByOption{
 		"grpclimit: By: no limit; want one such as stint.PerMinute(100)": nil,
 		"grpclimit: By: an option is nil; want a limit such as stint.PerMinute(100), or another option; " +
-			"the store is nil; want one such as stores.Open returns; " +
+			"the store is nil; want a store, such as one from stores.Open; " +
 			"Limits[0] (-1/1m): a maximum of -1": {nil, stint.PerMinute(-1), grpclimit.WithStore(nil)},
 	} {
 		func() {

@@ -256,7 +256,7 @@ func TestWrongUse(t *testing.T) {
 		{"httplimit: By: no limit; want one such as stint.PerMinute(100)", func() { httplimit.ByIP() }},
 		{"httplimit: By: the key is nil; want one such as ClientIP() or Header(\"X-API-Key\"), or Everyone() to count all requests together; " +
 			"an option is nil; want a limit such as stint.PerMinute(100), or another option; " +
-			"the store is nil; want one such as stores.Open returns; " +
+			"the store is nil; want a store, such as one from stores.Open; " +
 			"Limits[0] (-1/1m): a maximum of -1; want 0 to",
 			func() { httplimit.By(nil, nil, stint.PerMinute(-1), httplimit.WithStore(nil)) }},
 		{`httplimit: ClientIP: entry 2 is "proxy"; want`, func() { httplimit.ClientIP("10.0.0.0/8", "proxy") }},

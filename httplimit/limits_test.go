@@ -247,7 +247,7 @@ func TestPartMistakes(t *testing.T) {
 		{ip, []httplimit.ByOption{limit, httplimit.AndBy("a", ip, limit), httplimit.AndBy("a", ip, limit)},
 			[]string{`AndBy("a"): ` + second}},
 		{ip, []httplimit.ByOption{limit, noStore, httplimit.AndBy("a", ip, stint.PerMinute(-1), stint.PerHour(-1))},
-			[]string{"the store is nil; want one such as stores.Open returns",
+			[]string{"the store is nil; want a store, such as one from stores.Open",
 				`AndBy("a"): Limits[0] (-1/1m): a maximum of -1; want 0 to 9007199254740992`,
 				`AndBy("a"): Limits[1] (-1/1h): a maximum of -1; want 0 to 9007199254740992`}},
 		{ip, []httplimit.ByOption{limit, struct{ stint.Option }{}}, []string{noOption}},

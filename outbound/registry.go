@@ -59,7 +59,7 @@ type entry struct {
 // is reported in one [*stint.InvalidError].
 func New(store stint.Store, apis []API, c Config) (*Registry, error) {
 	if store == nil {
-		return nil, &stint.InvalidError{Err: errors.New("the store is nil; want one such as stores.Open returns")}
+		return nil, &stint.InvalidError{Err: errors.New("the store is nil; want a store, such as one from stores.Open")}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
