@@ -29,7 +29,7 @@ type changed struct {
 	Charged *int64 `json:"charged,omitempty"`
 }
 
-// settle replaces the charged cost by the true cost. It corrects only claims that count costs:
+// settle replaces the charged cost with the true cost. It corrects only claims that count costs:
 // claims that count requests still count one.
 func (a *API) settle(w http.ResponseWriter, r *http.Request, body *reader) {
 	m := stint.Amendment{Kind: stint.AmendSettle}
@@ -41,7 +41,7 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request, body *reader) {
 		return a.store.Amend(r.Context(), part, m)
 	}
 	settle := contract.Settle
-	if c.quantities() == 1 { // the charge is settled as a whole, or has been
+	if c.quantities() == 1 { // the charge can only be settled as a whole
 		settle = contract.SettleOnce
 	}
 	done, err := settle(c.Charge, c.costs(), m, amend)
@@ -82,19 +82,18 @@ func (a *API) refund(w http.ResponseWriter, r *http.Request, body *reader) {
 	a.answerAmended(w, done, err, false)
 }
 
-// chargeOf returns the charge of a request by its id, because a caller that did not receive the
-// answer does not have the charge. The charge is zero if the id was not charged, or is no longer
-// charged.
+// chargeOf looks up the charge of a request by its id, for a caller that did not receive the
+// answer. The charge is zero if the id was not charged, or is no longer charged.
 func (a *API) chargeOf(ctx context.Context, body *reader, k *ask) (stint.Charge, error) {
 	if !k.says("id") {
-		body.wrongIn("id", "is missing; want that of the request, or a charge")
+		body.wrongIn("id", "is missing; want the id of the request, or a charge")
 		return stint.Charge{}, nil
 	}
 	q := a.question(body, a.read(), k)
 	if !body.ok() || q.claims() == 0 {
 		return stint.Charge{}, nil
 	}
-	q.request.Bans = nil // charges of a banned subject are given back, too
+	q.request.Bans = nil // charges of a banned subject can be refunded, too
 	q.request.Failure = &stint.FailurePolicy{Mode: stint.FailError, Budget: q.request.Failure.Budget}
 	d, err := a.store.Take(ctx, q.request)
 	if err != nil || !d.Repeat {
@@ -105,7 +104,7 @@ func (a *API) chargeOf(ctx context.Context, body *reader, k *ask) (stint.Charge,
 
 // extend handles a heartbeat, which renews places and holds. The body may contain the cost so far.
 func (a *API) extend(w http.ResponseWriter, r *http.Request, body *reader) {
-	// A charge that a client kept for a long time must not take a place that it no longer has.
+	// An old charge whose place has expired must not take a place again.
 	m := stint.Amendment{Kind: stint.AmendExtend, KnownOnly: true}
 	c, err := a.charge(r.Context(), body, &m, extendNames)
 	if a.refused(w, body, err) {
@@ -192,7 +191,7 @@ func (a *API) charge(ctx context.Context, body *reader, m *stint.Amendment, know
 		body.wrongIn("charge", "is missing")
 	}
 	if given["cost"] && given["costs"] {
-		body.wrongIn("costs", "does not go with cost; want one of them")
+		body.wrongIn("costs", "conflicts with cost; want one of them")
 	}
 	if m.Kind == stint.AmendSettle && !given["cost"] && !given["costs"] {
 		body.wrongIn("cost", "is missing")
@@ -279,7 +278,7 @@ func (a *API) settled(ctx context.Context, c *stint.Charge, m stint.Amendment, d
 	s.SetHold(c)
 	if done.Charged < s.Cost {
 		if n, ok := a.cuts.Allow(logsample.Few, time.Second); ok {
-			a.config.Logger.Warn("stint: a settlement through the API was not charged wholly: its debt would be too large",
+			a.config.Logger.Warn("stint: a settlement through the API was charged only in part: its debt would be too large",
 				"key", label.Short(c.Claims()[0].Key()), "charged", done.Charged, "cost", s.Cost, "unlogged", n)
 		}
 	}

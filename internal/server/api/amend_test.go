@@ -81,7 +81,7 @@ func TestSettleAnswers(t *testing.T) {
 			}
 		}
 		cut := strings.Contains(test.more, `"cost":5000`) && test.charged < 5000
-		if cut != (len(seen) == 1) || cut != strings.Contains(log.String(), "level=WARN msg=\"stint: a settlement through the API was not charged wholly") {
+		if cut != (len(seen) == 1) || cut != strings.Contains(log.String(), "level=WARN msg=\"stint: a settlement through the API was charged only in part") {
 			t.Errorf("%s%s: observed %v, logged %s", test.take, test.more, seen, &log)
 		}
 	}

@@ -33,7 +33,7 @@ type decision struct {
 	Hold float64 `json:"hold_seconds,omitempty"`
 	// Denial is an id of the denial, for "stint why".
 	Denial string `json:"denial,omitempty"`
-	// Cacheable says that callers may repeat the denial without asking.
+	// Cacheable reports whether callers may repeat the denial without asking.
 	Cacheable bool `json:"cacheable,omitempty"`
 	// Contact is where denied callers can ask for more.
 	Contact string `json:"contact"`
@@ -53,7 +53,7 @@ type limitState struct {
 	RetryAfter *float64 `json:"retry_after_seconds"`
 }
 
-// result is the answer to one request of a batch: a decision, or why there is none.
+// result is the answer to one request of a batch: a decision, or the problem that prevented it.
 type result struct {
 	Status   int       `json:"status"`
 	Decision *decision `json:"decision,omitempty"`
@@ -125,7 +125,7 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request, body *reader) {
 		})
 	})
 	if len(questions) == 0 && body.ok() {
-		body.wrongIn("requests", "there are none; want 1 to %d", maxBatch)
+		body.wrongIn("requests", "is missing or empty; want 1 to %d requests", maxBatch)
 	}
 	if !body.ok() {
 		refuseMistakes(w, body)
@@ -143,8 +143,7 @@ func (a *API) resultOf(ctx context.Context, q *question) result {
 	var impossible *stint.InvalidError
 	switch {
 	case errors.As(q.verdict.Err, &impossible):
-		// mistakes that only the store detects, for instance that it cannot book across several
-		// nodes
+		// mistakes that only the store detects, such as a booking across several nodes
 		return result{Status: http.StatusBadRequest,
 			Problem: mistaken("The request cannot be decided.", mistakesOf(q.verdict.Err))}
 	case q.verdict.Err != nil || q.verdict.Decision.Unavailable:
@@ -209,9 +208,9 @@ func (a *API) decisionOf(ctx context.Context, q *question) *decision {
 	return out
 }
 
-// cacheable reports whether the request is sure to be denied again until its wait is over, unless
-// something is given back or changed, and need not reach the store: it has been denied, and its
-// denials do not count towards a ban.
+// cacheable reports whether callers may repeat a denial without asking: the request is sure to be
+// denied again until its wait is over, unless something is given back or changed, and its denials
+// do not count toward a ban.
 func (q *question) cacheable() bool {
 	r, d := &q.request, &q.verdict.Decision
 	if d.Allowed || d.Degraded || d.RetryAfter == stint.Never || q.api ||

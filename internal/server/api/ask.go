@@ -26,8 +26,8 @@ type ask struct {
 	// For requests by subject.
 	subject, scope, policy, tier string
 	limits                       []stint.Limit
-	and                          []*ask // further requests by subject
-	also                         bool   // whether this is one of those
+	and                          []*ask // more requests by subject
+	also                         bool   // whether this is an element of and
 
 	cost    int64
 	costs   stint.Costs
@@ -112,8 +112,8 @@ func (a *ask) says(name string) bool {
 	return false
 }
 
-// longestWait returns the largest max_wait_seconds: a booking may be far ahead, but a waiting call
-// keeps its connection open.
+// longestWait returns the maximum of max_wait_seconds. A booking may be far ahead, but a waiting
+// call keeps its connection open.
 func (a *ask) longestWait() time.Duration {
 	if a.waits {
 		return maxWait
@@ -121,8 +121,8 @@ func (a *ask) longestWait() time.Duration {
 	return stint.MaxWindow
 }
 
-// form returns the form of the body: for an API, by subject if a member of that form is present, or
-// else by attributes.
+// form returns the form of the body: byAPI if it names an API, bySubject if it has a member of that
+// form, or else byAttributes.
 func (a *ask) form() form {
 	if a.also {
 		return bySubject
@@ -203,7 +203,7 @@ func (r *reader) and() (all []*ask) {
 		all = append(all, a)
 	})
 	if len(all) == 0 && r.count == before {
-		r.wrong("names no subjects; want 1 to %d, or leave it out", maxAnd)
+		r.wrong("is empty; want 1 to %d subjects, or leave it out", maxAnd)
 	}
 	return all
 }
@@ -213,15 +213,15 @@ func (r *reader) check(a *ask) {
 	switch {
 	case a.given != 0:
 	case a.also:
-		r.wrong("says nothing; want subject and policy")
+		r.wrong("has no members; want subject and policy")
 		return
 	default:
-		r.wrong("says nothing; want method and path, or subject and policy")
+		r.wrong("has no members; want method and path, or subject and policy")
 		return
 	}
 	if a.says("charge") {
 		if a.given&(a.given-1) != 0 {
-			r.wrongIn("charge", "names what was charged; want nothing else with it")
+			r.wrongIn("charge", "must be the only member")
 		}
 		return
 	}
@@ -230,14 +230,14 @@ func (r *reader) check(a *ask) {
 		for i := range askMembers {
 			name := askMembers[i].name
 			if a.given&(1<<i) != 0 && name != "api" && name != "max_wait_seconds" {
-				r.wrongIn(name, "does not go with api, whose limits are those of the configuration; want max_wait_seconds at most")
+				r.wrongIn(name, "conflicts with api, because the configuration sets the limits of an API; only max_wait_seconds can be added")
 			}
 		}
 		return
 	}
 	for i := range askMembers {
 		if m := &askMembers[i]; a.given&(1<<i) != 0 && m.form != anyForm && m.form != want {
-			r.wrongIn(m.name, "does not go with a subject; want attributes of a request, or a subject and what it is held to")
+			r.wrongIn(m.name, "conflicts with a subject; want attributes of a request, or a subject with a policy, a tier or limits")
 		}
 	}
 	required := []string{"method", "path"} // whether a peer is required depends on the policies
@@ -250,15 +250,15 @@ func (r *reader) check(a *ask) {
 		}
 	}
 	if want == bySubject && a.says("limits") == (a.says("policy") || a.says("tier")) {
-		r.wrong("want a policy, a tier, or limits for the subject: either names of the configuration, or limits of its own")
+		r.wrong("want a policy, a tier, or limits for the subject: either names from the configuration, or your own limits")
 	}
 	if a.says("claims") && a.says("limits") {
-		r.wrongIn("claims", "have no effect on limits of the caller's own; they give numbers to those of policies and tiers")
+		r.wrongIn("claims", "have no effect on your own limits; they set numbers in the limits of policies and tiers")
 	}
 	if a.says("max_wait_seconds") && a.mode != stint.ModeReserve && !a.waits {
-		r.wrongIn("max_wait_seconds", "is for the mode reserve")
+		r.wrongIn("max_wait_seconds", "works only with the mode reserve")
 	}
 	if a.says("hold_seconds") && a.mode == stint.ModeReserve {
-		r.wrongIn("hold_seconds", "is not for the mode reserve: a hold begins at once; take when the time has come")
+		r.wrongIn("hold_seconds", "does not work with the mode reserve, because a hold begins at once; take when the time has come")
 	}
 }

@@ -39,7 +39,7 @@ func (r *reader) target() (path, raw string) {
 	}
 	u, ok := parseTarget(s)
 	if !ok {
-		r.wrong("is no path; want that of the request line, which begins with / and has no bare %%")
+		r.wrong("is not a path; want the path of the request line, which begins with / and has no bare %%")
 		return "", ""
 	}
 	return u.Path, u.RawPath
@@ -79,7 +79,7 @@ func (r *reader) headers() http.Header {
 			r.wrong("is not the name of a header")
 			r.skip()
 		case twice:
-			r.wrong("is there twice; names of header fields ignore case")
+			r.wrong("duplicate header field; names ignore case")
 			r.skip()
 		default:
 			h[key] = []string{r.text(0, maxValue)}
@@ -91,7 +91,7 @@ func (r *reader) headers() http.Header {
 	return h
 }
 
-// claims reads the claims that the caller sends about the sender of a request.
+// claims reads the claims about the client of a request.
 func (r *reader) claims() claims {
 	c := claims{}
 	n := 0
@@ -121,7 +121,7 @@ func (r *reader) costs() stint.Costs {
 		c[name] = r.whole(0, stint.MaxUnits)
 	})
 	if len(c) == 0 && r.count == before {
-		r.wrong("names no limits; want costs by the names of limits, or leave it out")
+		r.wrong("is empty; want costs by the names of limits, or leave it out")
 	}
 	return c
 }

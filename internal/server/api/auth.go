@@ -18,8 +18,8 @@ import (
 
 func isRefusal(status int) bool { return status >= 400 && status <= 599 }
 
-// statusField is the header field with the original status of a refusal, which the proxy may want
-// replaced by another status.
+// statusField is the header field with the original status of a refusal, which the proxy may ask to
+// replace with another status.
 const statusField = "X-RateLimit-Status"
 
 func (a *API) serveAuth(w http.ResponseWriter, r *http.Request) {
@@ -28,7 +28,7 @@ func (a *API) serveAuth(w http.ResponseWriter, r *http.Request) {
 	peer := clientip.PeerOf(r)
 	if !set.Trusts(peer) {
 		if n, ok := a.untrusted.Allow(1, time.Second); ok {
-			a.config.Logger.Error("stint: forward-auth was asked by a peer that is not a trusted proxy; if it is one, add it to client_ip.trusted_proxies",
+			a.config.Logger.Error("stint: forward-auth refused a peer that is not a trusted proxy; if it is one, add it to client_ip.trusted_proxies",
 				"peer", callers.Peer(r), "unlogged", n)
 		}
 		answer.Refuse(w, http.StatusForbidden, "untrusted_proxy", "Only trusted proxies may ask. If this is one, add its address to client_ip.trusted_proxies.")
@@ -39,7 +39,7 @@ func (a *API) serveAuth(w http.ResponseWriter, r *http.Request) {
 	if err := errors.Join(err, wrong); err != nil {
 		why := strings.ReplaceAll(err.Error(), "\n", "; ")
 		if n, ok := a.unreadable.Allow(1, time.Second); ok {
-			a.config.Logger.Error("stint: forward-auth got a request that it cannot read: "+why, "peer", callers.Peer(r), "unlogged", n)
+			a.config.Logger.Error("stint: forward-auth received a request that it cannot read: "+why, "peer", callers.Peer(r), "unlogged", n)
 		}
 		answer.Refuse(w, http.StatusBadRequest, "invalid", "The request cannot be read: "+why+".")
 		return
@@ -53,7 +53,8 @@ func (a *API) serveAuth(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// decideOnly decides a request without seeing its end. The request is charged its estimated cost.
+// decideOnly decides a request and charges its estimated cost, because it never sees the end of the
+// request.
 func (a *API) decideOnly(ctx context.Context, in *policy.Input, v *policy.Verdict) {
 	var question stint.Request
 	if v.Err = a.guard.Ask(in, v, &question); v.Err == nil && len(question.Claims) > 0 {
@@ -101,14 +102,14 @@ func (a *API) warnOfAuth(set *policy.Set) {
 	}
 	spec := set.Spec()
 	if i := slices.IndexFunc(spec.Policies, func(p policy.Policy) bool { return p.RequestIDDerive != 0 }); i >= 0 {
-		a.config.Logger.Warn("stint: forward-auth does not see the bodies of requests: no ids are derived from them, and equal requests are all charged",
+		a.config.Logger.Warn("stint: forward-auth does not see the bodies of requests: it derives no ids from them, and charges every repeat of a request",
 			"policy", spec.Policies[i].Name)
 	}
 	for _, rule := range set.Rules() {
 		if slices.ContainsFunc(rule.Limits, func(l stint.Limit) bool {
 			return l.Algorithm == stint.AlgorithmConcurrency
 		}) {
-			a.config.Logger.Warn("stint: forward-auth does not learn when a request ends: its place under a concurrency limit is kept for all of the window",
+			a.config.Logger.Warn("stint: forward-auth does not see when a request ends: its place under a concurrency limit is kept for the whole window",
 				"policy", rule.Name())
 			return
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// charged is a charge with the set of its claims that count the cost, as bits.
+// charged is a charge with a bit set of the claims that count the cost.
 type charged struct {
 	stint.Charge
 	priced uint16
@@ -44,9 +44,9 @@ const (
 )
 
 var (
-	errNotCharge  = errors.New(`is not a charge; want the text under "charge" of an answer, as it is`)
+	errNotCharge  = errors.New(`is not a charge; want the "charge" of an answer, unchanged`)
 	errNotSigned  = errors.New("was not made by a process that shares this store, or has been changed")
-	errNewVersion = errors.New("is of another version of the server")
+	errNewVersion = errors.New("is from another version of the server")
 )
 
 // textOf returns the text of a charge, or "" if nothing was charged. From then on, leased units of
@@ -97,7 +97,7 @@ func (s *seal) sign(b []byte) []byte {
 
 // codec writes or reads a charge, so that the fields and their order are listed only once. Writing
 // does not modify the charge, which other goroutines may read at the same time. After a failed
-// read, all further values are zero.
+// read, all later values are zero.
 type codec struct {
 	b      []byte // the bytes written so far, or the bytes left to read
 	reads  bool
@@ -167,7 +167,7 @@ func (x *codec) cost(of *stint.Costs, name string) {
 	}
 }
 
-// origin encodes where a charge was made. A charge that was made in the store takes only a zero.
+// origin encodes where a charge was made: a single zero stands for the store.
 func (x *codec) origin(c *driver.ChargeData) {
 	x.boolean(&c.Fallback)
 	if c.Fallback {

@@ -11,7 +11,7 @@
 // describes the request in other header fields, add them in original.go. A proxy with its own
 // protocol gets a package next to this one, such as envoyrls for Envoy.
 //
-// The API trusts the caller for all attributes of a request, including claims and addresses, so not
-// every caller may be served: see [Config.Public]. [API.Auth] answers only proxies that the
-// configuration trusts.
+// The API trusts all attributes of a request that a caller sends, including claims and addresses,
+// so by default it does not serve every caller: see [Config.Public]. [API.Auth] answers only
+// proxies that the configuration trusts.
 package api

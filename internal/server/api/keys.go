@@ -26,9 +26,9 @@ const (
 	// periods.
 	keyPeriod = 30 * 24 * time.Hour
 	oldKeys   = 13
-	// keysAge is how often the table is read again, in the background, so that keys that have been
-	// removed from it are no longer accepted. An unknown signature causes a read at once, unless
-	// the last one was less than keysPause ago. keysTime is the timeout of a read.
+	// keysAge is the interval between reads of the table in the background, after which removed
+	// keys are no longer accepted. An unknown signature causes a read at once, unless the last one
+	// was less than keysPause ago. keysTime is the timeout of a read.
 	keysAge   = 5 * time.Second
 	keysPause = time.Second
 	keysTime  = time.Second
@@ -71,8 +71,8 @@ func randomKey() []byte {
 	return key
 }
 
-// signer returns the seal to sign a charge with. For a charge in the store, it is a shared key,
-// which all processes know, if there is one.
+// signer returns the seal to sign a charge with: the newest shared key, which all processes know,
+// or the process's own. If the charge is in the store, it reads a missing shared key first.
 func (k *keys) signer(ctx context.Context, stored bool) *seal {
 	ring := k.ring.Load()
 	switch {

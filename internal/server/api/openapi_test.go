@@ -151,7 +151,7 @@ policies: [{name: login, match: {path: /login}, limits: 999999/1m, budget: 99999
 			agree("/v1/reserve", body)
 		}
 		hold := strings.Contains(body, "hold_seconds")
-		// That a wait needs a mode, and that a hold does not go with it, is only in descriptions.
+		// That a wait needs a mode, and that a hold conflicts with it, is only in descriptions.
 		if mode && !hold || !wait && len(members) < 4 && !mode {
 			agree("/v1/batch", `{"requests":[`+body+`]}`)
 		}

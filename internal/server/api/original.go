@@ -23,7 +23,7 @@ const (
 	originalURL     = "X-Original-Url"
 )
 
-var errNotDescribed = errors.New("the proxy does not describe the request that it holds; want X-Forwarded-Method and X-Forwarded-Uri, " +
+var errNotDescribed = errors.New("the proxy does not describe the original request; want X-Forwarded-Method and X-Forwarded-Uri, " +
 	"or X-Original-Method and X-Original-URI or X-Original-URL")
 
 // originalOf returns the request that a trusted proxy asks about, without its peer and header.
@@ -35,12 +35,12 @@ func originalOf(r *http.Request) (policy.Input, error) {
 	original := anyOf(r.Header, originalMethod, originalURI, originalURL)
 	switch {
 	case forwarded && original:
-		return policy.Input{}, errors.New("there are both X-Forwarded and X-Original fields, and one may be the client's; " +
-			"have the proxy remove those that it does not write")
+		return policy.Input{}, errors.New("there are both X-Forwarded and X-Original fields, and one may come from the client; " +
+			"make the proxy remove those that it does not write")
 	case forwarded:
 		return readOriginal(r, forwardedMethod, forwardedURI)
 	case anyOf(r.Header, originalURI) && anyOf(r.Header, originalURL):
-		return policy.Input{}, errors.New("there are both X-Original-URI and X-Original-URL, and one may be the client's; have the proxy remove one")
+		return policy.Input{}, errors.New("there are both X-Original-URI and X-Original-URL, and one may come from the client; make the proxy remove one")
 	case anyOf(r.Header, originalURL):
 		return readOriginal(r, originalMethod, originalURL)
 	case original:
@@ -56,7 +56,7 @@ func readOriginal(r *http.Request, methodField, targetField string) (policy.Inpu
 		return policy.Input{}, err
 	}
 	if !syntax.IsToken(method) {
-		return policy.Input{}, fmt.Errorf("%s is no method", methodField)
+		return policy.Input{}, fmt.Errorf("%s is not a method", methodField)
 	}
 	in := policy.Input{Method: method, Host: r.Host}
 	if _, ok := r.Header[forwardedHost]; ok && methodField == forwardedMethod {
@@ -72,10 +72,10 @@ func readOriginal(r *http.Request, methodField, targetField string) (policy.Inpu
 		}
 	}
 	if !ok || !utf8.ValidString(target) { // some servers take other bytes for spaces
-		return policy.Input{}, fmt.Errorf("%s cannot be read", targetField)
+		return policy.Input{}, fmt.Errorf("%s is malformed", targetField)
 	}
 	if !syntax.IsHost(in.Host) {
-		return policy.Input{}, errors.New("the request has no host, or one that applications could take for another; have the proxy refuse it")
+		return policy.Input{}, errors.New("the request has no host, or one that applications could mistake for another; make the proxy refuse it")
 	}
 	in.Path, in.RawPath = u.Path, u.RawPath
 	return in, nil
@@ -102,7 +102,7 @@ func single(h http.Header, name string) (string, error) {
 	case len(values) == 0:
 		return "", fmt.Errorf("%s is missing", name)
 	case len(values) > 1:
-		return "", fmt.Errorf("%s stands %d times, and one may be the client's; have the proxy replace it", name, len(values))
+		return "", fmt.Errorf("%s occurs %d times, and one may come from the client; make the proxy replace it", name, len(values))
 	default:
 		return values[0], nil
 	}

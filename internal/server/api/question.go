@@ -180,9 +180,9 @@ func (q *question) name(r *reader, k *ask) {
 	}
 }
 
-// bySubject fills in a question about a named subject, and further subjects named with it. The
-// failure mode is that of the first subject. Estimates are held as in the first policy that holds
-// any.
+// bySubject fills in a question about a named subject, and any other subjects named with it. The
+// first subject determines the failure mode. The first policy that holds estimates determines how
+// long they are held.
 func (a *API) bySubject(r *reader, q *question, with *reading, k *ask) {
 	q.named = true
 	q.verdict = policy.Verdict{Set: with.set, Tier: k.tier, Cost: 1, Decision: stint.Decision{Allowed: true}}
@@ -207,7 +207,7 @@ func (a *API) hold(r *reader, q *question, with *reading, k *ask) {
 	case !k.says("limits"):
 		a.byName(r, q, with, k)
 	case !a.config.AdHoc:
-		r.wrongIn("limits", "limits of the caller's own are not accepted here; name a policy or a tier, or set the server up for them")
+		r.wrongIn("limits", "the server does not accept limits from callers; name a policy or a tier, or start the server with --api-ad-hoc")
 	default:
 		rule := &policy.Rule{Policy: adHocName, Limits: k.limits, Costs: true, Index: -1}
 		q.claim(k.subject, k.scope, rule, k.limits, nil)
@@ -237,7 +237,7 @@ func (a *API) byName(r *reader, q *question, with *reading, k *ask) {
 	}
 	rules, same := with.named[ruleName{k.policy, k.tier}]
 	if !same && k.tier == "" {
-		r.wrongIn("tier", "is missing: the policy %q has other limits for each; want one of %s", k.policy, strings.Join(with.tiers, ", "))
+		r.wrongIn("tier", "is missing: the limits of the policy %q differ by tier; want one of %s", k.policy, strings.Join(with.tiers, ", "))
 		return
 	}
 	in := &policy.Input{Claims: k.claims}
@@ -250,15 +250,15 @@ func (a *API) byName(r *reader, q *question, with *reading, k *ask) {
 
 func (q *question) checkCost(r *reader, k *ask) {
 	if k.says("cost") && k.cost != 1 && q.claims() > 0 && q.priced() == 0 {
-		r.wrongIn("cost", "nothing here counts costs: limits count requests; give it a budget")
+		r.wrongIn("cost", "no limit here counts costs; add a budget to the configuration")
 	}
 }
 
 // adHocName is the policy name of a caller's own limits in answers.
 const adHocName = "limits"
 
-// claim adds a claim on a subject by a rule with limits, some of which may have costs by name. The
-// question is counted under the policy of the first claim.
+// claim adds a claim of a rule on a subject, with limits and the costs of some of them by name. The
+// policy of the first claim is the question's route.
 func (q *question) claim(subject, scope string, rule *policy.Rule, limits []stint.Limit, costs stint.Costs) {
 	c := stint.Claim{Subject: subject, Scope: scope, Limits: limits, Cost: 1, Shared: subject == setinfo.Everyone}
 	if rule.Costs {

@@ -99,10 +99,10 @@ func (r *reader) object(known []string, member func(name string)) {
 // unknown reports a name that is not among the known ones.
 func (r *reader) unknown(name string, known []string) {
 	hint := ""
-	if len(r.mistakes) < maxMistakes { // a guess takes longer than everything else
+	if len(r.mistakes) < maxMistakes { // finding a hint takes longer than everything else
 		hint = messages.Hint(name, known)
 	}
-	r.wrong("is not known%s; want %s", hint, strings.Join(known, ", "))
+	r.wrong("unknown field%s; want %s", hint, strings.Join(known, ", "))
 }
 
 // members reads an object whose members may have any names. Null members count as absent.
@@ -126,7 +126,7 @@ func (r *reader) each(member func(name string)) {
 		name := r.next().(string) // a string, because the object is well-formed
 		r.in("."+shown(name), func() {
 			if seen[name] {
-				r.wrong("is there twice; want it once")
+				r.wrong("duplicate field")
 				r.skip()
 				return
 			}
@@ -166,18 +166,17 @@ func (r *reader) begins(delim json.Delim, want string) bool {
 	return false
 }
 
-// text reads a string with a length in bytes from least to most. It returns "" for any other type
-// of value.
+// text reads a string with a length in bytes from least to most. It returns "" for any other value.
 func (r *reader) text(least, most int) string {
 	t := r.next()
 	s, ok := t.(string)
 	switch {
 	case !ok:
-		r.unwanted(t, "a text")
+		r.unwanted(t, "a string")
 	case len(s) < least || len(s) > most:
 		r.wrong("has %d bytes; want %d to %d", len(s), least, most)
 	case strings.ContainsRune(s, utf8.RuneError):
-		r.wrong("has a character that is none: half of a pair, or U+FFFD")
+		r.wrong("has an invalid character: half of a surrogate pair, or U+FFFD")
 	default:
 		return s
 	}
@@ -230,7 +229,7 @@ func integer(number string) (n int64, ok bool) {
 	if digits == "" || digits == "-" {
 		return 0, true
 	}
-	const most = 18 // zeros that fit
+	const most = 18 // zeros that fit into an int64
 	zeros := exponent - len(after) + len(before+after) - len(digits)
 	if zeros < 0 || zeros > most {
 		return 0, false
@@ -247,7 +246,7 @@ func (r *reader) unwanted(t json.Token, want string) {
 		got = map[json.Delim]string{'{': "an object", '[': "an array"}[v]
 		r.leave()
 	case string:
-		got = "a text"
+		got = "a string"
 	case json.Number:
 		got = "a number"
 	case bool:
@@ -291,5 +290,5 @@ func (r *reader) next() json.Token {
 	return t
 }
 
-// shown shortens a text for mistakes.
+// shown shortens a text for messages.
 func shown(s string) string { return messages.Shorten(s, 64) }

@@ -220,7 +220,7 @@ func (p *page) union(name string) {
 		}
 	}
 	if name != "Request" {
-		p.line("Every form has the members of that of a [Request](#request), and also:\n")
+		p.line("Every form has the members of the same form of a [Request](#request), and also:\n")
 		at := append(forms[0], "properties")
 		p.members(at, nil, p.keys("components", "schemas", "ByAttributes", "properties"))
 		return

@@ -88,7 +88,7 @@ func (a *API) servePost(w http.ResponseWriter, r *http.Request, p post) {
 		answer.Refuse(w, http.StatusRequestEntityTooLarge, "too_large", "The body is too large; want at most "+
 			strconv.FormatInt(p.most, 10)+" bytes.")
 	case err != nil:
-		answer.Refuse(w, http.StatusBadRequest, "invalid", "The body could not be read to its end.")
+		answer.Refuse(w, http.StatusBadRequest, "invalid", "The body could not be read completely.")
 	default:
 		read := newReader(body)
 		read.query(r.URL.RawQuery)
@@ -112,7 +112,7 @@ const (
 func (r *reader) query(raw string) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		r.wrongIn("?", "the parameters of the URL cannot be read; want none, or %s=%s", statusParameter, okStatus)
+		r.wrongIn("?", "the URL parameters are malformed; want none, or %s=%s", statusParameter, okStatus)
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -121,7 +121,7 @@ func (r *reader) query(raw string) {
 			case name != statusParameter:
 				r.unknown(name, []string{statusParameter})
 			case !slices.Equal(values[name], []string{okStatus}):
-				r.wrong("is %q; want %s, so that a denial has this status, or leave it out",
+				r.wrong("is %q; want %s, to give denials this status, or leave it out",
 					shown(strings.Join(values[name], ", ")), okStatus)
 			default:
 				r.alwaysOK = true

@@ -14,8 +14,8 @@ import (
 
 const usagePath = "/v1/usage"
 
-// usageLimit is how often a caller may ask for its usage. It is counted in a scope whose name no
-// policy may have.
+// usageLimit limits how often a caller may ask for its usage. No policy can have the name of its
+// scope.
 var usageLimit = []stint.Limit{stint.PerMinute(60)}
 
 // usage is the usage of a caller.
@@ -44,7 +44,7 @@ func (a *API) serveUsage(w http.ResponseWriter, r *http.Request) {
 	set := a.guard.Set()
 	tier, counts := a.guard.Counts(caller(set, r))
 	if tier == "" {
-		answer.Refuse(w, http.StatusUnauthorized, "unauthorized", "It is not known who is asking: want claims from a trusted proxy "+
+		answer.Refuse(w, http.StatusUnauthorized, "unauthorized", "The caller is unknown: want claims from a trusted proxy "+
 			"(client_ip.trusted_proxies and claims in the configuration), or a client certificate.")
 		return
 	}
@@ -59,7 +59,7 @@ func (a *API) serveUsage(w http.ResponseWriter, r *http.Request) {
 			return
 		case !d.Allowed:
 			w.Header().Set("Retry-After", wholeSeconds(d.RetryAfter))
-			answer.Refuse(w, http.StatusTooManyRequests, "limited", "Usage may be asked for "+
+			answer.Refuse(w, http.StatusTooManyRequests, "limited", "Ask for usage at most "+
 				strconv.FormatInt(usageLimit[0].Max, 10)+" times a minute.")
 			return
 		}

@@ -22,7 +22,7 @@ const (
 	// maxWaiting is the maximum number of calls that wait at the same time: a tenth of the
 	// connections that a listener has by default. The others are for calls that do not wait.
 	maxWaiting = 1000
-	// sendTime is how long sending the answer to a call that has waited may take.
+	// sendTime is the time limit for sending the answer to a call that has waited.
 	sendTime = 10 * time.Second
 )
 
@@ -77,7 +77,7 @@ func (a *API) wait(w http.ResponseWriter, r *http.Request, body *reader) {
 	if a.waits.waiting.Add(1) > maxWaiting {
 		a.waits.waiting.Add(-1)
 		a.waits.refused.Add(1)
-		comeBack(w, "busy", strconv.Itoa(maxWaiting)+" calls wait already. Please try again.")
+		comeBack(w, "busy", strconv.Itoa(maxWaiting)+" calls are already waiting. Please try again.")
 		return
 	}
 	defer a.waits.waiting.Add(-1)
@@ -99,7 +99,7 @@ func (a *API) wait(w http.ResponseWriter, r *http.Request, body *reader) {
 	case r.Context().Err() != nil && q.verdict.Err != nil:
 		// The caller has gone away, or has closed only its side of the connection.
 		comeBack(w, "unavailable", "The connection was closed for writing, and the place in line was given back. "+
-			"Please ask again, and keep it open until the answer.")
+			"Please ask again, and keep it open until the answer arrives.")
 	case a.waits.life.Err() != nil && q.verdict.Err != nil:
 		comeBack(w, "stopping", "The server is stopping, and the place in line was given back. Please ask again.")
 	default:

@@ -218,14 +218,14 @@ func TestStop(t *testing.T) {
 
 func TestWaitMistakes(t *testing.T) {
 	s := serve(t, memory(t), rules+"outbound: {igdb: {limits: 4/1s}}\n")
-	const apiOnly = "does not go with api, whose limits are those of the configuration; want max_wait_seconds at most"
+	const apiOnly = "conflicts with api, because the configuration sets the limits of an API; only max_wait_seconds can be added"
 	for _, test := range []struct {
 		path, body string
 		want       mistake
 	}{
 		{"wait", `{"api":"igbd"}`, mistake{Field: "api", Message: `there is no API "igbd" (did you mean "igdb"?); known: igdb`}},
 		{"wait", `{"api":""}`, mistake{Field: "api", Message: "has 0 bytes; want 1 to 64"}},
-		{"wait", `{"api":4}`, mistake{Field: "api", Message: "is a number; want a text"}},
+		{"wait", `{"api":4}`, mistake{Field: "api", Message: "is a number; want a string"}},
 		{"wait", `{"api":"igdb","subject":"u"}`, mistake{Field: "subject", Message: apiOnly}},
 		{"wait", `{"api":"igdb","cost":2}`, mistake{Field: "cost", Message: apiOnly}},
 		{"wait", `{"max_wait_seconds":1}`, mistake{Field: "method", Message: "is missing"}},
@@ -244,7 +244,7 @@ func TestWaitMistakes(t *testing.T) {
 		{"cooldown", `{"api":"none","for_seconds":1}`, mistake{Field: "api",
 			Message: `there is no API "none"; known: igdb`}},
 		{"cooldown", `{"api":"igdb","for_seconds":"30"}`, mistake{Field: "for_seconds",
-			Message: "is a text; want a number of seconds"}},
+			Message: "is a string; want a number of seconds"}},
 	} {
 		p := s.post("/v1/"+test.path, test.body).problem(http.StatusBadRequest)
 		if !slices.ContainsFunc(p.Mistakes, func(m mistake) bool {
