@@ -51,7 +51,7 @@ func TestWrongActs(t *testing.T) {
 		{"/api/ban", `{"subject": "user:1", "for": "1 day"}`, 400, `Invalid ban duration "1 day"`},
 		{"/api/ban", `{"subject": "user:1", "for": "1ns"}`, 400, "the ban is 1ns"},
 		{"/api/unban", `{"ref": "` + r.ref("~hash") + `"}`, 400, "its name is too long"},
-		{"/api/take", `{"subject": "user:1", "cost": -1}`, 400, "nothing here counts costs"},
+		{"/api/take", `{"subject": "user:1", "cost": -1}`, 400, "no limit here counts costs"},
 		{"/api/take", `{"subject": "user:1", "policy": "serach"}`, 400, `did you mean "search"?`},
 		{"/api/take", `{"subject": "user:1", "limits": ["1/1s"]}`, 400, `unknown field "limits"`},
 		{"/api/unban", `{"subject": "` + strings.Repeat("x", maxBody) + `"}`, 413, "want at most 131072 bytes"},

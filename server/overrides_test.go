@@ -33,7 +33,7 @@ func TestOverrides(t *testing.T) {
 	}{
 		{reader, lower, http.StatusForbidden, "role"},
 		{app, lower, http.StatusUnauthorized, "token"},
-		{operator, past, http.StatusBadRequest, "which is past"},
+		{operator, past, http.StatusBadRequest, "which is in the past"},
 		{operator, other, http.StatusBadRequest, "limits no subjects like"},
 	} {
 		_, err := r.operate(test.token).SetOverride(t.Context(), test.set)

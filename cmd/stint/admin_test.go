@@ -55,7 +55,7 @@ func TestOnARedis(t *testing.T) {
 	want(do("bans", "--json"), exitGood, "{\n  \"bans\": []\n}\n")
 
 	want(execute(t, "", append([]string{"ban", "ip:2001:db8:9:9::7"}, store[:2]...)...), exitGood, "ip:2001:db8:9:9::/64 is banned for 1h "+
-		"(2001:db8:9:9::7 is counted under it; without the configuration, addresses are assumed to be counted as by default)\n")
+		"(2001:db8:9:9::7 is counted under it; without the configuration, addresses are assumed to be counted by the defaults)\n")
 
 	got := do("take", "ip:203.0.113.9", "--json")
 	var a control.TakeResult

@@ -74,7 +74,7 @@ func TestLimits(t *testing.T) {
 			"5/1h", "--until", "1h"},
 		"simulation has no limit like 5/1s; want the name, algorithm and window of one of": {"limits", "set", "user:42", "--policy",
 			"simulation", "5/1s", "--until", "1h"},
-		"and the larger applies; want more, or say that it may lower (--lower)": {"limits", "set", "user:42", "--policy", "simulation",
+		"and the larger limit applies; want more, or allow a lower limit (--lower)": {"limits", "set", "user:42", "--policy", "simulation",
 			"5/1m", "--until", "1h"},
 		"--until=WHEN": {"limits", "set", "user:42", "--policy", "simulation", "500/1m"},
 		`invalid time "yesterday"; want a day, a time or a duration, such as friday`: {"limits", "set", "user:42", "--policy",

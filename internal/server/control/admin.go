@@ -63,7 +63,7 @@ const (
 	parallel = 8
 )
 
-// Subject shows what is known about a subject.
+// Subject returns the ban, the overrides and the usage of a subject.
 func (d *Admin) Subject(ctx context.Context, t Target) (Subject, error) {
 	if d.inspector == nil {
 		return Subject{}, ErrNotInspectable
@@ -143,7 +143,8 @@ func Each[T any](list []T, do func(T) error) error {
 // stays; see [Admin.Unban]. For policies that count in parts, it clears the parts that the store
 // can list. If there may be others, it returns an error after clearing the rest.
 //
-// Like all methods that act on a subject, it returns the subject, if known also with an error.
+// Like all methods that act on a subject, it returns the subject, even with an error if the subject
+// is known.
 func (d *Admin) Reset(ctx context.Context, t Target) (Named, error) {
 	who, err := d.find(t)
 	if err != nil {
@@ -182,9 +183,9 @@ func (d *Admin) reset(ctx context.Context, subject string, counters []counter) e
 	return Each(commands, func(c stint.Command) error { return d.command(ctx, c) })
 }
 
-// Ban bans a subject for a time, wherever bans apply. It is an error if they apply nowhere. A
-// current ban that ends later is unchanged. After [Admin.SendLater], a ban that the store cannot
-// take is kept for later, and the Note says so.
+// Ban bans a subject for a time, wherever bans apply. It returns an error if they apply nowhere. It
+// does not shorten a current ban. After [Admin.SendLater], it keeps a ban that the store cannot
+// take for later, and mentions this in the Note.
 func (d *Admin) Ban(ctx context.Context, t Target, length time.Duration) (Named, error) {
 	who, err := d.find(t)
 	if err != nil {
@@ -204,7 +205,7 @@ func (d *Admin) Ban(ctx context.Context, t Target, length time.Duration) (Named,
 	err = d.command(ctx, stint.Command{Kind: stint.CommandBan, Subject: who.Subject, For: length})
 	if d.later.keep(who.Subject, until, err) {
 		who.Note = strings.TrimPrefix(who.Note+"; ", "; ") +
-			"the store does not answer: the ban is kept here and is sent when it does. Until then it applies only in this process"
+			"the store does not answer: this process keeps the ban, and sends it when the store answers again. Until then, the ban applies only in this process"
 		return who, nil
 	}
 	return who, err

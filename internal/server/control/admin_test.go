@@ -188,7 +188,7 @@ func TestLimitsOfOnesOwn(t *testing.T) {
 		t.Errorf("got %+v, want a place that is held", held)
 	}
 	_, err := d.Take(t.Context(), control.TakeRequest{Target: of("job:1"), Tier: "free"})
-	wantInvalid(t, err, "a tier, a policy or a scope, and limits; want one or the other")
+	wantInvalid(t, err, "limits conflict with a tier, a policy or a scope; want one or the other")
 }
 
 // TestSubjectByClaim: a limit whose number comes from a claim says so, because nobody but requests
@@ -238,13 +238,13 @@ func TestNoTargets(t *testing.T) {
 		t    control.Target
 		want string
 	}{
-		{of("ip:203.0.113.999"), `"203.0.…" is not an address`},
+		{of("ip:203.0.113.999"), `invalid address "203.0.…"`},
 		{of("ip:203.0.113.0/24"), `203.0.113.0/24 is a network`},
 		{of("ip:203.0.113.x"), `"ip:203.0.…` + inShort},
 		{of("user:mallor…"), `"user:mallor…` + inShort},
 		// a secret may be typed by mistake, and errors are logged
 		{of("sk-live-0123456789…"), `"sk-liv…` + inShort},
-		{of(`user:CORP\\jane`), "lists write a backslash as two; want one for each, or --raw if there are two"},
+		{of(`user:CORP\\jane`), "lists show each backslash as two; write one for each, or use --raw if the subject has two"},
 		{control.Target{Ref: "x1"}, "a ref stands for a subject on the server that showed it; name the subject here"},
 		{control.Target{Subject: strings.Repeat("x", stint.MaxSubject+1), Raw: true}, "want at most"},
 		{control.Target{Raw: true}, "the subject is empty"},
@@ -276,7 +276,7 @@ func TestManyAreNotBanned(t *testing.T) {
 	d := inMemory(t, configured(t, "bans: {after: 0}\ntiers: [{name: a, identity: ip, limits: 1/1s}]\npolicies: [{name: b, identity: everyone, limits: 9/1s}]\n"))
 	for _, subject := range []string{"everyone", "ip:unknown"} {
 		_, err := d.Ban(t.Context(), of(subject), time.Hour)
-		wantInvalid(t, err, subject+" is many callers together, which cannot be banned; name one of them")
+		wantInvalid(t, err, subject+" stands for many callers, which cannot be banned together; name one of them")
 		if _, err := d.Subject(t.Context(), of(subject)); err != nil {
 			t.Errorf("%s cannot be looked at: %v", subject, err)
 		}
@@ -320,7 +320,7 @@ func TestHashedNames(t *testing.T) {
 // TestTargetsWithoutConfiguration: addresses are in the form that they have by default, and what
 // else a program counts by is not known.
 func TestTargetsWithoutConfiguration(t *testing.T) {
-	const byDefault = "without the configuration, addresses are assumed to be counted as by default"
+	const byDefault = "without the configuration, addresses are assumed to be counted by the defaults"
 	none := func() *policy.Set { return nil }
 	for _, test := range []struct {
 		limits        []stint.Limit

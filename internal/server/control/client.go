@@ -36,8 +36,8 @@ type Client struct {
 // callTimeout is the timeout of a call. A server may take 20 s to scan all bans.
 const callTimeout = 25 * time.Second
 
-// maxAnswer is the maximum size in bytes of an answer with status 200, and maxProblem that of other
-// answers.
+// maxAnswer is the maximum size in bytes of an answer with status 200, and maxProblem of any other
+// answer.
 const (
 	maxAnswer  = 64 << 20
 	maxProblem = 1 << 20
@@ -63,16 +63,16 @@ func NewClient(base, token string) (*Client, error) {
 	return c, nil
 }
 
-// UseTLS sets the TLS configuration, which applies if the address says https.
+// UseTLS sets the TLS configuration, which applies if the address is an https URL.
 func (c *Client) UseTLS(config *tls.Config) {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig = config
 	c.http.Transport = t
 }
 
-// ErrSpeaksTLS is the cause of an [UnreachableError] if the server speaks TLS, but the URL says
-// http.
-var ErrSpeaksTLS = errors.New("the server speaks TLS, but the address says http")
+// ErrSpeaksTLS is the cause of an [UnreachableError] if the server speaks TLS, but the address is
+// an http URL.
+var ErrSpeaksTLS = errors.New("the server speaks TLS, but the address is an http URL")
 
 // UnreachableError means that a server did not answer.
 type UnreachableError struct {
@@ -117,7 +117,7 @@ func TargetOf(text string, raw bool) Target {
 	return Target{Subject: text, Raw: raw}
 }
 
-// Subject shows what is known about a subject.
+// Subject returns the ban, the overrides and the usage of a subject.
 func (c *Client) Subject(ctx context.Context, t Target) (Subject, error) {
 	query := url.Values{}
 	for key, value := range map[string]string{"subject": t.Subject, "ref": t.Ref} {
@@ -144,8 +144,8 @@ func (c *Client) Processes(ctx context.Context) ([]observe.Process, error) {
 	return result.Processes, err
 }
 
-// Top lists what was denied most in the last minutes: subjects of a kind such as "ip", or policies
-// if kind is "policy".
+// Top lists the subjects of a kind such as "ip" that were denied most in the last few minutes, or
+// the policies if kind is "policy".
 func (c *Client) Top(ctx context.Context, kind string, n int) ([]observe.Offender, error) {
 	result, err := get[struct{ Top []observe.Offender }](ctx, c, "/api/top",
 		url.Values{"by": {kind}, "n": {strconv.Itoa(n)}})
@@ -165,7 +165,7 @@ func (c *Client) Why(ctx context.Context, id string) ([]observe.Denial, error) {
 	return result.Denials, err
 }
 
-// Denials lists the denials of a subject or a ref: all of them if at is zero, else those around it.
+// Denials lists the denials of a subject or a ref: all if at is zero, else those around that time.
 // See [observe.Monitor.Denials].
 func (c *Client) Denials(ctx context.Context, subject string, at time.Time) ([]observe.Denial, error) {
 	query := url.Values{}
@@ -189,8 +189,8 @@ type State struct {
 	Config  ConfigState         `json:"config"`
 }
 
-// ConfigState is the state of the configuration in force, and what is wrong with files that are
-// not.
+// ConfigState is the state of the configuration in force, with the errors of files that are not in
+// force.
 type ConfigState struct {
 	Phase   string        `json:"phase"`
 	Sources []SourceState `json:"sources"`
@@ -235,7 +235,7 @@ func (c *Client) Unban(ctx context.Context, t Target) (Named, error) {
 	return post[Named](ctx, c, "/api/unban", t)
 }
 
-// Take decides as a request would be decided.
+// Take decides a request, as [Admin.Take] does.
 func (c *Client) Take(ctx context.Context, a TakeRequest) (TakeResult, error) {
 	return post[TakeResult](ctx, c, "/api/take", a)
 }
@@ -353,7 +353,7 @@ func (c *Client) call(r *http.Request, into any) error {
 		return nil
 	}
 	if err := json.NewDecoder(io.LimitReader(got.Body, maxAnswer)).Decode(into); err != nil {
-		return &UnreachableError{c.shown, fmt.Errorf("its answer to %s cannot be read; is it another version of stint? %w",
+		return &UnreachableError{c.shown, fmt.Errorf("its answer to %s is malformed; is it another version of stint? %w",
 			r.URL.Path, err)}
 	}
 	return nil
@@ -372,7 +372,7 @@ func (c *Client) do(r *http.Request) (*http.Response, error) {
 		return got, nil
 	}
 	defer got.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(got.Body, maxProblem)) // without one, the status is enough
+	text, _ := io.ReadAll(io.LimitReader(got.Body, maxProblem)) // without a body, the status is enough
 	var problem answer.Problem
 	if json.Unmarshal(text, &problem) != nil && got.StatusCode == http.StatusBadRequest &&
 		(bytes.Contains(text, []byte("HTTP request to an HTTPS server")) || // Go

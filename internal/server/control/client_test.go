@@ -128,7 +128,7 @@ func TestClientRefused(t *testing.T) {
 	c, _ := listener(t, http.StatusOK, "<html>")
 	var lost *control.UnreachableError
 	if _, err := c.Bans(t.Context(), 1); !errors.As(err, &lost) ||
-		!strings.Contains(err.Error(), "its answer to /api/bans cannot be read") {
+		!strings.Contains(err.Error(), "its answer to /api/bans is malformed") {
 		t.Errorf("got %v", err)
 	}
 	server := httptest.NewServer(nil)

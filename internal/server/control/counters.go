@@ -38,7 +38,7 @@ func (p *counter) key() string {
 	return b.String() + p.scope
 }
 
-// claim returns the name of the claim that gives the number of a limit, or "".
+// claim returns the name of the claim that sets the number of a limit, or "".
 func (p *counter) claim(l *stint.Limit) string {
 	for i := range p.claimed {
 		if contract.SameID(&p.limits[i], l) {
@@ -112,7 +112,7 @@ func (d *Admin) counters(subject string) ([]counter, error) {
 // obeysBans returns an error unless a ban of the subject would apply somewhere.
 func (d *Admin) obeysBans(subject string) error {
 	if subject == setinfo.Everyone || subject == setinfo.IP+":"+setinfo.UnknownClient {
-		return invalid("%s is many callers together, which cannot be banned; name one of them", subject)
+		return invalid("%s stands for many callers, which cannot be banned together; name one of them", subject)
 	}
 	if len(d.c.Limits) > 0 || d.set() == nil {
 		return nil // only the owner of those limits knows whether bans apply

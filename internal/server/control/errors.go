@@ -16,15 +16,14 @@ type UnknownError struct {
 	Subject string
 	// Kinds are the prefixes of subjects that the configuration limits.
 	Kinds []string
-	// written reports whether a person wrote the subject, who could ask for it to be taken
-	// literally.
+	// written reports whether a person wrote the subject, and so can try again with --raw.
 	written bool
 }
 
 func (e *UnknownError) Error() string {
 	text := "control: nothing in the configuration limits subjects like " + quoteSubject(e.Subject)
 	if len(e.Kinds) == 0 {
-		text += "; there is no configuration: want one, or limits"
+		text += "; there is no configuration: specify one, or limits"
 	} else {
 		kind, _, _ := strings.Cut(e.Subject, ":")
 		text += "; it has subjects that begin with " + strings.Join(e.Kinds, ", ") + messages.Hint(kind+":", e.Kinds)
@@ -38,5 +37,5 @@ func (e *UnknownError) Error() string {
 // quoteSubject returns enough of a subject to recognize it, and no more: errors are logged.
 func quoteSubject(subject string) string { return `"` + label.Short(subject) + `"` }
 
-// shown returns as much of a text as errors show.
+// shown shortens a text for errors.
 func shown(text string) string { return messages.Shorten(text, 64) }

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxLater is the maximum number of bans kept for later, and laterEvery how often they are
-	// retried.
+	// maxLater is the maximum number of bans kept for later, and laterEvery the interval between
+	// attempts to send them.
 	maxLater   = 1000
 	laterEvery = time.Second
 )
@@ -57,7 +57,7 @@ func (d *Admin) sendLater(ctx context.Context, logger *slog.Logger) {
 			return
 		}
 		if d.later.sent(subject, until) {
-			logger.Info("stint: a ban from an outage is in the store now", "subject", label.Short(subject),
+			logger.Info("stint: sent a ban from an outage to the store", "subject", label.Short(subject),
 				"until", until)
 			continue
 		}

@@ -81,7 +81,7 @@ func (d *Admin) SetOverride(ctx context.Context, t Target, o overrides.Override)
 		return who, err
 	}
 	if !o.Until.IsZero() && !o.Until.After(time.Now()) {
-		return who, invalid("the override ends at %s, which is past", o.Until.Format(time.RFC3339))
+		return who, invalid("the override ends at %s, which is in the past", o.Until.Format(time.RFC3339))
 	}
 	if err := d.checkOverride(&o, t.Raw); err != nil {
 		return who, err
@@ -92,7 +92,7 @@ func (d *Admin) SetOverride(ctx context.Context, t Target, o overrides.Override)
 // checkOverride returns an error if an override would change nothing.
 func (d *Admin) checkOverride(o *overrides.Override, raw bool) error {
 	if set := d.set(); set == nil {
-		return invalid("there are no policies here")
+		return invalid("there are no policies to override")
 	} else if err := o.Check(set); err != nil {
 		return err
 	}
@@ -125,13 +125,14 @@ func (d *Admin) checkOverride(o *overrides.Override, raw bool) error {
 		return invalid("%q limits no subjects like %s; want one of %s%s", o.Policy, quoteSubject(o.Subject),
 			strings.Join(names, ", "), messages.Hint(o.Policy, names))
 	case !changes:
-		return invalid("%s has %s, and the larger applies; want more, or say that it may lower (--lower)", o.Policy,
+		return invalid("%s has %s, and the larger limit applies; want more, or allow a lower limit (--lower)", o.Policy,
 			strings.Join(texts, ", "))
 	}
 	return nil
 }
 
-// UnsetOverride removes the override of a target under a policy. It is an error if there is none.
+// UnsetOverride removes the override of a target under a policy. It returns an error if there is
+// none.
 func (d *Admin) UnsetOverride(ctx context.Context, t Target, policy string) (Named, error) {
 	if d.c.Overrides == nil {
 		return Named{}, errNoOverrides
@@ -171,7 +172,7 @@ func (d *Admin) ImportOverrides(ctx context.Context, all []overrides.Override) e
 			err = o.Check(set)
 		}
 		if err != nil {
-			return invalid("number %d, of %s: %w", i+1, quoteSubject(o.Subject), contract.Mistakes(err))
+			return invalid("override %d, of %s: %w", i+1, quoteSubject(o.Subject), contract.Mistakes(err))
 		}
 	}
 	return d.c.Overrides.SetAll(ctx, all)

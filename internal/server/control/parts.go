@@ -13,7 +13,7 @@ import (
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// inParts replaces divided counters by their parts, as far as the store can list them. A counter
+// inParts replaces divided counters with their parts, as far as the store can list them. A counter
 // that may have other parts stays in the list, beside the known ones.
 func (d *Admin) inParts(ctx context.Context, subject string, counters []counter) []counter {
 	if !slices.ContainsFunc(counters, isDivided) {
@@ -33,7 +33,7 @@ func (d *Admin) inParts(ctx context.Context, subject string, counters []counter)
 	return whole
 }
 
-// resetParts clears the parts of counters. If some parts may remain, the error says why.
+// resetParts clears the parts of counters. It returns an error if some parts may remain.
 func (d *Admin) resetParts(ctx context.Context, subject string, counters []counter) error {
 	if d.inspector == nil {
 		return ErrNotInspectable
@@ -68,7 +68,7 @@ func (p *counter) parts(scopes []string) (parts []counter) {
 	return parts
 }
 
-// unlistedParts returns why a store may not have listed all parts, or nil if it has.
+// unlistedParts returns an error if a store may not have listed all parts.
 func unlistedParts(scopes []string) error {
 	hashed := 0
 	for _, scope := range scopes {
@@ -80,7 +80,7 @@ func unlistedParts(scopes []string) error {
 	case len(scopes) >= driver.MaxScopes && hashed < len(scopes):
 		return invalid("the store listed %d scopes, the most it lists at once; reset it again", len(scopes))
 	case hashed > 0:
-		return invalid("the store keeps only hashes of long names, and cannot name %d of its scopes; what is counted there expires with its window",
+		return invalid("the store keeps only hashes of long names, and cannot name %d of its scopes; the counts there expire with their windows",
 			hashed)
 	}
 	return nil
@@ -94,7 +94,7 @@ func partsLeft(counters []counter, why error) error {
 			names = append(names, p.policy)
 		}
 	}
-	text := "some of what it used in parts of " + strings.Join(names, ", ") + " may not be reset, the rest is"
+	text := "usage in some parts of " + strings.Join(names, ", ") + " may not have been reset; all other usage was"
 	if mistake, ok := errors.AsType[*stint.InvalidError](why); ok {
 		return invalid("%s: %w", text, mistake.Err)
 	}
@@ -102,8 +102,9 @@ func partsLeft(counters []counter, why error) error {
 }
 
 // scopeCache caches the scopes of subjects. To list them, a store scans everything it holds, and a
-// page that shows a subject asks repeatedly. So only one caller scans at a time, and a list stays
-// valid for a few times as long as the scan took, which leaves the store time for other work.
+// page that shows a subject lists them repeatedly. So only one caller scans at a time, and a list
+// stays valid for several times the duration of its scan, which leaves the store time for other
+// work.
 type scopeCache struct {
 	turn chan struct{} // holds one value while a caller reads or scans
 	last map[string]scopeList

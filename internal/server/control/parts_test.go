@@ -90,8 +90,8 @@ func TestPartsThatAreTooLong(t *testing.T) {
 	use(t, d, long, 3, false)
 	wantUses(t, d, "item:7 2, item 0…")
 	_, err := d.Reset(t.Context(), of(visitor))
-	wantInvalid(t, err, "some of what it used in parts of item may not be reset, the rest is: "+
-		"the store keeps only hashes of long names, and cannot name 1 of its scopes; what is counted there expires with its window")
+	wantInvalid(t, err, "usage in some parts of item may not have been reset; all other usage was: "+
+		"the store keeps only hashes of long names, and cannot name 1 of its scopes; the counts there expire with their windows")
 	use(t, d, "7", 2, true)
 	use(t, d, long, 1, false)
 }
@@ -105,7 +105,7 @@ func TestPartsThatAreTooMany(t *testing.T) {
 		t.Errorf("shown %.200q…, want about %d parts", got, driver.MaxScopes)
 	}
 	_, err := d.Reset(t.Context(), of(visitor))
-	wantInvalid(t, err, "some of what it used in parts of item may not be reset, the rest is: "+
+	wantInvalid(t, err, "usage in some parts of item may not have been reset; all other usage was: "+
 		"the store listed 1000 scopes, the most it lists at once; reset it again")
 	if _, err := d.Reset(t.Context(), of(visitor)); err != nil {
 		t.Fatal(err)
@@ -184,7 +184,7 @@ func TestPartsThatCannotBeFound(t *testing.T) {
 				!errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%s: got %v", name, err)
 			}
-			if want := "control: some of what it used in parts of item may not be reset, the rest is: "; err == nil || !strings.HasPrefix(err.Error(), want) {
+			if want := "control: usage in some parts of item may not have been reset; all other usage was: "; err == nil || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("%s: got %v, want %s…", name, err, want)
 			}
 			result := subjectOf(t, d, visitor)

@@ -53,7 +53,7 @@ func (c *Client) Stream(ctx context.Context, onTick func(*observe.Tick) error) e
 		if e.name == "tick" {
 			var tick observe.Tick
 			if err := json.Unmarshal(e.data, &tick); err != nil {
-				return ended(fmt.Errorf("its stream cannot be read; is it another version of stint? %w", err))
+				return ended(fmt.Errorf("its stream is malformed; is it another version of stint? %w", err))
 			}
 			if err := onTick(&tick); err != nil {
 				return err

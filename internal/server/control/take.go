@@ -18,7 +18,7 @@ type TakeRequest struct {
 	// policy, the tier's own. Either may be omitted if the limits are still unambiguous.
 	Tier   string `json:"tier,omitempty"`
 	Policy string `json:"policy,omitempty"`
-	// Scope is where to count; "" is the scope of requests that match nothing else.
+	// Scope is the scope to count in; "" means the scope of requests without a route.
 	Scope string `json:"scope,omitempty"`
 	// Cost is charged to budgets; 0 means 1.
 	Cost int64 `json:"cost,omitempty"`
@@ -41,7 +41,7 @@ type TakeResult struct {
 	Limits      []Limit `json:"limits"`
 }
 
-// Take decides as for a real request, and charges it if it is allowed.
+// Take decides a request like a real one, and charges it if it is allowed.
 func (d *Admin) Take(ctx context.Context, a TakeRequest) (TakeResult, error) {
 	who, err := d.find(a.Target)
 	if err != nil {
@@ -66,7 +66,7 @@ func (d *Admin) take(ctx context.Context, a TakeRequest) (TakeResult, error) {
 		a.Cost = 1
 	}
 	if a.Cost != 1 && !slices.ContainsFunc(counters, func(p counter) bool { return p.costs }) {
-		return TakeResult{}, invalid("the cost is %d, but nothing here counts costs: limits count requests; want 1, or a policy with a budget",
+		return TakeResult{}, invalid("the cost is %d, but no limit here counts costs; want 1, or a policy with a budget",
 			a.Cost)
 	}
 	r := stint.Request{Bans: &stint.BanPolicy{}}
@@ -121,7 +121,7 @@ func (d *Admin) countersOf(a *TakeRequest) ([]counter, error) {
 	}
 	if len(d.c.Limits) > 0 {
 		if a.Tier != "" || a.Policy != "" || a.Scope != "" {
-			return nil, invalid("a tier, a policy or a scope, and limits; want one or the other")
+			return nil, invalid("limits conflict with a tier, a policy or a scope; want one or the other")
 		}
 		return list, nil
 	}
@@ -190,7 +190,7 @@ func oneTier(a *TakeRequest, list []counter) error {
 	}
 	switch {
 	case len(policies) > 1:
-		return invalid("several policies limit %s; which is meant? want one of %s", quoteSubject(a.Subject),
+		return invalid("several policies limit %s; want one of %s", quoteSubject(a.Subject),
 			strings.Join(policies, ", "))
 	case len(tiers) > 1 && !same:
 		return invalid("the limits of %s depend on its tier, which its name does not show; want one of %s",

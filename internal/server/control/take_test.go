@@ -76,7 +76,7 @@ func TestTakeMistakes(t *testing.T) {
 		{control.TakeRequest{Target: of("user:42"), Tier: "anonymous"}, `the tier "anonymous" limits no subjects like this one; want one of enterprise, pro, free`},
 		{control.TakeRequest{Target: of("user:42"), Policy: "login"}, `the policy "login" limits no subjects like this one; want one of simulate, work`},
 		{control.TakeRequest{Target: of("user:42"), Tier: "free", Scope: "framse"}, `nothing is counted in the scope "framse"; want one of "structure", "simulate", "frames", "export", "login", "other" (did you mean "frames"?)`},
-		{control.TakeRequest{Target: of("user:42"), Tier: "free", Cost: 10}, `the cost is 10, but nothing here counts costs: limits count requests; want 1, or a policy with a budget`},
+		{control.TakeRequest{Target: of("user:42"), Tier: "free", Cost: 10}, `the cost is 10, but no limit here counts costs; want 1, or a policy with a budget`},
 		{control.TakeRequest{Target: of("ip:203.0.113.9"), Policy: "work", Cost: -1},
 			`Cost is -1; want 0 to 9007199254740992`},
 	} {

@@ -11,7 +11,7 @@ import (
 
 // Target is the subject of a command or a query.
 type Target struct {
-	// Subject is written as people write it; see [setinfo.Subject].
+	// Subject is in the form that operators write; see [setinfo.Subject].
 	Subject string `json:"subject,omitempty"`
 	// Ref stands for a subject that a server shows shortened. Only that server knows it.
 	Ref string `json:"ref,omitempty"`
@@ -40,7 +40,7 @@ func (d *Admin) find(t Target) (Named, error) {
 		return Named{}, invalid("%s is a shortened subject from a list; want all of it, or the ref beside it. "+
 			"A server started with --show-subjects lists subjects in full", quoteSubject(t.Subject))
 	case strings.Contains(t.Subject, `\\`):
-		return Named{}, invalid("lists write a backslash as two; want one for each, or --raw if there are two")
+		return Named{}, invalid("lists show each backslash as two; write one for each, or use --raw if the subject has two")
 	case d.isHashed(t.Subject):
 		return Named{Subject: t.Subject}, nil
 	case d.c.Envoy != nil && (kind == tierEnvoy || strings.HasPrefix(t.Subject, tierEnvoy+"#")):
@@ -65,7 +65,7 @@ func (d *Admin) find(t Target) (Named, error) {
 		if note != "" {
 			note += "; "
 		}
-		note += "without the configuration, addresses are assumed to be counted as by default"
+		note += "without the configuration, addresses are assumed to be counted by the defaults"
 	}
 	return Named{subject, note}, err
 }

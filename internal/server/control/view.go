@@ -47,7 +47,7 @@ type Limit struct {
 	Algorithm  string `json:"algorithm"`
 	// Costs reports whether the limit counts costs instead of requests.
 	Costs bool `json:"costs,omitempty"`
-	// Notify lists the shares of the limit, in percent, that are reported when they are used.
+	// Notify lists the shares of the limit, in percent, that are reported when they are reached.
 	Notify []int `json:"notify,omitempty"`
 	// Shadow reports whether the limit is not enforced.
 	Shadow   bool  `json:"shadow,omitempty"`

@@ -41,6 +41,6 @@ func TestBanInAnOutage(t *testing.T) {
 		t.Errorf("got %+v, %v; want no ban", s.Ban, err)
 	}
 	testkit.Eventually(t, "it is logged", func() bool {
-		return strings.Contains(one.log.String(), "a ban from an outage is in the store now")
+		return strings.Contains(one.log.String(), "sent a ban from an outage to the store")
 	})
 }
