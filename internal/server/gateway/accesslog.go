@@ -20,12 +20,12 @@ const (
 	maxLoggedCause  = 512
 )
 
-// maxRefusals is the maximum number of records that are logged per second for denied requests and,
-// separately, for other requests that are refused before they are charged: no limit bounds how many
-// of them a client sends.
+// maxRefusals is the maximum number of log records per second for denied requests and, separately,
+// for other requests that are refused before they are charged. No limit applies to such requests.
 const maxRefusals = 100
 
-// log writes the record of a request. Text from outside is on one line and shortened.
+// log writes the record of a request. It shortens text from clients and upstreams, and keeps it on
+// one line.
 func (x *requestState) log() {
 	g := x.gateway
 	level := slog.LevelInfo
@@ -59,8 +59,9 @@ func (x *requestState) failed() bool {
 	return x.cause != nil && x.status >= http.StatusInternalServerError || !x.returned && !x.abandoned()
 }
 
-// sampleRefusal reports whether a refused request may be logged, and returns how many were left out
-// since the last one. If the configuration logs more denials than usual, so does the access log.
+// sampleRefusal reports whether to log a refused request, and returns the number of refused
+// requests not logged since the last one that was. If the configuration logs more denials than
+// usual, so does the access log.
 func (x *requestState) sampleRefusal() (unlogged int64, ok bool) {
 	g := x.gateway
 	if x.verdict == nil {

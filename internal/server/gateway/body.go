@@ -14,7 +14,7 @@ import (
 // cannot be forwarded.
 type body struct {
 	io.ReadCloser
-	trailers func() // called at the end, when they have arrived
+	trailers func() // called at the end of the body, when its trailers have arrived
 	ended    atomic.Bool
 	failure  atomic.Pointer[error]
 
@@ -26,8 +26,8 @@ type body struct {
 	messages *messages                // gRPC messages; nil for other bodies
 }
 
-// drainTime is how long to wait for the rest of a body that is not needed, so that a client that is
-// still sending receives the answer.
+// drainTime is how long to wait for the unneeded rest of a body, so that a client that is still
+// sending receives the answer.
 const drainTime = time.Second
 
 func (b *body) Read(p []byte) (int, error) {
@@ -57,11 +57,11 @@ func (b *body) await() (now time.Time) {
 	return now
 }
 
-// note removes the deadline: while the upstream is busy, the client has nothing to do. The time
-// spent waiting for the client is deducted from the time left, and the data that it has sent earns
-// back as much time as that data may take at the minimum rate, up to the timeout. So a client can
-// neither be silent for longer than the timeout nor, in the long run, be slower than the rate, and
-// a fast start does not pay for hours of silence.
+// note removes the deadline, because a client need not send while the upstream is busy. It deducts
+// the time spent waiting for the client from the time left, and adds the time that the data may
+// take at the minimum rate, up to the timeout. So a client cannot be silent for longer than the
+// timeout, or slower than the rate in the long run, and a fast start does not allow hours of
+// silence.
 func (b *body) note(data []byte, waited time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

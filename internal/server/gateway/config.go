@@ -24,7 +24,7 @@ const (
 	defaultSendTimeout = 30 * time.Second
 )
 
-// Validate reports everything that is wrong with the settings of a program.
+// Validate returns an error that lists all mistakes in a program's settings.
 func Validate(c *config.Gateway) error {
 	var errs []error
 	mistake := func(format string, args ...any) { errs = append(errs, fmt.Errorf("gateway: "+format, args...)) }
@@ -35,7 +35,7 @@ func Validate(c *config.Gateway) error {
 		if err := routecheck.All(r.Host, r.PathPrefix, r.Upstream); err != nil {
 			mistake("Routes[%d]: %w", i, err)
 		} else if r.DialTimeout < 0 || r.ResponseHeaderTimeout < 0 {
-			mistake("Routes[%d]: a timeout is below 0; want some time, or 0 for that of the gateway", i)
+			mistake("Routes[%d]: a timeout is below 0; want a positive time, or 0 for the gateway's timeout", i)
 		} else if !table.add(newRoute(r)) {
 			mistake("Routes[%d] is for the same host %q and prefix %q as an earlier one; want one route for both", i,
 				r.Host, r.PathPrefix)

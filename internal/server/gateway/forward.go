@@ -15,8 +15,7 @@ import (
 // proxies may set them.
 type reserved map[string]bool
 
-// newReserved returns the fields that are reserved while a set is in force, plus the names in
-// others.
+// newReserved returns the fields that are reserved while a set is in force, and those in others.
 func newReserved(set *policy.Set, others []string) reserved {
 	f := reserved{}
 	for _, name := range slices.Concat(alwaysReserved, slices.Collect(maps.Values(set.Spec().Claims)),
@@ -28,7 +27,7 @@ func newReserved(set *policy.Set, others []string) reserved {
 
 // alwaysReserved lists reserved fields in addition to those with one of reservedPrefixes.
 var alwaysReserved = []string{
-	// Fields about where the request comes from.
+	// Fields about the origin of a request.
 	"Forwarded", "Forwarded-For", "X-Forwarded", "X-Forward-For", "X-Original-Forwarded-For", "X-Real-IP",
 	"X-Client-IP", "X-Cluster-Client-IP", "Cluster-Client-IP", "X-Originating-IP", "X-Original-Remote-Addr",
 	"X-Remote-IP", "X-Remote-Addr", "Remote-Addr", "X-ProxyUser-IP", "Proxy-Client-IP", "WL-Proxy-Client-IP",
@@ -36,7 +35,7 @@ var alwaysReserved = []string{
 	"CF-Pseudo-IPv4", "CloudFront-Viewer-Address", "DO-Connecting-IP", "Fastly-Client-IP", "Fly-Client-IP",
 	"Incap-Client-IP", "X-Appengine-User-IP", "X-Azure-ClientIP", "X-Azure-SocketIP", "X-NF-Client-Connection-IP",
 	"X-Sucuri-ClientIP", "X-Vercel-Forwarded-For",
-	// Fields about what the request asks for.
+	// Fields about the target of a request.
 	"X-Original-Method", "X-Original-URL", "X-Original-URI", "X-Original-Path", "X-Original-Host", "X-Original-Proto",
 	"X-Rewrite-URL", "X-Override-URL",
 	"X-Replaced-Path", "X-WAWS-Unencoded-URL", "X-Host", "X-HTTP-Host-Override", "X-Scheme", "X-URL-Scheme",
@@ -67,9 +66,9 @@ func plainName(name string) string {
 	}, name))
 }
 
-// dropAliases removes fields whose names have other characters than letters, digits and dashes, as
-// nginx does: servers that turn fields into variables, as CGI and WSGI do, read X_API_Key as
-// X-API-Key, and the policies do not.
+// dropAliases removes fields whose names have characters other than letters, digits and dashes, as
+// nginx does. Servers that turn fields into variables, as CGI and WSGI do, treat X_API_Key as
+// X-API-Key, but the policies do not.
 func dropAliases(h http.Header) {
 	for name := range h {
 		if !isPlain(name) {
@@ -119,7 +118,7 @@ func rewrite(p *httputil.ProxyRequest) {
 	}
 
 	if p.In.Header.Get("Expect") != "" {
-		p.Out.Close = true // else the body is sent even if the upstream does not want it, to keep the connection
+		p.Out.Close = true // otherwise, to keep the connection, the body is sent even if the upstream does not want it
 	}
 
 	h := p.Out.Header
@@ -138,8 +137,7 @@ func asksForWebsocket(r *http.Request) bool {
 	return r.ContentLength == 0 && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
 
-// setForwarded names the client, in fields that at this point contain only what a trusted proxy
-// wrote.
+// setForwarded adds the client to fields whose values, if any, come from a trusted proxy.
 func (x *requestState) setForwarded(h http.Header, in *http.Request) {
 	scheme := "http"
 	if in.TLS != nil {

@@ -19,12 +19,12 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Gateway is a reverse proxy behind a guard. The [http.Server] that serves it limits how long the
-// header of a request may take and how large it may be.
+// Gateway is a reverse proxy that forwards the requests a guard allows. The [http.Server] that
+// serves it limits the size of a request's header, and the time for the header to arrive.
 type Gateway struct {
 	config   config.Gateway
 	guard    *policy.Guard
-	settings atomic.Pointer[settings] // of the last set in force
+	settings atomic.Pointer[settings] // for the latest set
 	served   atomic.Uint64            // candidates for the access log
 	// denied and malformed limit the access log of refused requests.
 	denied, malformed logsample.Sampler
@@ -35,14 +35,15 @@ type Gateway struct {
 	upgraded   upgrades
 }
 
-// New returns a gateway that forwards what a guard allows. If the guard's set configures gateways,
-// a new set applies from the next request on. The error lists every mistake in the settings.
+// New returns a gateway that forwards the requests that a guard allows. If the guard's set
+// configures gateways, a new set applies from the next request on. The error lists every mistake in
+// the settings.
 func New(guard *policy.Guard, c config.Gateway) (*Gateway, error) {
 	if err := Validate(&c); err != nil {
 		return nil, err
 	}
 	if len(c.Routes) == 0 && len(setinfo.Config(guard.Set()).Gateway.Routes) == 0 {
-		return nil, &stint.InvalidError{Err: errors.New("gateway: there are no Routes, and the configuration has none (gateway.routes); " +
+		return nil, &stint.InvalidError{Err: errors.New("gateway: there are no Routes, and no gateway.routes in the configuration; " +
 			`want at least one, such as {Upstream: "http://127.0.0.1:3000"}`)}
 	}
 	c.Logger = cmp.Or(c.Logger, slog.Default())
@@ -114,9 +115,9 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// accept checks the header of a response before it is forwarded. The client sees the fields that
-// the middleware wrote about limits, once, and not those of the upstream about its own limits.
-// Informational responses clear the fields, so accept sets them again.
+// accept checks the header of a response before the gateway forwards it. It replaces the upstream's
+// fields about its own limits with the fields that the middleware wrote. Informational responses
+// clear those fields, so accept sets them again.
 func accept(resp *http.Response) error {
 	x := stateOf(resp.Request.Context())
 	if resp.StatusCode == http.StatusSwitchingProtocols && !x.upgrade {

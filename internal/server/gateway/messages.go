@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// messages tracks the messages in the body of a gRPC request: each begins with five bytes that
-// include its length, and a call may be silent between two messages for any time. A nil *messages
+// messages tracks the messages in the body of a gRPC request. Each begins with five bytes that
+// include its length. A call may be silent for any time between two messages. A nil *messages
 // tracks nothing.
 type messages struct {
 	head [5]byte
 	read int   // bytes of the head
-	rest int64 // bytes left of the message, once its head has been read
+	rest int64 // bytes of the message that have not been read, not counting the head
 }
 
 // between reports whether no message is in progress.

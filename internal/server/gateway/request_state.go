@@ -30,7 +30,7 @@ type requestState struct {
 	limited bool
 	policy  string // the policy that limited the request
 	route   *route
-	// The upstream's response is written to forwarded. fields are the header fields about limits.
+	// forwarded receives the upstream's response. fields are the header fields about limits.
 	forwarded http.ResponseWriter
 	fields    http.Header
 	body      *body
@@ -102,10 +102,10 @@ var errStalled = errors.New("gateway: the client read nothing of the response fo
 
 func (x *requestState) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
-// WriteHeader implements [http.ResponseWriter]. It does not pass on status 100: net/http sends its
-// own when the body is first read, which is after the upstream has sent status 100. A response that
-// begins before the body of the request has ended is the last on its connection: the rest of the
-// body must not be read as another request.
+// WriteHeader implements [http.ResponseWriter]. It does not pass on status 100, because net/http
+// sends its own when the body is first read, after the upstream has sent status 100. A response
+// that begins before the request's body has ended is the last on its connection, so that the rest
+// of the body is not read as another request.
 func (x *requestState) WriteHeader(status int) {
 	if status == http.StatusContinue {
 		return
@@ -155,7 +155,7 @@ func (x *requestState) FlushError() error {
 	return err
 }
 
-// Hijack implements [http.Hijacker]. Bytes sent after that are not counted.
+// Hijack implements [http.Hijacker]. Later bytes are not counted.
 func (x *requestState) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffer, err := http.NewResponseController(x.ResponseWriter).Hijack()
 	if err != nil {

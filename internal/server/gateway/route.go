@@ -86,8 +86,8 @@ func (r *route) fits(u *url.URL) bool {
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// point directs a URL to the upstream. If a prefix is stripped, the rest begins with exactly one
-// slash: after two, many upstreams would take the first segment for a host, and so handle a
+// point directs a URL to the upstream. If it strips a prefix, the rest begins with exactly one
+// slash: after two, many upstreams would mistake the first segment for a host, and handle a
 // different request than the one that was decided.
 func (r *route) point(u *url.URL) {
 	if r.strip {
@@ -145,8 +145,8 @@ func encoded(path string, n int) int {
 }
 
 // ambiguity returns the problem with a request that an upstream could read differently than the
-// policies did, or that net/http could not send, which would look like a fault of the upstream. It
-// returns nil if there is none.
+// policies did, or nil if there is none. It also rejects requests that net/http could not send,
+// which would look like a fault of the upstream.
 func ambiguity(r *http.Request, passUnusual bool) *problem {
 	switch {
 	case !syntax.IsToken(r.Method): // net/http does not check the method in HTTP/2

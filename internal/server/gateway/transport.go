@@ -21,8 +21,8 @@ const (
 // timeouts are shared by the routes with the same transportPair; 0 means no timeout.
 type timeouts struct{ dial, responseHeader time.Duration }
 
-// transports holds the transports to upstreams: one pair for each combination of timeouts that
-// routes have had so far, so that connections survive a change of the routes.
+// transports holds a pair of transports to upstreams for each combination of timeouts that routes
+// have had so far, so that connections survive a change of the routes.
 type transports struct {
 	config *config.Gateway
 	mu     sync.Mutex
