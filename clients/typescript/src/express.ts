@@ -5,7 +5,7 @@
  */
 import { refusal, type Claims, type Request as Asked, type Stint } from "./index.js";
 
-/** What is used of a request and a response of Express. */
+/** The parts of Express's request and response that are used. */
 export interface ExpressRequest {
   method: string;
   url: string;
@@ -22,16 +22,16 @@ export interface ExpressResponse {
 
 export interface ExpressOptions<R> {
   stint: Stint;
-  /** What the application has verified about the client: { user, plan }. */
+  /** Claims about the client that the application has verified: { user, plan }. */
   claims?: (request: R) => Claims | Promise<Claims>;
-  /** Which header fields the configuration matches or identifies clients by. No others are sent to stint. */
+  /** The header fields that the configuration matches or uses to identify clients. No others are sent to stint. */
   headers?: string[];
-  /** What to ask instead, such as { subject, policy }; undefined is not limited. */
+  /** Returns what to ask instead, such as { subject, policy }, or undefined if the request is not limited. */
   ask?: (request: R) => Asked | undefined | Promise<Asked | undefined>;
 }
 
 /**
- * A middleware of Express. The address is that of the connection: if a proxy is in between, list it under
+ * A middleware for Express. It sends the address of the connection. If a proxy is in between, list the proxy under
  * client_ip.trusted_proxies of the configuration, and send the field that it writes (headers: ["x-forwarded-for"]).
  */
 export function rateLimit<R extends ExpressRequest>(options: ExpressOptions<R>) {

@@ -8,17 +8,17 @@ import { refusal, type Answer, type Claims, type Request as Asked, type Stint } 
 
 export interface LimitOptions<R = Request> {
   stint: Stint;
-  /** What the application has verified about the client: { user, plan }. */
+  /** Claims about the client that the application has verified: { user, plan }. */
   claims?: (request: R) => Claims | Promise<Claims>;
-  /** The address of the client, required if the configuration limits by address. Name a header only your proxy writes. */
+  /** The client's address, required if the configuration limits by address. Use only a header that your proxy writes. */
   peer?: (request: R) => string | null | undefined;
-  /** Which header fields the configuration matches or identifies clients by. No others are sent to stint. */
+  /** The header fields that the configuration matches or uses to identify clients. No others are sent to stint. */
   headers?: string[];
-  /** What to ask instead, such as { subject, policy }; undefined is not limited. */
+  /** Returns what to ask instead, such as { subject, policy }, or undefined if the request is not limited. */
   ask?: (request: R) => Asked | undefined | Promise<Asked | undefined>;
 }
 
-/** The question about an HTTP request that the policies decide. */
+/** Returns what to ask about an HTTP request that the policies decide. */
 export async function question(request: Request, options: LimitOptions): Promise<Asked | undefined> {
   if (options.ask) return options.ask(request);
   const url = new URL(request.url);
@@ -33,13 +33,13 @@ export async function question(request: Request, options: LimitOptions): Promise
   return asked;
 }
 
-/** Decides a request. The answer is undefined if it is not limited. */
+/** Decides a request. The answer is undefined if the request is not limited. */
 export async function decide(request: Request, options: LimitOptions): Promise<Answer | undefined> {
   const asked = await question(request, options);
   return asked && options.stint.take(asked, { signal: request.signal });
 }
 
-/** The response to a request that was denied. */
+/** The response to a denied request. */
 export function denied(answer: Answer): Response {
   const { status, body } = refusal(answer);
   const headers = { ...answer.headers, "Content-Type": "application/json", "Cache-Control": "no-store" };
@@ -54,7 +54,7 @@ export function withHeaders(response: Response, answer: Answer): Response {
   return named;
 }
 
-/** Limits a handler. What it gets besides the request is passed on. */
+/** Limits a handler. Its other arguments are passed on. */
 export function withRateLimit<Rest extends unknown[]>(
   handler: (request: Request, ...rest: Rest) => Response | Promise<Response>,
   options: LimitOptions,
@@ -66,13 +66,13 @@ export function withRateLimit<Rest extends unknown[]>(
   };
 }
 
-/** What is used of Hono's context. */
+/** The parts of Hono's context that are used. */
 export interface HonoContext {
   req: { raw: Request };
   header(name: string, value: string): void;
 }
 
-/** A middleware of Hono. */
+/** A middleware for Hono. */
 export function honoRateLimit(options: LimitOptions) {
   return async (context: HonoContext, next: () => Promise<void>): Promise<Response | void> => {
     const answer = await decide(context.req.raw, options);

@@ -9,19 +9,19 @@ import type { Changed, Charge, Costs, Decision, ExtendRequest, Pause, Problem, R
 
 export type * from "./types.js";
 
-/** What becomes of a request that no server has decided in time. */
+/** What to do with a request that no server decides in time. */
 export type FailureMode = "allow" | "deny" | "throw";
 
 export interface Options {
-  /** The server, or several that share a store: if one fails, the next is asked. Example: "http://localhost:8080". */
+  /** The server, or several that share a store: if one fails, the client asks the next. Example: "http://localhost:8080". */
   url: string | string[];
   /** A token of the server's `--api-token-file`. It is a secret: a client in a browser refuses it. */
   token?: string;
-  /** How long a decision may take in all, in milliseconds; 250 unless set. */
+  /** The time limit of a decision, including retries, in milliseconds; 250 unless set. */
   timeout?: number;
-  /** What becomes of a request without a decision; "allow" unless set, "deny" for wait. One with mistakes always throws. */
+  /** What to do with a request without a decision; "allow" unless set, "deny" for wait. An invalid request always throws. */
   onFailure?: FailureMode;
-  /** How many denials are remembered until they end, so that they need no call; 1000 unless set, and 0 is none. */
+  /** How many denials to remember until they end, so that repeats need no call; 1000 unless set, 0 for none. */
   denyCache?: number;
   /** Makes the calls; the global fetch unless set. */
   fetch?: (url: string, init: RequestInit) => Promise<Response>;
@@ -30,26 +30,26 @@ export interface Options {
 export interface CallOptions {
   /** Ends the call; it then throws the reason of the signal. */
   signal?: AbortSignal;
-  /** How long the call may take, in milliseconds, instead of that of the client. */
+  /** The time limit of the call in milliseconds, instead of the client's. */
   timeout?: number;
 }
 
 /** A decision of the server, or of the failure mode. */
 export interface Answer extends Decision {
-  /** The header fields that tell a client about its limits, as the server has them: RateLimit, Retry-After and others. */
+  /** The server's header fields about limits, to pass on to clients: RateLimit, Retry-After and others. */
   headers: Record<string, string>;
-  /** Why no server has decided. All else is then what the failure mode says. */
+  /** Why no server has decided. The failure mode then determines all other fields. */
   failed?: StintError;
 }
 
-/** An answer that is no decision, or none at all. */
+/** A failed call: an unexpected answer, or none at all. */
 export class StintError extends Error {
   override name = "StintError";
   constructor(
     message: string,
-    /** The status of the answer, 0 without one. */
+    /** The status of the answer; 0 if there is none. */
     readonly status: number,
-    /** What the server says of it. */
+    /** The server's explanation. */
     readonly problem?: Problem,
     options?: ErrorOptions,
   ) {
@@ -74,17 +74,17 @@ export class Stint {
     const { token, url } = options;
     const scope = globalThis as { window?: unknown; document?: unknown };
     if (token !== undefined && scope.window !== undefined && scope.document !== undefined) {
-      throw new StintError("The token of stint is a secret, and this is a browser: ask from the server.", 0);
+      throw new StintError("The token of stint is a secret, and this is a browser: call stint from your server.", 0);
     }
     this.#urls = [url].flat().map((server) => server.replace(/\/+$/, ""));
     if (this.#urls.length === 0) throw new StintError("There is no server; want url: \"http://localhost:8080\".", 0);
     this.#options = options;
   }
 
-  /** Charges a request if there is room. It has an id, unless it brings one, so that a retry is charged once. */
+  /** Charges a request if there is room. A request without an id gets one, so that a retry is charged once. */
   async take(request: Request, options: CallOptions = {}): Promise<Answer> {
     const key = JSON.stringify(request);
-    const denials = this.#denials; // an answer does not go into those of later, when there may be room again
+    const denials = this.#denials; // replaced if a charge changes during the call, because there may be room again
     const known = denials.get(key);
     if (known) {
       const left = known.until - Date.now();
@@ -110,9 +110,9 @@ export class Stint {
   }
 
   /**
-   * Answers when it is the turn of the request, first come, first served over all processes. With a timeout, a turn that
-   * does not come in time is denied, as soon as that is known. It gives its place back when the signal ends it. While no
-   * server decides, it asks again every second until the timeout.
+   * Answers when it is the request's turn, first come, first served across all processes. With a timeout, a request
+   * whose turn does not come in time is denied as soon as that is known. When the signal ends the call, the request
+   * gives its place back. While no server decides, the client asks again every second until the timeout.
    */
   async wait(request: WaitRequest, options: CallOptions = {}): Promise<Answer> {
     const end = Date.now() + Math.min(options.timeout ?? Infinity, (request.max_wait_seconds ?? Infinity) * 1000);
@@ -125,7 +125,7 @@ export class Stint {
         if (answer.allowed || answer.retry_after_seconds === null) return answer;
         pause = answer.retry_after_seconds * 1000;
         if (pause > end - Date.now()) return answer;
-        // The line is as long as one call. A turn after that is waited for outside, and the end of it in line.
+        // A call keeps its place in line for longPoll seconds at most. For a later turn, pause first, then join the line.
         if (pause > longPoll * 1000) pause -= (longPoll - 5) * 1000;
       } catch (err) {
         pause = Math.min(retryPause, end - Date.now());
@@ -135,12 +135,12 @@ export class Stint {
     }
   }
 
-  /** Replaces what was charged by the true cost, once. */
+  /** Replaces the charged cost with the true cost, once. */
   settle(decision: Charged, cost: Amount, options: CallOptions = {}): Promise<Changed> {
     return this.#amend("settle", decision, amount(cost), options);
   }
 
-  /** Gives back all that was charged. */
+  /** Gives back everything that was charged. */
   refund(decision: Charged, options: CallOptions = {}): Promise<Changed> {
     return this.#amend("refund", decision, {}, options);
   }
@@ -150,20 +150,20 @@ export class Stint {
     return this.#amend("release", decision, {}, options);
   }
 
-  /** A heartbeat of a hold or a place: it lasts as long again. It may say what was used so far. */
+  /** A heartbeat: renews a hold or a place for the same time again. It can report what was used so far. */
   extend(decision: Charged, used?: Amount, options: CallOptions = {}): Promise<Changed> {
     return this.#amend("extend", decision, used === undefined ? {} : amount(used), options);
   }
 
   /**
-   * Takes a request whose costs are estimates, held for hold_seconds (60 unless set) and kept by heartbeats until it is
-   * settled, refunded or released. If this process dies, they are given back.
+   * Takes a request with estimated costs and holds them for hold_seconds (60 unless set). Heartbeats renew the hold until
+   * it is settled, refunded or released. If this process dies, the costs are given back.
    */
   async hold(request: Request, options: CallOptions = {}): Promise<Held> {
     return new Held(this, await this.take({ ...request, hold_seconds: request.hold_seconds ?? 60 }, options));
   }
 
-  /** Has the calls of all processes to an API pause, because it asked one to. Needs a token. Returns the pause in force. */
+  /** Pauses all processes' calls to an API, because it asked one of them to. Needs a token. Returns the pause in force. */
   async cooldown(api: string, seconds: number, options: CallOptions = {}): Promise<Pause> {
     const [pause] = await this.#post<Pause>("cooldown", { api, for_seconds: seconds }, options, amendTimeout, "paused_seconds");
     return pause;
@@ -198,8 +198,8 @@ export class Stint {
   }
 
   /**
-   * Asks one server after the other, twice each, within the time; the one that answered last comes first. A repeat has
-   * the same id or charge, so that it is safe. An answer without the member is none.
+   * Asks one server after the other, at most twice each, until the time is over. The one that answered last comes first.
+   * A repeat is safe, because it has the same id or charge. An answer without the member counts as a failure.
    */
   async #post<T>(operation: string, body: object, options: CallOptions, usual: number, member: keyof T): Promise<[T, Record<string, string>]> {
     const time = options.timeout ?? usual;
@@ -216,7 +216,7 @@ export class Stint {
       const left = end - performance.now();
       if (left <= 0) break;
       const index = (first + attempt) % servers;
-      // A server that hangs leaves time for the others, but for a call that is meant to wait.
+      // A server that hangs leaves time for the others, except if the call is meant to wait.
       const share = operation.startsWith("wait") ? left : Math.min(left, time / servers);
       // Not AbortSignal.any and AbortSignal.timeout: Node 20 may free such signals before they end the call.
       const controller = new AbortController();
@@ -245,14 +245,14 @@ export class Stint {
       }
       this.#first = (index + 1) % servers;
     }
-    throw failed ?? new StintError("stint: there was no time to ask", 0);
+    throw failed ?? new StintError("stint: no time left for a call", 0);
   }
 }
 
 /** What was charged: a decision, or its charge. */
 export type Charged = { charge: Charge } | Charge;
 
-/** A decision whose estimate is held. Settle, refund or release it in the end. */
+/** A decision with a held estimate. Settle, refund or release it in the end. */
 export class Held {
   readonly #stint: Stint;
   readonly #beats: ReturnType<typeof setInterval> | undefined;
@@ -276,7 +276,7 @@ export class Held {
     return this.decision.allowed;
   }
 
-  /** Says what was used so far, for the next heartbeat: no more than that is lost if the process dies. */
+  /** Sets what was used so far. The next heartbeat reports it; if the process dies, only unreported use is lost. */
   used(cost: Amount): void {
     this.#used = cost;
   }
@@ -297,7 +297,7 @@ export class Held {
   }
 }
 
-/** The body of a refusal, as the server's gateway and Go's middleware have it. */
+/** The status and the body of a refusal, as in the server's gateway and the Go middleware. */
 export function refusal(answer: Answer): { status: number; body: string } {
   const seconds = answer.retry_after_seconds;
   if (answer.failed) {
@@ -321,18 +321,18 @@ export function refusal(answer: Answer): { status: number; body: string } {
 
 const mistaken = (err: StintError) => [400, 404, 405, 413, 415].includes(err.status);
 
-/** Whether what has failed may succeed later: anything but a call that is refused, such as one without a token. */
+/** Whether a failed call may succeed later. A refused call, such as one without a token, never does. */
 const passing = (err: unknown) => err instanceof StintError && (err.status < 400 || err.status === 429 || err.status >= 500);
 
-/** The error of an answer that is not what was asked for. */
+/** The error for an unexpected answer. */
 function refused(status: number, answer: unknown): StintError {
   const problem = answer as Problem | null | undefined;
-  if (typeof problem?.message !== "string") return new StintError(`stint: an answer of another kind, with the status ${status}`, status);
+  if (typeof problem?.message !== "string") return new StintError(`stint: an unexpected answer with the status ${status}`, status);
   const mistakes = problem.mistakes?.map((m) => ` ${m.field}: ${m.message}.`).join("") ?? "";
   return new StintError(`stint: ${problem.message}${mistakes}`, status, problem);
 }
 
-/** A time that timers take: whole milliseconds, and not so many that they end at once. */
+/** A valid time for timers: whole milliseconds, and not so many that a timer ends at once. */
 const timer = (milliseconds: number) => Math.min(Math.max(Math.ceil(milliseconds), 0), 2 ** 31 - 1);
 
 const amount = (cost: Amount): Partial<SettleRequest & ExtendRequest> =>
@@ -347,7 +347,7 @@ function undecided(allowed: boolean): Answer {
   };
 }
 
-/** A denial that was given before, as of now. Header fields that a client cannot bring up to date are left out. */
+/** A remembered denial, as of now. It leaves out the header fields that the client cannot bring up to date. */
 function delayed(answer: Answer, seconds: number): Answer {
   const { RateLimit: _, "X-RateLimit-Reset": __, ...headers } = answer.headers;
   if (headers["Retry-After"]) headers["Retry-After"] = String(Math.max(Math.ceil(seconds), 1));

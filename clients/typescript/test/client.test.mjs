@@ -224,14 +224,14 @@ test("a pause of an API", async () => {
   await assert.rejects(client({ onFailure: "allow" }).cooldown("igd", 1), { status: 400 });
 });
 
-test("an answer of another kind is a failure, and keeps its status", async () => {
+test("an unexpected answer is a failure, and keeps its status", async () => {
   const text = (status, body) => async () => new Response(body, { status });
   for (const [status, body, message] of [[200, '{"hello":1}'], [200, '{"allowed":1}'], [200, "null"], [200, "<html>"], [502, "<html>"],
     [502, "null"], [403, "{}"], [403, '{"message":"No.","mistakes":[]}', "stint: No."]]) {
     const stint = client({ fetch: text(status, body), onFailure: "deny" });
     const answer = await stint.take({ subject: "a", tier: "free" });
     assert.deepEqual([answer.allowed, answer.failed.status], [false, status], body);
-    assert.equal(answer.failed.message, message ?? `stint: an answer of another kind, with the status ${status}`);
+    assert.equal(answer.failed.message, message ?? `stint: an unexpected answer with the status ${status}`);
     await assert.rejects(stint.settle("CHARGE", 1), { status });
   }
 });
