@@ -70,8 +70,8 @@ type cpuShare struct {
 	busy map[string]time.Duration
 }
 
-// of returns the share of the time since the last call in which the main thread of the busiest
-// server was busy. It is 0 on the first call, and for a server that has restarted in the meantime.
+// of returns how busy the main thread of the busiest server has been since the last call, as a
+// share of the time. It is 0 on the first call, and for a server that has restarted since.
 func (c *cpuShare) of(busy map[string]time.Duration, now time.Time) (share float64) {
 	for addr, t := range busy {
 		if before, ok := c.busy[addr]; ok && now.After(c.at) {

@@ -226,7 +226,7 @@ type step struct {
 	do   func(context.Context) error
 }
 
-// push adds a step, with the name of what the step ends.
+// push adds a step. The name appears in the error of the step.
 func (u *undo) push(name string, do func(context.Context) error) {
 	u.steps = append(u.steps, step{name, do})
 }

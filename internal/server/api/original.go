@@ -71,7 +71,7 @@ func readOriginal(r *http.Request, methodField, targetField string) (policy.Inpu
 			in.Host = u.Host
 		}
 	}
-	if !ok || !utf8.ValidString(target) { // some servers take other bytes for spaces
+	if !ok || !utf8.ValidString(target) { // some servers mistake other bytes for spaces
 		return policy.Input{}, fmt.Errorf("%s is malformed", targetField)
 	}
 	if !syntax.IsHost(in.Host) {

@@ -238,7 +238,7 @@ func integer(number string) (n int64, ok bool) {
 	return n, err == nil
 }
 
-// unwanted reports a value of the wrong type, whose first token has been read, and skips it.
+// unwanted reports a value of the wrong type, given its first token, and skips the rest of it.
 func (r *reader) unwanted(t json.Token, want string) {
 	got := "null"
 	switch v := t.(type) {

@@ -21,7 +21,7 @@ var usageLimit = []stint.Limit{stint.PerMinute(60)}
 // usage is the usage of a caller.
 type usage struct {
 	Tier string `json:"tier"`
-	// Limits are the limits of the tier, followed by those of policies.
+	// Limits are the limits of the tier, followed by the limits of policies.
 	Limits []usageState `json:"limits"`
 }
 
@@ -75,8 +75,8 @@ func (a *API) serveUsage(w http.ResponseWriter, r *http.Request) {
 	answer.JSON(w, http.StatusOK, &out)
 }
 
-// caller returns what is known about the caller: the header fields from a trusted proxy, or else
-// the certificate, whose common name becomes the claim "user".
+// caller describes the caller by the header fields of a trusted proxy, or else by the caller's
+// certificate: its common name becomes the claim "user".
 func caller(set *policy.Set, r *http.Request) *policy.Input {
 	peer := clientip.PeerOf(r)
 	in := &policy.Input{Method: r.Method, Host: r.Host, Path: r.URL.Path, Peer: peer}

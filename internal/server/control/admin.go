@@ -22,7 +22,7 @@ import (
 
 // Config configures an [Admin].
 type Config struct {
-	// Store is where subjects are counted. Its contents are shown if it is a [driver.Inspector].
+	// Store counts the subjects. Its contents can be shown if it is a [driver.Inspector].
 	Store stint.Store
 	// Set returns the policies in force. It may be nil.
 	Set func() *policy.Set

@@ -11,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// counter identifies where a subject may be counted: limits, a scope, and their tier and policy.
+// counter identifies one count of a subject in the store: limits, a scope, and their tier and policy.
 type counter struct {
 	tier, policy, scope string
 	limits              []stint.Limit
@@ -74,7 +74,7 @@ func (p *counter) rule() string {
 	return cmp.Or(p.policy, p.tier)
 }
 
-// counters returns the counters under which a subject may be counted, at least one.
+// counters returns the counters that may count a subject, at least one.
 func (d *Admin) counters(subject string) ([]counter, error) {
 	if err := checkSubject(subject); err != nil {
 		return nil, err

@@ -19,14 +19,14 @@ type Target struct {
 	Raw bool `json:"raw,omitempty"`
 }
 
-// Named is a subject in the form under which requests are counted.
+// Named is a subject in the form that counters use.
 type Named struct {
 	Subject string `json:"subject"`
 	// Note explains how the subject was read, such as "2001:db8::7 is counted under it".
 	Note string `json:"note,omitempty"`
 }
 
-// find returns the subject that a target refers to. All subjects that people write go through it.
+// find returns the subject that a target refers to. All subjects that operators write go through it.
 func (d *Admin) find(t Target) (Named, error) {
 	if t.Ref != "" {
 		return Named{}, invalid("a ref stands for a subject on the server that showed it; name the subject here")

@@ -9,8 +9,8 @@ import (
 	"github.com/stint-limiter/stint/overrides"
 )
 
-// Subject holds what a store knows about a subject: its ban, and the usage of every limit under
-// which it could be counted according to the configuration.
+// Subject is the state of a subject in a store: its ban, and its usage of every limit that could
+// apply to it according to the configuration.
 type Subject struct {
 	Named
 	// Now is the store's clock.
@@ -28,7 +28,7 @@ type Subject struct {
 // Limit is a limit with its usage. Times are in seconds.
 type Limit struct {
 	// Tier and Policy own the limit. The policy is "" for the tier's own limits, and the tier is ""
-	// for those of a policy that are the same for several tiers. Envoy's descriptors have the tier
+	// for limits of a policy that are the same for several tiers. Envoy's descriptors have the tier
 	// "envoy", third-party APIs the tier "outbound", and limits from the caller neither tier nor
 	// policy.
 	Tier   string `json:"tier"`

@@ -141,8 +141,8 @@ func (x *requestState) watchBody(r *http.Request) {
 	r.Body = x.body
 }
 
-// checkTrailers removes trailers that were not announced, reserved ones and aliases. net/http drops
-// unannounced trailers too, to keep out those that set the length of a message.
+// checkTrailers removes unannounced trailers, reserved ones and aliases. net/http also drops
+// unannounced trailers, to keep out fields that set the length of a message.
 func (x *requestState) checkTrailers(trailers, announced http.Header) {
 	for name := range trailers {
 		if _, ok := announced[name]; !ok {

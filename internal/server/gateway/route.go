@@ -132,7 +132,7 @@ func join(base, path string) string {
 	return strings.TrimSuffix(base, "/") + "/" + strings.TrimPrefix(path, "/")
 }
 
-// encoded returns how many bytes of an encoded path stand for the first n of the decoded one.
+// encoded returns how many bytes of an encoded path represent the first n bytes of the decoded one.
 func encoded(path string, n int) int {
 	at := 0
 	for ; n > 0 && at < len(path); n-- {
