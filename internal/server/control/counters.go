@@ -11,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// counter identifies one count of a subject in the store: limits, a scope, and their tier and policy.
+// counter is one way to count a subject: limits and a scope, with their tier and policy.
 type counter struct {
 	tier, policy, scope string
 	limits              []stint.Limit

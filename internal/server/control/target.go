@@ -26,7 +26,7 @@ type Named struct {
 	Note string `json:"note,omitempty"`
 }
 
-// find returns the subject that a target refers to. All subjects that operators write go through it.
+// find returns the subject of a target. All subjects that operators write go through it.
 func (d *Admin) find(t Target) (Named, error) {
 	if t.Ref != "" {
 		return Named{}, invalid("a ref stands for a subject on the server that showed it; name the subject here")

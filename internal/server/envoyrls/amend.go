@@ -8,15 +8,15 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// amendTime is the timeout of the store for giving units back, whether or not a request waits for
+// amendTime is the time limit for the store to take units back, whether or not a request waits for
 // it. Units that are not given back by then expire.
 const amendTime = time.Second
 
 // errUnfinished is the result of work that continues after its request was answered.
 var errUnfinished = errors.New("the store has not answered in time; it may still do so")
 
-// finish runs an operation of the store. The request waits for it until its deadline. If the store
-// takes longer, Envoy is answered, and the operation continues in the background.
+// finish runs an operation of the store, and waits for it until the deadline of the request. If the
+// store takes longer, the operation continues in the background while Envoy receives its answer.
 func (s *Service) finish(ctx context.Context, deadline time.Time, do func(context.Context) error) error {
 	done := make(chan error, 1)
 	s.amending.Go(func() { // ends after amendTime at the latest
@@ -55,7 +55,7 @@ func (s *Service) undo(ctx context.Context, c *call, charges []stint.Charge) {
 			return err
 		})
 		if err != nil {
-			s.complain("stint: what a denied request was charged was not given back", err)
+			s.complain("stint: the charges of a denied request were not given back", err)
 		}
 	}
 }
@@ -67,9 +67,9 @@ func (it *item) uncharge(units int64) {
 	}
 }
 
-// giveBackHits gives back the hits of the descriptors with negative hits, in sliding windows: the
-// oldest hits of each counter, as far as it has any, regardless of which requests were charged for
-// them.
+// giveBackHits gives back the hits of descriptors with negative hits, in sliding windows. It takes
+// the oldest hits of each counter, as far as it has any, regardless of the requests that were
+// charged for them.
 func (s *Service) giveBackHits(ctx context.Context, c *call) {
 	var commands []stint.Command
 	for i := range c.items {

@@ -90,7 +90,7 @@ func (h *addedHeaders) set(i int, key, value string) {
 	h.pointers[i] = &h.values[i]
 }
 
-// addHeaders adds header fields on the limit that matters most, if there is one.
+// addHeaders adds header fields about the limit that matters most, if there is one.
 func (s *Service) addHeaders(to *answer, c *call, denied bool) {
 	it := c.decisive()
 	if it == nil {
@@ -132,8 +132,8 @@ func (s *Service) addHeaders(to *answer, c *call, denied bool) {
 	to.response.ResponseHeadersToAdd = h.pointers[:n:n]
 }
 
-// decisive returns the last item that denies, else the first with the least left, or nil if there
-// are no items with a limit.
+// decisive returns the last item that denies, or else the first of those with the least left. It
+// returns nil if no item has a limit.
 func (c *call) decisive() *item {
 	var best *item
 	least := uint32(math.MaxUint32)
@@ -152,8 +152,8 @@ func (c *call) decisive() *item {
 	return best
 }
 
-// retrySeconds returns how long a denied request must wait, or zero if waiting does not help. It
-// must wait until all limits that deny it have room; of limits in quota mode, one is enough.
+// retrySeconds returns how long a denied request must wait, or zero if waiting does not help. All
+// limits that deny it must have room again; of those in quota mode, one is enough.
 func (c *call) retrySeconds() int64 {
 	longest, shortest := time.Duration(0), time.Duration(math.MaxInt64)
 	for i := range c.items {

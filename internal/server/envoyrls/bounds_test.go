@@ -97,7 +97,7 @@ func TestNegativeHitsRefused(t *testing.T) {
 		if got, want := show(decide(t, service, own(0, 0, ask("d", "k=1")))), "OK: OK 40 of 100/DAY"; got != want {
 			t.Errorf("%v: after all that got %s, want %s", window, got, want)
 		}
-		if got := strings.Count(log.String(), "negative hits were refused"); got != 1 {
+		if got := strings.Count(log.String(), "refused negative hits"); got != 1 {
 			t.Errorf("%v: logged %d times, want once: %s", window, got, &log)
 		}
 	}

@@ -12,13 +12,13 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// call is one request while it is decided. It is reused for other requests.
+// call is the state of one request while it is decided. It is reused for other requests.
 type call struct {
 	items []item
 	heads []int
 	// deadline is when the call must be answered, regardless of the number of calls to the store.
 	deadline time.Time
-	// verdict is sent to the observer, once for each descriptor. usage holds the usage in it.
+	// verdict is sent to the observer, once for each descriptor. usage holds the verdict's usage.
 	verdict policy.Verdict
 	usage   [1]stint.Usage
 	// claims is a buffer for the claims of a request to the store.
@@ -44,14 +44,14 @@ type item struct {
 	rule    *rule
 	subject string
 	hits    int64
-	// own reports whether the hits are the descriptor's own.
+	// own reports whether the number of hits is the descriptor's own, not the request's.
 	own bool
-	// refund reports whether the hits are given back.
+	// refund reports whether to give the hits back.
 	refund bool
 	// quota reports whether the item is in quota mode: of the items in quota mode, one with room is
 	// enough.
 	quota bool
-	// over reports whether there was no room, whether or not that denies the request.
+	// over reports whether there was no room, even if that does not deny the request.
 	over  bool
 	usage stint.Usage
 	// degraded reports whether the item was decided without the store, and unavailable whether it
@@ -174,8 +174,8 @@ func (c *call) free() {
 	c.reset()
 }
 
-// hitsOf returns how many units a descriptor asks for: its own number, which may be zero, else that
-// of the request, where zero means one. No limit has room for more than [stint.MaxUnits].
+// hitsOf returns how many units a descriptor asks for: its own number, which may be zero, or else
+// the request's number, where zero means one. No limit has room for more than [stint.MaxUnits].
 func hitsOf(r *rlsv3.RateLimitRequest, d *commonv3.RateLimitDescriptor) int64 {
 	if own := d.GetHitsAddend(); own != nil {
 		return int64(min(own.GetValue(), uint64(stint.MaxUnits)))

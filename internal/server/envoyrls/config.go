@@ -47,21 +47,21 @@ type wildcard struct {
 	next  *node
 }
 
-// rule is a limit: that of a descriptor in the configuration, or one that a request includes.
+// rule is a limit of a descriptor in the configuration, or a limit that a request includes.
 type rule struct {
 	// key is the path of the limit in the configuration: domain.key_value.key.
 	key string
-	// current is the limit as answers show it. Answers share it; it must not be modified.
+	// current is the limit in the form for answers. Answers share it; it must not be modified.
 	current *rlsv3.RateLimitResponse_RateLimit
 	// limits is the limit in the form for stores, for each [Window].
 	limits [3][]stint.Limit
-	// exceeded is counted in place of a limit of zero in windows that do not slide, so that a
-	// request with zero hits can tell whether the limit was exceeded: hits without room are not
-	// counted.
+	// exceeded replaces a limit of zero in fixed windows. It has room for one hit, because hits
+	// without room are not counted, and so shows requests with zero hits that the limit is
+	// exceeded.
 	exceeded [3][]stint.Limit
 	// observed is the limit as a rule for observers, for each [Window].
 	observed [3]policy.Rule
-	// text is RequestsPerUnit as header fields show it.
+	// text is RequestsPerUnit in the form for header fields.
 	text string
 
 	// looked reports whether a request had zero hits, and begun whether one had a single hit that
@@ -100,7 +100,7 @@ func (r *rule) setLimit(current *rlsv3.RateLimitResponse_RateLimit) {
 	}
 }
 
-// Size returns how many domains and limits are configured.
+// Size returns the numbers of configured domains and limits.
 func (c *Config) Size() (domains, limits int) { return len(c.domains), len(c.rules) }
 
 // observed returns the rules in the form for observers.
@@ -177,12 +177,12 @@ func windowOf(unit rlsv3.RateLimitResponse_RateLimit_Unit, multiplier uint32) ti
 	return lengths[unit] * time.Duration(multiplier)
 }
 
-// multiplierOf returns how many units a window has. If unset or zero, it is one.
+// multiplierOf returns the number of units in a window. If unset or zero, it is one.
 func multiplierOf(l *rlsv3.RateLimitResponse_RateLimit) uint32 {
 	return max(l.GetUnitMultiplier().GetValue(), 1)
 }
 
-// LimitsOf returns the limits on a subject, as counted in windows of a kind, and their path in the
+// LimitsOf returns the limits on a subject in one kind of windows, and their path in the
 // configuration. There are none if the subject is not one of Envoy's, if its name is a hash, if its
 // descriptor no longer has a limit, or if the limit came from requests only.
 func (c *Config) LimitsOf(subject string, w Window) (rule string, limits []stint.Limit) {

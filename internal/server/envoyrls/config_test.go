@@ -36,7 +36,7 @@ func TestMistakes(t *testing.T) {
 				"quota_mode, detailed_metric, value_to_metric, share_threshold, metadata"},
 		{"key in the wrong place", "domain: a\ndescriptors:\n  - key: k\n    rate_limit:\n      unit: day\n      shadow_mode: true\n",
 			"a.yaml:6: descriptors[0].rate_limit: config error, unknown key 'shadow_mode'; it belongs to a descriptor"},
-		{"key twice", "domain: a\ndomain: b\n", "a.yaml:2: config error, key 'domain' is given twice"},
+		{"key twice", "domain: a\ndomain: b\n", "a.yaml:2: config error, duplicate key 'domain'"},
 		{"list of texts", "domain: a\ndescriptors:\n  - x\n",
 			"a.yaml:3: descriptors[0]: config error, yaml file contains list of type other than map: x"},
 		{"not a list", "domain: a\ndescriptors: {key: k}\n", "a.yaml:2: descriptors: want a list"},
@@ -66,9 +66,9 @@ func TestMistakes(t *testing.T) {
 		{"neither true nor false", "domain: a\ndescriptors:\n  - key: k\n    shadow_mode: maybe\n",
 			"a.yaml:4: descriptors[0].shadow_mode: 'maybe' is neither true nor false"},
 		{"true in quotes", "domain: a\ndescriptors:\n  - key: k\n    shadow_mode: \"true\"\n",
-			"a.yaml:4: descriptors[0].shadow_mode: 'true' is neither true nor false; in quotes it is a text"},
+			"a.yaml:4: descriptors[0].shadow_mode: 'true' is neither true nor false; in quotes it is a string"},
 		{"a number in quotes", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, requests_per_unit: '5'}\n",
-			"a.yaml:4: descriptors[0].rate_limit.requests_per_unit: '5' is not a whole number from 0 to 4294967295; in quotes it is a text"},
+			"a.yaml:4: descriptors[0].rate_limit.requests_per_unit: '5' is not a whole number from 0 to 4294967295; in quotes it is a string"},
 		{"replaces nothing", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, replaces: [{name: }]}\n",
 			"a.yaml:4: descriptors[0].rate_limit.replaces[0]: should not have an empty replaces entry"},
 		{"replaces itself", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, name: n, replaces: [{name: n}]}\n",
@@ -77,7 +77,7 @@ func TestMistakes(t *testing.T) {
 			"a.yaml:3: descriptors[0].share_threshold: share_threshold can only be used with wildcard values (containing '*'), but found key 'k_v'"},
 		{"metadata", "domain: a\ndescriptors:\n  - {key: k, metadata: 7}\n", "a.yaml:3: descriptors[0].metadata: error parsing metadata: want a map"},
 		{"a name that is a list", "domain: [a]\n",
-			"a.yaml:1: domain: want a text" + "\n" +
+			"a.yaml:1: domain: want a string" + "\n" +
 				"a.yaml:1: domain: config file cannot have empty domain"},
 		{"an alias of itself", "domain: a\ndescriptors: &x\n  - key: k\n    descriptors: *x\n",
 			"a.yaml:4: " + strings.Repeat("descriptors[0].", 64) + "descriptors: descriptors are nested too deeply; want at most 64 levels"},
@@ -217,7 +217,7 @@ func TestF14Load(t *testing.T) {
 	if !errors.As(err, &wrong) || len(wrong.Mistakes) != 2 {
 		t.Fatalf("got %v; want two mistakes", err)
 	}
-	if got, want := wrong.Mistakes[0].Message, "duplicate domain 'a' in config file; it is that of "+filepath.Join(directory, "a.yaml")+":1"; got != want {
+	if got, want := wrong.Mistakes[0].Message, "duplicate domain 'a' in config file; first set at "+filepath.Join(directory, "a.yaml")+":1"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 
@@ -271,7 +271,7 @@ func TestMergeDomains(t *testing.T) {
 		}
 	}
 	_, err = envoyrls.Read(append(files, file("5.yaml", "a", "x", 5)), true)
-	if want := "5.yaml:3: descriptors[0]: duplicate descriptor composite key 'a.x'; it is that of 1.yaml:3"; err == nil || err.Error() != want {
+	if want := "5.yaml:3: descriptors[0]: duplicate descriptor composite key 'a.x'; first set at 1.yaml:3"; err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
 }

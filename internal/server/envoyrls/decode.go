@@ -23,8 +23,8 @@ type reader struct {
 	file     string
 	nodes    yamlread.Counter // nodes visited, including those through aliases
 	mistakes []config.Mistake
-	// domainLines holds where each domain was first configured, and tops where each of its
-	// top-level descriptors was.
+	// domainLines holds the first position of each domain in the files, and tops the positions of
+	// its top-level descriptors.
 	domainLines map[string]string
 	tops        map[*node]string
 	// mergeDomains allows several files to configure one domain.
@@ -73,7 +73,7 @@ func (r *reader) root(root *yaml.Node) {
 	case again && r.mergeDomains:
 		d = r.config.domains[name]
 	case again:
-		r.mistake(fields["domain"], "domain", "duplicate domain '%s' in config file; it is that of %s", name, first)
+		r.mistake(fields["domain"], "domain", "duplicate domain '%s' in config file; first set at %s", name, first)
 	default:
 		r.domainLines[name] = r.position(fields["domain"])
 		r.config.domains[name] = d
@@ -116,7 +116,7 @@ func (r *reader) descriptor(parent *node, fields fields, n *yaml.Node, path, key
 	if first, ok := parent.children[composite]; ok {
 		where := ""
 		if r.mergeDomains && depth == 1 { // it may be in another file
-			where = "; it is that of " + r.tops[first]
+			where = "; first set at " + r.tops[first]
 		}
 		r.mistake(fields.at("key", n), path, "duplicate descriptor composite key '%s'%s", key, where)
 	}
@@ -137,7 +137,7 @@ func (r *reader) descriptor(parent *node, fields fields, n *yaml.Node, path, key
 				"share_threshold can only be used with wildcard values (containing '*'), but found key '%s'", composite)
 		}
 	}
-	// Read only to report mistakes: metrics never contain values from requests.
+	// These are read only to report mistakes: metrics never contain values from requests.
 	r.boolean(fields["detailed_metric"], path+".detailed_metric")
 	r.boolean(fields["value_to_metric"], path+".value_to_metric")
 

@@ -109,7 +109,7 @@ func (r *reader) merge(into fields, n *yaml.Node, path string, known []string, d
 			r.mistake(key.Node, path, "config error, unknown key '%s'%s", shown(name.Value),
 				whereKnown(name.Value, known))
 		case key.First != nil:
-			r.mistake(key.Node, path, "config error, key '%s' is given twice", name.Value)
+			r.mistake(key.Node, path, "config error, duplicate key '%s'", name.Value)
 		case into[name.Value] == nil:
 			into[name.Value] = value
 		}
@@ -133,7 +133,7 @@ func (r *reader) merge(into fields, n *yaml.Node, path string, known []string, d
 	}
 }
 
-// whereKnown returns a hint where a key belongs, or which keys are known.
+// whereKnown returns a hint: the mapping to which a key belongs, or the known keys.
 func whereKnown(key string, known []string) string {
 	for _, parent := range []struct {
 		name string
@@ -166,7 +166,7 @@ func (r *reader) text(n *yaml.Node, path string) string {
 	}
 	from := r.resolve(n)
 	if from.Kind != yaml.ScalarNode {
-		r.mistake(n, path, "want a text")
+		r.mistake(n, path, "want a string")
 		return ""
 	}
 	return from.Value
@@ -203,7 +203,7 @@ func truth(n *yaml.Node) (value, ok bool) {
 // quoted returns an explanation for a mistake in a quoted value.
 func quoted(n *yaml.Node) string {
 	if n.Kind == yaml.ScalarNode && n.Style != 0 {
-		return "; in quotes it is a text"
+		return "; in quotes it is a string"
 	}
 	return ""
 }
@@ -223,5 +223,5 @@ func (r *reader) number(n *yaml.Node, path string) uint32 {
 	return uint32(v)
 }
 
-// shown returns a text shortened for quoting in mistakes.
+// shown shortens a text for messages.
 func shown(text string) string { return messages.Shorten(text, 128) }

@@ -9,12 +9,12 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// countFixed completes a decision in fixed windows that was requested at the time asked. Fixed
-// windows count hits whether they are admitted or not: once a counter is above its limit, every
-// later request in the window is denied, whatever its hits, even if it has none.
+// countFixed completes a decision in fixed windows. asked is the time of the request to the store.
+// Fixed windows count hits whether they are admitted or not: once a counter is above its limit,
+// every later request in the window is denied, even if it has no hits.
 //
-// A store does not charge what it denies. So countFixed charges the hits of the first denial. It
-// need not charge those of later ones, because they make no visible difference.
+// A store does not charge denied requests. So countFixed charges the hits of the first denial. It
+// need not charge the hits of later denials, because they make no visible difference.
 func (s *Service) countFixed(ctx context.Context, deadline time.Time, it *item, d *stint.Decision, asked time.Time) {
 	limit := it.rule.max()
 	it.over = it.over || it.neverFits()
@@ -45,7 +45,7 @@ func (s *Service) exceed(ctx context.Context, deadline time.Time, it *item, aske
 	claim.Limits[0].Max, claim.Cost = stint.MaxUnits, it.cost()
 	r := s.request(deadline, []stint.Claim{claim}, stint.ModeTake)
 	r.Terms().Fit, r.Failure = true, &stint.FailurePolicy{Mode: stint.FailError, Budget: amendTime}
-	var reset time.Duration // only valid once the operation has finished
+	var reset time.Duration // valid only after the operation has finished
 	err := s.finish(ctx, deadline, func(ctx context.Context) error {
 		d, err := s.store.Take(ctx, r)
 		if err != nil || !d.Allowed {

@@ -47,7 +47,7 @@ func (s *Service) handler() grpc.MethodHandler {
 type exchange struct {
 	call    call
 	request rlsv3.RateLimitRequest
-	invalid error // why the message is not a valid request
+	invalid error // the reason if the message is not a valid request
 	answer  answer
 	encoded []byte
 }
@@ -139,7 +139,7 @@ func eachMessage(message []byte, do func(field protowire.Number, value []byte)) 
 type encoded []byte
 
 // Codec returns the option that a gRPC server needs for the service. Messages of the service have
-// their own codec, and those of other services the usual one.
+// their own codec; messages of other services use the usual one.
 func Codec() grpc.ServerOption {
 	return grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(protocodec.Name)})
 }

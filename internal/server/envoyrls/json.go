@@ -62,7 +62,7 @@ func (s *Service) JSONHandler() http.Handler {
 		if response.GetOverallCode() == rlsv3.RateLimitResponse_OVER_LIMIT {
 			w.WriteHeader(http.StatusTooManyRequests)
 		}
-		_, _ = w.Write(text) // the client may have gone
+		_, _ = w.Write(text) // the client may have gone away
 	})
 }
 

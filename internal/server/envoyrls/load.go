@@ -47,8 +47,8 @@ func Open(path string) ([]reload.File, error) {
 
 // Read parses files, in order, as a configuration. With mergeDomains, several of them may configure
 // one domain, as with MERGE_DOMAIN_CONFIG in envoyproxy/ratelimit: their descriptors form one list,
-// in the order of the files, in which no two may be the same. Without it, a second file of the same
-// domain is a mistake.
+// in the order of the files, which must not contain duplicates. Without it, a second file of the
+// same domain is a mistake.
 //
 // An error is a [*config.Error].
 func Read(files []reload.File, mergeDomains bool) (*Config, error) {

@@ -46,7 +46,7 @@ func (n *node) step(e *commonv3.RateLimitDescriptor_Entry, scratch *[]byte) (chi
 }
 
 // match returns the limit on a descriptor, or nil, and appends the subject of its counter: the
-// descriptor, with the wildcard instead of the value where all values of a wildcard share one
+// descriptor, in which a wildcard replaces the value if all values of the wildcard share one
 // counter. A descriptor has a limit only if all of its entries together lead to one; limits of
 // fewer entries do not count.
 func (d *domain) match(descriptor *commonv3.RateLimitDescriptor, subject []byte, scratch *[]byte) (*rule, []byte) {

@@ -20,7 +20,8 @@ const ServiceName = "envoy.service.ratelimit.v3.RateLimitService"
 type Window uint8
 
 const (
-	// Sliding, the default, never exceeds a limit in any window; a denied request charges nothing.
+	// Sliding, the default, never allows more than a limit in any window; a denied request charges
+	// nothing.
 	Sliding Window = iota
 	// Fixed counts as envoyproxy/ratelimit does: in windows aligned to the Unix epoch, every
 	// descriptor separately, whether it is denied or not.
@@ -82,12 +83,12 @@ type HeaderNames struct{ Limit, Remaining, Reset string }
 type Options struct {
 	// Window selects how limits are counted. The default is Sliding.
 	Window Window
-	// StopOverLimit, with Fixed and Calendar windows, charges nothing to the other descriptors of a
-	// request in which one is over its limit, like the setting
-	// STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT of envoyproxy/ratelimit. As in envoyproxy/ratelimit,
-	// all descriptors are checked before any is charged, so concurrent requests may be charged in
-	// part, and exceeded limits in shadow or quota mode, which let a request through, stop the
-	// others too. Sliding windows, where this option changes nothing, have neither flaw.
+	// StopOverLimit applies to Fixed and Calendar windows: if one descriptor of a request is over
+	// its limit, the others are not charged, as with STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT in
+	// envoyproxy/ratelimit. As there, all descriptors are checked before any is charged, so
+	// concurrent requests may be charged in part. An exceeded limit in shadow or quota mode also
+	// stops the others, although it lets the request through. Sliding windows ignore this option,
+	// and have neither flaw.
 	StopOverLimit bool
 	// Failure defines how to answer requests that the store cannot decide. The default of its
 	// Budget is 15 ms. With [stint.FailError] these requests fail with UNAVAILABLE, and Envoy's
@@ -109,14 +110,13 @@ type Options struct {
 	// this host that address it as localhost or by its IP address. A caller can use up the limits
 	// of any subject, so require a token or a certificate in front of the handler.
 	Public bool
-	// NegativeHits lets requests give hits back. A caller that may do so can undo all use of a
-	// limit: set NegativeHits only if every caller, over gRPC and over HTTP, has presented a token
-	// or a certificate.
+	// NegativeHits lets requests give hits back. Callers can then undo all use of a limit, so set
+	// it only if every caller, over gRPC and over HTTP, has presented a token or a certificate.
 	NegativeHits bool
 	// Observer receives a [*policy.Verdict] for each descriptor, and one for a request that could
 	// not be decided. A [policy.Guard] logs them. It may be nil.
 	Observer stint.Observer
-	// Stats also counts, under the names of envoyproxy/ratelimit. It may be nil.
+	// Stats counts requests under the names of envoyproxy/ratelimit. It may be nil.
 	Stats *Stats
 	// Logger logs events that are not part of a decision, such as failed refunds. The default is
 	// slog.Default().

@@ -41,7 +41,7 @@ func openResources(received []*anypb.Any) []resource {
 		case any.GetTypeUrl() != resourceType:
 			r.err = fmt.Errorf("a resource of type %q; want %s", shown(any.GetTypeUrl()), resourceType)
 		case err != nil:
-			r.err = fmt.Errorf("the resource cannot be read as a RateLimitConfig: %w", err)
+			r.err = fmt.Errorf("the resource is not a valid RateLimitConfig: %w", err)
 		case r.rules.GetName() != "":
 			r.name = r.rules.GetName()
 		}
@@ -86,8 +86,8 @@ func readResources(list []resource, mergeDomains bool) (*Config, error) {
 	return &r.config, nil
 }
 
-// nodeOf returns a resource in the form that the same rules would have in a file: the keys in files
-// are the names of the fields of the resource.
+// nodeOf returns a resource in the form of a file with the same rules: the keys in files are the
+// names of the fields of the resource.
 func nodeOf(rules *rlsconfv3.RateLimitConfig) (*yaml.Node, error) {
 	anonymous := proto.CloneOf(rules)
 	anonymous.Name = "" // files have no name

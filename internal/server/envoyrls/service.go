@@ -40,8 +40,8 @@ var _ rlsv3.RateLimitServiceServer = (*Service)(nil)
 
 // NewService returns a service that decides by the configuration, over a store. If config is nil,
 // requests fail with UNAVAILABLE until [Service.Swap]. The error is a [*stint.InvalidError] with
-// every mistake in the options. When no more requests come, call [Service.Close] to finish the work
-// that they have started.
+// every mistake in the options. After the last request, call [Service.Close] to finish the work in
+// the background.
 func NewService(store stint.Store, config *Config, o Options) (*Service, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func NewService(store stint.Store, config *Config, o Options) (*Service, error) 
 	return s, nil
 }
 
-// Swap puts another configuration in force. Requests that are being decided keep the old one.
+// Swap puts another configuration in force. Requests in progress keep the old one.
 // Counters belong to descriptors and windows, not to configurations: a changed limit keeps its
 // history. Swap returns the changes.
 func (s *Service) Swap(config *Config) reload.InForce {
@@ -69,7 +69,7 @@ func (s *Service) Swap(config *Config) reload.InForce {
 	}
 	was := s.config.Swap(config)
 	if was == nil {
-		was = config // the first one is not a change
+		was = config // the first configuration is not a change
 	}
 	return reload.InForce{Fingerprint: changes.Digest([]byte(config.Dump())),
 		Changes: changes.Rules(was.observed(s.options.Window), config.observed(s.options.Window))}
@@ -121,8 +121,8 @@ func (s *Service) respond(ctx context.Context, c *call, r *rlsv3.RateLimitReques
 	return nil
 }
 
-// Bounds on a request: each descriptor may be a counter, and requires a call to the store. Envoy
-// sends at most one descriptor for each rate limit of a route, with one entry for each of its
+// Bounds on a request, because each descriptor may be a counter and require a call to the store.
+// Envoy sends at most one descriptor for each rate limit of a route, with one entry for each of its
 // actions. Both numbers come from Envoy's configuration, never from a client; Envoy Gateway allows
 // 64 rules.
 const (
@@ -130,7 +130,7 @@ const (
 	maxEntries     = 4096 // of all descriptors together
 )
 
-// check reports what is wrong with a request under any configuration. For mistakes that
+// check returns an error for a request that no configuration can decide. For mistakes that
 // envoyproxy/ratelimit also refuses, it uses the same code and text, so that existing searches find
 // them.
 func (s *Service) check(r *rlsv3.RateLimitRequest) error {
@@ -154,10 +154,10 @@ func (s *Service) check(r *rlsv3.RateLimitRequest) error {
 		return nil
 	}
 	if i := slices.IndexFunc(descriptors, (*commonv3.RateLimitDescriptor).GetIsNegativeHits); i >= 0 {
-		err := status.Errorf(codes.PermissionDenied, "stint: descriptors[%d].is_negative_hits: hits are given back only where callers need a token or a certificate, "+
-			"and this server asks for neither (--envoy-token-file, --tls-client-ca)", i)
+		err := status.Errorf(codes.PermissionDenied, "stint: descriptors[%d].is_negative_hits: a server accepts negative hits only if it requires a token or a certificate, "+
+			"and this server requires neither (--envoy-token-file, --tls-client-ca)", i)
 		if unlogged, ok := s.refusals.Allow(1, complainEvery); ok {
-			s.options.Logger.Warn("stint: negative hits were refused", "cause", err, "unlogged", unlogged)
+			s.options.Logger.Warn("stint: refused negative hits", "cause", err, "unlogged", unlogged)
 		}
 		return err
 	}
@@ -203,11 +203,11 @@ func failure(ctx context.Context, err error) error {
 	return status.Error(codes.Unavailable, "stint: the store cannot decide")
 }
 
-// complainEvery is how often failures and refused callers are logged.
+// complainEvery is the minimum interval between log records of failures, and of refused callers.
 const complainEvery = 10 * time.Second
 
-// complain logs a failure of the store that changes no answer. The store's stack logs the call
-// itself.
+// complain logs a failure of the store that does not change an answer. The store logs the failed
+// call itself.
 func (s *Service) complain(message string, err error) {
 	if unlogged, ok := s.complaints.Allow(1, complainEvery); ok {
 		s.options.Logger.Error(message, "cause", err, "unlogged", unlogged)

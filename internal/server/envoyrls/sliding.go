@@ -22,7 +22,7 @@ func (s *Service) slide(ctx context.Context, c *call) error {
 }
 
 func (s *Service) takeAll(ctx context.Context, c *call) error {
-	if len(c.items) == 1 { // most requests: in no mode is there anything to undo
+	if len(c.items) == 1 { // most requests; there is never anything to undo
 		if it := &c.items[0]; it.counted() {
 			return s.takeAlone(ctx, c, it, stint.ModeTake)
 		}
@@ -56,9 +56,9 @@ func (s *Service) takeAll(ctx context.Context, c *call) error {
 // ends. By then the hits have been used, whether or not there is room. The answer is still a
 // denial.
 //
-// A single request does not show which kind it is. A limit is taken as one on streams if an earlier
-// request had zero hits, which only peeks, or if an earlier request had no hits of the descriptor's
-// own, which counts one hit, and the hits now are the descriptor's own.
+// A single request does not show its kind. A limit is assumed to be on streams in two cases: an
+// earlier request had zero hits, which only peeks; or an earlier request had no number of hits in
+// the descriptor, which counts one hit, and this request has one.
 func (s *Service) chargeUsed(ctx context.Context, c *call) {
 	if !slices.ContainsFunc(c.items, func(it item) bool { return it.over }) {
 		return
@@ -71,7 +71,7 @@ func (s *Service) chargeUsed(ctx context.Context, c *call) {
 		}
 		d, err := s.store.Take(ctx, s.request(c.deadline, it.asked[:], driver.ModeForce))
 		if err != nil { // the request is decided anyway
-			s.complain("stint: hits for which there was no room could not be charged", err)
+			s.complain("stint: hits without room could not be charged", err)
 			return
 		}
 		it.noteCharge(&d.Charge, 0)
@@ -90,7 +90,7 @@ func (r *rule) note(hits int64, own bool) {
 	}
 }
 
-// used reports whether the hits are taken as those of a stream that ends.
+// used reports whether the hits are assumed to belong to a stream that ends.
 func (it *item) used() bool { return it.rule.looked.Load() || it.own && it.rule.begun.Load() }
 
 func enforced(it *item) bool     { return !it.rule.shadow && !it.quota }

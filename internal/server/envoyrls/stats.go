@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Stats counts requests under the names that envoyproxy/ratelimit's metrics have in Prometheus, for
-// dashboards that were made for it. It has five series for each configured limit, so it is off by
+// Stats counts requests under the names of envoyproxy/ratelimit's metrics in Prometheus, for
+// dashboards made for that service. It has five series for each configured limit, so it is off by
 // default. All hits of a denied request count as over the limit.
 type Stats struct {
 	// near is the share of a limit above which hits count as near the limit.
@@ -39,7 +39,7 @@ func NewStats(near float64) *Stats {
 	}
 	return &Stats{
 		near: near, limits: map[[3]string]*counts{},
-		requests: counter("total_requests", "Requests of Envoy.", method),
+		requests: counter("total_requests", "Requests from Envoy.", method),
 		errors: counter("should_rate_limit_error", "Requests that could not be decided.",
 			prometheus.Labels{"err_type": "redis_error"}),
 		took: prometheus.NewHistogram(prometheus.HistogramOpts{Name: statsPrefix + "response_time_seconds",

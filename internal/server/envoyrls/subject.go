@@ -64,7 +64,7 @@ func finishSubject(b []byte) string {
 	return hashPrefix + hex.EncodeToString(sum[:])
 }
 
-// readSubject returns the domain and the descriptor that a counter's subject was made from.
+// readSubject parses the subject of a counter into a domain and a descriptor.
 func readSubject(subject string) (domain string, d *commonv3.RateLimitDescriptor, ok bool) {
 	rest, ok := strings.CutPrefix(subject, subjectPrefix)
 	if !ok {

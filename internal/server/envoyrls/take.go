@@ -79,7 +79,7 @@ func (it *item) claim(w Window) stint.Claim {
 	case limit == 0:
 		c.Limits, c.Cost = it.rule.exceeded[w], min(c.Cost, 1)
 	case c.Cost > limit:
-		c.Cost = 0 // a peek returns this window; the store may remember from the previous one that a cost never fits
+		c.Cost = 0 // peek at this window: for a cost that never fits, the store may return a denial from the previous one
 	}
 	return c
 }

@@ -33,7 +33,7 @@ import (
 	"github.com/stint-limiter/stint/internal/tlsfiles"
 )
 
-// XDSConfig configures an [XDS]: which server sends the rules, and how they are used.
+// XDSConfig configures an [XDS]: the server that sends the rules, and the use of the rules.
 type XDSConfig struct {
 	// Server is host:port of an aggregated discovery service, such as Envoy Gateway's.
 	Server string
@@ -62,7 +62,7 @@ type XDSConfig struct {
 
 // XDS follows the rules that a server sends. It is a client of the state-of-the-world protocol. It
 // refuses rules with a mistake, reports all mistakes to the server, and keeps the last good rules
-// in force, also while there is no connection. It is safe for concurrent use.
+// in force, even without a connection. It is safe for concurrent use.
 type XDS struct {
 	c        XDSConfig
 	received atomic.Pointer[[]resource]
@@ -108,8 +108,8 @@ func (x *XDS) Path() string { return "xds://" + x.c.Server }
 // Reload reads the last received rules again.
 func (x *XDS) Reload() reload.Result { return x.rules.Reload() }
 
-// Last returns the result of the last rules. If they have no error, the error is the reason why
-// there is no connection, if any.
+// Last returns the result of reading the last rules. If they have no mistakes but the connection is
+// lost, the error is the reason for that.
 func (x *XDS) Last() reload.Result {
 	r := x.rules.Last()
 	x.mu.Lock()
@@ -169,7 +169,7 @@ func (x *XDS) lost(err error) {
 	defer x.mu.Unlock()
 	x.broken = fmt.Errorf("no connection to %s, the last configuration stays in force: %w", x.Path(), err)
 	if unlogged, ok := x.losses.Allow(1, time.Minute); ok {
-		x.c.Logger.Error("server: no connection to the server of Envoy's rate limit configuration; what it sent last stays in force",
+		x.c.Logger.Error("server: no connection to the server of Envoy's rate limit configuration; the last configuration stays in force",
 			"server", x.c.Server, "cause", err, "unlogged", unlogged)
 	}
 }
@@ -183,7 +183,7 @@ func (x *XDS) connected() {
 	x.broken = nil
 }
 
-// follow makes one connection and answers what arrives, until it is lost.
+// follow makes one connection, and answers the server's messages until the connection is lost.
 func (x *XDS) follow(ctx context.Context) error {
 	options, err := x.dialOptions()
 	if err != nil {
@@ -199,9 +199,9 @@ func (x *XDS) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The server sends its rules to a client with another version. A version that was acknowledged
-	// earlier may have been reused for other rules if the server was restarted, and
-	// go-control-plane uses "" as the version for no rules at all.
+	// The server sends rules only to a client that has another version. The last acknowledged
+	// version is not safe, because a restarted server may reuse it for other rules; nor is "", which
+	// go-control-plane uses as the version of no rules at all.
 	request := &discoveryv3.DiscoveryRequest{Node: x.node(), TypeUrl: resourceType, VersionInfo: "none"}
 	for {
 		if err := stream.Send(request); err != nil && !errors.Is(err, io.EOF) { // Recv returns why the stream ended
@@ -242,7 +242,7 @@ func (x *XDS) answer(ctx context.Context, response *discoveryv3.DiscoveryRespons
 	if reasons == refused {
 		pause(ctx, refusedTime)
 	} else if !x.begun {
-		x.c.Logger.Error("server: the configuration of Envoy's service is refused, and there was none before",
+		x.c.Logger.Error("server: refused the configuration of Envoy's service, and there was none before",
 			"path", x.Path(), "mistakes", strings.Split(r.Err.Error(), "\n"))
 		x.c.Reloaded(r)
 	}

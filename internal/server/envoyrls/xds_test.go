@@ -146,7 +146,7 @@ func TestXDSRefuses(t *testing.T) {
 		{Key: "user", RateLimit: &rlsconfv3.RateLimitPolicy{Unit: 99}},
 		{Key: "ip", RateLimit: &rlsconfv3.RateLimitPolicy{Unit: hour, Unlimited: true}},
 	}}
-	const sameDomain = "b: domain: duplicate domain 'shop' in config file; it is that of a"
+	const sameDomain = "b: domain: duplicate domain 'shop' in config file; first set at a"
 	want := strings.Join([]string{
 		"a: descriptors[0]: descriptor has empty key",
 		"a: descriptors[1].rate_limit.unit: invalid rate limit unit ''; want second, minute, hour, day, week, month or year",
@@ -167,7 +167,7 @@ func TestXDSRefuses(t *testing.T) {
 		t.Errorf("%s is in force, and the error is %v", f.Config().Dump(), f.xds.Last().Err)
 	}
 	testkit.Eventually(t, "the first refusal is logged and reported", func() bool {
-		return strings.Count(f.log.String(), "is refused, and there was none before") == 1 && f.changes.Load() == 1
+		return strings.Count(f.log.String(), "refused the configuration of Envoy's service, and there was none before") == 1 && f.changes.Load() == 1
 	})
 	good := xdstest.Limit("shop", "user", 3, hour)
 	c.Send(good)
@@ -176,7 +176,7 @@ func TestXDSRefuses(t *testing.T) {
 	duplicate.Domain = "shop"
 	c.Send(good, duplicate)
 	testkit.Eventually(t, "another refusal", func() bool { return len(c.Refused()) > before })
-	if got, want := c.Refused()[before], "shop: domain: duplicate domain 'shop' in config file; it is that of b"; got != want {
+	if got, want := c.Refused()[before], "shop: domain: duplicate domain 'shop' in config file; first set at b"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	f.inForce(t, dumped("shop.user", 3, "HOUR"))
