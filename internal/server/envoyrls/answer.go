@@ -152,8 +152,8 @@ func (c *call) decisive() *item {
 	return best
 }
 
-// retrySeconds returns how long a denied request must wait, or zero if waiting does not help. All
-// limits that deny it must have room again; of those in quota mode, one is enough.
+// retrySeconds returns how long a denied request must wait, or zero if waiting does not help. It
+// must wait until all limits that deny it have room; of limits in quota mode, one is enough.
 func (c *call) retrySeconds() int64 {
 	longest, shortest := time.Duration(0), time.Duration(math.MaxInt64)
 	for i := range c.items {

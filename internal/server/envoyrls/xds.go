@@ -199,9 +199,9 @@ func (x *XDS) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The server sends rules only to a client that has another version. The last acknowledged
-	// version is not safe, because a restarted server may reuse it for other rules; nor is "", which
-	// go-control-plane uses as the version of no rules at all.
+	// The server sends rules only to a client that has another version. A restarted server may
+	// reuse the last acknowledged version for other rules, and go-control-plane uses "" as the
+	// version of no rules at all. So this client reports neither.
 	request := &discoveryv3.DiscoveryRequest{Node: x.node(), TypeUrl: resourceType, VersionInfo: "none"}
 	for {
 		if err := stream.Send(request); err != nil && !errors.Is(err, io.EOF) { // Recv returns why the stream ended
