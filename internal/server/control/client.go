@@ -248,7 +248,7 @@ func (c *Client) Overrides(ctx context.Context, prefix string, n int) (OverrideL
 	return get[OverrideList](ctx, c, overridesPath, url.Values{"prefix": {prefix}, "n": {strconv.Itoa(n)}})
 }
 
-// SetRequest asks for an override.
+// SetRequest is a request to set an override.
 type SetRequest struct {
 	Target
 	Policy string        `json:"policy"`
@@ -263,7 +263,7 @@ func (c *Client) SetOverride(ctx context.Context, a SetRequest) (Named, error) {
 	return post[Named](ctx, c, overridesPath+"/set", a)
 }
 
-// UnsetRequest asks to remove an override.
+// UnsetRequest is a request to remove an override.
 type UnsetRequest struct {
 	Target
 	Policy string `json:"policy"`
@@ -303,7 +303,7 @@ func (c *Client) ImportOverrides(ctx context.Context, all []overrides.Override) 
 	return err
 }
 
-// ImportRequest asks for several overrides, as exported.
+// ImportRequest is a request to set several overrides, as exported.
 type ImportRequest struct {
 	Overrides []overrides.Override `json:"overrides"`
 }

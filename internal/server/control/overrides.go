@@ -27,7 +27,7 @@ const (
 var errNoOverrides = fmt.Errorf("overrides are not in use here: %w", errors.ErrUnsupported)
 
 // OverrideList is a list of overrides, sorted by subject and policy. Total is the number of all
-// that match.
+// matching overrides.
 type OverrideList struct {
 	Overrides []ListedOverride `json:"overrides"`
 	Total     int              `json:"total"`

@@ -44,7 +44,7 @@ func (s *Service) JSONHandler() http.Handler {
 		}
 		var request rlsv3.RateLimitRequest
 		if err := protojson.Unmarshal(body, &request); err != nil {
-			why := strings.TrimSpace(strings.TrimPrefix(err.Error(), "proto:")) // the space after it may be of any kind
+			why := strings.TrimSpace(strings.TrimPrefix(err.Error(), "proto:")) // followed by a space or a no-break space
 			http.Error(w, "envoyrls: the body is not a RateLimitRequest: "+oneLine(shown(why)), http.StatusBadRequest)
 			return
 		}
