@@ -145,7 +145,7 @@ func TestCompileMistakes(t *testing.T) {
 		{"a bucket that holds through", "tiers: [{name: a, identity: ip, budget: 9/1m bucket hold-through}]", `cannot hold through`},
 		{"clash per route", "tiers: [{name: a, identity: ip, scope: route, limits: 9/1m}]\npolicies: [{name: p, match: {path: /}, limits: 5/60s}]", `the tier "a", which counts per route: they would share their count; give it a name, such as "p: 5/1m"`},
 		{"preset", tail + "outbound: {x: {preset: idgb}}", `no preset "idgb"; there is igdb, musicbrainz, rcsb, spotify or tmdb (did you mean "igdb"?)`},
-		{"usage of an API", tail + "outbound: {x: {limits: 1/1s, usage: opnai}}", `outbound.x: no format "opnai" of a usage; there is anthropic, gemini or openai (did you mean "openai"?)`},
+		{"usage of an API", tail + "outbound: {x: {limits: 1/1s, usage: opnai}}", `outbound.x: unknown usage format "opnai"; want anthropic, gemini or openai (did you mean "openai"?)`},
 		{"usage without tokens", tail + "outbound: {x: {limits: 1/1s, usage: openai}}", `outbound.x: no limit counts tokens; want one with the name tokens, input_tokens or output_tokens, as in tokens: 30000/1m`},
 		{"API without limits", tail + "outbound: {x: {max_wait: 1s}}", `outbound.x: has neither limits nor a preset`},
 		{"retries", tail + "outbound: {x: {preset: igdb, retries: 11}}", `outbound.x: 11 retries; want 0 to 10`},

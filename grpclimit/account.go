@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 )
 
-// account records what a guard needs to know about a served call. It is safe for concurrent use.
+// account records the outcome of a served call for a guard. It is safe for concurrent use.
 type account struct {
 	mu     sync.Mutex
 	key    string // metadata key of the true cost, or ""
@@ -56,8 +56,8 @@ func (a *account) note(md metadata.MD) metadata.MD {
 	return md
 }
 
-// sent records that a message of the answer was sent, and its size if that determines the cost and
-// it is protobuf.
+// sent records that a message of the answer was sent, and the size of a protobuf message if that
+// determines the cost.
 func (a *account) sent(m any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

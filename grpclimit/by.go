@@ -15,10 +15,9 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// KeyFunc returns the key of a call from its context, which comes from the interceptors before:
-// calls with equal keys are counted together. By convention a key is "type:identifier". A call
-// whose key is "" is not counted: it ends with Internal, so that calls do not share a count by
-// accident.
+// KeyFunc returns the key of a call from its context, which comes from the interceptors before. Calls
+// with equal keys are counted together. By convention a key is "type:identifier". A call with the key
+// "" is not counted: it ends with Internal, so that calls do not share a count by accident.
 type KeyFunc func(context.Context) string
 
 // By returns interceptors that limit calls per key, without a configuration:
@@ -32,10 +31,10 @@ type KeyFunc func(context.Context) string
 // call the interceptors from one of your own.
 //
 // The options are one or more limits, other options of package stint such as [stint.WithBans], and
-// options of this package that are a [ByOption]. Without [WithStore] the calls are counted in
-// the memory of this process, and each call of By has separate counts, in 64 MiB at most. Calls
-// that cannot be decided are logged at ERROR, at most five per second, to the logger of
-// [stint.WithLogger] or, without it, to slog.Default().
+// options of this package that are a [ByOption]. Without [WithStore], the calls are counted in the
+// memory of this process, in 64 MiB at most, separately for each use of By. Calls that cannot be
+// decided are logged at ERROR, at most five per second, to the logger of [stint.WithLogger] or,
+// without it, to slog.Default().
 //
 // By panics if an argument is invalid, and lists every mistake. [NewBy] returns an error instead.
 func By(key KeyFunc, options ...ByOption) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
@@ -44,8 +43,8 @@ func By(key KeyFunc, options ...ByOption) (grpc.UnaryServerInterceptor, grpc.Str
 	return unary, stream
 }
 
-// NewBy is like [By] for programs whose keys, limits or store come from a configuration: it returns
-// all mistakes in one [*stint.InvalidError] instead of panicking.
+// NewBy is like [By] for arguments that come from a configuration: it returns all mistakes in one
+// [*stint.InvalidError] instead of panicking.
 func NewBy(key KeyFunc, options ...ByOption) (
 	grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor, error) {
 	b := &by{keyed: &keyed{key: key}}
@@ -80,8 +79,8 @@ func ByIP(options ...ByOption) (grpc.UnaryServerInterceptor, grpc.StreamServerIn
 }
 
 // ClientIP distinguishes clients by their address, like httplimit.ClientIP: it uses the metadata
-// "x-forwarded-for" only as far as it was written by trusted proxies. A peer without an address, as
-// on a Unix socket, has no key unless "unix" is trusted and the peer names the client.
+// "x-forwarded-for" only as far as trusted proxies wrote it. A peer without an address, as on a Unix
+// socket, has no key unless "unix" is trusted and the peer names the client.
 //
 // ClientIP panics if an entry is invalid. [NewClientIP] returns an error instead.
 func ClientIP(trusted ...string) KeyFunc {
@@ -122,11 +121,11 @@ func WithName(name string) ByOption {
 	}}
 }
 
-// WithLimits gives each call of [By] its own limits, such as those of the customer. If the function
-// returns none, the limits passed to By apply; if there are none of these either, the call is not
-// limited. In a shared store, the limits need a name ([WithName]). The function is called for every
-// call, with the context from the interceptors before. Invalid limits are a mistake: the call ends
-// with Internal.
+// WithLimits gives each call under [By] its own limits, such as those of the customer. If the
+// function returns none, the limits passed to By apply; if there are none of these either, the call
+// is not limited. In a shared store, the limits need a name ([WithName]). The function is called for
+// every call, with the context from the interceptors before. A call with invalid limits ends with
+// Internal.
 func WithLimits(limits func(ctx context.Context) []stint.Limit) ByOption {
 	return byOption{set: func(b *by) {
 		b.limits, b.Varies = limits, limits != nil
@@ -136,8 +135,8 @@ func WithLimits(limits func(ctx context.Context) []stint.Limit) ByOption {
 	}}
 }
 
-// WithCost sets how many units of every limit a call costs under [By]; the default is one. A cost
-// of 0 charges nothing; a negative cost is a mistake, and the call ends with Internal.
+// WithCost sets the cost of a call under [By] in units of every limit; the default is one. A cost of
+// 0 charges nothing. A call with a negative cost ends with Internal.
 func WithCost(cost func(ctx context.Context) int64) ByOption {
 	return byOption{set: func(b *by) {
 		b.cost = cost
@@ -160,7 +159,7 @@ type byOption struct {
 	set func(*by)
 }
 
-// ErrNoKey is the error of a call without a key, for interceptors outside of those of [By]: its
+// ErrNoKey is the error of a call without a key, for interceptors that run before those of [By]. Its
 // status is Internal.
 var ErrNoKey = middleware.ErrNoKey
 

@@ -25,7 +25,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// The shortest way: two calls a minute from each address, unary calls and streams together.
+// Two calls a minute from each address, unary calls and streams together.
 func ExampleByIP() {
 	unary, stream := grpclimit.ByIP(stint.PerMinute(2))
 	call(3, grpc.NewServer(grpc.UnaryInterceptor(unary), grpc.StreamInterceptor(stream)))
@@ -49,7 +49,7 @@ func ExampleUnaryServerInterceptor() {
 
 // A client that makes two calls an hour, together with all processes that share the store.
 func ExampleUnaryClientInterceptor() {
-	store, _ := memorystore.New(memorystore.Config{}) // or a Redis: package stores
+	store, _ := memorystore.New(memorystore.Config{}) // or one in Redis: see package stores
 	defer store.Close()
 	health := outbound.API{Name: "health", Limits: []stint.Limit{stint.PerHour(2)}, MaxWait: time.Second}
 	apis, err := outbound.New(store, []outbound.API{health}, outbound.Config{})
@@ -83,7 +83,7 @@ func ExampleStreamServerInterceptor() {
 	// ResourceExhausted
 }
 
-// A stream of a client waits for its turn when it is opened.
+// A client's stream waits for its turn when it is opened.
 func ExampleStreamClientInterceptor() {
 	store, _ := memorystore.New(memorystore.Config{})
 	defer store.Close()
@@ -126,7 +126,7 @@ func ExampleMessageServerInterceptor() {
 	// ResourceExhausted
 }
 
-// Callers see in the trailer how much they have left.
+// The trailer shows callers how many calls they have left.
 func ExampleWithTrailer() {
 	guard, stop := exampleGuard("tiers: [{name: anyone, identity: ip, limits: 100/1m}]")
 	defer stop()
@@ -141,15 +141,15 @@ func ExampleWithTrailer() {
 	// [100] [99] <nil>
 }
 
-// userKey is where authenticate leaves who is calling.
+// userKey is the context key of the caller that authenticate found.
 type userKey struct{}
 
 func authenticate(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	return next(context.WithValue(ctx, userKey{}, "42"), req) // as the caller's token says
+	return next(context.WithValue(ctx, userKey{}, "42"), req) // from the caller's token
 }
 
 // Wrong: the interceptor that authenticates callers comes after the one that limits them. When a
-// call is decided, the caller is not known yet: all callers have the limits of anonymous ones.
+// call is decided, the caller is still unknown: all callers get the limits of anonymous ones.
 func ExampleWithClaims_wrong() {
 	guard, stop := exampleGuard(`
 tiers:

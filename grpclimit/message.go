@@ -25,7 +25,7 @@ type messageStream struct {
 	over    bool // the handler has returned
 }
 
-// serveMessages calls a handler, and has every message that it receives judged.
+// serveMessages calls a handler, and judges every message that it receives.
 func serveMessages(c *call, srv any, stream grpc.ServerStream, handler grpc.StreamHandler) error {
 	ctx, stop := context.WithCancelCause(c.ctx)
 	defer stop(nil)
@@ -40,7 +40,7 @@ func serveMessages(c *call, srv any, stream grpc.ServerStream, handler grpc.Stre
 	return err
 }
 
-// RecvMsg receives a message and has it judged. After a denial, it always returns that denial.
+// RecvMsg receives and judges a message. After a denial, it always returns that denial.
 func (s *messageStream) RecvMsg(m any) error {
 	if err := s.denied(); err != nil {
 		return err

@@ -23,8 +23,8 @@ func WithClaims(claims func(ctx context.Context, name string) string) GuardOptio
 // for concurrency limits, and if waiting does not help. By default, allowed calls get no trailer,
 // which avoids its cost.
 //
-// The state is in the trailer because a header would turn what gRPC calls a trailers-only response
-// into a normal one, which would stop the retries of clients whose call failed for another reason.
+// The state is in the trailer because a header would turn a trailers-only response into a normal
+// one. Clients would then not retry a call that failed for another reason.
 func WithTrailer() GuardOption {
 	return guardOption(func(s *server) { s.trailer = true })
 }

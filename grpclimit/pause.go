@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// pause pauses all processes if the end of a call asks for it. The error of a call that was not
-// made comes from an inner interceptor, whose API had no turn, and tells nothing about this API.
+// pause pauses all processes if the status of a call asks for it. It ignores the error of a call
+// that was not made: it comes from an inner interceptor, and reports nothing about this API.
 func (c *client) pause(err error, trailer metadata.MD) {
 	if _, own := errors.AsType[*notMade](err); err == nil || own {
 		return
@@ -24,7 +24,7 @@ func (c *client) pause(err error, trailer metadata.MD) {
 	}
 }
 
-// pauseOf returns how long a service asks not to be called; 0 if it does not ask.
+// pauseOf returns the pause that a service asks for, or 0.
 func pauseOf(st *status.Status, trailer metadata.MD) time.Duration {
 	if st.Code() != codes.ResourceExhausted && st.Code() != codes.Unavailable {
 		return 0

@@ -12,7 +12,7 @@ import (
 type server struct {
 	guard   decider
 	claims  func(ctx context.Context, name string) string
-	trailer bool           // shows the state of a limit
+	trailer bool           // add the state of a limit to the trailer
 	random  func() float64 // in [0, 1)
 }
 
@@ -24,12 +24,12 @@ type decider interface {
 
 func newServer(guard *policy.Guard, options []GuardOption) *server {
 	if guard == nil {
-		panic("grpclimit: the guard is nil; want one of policy.NewGuard")
+		panic("grpclimit: the guard is nil; want one from policy.NewGuard")
 	}
 	s := &server{guard: guard, random: rand.Float64}
 	for _, o := range options {
 		if o == nil {
-			panic("grpclimit: an option is nil; want one of package grpclimit")
+			panic("grpclimit: an option is nil; want one from package grpclimit")
 		}
 		o.applyToGuard(s)
 	}
@@ -99,10 +99,10 @@ func StreamServerInterceptor(guard *policy.Guard, options ...GuardOption) grpc.S
 // MessageServerInterceptor is [StreamServerInterceptor] for streams whose messages count: a guard
 // judges each message received, as if it were a call. The opening of a stream does not count.
 //
-// A denied message ends the stream: its status is that of the denial, whatever the handler returns.
-// The effects of an allowed message, such as its place under a concurrency limit and settling its
-// cost, end when the next message arrives or the handler returns. [grpc.SetSendCompressor] does not
-// work on these streams.
+// A denied message ends the stream with the status of the denial, whatever the handler returns. When
+// the next message arrives or the handler returns, an allowed message gives up its place under a
+// concurrency limit, and its cost is settled. [grpc.SetSendCompressor] does not work on these
+// streams.
 func MessageServerInterceptor(guard *policy.Guard, options ...GuardOption) grpc.StreamServerInterceptor {
 	return newServer(guard, options).stream(serveMessages)
 }
@@ -114,7 +114,7 @@ func (s *server) stream(
 	}
 }
 
-// serveStream has a stream judged, and calls its handler.
+// serveStream judges a stream, and calls its handler.
 func serveStream(c *call, srv any, stream grpc.ServerStream, handler grpc.StreamHandler) error {
 	trailer, err := c.judge()
 	stream.SetTrailer(trailer)

@@ -9,7 +9,8 @@ import (
 )
 
 // withUsage adds the state of the decisive limit to a trailer, if the server is configured to: see
-// [WithTrailer]. The wait is that of a denied call, or [stint.Never]; 0 if the call is allowed.
+// [WithTrailer]. wait is the time until a denied call has room, or [stint.Never]; 0 if the call is
+// allowed.
 func (c *call) withUsage(trailer metadata.MD, wait time.Duration) metadata.MD {
 	if !c.server.trailer {
 		return trailer
@@ -26,7 +27,7 @@ func (c *call) withUsage(trailer metadata.MD, wait time.Duration) metadata.MD {
 	if wait == 0 {
 		wait = state.ResetAfter
 	}
-	if state.Limit.Algorithm != stint.AlgorithmConcurrency && wait != stint.Never { // else the time is unknown
+	if state.Limit.Algorithm != stint.AlgorithmConcurrency && wait != stint.Never { // otherwise the time is unknown
 		reset := (wait + time.Second - 1) / time.Second
 		usage.Set("ratelimit-reset", strconv.FormatInt(int64(reset), 10))
 	}

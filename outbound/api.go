@@ -24,7 +24,7 @@ const (
 	maxName = 64
 )
 
-// API describes a third-party API and how we may call it.
+// API describes a third-party API and the limits on calls to it.
 type API struct {
 	// Name is the name by which callers look it up: letters, digits and "_-.", such as "igdb". The
 	// subject in the store is the name and ":api", so errors read: rate limit exceeded for key
@@ -41,17 +41,17 @@ type API struct {
 	// FailFast makes a call that would have to wait fail at once, with a [*stint.DeniedError]. The
 	// default is to wait.
 	FailFast bool
-	// MaxWait is the longest that a call waits, pauses included; zero means that only its context
-	// bounds it. A call that would have to wait for longer fails at once.
+	// MaxWait is the longest time that a call waits, pauses included; zero means that only its
+	// context limits the wait. A call that would have to wait longer fails at once.
 	MaxWait time.Duration
 	// MaxCooldown is the longest pause that the API may impose; zero means 15 minutes. Pauses that
 	// other processes write to the store apply at any length.
 	MaxCooldown time.Duration
-	// Retries is the maximum number of times that a transport repeats an idempotent request to
-	// which the API answered "too many"; 0 to 10. Each repeat waits for its turn, so Retries cannot
-	// be combined with FailFast.
+	// Retries is the maximum number of times that a transport repeats an idempotent request after
+	// the answer "too many requests"; 0 to 10. Each repeat waits for its turn, so Retries cannot be
+	// combined with FailFast.
 	Retries int
-	// Failure says what happens to calls when the store fails; nil leaves it to the store.
+	// Failure determines what happens to calls when the store fails; nil leaves it to the store.
 	Failure *stint.FailurePolicy
 }
 
@@ -69,7 +69,7 @@ func (a *API) clamp(d time.Duration) time.Duration {
 	return (d + time.Microsecond - 1).Truncate(time.Microsecond)
 }
 
-// Validate reports everything that is wrong with the API, in one [*stint.InvalidError].
+// Validate reports all mistakes in the API in one [*stint.InvalidError].
 func (a *API) Validate() error {
 	if errs := a.mistakes(); len(errs) > 0 {
 		return &stint.InvalidError{Err: errors.Join(errs...)}
@@ -81,13 +81,13 @@ func (a *API) mistakes() []error {
 	var errs []error
 	mistake := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if a.Name == "" {
-		mistake("the name is empty; if the API comes from outbound.Presets(), these are the names there: %s",
+		mistake("the name is empty; the names in outbound.Presets() are %s",
 			strings.Join(slices.Sorted(maps.Keys(Presets())), ", "))
 	} else if !syntax.IsName(a.Name) || len(a.Name) > maxName {
 		mistake("the name is %q; want 1 to %d letters, digits, '_', '-' or '.'", a.Name, maxName)
 	}
 	if a.MaxCooldown != 0 && (a.MaxCooldown < stint.MinWindow || a.MaxCooldown > stint.MaxWindow) {
-		mistake("a longest pause of %v; want 0, or %v to %v", a.MaxCooldown, stint.MinWindow, stint.MaxWindow)
+		mistake("the longest pause is %v; want 0, or %v to %v", a.MaxCooldown, stint.MinWindow, stint.MaxWindow)
 	}
 	switch {
 	case a.Retries < 0 || a.Retries > maxRetries:
@@ -101,13 +101,13 @@ func (a *API) mistakes() []error {
 		}
 	}
 	if _, ok := tokens.Presets()[a.Usage]; !ok && a.Usage != "" {
-		mistake("no format %q of a usage; there is %s%s", a.Usage, messages.OneOf(tokens.Names()),
+		mistake("unknown usage format %q; want %s%s", a.Usage, messages.OneOf(tokens.Names()),
 			messages.Hint(a.Usage, tokens.Names()))
 	} else if ok && !slices.ContainsFunc(a.Limits, func(l stint.Limit) bool { return countsTokens(l.Name) }) {
 		mistake("no limit counts tokens; want one with the name %s, as in tokens: 30000/1m", messages.OneOf(tokenNames))
 	}
 	if a.MaxWait < 0 {
-		mistake("a longest wait of %v; want 0 or more", a.MaxWait)
+		mistake("the longest wait is %v; want 0 or more", a.MaxWait)
 	}
 	r := stint.Request{Claims: []stint.Claim{{Subject: "any", Limits: a.Limits}}, MaxWait: max(a.MaxWait, 0),
 		Failure: a.Failure}

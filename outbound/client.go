@@ -16,7 +16,7 @@ import (
 // rest of the pause.
 var ErrCoolingDown = errors.New("outbound: the API asked for a pause")
 
-// Client is the gate in front of one API. It is safe for concurrent use, and stays valid when the
+// Client limits the calls to one API. It is safe for concurrent use, and stays valid when the
 // registry is updated.
 type Client struct {
 	registry *Registry
@@ -26,7 +26,7 @@ type Client struct {
 
 	mu      sync.Mutex
 	counted Stats                    // without the name, the limits and the end of a pause
-	held    map[uint64]chan struct{} // of calls with estimates that are under way, by the ID of their charge
+	held    map[uint64]chan struct{} // of calls in progress with estimates, by the ID of their charge
 }
 
 // Retries returns the API's [API.Retries], or 0 if the API is no longer registered.
@@ -39,13 +39,13 @@ func (c *Client) Retries() int {
 }
 
 // Wait returns when one call may be made: at once if there is room and no pause, otherwise when its
-// turn comes. The decision says what remains; its RetryAfter is zero, since the wait is over.
+// turn comes. The decision reports what remains; its RetryAfter is zero, because the wait is over.
 //
-// Wait fails at once, with a [*stint.DeniedError], if the API is set to FailFast and would have to
-// wait, if the wait would be longer than MaxWait or the context allows, or if 1,000 calls are
-// waiting already. If the context's deadline leaves too little time, the error is a
-// context.DeadlineExceeded, too. When the context ends first, the booking is given back. The API's
-// Failure says what happens if the store fails.
+// Wait fails at once, with a [*stint.DeniedError], if the API is set to FailFast and the call would
+// have to wait, if the wait would be longer than MaxWait or the context allows, or if 1,000 calls are
+// waiting already. If the context's deadline leaves too little time, the error is also a
+// context.DeadlineExceeded. If the context ends first, the booking is given back. The API's Failure
+// determines what happens if the store fails.
 func (c *Client) Wait(ctx context.Context) (stint.Decision, error) { return c.wait(ctx, nil) }
 
 func (c *Client) wait(ctx context.Context, costs stint.Costs) (stint.Decision, error) {
@@ -64,8 +64,8 @@ func (c *Client) wait(ctx context.Context, costs stint.Costs) (stint.Decision, e
 	return d, err
 }
 
-// Peek answers as Wait would if it did not wait, and charges nothing. An API that is cooling down
-// is not Allowed.
+// Peek returns the decision that Wait would return without waiting, and charges nothing. While the
+// API is cooling down, the decision is not Allowed.
 func (c *Client) Peek(ctx context.Context) (stint.Decision, error) {
 	e, err := c.registry.find(c.name)
 	if err != nil {
@@ -85,9 +85,9 @@ func (c *Client) Peek(ctx context.Context) (stint.Decision, error) {
 func (c *Client) admit(ctx context.Context, start time.Time, costs stint.Costs) (
 	d stint.Decision, slept bool, _ error) {
 	for {
-		e, err := c.registry.find(c.name) // anew: pauses are long enough for updates
+		e, err := c.registry.find(c.name) // again after each pause: the API may have been updated
 		if err == nil {
-			err = ctx.Err() // after this check, the end of ctx ends a wait
+			err = ctx.Err() // later, the end of ctx ends the wait
 		}
 		if err != nil {
 			return stint.Decision{}, slept, err
@@ -119,7 +119,7 @@ func (c *Client) admit(ctx context.Context, start time.Time, costs stint.Costs) 
 	}
 }
 
-// book books a turn and, unless the API is to FailFast, waits for it.
+// book books a turn and, unless the API is set to FailFast, waits for it.
 func (e *entry) book(ctx context.Context, start time.Time, costs stint.Costs) (stint.Decision, error) {
 	r := stint.Request{Claims: []stint.Claim{{Subject: e.client.subject, Cost: 1, Costs: costs}}}
 	if costs != nil {
@@ -138,11 +138,11 @@ func (e *entry) book(ctx context.Context, start time.Time, costs stint.Costs) (s
 	return e.limiter.WaitFor(ctx, r)
 }
 
-// brokenOff reports whether an error is just the end of a context during a wait: a refusal to wait
-// says more, and so does an error of the store.
+// brokenOff reports whether an error is only the end of a context during a wait, and not a refusal
+// to wait or an error of the store.
 func brokenOff(err error) bool { return err == context.Canceled || err == context.DeadlineExceeded }
 
-// sleep waits for the end of a pause, or returns at once why it does not.
+// sleep waits for the end of a pause. If the call must not wait that long, it fails at once.
 func (e *entry) sleep(ctx context.Context, start time.Time, pause time.Duration) error {
 	denied := fmt.Errorf("%w: %w", ErrCoolingDown, &stint.DeniedError{Key: e.client.subject, RetryAfter: pause})
 	if e.api.FailFast || e.api.MaxWait > 0 && time.Since(start)+pause > e.api.MaxWait {
@@ -174,7 +174,8 @@ func (c *Client) overtaken(ctx context.Context, e *entry, booked bool) bool {
 	return err == nil && d.Banned // without an answer the booking stands
 }
 
-// giveBackTime bounds giving a booking back to the store. The booking also expires by itself.
+// giveBackTime is the timeout for giving a booking back to the store. The booking also expires by
+// itself.
 const giveBackTime = time.Second
 
 func (e *entry) giveBack(ctx context.Context, d stint.Decision) {
@@ -183,8 +184,8 @@ func (e *entry) giveBack(ctx context.Context, d stint.Decision) {
 	_, _ = e.limiter.Refund(ctx, d)
 }
 
-// noting is a store that notes in the context whether a turn was booked, or has to be waited for.
-// The decision after a wait is as of the admission, and does not show this.
+// noting is a store that records in the context whether a call has to wait for its turn. The
+// decision after the wait describes the admission, and does not show this.
 type noting struct{ stint.Store }
 
 type bookedKey struct{}
@@ -211,15 +212,15 @@ func (n noting) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 // requests, so they are suitable as labels.
 type Call struct {
 	API  string
-	Wait time.Duration // how long it waited, in vain or not; zero if it did not wait
-	Err  error         // why the call may not be made
+	Wait time.Duration // time spent waiting, in vain or not; zero if it did not wait
+	Err  error         // reason why the call may not be made; nil if it may
 }
 
 // Event implements [stint.Event].
 func (*Call) Event() {}
 
-// Cooldown is the event of a pause that the API imposed on this process. A pause that is prolonged
-// while it lasts is not reported again.
+// Cooldown is the event of a pause that the API imposed on this process. If the API prolongs the
+// pause while it lasts, there is no other event.
 type Cooldown struct {
 	API string
 	For time.Duration

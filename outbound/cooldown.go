@@ -12,54 +12,55 @@ import (
 )
 
 const (
-	// writeTime bounds one attempt to write a pause to the store.
+	// writeTime is the timeout of one attempt to write a pause to the store.
 	writeTime = time.Second
-	// gather is how long after a write the next prolonged pause waits for further ones: an
-	// overloaded API asks for a pause in many answers.
+	// gather is the minimum time between two writes of a pause: an overloaded API asks for a pause
+	// in many answers.
 	gather = 100 * time.Millisecond
 	// firstRetry and lastRetry are the first and the longest pause between a failed attempt and the
 	// next one.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = time.Second
-	// logEvery is how often one message is logged: some APIs ask for a pause in every window.
+	// logEvery is the minimum time between two logs of the same message: some APIs ask for a pause
+	// in every window.
 	logEvery = time.Minute
 )
 
-// cooldown holds what a process knows about an API's pauses. Instants are times since the start of
-// the registry.
+// cooldown holds the pauses of an API that this process knows of. Instants are times since the start
+// of the registry.
 type cooldown struct {
 	until atomic.Int64 // the end of the pause that the API imposed on this process; it only grows
 	seen  atomic.Int64 // the end of the pause that the store last reported; for statistics only
 
-	mu      sync.Mutex // guards what follows, and raising until
+	mu      sync.Mutex // guards the fields below, and raising until
 	writing bool       // a goroutine writes pauses to the store
 
 	began, unwritten logsample.Sampler
 }
 
-// left returns how long the pause that the API imposed on this process lasts, or 0 if there is
-// none.
+// left returns the rest of the pause that the API imposed on this process, or 0 if there is none.
 func (k *cooldown) left(now time.Duration) time.Duration {
 	return max(time.Duration(k.until.Load())-now, 0)
 }
 
-// see notes a pause that another process wrote, only for [Stats]: it may be ended in the store.
+// see records a pause that another process wrote, only for [Stats]: the pause may be ended early in
+// the store.
 func (k *cooldown) see(end time.Duration) { k.seen.Store(int64(end)) }
 
-// resumed notes that there is no pause in the store.
+// resumed records that there is no pause in the store.
 func (k *cooldown) resumed() {
 	if k.seen.Load() != 0 {
 		k.seen.Store(0)
 	}
 }
 
-// end returns when the last known pause ends or ended.
+// end returns the end of the last known pause.
 func (k *cooldown) end() time.Duration {
 	return time.Duration(max(k.until.Load(), k.seen.Load()))
 }
 
-// prolong raises the end of the pause. It reports whether that changed anything, and whether it
-// began a pause.
+// prolong raises the end of the pause. It reports whether the end changed, and whether that began a
+// pause.
 func (k *cooldown) prolong(now, end time.Duration) (changed, begun bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -93,8 +94,8 @@ func (k *cooldown) toWrite(written, now time.Duration) (end time.Duration, ok bo
 // Cooldown pauses calls to the API because it asked for a pause of d. The pause is at least a
 // millisecond and at most the API's MaxCooldown. Calls of this process pause from now on, even if
 // the store fails. Other processes get the pause through the store, in the background; failures are
-// retried for as long as the pause lasts. A pause in force is never shortened. Cooldown returns how
-// long calls of this process pause, or 0 if the API is no longer registered.
+// retried for as long as the pause lasts. A pause in force is never shortened. Cooldown returns the
+// pause of calls in this process, or 0 if the API is no longer registered.
 func (c *Client) Cooldown(d time.Duration) time.Duration {
 	e, err := c.registry.find(c.name)
 	if err != nil {

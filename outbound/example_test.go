@@ -29,7 +29,7 @@ func Example() {
 	// call the API, 3 left, <nil>
 }
 
-// Every mistake is reported at once, with what would be right.
+// The error lists every mistake, with what would be valid.
 func ExampleNew_mistakes() {
 	store, _ := memorystore.New(memorystore.Config{})
 	defer store.Close()
@@ -53,7 +53,7 @@ func ExamplePresets() {
 	// tmdb [40/10s] 5s
 }
 
-// A name that is not registered is a mistake, and the error lists those that are.
+// For an unknown name, the error lists the registered ones.
 func ExampleRegistry_API() {
 	apis, stop := registry(outbound.Presets()["igdb"], outbound.Presets()["tmdb"])
 	defer stop()
@@ -63,7 +63,7 @@ func ExampleRegistry_API() {
 	// stint: invalid: there is no API "idgb" (did you mean "igdb"?); known: igdb, tmdb
 }
 
-// New limits apply to the next call, and what was used stays used.
+// New limits apply to the next call, and earlier calls still count.
 func ExampleRegistry_Update() {
 	weather := outbound.API{Name: "weather", Limits: []stint.Limit{stint.PerDay(10)}}
 	apis, stop := registry(weather)
@@ -79,7 +79,8 @@ func ExampleRegistry_Update() {
 	// 99
 }
 
-// A call that would have to wait longer than MaxWait fails at once, and says when to try again.
+// A call that would have to wait longer than MaxWait fails at once. The error reports when to try
+// again.
 func ExampleClient_Wait() {
 	weather := outbound.API{Name: "weather", Limits: []stint.Limit{stint.PerMinute(1)}, MaxWait: time.Second}
 	apis, stop := registry(weather)
@@ -113,7 +114,7 @@ func ExampleClient_WaitFor() {
 	// rate limit exceeded for key 'model:api'
 }
 
-// A call is charged what it really used.
+// A call is charged its actual usage.
 func ExampleClient_Settle() {
 	tokens := stint.PerMinute(1000)
 	tokens.Name = "tokens"
@@ -130,7 +131,7 @@ func ExampleClient_Settle() {
 	// 750 <nil>
 }
 
-// Peek says whether a call would be made at once. It charges nothing.
+// Peek reports whether a call would be made at once. It charges nothing.
 func ExampleClient_Peek() {
 	apis, stop := registry(outbound.Presets()["igdb"])
 	defer stop()
@@ -144,7 +145,7 @@ func ExampleClient_Peek() {
 	// true 4 <nil>
 }
 
-// The API said to slow down: no process calls it for a while.
+// After the API asks to slow down, no process calls it for a while.
 func ExampleClient_Cooldown() {
 	tmdb := outbound.Presets()["tmdb"]
 	tmdb.MaxWait = time.Second

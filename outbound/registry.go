@@ -39,7 +39,7 @@ type Registry struct {
 	// table holds the registered APIs. It is replaced, never changed: calls take no lock.
 	table atomic.Pointer[map[string]*entry]
 
-	mu      sync.Mutex         // guards what follows
+	mu      sync.Mutex         // guards the fields below
 	clients map[string]*Client // of all names that were ever registered
 	closed  bool
 
@@ -47,7 +47,7 @@ type Registry struct {
 	background sync.WaitGroup
 }
 
-// entry is the present version of an API, and the client that outlives changes of the API.
+// entry is the current version of an API, and the client that outlives changes of the API.
 type entry struct {
 	api     API
 	limiter *stint.Limiter
@@ -98,7 +98,7 @@ func (r *Registry) Update(apis []API) error {
 			}
 		}
 		if table[e.api.Name] != nil {
-			mistakes = append(mistakes, errors.New("the name is that of an earlier API; want each once"))
+			mistakes = append(mistakes, errors.New("duplicate name; want a different one for each API"))
 		}
 		for _, m := range mistakes {
 			errs = append(errs, fmt.Errorf("API %d (%q): %w", i, e.api.Name, m))
@@ -139,8 +139,8 @@ func (r *Registry) find(name string) (*entry, error) {
 		Err: fmt.Errorf("there is no API %q%s; known: %s", name, messages.Hint(name, known), strings.Join(known, ", "))}
 }
 
-// Close ends the background work and waits for it. A pause that is not in the store yet is written
-// one last time: Close waits a second or two for that if the store does not answer. Clients still
+// Close ends the background work and waits for it. It tries one last time to write a pause that is
+// not in the store yet, which takes a second or two if the store does not answer. Clients still
 // work, but write no pauses, and held estimates last for five minutes.
 func (r *Registry) Close() {
 	r.mu.Lock()

@@ -32,7 +32,7 @@ func TestMistakesAreAllReported(t *testing.T) {
 		api  outbound.API
 		want []string
 	}{
-		{outbound.API{Limits: one}, []string{`API 0 (""): the name is empty; if the API comes from outbound.Presets(), these are the names there: ` +
+		{outbound.API{Limits: one}, []string{`API 0 (""): the name is empty; the names in outbound.Presets() are ` +
 			"igdb, musicbrainz, rcsb, spotify, tmdb"}},
 		{outbound.API{Name: "a:b", Limits: one}, []string{`the name is "a:b"`}},
 		{outbound.API{Name: strings.Repeat("n", 65), Limits: one}, []string{"the name is"}},
@@ -42,10 +42,10 @@ func TestMistakesAreAllReported(t *testing.T) {
 		}},
 		{outbound.API{Name: "a", Limits: []stint.Limit{stint.AtOnce(5, time.Minute)}},
 			[]string{"5/1m concurrency is a concurrency limit"}},
-		{outbound.API{Name: "a", Limits: one, MaxWait: -1}, []string{"a longest wait of -1ns"}},
-		{outbound.API{Name: "a", Limits: one, MaxCooldown: -1}, []string{"a longest pause of -1ns"}},
+		{outbound.API{Name: "a", Limits: one, MaxWait: -1}, []string{"the longest wait is -1ns"}},
+		{outbound.API{Name: "a", Limits: one, MaxCooldown: -1}, []string{"the longest pause is -1ns"}},
 		{outbound.API{Name: "a", Limits: one, MaxCooldown: 367 * 24 * time.Hour},
-			[]string{"a longest pause of 8808h0m0s"}},
+			[]string{"the longest pause is 8808h0m0s"}},
 		{outbound.API{Name: "a", Limits: one, Retries: -1}, []string{"-1 retries; want 0 to 10"}},
 		{outbound.API{Name: "a", Limits: one, Retries: 11}, []string{"11 retries; want 0 to 10"}},
 		{outbound.API{Name: "a", Limits: one, Retries: 1, FailFast: true},
@@ -67,7 +67,7 @@ func TestMistakesAreAllReported(t *testing.T) {
 		}
 	}
 	_, err := outbound.New(newMemory(t), []outbound.API{igdb(), {Name: "b"}, igdb()}, outbound.Config{})
-	for _, want := range []string{`API 1 ("b"): 0 limits`, `API 2 ("igdb"): the name is that of an earlier API`} {
+	for _, want := range []string{`API 1 ("b"): 0 limits`, `API 2 ("igdb"): duplicate name`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)
 		}

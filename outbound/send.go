@@ -12,14 +12,13 @@ import (
 	"github.com/stint-limiter/stint/internal/tokens"
 )
 
-// settleTime is how long to wait for the store to settle a true cost.
+// settleTime is the timeout for settling a cost in the store.
 const settleTime = time.Second
 
-// Send sends an HTTP request through base when its turn has come, see [Client.Wait]; without a
-// turn, it sends nothing. If the API has a Usage, the call is charged its estimated usage, as far
-// as the first 64 KiB of its body reveal it, and settled to what its response reports when the
-// response body has been read or closed. A response that is an error and reports no usage used
-// nothing.
+// Send waits for a turn as [Client.Wait] does, and then sends an HTTP request through base. Without
+// a turn, it sends nothing. If the API has a Usage, the call is charged an estimate from the first
+// 64 KiB of its body. When the response body has been read or closed, the call is settled to the
+// usage that the response reports. An error response that reports no usage used nothing.
 //
 // The transport of package httplimit does this for an HTTP client, and pauses and repeats calls as
 // the API asks.
@@ -76,8 +75,8 @@ type sending struct {
 	decision stint.Decision
 }
 
-// settles charges the call what it used when its response has ended, and before that reports what
-// it has used so far. A nil response means that the call failed.
+// settles charges the call its actual usage when its response has ended, and until then reports the
+// usage so far. A nil response means that the call failed.
 func (s *sending) settles(ctx context.Context, resp *http.Response) {
 	m := s.api.usage.Meter()
 	var reports *tokens.Reports
@@ -87,7 +86,7 @@ func (s *sending) settles(ctx context.Context, resp *http.Response) {
 		used := s.api.usage.Settled(m.End(), s.estimate, failed)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 		defer cancel()
-		_ = s.client.Settle(ctx, s.decision, s.api.costs(used, false)) // the limiter logs what fails
+		_ = s.client.Settle(ctx, s.decision, s.api.costs(used, false)) // the limiter logs failures
 	})
 	if resp == nil || resp.Body == nil || resp.StatusCode == http.StatusSwitchingProtocols {
 		end()
@@ -102,7 +101,7 @@ func (s *sending) settles(ctx context.Context, resp *http.Response) {
 	resp.Body = &meteredBody{ReadCloser: resp.Body, response: resp, meter: m, end: end}
 }
 
-// meteredBody is the body of a response that is scanned for its usage while it is read.
+// meteredBody is a response body that is scanned for its usage while it is read.
 type meteredBody struct {
 	io.ReadCloser
 	response *http.Response

@@ -20,14 +20,14 @@ type Stats struct {
 	// Waited is the number of calls that had to wait, including those that gave up or were refused
 	// in the end.
 	Waited int64
-	// TotalWait is how long they waited in total, and LongestWait is the longest wait. Example: the
-	// average is TotalWait / Waited.
+	// TotalWait is the sum of their waits, and LongestWait is the longest one. Example: the average
+	// is TotalWait / Waited.
 	TotalWait, LongestWait time.Duration
 	// Denied is the number of calls that were refused: they would have had to wait, or to wait too
-	// long, or the store is unavailable and the API's Failure is [stint.FailDeny].
+	// long, or the store was unavailable and the API's Failure is [stint.FailDeny].
 	Denied int64
-	// Failed is the number of calls that ended in any other error: of the store, or the end of
-	// their context.
+	// Failed is the number of calls that ended with any other error: of the store, or of their
+	// context.
 	Failed int64
 	// Waiting is the number of callers that are waiting now.
 	Waiting int64

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// holdTime is how long after the last heartbeat the estimate of a call is given back, for
-	// instance because its process has died.
+	// holdTime is the time that the estimate of a call is held after the last heartbeat, for
+	// instance after its process has died.
 	holdTime = 5 * time.Minute
-	// longestCall is how long the estimate of a call that is not settled is held.
+	// longestCall is the maximum time that the estimate of a call is held until it is settled.
 	longestCall = time.Hour
 )
 
@@ -22,9 +22,9 @@ var tokenNames = []string{"tokens", tokens.InputName, tokens.OutputName}
 
 func countsTokens(name string) bool { return slices.Contains(tokenNames, name) }
 
-// WaitFor is Wait for a call that costs more than one unit of limits with a name: costs are
-// estimates by these names, such as {"tokens": 4096}, and all other limits count one call. The
-// estimates are held until [Client.Settle], for an hour at most, and for five minutes if the
+// WaitFor is [Client.Wait] for a call that costs more than one unit of some limits. costs holds
+// estimates by the names of these limits, such as {"tokens": 4096}; all other limits count one call.
+// The estimates are held until [Client.Settle], for an hour at most, and for five minutes if the
 // process dies. Such calls are not made in order: each asks again when there may be room.
 func (c *Client) WaitFor(ctx context.Context, costs stint.Costs) (stint.Decision, error) {
 	if costs == nil {
@@ -64,7 +64,7 @@ func (c *Client) keep(d stint.Decision) {
 			c.letGo(d)
 		case <-c.registry.done:
 		}
-		_ = release() // it has no place
+		_ = release() // the call has no place
 	})
 }
 
@@ -79,9 +79,9 @@ func (c *Client) letGo(d stint.Decision) {
 	}
 }
 
-// Settle charges a call that [Client.WaitFor] admitted what it has used, by the names of limits,
-// instead of its estimate. Limits that are not named stay charged as they were. A name that no
-// limit of the call has is refused with a [*stint.InvalidError], and the estimate stays held.
+// Settle charges a call that [Client.WaitFor] admitted its actual costs, by the names of limits,
+// instead of its estimate. The charges of other limits stay as they were. Settle refuses the name of
+// an unknown limit with a [*stint.InvalidError]; the estimate then stays held.
 func (c *Client) Settle(ctx context.Context, d stint.Decision, costs stint.Costs) error {
 	if !d.Charge.IsZero() {
 		claim := d.Charge.Claims()[0]
