@@ -52,7 +52,7 @@ func TestMistakesAreAllReported(t *testing.T) {
 			[]string{"1 retries of calls that fail at once"}},
 		{outbound.API{Name: "a", Limits: one, Failure: &stint.FailurePolicy{Mode: 9}}, []string{"failure: mode 9"}},
 		{outbound.API{Retries: -1, MaxCooldown: -1},
-			[]string{"the name is", "-1 retries", "a longest pause", "0 limits"}},
+			[]string{"the name is", "-1 retries", "the longest pause", "0 limits"}},
 	}
 	for _, test := range tests {
 		_, err := outbound.New(newMemory(t), []outbound.API{test.api}, outbound.Config{})
