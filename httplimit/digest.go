@@ -48,7 +48,7 @@ func (x *exchange) Digest() string {
 	return string(h.Sum(nil))
 }
 
-// answerUnread answers a request that is allowed, but whose body could not be read.
+// answerUnread answers an allowed request with a body that could not be read.
 func (x *exchange) answerUnread(w http.ResponseWriter, r *http.Request) {
 	n := malformedNotice
 	var tooLarge *http.MaxBytesError

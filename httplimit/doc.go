@@ -38,10 +38,10 @@
 //	echo.New()                           e.Use(echo.WrapMiddleware(limit))
 //	gin.New(), any other http.Handler    limit(engine)
 //
-// echo answers the errors that handlers return in an outer layer, so that the middleware would see
-// a 5xx too late to refund it. If a policy refunds, add a middleware after this one that answers
-// errors with c.Error, as in examples/routers/echo. examples/routers/gin has a limit for a group of
-// gin's routes.
+// echo answers the errors of handlers in an outer layer, so the middleware would see a 5xx too late
+// to refund it. If a policy refunds, add a middleware after this one that answers errors with
+// c.Error, as in examples/routers/echo. examples/routers/gin has a limit for a group of gin's
+// routes.
 //
 // # Proxies
 //
@@ -54,25 +54,25 @@
 // # Response headers
 //
 // The configuration (headers) or [WithHeaders] selects the fields that are sent. They replace
-// fields of an outer layer. A request that nothing limits gets none. Responses share some of the
-// values: other middleware may replace them, but must not write into the slices.
+// fields of an outer layer. A request without limits gets none. Responses share some of the values:
+// other middleware may replace them, but must not write into the slices.
 //
 // The X fields show the limit that matters most: the one that denied for the longest time, or that
-// admits the fewest further requests of this cost. A concurrency limit is shown only if it denied
-// or if there is no other limit; it has neither Reset nor Window.
+// admits the fewest other requests of this cost. A concurrency limit is shown only if it denied or
+// if there is no other limit; it has neither Reset nor Window.
 //
 //	X-RateLimit-Limit      units per window, without burst
 //	X-RateLimit-Remaining  units left, including the burst
 //	X-RateLimit-Reset      seconds since 1970, or from now; rounded up. For a denied request, when
 //	                       the limit has room again, as in Retry-After. For an allowed one, when
-//	                       the limit is unused if nothing else happens
+//	                       the limit is unused if no other request comes
 //	X-RateLimit-Window     seconds, with decimals if not whole: 0.25
 //	X-RateLimit-Policy     name of the policy, or of the tier if it is the tier's limit
 //	X-RateLimit-Tier       name of the tier
 //	X-RateLimit-Burst      units that can be taken at once, if more than the limit
 //	X-RateLimit-Cost       cost of this request, in units of budgets
 //	X-RateLimit-Denial     id of the denial, for "stint why"
-//	X-RateLimit-Degraded   "true" if the store is unavailable; alone if usage is unknown
+//	X-RateLimit-Degraded   "true" if the store is unavailable; the only field if usage is unknown
 //
 // RateLimit-Policy and RateLimit follow draft-ietf-httpapi-ratelimit-headers-11, with an item for
 // every limit:
@@ -85,22 +85,21 @@
 // headers.
 //
 // The name of an item consists of its policy or tier, its window, its own name if it has one
-// ("cost" for budgets), and its algorithm if that is not sliding. Quota and window are strict
-// promises: the quota is the capacity, including a burst, and the window is a time in which at most
-// that much is admitted; for a bucket, the time that refills its capacity. Windows are whole
-// seconds, rounded up. The effective window t is the time until a limit that denied has room or,
-// for other limits, until they are unused. Concurrency limits have no windows; their unit is
-// concurrent-requests. Partition keys are not sent, because they would show how callers are
-// identified.
+// ("cost" for budgets), and its algorithm if that is not sliding. Quota and window are strict: the
+// quota is the capacity, including a burst, and the window is a time in which at most that much is
+// admitted; for a bucket, the time that refills its capacity. Windows are whole seconds, rounded up.
+// The effective window t is the time until a limit that denied has room or, for other limits, until
+// they are unused. Concurrency limits have no windows; their unit is concurrent-requests. Partition
+// keys are not sent, because they would show how callers are identified.
 //
 // # Answers
 //
 // A denied request is answered with 429 and a Retry-After of the exact time in whole seconds,
-// rounded up. If the limit that denied it is shared by all callers, a random time is added (the
-// jitter: up to a fifth of the wait, or up to a second if that is more, and never more than a
-// minute), so that callers do not all come back at the instant when the limit has room again. If
-// waiting does not help there is no Retry-After. A request that is refused because the store cannot
-// be reached is answered with 503 and a Retry-After of one second.
+// rounded up. If all callers share the limit that denied it, a random time is added (the jitter: up
+// to a fifth of the wait, or up to a second if that is more, and never more than a minute), so that
+// callers do not all come back at the instant when the limit has room again. If waiting does not
+// help, there is no Retry-After. A request that is refused because the store cannot be reached is
+// answered with 503 and a Retry-After of one second.
 //
 // The body is JSON, application/problem+json or plain text, whichever the client's Accept header
 // prefers. It is JSON if the client has no preference or accepts none of them. The time in the
@@ -121,10 +120,10 @@
 // If a policy derives request ids, the body of a request without an id is read before the decision,
 // provided its length is announced and at most 64 KiB, and passed to the handler unchanged. It has
 // ten seconds to arrive, instead of the server's ReadTimeout; afterwards the connection has no read
-// deadline. A request whose body does not arrive is decided without an id: it is charged, and if it
-// is allowed, it is answered with 408, 413 or 400, which no status class under refund gives back.
-// No id is derived from other bodies, or if the [http.ResponseWriter] does not support read
-// deadlines. Other requests are not affected.
+// deadline. A request whose body does not arrive is decided without an id, and charged. If it is
+// allowed, it is answered with 408, 413 or 400, and the charge is never refunded. No id is derived
+// from other bodies, or if the [http.ResponseWriter] does not support read deadlines. Other requests
+// are not affected.
 //
 // # Tokens of language models
 //
@@ -151,9 +150,9 @@
 // fails, and when the handler returns, the middleware panics with [http.ErrAbortHandler]. A handler
 // with nothing to send may pause for any time. If the [http.ResponseWriter] does not support write
 // deadlines, the place is given back after another 30 seconds even if the handler is still blocked.
-// The server must bound what the middleware cannot: how long the body of a request takes to arrive
-// (ReadTimeout, or a read deadline that the handler sets), HTTP/2 connections from which the client
-// reads nothing (WriteByteTimeout of its HTTP2Config), and hijacked connections.
+// The server must limit what the middleware cannot: the time that the body of a request takes to
+// arrive (ReadTimeout, or a read deadline that the handler sets), HTTP/2 connections from which the
+// client reads nothing (WriteByteTimeout of its HTTP2Config), and hijacked connections.
 //
 // The end of such a response waits until the store has recorded the outcome, for at most one second
 // if the store does not respond. A place that could not be given back expires, and so does a charge

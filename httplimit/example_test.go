@@ -17,7 +17,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// The shortest way to a 429: two requests a minute from each address.
+// Two requests a minute from each address.
 func ExampleByIP() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(http.ResponseWriter, *http.Request) {})
@@ -36,7 +36,7 @@ func ExampleByIP() {
 // Per user: a key is any func(*http.Request) string.
 func ExampleBy() {
 	userOf := func(r *http.Request) string {
-		name, _, _ := r.BasicAuth() // as your authentication has it
+		name, _, _ := r.BasicAuth() // from your authentication
 		return "user:" + name
 	}
 	handler := httplimit.By(userOf, stint.PerMinute(1), stint.PerDay(1000))(hello)
@@ -50,9 +50,9 @@ func ExampleBy() {
 	// bob 200
 }
 
-// Each customer has the limits that your database has for it.
+// Each customer has its own limits, from your database.
 func ExampleWithLimits() {
-	plans := map[string]int64{"user:alice": 2} // as you keep it in memory
+	plans := map[string]int64{"user:alice": 2} // a copy in memory
 	userOf := func(r *http.Request) string {
 		name, _, _ := r.BasicAuth()
 		return "user:" + name
@@ -61,7 +61,7 @@ func ExampleWithLimits() {
 		if perMinute, ok := plans[userOf(r)]; ok {
 			return []stint.Limit{stint.PerMinute(perMinute)}
 		}
-		return nil // the limit that By was given
+		return nil // the limit passed to By applies
 	}
 	handler := httplimit.By(userOf, stint.PerMinute(1), httplimit.WithLimits(limitsOf))(hello)
 
@@ -94,7 +94,7 @@ func ExampleAndBy() {
 	// bob@example.com 200
 }
 
-// Every mistake is caught at the start.
+// The error lists every mistake.
 func ExampleNewBy() {
 	_, err := httplimit.NewBy(nil, stint.PerMinute(-1))
 	fmt.Println(err)
@@ -103,8 +103,8 @@ func ExampleNewBy() {
 	// Limits[0] (-1/1m): a maximum of -1; want 0 to 9007199254740992
 }
 
-// Handlers over one store share their counts, in however many processes. With a Redis from package
-// stores it is the same line.
+// Handlers with the same store share their counts. With Redis, opened by package stores, they also
+// share them across processes.
 func ExampleWithStore() {
 	store, _ := memorystore.New(memorystore.Config{})
 	defer store.Close()
@@ -115,7 +115,7 @@ func ExampleWithStore() {
 	// 200 429
 }
 
-// A name keeps the counts in a store when the limits change, and apart from those of other names.
+// A name keeps the counts in a store when the limits change. Other names have separate counts.
 func ExampleWithName() {
 	store, _ := memorystore.New(memorystore.Config{})
 	defer store.Close()
@@ -133,13 +133,13 @@ func ExampleWithName() {
 	// 200
 }
 
-// Behind load balancers the client is who they say it is.
+// Load balancers report the client in a header, which is used only if they are trusted.
 func ExampleClientIP() {
 	key := httplimit.ClientIP("192.0.2.0/24") // the network of the load balancers
 	r := httptest.NewRequest("GET", "/", nil) // comes from 192.0.2.1
 	r.Header.Set("X-Forwarded-For", "203.0.113.9")
 	fmt.Println(key(r))
-	fmt.Println(httplimit.ClientIP()(r)) // without them the header counts for nothing
+	fmt.Println(httplimit.ClientIP()(r)) // without trusted proxies, the header is ignored
 	// Output:
 	// ip:203.0.113.9
 	// ip:192.0.2.1
@@ -154,7 +154,7 @@ func ExampleFirstOf() {
 	// 200 429 200
 }
 
-// One count for all requests together, for a backend that bears no more.
+// One count for all requests together, to protect a backend.
 func ExampleEveryone() {
 	handler := httplimit.By(httplimit.Everyone(), stint.PerSecond(1))(hello)
 	fmt.Println(get(handler).Code, get(handler, "X-API-Key", "another").Code)
@@ -181,7 +181,7 @@ func ExampleHeader_wrong() {
 	// right: 1
 }
 
-// An answer of your own. The header fields about limits and Retry-After are set already.
+// A custom answer. The header fields about limits and Retry-After are already set.
 func ExampleWithDenied() {
 	slowDown := httplimit.WithDenied(func(w http.ResponseWriter, r *http.Request, d *httplimit.Denial) {
 		http.Error(w, "The kettle is empty.", d.Status)
@@ -194,7 +194,7 @@ func ExampleWithDenied() {
 	// 429 The kettle is empty.
 }
 
-// A handler sees what was decided about its request.
+// A handler reads the verdict on its request.
 func ExampleFromContext() {
 	handler := httplimit.ByIP(stint.PerMinute(10), httplimit.WithVerdict())(
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -224,7 +224,7 @@ headers: {retry_after_jitter: 0%}
 	store, _ := memorystore.New(memorystore.Config{})
 	defer store.Close()
 	guard, _ := policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: discard})
-	handler := httplimit.New(guard)(hello) // WithClaims tells it who is signed in
+	handler := httplimit.New(guard)(hello) // WithClaims provides the signed-in user
 
 	for _, path := range []string{"/", "/", "/static/logo.png"} {
 		w := httptest.NewRecorder()
@@ -238,7 +238,7 @@ headers: {retry_after_jitter: 0%}
 	// /static/logo.png 200 hello
 }
 
-// Members have the limits of their tier. What authenticates requests comes before the middleware.
+// Members have the limits of their tier. Requests are authenticated before the middleware.
 func ExampleWithClaims() {
 	guard, stop := exampleGuard(
 		policy.Tier{Name: "member", Identity: []string{"user"}, Limits: policy.Limits(stint.PerMinute(100))},
@@ -248,7 +248,7 @@ func ExampleWithClaims() {
 		if name != "user" {
 			return ""
 		}
-		user, _, _ := r.BasicAuth() // as your authentication has it
+		user, _, _ := r.BasicAuth() // from your authentication
 		return user
 	}))(hello)
 	w := getAs(handler, "alice")
@@ -257,7 +257,7 @@ func ExampleWithClaims() {
 	// member 100
 }
 
-// A program that decides in its own way still answers as the middleware does.
+// A program that decides on requests itself still answers as the middleware does.
 func ExampleNewAnswer() {
 	guard, stop := exampleGuard(
 		policy.Tier{Name: "anyone", Identity: []string{"everyone"}, Limits: policy.Limits(stint.PerMinute(1))})

@@ -101,7 +101,7 @@ func JSONField(name string) KeyFunc {
 // field makes a key from the value that find finds in a body, if it finds exactly one.
 func field(constructor, name string, find func(r *http.Request, body []byte) []string) KeyFunc {
 	if name == "" {
-		panic("httplimit: " + constructor + ": the name is empty; want that of a field, such as email")
+		panic("httplimit: " + constructor + ": the name is empty; want the name of a field, such as email")
 	}
 	kind := strings.ToLower(name) + ":"
 	return func(r *http.Request) string {
@@ -127,7 +127,7 @@ func peekBody(r *http.Request) []byte {
 	rest := io.Reader(r.Body)
 	switch {
 	case err != nil:
-		rest = failed{err} // returned again to the handler
+		rest = failed{err} // the handler gets the error too
 	case len(head) <= maxField:
 		rest = http.NoBody
 	}

@@ -34,8 +34,8 @@ func By(key KeyFunc, options ...ByOption) func(http.Handler) http.Handler {
 	return limit
 }
 
-// NewBy is like [By] for programs whose keys, limits or store come from a configuration: it returns
-// all mistakes in one [*stint.InvalidError] instead of panicking.
+// NewBy is like [By] for arguments that come from a configuration: it returns all mistakes in one
+// [*stint.InvalidError] instead of panicking.
 func NewBy(key KeyFunc, options ...ByOption) (func(http.Handler) http.Handler, error) {
 	l, err := newLimit(key, options)
 	if err != nil {
@@ -129,7 +129,7 @@ func (l *limit) handle(x *exchange, w http.ResponseWriter, r *http.Request, next
 	x.serve(w, r, next, l.Follow(r.Context(), x.v))
 }
 
-// ask appends the question of a request to each part, up to the first for which it has no key.
+// ask appends an Ask for each part, up to the first part for which the request has no key.
 func (l *limit) ask(asks []middleware.Ask, r *http.Request) []middleware.Ask {
 	cost := int64(1)
 	for i, c := range l.counts {

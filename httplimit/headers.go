@@ -133,8 +133,8 @@ func fixed(value string) []string {
 	return []string{value}
 }
 
-// setHeaders sets the header fields about limits whose values are fixed, and drafts the others;
-// setDrafted sets those. Seconds is the value of Retry-After.
+// setHeaders sets the header fields about limits that have fixed values, and drafts the others for
+// setDrafted. Seconds is the value of Retry-After.
 func (x *exchange) setHeaders(h http.Header, seconds int64) {
 	if !x.shown.OmitX || !x.v.Decision.Allowed {
 		x.findDecisive()
@@ -185,9 +185,9 @@ func (x *exchange) setX(h http.Header, seconds int64) {
 	}
 }
 
-// findDecisive finds the same state as [stint.Decision.Decisive], with the texts of its limit. But
-// unless it denies, a limit without a window ranks below limits with one: a shortage of places ends
-// soon, at a time that cannot be predicted.
+// findDecisive finds the same state as [stint.Decision.Decisive], with the texts of its limit, with
+// one exception: unless it denies, a limit without a window ranks below limits with one. A shortage
+// of places ends soon, at a time that cannot be predicted.
 func (x *exchange) findDecisive() {
 	x.rule = nil
 	x.eachLimit(func(r *ruleText, l *limitText, s stint.State) {

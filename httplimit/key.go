@@ -18,8 +18,8 @@ import (
 // convention a key is "type:identifier". A key must not begin with a zero byte.
 //
 // The empty key means that the request has no key. Such a request is not counted: [By] answers it
-// with [ErrNoKey], because otherwise all clients that omit a header would share one bucket. See
-// [FirstOf] for a key that such requests have.
+// with [ErrNoKey], because otherwise all clients that omit a header would share one bucket. With
+// [FirstOf], such requests get another key.
 //
 // Keys should be made of verified data, or at least of data that is hard to make up: anyone who can
 // choose the key gets as many buckets as they like.
@@ -30,11 +30,11 @@ var ErrNoKey = middleware.ErrNoKey
 
 // ClientIP distinguishes clients by their address: all of an IPv4 address, the first 64 bits of an
 // IPv6 address, or the IPv4 address embedded in an IPv6 address of NAT64, 6to4 or Teredo. It uses
-// X-Forwarded-For only as far as it was written by trusted proxies, which are given as addresses,
-// networks, and the words "loopback", "private" and "unix". If there are none, the client is the
-// peer, regardless of the header. A peer that has no address and names no client has no key.
+// X-Forwarded-For only as far as trusted proxies wrote it. They are given as addresses, networks,
+// and the words "loopback", "private" and "unix". Without trusted proxies, the client is the peer,
+// regardless of the header. A peer that has no address and names no client has no key.
 //
-// ClientIP panics if an entry is none of these. [NewClientIP] returns an error instead.
+// ClientIP panics if an entry is invalid. [NewClientIP] returns an error instead.
 func ClientIP(trusted ...string) KeyFunc {
 	key, err := NewClientIP(trusted...)
 	middleware.Must("httplimit: ClientIP", err)
@@ -106,6 +106,6 @@ func Everyone() KeyFunc {
 	return func(*http.Request) string { return everyone }
 }
 
-// everyone is the key of [Everyone] in this process. It is secret: a caller whose name is the
-// subject of all callers must not be counted with everyone, nor escape bans.
+// everyone is the key of [Everyone] in this process. It is secret: a caller must not be able to
+// choose it as its own key, and so to be counted with everyone or to escape bans.
 var everyone = middleware.Everyone + rand.Text()

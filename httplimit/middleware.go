@@ -58,7 +58,7 @@ func NewAnswer(options ...AnswerOption) func(w http.ResponseWriter, r *http.Requ
 	}
 }
 
-// judge has a guard decide on a request, and serves the request if it is allowed.
+// judge asks a guard about a request, and serves the request if it is allowed.
 func (x *exchange) judge(guard *policy.Guard, w http.ResponseWriter, r *http.Request, next http.Handler) {
 	x.writer = w
 	in := &x.in
@@ -84,7 +84,7 @@ type exchange struct {
 	shown   *policy.Headers
 	in      policy.Input
 	v       *policy.Verdict
-	unread  error         // why the body could not be read, if it had to be
+	unread  error         // reason why the body could not be read before the decision
 	head    []byte        // the beginning of the body, if read to estimate usage
 	rest    io.ReadCloser // the body after head
 	whole   bool          // head is the whole body

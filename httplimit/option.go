@@ -61,14 +61,14 @@ type byOption struct {
 
 func (o byOption) applyToBy(b *by) { o.set(b) }
 
-// by is what the options of [By] set.
+// by holds what the options of [By] set.
 type by struct {
 	middleware.Config
 	limit *limit
 	first *count // the count of By itself
 }
 
-// responder has the settings and state for answering requests, regardless of what decides on them.
+// responder has the settings and state for answering requests, regardless of how they are decided.
 type responder struct {
 	claims  func(*http.Request, string) string
 	denied  func(http.ResponseWriter, *http.Request, *Denial)
@@ -86,12 +86,12 @@ func newResponder() *responder {
 	return &responder{random: rand.Float64, timeout: defaultSendTimeout}
 }
 
-// configured returns a responder with the options of a constructor, which panics if one is invalid.
+// configured returns a responder with the options of a constructor. It panics if one is invalid.
 func configured[O any](constructor string, options []O, apply func(O, *responder)) *responder {
 	f := newResponder()
 	for _, o := range options {
 		if any(o) == nil {
-			f.errs = append(f.errs, errors.New("an option is nil; want one of package httplimit"))
+			f.errs = append(f.errs, errors.New("an option is nil; want one from package httplimit"))
 			continue
 		}
 		apply(o, f)
@@ -114,15 +114,15 @@ func WithDenied(denied func(w http.ResponseWriter, r *http.Request, d *Denial)) 
 }
 
 // WithError replaces the answer to requests that could not be decided because the store failed and
-// the failure mode is "error", or because there is no key to count by ([ErrNoKey]). By default the
-// answer is 503 for a failure and 500 for a mistake. The function may also let the request through
-// itself. It is not called for a body that could not be read.
+// the failure mode is "error", or because the request has no key ([ErrNoKey]). By default the answer
+// is 503 for a failure and 500 for a mistake. The function may also let the request through itself.
+// It is not called for a body that could not be read.
 func WithError(failed func(w http.ResponseWriter, r *http.Request, err error)) AnswerOption {
 	return forAnswer(func(f *responder) { f.failed = failed })
 }
 
-// WithHeaders configures the header fields about limits. By default the configuration does, and for
-// [By] they are the X fields, with Reset since 1970 and a jitter of a fifth for [Everyone].
+// WithHeaders selects the header fields about limits. By default the configuration selects them, and
+// [By] sends the X fields, with Reset since 1970 and a jitter of a fifth for [Everyone].
 func WithHeaders(headers policy.Headers) AnswerOption {
 	return forAnswer(func(f *responder) {
 		f.headers = &headers
@@ -146,7 +146,7 @@ func WithName(name string) ByOption {
 	}}
 }
 
-// WithLimits gives each request of [By] its own limits, such as those of the customer, from a
+// WithLimits gives each request under [By] its own limits, such as those of the customer, from a
 // database or a verified token. If the function returns none, the limits passed to By apply; if
 // there are none of these either, the request is not limited. In a shared store, the limits need a
 // name ([WithName]).
@@ -157,8 +157,8 @@ func WithName(name string) ByOption {
 //	r.Use(httplimit.By(userOf, httplimit.WithLimits(plan)))
 //
 // A customer's usage is kept when the number of a limit changes; a new window starts empty. The
-// function is called for every request, before the decision: keep its data in memory. Invalid
-// limits are a mistake: the request is answered with 500, or by [WithError].
+// function is called for every request, before the decision: keep its data in memory. A request with
+// invalid limits is answered with 500, or by [WithError].
 func WithLimits(limits func(r *http.Request) []stint.Limit) ByOption {
 	return byOption{set: func(b *by) {
 		b.limit.limits, b.first.Varies = limits, limits != nil
@@ -168,9 +168,9 @@ func WithLimits(limits func(r *http.Request) []stint.Limit) ByOption {
 	}}
 }
 
-// WithCost sets how many units of every limit a request costs under [By] and [AndBy]; the default
-// is one. A cost of 0 charges nothing; a negative cost is a mistake, which is answered like one of
-// [WithLimits].
+// WithCost sets the cost of a request under [By] and [AndBy] in units of every limit; the default is
+// one. A cost of 0 charges nothing. A request with a negative cost is answered with 500, or by
+// [WithError].
 func WithCost(cost func(r *http.Request) int64) ByOption {
 	return byOption{set: func(b *by) {
 		b.limit.cost = cost
@@ -180,7 +180,7 @@ func WithCost(cost func(r *http.Request) int64) ByOption {
 	}}
 }
 
-// AndBy counts each request of [By] by another key as well, in one decision: a request is charged
+// AndBy counts each request under [By] by another key as well, in one decision: a request is charged
 // to all keys or, if one of them has no room, to none. Two middlewares in a row would instead
 // charge the first for requests that the second denies. For example, a login that allows an address
 // 20 attempts per minute and an account 5 per quarter of an hour:
@@ -221,16 +221,16 @@ func WithStore(store stint.Store) ByOption {
 // defaultSendTimeout is half of nginx's default.
 const defaultSendTimeout = 30 * time.Second
 
-// WithSendTimeout bounds how long a client may read nothing of a watched response (see the package
-// documentation) while there is data to send: 30 seconds by default; 0 sets no bound. After that,
-// the response is cut off, so that a client cannot keep a place under a concurrency limit by not
-// reading. The bound applies to each write of 64 KiB.
+// WithSendTimeout sets how long a client may read nothing of a watched response (see the package
+// documentation) while there is data to send. The default is 30 seconds; 0 means no timeout. After
+// that, the response is cut off, so that a client cannot keep a place under a concurrency limit by
+// not reading. The timeout applies to each write of 64 KiB.
 func WithSendTimeout(timeout time.Duration) Option {
 	return option{set: func(f *responder) { f.timeout = timeout }}
 }
 
-// WithVerdict passes the verdict to the handler: see [FromContext]. By default it is not passed,
-// because that copies the request and its context: two allocations.
+// WithVerdict passes the verdict to the handler: see [FromContext]. This is not the default, because
+// it copies the request and its context: two allocations.
 func WithVerdict() Option {
 	return option{set: func(f *responder) { f.shares = true }}
 }

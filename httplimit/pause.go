@@ -22,9 +22,9 @@ type pause struct {
 }
 
 // readPause reads the pause that a response asks for. Dates are measured against the response's own
-// Date if it has one, so that the local clock does not matter, else against now. The age of a
-// cached response, from its Age field, is subtracted, so that its pause may be over. Other fields
-// are ignored. No pause is longer than [stint.MaxWindow].
+// Date if it has one, so that the local clock does not matter, and otherwise against now. The age of
+// a cached response, from its Age field, is subtracted, so its pause may already be over. Other
+// fields are ignored. No pause is longer than [stint.MaxWindow].
 func readPause(resp *http.Response, now time.Time) pause {
 	h := resp.Header
 	age := ageOf(h)
@@ -157,8 +157,8 @@ func whenEmpty(left, reset any) time.Duration {
 	return pauseOf(float64(seconds))
 }
 
-// At or above these values, a reset is not a number of seconds to wait but an instant, in seconds
-// or milliseconds since the Unix epoch: 1e9 seconds is September 9, 2001. As a pause, it would be
+// At or above these values, a reset is an instant, in seconds or milliseconds since the Unix epoch,
+// instead of a number of seconds to wait: 1e9 seconds is September 9, 2001. As a pause, it would be
 // 30 years.
 const (
 	epochSeconds      = 1e9

@@ -58,7 +58,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	next.ServeHTTP(rec.wrapped(), r)
 	rec.returned = true
 	if rec.watch.Ended() {
-		panic(http.ErrAbortHandler) // else a truncated response could look complete
+		panic(http.ErrAbortHandler) // otherwise a truncated response could look complete
 	}
 }
 
@@ -236,7 +236,7 @@ func (r *recorder) takeCost() {
 }
 
 // outcome returns the outcome of a request, which was served with ctx. A handler that panicked has
-// the status that it sent before, else 500. A failure is attributed to the client if it has
+// the status that it sent before, or 500. A failure is attributed to the client if it has
 // disconnected or did not send its body: otherwise a client that can make a request fail could get
 // a refund. The cost may also be set after the body, when it is known; it is not sent as a trailer
 // either.

@@ -22,9 +22,9 @@ type ruleText struct {
 	policy, contact        string
 	json                   string // members of a JSON body
 	policyField, tierField []string
-	// problem is the beginning of a problem+json body whose type is the contact, if that is an http
-	// or https URL. Detail is the contact as it is appended to the detail, if it is anything else.
-	// The other one is "".
+	// problem is the beginning of a problem+json body with the contact as its type, if the contact
+	// is an http or https URL. detail is any other contact, as a text to append to the detail. At
+	// least one of the two is "".
 	problem, detail string
 	// policies is the rule's part of RateLimit-Policy.
 	policies []string
@@ -44,8 +44,8 @@ type limitText struct {
 	max, window, burst []string
 }
 
-// ruleTexts has the texts about a rule: with its own limits, and with other limits that requests
-// were held to, because of numbers of their own or of several readings.
+// ruleTexts has the texts about a rule: with its own limits, and with other limits of requests that
+// have numbers of their own or several readings.
 type ruleTexts struct {
 	own ruleText
 
@@ -147,7 +147,7 @@ func (t *setText) of(results []policy.Result, to []*ruleText) []*ruleText {
 	return to
 }
 
-// describe sets the headers to show, and the texts of the rules that the request was judged by.
+// describe sets the headers to show, and the texts of the rules that apply to the request.
 func (x *exchange) describe() {
 	set := x.v.Set
 	x.shown = x.headers
@@ -172,7 +172,7 @@ func (x *exchange) eachLimit(f func(*ruleText, *limitText, stint.State)) {
 }
 
 // equal is like slices.Equal, but returns early if both slices are the same, as for most requests,
-// which are held to the rule's own limits. Comparing those took 2% of a request.
+// which have the rule's own limits. Comparing those took 2% of the time of a request.
 func equal(a, b []stint.Limit) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
@@ -242,7 +242,7 @@ func (n names) nameIn(r *policy.Rule) func(*stint.Limit) string {
 	return func(l *stint.Limit) string { return n.add(fullName(r.Name(), l)) }
 }
 
-// add reserves a name, or the next free one like it if the name is taken.
+// add reserves a name or, if it is taken, the name with the next free number.
 func (n names) add(name string) string {
 	free := name
 	for i := 2; n[free]; i++ {

@@ -21,8 +21,8 @@ const (
 //
 //	client := &http.Client{Transport: httplimit.NewTransport(igdb, nil)}
 //
-// Every request waits for its turn, as in [outbound.Client.Wait]. If it gets none, it is not sent
-// and fails with the error of Wait. When a response asks to slow down, all processes that share the
+// Every request waits for its turn, as in [outbound.Client.Wait]. Without a turn, it is not sent and
+// fails with the error of Wait. When a response asks to slow down, all processes that share the
 // store pause. Such responses are: a 429 or 503 with Retry-After; any response whose RateLimit or
 // X-RateLimit fields, including those of OpenAI and Anthropic for tokens, have nothing left; and a
 // bare 429, for a second. The caller gets the response unchanged.
@@ -35,14 +35,14 @@ const (
 // the caller gets the API's last response, without an error.
 //
 // If the API has a Usage, limits on tokens are charged the estimated usage of a request, and
-// settled to the usage that its response tells: see [outbound.Client.Send].
+// settled to the usage that its response reports: see [outbound.Client.Send].
 //
 // Each hop of a redirect is a request like any other, whatever host it leads to.
 //
 // NewTransport panics if api is nil.
 func NewTransport(api *outbound.Client, base http.RoundTripper) http.RoundTripper {
 	if api == nil {
-		panic("httplimit: NewTransport: the API is nil; want one of an outbound.Registry")
+		panic("httplimit: NewTransport: the API is nil; want one from an outbound.Registry")
 	}
 	if base == nil {
 		base = http.DefaultTransport
@@ -57,7 +57,7 @@ type transport struct {
 
 // RoundTrip implements [http.RoundTripper].
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	var refusal *http.Response // the response that this request repeats after
+	var refusal *http.Response // the response to the last attempt
 	for repeats := 0; ; repeats++ {
 		sent := false
 		resp, err := t.api.Send(req, sender(func(out *http.Request) (*http.Response, error) {
@@ -141,7 +141,7 @@ func repeat(req *http.Request) (*http.Request, bool) {
 }
 
 // idempotent reports whether a request can safely be sent twice: because of its method, or because
-// its sender says so, in the header fields that [http.Transport] also knows.
+// of a header field that [http.Transport] also accepts.
 func idempotent(req *http.Request) bool {
 	switch req.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:

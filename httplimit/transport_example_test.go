@@ -14,7 +14,7 @@ import (
 	"github.com/stint-limiter/stint/outbound"
 )
 
-// A client of an API that stays within the limits of the API. Its callers need no change.
+// A client that stays within the limits of an API. Its callers need no change.
 func ExampleNewTransport() {
 	remote := httptest.NewServer(hello)
 	defer remote.Close()
@@ -38,7 +38,7 @@ func ExampleNewTransport() {
 	// the third waited: true
 }
 
-// The API says to slow down. Until the pause is over, no process that shares the store calls it.
+// The API asks to slow down. Until the pause is over, no process that shares the store calls it.
 func ExampleNewTransport_slowDown() {
 	remote := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "30")

@@ -23,7 +23,7 @@ func (x *exchange) Body(most int64) (head []byte, length int64) {
 	}
 	conn := http.NewResponseController(x.writer)
 	soon, rest := readDeadlines(r)
-	bounded := conn.SetReadDeadline(soon) == nil // else the server must bound the time
+	bounded := conn.SetReadDeadline(soon) == nil // otherwise the server must limit the time
 	var b bytes.Buffer
 	_, err := io.CopyN(&b, r.Body, most+1)
 	if x.whole = errors.Is(err, io.EOF); x.whole {
@@ -58,17 +58,16 @@ func readDeadlines(r *http.Request) (soon, rest time.Time) {
 	return soon, rest
 }
 
-// putBack is a body of which some or all was read and put back. If all of it was read, the Reader
+// putBack is a body after some or all of it was read and put back. If all of it was read, the Reader
 // contains only those bytes: the server closes its own body when the response begins, and a
-// transport that then still looked for the end of the body would get an error and close its
-// connection.
+// transport that read on to the end of that body would get an error and close its connection.
 type putBack struct {
 	io.Reader
 	io.Closer
 }
 
-// askForUsage returns the request for a handler whose response will be metered. The request asks
-// for no compression and, if the policy injects the option, for a stream that reports its usage.
+// askForUsage returns the request for a handler with a metered response. The request asks for no
+// compression and, if the policy injects the option, for a stream that reports its usage.
 func (x *exchange) askForUsage(r *http.Request, m policy.Meter) *http.Request {
 	next := r.WithContext(r.Context())
 	next.Header = maps.Clone(r.Header)
