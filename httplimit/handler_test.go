@@ -260,7 +260,7 @@ func TestWrongUse(t *testing.T) {
 			"Limits[0] (-1/1m): a maximum of -1; want 0 to",
 			func() { httplimit.By(nil, nil, stint.PerMinute(-1), httplimit.WithStore(nil)) }},
 		{`httplimit: ClientIP: entry 2 is "proxy"; want`, func() { httplimit.ClientIP("10.0.0.0/8", "proxy") }},
-		{"httplimit: By: the store is nil; want one such",
+		{"httplimit: By: the store is nil; want a store",
 			func() { httplimit.By(all, limit, httplimit.WithStore((*memorystore.Store)(nil))) }},
 		{"httplimit: FirstOf: there are no keys; want at least one, such as ClientIP()", func() { httplimit.FirstOf() }},
 		{"httplimit: FirstOf: key 2 is nil; want one such as ClientIP()", func() { httplimit.FirstOf(all, nil) }},
