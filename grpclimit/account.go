@@ -75,7 +75,7 @@ func (a *account) sent(m any) {
 	a.bytes += int64(size)
 }
 
-// errPanicked stands for the error of a handler that panicked.
+// errPanicked is used as the error of a handler that panicked.
 var errPanicked = errors.New("grpclimit: the handler panicked")
 
 // outcome returns the outcome of a call whose handler ended with err. ctx is the call's own

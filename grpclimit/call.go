@@ -18,8 +18,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// call is a call while it is judged and served, or a stream whose messages are judged one after the
-// other.
+// call is a call that is being judged and served, or a stream with messages that are judged one by
+// one.
 type call struct {
 	server  *server
 	ctx     context.Context // of the call, with the same lifetime

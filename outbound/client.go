@@ -81,7 +81,7 @@ func (c *Client) Peek(ctx context.Context) (stint.Decision, error) {
 	return d, err
 }
 
-// admit waits until a call may be made, and reports whether it had to wait, even in vain.
+// admit waits until a call may be made. It reports whether the call had to wait, even if in vain.
 func (c *Client) admit(ctx context.Context, start time.Time, costs stint.Costs) (
 	d stint.Decision, slept bool, _ error) {
 	for {

@@ -67,7 +67,7 @@ type failed struct{ err error }
 
 func (f failed) Read([]byte) (int, error) { return 0, f.err }
 
-// sending is a call whose tokens are counted.
+// sending is a call with counted tokens.
 type sending struct {
 	client   *Client
 	api      *entry

@@ -11,8 +11,7 @@ import (
 
 // Stats counts the calls to an API in this process since the registry was created.
 type Stats struct {
-	// Name is the API's name, and Limits are those in force; nil if the API is no longer
-	// registered.
+	// Name is the API's name, and Limits are its limits; nil if the API is no longer registered.
 	Name   string
 	Limits []stint.Limit
 	// Calls is the number of calls that were admitted.

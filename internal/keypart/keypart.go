@@ -49,8 +49,8 @@ func Read(text string) (string, bool) {
 	return part, err == nil
 }
 
-// Name returns the form in which keys show a subject: the subject itself, or a hash if it is too
-// long. The Name of a Name is that Name.
+// Name returns a subject as keys show it: unchanged, or as a hash if it is too long. The Name of a
+// Name is that Name.
 func Name(subject string) string {
 	if len(subject) <= Max/3 {
 		return subject

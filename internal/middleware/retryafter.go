@@ -32,7 +32,7 @@ func RetryAfter(v *policy.Verdict, jitter *float64, unit time.Duration, random f
 
 // deniedByShared reports whether all callers share the limit that denied for the longest time.
 func deniedByShared(v *policy.Verdict) bool {
-	if v.Decision.Banned { // a ban is for one subject
+	if v.Decision.Banned { // a ban applies to one subject
 		return false
 	}
 	for i := range v.Results {

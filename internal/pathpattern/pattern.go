@@ -40,7 +40,7 @@ const maxPattern = 1024
 
 const patternForm = `want something like /users/{id}, /static/** or /**/*.css`
 
-// Parse parses a pattern. The error says how to fix the pattern.
+// Parse parses a pattern. The error explains how to fix the pattern.
 func Parse(text string) (Pattern, error) {
 	p := Pattern{Text: text}
 	if !strings.HasPrefix(text, "/") {

@@ -56,7 +56,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 }
 
 // watch watches the directories in which files can change: the parents of the paths, the paths that
-// are directories, the directories of symbolic links on the way, and those that links lead to.
+// are directories, and the directories of symbolic links on the way and of their targets.
 // Polling covers directories that do not exist.
 func (w *Watcher) watch(events *fsnotify.Watcher) error {
 	var errs []error

@@ -23,7 +23,7 @@ type Watch struct {
 	mu    sync.Mutex
 	timer *time.Timer
 	armed bool
-	since time.Time // when the current write began; zero if there is none
+	since time.Time // start of the current write; zero if there is none
 	ended bool
 }
 
