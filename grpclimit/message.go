@@ -65,7 +65,7 @@ func (s *messageStream) RecvMsg(m any) error {
 	return nil
 }
 
-// SendMsg sends a message, but nothing after a denial.
+// SendMsg sends a message. After a denial, it only returns that denial.
 func (s *messageStream) SendMsg(m any) error {
 	if err := s.denied(); err != nil {
 		return err

@@ -53,7 +53,7 @@ type part struct {
 
 func (d *draft) clear() { d.text, d.parts = d.text[:0], d.parts[:0] }
 
-// endField makes the text since the last field the value of field f.
+// endField drafts field f; its value is the text since the last field.
 func (d *draft) endField(f string) { d.parts = append(d.parts, part{field: f, end: len(d.text)}) }
 
 // number sets a header field to a number if the number is small, and drafts it otherwise.

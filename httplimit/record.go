@@ -170,7 +170,7 @@ func isRegular(source io.Reader) bool {
 }
 
 // watchedReader is the source of a response that is copied. The watch does not run while it reads,
-// because that time is not the client's.
+// because the client does not cause that delay.
 type watchedReader struct {
 	io.Reader
 	watch *stall.Watch

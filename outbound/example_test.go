@@ -29,7 +29,7 @@ func Example() {
 	// call the API, 3 left, <nil>
 }
 
-// The error lists every mistake, with what would be valid.
+// The error lists every mistake and how to fix it.
 func ExampleNew_mistakes() {
 	store, _ := memorystore.New(memorystore.Config{})
 	defer store.Close()
@@ -44,7 +44,7 @@ func ExampleNew_mistakes() {
 	// API 1 ("igdb"): 0 limits; want 1 to 16
 }
 
-// A preset is a value to adapt.
+// Programs can adapt a preset.
 func ExamplePresets() {
 	tmdb := outbound.Presets()["tmdb"]
 	tmdb.MaxWait = 5 * time.Second

@@ -41,7 +41,7 @@ func lastForwarded(s string) (hop netip.Addr, rest string, more bool) {
 	return e.hop, "", false
 }
 
-// element is an element of Forwarded.
+// element is a parsed element of Forwarded.
 type element struct {
 	hop   netip.Addr
 	named bool

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Kinds lists all kinds.
+// Kinds lists all kinds of store failures.
 var Kinds = [...]stint.StoreErrorKind{
 	stint.KindOther, stint.KindTimeout, stint.KindUnreachable, stint.KindAuth, stint.KindFull, stint.KindReadOnly,
 	stint.KindBusy, stint.KindReply, stint.KindMigrating, stint.KindRefused,

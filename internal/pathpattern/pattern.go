@@ -143,7 +143,7 @@ func Fold(text string) string {
 // paths, and is inlined.
 func (p *Pattern) Begins(path string) bool { return strings.HasPrefix(path, p.exact.begin) }
 
-// Fits reports whether a clean path fits.
+// Fits reports whether a clean path fits the pattern.
 func (p *Pattern) Fits(clean string) bool { return p.Begins(clean) && p.fits(clean, &p.exact) }
 
 // FitsFolded reports whether a clean path fits, ignoring case. The path must be folded by Fold.

@@ -55,7 +55,7 @@ func Subject(set *policy.Set, text string) (subject, note string, err error) {
 	return string(b), note, err
 }
 
-// read appends the identifier for an entered text, in the form that requests have.
+// read appends the identifier for an entered text, as in requests.
 func read(b []byte, spec *policy.Spec, id *policy.Identity, text string) (_ []byte, note string, err error) {
 	switch {
 	case len(id.All) > 0:

@@ -65,8 +65,8 @@ func (f Files) Apply(c *tls.Config) error {
 	return nil
 }
 
-// Again reads the files into a copy of the TLS configuration of a client. before is the result of
-// the last reading, or nil.
+// Again reads the files into a copy of the TLS configuration of a client. before is the last good
+// configuration, or nil.
 func (f Files) Again(c, before *tls.Config) (*tls.Config, error) {
 	c = c.Clone()
 	if err := f.Apply(c); err != nil {

@@ -54,7 +54,7 @@ type Config struct {
 type Rules struct {
 	config  Config
 	request *Pointers
-	kinds   []requestKind // for each pointer of a request
+	kinds   []requestKind // the kind of each pointer of a request
 	respond *Pointers
 	slots   [][]int // for each pointer of a response, its indexes in numbers
 	fields  []field // header fields of a response
