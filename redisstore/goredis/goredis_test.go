@@ -294,8 +294,8 @@ func TestMistakes(t *testing.T) {
 			"got a *redis.Ring; want"},
 		{redis.NewFailoverClusterClient(&redis.FailoverOptions{
 			MasterName: "a", SentinelAddrs: []string{server.Addr()}}), redisstore.Config{},
-			"want one of NewFailoverClient"},
-		{client, redisstore.Config{URL: server.URL()}, "want one of them"},
+			"want a client from NewFailoverClient"},
+		{client, redisstore.Config{URL: server.URL()}, "want only one of them"},
 	} {
 		var invalid *stint.InvalidError
 		_, err := goredis.Open(t.Context(), test.client, test.config)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/server/api"
@@ -45,7 +46,7 @@ func TestF34HostileValues(t *testing.T) {
 	s := serveGuarded(t, memory(t), rules, policy.GuardConfig{Observer: seen, Logger: logger}, func(c *api.Config) {
 		c.Logger = logger
 	})
-	lines := 0
+	began, lines := time.Now(), 0
 	for i := range 200 {
 		hostile := quote(fmt.Sprintf("%s\r\nlevel=ERROR \x00\x1b[31m{}\"',%d", secret, i))
 		s.post("/v1/take", `{"method":"GET","path":`+quote("/"+fmt.Sprint(i)+secret)+`,"host":`+hostile+
@@ -67,8 +68,9 @@ func TestF34HostileValues(t *testing.T) {
 	if strings.Contains(log.String(), secret) {
 		t.Errorf("a secret is in the log: %s", log.String())
 	}
-	if lines > 30 {
-		t.Errorf("%d lines", lines)
+	// The log admits a few lines of a kind each second, however many mistakes there are.
+	if most := 30 + 10*int(time.Since(began).Seconds()); lines > most {
+		t.Errorf("%d lines, want at most %d", lines, most)
 	}
 	if got := slices.Sorted(maps.Keys(seen.seen)); !slices.Equal(got, []string{"", "free"}) {
 		t.Errorf("labels %q", got)
