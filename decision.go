@@ -103,7 +103,15 @@ type State struct {
 
 // Remaining is the number of units that are left: the capacity less what is used, but at least
 // zero. Example: 7 after three requests under 10/1m.
-func (s State) Remaining() int64 { return max(0, s.Limit.Capacity()-s.Used) }
+func (s State) Remaining() int64 { return max(0, s.capacity()-s.Used) }
+
+// capacity returns the capacity of the limit; the zero State has none.
+func (s *State) capacity() int64 {
+	if s.Limit == nil {
+		return 0
+	}
+	return s.Limit.Capacity()
+}
 
 // States returns the usages with their limits, in the same order.
 func (d *Decision) States() []State {
@@ -147,7 +155,8 @@ func (d *Decision) UsagesOf(claim int) []Usage {
 }
 
 // Decisive returns the state that matters most to the caller; see [State.Outweighs]. Example: the
-// state of the minute, with 2 left, if the hour has 40 left.
+// state of the minute, with 2 left, if the hour has 40 left. If the decision has no usages, the
+// state has a zero Limit.
 func (d *Decision) Decisive() State {
 	best := State{Limit: &noLimit}
 	for i := range d.Usages() {
@@ -163,20 +172,20 @@ func (d *Decision) Decisive() State {
 // is used. Example: 30 units left for requests that cost 10 outweigh 5 requests left.
 func (s State) Outweighs(than State) bool {
 	if s.RetryAfter != than.RetryAfter {
-		return s.RetryAfter == Never || than.RetryAfter != Never && s.RetryAfter > than.RetryAfter
+		return s.RetryAfter > than.RetryAfter
 	}
 	if n, m := s.requests(), than.requests(); n != m {
 		return n < m
 	}
-	hi, lo := bits.Mul64(uint64(max(0, s.Used)), uint64(than.Limit.Capacity()))
-	thanHi, thanLo := bits.Mul64(uint64(max(0, than.Used)), uint64(s.Limit.Capacity()))
+	hi, lo := bits.Mul64(uint64(max(0, s.Used)), uint64(than.capacity()))
+	thanHi, thanLo := bits.Mul64(uint64(max(0, than.Used)), uint64(s.capacity()))
 	return hi > thanHi || hi == thanHi && lo > thanLo
 }
 
 // requests returns how many more requests of the same cost have room. Each takes one place under a
 // concurrency limit.
 func (s *State) requests() int64 {
-	if s.Limit.Algorithm == AlgorithmConcurrency {
+	if s.Limit != nil && s.Limit.Algorithm == AlgorithmConcurrency {
 		return s.Remaining()
 	}
 	return s.Remaining() / max(1, s.Cost)

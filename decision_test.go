@@ -63,3 +63,11 @@ func TestOutweighs(t *testing.T) {
 		t.Error("a state outweighs itself")
 	}
 }
+
+func TestStateWithoutLimit(t *testing.T) {
+	var none, used stint.State
+	used.Used = 1
+	if none.Remaining() != 0 || none.Outweighs(used) || used.Outweighs(none) {
+		t.Errorf("the zero state has %d left", none.Remaining())
+	}
+}

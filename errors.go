@@ -2,13 +2,15 @@ package stint
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 )
 
 // Never is the RetryAfter of a request that no wait will admit: its cost exceeds the capacity of a
-// limit, or a limit is zero.
-const Never = time.Duration(-1)
+// limit, or a limit is zero. It is the longest duration, so that it compares as longer than any
+// other wait.
+const Never = time.Duration(math.MaxInt64)
 
 // DeniedError is a denial as an error, for callers that want one. See [Decision.Err]; stores never
 // return it.

@@ -233,7 +233,7 @@ func (l *Limiter) reserve(ctx context.Context, r Request) (Decision, error) {
 	l.log.decided(ctx, &r.Claims[0], r.Mode, &d, err)
 	if err == nil && !d.Allowed {
 		err = d.Err()
-		if hurried && d.RetryAfter > r.MaxWait && !d.Banned && !d.Unavailable {
+		if hurried && d.RetryAfter > r.MaxWait && d.RetryAfter != Never && !d.Banned && !d.Unavailable {
 			err = fmt.Errorf("%w: %w", err, context.DeadlineExceeded)
 		}
 	}

@@ -261,7 +261,7 @@ func appendItem(b []byte, l *limitText, s stint.State) []byte {
 	b = strconv.AppendInt(b, quota(s.Remaining()), 10)
 	if l.timed {
 		window := s.ResetAfter
-		if s.RetryAfter > 0 {
+		if s.RetryAfter > 0 && s.RetryAfter != stint.Never {
 			window = s.RetryAfter
 		}
 		b = append(b, ";t="...)

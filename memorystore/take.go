@@ -230,9 +230,7 @@ func (q *query) deny(r *stint.Request, d *stint.Decision) {
 	}
 	if until := q.newBan(c).strike(r.Bans, q.now); until > 0 {
 		d.Banned, d.BanLeft = true, duration(until-q.now)
-		if d.RetryAfter != stint.Never {
-			d.RetryAfter = max(d.RetryAfter, d.BanLeft)
-		}
+		d.RetryAfter = max(d.RetryAfter, d.BanLeft)
 	}
 }
 

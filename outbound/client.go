@@ -74,9 +74,7 @@ func (c *Client) Peek(ctx context.Context) (stint.Decision, error) {
 	d, err := e.limiter.Peek(ctx, c.subject)
 	if left := c.cooldown.left(c.registry.now()); err == nil && left > 0 {
 		d.Allowed, d.Banned = false, true
-		if d.RetryAfter != stint.Never {
-			d.RetryAfter = max(d.RetryAfter, left)
-		}
+		d.RetryAfter = max(d.RetryAfter, left)
 	}
 	return d, err
 }

@@ -28,6 +28,6 @@ func Example() {
 		panic(err)
 	}
 	configured := []stint.Limit{stint.PerMinute(100)}
-	fmt.Println(table.Limits("api", "user:42", configured), table.Limits("api", "user:43", configured))
+	fmt.Println(table.Limits("user:42", "api", configured), table.Limits("user:43", "api", configured))
 	// Output: [500/1m] [100/1m]
 }

@@ -88,7 +88,7 @@ type fixedKey struct{ subject, policy string }
 
 type fixed map[fixedKey]Override
 
-func (f fixed) Limits(policy, subject string, configured []stint.Limit) []stint.Limit {
+func (f fixed) Limits(subject, policy string, configured []stint.Limit) []stint.Limit {
 	if o, ok := f[fixedKey{subject, policy}]; ok {
 		return o.Apply(configured)
 	}

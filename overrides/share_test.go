@@ -37,7 +37,7 @@ func startStack(t *testing.T, url string) *process {
 
 // number is the number of the first limit of a user.
 func (p *process) number(who string) int64 {
-	l := p.table.Limits("free", "user:"+who, []stint.Limit{stint.PerHour(2)})
+	l := p.table.Limits("user:"+who, "free", []stint.Limit{stint.PerHour(2)})
 	return l[0].Max
 }
 

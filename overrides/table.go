@@ -120,7 +120,7 @@ func (t *Table) Len() int { return int(t.n.Load()) }
 
 // Limits returns the limits of a subject under a policy or tier, given its configured limits. It
 // returns the same slice if there is no override.
-func (t *Table) Limits(policy, subject string, configured []stint.Limit) []stint.Limit {
+func (t *Table) Limits(subject, policy string, configured []stint.Limit) []stint.Limit {
 	if t.n.Load() == 0 {
 		return configured
 	}

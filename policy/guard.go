@@ -52,7 +52,7 @@ type GuardConfig struct {
 type Overrides interface {
 	// Limits returns the limits of a subject under a policy or tier. It returns configured, the
 	// limits of the set, if there is no override. It is called for every request.
-	Limits(policy, subject string, configured []stint.Limit) []stint.Limit
+	Limits(subject, policy string, configured []stint.Limit) []stint.Limit
 }
 
 // NewGuard returns a guard over a store. The error is a [*stint.InvalidError].

@@ -112,7 +112,7 @@ func (r *Rule) limitsOf(f *facts, subject string, o Overrides) []stint.Limit {
 		limits[i] = l.with(n)
 	}
 	if o != nil {
-		limits = o.Limits(r.Name(), subject, limits)
+		limits = o.Limits(subject, r.Name(), limits)
 	}
 	return limits
 }

@@ -149,7 +149,7 @@ func (in *reader) decision(
 	}
 	directories, recalled := flags&flagDirectories != 0, flags&flagRecalled != 0
 	flags &^= flagDirectories | flagRecalled
-	decider, retry, at, units := in.byte(), in.int(-1), in.int(0), in.int(0)
+	decider, retry, at, units := in.byte(), in.int(never), in.int(0), in.int(0)
 	if flags&flagBanned != 0 {
 		d.BanLeft = micros(in.int(0))
 	}
@@ -439,12 +439,15 @@ func (in *reader) int(least int64) int64 {
 }
 
 func (in *reader) usage() stint.Usage {
-	return stint.Usage{Used: in.int(0), ResetAfter: micros(in.int(-1)), RetryAfter: micros(in.int(-1))}
+	return stint.Usage{Used: in.int(0), ResetAfter: micros(in.int(never)), RetryAfter: micros(in.int(never))}
 }
 
-// micros returns a duration of v microseconds; −1 is Never.
+// never is a wait of [stint.Never] in a reply of the script.
+const never = -1
+
+// micros returns a duration of v microseconds.
 func micros(v int64) time.Duration {
-	if v < 0 {
+	if v == never {
 		return stint.Never
 	}
 	return time.Duration(v) * time.Microsecond

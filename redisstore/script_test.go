@@ -32,7 +32,7 @@ func TestNumbers(t *testing.T) {
 		"LONGEST_HOLD": driver.LongestHold.Microseconds(),
 		"MAX_KNOWN":    maxKnown,
 		"ID_STEP":      idStep,
-		"NEVER":        int64(stint.Never),
+		"NEVER":        never,
 
 		"SLIDING": int64(stint.AlgorithmSliding), "BUCKET": int64(stint.AlgorithmBucket),
 		"FIXED": int64(stint.AlgorithmFixed), "CALENDAR": int64(storedCalendar),

@@ -264,9 +264,7 @@ func (q *split) merge() stint.Decision {
 				d.Denier = uint8(g.indexes[part.Denier-1] + 1)
 			}
 		}
-		if part.RetryAfter == stint.Never || d.RetryAfter != stint.Never && part.RetryAfter > d.RetryAfter {
-			d.RetryAfter = part.RetryAfter
-		}
+		d.RetryAfter = max(d.RetryAfter, part.RetryAfter)
 		usages, state := part.Usages(), 0
 		for j, index := range g.indexes {
 			for range contract.StateNames(&g.claims[j], nil) {

@@ -214,9 +214,7 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 	if anyLeased(r) || d.Degraded {
 		life /= 10 // the next block of this process may have used the room, or the store has not decided
 	}
-	if d.RetryAfter != stint.Never {
-		life = min(life, d.RetryAfter)
-	}
+	life = min(life, d.RetryAfter)
 	if d.Banned {
 		life = min(life, d.BanLeft)
 	} else {

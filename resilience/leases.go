@@ -235,8 +235,6 @@ func (l *leases) renewNow(ls *lease, due leaseTime) (after int64) {
 		return now.mono + int64(jitter(failurePause))
 	case d.Banned:
 		l.end(ls)
-	case !d.Allowed && d.RetryAfter == stint.Never:
-		return now.mono + int64(denialPause)
 	case !d.Allowed:
 		return now.mono + int64(min(denialPause, d.RetryAfter))
 	default:

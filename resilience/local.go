@@ -81,11 +81,7 @@ func (l *ledger) show(r *stint.Request, d *stint.Decision, now int64) (fits bool
 // deny completes a denial: it lasts as long as the longest denial of any limit.
 func (l *ledger) deny(d *stint.Decision) {
 	for _, u := range d.Usages() {
-		if u.RetryAfter == stint.Never || d.RetryAfter == stint.Never {
-			d.RetryAfter = stint.Never
-		} else {
-			d.RetryAfter = max(d.RetryAfter, u.RetryAfter)
-		}
+		d.RetryAfter = max(d.RetryAfter, u.RetryAfter)
 	}
 }
 
@@ -218,8 +214,6 @@ func (l *ledger) strike(r *stint.Request, d *stint.Decision) {
 		Claims: []stint.Claim{{Subject: c.Subject, Limits: noRoom, Cost: 1}}, Bans: r.Bans})
 	if err == nil && struck.Banned {
 		d.Banned, d.BanLeft = true, struck.BanLeft
-		if d.RetryAfter != stint.Never {
-			d.RetryAfter = max(d.RetryAfter, d.BanLeft)
-		}
+		d.RetryAfter = max(d.RetryAfter, d.BanLeft)
 	}
 }

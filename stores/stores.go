@@ -20,6 +20,7 @@ import (
 // Store is the type that [Open] returns. It is safe for concurrent use.
 type Store interface {
 	driver.Inspector
+	driver.Keeper
 	// Ping reports whether the store can be reached now. While Redis is not connected, Ping tries
 	// to connect, within ctx, and returns why that failed. It does not ask the layers above Redis:
 	// for a moment, decisions may be made locally although Ping succeeds, or by Redis although it

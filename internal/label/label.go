@@ -6,6 +6,7 @@ package label
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"net/netip"
 	"net/url"
 	"strconv"
@@ -80,9 +81,9 @@ func Line(text string) string {
 }
 
 // Wait returns a wait for a log: a duration, which logs in JSON write as a number of seconds, or
-// "never" if it is negative.
+// "never" if it is the longest duration.
 func Wait(d time.Duration) slog.Value {
-	if d < 0 {
+	if d == math.MaxInt64 {
 		return slog.StringValue("never")
 	}
 	return slog.DurationValue(d)

@@ -1,6 +1,7 @@
 package label_test
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -160,7 +161,7 @@ func FuzzShown(f *testing.F) {
 }
 
 func TestWait(t *testing.T) {
-	for d, want := range map[time.Duration]string{-1: "never", 0: "0s", 850 * time.Millisecond: "850ms"} {
+	for d, want := range map[time.Duration]string{math.MaxInt64: "never", 0: "0s", 850 * time.Millisecond: "850ms"} {
 		if got := label.Wait(d).String(); got != want {
 			t.Errorf("%d: got %q, want %q", d, got, want)
 		}

@@ -178,9 +178,7 @@ func (s *Store) decide(r stint.Request, claims []*stint.Claim, now int64) stint.
 	if r.Mode == stint.ModeTake && r.Bans != nil && r.Bans.After > 0 && contract.Charges(denier) && !denier.Shared {
 		if until := s.strike(r.Bans, denier.Subject, now); until > 0 {
 			d.Banned, d.BanLeft = true, duration(until-now)
-			if d.RetryAfter != stint.Never {
-				d.RetryAfter = max(d.RetryAfter, d.BanLeft)
-			}
+			d.RetryAfter = max(d.RetryAfter, d.BanLeft)
 		}
 	}
 	return d

@@ -32,7 +32,7 @@ type used struct {
 // doubled gives user:42 twice as much under the tier free.
 type doubled struct{}
 
-func (doubled) Limits(policy, subject string, configured []stint.Limit) []stint.Limit {
+func (doubled) Limits(subject, policy string, configured []stint.Limit) []stint.Limit {
 	if policy != "free" || subject != "user:42" {
 		return configured
 	}

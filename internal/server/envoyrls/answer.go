@@ -155,28 +155,23 @@ func (c *call) decisive() *item {
 // retrySeconds returns how long a denied request must wait, or zero if waiting does not help. It
 // must wait until all limits that deny it have room; of limits in quota mode, one is enough.
 func (c *call) retrySeconds() int64 {
-	longest, shortest := time.Duration(0), time.Duration(math.MaxInt64)
+	longest, shortest := time.Duration(0), stint.Never
 	for i := range c.items {
 		it := &c.items[i]
 		if it.code() != rlsv3.RateLimitResponse_OVER_LIMIT {
 			continue
 		}
-		wait := it.retryAfter()
-		switch {
-		case it.quota && wait != stint.Never:
-			shortest = min(shortest, wait)
-		case it.quota:
-		case wait == stint.Never:
-			return 0
-		default:
-			longest = max(longest, wait)
+		if it.quota {
+			shortest = min(shortest, it.retryAfter())
+		} else {
+			longest = max(longest, it.retryAfter())
 		}
 	}
 	if c.quotasDeny() {
-		if shortest == math.MaxInt64 {
-			return 0
-		}
 		longest = max(longest, shortest)
+	}
+	if longest == stint.Never {
+		return 0
 	}
 	return wholeSeconds(longest)
 }
