@@ -22,7 +22,7 @@ func TestBanInAnOutage(t *testing.T) {
 	redis.Kill()
 	for _, user := range []string{"user:42", "user:43"} {
 		who, err := client.Ban(t.Context(), control.Target{Subject: user}, time.Hour)
-		if err != nil || !strings.Contains(who.Note, "is sent when it does") {
+		if err != nil || !strings.Contains(who.Note, "this process keeps the ban") {
 			t.Fatalf("got %+v, %v; want that it is kept", who, err)
 		}
 	}
