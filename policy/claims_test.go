@@ -1,11 +1,8 @@
 package policy_test
 
 import (
-	"math"
-	"math/rand/v2"
 	"net/http"
 	"net/netip"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,44 +20,6 @@ func heldTo(v *policy.Verdict) string {
 		}
 	}
 	return strings.Join(texts, ", ")
-}
-
-// TestNumbersAreValid: every number that a claim may give makes a limit that stores can count.
-func TestNumbersAreValid(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	w := newWorld(t, "tiers: [{name: all, identity: ip, limits: 1/1s}]")
-	kept := 0
-	for range 3000 {
-		l := stint.Limit{Max: 1 + random.Int64N(1000), Window: time.Duration(1+random.Int64N(1e6)) * time.Millisecond,
-			Algorithm: []stint.Algorithm{stint.AlgorithmSliding, stint.AlgorithmBucket}[random.IntN(2)]}
-		if random.IntN(2) == 0 {
-			l.Window = []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour}[random.IntN(4)]
-		}
-		if l = l.WithBurst(1 + random.Int64N(20)); l.Algorithm == stint.AlgorithmBucket {
-			l.Burst = 1 + random.Int64N(5000)
-		}
-		most := l.Max + int64(math.Exp(random.Float64()*37))
-		set, err := policy.New(policy.Spec{Tiers: []policy.Tier{{Name: "all", Identity: []string{"everyone"},
-			Limits: []policy.Limit{{Limit: l, Claim: "n", Max: min(most, stint.MaxUnits)}}}}})
-		if err != nil {
-			continue
-		}
-		kept++
-		w.Swap(set)
-		for range 5 {
-			n := random.Int64N(min(most, stint.MaxUnits)) + 1
-			in := get("/")
-			in.Claims = claims{"n": strconv.FormatInt(n, 10)}
-			var v policy.Verdict
-			var r stint.Request
-			if err := w.Ask(&in, &v, &r); err != nil || r.Validate() != nil || r.Claims[0].Limits[0].Max != n {
-				t.Fatalf("%s with %d of at most %d: %v, %v", l, n, most, err, r.Validate())
-			}
-		}
-	}
-	if kept < 1000 {
-		t.Errorf("%d limits were accepted, want most of them", kept)
-	}
 }
 
 // TestMistakenNumbers: what is wrong with limits by claims is said with what would be right.

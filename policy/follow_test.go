@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -59,49 +57,6 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestFollowShadow: a charge in shadow is corrected like any other.
-func TestFollowShadow(t *testing.T) {
-	w := newWorld(t, `
-tiers: [{name: anyone, identity: ip, limits: unlimited}]
-policies:
-  - {name: p, budget: 100/1h, cost: 50, shadow: true, refund: 5xx, settle: {header: X-Cost}}
-`)
-	failed := policy.Outcome{Status: 500}
-	for i, step := range []struct {
-		outcome policy.Outcome
-		used    int64
-	}{
-		{failed, 0}, {failed, 0}, {failed, 0}, {policy.Outcome{Status: 200, Cost: "10"}, 10},
-		{policy.Outcome{Status: 200}, 60}, {policy.Outcome{Status: 200}, 60},
-	} {
-		v, end := w.begin(get("/"))
-		end(step.outcome)
-		if got := w.used(v)[0]; got != step.used || (len(shadowed(v)) > 0) != (i == 5) {
-			t.Errorf("request %d: used %d, want %d; denied by %v", i, got, step.used, shadowed(v))
-		}
-	}
-}
-
-// uncharged admits all requests and charges nothing, as [stint.FailAllow] does while a store is down.
-type uncharged struct{ stint.Store }
-
-func (uncharged) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
-	return stint.Decision{Allowed: true, Degraded: true, Charge: driver.NewCharge(r.Claims, driver.ChargeData{})}, nil
-}
-
-func TestNothingToFollow(t *testing.T) {
-	w := newWorld(t, strings.Replace(followConfig, "limits: 100/1m, budget: 100/1m", "limits: 1/1m", 1))
-	allowed, denied := w.judge(get("/elsewhere")), w.judge(get("/bytes"))
-	uncharged := worldOver(t, uncharged{}, followConfig)
-	if w.Follow(t.Context(), allowed) != nil || w.Follow(t.Context(), denied) != nil ||
-		uncharged.Follow(t.Context(), uncharged.judge(get("/slow"))) != nil {
-		t.Error("something to follow")
-	}
-	if other := w.judge(get("/header")).SettleHeader; allowed.SettleHeader != "" || other != "X-Cost" {
-		t.Errorf("settle headers %q and %q, want X-Cost", allowed.SettleHeader, other)
-	}
-}
-
 // TestPlaces: a request keeps its place for as long as it takes, and then gives it back.
 func TestPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -123,35 +78,6 @@ func TestPlaces(t *testing.T) {
 		}
 		third(policy.Outcome{Status: 200})
 		fourth(policy.Outcome{Status: 200})
-	})
-}
-
-// slowSettling is a store that others overtake while it settles.
-type slowSettling struct{ stint.Store }
-
-func (s slowSettling) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
-	if a.Kind == stint.AmendSettle {
-		time.Sleep(100 * time.Millisecond)
-	}
-	return s.Store.Amend(ctx, c, a)
-}
-
-// TestRefundOfAPlace: the id of a refunded request may be used again, even if the request was
-// charged only a place, which is also given back.
-func TestRefundOfAPlace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := worldOver(t, slowSettling{memory(t, nil)}, `
-request_id: {header: Idempotency-Key, life: 30s}
-tiers: [{name: all, identity: ip, limits: 2/1m concurrency}]
-policies: [{name: work, budget: 100/1m, refund: 5xx, shadow: true}]
-`)
-		for range 2 {
-			v, end := w.begin(getWith("/", http.Header{"Idempotency-Key": {"a"}}))
-			if d := &v.Decision; !d.Allowed || d.Repeat || d.Usages()[0].Used != 1 {
-				t.Errorf("got %+v, want the only place", d)
-			}
-			end(policy.Outcome{Status: 503})
-		}
 	})
 }
 
@@ -296,33 +222,5 @@ policies: [{name: query, match: {path: /query}, cost: 10, settle: `+test.settle+
 		if len(lost) != 1 || lost[0].Cost != 250 || lost[0].Amended != (stint.Amended{Changed: true, Charged: test.charged}) {
 			t.Errorf("%+v: observed %+v", test, lost)
 		}
-	}
-}
-
-// TestRepeatsAreLeftToTheFirstRequest: a repeat neither settles nor refunds the charge of the first
-// request.
-func TestRepeatsAreLeftToTheFirstRequest(t *testing.T) {
-	for _, shadow := range []string{"false", "true"} {
-		w := newWorld(t, `
-request_id: {header: Idempotency-Key, life: 1m}
-tiers: [{name: anyone, identity: ip, limits: 1000/1h}]
-policies:
-  - {name: query, budget: 100/1h, cost: 10, settle: {header: X-Cost}, refund: 5xx, shadow: `+shadow+`}
-`)
-		in := getWith("/", http.Header{"Idempotency-Key": {"x"}})
-		v, end := w.begin(in)
-		w.advance(time.Millisecond) // a repeat in the same moment would be told to wait
-		for _, o := range []policy.Outcome{{Status: 200, Cost: "1"}, {Status: 500}} {
-			again, end := w.begin(in)
-			if end(o); !again.Decision.Repeat {
-				t.Fatalf("got %+v, want a repeat", again.Decision)
-			}
-		}
-		during := w.used(v)
-		end(policy.Outcome{Status: 200, Cost: "40"})
-		if after := w.used(v); !slices.Equal(during, []int64{1, 10}) || !slices.Equal(after, []int64{1, 40}) {
-			t.Errorf("shadow %s: used %v and then %v", shadow, during, after)
-		}
-		w.wantLog("shadow " + shadow)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
@@ -17,31 +16,6 @@ import (
 	"github.com/stint-limiter/stint/overrides"
 	"github.com/stint-limiter/stint/policy"
 )
-
-// TestEveryPolicyThatMatches applies, all or nothing.
-func TestEveryPolicyThatMatches(t *testing.T) {
-	w := newWorld(t, `
-tiers: [{name: anyone, identity: ip, limits: 10/1m}]
-policies:
-  - {name: search, match: {path: /search}, limits: 3/1m}
-  - {name: site, identity: everyone, limits: 8/1m}
-`)
-	if got := w.admitted(5, get("/search")); got != 3 {
-		t.Fatalf("search admits %d, want 3", got)
-	}
-	// Denials charged nothing: 7 of the tier's 10 and 5 of the site's 8 are left.
-	if got := w.admitted(9, get("/other")); got != 5 {
-		t.Errorf("others admit %d, want 5: the site's", got)
-	}
-	if name := w.judge(get("/other")).Decisive().Rule.Name(); name != "site" {
-		t.Errorf("denied by %q, want the site", name)
-	}
-	stranger := get("/other")
-	stranger.Peer = netip.MustParseAddr("198.51.100.1")
-	if w.judge(stranger).Decision.Allowed {
-		t.Error("the site's limit is not everyone's")
-	}
-}
 
 // TestFirstThatSaysSo: the cost and the route are those of the first policy that has one.
 func TestFirstThatSaysSo(t *testing.T) {
@@ -88,61 +62,6 @@ policies:
 	}{{claims{"user": "1", "plan": "pro"}, 10}, {claims{"user": "1"}, 4}, {nil, 2}} {
 		if got := w.admitted(10, getAs("/", test.claims)); got != test.want {
 			t.Errorf("%v: admitted %d, want %d", test.claims, got, test.want)
-		}
-	}
-}
-
-// TestRequestID: an id is that of a caller, a request and a route. The port of the host does not
-// matter.
-func TestRequestID(t *testing.T) {
-	w := newWorld(t, `
-tiers: [{name: anyone, identity: ip, limits: 100/1m}]
-request_id: {header: Idempotency-Key}
-policies: [{name: pay, match: {path: /pay}, request_id: {header: X-Once}}]
-`)
-	long := strings.Repeat("k", 300)
-	for _, test := range []struct {
-		path, host, header, id string
-		repeat                 bool
-	}{
-		{"/", "example.com", "Idempotency-Key", long, false},
-		{"/", "example.com", "Idempotency-Key", long, true},
-		{"/", "example.com", "Idempotency-Key", long + "k", false},
-		{"/elsewhere", "example.com", "Idempotency-Key", long, false},
-		{"/", "example.com:443", "Idempotency-Key", long, true}, {"/", "example.com:8443", "Idempotency-Key", long, true},
-		{"/", "EXAMPLE.com", "Idempotency-Key", long, true}, {"/", "example.com.:80", "Idempotency-Key", long, true},
-		{"/", "www.example.com", "Idempotency-Key", long, false},
-		{"/", "[2001:db8::1]", "Idempotency-Key", long, false}, {"/", "[2001:db8::1]:80", "Idempotency-Key", long, true},
-		{"/", "[2001:db8::2]:80", "Idempotency-Key", long, false},
-		{"/pay", "example.com", "Idempotency-Key", "a", false}, {"/pay", "example.com", "Idempotency-Key", "a", false},
-		{"/pay", "example.com", "X-Once", "a", false}, {"/pay", "example.com", "X-Once", "a", true},
-		{"/", "example.com", "X-Once", "a", false}, {"/", "example.com", "X-Once", "a", false},
-	} {
-		in := getWith(test.path, http.Header{http.CanonicalHeaderKey(test.header): {test.id}})
-		in.Host = test.host
-		if v := w.judge(in); v.Decision.Repeat != test.repeat {
-			t.Errorf("%+v: repeat %v", test, v.Decision.Repeat)
-		}
-	}
-}
-
-// TestF10Client: only what a trusted proxy reports replaces the peer's address. F28: a network of
-// IPv6 is one subject, and a mapped address is that of IPv4.
-func TestF10Client(t *testing.T) {
-	w := newWorld(t, `
-client_ip: {trusted_proxies: [10.0.0.0/8]}
-tiers: [{name: anyone, identity: ip, limits: 10/1m}]
-`)
-	for _, c := range []struct{ peer, forwarded, want string }{
-		{"203.0.113.9", "192.0.2.1", "ip:203.0.113.9:global"},
-		{"10.0.0.1", "192.0.2.1, 198.51.100.7, 10.0.0.2", "ip:198.51.100.7:global"},
-		{"::ffff:203.0.113.9", "192.0.2.1", "ip:203.0.113.9:global"},
-		{"2001:db8:1:2:ffff:ffff:ffff:ffff%eth0", "192.0.2.1", "ip:2001:db8:1:2::/64:global"},
-	} {
-		in := getWith("/", http.Header{"X-Forwarded-For": {c.forwarded}, "X-Real-Ip": {"192.0.2.1"}, "Forwarded": {"for=192.0.2.1"}})
-		in.Peer = netip.MustParseAddr(c.peer)
-		if got := w.judge(in).Decision.Key(); got != c.want {
-			t.Errorf("%s with %s: counted as %s, want %s", c.peer, c.forwarded, got, c.want)
 		}
 	}
 }
@@ -328,40 +247,6 @@ func TestVerdictIsUsedAgain(t *testing.T) {
 					t.Errorf("user %q, plan %q, %s: got %s, want %s", user, plan, path, got, want)
 				}
 			}
-		}
-	}
-}
-
-// TestAllocations: judging allocates the subject, unless the last one asks again.
-func TestAllocations(t *testing.T) {
-	w := newWorld(t, reuseConfig)
-	for _, test := range []struct {
-		name, path string
-		users      []string
-		want       float64
-	}{
-		{"the same", "/", []string{"7", "7"}, 0},
-		{"in turn", "/", []string{"7", "8"}, 1},
-		{"exempt", "/static/x", []string{"7", "8"}, 0},
-		{"the same beside everyone", "/site", []string{"7", "7"}, 0},
-		{"the same in shadow", "/search", []string{"7", "7"}, 0},
-		{"the same in a tier and a policy", "/own", []string{"7", "8"}, 1},
-	} {
-		var v policy.Verdict
-		var r stint.Request
-		var ins []policy.Input
-		for _, user := range test.users {
-			ins = append(ins, getAs(test.path, claims{"user": user}))
-		}
-		got := testing.AllocsPerRun(100, func() {
-			for i := range ins {
-				if err := w.Ask(&ins[i], &v, &r); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}) / float64(len(ins))
-		if got != test.want {
-			t.Errorf("%s: got %v allocations, want %v", test.name, got, test.want)
 		}
 	}
 }

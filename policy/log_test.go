@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
-	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -96,25 +94,6 @@ func TestHowManyAreLogged(t *testing.T) {
 	}
 }
 
-// TestLogOfOthers: the verdict of another component is logged and passed on like the guard's own.
-func TestLogOfOthers(t *testing.T) {
-	w := newWorld(t, "tiers: [{name: all, identity: ip, limits: 3/1m}]")
-	rule := policy.Rule{Policy: "shop.to_number", Limits: []stint.Limit{stint.PerMinute(2)}}
-	w.Observe(t.Context(), &policy.Verdict{
-		Tier: "envoy", Decision: stint.Decision{RetryAfter: 30 * time.Second},
-		Results: []policy.Result{{
-			Rule: &rule, Claim: stint.Claim{Subject: "envoy:somebody-with-a-name", Limits: rule.Limits},
-			Usages: []stint.Usage{{Used: 2, RetryAfter: 30 * time.Second}}, Denied: true,
-		}},
-	})
-	w.Observe(t.Context(), &policy.Settlement{})
-	w.wantLog("of Envoy", `level=WARN msg="stint: denied"`, "policy=shop.to_number", "tier=envoy", "key=envoy:somebo…",
-		"limit=2/1m", "retry_after=30s")
-	if strings.Count(w.log.String(), "\n") != 1 || len(w.seen.verdicts) != 1 || len(w.seen.settlements) != 1 {
-		t.Errorf("passed on %+v; logged %s", w.seen, &w.log)
-	}
-}
-
 // TestLogOfFailures: a failed peek is logged and not observed; a client that disconnects is no
 // failure.
 func TestLogOfFailures(t *testing.T) {
@@ -141,18 +120,6 @@ func TestLogOfFailures(t *testing.T) {
 	}
 }
 
-// TestUnknownClient: forwarding fields do not name a peer without an address, and the log says how
-// to configure it.
-func TestUnknownClient(t *testing.T) {
-	w := newWorld(t, `tiers: [{name: anyone, identity: ip, limits: 1/1m}]`)
-	in := getWith("/", http.Header{"X-Forwarded-For": {"192.0.2.1"}})
-	in.Peer = netip.Addr{}
-	if key := w.judge(in).Decision.Key(); key != "ip:unknown:global" {
-		t.Errorf("key %q", key)
-	}
-	w.wantLog("unknown", "client_ip.trusted_proxies")
-}
-
 // slow is a store that takes its time.
 type slow struct {
 	stint.Store
@@ -166,23 +133,6 @@ func (s slow) Take(context.Context, stint.Request) (stint.Decision, error) {
 }
 
 const observed = "tiers: [{name: anyone, identity: ip, limits: 9/1m}]\npolicies: [{name: search, match: {path: /search}, limits: 9/1m}]"
-
-// TestObserver: it receives the decision, how long it took, and for whom.
-func TestObserver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, err := range []error{nil, errors.New("no")} {
-			w := worldOver(t, slow{time: 3 * time.Second, err: err}, observed)
-			in, v := get("/search"), policy.Verdict{}
-			if got := w.Decide(context.WithValue(t.Context(), wantedKey{}, 7), &in, &v); !errors.Is(got, err) {
-				t.Fatal(got)
-			}
-			if got := w.seen.verdicts; len(got) != 1 || got[0].Route != "search" || got[0].Took != 3*time.Second ||
-				got[0].Err != err || w.seen.wanted != 7 {
-				t.Errorf("received %+v", w.seen)
-			}
-		}
-	})
-}
 
 // TestTiming: of few decisions all are timed, of many some, and of few again all.
 func TestTiming(t *testing.T) {
@@ -221,25 +171,4 @@ func TestTiming(t *testing.T) {
 			t.Errorf("%d are not timed although there are few again", n)
 		}
 	})
-}
-
-// TestVerdictSubject: the subject is the one that was denied, whichever claim that was.
-func TestVerdictSubject(t *testing.T) {
-	w := newWorld(t, `
-tiers: [{name: member, identity: user, limits: 9/1m}, {name: anyone, identity: ip, limits: unlimited}]
-policies:
-  - {name: login, match: {path: /login}, identity: ip, limits: 1/1m}
-  - {name: trial, match: {path: /trial}, identity: ip, limits: 0/1m, shadow: true}
-  - {name: free, match: {path: /free}, skip: true}
-`)
-	address := "ip:" + client.String()
-	for _, test := range []struct{ path, user, want string }{
-		{"/login", "7", "user:7"}, {"/login", "7", address}, // which has no room
-		{"/trial", "7", address}, {"/trial", "", address},
-		{"/", "7", "user:7"}, {"/", "", ""}, {"/free", "7", ""},
-	} {
-		if v := w.judge(getAs(test.path, claims{"user": test.user})); v.Subject() != test.want {
-			t.Errorf("%s: about %q, want %q", test.path, v.Subject(), test.want)
-		}
-	}
 }

@@ -2,33 +2,12 @@ package policy_test
 
 import (
 	"cmp"
-	"fmt"
 	"net/http"
 	"net/netip"
 	"testing"
 
 	"github.com/stint-limiter/stint/policy"
 )
-
-// TestSkip exempts what is listed, and nothing that merely looks like it.
-func TestSkip(t *testing.T) {
-	w := newWorld(t, `
-tiers: [{name: anyone, identity: ip, limits: 0/1m}]
-policies:
-  - {name: assets, match: {path: [/static/**, /site/*.css]}, skip: true}
-`)
-	for path, want := range map[string]string{
-		"/static/x.js": "assets", "/static": "assets", "/static/": "assets", "/site/a.css": "assets",
-		"/static//x.js": "assets",
-		"//static/x.js": "", "/static/./../static/x": "assets", "/api/../static/x": "", "/api/x.js": "",
-		"/static/../api": "", "/api;/static/x": "", "/api/static/x": "", "/site/a/b.css": "", "/api?x=.css": "",
-		"/Static/x": "",
-	} {
-		if v := w.judge(get(path)); v.Skipped != want || v.Decision.Allowed != (want != "") {
-			t.Errorf("%s: skipped by %q and allowed %v, want by %q", path, v.Skipped, v.Decision.Allowed, want)
-		}
-	}
-}
 
 // TestMatch is every key of a match.
 func TestMatch(t *testing.T) {
@@ -118,39 +97,6 @@ func TestCountedTogether(t *testing.T) {
 		}
 		if got != test.want {
 			t.Errorf("%s: admitted %d, want %d", test.name, got, test.want)
-		}
-	}
-}
-
-// TestMissingIdentity: the next identity is used, in tiers and in policies.
-func TestMissingIdentity(t *testing.T) {
-	w := newWorld(t, `
-identities:
-  apikey: {header: X-API-Key}
-  device: {all: [ip, print]}
-  print: {header: X-Print, plain: true}
-tiers:
-  - {name: keyed, identity: apikey, limits: 1000/1m}
-  - {name: rest, identity: ip, limits: 1000/1m}
-policies:
-  - {name: p, identity: [device, ip], limits: 1000/1m}
-`)
-	for _, test := range []struct {
-		header http.Header
-		want   string
-	}{
-		{nil, "[ip:203.0.113.9:global ip:203.0.113.9:p]"},
-		{http.Header{"X-Api-Key": {""}}, "[ip:203.0.113.9:global ip:203.0.113.9:p]"},
-		{http.Header{"X-Print": {"a+b%"}}, "[ip:203.0.113.9:global device:203.0.113.9+a%2bb%25:p]"},
-		{http.Header{"X-Api-Key": {"k"}, "X-Print": {"x"}}, "[apikey:8254c329a92850f6d539dd376f4816ee:global device:203.0.113.9+x:p]"},
-	} {
-		in := getWith("/", test.header)
-		var keys []string
-		for _, c := range w.Set().Explain(&in, nil).Results {
-			keys = append(keys, c.Key())
-		}
-		if got := fmt.Sprint(keys); got != test.want {
-			t.Errorf("%v: got %s, want %s", test.header, got, test.want)
 		}
 	}
 }

@@ -1,14 +1,12 @@
 package policy_test
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -174,33 +172,6 @@ policies:
 	} {
 		if !w.judge(in).Decision.Allowed {
 			t.Errorf("%s %s has no count of its own", in.Method, in.Path)
-		}
-	}
-}
-
-// TestTooManyReadings: a request that would be counted more often than one question can ask is
-// denied, and is no mistake.
-func TestTooManyReadings(t *testing.T) {
-	for _, shadow := range []string{"", ", shadow: true"} {
-		config := "tiers: [{name: anyone, identity: ip, limits: 1000/1m}]\npolicies:\n"
-		for i := range 6 {
-			config += fmt.Sprintf("  - {name: p%d, per: method, limits: 1000/1m%s}\n", i, shadow)
-		}
-		w := newWorld(t, config)
-		in := request(t, "POST", "/", http.Header{"X-Http-Method-Override": {"GET,PUT,DELETE,PATCH"}})
-		v := w.judge(in)
-		if denied := shadow == ""; v.Decision.Allowed == denied {
-			t.Errorf("shadow %q: allowed %v", shadow, v.Decision.Allowed)
-		}
-		if r := v.Decisive(); r == nil || shadow == "" && (r.Decisive().Limit.Max != 0 || r.Rule.Tier != "anyone") {
-			t.Errorf("decisive is %+v", r)
-		}
-		inShadow := slices.DeleteFunc(slices.Clone(v.Results), func(r policy.Result) bool { return !r.Shadow })
-		if n := len(inShadow); shadow != "" && (n == 0 || n > stint.MaxClaims) {
-			t.Errorf("%d rules in shadow are asked", n)
-		}
-		if !w.judge(request(t, "POST", "/", nil)).Decision.Allowed {
-			t.Error("an ordinary request is denied")
 		}
 	}
 }
@@ -398,47 +369,5 @@ policies: [{name: login, match: {path: /login}, limits: 1/1m`
 		if v.Decision.Allowed == test.denied || test.denied && test.target == many && (!v.Results[0].Shared || v.Results[0].Subject != "everyone") {
 			t.Errorf("%s, %.40v: allowed %v by %+v", test.target, test.header, v.Decision.Allowed, v.Results)
 		}
-	}
-}
-
-// countingHeader counts how often a field is looked up.
-type countingHeader struct {
-	http.Header
-	keys int
-}
-
-func (h *countingHeader) Values(name string) []string {
-	if name == "X-Api-Key" {
-		h.keys++
-	}
-	return h.Header.Values(name)
-}
-
-// TestReadingsAreJudgedOnce: readings that no pattern tells apart are one, and a field is looked up
-// once for all readings.
-func TestReadingsAreJudgedOnce(t *testing.T) {
-	w := newWorld(t, `
-identities: {key: {header: X-API-Key}}
-tiers:
-  - {name: keys, match: {path: /api/**}, identity: key, limits: 1000/1m}
-  - {name: anyone, identity: ip, limits: 1000/1m}
-policies:
-  - {name: login, match: {path: /api/login}, identity: [key, ip], limits: 100/1m}
-  - {name: items, match: {path: "/api/items/{id}"}, identity: [key, ip], limits: 100/1m}
-`)
-	for target, want := range map[string]int{
-		"/other//a;b/..%2fc\\d#e": 0, "/api//a/%2e%2e/b;c": 0,
-		"/api//login;x": 1, "//x/api/login": 1, "/API/items/1;v=2": 1,
-	} {
-		in := request(t, "GET", target, nil)
-		if e := w.Set().Explain(&in, nil); len(e.Also) != want {
-			t.Errorf("%s is also read as %q, want %d", target, e.Also, want)
-		}
-	}
-	in := request(t, "GET", "/api//login;x//..%2f..//api/items/4%2531", nil)
-	header := &countingHeader{http.Header{"X-Api-Key": {"k"}}, 0}
-	in.Header = header
-	if w.judge(in); header.keys > 2 { // whether there are several, and what it is
-		t.Errorf("the key was looked up %d times", header.keys)
 	}
 }

@@ -2,7 +2,6 @@ package policy_test
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -78,56 +77,6 @@ func TestNoSubject(t *testing.T) {
 	}
 }
 
-// TestSubjectByPrefixes: the configuration says how much of an address is one subject. Without one, addresses
-// are in the form that they have by default, and all else is as it is.
-func TestSubjectByPrefixes(t *testing.T) {
-	other := parse(t, "client_ip: {ipv4_prefix: 24, ipv6_prefix: 48}\ntiers: [{name: all, identity: ip, limits: 1/1s}]\n")
-	for set, subjects := range map[*policy.Set]map[string]string{
-		other: {
-			"ip:203.0.113.9": "ip:203.0.113.0/24", "ip:203.0.113.0/24": "ip:203.0.113.0/24",
-			"ip:203.0.113.9/25":       "ip:203.0.113.0/24",
-			"ip:64:ff9b::203.0.113.9": "ip:203.0.113.0/24", "ip:2001:db8:9:9::7": "ip:2001:db8:9::/48",
-			"ip:2001:db8:9::/48": "ip:2001:db8:9::/48",
-			"ip:203.0.112.0/23":  "", "ip:2001:db8::/47": "",
-		},
-		nil: {
-			"ip:2001:db8:9:9::7": "ip:2001:db8:9:9::/64", "ip:203.0.113.9": "ip:203.0.113.9", "ip:203.0.113.999": "",
-			"ip:203.0.113.0/24": "",
-			"job:nightly":       "job:nightly", "everyone": "everyone", "apikey:sk": "apikey:sk", "nightly": "nightly",
-		},
-	} {
-		for text, want := range subjects {
-			if got, _, err := setinfo.Subject(set, text); got != want || (err == nil) != (want != "") {
-				t.Errorf("%s: got %s, %v; want %s", text, got, err, want)
-			}
-		}
-	}
-}
-
-// FuzzSubject: whatever is a subject is the same one again.
-func FuzzSubject(f *testing.F) {
-	set := parse(f, everyKind)
-	for _, text := range []string{
-		"ip:203.0.113.9", "ip:2001:db8::7/64", "ip:[::1%eth0]:80", "ip:64:ff9b:1::1.2.3.4", "ip:2002:102:304::/48",
-		"ip:2001::fefd:fcfb",
-		"user:a+%2b", "apikey:x", "pair:a%2b+::1+k", "everyone", "igdb:api",
-	} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		subject, _, err := setinfo.Subject(set, text)
-		if err != nil {
-			return
-		}
-		if len(setinfo.Counts(set, subject)) == 0 && subject != "igdb:api" {
-			t.Errorf("%q: %q is counted nowhere", text, subject)
-		}
-		if again, _, err := setinfo.Subject(set, subject); again != subject || err != nil {
-			t.Errorf("%q: got %q, and for that %q, %v", text, subject, again, err)
-		}
-	})
-}
-
 // TestNetworksOfTheAddressItself: what an address is counted under does not make it one of another
 // network.
 func TestNetworksOfTheAddressItself(t *testing.T) {
@@ -157,26 +106,6 @@ tiers:
 	}
 }
 
-// placesText tells places in a word each: tier/policy@scope, with a mark for costs, divisions and
-// shadow.
-func placesText(places []setinfo.Count) []string {
-	var words []string
-	for _, p := range places {
-		word := p.Rule.Tier + "/" + p.Rule.Policy + "@" + p.Scope
-		if p.Rule.Costs {
-			word += "$"
-		}
-		if p.Divided {
-			word += "*"
-		}
-		if p.Shadow {
-			word += "?"
-		}
-		words = append(words, word)
-	}
-	return words
-}
-
 const dividedConfig = `
 identities:
   tenant: {header: X-Tenant, plain: true}
@@ -192,37 +121,6 @@ policies:
   - {name: trial, shadow: true, limits: 5/1m}
   - {name: half, rollout: 50%, identity: [tenant, ip], limits: 5/1m}
 `
-
-func TestPlacesThatAreDivided(t *testing.T) {
-	set := parse(t, dividedConfig)
-	want := strings.Fields(`all/@global
-		all/verbs@verbs:GET all/verbs@verbs:HEAD all/verbs@verbs:POST all/verbs@verbs:PUT all/verbs@verbs:PATCH
-		all/verbs@verbs:DELETE all/verbs@verbs:OPTIONS all/verbs@verbs:CONNECT all/verbs@verbs:TRACE all/verbs@verbs:other
-		all/reads@reads:GET:reads all/reads@reads:HEAD:reads all/reads@reads:other:reads
-		all/sites@sites:a.example all/sites@sites:b.example
-		all/wild@wild* all/item@item* all/trial@trial?`)
-	got := placesText(setinfo.Counts(set, "ip:192.0.2.1"))
-	if last := len(got) - 1; !slices.Equal(got[:last], want) || !strings.HasPrefix(got[last], "all/half@half") {
-		t.Errorf("got %q\nwant %q and half", got, want)
-	}
-	if got, want := placesText(setinfo.Counts(set, "everyone")), []string{
-		"all/ceiling@ceiling"}; !slices.Equal(got, want) {
-		t.Errorf("everyone: got %q, want %q", got, want)
-	}
-	shadowed := 0
-	for i := range 1000 {
-		places := setinfo.Counts(set, fmt.Sprint("tenant:", i))
-		if len(places) != 1 || places[0].Rule.Policy != "half" {
-			t.Fatalf("tenant: got %q, want half alone", placesText(places))
-		}
-		if places[0].Shadow {
-			shadowed++
-		}
-	}
-	if shadowed < 400 || shadowed > 600 {
-		t.Errorf("half is in shadow for %d of 1000 tenants, want about half", shadowed)
-	}
-}
 
 // TestSubject: a written subject is the one under which requests are counted, and stays the same
 // when it is written again.

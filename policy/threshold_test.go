@@ -154,27 +154,3 @@ func (s degrading) Take(ctx context.Context, r stint.Request) (stint.Decision, e
 	d.Degraded = true
 	return d, err
 }
-
-// TestThresholdsOfHolds: units held beyond the end of a period are reported for that period, once.
-func TestThresholdsOfHolds(t *testing.T) {
-	hourly := stint.Limit{Max: 100, Window: time.Hour, Algorithm: stint.AlgorithmFixed}
-	for _, limit := range []stint.Limit{stint.Daily(100), hourly} {
-		end := time.Date(2026, 11, 19, 0, 0, 0, 0, time.UTC)
-		var now atomic.Int64 // the store sweeps at any time
-		now.Store(end.Add(-10 * time.Minute).UnixNano())
-		store := memory(t, func() time.Time { return time.Unix(0, now.Load()) })
-		spec := monthly(limit)
-		spec.Policies[0].Hold = 50 * time.Minute
-		of := " of cost: " + limit.String() + " with "
-		for i, want := range []string{"user:42 50%" + of + "50", "", "", "user:42 80%" + of + "80", ""} {
-			w := newProcess(t, store, spec) // remembers nothing
-			w.ask("42", 10+40*(1-min(i, 1)), want)
-			for _, reported := range w.seen.thresholds {
-				if !reported.Until.Equal(end) {
-					t.Errorf("%s: until %v, want %v", &limit, reported.Until, end)
-				}
-			}
-			now.Add(int64(time.Minute))
-		}
-	}
-}
