@@ -20,17 +20,24 @@
 //
 // # API
 //
-//	GET  /api/state        all data that the page shows
-//	GET  /api/stream       server-sent events: every second a "tick" with an [observe.Tick]
-//	GET  /api/top          ?by=ip&n=20: the subjects with the most denials
-//	GET  /api/violations   ?n=100: the last denials
-//	GET  /api/bans         ?n=100: bans in force
-//	GET  /api/shadow       ?n=10: reports on shadow rules
-//	GET  /api/subject      ?subject=user:42, or ?ref=…: the usage of one subject
-//	POST /api/reset        {"subject": "user:42"}, or {"ref": "…"}
-//	POST /api/ban          {"subject": "user:42", "for": "10m"}
-//	POST /api/unban        {"subject": "user:42"}
-//	POST /api/take         {"subject": "user:42", "policy": "search", "cost": 3, "peek": true}
+//	GET  /api/state           all data that the page shows
+//	GET  /api/stream          server-sent events: every second a "tick" with an [observe.Tick]
+//	GET  /api/top             ?by=ip&n=20: the subjects with the most denials
+//	GET  /api/violations      ?n=100: the last denials
+//	GET  /api/processes       the processes that share their counts
+//	GET  /api/why             ?id=…: a denial and its cause; or ?subject=user:42 or ?ref=…, and &at=…
+//	GET  /api/bans            ?n=100: bans in force
+//	GET  /api/shadow          ?n=10: reports on shadow rules
+//	GET  /api/subject         ?subject=user:42, or ?ref=…: the usage of one subject
+//	GET  /api/limits          ?prefix=user:&n=100: overrides
+//	GET  /api/limits/export   all overrides, one per line; for operators only
+//	POST /api/limits/set      {"subject": "user:42", "policy": "api", "limits": ["500/1m"]}
+//	POST /api/limits/unset    {"subject": "user:42", "policy": "api"}
+//	POST /api/limits/import   {"overrides": […]}: the lines of an export
+//	POST /api/reset           {"subject": "user:42"}, or {"ref": "…"}
+//	POST /api/ban             {"subject": "user:42", "for": "10m"}
+//	POST /api/unban           {"subject": "user:42"}
+//	POST /api/take            {"subject": "user:42", "policy": "search", "cost": 3, "peek": true}
 //
 // Subjects are interpreted as on the command line (docs/cli.md), and answers contain the resulting
 // subject; "raw": true takes a subject literally. Lists show subjects in full to operators, and

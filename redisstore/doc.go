@@ -12,8 +12,8 @@
 //
 // Every decision on one subject is one EVALSHA in one hash slot: read, check all limits, charge all
 // or none, set each key's TTL, and answer. The server's clock decides. The store repeats a call
-// only if the reply proves that nothing ran. The scripts that decide are in lua, one file per part
-// of docs/rules.md.
+// only if the reply proves that nothing ran. The scripts that decide are in lua; lua/start.lua
+// describes how to read them.
 //
 // # Where to connect
 //

@@ -13,9 +13,12 @@
 //
 // # Listeners
 //
-// HTTP serves the JSON API (/v1/…), forward-auth for proxies (/auth), Envoy's service as JSON
-// (/json) and probes (/livez, /readyz, /healthcheck). With [Config.Gateway] it is a reverse proxy
-// instead and has no paths of its own. Its routes can be in the policies.
+// HTTP serves the JSON API (/v1/…) and its description (/openapi.json), forward-auth for proxies
+// (/auth), Envoy's service as JSON (/json) and probes (/livez, /readyz, /healthcheck). With
+// [Config.APITokens], the API requires a token, except for /v1/usage, where a trusted proxy or a
+// certificate identifies the caller; the description and the probes require none. With
+// [Config.Gateway] it is a reverse proxy instead and has no paths of its own. Its routes can be in
+// the policies.
 //
 // GRPC serves Envoy's rate limit service and the health service. It requires [Envoy.Rules] or
 // [Envoy.XDS]. With XDS, it is not ready until the first rules have arrived. It checks a call's

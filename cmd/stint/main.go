@@ -1,4 +1,5 @@
-// Command stint is the command line of stint. Each command is in its own file.
+// Command stint is the command line of stint. A command is in the file with its name or, like unban
+// and peek, in the file of its opposite or variant.
 //
 //	stint config check stint.yaml
 //	stint config explain stint.yaml --request 'POST /api/simulation/start' --claim user=42

@@ -1,8 +1,9 @@
 // Package oracle is the slow, exact reference that tests compare the stores with.
 //
 // It implements docs/rules.md in the same order and in the simplest way: lists and loops, math/big
-// where products grow, one lock, and no expiry except where the rules drop something. It shares no
-// code with the stores. Keep it simple: avoid clever code here.
+// where products grow, one lock, and no expiry except where the rules drop something. It implements
+// every rule itself, and shares only small helpers and the calendar with the stores. Keep it
+// simple: avoid clever code here.
 package oracle
 
 import (

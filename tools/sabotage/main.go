@@ -1,5 +1,6 @@
-// Sabotage measures tests: it makes small changes to the product, one at a time, and counts how
-// many of these mutants the tests detect. Run it with make sabotage; docs/testing.md explains it.
+// Command sabotage measures tests: it makes small changes to the product, one at a time, and counts
+// how many of these mutants the tests detect. Run it with make sabotage; docs/testing.md explains
+// it.
 package main
 
 import (
