@@ -130,8 +130,8 @@ func (c Charge) Part(indexes ...int) Charge {
 	return part
 }
 
-// pick adds the instant of claim i to a part, as that of its claim k. The first instant has its own
-// field. The others are in a list, unless all claims have the same instant.
+// pick adds the instant of claim i to a part, for claim k of the part. The first instant has its
+// own field. The others are in a list, unless all claims have the same instant.
 func pick(list, of []int64, first *int64, k, i int) []int64 {
 	switch {
 	case of == nil:

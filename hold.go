@@ -41,7 +41,7 @@ var ErrPlaceLost = errors.New("stint: the place is lost")
 // context has not ended never exceeds the maximum, unless the store loses its state.
 //
 // release returns the error of giving the place back, or [ErrPlaceLost] if the place was ever lost,
-// with the error of the last heartbeat. It waits for the store at most for the time budget: after
+// with the error of the last heartbeat. It waits for the store for at most the time budget: after
 // that, the place is given back in the background. Over a store without package resilience it waits
 // for a heartbeat that is under way: at most two seconds, including its own call.
 //

@@ -39,7 +39,7 @@ func (a *account) open(v *policy.Verdict) {
 	a.weighs, a.bytes, a.begun = v.SettlesBytes, 0, false
 }
 
-// note records the true cost from metadata that are about to be sent, and removes it from them.
+// note records the true cost from metadata that is about to be sent, and removes it there.
 func (a *account) note(md metadata.MD) metadata.MD {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -44,8 +44,8 @@ type limitText struct {
 	max, window, burst []string
 }
 
-// ruleTexts has the texts about a rule: with its own limits, and with other limits of requests that
-// have numbers of their own or several readings.
+// ruleTexts has the texts about a rule: for its own limits, and for the limits of requests that
+// have other numbers or several readings.
 type ruleTexts struct {
 	own ruleText
 

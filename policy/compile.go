@@ -202,8 +202,8 @@ func (c *compiler) nameOK(key, name string) bool {
 // intended.
 const maxDerive = 10 * time.Second
 
-// requestID returns how repeated requests are recognized, or nil if they are not. A policy that
-// only derives ids uses the header and life of the spec, if it has them.
+// requestID returns the settings that recognize repeated requests, or nil if there are none. A
+// policy that only derives ids uses the header and life of the spec, if it has them.
 func (c *compiler) requestID(key, header string, life, derive time.Duration) *requestID {
 	if derive != 0 && (derive < stint.MinWindow || derive > maxDerive || derive%time.Microsecond != 0) {
 		c.mistake(key+".derive", "%v; want how long equal requests count as one, at most %v, such as 2s", derive, maxDerive)

@@ -298,8 +298,8 @@ func (p *policy) countsAsTier(t *tier) bool {
 		(p.who == nil || slices.ContainsFunc(p.who, func(id *identity) bool { return slices.Contains(t.who, id) }))
 }
 
-// deriveOK makes sure that requests that share a charge do not share a place under a concurrency
-// limit: each of these requests is executed.
+// deriveOK makes sure that no concurrency limit applies where equal requests share a charge: they
+// would share a place too, although each of them is executed.
 func (c *compiler) deriveOK(key string, p *policy) {
 	if p.id == nil || p.id.derive == 0 {
 		return
@@ -418,5 +418,5 @@ func (c *compiler) after(key string, from *Policy) *after {
 	return a
 }
 
-// settles reports whether a policy says how the true cost of a request is found.
+// settles reports whether a policy determines the true cost of a request after its response.
 func (p *Policy) settles() bool { return p.SettleHeader != "" || p.SettleBytes != 0 || p.MaxDebt != 0 }

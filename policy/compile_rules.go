@@ -79,7 +79,7 @@ func (c *compiler) unique(key, what, name string, seen map[string]int, i int) {
 	seen[name] = i
 }
 
-// enforce returns how many of enforceAll subjects the limits are enforced for.
+// enforce returns the number of subjects, out of enforceAll, for which the limits are enforced.
 func (c *compiler) enforce(key string, shadow bool, rollout *float64) uint32 {
 	switch {
 	case !c.share(key+".rollout", rollout):

@@ -14,7 +14,7 @@ import (
 
 const (
 	// usageHold is the default hold of a policy with Usage: how long a request may go on without a
-	// sign of life.
+	// heartbeat.
 	usageHold = 5 * time.Minute
 	// maxUsageBody is the maximum number of bytes read from a request body before the decision.
 	maxUsageBody = 1 << 20

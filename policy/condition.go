@@ -110,7 +110,7 @@ func (c *condition) pathOf(f *facts) *pathpattern.Pattern {
 
 // clause is a condition and an exception to it.
 type clause struct {
-	when, unless *condition // nil when always fits; nil unless never does
+	when, unless *condition // a nil when always fits; a nil unless never fits
 }
 
 // mayFit reports whether the path of a request begins like one of the clause's patterns. This check

@@ -43,10 +43,10 @@ type Explanation struct {
 	// denying the subject; nil if there are no bans.
 	Failure stint.FailurePolicy
 	Bans    *stint.BanPolicy
-	// Hold is how long the estimated cost is held without a sign of life; 0 if the cost is charged
-	// at once.
+	// Hold is how long the estimated cost is held without a heartbeat; 0 if the cost is charged at
+	// once.
 	Hold time.Duration
-	// After describes what is corrected after the response.
+	// After describes the corrections after the response.
 	After string
 }
 
@@ -274,7 +274,7 @@ func (c *condition) pathTexts() []string {
 	return texts
 }
 
-// String describes what is corrected after a response; "" if nothing is.
+// String describes the corrections after a response; "" if there are none.
 func (a *after) String() string {
 	if a == nil {
 		return ""

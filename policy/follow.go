@@ -34,8 +34,8 @@ type Settlement struct {
 	// Hold is the hold of the request, and Delay the time from the charge to the settlement of its
 	// hold. Both are 0 without a hold.
 	Hold, Delay time.Duration
-	// Estimated reports that the response did not tell its usage, as configured by [Policy.Usage], so that
-	// an estimate is charged.
+	// Estimated reports that the response did not report its usage, as configured by
+	// [Policy.Usage], so that an estimate is charged.
 	Estimated bool
 	// Expired reports that a heartbeat came too late to keep the hold. Nothing is settled then.
 	Expired bool

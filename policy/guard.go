@@ -41,7 +41,7 @@ type GuardConfig struct {
 	// as the Spec says. It is slog.Default() unless set.
 	Logger *slog.Logger
 	// EnforceAll enforces every rule for every subject, regardless of shadow and rollout in the
-	// set. It serves to find out what the rules would do.
+	// set. Use it to find out what the rules would do.
 	EnforceAll bool
 	// Overrides has limits of single subjects that replace the limits of the set; nil replaces
 	// none. See package overrides.

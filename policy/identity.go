@@ -50,8 +50,8 @@ func (id *identity) shared(f *facts) bool {
 	return id.kind == byNothing || id.kind == byAddress && !f.clientAddr().IsValid()
 }
 
-// unknownClient stands for the address of clients whose address is unknown: peers on a Unix socket
-// that is not trusted to tell it.
+// unknownClient replaces the address of a client if it is unknown: the peer is on a Unix socket and
+// not trusted to report it.
 const unknownClient = "unknown"
 
 // subject returns the subject of a request, "type:identifier", or "" if the request does not have

@@ -40,7 +40,7 @@ type policy struct {
 	failure *stint.FailurePolicy
 }
 
-// unit has what tiers and policies have in common: whose requests are counted together, and for
+// unit is the common part of a tier and a policy: whose requests are counted together, and for
 // which subjects the limits are enforced.
 type unit struct {
 	name    string

@@ -12,7 +12,7 @@ import (
 )
 
 // requestID configures how repeats are recognized: by the header with the id of a request, if there
-// is one, else by a derived id, if derive is set. It also has how long either id is remembered.
+// is one, else by a derived id, if derive is set. life is how long an id is remembered.
 type requestID struct {
 	header       string
 	life, derive time.Duration

@@ -133,9 +133,9 @@ type Policy struct {
 	// Costs are the costs of named limits, by that name, where they differ from Cost: the
 	// quantities of budgets such as "input_tokens: 1000000/1d".
 	Costs stint.Costs
-	// Hold says that the costs are estimates, and how long a request may go on without a sign of
-	// life; see [stint.Request.Hold]. [Guard.Follow] gives the signs of life, and finally charges
-	// the true cost, as told by SettleHeader or SettleBytes, or else the estimate. 0 holds nothing.
+	// Hold says that the costs are estimates, and how long a request may go on without a heartbeat;
+	// see [stint.Request.Hold]. [Guard.Follow] sends the heartbeats, and finally charges the true
+	// cost from SettleHeader or SettleBytes, or else the estimate. 0 holds nothing.
 	Hold time.Duration
 	// Usage makes budgets count the tokens of requests to a language model; nil does not. With
 	// Usage, the default of Hold is 5 minutes, and Cost must be nil.

@@ -15,7 +15,7 @@ const (
 const untimed = time.Duration(0)
 
 // stopwatch times decisions. Its readings are relative to the time made. Once enough decisions of
-// an interval are timed, the next ones only read a number that hardly changes, and no clock: a
+// an interval are timed, the next ones read only a number that hardly changes, not the clock: a
 // timer ends the interval. The timer runs only while there are decisions.
 type stopwatch struct {
 	made  time.Time
@@ -30,7 +30,7 @@ func newStopwatch() *stopwatch {
 	return w
 }
 
-// begin returns when a decision began, or untimed.
+// begin returns the time when a decision begins, or untimed.
 func (w *stopwatch) begin() time.Duration {
 	if w.left.Load() <= 0 {
 		return untimed
@@ -44,5 +44,5 @@ func (w *stopwatch) begin() time.Duration {
 	return time.Since(w.made)
 }
 
-// took returns how long a decision has taken that began then.
+// took returns the time since a decision began.
 func (w *stopwatch) took(began time.Duration) time.Duration { return max(time.Since(w.made)-began, 1) }

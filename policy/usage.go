@@ -22,8 +22,8 @@ type TokenUsage struct {
 	// Preset selects the places of an API: "openai", "anthropic" or "gemini"; "" selects none.
 	Preset string
 	// MaxOutput lists the places where a request bounds its output; the largest number counts.
-	// Choices are the places where it says how many answers it wants. Model lists the places of the
-	// model's name.
+	// Choices lists the places of the number of answers that it asks for. Model lists the places of
+	// the model's name.
 	MaxOutput, Choices, Model []string
 	// Input, Output and Cached are the places where a response counts tokens; the last value of
 	// each place counts. Places with the same last name are the same number, and places with
@@ -35,7 +35,7 @@ type TokenUsage struct {
 	// Body is the number of bytes of a request body that are read before the decision; 0 is 64 KiB.
 	// The rest of a longer body is ignored.
 	Body int64
-	// CountEvents counts each event of a stream as a token of output if the stream does not tell
+	// CountEvents counts each event of a stream as a token of output if the stream does not report
 	// its usage. Otherwise the estimate counts for such a stream.
 	CountEvents bool
 	// Inject adds the option that makes OpenAI report usage to requests for a stream. It requires
@@ -126,9 +126,9 @@ func (v *Verdict) bounded(name string, among []Result) int64 {
 // Meter reads the usage of a request from its response. It is for adapters that see the bodies of
 // requests and responses. [Guard.Follow] and the function that it returns use the meter's readings.
 type Meter interface {
-	// Inject returns a request body with the option that makes the response tell its usage, and
-	// whether the body was changed. Only a policy with [TokenUsage.Inject] changes it. The body must be
-	// complete.
+	// Inject returns a request body with the option that makes the response report its usage, and
+	// whether the body was changed. Only a policy with [TokenUsage.Inject] changes it. The body
+	// must be complete.
 	Inject(body []byte) ([]byte, bool)
 	// Begin takes the header of the response, once, before its body.
 	Begin(http.Header)

@@ -60,7 +60,7 @@ type Verdict struct {
 	estimated, used tokens.Counts
 	meter           *tokens.Meter // of the response
 	known           *tokens.Known // nil for a request that is not replayed
-	unsaid          bool          // the response does not say what was used
+	unsaid          bool          // the response does not report its usage
 
 	claims     []stint.Claim // of the request
 	resultRoom [3]Result

@@ -73,7 +73,7 @@ func (s *Store) decideByNode(ctx context.Context, subjects [][]run, group *sync.
 }
 
 // addCall adds the script call that decides runs. rest are the other runs on the same subjects,
-// which wait for that call. If nothing may be sent, addCall fails both.
+// which wait for that call. If nothing may be sent, addCall fails all of these runs.
 func (s *Store) addCall(calls []*scriptCall, runs, rest []run) []*scriptCall {
 	c, err := s.encodeTake(runs, s.idsFor(runs))
 	if err != nil {

@@ -168,9 +168,8 @@ func (s *Store) Present(ctx context.Context, last driver.Presence) (driver.Prese
 // connection is lost. A subject that is too long for a key is "~" and a hash, a hashed one that is
 // not remembered has the form that lists show, and an unknown one is "". commanded reports whether
 // the subject was reset, banned or unbanned; otherwise units were given back to it. That is
-// announced only if more than half of a limit was used or something is booked, because package
-// resilience remembers no other denials, and nothing else waits. Announcements implements
-// [driver.Announcer].
+// announced only if more than half of a limit was used or something is booked: otherwise, package
+// resilience remembers no denial, and no caller waits. Announcements implements [driver.Announcer].
 func (s *Store) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
 	if err := s.conn.await(ctx); err != nil {
 		return errConnecting // not an error about the permission to subscribe

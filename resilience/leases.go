@@ -40,8 +40,9 @@ import (
 // serve what it held when it resumes.)
 //
 // The refill of a burst is not as strict: its meter counts a block when the block is taken, so it
-// may be ahead by what it refills during d, and by what it had refilled of returned units. It still
-// admits at most a capacity in any window, and Max per window in the long run.
+// may be ahead by what it refills during d, and by the part of returned units that it had refilled
+// before their return. It still admits at most a capacity in any window, and Max per window in the
+// long run.
 //
 // # Drawbacks
 //

@@ -294,10 +294,10 @@ func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
 }
 
 // givenBack returns how long the meter has been giving back units of a debt, at most since the
-// grant, or maxAhead if it has given back all of them. The local level belongs to the newest units,
-// so of a debt only the weight above that of newer units counts. A debt that may have been charged
-// counts as older than units that certainly were not charged: since then the level of the store has
-// refilled, not that of those units.
+// grant, or maxAhead if it has given back all of them. The local level is the weight of the newest
+// units, so a debt has only what exceeds the weight of newer units. Units that certainly were not
+// charged count as newer than a debt that may have been charged: since its charge, the refill has
+// lowered the store's level, not theirs.
 func (c *count) givenBack(rec *record, o *debt, claim *stint.Claim, now int64) time.Duration {
 	newer, before := c.owed.due(), !o.sent
 	for _, d := range rec.debts {

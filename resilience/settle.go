@@ -304,9 +304,9 @@ func (c *count) mostRaise(maxDebt, now int64) int64 {
 }
 
 // commanded applies, in this process, a command that was sent at an instant, and that the store has
-// executed or failed to execute. Units are given back once: not here if the store gave them back
-// and has yet to be charged with the units granted here. An answer that arrived since may already
-// reflect the command, as in amended.
+// executed or failed to execute. Units must be given back only once: if the store gave them back,
+// and has yet to be charged with units granted here, none are given back here. An answer that
+// arrived since may already reflect the command, as in amended.
 func (l *ledger) commanded(c *stint.Command, done bool, sent int64) {
 	_ = l.bans.Command(context.Background(), *c) // fails only once it is closed
 	if c.Kind != stint.CommandGiveBack {

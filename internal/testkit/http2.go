@@ -28,13 +28,13 @@ func ServeHTTP2(t testing.TB, h http.Handler, options ...func(*http.Server)) *ht
 	return s
 }
 
-// HTTP2Header encodes a header for clients that send frames themselves, by
-// golang.org/x/net/http2: names and values by turns.
+// HTTP2Header encodes a header for clients that send frames themselves, by golang.org/x/net/http2:
+// names and values alternate.
 func HTTP2Header(fields ...string) []byte {
 	var b bytes.Buffer
 	e := hpack.NewEncoder(&b)
 	for i := 0; i < len(fields); i += 2 {
-		_ = e.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}) // a buffer takes all
+		_ = e.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}) // never fails
 	}
 	return b.Bytes()
 }
