@@ -90,37 +90,6 @@ func TestCheckGood(t *testing.T) {
 	}
 }
 
-// TestCheckAll reports everything about every argument: the mistakes in their order, and what is
-// good beside them.
-func TestCheckAll(t *testing.T) {
-	t.Chdir(t.TempDir())
-	for name, text := range map[string]string{"good.yaml": small, "bad.yaml": bad, "conf.d/a.yaml": small,
-		"conf.d/b.yaml": bad, "empty.d/readme": ""} {
-		put(t, name, text)
-	}
-	got := execute(t, "tears: []", "config", "check", "bad.yaml", "good.yaml", "conf.d", "empty.d", "none.yaml", "-")
-	if want := "good.yaml: good: 1 tier, 0 policies, 0 outbound APIs\n" + smallTotal; got.code != exitBad || got.stdout != want {
-		t.Errorf("exit code %d, output %q; want 1, %q", got.code, got.stdout, want)
-	}
-	wants := []string{
-		"bad.yaml:4: tiers[0].limits: ",
-		"bad.yaml:8: policies[0].identity: ",
-		"conf.d/b.yaml:4: tiers[0].limits: ",
-		"conf.d/b.yaml:8: policies[0].identity: ",
-		"empty.d:1: no rules: the directory has no *.yaml or *.yml file",
-		"stint: none.yaml: no such file or directory",
-		"<stdin>:1: tears: ",
-	}
-	rest := got.stderr
-	for _, want := range wants {
-		_, after, ok := strings.Cut("\n"+rest, "\n"+want)
-		if !ok {
-			t.Fatalf("no %q, or not in its order, in:\n%s", want, got.stderr)
-		}
-		rest = after
-	}
-}
-
 func TestCheckJSON(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "none.yaml")
 	odd := write(t, "odd.yaml",
@@ -187,14 +156,6 @@ func TestCheckStdinOnce(t *testing.T) {
 	if got.code != exitUsage || got.stdout != "" ||
 		!strings.HasPrefix(got.stderr, "Usage: stint config check <path> ...") || !strings.HasSuffix(got.stderr, want) {
 		t.Errorf("exit code %d, output %q, errors:\n%s\nwant 2, none, %q", got.code, got.stdout, got.stderr, want)
-	}
-}
-
-// TestCheckHuge does not read standard input to its end if it has none.
-func TestCheckHuge(t *testing.T) {
-	got := execute(t, strings.Repeat("# a comment\n", maxStdin), "config", "check", "-")
-	if got.code != exitBad || !strings.HasPrefix(got.stderr, "<stdin>:1: oversized") {
-		t.Errorf("got %+v, want that it is oversized", got)
 	}
 }
 

@@ -16,9 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/server/control"
-	"github.com/stint-limiter/stint/internal/setinfo"
 	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 )
@@ -174,31 +172,6 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// TestDemoFlood: one address sends so much that it leads the list of those who are denied, and a
-// ban as the guide has it ends that.
-func TestDemoFlood(t *testing.T) {
-	d := startDemo(t, demoCommand{
-		Rate: 20, Store: "memory", Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Incident: floodIncident})
-	first := regexp.MustCompile(`^DENIED.*\n\d+ +ip:203\.0\.113\.200 `)
-	testkit.EventuallyNil(t, "the flood leads the list", func() error {
-		got := execute(t, "", "top", "--once", "--server", d.dashboard)
-		if !first.MatchString(got.stdout) {
-			return fmt.Errorf("top: %+v", got)
-		}
-		return nil
-	})
-	text := d.out.String()
-	for _, want := range []string{"Incident   at ", " a flood begins: 203.0.113.200 sends 100 requests a second",
-		d.dashboard + "/#/offenders", "bin/stint ban ip:203.0.113.200 --for 10m", "  the flood begins\n"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("it does not say %q:\n%s", want, text)
-		}
-	}
-	if got := execute(t, "", "ban", "ip:203.0.113.200", "--for", "10m", "--server", d.dashboard); got.code != exitGood {
-		t.Errorf("ban: %+v", got)
-	}
-}
-
 // TestDemoOutage: Redis is killed and started again, and all the while requests are decided.
 func TestDemoOutage(t *testing.T) {
 	d := startDemo(t, demoCommand{
@@ -247,19 +220,5 @@ func TestDemoMistakes(t *testing.T) {
 			!strings.HasSuffix(got.stderr, test.want+"\n") {
 			t.Errorf("%s: got %+v", test.flag, got)
 		}
-	}
-}
-
-// TestTrial: the demo has a policy on trial, the one that the documentation shows.
-func TestTrial(t *testing.T) {
-	conf, err := config.Parse("demo.yaml", []byte(demoPolicies()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.ContainsFunc(setinfo.Counts(conf.Set, "user:alice"), func(c setinfo.Count) bool { return c.Shadow }) {
-		t.Errorf("users have nothing on trial: %+v", setinfo.Counts(conf.Set, "user:alice"))
-	}
-	if !strings.Contains(read(t, "../../docs/dashboard.md"), "```yaml\npolicies:"+shadowPolicy+"```") {
-		t.Errorf("docs/dashboard.md does not have this policy:%s", shadowPolicy)
 	}
 }

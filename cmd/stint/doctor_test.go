@@ -80,13 +80,6 @@ func TestDoctorSickRedis(t *testing.T) {
 	wantFinding(t, found, "scripts", resultOK, "", "")
 }
 
-func TestDoctorReplica(t *testing.T) {
-	master, replica := redistest.Start(t), redistest.Start(t)
-	replica.CLI(t, "REPLICAOF", "127.0.0.1", master.Addr()[strings.LastIndex(master.Addr(), ":")+1:])
-	found := examine(t, exitBad, "--store", replica.URL())
-	wantFinding(t, found, "scripts", resultFail, "", "")
-}
-
 func TestDoctorUnreachableRedis(t *testing.T) {
 	wantFinding(t, examine(t, exitBad, "--store", "redis://127.0.0.1:1"), "connection", resultFail,
 		"127.0.0.1:1", "Start it")

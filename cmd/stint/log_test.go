@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/server"
@@ -120,10 +121,10 @@ func TestOtherLogs(t *testing.T) {
 	s := &system{Stderr: &stderr}
 	s.newLogger(slog.LevelInfo, "json")
 	log.Print("from log")
-	slog.Info("from slog")
+	slog.Info("from slog", "after", 1500*time.Millisecond)
 	fmt.Fprintln(grpcErrors{}, "2026/01/02 03:04:05 ERROR: [transport] from gRPC")
 	s.report(errors.New("the end"))
-	for _, want := range []string{`"level":"INFO","msg":"from log"`, `"msg":"from slog"`,
+	for _, want := range []string{`"level":"INFO","msg":"from log"`, `"msg":"from slog","after_seconds":1.5`,
 		`"level":"ERROR","msg":"grpc: [transport] from gRPC"`} {
 		if !strings.Contains(stderr.String(), want) {
 			t.Errorf("got\n%s, want a line with %s", &stderr, want)

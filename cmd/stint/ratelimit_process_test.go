@@ -161,32 +161,3 @@ func inEnvoyGateway(t *testing.T, stint string) {
 		t.Errorf("stint's own metrics are missing, or there is a warning: %s", first.logged())
 	}
 }
-
-// ratelimitFiles: with CONFIG_TYPE=FILE, the other one, the rules are where RUNTIME_ROOT says.
-func ratelimitFiles(t *testing.T, stint string) {
-	root := t.TempDir()
-	rules := filepath.Join(root, "ratelimit", "config")
-	const text = "domain: shop\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 1}}]\n"
-	put(t, filepath.Join(rules, "shop.yaml"), text)
-	d := launchWith(t, stint, []string{"RUNTIME_ROOT=" + root, "RUNTIME_SUBDIRECTORY=ratelimit",
-		"REDIS_URL=" + redistest.Start(t).Addr(),
-		"HOST=127.0.0.1", "PORT=0", "GRPC_HOST=127.0.0.1", "GRPC_PORT=0", "DEBUG_PORT=0"},
-		"serve", "--as-ratelimit", patientConfig(t))
-	if is, body := d.get(server.HTTP, "/healthcheck"); is != http.StatusOK {
-		t.Errorf("/healthcheck: %d %s", is, body)
-	}
-	_, body := d.plain("/rlconfig")
-	if !strings.HasPrefix(body, "shop.user: unit=YEAR requests_per_unit=1,") {
-		t.Errorf("/rlconfig: %s", body)
-	}
-	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
-		response, err := http.Post("http://"+d.at(server.HTTP)+"/json", "application/json",
-			strings.NewReader(`{"domain": "shop", "descriptors": [{"entries": [{"key": "user", "value": "a"}]}]}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _ = response.Body.Close(); response.StatusCode != want {
-			t.Errorf("/json: %s, want %d", response.Status, want)
-		}
-	}
-}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"io"
 	"maps"
 	"math"
@@ -9,9 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
-	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -53,7 +50,6 @@ func TestAlertFlags(t *testing.T) {
 // TestDaemonMistakes: mistakes are reported before anything is served.
 func TestDaemonMistakes(t *testing.T) {
 	t.Setenv(redisEnv, "")
-	broken := write(t, "broken.yaml", "tiers: []\n")
 	limited := write(t, "limited.yaml", small)
 	routed := write(t, "routed.yaml", "tiers:\n  - {name: all, identity: ip, limits: 3/1h}\ngateway: {routes: [{upstream: 'http://a:70000'}]}\n")
 	busy := httptest.NewServer(nil)
@@ -64,22 +60,14 @@ func TestDaemonMistakes(t *testing.T) {
 		code int
 		want string // the last line of standard error ends with it
 	}{
-		{[]string{"serve", "--store", "reddis"}, exitUsage, `--store: want memory, redis, or a URL such as redis://localhost:6379/0 (did you mean "redis"?)`},
 		{[]string{"serve", "--alert", "Spike"}, exitUsage, `--alert: "Spike"; want a name and a threshold, such as "BlockedShare=0.2" or "Spike=off"`},
-		{[]string{"serve", "--alert", "Spike=-1"}, exitUsage, `--alert: alert "Spike": invalid threshold -1; want at least 0`},
 		{[]string{"serve", "--breaker-probe", "1ms"}, exitUsage, `"1ms"; want a time such as 250ms or 30s, 10ms or more`},
 		{[]string{"serve", "--drain", "soon"}, exitUsage, `--drain: invalid duration "soon"; want one such as 500ms, 10s or 1m30s`},
 		{[]string{"serve", "--http", taken}, exitBad, `address already in use; stop the program that listens there, or choose another address`},
 		{[]string{"serve", "--log-level", "loud"}, exitUsage, `--log-level: unknown level "loud"; want debug, info, warn or error`},
 		{[]string{"serve", "--config", "none.yaml"}, exitBad, `stint: config: stat none.yaml: no such file or directory`},
-		{[]string{"serve", "--config", broken}, exitBad, broken + `:1: tiers: there are none; want at least one that takes every request, such as {name: anonymous, identity: ip, limits: 10/1m}`},
 		{[]string{"serve", "--admin", "0.0.0.0:0", "--no-admin-token", "--http", "127.0.0.1:0"}, exitBad, `or use tokens (without --no-admin-token, or with --admin-token-file)`},
-		{[]string{"serve", "--http", "", "--admin", ""}, exitBad, `there is nowhere to listen; want an address such as :8080`},
 		{[]string{"gateway"}, exitUsage, `missing flags: --upstream=URL, --route=ROUTE, or --config=FILE with gateway.routes`},
-		{[]string{"gateway", "--config", limited}, exitBad, `stint: server: the gateway has no routes; want --upstream or --route, or gateway.routes in the configuration (--config)`},
-		{[]string{"gateway", "--upstream", "http://a", "--tls-client-ca", "x"}, exitBad, `stint: server: --tls-client-ca needs --tls-cert and --tls-key`},
-		{[]string{"gateway", "--upstream", "http://a", "--listen", "8080"}, exitBad, `stint: server: --listen: address 8080: missing port in address; want host:port, such as :8080 or 127.0.0.1:8080`},
-		{[]string{"gateway", "--config", routed}, exitBad, routed + `:3: gateway.routes[0].upstream: the upstream "http://a:70000" has the port 70000; want 1 to 65535`},
 		{[]string{"gateway", "--upstream", "a"}, exitUsage, `gateway: --upstream: invalid upstream "a"; want a URL such as http://127.0.0.1:3000, with http, https or h2c`},
 		{[]string{"gateway", "--route", "/api=http://a", "--route", "/api/=http://b"}, exitUsage, `gateway: --route /api/ matches the same requests as --route /api; want one of them`},
 		{[]string{"gateway", "--upstream", "http://a", "--strip-prefix"}, exitUsage, `gateway: --strip-prefix is for --route; in the configuration set strip_prefix: true on a route`},
@@ -101,26 +89,6 @@ func TestDaemonMistakes(t *testing.T) {
 	}
 }
 
-// TestLogDurations has JSON logs write lengths of time in seconds, and texts as they are.
-func TestLogDurations(t *testing.T) {
-	for format, want := range map[string]string{
-		"json": `"after_seconds":1.5,"retry_after_seconds":90}`, "text": "after=1.5s retry_after=1m30s",
-	} {
-		var log bytes.Buffer
-		f := &daemonFlags{LogFormat: format, NoToken: true}
-		s := &system{Stderr: &log}
-		c, err := f.configuration(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Logger.Info("waited", "after", 1500*time.Millisecond, "retry_after", label.Wait(90*time.Second))
-		s.report(nil)
-		if !strings.Contains(log.String(), want) {
-			t.Errorf("%s: got %s, want %s", format, &log, want)
-		}
-	}
-}
-
 // daemons has the real program serve.
 func daemons(t *testing.T, binary string) {
 	for name, test := range map[string]func(*testing.T, string){
@@ -128,10 +96,8 @@ func daemons(t *testing.T, binary string) {
 		"second signal": secondSignal,
 		"stalled log":   stalledLog,
 		"closed log":    closedLog,
-		"gateway":       gatewayBinary,
 		"token":         tokenBinary,
 		"secrets":       secretsBinary,
-		"F36":           sigtermUnderLoad,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, binary) })
 	}
@@ -190,34 +156,5 @@ func secondSignal(t *testing.T, binary string) {
 	d.signal(syscall.SIGTERM)
 	if code := d.exit(); code != exitBad || !strings.Contains(d.logged(), "stopped immediately by a second signal") {
 		t.Errorf("exit code %d, logged %s", code, d.logged())
-	}
-}
-
-// gatewayBinary passes requests on, within limits and as flags or the configuration say.
-func gatewayBinary(t *testing.T, binary string) {
-	upstream := "http://" + launch(t, binary, "serve", "--http", "127.0.0.1:0").at(server.HTTP)
-	const limits = "tiers:\n  - {name: all, identity: ip, limits: 2/1h}\n"
-	for name, test := range map[string]struct {
-		config string
-		flags  []string
-		path   string
-	}{
-		"upstream": {limits, []string{"--upstream", upstream}, "/livez"},
-		"route":    {limits, []string{"--route", "/up=" + upstream, "--strip-prefix"}, "/up/livez"},
-		"configuration": {limits + "gateway: {routes: [{path: /up/**, upstream: '" + upstream +
-			"', strip_prefix: true}]}\n", nil, "/up/livez"},
-	} {
-		args := append([]string{"gateway", "--listen", "127.0.0.1:0", "--drain", "0s", "--config",
-			write(t, "stint.yaml", test.config)}, test.flags...)
-		d := launch(t, binary, args...)
-		for n, want := range []int{200, 200, 429} {
-			if status, body := d.get(server.HTTP, test.path); status != want {
-				t.Errorf("%s: request %d: got %d, %s; want %d", name, n+1, status, body, want)
-			}
-		}
-		d.signal(syscall.SIGTERM)
-		if code := d.exit(); code != exitGood {
-			t.Errorf("%s: exit code %d, want 0", name, code)
-		}
 	}
 }

@@ -42,7 +42,6 @@ func startServer(t *testing.T, c server.Config) *server.Server {
 // doctor says what to type, and the other commands with which flags.
 func TestServerTLS(t *testing.T) {
 	cert, key := redistest.NewCertificate(t)
-	otherCert, otherKey := redistest.NewCertificate(t)
 	plain := serving(t, server.Config{})
 	secure := serving(t, server.Config{TLSCert: cert, TLSKey: key})
 	mutual := serving(t, server.Config{TLSCert: cert, TLSKey: key, ClientCA: cert})
@@ -68,19 +67,12 @@ func TestServerTLS(t *testing.T) {
 			"does not speak TLS, but the address says https", "--server http://" + plain},
 		"unknown authority": {[]string{"--server", "https://" + secure}, "unknown authority",
 			"--server https://" + secure + " --ca FILE"},
-		"another authority": {[]string{"--server", "https://" + secure, "--ca", otherCert}, "x509: ",
-			"--server https://" + secure + " --ca FILE"},
 		"no certificate": {[]string{"--server", "https://" + mutual, "--ca", cert},
 			"requires a client certificate", "--server https://" + mutual + " --ca " + cert +
 				" --cert FILE --key FILE"},
-		"another certificate": {[]string{"--server", "https://" + mutual, "--ca", cert, "--cert", otherCert, "--key",
-			otherKey}, "refuses the client certificate",
-			"--server https://" + mutual + " --ca " + cert + " --cert FILE --key FILE"},
 		"another name": {[]string{"--server", "https://localhost:" + port, "--ca", namedCert},
 			"NAME must be one that the certificate is valid for", "--server https://NAME:" + port + " --ca " + namedCert},
 		"no server": {[]string{"--server", gone.URL}, "no stint server at " + gone.URL, ""},
-		"no server with TLS": {[]string{"--server", strings.Replace(gone.URL, "http", "https", 1), "--ca", cert},
-			"no stint server at https://", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if test.found == "" {

@@ -43,11 +43,8 @@ func bansAsTyped(t *testing.T, binary string) {
 		typed, subject, note string
 		banned, free         string // fields of requests
 	}{
-		{"ip:203.0.113.9", "ip:203.0.113.9", "", "X-Forwarded-For: 203.0.113.9", "X-Forwarded-For: 203.0.113.10"},
 		{"ip:[2001:DB8:9:9::7]:443", "ip:2001:db8:9:9::/64", "[2001:DB8:9:9::7]:443 is counted under it",
 			"X-Forwarded-For: 2001:db8:9:9::8", "X-Forwarded-For: 2001:db8:9:a::7"},
-		{"ip:2002:cb00:7109:1::1", "ip:203.0.113.9", "2002:cb00:7109:1::1 is counted under it",
-			"X-Forwarded-For: 2002:cb00:7109:2::2", "X-Forwarded-For: 2002:cb00:710a::1"},
 		{"user:jane doe+1", "user:jane doe+1", "", "X-User: jane doe+1", "X-User: jane"},
 		{"apikey:" + key, "apikey:", "it is the hash of the given value of X-Api-Key", "X-API-Key: " + key,
 			"X-API-Key: " + key + "0"},
@@ -72,10 +69,6 @@ func bansAsTyped(t *testing.T, binary string) {
 			}
 			if got := do("inspect", test.typed); !strings.HasPrefix(got.stdout, subject+note+"\nbanned for another ") {
 				t.Errorf("inspect %s on a %s: got %+v", test.typed, name, got)
-			}
-			if got := do("peek", test.typed); got.code != exitBad ||
-				!strings.HasPrefix(got.stdout, subject+"  would be denied: banned for ") {
-				t.Errorf("peek %s on a %s: got %+v", test.typed, name, got)
 			}
 			if got := do("unban", subject, "--json"); got.code != exitGood ||
 				!strings.Contains(got.stdout, `"subject": "`+subject+`"`) {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
@@ -108,16 +107,6 @@ func TestInspectDraws(t *testing.T) {
 	}
 }
 
-// TestInspectDrawsNothing: a limit that admits nothing is full, as the dashboard has it.
-func TestInspectDrawsNothing(t *testing.T) {
-	result := control.Subject{Named: control.Named{Subject: "user:42"}, Now: fixedNow,
-		Limits: []control.Limit{{Tier: "free", Limit: "0/1m", Algorithm: "sliding", Window: 60, RetryAfter: -1}}}
-	got := string(subjectText(&system{}, &result, true))
-	if !strings.Contains(got, figures.Full+"  0 of 0, 0 left\n") || strings.Contains(got, figures.Empty) {
-		t.Errorf("got %s\nwant a full bar", got)
-	}
-}
-
 func TestBansTable(t *testing.T) {
 	ban := func(subject, ref string, left time.Duration, level int) control.Ban {
 		return control.Ban{Banned: driver.Banned{Subject: subject,
@@ -138,21 +127,6 @@ func top() map[string]any {
 			}[r.FormValue("by")]
 			_ = json.NewEncoder(w).Encode(map[string]any{"top": list})
 		}),
-	}
-}
-
-func TestTopOnce(t *testing.T) {
-	url := answering(t, top())
-	testkit.Golden(t, *update, "top.txt", execute(t, "", "top", "--once", "--server", url).stdout)
-	got := execute(t, "", "top", "--once", "--by", "ip", "-n", "1", "--json", "--server", url)
-	if want := `"denied": 1200`; got.code != exitGood || strings.Count(got.stdout, `"subject"`) != 1 ||
-		!strings.Contains(got.stdout, want) {
-		t.Errorf("got %+v, want the first one, in JSON", got)
-	}
-	if got := execute(t, "", "top", "--once", "--server",
-		answering(t, map[string]any{"/api/top": map[string]any{}, "/api/processes": map[string]any{}})); got.
-		stdout != "no denials in the last few minutes\n" {
-		t.Errorf("got %+v", got)
 	}
 }
 
@@ -220,18 +194,6 @@ func TestTopFollows(t *testing.T) {
 	if got := execute(t, "", "top", "--json", "--server", url); strings.Count(got.stdout, "\n") != 2 ||
 		!strings.HasPrefix(got.stdout, `{"point":{`) {
 		t.Errorf("got %+v, want a line for each second", got)
-	}
-}
-
-// TestTopInFewRows draws no more than can be drawn over.
-func TestTopInFewRows(t *testing.T) {
-	answers := top()
-	answers["/api/stream"] = streaming(tick(observe.Tick{Store: observe.StoreHealth{Up: true}}))
-	var stdout, stderr strings.Builder
-	s := &system{Stdout: &stdout, Stderr: &stderr, Window: func() (int, int) { return 80, 4 }}
-	s.report(run(s, []string{"top", "--server", answering(t, answers)}))
-	if got := strings.Count(stdout.String(), "\n"); got != 3 {
-		t.Errorf("got %d lines in 4 rows, want 3:\n%s", got, &stdout)
 	}
 }
 
