@@ -3,20 +3,15 @@ package httplimit_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
-	"github.com/stint-limiter/stint/policy"
-	"github.com/stint-limiter/stint/resilience"
 )
 
 // one is a configuration under which the second request is denied for a minute.
@@ -112,25 +107,6 @@ policies:
 	}
 }
 
-// A ban names the contact too; an outage does not.
-func TestContactOfBansAndOutages(t *testing.T) {
-	const text = `
-bans: {after: 1, within: 1m, durations: [1h]}
-failure: {mode: deny}
-tiers: [{name: free, identity: ip, limits: 1/1m, contact: Ask Ann}]`
-	h := httplimit.New(guardOf(t, text))(ok)
-	ask(h, "/")
-	ask(h, "/")
-	if got := bodyOf(t, ask(h, "/", "Accept: application/problem+json")); got.Contact != "Ask Ann" ||
-		got.Type != problems+"abnormal-usage-detected" {
-		t.Errorf("banned: got %+v, want the contact", got)
-	}
-	w := ask(httplimit.New(guardOver(t, away(t), text))(ok), "/")
-	if got := bodyOf(t, w); w.Code != http.StatusServiceUnavailable || got.Contact != "" {
-		t.Errorf("outage: got %d and %+v, want 503 without a contact", w.Code, got)
-	}
-}
-
 // All limits that denied are violated, and those alone.
 func TestProblemNamesAllThatDenied(t *testing.T) {
 	bubble(t, `
@@ -144,62 +120,6 @@ policies: [{name: search, match: {path: /search}, limits: 1/1m}]`, func(t *testi
 			t.Errorf("got %v, policy %q; want %v, policy free", got.Violated, got.Policy, want)
 		}
 	})
-}
-
-// away returns a stack over a store that fails.
-func away(t *testing.T) stint.Store {
-	t.Helper()
-	store, err := resilience.New(failing{memory(t)}, resilience.Config{Instances: 1, Logger: discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	return store
-}
-
-// TestWithoutTheStore: the failure mode decides. A local limit that denies is a limit like any other, a request that
-// is allowed in any case has no fields about limits, and one that is refused is not the client's fault.
-func TestWithoutTheStore(t *testing.T) {
-	unknown := []string{"X-RateLimit-Limit:", "X-RateLimit-Remaining:", "X-RateLimit-Reset:", "RateLimit:", "RateLimit-Policy:"}
-	for _, c := range []struct {
-		mode   stint.FailureMode
-		limit  stint.Limit
-		codes  []int
-		fields []string
-	}{
-		{stint.FailLocal, stint.PerHour(1), []int{200, 429}, []string{"X-RateLimit-Remaining: 0"}},
-		{stint.FailAllow, stint.PerHour(1), []int{200, 200}, unknown},
-		{stint.FailAllow, stint.AtOnce(1, time.Minute), []int{200, 200, 200}, unknown},
-		{stint.FailDeny, stint.PerHour(1), []int{503, 503}, append(unknown, "Retry-After: 1")},
-	} {
-		text := fmt.Sprintf("failure: {mode: %s}\ntiers: [{name: free, identity: everyone, limits: %s}]", c.mode, c.limit)
-		shown := httplimit.WithHeaders(policy.Headers{Draft11: true})
-		for name, h := range map[string]http.Handler{
-			"New": httplimit.New(guardOver(t, away(t), text), shown)(ok),
-			"By": httplimit.By(httplimit.Everyone(), c.limit, shown, httplimit.WithStore(away(t)),
-				stint.WithFailure(stint.FailurePolicy{Mode: c.mode}))(ok),
-		} {
-			for _, want := range c.codes {
-				w := ask(h, "/")
-				if w.Code != want {
-					t.Errorf("%s, %s: got %d, want %d", name, c.mode, w.Code, want)
-				}
-				wantFields(t, w.Header(), append(c.fields, "X-RateLimit-Degraded: true")...)
-				if n := len(w.Header()); c.mode == stint.FailAllow && n != 2 { // and the handler's Content-Type
-					t.Errorf("%s: got %v, want no other fields about limits", name, w.Header())
-				}
-				if want != http.StatusServiceUnavailable {
-					continue
-				}
-				if got := bodyOf(t, w); got.Error != "unavailable" || got.Message != tryAgain || got.RetryAfter != 1 {
-					t.Errorf("%s: got %+v", name, got)
-				}
-				if got := bodyOf(t, ask(h, "/", "Accept: application/problem+json")).Type; got != problems+"temporary-reduced-capacity" {
-					t.Errorf("%s: got the type %s", name, got)
-				}
-			}
-		}
-	}
 }
 
 func TestErrors(t *testing.T) {
@@ -264,29 +184,4 @@ func TestEndedContextIsNoSuccess(t *testing.T) {
 	if w.Code != http.StatusServiceUnavailable || called {
 		t.Errorf("got %d, WithError called: %v; want 503, false", w.Code, called)
 	}
-}
-
-func TestWithDenied(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := httplimit.New(guardOf(t, one),
-			httplimit.WithDenied(func(w http.ResponseWriter, r *http.Request, d *httplimit.Denial) {
-				if strings.HasPrefix(r.URL.Path, "/api/") {
-					d.Answer(w, r)
-					return
-				}
-				w.WriteHeader(d.Status)
-				fmt.Fprintf(w, "%s %s %v %d %v", d.Policy, d.Tier, d.Violated, d.RetryAfter, d.Verdict.Decision.Allowed)
-			}))(ok)
-		ask(h, "/")
-		w := ask(h, "/")
-		if got, want := w.Body.String(), "free free [free-1m] 60 false"; w.Code != 429 || got != want {
-			t.Errorf("got %d %q, want 429 %q", w.Code, got, want)
-		}
-		wantFields(t, w.Header(), "Retry-After: 60", "X-RateLimit-Remaining: 0", "Content-Length:")
-		w = ask(h, "/api/x")
-		wantFields(t, w.Header(), "Retry-After: 60", "X-RateLimit-Limit: 1", "Content-Type: application/json")
-		if got := bodyOf(t, w); got.Error != "rate_limited" || got.RetryAfter != 60 {
-			t.Errorf("got %+v, want the default answer", got)
-		}
-	})
 }

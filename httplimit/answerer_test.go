@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
@@ -18,36 +17,6 @@ policies:
   - {name: search, match: {path: /search}, limits: 9/1h}
   - {name: health, match: {path: /healthz}, skip: true}
 `
-
-// An answer says what that of the middleware says.
-func TestAnswerIsThatOfTheMiddleware(t *testing.T) {
-	answer := httplimit.NewAnswer()
-	behind := guardOf(t, answerConfig)
-	byAnswer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var v policy.Verdict
-		in := policy.Input{Method: r.Method, Path: r.URL.Path, Header: r.Header}
-		_ = behind.Decide(r.Context(), &in, &v) // the verdict has it
-		if !answer(w, r, &v) {
-			ok.ServeHTTP(w, r)
-		}
-	})
-	middleware := httplimit.New(guardOf(t, answerConfig))(ok)
-	for _, path := range []string{"/healthz", "/search", "/search", "/"} {
-		got := ask(byAnswer, path, "Accept: application/problem+json")
-		r := request(http.MethodGet, path, "Accept: application/problem+json")
-		r.RemoteAddr = "" // the same peer as above
-		want := httptest.NewRecorder()
-		middleware.ServeHTTP(want, r)
-		if got.Code != want.Code || got.Body.String() != want.Body.String() {
-			t.Errorf("%s: got %d %s, want %d %s", path, got.Code, got.Body, want.Code, want.Body)
-		}
-		for name := range want.Header() {
-			if g, w := got.Header().Get(name), want.Header().Get(name); g != w {
-				t.Errorf("%s: %s is %q, want %q", path, name, g, w)
-			}
-		}
-	}
-}
 
 func TestAnswerError(t *testing.T) {
 	guard := guardOver(t, failing{}, "failure: {mode: error}\n"+answerConfig)
@@ -89,28 +58,5 @@ func TestAnswerWithoutSet(t *testing.T) {
 	if !httplimit.NewAnswer()(w, request(http.MethodGet, "/"), &policy.Verdict{}) ||
 		w.Code != http.StatusTooManyRequests {
 		t.Errorf("got %d", w.Code)
-	}
-}
-
-// TestAnswerToMoreUsages: a denial lists the limits of its rules, however many usages a store
-// answers with.
-func TestAnswerToMoreUsages(t *testing.T) {
-	set := parse(t, answerConfig)
-	rule := set.Rules()[0]
-	for _, n := range []int{0, 1, 5} {
-		usages := make([]stint.Usage, n)
-		for i := range usages {
-			usages[i].RetryAfter = time.Minute
-		}
-		var violated []string
-		answer := httplimit.NewAnswer(httplimit.WithDenied(
-			func(_ http.ResponseWriter, _ *http.Request, d *httplimit.Denial) { violated = d.Violated }))
-		answer(httptest.NewRecorder(), request(http.MethodGet, "/"), &policy.Verdict{
-			Set: set, Decision: stint.Decision{RetryAfter: time.Minute},
-			Results: []policy.Result{{Rule: rule, Claim: stint.Claim{Limits: rule.Limits}, Usages: usages}},
-		})
-		if want := min(n, len(rule.Limits)); len(violated) != want {
-			t.Errorf("%d usages: %q are violated, want %d limits", n, violated, want)
-		}
 	}
 }

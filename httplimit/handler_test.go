@@ -1,14 +1,7 @@
 package httplimit_test
 
 import (
-	"bytes"
-	"context"
-	"fmt"
-	"log/slog"
-	"net"
 	"net/http"
-	"reflect"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -16,38 +9,10 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/grpclimit"
 	"github.com/stint-limiter/stint/httplimit"
-	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
-
-func TestBy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := httplimit.By(httplimit.Header("X-API-Key"), stint.PerMinute(2), stint.PerHour(9),
-			httplimit.WithStore(memory(t)))(ok)
-		for range 2 {
-			if w := ask(h, "/", "X-API-Key: a"); w.Code != http.StatusOK {
-				t.Fatalf("got %d, want 200", w.Code)
-			}
-		}
-		w := ask(h, "/", "X-API-Key: a")
-		if w.Code != http.StatusTooManyRequests {
-			t.Fatalf("got %d, want 429", w.Code)
-		}
-		wantFields(t, w.Header(), "X-RateLimit-Limit: 2", "X-RateLimit-Remaining: 0", "X-RateLimit-Window: 60",
-			"X-RateLimit-Policy: default", "X-RateLimit-Tier:", "X-RateLimit-Cost: 1")
-		got := bodyOf(t, w)
-		if got.Policy != "default" || got.Tier != "" || got.RetryAfter < 60 || got.RetryAfter > 72 {
-			t.Errorf("got %+v, want the policy default and 60 to 72 seconds", got)
-		}
-		wantFields(t, w.Header(), fmt.Sprint("X-RateLimit-Reset: ", time.Now().Unix()+got.RetryAfter))
-		if w := ask(h, "/", "X-API-Key: b"); w.Code != http.StatusOK {
-			t.Errorf("another key: got %d, want 200", w.Code)
-		}
-	})
-}
 
 // Requests that count together: in memory those of the handlers of one middleware, in a shared store all that have
 // the same name, or no name and the same limits. Limits with equal windows would otherwise be taken
@@ -104,53 +69,6 @@ func TestByScope(t *testing.T) {
 	}
 }
 
-// The store of a middleware ends with its last handler.
-func TestByLeavesNoGoroutine(t *testing.T) {
-	before := runtime.NumGoroutine()
-	for range 100 {
-		ask(httplimit.ByIP(stint.PerMinute(1))(ok), "/")
-	}
-	testkit.Eventually(t, "no goroutine is left", func() bool {
-		runtime.GC()
-		return runtime.NumGoroutine() <= before
-	})
-}
-
-func TestKeys(t *testing.T) {
-	plain, proxied := httplimit.ClientIP(), httplimit.ClientIP("192.0.2.0/24", "unix")
-	const unix = "unix"
-	for _, c := range []struct {
-		what   string
-		key    httplimit.KeyFunc
-		peer   string
-		fields []string
-		want   string
-	}{
-		{"peer", plain, "198.51.100.7:1234", nil, "ip:198.51.100.7"},
-		{"peer, IPv6", plain, "[2001:db8:1:2:3::4]:1234", nil, "ip:2001:db8:1:2::/64"},
-		{"trusted proxy", proxied, "192.0.2.1:1234", []string{"X-Forwarded-For: 10.0.0.1, 203.0.113.9"},
-			"ip:203.0.113.9"},
-		{"Unix socket", plain, unix, nil, ""},
-		{"Unix socket with a proxy", proxied, unix, []string{"X-Forwarded-For: 203.0.113.9"}, "ip:203.0.113.9"},
-		{"no header", httplimit.Header("X-API-Key"), "192.0.2.1:1", nil, ""},
-		{"empty header", httplimit.Header("X-API-Key"), "192.0.2.1:1", []string{"X-API-Key: "}, ""},
-		{"header", httplimit.Header("x-api-key"), "192.0.2.1:1", []string{"X-API-Key: secret"},
-			"x-api-key:2bb80d537b1da3e38bd30361aa855686"},
-		{"first of", httplimit.FirstOf(httplimit.Header("X-API-Key"), plain), "192.0.2.1:1", nil, "ip:192.0.2.1"},
-	} {
-		r := request("GET", "/", c.fields...)
-		r.RemoteAddr = c.peer
-		if c.peer == unix { // whose name looks like an address
-			r.RemoteAddr = "192.0.2.1:80"
-			r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey,
-				&net.UnixAddr{Net: "unix", Name: "s"}))
-		}
-		if got := c.key(r); got != c.want {
-			t.Errorf("%s: got %q, want %q", c.what, got, c.want)
-		}
-	}
-}
-
 var banning = stint.WithBans(stint.BanPolicy{After: 1, Within: time.Minute, Durations: []time.Duration{time.Hour}})
 
 func userOf(r *http.Request) string { return r.Header.Get("X-User") }
@@ -193,59 +111,10 @@ func TestKeyWithZeroByte(t *testing.T) {
 	}
 }
 
-// Some failures are logged every second, each once and with what was asked: by default to
-// slog.Default().
-func TestByLogsFailures(t *testing.T) {
-	for _, c := range []struct {
-		what    string
-		key     httplimit.KeyFunc
-		options []httplimit.ByOption
-		cause   string
-	}{
-		{"default logger", httplimit.Everyone(), nil, errStore.Error()},
-		{"own logger", httplimit.Everyone(), []httplimit.ByOption{stint.WithLogger(nil)}, errStore.Error()},
-		{"no key", func(*http.Request) string { return "" }, []httplimit.ByOption{stint.WithLogger(nil)},
-			httplimit.ErrNoKey.Error()},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			var log bytes.Buffer
-			defer slog.SetDefault(slog.Default())
-			slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
-			h := httplimit.By(c.key, append(c.options, stint.PerMinute(1), httplimit.WithStore(failing{memory(t)}))...)(ok)
-			for range 3 {
-				for range 100 {
-					ask(h, "/")
-				}
-				time.Sleep(time.Second)
-			}
-			if got := strings.Count(log.String(), "\n"); got != 15 {
-				t.Errorf("%s: got %d lines, want 15:\n%s", c.what, got, log.String())
-			}
-			for _, want := range []string{"level=ERROR", c.cause, "limit=1/1m"} {
-				if !strings.Contains(log.String(), want) {
-					t.Errorf("%s: got %s; want %s", c.what, log.String(), want)
-				}
-			}
-		})
-	}
-}
-
-// Neither By accepts options that are only for the other package's; both accept those of stint.
-func TestByOptionsApart(t *testing.T) {
-	ours, theirs := reflect.TypeFor[httplimit.ByOption](), reflect.TypeFor[grpclimit.ByOption]()
-	if ours.Implements(theirs) || theirs.Implements(ours) {
-		t.Error("an option of one package is an option of the other")
-	}
-	for _, o := range []reflect.Type{reflect.TypeFor[stint.Option](), reflect.TypeFor[stint.Limit]()} {
-		if !o.Implements(ours) || !o.Implements(theirs) {
-			t.Errorf("%v is not an option of both packages", o)
-		}
-	}
-}
-
 // Mistakes in the program show when it starts.
 func TestWrongUse(t *testing.T) {
 	guard, all, limit := guardOf(t, one), httplimit.Everyone(), stint.PerMinute(1)
+	limits := func(*http.Request) []stint.Limit { return nil }
 	for _, c := range []struct {
 		want string
 		use  func()
@@ -265,17 +134,22 @@ func TestWrongUse(t *testing.T) {
 		{"httplimit: FirstOf: there are no keys; want at least one, such as ClientIP()", func() { httplimit.FirstOf() }},
 		{"httplimit: FirstOf: key 2 is nil; want one such as ClientIP()", func() { httplimit.FirstOf(all, nil) }},
 		{`httplimit: Header: "" is not the name of a header; want`, func() { httplimit.Header("") }},
-		{`httplimit: Header: "X API-Key" is not the name of a header; want`, func() { httplimit.Header("X API-Key") }},
 		{"httplimit: FormField: the name is empty; want", func() { httplimit.FormField("") }},
 		{"httplimit: JSONField: the name is empty; want", func() { httplimit.JSONField("") }},
 		{"httplimit: New: an option is nil; want one from package httplimit; WithHeaders: a jitter of 50; want a share from 0 to 1",
 			func() { httplimit.New(guard, nil, httplimit.WithHeaders(policy.Headers{Jitter: new(50.0)})) }},
 		{"httplimit: NewTransport: the API is nil; want one from an outbound.Registry", func() { httplimit.NewTransport(nil, nil) }},
 		{"httplimit: NewAnswer: an option is nil", func() { httplimit.NewAnswer(nil) }},
-		{"httplimit: By: WithHeaders: a jitter of -1; want a share from 0 to 1",
-			func() { httplimit.ByIP(limit, httplimit.WithHeaders(policy.Headers{Jitter: new(-1.0)})) }},
 		{`httplimit: By: WithName("a b"): want letters`, func() { httplimit.ByIP(limit, httplimit.WithName("a b")) }},
-		{`httplimit: By: WithName(""): want letters`, func() { httplimit.ByIP(limit, httplimit.WithName("")) }},
+		{"httplimit: By: requests have limits of their own, and a shared store counts them under a name; want WithName",
+			func() { httplimit.ByIP(httplimit.WithLimits(limits), httplimit.WithStore(memory(t))) }},
+		{`httplimit: By: AndBy("b c"): want a name of letters, digits and _-.; AndBy("a"): the key is nil;`,
+			func() { httplimit.ByIP(limit, httplimit.AndBy("b c", all, limit), httplimit.AndBy("a", nil, limit)) }},
+		{`httplimit: By: AndBy("a"): no limit; want one`, func() { httplimit.ByIP(limit, httplimit.AndBy("a", all)) }},
+		{`httplimit: By: AndBy("a"): duplicate name; want a different one for each count`,
+			func() { httplimit.ByIP(limit, httplimit.AndBy("a", all, limit), httplimit.AndBy("a", all, limit)) }},
+		{"httplimit: By: an option is nil; want a limit", func() { httplimit.ByIP(limit, struct{ stint.Option }{}) }},
+		{"httplimit: By: an option is nil; want a limit", func() { httplimit.ByIP(limit, struct{ httplimit.Option }{}) }},
 		{"httplimit: By: WithLimits: the function is nil; WithCost: the function is nil",
 			func() { httplimit.ByIP(limit, httplimit.WithLimits(nil), httplimit.WithCost(nil)) }},
 	} {

@@ -36,21 +36,6 @@ func wantFields(t *testing.T, h http.Header, fields ...string) {
 	}
 }
 
-func TestXFields(t *testing.T) {
-	bubble(t, tierTable, func(t *testing.T, h http.Handler) {
-		time.Sleep(200 * time.Millisecond) // Reset is rounded up
-		w := ask(h, "/", "X-User: 7")
-		wantFields(t, w.Header(),
-			"X-RateLimit-Limit: 30", "X-RateLimit-Remaining: 59", "X-RateLimit-Burst: 60", "X-RateLimit-Window: 60",
-			"X-RateLimit-Policy: free", "X-RateLimit-Tier: free", "X-RateLimit-Cost: 1", "X-RateLimit-Degraded:",
-			"X-RateLimit-Reset: 946684861", // a minute after the beginning of the year 2000, and 200ms
-			"RateLimit:", "RateLimit-Policy:", "Retry-After:")
-		if got, want := w.Body.String(), "ok\n"; got != want {
-			t.Errorf("body: got %q, want %q", got, want)
-		}
-	})
-}
-
 // The Reset of a denial is the instant of Retry-After, whatever denied. If no time helps, there is
 // neither.
 func TestResetOfADenial(t *testing.T) {
@@ -85,48 +70,6 @@ func TestResetOfADenial(t *testing.T) {
 			})
 		}
 	}
-}
-
-// Answers share the value of Reset while it is the same: it follows the clock, the limit that
-// matters most and the configuration, and what was answered before stays as it was.
-func TestResetIsShared(t *testing.T) {
-	const tiers = `
-tiers:
-  - {name: hourly, match: {claim: {user: h}}, identity: user, limits: 9/1h}
-  - {name: minutely, identity: ip, limits: 9/1m}`
-	synctest.Test(t, func(t *testing.T) {
-		guard := guardOf(t, tiers)
-		h := httplimit.New(guard, httplimit.WithClaims(claimHeader))(ok)
-		delta := parse(t, "headers: {reset: delta}"+tiers)
-		sets := map[string]*policy.Set{"epoch": guard.Set(), "delta": delta}
-		var before []http.Header
-		steps := []struct{ set, user, want string }{
-			{"epoch", "", "946684860"}, {"epoch", "", "946684860"}, {"epoch", "h", "946688400"},
-			{"epoch", "", "946684860"}, {"delta", "", "60"}, {"epoch", "", "946684860"},
-			{"delta", "h", "3600"}, {"epoch", "h", "946688400"}, {"delta", "h", "3600"},
-		}
-		for _, step := range steps {
-			guard.Swap(sets[step.set])
-			before = append(before, ask(h, "/", "X-User: "+step.user).Header())
-		}
-		time.Sleep(time.Second)
-		guard.Swap(sets["epoch"])
-		wantFields(t, ask(h, "/").Header(), "X-RateLimit-Reset: 946684861")
-		for i, step := range steps {
-			wantFields(t, before[i], "X-RateLimit-Reset: "+step.want)
-		}
-	})
-}
-
-func TestWindowsOfPartsOfASecond(t *testing.T) {
-	bubble(t, `
-headers: {format: [x, draft-11]}
-tiers: [{name: all, identity: everyone, limits: [4/250ms, 9/1.5s]}]`, func(t *testing.T, h http.Handler) {
-		wantFields(t, ask(h, "/").Header(),
-			"X-RateLimit-Window: 0.25", "X-RateLimit-Remaining: 3",
-			`RateLimit-Policy: "all-250ms";q=4;w=1, "all-1.5s";q=9;w=2`,
-			`RateLimit: "all-250ms";r=3;t=1, "all-1.5s";r=8;t=2`)
-	})
 }
 
 func TestDraft11(t *testing.T) {
@@ -203,70 +146,6 @@ func items(t *testing.T, h http.Header, name string) map[string]*httpsfv.Params 
 	return found
 }
 
-// The fields show the verdict's decisive state.
-func TestShowsTheDecisiveState(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var v *policy.Verdict
-		var told http.Header
-		look := func(w http.ResponseWriter, r *http.Request) {
-			v, _ = httplimit.FromContext(r.Context())
-			told = w.Header()
-		}
-		h := httplimit.New(guardOf(t, `
-tiers: [{name: free, identity: everyone, limits: [4/1m burst 2x, 20/1h], budget: 50/1h}]
-policies:
-  - {name: search, match: {path: "/search/**"}, limits: [3/10s, 9/5m]}
-  - {name: dear, match: {path: "/search/dear"}, cost: 7, limits: 8/1h}`),
-			httplimit.WithVerdict(), httplimit.WithDenied(
-				func(w http.ResponseWriter, _ *http.Request, d *httplimit.Denial) {
-					v, told = d.Verdict, w.Header()
-				}))(http.HandlerFunc(look))
-		for i := range 200 {
-			time.Sleep(time.Duration(i%11) * time.Second)
-			ask(h, []string{"/", "/search/a", "/search/dear"}[i%3])
-			result := v.Decisive()
-			state := result.Decisive()
-			wantFields(t, told, "X-RateLimit-Policy: "+result.Rule.Name(),
-				"X-RateLimit-Limit: "+strconv.FormatInt(state.Limit.Max, 10),
-				"X-RateLimit-Remaining: "+strconv.FormatInt(state.Remaining(), 10))
-		}
-	})
-}
-
-// A concurrency limit is shown if it denies or is alone, without a window.
-func TestConcurrencyIsShownLast(t *testing.T) {
-	const places, alone = "limits: [100/1m, 1/10s concurrency]", "limits: 1/10s concurrency"
-	for _, c := range []struct {
-		what, limits string
-		nested       bool // asks while another request has the place
-		fields       []string
-	}{
-		{"room", places, false, []string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 99",
-			"X-RateLimit-Window: 60", "X-RateLimit-Reset: 60"}},
-		{"denied", places, true, []string{"X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Window:",
-			"X-RateLimit-Reset:"}},
-		{"room, alone", alone, false, []string{"X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0",
-			"X-RateLimit-Window:", "X-RateLimit-Reset:"}},
-		{"denied, alone", alone, true,
-			[]string{"X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Window:", "X-RateLimit-Reset:"}},
-	} {
-		t.Run(c.what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var h http.Handler
-				h = httplimit.New(guardOf(t, "headers: {reset: delta}\ntiers: [{name: all, identity: everyone, "+c.limits+"}]"))(
-					http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-						if c.nested && r.URL.Path != "/nested" {
-							wantFields(t, ask(h, "/nested").Header(), c.fields...)
-						}
-					}))
-				if w := ask(h, "/"); !c.nested {
-					wantFields(t, w.Header(), c.fields...)
-				}
-			})
-		})
-	}
-}
-
 // An inner layer replaces all that an outer one says, also what it does not say itself.
 func TestInnerLayerReplacesOuter(t *testing.T) {
 	outer := guardOf(t, "tiers: [{name: outer, identity: everyone, limits: 10/1m burst 2x}]")
@@ -275,47 +154,11 @@ func TestInnerLayerReplacesOuter(t *testing.T) {
 		"X-RateLimit-Policy: inner", "X-RateLimit-Tier:", "X-RateLimit-Burst:", "X-RateLimit-Window:", "X-RateLimit-Reset:")
 }
 
-// TestNothingIsSaid when nothing limits, or when headers are off.
-func TestNothingIsSaid(t *testing.T) {
-	for text, want := range map[string]int{
-		"headers: {format: [x, draft-11]}\ntiers: [{name: all, identity: everyone, limits: unlimited}]": 200,
-		"headers: {format: none}" + tierTable: 429, // after 20 requests
-	} {
-		bubble(t, text, func(t *testing.T, h http.Handler) {
-			for range 20 {
-				if got := ask(h, "/").Header(); len(got) != 1 { // the handler's Content-Type
-					t.Fatalf("got %v, want no fields about limits", got)
-				}
-			}
-			if w := ask(h, "/"); w.Code != want || (w.Header().Get("Retry-After") == "") != (want == 200) {
-				t.Errorf("got %d with %v, want %d", w.Code, w.Header(), want)
-			}
-		})
-	}
-}
-
 // The option goes before the configuration.
 func TestWithHeaders(t *testing.T) {
 	h := httplimit.New(guardOf(t, tierTable), httplimit.WithHeaders(policy.Headers{OmitX: true, Draft11: true}))(ok)
 	wantFields(t, ask(h, "/").Header(), "X-RateLimit-Limit:",
 		`RateLimit-Policy: "anonymous-1m";q=20;w=60, "anonymous-1h";q=100;w=3600, "anonymous-1d";q=1000;w=86400`)
-}
-
-// A limit that is changed at run time applies to the next request, with what was used before; so do
-// its texts.
-func TestF25SwappedSets(t *testing.T) {
-	guard := guardOf(t, "tiers: [{name: all, identity: everyone, limits: 10/1h}]")
-	h := httplimit.New(guard)(ok)
-	ask(h, "/")
-	wantFields(t, ask(h, "/").Header(), "X-RateLimit-Limit: 10", "X-RateLimit-Remaining: 8", "X-RateLimit-Policy: all")
-	guard.Swap(parse(t, "tiers: [{name: lower, identity: everyone, limits: 2/1h}]"))
-	w := ask(h, "/")
-	if w.Code != http.StatusTooManyRequests {
-		t.Errorf("after lowering the limit: got %d, want 429", w.Code)
-	}
-	wantFields(t, w.Header(), "X-RateLimit-Limit: 2", "X-RateLimit-Remaining: 0", "X-RateLimit-Policy: lower")
-	guard.Swap(parse(t, "tiers: [{name: all, identity: everyone, limits: 4/1h}]"))
-	wantFields(t, ask(h, "/").Header(), "X-RateLimit-Limit: 4", "X-RateLimit-Remaining: 1")
 }
 
 // Denied in one window, callers are told to come back at different times, none too early.
@@ -354,60 +197,6 @@ func TestF35DeniedTogetherComeBackApart(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// Without a configuration, [httplimit.Everyone] says that callers share a limit.
-func TestF35By(t *testing.T) {
-	for _, c := range []struct {
-		what    string
-		key     httplimit.KeyFunc
-		options []httplimit.ByOption
-		apart   bool
-	}{
-		{"everyone", httplimit.Everyone(), nil, true},
-		{"everyone, off", httplimit.Everyone(),
-			[]httplimit.ByOption{httplimit.WithHeaders(policy.Headers{Jitter: new(float64)})}, false},
-		{"by address", httplimit.ClientIP(), nil, false},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			h := httplimit.By(c.key, append(c.options, stint.PerMinute(1), httplimit.WithStore(memory(t)))...)(ok)
-			ask(h, "/")
-			seen := map[string]bool{}
-			for range 100 {
-				seen[ask(h, "/").Header().Get("Retry-After")] = true
-			}
-			if apart := len(seen) > 1; apart != c.apart || !apart && !seen["60"] {
-				t.Errorf("%s: got %v", c.what, seen)
-			}
-		})
-	}
-}
-
-// The cost of a request through the middleware: a text and the values of header fields that are
-// parts of it. A caller other than the one before costs a name.
-func TestAllocations(t *testing.T) {
-	const most = 2
-	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-	for _, c := range []struct {
-		what    string
-		handler http.Handler
-	}{
-		{"allowed", httplimit.New(guardOf(t, tierTable), signedIn())(next)},
-		{"denied", httplimit.New(guardOf(t, tierTable))(next)},
-		{"draft-11, allowed", httplimit.New(guardOf(t, "headers: {format: [x, draft-11]}"+tierTable),
-			signedIn())(next)},
-		{"draft-11, denied", httplimit.New(guardOf(t, "headers: {format: [x, draft-11]}"+tierTable))(next)},
-	} {
-		r := request(http.MethodGet, "/")
-		w := &idle{http.Header{}}
-		for range 50 { // the first are allowed, and the first denials are logged
-			c.handler.ServeHTTP(w, r)
-		}
-		got := testing.AllocsPerRun(1000, func() { c.handler.ServeHTTP(w, r) })
-		if got > most {
-			t.Errorf("%s: got %v allocations, want at most %d", c.what, got, most)
-		}
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/httplimit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -137,14 +136,6 @@ func (f failing) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	}
 }
 
-// idle is a ResponseWriter that costs nothing.
-type idle struct{ header http.Header }
-
-func (w *idle) Header() http.Header             { return w.header }
-func (*idle) Write(p []byte) (int, error)       { return len(p), nil }
-func (*idle) WriteString(s string) (int, error) { return len(s), nil }
-func (*idle) WriteHeader(int)                   {}
-
 // tierTable is the five tiers of the documents, and one that is never denied anything.
 const tierTable = `
 identities: {service: {claim: service, type: internal}}
@@ -156,10 +147,3 @@ tiers:
   - {name: free, identity: user, limits: [30/1m burst 2x, 500/1h, 5000/1d]}
   - {name: anonymous, identity: ip, limits: [10/1m burst 2x, 100/1h, 1000/1d]}
 `
-
-// signedIn makes every request one of a member of the tier that is never denied anything.
-func signedIn() httplimit.GuardOption {
-	return httplimit.WithClaims(func(_ *http.Request, name string) string {
-		return map[string]string{"user": "42", "plan": "vast"}[name]
-	})
-}

@@ -1,12 +1,10 @@
 package httplimit_test
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,48 +13,6 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
 )
-
-// planOf is a customer's number of requests per minute, as a database would have it.
-func planOf(plans map[string]int64) httplimit.ByOption {
-	return httplimit.WithLimits(func(r *http.Request) []stint.Limit {
-		if n := plans[r.Header.Get("X-API-Key")]; n > 0 {
-			return []stint.Limit{stint.PerMinute(n)}
-		}
-		return nil
-	})
-}
-
-// TestWithLimits: each customer has the limits of its own, header fields show them, and what is
-// used stays when they change.
-func TestWithLimits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		plans := map[string]int64{"small": 1, "large": 3}
-		h := httplimit.By(httplimit.Header("X-API-Key"), stint.PerMinute(2), planOf(plans),
-			httplimit.WithStore(memory(t)), httplimit.WithName("api"))(ok)
-		admitted := func(key string) (n int) {
-			for ask(h, "/", "X-API-Key: "+key).Code == http.StatusOK {
-				n++
-			}
-			return n
-		}
-		small, large, other := admitted("small"), admitted("large"), admitted("other")
-		if small != 1 || large != 3 || other != 2 {
-			t.Errorf("got %d, %d and %d; want 1, 3, and 2 by default", small, large, other)
-		}
-		wantFields(t, ask(h, "/", "X-API-Key: large").Header(), "X-RateLimit-Limit: 3", "X-RateLimit-Remaining: 0",
-			"X-RateLimit-Policy: api")
-		plans["small"] = 5
-		if more := admitted("small"); more != 4 {
-			t.Errorf("raised from 1 to 5: got %d more, want 4", more)
-		}
-	})
-	free := httplimit.ByIP(planOf(nil))(ok) // a request that has no limits is not limited
-	for range 3 {
-		if w := ask(free, "/"); w.Code != http.StatusOK || w.Header().Get("X-RateLimit-Limit") != "" {
-			t.Fatalf("got %d with %v, want 200 without header fields", w.Code, w.Header())
-		}
-	}
-}
 
 // TestWithCost: a request is charged what it costs.
 func TestWithCost(t *testing.T) {
@@ -216,51 +172,6 @@ func TestFieldBroken(t *testing.T) {
 	}
 	if body, err := io.ReadAll(r.Body); err == nil || string(body) != `{"email":"a"` {
 		t.Errorf("the handler gets %q and %v, want what arrived and the error", body, err)
-	}
-}
-
-// TestPartMistakes: wrong options are refused at start, each with what would be right and once.
-func TestPartMistakes(t *testing.T) {
-	const (
-		noKey    = `the key is nil; want one such as ClientIP() or Header("X-API-Key"), or Everyone() to count all requests together`
-		noLimit  = "no limit; want one such as stint.PerMinute(100)"
-		noName   = "want a name of letters, digits and _-."
-		noOption = "an option is nil; want a limit such as stint.PerMinute(100), or another option"
-		second   = "duplicate name; want a different one for each count"
-	)
-	ip, limit := httplimit.ClientIP(), stint.PerMinute(1)
-	some := func(*http.Request) []stint.Limit { return nil }
-	store, noStore := httplimit.WithStore(memory(t)), httplimit.WithStore(nil)
-	for _, c := range []struct {
-		key     httplimit.KeyFunc
-		options []httplimit.ByOption
-		want    []string
-	}{
-		{ip, []httplimit.ByOption{limit, httplimit.AndBy("a", ip, limit)}, nil},
-		{ip, []httplimit.ByOption{httplimit.WithLimits(some), store},
-			[]string{"requests have limits of their own, and a shared store counts them under a name; want WithName"}},
-		{ip, []httplimit.ByOption{limit, httplimit.AndBy("", ip, limit), httplimit.AndBy("b c", ip, limit),
-			httplimit.AndBy("b c", ip, limit)},
-			[]string{`AndBy(""): ` + noName, `AndBy("b c"): ` + noName, `AndBy("b c"): ` + noName}},
-		{nil, []httplimit.ByOption{limit, httplimit.AndBy("a", nil, limit)}, []string{noKey, `AndBy("a"): ` + noKey}},
-		{ip, []httplimit.ByOption{limit, httplimit.AndBy("a", ip)}, []string{`AndBy("a"): ` + noLimit}},
-		{ip, []httplimit.ByOption{limit, httplimit.AndBy("a", ip, limit), httplimit.AndBy("a", ip, limit)},
-			[]string{`AndBy("a"): ` + second}},
-		{ip, []httplimit.ByOption{limit, noStore, httplimit.AndBy("a", ip, stint.PerMinute(-1), stint.PerHour(-1))},
-			[]string{"the store is nil; want a store, such as one from stores.Open",
-				`AndBy("a"): Limits[0] (-1/1m): a maximum of -1; want 0 to 9007199254740992`,
-				`AndBy("a"): Limits[1] (-1/1h): a maximum of -1; want 0 to 9007199254740992`}},
-		{ip, []httplimit.ByOption{limit, struct{ stint.Option }{}}, []string{noOption}},
-		{ip, []httplimit.ByOption{limit, struct{ httplimit.Option }{}}, []string{noOption}},
-	} {
-		_, err := httplimit.NewBy(c.key, c.options...)
-		var got []string
-		if invalid, ok := errors.AsType[*stint.InvalidError](err); ok {
-			got = strings.Split(invalid.Err.Error(), "\n")
-		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("got  %q\nwant %q", got, c.want)
-		}
 	}
 }
 

@@ -167,36 +167,6 @@ func TestPlacesAreGivenBack(t *testing.T) {
 	}
 }
 
-// bare is a ResponseWriter that can do nothing else.
-type bare struct{ http.ResponseWriter }
-
-// A writer that is not watched is not wrapped.
-func TestWriterIsUntouched(t *testing.T) {
-	var seen http.ResponseWriter
-	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { seen = w })
-	w := httptest.NewRecorder()
-	httplimit.New(guardOf(t, settling))(next).ServeHTTP(w, request("GET", "/"))
-	if seen != http.ResponseWriter(w) {
-		t.Errorf("got a %T, want the writer that came in", seen)
-	}
-}
-
-// A flush that the writer cannot do is not the beginning of the response.
-func TestFailedFlushBeginsNothing(t *testing.T) {
-	store := memory(t)
-	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if err := http.NewResponseController(w).Flush(); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("flush: got %v, want ErrUnsupported", err)
-		}
-		w.WriteHeader(http.StatusBadGateway)
-	})
-	httplimit.New(guardOver(t, store, settling))(next).ServeHTTP(bare{httptest.NewRecorder()},
-		request("GET", "/refund/a"))
-	if got := used(t, store); got != 0 {
-		t.Errorf("charged %d, want 0: the status was 502", got)
-	}
-}
-
 // reading is a connection's writer that remembers what it was given to read from.
 type reading struct {
 	http.ResponseWriter

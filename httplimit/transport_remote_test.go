@@ -146,21 +146,6 @@ func callRemote(t *testing.T, c *http.Client) int {
 	return resp.StatusCode
 }
 
-// wantTimes checks when requests reached the API.
-func wantTimes(t *testing.T, r *remote, want ...time.Duration) {
-	t.Helper()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.at) != len(want) {
-		t.Fatalf("requests at %v, want %v", r.at, want)
-	}
-	for i := range want {
-		if r.at[i] != want[i] {
-			t.Fatalf("requests at %v, want %v", r.at, want)
-		}
-	}
-}
-
 // watched is a body that is watched.
 type watched struct {
 	io.Reader
