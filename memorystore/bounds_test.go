@@ -62,92 +62,6 @@ func TestBytesPerSubject(t *testing.T) {
 	}
 }
 
-// F12: many more distinct subjects than the store holds.
-func TestFloodOfSubjects(t *testing.T) {
-	const known, most, flood = 500, 10_000, 30_000
-	clock := newClock()
-	s := newStore(t, Config{MaxSubjects: most, Now: clock.now})
-	lim := newLimiter(t, s, stint.PerHour(10), stint.WithBans(stint.BanPolicy{}))
-	for i := range known {
-		for range 8 {
-			allow(t, lim, fmt.Sprint("known:", i))
-		}
-	}
-	if err := lim.Ban(context.Background(), "villain", 10*time.Hour); err != nil {
-		t.Fatal(err)
-	}
-	before := heap()
-	for i := range flood {
-		if !allow(t, lim, user(i)).Allowed {
-			t.Fatal("a new subject was denied")
-		}
-		clock.advance(10 * time.Microsecond)
-	}
-	if n := s.Len(); n > most+len(s.shards) || n < most*9/10 {
-		t.Errorf("%d subjects are remembered, want about %d", n, most)
-	}
-	if grown := heap() - before; grown > 150*most {
-		t.Errorf("the heap grew by %d bytes, %d per subject remembered", grown, grown/most)
-	}
-	for i := range known {
-		if d := allow(t, lim, fmt.Sprint("known:", i)); d.Decisive().Used != 9 {
-			t.Fatalf("known:%d has used %d, want 9: forgotten", i, d.Decisive().Used)
-		}
-	}
-	if d := allow(t, lim, "villain"); !d.Banned {
-		t.Error("the ban was forgotten")
-	}
-	if d := allow(t, lim, user(flood-1)); d.Decisive().Used != 2 {
-		t.Error("the newest subject was forgotten")
-	}
-}
-
-func TestExpiry(t *testing.T) {
-	clock := newClock()
-	s := newStore(t, Config{Now: clock.now})
-	ctx := context.Background()
-	lim := newLimiter(t, s, stint.PerMinute(2), stint.TokenBucket(10, 1, time.Second), stint.AtOnce(3, time.Minute),
-		stint.WithBans(stint.BanPolicy{After: 1, Within: time.Minute, Durations: []time.Duration{time.Hour},
-			Forgive: time.Hour}))
-	for i := range 1000 {
-		allow(t, lim, user(i))
-	}
-	d, err := lim.Take(ctx, stint.Request{Claims: []stint.Claim{{Subject: "id", Cost: 1}}, ID: "x",
-		IDLife: 10 * time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	settled := allow(t, lim, "settled")
-	if ok, err := lim.Refund(ctx, settled); !ok.Changed || err != nil {
-		t.Fatal(ok, err)
-	}
-	for range 3 {
-		d = allow(t, lim, "villain")
-	}
-	if !d.Banned {
-		t.Fatal("not banned")
-	}
-	// The refund is remembered for as long as the charge could be amended again, the id for its
-	// life, the ban until it is forgiven.
-	for _, x := range []struct {
-		pass        time.Duration
-		least, most int
-	}{{59 * time.Second, 1003, 1003}, {5 * time.Second, 2, 3}, {10 * time.Minute, 1, 1}, {50 * time.Minute, 1, 1},
-		{time.Hour, 0, 0}} {
-		clock.advance(x.pass)
-		s.Sweep()
-		if n := s.Len(); n < x.least || n > x.most {
-			t.Errorf("%d subjects after another %v, want %d to %d", n, x.pass, x.least, x.most)
-		}
-		checkAccounts(t, s)
-	}
-	for i := range s.shards {
-		if n := len(s.shards[i].variantOf); n != 0 {
-			t.Fatalf("%d limits are remembered of nobody", n)
-		}
-	}
-}
-
 // What was leased is kept until a span after the lease's end, though nothing was charged for longer
 // than that, and counts as used when others are to go.
 func TestLeasesAreKept(t *testing.T) {
@@ -210,27 +124,6 @@ func TestLimitsOfOneSubjectAreBounded(t *testing.T) {
 		t.Errorf("one subject takes %d bytes", n)
 	}
 	checkAccounts(t, s)
-}
-
-func TestIndexKeepsEveryRecord(t *testing.T) {
-	clock := newClock()
-	s := newStore(t, Config{MaxSubjects: 64, Now: clock.now})
-	lim := newLimiter(t, s, stint.PerHour(10))
-	for i := range 5000 {
-		allow(t, lim, fmt.Sprintf("user:%d:%*d", i%97, i%40, i))
-		sh := &s.shards[0]
-		for n := range sh.count {
-			if r := sh.record(n); r.size != 0 {
-				subject := r.subject()
-				if sh.find(r.hash(s.seed), subject, "", "") != r {
-					t.Fatalf("after %d: %q is not found", i, subject)
-				}
-			}
-		}
-		if sh.index.used != int(sh.count) {
-			t.Fatalf("%d places for %d records", sh.index.used, sh.count)
-		}
-	}
 }
 
 // checkAccounts compares what is kept with what is counted.

@@ -34,24 +34,6 @@ func settle(t *testing.T, s *Store, c stint.Charge, cost int64) bool {
 	return applied.Changed
 }
 
-func reset(t *testing.T, s *Store, c stint.Claim) {
-	t.Helper()
-	if err := s.Command(context.Background(),
-		stint.Command{Kind: stint.CommandReset, Subject: c.Subject, Scope: c.Scope, Limits: c.Limits}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func used(t *testing.T, s *Store, c stint.Claim) []int64 {
-	t.Helper()
-	var list []int64
-	d := take(t, s, stint.Request{Claims: []stint.Claim{c}, Mode: stint.ModePeek})
-	for _, u := range d.Usages() {
-		list = append(list, u.Used)
-	}
-	return list
-}
-
 // A charge from before its subject was forgotten is not settled.
 func TestChargeOfAForgottenState(t *testing.T) {
 	clock := newClock()
@@ -69,54 +51,6 @@ func TestChargeOfAForgottenState(t *testing.T) {
 	if settle(t, s, old, 0) || !settle(t, s, young, 0) {
 		t.Error("want only the charge of the new state settled")
 	}
-}
-
-// Limits with a name are a state of their own: own generation, own clock. A scope cannot be
-// mistaken for a name, and is listed once.
-func TestNamedLimits(t *testing.T) {
-	clock := newClock()
-	s := newStore(t, Config{Now: clock.now})
-	long := fmt.Sprintf("%064d", 1)
-	minute := stint.PerMinute(10)
-	for _, subject := range []string{"a", "user:" + long} {
-		claim := stint.Claim{Subject: subject, Scope: "x", Cost: 1,
-			Limits: []stint.Limit{minute.WithName("n"), minute, stint.AtOnce(9, time.Minute).WithName("n"),
-				minute.WithName(long), stint.PerHour(10).WithName("n")}}
-		d := take(t, s, stint.Request{Claims: []stint.Claim{claim}, ID: "id"})
-		for _, other := range []stint.Claim{{Subject: subject, Scope: "xn"}, {Subject: subject, Scope: "x\x01n"},
-			{Subject: subject + "x", Scope: "n"}, {Subject: subject + "xn"}} {
-			if other.Limits = []stint.Limit{minute}; used(t, s, other)[0] != 0 {
-				t.Errorf("%q in %q has used something", other.Subject, other.Scope)
-			}
-		}
-		if scopes, err := s.Scopes(t.Context(), subject); err != nil || !slices.Equal(scopes, []string{"x"}) {
-			t.Errorf("scopes %q, %v; want x once", scopes, err)
-		}
-		seen := map[uint32]bool{}
-		for i := range 3 {
-			seen[d.Charge.Data().GenerationAt(i)] = true
-		}
-		if len(seen) != 3 || seen[0] || (stint.Amendment{Kind: stint.AmendSettle}).Validate(&d.Charge) != nil {
-			t.Errorf("generations %v, want three", seen)
-		}
-		reset(t, s, stint.Claim{Subject: subject, Scope: "x", Limits: claim.Limits[:1]})
-		if got := used(t, s, claim); !slices.Equal(got, []int64{0, 1, 1, 1, 1}) {
-			t.Errorf("used %v after the reset of one", got)
-		}
-		if !settle(t, s, d.Charge, 0) || !slices.Equal(used(t, s, claim), []int64{0, 0, 0, 0, 1}) {
-			t.Errorf("used %v, want what is in the state that was reset", used(t, s, claim))
-		}
-		clock.advance(time.Minute)
-		take(t, s, stint.Request{Claims: []stint.Claim{{
-			Subject: subject, Scope: "x", Limits: []stint.Limit{minute}, Cost: 1}}})
-		clock.advance(-time.Second) // only the state that was written since goes with the clock
-		peek := take(t, s, stint.Request{Claims: []stint.Claim{claim}, Mode: stint.ModePeek})
-		if u := peek.Usages(); u[1].ResetAfter != time.Minute || u[4].ResetAfter != time.Hour-59*time.Second {
-			t.Errorf("resets %v and %v", u[1].ResetAfter, u[4].ResetAfter)
-		}
-		clock.advance(time.Second)
-	}
-	checkAccounts(t, s)
 }
 
 // Whatever happens, what is kept is what is accounted for.
@@ -147,6 +81,12 @@ func TestAccountsOfEverything(t *testing.T) {
 			if rng.IntN(4) == 0 {
 				r.ID = fmt.Sprint(rng.IntN(9))
 			}
+			if rng.IntN(4) == 0 {
+				r.Bans = &stint.BanPolicy{After: 2, Within: time.Second, Durations: []time.Duration{time.Minute}}
+			}
+			if rng.IntN(4) == 0 {
+				r.Claims = append(r.Claims, stint.Claim{Subject: user(3), Limits: limits[:1+rng.IntN(2)], Cost: 1})
+			}
 			if len(charges) > 0 && rng.IntN(3) == 0 {
 				c := charges[rng.IntN(len(charges))]
 				if rng.IntN(2) == 0 {
@@ -163,7 +103,8 @@ func TestAccountsOfEverything(t *testing.T) {
 			switch rng.IntN(20) {
 			case 0:
 				if len(claim.Limits) > 0 {
-					reset(t, s, claim)
+					_ = s.Command(context.Background(), stint.Command{Kind: stint.CommandReset, Subject: claim.Subject,
+						Scope: claim.Scope, Limits: claim.Limits})
 				}
 			case 1:
 				s.Sweep()
@@ -187,21 +128,6 @@ func TestAccountsOfEverything(t *testing.T) {
 			}
 		}
 	}
-}
-
-// To settle one claim rids the shard of the last state under the limit of another.
-func TestSettleUnderALimitThatGoes(t *testing.T) {
-	s := newStore(t, Config{MaxSubjects: 64}) // one shard
-	under := func(subject string, most int64) stint.Claim {
-		return stint.Claim{Subject: subject, Limits: []stint.Limit{stint.PerHour(most)}, Cost: 1}
-	}
-	d := take(t, s, stint.Request{Claims: []stint.Claim{under("b", 5), under("a", 4)}})
-	take(t, s, stint.Request{Claims: []stint.Claim{under("b", 4)}})
-	take(t, s, stint.Request{Claims: []stint.Claim{under("a", 6)}})
-	if !settle(t, s, d.Charge, 0) || used(t, s, under("a", 4))[0] != 1 || used(t, s, under("b", 5))[0] != 1 {
-		t.Error("want one of two left of each")
-	}
-	checkAccounts(t, s)
 }
 
 // When a state expires is said by the limit that it was last written under, not by one that only
@@ -243,5 +169,28 @@ func TestExpiryIsOfTheLimitWrittenUnder(t *testing.T) {
 			}
 			checkAccounts(t, s)
 		})
+	}
+}
+
+// What has expired is not listed, though the sweeper has not come by.
+func TestScopesThatHaveExpired(t *testing.T) {
+	clock := newClock()
+	s := newStore(t, Config{Now: clock.now})
+	in := func(scope string, l stint.Limit) {
+		take(t, s, stint.Request{Claims: []stint.Claim{{Subject: "user:1", Scope: scope, Limits: []stint.Limit{l}, Cost: 1}}})
+	}
+	for _, l := range []stint.Limit{stint.PerMinute(5), stint.TokenBucket(5, 5, time.Minute),
+		stint.AtOnce(5, time.Minute)} {
+		in("a minute of "+l.Algorithm.String(), l)
+	}
+	in("an hour", stint.PerHour(5))
+	for _, want := range []int{4, 1, 0} {
+		if got, err := s.Scopes(t.Context(), "user:1"); err != nil || len(got) != want {
+			t.Errorf("scopes %q, %v; want %d", got, err, want)
+		}
+		clock.advance(30 * time.Minute)
+		if want == 1 {
+			clock.advance(time.Hour)
+		}
 	}
 }

@@ -108,22 +108,15 @@ func TestClose(t *testing.T) {
 	// The goroutine has closed its channel; it may take a moment to be gone.
 	testkit.Eventually(t, "there are no more goroutines than before",
 		func() bool { return runtime.NumGoroutine() <= before })
-	var failure *stint.StoreError
-	_, err = s.Take(context.Background(),
-		stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: []stint.Limit{stint.PerHour(1)}}}})
-	if !errors.Is(err, errClosed) || !errors.As(err, &failure) || failure.Op != "take" {
-		t.Errorf("take after Close: %v", err)
-	}
-	refund := stint.Amendment{Kind: stint.AmendSettle}
-	if _, err = s.Amend(context.Background(), stint.Charge{}, refund); !errors.Is(err, errClosed) {
-		t.Errorf("amend after Close: %v", err)
-	}
+	_, take := s.Take(t.Context(), stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: []stint.Limit{stint.PerHour(1)}}}})
+	_, amend := s.Amend(t.Context(), stint.Charge{}, stint.Amendment{Kind: stint.AmendSettle})
 	_, inspect := s.Inspect(t.Context(), stint.Claim{Subject: "a"})
 	_, bans := s.Bans(t.Context(), 1)
 	_, scopes := s.Scopes(t.Context(), "a")
-	for op, err := range map[string]error{"command": s.Command(t.Context(), stint.Command{}), "inspect": inspect,
-		"bans": bans, "scopes": scopes} {
-		if !errors.Is(err, errClosed) {
+	for op, err := range map[string]error{"take": take, "amend": amend,
+		"command": s.Command(t.Context(), stint.Command{}), "inspect": inspect, "bans": bans, "scopes": scopes} {
+		var failure *stint.StoreError
+		if !errors.Is(err, errClosed) || !errors.As(err, &failure) || failure.Op != op {
 			t.Errorf("%s after Close: %v", op, err)
 		}
 	}
