@@ -404,32 +404,6 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-func TestAlertsReportChanges(t *testing.T) {
-	w := newWatchman(AlertConfig{Thresholds: map[string]float64{"ScriptErrors": math.Inf(1)}})
-	all, changed := w.second(nil)
-	if changed || len(all) != len(alertRules)-1 {
-		t.Errorf("at first: %d alerts, changed %v; want all, and no change", len(all), changed)
-	}
-	if _, changed = w.second(decide(1, 0)); changed {
-		t.Error("nothing has changed its state, and it is reported")
-	}
-	if _, changed = w.second(down); changed { // for no time yet
-		t.Error("reported before it is pending")
-	}
-	if _, changed = w.second(down); !changed {
-		t.Error("pending, and not reported")
-	}
-	if _, changed = w.second(down); !changed {
-		t.Error("a value while pending is not reported")
-	}
-	if _, changed = w.second(up); !changed {
-		t.Error("ok again, and not reported")
-	}
-	if _, changed = w.second(up); changed {
-		t.Error("reported twice")
-	}
-}
-
 // A pending alert says how long its condition has lasted and when it fires, and claims nothing that
 // has not happened yet.
 func TestPendingAlertsSayWhatIsSo(t *testing.T) {
@@ -499,34 +473,5 @@ func TestAlertsAreLogged(t *testing.T) {
 		!strings.Contains(lines[0], "alert=ConfigRefused") ||
 		!strings.Contains(lines[0], "Refused: policies.") || !strings.Contains(lines[1], "ConfigRefused has ended") {
 		t.Errorf("the log is\n%s", log.String())
-	}
-}
-
-func TestAlertConfigMistakes(t *testing.T) {
-	c := AlertConfig{
-		Thresholds: map[string]float64{
-			"None": 1, "spike": 1, "Spike": -1, "BlockedShare": 20, "LimiterSlow": math.NaN()}, For: -1,
-		Webhook: "hooks.example.com/SECRET",
-	}
-	err := c.Validate()
-	if err == nil {
-		t.Fatal("no mistakes were found")
-	}
-	for _, want := range []string{`unknown alert "None"`, `"Spike": invalid threshold -1; want at least 0`,
-		`unknown alert "spike" (did you mean "Spike"?); want one of BlockedShare, LimiterSlow`,
-		"want a share below 1", `"LimiterSlow": invalid threshold NaN; want at least 0`, "invalid AlertConfig.For -1ns",
-		"invalid webhook URL"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is not in %v", want, err)
-		}
-	}
-	if strings.Contains(err.Error(), "SECRET") {
-		t.Errorf("the address is in %v", err)
-	}
-	for _, c := range []AlertConfig{
-		{}, {Webhook: "http://127.0.0.1:1/x", For: time.Second, Thresholds: map[string]float64{"Spike": 2}}} {
-		if err := c.Validate(); err != nil {
-			t.Errorf("%+v: %v", c, err)
-		}
 	}
 }

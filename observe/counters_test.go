@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -27,58 +26,6 @@ func TestByNameIsBounded(t *testing.T) {
 	}
 	if got := n.get("a stranger").name; got != other {
 		t.Errorf("a stranger is counted as %q, want %q", got, other)
-	}
-}
-
-// TestTallyIsExact counts from many goroutines, whose stacks choose their shards.
-func TestTallyIsExact(t *testing.T) {
-	const counters, goroutines, each = 21, 50, 2_000
-	tally := newTally(counters)
-	var used [shards]sync.Once
-	var group sync.WaitGroup
-	count := 0
-	var mu sync.Mutex
-	for range goroutines {
-		group.Go(func() {
-			for i := range each {
-				in := shardOf(&i)
-				used[in].Do(func() { mu.Lock(); count++; mu.Unlock() })
-				tally.add(in, i%counters, 2)
-			}
-		})
-	}
-	group.Wait()
-	var sum int64
-	for i := range counters {
-		sum += tally.sum(i)
-	}
-	if sum != 2*goroutines*each {
-		t.Errorf("counted %d, want %d", sum, 2*goroutines*each)
-	}
-	if count < 2 {
-		t.Errorf("%d goroutines use %d of %d shards", goroutines, count, shards)
-	}
-}
-
-func TestBucketOf(t *testing.T) {
-	for _, d := range []time.Duration{-1, 0, 1, time.Microsecond, time.Hour, math.MaxInt64} {
-		if i := bucketOf(d); i < boundCount && d > bounds[i] || i > 0 && d <= bounds[i-1] {
-			t.Errorf("%v is in bucket %d", d, i)
-		}
-	}
-	for i, bound := range bounds {
-		if got := bucketOf(bound); got != i {
-			t.Errorf("%v is in bucket %d, want %d, whose bound it is", bound, got, i)
-		}
-		if got := bucketOf(bound + 1); got != i+1 {
-			t.Errorf("%v is in bucket %d, want %d", bound+1, got, i+1)
-		}
-	}
-	for _, bound := range []time.Duration{time.Microsecond, 10 * time.Millisecond, 50 * time.Millisecond,
-		10 * time.Second} {
-		if !slices.Contains(bounds[:], bound) {
-			t.Errorf("%v is no bound", bound)
-		}
 	}
 }
 

@@ -57,14 +57,6 @@ func ExampleMonitor_Top() {
 	// ip:203.0.113.9 denied 3
 }
 
-// A mistake in the thresholds of alerts is found before anything starts.
-func ExampleAlertConfig_Validate() {
-	c := observe.AlertConfig{Thresholds: map[string]float64{"BlockedShare": -0.2}}
-	fmt.Println(c.Validate())
-	// Output:
-	// stint: invalid: alert "BlockedShare": invalid threshold -0.2; want at least 0
-}
-
 // decide has a guard decide requests from one address, which may make two a minute.
 func decide(requests int, observer stint.Observer) {
 	set, err := policy.New(policy.Spec{Tiers: []policy.Tier{

@@ -224,40 +224,27 @@ func TestProcessSilent(t *testing.T) {
 // TestFleetSize: a process writes at most 100 bytes a second for each rule, however much it counts.
 func TestFleetSize(t *testing.T) {
 	testkit.SkipUnderRace(t)
-	for _, test := range []struct {
-		name, text string
-		rules      int
-	}{
-		{"one", `tiers: [{name: anyone, identity: ip, limits: 5/1h}]`, 1},
-		{"one in shadow", `tiers: [{name: anyone, identity: ip, limits: 5/1h, shadow: true}]`, 1},
-		{"three", `
+	synctest.Test(t, func(t *testing.T) {
+		const rules, seconds = 3, 20
+		shared := newTable(t)
+		m := newMonitor(t)
+		g := newGuard(t, newMemory(t), `
 tiers: [{name: anyone, identity: ip, limits: 5/1h, shadow: true}]
 policies:
   - {name: all, match: {path: /}, limits: 500/1h}
   - {name: every-request, match: {path: /}, limits: 50000/1d}
-`, 3},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				shared := newTable(t)
-				m := newMonitor(t)
-				g := newGuard(t, newMemory(t), test.text, m)
-				defer m.Share(shared)()
-				const seconds = 20
-				for range seconds {
-					for i := range 400 {
-						in := get("/")
-						in.Peer = netip.MustParseAddr(fmt.Sprintf("2001:db8:1234:%x::1", 0x1000+i%300))
-						ask(t, g, 1, in)
-					}
-					time.Sleep(time.Second)
-				}
-				got := float64(shared.bytes()) / seconds / float64(test.rules)
-				t.Logf("%.0f bytes a second", got)
-				if got > 100 {
-					t.Errorf("%.0f bytes a second for each rule, want at most 100", got)
-				}
-			})
-		})
-	}
+`, m)
+		defer m.Share(shared)()
+		for range seconds {
+			for i := range 400 {
+				in := get("/")
+				in.Peer = netip.MustParseAddr(fmt.Sprintf("2001:db8:1234:%x::1", 0x1000+i%300))
+				ask(t, g, 1, in)
+			}
+			time.Sleep(time.Second)
+		}
+		if got := shared.bytes() / seconds / rules; got > 100 {
+			t.Errorf("%d bytes a second for each rule, want at most 100", got)
+		}
+	})
 }

@@ -103,15 +103,6 @@ func timeout() error {
 	return &stint.StoreError{Op: "take", Kind: stint.KindTimeout, Err: errors.New("no answer")}
 }
 
-// keeper is an observer that keeps copies of verdicts, which only a test may.
-type keeper struct{ list []policy.Verdict }
-
-func (k *keeper) Observe(_ context.Context, event stint.Event) {
-	if v, ok := event.(*policy.Verdict); ok {
-		k.list = append(k.list, *v)
-	}
-}
-
 // batched is a store in memory that takes batches, as a stack wants.
 type batched struct{ *memorystore.Store }
 

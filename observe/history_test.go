@@ -2,11 +2,8 @@ package observe
 
 import (
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
-
-	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // epoch is what the wall clock says when the histories of these tests begin.
@@ -47,36 +44,6 @@ func (p *past) happen(d time.Duration, c Counts) (Point, []Series) {
 func (p *past) took(n int64, decision, call time.Duration) {
 	p.totals.decisions[bucketOf(decision)] += n
 	p.totals.storeCalls[bucketOf(call)] += n
-}
-
-// A second is what came since the one before, whenever in it the sample is taken.
-func TestHistoryBySecond(t *testing.T) {
-	tests := []struct {
-		after   time.Duration
-		allowed int64
-		at      int64 // of the newest point
-		want    int64 // in it
-	}{
-		{time.Second, 5, 1, 5},
-		{1100 * time.Millisecond, 7, 2, 7},
-		{900 * time.Millisecond, 0, 3, 0},
-		{1200 * time.Millisecond, 3, 4, 3},
-		{200 * time.Millisecond, 2, 4, 3}, // too early: left to the next
-		{600 * time.Millisecond, 1, 5, 3},
-		{-3 * time.Second, 4, 5, 3}, // a clock that goes backwards
-		{4 * time.Second, 0, 6, 4},
-	}
-	p := newPast()
-	for i, test := range tests {
-		got, _ := p.pass(test.after, test.allowed, 0)
-		if got.At != epoch+test.at || got.Allowed != test.want {
-			t.Errorf("step %d: %d allowed in second %d; want %d in %d", i, got.Allowed, got.At-epoch,
-				test.want, test.at)
-		}
-	}
-	if got := len(p.points(time.Second)); got != 6 {
-		t.Errorf("%d points, want 6", got)
-	}
 }
 
 // However samples come, the points add up to what happened, and there is one for every second.
@@ -166,38 +133,6 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-func TestHistoryOfSeries(t *testing.T) {
-	p := newPast()
-	for i := range int64(25) {
-		_, happened := p.pass(time.Second, i%2, 0)
-		if (i%2 == 1) != (len(happened) == 1) {
-			t.Fatalf("second %d: something happened to %v", i, happened)
-		}
-		if len(happened) == 1 {
-			s := happened[0]
-			if s.Tier != "free" || s.Policy != "" || len(s.Recent) != 1 || s.Recent[0].Allowed != 1 ||
-				s.Total != p.totals.Counts {
-				t.Errorf("second %d: %+v", i, s)
-			}
-		}
-	}
-	p.totals.series = append(p.totals.series, Series{Tier: "pro", Total: Counts{Denied: 30}})
-	p.pass(15*time.Second, 15, 0) // across a step's end: a third of it before
-	got := p.series()
-	if len(got) != 3 {
-		t.Fatalf("%d series, want 3", len(got))
-	}
-	for i, want := range [][]Counts{
-		{{Allowed: 5}, {Allowed: 5}, {Allowed: 7}, {Allowed: 10}},
-		{{}, {}, {}, {}},
-		{{Denied: 10}, {Denied: 20}},
-	} {
-		if !slices.Equal(got[i].Recent, want) {
-			t.Errorf("%s/%s: %v, want %v", got[i].Tier, got[i].Policy, got[i].Recent, want)
-		}
-	}
-}
-
 func TestHistorySums(t *testing.T) {
 	p := newPast()
 	if sum, seconds := p.sum(time.Minute); seconds != 0 || sum != (Point{}) {
@@ -221,29 +156,6 @@ func TestHistorySums(t *testing.T) {
 		sum, seconds := p.sum(test.of)
 		if sum.Allowed != test.allowed || sum.Denied != test.denied || seconds != test.seconds {
 			t.Errorf("the last %v: %d and %d in %d s; want %d and %d in %d", test.of, sum.Allowed, sum.Denied, seconds, test.allowed, test.denied, test.seconds)
-		}
-	}
-}
-
-// Quantiles of the last minutes forget what is older, at most a step late.
-func TestHistoryDuring(t *testing.T) {
-	testkit.SkipUnderRace(t)
-	p := newPast()
-	for second := range 900 {
-		decision := time.Millisecond
-		if second < 60 {
-			decision = time.Second
-		}
-		p.took(1, decision, 2*decision)
-		p.pass(time.Second, 1, 0)
-		decisions, calls := p.during(5 * time.Minute)
-		if slow, want := decisions.quantile(0.99) > time.Second/2, second < 370; slow != want &&
-			(second < 355 || second > 370) {
-			t.Fatalf("second %d: p99 of decisions is %v", second, decisions.quantile(0.99))
-		}
-		if slow, want := calls.quantile(0.99) > time.Second/2, second < 370; slow != want &&
-			(second < 355 || second > 370) {
-			t.Fatalf("second %d: p99 of calls is %v", second, calls.quantile(0.99))
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -13,30 +14,38 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/outbound"
 	"github.com/stint-limiter/stint/policy"
-	"github.com/stint-limiter/stint/resilience"
 )
 
 // Every mistake in the alerts and the webhooks is found before anything starts, without showing an
 // address.
 func TestNewMistakes(t *testing.T) {
 	m, err := observe.New(observe.Config{
-		Alerts: observe.AlertConfig{Thresholds: map[string]float64{"Spkie": 1}, For: -1, Webhook: "hooks.example/secret"},
+		Alerts: observe.AlertConfig{Thresholds: map[string]float64{
+			"None": 1, "spike": 1, "Spike": -1, "BlockedShare": 20, "LimiterSlow": math.NaN()}, For: -1,
+			Webhook: "hooks.example/secret"},
 		Webhooks: []observe.Webhook{
-			{URL: "https://good.example", Key: make([]byte, 16)}, {URL: "ftp://hooks.example/secret"}},
+			{URL: "https://good.example", Key: make([]byte, 16)}, {URL: "ftp://hooks.example/secret"},
+			{URL: "http://hooks.example/secret", Key: []byte("short")}},
 	})
 	var invalid *stint.InvalidError
 	if m != nil || !errors.As(err, &invalid) || strings.Contains(err.Error(), "secret") {
 		t.Fatalf("got %v and %v", m, err)
 	}
-	for _, want := range []string{`did you mean "Spike"?`, "want at least 0", "invalid webhook URL; want one such",
-		"webhook 1: invalid webhook URL", "webhook key has 0 bytes"} {
+	for _, want := range []string{`unknown alert "None"`, `"Spike": invalid threshold -1; want at least 0`,
+		`unknown alert "spike" (did you mean "Spike"?); want one of BlockedShare, LimiterSlow`,
+		"want a share below 1", `"LimiterSlow": invalid threshold NaN; want at least 0`, "invalid AlertConfig.For -1ns",
+		"invalid webhook URL; want one such", "webhook 1: invalid webhook URL", "webhook key has 0 bytes",
+		"want https://", "has 5 bytes; want at least 16"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
+	}
+	good := observe.AlertConfig{Webhook: "http://127.0.0.1:1/x", For: time.Second, Thresholds: map[string]float64{"Spike": 2}}
+	if err := good.Validate(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -126,63 +135,6 @@ func TestTicks(t *testing.T) {
 			t.Errorf("the ref stands for %q, %v", subject, ok)
 		}
 	})
-}
-
-// TestStack: a decision is counted by the guard, or without a guard by the stack, with the limit
-// and the subject that denied.
-func TestStack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMonitor(t)
-		stack := newStack(t, batched{newMemory(t)}, m)
-		ask(t, newGuard(t, stack, manyReasons, m), 8, get("/search"))
-		if got, _, timed := m.CountedAll(); got.Allowed+got.Denied != 8 || timed != 8 {
-			t.Errorf("with a guard: counted %+v, of which %d timed; want 8", got, timed)
-		}
-
-		m = open(t, observe.Config{Logger: discard, ShowSubjects: true})
-		defer m.Close()
-		plain := newStack(t, batched{newMemory(t)}, m.Limiters())
-		limiter, err := stint.New(plain, stint.PerMinute(2))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range 5 {
-			if _, err := limiter.Allow(t.Context(), "user:7"); err != nil {
-				t.Fatal(err)
-			}
-		}
-		_, _, timed := m.CountedAll()
-		if got := m.Counted("", "", "allowed", "within"); got != 2 || m.Counted("", "", "denied", "limit") != 3 || timed != 5 {
-			t.Errorf("without a guard: %d allowed, %d timed; want 2 and 5", got, timed)
-		}
-
-		time.Sleep(2 * time.Second)
-		r := stint.Request{Claims: []stint.Claim{
-			{Subject: "user:7", Limits: []stint.Limit{stint.PerMinute(9)}, Cost: 1},
-			{Subject: "team:1", Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1},
-		}}
-		d := stint.Decision{Denier: 2, RetryAfter: time.Minute, Charge: driver.NewCharge(r.Claims, driver.ChargeData{})}
-		copy(d.MakeUsages(2), []stint.Usage{{Used: 1}, {Used: 1, RetryAfter: time.Minute}})
-		for _, d := range []*stint.Decision{&d, {Degraded: true, Unavailable: true}, {Banned: true, RetryAfter: time.Minute}} {
-			m.Limiters().Observe(t.Context(), &resilience.Decided{Request: &r, Decision: d})
-		}
-		time.Sleep(1500 * time.Millisecond)
-		list := m.Status(9).Violations[3:]
-		if len(list) != 3 || list[0].Limit != "1/1h" || list[0].Subject != "team:1" || list[1].Limit+list[2].Limit != "" {
-			t.Errorf("got %+v, want violations of 1/1h by the team, and of no limit", list)
-		}
-	})
-}
-
-// newStack is a stack over a store that one process has for itself.
-func newStack(t *testing.T, store driver.BatchStore, o stint.Observer) *resilience.Stack {
-	t.Helper()
-	stack, err := resilience.New(store, resilience.Config{Instances: 1, Observer: o, Logger: discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = stack.Close() })
-	return stack
 }
 
 // TestOthers: outbound calls and verdicts of other components are counted by outcome and reason.

@@ -137,14 +137,6 @@ func TestOffendersForget(t *testing.T) {
 			t.Errorf("after %v: %d denials, want %d", test.after, got, test.want)
 		}
 	}
-	o := newOffenders(newNames(label.Line))
-	for minute := range 100 { // one a minute, of which eight to ten are in the window
-		now := o.start.Add(time.Duration(minute) * time.Minute)
-		o.tell("user:1", "", now)
-		if got := o.top("user", 1, now)[0].Denied; minute >= 10 && (got < 9 || got > 10) {
-			t.Errorf("minute %d: %d denials, want 9 or 10", minute, got)
-		}
-	}
 }
 
 // In a flood a sample is counted. It finds the same offenders, and AtLeast remains true.
@@ -286,57 +278,8 @@ func TestSuspectsAreBounded(t *testing.T) {
 	}
 }
 
-// TestSuspectRates are those of the last ten seconds, at a tick and between two.
-func TestSuspectRates(t *testing.T) {
-	testkit.SkipUnderRace(t)
-	o := newOffenders(newNames(label.Line))
-	now := o.start
-	for range 30 * 60 { // half a minute with 60 a second
-		o.add("ip:203.0.113.9", "login", false, now, 1)
-		before := now
-		if now = now.Add(time.Second / 60); now.Truncate(time.Second) != before.Truncate(time.Second) {
-			o.tick(now)
-		}
-		if got := o.of("ip:203.0.113.9", now).Rate; now.Sub(o.start) > time.Second && (got < 59 || got > 61.1) {
-			t.Fatalf("after %v: %.1f a second, want 60", now.Sub(o.start), got)
-		}
-	}
-}
-
 func denialOf(subject string) violation {
 	return violation{subject: subject, tier: "free", policy: "login", reason: "limit", retryAfter: 90 * time.Second}
-}
-
-func TestFeedShowsWhatHappened(t *testing.T) {
-	f := newFeed(newNames(label.Short))
-	limit := stint.PerMinute(10).WithBurst(2)
-	at := time.Unix(1_700_000_000, 0)
-	f.add(violation{
-		at: at, subject: "user:mallory", tier: "fr\n\x1bee", policy: "lo\xffgin", limit: limit, reason: "limit",
-		retryAfter: 1500 * time.Millisecond, degraded: true,
-	})
-	f.add(violation{at: at, subject: "ip:203.0.113.7", tier: "free", reason: "ban", retryAfter: stint.Never})
-	got := f.drain()
-	want := []Violation{
-		{At: at, Subject: "user:mallor…", Tier: `fr\n\x1bee`, Policy: `lo\xffgin`, Limit: "10/1m burst 2x", Reason: "limit",
-			RetryAfter: 1.5, Degraded: true},
-		{At: at, Subject: "ip:203.0.113.x", Tier: "free", Reason: "ban", RetryAfter: -1},
-	}
-	for i := range want {
-		want[i].Ref = got[i].Ref
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-	if got := f.recent(10); !slices.Equal(got, want) {
-		t.Errorf("recent are %+v, want %+v", got, want)
-	}
-	if got := f.recent(1); len(got) != 1 || got[0] != want[1] {
-		t.Errorf("the last is %+v, want %+v", got, want[1])
-	}
-	if again := f.drain(); len(again) != 0 {
-		t.Errorf("%d violations were drained twice", len(again))
-	}
 }
 
 // A flood leaves the first of every second.

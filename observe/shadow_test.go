@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
@@ -154,37 +153,6 @@ func TestShadowReports(t *testing.T) {
 		top := reportOf(t, list, "member", "trial").Top
 		if subject, ok := m.SubjectOf(top[0].Ref); len(top) != 2 || !strings.HasPrefix(top[0].Subject, "user:mallor…#") || !ok || subject != "user:mallory" {
 			t.Errorf("the ref stands for %q in %+v", subject, top)
-		}
-	})
-}
-
-// TestShadowReportOfATier has all its requests. A rule in rollout is on trial for the subjects for
-// which it is not enforced.
-func TestShadowReportOfATier(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMonitor(t)
-		g := newGuard(t, newMemory(t), `
-tiers:
-  - {name: member, identity: user, limits: 1/1h, rollout: 50%}
-  - {name: anyone, identity: ip, limits: unlimited}`, m)
-		denied := 0
-		for i := range 100 {
-			denied += 2 - ask(t, g, 2, as(strconv.Itoa(i), "/"))
-		}
-		shadow := int64(100 - denied)
-		want := observe.ShadowCounts{Requests: 2 * shadow, Denied: shadow, Subjects: shadow, Hit: shadow}
-		if got := reportOf(t, m.ShadowReports(g.Set(), 0), "member", "").Total; got != want || denied == 0 || shadow == 0 {
-			t.Errorf("got %+v, want %+v", got, want)
-		}
-		// Rules that are in no set, as those of Envoy, have a report too.
-		rule := &policy.Rule{Tier: "envoy", Policy: "a", Limits: []stint.Limit{stint.PerMinute(1)}}
-		for _, r := range []policy.Result{{Claim: stint.Claim{Subject: "envoy:x"}}, {Claim: stint.Claim{Subject: "envoy:y"}, Denied: true}} {
-			r.Rule, r.Shadow, r.Usages, r.Limits = rule, true, make([]stint.Usage, 1), rule.Limits
-			m.Observe(t.Context(), &policy.Verdict{Tier: "envoy", Route: "a", Decision: stint.Decision{Allowed: true}, Results: []policy.Result{r}})
-		}
-		want = observe.ShadowCounts{Requests: 2, Denied: 1, Subjects: 2, Hit: 1}
-		if got := reportOf(t, m.ShadowReports(nil, 5), "envoy", "a"); got.Total != want || got.Top[0].Kind != "envoy" {
-			t.Errorf("got %+v, want %+v", got, want)
 		}
 	})
 }

@@ -87,25 +87,3 @@ func TestSurge(t *testing.T) {
 		})
 	}
 }
-
-// A process that takes over the requests of another reports no surge, and neither does one that
-// hears of others again after an outage.
-func TestNoSurgeOfTheFleet(t *testing.T) {
-	testkit.SkipUnderRace(t)
-	synctest.Test(t, func(t *testing.T) {
-		store, shared := newMemory(t), newTable(t)
-		a, b := newMonitor(t), newMonitor(t)
-		defer a.Share(shared)()
-		defer b.Share(shared)()
-		ga, gb := newGuard(t, store, perAddress, a), newGuard(t, store, perAddress, b)
-		spell{1, 1, 1, 20, ""}.send(t, ga, a)
-		spell{11, 12, 1, 200, ""}.send(t, gb, b)
-		spell{2, 12, 1, 200, ""}.send(t, ga, a)
-
-		shared.setAway(true)
-		spell{11, 12, 1, 200, ""}.send(t, gb, b)
-		shared.setAway(false)
-		time.Sleep(10 * time.Second)
-		spell{1, 12, 1, 200, ""}.send(t, ga, a)
-	})
-}

@@ -1,7 +1,6 @@
 package observe_test
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"sync"
@@ -128,27 +127,6 @@ policies:
 	if got, series, _ := m.CountedAll(); series != 2 || got.Allowed != int64(requests) ||
 		got.Denied != int64(subjects) {
 		t.Errorf("%d series, %+v; want 2, %d allowed and %d denied", series, got, requests, subjects)
-	}
-}
-
-// TestVerdictAllocatesNothing, whatever it is.
-func TestVerdictAllocatesNothing(t *testing.T) {
-	m := newMonitor(t)
-	verdicts := &keeper{}
-	g := newGuard(t, newMemory(t), manyReasons, verdicts)
-	for _, path := range []string{"/free", "/", "/trial", "/trial", "/trial", "/search", "/search",
-		"/search", "/search"} {
-		ask(t, g, 1, get(path))
-	}
-	ctx := context.Background()
-	for i := range verdicts.list {
-		v := &verdicts.list[i]
-		for range 300 { // more than the feed shows of a second
-			m.Observe(ctx, v)
-		}
-		if n := testing.AllocsPerRun(100, func() { m.Observe(ctx, v) }); n > 0 {
-			t.Errorf("verdict %d: %v allocations", i, n)
-		}
 	}
 }
 
