@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,44 +13,6 @@ import (
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/api"
 )
-
-func TestAmend(t *testing.T) {
-	const user = `{"method":"GET","path":"/","peer":"203.0.113.9","claims":{"user":"1"},"cost":5}`
-	for _, test := range []struct {
-		name, take      string
-		path, more      string
-		changed, second bool
-		want            string
-	}{
-		{"settle a budget", user, "settle", `,"cost":2`, true, false, "free 1/9, free 2/18"},
-		{"settle upwards", user, "settle", `,"cost":30`, true, false, "free 1/9, free 30/0"},
-		{"settle to nothing", user, "settle", `,"cost":0`, true, false, "free 1/9, free 0/20"},
-		{"refund", user, "refund", ``, true, false, "free 0/10, free 0/20"},
-		{"no place to extend", user, "extend", ``, false, false, "free 1/9, free 5/15"},
-		{"no place to release", user, "release", ``, false, false, "free 1/9, free 5/15"},
-		{"settle limits of one's own", `{"subject":"a","limits":["9/1m"],"cost":5}`, "settle", `,"cost":2`, true, false,
-			"limits 2/7"},
-		{"settle what counts requests", `{"subject":"a","policy":"login"}`, "settle", `,"cost":2`, false,
-			false, "login 1/1"},
-		{"refund what counts requests", `{"subject":"a","policy":"login"}`, "refund", ``, true, false, "login 0/2"},
-		{"refund a booking", `{"subject":"a","limits":["1/1m"]}`, "refund", ``, true, false, "limits 0/1"},
-		{"extend", `{"subject":"a","limits":["2/30s concurrency","9/1m"]}`, "extend", ``, true, true, "limits 1/1, limits 1/8"},
-		{"release", `{"subject":"a","limits":["2/30s concurrency","9/1m"]}`, "release", ``, true, false, "limits 0/2, limits 1/8"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			s := serve(t, memory(t), rules)
-			body := withCharge(s.post("/v1/take", test.take).decision(200).Charge, test.more)
-			for i, want := range []bool{test.changed, test.second} {
-				if got := s.post("/v1/"+test.path, body).changed(); got != want {
-					t.Errorf("time %d: changed is %v, want %v", i+1, got, want)
-				}
-			}
-			if got := s.looks(test.take); got != test.want {
-				t.Errorf("afterwards %s, want %s", got, test.want)
-			}
-		})
-	}
-}
 
 // A settlement says what is charged, and how large a debt may be.
 func TestSettleAnswers(t *testing.T) {
@@ -231,15 +192,11 @@ policies:
 		later      string // when the hold has expired
 	}{
 		"by name":                 {"take", named, 300, both, nothing},
-		"by name, a hold":         {"take", named + `,"hold_seconds":60`, 60, both, nothing},
 		"by name, a cost":         {"take", named + `,"costs":{"in":7}`, 300, "7/993, chat 400/600", nothing},
 		"by name, beside another": {"take", beside, 300, both, nothing},
 		"by match":                {"take", matched, 300, both, nothing},
-		"by match, a cost":        {"take", matched + `,"costs":{"in":7}`, 300, "7/993, chat 400/600", nothing},
-		"reported by name":        {"report", named, 0, both, both},
 		"reported by match":       {"report", matched + `,"costs":{"in":5}`, 0, less, less},
 		"reserved by name":        {"reserve", named, 0, both, both},
-		"reserved by match":       {"reserve", matched, 0, both, both},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, pass := clocked(t, rules)
@@ -252,32 +209,6 @@ policies:
 				t.Errorf("later: %s", got)
 			}
 		})
-	}
-}
-
-// Usage that was not asked about is charged even if there is no room.
-func TestReport(t *testing.T) {
-	s, _ := clocked(t, rules)
-	const look = `{"subject":"a","limits":["100/1m"]}`
-	for i, want := range []string{"limits 80/20", "limits 160/0"} {
-		d := s.post("/v1/report", `{"subject":"a","limits":["100/1m"],"cost":80}`).decision(200)
-		if !d.Allowed || usage(d) != want {
-			t.Errorf("report %d: %v, %s", i+1, d.Allowed, usage(d))
-		}
-		if i == 1 {
-			s.post("/v1/take", look).decision(http.StatusTooManyRequests)
-			if !s.post("/v1/settle", withCharge(d.Charge, `,"cost":10`)).changed() {
-				t.Error("a report is not settled")
-			}
-		}
-	}
-	if got := s.looks(look); got != "limits 90/10" {
-		t.Errorf("afterwards %s", got)
-	}
-	a := s.post("/v1/batch", `{"requests":[{"subject":"a","limits":["100/1m"],"cost":500,"mode":"report"}]}`)
-	var b batch
-	if a.into(200, &b); b.Results[0].Status != 200 || usage(*b.Results[0].Decision) != "limits 590/0" {
-		t.Errorf("batch: %s", a.Body)
 	}
 }
 

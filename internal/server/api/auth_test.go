@@ -36,30 +36,6 @@ func asked(s *server, method, target, peer string, fields ...string) *httptest.R
 
 const proxy = "10.0.0.1:4711"
 
-func TestAuth(t *testing.T) {
-	s := serve(t, memory(t), authConfig)
-	get := []string{"X-Forwarded-Method: GET", "X-Forwarded-Uri: /a?b=c", "X-Forwarded-Host: example.com",
-		"X-Forwarded-For: 203.0.113.9"}
-	for i, want := range []int{200, 200, 429} {
-		w := asked(s, http.MethodGet, "/auth", proxy, get...)
-		if w.Code != want {
-			t.Fatalf("request %d: got %d, want %d: %s", i, w.Code, want, w.Body)
-		}
-		h := w.Header()
-		if h.Get("X-RateLimit-Limit") != "2" || h.Get("RateLimit") == "" || h.Get("Cache-Control") != "no-store" {
-			t.Errorf("request %d: %v", i, h)
-		}
-		if denied := want == 429; denied != (h.Get("Retry-After") != "") ||
-			denied != (h.Get("X-RateLimit-Status") == "429") || denied != (w.Body.Len() > 0) {
-			t.Errorf("request %d: %v %s", i, h, w.Body)
-		}
-	}
-	if w := asked(s, http.MethodGet, "/auth", proxy,
-		append(get[:3:3], "X-Forwarded-For: 203.0.113.10")...); w.Code != 200 {
-		t.Errorf("another client: got %d", w.Code)
-	}
-}
-
 // TestAuthOriginal: the method, host and path are those of the request that the proxy holds, in the
 // fields of any proxy, and only in one of their forms.
 func TestAuthOriginal(t *testing.T) {
@@ -80,19 +56,13 @@ func TestAuthOriginal(t *testing.T) {
 		{"GET", []string{get, path + "/healthz"}, "none"},
 		{"GET", []string{method, uri + "/caf\xc3\xa9"}, "anonymous"},
 		{"GET", nil, ""},
-		{"GET", []string{uri + "/login"}, ""},
 		{"GET", []string{get}, ""},
 		{"GET", []string{method, uri + "/login", path + "/healthz"}, ""},
-		{"GET", []string{method, uri + "/login", url + "https://example.com/healthz"}, ""},
 		{"GET", []string{method, uri + "/healthz", uri + "/login"}, ""},
 		{"GET", []string{get, path + "/", host + "a", host + "b"}, ""},
-		{"GET", []string{post, path + "/", host + "example.com/login?"}, ""},
 		{"GET", []string{post, path + "/login", host + "u@example.com"}, ""},
-		{"GET", []string{post, path + "/login", host + "example.com,x"}, ""},
-		{"GET", []string{post, path + "/login", host}, ""},
 		{"GET", []string{method, url + "https://example.com,x/login"}, ""},
 		{"GET", []string{method, url + "https://example.com?/login"}, ""},
-		{"GET", []string{method, url + "https://example.com#/login"}, ""},
 		{"GET", []string{method, url + "/login"}, ""},
 		{"GET", []string{method, uri + "/login\xa0"}, ""},
 		{"GET", []string{"X-Forwarded-Method: G T", path + "/"}, ""},

@@ -22,13 +22,10 @@ func TestMistakes(t *testing.T) {
 		{"take", "\xff", []string{": is not JSON"}},
 		{"take", `{"subject":"` + "\xff" + `","tier":"free"}`, []string{": is not UTF-8"}},
 		{"take", `{"subject":"\ud800","tier":"free"}`, []string{"subject: has an invalid character"}},
-		{"take", `{"a":1`, []string{": is not JSON: unexpected end of JSON input, at byte 6"}},
-		{"take", `{} {}`, []string{": is not JSON: invalid character '{' after top-level value, at byte 4"}},
 		{"take", `{"subject":"x","tier":"free",}`, []string{": is not JSON"}},
 		{"take", strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000), []string{": exceeded max depth"}},
 		{"take", `{"x":` + strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000) + `}`, []string{"x: unknown field"}},
 		{"take", `null`, []string{": is null; want an object"}},
-		{"take", `[{}]`, []string{": is an array; want an object"}},
 		{"take", `{}`, []string{": has no members; want method and path, or subject and policy"}},
 		{"take", `{"cost":1}`, []string{"method: is missing", "path: is missing"}},
 		{"take", `{"subject":"a","polcy":"login","Cost":1}`,
@@ -42,23 +39,15 @@ func TestMistakes(t *testing.T) {
 			": want a policy, a tier, or limits"}},
 		{"take", `{"subject":"a","tier":"free","cost":-1}`, []string{"cost: is -1; want a whole number from 0 to 9007199254740992"}},
 		{"take", `{"subject":"a","tier":"free","cost":1.5}`, []string{"cost: is 1.5; want a whole number"}},
-		{"take", `{"subject":"a","tier":"free","cost":1e400}`, []string{"cost: is 1e400"}},
-		{"take", `{"subject":"a","tier":"free","cost":9007199254740993}`, []string{"cost: is 9007199254740993"}},
 		{"take", `{"subject":"a","tier":"free","cost":9` + strings.Repeat("9", 5000) + `}`, []string{"cost: is 9999"}},
-		{"take", `{"subject":"a","tier":"free","cost":NaN}`, []string{": is not JSON"}},
 		{"take", `{"subject":"a","policy":"login","cost":5}`, []string{"cost: no limit here counts costs"}},
-		{"take", `{"method":"GET","path":"/","peer":"203.0.113.9","cost":5}`, []string{"cost: no limit here counts costs"}},
 		{"take", `{"subject":"a","policy":"logn"}`, []string{`policy: there is no policy "logn" (did you mean "login"?)`}},
-		{"take", `{"subject":"a","policy":"logn","tier":"fre"}`,
-			[]string{"policy: there is no policy", "tier: there is no tier"}},
 		{"take", `{"subject":"a","policy":"search"}`, []string{`tier: is missing: the limits of the policy "search" differ by tier; want one of staff, pro, free, anonymous`}},
-		{"take", `{"subject":"user:1","policy":"export"}`, []string{"tier: is missing"}},
 		{"take", `{"subject":"a","limits":[]}`, []string{"limits: has no limits"}},
 		{"take", `{"subject":"a","limits":["1/1m","ten a minute",5]}`, []string{"limits[1]: limit", "limits[2]: is a number"}},
 		{"take", `{"subject":"a","limits":["1/1m","2/1m"]}`, []string{": cannot be decided: Limits[1] (2/1m) has the same name"}},
 		{"take", `{"subject":"a","limits":[` + strings.Repeat(`"1/1m",`, 16) + `"1/1m"]}`,
 			[]string{"limits: has 17 limits; want at most 16"}},
-		{"take", `{"subject":"a","limits":["1/1m"],"tier":"free"}`, []string{": want a policy, a tier, or limits"}},
 		{"take", `{"subject":"a","tier":"free","method":"GET","peer":"::1"}`, []string{"method: conflicts with a subject", "peer: conflicts with a subject"}},
 		{"take", `{"method":"G T","path":"login","peer":"nobody","host":"","headers":{"a b":"c","X-A":1,"x-a":"d","X-B":[1]},"claims":{"user":7}}`, []string{
 			`method: is "G T"`, "path: is not a path", `peer: is "nobody"; want an address`, "host: has 0 bytes",
@@ -66,7 +55,6 @@ func TestMistakes(t *testing.T) {
 			"headers.X-A: is a number", "headers.x-a: duplicate header field", "headers.X-B: is an array; want a string",
 			"claims.user: is a number"}},
 		{"take", `{"method":"GET","path":"/%zz","peer":"::1"}`, []string{"path: is not a path"}},
-		{"take", `{"method":"GET","path":"http://example.com/","peer":"::1"}`, []string{"path: is not a path"}},
 		{"take", `{"subject":"a","tier":"free","mode":"peek"}`, []string{"mode: unknown field"}},
 		{"take", `{"subject":"a","tier":"free","max_wait_seconds":5}`, []string{"max_wait_seconds: unknown field"}},
 		{"reserve", `{"subject":"a","tier":"free","max_wait_seconds":0}`,
@@ -81,26 +69,21 @@ func TestMistakes(t *testing.T) {
 			[]string{`and[0].policy: there is no policy "logn"`, "and[1].tier: is missing"}},
 		{"take", `{"subject":"a","policy":"login","and":[{"subject":"a","policy":"login"}]}`,
 			[]string{": cannot be decided: Claims[1] repeats a limit of an earlier claim"}},
-		{"take", `{"subject":"a","policy":"login","cost":3,"and":[{"subject":"b","policy":"login"}]}`,
-			[]string{"cost: no limit here counts costs"}},
 		{"take", `{"subject":"a","policy":"login","and":[` + strings.Repeat(`{"subject":"b","policy":"login"},`, 7) +
 			`{"subject":"b","policy":"login"}]}`, []string{"and: has 8 subjects; want at most 7"}},
 		{"take", `{"method":"GET","path":"/","peer":"::1","and":[{"subject":"b","policy":"login"}]}`,
 			[]string{"method: conflicts with a subject", "path: conflicts with a subject",
 				"peer: conflicts with a subject", "subject: is missing", ": want a policy, a tier, or limits"}},
 		{"batch", `{}`, []string{"requests: is missing or empty; want 1 to 100 requests"}},
-		{"batch", `{"requests":[]}`, []string{"requests: is missing or empty"}},
 		{"batch", `{"requests":[{"subject":"a","tier":"free"},{"subject":"a","tier":"fre"},7,{"subject":"a","tier":"free","mode":"pek"},{"subject":"a","tier":"free","max_wait_seconds":5}]}`, []string{
 			`requests[1].tier: there is no tier "fre"`, "requests[2]: is a number; want an object", `requests[3].mode: is "pek"; want take, peek, reserve`,
 			"requests[4].max_wait_seconds: works only with the mode reserve"}},
 		{"batch", `{"requests":[` + strings.Repeat(`{"subject":"a","tier":"free"},`, 100) + `{}]}`,
 			[]string{"requests: has 101 requests; want at most 100"}},
 		{"settle", `{}`, []string{"charge: is missing", "cost: is missing"}},
-		{"settle", `{"charge":"x","cost":1}`, []string{"charge: is not a charge"}},
 		{"release", `{"charge":"` + strings.Repeat("A", 64) + `","cost":1}`,
 			[]string{"charge: was not made by a process that shares this store", "cost: unknown field"}},
 		{"refund", `{"charge":"` + strings.Repeat("A", 64) + `","cost":1}`, []string{"charge: must be the only member"}},
-		{"reserve", `{"subject":"a","tier":"free","hold_seconds":5}`, []string{"hold_seconds: unknown field"}},
 		{"batch", `{"requests":[{"subject":"a","tier":"free","hold_seconds":5,"mode":"reserve"}]}`,
 			[]string{"requests[0].hold_seconds: does not work with the mode reserve"}},
 		{"take", `{"subject":"a","tier":"free","hold_seconds":86401}`, []string{"hold_seconds: is 86401; want a number of seconds"}},
@@ -185,57 +168,6 @@ func TestAdHocIsOffUnlessAskedFor(t *testing.T) {
 	}) {
 		t.Errorf("got %+v", p)
 	}
-}
-
-// A member that is null is absent, at every depth. What is required is missing then, what is
-// unknown stays unknown, and an element of a list is not a member.
-func TestNullIsAbsent(t *testing.T) {
-	s := serve(t, memory(t), rules)
-	const all = `"host":null,"headers":null,"claims":null,"subject":null,"scope":null,"policy":null,"tier":null,` +
-		`"limits":null,"and":null,"cost":null,"costs":null,"id":null,"hold_seconds":null`
-	for _, body := range []string{
-		`{"method":"GET","path":"/","peer":"203.0.113.9",` + all + `}`,
-		`{"method":"GET","path":"/","peer":"203.0.113.9","headers":{"X-A":null,"X-B":"b"},"claims":{"user":null,"plan":null}}`,
-		`{"method":null,"path":null,"peer":null,"subject":"ip:203.0.113.9","tier":"anonymous","policy":null}`,
-	} {
-		if d := nulls(s, "/v1/take", body).decision(http.StatusOK); d.Tier != "anonymous" {
-			t.Errorf("%s: got %+v", body, d)
-		}
-	}
-	batch := s.post("/v1/batch", `{"requests":[{"subject":"a","tier":"free","mode":null,"max_wait_seconds":null}]}`)
-	if batch.Code != http.StatusOK {
-		t.Errorf("got %s", batch.Body)
-	}
-	charge := s.post("/v1/take", `{"subject":"b","tier":"free","cost":3}`).decision(http.StatusOK).Charge
-	settled := s.post("/v1/settle", withCharge(charge, `,"cost":2,"costs":null,"max_debt":null`))
-	if ok, cost := settled.charged(); !ok || cost != 2 {
-		t.Errorf("settled %v to %d", ok, cost)
-	}
-	for body, want := range map[string]mistake{
-		`{"subject":null,"tier":"free"}`:                       {Field: "subject", Message: "is missing"},
-		`{"subject":"a","tier":"free","suject":null}`:          {Field: "suject"},
-		`{"subject":"a","tier":"free","id":null,"id":"x"}`:     {Field: "id", Message: "duplicate field"},
-		`{"subject":"a","limits":[null]}`:                      {Field: "limits[0]", Message: "is null; want a string"},
-		`{"subject":"a","tier":"free","and":[null]}`:           {Field: "and[0]", Message: "is null; want an object"},
-		`{"subject":"a","tier":"free","costs":{"cost":null}}`:  {Field: "costs"},
-		`{"subject":"a","tier":"free","cost":{"a":[null,{}]}}`: {Field: "cost", Message: "is an object; want a whole number"},
-		`null`: {Message: "is null; want an object"},
-	} {
-		p := s.post("/v1/take", body).problem(http.StatusBadRequest)
-		got := p.Mistakes[0]
-		if got.Field != want.Field || want.Message != "" && got.Message != want.Message {
-			t.Errorf("%s: got %+v, want %+v", body, got, want)
-		}
-	}
-}
-
-// nulls posts a body that the document's schemas do not take: they do not list members of other
-// forms, nor null in headers and claims.
-func nulls(s *server, path, body string) answer {
-	s.t.Helper()
-	r, w := request(path, body), httptest.NewRecorder()
-	s.handler.ServeHTTP(w, r)
-	return answer{w, s.t}
 }
 
 // A caller that asks for it gets denials with the status 200, and all else as it is.

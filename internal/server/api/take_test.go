@@ -2,7 +2,6 @@ package api_test
 
 import (
 	"fmt"
-	"math"
 	"net/http"
 	"testing"
 
@@ -183,33 +182,6 @@ func TestDeniedDecision(t *testing.T) {
 	}
 	if d := s.post("/v1/take", `{"subject":"big","limits":["9007199254740992/1m"],"cost":9007199254740992}`).decision(200); d.Limits[0].Used != stint.MaxUnits {
 		t.Errorf("used %d, want 2^53", d.Limits[0].Used)
-	}
-}
-
-// The body says what the Retry-After of its answer says: the exact time, and where a limit of all
-// callers denied with the same jitter.
-func TestRetryAfterAgrees(t *testing.T) {
-	for identity, want := range map[string]bool{"ip": false, "everyone": true} {
-		s := serve(t, memory(t), "tiers: [{name: all, identity: "+identity+", limits: 1/1h}]")
-		seen := map[string]bool{}
-		const body = `{"method":"GET","path":"/","peer":"203.0.113.9"}`
-		s.post("/v1/take", body).decision(200)
-		for range 50 {
-			a := s.post("/v1/take", body)
-			d, after := a.decision(429), a.Header().Get("Retry-After")
-			if got := fmt.Sprint(math.Ceil(*d.RetryAfter)); got != after {
-				t.Errorf("%s: the body says %v, the header %s", identity, *d.RetryAfter, after)
-			}
-			if exact := *d.Limits[0].RetryAfter; exact > 3600 || *d.RetryAfter < exact {
-				t.Errorf("%s: the body says %v, its limit %v", identity, *d.RetryAfter, exact)
-			}
-			if *d.RetryAfter > 3600 {
-				seen[after] = true
-			}
-		}
-		if spread := len(seen) > 0; spread != want {
-			t.Errorf("%s: got the times %v above the exact one", identity, seen)
-		}
 	}
 }
 

@@ -1,14 +1,9 @@
 package api_test
 
 import (
-	"bytes"
 	"fmt"
-	"log/slog"
 	"slices"
-	"strings"
 	"testing"
-
-	"github.com/stint-limiter/stint/policy"
 )
 
 // plans are rules with numbers from claims.
@@ -21,37 +16,6 @@ policies:
   - {name: account, match: {path: /account}, identity: ip, limits: 2/1m}
   - {name: tokens, match: {path: /tokens}, budget: {limit: 10/1m, claim: tpm, max: 1000}}
 `
-
-// TestClaimedNumbers: the number of a limit comes from a claim, within the configuration, for a
-// request by its attributes and for a subject that is named.
-func TestClaimedNumbers(t *testing.T) {
-	var out bytes.Buffer
-	s := serveGuarded(t, memory(t), plans, policy.GuardConfig{Logger: slog.New(slog.NewTextHandler(&out, nil))})
-	const attributes = `{"method":"GET","path":"/","peer":"::1","claims":{"user":"1","plan":"a","rpm":"%s"}}`
-	const named = `{"subject":"user:2","tier":"plan","claims":{"rpm":"%s"}}`
-	for _, body := range []string{attributes, named} {
-		for _, step := range []struct {
-			rpm, limit string
-			used       int64
-			status     int
-		}{
-			{"3", "3/1m", 1, 200}, {"4", "4/1m", 2, 200}, {"1", "1/1m", 2, 429}, {"0", "0/1m", 2, 429},
-			{"6", "5/1m", 3, 200}, {"", "2/1m", 3, 429}, {"five", "2/1m", 3, 429},
-		} {
-			d := s.post("/v1/take", fmt.Sprintf(body, step.rpm)).decision(step.status)
-			if l := d.Limits[0]; l.Limit != step.limit || l.Used != step.used || d.Limits[1].Limit != "100/1h" {
-				t.Errorf("rpm %q: got %+v, want %s and %d used", step.rpm, d.Limits, step.limit, step.used)
-			}
-		}
-	}
-	if n := strings.Count(out.String(), "a claim does not give a limit its number: it is "); n != 4 {
-		t.Errorf("%d warnings, want 4:\n%s", n, &out)
-	}
-	d := s.post("/v1/take", `{"subject":"user:2","policy":"tokens","cost":500,"claims":{"tpm":"600"}}`).decision(200)
-	if l := d.Limits[0]; l.Limit != "cost: 600/1m" || l.Used != 500 || l.Remaining != 100 {
-		t.Errorf("a budget: got %+v", l)
-	}
-}
 
 // together returns what is used of the limits of a decision, with their subjects.
 func together(d decision) (all []string) {
