@@ -11,29 +11,6 @@ import (
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-func TestTake(t *testing.T) {
-	r := newRig(t)
-	const take = `{"subject": "user:1"}`
-	for i, step := range []struct {
-		body    string
-		allowed bool
-		limit   string
-	}{
-		{`{"subject": "user:1", "peek": true}`, true, "3/1h"}, {take, true, "3/1h"}, {take, true, "3/1h"}, {take, true, "3/1h"},
-		{take, false, "3/1h"}, {`{"ref": "` + r.ref("user:1") + `", "policy": "search", "tier": "users"}`, true, "2/1m"},
-	} {
-		var a control.TakeResult
-		status, text := r.post("/api/take", step.body)
-		if err := json.Unmarshal([]byte(text), &a); err != nil || status != 200 || a.Allowed != step.allowed ||
-			a.Limits[0].Limit != step.limit {
-			t.Errorf("%d, %s: got %d, %s", i, step.body, status, text)
-		}
-	}
-	if deeds := r.board.audit.list(); len(deeds) != 5 {
-		t.Errorf("%d were written down, want 5: those that charge something", len(deeds))
-	}
-}
-
 func TestWrongActs(t *testing.T) {
 	r := newRig(t)
 	for _, test := range []struct {
@@ -46,14 +23,9 @@ func TestWrongActs(t *testing.T) {
 		{"/api/reset", `{"subject": "user:1", "for": "1h"}`, 400, `unknown field "for"`},
 		{"/api/reset", `{"subject": "user:1", "ref": "x"}`, 400, "want only one of them"},
 		{"/api/reset", `{"ref": "x"}`, 404, "reference has expired"},
-		{"/api/reset", `{"subject": "usr:1"}`, 404, "nothing in the configuration limits"},
 		{"/api/ban", `{"subject": "user:1"}`, 400, `Invalid ban duration ""; want one such as 10m`},
-		{"/api/ban", `{"subject": "user:1", "for": "1 day"}`, 400, `Invalid ban duration "1 day"`},
 		{"/api/ban", `{"subject": "user:1", "for": "1ns"}`, 400, "the ban is 1ns"},
 		{"/api/unban", `{"ref": "` + r.ref("~hash") + `"}`, 400, "its name is too long"},
-		{"/api/take", `{"subject": "user:1", "cost": -1}`, 400, "no limit here counts costs"},
-		{"/api/take", `{"subject": "user:1", "policy": "serach"}`, 400, `did you mean "search"?`},
-		{"/api/take", `{"subject": "user:1", "limits": ["1/1s"]}`, 400, `unknown field "limits"`},
 		{"/api/unban", `{"subject": "` + strings.Repeat("x", maxBody) + `"}`, 413, "want at most 131072 bytes"},
 	} {
 		status, text := r.post(test.path, test.body)
@@ -161,14 +133,10 @@ func TestF33Writes(t *testing.T) {
 	}{
 		{"no token", []string{json}, 401, "unauthorized"},
 		{"another token", []string{json, "Authorization: Bearer guess-of-a-token"}, 401, "unauthorized"},
-		{"a form", []string{bearer, "Content-Type: application/x-www-form-urlencoded"}, 415, "media_type"},
 		{"plain text", []string{bearer, "Content-Type: text/plain"}, 415, "media_type"},
 		{"plain text that names JSON", []string{bearer, "Content-Type: text/plain; application/json"}, 415, "media_type"},
-		{"no type", []string{bearer, "Content-Type: "}, 415, "media_type"},
 		{"another site", []string{bearer, json, "Sec-Fetch-Site: cross-site"}, 403, "forbidden"},
-		{"another port", []string{bearer, json, "Sec-Fetch-Site: same-site"}, 403, "forbidden"},
 		{"another origin", []string{bearer, json, "Origin: https://evil.example"}, 403, "forbidden"},
-		{"no origin", []string{bearer, json, "Origin: null"}, 403, "forbidden"},
 	}
 	r := newRig(t)
 	for _, write := range writesOf {

@@ -8,51 +8,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/server/control"
-	"github.com/stint-limiter/stint/internal/testkit"
-	"github.com/stint-limiter/stint/observe"
 )
-
-func TestLists(t *testing.T) {
-	r := newRig(t)
-	for range 7 {
-		r.ask("mallory", "/")
-		r.ask("trudy", "/")
-	}
-	r.ask("trudy", "/")
-	var violations struct{ Violations []observe.Violation }
-	testkit.Eventually(t, "the violations are shown", func() bool {
-		r.get("/api/violations", &violations)
-		return len(violations.Violations) == 9
-	})
-	if r.get("/api/violations?n=2", &violations); len(violations.Violations) != 2 {
-		t.Errorf("got %d violations, want 2", len(violations.Violations))
-	}
-	var top struct{ Top []observe.Offender }
-	r.get("/api/top?by=user", &top)
-	if len(top.Top) != 2 || top.Top[0].Subject != "user:trudy" || top.Top[0].Denied != 5 ||
-		top.Top[1].Subject != r.short("user:mallory") {
-		t.Errorf("got %+v", top.Top)
-	}
-	if r.get("/api/top?by=user&n=1", &top); len(top.Top) != 1 {
-		t.Errorf("got %d offenders, want 1", len(top.Top))
-	}
-	if r.get("/api/top", &top); len(top.Top) != 0 {
-		t.Errorf("got %+v, want no addresses", top.Top)
-	}
-
-	// What is listed shortened is found again by its ref.
-	r.get("/api/top?by=user", &top)
-	for ref, want := range map[string]string{
-		top.Top[1].Ref: "user:mallory", violations.Violations[1].Ref: "user:trudy",
-		r.ref("user:mallory"): "user:mallory",
-	} {
-		var s control.Subject
-		r.get("/api/subject?ref="+ref, &s, asAlice)
-		if s.Subject != want || len(s.Limits) == 0 || s.Limits[0].Used != 3 || len(s.Limits[0].Entries) != 3 {
-			t.Errorf("%s: got %+v, want %s", ref, s, want)
-		}
-	}
-}
 
 func TestBans(t *testing.T) {
 	for _, full := range []bool{false, true} {
@@ -141,8 +97,6 @@ func TestWrongQuestions(t *testing.T) {
 		{"/api/top?by=users", 400, "invalid", `kind "users" (did you mean "user"?); want one of ip, user,`},
 		{"/api/violations?n=1001", 400, "invalid", "want a number from 1 to 1000"},
 		{"/api/subject", 400, "invalid", "No subject is given"},
-		{"/api/subject?ref=unknown", 404, "unknown_ref", "reference has expired"},
-		{"/api/subject?subject=usr:1", 404, "unknown_subject", `nothing in the configuration limits subjects like "usr:1"`},
 		{"/api/subject?subject=" + strings.Repeat("x", stint.MaxSubject+1), 400, "invalid", "the subject has "},
 		{"/api/nothing", 404, "not_found", "nothing here"},
 		{"/api/ban", 405, "method", "use POST"},

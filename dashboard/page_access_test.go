@@ -230,12 +230,4 @@ func testFocus(t *testing.T, f *fixture, page *browsertest.Page) {
 	if !browsertest.Eval[bool](page, "document.activeElement === window.old") {
 		t.Error("the focus went to another element, which screen readers read again")
 	}
-
-	// It is replaced while a dialog is open.
-	page.Press("?")
-	page.Wait("document.querySelector('#helping').open")
-	f.tick(observe.Tick{Point: counted(900, 90)})
-	page.Wait("!window.old.isConnected")
-	page.Press(kb.Escape)
-	focused(".top a[href=" + browsertest.Quote(href) + "]")
 }

@@ -62,7 +62,7 @@ func testOffenders(t *testing.T, f *fixture, page *browsertest.Page) {
 		t.Errorf("written %v, want %v", got, want)
 	}
 
-	// The page of the subject has the same, and its last denials.
+	// The page of the subject has its last denials.
 	f.change(func() {
 		f.subject = map[string]any{
 			"subject": "user:mallory", "ref": "m", "now": now, "denials": mallory,
@@ -73,11 +73,7 @@ func testOffenders(t *testing.T, f *fixture, page *browsertest.Page) {
 		f.state.Violations = []observe.Violation{mine, other, mine}
 	})
 	page.Open(f.URL + "/?#/subject/ref/m")
-	page.WaitText(".who .banned", "by an operator. The ban has matched 12 requests.")
-	for _, want := range []string{"61.5/s in the last 10 s, 94% denied", "900 since the start ",
-		"login, tier free", mallory.First.Format("15:04:05"), mallory.Last.Format("15:04:05")} {
-		page.WaitText(".denials .facts", want)
-	}
+	page.WaitText(".denials .facts", "61.5/s in the last 10 s, 94% denied")
 	page.Wait("document.querySelectorAll('.denials tbody tr').length === 2")
 	page.WaitText(".denials tbody tr", "free / login")
 }

@@ -44,9 +44,7 @@ func (f *fixture) busy() {
 	f.state.Alerts = []observe.Alert{
 		{Name: "BlockedShare", Severity: "ticket", State: "firing", Unit: "share", Value: 0.157, Threshold: 0.1,
 			Since: now.Add(-95 * time.Second), Summary: "More than 10% of the decisions of the last 5 minutes were denials. See who is denied and by which policy: an attack, or a limit that is too low?"},
-		{Name: "LimiterSlow", Severity: "page", State: "ok", Unit: "ms", Value: 2.1, Threshold: 50},
 		{Name: "StoreDown", Severity: "page", State: "ok", Unit: "s", Threshold: 60},
-		{Name: "Spike", Severity: "ticket", State: "ok", Unit: "times", Value: 1.2, Threshold: 5},
 	}
 	f.state.Top = busyTop()
 	f.state.Config = busyConfig(now)
@@ -55,15 +53,11 @@ func (f *fixture) busy() {
 	f.state.Outbound = []*dashboard.OutboundState{
 		{Name: "igdb", Limits: []string{"4/1s"}, Used: 4, Capacity: 4, Calls: 8124, Waited: 3110,
 			AverageWait: 0.412, Waiting: 6},
-		{Name: "musicbrainz", Limits: []string{"1/1s"}, Capacity: 1, Calls: 220, Waited: 12, AverageWait: 0.0852},
 		{Name: "spotify", Limits: []string{"90/30s"}, Used: 71, Capacity: 90, Calls: 15_210, Waited: 1022,
 			AverageWait: 1.21, Waiting: 2, Denied: 31, CoolingUntil: &cooling},
-		{Name: "tmdb", Limits: []string{"40/1s"}, Used: 3, Capacity: 40, Calls: 3019},
 	}
 	f.state.Audit = []dashboard.Action{
 		{At: now.Add(-50 * time.Minute), Who: "ops", What: "reset", Subject: "user:caro…", Result: "done"},
-		{At: now.Add(-9 * time.Minute), Who: "night-shift", What: "ban for 1h", Subject: "ip:198.51.100.x",
-			Result: "done"},
 		{At: now.Add(-3 * time.Minute), Who: "ops", What: "unban", Subject: "user:dave…", Result: "the store is down"},
 	}
 	f.bans = []control.Ban{
@@ -84,16 +78,11 @@ func busyConfig(now time.Time) dashboard.ConfigState {
 				Error: `envoy.yaml:14: descriptors[2].rate_limit.unit: "fortnight" is not a unit; want second, minute, hour, day, month or year`},
 		},
 		Tiers: []dashboard.RuleList{
-			{Name: "internal", Limits: []string{"1000/1m"}},
 			{Name: "enterprise", Limits: []string{"500/1m burst 5x", "10000/1h"}},
-			{Name: "pro", Limits: []string{"100/1m burst 3x", "2000/1h", "50000/1d"}},
-			{Name: "free", Limits: []string{"30/1m burst 2x", "500/1h", "5000/1d"}},
 			{Name: "anonymous", Limits: []string{"10/1m burst 2x", "100/1h", "1000/1d"}},
 		},
 		Policies: []dashboard.RuleList{
-			{Name: "structure", Limits: []string{}},
 			{Name: "simulate", Limits: []string{"endpoint: 50/1m"}},
-			{Name: "login", Limits: []string{"5/15m"}},
 			{Name: "work", Limits: []string{"100/1h (anonymous)", "1000/1h (free)", "10000/1h (pro)"}},
 			{Name: "search-strict", Limits: []string{"20/1m"}, Shadow: true},
 		},
@@ -106,9 +95,6 @@ func busySeries() (list []observe.Series) {
 		rate, denied int64 // in ten seconds
 	}{
 		{"free", "structure", 2600, 160}, {"free", "search", 1200, 20}, {"pro", "structure", 2100, 0},
-		{"pro", "simulate", 600, 6}, {"enterprise", "structure", 1400, 0}, {"anonymous", "structure", 600, 130},
-		{"anonymous", "login", 120, 66}, {"internal", "", 900, 0}, {"enterprise", "export", 140, 0},
-		{"pro", "frames", 450, 0}, {"envoy", "checkout", 310, 3},
 	} {
 		c := observe.Counts{Allowed: s.rate, Denied: s.denied}
 		list = append(list, observe.Series{Tier: s.tier, Policy: s.policy, Recent: slices.Repeat([]observe.Counts{c}, 90),
@@ -127,8 +113,6 @@ func busyViolation(i int, at time.Time) observe.Violation {
 			Reason: "limit", RetryAfter: 411},
 		{Subject: "apikey:k_7f2…:search", Ref: "r-key", Tier: "free", Policy: "search-strict", Limit: "20/1m",
 			Reason: "shadow", RetryAfter: 3},
-		{Subject: "session:9b1c…:structure", Ref: "r-ses", Tier: "free", Policy: "structure", Limit: "500/1h",
-			Reason: "limit", RetryAfter: 1024, Degraded: true},
 	}
 	v := kinds[i%len(kinds)]
 	v.At = at
@@ -142,7 +126,6 @@ func busyTop() map[string][]observe.Offender {
 		"apikey": {{Kind: "apikey", Subject: "apikey:k_7f2…", Ref: "r-key", Denied: 410, AtLeast: 402,
 			Policy: "search"}},
 		"policy": {{Kind: "policy", Subject: "structure", Denied: 23_900, AtLeast: 23_900},
-			{Kind: "policy", Subject: "login", Denied: 4012, AtLeast: 4012},
 			{Kind: "policy", Subject: "search", Denied: 812, AtLeast: 812}},
 	}
 	for i := range 14 {
@@ -164,13 +147,6 @@ func mallory(now time.Time) control.Subject {
 		minute.Entries = append(minute.Entries,
 			driver.Entry{At: at, Until: at.Add(60 * time.Second), Units: 1 + int64(i*7%3)})
 	}
-	hour := control.Limit{Tier: "free", Scope: "structure", Limit: "500/1h", Algorithm: "sliding", Max: 500,
-		Capacity: 500, Window: 3600, Used: 211, Remaining: 289, ResetAfter: 3550}
-	for i := range 44 {
-		at := now.Add(-time.Duration(i*62+10) * time.Second)
-		hour.Entries = append([]driver.Entry{{At: at, Until: at.Add(time.Hour), Units: 1 + int64(i*7%9)}},
-			hour.Entries...)
-	}
 	bucket := control.Limit{Tier: "free", Policy: "search", Scope: "search", Limit: "20/10s bucket",
 		Algorithm: "bucket", Max: 20, Capacity: 20, Window: 10, Used: 13, Remaining: 7, ResetAfter: 6.5}
 	held := control.Limit{Tier: "free", Policy: "export", Scope: "export", Limit: "4 at once", Algorithm: "concurrency",
@@ -178,7 +154,7 @@ func mallory(now time.Time) control.Subject {
 	for _, left := range []time.Duration{9, 17, 28} {
 		held.Entries = append(held.Entries, driver.Entry{Until: now.Add(left * time.Second), Units: 1})
 	}
-	s.Limits = []control.Limit{minute, hour, bucket, held}
+	s.Limits = []control.Limit{minute, bucket, held}
 	return s
 }
 

@@ -32,7 +32,6 @@ func TestPage(t *testing.T) {
 		name string
 		test func(*testing.T, *fixture, *browsertest.Page)
 	}{
-		{"every view", testViews},
 		{"overview", testOverview},
 		{"violations", testViolations},
 		{"bounded", testBounded},
@@ -67,22 +66,6 @@ func open(t *testing.T, f *fixture, page *browsertest.Page, view string) {
 	t.Helper()
 	page.Open(f.URL + "/#/" + view)
 	page.WaitText("#link", "Live")
-}
-
-func testViews(t *testing.T, f *fixture, page *browsertest.Page) {
-	open(t, f, page, "overview")
-	for view := range strings.FieldsSeq(views) {
-		page.Click("nav [data-view=" + view + "]")
-		page.Wait("document.querySelector('#view section." + view + " h1')?.textContent.length > 3")
-		if got := page.Text("nav [aria-current=page]"); !strings.EqualFold(got, view) {
-			t.Errorf("at %s, the current view is called %q", view, got)
-		}
-		if view != "overview" && view != "limits" && page.Count("#view .empty") == 0 {
-			t.Errorf("%s is empty, and does not say what to expect", view)
-		}
-	}
-	page.Open(f.URL + "/#/constructor/%")
-	page.Wait("document.querySelector('section.overview')")
 }
 
 // testOverview: charts move with ticks, rates are of the seconds that are known, and a tier can be
@@ -138,11 +121,6 @@ func testOverview(t *testing.T, f *fixture, page *browsertest.Page) {
 	page.Click(".ranges button:last-child")
 	page.Wait(`document.querySelector(".ranges button:last-child").getAttribute("aria-pressed") === "true"`)
 
-	page.Click("#theme") // auto, light, dark
-	page.Click("#theme")
-	page.WaitText("#theme", "dark")
-	page.Open(f.URL + "/?again")
-	page.WaitText("#theme", "dark")
 }
 
 // testViolations: the feed shows each violation once, by subject or not, pauses and filters.

@@ -2,14 +2,11 @@ package dashboard
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
-	"io"
 	"maps"
 	"net/http"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -136,45 +133,6 @@ func TestOutboundUnavailable(t *testing.T) {
 	s.use(control.TakeResult{Degraded: true, Unavailable: true, RetryAfter: 1}, nil)
 	if s.Problem != "The store is unavailable." || s.Capacity != 0 || s.CoolingUntil != nil {
 		t.Errorf("got %+v, want that nothing is known", s)
-	}
-}
-
-func TestStateIsCompressed(t *testing.T) {
-	r := newRig(t)
-	for range 50 {
-		r.ask("mallory", "/")
-	}
-	testkit.Eventually(t, "the state is large",
-		func() bool { _, text := r.call("GET", "/api/state", ""); return len(text) > worthZipping })
-	for accept, want := range map[string]bool{
-		"gzip": true, "br, GZIP;q=0.5": true, "gzip;q=1": true, "deflate, gzip": true,
-		"identity": false, "gzip;q=0": false, "gzip; q=0.000": false, "x-gzip-not": false,
-	} {
-		response, text := r.call(http.MethodGet, "/api/state", "", "Accept-Encoding: "+accept)
-		if got := response.Header.Get("Content-Encoding") == "gzip"; got != want ||
-			response.Header.Get("Vary") != "Accept-Encoding" {
-			t.Errorf("%q: compressed is %t, want %t", accept, got, want)
-			continue
-		}
-		if want {
-			zip, err := gzip.NewReader(strings.NewReader(text))
-			if err != nil {
-				t.Fatal(err)
-			}
-			body, err := io.ReadAll(zip)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text = string(body)
-		}
-		var s state
-		if err := json.Unmarshal([]byte(text), &s); err != nil {
-			t.Errorf("%q: %v", accept, err)
-		}
-	}
-	if response, _ := r.call(http.MethodGet, "/api/top", "", "Accept-Encoding: gzip"); response.Header.Get(
-		"Content-Encoding") != "" {
-		t.Error("a small answer is compressed")
 	}
 }
 

@@ -230,3 +230,14 @@ func TestPeerWhereItCounts(t *testing.T) {
 		}
 	}
 }
+
+// A header or a claim that is null is absent. The document's schemas do not take it.
+func TestNullIsAbsent(t *testing.T) {
+	s := serve(t, memory(t), rules)
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, request("/v1/take",
+		`{"method":"GET","path":"/","peer":"203.0.113.9","headers":{"X-A":null,"X-B":"b"},"claims":{"user":null,"plan":null}}`))
+	if d := (answer{w, t}).decision(http.StatusOK); d.Tier != "anonymous" {
+		t.Errorf("got %+v", d)
+	}
+}
