@@ -100,8 +100,8 @@ policies:
 		{"10.0.0.1", "1", "1/1m burst 1x bucket", "the claim rpm is 1"},
 		{"10.0.0.1", "", "60/1m burst 10 bucket", "the request has no claim rpm"},
 		{"10.0.0.1", "2000", "100/1m burst 16 bucket", "the claim rpm is 2000, which is above its max"},
-		{"10.0.0.1", "many", "60/1m burst 10 bucket", "the claim rpm is many, which is no whole number"},
-		{"192.0.2.1", "50", "60/1m burst 10 bucket", "the request has no claim rpm (X-Rpm is believed from trusted proxies only)"},
+		{"10.0.0.1", "many", "60/1m burst 10 bucket", "the claim rpm is many, which is not a whole number"},
+		{"192.0.2.1", "50", "60/1m burst 10 bucket", "the request has no claim rpm (X-Rpm is accepted only from trusted proxies)"},
 	} {
 		in := getWith("/", http.Header{"X-Rpm": {c.value}})
 		in.Peer = netip.MustParseAddr(c.peer)

@@ -217,7 +217,7 @@ policies: [{name: query, match: {path: /query}, cost: 10, settle: `+test.settle+
 			}
 			continue
 		}
-		w.wantLog(test.settle, fmt.Sprintf("level=WARN msg=\"stint: a settlement was not charged wholly: its debt would be "+
+		w.wantLog(test.settle, fmt.Sprintf("level=WARN msg=\"stint: a settlement was charged only in part: its debt would be "+
 			"too large\" tier=member key=user:somebo… charged=%d cost=250", test.charged))
 		if len(lost) != 1 || lost[0].Cost != 250 || lost[0].Amended != (stint.Amended{Changed: true, Charged: test.charged}) {
 			t.Errorf("%+v: observed %+v", test, lost)

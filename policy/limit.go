@@ -75,7 +75,7 @@ func (l *Limit) number(value string) (n int64, wrong string) {
 	case err == nil || errors.Is(err, strconv.ErrRange):
 		return l.Max, "above its max"
 	}
-	return l.Limit.Max, "no whole number"
+	return l.Limit.Max, "not a whole number"
 }
 
 // LimitTexts returns the limits in readable form, with the claims that their numbers come from.

@@ -91,7 +91,7 @@ func (l *guardLog) denied(v *Verdict, most *int) {
 // shadowed logs requests that were allowed although rules in shadow would have denied them.
 func (l *guardLog) shadowed(v *Verdict) {
 	if unlogged, ok := l.shadows.Allow(logsample.Few, time.Second); ok {
-		l.logger.Warn("stint: would be denied, but for shadow", "policy", v.shadowed().Rule.Name(), "tier", v.Tier,
+		l.logger.Warn("stint: would be denied if enforced (shadow)", "policy", v.shadowed().Rule.Name(), "tier", v.Tier,
 			"key", v.shortKey(), "unlogged", unlogged)
 	}
 }
@@ -154,7 +154,7 @@ func (l *guardLog) unsettled(c *stint.Charge, s *Settlement) {
 	}
 	how := " was not applied"
 	if s.Amended.Changed {
-		how = " was not charged wholly: its debt would be too large"
+		how = " was charged only in part: its debt would be too large"
 	}
 	l.logger.Warn("stint: "+what+how, append(args, "unlogged", unlogged)...)
 }
@@ -174,7 +174,7 @@ func (l *guardLog) oddClaim(f *facts) {
 	}
 	if unlogged, ok := l.odd.Allow(logsample.Few, time.Second); ok {
 		n, wrong := limit.number(f.odd.value)
-		l.logger.Warn("stint: a claim does not give a limit its number: it is "+wrong, "claim", limit.Claim,
+		l.logger.Warn("stint: a claim has no valid number for its limit: it is "+wrong, "claim", limit.Claim,
 			"value", label.Short(f.odd.value), "max", limit.Max, "applied", limit.with(n).String(),
 			"unlogged", unlogged)
 	}

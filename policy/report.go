@@ -45,6 +45,6 @@ func (g *Guard) reportRepeat(ctx context.Context, v *Verdict, o *Outcome) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	if _, err := g.store.Amend(ctx, c, a); err != nil {
-		g.log.failed("what a repeat has used could not be charged", err)
+		g.log.failed("the usage of a repeat could not be charged", err)
 	}
 }

@@ -59,7 +59,7 @@ func (l *connections) take(tcp *net.TCPConn) *connection {
 		c.heard = func() { l.silent.track(c, http.StateActive) }
 		leave := l.newConns.add(func() {
 			if n, ok := l.evicted.Allow(1, time.Second); ok {
-				l.logger.Warn("server: closed the oldest connection without a call: the listener has reached the maximum of those",
+				l.logger.Warn("server: closed the oldest connection without a call: there are too many of them",
 					"listener", l.name, "connections", l.newConns.most, "peer", tcp.RemoteAddr().String(),
 					"unlogged", n)
 			}
