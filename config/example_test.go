@@ -71,11 +71,11 @@ policies:
 	fmt.Println(err)
 	// Output:
 	// stint.yaml:4: warning: tiers[0].match.claim.plan: no header sets the claim "plan"; want one under claims, or claims: {plan: ""} if the application passes it
-	// stint.yaml:5: tiers[0].identity: no identity "usr"; there is everyone, ip or user (did you mean "user"?)
+	// stint.yaml:5: tiers[0].identity: unknown identity "usr"; want everyone, ip or user (did you mean "user"?)
 	// stint.yaml:6: tiers[0].limits[1]: "2000/1w": window "1w": want a duration such as "1s", "1m30s", "1h" or "1d", or a day, week, month or year
 	// stint.yaml:9: tiers[1].limit: unknown key (did you mean "limits"?)
 	// stint.yaml:13: policies[0].rollout: want a percentage from 0% to 100%; got "25": write 25%
-	// stint.yaml:14: policies[0].limits.anon: no tier "anon"; there is default, pro or anonymous
+	// stint.yaml:14: policies[0].limits.anon: unknown tier "anon"; want default, pro or anonymous
 }
 
 // A watcher applies changes of the files to a guard. Invalid files change nothing.

@@ -72,8 +72,8 @@ b.yaml:3: identities.key: duplicate key, first set at a.yaml:2; all files togeth
 			"a.yaml": first + "policies:\n  - {name: p, limits: 10}\n", "b.yaml": second + "  - {name: last, identity: user, limits: 1}\npolicies:\n  - {name: p, limits: 1/1s}\n  - {name: q, identity: ipp, limits: 1/1s}\n",
 		}, "", `a.yaml:4: policies[0].limits: "10": no window; want "units/window", such as "100/1m" or "10/1s burst 2x"
 b.yaml:3: tiers[1].limits: "1": no window; want "units/window", such as "100/1m" or "10/1s burst 2x"
-b.yaml:5: policies[0].name: there is a policy "p" already, number 1; names are unique
-b.yaml:6: policies[1].identity: no identity "ipp"; there is everyone, ip or user (did you mean "ip"?)`},
+b.yaml:5: policies[0].name: another policy is named "p", number 1; names must be unique
+b.yaml:6: policies[1].identity: unknown identity "ipp"; want everyone, ip or user (did you mean "ip"?)`},
 		{"oversized together", map[string]string{
 			"a.yaml": second + strings.Repeat("#\n", 300<<10), "b.yaml": strings.Repeat("#\n", 300<<10) +
 				"policies: []\n", "c.yaml": "x",

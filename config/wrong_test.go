@@ -24,44 +24,44 @@ var wrong = []struct {
 		"  - {name: b, request_id: {derive: 0s}}\n  - {name: c, request_id: {derive: true}}\n  - {name: d, request_id: {life: 1h, derive: 2s}}\n" +
 		"  - {name: e, match: {path: /e}, skip: true, request_id: {derive: 2s}}\n",
 		`stint.yaml:3: request_id.derive: set it in policies, for routes where equal requests should count once
-stint.yaml:5: policies[0].request_id.derive: 11s; want how long equal requests count as one, at most 10s, such as 2s
+stint.yaml:5: policies[0].request_id.derive: 11s; want the time in which equal requests count as one, at most 10s, such as 2s
 stint.yaml:6: policies[1].request_id.derive: 0s; want the time in which equal requests count as one, such as 2s
 stint.yaml:6: policies[1]: does nothing; want limits, a budget, a cost, costs, hold, usage, settle, refund, request_id, failure, or skip: true
 stint.yaml:7: policies[2].request_id.derive: want a duration such as 15ms, 1m30s, 1h or 1d; got "true"
 stint.yaml:8: policies[3].request_id.header: "" is not the name of a header; want something like X-User-ID
-stint.yaml:9: policies[4].request_id: has no effect in a policy that skips`},
+stint.yaml:9: policies[4].request_id: has no effect in a policy with skip`},
 	{"derived ids and places", "tiers:\n  - {name: free, match: {path: /free}, identity: ip, limits: 2/30s concurrency}\n" +
 		"  - {name: all, identity: ip, limits: 10/1m}\npolicies:\n  - {name: a, limits: {all: 1/30s concurrency}, request_id: {derive: 2s}}\n" +
 		"  - {name: b, limits: {default: 1/1s}, request_id: {derive: 2s}}\n  - {name: c, limits: {all: 1/1s}, request_id: {derive: 2s}}\n" +
 		"  - {name: d, limits: 1/30s concurrency, request_id: {header: X-Id}}\n",
-		`stint.yaml:5: policies[0].request_id.derive: equal requests are charged once, so up to nine would run in one place of 1/30s concurrency of the policy; want derive only where no concurrency limit applies
-stint.yaml:6: policies[1].request_id.derive: equal requests are charged once, so up to nine would run in one place of 2/30s concurrency of the tier "free"; want derive only where no concurrency limit applies`},
+		`stint.yaml:5: policies[0].request_id.derive: equal requests are charged once, so up to nine would share one place of 1/30s concurrency of the policy; do not derive ids where a concurrency limit applies
+stint.yaml:6: policies[1].request_id.derive: equal requests are charged once, so up to nine would share one place of 2/30s concurrency of the tier "free"; do not derive ids where a concurrency limit applies`},
 	{"contacts", "contact: javascript:alert(1)\ntiers:\n  - {name: all, identity: ip, limits: 10/1m, contact: ' Ask Ann'}\n" +
 		"policies:\n  - {name: a, match: {path: /a}, skip: true, contact: Ann}\n  - {name: b, match: {path: /b}, limits: 1/1m, contact: 'https://'}\n",
 		`stint.yaml:1: contact: "javascript:alert(1)" is a URL with an unsupported scheme; want a text such as "Write to support@example.com for more", or a URL: http, https or mailto
 stint.yaml:3: tiers[0].contact: " Ask Ann" begins or ends with a space; want a text such as "Write to support@example.com for more", or a URL: http, https or mailto
-stint.yaml:5: policies[0].contact: has no effect in a policy that skips
+stint.yaml:5: policies[0].contact: has no effect in a policy with skip
 stint.yaml:6: policies[1].contact: "https://" is not a URL; want a text such as "Write to support@example.com for more", or a URL: http, https or mailto`},
 	{"usage", base + "policies:\n  - name: a\n    budget: 1000/1m\n    cost: 5\n    settle: {header: X-Cost}\n    usage:\n      preset: opnai\n" +
 		"      max_output: [max_tokens, /a~]\n      input: [\"\", /x, /x]\n      output: X Tokens\n      default_output: 0\n      bytes_per_token: 0\n" +
 		"      body: 2MiB\n      missing: event\n      prices: {m: {input: 1000}}\n" +
 		"  - {name: b, budget: 10/1m, usage: {input: /x}}\n  - {name: c, match: {path: /c}, skip: true, usage: {preset: openai}}\n" +
 		"  - {name: d, budget: 10/1m, usage: {preset: openai, choices: /max_tokens}}\n",
-		`stint.yaml:6: policies[0].cost: with usage a request costs its tokens; want one of them
-stint.yaml:7: policies[0].settle: with usage the response says the true cost; want one of them, or a header field under usage.output
-stint.yaml:9: policies[0].usage.preset: no preset "opnai"; there is anthropic, gemini or openai (did you mean "openai"?)
+		`stint.yaml:6: policies[0].cost: with usage, a request costs its tokens; want one or the other
+stint.yaml:7: policies[0].settle: with usage, the response reports the true cost; want one or the other, or a header field under usage.output
+stint.yaml:9: policies[0].usage.preset: unknown preset "opnai"; want anthropic, gemini or openai (did you mean "openai"?)
 stint.yaml:10: policies[0].usage.max_output[0]: "max_tokens": a JSON pointer begins with a slash, as in /usage/total_tokens
 stint.yaml:10: policies[0].usage.max_output[1]: "/a~": in a JSON pointer ~ is written ~0
 stint.yaml:11: policies[0].usage.input[0]: an empty string; want something, or leave it out
-stint.yaml:11: policies[0].usage.input[1]: "/x" is there already
+stint.yaml:11: policies[0].usage.input[1]: "/x" is listed twice; list it once
 stint.yaml:12: policies[0].usage.output: "X Tokens" is neither a JSON pointer nor a header field; want something like /usage/output_tokens or X-Output-Tokens
 stint.yaml:13: policies[0].usage.default_output: 0; want at least 1
 stint.yaml:14: policies[0].usage.bytes_per_token: 0; want at least 1
 stint.yaml:15: policies[0].usage.body: 2097152 bytes; want 1 byte to 1MiB, which every request may take in memory
 stint.yaml:16: policies[0].usage.missing: "event"; want estimate or events (did you mean "events"?)
 stint.yaml:17: policies[0].usage.prices: no budget counts prices; want one with the name "price", as in price: 50000000/month
-stint.yaml:18: policies[1].usage: has no preset, and not both input and output, where a response counts tokens; want preset: anthropic, gemini or openai
-stint.yaml:19: policies[2].usage: has no effect in a policy that skips
+stint.yaml:18: policies[1].usage: has neither a preset nor both input and output; want preset: anthropic, gemini or openai
+stint.yaml:19: policies[2].usage: has no effect in a policy with skip
 stint.yaml:20: policies[3].usage: duplicate pointer /max_tokens; use each pointer once`},
 	{"usage that counts nothing", base + "policies:\n  - {name: a, match: {path: /a}, usage: {preset: openai}}\n",
 		`stint.yaml:4: policies[0].usage: no budget counts tokens; want one in this policy, as in budget: "tokens: 100000/1m"`},
@@ -73,9 +73,9 @@ stint.yaml:20: policies[3].usage: duplicate pointer /max_tokens; use each pointe
 		"  - {name: f, budget: 9/1m, usage: {preset: openai, weights: {input: 0, output: 0}}}\n" +
 		"  - {name: g, budget: 9/1m, usage: {preset: openai, weights: {input: -1}, prices: {x: {input: 2.50}}}}\n" +
 		"  - {name: h, budget: 9/1m, usage: openai}\n",
-		`stint.yaml:4: policies[0].usage.inject_usage: only OpenAI's API has the option that it adds, and others say what was used without it; want preset: openai, or no inject_usage
-stint.yaml:5: policies[1].usage.inject_usage: only OpenAI's API has the option that it adds, and others say what was used without it; want preset: openai, or no inject_usage
-stint.yaml:6: policies[2].usage.output[1]: "/b" is under input, too, and would count twice; want it under one of them
+		`stint.yaml:4: policies[0].usage.inject_usage: adds an option that only OpenAI's API has, and other APIs always report usage; want preset: openai, or no inject_usage
+stint.yaml:5: policies[1].usage.inject_usage: adds an option that only OpenAI's API has, and other APIs always report usage; want preset: openai, or no inject_usage
+stint.yaml:6: policies[2].usage.output[1]: "/b" is also under input, so it would count twice; want it in one of the lists
 stint.yaml:7: policies[3].usage.output: "output_tokens" is neither a JSON pointer nor a header field; want something like /usage/output_tokens or X-Output-Tokens
 stint.yaml:8: policies[4].usage.input: "-1" is neither a JSON pointer nor a header field; want something like /usage/output_tokens or X-Output-Tokens
 stint.yaml:9: policies[5].usage.weights: all are 0, so that nothing would count; want 1 or more for input or output
@@ -84,7 +84,7 @@ stint.yaml:10: policies[6].usage.prices.x.input: want a whole number, such as 25
 stint.yaml:11: policies[7].usage: want a mapping with keys such as preset, max_output, choices; got "openai"`},
 	{"prices of unknown models", base + "policies:\n  - {name: h, budget: 'price: 9/1m', usage: {input: /i, output: /o, prices: {x: {input: 1000}, y: {}}}}\n",
 		`stint.yaml:4: policies[0].usage.prices.y: no price; want input and output, per million tokens, as in {input: 2500000, output: 10000000}
-stint.yaml:4: policies[0].usage.prices: nothing says where a request names its model, so that none of them has a price; want model: /model, or a price with the name default`},
+stint.yaml:4: policies[0].usage.prices: no place is set for the name of the model, so no request has a price; want model: /model, or a price with the name default`},
 	{"prices", "tiers:\n  - {name: all, identity: ip, budget: [\"price: 1000/1d\", 10/1m]}\npolicies:\n  - {name: a, match: {path: /a}, usage: {preset: openai}}\n",
 		`stint.yaml:4: policies[0].usage.prices: a budget with the name "price" counts prices, and there are none; want some, as in gpt-4o: {input: 2500000, output: 10000000}, per million tokens`},
 	{"control character", base + "store: {prefix: \"\x01\"}\n", `stint.yaml:3: not YAML: control characters are not allowed`},
@@ -113,7 +113,7 @@ stint.yaml:5: tiers[0].limit: unknown key (did you mean "limits"?)
 stint.yaml:6: tiers[0].colour: unknown key; the keys here are name, match, unless, identity, scope, limits, budget, notify, shadow, rollout, bans, failure, contact`},
 	{"unknown key that is near is read as what was meant", base + "policys:\n  - name: a\n    identity: usr\n    limits: 5/1m\n",
 		`stint.yaml:3: policys: unknown key (did you mean "policies"?)
-stint.yaml:5: policies[0].identity: no identity "usr"; there is everyone, ip or user (did you mean "user"?)`},
+stint.yaml:5: policies[0].identity: unknown identity "usr"; want everyone, ip or user (did you mean "user"?)`},
 	{"unknown key that is near, and the right one", "tiers:\n  - {name: all, identity: ip, limits: 10/1m, limit: 20/1m}\n",
 		`stint.yaml:2: tiers[0].limit: unknown key; the keys here are name, match, unless, identity, scope, limits, budget, notify, shadow, rollout, bans, failure, contact`},
 	{"keys twice", "tiers:\n  - name: all\n    identity: ip\n    name: some\n    limits: 10/1m\ntiers: []\n",
@@ -207,14 +207,14 @@ webhooks:
   - {url: http://example.com, key_file: a}
   - {url: https://example.com}
 `,
-		`stint.yaml:3: tiers[0].notify: 100/1m has no period in which its use could be reported; want a quota of a day, week, month or year, such as 100/month, or a fixed window, such as 100/1h fixed
+		`stint.yaml:3: tiers[0].notify: 100/1m has no period in which its usage can be reported; want a quota of a day, week, month or year, such as 100/month, or a fixed window, such as 100/1h fixed
 stint.yaml:4: tiers[1].notify[1]: 50% after 80%; want each share once, in ascending order
 stint.yaml:4: tiers[1].notify[2]: 101%; want 1% to 100%, which is the first denial
 stint.yaml:5: tiers[2].notify: want a share such as 80%; got "80": write 80%
 stint.yaml:6: tiers[3].notify: want a whole percentage such as 80%; got "0.8"
-stint.yaml:7: tiers[4].notify: there is no limit whose use could be reported; want a quota, such as 10000/month
-stint.yaml:9: policies[0].notify: 3/30s has no period in which its use could be reported; want a quota of a day, week, month or year, such as 3/month, or a fixed window, such as 3/1h fixed
-stint.yaml:10: policies[1].notify: has no effect in a policy that skips
+stint.yaml:7: tiers[4].notify: has no limit whose usage can be reported; want a quota, such as 10000/month
+stint.yaml:9: policies[0].notify: 3/30s has no period in which its usage can be reported; want a quota of a day, week, month or year, such as 3/month, or a fixed window, such as 3/1h fixed
+stint.yaml:10: policies[1].notify: has no effect in a policy with skip
 stint.yaml:11: policies[2].notify: 100/30s fixed: its periods are too short to be reported; want a window of 1m or more
 stint.yaml:13: webhooks[0].url: http:// does not protect what is posted; want https://, or this machine, such as http://localhost:9000
 stint.yaml:14: webhooks[1].key_file: is missing; want a file with a secret of at least 16 bytes, which the receiver uses to verify posts`},
@@ -322,9 +322,9 @@ policies:
     limits: {some: 1/1s}
 `,
 		`stint.yaml:4: tiers[0].limits: "10/1w": window "1w": want a duration such as "1s", "1m30s", "1h" or "1d", or a day, week, month or year
-stint.yaml:7: policies[0].identity: no identity "nobody"; there is everyone, ip or user
+stint.yaml:7: policies[0].identity: unknown identity "nobody"; want everyone, ip or user
 stint.yaml:8: policies[0].rollout: want a percentage from 0% to 100%; got "25": write 25%
-stint.yaml:10: policies[0].limits.some: no tier "some"; there is default or all`},
+stint.yaml:10: policies[0].limits.some: unknown tier "some"; want default or all`},
 	{"values of the wrong kind hide nothing elsewhere", `store: redis
 client_ip: {trusted_proxies: {a: b}}
 claims: {plan: X-Plan, user: ""}
@@ -351,12 +351,12 @@ stint.yaml:5: identities.key.header: want a string; got a list
 stint.yaml:7: tiers[0].name: want a string; got a list
 stint.yaml:8: tiers[0].match: no value; want a mapping with keys such as host, path, method, or leave it out
 stint.yaml:10: tiers[0].limits: want a limit such as 100/1m, or a list of several; got a mapping
-stint.yaml:11: tiers[1].identity: no identity "usr"; there is everyone, ip, key or user (did you mean "user"?)
+stint.yaml:11: tiers[1].identity: unknown identity "usr"; want everyone, ip, key or user (did you mean "user"?)
 stint.yaml:13: policies[0].match: want a mapping with keys such as host, path, method; got "/x"
-stint.yaml:14: policies[1].identity: no identity "nobody"; there is everyone, ip, key or user
+stint.yaml:14: policies[1].identity: unknown identity "nobody"; want everyone, ip, key or user
 stint.yaml:15: policies[2].cost: want a number of units, or a mapping with the key header; got a list
 stint.yaml:15: policies[2].limits: "0/0s": a window of 0s; want 1ms to 366 days
-stint.yaml:15: policies[2].name: there is a policy "b" already, number 2; names are unique
+stint.yaml:15: policies[2].name: another policy is named "b", number 2; names must be unique
 stint.yaml:18: gateway.routes[0].host: want a string, or a list of several; got a mapping
 stint.yaml:19: gateway.routes[1].upstream: invalid upstream "ftp://b"; want a URL such as http://127.0.0.1:3000, with http, https or h2c`},
 	{"unknown and duplicate keys hide nothing elsewhere", base + "headers: {color: red}\nbnas: {after: 0}\nstore: {url: memory}\nstore: {}\npolicies:\n  - {name: a, identity: nobody, limits: 1/1s, rollout: 5}\n  - {name: b, limits: {some: 1/1s}, ~: 1}\n",
@@ -364,12 +364,12 @@ stint.yaml:19: gateway.routes[1].upstream: invalid upstream "ftp://b"; want a UR
 stint.yaml:4: bnas: unknown key (did you mean "bans"?)
 stint.yaml:6: store: duplicate key, first set at stint.yaml:5
 stint.yaml:8: policies[0].rollout: want a percentage from 0% to 100%; got "5": write 5%
-stint.yaml:8: policies[0].identity: no identity "nobody"; there is everyone, ip or user
+stint.yaml:8: policies[0].identity: unknown identity "nobody"; want everyone, ip or user
 stint.yaml:9: policies[1]: want a word as a key; got nothing
-stint.yaml:9: policies[1].limits.some: no tier "some"; there is default or all`},
+stint.yaml:9: policies[1].limits.some: unknown tier "some"; want default or all`},
 	{"tiers that cannot be read are not missing", "tiers: 5\npolicies: [{name: a, limits: {pro: 1/1s}, identity: usr}]\n",
 		`stint.yaml:1: tiers: want a list, each element a mapping with keys such as name, match, unless; got "5"
-stint.yaml:2: policies[0].identity: no identity "usr"; there is everyone, ip or user (did you mean "user"?)`},
+stint.yaml:2: policies[0].identity: unknown identity "usr"; want everyone, ip or user (did you mean "user"?)`},
 	{"several bad proxies", base + "client_ip: {trusted_proxies: [10.0.0.0/33, 10.0.0.0/8, proxy, 10.1.2.3/8]}\n",
 		`stint.yaml:3: client_ip.trusted_proxies[0]: is "10.0.0.0/33"; want a prefix such as 10.0.0.0/8, an address, or one of loopback, private and unix
 stint.yaml:3: client_ip.trusted_proxies[2]: is "proxy"; want a prefix such as 10.0.0.0/8, an address, or one of loopback, private and unix
@@ -385,10 +385,10 @@ stint.yaml:2: tiers[0].limits[2]: "5 per 30 seconds": write 5/30s
 stint.yaml:2: tiers[0].budget: the string "cpu: 5/days": write cpu: 5/1d`},
 	{"warnings beside mistakes", base + "client_ip: {trusted_proxies: 0.0.0.0/0}\npolicies:\n  - {name: a, identity: nobody, limits: 1/1s}\n",
 		`stint.yaml:3: warning: client_ip.trusted_proxies: "0.0.0.0/0" is every IPv4 address: anyone in it can set the client's address and claims in headers; list only your own proxies
-stint.yaml:5: policies[0].identity: no identity "nobody"; there is everyone, ip or user`},
+stint.yaml:5: policies[0].identity: unknown identity "nobody"; want everyone, ip or user`},
 	{"lines of aliases", "tiers:\n  - {name: a, identity: &who usr, limits: 1/1s}\n  - {name: all, identity: ip, limits: 10/1m}\npolicies:\n  - {name: b, identity: *who, limits: 1/1s}\n",
-		`stint.yaml:2: tiers[0].identity: no identity "usr"; there is everyone, ip or user (did you mean "user"?)
-stint.yaml:5: policies[0].identity: no identity "usr"; there is everyone, ip or user (did you mean "user"?)`},
+		`stint.yaml:2: tiers[0].identity: unknown identity "usr"; want everyone, ip or user (did you mean "user"?)
+stint.yaml:5: policies[0].identity: unknown identity "usr"; want everyone, ip or user (did you mean "user"?)`},
 	{"control characters in what is shown", base + "identities:\n  \"a\\nb\": {claim: x}\n",
-		`stint.yaml:4: identities.a�b: "a\nb" cannot be a name; want 1 to 64 letters, digits and _-.`},
+		`stint.yaml:4: identities.a�b: "a\nb" is not a valid name; want 1 to 64 letters, digits and _-.`},
 }

@@ -112,7 +112,7 @@ func (c *compiler) failure(key string, f *stint.FailurePolicy) {
 	switch {
 	case f == nil:
 	case f.Budget < 0:
-		c.mistake(key+".budget", "a decision needs some time; want something like 15ms")
+		c.mistake(key+".budget", "a decision needs some time; want a duration such as 15ms")
 	case f.Budget > maxBudget:
 		c.mistake(key+".budget", "%v is too long for callers to wait; want at most %v", f.Budget, maxBudget)
 	}
@@ -170,7 +170,7 @@ func (c *compiler) claims() {
 	c.spec.Claims = c.set.asserted
 	if len(c.spec.Claims) > 0 && len(c.spec.TrustedProxies) == 0 {
 		c.mistakeGiven([]string{"client_ip.trusted_proxies"}, "claims",
-			"are believed from trusted proxies only, and there are none; list them in client_ip.trusted_proxies")
+			"are accepted only from trusted proxies, and there are none; list them in client_ip.trusted_proxies")
 	}
 }
 
@@ -191,7 +191,7 @@ func (c *compiler) nameOK(key, name string) bool {
 	case name == "":
 		c.mistake(key, "is missing; want 1 to 64 letters, digits and _-.")
 	case !syntax.IsName(name) || len(name) > maxName:
-		c.mistake(key, "%q cannot be a name; want 1 to 64 letters, digits and _-.", name)
+		c.mistake(key, "%q is not a valid name; want 1 to 64 letters, digits and _-.", name)
 	default:
 		return true
 	}
@@ -206,7 +206,7 @@ const maxDerive = 10 * time.Second
 // policy that only derives ids uses the header and life of the spec, if it has them.
 func (c *compiler) requestID(key, header string, life, derive time.Duration) *requestID {
 	if derive != 0 && (derive < stint.MinWindow || derive > maxDerive || derive%time.Microsecond != 0) {
-		c.mistake(key+".derive", "%v; want how long equal requests count as one, at most %v, such as 2s", derive, maxDerive)
+		c.mistake(key+".derive", "%v; want the time in which equal requests count as one, at most %v, such as 2s", derive, maxDerive)
 	}
 	if life != 0 {
 		c.inWindow(key+".life", life)

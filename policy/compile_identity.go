@@ -25,7 +25,7 @@ func (c *compiler) allIdentities() {
 	for _, name := range names {
 		key := "identities." + name
 		if name == identityIP || name == identityEveryone {
-			c.mistake(key, "is always there and cannot be another; choose another name")
+			c.mistake(key, "is the name of a predefined identity; choose another name")
 			continue
 		}
 		if c.nameOK(key, name) {
@@ -40,7 +40,7 @@ func (c *compiler) allIdentities() {
 		c.identities[name].index = i
 		typ := c.identities[name].typ
 		if other, ok := types[typ]; ok {
-			c.mistakeGiven([]string{"identities." + other}, "identities."+name+".type", "%q is also what %s has in its keys: one could pass for the other", typ, other)
+			c.mistakeGiven([]string{"identities." + other}, "identities."+name+".type", "%q is also the type of %s, so one caller could pass as another; choose another type", typ, other)
 		}
 		types[typ] = name
 	}
@@ -80,7 +80,7 @@ func (c *compiler) identity(key, name string) *identity {
 		c.mistake(key, "has %d of claim, header, cookie and all; want exactly one", ways)
 	}
 	if from.Plain && from.Header == "" && from.Cookie == "" {
-		c.mistake(key+".plain", "is for headers and cookies; others are shown as they are")
+		c.mistake(key+".plain", "applies only to headers and cookies; other values are never hashed")
 	}
 	return id
 }
@@ -96,9 +96,9 @@ func (c *compiler) identityParts(key string, id *identity, parts []string) {
 		switch {
 		case part == nil:
 		case part.kind == byAll || part.kind == byNothing:
-			c.mistake(at, "%q cannot be a part; want identities of a single thing", name)
+			c.mistake(at, "%q cannot be a part; want identities by address, claim, header or cookie", name)
 		case slices.Contains(id.parts, part):
-			c.mistake(at, "%q is there already", name)
+			c.mistake(at, "%q is listed twice; list it once", name)
 		default:
 			id.parts = append(id.parts, part)
 		}
@@ -116,7 +116,7 @@ func (c *compiler) identityNamed(key, name string) *identity {
 		if c.names == nil {
 			c.names = sorted(c.identities)
 		}
-		c.mistakeGiven([]string{"identities." + name}, key, "no identity %q; there is %s%s", name, messages.OneOf(c.names),
+		c.mistakeGiven([]string{"identities." + name}, key, "unknown identity %q; want %s%s", name, messages.OneOf(c.names),
 			messages.Hint(name, c.names))
 	}
 	return id
@@ -132,7 +132,7 @@ func (c *compiler) who(key string, names []string) []*identity {
 			continue
 		}
 		if i < len(names)-1 && id.always() {
-			c.mistake(key, "every request has %q: what comes after it is never looked at", name)
+			c.mistake(key, "every request has %q, so the identities after it are never used; put it last", name)
 		}
 		who = append(who, id)
 	}

@@ -53,7 +53,7 @@ func (c *compiler) condition(key string, from *Match) *condition {
 	if len(from.Network) > 0 {
 		networks, unix := c.networks(key+".network", from.Network)
 		if unix {
-			c.mistake(key+".network", `"unix" is no network`)
+			c.mistake(key+".network", `"unix" is not a network`)
 		}
 		cond.networks = networks
 	}
@@ -105,12 +105,12 @@ func (c *compiler) values(key string, values []string) []string {
 	for i, v := range values {
 		if v == "*" {
 			if len(values) > 1 {
-				c.mistake(at(key, i, values), `"*" is any value: the others are never looked at`)
+				c.mistake(at(key, i, values), `"*" matches any value, so the others have no effect`)
 			}
 			return nil
 		}
 		if v == "" {
-			c.mistake(at(key, i, values), `an empty value is as good as none, and fits nothing; want a value, or "*" for any`)
+			c.mistake(at(key, i, values), `an empty value counts as missing, so it matches nothing; want a value, or "*" for any`)
 		}
 	}
 	if len(values) == 0 {

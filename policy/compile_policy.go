@@ -24,7 +24,7 @@ func (c *compiler) policies() {
 		if from.Name == globalScope || from.Name == otherScope || slices.ContainsFunc(c.set.tiers, func(t *tier) bool {
 			return t.scope == from.Name && t.scope != scopeRoute && t.scope != scopeNone
 		}) {
-			c.mistake(key+".name", "%q is a scope that tiers count under: they would share their count; choose another name", from.Name)
+			c.mistake(key+".name", "%q is a scope that tiers count in, so both would share a count; choose another name", from.Name)
 		}
 		p := &policy{clause: c.clause(key, from.Match, from.Unless), unit: unit{name: from.Name}, skips: from.Skip}
 		c.set.all = append(c.set.all, p)
@@ -50,7 +50,7 @@ func (c *compiler) policies() {
 		c.failure(key+".failure", from.Failure)
 		c.contact(key+".contact", from.Contact)
 		if len(p.who) > 0 && !always(p.who) {
-			c.mistake(key+".identity", "a request may lack it; want a last one that no request lacks, such as ip: [%s, ip]", from.Identity[len(from.Identity)-1])
+			c.mistake(key+".identity", "a request may not have it; the last identity must be one that every request has, such as ip: [%s, ip]", from.Identity[len(from.Identity)-1])
 		}
 		p.per = from.Per
 		c.per(key+".per", from)
@@ -80,7 +80,7 @@ func (c *compiler) notTooMany(t *tier) {
 		}
 	}
 	if claims > stint.MaxClaims || limits > stint.MaxTotal {
-		c.mistake(fmt.Sprintf("tiers[%d]", t.index), "every request of the tier is counted %d times under %d limits, by itself and by policies without a match; "+
+		c.mistake(fmt.Sprintf("tiers[%d]", t.index), "every request of the tier is counted %d times under %d limits, by the tier and by policies without a match; "+
 			"want at most %d and %d", claims, limits, stint.MaxClaims, stint.MaxTotal)
 	}
 }
@@ -88,7 +88,7 @@ func (c *compiler) notTooMany(t *tier) {
 // skip checks a policy that exempts requests.
 func (c *compiler) skip(key string, from *Policy) {
 	if from.Match == nil {
-		c.mistake(key, "skips every request there is; want a match")
+		c.mistake(key, "skips every request; want a match")
 	}
 	for _, field := range []struct {
 		key string
@@ -112,7 +112,7 @@ func (c *compiler) skip(key string, from *Policy) {
 		{"contact", from.Contact != ""},
 	} {
 		if field.set {
-			c.mistake(key+"."+field.key, "has no effect in a policy that skips")
+			c.mistake(key+"."+field.key, "has no effect in a policy with skip")
 		}
 	}
 }
@@ -139,7 +139,7 @@ func (c *compiler) policyRules(key string, from *Policy, p *policy) {
 	}
 	if !from.limited() && (from.Shadow || from.Rollout != nil || len(from.Identity) > 0 || len(from.Per) > 0 ||
 		from.Contact != "") {
-		c.mistake(key, "has identity, per, shadow, rollout or contact, which are about limits, and no limits")
+		c.mistake(key, "has identity, per, shadow, rollout or contact, which apply only to limits, but no limits")
 	}
 }
 
@@ -162,7 +162,7 @@ func (c *compiler) costs(key string, costs stint.Costs) {
 		if !slices.Contains(names, name) {
 			want := "want a budget with a name, as in " + name + ": 100000/1m"
 			if len(names) > 0 {
-				want = "there is " + messages.OneOf(names) + messages.Hint(name, names)
+				want = "want " + messages.OneOf(names) + messages.Hint(name, names)
 			}
 			c.mistake(key+"."+name, "no budget has a limit %q; %s", name, want)
 		}
@@ -196,7 +196,7 @@ func (c *compiler) holdsApart() {
 	}
 	apart := func(key, whose string, a, b []stint.Limit) {
 		if name, ok := sharedName(a, b); ok {
-			c.mistake(key, "%s both have the name %q, and policies[%d].hold keeps them in one place; give one of them another name, such as %q",
+			c.mistake(key, "%s both have the name %q, but policies[%d].hold holds units by name; give one of them another name, such as %q",
 				whose, name, first, "other: "+a[0].String())
 		}
 	}
@@ -261,7 +261,7 @@ func (c *compiler) namesRoute(key string, p *policy) {
 func (c *compiler) tierLimits(key string, all []Limit, byTier map[string][]Limit) {
 	c.claimed(key, all)
 	if all != nil && byTier != nil {
-		c.mistake(key, "there are limits for all tiers, and others for each; want one of them")
+		c.mistake(key, "has limits for all tiers and limits for each tier; want one or the other")
 	}
 	known, given := []string{defaultTier}, []string{"tiers[0].name"}
 	for i, t := range c.set.tiers {
@@ -270,7 +270,7 @@ func (c *compiler) tierLimits(key string, all []Limit, byTier map[string][]Limit
 	for _, name := range sorted(byTier) {
 		c.claimed(key+"."+name, byTier[name])
 		if !slices.Contains(known, name) {
-			c.mistakeGiven(given, key+"."+name, "no tier %q; there is %s%s", name, messages.OneOf(known),
+			c.mistakeGiven(given, key+"."+name, "unknown tier %q; want %s%s", name, messages.OneOf(known),
 				messages.Hint(name, known))
 		}
 	}
@@ -285,8 +285,8 @@ func (c *compiler) noClash(key string, p *policy, rules []*Rule, t *tier) {
 	for _, a := range rules {
 		for _, b := range t.rules {
 			if sharesLimit(a.Limits, b.Limits) {
-				c.mistake(key+".limits", "has a limit with the name, algorithm and window of one of the tier %q, "+
-					"which counts per route: they would share their count; give it a name, such as %q", t.name, p.name+": "+a.Limits[0].String())
+				c.mistake(key+".limits", "has a limit with the same name, algorithm and window as one of the tier %q, "+
+					"which counts per route, so both would share a count; give it a name, such as %q", t.name, p.name+": "+a.Limits[0].String())
 			}
 		}
 	}
@@ -314,8 +314,8 @@ func (c *compiler) deriveOK(key string, p *policy) {
 				if rule.Policy == "" {
 					of = fmt.Sprintf("the tier %q", t.name)
 				}
-				c.mistake(key, "equal requests are charged once, so up to nine would run in one place of %s of %s; "+
-					"want derive only where no concurrency limit applies", rule.Limits[i], of)
+				c.mistake(key, "equal requests are charged once, so up to nine would share one place of %s of %s; "+
+					"do not derive ids where a concurrency limit applies", rule.Limits[i], of)
 				return
 			}
 		}
@@ -331,7 +331,7 @@ func (c *compiler) per(key string, from *Policy) {
 		case "host":
 			if from.Match == nil || len(from.Match.Host) == 0 {
 				c.mistakeGiven([]string{strings.TrimSuffix(key, "per") + "match"}, at(key, i, from.Per),
-					"clients can invent hosts; want those that count under match.host")
+					"clients can invent hosts; list the hosts to count in match.host")
 			}
 		case scopeRoute:
 		default:
@@ -401,7 +401,7 @@ func (c *compiler) after(key string, from *Policy) *after {
 		return a
 	}
 	if from.Usage == nil && (from.SettleHeader == "") == (from.SettleBytes == 0) {
-		c.mistake(key+".settle", "want header or bytes, one of them")
+		c.mistake(key+".settle", "want either header or bytes")
 	}
 	if from.SettleHeader != "" {
 		a.header = c.field(key+".settle.header", from.SettleHeader)
@@ -413,7 +413,7 @@ func (c *compiler) after(key string, from *Policy) *after {
 		c.mistake(key+".settle.max_debt", "%d; want 1 to %d", from.MaxDebt, stint.MaxUnits)
 	}
 	if p := from.Cost; p != nil && (p.Units == 0 || p.Header != "" && p.Min == 0) {
-		c.mistake(key+".cost", "what costs nothing is not charged, and cannot be settled; want at least 1")
+		c.mistake(key+".cost", "a request that costs nothing is not charged, so it cannot be settled; want at least 1")
 	}
 	return a
 }

@@ -22,7 +22,7 @@ func (c *compiler) tiers() {
 			c.unique(key+".name", "tier", from.Name, seen, i)
 		}
 		if from.Name == defaultTier {
-			c.mistake(key+".name", "%q stands for all other tiers where policies give limits for each", from.Name)
+			c.mistake(key+".name", "%q is reserved: in limits by tier, it means all other tiers; choose another name", from.Name)
 		}
 		t := &tier{
 			clause: c.clause(key, from.Match, from.Unless),
@@ -38,10 +38,10 @@ func (c *compiler) tiers() {
 		c.failure(key+".failure", from.Failure)
 		c.contact(key+".contact", from.Contact)
 		if len(from.Identity) == 0 {
-			c.mistake(key+".identity", "is missing; how are the tier's members told apart? want something like user or ip")
+			c.mistake(key+".identity", "is missing; want an identity that distinguishes the tier's members, such as user or ip")
 		}
 		if c.nameOK(key+".scope", t.scope) && t.scope == otherScope {
-			c.mistake(key+".scope", "%q is what requests without a route are counted under with scope: route; choose another name", t.scope)
+			c.mistake(key+".scope", "%q is the scope of requests without a route under scope: route; choose another name", t.scope)
 		}
 		if from.Limits == nil && from.Budget == nil {
 			c.mistake(key, "has neither limits nor a budget; want some, or limits: unlimited")
@@ -56,7 +56,7 @@ func (c *compiler) tiers() {
 	last := c.set.tiers[len(c.set.tiers)-1]
 	if !last.takesAll() && len(last.who) > 0 {
 		c.mistake(fmt.Sprintf("tiers[%d]", last.index), "is the last tier and must take every request that no other tier takes: "+
-			"want no match and no unless, and an identity that no request lacks, such as ip")
+			"want no match and no unless, and an identity that every request has, such as ip")
 	}
 	for i, t := range c.set.tiers[:last.index] {
 		if t.takesAll() {
@@ -74,7 +74,7 @@ func (t *tier) takesAll() bool { return t.when == nil && t.unless == nil && alwa
 // unique adds a mistake if a name has been used before.
 func (c *compiler) unique(key, what, name string, seen map[string]int, i int) {
 	if before, ok := seen[name]; ok {
-		c.mistake(key, "there is a %s %q already, number %d; names are unique", what, name, before+1)
+		c.mistake(key, "another %s is named %q, number %d; names must be unique", what, name, before+1)
 	}
 	seen[name] = i
 }
@@ -85,7 +85,7 @@ func (c *compiler) enforce(key string, shadow bool, rollout *float64) uint32 {
 	case !c.share(key+".rollout", rollout):
 		return 0
 	case shadow && rollout != nil && *rollout != 0:
-		c.mistake(key+".rollout", "with shadow: true nothing is enforced; want one of them")
+		c.mistake(key+".rollout", "with shadow: true nothing is enforced; want one or the other")
 		return 0
 	case shadow:
 		return 0
@@ -118,7 +118,7 @@ func (c *compiler) rules(key string, like Rule, limits, budget []Limit) []*Rule 
 			l.Name = costName
 		}
 		if l.Algorithm == stint.AlgorithmConcurrency {
-			c.mistake(key+".budget", "%s: a place costs the same for every request; want it under limits", l)
+			c.mistake(key+".budget", "%s: every request takes one place, whatever it costs; put it under limits", l)
 		}
 	}
 	requests, costs := like, like
@@ -133,7 +133,7 @@ func (c *compiler) rules(key string, like Rule, limits, budget []Limit) []*Rule 
 		all = append(all, c.rule(key+".budget", &costs))
 	}
 	if sharesLimit(requests.Limits, costs.Limits) {
-		c.mistake(key+".budget", "has a limit with the name, algorithm and window of one under limits; give it another name")
+		c.mistake(key+".budget", "has a limit with the same name, algorithm and window as one under limits; give it another name")
 	}
 	return all
 }
@@ -153,7 +153,7 @@ func (r *Rule) hold(limits []Limit) {
 func (c *compiler) limitsOK(key string, limits []stint.Limit) {
 	for i := range limits {
 		if sharesLimit(limits[:i], limits[i:i+1]) {
-			c.mistake(key, "%s has the algorithm and window of another one there; give one of them a name, such as %q", limits[i], "other: "+limits[i].String())
+			c.mistake(key, "%s has the same algorithm and window as another limit; give one of them a name, such as %q", limits[i], "other: "+limits[i].String())
 			return
 		}
 	}

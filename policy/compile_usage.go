@@ -30,7 +30,7 @@ func (c *compiler) usage(key string, from *Policy) *tokens.Rules {
 	}
 	format, known := tokens.Presets()[u.Preset]
 	if !known && u.Preset != "" {
-		c.mistake(key+".preset", "no preset %q; there is %s%s", u.Preset, messages.OneOf(tokens.Names()),
+		c.mistake(key+".preset", "unknown preset %q; want %s%s", u.Preset, messages.OneOf(tokens.Names()),
 			messages.Hint(u.Preset, tokens.Names()))
 	}
 	mistakes := len(c.errs)
@@ -56,17 +56,17 @@ func (c *compiler) usage(key string, from *Policy) *tokens.Rules {
 		format.ModelAfter = ""
 	}
 	if mistakes == len(c.errs) && u.Preset == "" && (len(format.Input) == 0 || len(format.Output) == 0) {
-		c.mistake(key, "has no preset, and not both input and output, where a response counts tokens; want preset: %s",
+		c.mistake(key, "has neither a preset nor both input and output; want preset: %s",
 			messages.OneOf(tokens.Names()))
 	}
 	for i, place := range u.Output {
 		if slices.Contains(format.Input, place) {
-			c.mistake(at(key+".output", i, u.Output), "%q is under input, too, and would count twice; "+
-				"want it under one of them", place)
+			c.mistake(at(key+".output", i, u.Output), "%q is also under input, so it would count twice; "+
+				"want it in one of the lists", place)
 		}
 	}
 	if u.Inject && u.Preset != injectPreset && mistakes == len(c.errs) {
-		c.mistake(key+".inject_usage", "only OpenAI's API has the option that it adds, and others say what was used without it; "+
+		c.mistake(key+".inject_usage", "adds an option that only OpenAI's API has, and other APIs always report usage; "+
 			"want preset: %s, or no inject_usage", injectPreset)
 	}
 	c.inUnits(key+".default_output", u.DefaultOutput)
@@ -75,11 +75,11 @@ func (c *compiler) usage(key string, from *Policy) *tokens.Rules {
 		c.mistake(key+".body", "%d bytes; want 1 byte to 1MiB, which every request may take in memory", u.Body)
 	}
 	if from.Cost != nil {
-		c.mistake(strings.TrimSuffix(key, "usage")+"cost", "with usage a request costs its tokens; want one of them")
+		c.mistake(strings.TrimSuffix(key, "usage")+"cost", "with usage, a request costs its tokens; want one or the other")
 	}
 	if from.SettleHeader != "" || from.SettleBytes != 0 {
-		c.mistake(strings.TrimSuffix(key, "usage")+"settle", "with usage the response says the true cost; "+
-			"want one of them, or a header field under usage.output")
+		c.mistake(strings.TrimSuffix(key, "usage")+"settle", "with usage, the response reports the true cost; "+
+			"want one or the other, or a header field under usage.output")
 	}
 	config := tokens.Config{Format: format, Default: u.DefaultOutput, BytesPerToken: u.BytesPerToken, Body: u.Body,
 		CountEvents: u.CountEvents, Inject: u.Inject, Prices: map[string]tokens.Rates{}}
@@ -97,7 +97,7 @@ func (c *compiler) usage(key string, from *Policy) *tokens.Rules {
 	c.counted(key, u)
 	_, other := u.Prices[tokens.AnyModel]
 	if len(u.Prices) > 0 && !other && u.Preset == "" && len(format.Model) == 0 {
-		c.mistake(key+".prices", "nothing says where a request names its model, so that none of them has a price; "+
+		c.mistake(key+".prices", "no place is set for the name of the model, so no request has a price; "+
 			"want model: /model, or a price with the name %s", tokens.AnyModel)
 	}
 	if mistakes != len(c.errs) {
@@ -126,7 +126,7 @@ func (c *compiler) places(key string, places []string, responses bool) {
 				"want something like /usage/output_tokens or X-Output-Tokens", place)
 		}
 		if slices.Contains(places[:i], place) {
-			c.mistake(at(key, i, places), "%q is there already", place)
+			c.mistake(at(key, i, places), "%q is listed twice; list it once", place)
 		}
 	}
 }

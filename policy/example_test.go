@@ -55,7 +55,7 @@ func ExampleNew_mistakes() {
 	})
 	fmt.Println(err)
 	// Output:
-	// stint: invalid: tiers[0].identity: no identity "usr"; there is everyone, ip or user (did you mean "user"?)
+	// stint: invalid: tiers[0].identity: unknown identity "usr"; want everyone, ip or user (did you mean "user"?)
 	// policies[0].match.path: path "export" does not begin with /; want something like /users/{id}, /static/** or /**/*.css
 	// policies[1]: does nothing; want limits, a budget, a cost, costs, hold, usage, settle, refund, request_id, failure, or skip: true
 }

@@ -99,7 +99,7 @@ func (s *Set) Explain(in *Input, overrides Overrides) *Explanation {
 	e.Failure, e.Bans = *r.Failure, r.Bans
 	e.After, e.Hold = v.after.String(), r.Hold
 	if v.usage != nil {
-		e.After = strings.TrimSuffix("budgets count the tokens that the response names, or else an estimate; "+e.After, "; ")
+		e.After = strings.TrimSuffix("budgets count the tokens that the response reports, or else an estimate; "+e.After, "; ")
 	}
 	return e
 }
@@ -208,7 +208,7 @@ func (f *facts) distrustedClaim(name string) string {
 	if !ok || f.header(header) == "" {
 		return ""
 	}
-	return fmt.Sprintf(" (%s is believed from trusted proxies only)", header)
+	return fmt.Sprintf(" (%s is accepted only from trusted proxies)", header)
 }
 
 // why describes a miss.

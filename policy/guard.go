@@ -63,7 +63,7 @@ func NewGuard(store stint.Store, set *Set, c GuardConfig) (*Guard, error) {
 		errs = append(errs, invalid.Err)
 	}
 	if !set.made() {
-		errs = append(errs, errors.New("the set is missing; want one such as policy.New returns"))
+		errs = append(errs, errors.New("the set is missing; make one with policy.New"))
 	}
 	if isNilPointer(c.Overrides) {
 		errs = append(errs, fmt.Errorf("Overrides is a nil %T; leave the field out for none", c.Overrides))

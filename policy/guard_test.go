@@ -294,7 +294,7 @@ func TestNewGuardMistakes(t *testing.T) {
 	if _, ok := errors.AsType[*stint.InvalidError](err); !ok {
 		t.Fatalf("got %v, want an InvalidError", err)
 	}
-	for _, want := range []string{"the store is nil", "the set is missing; want one such as policy.New returns",
+	for _, want := range []string{"the store is nil", "the set is missing; make one with policy.New",
 		"Overrides is a nil *overrides.Table; leave the field out", "Observer is a nil *policy_test.witness"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)

@@ -85,10 +85,10 @@ func (c *compiler) notify(key string, shares []int, lists ...[]Limit) {
 		}
 	}
 	if other == nil {
-		c.mistake(key, "there is no limit whose use could be reported; want a quota, such as 10000/month")
+		c.mistake(key, "has no limit whose usage can be reported; want a quota, such as 10000/month")
 		return
 	}
-	c.mistake(key, "%s has no period in which its use could be reported; want a quota of a day, week, month or year, such as %d/month, "+
+	c.mistake(key, "%s has no period in which its usage can be reported; want a quota of a day, week, month or year, such as %d/month, "+
 		"or a fixed window, such as %d/1h fixed", other, max(other.Max, 1), max(other.Max, 1))
 }
 

@@ -46,7 +46,7 @@ func (c *bansCommand) Run(s *system) error {
 
 func bansText(bans []control.Ban, most int, now time.Time) []byte {
 	if len(bans) == 0 {
-		return []byte("no one is banned\n")
+		return []byte("no subject is banned\n")
 	}
 	var b bytes.Buffer
 	columns(&b, func(line func(...string)) {

@@ -68,7 +68,7 @@ func TestExampleTierLimitsCountAllRequests(t *testing.T) {
 		{"internal", []string{"X-Service: billing"}, 1000},
 	} {
 		got, began := 0, time.Now()
-		for left := slices.Clone(routes); len(left) > 0; { // denials are few, so that no one is banned
+		for left := slices.Clone(routes); len(left) > 0; { // denials are few, so that no subject is banned
 			left = slices.DeleteFunc(left, func(request string) bool {
 				ok := e.allowed(request, test.fields...)
 				if ok {
