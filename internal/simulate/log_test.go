@@ -94,17 +94,3 @@ func wantSum(t *testing.T, o *simulate.Outcome) {
 		}
 	}
 }
-
-// TestAllocations: a request of a known subject allocates one string, its name.
-func TestAllocations(t *testing.T) {
-	set := parse(t, `tiers: [{name: anyone, identity: ip, limits: [100/1m burst 2x, 2000/1h, 20000/1d]}]`)
-	allocations := func(requests int) float64 {
-		log := new(records).add(requests, ann, 0, time.Second)
-		return testing.AllocsPerRun(3, func() { replay(t, log, simulate.Options{Set: set}) })
-	}
-	const more = 3_000
-	few := allocations(more)
-	if each := (allocations(2*more) - few) / more; each > 1.1 {
-		t.Errorf("%.2f allocations for each request, want 1", each)
-	}
-}

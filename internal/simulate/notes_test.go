@@ -62,27 +62,6 @@ func TestWarning(t *testing.T) {
 	}
 }
 
-// TestNoteOnUsers: a note says that the users of a log may not be authenticated, if rules use them.
-func TestNoteOnUsers(t *testing.T) {
-	const users = "tiers: [{name: users, identity: user, limits: 5/1m}, {name: others, identity: ip, limits: 5/1m}]"
-	for tiers, want := range map[string]bool{users: true, "tiers: [{name: anyone, identity: ip, limits: 5/1m}]": false} {
-		log := new(records).add(2, ann, 0, 0, user("ann")).add(1, ann, 0, 0)
-		notes := replay(t, log, simulate.Options{Set: parse(t, tiers)}).Notes
-		got := slices.ContainsFunc(notes, func(note string) bool {
-			return strings.HasPrefix(note, "The user in the log identifies the callers of 2 requests.") &&
-				strings.Contains(note, "$remote_user")
-		})
-		if got != want {
-			t.Errorf("%s: got %q, want a note: %v", tiers, notes, want)
-		}
-	}
-	mapped := func(r *accesslog.Record) { r.Claims = []accesslog.Field{{Name: "user", Value: "bob"}} }
-	log := new(records).add(2, ann, 0, 0, user("ann"), mapped)
-	if notes := replay(t, log, simulate.Options{Set: parse(t, users)}).Notes; len(notes) > 0 {
-		t.Errorf("a mapped claim: got %q, want no note", notes)
-	}
-}
-
 // TestNoteOnDamage: a note names the logs that could not be read to their end.
 func TestNoteOnDamage(t *testing.T) {
 	log := &statsLog{stats: accesslog.Stats{

@@ -3,7 +3,6 @@ package simulate_test
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -52,29 +51,6 @@ policies: [{name: site, identity: everyone, limits: 5/1m}]
 	if got := r.Recommendations[0]; !slices.Equal(got.Curve, want) || got.Configured.String() != "5/1m burst 2x" ||
 		r.Recommendations[1].Configured != nil {
 		t.Errorf("got %+v, want the curve %+v", got, want)
-	}
-}
-
-// TestCurveEnds: the curve ends with the first limit that affects no subject, if no larger one, with
-// slices, affects any.
-func TestCurveEnds(t *testing.T) {
-	set := parse(t, "tiers: [{name: anyone, identity: ip, limits: 1/1m}]")
-	for _, test := range []struct {
-		n           int
-		from, every time.Duration // of another n
-		want        string
-	}{
-		{12, time.Minute, 5 * time.Second, "12 0"},
-		{120, time.Minute, 0, "120 0, 150 1, 200 1, 250 0"},
-	} {
-		log := new(records).add(test.n, ann, 0, test.every).add(test.n, ann, test.from, test.every)
-		var got []string
-		for _, p := range replay(t, log, simulate.Options{Set: set, Recommend: []float64{1}}).Recommendations[0].Curve {
-			got = append(got, words(p.Max, p.Subjects))
-		}
-		if s := strings.Join(got, ", "); s != test.want {
-			t.Errorf("%d requests: got the limits and subjects %s; want %s", test.n, s, test.want)
-		}
 	}
 }
 

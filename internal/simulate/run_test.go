@@ -107,42 +107,6 @@ tiers: [{name: anyone, identity: ip, limits: [2/1m, 4/1h]}]
 	}
 }
 
-// TestShared: a denial by a limit that everyone shares hits the caller.
-func TestShared(t *testing.T) {
-	set := parse(t, `
-tiers: [{name: anyone, identity: ip, limits: 100/1m}]
-policies: [{name: site, identity: everyone, limits: 3/1m}]
-`)
-	log := new(records).add(3, ann, 0, time.Second).add(2, bob, 10*time.Second, time.Second)
-	o := replay(t, log, simulate.Options{Set: set}).Outcome
-	if len(o.Hit) != 1 || o.Hit[0].Subject != "ip:"+bob || o.Hit[0].Denied != 2 || o.Hit[0].By[0].Policy != "site" {
-		t.Errorf("hit: got %+v, want bob twice by the site's limit", o.Hit)
-	}
-	if o.Subjects.Seen != 2 {
-		t.Errorf("got %d subjects, want 2: everyone is not one", o.Subjects.Seen)
-	}
-}
-
-func TestBans(t *testing.T) {
-	set := parse(t, `
-tiers: [{name: anyone, identity: ip, limits: 1/1m}]
-bans: {after: 2, within: 1m, durations: [5m, 10m], forgive: 1h}
-`)
-	log := new(records).
-		add(4, ann, 0, time.Second).             // one allowed, two denied and banned for it, one during the ban
-		add(4, ann, 6*time.Minute, time.Second). // the same, for longer
-		add(1, bob, 30*time.Minute, 0)
-	o := replay(t, log, simulate.Options{Set: set}).Outcome
-	wantCount(t, "total", o.Total, simulate.Count{Requests: 9, Allowed: 3, Denied: 6, Banned: 2})
-	if s := o.Subjects; s.Banned != 1 || s.Bans != 2 || s.BannedFor != simulate.Duration(15*time.Minute) {
-		t.Errorf("subjects: got %+v", s)
-	}
-	if h := o.Hit[0]; h.Bans != 2 || h.BannedFor != simulate.Duration(15*time.Minute) || h.By[0].Denied != 4 ||
-		h.Banned != 2 {
-		t.Errorf("hit: got %+v", h)
-	}
-}
-
 func TestShadow(t *testing.T) {
 	set := parse(t, `
 tiers: [{name: anyone, identity: ip, limits: 3/1m, shadow: true}]
@@ -169,24 +133,6 @@ policies: [{name: new, limits: 5/1m, shadow: true}]
 	wantCount(t, "enforced", o.Total, simulate.Count{Requests: 9, Allowed: 3, Denied: 6})
 	if p := o.Policies[1]; p.Enforced != 1 || p.Shadowed != 0 {
 		t.Errorf("policy: got %+v", p)
-	}
-}
-
-// TestResponses: the response settles the cost of a request.
-func TestResponses(t *testing.T) {
-	set := parse(t, `
-tiers: [{name: anyone, identity: ip, limits: 2/1m}]
-policies:
-  - {name: transfer, budget: 10/1m, settle: {bytes: 1KB}, refund: [5xx]}
-`)
-	log := new(records).
-		add(5, ann, 0, time.Second, status(503)).
-		add(3, bob, 10*time.Second, time.Second, func(r *accesslog.Record) { r.Bytes = 10_000 })
-	o := replay(t, log, simulate.Options{Set: set}).Outcome
-	// All of ann's requests are refunded. Bob's first response costs 10 of 10.
-	wantCount(t, "total", o.Total, simulate.Count{Requests: 8, Allowed: 6, Denied: 2})
-	if h := o.Hit[0]; h.Subject != "ip:"+bob || h.By[0].Policy != "transfer" {
-		t.Errorf("hit: got %+v", h)
 	}
 }
 
@@ -306,85 +252,5 @@ func TestCallbacksAndCancel(t *testing.T) {
 	log.read = 0
 	if _, err := simulate.Run(ctx, log, simulate.Options{Set: set}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want that of the context", err)
-	}
-}
-
-// TestHitByPartOfRule: a path with two readings is subject to parts of two tiers. The limit that
-// denied is named after its own rule, whichever limits of the rule took part.
-func TestHitByPartOfRule(t *testing.T) {
-	set := parse(t, `
-tiers:
-  - {name: bulk, match: {path: /bulk/**}, identity: ip, limits: [1000/1m, 2/1h]}
-  - {name: anyone, identity: ip, limits: [3/1m, 50/1h]}
-`)
-	log := new(records).add(5, ann, 0, time.Second, path("/bulk/../x"))
-	o := replay(t, log, simulate.Options{Set: set}).Outcome
-	want := []simulate.HitBy{{Tier: "bulk", Limit: stint.PerHour(2), Denied: 3}}
-	if len(o.Hit) != 1 || !reflect.DeepEqual(o.Hit[0].By, want) {
-		t.Errorf("hit: got %+v, want one by %+v", o.Hit, want)
-	}
-	for _, l := range o.Limits {
-		if took := l.Tier == "bulk" == (l.Limit.Window == time.Hour); took != (l.Subjects == 1) {
-			t.Errorf("%s %s applied to %d subjects", l.Tier, l.Limit, l.Subjects)
-		}
-	}
-}
-
-// TestNumbersFromClaims: subjects are held to the numbers of their claims, and shares are of those.
-func TestNumbersFromClaims(t *testing.T) {
-	rpm := func(n string) func(*accesslog.Record) {
-		return func(r *accesslog.Record) { r.Claims = append(r.Claims, accesslog.Field{Name: "rpm", Value: n}) }
-	}
-	log := new(records).add(6, "192.0.2.1", 0, 0).add(6, "192.0.2.2", time.Second, 0, rpm("8"))
-	r := replay(t, log, simulate.Options{
-		Set: parse(t, "tiers: [{name: all, identity: ip, limits: {limit: 4/1m, claim: rpm, max: 100}}]"), Top: 5,
-	})
-	wantCount(t, "all", r.Outcome.Total, simulate.Count{Requests: 12, Allowed: 10, Denied: 2})
-	l := r.Outcome.Limits[0]
-	if l.Claim != "rpm" || len(l.Busiest) != 2 || l.Busiest[0].Used != 6 || l.Busiest[0].Share != 0.75 ||
-		l.Busiest[1].Share != 1 || l.Headroom.Max != 0.75 {
-		t.Errorf("got %+v", l)
-	}
-}
-
-// TestCalendar: quotas start over with the periods of their time zone, over changes of daylight
-// saving and months of different lengths.
-func TestCalendar(t *testing.T) {
-	for limits, zone := range map[string]string{"3/day in Europe/Berlin": "Europe/Berlin", "3/week from sunday": "UTC",
-		"3/month on 31 in America/New_York": "America/New_York"} {
-		loc, err := time.LoadLocation(zone)
-		if err != nil {
-			t.Fatal(err)
-		}
-		log, left, allowed, end := new(records), 0, int64(0), time.Time{}
-		for at := start; at.Before(start.AddDate(1, 0, 0)); at = at.Add(5 * time.Hour) {
-			if local := at.In(loc); !at.Before(end) {
-				left, end = 3, periodEnd(limits, local)
-			}
-			if left--; left >= 0 {
-				allowed++
-			}
-			log.add(1, ann, at.Sub(start), 0)
-		}
-		r := replay(t, log, simulate.Options{Set: parse(t, "tiers: [{name: all, identity: ip, limits: "+limits+"}]")})
-		n := int64(len(log.list))
-		wantCount(t, limits, r.Outcome.Total, simulate.Count{Requests: n, Allowed: allowed, Denied: n - allowed})
-	}
-}
-
-// periodEnd walks to the end of the period around a local time, hour by hour.
-func periodEnd(limits string, local time.Time) time.Time {
-	at := time.Date(local.Year(), local.Month(), local.Day(), local.Hour(), 0, 0, 0, local.Location())
-	for day := at.YearDay(); ; {
-		at = at.Add(time.Hour)
-		if at.YearDay() == day {
-			continue
-		}
-		day = at.YearDay()
-		lastDay := at.AddDate(0, 0, 1).Day() == 1
-		if strings.Contains(limits, "day in") || strings.Contains(limits, "week") && at.Weekday() == time.Sunday ||
-			strings.Contains(limits, "month") && lastDay {
-			return at
-		}
 	}
 }

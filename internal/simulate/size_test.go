@@ -1,7 +1,6 @@
 package simulate_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -53,23 +52,5 @@ policies: [{name: refund, refund: [5xx]}]`
 	empty := replay(t, new(records), simulate.Options{Set: parse(t, minute)}).Outcome.Size
 	if empty != (simulate.Size{}) {
 		t.Errorf("an empty log needs %+v", empty)
-	}
-}
-
-// TestAtOnce: subjects are those at their peak, for each configuration.
-func TestAtOnce(t *testing.T) {
-	log := new(records)
-	for i := range 100 { // one subject every 10 s
-		log.add(1, fmt.Sprintf("192.0.2.%d", i), time.Duration(i)*10*time.Second, 0)
-	}
-	r := replay(t, log, simulate.Options{
-		Set:     parse(t, `tiers: [{name: anyone, identity: ip, limits: 5/1m}]`),
-		Against: parse(t, `tiers: [{name: anyone, identity: ip, limits: [5/1m, 100/1h]}]`),
-	})
-	if got := r.Outcome.Size; got.Subjects != 7 || !got.SubjectsAt.Equal(after(time.Minute)) {
-		t.Errorf("with a minute: got %+v, want 7 subjects", got)
-	}
-	if got := r.Against.Size; got.Subjects != 100 {
-		t.Errorf("with an hour: got %+v, want 100 subjects", got)
 	}
 }

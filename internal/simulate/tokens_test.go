@@ -196,18 +196,3 @@ func TestTokensUnpriced(t *testing.T) {
 		t.Errorf("notes: %s", notes)
 	}
 }
-
-// TestTokensOfALargeRequest: a recommended budget covers a request that is larger than twice the
-// configured one, of which a server would have held half of that.
-func TestTokensOfALargeRequest(t *testing.T) {
-	set := parse(t, `
-tiers: [{name: all, identity: ip, limits: unlimited}]
-policies: [{name: llm, budget: "tokens: 100/1m", usage: {preset: openai}}]
-`)
-	const line = `{"time":"2026-03-02T10:00:00Z","client":"192.0.2.1","path":"/v1/chat","input_tokens":300,"output_tokens":600}`
-	r := replayTokens(t, line, "", simulate.Options{Set: set, Recommend: []float64{1}})
-	if got := r.Recommendations[len(r.Recommendations)-1].Choices[0].Exact.String(); got != "tokens: 900/1m" {
-		t.Errorf("got %s, want tokens: 900/1m", got)
-	}
-	wantCount(t, "all", r.Outcome.Total, simulate.Count{Requests: 1, Allowed: 1})
-}

@@ -51,44 +51,6 @@ func TestOrderProperty(t *testing.T) {
 	})
 }
 
-// TestSorterProperty: however far lines are out of order, time never goes back and no line is lost.
-func TestSorterProperty(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		most := rapid.IntRange(1, 10).Draw(rt, "most")
-		s := newSorter(time.Duration(rapid.IntRange(0, 50).Draw(rt, "slack")), most)
-		times := rapid.SliceOf(rapid.Int64Range(1, 200)).Draw(rt, "times")
-		var last, out int64
-		emit := func() {
-			h := s.remove()
-			if h.At < last {
-				rt.Fatalf("got %d after %d", h.At, last)
-			}
-			last = h.At
-			out++
-			s.recycle(h)
-		}
-		for i, at := range times {
-			h := s.empty()
-			h.At, h.line = at, int64(i)
-			if late := s.add(h); late != (at < last) || late && h.At != last {
-				rt.Fatalf("%d after %d: got %v, %d", at, last, late, h.At)
-			}
-			for s.ready() {
-				emit()
-			}
-			if s.len() >= most {
-				rt.Fatalf("%d records are held, want fewer than %d", s.len(), most)
-			}
-		}
-		for s.len() > 0 {
-			emit()
-		}
-		if s.first() != nil || s.ready() || out != int64(len(times)) {
-			rt.Fatalf("got %d of %d", out, len(times))
-		}
-	})
-}
-
 // TestMemoryIsUsedAgain: an endless log needs only memory for the lines within the slack.
 func TestMemoryIsUsedAgain(t *testing.T) {
 	s := newSorter(10, maxHeld)

@@ -68,13 +68,3 @@ func TestParseTime(t *testing.T) {
 		}
 	}
 }
-
-// TestDays compares every day of three centuries with package time.
-func TestDays(t *testing.T) {
-	for day := time.Date(firstYear, 1, 1, 0, 0, 0, 0, time.UTC); day.Year() <= lastYear; day = day.AddDate(0, 0, 1) {
-		at, ok := parseTime(day.Format("02/Jan/2006:15:04:05 -0700"))
-		if !ok || at != day.UnixNano() {
-			t.Fatalf("%v: got %v, %v", day, time.Unix(0, at).UTC(), ok)
-		}
-	}
-}
