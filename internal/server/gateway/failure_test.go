@@ -68,15 +68,11 @@ func TestUpstreamFailures(t *testing.T) {
 		word           string
 	}{
 		{"down", "http://" + unused(t), 502, "bad_gateway"},
-		{"no such host", "http://nowhere.invalid", 502, "bad_gateway"},
 		{"closes at once", rawUpstream(t, func(net.Conn, *bufio.Reader) {}), 502, "bad_gateway"},
-		{"closes without an answer", answer(""), 502, "bad_gateway"},
 		{"no HTTP", answer("SSH-2.0-OpenSSH\r\n"), 502, "bad_gateway"},
-		{"half a head", answer("HTTP/1.1 200 OK\r\nX-A: "), 502, "bad_gateway"},
 		{"two lengths", answer("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx"), 502, "bad_gateway"},
 		{"endless head", answer("HTTP/1.1 200 OK\r\nX-A: " + strings.Repeat("a", 2<<20) + "\r\n\r\n"), 502,
 			"bad_gateway"},
-		{"hints and no more", answer("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"), 502, "bad_gateway"},
 		{"does not answer", silent, 504, "gateway_timeout"},
 		{"does not shake hands", "https" + strings.TrimPrefix(silent, "http"), 504, "gateway_timeout"},
 		{"no TLS", "https" + strings.TrimPrefix(chatty, "http"), 502, "bad_gateway"},

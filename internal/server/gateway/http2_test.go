@@ -2,23 +2,14 @@ package gateway_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
-
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/health"
-	"google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/status"
 
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/testkit"
@@ -59,62 +50,6 @@ func TestUpstreamWithTLS(t *testing.T) {
 		if got := resp.Trailer; resp.StatusCode == 200 && (got.Get("X-End") != "42" || got.Get("X-Unannounced") != "7") {
 			t.Errorf("%s: trailers: got %v, want 42 and 7", c.want, got)
 		}
-	}
-}
-
-// gRPC passes from end to end, messages of streams one by one, and a denial is an error that
-// clients understand.
-func TestGRPC(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	state := health.NewServer()
-	server := grpc.NewServer()
-	grpc_health_v1.RegisterHealthServer(server, state)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
-	t.Cleanup(func() { server.Stop(); <-served })
-
-	const text = "tiers: [{name: all, identity: ip, limits: 4/1h}]\n"
-	g := testkit.ServeHTTP2(t, newGateway(t, text, to("h2c://"+l.Addr().String())))
-	conn, err := grpc.NewClient(g.Listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	client := grpc_health_v1.NewHealthClient(conn)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-
-	if got, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil ||
-		got.Status != grpc_health_v1.HealthCheckResponse_SERVING {
-		t.Errorf("Check: got %v, %v", got, err)
-	}
-	if _, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: "none"}); status.Code(
-		err) != codes.NotFound {
-		t.Errorf("Check of a service that there is not: got %v, want NotFound", err)
-	}
-	watch, err := client.Watch(ctx, &grpc_health_v1.HealthCheckRequest{Service: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []grpc_health_v1.HealthCheckResponse_ServingStatus{
-		grpc_health_v1.HealthCheckResponse_SERVICE_UNKNOWN, grpc_health_v1.HealthCheckResponse_SERVING,
-		grpc_health_v1.HealthCheckResponse_NOT_SERVING,
-	} {
-		if want != grpc_health_v1.HealthCheckResponse_SERVICE_UNKNOWN {
-			state.SetServingStatus("a", want)
-		}
-		if got, err := watch.Recv(); err != nil || got.Status != want {
-			t.Fatalf("Watch: got %v, %v, want %v", got, err, want)
-		}
-	}
-	if _, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil {
-		t.Errorf("the fourth: got %v", err)
-	}
-	if _, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{}); status.Code(err) != codes.Unavailable {
-		t.Errorf("the fifth: got %v, want Unavailable, which gRPC makes of a 429", err)
 	}
 }
 

@@ -2,8 +2,6 @@ package gateway_test
 
 import (
 	"bufio"
-	"context"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -11,9 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // Limits are per client and per route, and what is denied does not reach the upstream.
@@ -62,31 +58,6 @@ policies:
 	}
 }
 
-// F32: a trusted proxy's word cannot be taken away by a client that has the proxy pass on its
-// Connection field.
-func TestF32IdentitySurvivesConnection(t *testing.T) {
-	const text = `
-client_ip: {trusted_proxies: loopback}
-claims: {user: X-User-ID}
-tiers: [{name: users, identity: user, limits: 1/1h}, {name: anonymous, identity: ip, limits: 1/1h}]
-`
-	u := upstream(t, echo)
-	g := front(t, text, u.URL)
-	for _, user := range []string{"ada", "bob"} {
-		for i := range 2 {
-			resp, body := do(t, "GET", g.URL, nil, "X-User-ID: "+user, "X-Forwarded-For: 203.0.113.1",
-				"Connection: X-User-ID, X-Forwarded-For")
-			if want := []int{200, 429}[i]; resp.StatusCode != want || resp.Header.Get("X-RateLimit-Tier") != "users" {
-				t.Errorf("%s, %d: got %d %v, want %d", user, i, resp.StatusCode, resp.Header, want)
-			}
-			if i == 0 && (!strings.Contains(body, "X-User-Id: "+user) ||
-				!strings.Contains(body, "X-Forwarded-For: 203.0.113.1, 127.0.0.1")) {
-				t.Errorf("%s: the upstream got %s", user, body)
-			}
-		}
-	}
-}
-
 // The true cost that an upstream reports is charged and not passed on; failures are refunded.
 func TestSettleAndRefund(t *testing.T) {
 	const text = `
@@ -121,23 +92,4 @@ policies:
 			t.Errorf("the cost was passed on: %v", resp.Header)
 		}
 	}
-}
-
-// failing is a store that fails.
-type failing struct{ stint.Store }
-
-func (failing) Take(context.Context, stint.Request) (stint.Decision, error) {
-	return stint.Decision{}, &stint.StoreError{Op: "take", Err: errors.New("no store today")}
-}
-
-func TestStoreFailure(t *testing.T) {
-	var log testkit.Buffer
-	c := to("http://" + unused(t))
-	c.Logger = textLog(&log)
-	g := gatewayOver(t, guardOver(t, failing{}, open, nil), c)
-	if resp, body := do(t, "GET", serve(t, g).URL, nil); resp.StatusCode != 503 ||
-		!strings.Contains(body, `"error":"unavailable"`) {
-		t.Errorf("got %d %s, want 503", resp.StatusCode, body)
-	}
-	testkit.Eventually(t, "the entry in the log", func() bool { return field(log.String(), "status") == "503" })
 }

@@ -31,39 +31,25 @@ func TestF47Targets(t *testing.T) {
 		{`/#/../login`, 400, ""},
 		{`/?q=a#b`, 400, "/?q=a#b"},
 		{`http://x/login#x`, 400, "/login%23x"},
-		{`/a\\b`, 400, "/a%5C%5Cb"},
 		{`/x\login`, 400, "/x%5Clogin"},
 		{`/x\..\login`, 400, ""},
 		{`/\x/login`, 400, "/%5Cx/login"},
 		{"/a\x01b", 400, ""},
-		{"/a\x7fb", 400, ""},
 		{"/a?b\x7f", 400, ""},
-		{"/a\tb", 400, ""},
 		{`/a%23b`, 200, "/a%23b"},
 		{`/a%5Cb`, 200, "/a%5Cb"},
-		{`/a%7F%01`, 200, "/a%7F%01"},
 		{"/caf\xc3\xa9", 200, "/caf%C3%A9"},
 		{"/caf\xe9", 400, ""},
-		{"/a\x85", 400, ""},
 		{"/a\xa0", 400, ""},
-		{"/a?b=\xa0", 400, ""},
-		{"/a%A0", 200, "/a%A0"},
 		{`/?q=a\b`, 200, `/?q=a\b`},
-		{`/?q=%23\..\`, 200, `/?q=%23\..\`},
 		{`/https://x.example/a`, 200, "/https://x.example/a"},
-		{`//a/b`, 200, "//a/b"},
 		{`/bucket/a..b/%20c.`, 200, "/bucket/a..b/%20c."},
 		{"/a/../b", 400, ""},
 		{"/a/%2e%2e/b", 400, ""},
 		{"/a/..%2Fb", 400, ""},
-		{"/./a", 400, ""},
-		{"/..", 400, ""},
 		{"/a/..;x/b", 400, ""},
-		{"/a/.;/b", 400, ""},
 		{"/a/..%5Cb", 400, ""},
 		{"/a/...", 200, "/a/..."},
-		{"/a/.well-known", 200, "/a/.well-known"},
-		{"/a;..", 200, "/a;.."},
 		{"/?x=/../", 200, "/?x=/../"},
 	} {
 		send := func(addr string) string {
@@ -148,41 +134,6 @@ func rawHTTP2(t *testing.T, addr, method string) (status int, body string) {
 			status, _ = strconv.Atoi(f.PseudoValue("status"))
 		case *http2.RSTStreamFrame, *http2.GoAwayFrame:
 			return 0, "reset"
-		}
-	}
-}
-
-// A host that applications read in different ways is refused before it is charged or passed on.
-func TestF47Hosts(t *testing.T) {
-	var reached atomic.Int32
-	u := upstream(t, func(w http.ResponseWriter, r *http.Request) { reached.Add(1); echo(w, r) })
-	g := front(t, "tiers: [{name: all, identity: ip, limits: 1000000/1m}]\n", u.URL)
-	for _, test := range []struct {
-		head string
-		want int
-	}{
-		{"GET / HTTP/1.1\r\nHost: admin.example.com", 200},
-		{"GET / HTTP/1.1\r\nHost: my_app-1.Example.com.:8080", 200},
-		{"GET / HTTP/1.1\r\nHost: [2001:db8::1]:8080", 200},
-		{"GET http://x/ HTTP/1.1\r\nHost: y", 200},
-		{"GET / HTTP/1.0\r\nX-Other: z", 400},
-		{"GET / HTTP/1.1\r\nHost: admin.example.com,x", 400},
-		{"GET / HTTP/1.1\r\nHost: x,admin.example.com", 400},
-		{"GET / HTTP/1.1\r\nHost: admin.example.com;x", 400},
-		{"GET / HTTP/1.1\r\nHost: u@admin.example.com", 400},
-		{"GET / HTTP/1.1\r\nHost: admin%2eexample.com", 400},
-		{"GET / HTTP/1.1\r\nHost: admin.example.com/x", 400},
-		{"GET / HTTP/1.1\r\nHost: \xc3\xa4dmin.example.com", 400},
-		{"GET / HTTP/1.1\r\nHost:", 400},
-		{"GET http:///x/login HTTP/1.1\r\nHost: admin.example.com", 200}, // passed on in origin form
-		{"GET http:///x/login HTTP/1.1\r\nHost: admin.example.com,x", 400},
-		{"GET http://a\"b/ HTTP/1.1\r\nHost: x", 400},
-	} {
-		before := reached.Load()
-		got := talk(t, dial(t, g.Listener.Addr().String()), test.head+"\r\nConnection: close\r\n\r\n")
-		status := got[min(len(got), 9):]
-		if !strings.HasPrefix(status, strconv.Itoa(test.want)) || (reached.Load() > before) != (test.want == 200) {
-			t.Errorf("%q: got %s, want %d", test.head, got, test.want)
 		}
 	}
 }

@@ -42,30 +42,6 @@ func openSocket(t *testing.T, addr, path string) (net.Conn, *bufio.Reader, *http
 	return conn, r, resp
 }
 
-func TestWebsocket(t *testing.T) {
-	g := front(t, open, rawUpstream(t, echoSocket))
-	conn, r, resp := openSocket(t, g.Listener.Addr().String(), "/")
-	if resp.StatusCode != 101 || resp.Header.Get("Sec-WebSocket-Accept") != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" ||
-		resp.Header.Get("Upgrade") != "websocket" {
-		t.Fatalf("got %d %v", resp.StatusCode, resp.Header)
-	}
-	if got := resp.Header.Values("X-RateLimit-Limit"); len(got) != 1 || got[0] != "1000000" {
-		t.Errorf("X-RateLimit-Limit: got %q, want the gateway's once", got)
-	}
-	for _, frame := range []string{"hello\n", "\x81\x02hi\n", "\x82\x00\n"} {
-		if frame != "hello\n" {
-			io.WriteString(conn, frame)
-		}
-		if got, err := r.ReadString('\n'); err != nil || got != frame {
-			t.Fatalf("got %q, %v, want %q", got, err, frame)
-		}
-	}
-	conn.(*net.TCPConn).CloseWrite()
-	if rest, err := io.ReadAll(r); err != nil || len(rest) > 0 {
-		t.Errorf("after the client's end: got %q, %v", rest, err)
-	}
-}
-
 // A server that drains asks for connections to be closed, which is no answer to a handshake.
 func TestWebsocketWhileDraining(t *testing.T) {
 	c := to(rawUpstream(t, echoSocket))
@@ -85,33 +61,6 @@ func TestWebsocketWhileDraining(t *testing.T) {
 	}
 	if resp, _ := do(t, "GET", s.URL+"/plain", nil); resp.StatusCode != 200 || !resp.Close {
 		t.Errorf("other requests: got %d, close %v, want 200 on the last of its connection", resp.StatusCode, resp.Close)
-	}
-}
-
-// Close ends upgraded connections and returns when their places are free.
-func TestCloseEndsWebsockets(t *testing.T) {
-	const text = "tiers: [{name: all, identity: ip, limits: 1/30s concurrency}]\n"
-	guard := guardOf(t, text)
-	c := to(rawUpstream(t, echoSocket))
-	g := gatewayOver(t, guard, c)
-	s := serve(t, g)
-	conn, r, resp := openSocket(t, s.Listener.Addr().String(), "/")
-	if resp.StatusCode != 101 {
-		t.Fatalf("got %d", resp.StatusCode)
-	}
-	if err := g.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadAll(r); err != nil && strings.Contains(err.Error(), "timeout") {
-		t.Errorf("the connection is still open: %v", err)
-	}
-	conn.Close()
-	s = serve(t, gatewayOver(t, guard, c))
-	if _, _, resp := openSocket(t, s.Listener.Addr().String(), "/"); resp.StatusCode != 101 {
-		t.Errorf("afterwards: got %d, want the place to be free", resp.StatusCode)
-	}
-	if err := g.Close(); err != nil {
-		t.Errorf("twice: got %v", err)
 	}
 }
 

@@ -151,7 +151,6 @@ func TestUsage(t *testing.T) {
 		{"a body", "openai", "application/json", "", chatBody},
 		{"a body with gzip", "openai", "application/json", "gzip", zipped(chatBody)},
 		{"in the last event", "openai", sse, "", chatEvents},
-		{"lines end with CRLF", "openai", sse, "", strings.ReplaceAll(chatEvents, "\n", "\r\n")},
 		{"events with gzip", "openai", sse, "gzip", zipped(chatEvents)},
 		{"in the first and the last event", "anthropic", sse, "", messageEvents},
 		{"in a middle event", "gemini", sse, "", middleEvents},
@@ -262,14 +261,10 @@ func TestUsageWithoutAnEnd(t *testing.T) {
 		{"breaks off", open, 200, sse, empty, breaks, estimate, 1},
 		{"breaks off after the usage", open, 200, body, chatBody, breaks, said, 0},
 		{"breaks off after the input", anth, 200, sse, head, breaks, []int64{119, 19, 100, 11*2 + 8 + 1000}, 1},
-		{"breaks off after the input, events count", anth + events, 200, sse, head, breaks, []int64{21, 19, 2, 11*2 + 8 + 20}, 1},
 		{"a client hangs up", open, 200, sse, empty, hangsUp, estimate, 1},
-		{"a client hangs up, events count", open + events, 200, sse, empty, hangsUp, byEvents, 1},
 		{"a client hangs up after the usage", open, 200, sse, chatEvents, hangsUp, said, 0},
 		{"400", open, 400, body, `{"error":{}}`, ends, none, 0},
-		{"429", open, 429, body, `{"error":{}}`, ends, none, 0},
 		{"500", open, 500, "text/html", "<html>", ends, none, 0},
-		{"500 with a usage", open, 500, body, chatBody, ends, said, 0},
 		{"compressed though refused", open, 200, body, "\x0b\x00", ends, estimate, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -309,17 +304,6 @@ func TestUsageWithoutAnEnd(t *testing.T) {
 	}
 }
 
-// A status that is refunded gives back everything, whatever the response says.
-func TestUsageRefund(t *testing.T) {
-	u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
-		w.WriteHeader(503)
-		io.WriteString(w, chatBody)
-	})
-	m := newModel(t, usageRules("preset: openai\n    refund: 5xx"), u.URL)
-	do(t, "POST", m.URL+"/v1/chat", strings.NewReader(chatRequest))
-	m.wantUsed(t, 0, 0, 0, 0)
-}
-
 func TestUsageIsAskedFor(t *testing.T) {
 	got := make(chan string, 1)
 	u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -347,23 +331,6 @@ func TestUsageIsAskedFor(t *testing.T) {
 		}
 		m.wantUsed(t, 58, 38, 20, 159) // the model of the long one is not seen: 130, and 29 by default
 	}
-}
-
-// A model without a price costs more than any budget has, unless there is a default.
-func TestUsageOfUnknownModels(t *testing.T) {
-	u := upstream(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, chatBody) })
-	text := strings.Replace(usageRules("preset: openai"), ", default: {input: 1000000, output: 1000000}", "", 1)
-	m := newModel(t, text, u.URL)
-	for body, want := range map[string]int{
-		`{"model":"m"}`: 200, `{"model":"other"}`: 429, `{}`: 429, `{"model":"m","model":"other"}`: 429,
-	} {
-		resp, answer := do(t, "POST", m.URL+"/v1/chat", strings.NewReader(body))
-		if resp.StatusCode != want || want == 429 && (resp.Header.Get("Retry-After") != "" ||
-			!strings.Contains(answer, "Waiting does not help")) {
-			t.Errorf("%s: got %d %s, want %d", body, resp.StatusCode, answer, want)
-		}
-	}
-	m.wantUsed(t, 29, 19, 10, 130)
 }
 
 // Five calls at once under a budget of 100 tokens a minute. Each holds its bound and 25 tokens of
