@@ -125,17 +125,13 @@ func TestJSON(t *testing.T) {
 	}{
 		{"allowed", handler, "POST", buy, 200, "OK: OK 0 of 1/HOUR as buying"},
 		{"denied", handler, "POST", buy, 429, "OVER: OVER 0 of 1/HOUR as buying"},
-		{"names with underscores", handler, "POST", `{"domain": "shop", "hits_addend": 2, "descriptors": [{"entries": [{"key": "path"}]}]}`, 200, "OK: OK 1 of 3/HOUR"},
 		{"unmatched", handler, "POST", `{"domain": "bank", "descriptors": [{}]}`, 200, "OK: OK"},
-		{"not JSON", handler, "POST", `{`, 400, "not a RateLimitRequest"},
 		{"empty", handler, "POST", ``, 400, "not a RateLimitRequest"},
 		{"unknown field", handler, "POST", `{"realm": "shop"}`, 400, `not a RateLimitRequest: (line 1:2): unknown field "realm"`},
 		{"no domain", handler, "POST", `{}`, 400, "domain must not be empty"},
-		{"no descriptors", handler, "POST", `{"domain": "shop"}`, 400, "descriptor list must not be empty"},
 		{"too large", handler, "POST", `{"domain": "` + strings.Repeat("x", 1<<20) + `"}`, 413, "256 KiB"},
 		{"empty descriptors", handler, "POST", `{"domain": "shop", "descriptors": [` + strings.Repeat("{},", 50_000) +
 			`{}]}`, 400, "at most 256 descriptors"},
-		{"another method", handler, "GET", "", 405, "POST"},
 		{"store down", down, "POST", buy, 503, "the store cannot decide"},
 	}
 	for _, test := range tests {

@@ -24,51 +24,28 @@ func TestMistakes(t *testing.T) {
 	tests := []struct {
 		name, text, want string // want has a line for each mistake
 	}{
-		{"empty file", "", "a.yaml:1: domain: config file cannot have empty domain"},
 		{"null", "~", "a.yaml:1: domain: config file cannot have empty domain"},
-		{"no domain", "descriptors:\n", "a.yaml:1: domain: config file cannot have empty domain"},
 		{"not YAML", "domain: [a", "a.yaml:1: error loading config file: not YAML: did not find expected ',' or ']': in brackets, a text with {, }, [, ] or a comma needs quotes"},
-		{"a text", "hello", "a.yaml:1: want a map with the keys domain, descriptors"},
 		{"two documents", "domain: a\n---\ndomain: b\n", "a.yaml:2: error loading config file: a second document; want one in a file"},
-		{"key of a number", "0.5: d\ndomain: a\n", "a.yaml:1: config error, key is not of type string: 0.5"},
 		{"unknown key", "domain: a\ndescriptors:\n  - key: k\n    ratelimit: {unit: day}\n",
 			"a.yaml:4: descriptors[0]: config error, unknown key 'ratelimit'; want key, value, rate_limit, descriptors, shadow_mode, " +
 				"quota_mode, detailed_metric, value_to_metric, share_threshold, metadata"},
 		{"key in the wrong place", "domain: a\ndescriptors:\n  - key: k\n    rate_limit:\n      unit: day\n      shadow_mode: true\n",
 			"a.yaml:6: descriptors[0].rate_limit: config error, unknown key 'shadow_mode'; it belongs to a descriptor"},
 		{"key twice", "domain: a\ndomain: b\n", "a.yaml:2: config error, duplicate key 'domain'"},
-		{"list of texts", "domain: a\ndescriptors:\n  - x\n",
-			"a.yaml:3: descriptors[0]: config error, yaml file contains list of type other than map: x"},
-		{"not a list", "domain: a\ndescriptors: {key: k}\n", "a.yaml:2: descriptors: want a list"},
 		{"empty key", "domain: a\ndescriptors:\n  - value: v\n", "a.yaml:3: descriptors[0]: descriptor has empty key"},
 		{"duplicate key", "domain: a\ndescriptors:\n  - {key: k, value: v}\n  - {key: k, value: v}\n",
 			"a.yaml:4: descriptors[1]: duplicate descriptor composite key 'a.k_v'"},
-		{"duplicate nested key", "domain: a\ndescriptors:\n  - key: k\n    descriptors:\n    - key: n\n    - key: n\n",
-			"a.yaml:6: descriptors[0].descriptors[1]: duplicate descriptor composite key 'a.k.n'"},
 		{"bad unit", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: moon, requests_per_unit: 1}\n",
 			"a.yaml:4: descriptors[0].rate_limit.unit: invalid rate limit unit 'moon'; want second, minute, hour, day, week, month or year"},
-		{"unknown unit", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: unknown, requests_per_unit: 1}\n",
-			"a.yaml:4: descriptors[0].rate_limit.unit: invalid rate limit unit 'unknown'; want second, minute, hour, day, week, month or year"},
-		{"no unit", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {requests_per_unit: 1}\n",
-			"a.yaml:4: descriptors[0].rate_limit.unit: invalid rate limit unit ''; want second, minute, hour, day, week, month or year"},
 		{"unlimited with a unit", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unlimited: true, unit: day}\n",
 			"a.yaml:4: descriptors[0].rate_limit.unit: should not specify rate limit unit when unlimited"},
-		{"negative", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, requests_per_unit: -1}\n",
-			"a.yaml:4: descriptors[0].rate_limit.requests_per_unit: '-1' is not a whole number from 0 to 4294967295"},
 		{"too many", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, requests_per_unit: 4294967296}\n",
 			"a.yaml:4: descriptors[0].rate_limit.requests_per_unit: '4294967296' is not a whole number from 0 to 4294967295"},
-		{"not whole", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, requests_per_unit: .inf}\n",
-			"a.yaml:4: descriptors[0].rate_limit.requests_per_unit: '.inf' is not a whole number from 0 to 4294967295"},
-		{"multiplier of zero", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, unit_multiplier: 0}\n",
-			"a.yaml:4: descriptors[0].rate_limit.unit_multiplier: invalid unit multiplier '0'; want at least 1"},
 		{"multiplier too large", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: year, unit_multiplier: 2}\n",
 			"a.yaml:4: descriptors[0].rate_limit: a window of 2 times a year; want at most 366 days"},
-		{"neither true nor false", "domain: a\ndescriptors:\n  - key: k\n    shadow_mode: maybe\n",
-			"a.yaml:4: descriptors[0].shadow_mode: 'maybe' is neither true nor false"},
 		{"true in quotes", "domain: a\ndescriptors:\n  - key: k\n    shadow_mode: \"true\"\n",
 			"a.yaml:4: descriptors[0].shadow_mode: 'true' is neither true nor false; in quotes it is a string"},
-		{"a number in quotes", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, requests_per_unit: '5'}\n",
-			"a.yaml:4: descriptors[0].rate_limit.requests_per_unit: '5' is not a whole number from 0 to 4294967295; in quotes it is a string"},
 		{"replaces nothing", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, replaces: [{name: }]}\n",
 			"a.yaml:4: descriptors[0].rate_limit.replaces[0]: should not have an empty replaces entry"},
 		{"replaces itself", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, name: n, replaces: [{name: n}]}\n",
@@ -323,7 +300,6 @@ func TestLimitsOf(t *testing.T) {
 	config := parse(t, lookupRules)
 	for _, test := range []struct{ subject, rule, sliding, fixed string }{
 		{"envoy:a%3ab:plain=v", "a:b.plain", "10/1m", "10/1m fixed"},
-		{"envoy:a%3ab:plain=", "a:b.plain", "10/1m", "10/1m fixed"},
 		{"envoy:a%3ab:odd%3d%2c%25=v", "a:b.odd=,%", "3/1s", "3/1s fixed"},
 		{"envoy:a%3ab:odd%3d%2c%25=v,inner=x%2cy", "a:b.odd=,%.inner_x,y", "7/1h", "7/1h fixed"},
 		{"envoy:a%3ab:path=/files/*", "a:b.path_/files/*", "5/1d", "5/1d fixed"},
@@ -331,12 +307,7 @@ func TestLimitsOf(t *testing.T) {
 		{"envoy:a%3ab:path=/files/1", "", "", ""},
 		{"envoy:a%3ab:plain=v,more=w", "", "", ""},
 		{"envoy:a%3ab:free=v", "", "", ""},
-		{"envoy:a%3ab:plain", "", "", ""},
 		{"envoy:a%3ab:plain=%zz", "", "", ""},
-		{"envoy:a%zz:plain=v", "", "", ""},
-		{"envoy:other:plain=v", "", "", ""},
-		{"envoy:a:b:plain=v", "", "", ""},
-		{"envoy:", "", "", ""},
 		{"envoy#0123", "", "", ""},
 		{"user:42", "", "", ""},
 	} {
@@ -357,25 +328,3 @@ func TestLimitsOf(t *testing.T) {
 type observerFunc func(*policy.Verdict)
 
 func (f observerFunc) Observe(_ context.Context, e stint.Event) { f(e.(*policy.Verdict)) }
-
-// TestLimitsOfCounters: a counter's limits are found by its subject.
-func TestLimitsOfCounters(t *testing.T) {
-	config := parse(t, lookupRules)
-	var subjects []string
-	service := newService(t, inMemory(t, nil), config, envoyrls.Options{
-		Observer: observerFunc(func(v *policy.Verdict) { subjects = append(subjects, v.Results[0].Subject) }),
-	})
-	for _, r := range []*rlsv3.RateLimitRequest{
-		entries("a:b", "plain", "%3d,="), entries("a:b", "odd=,%", "=", "inner", "x,y"), entries("a:b", "path", "/files/1"),
-	} {
-		decide(t, service, r)
-	}
-	for _, subject := range subjects {
-		if _, limits := config.LimitsOf(subject, envoyrls.Sliding); len(limits) != 1 {
-			t.Errorf("%s has %d limits, want 1", subject, len(limits))
-		}
-	}
-	if len(subjects) != 3 {
-		t.Errorf("%d were counted, want 3", len(subjects))
-	}
-}

@@ -66,32 +66,6 @@ func TestWrongOptions(t *testing.T) {
 	}
 }
 
-// TestF25Swap: a limit that changes keeps its history, and holds from the next request on.
-func TestF25Swap(t *testing.T) {
-	config := func(n int) *envoyrls.Config {
-		return parse(t, fmt.Sprintf("domain: d\ndescriptors: [{key: k, rate_limit: {unit: hour, requests_per_unit: %d}}]", n))
-	}
-	for _, window := range windows {
-		service := newService(t, inMemory(t, nil), config(3), envoyrls.Options{Window: window})
-		for _, step := range []struct {
-			limit int
-			want  string
-		}{
-			{3, "OK: OK 2 of 3/HOUR"}, {5, "OK: OK 3 of 5/HOUR"}, {2, "OVER: OVER 0 of 2/HOUR"},
-			{4, "OK: OK 1 of 4/HOUR"},
-		} {
-			service.Swap(config(step.limit))
-			want := step.want
-			if window == envoyrls.Fixed && step.limit == 4 {
-				want = "OK: OK 0 of 4/HOUR" // the denied one was counted
-			}
-			if got := show(decide(t, service, ask("d", "k=1"))); got != want {
-				t.Errorf("%v, a limit of %d: got %s, want %s", window, step.limit, got, want)
-			}
-		}
-	}
-}
-
 // record is an observer that writes down what it is told.
 type record struct {
 	mu    sync.Mutex
@@ -195,30 +169,6 @@ func TestReuse(t *testing.T) {
 		response, err := client.ShouldRateLimit(t.Context(), step.request)
 		if err != nil || show(response) != step.want {
 			t.Errorf("step %d: got %s, %v; want %s", i+1, show(response), err, step.want)
-		}
-	}
-}
-
-// TestAllocations: an answer costs what its messages need and the text of its subject.
-func TestAllocations(t *testing.T) {
-	config := parse(t, "domain: d\ndescriptors: [{key: k, rate_limit: {unit: hour, requests_per_unit: 4000000000}}, {key: no, rate_limit: {unit: hour, requests_per_unit: 0}}]")
-	tests := []struct {
-		name    string
-		options envoyrls.Options
-		request *rlsv3.RateLimitRequest
-		want    float64
-	}{
-		{"allowed", envoyrls.Options{Headers: envoyrls.HeadersNone}, ask("d", "k=1"), 2},
-		{"fixed", envoyrls.Options{Window: envoyrls.Fixed}, ask("d", "k=1"), 2},
-		{"with header fields", envoyrls.Options{}, ask("d", "k=1"), 4},
-		{"denied", envoyrls.Options{}, ask("d", "no=1"), 4},
-		{"unmatched", envoyrls.Options{}, ask("d", "x=1"), 1},
-	}
-	for _, test := range tests {
-		service := newService(t, inMemory(t, nil), config, test.options)
-		got := testing.AllocsPerRun(200, func() { decide(t, service, test.request) })
-		if got > test.want {
-			t.Errorf("%s: got %v allocations, want at most %v", test.name, got, test.want)
 		}
 	}
 }
