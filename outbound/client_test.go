@@ -13,7 +13,7 @@ import (
 	"github.com/stint-limiter/stint/outbound"
 )
 
-// Golden example 1: four return at once, the fifth waits until a place is free.
+// Four return at once, the fifth waits until a place is free.
 func TestWaitInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t, newMemory(t), igdb())
@@ -60,33 +60,7 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
-// Golden example 2: the fifth returns the typed error with the key and when to try again.
-func TestFailFast(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		api := igdb()
-		api.FailFast = true
-		c := newClient(t, newMemory(t), api)
-		for range 4 {
-			mustWait(t, c)
-		}
-		time.Sleep(150 * time.Millisecond)
-		_, err := c.Wait(t.Context())
-		if got, want := wantDenied(t, err), 850*time.Millisecond; got != want {
-			t.Errorf("retry after %v, want %v", got, want)
-		}
-		if got, want := err.Error(), "rate limit exceeded for key 'igdb:api'"; got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-		if errors.Is(err, outbound.ErrCoolingDown) {
-			t.Error("there is no pause")
-		}
-		if s := c.Stats(); s.Calls != 4 || s.Denied != 1 {
-			t.Errorf("stats are %+v", s)
-		}
-	})
-}
-
-// Golden example 3: a look after three consumes nothing.
+// A look after three consumes nothing.
 func TestPeek(t *testing.T) {
 	c := newClient(t, newMemory(t), outbound.API{Name: "igdb", Limits: []stint.Limit{stint.PerHour(4)}})
 	for range 3 {
@@ -102,27 +76,6 @@ func TestPeek(t *testing.T) {
 	if d, err := c.Peek(t.Context()); err != nil || d.Allowed || d.RetryAfter <= 0 || d.RetryAfter > time.Minute {
 		t.Errorf("in a pause: %+v, %v", d, err)
 	}
-}
-
-// Golden example 4: two processes take turns under one limit.
-func TestTwoProcesses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newMemory(t)
-		clients := []*outbound.Client{newClient(t, store, igdb()), newClient(t, store, igdb())}
-		start := time.Now()
-		for i := range 5 {
-			time.Sleep(time.Until(start.Add(time.Duration(i) * 100 * time.Millisecond)))
-			before := time.Since(start)
-			mustWait(t, clients[i%2])
-			want := before
-			if i == 4 {
-				want = time.Second
-			}
-			if got := time.Since(start); got != want {
-				t.Errorf("call %d was admitted at %v, want %v", i, got, want)
-			}
-		}
-	})
 }
 
 func TestMaxWait(t *testing.T) {
@@ -194,79 +147,6 @@ func TestCanceledWaitGivesItsPlaceBack(t *testing.T) {
 		}
 		wantCallAt(t, c, start, time.Second)
 	})
-}
-
-// A caller that gave up after a while has waited; one that was refused at once has not.
-func TestWaitsInVain(t *testing.T) {
-	tests := []struct {
-		name  string
-		pause time.Duration
-		limit stint.Limit
-		end   time.Duration // when the context is canceled; 0 is before the call
-		last  time.Duration // what the context has, if it has a deadline
-		want  time.Duration
-	}{
-		{"for a place", 0, stint.Per(1, 10*time.Second), 3 * time.Second, 0, 3 * time.Second},
-		{"for the end of a pause", 10 * time.Second, stint.PerSecond(4), 3 * time.Second, 0, 3 * time.Second},
-		{"for a place after a pause", 2 * time.Second, stint.Per(1, 10*time.Second), 3 * time.Second, 0,
-			3 * time.Second},
-		{"not at all, for want of time", 0, stint.Per(1, 10*time.Second), time.Minute, 3 * time.Second, 0},
-		{"not at all, for want of time in a pause", 10 * time.Second, stint.PerSecond(4), time.Minute,
-			3 * time.Second, 0},
-		{"not at all, having ended", 0, stint.Per(1, 10*time.Second), 0, 0, 0},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := new(witness)
-				api := outbound.API{Name: "igdb", Limits: []stint.Limit{test.limit}}
-				c := clientOf(t, newRegistryWith(t, newMemory(t), outbound.Config{Observer: w}, api), "igdb")
-				mustWait(t, c)
-				if test.pause > 0 {
-					c.Cooldown(test.pause)
-				}
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				if test.last > 0 {
-					ctx, cancel = context.WithTimeout(ctx, test.last)
-					defer cancel()
-				}
-				if test.end == 0 {
-					cancel()
-				}
-				stop := time.AfterFunc(test.end, cancel)
-				defer stop.Stop()
-				if _, err := c.Wait(ctx); err == nil {
-					t.Fatal("called, want that it gives up")
-				}
-				waited := int64(0)
-				if test.want > 0 {
-					waited = 1
-				}
-				if s := c.Stats(); s.Calls != 1 || s.Waited != waited || s.TotalWait != test.want ||
-					s.LongestWait != test.want {
-					t.Errorf("stats are %+v, want a wait of %v", s, test.want)
-				}
-				if got := w.waits[len(w.waits)-1]; got != test.want || w.calls[len(w.calls)-1] != "refused igdb" {
-					t.Errorf("the observer heard %s, %v; want refused igdb, %v", w.calls[len(w.calls)-1], got, test.want)
-				}
-			})
-		})
-	}
-}
-
-// Without a decision there is no call, unless the policy says otherwise.
-func TestStoreFails(t *testing.T) {
-	store := newMemory(t)
-	c := newClient(t, store, igdb())
-	_ = store.Close()
-	_, err := c.Wait(t.Context())
-	if _, ok := errors.AsType[*stint.StoreError](err); !ok {
-		t.Errorf("got %v, want the store's error", err)
-	}
-	if s := c.Stats(); s.Failed != 1 || s.Calls != 0 {
-		t.Errorf("stats are %+v", s)
-	}
 }
 
 // witness is an observer that remembers.

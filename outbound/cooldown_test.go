@@ -2,8 +2,6 @@ package outbound_test
 
 import (
 	"errors"
-	"log/slog"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -97,38 +95,6 @@ func TestCooldownIsBounded(t *testing.T) {
 	}
 }
 
-// Those who had booked when the pause began give their place back and book again after it.
-func TestWaitersReconsider(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newMemory(t)
-		api := outbound.API{Name: "igdb", Limits: []stint.Limit{stint.PerSecond(1)}}
-		told, other := newClient(t, store, api), newClient(t, store, api)
-		start := time.Now()
-		mustWait(t, other)
-		var mu sync.Mutex
-		var at []time.Duration
-		var calls sync.WaitGroup
-		for range 3 {
-			for _, c := range []*outbound.Client{told, other} {
-				calls.Go(func() {
-					mustWait(t, c)
-					mu.Lock()
-					defer mu.Unlock()
-					at = append(at, time.Since(start))
-				})
-			}
-		}
-		time.Sleep(500 * time.Millisecond)
-		told.Cooldown(10 * time.Second)
-		calls.Wait()
-		for i, got := range at {
-			if want := 10500*time.Millisecond + time.Duration(i)*time.Second; got.Truncate(time.Microsecond) != want {
-				t.Errorf("call %d was made at %v, want %v", i, got, want)
-			}
-		}
-	})
-}
-
 // A place that a pause overtook goes back to the limit, whether the process was told of the pause
 // itself, and no other knows, or learned of it from the store.
 func TestOvertakenPlaceIsGivenBack(t *testing.T) {
@@ -186,51 +152,6 @@ func TestManyCooldownsAreOneWrite(t *testing.T) {
 	})
 }
 
-func TestStoreIsToldWhenItIsBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &flaky{Store: newMemory(t)}
-		c := clientOf(t, newRegistry(t, store, igdb()), "igdb")
-		other := newClient(t, store, igdb())
-		store.down.Store(true)
-		start := time.Now()
-		c.Cooldown(time.Minute)
-		c.Cooldown(time.Second) // nothing shortens it
-		time.Sleep(20 * time.Second)
-		if n := store.commands.Load(); n < 10 || n > 40 {
-			t.Errorf("%d attempts in 20s, want some, but no storm", n)
-		}
-		store.down.Store(false)
-		failed := store.commands.Load()
-		time.Sleep(2 * time.Second)
-		for _, caller := range []*outbound.Client{c, other} {
-			wantCallAt(t, caller, start, time.Minute)
-		}
-		if n := store.commands.Load() - failed; n != 1 {
-			t.Errorf("written %d times once the store is back, want 1", n)
-		}
-	})
-}
-
-// A pause that could not be shared applies in this process, and is not shared after its end.
-func TestTellingEndsWithThePause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &flaky{Store: newMemory(t)}
-		c := newClient(t, store, igdb())
-		store.down.Store(true)
-		start := time.Now()
-		c.Cooldown(3 * time.Second)
-		wantCallAt(t, c, start, 3*time.Second)
-		synctest.Wait()
-		tried := store.commands.Load()
-		store.down.Store(false)
-		time.Sleep(time.Minute)
-		if got := store.commands.Load(); got != tried {
-			t.Errorf("%d attempts after the end of the pause", got-tried)
-		}
-		wantCallAt(t, newClient(t, store, igdb()), start, time.Minute+3*time.Second)
-	})
-}
-
 // Close tells what is untold once more, and leaves no goroutine: synctest would see it.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -277,31 +198,6 @@ func TestUnbanEndsAPauseThatWasHeardOf(t *testing.T) {
 		mustWait(t, c)
 		if s := c.Stats(); !s.CoolingUntil.IsZero() {
 			t.Errorf("stats are %+v", s)
-		}
-	})
-}
-
-// An API that asks for a pause in every window does not fill the log, nor does a store that is
-// away.
-func TestLogsStaySmall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &flaky{Store: newMemory(t)}
-		store.down.Store(true)
-		var log strings.Builder
-		r, err := outbound.New(store, []outbound.API{igdb()},
-			outbound.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Close()
-		c := clientOf(t, r, "igdb")
-		for range 150 {
-			c.Cooldown(time.Second)
-			mustWait(t, c)
-		}
-		synctest.Wait()
-		if got := strings.Count(log.String(), "\n"); got != 6 || !strings.Contains(log.String(), `"stint: an API asked for a pause" api=igdb pause=1s`) {
-			t.Errorf("%d lines in two and a half minutes, want 6:\n%s", got, log.String())
 		}
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -163,28 +162,6 @@ func TestUpdate(t *testing.T) {
 	if again := clientOf(t, r, "igdb"); again != c || c.Stats().Name != "igdb" || c.Stats().Calls != 3 {
 		t.Errorf("the client is another one, stats are %+v", c.Stats())
 	}
-}
-
-// A limit that changes during a long pause is obeyed after it.
-func TestUpdateDuringAPause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRegistry(t, newMemory(t), igdb())
-		c := clientOf(t, r, "igdb")
-		c.Cooldown(time.Minute)
-		var calls sync.WaitGroup
-		start := time.Now()
-		for range 2 {
-			calls.Go(func() { mustWait(t, c) })
-		}
-		synctest.Wait()
-		if err := r.Update([]outbound.API{{Name: "igdb", Limits: []stint.Limit{stint.Per(1, time.Hour)}}}); err != nil {
-			t.Fatal(err)
-		}
-		calls.Wait()
-		if got := time.Since(start); got.Truncate(time.Microsecond) != time.Minute+time.Hour {
-			t.Errorf("the second call was made after %v, want 1h1m", got)
-		}
-	})
 }
 
 // Everything at once: no race, and no caller hangs.

@@ -152,39 +152,6 @@ func TestOlderCopy(t *testing.T) {
 	}
 }
 
-// TestConcurrently: processes change the same overrides, and agree in the end.
-func TestConcurrently(t *testing.T) {
-	server := redistest.Start(t)
-	processes := []*process{start(t, onRedis(t, server.URL())), start(t, onRedis(t, server.URL()))}
-	var work sync.WaitGroup
-	for i, p := range processes {
-		for k := range 4 {
-			work.Go(func() {
-				for n := range 50 {
-					who := fmt.Sprint(n % 5)
-					if (n+k)%4 == 0 {
-						if _, err := p.table.Unset(t.Context(), "user:"+who, "free"); err != nil {
-							t.Error(err)
-						}
-						continue
-					}
-					if err := p.table.Set(t.Context(), raise(who, stint.PerHour(int64(100*n+10*k+i+3)))); err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-	}
-	work.Wait()
-	fresh := start(t, onRedis(t, server.URL()))
-	for _, p := range processes {
-		for n := range 5 {
-			who := fmt.Sprint(n)
-			testkit.Eventually(t, "they agree", func() bool { return p.number(who) == fresh.number(who) })
-		}
-	}
-}
-
 // TestManyChanges: a process that misses more changes than are remembered reads them all.
 func TestManyChanges(t *testing.T) {
 	server := redistest.Start(t)

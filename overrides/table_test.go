@@ -3,8 +3,6 @@ package overrides_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -209,43 +207,6 @@ func TestCheck(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-}
-
-// TestMany: a process that starts has many overrides, in bounded memory.
-func TestMany(t *testing.T) {
-	const n = 20_000
-	server := redistest.Start(t)
-	one := start(t, onRedis(t, server.URL()))
-	all := make([]overrides.Override, n)
-	for i := range all {
-		all[i] = raise(fmt.Sprint(i), stint.PerHour(500))
-		all[i].Until = time.Now().Add(time.Hour)
-	}
-	if err := one.table.SetAll(t.Context(), all); err != nil {
-		t.Fatal(err)
-	}
-	one.table.Close() // so that it allocates nothing meanwhile
-	store := onRedis(t, server.URL())
-	before := heap()
-	two := start(t, store)
-	each := (heap() - before) / n
-	runtime.KeepAlive(one)
-	runtime.KeepAlive(all)
-	if two.table.Len() != n || each > 150 {
-		t.Errorf("got %d overrides of %d bytes, want %d of at most 150", two.table.Len(), each, n)
-	}
-	t.Logf("%d bytes each", each)
-	if _, l := two.take("777"); l.Max != 500 {
-		t.Errorf("got %s, want 500/1h", l)
-	}
-}
-
-func heap() int64 {
-	runtime.GC()
-	runtime.GC() // what pools hold goes with the second
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 // TestRead: what is wrong with a line of a file is said with what would be right.
