@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -106,62 +104,6 @@ func TestASlowStoreHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// The answers of a call are counted in their order, each before its caller goes on: a caller that
-// is back finds its own answer and those before it counted.
-func TestAnswersAreCountedBeforeTheirCallersGoOn(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		const callers = 50
-		store.reply(func(c *driver.Call) {
-			if c.Decision.Usages()[0].Used == callers {
-				store.fail(refusedCall())
-			}
-		})
-		store.change(way{there: time.Millisecond})
-		var group sync.WaitGroup
-		for range callers {
-			group.Go(func() {
-				d := mustDecide(t, s, oneUnit("a"))
-				if known := usedOf(t, s, "a", stint.PerHour(1000)); known < d.Usages()[0].Used {
-					t.Errorf("%d were used, but %d are known to be", d.Usages()[0].Used, known)
-				}
-			})
-		}
-		group.Wait()
-	})
-}
-
-// Each caller of a flight waits until its own deadline. One that is answered too late gets a local
-// decision, and what the store charged is its charge; one with more time gets the store's answer.
-func TestDeadlinesOfOneFlight(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		store.change(way{there: time.Millisecond, back: 19 * time.Millisecond})
-		var group sync.WaitGroup
-		for range 2 { // so that the others gather
-			call(&group, t.Context(), s, within(time.Second, oneUnit("before")))
-		}
-		limit := stint.PerHour(3)
-		hurried := call(&group, t.Context(), s, within(5*time.Millisecond, oneUnit("a", limit)))
-		unhurried := call(&group, t.Context(), s, within(50*time.Millisecond, oneUnit("a", limit)))
-		group.Wait()
-		if hurried.err != nil || !hurried.d.Allowed || !hurried.d.Degraded || hurried.took != 5*time.Millisecond {
-			t.Errorf("the hurried caller: %+v", hurried)
-		}
-		if unhurried.err != nil || !unhurried.d.Allowed || unhurried.d.Degraded {
-			t.Errorf("the other one: %+v", unhurried)
-		}
-		synctest.Wait()
-		wantUsed(t, store, "a", limit, 2)
-		store.fail(refusedCall())
-		wantAdmitted(t, s, 5, oneUnit("a", limit), 1)
-		store.up()
-		if done := mustAmend(t, s, hurried.d.Charge, stint.Amendment{Kind: stint.AmendSettle}); !done.Changed {
-			t.Error("the late charge is not refunded")
-		}
-		time.Sleep(time.Second)
-		wantUsed(t, store, "a", limit, 2)
-	})
-}
-
 // An answer that is there by the time a caller notices its deadline is the decision.
 func TestAnswerThatComesWithTheDeadline(t *testing.T) {
 	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
@@ -249,27 +191,6 @@ func TestCanceledCallers(t *testing.T) {
 		}
 		time.Sleep(5 * time.Millisecond)
 		wantUsed(t, store, "sent", stint.PerHour(1000), 0)
-	})
-}
-
-// The deadline of a caller is its own, and no outage: the store decides all the same within the
-// budget. One without any time is not decided.
-func TestHurriedCallers(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		store.change(way{there: 3 * time.Millisecond})
-		for i := range 20 {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			d, err := s.Take(ctx, oneUnit("a", stint.PerHour(5)))
-			if err != nil || d.Degraded || d.Allowed != (i < 5) {
-				t.Errorf("request %d: allowed %v, degraded %v, %v", i, d.Allowed, d.Degraded, err)
-			}
-			cancel()
-		}
-		ended, cancel := context.WithTimeout(t.Context(), -time.Second)
-		defer cancel()
-		if _, err := s.Take(ended, oneUnit("b")); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("without any time: %v", err)
-		}
 	})
 }
 
@@ -381,51 +302,6 @@ func TestEarlyAnswers(t *testing.T) {
 		store.fail(refusedCall())
 		wantUsed(t, s, "a", stint.PerHour(1000), 6)
 	})
-}
-
-// Many callers at once, in flights that answer early, and some of them give up: each gets its own
-// answer, and the store has charged those who were admitted and nobody else. For the race detector.
-func TestWaitersAreReusedSafely(t *testing.T) {
-	store := newFake(t)
-	c := alone
-	c.Failure = patient
-	s := newStack(t, store, c)
-	const callers, requests = 32, 200
-	var got [callers]int64
-	var group sync.WaitGroup
-	for i := range callers {
-		if i == callers/2 {
-			store.change(way{each: time.Nanosecond})
-		}
-		group.Go(func() {
-			random := rand.New(rand.NewPCG(uint64(i), 0))
-			subject, limits := fmt.Sprint(i%8), []stint.Limit{stint.PerHour(1 << 40).WithName(fmt.Sprint(i))}
-			for range requests {
-				ctx, cancel := context.WithCancel(context.Background())
-				if random.IntN(4) == 0 {
-					time.AfterFunc(time.Duration(random.IntN(200))*time.Microsecond, cancel)
-				}
-				r := ask(subject, 1+random.Int64N(9), limits...)
-				d, err := s.Take(ctx, r)
-				switch {
-				case err == nil && (!d.Allowed || d.Degraded || !reflect.DeepEqual(d.Charge.Claims(), r.Claims)):
-					t.Errorf("%+v is the answer to %+v", d, r)
-				case err == nil:
-					got[i] += r.Claims[0].Cost
-				case !errors.Is(err, context.Canceled):
-					t.Error(err)
-				}
-				cancel()
-			}
-		})
-	}
-	group.Wait()
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range got {
-		wantUsed(t, store, fmt.Sprint(i%8), stint.PerHour(1<<40).WithName(fmt.Sprint(i)), want)
-	}
 }
 
 // The budget measures the store: if this process lags behind, deadlines are put off for as long as

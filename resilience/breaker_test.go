@@ -123,26 +123,6 @@ func TestWhatIsAFailure(t *testing.T) {
 	}
 }
 
-// A call that is not answered in time is a failure. What the store answers later does not count.
-func TestSilenceOpensTheBreaker(t *testing.T) {
-	for name, to := range map[string]way{"silent": {silent: true}, "late": {back: 20 * time.Millisecond}} {
-		t.Run(name, func(t *testing.T) {
-			c := strict
-			c.Failure.Mode = stint.FailAllow // nothing is refunded, which would work
-			over(t, c, func(t *testing.T, store *fake, s *Stack) {
-				store.change(to)
-				for range 4 {
-					takes(s, 1)
-					time.Sleep(10 * time.Millisecond) // a late answer comes
-				}
-				wantState(t, s, "closed")
-				takes(s, 1)
-				wantState(t, s, "open")
-			})
-		})
-	}
-}
-
 // A batch counts once, and has failed if none of its calls was decided. Of batches that are under
 // way at the same time, one failure counts.
 func TestBatchesCountOnce(t *testing.T) {

@@ -3,20 +3,13 @@ package resilience
 import (
 	"math"
 	"math/rand/v2"
-	"reflect"
-	"runtime"
-	"strconv"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/keypart"
-	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // denyRig is a stack that remembers denials, over a store that is asked about everything else.
@@ -422,23 +415,6 @@ func TestDenialIsWrongForASecondAtMost(t *testing.T) {
 	}
 }
 
-// A subject that is too long to be announced as it is is known by its hash.
-func TestLongSubjectsAreDropped(t *testing.T) {
-	remembering(t, func(g denyRig) {
-		long := "user:" + strings.Repeat("名", 15)
-		requests := []stint.Request{ask(long, 1, stint.PerHour(1)), ask(long+"2", 1, stint.PerHour(1)),
-			ask("a", 1, stint.PerHour(1))}
-		for _, r := range requests {
-			g.full(r)
-		}
-		g.s.drop(string(keypart.Append(nil, long, true)), false)
-		g.want(requests[0], false, fromStore)
-		for _, r := range requests {
-			g.want(r, false, fromMemory)
-		}
-	})
-}
-
 // A denial is remembered only if it is announced when it ends: stores announce what is given back
 // of a limit that is more than half used.
 func TestDenialsOfLargeCosts(t *testing.T) {
@@ -513,30 +489,6 @@ func TestDenialsAreToldApart(t *testing.T) {
 	}
 }
 
-// A denial from memory tells of all its limits, and callers may do as they like with it.
-func TestDenialFromMemoryIsTheCallers(t *testing.T) {
-	remembering(t, func(g denyRig) {
-		request := func() stint.Request { // in memory of its own
-			r := and(ask("user", 1, stint.PerHour(10), stint.PerDay(20)), ask("all", 1, stint.PerHour(1), stint.PerDay(5)))
-			r.Claims[1].Scope = "x"
-			return r
-		}
-		g.want(request(), true, fromStore)
-		first := g.want(request(), false, fromStore)
-		first.Usages()[2].Used = 99
-		for range 2 {
-			r := request()
-			d := g.want(r, false, fromMemory)
-			if d.Key() != "all:x" || d.Denier != 2 || *d.Decisive().Limit != stint.PerHour(1) || len(d.States()) != 4 ||
-				d.States()[2].Used != 1 || !d.Charge.IsZero() || !reflect.DeepEqual(d.Charge.Claims(), r.Claims) {
-				g.Errorf("key %q, denier %d, limit %s, states %+v, charge %+v", d.Key(), d.Denier, *d.Decisive().Limit,
-					d.States(), d.Charge)
-			}
-			d.Usages()[2].Used = 98
-		}
-	})
-}
-
 // deniedFor is a denial of a request, with n used and a retry-after of n seconds more than an hour.
 func deniedFor(r *stint.Request, n int) stint.Decision {
 	d := stint.Decision{RetryAfter: time.Hour + time.Duration(n)*time.Second, Charge: contract.ChargeOf(r)}
@@ -544,40 +496,4 @@ func deniedFor(r *stint.Request, n int) stint.Decision {
 		d.Usages()[i] = stint.Usage{Used: int64(n), RetryAfter: d.RetryAfter, ResetAfter: d.RetryAfter}
 	}
 	return d
-}
-
-// A denial takes the place of an older one of the same key, and keeps nothing of its request alive.
-func TestDenialsHoldLittle(t *testing.T) {
-	c := newDenyCache(Config{}.withDefaults())
-	var freed atomic.Int64
-	const requests, keys = 100, 50
-	for i := range requests {
-		limits := &[2]stint.Limit{stint.PerDay(1), stint.PerHour(1)}
-		runtime.AddCleanup(limits, func(int) { freed.Add(1) }, 0)
-		r := ask(strconv.Itoa(i%keys), 1, limits[:]...)
-		d := deniedFor(&r, i)
-		c.remember(c.identify(&r), &r, &d, time.Now())
-	}
-	held := 0
-	for i := range c.sets {
-		for k := range c.sets[i] {
-			if c.sets[i][k].denial.Load() != nil {
-				held++
-			}
-		}
-	}
-	if held != keys {
-		t.Errorf("%d denials of %d keys are held", held, keys)
-	}
-	testkit.Eventually(t, "all requests are let go", func() bool {
-		runtime.GC()
-		return freed.Load() >= requests-1 // the last one may still be on the stack
-	})
-	runtime.KeepAlive(c)
-	for entries, want := range map[int]int{-1: 1 << 16, 0: 1 << 16, 1: 4, 5: 8, 64: 64, 65: 128} {
-		c := newDenyCache(Config{Denials: entries}.withDefaults())
-		if room := len(c.sets) * len(denialSet{}); room != want {
-			t.Errorf("Denials %d: room for %d, want %d", entries, room, want)
-		}
-	}
 }

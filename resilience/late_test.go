@@ -3,7 +3,6 @@ package resilience
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
@@ -118,175 +117,6 @@ func TestLateChargesAreAmended(t *testing.T) {
 	}
 }
 
-// Two requests have one ID. The store charges the one that this process takes for the repeat: that
-// is the charge of both, also if a reset makes the store forget the ID.
-func TestLateChargeOfARepeat(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		minute, hour := stint.PerMinute(10), stint.PerHour(10).WithName("hour")
-		r := named(oneUnit("a", minute, hour), "x")
-		store.change(way{back: lateBy})
-		var callers sync.WaitGroup
-		callers.Go(func() {
-			if d := mustDecide(t, s, within(30*time.Millisecond, r)); !d.Repeat {
-				t.Error("the second is not a repeat")
-			}
-		})
-		time.Sleep(time.Millisecond)
-		wantAdmitted(t, s, 1, r, 1)
-		callers.Wait()
-		if err := store.Store.Command(t.Context(), resetOf(oneUnit("a", minute).Claims[0])); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(3 * time.Second)
-		wantUsed(t, store, "a", hour, 1)
-	})
-}
-
-// Of units that were granted together, the store turns out to have charged some. Its level has
-// refilled since: the others are charged in full.
-func TestRefillOfLateCharges(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		limit := stint.TokenBucket(5, 10, time.Second)
-		time.Sleep(time.Second)
-		mustDecide(t, s, oneUnit("a", limit)) // what was used before is known
-		time.Sleep(time.Second)
-		store.change(way{back: 80 * time.Millisecond})
-		var callers sync.WaitGroup
-		callers.Go(func() { wantAdmitted(t, s, 1, ask("a", 3, limit), 1) })
-		time.Sleep(time.Millisecond)
-		store.fail(refusedCall())
-		callers.Wait()
-		wantAdmitted(t, s, 1, oneUnit("a", limit), 1)
-		time.Sleep(60 * time.Millisecond)
-		wantAdmitted(t, s, 1, oneUnit("a", limit), 1)
-		store.up()
-		time.Sleep(20 * time.Millisecond) // the answer to the first has come
-		mustDecide(t, s, ask("a", 5, limit))
-		if left := usageOf(t, store, "a", limit).ResetAfter; left != 405*time.Millisecond {
-			t.Errorf("the store is empty in %v, want 5 units less those of the 95 ms since", left)
-		}
-	})
-}
-
-// Units are refunded while the store is being charged with them. Others that were granted meanwhile
-// are charged in full: the refill was of the store's level.
-func TestRefillBesideARefund(t *testing.T) {
-	for _, id := range []string{"", "id"} {
-		over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-			limit := stint.Per(10, 10*time.Second).WithBurst(2)
-			time.Sleep(time.Second)
-			begin := time.Now()
-			wantAdmitted(t, s, 1, ask("a", 10, limit), 1)
-			store.fail(refusedCall())
-			d := mustDecide(t, s, named(ask("a", 5, limit), id))
-			var others sync.WaitGroup
-			store.hook(func(op string) {
-				if op != opTake { // a probe
-					return
-				}
-				store.hook(nil)
-				store.fail(refusedCall())
-				others.Go(func() {
-					mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
-					wantAdmitted(t, s, 1, ask("a", 5, limit), 1)
-				})
-			})
-			store.change(way{there: 10 * time.Millisecond})
-			store.fail(nil)
-			time.Sleep(3 * time.Second)
-			others.Wait()
-			store.up()
-			time.Sleep(12*time.Second - time.Since(begin)) // the log is empty, and the meter is not
-			wantUsed(t, store, "a", limit, 3)
-		})
-	}
-}
-
-// What was refunded, and has left the log, is not charged to a limit that refills: the store would
-// not give it back there.
-func TestRefillOfARefund(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		limit, hour := stint.PerSecond(2).WithBurst(4), stint.PerHour(1000)
-		time.Sleep(time.Second)
-		mustDecide(t, s, oneUnit("a", limit, hour))
-		time.Sleep(1100 * time.Millisecond)
-		store.fail(refusedCall())
-		d := mustDecide(t, s, named(ask("a", 8, limit, hour), "id"))
-		mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
-		time.Sleep(2 * time.Second)
-		store.up()
-		wantAdmitted(t, s, 8, oneUnit("a", limit, hour), 8)
-		time.Sleep(time.Second)
-		wantUsed(t, store, "a", hour, 9)
-	})
-}
-
-// Requests that were sent and not answered are settled before the store is charged with them: what
-// was refilled meanwhile is taken off once, and all of it. One on two subjects loses no room.
-func TestRefillOfSettledDebts(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		limit := stint.TokenBucket(20, 1, time.Second)
-		time.Sleep(time.Second)
-		mustDecide(t, s, oneUnit("a", limit))
-		time.Sleep(2 * time.Second)
-		store.change(way{silent: true})
-		begin := time.Now()
-		for range 3 {
-			d := mustDecide(t, s, ask("a", 5, limit))
-			mustAmend(t, s, d.Charge, settleTo(5))
-		}
-		store.change(way{})
-		store.fail(refusedCall())
-		time.Sleep(3 * time.Second)
-		store.up()
-		time.Sleep(2 * time.Second)
-		want := 15*time.Second - time.Since(begin)
-		if left := usageOf(t, store, "a", limit).ResetAfter; left < want || left > want+50*time.Millisecond {
-			t.Errorf("the store is empty in %v, want %v or a little more", left, want)
-		}
-	})
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		short, hour := stint.PerSecond(1).WithBurst(3), stint.PerHour(10)
-		time.Sleep(time.Second)
-		mustDecide(t, s, oneUnit("a", short))
-		time.Sleep(1100 * time.Millisecond)
-		store.change(way{silent: true})
-		d := mustDecide(t, s, and(ask("a", 3, short), ask("b", 3, hour)))
-		mustAmend(t, s, d.Charge, settleTo(1))
-		time.Sleep(4 * time.Second)
-		store.up()
-		wantAdmitted(t, s, 5, oneUnit("a", short), 3)
-		time.Sleep(2 * time.Second)
-		wantUsed(t, store, "b", hour, 1)
-	})
-}
-
-// The late answer to a question for an earlier place names the place that the caller gave up when
-// it was not answered: it is refunded.
-func TestLateMoveUp(t *testing.T) {
-	for _, mode := range []stint.FailureMode{stint.FailDeny, stint.FailLocal} {
-		c := alone
-		c.Failure.Mode = mode
-		over(t, c, func(t *testing.T, store *fake, s *Stack) {
-			r := oneUnit("a", stint.Per(1, 10*time.Second))
-			mustDecide(t, s, r)
-			mine := mustDecide(t, s, booking(r))
-			time.Sleep(time.Second)
-			store.change(way{back: lateBy})
-			move := booking(r)
-			move.Terms().Booked = mine.Charge.Data()
-			if _, err := s.Take(t.Context(), move); err == nil {
-				t.Error("it is not known where the place is, and there is no error")
-			}
-			store.change(way{})
-			time.Sleep(time.Second)
-			if theirs := mustDecide(t, store, booking(r)); theirs.RetryAfter > 8*time.Second {
-				t.Errorf("the next place is in %v, behind one that is not taken", theirs.RetryAfter)
-			}
-		})
-	}
-}
-
 // A booking is given back if its waiter gives up while it asks to move it, and the store refuses.
 func TestRefusedMoveOfACanceledWaiter(t *testing.T) {
 	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
@@ -307,24 +137,6 @@ func TestRefusedMoveOfACanceledWaiter(t *testing.T) {
 		time.Sleep(time.Second)
 		if theirs := mustDecide(t, store, booking(r)); theirs.RetryAfter > 10*time.Second {
 			t.Errorf("the next place is in %v, behind one that is not taken", theirs.RetryAfter)
-		}
-	})
-}
-
-// The first answer that a process hears says what was used before it began, and comes after it was
-// granted something. What was refilled meanwhile was of that: the process's own is charged in full.
-func TestFirstAnswerIsLate(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		limit := stint.Per(1, 5*time.Second).WithBurst(2)
-		r, begin := oneUnit("a", limit), time.Now()
-		wantAdmitted(t, store, 2, r, 2) // by others
-		store.change(way{back: lateBy})
-		wantAdmitted(t, s, 1, r, 1)
-		time.Sleep(lateBy)
-		store.change(way{})
-		wantAdmitted(t, s, 1, r, 0)
-		if left, want := usageOf(t, store, "a", limit).ResetAfter, 15*time.Second-time.Since(begin); left != want {
-			t.Errorf("the store is empty in %v, want %v", left, want)
 		}
 	})
 }

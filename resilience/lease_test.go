@@ -1,7 +1,6 @@
 package resilience
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -21,9 +20,6 @@ var leasing = Config{Instances: 1, NoDenyCache: true, BreakerFailures: math.MaxI
 func leased(max int64, window time.Duration) stint.Limit { return stint.Per(max, window).WithLease() }
 
 func fromLease(d stint.Decision) bool { return d.Allowed && d.Charge.Data().Leased != 0 }
-
-// another is the same store over a network of its own.
-func (f *fake) another() *fake { return &fake{Store: f.Store, errs: map[string]error{}} }
 
 // leaseStarted asks, every so often, until a decision comes from memory.
 func leaseStarted(t testing.TB, s stint.Store, r stint.Request, every time.Duration) stint.Decision {
@@ -207,46 +203,6 @@ func TestLeasesEndByBothClocks(t *testing.T) {
 	}
 }
 
-// A process that is cut off serves what it has, then fails, and tries a few times a second to
-// renew.
-func TestLeasesCutOff(t *testing.T) {
-	over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
-		r := ask("a", 1, leased(10_000, 10*time.Second))
-		for range 200 {
-			mustDecide(t, s, r)
-			time.Sleep(5 * time.Millisecond)
-		}
-		store.down()
-		cut, hits := time.Now(), 0
-		for ; ; hits++ {
-			d, err := s.Take(t.Context(), r)
-			if err != nil {
-				break
-			}
-			if !fromLease(d) {
-				t.Fatal("not from memory")
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
-		if took := time.Since(cut); hits < 10 || took > 500*time.Millisecond {
-			t.Errorf("%d served in %v", hits, took)
-		}
-		before := store.leases.Load()
-		for range 100 {
-			if _, err := s.Take(t.Context(), r); !errors.Is(err, errDown) {
-				t.Fatalf("served without a store: %v", err)
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		if n := store.leases.Load() - before; n < 2 || n > 10 {
-			t.Errorf("%d renewals were tried in a second", n)
-		}
-		store.up()
-		time.Sleep(time.Second)
-		leaseStarted(t, s, r, 5*time.Millisecond)
-	})
-}
-
 // What was not used is given back: when its block ends, and at Close. A block that arrives after
 // its end serves nobody, and is given back too.
 func TestLeasesGiveBack(t *testing.T) {
@@ -420,25 +376,6 @@ func TestLeasesAndResets(t *testing.T) {
 		elsewhere.drop("a", true)
 		if n := admitted(t, s, 700, r) + admitted(t, elsewhere, 700, r); n > 1000 {
 			t.Errorf("%d admitted after a reset, want at most 1000", n)
-		}
-	})
-}
-
-// What a process holds is not used: a give-back leaves it alone, here and in the store.
-func TestLeasesAreNotGivenBack(t *testing.T) {
-	limit := leased(100, 10*time.Second)
-	holding(t, limit, func(t *testing.T, store *fake, s *Stack, r stint.Request) {
-		held, used := s.leases.held(&r.Claims[0]), usedOf(t, store, "a", limit)
-		time.Sleep(time.Microsecond)
-		if err := s.Command(t.Context(), stint.Command{Kind: stint.CommandGiveBack, Subject: "a",
-			Limits: r.Claims[0].Limits, Units: stint.MaxUnits}); err != nil {
-			t.Fatal(err)
-		}
-		if got := s.leases.held(&r.Claims[0]); got != held {
-			t.Errorf("%d held, want %d as before", got, held)
-		}
-		if got := usedOf(t, store, "a", limit); got < held || got >= used {
-			t.Errorf("%d used, want at least the %d that are held and fewer than %d", got, held, used)
 		}
 	})
 }

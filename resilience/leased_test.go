@@ -9,7 +9,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // The limits of a user, its team and its organization.
@@ -121,33 +120,6 @@ func wantLike(t *testing.T, n int, got, want *stint.Decision) {
 			t.Errorf("decision %d: %v", n, err)
 		}
 	}
-}
-
-// If all of its subjects have blocks, a request asks no store.
-func TestAllSubjectsFromMemory(t *testing.T) {
-	watch := &witness{}
-	c := leasing
-	c.Observer = watch
-	inTeam(t, c, func(t *testing.T, store *fake, s *Stack) {
-		user := leased(1000, time.Hour)
-		for s.leases.held(&ask("user", 1, user).Claims[0]) < 20 {
-			mustDecide(t, s, ask("user", 10, user))
-			time.Sleep(time.Millisecond)
-		}
-		held, before := s.heldOf("org"), watch.by(sourceLease)
-		for range 3 {
-			d := mustDecide(t, s, member("user", 2, user))
-			if got := d.Charge.Data().Leased; got != 0b111 || d.Usages()[2].Used != d.States()[2].Used {
-				t.Errorf("leased: %b", got)
-			}
-		}
-		if got := held - s.heldOf("org"); got != 6 {
-			t.Errorf("%d taken of the organization, want 6", got)
-		}
-		if n := watch.by(sourceLease) - before; n != 3 {
-			t.Errorf("%d were observed as decided from memory, want 3", n)
-		}
-	})
 }
 
 // Units go back unless the caller is told that it is allowed: into their block, or to the store if
@@ -288,96 +260,6 @@ func TestPartsSettle(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A place beside leased limits is kept and released in the store.
-func TestPartsAndPlaces(t *testing.T) {
-	inTeam(t, leasing, func(t *testing.T, store *fake, s *Stack) {
-		place := stint.AtOnce(1, time.Minute)
-		r := and(ask("user", 1, place), ask("org", 1, ofOrg))
-		d := mustDecide(t, s, r)
-		if !d.Allowed || d.Charge.Data().Leased != 0b10 {
-			t.Fatalf("got %+v", d)
-		}
-		if !mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendExtend}).Changed {
-			t.Error("not held")
-		}
-		if mustDecide(t, s, r).Allowed {
-			t.Error("two hold one place")
-		}
-		if !mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendRelease}).Changed {
-			t.Error("not released")
-		}
-		if d := mustDecide(t, s, r); !d.Allowed || contract.FromStore(&d.Charge) {
-			t.Errorf("got %+v", d)
-		}
-	})
-}
-
-// Costs by the names of limits are settled in the store, and end the block: a second settlement
-// finds the first, in whatever form.
-func TestLeasedCostsSettleOnce(t *testing.T) {
-	for name, r := range map[string]stint.Request{"alone": ask("team", 5, ofTeam), "with a user": member("user", 5, ofUser)} {
-		t.Run(name, func(t *testing.T) {
-			inTeam(t, leasing, func(t *testing.T, store *fake, s *Stack) {
-				b := s.leases.blockOf(&ask("team", 1, ofTeam).Claims[0])
-				before := b.usages[0].Used - b.units.Load()
-				d := mustDecide(t, s, r)
-				if got := mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{"": 2}}); !got.Changed {
-					t.Errorf("not settled: %+v", got)
-				}
-				if got := mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle}); got.Changed {
-					t.Errorf("settled twice: %+v", got)
-				}
-				time.Sleep(3 * maxLease)
-				wantUsed(t, store, "team", ofTeam, before+2)
-			})
-		})
-	}
-}
-
-// What the store says of a user beside leased limits is known when it fails: usage and bans.
-func TestOutageBesideLeases(t *testing.T) {
-	for name, banned := range map[string]bool{"used up": false, "banned": true} {
-		t.Run(name, func(t *testing.T) {
-			over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
-				r := member("user", 20, ofUser)
-				r.Failure = &stint.FailurePolicy{}
-				r.Bans, r.Claims[1].Shared, r.Claims[2].Shared = &applyBans, true, true
-				if banned {
-					ban := stint.Command{Kind: stint.CommandBan, Subject: "user", For: time.Hour}
-					if err := store.Store.Command(t.Context(), ban); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if d := mustDecide(t, s, r); d.Banned != banned || d.Allowed == banned { // of all three, in one call
-					t.Fatalf("got %+v", d)
-				}
-				for s.heldOf("team") < 1500 || s.heldOf("org") < 1500 {
-					mustDecide(t, s, and(ask("team", 500, ofTeam), ask("org", 500, ofOrg)))
-					time.Sleep(time.Millisecond)
-				}
-				store.fail(refusedCall())
-				if d := mustDecide(t, s, r); d.Allowed || d.Banned != banned {
-					t.Errorf("allowed %v, banned %v", d.Allowed, d.Banned)
-				}
-			})
-		})
-	}
-}
-
-// Requests that their user's own limit denies are no demand of the team.
-func TestDeniedRequestsLeaseNothing(t *testing.T) {
-	inTeam(t, leasing, func(t *testing.T, store *fake, s *Stack) {
-		for range 20 {
-			if mustDecide(t, s, member("mallory", 50_000, ofUser)).Allowed {
-				t.Fatal("allowed")
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		other := newStack(t, store.another(), leasing)
-		wantAdmitted(t, other, 1, ask("team", 80_000, ofTeam), 1)
-	})
 }
 
 // A request that costs nothing but leased units has a charge, also if the store fails.

@@ -81,32 +81,6 @@ func TestFailureModes(t *testing.T) {
 	}
 }
 
-// A decision of which nothing is known can be asked as any other.
-func TestBlindAllowance(t *testing.T) {
-	over(t, Config{Failure: stint.FailurePolicy{Mode: stint.FailAllow}}, func(t *testing.T, store *fake, s *Stack) {
-		store.down()
-		d := mustDecide(t, s, and(oneUnit("a", stint.PerMinute(5), stint.PerHour(9)), oneUnit("b", stint.PerHour(7))))
-		if d.Unavailable || d.RetryAfter != 0 || d.Err() != nil || d.Charge.Data().ID != 0 || len(d.Usages()) != 0 ||
-			d.Remaining() != 0 || d.Decisive().ResetAfter != 0 || *d.Decisive().Limit != (stint.Limit{}) {
-			t.Errorf("got %+v; want an allowance that charges nothing, and that nothing is known", d)
-		}
-		lim, err := stint.New(s, stint.AtOnce(1, time.Minute))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range 2 { // all are let in, and none has a place to give back
-			d, err := lim.Allow(t.Context(), "job")
-			if err != nil || !d.Allowed {
-				t.Fatalf("got %+v, error %v", d, err)
-			}
-			held, release := lim.Hold(t.Context(), d)
-			if err := release(); err != nil || held.Err() != nil {
-				t.Errorf("release says %v, the context %v", err, held.Err())
-			}
-		}
-	})
-}
-
 // What is the caller's is returned, and is no failure of the store.
 func TestMistakesOfCallers(t *testing.T) {
 	logs := new(logbook)
@@ -289,67 +263,6 @@ func TestUnitsGivenBackWithoutTheStore(t *testing.T) {
 	}
 }
 
-// A local charge is amended in the process that made it, once, as a whole or in parts. A place is
-// kept by heartbeats, and a holder that died does not count.
-func TestLocalChargesAreAmended(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		requests, budget := stint.PerHour(10), stint.PerHour(1000).WithName("budget")
-		shared := mustDecide(t, s, oneUnit("shared"))
-		store.fail(refusedCall())
-		d := mustDecide(t, s, and(oneUnit("a", requests), and(ask("a", 50, budget), ask("all", 50, budget))))
-		if mustAmend(t, newStack(t, store, alone), d.Charge, stint.Amendment{Kind: stint.AmendSettle}).Changed {
-			t.Error("amended in another process")
-		}
-		wantOnce(t, s, d.Charge.Part(1, 2), settleTo(30), true)
-		for range 5 {
-			time.Sleep(3 * time.Minute)
-			holder := mustDecide(t, s, oneUnit("e", stint.AtOnce(1, time.Minute)))
-			if !holder.Allowed || !mustAmend(t, s, holder.Charge, extend).Changed {
-				t.Error("a place is not given, or not kept")
-			}
-		}
-		if !mustAmend(t, s, shared.Charge, stint.Amendment{Kind: stint.AmendSettle}).Changed {
-			t.Error("the refund of a charge of the store is not made later")
-		}
-		for _, in := range []stint.Store{s, store} {
-			wantUsed(t, in, "a", requests, 1)
-			wantUsed(t, in, "a", budget, 30)
-			wantUsed(t, in, "all", budget, 30)
-			store.up()
-			time.Sleep(2 * time.Second)
-		}
-	})
-}
-
-// A repeat without the store has the charge of the first request, wherever that was charged: it is
-// settled once between them, here and in the store.
-func TestRepeatsHaveTheCharge(t *testing.T) {
-	for _, local := range []bool{true, false} {
-		over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-			l := stint.PerHour(1000)
-			store.fail(refusedCall())
-			mustDecide(t, s, oneUnit("a", l)) // now something is known of the subject
-			if !local {
-				store.up()
-				time.Sleep(2 * time.Second)
-			}
-			first := mustDecide(t, s, named(ask("a", 5, l), "x"))
-			time.Sleep(time.Millisecond)
-			store.fail(refusedCall())
-			again := mustDecide(t, s, named(ask("a", 3, l), "x"))
-			if !again.Repeat || !again.Degraded || again.Charge.IsZero() || again.Charge.Claims()[0].Cost != 5 {
-				t.Fatalf("repeat %+v", again)
-			}
-			wantOnce(t, s, again.Charge, settleTo(20), true)
-			store.up()
-			time.Sleep(3 * time.Second)
-			wantOnce(t, s, first.Charge, settleTo(20), false)
-			time.Sleep(3 * time.Second)
-			wantUsed(t, store, "a", l, 21)
-		})
-	}
-}
-
 // roster is a store that counts processes.
 type roster struct {
 	*fake
@@ -429,6 +342,35 @@ func TestProcessThatStarts(t *testing.T) {
 				t.Errorf("%s: degraded %v after %v", name, first.Degraded, took)
 			}
 			wantAdmitted(t, s, 99, oneUnit("a", stint.PerHour(100)), test.admitted-1)
+		})
+	}
+}
+
+// A repeat without the store has the charge of the first request, wherever that was charged: it is
+// settled once between them, here and in the store.
+func TestRepeatsHaveTheCharge(t *testing.T) {
+	for _, local := range []bool{true, false} {
+		over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+			l := stint.PerHour(1000)
+			store.fail(refusedCall())
+			mustDecide(t, s, oneUnit("a", l)) // now something is known of the subject
+			if !local {
+				store.up()
+				time.Sleep(2 * time.Second)
+			}
+			first := mustDecide(t, s, named(ask("a", 5, l), "x"))
+			time.Sleep(time.Millisecond)
+			store.fail(refusedCall())
+			again := mustDecide(t, s, named(ask("a", 3, l), "x"))
+			if !again.Repeat || !again.Degraded || again.Charge.IsZero() || again.Charge.Claims()[0].Cost != 5 {
+				t.Fatalf("repeat %+v", again)
+			}
+			wantOnce(t, s, again.Charge, settleTo(20), true)
+			store.up()
+			time.Sleep(3 * time.Second)
+			wantOnce(t, s, first.Charge, settleTo(20), false)
+			time.Sleep(3 * time.Second)
+			wantUsed(t, store, "a", l, 21)
 		})
 	}
 }

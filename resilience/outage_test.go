@@ -3,8 +3,6 @@ package resilience
 import (
 	"fmt"
 	"log/slog"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,25 +96,6 @@ func TestLongOutageIsLogged(t *testing.T) {
 	})
 }
 
-// A store that comes and goes nine times a second is one outage.
-func TestFlappingIsOneOutage(t *testing.T) {
-	logged(t, alone, func(t *testing.T, store *fake, s *Stack, logs *logbook) {
-		for range 227 {
-			store.fail(refusedCall())
-			admitted(t, s, 5, oneUnit("a"))
-			store.up()
-			mustDecide(t, s, oneUnit("a"))
-			time.Sleep(110 * time.Millisecond)
-		}
-		wantLog(t, logs, 1, 2, 0)
-		time.Sleep(2 * time.Second)
-		wantLog(t, logs, 1, 2, 1)
-		if n := logs.count(slog.LevelInfo, "decisions_without_it=1135"); n != 1 {
-			t.Errorf("the decisions are not all told: %s", logs)
-		}
-	})
-}
-
 // One late answer is a warning. If answers stay late, or the breaker opens, an error follows that
 // tells a store that is slow from one that is silent.
 func TestLateAnswersAreLogged(t *testing.T) {
@@ -152,66 +131,6 @@ func TestLateAnswersAreLogged(t *testing.T) {
 	})
 }
 
-// A store that rejects our credentials is logged as such, at once. F29
-func TestRejectedCredentialsAreLogged(t *testing.T) {
-	logged(t, alone, func(t *testing.T, store *fake, s *Stack, logs *logbook) {
-		store.fail(storeError(stint.KindAuth))
-		for range 50 {
-			admitted(t, s, 10, oneUnit("a"))
-			time.Sleep(500 * time.Millisecond)
-		}
-		if n, m := logs.count(slog.LevelError, "password"), logs.count(slog.LevelWarn, ""); n != 3 || m != 0 {
-			t.Errorf("%d errors and %d warnings in 25 s, want 3 and none: %s", n, m, logs)
-		}
-		store.up()
-		time.Sleep(3 * time.Second)
-		wantLog(t, logs, 1, 2, 1)
-		store.down() // another outage, which turns out to be a wrong password
-		mustDecide(t, s, oneUnit("a"))
-		wantLog(t, logs, 2, 2, 1)
-		store.fail(storeError(stint.KindAuth))
-		_ = s.Command(t.Context(), stint.Command{Kind: stint.CommandUnban, Subject: "a"})
-		synctest.Wait()
-		if n := logs.count(slog.LevelError, "password"); n != 4 {
-			t.Errorf("%d errors after a command, want 4: %s", n, logs)
-		}
-	})
-}
-
-// The store is well again and no request comes: the process finds out by itself, and not before.
-func TestRecoveryWithoutRequests(t *testing.T) {
-	for name, test := range map[string]struct {
-		failure error
-		ops     []string // that fail
-		mode    stint.FailureMode
-	}{
-		"unreachable":                {failure: storeError(stint.KindUnreachable)},
-		"unreachable, with an error": {failure: storeError(stint.KindUnreachable), mode: stint.FailError},
-		"full, but can be read":      {failure: storeError(stint.KindFull), ops: []string{"take"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := Config{Failure: stint.FailurePolicy{Mode: test.mode}, Instances: 1}
-			logged(t, c, func(t *testing.T, store *fake, s *Stack, logs *logbook) {
-				store.fail(test.failure, test.ops...)
-				for i := range 10 {
-					_, _ = s.Take(t.Context(), oneUnit(fmt.Sprint(i)))
-				}
-				for range 60 {
-					time.Sleep(time.Second)
-					if synctest.Wait(); s.Breaker() == "closed" {
-						t.Fatal("the breaker is closed")
-					}
-				}
-				wantLog(t, logs, 1, 6, 0)
-				store.up()
-				time.Sleep(3 * time.Second)
-				wantState(t, s, "closed")
-				wantLog(t, logs, 1, 6, 1)
-			})
-		})
-	}
-}
-
 // An outage during which no request comes is noticed by the heartbeat that counts processes.
 func TestOutageWithoutRequestsIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -237,31 +156,5 @@ func TestMovingSlotIsNoOutage(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		wantLog(t, logs, 0, 0, 0)
 		wantUsed(t, store, "a", stint.PerHour(3), 3)
-	})
-}
-
-// writer is a function as an io.Writer.
-type writer func(p []byte) (int, error)
-
-func (w writer) Write(p []byte) (int, error) { return w(p) }
-
-// A call that fails while the end of an outage is logged begins another one.
-func TestCallFailsAtTheEndOfAnOutage(t *testing.T) {
-	logs, c := new(logbook), alone
-	var s *Stack
-	var failed atomic.Bool
-	c.Logger = slog.New(slog.NewTextHandler(writer(func(p []byte) (int, error) {
-		if strings.Contains(string(p), "available again") && failed.CompareAndSwap(false, true) {
-			s.outage.decisions.Add(1) // as failed does first; its goroutine has to wait for the CPU then
-		}
-		return logs.Write(p)
-	}), nil))
-	over(t, c, func(t *testing.T, store *fake, stack *Stack) {
-		s = stack
-		store.down()
-		mustDecide(t, s, oneUnit("a"))
-		store.up()
-		time.Sleep(10 * time.Second)
-		wantLog(t, logs, 2, 0, 2)
 	})
 }

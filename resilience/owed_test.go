@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,65 +41,6 @@ func TestStoreIsChargedAfterwards(t *testing.T) {
 	})
 }
 
-// What a subject owes is charged before its next request is decided, in the same call.
-func TestOwedUnitsGoAlong(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		r := oneUnit("a", stint.PerHour(3))
-		mustDecide(t, s, r)
-		store.change(way{there: 20 * time.Millisecond}) // too late for both
-		wantAdmitted(t, s, 2, r, 2)
-		time.Sleep(10 * time.Millisecond) // both are known to be owed, and nothing was charged in the background
-		store.change(way{})
-		wantUsed(t, store, "a", r.Claims[0].Limits[0], 1)
-		if d := mustDecide(t, s, r); d.Allowed || d.Degraded || d.Usages()[0].Used != 3 {
-			t.Errorf("allowed %v, degraded %v, used %d; want a denial by the store, 3 used", d.Allowed, d.Degraded,
-				d.Usages()[0].Used)
-		}
-	})
-}
-
-// The answer to a request that carries what is owed counts that: it is not taken for what others
-// used, nor held against the request, also if the answer comes before others of its call.
-func TestCarriedUnitsAreCounted(t *testing.T) {
-	for name, back := range map[string]way{"together": {}, "early": {each: time.Microsecond}} {
-		for instances, left := range map[int]map[bool]int{1: {false: 4, true: 3}, 2: {false: 2, true: 2}} {
-			for again, left := range left {
-				t.Run(fmt.Sprint(name, ", instances ", instances, ", again ", again), func(t *testing.T) {
-					over(t, among(instances), func(t *testing.T, store *fake, s *Stack) {
-						r := oneUnit("a", stint.PerHour(10))
-						var group sync.WaitGroup
-						store.change(way{there: 20 * time.Millisecond}) // too late
-						for range 5 {
-							group.Go(func() { wantAdmitted(t, s, 1, r, 1) })
-						}
-						group.Wait()
-						time.Sleep(10 * time.Millisecond)
-						store.change(back)
-						wantAdmitted(t, s, 1, r, 1)
-						time.Sleep(time.Millisecond)
-						if again {
-							wantAdmitted(t, s, 1, r, 1)
-						}
-						store.fail(refusedCall())
-						wantAdmitted(t, s, 10, r, left)
-					})
-				})
-			}
-		}
-	}
-}
-
-// What is owed under a limit counts for every list of limits that the limit is in.
-func TestListsThatShareALimit(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		hour, day := stint.PerHour(10), stint.PerDay(100)
-		store.fail(refusedCall())
-		wantAdmitted(t, s, 10, oneUnit("a", hour, day), 10)
-		store.fail(nil)
-		wantAdmitted(t, s, 10, oneUnit("a", hour), 0)
-	})
-}
-
 // Close charges what is owed to a store that is not quick.
 func TestCloseChargesWhatIsOwed(t *testing.T) {
 	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
@@ -119,48 +58,6 @@ func TestCloseChargesWhatIsOwed(t *testing.T) {
 			wantUsed(t, store, fmt.Sprint(i), stint.PerHour(1000), 1)
 		}
 	})
-}
-
-// A booking by the store is held against what it does not count yet.
-func TestBookingBesideWhatIsOwed(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		limit := stint.Per(10, 10*time.Second)
-		mustDecide(t, s, ask("a", 1, limit))
-		time.Sleep(time.Second)
-		mustDecide(t, s, ask("a", 7, limit))
-		time.Sleep(time.Second)
-		store.change(way{there: 500 * time.Millisecond})
-		wantAdmitted(t, s, 1, ask("a", 2, limit), 1) // without the store
-		store.change(way{})
-		booking := ask("a", 3, limit)
-		booking.Mode = stint.ModeReserve
-		// The first unit leaves after 10 s, and the other seven a second later.
-		if d := mustDecide(t, s, booking); d.Allowed && d.RetryAfter < 9*time.Second-lateBy {
-			t.Errorf("booked in %v: more than 10 in a window", d.RetryAfter)
-		}
-	})
-}
-
-// After a long outage a short limit is charged only with what it still counts.
-func TestShortLimitBesideALongOne(t *testing.T) {
-	day, bucket := stint.PerDay(10_000), stint.TokenBucket(5, 5, time.Second)
-	for name, limits := range map[string][]stint.Limit{"day first": {day, bucket}, "bucket first": {bucket, day}} {
-		t.Run(name, func(t *testing.T) {
-			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-				store.fail(refusedCall())
-				for i := range 310 {
-					if i == 300 {
-						store.fail(nil)
-						time.Sleep(300 * time.Millisecond)
-					}
-					if d := mustDecide(t, s, oneUnit("a", limits...)); !d.Allowed {
-						t.Fatalf("denied after %d s: used %v, retry after %v", i, d.Usages(), d.RetryAfter)
-					}
-					time.Sleep(time.Second)
-				}
-			})
-		})
-	}
 }
 
 // Debts of more subjects than fit in memory are dropped, and the log says so.
@@ -219,33 +116,6 @@ func heapInUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// F52: requests of one window that are refunded in the next give nothing of that one back: what is
-// owed by then is of others.
-func TestRefundsOfAWindowThatIsOver(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		const most = 20
-		minute, hour := stint.PerMinute(most), stint.PerHour(1000) // the second keeps the charges
-		r := oneUnit("a", minute, hour)
-		store.down()
-		var slow []stint.Decision
-		for range most {
-			slow = append(slow, mustDecide(t, s, r))
-		}
-		time.Sleep(64 * time.Second)
-		wantAdmitted(t, s, 2*most, r, most)
-		for _, d := range slow {
-			mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
-		}
-		store.up()
-		for range 50 { // what is owed is charged meanwhile
-			time.Sleep(200 * time.Millisecond)
-			wantAdmitted(t, s, 1, r, 0)
-		}
-		time.Sleep(time.Minute)
-		wantUsed(t, s, "a", hour, most)
-	})
-}
-
 // Charges that are remembered together count as the last of them, in whatever order they were
 // heard of.
 func TestChargesRememberedTogether(t *testing.T) {
@@ -260,72 +130,4 @@ func TestChargesRememberedTogether(t *testing.T) {
 			t.Errorf("%d units are charged after the answer, want 1 at least", got)
 		}
 	})
-}
-
-// A charge whose answer comes after the refund of an earlier one, and was made before it, counts.
-func TestAnswerFromBeforeARefund(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		a, b := stint.PerHour(10), stint.PerHour(1)
-		var callers sync.WaitGroup
-		store.change(way{back: 8 * time.Millisecond})
-		callers.Go(func() { wantAdmitted(t, s, 1, and(oneUnit("a", a), oneUnit("b", b)), 0) }) // overruled
-		time.Sleep(time.Millisecond)
-		store.fail(refusedCall())
-		wantAdmitted(t, s, 1, oneUnit("b", b), 1)
-		store.fail(nil)
-		time.Sleep(6 * time.Millisecond)
-		callers.Go(func() { wantAdmitted(t, s, 1, ask("a", 5, a), 1) })
-		callers.Wait()
-		if store.amends.Load() == 0 {
-			t.Fatal("nothing was refunded before the second answer")
-		}
-		store.fail(refusedCall())
-		wantAdmitted(t, s, 10, oneUnit("a", a), 5)
-	})
-}
-
-// A store that comes and goes while many ask, for the race detector: one process has the same limit
-// with the store and without. What was overruled is given back, so all of the limit is admitted in
-// the end, and the store counts exactly that.
-func TestStoreThatComesAndGoes(t *testing.T) {
-	store := newFake(t)
-	c := alone
-	c.Failure.Budget = patient.Budget
-	s := newStack(t, store, c)
-	hour := stint.PerHour(500)
-	var total atomic.Int64
-	take := func(r stint.Request) {
-		if n := total.Add(int64(admitted(t, s, 1, r))); n > hour.Max {
-			t.Errorf("%d admitted, want %d", n, hour.Max)
-		}
-	}
-	var callers sync.WaitGroup
-	for i := range 8 {
-		callers.Go(func() {
-			for k := range 500 {
-				r := oneUnit("hot", hour)
-				if k%3 == 0 {
-					r = and(r, oneUnit(fmt.Sprint("cold", k%7), stint.PerHour(1<<40)))
-				}
-				take(r)
-				switch {
-				case i == 0 && k%10 == 0:
-					store.fail(refusedCall())
-				case i == 0 && k%10 == 5:
-					store.fail(nil)
-				}
-			}
-		})
-	}
-	callers.Wait()
-	store.up()
-	end := time.Now().Add(time.Minute)
-	for total.Load() != hour.Max || usedOf(t, store, "hot", hour) != hour.Max {
-		if t.Failed() || time.Now().After(end) {
-			t.Fatalf("%d admitted, and the store counts %d; want %d", total.Load(), usedOf(t, store, "hot", hour),
-				hour.Max)
-		}
-		time.Sleep(time.Millisecond)
-		take(oneUnit("hot", hour))
-	}
 }

@@ -18,7 +18,6 @@ type volatile struct {
 	driver.BatchStore
 	memory atomic.Pointer[memorystore.Store]
 	lost   atomic.Int64
-	silent bool // it does not say that it has lost its memory
 }
 
 func newVolatile(t *testing.T) *volatile {
@@ -54,10 +53,7 @@ func (v *volatile) Announcements(ctx context.Context, f func(subject string, com
 }
 
 func (v *volatile) Present(_ context.Context, p driver.Presence) (driver.Presence, error) {
-	p.Processes, p.Memory = 1, "always the same"
-	if !v.silent {
-		p.Memory = fmt.Sprint(v.lost.Load())
-	}
+	p.Processes, p.Memory = 1, fmt.Sprint(v.lost.Load())
 	return p, nil
 }
 
@@ -116,44 +112,6 @@ func TestALossIsRestored(t *testing.T) {
 	}
 }
 
-// The latest answer of all processes counts what each was granted. Their sum would be too much.
-func TestTheLatestAnswerIsRestored(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		v, limit := newVolatile(t), stint.PerHour(100)
-		a, b, c := newStack(t, v, alone), newStack(t, v, alone), newStack(t, v, alone)
-		for i, s := range []*Stack{a, b, c, a, b} {
-			takeUnits(t, s, int64(i+1), limit)
-			time.Sleep(time.Second)
-		}
-		time.Sleep(3 * time.Second) // answers since the last heartbeat are not sent
-		v.flush(t)
-		time.Sleep(3 * time.Second)
-		if got := v.used(t, limit)[0]; got != 15 {
-			t.Errorf("used %d; want 15", got)
-		}
-	})
-}
-
-// A state that vanished alone, as one that was evicted, is noticed by the process that asks about
-// it.
-func TestAnEvictedStateIsRestored(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		v, limit := newVolatile(t), stint.PerHour(100)
-		v.silent = true
-		s := newStack(t, v, alone)
-		time.Sleep(time.Second)
-		takeUnits(t, s, 60, limit)
-		v.flush(t)
-		for range 30 {
-			takeUnits(t, s, 1, limit)
-			time.Sleep(100 * time.Millisecond)
-		}
-		if got := v.used(t, limit)[0]; got < 70 {
-			t.Errorf("used %d; want 60, and what was taken since they were restored", got)
-		}
-	})
-}
-
 // What was reset, has expired or was not to be restored is no loss.
 func TestNoLossIsRestored(t *testing.T) {
 	reset := stint.Command{Kind: stint.CommandReset, Subject: "user", Limits: []stint.Limit{stint.PerHour(100)}}
@@ -197,25 +155,4 @@ func TestNoLossIsRestored(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A state that expired is no loss, although the first answers about the one after it were about a
-// subject that is named second.
-func TestExpiredStateBesideAnotherSubject(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		v, limit := newVolatile(t), stint.PerMinute(10)
-		s := newStack(t, v, alone)
-		takeUnits(t, s, 10, limit)
-		time.Sleep(10 * time.Minute)
-		d := mustDecide(t, v.memory.Load(), oneUnit("user", limit)) // by another process
-		both := oneUnit("other", limit)
-		both.Claims = append(both.Claims, oneUnit("user", limit).Claims...)
-		wantAdmitted(t, s, 1, both, 1)
-		takeUnits(t, s, 1, limit)
-		mustAmend(t, v.memory.Load(), d.Charge, stint.Amendment{Kind: stint.AmendSettle})
-		time.Sleep(3 * time.Second)
-		if got := v.used(t, limit)[0]; got != 2 {
-			t.Errorf("used %d; want 2", got)
-		}
-	})
 }

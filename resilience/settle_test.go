@@ -2,10 +2,7 @@ package resilience
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -81,28 +78,6 @@ func TestReleaseAfterALateHeartbeat(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		wantUsed(t, store, "a", place, 0)
-	})
-}
-
-// A release waits while a heartbeat may still arrive. A heartbeat of two subjects that surely did
-// not reach one of them, on a node of a Cluster, may still reach the other.
-func TestReleaseAfterATornHeartbeat(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		place := stint.AtOnce(5, time.Minute)
-		d := mustDecide(t, s, and(oneUnit("a", place), oneUnit("b", place)))
-		store.fail(&stint.StoreError{Op: opAmend, Kind: stint.KindUnreachable,
-			Err: errors.Join(&net.OpError{Op: "dial", Err: errors.New("connection refused")}, io.EOF)}, opAmend)
-		if _, err := s.Amend(t.Context(), d.Charge, extend); err == nil {
-			t.Fatal("the heartbeat was answered")
-		}
-		store.up()
-		if done := mustAmend(t, s, d.Charge, release); !done.Changed {
-			t.Error("not released")
-		}
-		time.Sleep(amendTime / 2)
-		wantUsed(t, store, "b", place, 1) // the heartbeat may arrive
-		time.Sleep(amendTime)
-		wantUsed(t, store, "b", place, 0)
 	})
 }
 
@@ -188,114 +163,6 @@ func TestAmendmentsDoNotWaitForever(t *testing.T) {
 	})
 }
 
-// A refund that was accepted before its charge reached the store is made there, also if many others
-// wait by then.
-func TestAcceptedRefundIsKept(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		store.fail(refusedCall())
-		d := mustDecide(t, s, named(oneUnit("a"), "x"))
-		if !mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle}).Changed {
-			t.Fatal("the refund changed nothing")
-		}
-		for range maxJobs {
-			s.sender.add(newJob(d.Charge, stint.Amendment{Kind: stint.AmendSettle}, nil), time.Hour)
-		}
-		store.up()
-		time.Sleep(5 * time.Second)
-		wantUsed(t, store, "a", stint.PerHour(1000), 0)
-		s.sender.queue(nil)
-	})
-}
-
-// A request under an ID that the store was charged with afterwards is settled and released there,
-// in either order, and also before it has been charged.
-func TestSettleAndReleaseOfAnID(t *testing.T) {
-	tokens, place, settle := stint.PerHour(1000), stint.AtOnce(10, time.Minute), settleTo(40)
-	for _, order := range [][]stint.Amendment{{settle, release}, {release, settle}} {
-		for _, pause := range []time.Duration{time.Second, 0} {
-			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-				store.down()
-				d := mustDecide(t, s, named(ask("a", 100, tokens, place), "x"))
-				store.up()
-				time.Sleep(pause)
-				for _, a := range order {
-					if done := mustAmend(t, s, d.Charge, a); !done.Changed {
-						t.Errorf("%v changed nothing", a.Kind)
-					}
-				}
-				time.Sleep(5 * time.Second)
-				wantUsed(t, store, "a", tokens, 40)
-				wantUsed(t, store, "a", place, 0)
-			})
-		}
-	}
-}
-
-// The refund of a place that was taken without the store gives it back there too, if a heartbeat
-// has told the store of it.
-func TestRefundOfAPlaceThatTheStoreKnows(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		place := stint.AtOnce(10, time.Minute)
-		store.down()
-		d := mustDecide(t, s, oneUnit("a", place))
-		store.up()
-		mustAmend(t, s, d.Charge, extend)
-		wantUsed(t, store, "a", place, 1)
-		if done := mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle}); !done.Changed {
-			t.Error("the refund changed nothing")
-		}
-		time.Sleep(time.Second)
-		wantUsed(t, store, "a", place, 0)
-		store.fail(refusedCall())
-		wantUsed(t, s, "a", place, 0)
-	})
-}
-
-// A refund of what was granted before a reset makes no room after it.
-func TestRefundAfterAReset(t *testing.T) {
-	for _, id := range []string{"", "x"} {
-		over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-			limit := stint.PerHour(10)
-			r := named(ask("a", 5, limit), id)
-			store.down()
-			d := mustDecide(t, s, r)
-			time.Sleep(time.Millisecond)
-			if err := s.Command(t.Context(), resetOf(r.Claims[0])); err == nil {
-				t.Fatal("the store is there")
-			}
-			time.Sleep(time.Microsecond)
-			wantAdmitted(t, s, 20, oneUnit("a", limit), 10)
-			mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
-			wantAdmitted(t, s, 20, oneUnit("a", limit), 0)
-			store.up()
-			time.Sleep(5 * time.Second)
-			wantUsed(t, store, "a", limit, 10)
-		})
-	}
-}
-
-// A raise that the store cannot be told of yet counts at once, and is charged to it once.
-func TestRaiseThatWaits(t *testing.T) {
-	for _, fail := range []func(*fake){outages["refused"], outages["unreachable"]} {
-		each(t, eachKind(5, time.Hour), alone, func(t *testing.T, store *fake, s *Stack, limit stint.Limit) {
-			d := mustDecide(t, s, ask("a", 10, limit))
-			fail(store)
-			if done := mustAmend(t, s, d.Charge, settleTo(50)); !done.Changed || done.Charged != 50 {
-				t.Errorf("raise: %+v", done)
-			}
-			wantAdmitted(t, s, 1, ask("a", 51, limit), 0)
-			wantAdmitted(t, s, 20, oneUnit("a", limit), 20)
-			store.up()
-			wantAdmitted(t, s, 1, ask("a", 31, limit), 0)
-			time.Sleep(5 * time.Second)
-			wantUsed(t, store, "a", limit, 70)
-			wantAdmitted(t, s, 50, oneUnit("a", limit), 30)
-			store.fail(refusedCall())
-			wantAdmitted(t, s, 50, oneUnit("a", limit), 0)
-		})
-	}
-}
-
 // A raise in an outage is limited by what a bucket may owe; the caller is told what is charged, and
 // the store is charged with as much.
 func TestRaiseBeyondTheDebt(t *testing.T) {
@@ -313,24 +180,4 @@ func TestRaiseBeyondTheDebt(t *testing.T) {
 			wantUsed(t, store, "a", bucket, 20)
 		})
 	}
-}
-
-// An amendment whose caller has given up before it began changes nothing, and can be made again.
-func TestAmendmentAfterACanceledOne(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		store.down()
-		d := mustDecide(t, s, named(oneUnit("a"), "x"))
-		store.up()
-		time.Sleep(time.Second)
-		wantUsed(t, store, "a", stint.PerHour(1000), 1)
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if done, err := s.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.AmendSettle}); done.Changed || !errors.Is(err, context.Canceled) {
-			t.Errorf("canceled: %+v, %v", done, err)
-		}
-		if done := mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle}); !done.Changed {
-			t.Error("the second changed nothing")
-		}
-		wantUsed(t, store, "a", stint.PerHour(1000), 0)
-	})
 }

@@ -92,38 +92,6 @@ func TestAdmitsInTheFirstWindow(t *testing.T) {
 	}
 }
 
-// Under a limit with a burst, an outage admits no more than the store alone would have at the same
-// instants, and at most one less.
-func TestBurstThroughAnOutage(t *testing.T) {
-	for _, outage := range []struct{ from, to int }{{1, 3}, {1, 12}, {5, 15}, {9, 11}, {10, 11}, {15, 45}, {1, 100}} {
-		t.Run(fmt.Sprint(outage), func(t *testing.T) {
-			each(t, outages, alone, func(t *testing.T, store *fake, s *Stack, fail func(*fake)) {
-				reference, a, r := newFake(t), &asker{T: t, s: s, start: time.Now()}, oneUnit("a", stint.PerSecond(1).WithBurst(3))
-				want := int64(0)
-				for i := range 100 {
-					a.at(time.Duration(i) * 100 * time.Millisecond)
-					if i == outage.from {
-						fail(store)
-					}
-					if i == outage.to {
-						store.up()
-					}
-					if i%10 == 0 { // some at every second
-						want += int64(admitted(t, reference, 5, r))
-						for range 5 {
-							a.ask(r, func() {})
-						}
-					}
-				}
-				time.Sleep(time.Second)
-				if n := a.admitted.Load(); n > want || n < want-1 {
-					t.Errorf("%d admitted, want %d or one less", n, want)
-				}
-			})
-		})
-	}
-}
-
 // A period ends by the store's clock, also without the store: in none is more than the capacity
 // admitted, nor less.
 func TestPeriodsOfAStoreAhead(t *testing.T) {
@@ -193,69 +161,6 @@ func TestSteadyCallerThroughAnOutage(t *testing.T) {
 					t.Errorf("%d of %d admitted", n, asked)
 				}
 			})
-		})
-	}
-}
-
-// The memory for what is owed is bounded, however long an outage lasts; and what still counts is
-// charged afterwards.
-func TestMemoryOfALongOutage(t *testing.T) {
-	testkit.SkipUnderRace(t)
-	const rounds, calls, cost = 1500, 50, 40 // 20,000 units a second
-	each(t, map[string]int{"one subject": 1, "many": 1000}, Config{Instances: 1},
-		func(t *testing.T, store *fake, s *Stack, subjects int) {
-			limit, names := stint.PerHour(1<<40), make([]string, subjects)
-			for i := range names {
-				names[i] = fmt.Sprint("subject", i)
-				wantAdmitted(t, s, 1, ask(names[i], cost, limit), 1) // with the store
-			}
-			store.down()
-			before := heapInUse()
-			for n := range rounds {
-				for i := range calls {
-					wantAdmitted(t, s, 1, ask(names[(n*calls+i)%subjects], cost, limit), 1)
-				}
-				time.Sleep(100 * time.Millisecond)
-			}
-			if grown := heapInUse() - before; grown > 4<<20 {
-				t.Errorf("%d KiB more in use after the outage", grown>>10)
-			}
-			store.up()
-			time.Sleep(10 * time.Minute)
-			for _, name := range names {
-				wantUsed(t, store, name, limit, int64(cost*(rounds*calls/subjects+1)))
-			}
-		})
-}
-
-// The zone of a limit has changed, and the store is away when a day begins in the new one. The period
-// that the store counts ends when it ends.
-func TestStoredEndWithoutTheStore(t *testing.T) {
-	testkit.SkipUnderRace(t)
-	utc, lagos := oneUnit("a", stint.Daily(10)), oneUnit("a", stint.Daily(10).In("Africa/Lagos")) // an hour ahead
-	for _, before := range []int{5, 1} {
-		synctest.Test(t, func(t *testing.T) {
-			time.Sleep(22*time.Hour + 59*time.Minute) // almost midnight in Lagos
-			store := newFake(t)
-			s := newStack(t, store, alone)
-			wantAdmitted(t, store, before, utc, before)
-			if before == 1 {
-				wantAdmitted(t, s, 1, lagos, 1)
-				store.down()
-				wantAdmitted(t, s, 20, lagos, 8)
-				time.Sleep(2 * time.Minute)
-				store.up()
-				time.Sleep(5 * time.Second)
-				wantAdmitted(t, s, 20, lagos, 0)
-				return
-			}
-			wantAdmitted(t, s, 20, lagos, 5)
-			store.down()
-			wantAdmitted(t, s, 20, lagos, 0)
-			time.Sleep(2 * time.Minute)
-			wantAdmitted(t, s, 20, lagos, 0)
-			time.Sleep(time.Hour) // it has ended
-			wantAdmitted(t, s, 20, lagos, 10)
 		})
 	}
 }
