@@ -194,7 +194,7 @@ type policyDoc struct {
 	// Requests are counted by the first of these identities that they have. The last one must be an
 	// identity that every request has. Default: the identity in the request's tier.
 	Identity list `yaml:"identity"`
-	// Count separately by these, too: `method`, `host`, `route`, or a variable of the path.
+	// Attributes that divide the count: `method`, `host`, `route`, or a variable of the path.
 	Per list `yaml:"per"`
 	// Limits on the number of requests, or such limits for each tier by name, with `default` for
 	// tiers that are not named.

@@ -35,7 +35,7 @@ export type ByAttributes = {
   cost?: Cost;
   /** Costs by the names of limits, where they differ from `cost`: `{"input_tokens": 900, "output_tokens": 4096}`. Budgets and the caller's own limits count them. A name that none of these limits has is a mistake. Names that are left out have the costs of the policy, if it sets any. */
   costs?: Costs;
-  /** Identifies one logical request, such as an order. A repeat of a charged id is allowed and not charged again, at most 8 times, for the length of the shortest window, or of the hold if that is longer. A repeat that asks for the same has the `charge` of the first request. So does a `peek`, which does not count as a repeat. */
+  /** Identifies one logical request, such as an order. A repeat of a charged id is allowed and not charged again, at most 8 times, for the length of the shortest window, or of the hold if that is longer. A repeat of an equal request has the `charge` of the first request. So does a `peek`, which does not count as a repeat. */
   id?: RequestID;
   /** The costs are estimates, and the work may go on for this many seconds without a heartbeat; see `extend`. A limit with a longer window holds the estimate until `settle` charges the true cost, or until the hold expires: then it gives back what no heartbeat has reported. A limit with a shorter window is charged the estimate at once, and `settle` corrects it. The default of `take` and `peek` is the `hold` of the policy, if it has one. In a batch, it cannot be used with the mode `reserve`. */
   hold_seconds?: HoldSeconds;
@@ -59,7 +59,7 @@ export type ByPolicy = {
   cost?: Cost;
   /** Costs by the names of limits, where they differ from `cost`: `{"input_tokens": 900, "output_tokens": 4096}`. Budgets and the caller's own limits count them. A name that none of these limits has is a mistake. Names that are left out have the costs of the policy, if it sets any. */
   costs?: Costs;
-  /** Identifies one logical request, such as an order. A repeat of a charged id is allowed and not charged again, at most 8 times, for the length of the shortest window, or of the hold if that is longer. A repeat that asks for the same has the `charge` of the first request. So does a `peek`, which does not count as a repeat. */
+  /** Identifies one logical request, such as an order. A repeat of a charged id is allowed and not charged again, at most 8 times, for the length of the shortest window, or of the hold if that is longer. A repeat of an equal request has the `charge` of the first request. So does a `peek`, which does not count as a repeat. */
   id?: RequestID;
   /** The costs are estimates, and the work may go on for this many seconds without a heartbeat; see `extend`. A limit with a longer window holds the estimate until `settle` charges the true cost, or until the hold expires: then it gives back what no heartbeat has reported. A limit with a shorter window is charged the estimate at once, and `settle` corrects it. The default of `take` and `peek` is the `hold` of the policy, if it has one. In a batch, it cannot be used with the mode `reserve`. */
   hold_seconds?: HoldSeconds;
@@ -81,7 +81,7 @@ export type ByTier = {
   cost?: Cost;
   /** Costs by the names of limits, where they differ from `cost`: `{"input_tokens": 900, "output_tokens": 4096}`. Budgets and the caller's own limits count them. A name that none of these limits has is a mistake. Names that are left out have the costs of the policy, if it sets any. */
   costs?: Costs;
-  /** Identifies one logical request, such as an order. A repeat of a charged id is allowed and not charged again, at most 8 times, for the length of the shortest window, or of the hold if that is longer. A repeat that asks for the same has the `charge` of the first request. So does a `peek`, which does not count as a repeat. */
+  /** Identifies one logical request, such as an order. A repeat of a charged id is allowed and not charged again, at most 8 times, for the length of the shortest window, or of the hold if that is longer. A repeat of an equal request has the `charge` of the first request. So does a `peek`, which does not count as a repeat. */
   id?: RequestID;
   /** The costs are estimates, and the work may go on for this many seconds without a heartbeat; see `extend`. A limit with a longer window holds the estimate until `settle` charges the true cost, or until the hold expires: then it gives back what no heartbeat has reported. A limit with a shorter window is charged the estimate at once, and `settle` corrects it. The default of `take` and `peek` is the `hold` of the policy, if it has one. In a batch, it cannot be used with the mode `reserve`. */
   hold_seconds?: HoldSeconds;
@@ -101,7 +101,7 @@ export type ByLimits = {
   cost?: Cost;
   /** Costs by the names of limits, where they differ from `cost`: `{"input_tokens": 900, "output_tokens": 4096}`. Budgets and the caller's own limits count them. A name that none of these limits has is a mistake. Names that are left out have the costs of the policy, if it sets any. */
   costs?: Costs;
-  /** Identifies one logical request, such as an order. A repeat of a charged id is allowed and not charged again, at most 8 times, for the length of the shortest window, or of the hold if that is longer. A repeat that asks for the same has the `charge` of the first request. So does a `peek`, which does not count as a repeat. */
+  /** Identifies one logical request, such as an order. A repeat of a charged id is allowed and not charged again, at most 8 times, for the length of the shortest window, or of the hold if that is longer. A repeat of an equal request has the `charge` of the first request. So does a `peek`, which does not count as a repeat. */
   id?: RequestID;
   /** The costs are estimates, and the work may go on for this many seconds without a heartbeat; see `extend`. A limit with a longer window holds the estimate until `settle` charges the true cost, or until the hold expires: then it gives back what no heartbeat has reported. A limit with a shorter window is charged the estimate at once, and `settle` corrects it. The default of `take` and `peek` is the `hold` of the policy, if it has one. In a batch, it cannot be used with the mode `reserve`. */
   hold_seconds?: HoldSeconds;
@@ -125,7 +125,7 @@ export type ReserveByAttributes = {
   cost?: Cost;
   /** Costs by the names of limits, where they differ from `cost`: `{"input_tokens": 900, "output_tokens": 4096}`. Budgets and the caller's own limits count them. A name that none of these limits has is a mistake. Names that are left out have the costs of the policy, if it sets any. */
   costs?: Costs;
-  /** Identifies one logical request, such as an order. A repeat of a charged id is allowed and not charged again, at most 8 times, for the length of the shortest window, or of the hold if that is longer. A repeat that asks for the same has the `charge` of the first request. So does a `peek`, which does not count as a repeat. */
+  /** Identifies one logical request, such as an order. A repeat of a charged id is allowed and not charged again, at most 8 times, for the length of the shortest window, or of the hold if that is longer. A repeat of an equal request has the `charge` of the first request. So does a `peek`, which does not count as a repeat. */
   id?: RequestID;
   /** How far ahead `reserve` may book, in seconds. It may have decimals. The default is as far as the limits allow. In a batch, it can be used only with the mode `reserve`. */
   max_wait_seconds?: MaxWaitSeconds;
@@ -149,7 +149,7 @@ export type ReserveByPolicy = {
   cost?: Cost;
   /** Costs by the names of limits, where they differ from `cost`: `{"input_tokens": 900, "output_tokens": 4096}`. Budgets and the caller's own limits count them. A name that none of these limits has is a mistake. Names that are left out have the costs of the policy, if it sets any. */
   costs?: Costs;
-  /** Identifies one logical request, such as an order. A repeat of a charged id is allowed and not charged again, at most 8 times, for the length of the shortest window, or of the hold if that is longer. A repeat that asks for the same has the `charge` of the first request. So does a `peek`, which does not count as a repeat. */
+  /** Identifies one logical request, such as an order. A repeat of a charged id is allowed and not charged again, at most 8 times, for the length of the shortest window, or of the hold if that is longer. A repeat of an equal request has the `charge` of the first request. So does a `peek`, which does not count as a repeat. */
   id?: RequestID;
   /** How far ahead `reserve` may book, in seconds. It may have decimals. The default is as far as the limits allow. In a batch, it can be used only with the mode `reserve`. */
   max_wait_seconds?: MaxWaitSeconds;
@@ -171,7 +171,7 @@ export type ReserveByTier = {
   cost?: Cost;
   /** Costs by the names of limits, where they differ from `cost`: `{"input_tokens": 900, "output_tokens": 4096}`. Budgets and the caller's own limits count them. A name that none of these limits has is a mistake. Names that are left out have the costs of the policy, if it sets any. */
   costs?: Costs;
-  /** Identifies one logical request, such as an order. A repeat of a charged id is allowed and not charged again, at most 8 times, for the length of the shortest window, or of the hold if that is longer. A repeat that asks for the same has the `charge` of the first request. So does a `peek`, which does not count as a repeat. */
+  /** Identifies one logical request, such as an order. A repeat of a charged id is allowed and not charged again, at most 8 times, for the length of the shortest window, or of the hold if that is longer. A repeat of an equal request has the `charge` of the first request. So does a `peek`, which does not count as a repeat. */
   id?: RequestID;
   /** How far ahead `reserve` may book, in seconds. It may have decimals. The default is as far as the limits allow. In a batch, it can be used only with the mode `reserve`. */
   max_wait_seconds?: MaxWaitSeconds;
@@ -191,7 +191,7 @@ export type ReserveByLimits = {
   cost?: Cost;
   /** Costs by the names of limits, where they differ from `cost`: `{"input_tokens": 900, "output_tokens": 4096}`. Budgets and the caller's own limits count them. A name that none of these limits has is a mistake. Names that are left out have the costs of the policy, if it sets any. */
   costs?: Costs;
-  /** Identifies one logical request, such as an order. A repeat of a charged id is allowed and not charged again, at most 8 times, for the length of the shortest window, or of the hold if that is longer. A repeat that asks for the same has the `charge` of the first request. So does a `peek`, which does not count as a repeat. */
+  /** Identifies one logical request, such as an order. A repeat of a charged id is allowed and not charged again, at most 8 times, for the length of the shortest window, or of the hold if that is longer. A repeat of an equal request has the `charge` of the first request. So does a `peek`, which does not count as a repeat. */
   id?: RequestID;
   /** How far ahead `reserve` may book, in seconds. It may have decimals. The default is as far as the limits allow. In a batch, it can be used only with the mode `reserve`. */
   max_wait_seconds?: MaxWaitSeconds;
@@ -313,7 +313,7 @@ export type BatchByAttributes = {
   cost?: Cost;
   /** Costs by the names of limits, where they differ from `cost`: `{"input_tokens": 900, "output_tokens": 4096}`. Budgets and the caller's own limits count them. A name that none of these limits has is a mistake. Names that are left out have the costs of the policy, if it sets any. */
   costs?: Costs;
-  /** Identifies one logical request, such as an order. A repeat of a charged id is allowed and not charged again, at most 8 times, for the length of the shortest window, or of the hold if that is longer. A repeat that asks for the same has the `charge` of the first request. So does a `peek`, which does not count as a repeat. */
+  /** Identifies one logical request, such as an order. A repeat of a charged id is allowed and not charged again, at most 8 times, for the length of the shortest window, or of the hold if that is longer. A repeat of an equal request has the `charge` of the first request. So does a `peek`, which does not count as a repeat. */
   id?: RequestID;
   /** The costs are estimates, and the work may go on for this many seconds without a heartbeat; see `extend`. A limit with a longer window holds the estimate until `settle` charges the true cost, or until the hold expires: then it gives back what no heartbeat has reported. A limit with a shorter window is charged the estimate at once, and `settle` corrects it. The default of `take` and `peek` is the `hold` of the policy, if it has one. In a batch, it cannot be used with the mode `reserve`. */
   hold_seconds?: HoldSeconds;
@@ -341,7 +341,7 @@ export type BatchByPolicy = {
   cost?: Cost;
   /** Costs by the names of limits, where they differ from `cost`: `{"input_tokens": 900, "output_tokens": 4096}`. Budgets and the caller's own limits count them. A name that none of these limits has is a mistake. Names that are left out have the costs of the policy, if it sets any. */
   costs?: Costs;
-  /** Identifies one logical request, such as an order. A repeat of a charged id is allowed and not charged again, at most 8 times, for the length of the shortest window, or of the hold if that is longer. A repeat that asks for the same has the `charge` of the first request. So does a `peek`, which does not count as a repeat. */
+  /** Identifies one logical request, such as an order. A repeat of a charged id is allowed and not charged again, at most 8 times, for the length of the shortest window, or of the hold if that is longer. A repeat of an equal request has the `charge` of the first request. So does a `peek`, which does not count as a repeat. */
   id?: RequestID;
   /** The costs are estimates, and the work may go on for this many seconds without a heartbeat; see `extend`. A limit with a longer window holds the estimate until `settle` charges the true cost, or until the hold expires: then it gives back what no heartbeat has reported. A limit with a shorter window is charged the estimate at once, and `settle` corrects it. The default of `take` and `peek` is the `hold` of the policy, if it has one. In a batch, it cannot be used with the mode `reserve`. */
   hold_seconds?: HoldSeconds;
@@ -367,7 +367,7 @@ export type BatchByTier = {
   cost?: Cost;
   /** Costs by the names of limits, where they differ from `cost`: `{"input_tokens": 900, "output_tokens": 4096}`. Budgets and the caller's own limits count them. A name that none of these limits has is a mistake. Names that are left out have the costs of the policy, if it sets any. */
   costs?: Costs;
-  /** Identifies one logical request, such as an order. A repeat of a charged id is allowed and not charged again, at most 8 times, for the length of the shortest window, or of the hold if that is longer. A repeat that asks for the same has the `charge` of the first request. So does a `peek`, which does not count as a repeat. */
+  /** Identifies one logical request, such as an order. A repeat of a charged id is allowed and not charged again, at most 8 times, for the length of the shortest window, or of the hold if that is longer. A repeat of an equal request has the `charge` of the first request. So does a `peek`, which does not count as a repeat. */
   id?: RequestID;
   /** The costs are estimates, and the work may go on for this many seconds without a heartbeat; see `extend`. A limit with a longer window holds the estimate until `settle` charges the true cost, or until the hold expires: then it gives back what no heartbeat has reported. A limit with a shorter window is charged the estimate at once, and `settle` corrects it. The default of `take` and `peek` is the `hold` of the policy, if it has one. In a batch, it cannot be used with the mode `reserve`. */
   hold_seconds?: HoldSeconds;
@@ -391,7 +391,7 @@ export type BatchByLimits = {
   cost?: Cost;
   /** Costs by the names of limits, where they differ from `cost`: `{"input_tokens": 900, "output_tokens": 4096}`. Budgets and the caller's own limits count them. A name that none of these limits has is a mistake. Names that are left out have the costs of the policy, if it sets any. */
   costs?: Costs;
-  /** Identifies one logical request, such as an order. A repeat of a charged id is allowed and not charged again, at most 8 times, for the length of the shortest window, or of the hold if that is longer. A repeat that asks for the same has the `charge` of the first request. So does a `peek`, which does not count as a repeat. */
+  /** Identifies one logical request, such as an order. A repeat of a charged id is allowed and not charged again, at most 8 times, for the length of the shortest window, or of the hold if that is longer. A repeat of an equal request has the `charge` of the first request. So does a `peek`, which does not count as a repeat. */
   id?: RequestID;
   /** The costs are estimates, and the work may go on for this many seconds without a heartbeat; see `extend`. A limit with a longer window holds the estimate until `settle` charges the true cost, or until the hold expires: then it gives back what no heartbeat has reported. A limit with a shorter window is charged the estimate at once, and `settle` corrects it. The default of `take` and `peek` is the `hold` of the policy, if it has one. In a batch, it cannot be used with the mode `reserve`. */
   hold_seconds?: HoldSeconds;
@@ -446,7 +446,7 @@ export type Cost = number | null;
 /** Costs by the names of limits, where they differ from `cost`: `{"input_tokens": 900, "output_tokens": 4096}`. Budgets and the caller's own limits count them. A name that none of these limits has is a mistake. Names that are left out have the costs of the policy, if it sets any. */
 export type Costs = Record<string, number> | null;
 
-/** Identifies one logical request, such as an order. A repeat of a charged id is allowed and not charged again, at most 8 times, for the length of the shortest window, or of the hold if that is longer. A repeat that asks for the same has the `charge` of the first request. So does a `peek`, which does not count as a repeat. */
+/** Identifies one logical request, such as an order. A repeat of a charged id is allowed and not charged again, at most 8 times, for the length of the shortest window, or of the hold if that is longer. A repeat of an equal request has the `charge` of the first request. So does a `peek`, which does not count as a repeat. */
 export type RequestID = string | null;
 
 /** The costs are estimates, and the work may go on for this many seconds without a heartbeat; see `extend`. A limit with a longer window holds the estimate until `settle` charges the true cost, or until the hold expires: then it gives back what no heartbeat has reported. A limit with a shorter window is charged the estimate at once, and `settle` corrects it. The default of `take` and `peek` is the `hold` of the policy, if it has one. In a batch, it cannot be used with the mode `reserve`. */
@@ -543,7 +543,7 @@ export type Decision = {
   limits: Array<Limit>;
   /** Policies and tiers in shadow that would have denied the request. */
   shadowed: Array<string>;
-  /** Identifies what was charged, for `settle`, `refund`, `extend` and `release`. A repeat that asks for the same has the charge of the first request; settle it once between them. Empty if nothing was charged. */
+  /** Identifies what was charged, for `settle`, `refund`, `extend` and `release`. A repeat of an equal request has the charge of the first request; settle it only once. Empty if nothing was charged. */
   charge: string;
   /** If the costs are held as estimates, by `hold_seconds` of the request or by a policy: how long they are held without a heartbeat (see `extend`). `settle` the charge in the end; otherwise it is given back when that time has passed. */
   hold_seconds?: number;
