@@ -42,10 +42,10 @@ type Decision struct {
 	// is a minute old.
 	BanLeft time.Duration
 	// Charge identifies what was charged, for [Limiter.Refund], [Limiter.Settle] and
-	// [Limiter.Hold]. Its claims are those of the request, even if nothing was charged. A repeat
-	// that is allowed has the charge of the first request, so that a caller whose answer was lost
-	// can settle it: the charge is settled once for both. Hold keeps no place for a repeat.
-	// Example: a Charge that IsZero after a denial.
+	// [Limiter.Hold]. It has the claims of the request, even if nothing was charged. A repeat that
+	// is allowed has the charge of the first request, so that a caller whose answer was lost can
+	// settle it: the charge is settled once for both. Hold keeps no place for a repeat. Example: a
+	// Charge that IsZero after a denial.
 	Charge Charge
 
 	few  [inlineUsages]Usage // the usages, if they fit

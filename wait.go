@@ -207,7 +207,7 @@ func (r *Request) tentative() bool {
 	return shortest >= 20*grace && shortest < 200*grace
 }
 
-// admit turns the decision of a booking into that of its use, with usages as of the use.
+// admit turns the decision on a booking into the decision on its use, with usages as of the use.
 func (d *Decision) admit() {
 	d.RetryAfter = 0
 	booked := *d // its usages stay as they are

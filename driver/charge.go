@@ -15,7 +15,7 @@ import (
 //	Fit       bool           lower the cost to what there is room for, but not below one unit
 //	Age       time.Duration  how long ago the units of a ModeForce were used; for logs
 //	Refilled  time.Duration  how long meters have given back units of a ModeForce since then
-//	AtLeast   bool           let a ModeForce charge each limit only what is missing of the cost
+//	AtLeast   bool           let a ModeForce charge each limit only what its usage lacks of the cost
 type Terms = protocol.Terms
 
 // ChargeData holds what a store knows about a charge besides its claims; see [stint.Charge.Data].

@@ -189,9 +189,10 @@ func (sh *shard) evictOne(w *written, c class) bool {
 	return true
 }
 
-// mostLeft returns the record with the largest unused share among the next records of a class, in a
-// circle that starts after the hand. It reclassifies records that no longer have room. Among equal
-// records near a limit, it prefers one of the subject that needs the room.
+// mostLeft returns the record with the largest unused share among the next records of a class. The
+// next record is the one after the hand; the first record follows the last one. It reclassifies
+// records that no longer have room. Among equal records near a limit, it prefers one of the subject
+// that needs the room.
 func (sh *shard) mostLeft(w *written, c class, now int64) (best uint32, found bool) {
 	bestLeft, seen, n, own := spared, 0, sh.hand, false
 	for range sh.count {

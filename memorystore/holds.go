@@ -23,7 +23,7 @@ type holds struct {
 
 const fewHolds = 64
 
-// sweep drops the holds that have ended, and returns when the next one ends.
+// sweep drops the holds that have ended, and returns the end of the next one.
 func (h *holds) sweep(now int64) int64 {
 	next := algorithm.Never
 	for id, open := range h.open {
@@ -68,7 +68,8 @@ func (p *part) hold(id uint64, now int64) (hold, bool) {
 	return h, ok && h.end > now
 }
 
-// holdsFull returns when a part's state has room for another hold, or 0 if it has room now.
+// holdsFull returns the instant at which a part's state has room for another hold, or 0 if it has
+// room now.
 func (p *part) holdsFull(now int64) (at int64) {
 	if p.rec == nil || p.rec.rest == nil {
 		return 0

@@ -148,7 +148,7 @@ func (h *history) follow(all []Series) []Series {
 	return happened
 }
 
-// step adds the ith of the seconds since the last sample, of which there are steps.
+// step adds second i, counted from 0, of the steps seconds since the last sample.
 func (h *history) step(all Point, i, steps int64, t *totals) {
 	share := part(i, steps)
 	p := all.combine(all, share)

@@ -63,7 +63,7 @@ func (r reason) outcome() string {
 	return failedOutcome
 }
 
-// allowance returns why a request was allowed, ignoring shadow.
+// allowance returns the reason for allowing a request, ignoring shadow.
 func allowance(d *stint.Decision, limited bool) reason {
 	switch {
 	case d.Degraded:

@@ -110,7 +110,7 @@ func (c *Client) Settle(ctx context.Context, d stint.Decision, costs stint.Costs
 }
 
 // costs returns the costs of token counts, by the names of limits. An estimate is at most half of
-// the smallest limit that counts the same.
+// the smallest limit that counts the same quantity.
 func (e *entry) costs(counts tokens.Counts, estimate bool) stint.Costs {
 	costs := stint.Costs{}
 	for i := range e.api.Limits {

@@ -53,8 +53,8 @@ func isPlain(p string) (plain bool, dot int) {
 }
 
 // readPath returns the readings of a path, given decoded and as it was sent; raw is "" if both are
-// the same. The first reading is that of net/http's mux, without empty and dot segments. It reports
-// false if there are too many.
+// the same. The first is the path as net/http's mux reads it, without empty and dot segments. It
+// reports false if there are too many.
 func readPath(path, raw string) (readings []string, ok bool) {
 	readings = []string{pathpattern.Clean(path)}
 	size := len(readings[0])

@@ -30,7 +30,7 @@ func newStopwatch() *stopwatch {
 	return w
 }
 
-// begin returns the time when a decision begins, or untimed.
+// begin returns the time at which a decision begins, or untimed.
 func (w *stopwatch) begin() time.Duration {
 	if w.left.Load() <= 0 {
 		return untimed

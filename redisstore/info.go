@@ -36,8 +36,8 @@ type Info struct {
 	// CPUTime is the CPU time of each server's main thread since the server's start, by address: a
 	// server executes commands on one core.
 	CPUTime map[string]time.Duration
-	// MaxMemoryPolicy is the eviction policy of a full server: "noeviction", or that of a server
-	// that evicts keys.
+	// MaxMemoryPolicy is the eviction policy of the servers: "noeviction", or the policy of a
+	// server that evicts keys when it is full.
 	MaxMemoryPolicy string
 	// Evicted is the number of keys that the servers have evicted since their start.
 	Evicted int64

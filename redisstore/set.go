@@ -122,7 +122,8 @@ const (
 	logHead        = 4*8 + 4
 	meterHead      = 3 * 8
 
-	// Fields of a state as the scripts read it: before the first head, of a log, and of a meter.
+	// In a state as the scripts read it: the index of the first head, and the numbers of fields of
+	// a log and of a meter.
 	firstHead, logFields, meterFields = 12, 5, 3
 
 	// In the directory, added to a limit's algorithm:

@@ -231,7 +231,7 @@ func (q *split) end(err error) (stint.Decision, error) {
 	return q.repeat(d), nil
 }
 
-// repeat sets the charge of a decision on a repeat to that of the first request.
+// repeat gives the decision on a repeat the charge of the first request.
 func (q *split) repeat(d stint.Decision) stint.Decision {
 	if d.Repeat && d.Allowed && !q.recalled.IsZero() {
 		now := *d.Charge.Data()

@@ -161,7 +161,7 @@ func (c *count) number(t int64) int64 {
 	return t/c.part + parts + 1
 }
 
-// until returns when the part with a number stops counting.
+// until returns the time from which the part with a number no longer counts.
 func (c *count) until(number int64) int64 {
 	switch c.Algorithm {
 	case stint.AlgorithmFixed:

@@ -181,7 +181,7 @@ func (l *ledger) oweAlone(r *stint.Request, charge uint64, state debtState, now 
 	return o
 }
 
-// seen returns when the debt was granted, or when its last heartbeat came if that was later.
+// seen returns the time of the debt's grant, or of its last heartbeat if that was later.
 func (o *debt) seen() int64 { return max(o.at, o.beaten) }
 
 // rename gives a debt another ID.

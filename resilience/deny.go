@@ -233,9 +233,8 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 	return life
 }
 
-// announced returns how long the request is denied by limits whose refunds are announced: those of
-// which it needs no more than half, rounded up. A limit that is smaller than the cost never has
-// room.
+// announced returns how long the request is denied by limits whose refunds are announced: those
+// that it needs at most half of, rounded up. A limit that is smaller than the cost never has room.
 func announced(r *stint.Request, d *stint.Decision) (longest time.Duration) {
 	usages := d.Usages()
 	for i := range r.Claims {

@@ -21,7 +21,7 @@ func (s *Stack) without(ctx context.Context, q *question, sent *waiter, cause er
 		return cause // the caller's mistake, or its context has ended
 	}
 	if sent != nil {
-		if d, ok := s.batch.arrived(sent); ok { // just after the time was up
+		if d, ok := s.batch.arrived(sent); ok { // the answer came just after the deadline
 			q.decision = d
 			s.ledger.adopt(r, &q.decision, sent.number)
 			return nil

@@ -157,7 +157,7 @@ func (b *batch) land(f *flight) {
 	}
 	now := b.ledger.now()
 	for _, w := range f.waiters {
-		for _, o := range w.first { // before the answer to the request they came with
+		for _, o := range w.first { // before the answer to the request that carried them
 			o.end()
 		}
 		if !w.early {

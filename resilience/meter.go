@@ -45,7 +45,8 @@ func (c *count) given(d time.Duration) int64 {
 	return int64(low)
 }
 
-// after returns when a weight is given back, beginning at an instant.
+// after returns the time at which a weight that the meter begins to give back at an instant is
+// given back.
 func (c *count) after(t, weight int64) int64 {
 	ticks := min(ceilDiv(weight, c.rate), int64(maxAhead)/int64(time.Microsecond)/c.tick)
 	return (c.ticks(t) + ticks) * c.tick * int64(time.Microsecond)

@@ -42,7 +42,7 @@ const (
 	maxPaid = 64
 )
 
-// owes returns what is owed now.
+// owes returns what the process owes under the limit, without units that no longer count.
 func (c *count) owes(now int64) *owed {
 	if c.owed == nil {
 		c.owed = new(owed)

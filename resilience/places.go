@@ -72,7 +72,7 @@ func (l *ledger) extended(c *stint.Charge, stored bool) (held bool) {
 	return held && !lost
 }
 
-// unanswered records a heartbeat that was not answered, and that may still arrive for the time
+// unanswered records a heartbeat that was not answered, and that may still arrive within the time
 // left.
 func (l *ledger) unanswered(c *stint.Charge, left time.Duration) {
 	now := l.now()

@@ -249,8 +249,8 @@ func (l *ledger) requests(lost *lostCount, now int64, to []*driver.Call) []*driv
 }
 
 // restore makes the store count the lost usage again, in batches, and leaves most of the store's
-// time to requests. It waits while the store is unavailable. A batch of which the store accepts
-// nothing is skipped after three tries.
+// time to requests. It waits while the store is unavailable. If the store accepts nothing of a
+// batch, the batch is skipped after three tries.
 func (s *Stack) restore(all []lostCount) {
 	sent, tries := 0, 0
 	for len(all) > 0 && s.life.Err() == nil {

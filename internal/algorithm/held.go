@@ -22,7 +22,7 @@ func Stock(l *stint.Limit, hold int64) bool {
 	return rate == 0 && (l.HoldThrough || l.Window.Microseconds() > hold)
 }
 
-// Expiry returns when a hold that begins or is extended at an instant expires.
+// Expiry returns the expiry of a hold that begins or is extended at an instant.
 func Expiry(at, hold int64) int64 {
 	slice := ceil(hold, holdSlices)
 	return ceil(at+hold, slice) * slice
@@ -173,9 +173,9 @@ func (v *View) ChargeMore(n, debt int64) (dropped int64) {
 	return n - charged
 }
 
-// goes returns when held units stop counting if they are not settled: when they expire or, if they
-// are charged then, a span later. For bookings it is always a span later, because the units may be
-// charged at any time until they expire.
+// goes returns the instant from which held units no longer count if they are not settled: when they
+// expire or, if they are charged then, a span later. For bookings it is always a span later,
+// because the units may be charged at any time until they expire.
 func (v *View) goes(u *heldUnits, books bool) int64 {
 	if v.held.charges || books {
 		return v.stamp(u.until) + v.p.Span

@@ -113,8 +113,8 @@ func ValidateFailure(p *stint.FailurePolicy) error {
 	return Mistakes(r.Validate())
 }
 
-// Mistakes returns what a [*stint.InvalidError] reports, to make it a part of another error, and any
-// other error as it is.
+// Mistakes returns the mistakes in a [*stint.InvalidError], to make them part of another error. It
+// returns any other error unchanged.
 func Mistakes(err error) error {
 	if invalid, ok := err.(*stint.InvalidError); ok {
 		return invalid.Err

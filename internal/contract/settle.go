@@ -22,7 +22,7 @@ func Settle(c stint.Charge, costs []int, a stint.Amendment,
 }
 
 // SettleOnce settles like Settle, but in one call if the limits that count requests have different
-// names from those that count costs. It is for a charge of which nothing was settled before:
+// names from those that count costs. Use it only if no part of the charge was settled before:
 // otherwise the charged units of the two kinds could not be told apart.
 func SettleOnce(c stint.Charge, costs []int, a stint.Amendment,
 	amend func(stint.Charge, stint.Amendment) (stint.Amended, error)) (stint.Amended, error) {

@@ -24,5 +24,6 @@ func Of(err error) stint.StoreErrorKind {
 	return stint.KindOther
 }
 
-// Index returns the index of a kind in [Kinds], or that of KindOther if the kind is not listed.
+// Index returns the index of a kind in [Kinds], or the index of KindOther if the kind is not
+// listed.
 func Index(kind stint.StoreErrorKind) int { return max(0, slices.Index(Kinds[:], kind)) }

@@ -355,8 +355,8 @@ func showAsOf(parts []*part, states []stint.Usage, at int64) {
 // giveUp removes an earlier booking from every limit, and lets the decision see only the bookings
 // ahead of it. It returns the smallest T of the booking, or never if a limit does not have it. In
 // that case the limits that have the booking give it up once the request has another place in time.
-// gone reports whether the booking may be due: no limit has it ahead, and all states are those of
-// the booking.
+// gone reports whether the booking may be due: no limit has it ahead, and no state was replaced
+// since the booking.
 func (s *Store) giveUp(r *stint.Request, claims []*stint.Claim, parts []*part) (old int64, gone bool) {
 	booked := r.Terms().Booked
 	if old = never; booked == nil {

@@ -17,7 +17,7 @@ func isStock(l *stint.Limit, life int64) bool {
 	return hasLog(l) && !hasMeter(l) && (l.HoldThrough || l.Window.Microseconds() > life)
 }
 
-// expiryOf returns when a hold that begins or is extended at an instant expires.
+// expiryOf returns the expiry of a hold that begins or is extended at an instant.
 func expiryOf(at, life int64) int64 {
 	g := (life + 63) / 64
 	return (at + life + g - 1) / g * g

@@ -100,7 +100,8 @@ func appendEntry(list []entry, at, n int64) []entry {
 	return list
 }
 
-// logEnd returns when the last of a log's entries and bookings leaves, or 0 if there are none.
+// logEnd returns the instant at which the last of a log's entries and bookings leaves, or 0 if
+// there are none.
 func (k *counts) logEnd(l *stint.Limit, entries []entry, booked []booking) (end int64) {
 	for _, e := range entries {
 		if e.n > 0 {
@@ -116,8 +117,8 @@ func (k *counts) logEnd(l *stint.Limit, entries []entry, booked []booking) (end 
 	return end
 }
 
-// goes returns when held units stop counting if they are not settled: when they expire, or a span
-// later if they are charged then or, for bookings, may be charged before that.
+// goes returns the instant from which held units no longer count if they are not settled: when they
+// expire, or a span later if they are charged then or, for bookings, may be charged before that.
 func (k *counts) goes(l *stint.Limit, h entry, books bool) int64 {
 	if k.charges || books {
 		return k.stamp(l, h.at) + span(l)

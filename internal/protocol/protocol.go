@@ -37,9 +37,9 @@ type Terms struct {
 	// than Age, because a meter also gives back what was used before. For Force without MaxWait.
 	// Logs and concurrency limits ignore Refilled.
 	Refilled time.Duration
-	// AtLeast makes a Force charge each limit only as many units as its usage is below the cost:
-	// none if the usage, whatever it was charged for, is at least the cost. It restores usage that
-	// the store has lost, and may be repeated, even by several processes. The charge must not be
+	// AtLeast makes a Force charge each limit only the units that its usage lacks to reach the
+	// cost: none if the usage, from any charges, is at least the cost. It restores usage that the
+	// store has lost, and may be repeated, even by several processes. The charge must not be
 	// amended. For Force with one claim, without MaxWait and Hold.
 	AtLeast bool
 }

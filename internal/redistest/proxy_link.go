@@ -111,7 +111,8 @@ type message struct {
 	end     bool // no messages follow
 }
 
-// due returns when a message may be forwarded. It is called again when the faults change.
+// due returns the time at which a message may be forwarded. It is called again when the faults
+// change.
 func (f *faults) due(m *message) time.Time {
 	d := f.roundTrip/2 + time.Duration(m.luck*float64(f.jitter/2))
 	if m.stalled {

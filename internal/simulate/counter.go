@@ -224,7 +224,7 @@ func (c *counter) allow(v *policy.Verdict, now int64) (shadowed bool) {
 	return shadowed
 }
 
-// banEnd returns when the ban of a subject ends, in Unix microseconds, or 0 if the store has none.
+// banEnd returns the end of a subject's ban in Unix microseconds, or 0 if the store has none.
 func (c *counter) banEnd(subject string) int64 {
 	shown, err := c.store.Inspect(context.Background(), stint.Claim{Subject: subject})
 	if err != nil || shown.Ban.Until.IsZero() {

@@ -306,8 +306,8 @@ type Recommendation struct {
 	Costs  bool   `json:"costs"`
 	// Name is the quantity that the limits count, such as "input_tokens"; "" for requests.
 	Name string `json:"name,omitempty"`
-	// Window and Burst are those of the recommended limits. The limits are sliding, or calendar
-	// limits if Configured is one. Burst is a multiple of the limit's maximum.
+	// Window and Burst apply to all recommended limits, which are sliding, or calendar limits if
+	// Configured is one. Burst is a multiple of the limit's maximum.
 	Window Duration `json:"window_seconds"`
 	Burst  int64    `json:"burst"`
 	// Configured is the limit in the configuration with that window and burst; nil if there is

@@ -19,8 +19,8 @@ local function put_hold(key, id, expires, ends, reported, first)
   end
 end
 
--- holds_free returns when a state has room for another hold: now, or when one of the holds ends. It
--- drops ended holds once there are too many.
+-- holds_free returns the instant at which a state has room for another hold: now, or when one of
+-- the holds ends. It drops ended holds once there are too many.
 local function holds_free(key)
   local n = redis.pcall('HLEN', key)
   if type(n) == 'table' or n < MAX_HOLDS then return now end

@@ -206,7 +206,7 @@ function W.beyond(r, t)
   return beyond
 end
 
--- end_of returns when a booking at t ends. A booking between others goes before the later ones,
+-- end_of returns the end of a booking at t. A booking between others goes before the later ones,
 -- which are set aside, and ends no later than they do.
 local function end_of(r, t, between)
   local e = t + r.options[GRACE]
@@ -243,8 +243,8 @@ local function insert_booking(c, t, e)
 end
 
 -- book_all books every claim that costs something at t: between other bookings if the request is a
--- FORCE, or was booked before and is due. It returns when the bookings end. It records the usage at
--- t, before the bookings that are set aside.
+-- FORCE, or was booked before and is due. It returns the end of the bookings. It records the usage
+-- at t, before the bookings that are set aside.
 function W.book_all(r, t, come)
   local force = r.options[MODE] == FORCE
   local between = force or come

@@ -196,7 +196,7 @@ func (d *Admin) Ban(ctx context.Context, t Target, length time.Duration) (Named,
 		return who, invalid("the ban is %v; want whole microseconds from %v to %d days", length, stint.MinWindow,
 			stint.MaxWindow/day)
 	}
-	if err := d.obeysBans(who.Subject); err != nil {
+	if err := d.checkBansApply(who.Subject); err != nil {
 		if _, unknown := errors.AsType[*UnknownError](err); !unknown || !t.Raw {
 			return who, err
 		}

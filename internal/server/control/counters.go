@@ -109,8 +109,8 @@ func (d *Admin) counters(subject string) ([]counter, error) {
 	return found, nil
 }
 
-// obeysBans returns an error unless a ban of the subject would apply somewhere.
-func (d *Admin) obeysBans(subject string) error {
+// checkBansApply returns an error unless a ban of the subject would apply somewhere.
+func (d *Admin) checkBansApply(subject string) error {
 	if subject == setinfo.Everyone || subject == setinfo.IP+":"+setinfo.UnknownClient {
 		return invalid("%s stands for many callers, which cannot be banned together; name one of them", subject)
 	}
