@@ -5,9 +5,6 @@ import (
 	"time"
 )
 
-// IsPlain reports whether Allow asks the store the shorter way.
-func (l *Limiter) IsPlain() bool { return l.plain != nil }
-
 // WakeLate has all who wait wake later than they want to.
 func (l *Limiter) WakeLate(late func() time.Duration) {
 	l.sleep = func(ctx context.Context, d time.Duration, wake <-chan struct{}) (time.Duration, error) {

@@ -14,59 +14,6 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// A decision that holds no place can be held and released like any other: the context stays as it
-// is, the release does nothing, and neither allocates.
-func TestHoldNothing(t *testing.T) {
-	places, err := stint.New(newCut(t), stint.AtOnce(1, time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
-	units, err := stint.New(newCut(t), stint.PerMinute(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx := t.Context()
-	once := stint.Request{ID: "7", Claims: []stint.Claim{{Subject: "b", Cost: 1}}}
-	for _, c := range []struct {
-		what string
-		lim  *stint.Limiter
-		ask  func() (stint.Decision, error)
-		want bool // allowed
-	}{
-		{"no concurrency limit", units, func() (stint.Decision, error) { return units.Allow(ctx, "a") }, true},
-		{"a denial", units, func() (stint.Decision, error) { return units.Allow(ctx, "a") }, false},
-		{"a peek", places, func() (stint.Decision, error) { return places.Peek(ctx, "a") }, true},
-		{"a repeat", places, func() (stint.Decision, error) {
-			if d, err := places.Take(ctx, once); err != nil || !d.Allowed || d.Repeat {
-				t.Errorf("got %+v, error %v; want a place", d, err)
-			}
-			return places.Take(ctx, once)
-		}, true},
-		{"no place left", places, func() (stint.Decision, error) { return places.Allow(ctx, "b") }, false},
-	} {
-		d, err := c.ask()
-		if err != nil || d.Allowed != c.want {
-			t.Fatalf("%s: allowed %v, error %v", c.what, d.Allowed, err)
-		}
-		held, release := c.lim.Hold(ctx, d)
-		if held != ctx {
-			t.Errorf("%s: got another context", c.what)
-		}
-		if err := release(); err != nil {
-			t.Errorf("%s: release says %v", c.what, err)
-		}
-		if n := testing.AllocsPerRun(100, func() {
-			_, release := c.lim.Hold(ctx, d)
-			_ = release()
-		}); n > 0 {
-			t.Errorf("%s: %v allocations", c.what, n)
-		}
-	}
-	if d, err := places.Peek(ctx, "b"); err != nil || d.Allowed {
-		t.Errorf("allowed %v, error %v: the release of a repeat freed the place of the first request", d.Allowed, err)
-	}
-}
-
 var errDown = errors.New("down")
 
 // cut is a store that can be out of reach. It notes when amendments are sent.
@@ -193,46 +140,6 @@ func TestHoldEndsWithAReset(t *testing.T) {
 			t.Errorf("release says %v, want %v", err, stint.ErrPlaceLost)
 		}
 	})
-}
-
-// A heartbeat that was not answered may still get through until its deadline: the place is released
-// after that.
-func TestReleaseComesAfterTheHeartbeat(t *testing.T) {
-	for name, failed := range map[string]error{
-		"still under way":  nil,
-		"connection lost":  &stint.StoreError{Op: "amend", Kind: stint.KindUnreachable, Err: errDown},
-		"certainly undone": &stint.StoreError{Op: "amend", Kind: stint.KindRefused, Err: errDown},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := newCut(t)
-				store.beat = func(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
-					if failed == nil {
-						<-ctx.Done()
-						return stint.Amended{}, errCut
-					}
-					return stint.Amended{}, failed
-				}
-				lim, acquire := newPlaces(t, store, 1, 30*time.Second)
-				start := time.Now()
-				_, release := lim.Hold(context.Background(), acquire())
-				time.Sleep(10*time.Second + time.Millisecond)
-				if err := release(); err != nil {
-					t.Error(err)
-				}
-				want := 11 * time.Second
-				if name == "certainly undone" {
-					want = 10*time.Second + time.Millisecond
-				}
-				if passed := time.Since(start); passed != want {
-					t.Errorf("released after %v, want %v", passed, want)
-				}
-				if n := len(store.log); n != 2 || !strings.HasPrefix(store.log[1], "release") {
-					t.Errorf("sent %v, want a heartbeat and then a release", store.log)
-				}
-			})
-		})
-	}
 }
 
 // However often the store is out of reach for longer than a place lasts, those who hold places are

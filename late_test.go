@@ -193,24 +193,3 @@ func TestAwaitWithoutAnnouncements(t *testing.T) {
 		})
 	}
 }
-
-// Who stops waiting gives back the place that it has by then.
-func TestAwaitGivesBackTheLatestPlace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &places{answers: []place{{wait: 10 * time.Second}, {wait: 5 * time.Second}},
-			announced: []time.Duration{time.Second}}
-		lim, err := New(store, PerMinute(1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
-		time.AfterFunc(2*time.Second, cancel)
-		if _, err := lim.Wait(ctx, "api"); !errors.Is(err, context.Canceled) {
-			t.Errorf("error %v, want %v", err, context.Canceled)
-		}
-		if got, want := strings.Join(store.asked, ", "), "book, move 1, return 2"; got != want {
-			t.Errorf("asked: %s; want %s", got, want)
-		}
-	})
-}

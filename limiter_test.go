@@ -37,28 +37,6 @@ func newLimiter(t *testing.T, options ...stint.Option) *stint.Limiter {
 	return lim
 }
 
-// Golden example 1: five rapid calls under 4 per second; four return at once, the fifth when a
-// place is free.
-func TestWaitInTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		lim := newLimiter(t, stint.PerSecond(4))
-		start := time.Now()
-		for i, want := range []time.Duration{0, 0, 0, 0, time.Second, time.Second, time.Second, time.Second,
-			2 * time.Second} {
-			d, err := lim.Wait(t.Context(), "igdb:api")
-			if err != nil || !d.Allowed || d.RetryAfter != 0 {
-				t.Fatalf("call %d: %+v, %v", i, d, err)
-			}
-			if used := []int64{1, 2, 3, 4, 1, 2, 3, 4, 1}[i]; d.States()[0].Used != used || d.Remaining() != 4-used {
-				t.Errorf("call %d: %d used, %d left; want %d of 4", i, d.States()[0].Used, d.Remaining(), used)
-			}
-			if got := time.Since(start); got != want {
-				t.Errorf("call %d returned after %v, want %v", i, got, want)
-			}
-		}
-	})
-}
-
 func TestWaitRefusesWhatCannotBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim := newLimiter(t, stint.PerMinute(1))
@@ -362,33 +340,6 @@ func TestCommandMistakes(t *testing.T) {
 			if !strings.Contains(err.Error(), text) {
 				t.Errorf("%q is not told by: %v", text, err)
 			}
-		}
-	}
-}
-
-// Without it, answers would be the same, and Allow would take twice as long.
-func TestAllowAsksTheMemoryStoreTheShorterWay(t *testing.T) {
-	store := newMemory(t)
-	minute, hour, day, week := stint.PerMinute(1), stint.PerHour(2), stint.PerDay(3), stint.Per(4, 168*time.Hour)
-	for _, test := range []struct {
-		what    string
-		store   stint.Store
-		options []stint.Option
-		want    bool
-	}{
-		{"one limit", store, []stint.Option{minute}, true},
-		{"three limits", store, []stint.Option{minute, hour, day}, true},
-		{"four limits", store, []stint.Option{minute, hour, day, week}, false},
-		{"bans", store, []stint.Option{minute, stint.WithBans(stint.BanPolicy{})}, true},
-		{"another store", struct{ stint.Store }{store}, []stint.Option{minute}, false},
-		{"a store that embeds it", struct{ *memorystore.Store }{store}, []stint.Option{minute}, false},
-	} {
-		lim, err := stint.New(test.store, test.options...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := lim.IsPlain(); got != test.want {
-			t.Errorf("%s: %v, want %v", test.what, got, test.want)
 		}
 	}
 }

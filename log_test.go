@@ -97,17 +97,3 @@ func TestWithLogger(t *testing.T) {
 		t.Errorf("%d records of 100 denials, want 5 per second", n)
 	}
 }
-
-// TestNoLogger is the default one.
-func TestNoLogger(t *testing.T) {
-	var log bytes.Buffer
-	defer slog.SetDefault(slog.Default())
-	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
-	lim, err := stint.New(lost{}, stint.PerHour(1), stint.WithLogger(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := lim.Reset(t.Context(), "user:42"); err == nil || !strings.Contains(log.String(), "level=ERROR") {
-		t.Errorf("%v; logged: %s", err, log.String())
-	}
-}

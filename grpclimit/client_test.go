@@ -3,7 +3,6 @@ package grpclimit_test
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -59,25 +58,6 @@ func slowDown(d time.Duration) error {
 		return err
 	}
 	return st.Err()
-}
-
-func TestClientWaits(t *testing.T) {
-	conn := (&echo{}).serve(t, nil, nil, through(newAPI(t, newStore(t), stint.PerHour(2)))...)
-	for range 2 {
-		if err := say(t.Context(), conn); err != nil {
-			t.Fatal(err)
-		}
-	}
-	err := say(t.Context(), conn)
-	denied, ok := errors.AsType[*stint.DeniedError](err)
-	if !ok || denied.Key != "echo:api" || denied.RetryAfter <= 0 {
-		t.Errorf("got %v, want a denial of echo:api", err)
-	}
-	st := status.Convert(err)
-	if st.Code() != codes.ResourceExhausted || len(st.Details()) != 1 ||
-		st.Details()[0].(*errdetails.RetryInfo).GetRetryDelay().AsDuration() != denied.RetryAfter {
-		t.Errorf("got the status %v, want the denial with its delay", st)
-	}
 }
 
 // awayStore is an unavailable store, under [stint.FailDeny].
@@ -161,20 +141,6 @@ func TestClientPauses(t *testing.T) {
 	}
 }
 
-// A server with stint in front pauses clients that have stint in front.
-func TestServerPausesClient(t *testing.T) {
-	guard := newGuard(t, "tiers: [{name: anonymous, identity: ip, limits: 1/1h}]\nheaders: {retry_after_jitter: 0%}", nil)
-	api, registry := newRegistry(t, newStore(t), stint.PerHour(100))
-	conn := (&echo{}).serve(t, []grpc.UnaryServerInterceptor{grpclimit.UnaryServerInterceptor(guard)}, nil,
-		through(api)...)
-	for range 2 {
-		_ = say(t.Context(), conn)
-	}
-	if got := time.Until(registry.Stats()[0].CoolingUntil); got < 15*time.Minute-time.Minute || got > 15*time.Minute {
-		t.Errorf("the pause ends in %v, want the longest that is allowed, %v", got, 15*time.Minute)
-	}
-}
-
 func TestClientPerMessage(t *testing.T) {
 	received := make(chan int, 1)
 	service := &echo{chat: func(s grpc.ServerStream) error {
@@ -215,32 +181,6 @@ func TestClientPerStream(t *testing.T) {
 	}
 	if _, err := conn.NewStream(t.Context(), chatDesc, chatMethod); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("got %v, want no turn for a third stream", err)
-	}
-}
-
-// The single answer to a client stream ends it, and asks for no pause.
-func TestClientCollect(t *testing.T) {
-	service := &echo{chat: func(s grpc.ServerStream) error {
-		for {
-			if err := s.RecvMsg(&wrapperspb.StringValue{}); errors.Is(err, io.EOF) {
-				return s.SendMsg(wrapperspb.String("thanks"))
-			} else if err != nil {
-				return err
-			}
-		}
-	}}
-	api, registry := newRegistry(t, newStore(t), stint.PerHour(9))
-	conn := service.serve(t, nil, nil, grpc.WithChainStreamInterceptor(grpclimit.MessageClientInterceptor(api)))
-	stream := open(t, conn, collectDesc, collectMethod)
-	answer := &wrapperspb.StringValue{}
-	err := errors.Join(
-		stream.SendMsg(wrapperspb.String("one")), stream.SendMsg(wrapperspb.String("two")),
-		stream.CloseSend(), stream.RecvMsg(answer))
-	if err != nil || answer.GetValue() != "thanks" {
-		t.Errorf("got %q and %v, want thanks", answer.GetValue(), err)
-	}
-	if s := registry.Stats()[0]; s.Calls != 2 || s.Cooldowns != 0 {
-		t.Errorf("got %d turns and %d pauses, want 2 and none", s.Calls, s.Cooldowns)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"io"
 	"sync"
 	"testing"
-	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -14,7 +13,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/grpclimit"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -220,31 +218,6 @@ func TestStreamHoldsPlace(t *testing.T) {
 					_ = drain(first) // its status comes when the place is free
 				}
 			})
-		}
-	}
-}
-
-// A unary call gives its place back too, under By as under a guard.
-func TestUnaryHoldsPlace(t *testing.T) {
-	guard := newGuard(t, "tiers: [{name: anonymous, identity: ip, limits: 1/1m concurrency}]", nil)
-	by, _ := grpclimit.By(grpclimit.ClientIP(), stint.AtOnce(1, time.Minute))
-	for _, limit := range []grpc.UnaryServerInterceptor{grpclimit.UnaryServerInterceptor(guard), by} {
-		service := &echo{}
-		conn := service.serve(t, []grpc.UnaryServerInterceptor{limit}, nil)
-		for _, end := range []func() error{
-			func() error { return nil }, func() error { return errors.New("broken") }, func() error { panic("broken") },
-		} {
-			within := codes.OK
-			service.say = func(context.Context, string) (string, error) {
-				within = status.Code(say(t.Context(), conn))
-				return "", end()
-			}
-			if err := say(t.Context(), conn); status.Code(err) == codes.ResourceExhausted {
-				t.Errorf("got %v, want a place", err)
-			}
-			if within != codes.ResourceExhausted {
-				t.Errorf("got %v for a call within a call, want a denial", within)
-			}
 		}
 	}
 }

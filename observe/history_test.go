@@ -2,6 +2,7 @@ package observe
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
@@ -130,6 +131,23 @@ func TestHistoryIsBounded(t *testing.T) {
 		if point.Allowed != 10 {
 			t.Fatalf("after five hours, step %d: %+v; want 10", i, point)
 		}
+	}
+}
+
+func TestHistoryOfSeries(t *testing.T) {
+	p := newPast()
+	for i := range int64(25) {
+		_, happened := p.pass(time.Second, i%2, 0)
+		if (i%2 == 1) != (len(happened) == 1) {
+			t.Fatalf("second %d: something happened to %v", i, happened)
+		}
+	}
+	p.totals.series = append(p.totals.series, Series{Tier: "pro", Total: Counts{Denied: 30}})
+	p.pass(15*time.Second, 15, 0) // across a step's end: a third of it before
+	got := p.series()
+	if len(got) != 3 || !slices.Equal(got[0].Recent, []Counts{{Allowed: 5}, {Allowed: 5}, {Allowed: 7}, {Allowed: 10}}) ||
+		!slices.Equal(got[2].Recent, []Counts{{Denied: 10}, {Denied: 20}}) {
+		t.Errorf("got %+v", got)
 	}
 }
 
