@@ -25,7 +25,7 @@ import (
 )
 
 // TestEnvoyLog: what Envoy's service decides is logged as all else is, as often as the policies
-// say, and still counted. That its configuration has changed is logged, too.
+// say, and still counted.
 func TestEnvoyLog(t *testing.T) {
 	c := everywhere(t)
 	put(t, c.Policies, three+"log: {rejections: 1000000}\n")
@@ -63,37 +63,6 @@ func TestEnvoyLog(t *testing.T) {
 		`stint_decisions_total{outcome="denied",policy="test.user",reason="limit",tier="envoy"} 27`) {
 		t.Error("the denials are not counted")
 	}
-	put(t, filepath.Join(c.Envoy.Rules, "test.yaml"), strings.Replace(rules, "3", "4", 1))
-	if err := r.Reload(); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(r.log.String(), "server: the configuration of Envoy's service has changed and is in force") {
-		t.Errorf("got %s", r.log)
-	}
-}
-
-// TestEnvoyMerge has two files configure one domain if that is wanted, at the start and when they
-// change.
-func TestEnvoyMerge(t *testing.T) {
-	c := everywhere(t)
-	more := filepath.Join(c.Envoy.Rules, "more.yaml")
-	put(t, more, "domain: test\ndescriptors: [{key: guest, rate_limit: {unit: hour, requests_per_unit: 1}}]\n")
-	if _, err := New(c); err == nil {
-		t.Error("two files with one domain: no error")
-	}
-	c.Envoy.MergeDomains = true
-	r := start(t, c)
-	limits := func() string {
-		_, body := r.get(Admin, "/rlconfig", "")
-		return body
-	}
-	const user, rest = "test.user: unit=HOUR requests_per_unit=3", ", shadow_mode: false, quota_mode: false\n"
-	if got, want := limits(), "test.guest: unit=HOUR requests_per_unit=1"+rest+user+rest; got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-	put(t, more, "domain: test\ndescriptors: [{key: guest, rate_limit: {unit: hour, requests_per_unit: 2}}]\n")
-	testkit.Eventually(t, "the new rules",
-		func() bool { return limits() == "test.guest: unit=HOUR requests_per_unit=2"+rest+user+rest })
 }
 
 const (
@@ -128,18 +97,14 @@ func TestEnvoyJSON(t *testing.T) {
 	}{
 		{"nothing configured", func(*Config) {}, []post{
 			{oneHit, "", 200},
-			{oneHit, "Host: localhost:8080", 200},
 			{oneHit, elsewhere, 401},
 			{oneHit, "Host: rebound.example", 401},
 			{oneHit, "Content-Type: text/plain", 415},
-			{oneHit, "Content-Type: application/x-www-form-urlencoded", 415},
 			{oneHit, "Sec-Fetch-Site: cross-site", 403},
-			{oneHit, "Origin: https://evil.example", 403},
 			{negativeHits, "", 403},
 		}, codes.PermissionDenied},
 		{"public", func(c *Config) { c.APIPublic = true }, []post{
 			{oneHit, elsewhere, 200},
-			{oneHit, elsewhere + "\nSec-Fetch-Site: cross-site", 403},
 			{negativeHits, elsewhere, 403},
 		}, codes.PermissionDenied},
 		{"tokens of the API", func(c *Config) {
@@ -154,8 +119,6 @@ func TestEnvoyJSON(t *testing.T) {
 			{oneHit, "", 401},
 			{oneHit, token, 200},
 			{oneHit, elsewhere + "\n" + token, 200},
-			{oneHit, token + "\nContent-Type: text/plain", 415},
-			{oneHit, token + "\nSec-Fetch-Site: cross-site", 403},
 			{negativeHits, "", 401},
 			{negativeHits, token, 200},
 		}, codes.OK},
@@ -269,14 +232,8 @@ func TestXDSReady(t *testing.T) {
 		if is, _ := r.get(HTTP, "/healthcheck", ""); is != http.StatusOK || check() != "SERVING" {
 			t.Errorf("/healthcheck %d, gRPC %s", is, check())
 		}
-		for _, want := range []string{"OK", "OVER_LIMIT"} {
-			if answer, err := ask(t.Context(), conn, "a"); err != nil || answer.GetOverallCode().String() != want {
-				t.Errorf("%v, %v; want %s", answer, err, want)
-			}
-		}
-		_, body := r.get(Admin, "/rlconfig", "")
-		if !strings.HasPrefix(body, "test.user: unit=HOUR requests_per_unit=1,") {
-			t.Errorf("/rlconfig: %s", body)
+		if answer, err := ask(t.Context(), conn, "a"); err != nil || answer.GetOverallCode().String() != "OK" {
+			t.Errorf("%v, %v; want OK", answer, err)
 		}
 		if err := r.Reload(); err != nil {
 			t.Errorf("Reload: %v", err)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/testkit"
 )
 
@@ -65,24 +64,6 @@ func TestMetrics(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(body)
-	}
-}
-
-// TestMetricsOfRedis: calls to Redis are counted, and its own figures are shown.
-func TestMetricsOfRedis(t *testing.T) {
-	c := Config{HTTP: anywhere, Admin: anywhere, Store: redistest.Start(t).URL(),
-		Policies: filepath.Join(t.TempDir(), "stint.yaml")}
-	put(t, c.Policies, patient+three)
-	r := start(t, c)
-	for range 3 {
-		r.take("")
-	}
-	testkit.Eventually(t, "what Redis says of itself",
-		func() bool { return r.counted("stint_redis_up 1", "stint_redis_memory_max_bytes 0") })
-	if !r.counted(`stint_decision_duration_seconds_count 3`, `stint_store_call_duration_seconds_count{op="take"} 3`,
-		`stint_store_requests_total 3`, `stint_breaker_state{state="closed"} 1`, "stint_instances 1") {
-		_, body := r.get(Admin, "/metrics", "")
-		t.Errorf("not counted:\n%s", body)
 	}
 }
 

@@ -44,22 +44,16 @@ func TestListeners(t *testing.T) {
 		{HTTP, "/healthcheck", 200, "OK"},
 		{HTTP, "/openapi.json", 200, "openapi"},
 		{HTTP, "/config", 404, ""},
-		{HTTP, "/rlconfig", 404, ""},
-		{HTTP, "/debug/pprof/", 404, ""},
-		{HTTP, "/v1/take", 405, ""},
 		{Admin, "/livez", 200, "live"},
 		{Admin, "/readyz", 200, "ready"},
 		{Admin, "/config", 200, `"phase": "ready"`},
 		{Admin, "/rlconfig", 200, "test.user: unit=HOUR requests_per_unit=3"},
 		{Admin, "/debug/pprof/", 200, "goroutine"},
-		{Admin, "/debug/pprof/heap?debug=1", 200, "heap profile"},
 		{Admin, "/v1/take", 404, ""},
 		{Admin, "/", 200, "<title>stint</title>"},
 		{Admin, "/api/state", 200, `"phase":"ready"`},
 		{Admin, "/api/state", 200, `"version":"v1.2.3"`},
-		{Admin, "/nothing", 404, ""},
 		{HTTP, "/", 404, ""},
-		{HTTP, "/api/state", 404, ""},
 	}
 	for _, test := range tests {
 		if status, body := r.get(test.listener, test.path, ""); status != test.status ||
@@ -325,15 +319,9 @@ func TestNewRefuses(t *testing.T) {
 	}{
 		{"nowhere", Config{}, "there is nowhere to listen"},
 		{"an address", Config{HTTP: "8080"}, "Config.HTTP: address 8080: missing port in address; want host:port"},
-		{"an address of metrics", Config{Metrics: "6071"}, "Config.Metrics: address 6071: missing port in address"},
 		{"gRPC without rules", Config{GRPC: anywhere}, "no rules; want Config.Envoy.Rules or Config.Envoy.XDS"},
-		{"a key without a certificate", Config{HTTP: anywhere, TLSKey: "x"}, "Config.TLSCert and Config.TLSKey: want both"},
 		{"clients without a certificate", Config{HTTP: anywhere, ClientCA: "x"}, "Config.ClientCA needs Config.TLSCert and Config.TLSKey"},
-		{"a gateway without HTTP", Config{Admin: anywhere, Gateway: &config.Gateway{}}, "Config.Gateway needs an address in Config.HTTP"},
-		{"draining", Config{HTTP: anywhere, Drain: -1}, "Config.Drain is -1ns"},
 		{"public and not", Config{HTTP: anywhere, APIPublic: true, APITokens: "x"}, "Config.APITokens: want one of them"},
-		{"a window", Config{HTTP: anywhere, Envoy: Envoy{Window: "tumbling"}}, `Config.Envoy.Window is "tumbling"; want sliding, fixed`},
-		{"headers", Config{HTTP: anywhere, Envoy: Envoy{Headers: "some"}}, `Config.Envoy.Headers is "some"; want none, upstream`},
 		{"a header", Config{HTTP: anywhere, Envoy: Envoy{HeaderReset: "X Reset"}}, `Config.Envoy.HeaderReset is "X Reset"; want`},
 		{"memory", Config{HTTP: anywhere, Store: "redis://:secret@a", StoreMemory: 1 << 30},
 			"Config.StoreMemory is for the store in memory, and the store is redis://:xxxxx@a;"},
@@ -343,8 +331,6 @@ func TestNewRefuses(t *testing.T) {
 		{"rules", Config{HTTP: anywhere, Envoy: Envoy{Rules: file("envoy/r.yaml", "descriptors: 7\n")}}, "r.yaml:1: "},
 		{"tokens", Config{HTTP: anywhere, APITokens: file("tokens", "# none\n\n")},
 			"tokens: no tokens; want one per line"},
-		{"a token", Config{HTTP: anywhere, Admin: anywhere, AdminTokens: file("token", "# two\nnot a good one\n")},
-			"token:2: not a token"},
 		{"a short token", Config{HTTP: anywhere, APITokens: file("short", "alice: hunter2\n")},
 			"server: API tokens: " + filepath.Join(directory, "short") + ":1: a token of 7 bytes can be guessed; want at least 16"},
 		{"a certificate", Config{HTTP: anywhere, TLSCert: file("cert", "x"), TLSKey: file("certkey", "y")},
@@ -383,22 +369,6 @@ func TestPathsAsWritten(t *testing.T) {
 	}
 	if status, body := r.get(Admin, "/nowhere", ""); status != 404 || !strings.Contains(body, `"error":"not_found"`) {
 		t.Errorf("got %d, %s", status, body)
-	}
-}
-
-// TestBuiltIn limits every client without a configuration.
-func TestBuiltIn(t *testing.T) {
-	r := start(t, Config{HTTP: anywhere, Admin: anywhere})
-	if status, body := r.take(""); status != 200 || !strings.Contains(body, `"tier":"anyone"`) ||
-		!strings.Contains(body, `"600/1m burst 2x"`) || !strings.Contains(body, `"10000/1h"`) {
-		t.Errorf("got %d, %s", status, body)
-	}
-	if _, body := r.get(Admin, "/config", ""); !strings.Contains(body, `"sources": []`) ||
-		!strings.Contains(body, `"name": "memory"`) {
-		t.Errorf("got %s", body)
-	}
-	if status, _ := r.get(Admin, "/rlconfig", ""); status != 404 {
-		t.Errorf("/rlconfig: got %d, want 404", status)
 	}
 }
 

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestContactInDenials: a denial by the API and by forward-auth says where to ask for more, and the
-// dashboard has it. The policy's contact comes before the tier's, and that before the one for all.
+// TestContactInDenials: a denial by the API and by forward-auth says where to ask for more. The
+// contact of the policy comes before that of the tier, and that before the one for all.
 // The forms of the middleware's answers are tested in httplimit.
 func TestContactInDenials(t *testing.T) {
 	const policies = `
@@ -40,24 +40,6 @@ policies:
 		got = answer{}
 		if decodeInto(t, text, &got); got.Contact != c.contact {
 			t.Errorf("forward-auth, %s %s: got %s, want %q", c.plan, c.path, text, c.contact)
-		}
-	}
-	var state struct {
-		Config struct {
-			Tiers, Policies []struct{ Name, Contact string }
-		}
-	}
-	_, text := fetch(t, http.MethodGet, r.admin+"/api/state", "")
-	decodeInto(t, text, &state)
-	got := map[string]string{}
-	for _, rule := range append(state.Config.Tiers, state.Config.Policies...) {
-		got[rule.Name] = rule.Contact
-	}
-	for name, want := range map[string]string{
-		"pro": "Call your account manager", "free": "mailto:help@example.com", "export": "https://example.com/more",
-	} {
-		if got[name] != want {
-			t.Errorf("dashboard: %s has the contact %q, want %q", name, got[name], want)
 		}
 	}
 }

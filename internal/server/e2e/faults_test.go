@@ -9,22 +9,7 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint/internal/browsertest"
-	"github.com/stint-limiter/stint/internal/redistest"
-	"github.com/stint-limiter/stint/server"
 )
-
-// TestF27EvictingRedis: that limits may be thrown away before they expire is the first thing to
-// read.
-func TestF27EvictingRedis(t *testing.T) {
-	redis := redistest.Start(t, "--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru")
-	r := start(t, five, func(c *server.Config) { c.Store = redis.URL() })
-	page := browsertest.Start(t).Page(t, 1280, 900)
-	r.open(page, "overview")
-	page.WaitText(".verdict .health", "Limiter needs attention.")
-	page.WaitText(".verdict", "may evict limits before they expire")
-	page.WaitText(".strip", "evicts keys (allkeys-lru)")
-	page.WaitText("#alerts [data-alert=EvictingRedis]", "firing")
-}
 
 // TestF33OtherHost: a page whose name leads to this machine, but is another's, is told nothing, and
 // neither is one of another site that calls this one.

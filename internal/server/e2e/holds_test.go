@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint/internal/redistest"
-	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -81,42 +80,4 @@ func TestHoldsAcrossServers(t *testing.T) {
 		t.Errorf("refund by id: %+v", a)
 	}
 	used(two, 2, 31, 31)
-}
-
-// TestChargesWithoutRedis: a server that starts without Redis amends what it charges itself. Once
-// Redis is there, it shares its charges with others.
-func TestChargesWithoutRedis(t *testing.T) {
-	redis := redistest.Start(t)
-	url := redis.URL()
-	const policies = "tiers: [{name: all, identity: [user, ip], limits: 10/1m, budget: 100/1d}]\n"
-	shared := func(c *server.Config) { c.Store = url }
-	other := start(t, policies, shared)
-	take := map[string]any{"subject": "user:42", "tier": "all", "cost": 40, "hold_seconds": 300}
-	var stored answered
-	testkit.Eventually(t, "the first server is connected", func() bool {
-		stored = other.call("/v1/take", take)
-		return stored.Allowed
-	})
-	redis.Stop()
-	lonely := start(t, policies, shared)
-	take["subject"] = "user:7"
-	a := lonely.call("/v1/take", take)
-	if !a.Allowed || a.Charge == "" {
-		t.Fatalf("got %+v", a)
-	}
-	s := lonely.call("/v1/settle", map[string]any{"charge": stored.Charge, "cost": 1})
-	if s.status != http.StatusServiceUnavailable {
-		t.Errorf("a charge that cannot be checked: %+v", s)
-	}
-	if s := lonely.call("/v1/settle", map[string]any{"charge": a.Charge, "cost": 7}); !s.Changed || s.Charged != 7 {
-		t.Errorf("its own charge: %+v", s)
-	}
-	redis.Restart(t)
-	take["subject"] = "user:8"
-	testkit.Eventually(t, "the server shares its charges", func() bool {
-		a := lonely.call("/v1/take", take)
-		s := other.call("/v1/settle", map[string]any{"charge": a.Charge, "cost": 0})
-		lonely.call("/v1/refund", map[string]any{"charge": a.Charge})
-		return s.Changed
-	})
 }

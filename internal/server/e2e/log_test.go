@@ -67,19 +67,6 @@ func TestServerLogs(t *testing.T) {
 	}
 }
 
-// TestDenialsAreLoggedInSamples: a flood is a few lines, which say how many they stand for.
-func TestDenialsAreLoggedInSamples(t *testing.T) {
-	r := start(t, five)
-	const asked = 400
-	r.use("42", asked)
-	if denied := r.records("level=WARN", "denied"); denied == 0 || denied > asked/4 {
-		t.Errorf("%d lines for %d denials, want a few", denied, asked-5)
-	}
-	if r.records("allowed") > 0 {
-		t.Error("admissions are logged, although nothing asks for them")
-	}
-}
-
 // TestServerLogsWarnings: warnings of the configuration are logged at the start.
 func TestServerLogsWarnings(t *testing.T) {
 	r := start(t, five+"client_ip: {trusted_proxies: 0.0.0.0/0}\n", func(c *server.Config) { c.APIPublic = true })
