@@ -50,8 +50,8 @@ var ErrPlaceLost = errors.New("stint: the place is lost")
 // context.
 //
 // If the decision has neither a place nor a hold, Hold returns ctx unchanged, and a release that
-// does nothing: after a denial or a peek, under limits that are not concurrency limits, and under
-// [FailAllow] while the store is down. A repeat keeps no place, only the hold.
+// does nothing. This happens after a denial or a peek, under limits that are not concurrency
+// limits, and under [FailAllow] while the store is down. A repeat keeps no place, only the hold.
 func (l *Limiter) Hold(ctx context.Context, d Decision) (held context.Context, release func() error) {
 	window, life := d.Charge.place(), d.Charge.data.Hold
 	if d.Repeat {

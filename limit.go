@@ -91,9 +91,8 @@ type Limit struct {
 	// ChargeExpired charges the whole estimate of a hold that expires, instead of what heartbeats
 	// have reported. It is for limits that hold.
 	ChargeExpired bool
-	// Start is where the periods of a calendar limit begin: the day of a month, 1 to 31, where 31
-	// is the last day of every month, or the day of a week, 1 for Monday to 7 for Sunday. 0 means
-	// 1.
+	// Start is the day on which the periods of a calendar limit begin: for months 1 to 31, where 31
+	// is the last day of every month; for weeks 1 for Monday to 7 for Sunday. 0 means 1.
 	Start int8
 	// Zone is the time zone of a calendar limit by its IANA name, such as "Europe/Berlin"; "" means
 	// UTC. Zone and Start are not part of the limit's identity: if they change, the running period

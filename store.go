@@ -72,8 +72,9 @@ const (
 	AmendSettle AmendmentKind = iota + 1
 	// AmendExtend is a heartbeat: it renews a hold, and a holder's place under concurrency limits.
 	// It charges the usage so far that is not charged yet. It takes back a place that the store has
-	// forgotten, above the maximum if necessary; but not after the context's deadline, not if the
-	// charge was released or settled, and not for as long as a place lasts after a [CommandReset].
+	// forgotten, above the maximum if necessary. It does not do so after the context's deadline,
+	// after a release or a settlement of the charge, or for as long as a place lasts after a
+	// [CommandReset].
 	AmendExtend
 	// AmendRelease gives a holder's place back. Charges under other limits stay. A heartbeat that
 	// may still be under way, because it was not answered, could take the place back until its

@@ -95,9 +95,9 @@
 // # Answers
 //
 // A denied request is answered with 429 and a Retry-After of the exact time in whole seconds,
-// rounded up. If all callers share the limit that denied it, a random time is added (the jitter: up
-// to a fifth of the wait, or up to a second if that is more, and never more than a minute), so that
-// callers do not all come back at the instant when the limit has room again. If waiting does not
+// rounded up. If all callers share the limit that denied it, a random time is added, so that they
+// do not all come back at the instant when the limit has room again. This jitter is up to a fifth
+// of the wait, or up to a second if that is more, and never more than a minute. If waiting does not
 // help, there is no Retry-After. A request that is refused because the store cannot be reached is
 // answered with 503 and a Retry-After of one second.
 //

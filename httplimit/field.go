@@ -20,8 +20,8 @@ const maxField = 64 << 10
 // application/x-www-form-urlencoded; see [JSONField] for the other common type.
 //
 // All requests whose field cannot be determined share one key: those with a method other than POST,
-// PUT and PATCH, with another type of body, with a longer or compressed body, without such a field,
-// and with several such fields, compared without regard to case and including the query. So a
+// PUT and PATCH, with another type of body, with a longer or compressed body, without the field, or
+// with several of it. Fields of the query count, too, and the case of names does not matter. So a
 // client cannot evade the limit of an account with a request that the application reads in another
 // way. Use FormField only for the handler of the form.
 //

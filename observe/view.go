@@ -236,9 +236,9 @@ type Tick struct {
 	Unshown    int64       `json:"unshown"`
 	// Offenders are the subjects with the most denials in the last ten seconds, up to three.
 	Offenders []Offender `json:"offenders"`
-	// Alerts are all alerts, or nil if there is nothing new: no alert has changed its state since
-	// the last tick, no value or summary of an alert that is not ok has changed, and the subscriber
-	// is not new and has not missed a tick.
+	// Alerts are all alerts, or nil if there is nothing new since the last tick: no alert has
+	// changed its state, and no value or summary of an alert that is not ok has changed. A
+	// subscriber that is new or has missed a tick always receives them.
 	Alerts []Alert     `json:"alerts,omitempty"`
 	Store  StoreHealth `json:"store"`
 	// Changes are the changes of the configuration in the last hour, oldest first.

@@ -41,9 +41,9 @@ func (c *Client) Retries() int {
 // Wait returns when one call may be made: at once if there is room and no pause, otherwise when its
 // turn comes. The decision reports what remains; its RetryAfter is zero, because the wait is over.
 //
-// Wait fails at once, with a [*stint.DeniedError], if the API is set to FailFast and the call would
-// have to wait, if the wait would be longer than MaxWait or the context allows, or if 1,000 calls are
-// waiting already. If the context's deadline leaves too little time, the error is also a
+// Wait fails at once, with a [*stint.DeniedError], if the call would have to wait and the API is
+// set to FailFast, if the wait would be longer than MaxWait or the context allows, or if 1,000
+// calls are waiting already. If the context's deadline leaves too little time, the error is also a
 // context.DeadlineExceeded. If the context ends first, the booking is given back. The API's Failure
 // determines what happens if the store fails.
 func (c *Client) Wait(ctx context.Context) (stint.Decision, error) { return c.wait(ctx, nil) }

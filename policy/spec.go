@@ -80,8 +80,8 @@ type Tier struct {
 	// Identity distinguishes the members of the tier: the first of these identities that a request
 	// has is used.
 	Identity []string
-	// Scope is the scope of a member's count: a name such as "api" for one count of all the
-	// member's requests, "global" by default, or "none" for such a count without a name. "route"
+	// Scope is the scope of a member's count. A name such as "api" means one count for all the
+	// member's requests; "global" is the default. "none" means such a count without a name. "route"
 	// counts each route separately, so that a member gets the limits once per route.
 	Scope string
 	// Limits limit the number of requests, Budget the sum of their costs. Nil is not set; an empty

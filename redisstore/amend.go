@@ -19,7 +19,7 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (s
 	return s.amend(ctx, c, a)
 }
 
-// amend is Amend once there is a connection.
+// amend is Amend for a connected store.
 func (s *Store) amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	call := driver.AmendCall{Charge: c, Amendment: a}
 	s.amendBatch(ctx, &s.conn, []*driver.AmendCall{&call})
@@ -44,7 +44,7 @@ func (s *Store) AmendBatch(ctx context.Context, batch []*driver.AmendCall) {
 	s.amendBatch(ctx, f, batch)
 }
 
-// amendBatch is AmendBatch once there is a connection.
+// amendBatch is AmendBatch for a connected store.
 func (s *Store) amendBatch(ctx context.Context, by caller, batch []*driver.AmendCall) {
 	var open []*amending
 	for _, call := range batch {

@@ -14,7 +14,7 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 	return s.command(ctx, c)
 }
 
-// command is Command once there is a connection.
+// command is Command for a connected store.
 func (s *Store) command(ctx context.Context, c stint.Command) error {
 	if err := c.Validate(); err != nil {
 		return err

@@ -16,9 +16,9 @@ import (
 )
 
 // connection holds the client of the servers. It makes the client in the background, and retries
-// until that succeeds. Later it replaces a client that is stuck: with a server that has become a
-// replica, because only new connections reach the new master if an address has moved; with a
-// connection that is out of sync; or with masters that a Cluster has replaced.
+// until that succeeds. Later it replaces a client that is stuck: its server has become a replica,
+// its connection is out of sync, or its masters have been replaced in a Cluster. If an address has
+// moved to a new master, only new connections reach that master.
 type connection struct {
 	client atomic.Pointer[rueidis.Client]
 	usable atomic.Bool // the client is connected, and the servers can keep limits

@@ -92,7 +92,7 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	return s.take(ctx, r)
 }
 
-// take is Take once there is a connection.
+// take is Take for a connected store.
 func (s *Store) take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	c := driver.Call{Request: r}
 	s.takeCall(ctx, &c)
@@ -165,11 +165,12 @@ func (s *Store) Present(ctx context.Context, last driver.Presence) (driver.Prese
 }
 
 // Announcements calls f with every subject that got room back, until the context ends or the
-// connection is lost. A subject that is too long for a key is "~" and a hash, a hashed one that is
-// not remembered has the form that lists show, and an unknown one is "". commanded reports whether
-// the subject was reset, banned or unbanned; otherwise units were given back to it. That is
-// announced only if more than half of a limit was used or something is booked: otherwise, package
-// resilience remembers no denial, and no caller waits. Announcements implements [driver.Announcer].
+// connection is lost. For a subject that is too long for a key, f receives "~" and a hash; for a
+// hashed one that is not remembered, the form that lists show; for an unknown one, "". commanded
+// reports whether the subject was reset, banned or unbanned; otherwise units were given back to it.
+// That is announced only if more than half of a limit was used or something is booked: otherwise,
+// package resilience remembers no denial, and no caller waits. Announcements implements
+// [driver.Announcer].
 func (s *Store) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
 	if err := s.conn.await(ctx); err != nil {
 		return errConnecting // not an error about the permission to subscribe

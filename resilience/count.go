@@ -268,9 +268,9 @@ func (c *count) ungrant(units, at, now int64) int64 {
 }
 
 // hear records the usage that the store reports, minus cost, which was charged to the answered
-// request. asked is the cost that this request asked for, uncounted the number of units granted to
-// this process that the answer does not count, and born the time since which the process has known
-// the subject.
+// request. asked is the cost that this request asked for. uncounted is the number of units granted
+// to this process that the answer does not count. born is the time since which the process has
+// known the subject.
 func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint64, born, now int64) {
 	used := max(u.Used-cost, 0)
 	until := now + int64(min(u.ResetAfter, maxAhead))

@@ -31,11 +31,15 @@
 // sent but not answered in time is followed for another second: if the store charged it after all,
 // the charge is kept, or refunded if the caller was denied.
 //
-// In any window, a limit admits at most the algorithm's own bound; plus, for each outage, nothing
-// with one process, otherwise at most instances × ceil(capacity / instances); plus one capacity for
-// each loss of the store's state, each process that starts without the store, and each subject that
-// had to be forgotten locally; plus what is not charged yet. Under [stint.FailDeny] nothing is
-// added.
+// In any window, a limit admits at most the sum of:
+//
+//   - the algorithm's own bound
+//   - for each outage, instances × ceil(capacity / instances); nothing with one process
+//   - one capacity for each loss of the store's state, each process that starts without the store,
+//     and each subject that had to be forgotten locally
+//   - what is not charged yet
+//
+// Under [stint.FailDeny] it admits at most the algorithm's own bound.
 //
 // Without the store, a request with a leased limit is denied, whatever its policy, unless the
 // policy is to return the error. A local decision can be amended in the process that made it.

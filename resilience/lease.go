@@ -243,9 +243,9 @@ func (ls *lease) count(total, cost int64, now leaseTime, length time.Duration) {
 	ls.counted, ls.countedAt = total, now.mono
 }
 
-// expect returns how many units will be requested within a time, plus a part of them or, if that is
-// more, plus as many as chance may add: the number of independent requests varies by its square
-// root.
+// expect returns how many units will be requested within a time, plus a reserve: a part of them or,
+// if that is more, as many as chance may add. The number of independent requests varies by its
+// square root.
 func (ls *lease) expect(part float64, in time.Duration, cost int64) int64 {
 	units := ls.rate * seconds(int64(in))
 	more := max(part*units, 2*math.Sqrt(units*float64(cost)))

@@ -13,13 +13,14 @@
 // # While Redis is unavailable
 //
 // Open waits at most one second for the first attempt to connect, and returns a store that works in
-// any case: it connects in the background, logs why it cannot, and until then decides as the
-// failure policy specifies, by default under limits in this process. Open returns an error only for
-// a problem that waiting does not fix: a malformed URL, a missing or invalid TLS file, a setting
-// out of range, or a name key that does not match the one in use in Redis. A refused connection, a
-// silent server, a host without an address and a rejected password are not errors: otherwise, a
-// restart in the middle of an outage or of a password change would end the program. If a name key
-// turns out later not to match, that is logged, and the failure policy keeps deciding.
+// any case. The store connects in the background, and logs why it cannot. Until it is connected, it
+// decides as the failure policy specifies, by default under limits in this process. Open returns an
+// error only for a problem that waiting does not fix: a malformed URL, a missing or invalid TLS
+// file, a setting out of range, or a name key that does not match the one in use in Redis. A
+// refused connection, a silent server, a host without an address and a rejected password are not
+// errors: otherwise, a restart in the middle of an outage or of a password change would end the
+// program. If a name key turns out later not to match, that is logged, and the failure policy keeps
+// deciding.
 //
 // A program that prefers to fail at start calls Ping:
 //

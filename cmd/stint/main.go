@@ -7,9 +7,15 @@
 //	stint inspect user:42
 //	stint --help
 //
-// It exits with 0 if all is well or the answer is yes, with 1 if a check found a problem or the
-// answer is no, with 2 if the usage is wrong, and with 3 if the server or the store cannot be
-// reached or refuses access. Error messages go to standard error.
+// Its exit status is
+//
+//	0  if all is well, or the answer is yes
+//	1  if a check found a problem, or the answer is no
+//	2  if the usage is wrong
+//	3  if the server or the store cannot be reached, or refuses access
+//	4  if too many lines of a log cannot be read
+//
+// Error messages go to standard error.
 package main
 
 import (
@@ -20,8 +26,8 @@ import (
 )
 
 // Signals have their default effect, except for daemons and commands that run until they are
-// interrupted. stint reads these environment variables: COLUMNS, to wrap help, NO_COLOR and TERM,
-// those that flags name, in daemons those in daemon.go, and with --as-ratelimit those in
+// interrupted. stint reads the environment variables COLUMNS, NO_COLOR and TERM, and those that
+// flags name. Daemons also read those in daemon.go, and with --as-ratelimit those in
 // as_ratelimit.go.
 func main() {
 	redirectGRPC()

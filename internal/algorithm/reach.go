@@ -53,8 +53,8 @@ func Idle(limits []stint.Limit, i int, skip func(j int) bool) (by int, most int6
 }
 
 // bounds reports whether everything that m admits fits l, whose parameters are p. leased means that
-// units may be taken ahead of need: a log counts them as if they were charged at the end of their
-// lease, but a meter from its beginning, so then no meter bounds a log.
+// units may be taken ahead of need. A log then counts them as if they were charged at the end of
+// their lease, but a meter counts them from its beginning, so no meter bounds a log.
 func bounds(m, l *stint.Limit, p *Params, leased bool) bool {
 	if l.Algorithm == stint.AlgorithmConcurrency || m.Algorithm == stint.AlgorithmConcurrency {
 		return false
