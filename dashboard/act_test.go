@@ -197,11 +197,8 @@ func TestF33LocalOnly(t *testing.T) {
 			}
 		}
 	}
-	for _, site := range []string{"cross-site", "same-site"} {
-		if response, _ := r.call(http.MethodGet, "/api/stream", "",
-			"Sec-Fetch-Site: "+site); response.StatusCode != 403 {
-			t.Errorf("a stream for another site (%s): got %d", site, response.StatusCode)
-		}
+	if response, _ := r.call(http.MethodGet, "/api/stream", "", "Sec-Fetch-Site: cross-site"); response.StatusCode != 403 {
+		t.Errorf("a stream for another site: got %d", response.StatusCode)
 	}
 	if response, text := r.call(http.MethodGet, "/api/state", "",
 		"Sec-Fetch-Site: same-origin"); response.StatusCode != 200 {

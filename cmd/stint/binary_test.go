@@ -44,7 +44,6 @@ func TestBinary(t *testing.T) {
 	t.Run("broken pipe", func(t *testing.T) { brokenPipe(t, binary) })
 	t.Run("daemons", func(t *testing.T) { daemons(t, binary) })
 	t.Run("in Envoy Gateway", func(t *testing.T) { inEnvoyGateway(t, binary) })
-	t.Run("bans", func(t *testing.T) { bansAsTyped(t, binary) })
 }
 
 // brokenPipe closes the standard output of the program: it ends without an error message.

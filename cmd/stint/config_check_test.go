@@ -1,13 +1,11 @@
 package main
 
 import (
-	"encoding/json"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
-	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 const small = "tiers: [{name: all, identity: ip, limits: 10/1m}]\n"
@@ -88,45 +86,8 @@ func TestCheckGood(t *testing.T) {
 			t.Errorf("%s: got %+v, want %+v", test.path, got, want)
 		}
 	}
-}
-
-func TestCheckJSON(t *testing.T) {
-	missing := filepath.Join(t.TempDir(), "none.yaml")
-	odd := write(t, "odd.yaml",
-		"{tiers: [{name: all, identity: ip, scope: route, limits: 10/1m}], policies: [{name: one, match: {path: /:id}, cost: 2}]}\n")
-	got := execute(t, "tiers: []\n", "config", "check", "--json", example, odd, missing, "-")
-	if got.code != exitBad || got.stderr != "" {
-		t.Errorf("exit code %d, errors %q; want 1 and none", got.code, got.stderr)
-	}
-	var all []checked
-	if err := json.Unmarshal([]byte(got.stdout), &all); err != nil {
-		t.Fatalf("%v in:\n%s", err, got.stdout)
-	}
-	if len(all) > 0 && len(all[0].Totals) == 5 {
-		all[0].Totals = nil // see TestCheckGood
-	}
-	for i := range all {
-		for j := range all[i].Mistakes {
-			m := &all[i].Mistakes[j]
-			if m.Message == "" {
-				t.Errorf("%+v says nothing", m)
-			}
-			m.Message = ""
-		}
-	}
-	want := []checked{
-		{Name: example, Good: true, Summary: &summary{Tiers: 5, Policies: 8, Outbound: 5},
-			Mistakes: []config.Mistake{{File: example, Line: 42, Key: "tiers[2].limits[2]", Warning: true}}},
-		{Name: odd, Good: true, Summary: &summary{Tiers: 1, Policies: 1},
-			Totals: []tierTotal{{"all", []string{"one", "other"}, []string{"10/1m"},
-				"10 requests in any minute, on each of 2 routes: up to 20 requests in any minute in total"}},
-			Mistakes: []config.Mistake{{File: odd, Line: 1, Key: "policies[0].match.path", Warning: true}}},
-		{Name: missing, Mistakes: []config.Mistake{{File: missing}}},
-		{Name: "<stdin>", Mistakes: []config.Mistake{{File: "<stdin>", Line: 1, Key: "tiers"}}},
-	}
-	if !reflect.DeepEqual(all, want) {
-		t.Errorf("got %+v, want %+v", all, want)
-	}
+	// As JSON, with a mistake.
+	testkit.Golden(t, *update, "check.json", execute(t, "tiers: []\n", "config", "check", "--json", example, "-").stdout)
 }
 
 // TestCheckWarnings shows warnings, which fail only with --strict.

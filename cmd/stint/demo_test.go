@@ -139,7 +139,8 @@ func TestDemo(t *testing.T) {
 	}
 	defer taken.Close()
 	// A port in use is no obstacle.
-	d := startDemo(t, demoCommand{Rate: 200, Store: "memory", Listen: taken.Addr().String(), Admin: "127.0.0.1:0"})
+	d := startDemo(t, demoCommand{Rate: 200, Store: "memory", Listen: taken.Addr().String(), Admin: "127.0.0.1:0",
+		Incident: floodIncident})
 
 	page, err := http.Get(d.dashboard + "/")
 	if err != nil {
@@ -160,9 +161,12 @@ func TestDemo(t *testing.T) {
 		return len(missing) == 0 && denied > 0
 	})
 
+	testkit.Eventually(t, "the flood begins", func() bool {
+		return strings.Contains(d.out.String(), "  the flood begins\n") && strings.Contains(d.out.String(), "bin/stint ban ip:203.0.113.200 --for 10m")
+	})
 	flags := []string{"--server", d.dashboard}
 	do := func(args ...string) result { return execute(t, "", append(args, flags...)...) }
-	if got := do("inspect", "user:mallory", "--tier", "free"); got.code != exitGood ||
+	if got := do("inspect", "user:alice", "--tier", "free", "--all"); got.code != exitGood ||
 		!strings.Contains(got.stdout, "free in api: 30/1m burst 2x") {
 		t.Errorf("inspect: %+v", got)
 	}

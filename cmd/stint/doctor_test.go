@@ -48,26 +48,6 @@ func wantFinding(t *testing.T, found map[string]finding, name, result, text, fix
 	}
 }
 
-func TestDoctorHealthyRedis(t *testing.T) {
-	redis := redistest.Start(t)
-	found := examine(t, exitGood, "--store", redis.URL(), "--config", example)
-	for _, name := range []string{"policies", "permissions", "scripts", "version", "eviction", "memory", "clock",
-		"persistence", "replication"} {
-		wantFinding(t, found, name, resultOK, "", "")
-	}
-	// What is left is the note of a reset, which expires: no later settlement brings back what it
-	// ended.
-	for _, key := range strings.Fields(redis.CLI(t, "KEYS", "*doctor*")) {
-		if ttl := redis.CLI(t, "TTL", key); !strings.HasSuffix(key, ":settled") || strings.HasPrefix(ttl, "-") {
-			t.Errorf("left behind: %s with a TTL of %s", key, ttl)
-		}
-	}
-	got := execute(t, "", "doctor", "--store", redis.URL())
-	if !strings.Contains(got.stdout, "ok    eviction     noeviction\n") {
-		t.Errorf("got %s", got.stdout)
-	}
-}
-
 func TestDoctorSickRedis(t *testing.T) {
 	redis := redistest.Start(t, "--appendonly", "yes", "--maxmemory-policy", "allkeys-lru")
 	redis.CLI(t, "EVAL", "for i = 1, 50000 do redis.call('SET', 'ballast:' .. i, 'x') end", "0")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -194,18 +193,6 @@ func TestTopFollows(t *testing.T) {
 	if got := execute(t, "", "top", "--json", "--server", url); strings.Count(got.stdout, "\n") != 2 ||
 		!strings.HasPrefix(got.stdout, `{"point":{`) {
 		t.Errorf("got %+v, want a line for each second", got)
-	}
-}
-
-// TestNoTerminal: /dev/null is a device, and no terminal.
-func TestNoTerminal(t *testing.T) {
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer null.Close()
-	if isTerminal(null) || terminalWindow(null) != nil {
-		t.Errorf("%s is taken for a terminal", os.DevNull)
 	}
 }
 

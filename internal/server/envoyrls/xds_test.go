@@ -208,28 +208,6 @@ func TestXDSMerges(t *testing.T) {
 	run(t, f.Service, envoyrls.Fixed, []step{{1, ask("shop", "user\u2028\x7f=a"), "OK: OK 2 of 3/HOUR", ""}})
 }
 
-// TestXDSRestarts: rules that change or are deleted while there is no connection do not stay in
-// force, even if the restarted server counts its versions from one again, and a client that has had
-// none gets to know that there are none.
-func TestXDSRestarts(t *testing.T) {
-	c, address := control(t)
-	c.Send(xdstest.Limit("shop", "user", 2, hour))
-	c.Start()
-	f := follow(t, envoyrls.XDSConfig{Server: address})
-	f.inForce(t, dumped("shop.user", 2, "HOUR"))
-	c.Stop()
-	c.Version = 0
-	c.Send(xdstest.Limit("shop", "user", 3, hour))
-	c.Start()
-	f.inForce(t, dumped("shop.user", 3, "HOUR"))
-	c.Stop()
-	c.Send()
-	c.Start()
-	f.inForce(t, "")
-	fresh := follow(t, envoyrls.XDSConfig{Server: address})
-	testkit.Eventually(t, "no rules are in force", func() bool { return fresh.Config() != nil })
-}
-
 // otherType is a server that sends resources of another type than rules.
 type otherType struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer

@@ -174,27 +174,6 @@ type socketWriter struct{ net.Conn }
 func (socketWriter) Header() http.Header { return http.Header{} }
 func (socketWriter) WriteHeader(int)     {}
 
-// A stream of events without any for a while goes on.
-func TestF48HonestReaders(t *testing.T) {
-	u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		for i := range 3 {
-			fmt.Fprintf(w, "data: %d\n\n", i)
-			http.NewResponseController(w).Flush()
-			time.Sleep(3 * soon)
-		}
-	})
-	g := testkit.ServeHTTP2(t, newGateway(t, open+"gateway: {send_timeout: 300ms}\n", to(u.URL)))
-	for name, tr := range map[string]*http.Transport{"HTTP/1": {DisableKeepAlives: true}, "HTTP/2": h2c(t)} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := read(t, send(t, tr, request(t, "GET", g.URL, nil))); strings.Count(got, "data: ") != 3 {
-				t.Errorf("got %q", got)
-			}
-		})
-	}
-}
-
 // A body that comes byte by byte is refused, however short the pauses are, and gives up its place;
 // one above the least rate may take any time. So may an upstream, to read it and to answer.
 func TestF48SlowBodies(t *testing.T) {
