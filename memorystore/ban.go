@@ -69,8 +69,8 @@ func (b *ban) struck(now int64) int64 {
 	return v.Used()
 }
 
-// byHand bans for at least the given length: a ban that ends later stays. The level stays, unless
-// the last ban is forgiven.
+// byHand makes a manual ban of at least the given length: a ban that ends later stays. The level
+// stays, unless the last ban is forgiven.
 func (b *ban) byHand(length, now int64) {
 	until, _ := b.stepped(now)
 	if now-until >= b.forgive {

@@ -22,7 +22,7 @@ type Set struct {
 	policies []*policy // all other policies
 	methods  []string  // methods in conditions; all known methods if a count is divided by method
 	patterns []patternUse
-	endings  []*pathpattern.Pattern // patterns that limit and depend on how a path ends
+	endings  []*pathpattern.Pattern // of limits, if they depend on how a path ends
 	upper    bool                   // a pattern has upper-case letters
 	chosen   []*identity            // identities from headers or cookies, set by callers
 	cookies  []string               // names of the cookies of these identities

@@ -86,7 +86,7 @@ type recent struct {
 	young, old map[keypart.Sum]string
 }
 
-// maxRecent is the maximum number of young subjects.
+// maxRecent is the maximum number of subjects in recent.young.
 const maxRecent = 1 << 15
 
 // note remembers the subjects of a request that was denied, or leased.

@@ -20,7 +20,7 @@ import (
 type lease struct {
 	hash  uint64
 	claim stint.Claim // its Cost is not used
-	bans  bool        // whether it serves the requests that apply bans, or the others
+	bans  bool        // it serves only requests that apply bans; otherwise only the others
 	name  string      // of the subject in announcements
 
 	next atomic.Pointer[lease] // in the table

@@ -270,7 +270,7 @@ func (c *Config) validate() error {
 	if c.Envoy.XDS != nil {
 		errs = append(errs, c.Envoy.XDS.validate())
 		if c.Envoy.Rules != "" {
-			errs = append(errs, errors.New("Config.Envoy.Rules and Config.Envoy.XDS: want one of them"))
+			errs = append(errs, errors.New("Config.Envoy.Rules and Config.Envoy.XDS cannot be used together"))
 		}
 	}
 	if c.TLSOnlyGRPC && c.GRPC == "" {
@@ -280,10 +280,10 @@ func (c *Config) validate() error {
 		errs = append(errs, errors.New("Config.GRPC is for Envoy's rate limit service, which has no rules; want Config.Envoy.Rules or Config.Envoy.XDS"))
 	}
 	if c.APIPublic && c.APITokens != "" {
-		errs = append(errs, errors.New("Config.APIPublic and Config.APITokens: want one of them"))
+		errs = append(errs, errors.New("Config.APIPublic and Config.APITokens cannot be used together"))
 	}
 	if c.AdminOpen && c.AdminTokens != "" {
-		errs = append(errs, errors.New("Config.AdminOpen and Config.AdminTokens: want one of them"))
+		errs = append(errs, errors.New("Config.AdminOpen and Config.AdminTokens cannot be used together"))
 	}
 	errs = append(errs, contract.Mistakes(c.Observe.Alerts.Validate()))
 	if c.Drain < 0 {

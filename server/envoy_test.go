@@ -250,7 +250,7 @@ func TestXDSMistakes(t *testing.T) {
 	for _, want := range []string{
 		"Config.Envoy.XDS.Server: address envoy-gateway: missing port in address; want host:port, such as envoy-gateway:18001",
 		"Config.Envoy.XDS.Cert needs Config.Envoy.XDS.Key", "the connection is without TLS",
-		"Config.Envoy.XDS.MaxMessage is -1", "Config.Envoy.XDS: want one of them", "Config.TLSOnlyGRPC needs",
+		"Config.Envoy.XDS.MaxMessage is -1", "Config.Envoy.XDS cannot be used together", "Config.TLSOnlyGRPC needs",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)

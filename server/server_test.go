@@ -321,7 +321,7 @@ func TestNewRefuses(t *testing.T) {
 		{"an address", Config{HTTP: "8080"}, "Config.HTTP: address 8080: missing port in address; want host:port"},
 		{"gRPC without rules", Config{GRPC: anywhere}, "no rules; want Config.Envoy.Rules or Config.Envoy.XDS"},
 		{"clients without a certificate", Config{HTTP: anywhere, ClientCA: "x"}, "Config.ClientCA needs Config.TLSCert and Config.TLSKey"},
-		{"public and not", Config{HTTP: anywhere, APIPublic: true, APITokens: "x"}, "Config.APITokens: want one of them"},
+		{"public and not", Config{HTTP: anywhere, APIPublic: true, APITokens: "x"}, "Config.APITokens cannot be used together"},
 		{"a header", Config{HTTP: anywhere, Envoy: Envoy{HeaderReset: "X Reset"}}, `Config.Envoy.HeaderReset is "X Reset"; want`},
 		{"memory", Config{HTTP: anywhere, Store: "redis://:secret@a", StoreMemory: 1 << 30},
 			"Config.StoreMemory is for the store in memory, and the store is redis://:xxxxx@a;"},

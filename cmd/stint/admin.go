@@ -63,13 +63,13 @@ type adminFlags struct {
 func (f *adminFlags) Validate(k *kong.Context) error {
 	switch {
 	case f.Store != "" && isGiven(k.Path, "server"):
-		return errors.New("--store and --server; want one of them")
+		return errors.New("--store and --server cannot be used together")
 	case f.Store == "" && f.Config != "":
 		return errors.New("--config needs --store; a server has its own")
 	case f.Store == "" && len(f.Limit) > 0:
 		return errors.New("--limit needs --store; a server has its own")
 	case f.Config != "" && len(f.Limit) > 0:
-		return errors.New("--limit and --config; want one of them")
+		return errors.New("--limit and --config cannot be used together")
 	case f.Store == "" && f.storeTLSFlags != (storeTLSFlags{}):
 		return errors.New("--store-ca, --store-cert and --store-key need --store; a server has its own, and --ca, --cert and --key are for the connection to it")
 	}

@@ -132,7 +132,7 @@ func (f *daemonFlags) Validate() error {
 		return err
 	}
 	if f.NoToken && f.AdminToken != "" {
-		return errors.New("--no-admin-token and --admin-token-file; want one of them")
+		return errors.New("--no-admin-token and --admin-token-file cannot be used together")
 	}
 	if f.StoreMem != 0 && f.StoreMem < syntax.MinMemory {
 		return fmt.Errorf("--store-memory: %d bytes are too few; want 1MiB or more", f.StoreMem)
@@ -155,7 +155,7 @@ func (f *daemonFlags) observe() (observe.Config, error) {
 	flag := "--alert-webhook"
 	if f.WebhookIn != "" {
 		if f.Webhook != "" {
-			return c, errors.New("--alert-webhook and --alert-webhook-file; want one of them")
+			return c, errors.New("--alert-webhook and --alert-webhook-file cannot be used together")
 		}
 		flag = "--alert-webhook-file"
 		text, err := callers.ReadSecret(f.WebhookIn)

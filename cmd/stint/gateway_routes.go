@@ -18,7 +18,7 @@ func (c *gatewayCommand) routes() ([]config.Route, error) {
 		}
 		match := routecheck.MatchOf(r.Host, r.PathPrefix)
 		if other, ok := flags[match]; ok {
-			return fmt.Errorf("%s matches the same requests as %s; want one of them", flag, other)
+			return fmt.Errorf("%s matches the same requests as %s; remove one of them", flag, other)
 		}
 		flags[match] = flag
 		routes = append(routes, r)

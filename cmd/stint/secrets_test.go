@@ -62,7 +62,7 @@ func TestWebhookFile(t *testing.T) {
 		{[]string{"--alert-webhook-file", bad}, `--alert-webhook-file: invalid webhook URL; want one such as "https://example.com/alerts"`},
 		{[]string{"--alert-webhook", "hooks.example/KwxQ"}, `--alert-webhook: invalid webhook URL; want one such as "https://example.com/alerts"`},
 		{[]string{"--alert-webhook-file", "none"}, `--alert-webhook-file: open none: no such file or directory`},
-		{[]string{"--alert-webhook-file", bad, "--alert-webhook", "https://hooks.example/KwxQ"}, `--alert-webhook and --alert-webhook-file; want one of them`},
+		{[]string{"--alert-webhook-file", bad, "--alert-webhook", "https://hooks.example/KwxQ"}, `--alert-webhook and --alert-webhook-file cannot be used together`},
 	} {
 		got := execute(t, "", append([]string{"serve"}, test.args...)...)
 		if got.code != exitUsage || !strings.HasSuffix(got.stderr, test.want+"\n") ||

@@ -69,7 +69,7 @@ func TestDaemonMistakes(t *testing.T) {
 		{[]string{"serve", "--admin", "0.0.0.0:0", "--no-admin-token", "--http", "127.0.0.1:0"}, exitBad, `or use tokens (without --no-admin-token, or with --admin-token-file)`},
 		{[]string{"gateway"}, exitUsage, `missing flags: --upstream=URL, --route=ROUTE, or --config=FILE with gateway.routes`},
 		{[]string{"gateway", "--upstream", "a"}, exitUsage, `gateway: --upstream: invalid upstream "a"; want a URL such as http://127.0.0.1:3000, with http, https or h2c`},
-		{[]string{"gateway", "--route", "/api=http://a", "--route", "/api/=http://b"}, exitUsage, `gateway: --route /api/ matches the same requests as --route /api; want one of them`},
+		{[]string{"gateway", "--route", "/api=http://a", "--route", "/api/=http://b"}, exitUsage, `gateway: --route /api/ matches the same requests as --route /api; remove one of them`},
 		{[]string{"gateway", "--upstream", "http://a", "--strip-prefix"}, exitUsage, `gateway: --strip-prefix is for --route; in the configuration set strip_prefix: true on a route`},
 		{[]string{"gateway", "--config", routed, "--rewrite-host"}, exitUsage, `gateway: --rewrite-host is for --upstream and --route; in the configuration set rewrite_host: true on a route`},
 		{[]string{"serve", "--store-memory", "1KB"}, exitUsage, `--store-memory: 1000 bytes are too few; want 1MiB or more`},

@@ -40,7 +40,7 @@ func (j *JSON) Admit(w http.ResponseWriter, r *http.Request) bool {
 	}
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		answer.Refuse(w, http.StatusMethodNotAllowed, "method_not_allowed", "Want POST.")
+		answer.Refuse(w, http.StatusMethodNotAllowed, "method_not_allowed", "Use POST.")
 		return false
 	}
 	if CrossSite(r) {
@@ -61,9 +61,9 @@ func badType(r *http.Request) string {
 	media, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch charset, ok := parameters["charset"]; {
 	case err != nil || media != "application/json" || ok && !strings.EqualFold(charset, "utf-8"):
-		return "Want Content-Type: application/json, in UTF-8."
+		return "Use Content-Type: application/json, in UTF-8."
 	case r.Header.Get("Content-Encoding") != "":
-		return "Want a body without Content-Encoding."
+		return "Send the body without Content-Encoding."
 	}
 	return ""
 }

@@ -191,7 +191,7 @@ func (a *API) charge(ctx context.Context, body *reader, m *stint.Amendment, know
 		body.wrongIn("charge", "is missing")
 	}
 	if given["cost"] && given["costs"] {
-		body.wrongIn("costs", "conflicts with cost; want one of them")
+		body.wrongIn("costs", "conflicts with cost; want one or the other")
 	}
 	if m.Kind == stint.AmendSettle && !given["cost"] && !given["costs"] {
 		body.wrongIn("cost", "is missing")

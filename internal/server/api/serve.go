@@ -69,7 +69,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 func serveDocument(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		answer.Refuse(w, http.StatusMethodNotAllowed, "method_not_allowed", "Want GET.")
+		answer.Refuse(w, http.StatusMethodNotAllowed, "method_not_allowed", "Use GET.")
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

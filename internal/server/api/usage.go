@@ -37,7 +37,7 @@ type usageState struct {
 func (a *API) serveUsage(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		answer.Refuse(w, http.StatusMethodNotAllowed, "method_not_allowed", "Want GET.")
+		answer.Refuse(w, http.StatusMethodNotAllowed, "method_not_allowed", "Use GET.")
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")
