@@ -2,7 +2,7 @@
 # Installs what the tests need where it is missing and we may: redis-server (or
 # the server named by STINT_REDIS_SERVER), curl, the proxies that stint serves
 # (nginx, Caddy, HAProxy), Chromium and axe-core for the dashboard, Node with what generates clients
-# from the OpenAPI document and tests the one for TypeScript, Prometheus with promtool and Alertmanager for metrics and alerts,
+# from the OpenAPI document and tests the one for TypeScript, Prometheus with promtool for metrics and alerts,
 # the frameworks of tools/frameworks, in front of which limits are attacked with spellings of paths: Express,
 # Hono and Astro with npm, Rails, Django, Flask, Symfony and PHP with apt-get (together some 25 MB to download),
 # systemd-analyze for the unit, jq and Python for examples in the documentation, zsh and fish for completion,
@@ -41,7 +41,6 @@ has_symfony() { php -r "exit((int) !@include 'Symfony/Component/$1/autoload.php'
 has_symfony HttpFoundation || missing+=(php-symfony-http-foundation)
 has_symfony Routing || missing+=(php-symfony-routing)
 command -v prometheus >/dev/null || missing+=(prometheus) # with promtool
-command -v prometheus-alertmanager >/dev/null || missing+=(prometheus-alertmanager)
 command -v systemd-analyze >/dev/null || missing+=(systemd)
 if [ "${1:-}" = deploy ]; then # also what make deploy-test needs
 	command -v buildah >/dev/null || missing+=(buildah)

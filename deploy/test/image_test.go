@@ -3,27 +3,18 @@
 package deploy
 
 import (
-	"context"
 	"debug/elf"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
-	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/testkit"
 )
 
@@ -220,164 +211,4 @@ func listeners(t *testing.T, pid string) (found []string) {
 	}
 	slices.Sort(found)
 	return found
-}
-
-// memoryOf returns a number that the kernel keeps of the memory of a process's control group.
-func memoryOf(t *testing.T, pid, v1, v2 string) int64 {
-	t.Helper()
-	for line := range strings.Lines(read(t, "/proc/"+pid+"/cgroup")) {
-		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		name := "/sys/fs/cgroup" + fields[2] + "/" + v2
-		if slices.Contains(strings.Split(fields[1], ","), "memory") {
-			name = "/sys/fs/cgroup/memory" + fields[2] + "/" + v1
-		}
-		if text, err := os.ReadFile(name); err == nil {
-			n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return n
-		}
-	}
-	t.Fatalf("there is no %s and no %s for the process", v1, v2)
-	return 0
-}
-
-// TestImageUnderLoad: decisions are right, 200,000 subjects without Redis and a thousand
-// connections fit into the manifest's memory, and after SIGTERM the container is not ready but
-// serves until it has drained, and ends in the grace period.
-func TestImageUnderLoad(t *testing.T) {
-	redis := redistest.Start(t)
-	c := prepare(t, redis.URL())
-	e := newEngine(t, c.spec.Image)
-	id, pid := e.run(append(c.flags(t), "--network=host"), c.args)
-	c.await(t, nil)
-	limit := c.spec.Resources.Limits.Memory().Value()
-	if got := memoryOf(t, pid, "memory.limit_in_bytes", "memory.max"); got != limit {
-		t.Fatalf("the kernel limits its memory to %d, want %d", got, limit)
-	}
-
-	allowed := 0
-	for range 300 {
-		switch status, err := c.take("/", "192.0.2.1"); {
-		case err != nil:
-			t.Fatal(err)
-		case status == http.StatusOK:
-			allowed++
-		case status != http.StatusTooManyRequests:
-			t.Fatalf("take: got %d", status)
-		}
-	}
-	if allowed < 200 || allowed == 300 { // 100/1m burst 2x
-		t.Errorf("%d of 300 requests were allowed, want 200 and a few more", allowed)
-	}
-
-	redis.Stop() // from now on the process remembers all of it itself
-	for range 1000 {
-		conn, err := net.Dial("tcp", c.addrs["http"])
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-	}
-	flood(t, c, 200_000)
-	peak := memoryOf(t, pid, "memory.max_usage_in_bytes", "memory.peak")
-	t.Logf("at most %d MiB of %d MiB were used", peak>>20, limit>>20)
-	if got := e.podman("inspect", "--format={{.State.Running}} {{.State.OOMKilled}}", id); got != "true false" {
-		t.Fatalf("after the load, running and out of memory are %s", got)
-	}
-
-	// It sends SIGTERM, and SIGKILL after the grace period; then the status would be 137.
-	stop := exec.Command("podman", slices.Concat(e.storage, []string{"--cgroup-manager=cgroupfs", "--runtime=runc",
-		"stop", fmt.Sprintf("--time=%d", *c.pod.Spec.TerminationGracePeriodSeconds), id})...)
-	stop.Stderr = os.Stderr
-	if err := stop.Start(); err != nil {
-		t.Fatal(err)
-	}
-	testkit.Eventually(t, "that it is not ready", func() bool {
-		response, err := http.Get("http://" + c.addrs["http"] + c.spec.ReadinessProbe.HTTPGet.Path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		return response.StatusCode == http.StatusServiceUnavailable
-	})
-	served := 0
-	for {
-		if _, err := c.take("/", fmt.Sprintf("198.51.100.%d", served%250)); err != nil {
-			if !errors.Is(err, syscall.ECONNREFUSED) {
-				t.Errorf("a request while it drains: %v", err)
-			}
-			break
-		}
-		served++
-		time.Sleep(10 * time.Millisecond)
-	}
-	if served == 0 {
-		t.Error("no request was served while it drained")
-	}
-	if err := stop.Wait(); err != nil {
-		t.Errorf("podman stop: %v", err)
-	}
-	if code := e.podman("inspect", "--format={{.State.ExitCode}}", id); code != "0" {
-		t.Errorf("it ended with %s, want 0", code)
-	}
-}
-
-// flood asks about so many subjects, in batches.
-func flood(t *testing.T, c *container, subjects int64) {
-	t.Helper()
-	const each = 100
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var (
-		next atomic.Int64
-		work sync.WaitGroup
-	)
-	for range 16 {
-		work.Go(func() {
-			for ctx.Err() == nil {
-				first := next.Add(each) - each
-				if first >= subjects {
-					return
-				}
-				var body strings.Builder
-				body.WriteString(`{"requests": [`)
-				for n := first; n < first+each; n++ {
-					if n > first {
-						body.WriteString(", ")
-					}
-					fmt.Fprintf(&body, `{"method": "GET", "path": "/", "peer": "10.%d.%d.%d"}`, n>>16&255, n>>8&255, n&255)
-				}
-				body.WriteString("]}")
-				if err := c.post(ctx, "/v1/batch", body.String()); err != nil {
-					t.Error(err)
-					cancel()
-				}
-			}
-		})
-	}
-	work.Wait()
-}
-
-// post sends a request whose answer has to be 200.
-func (c *container) post(ctx context.Context, path, body string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.addrs["http"]+path,
-		strings.NewReader(body))
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Authorization", "Bearer "+c.token)
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %d: %s", path, response.StatusCode, text)
-	}
-	return err
 }

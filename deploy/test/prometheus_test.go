@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -41,7 +39,7 @@ const (
 // TestMonitoring: a real Prometheus with the shipped configuration and rules finds the pods of the
 // shipped manifests and scrapes them. While they have traffic, denials, a ban, an outage of Redis
 // and an invalid configuration, every query of the board returns data, every recording rule has
-// data, and a real Alertmanager receives the alerts and passes them on.
+// data, and alerts fire and end.
 //
 // Times are shortened: scrapes and rules every half second, and alerts fire after a second.
 func TestMonitoring(t *testing.T) {
@@ -52,8 +50,7 @@ func TestMonitoring(t *testing.T) {
 	c.start(t)
 	gateway := startGateway(t)
 	pods := discovered(t, c.pod, map[string]map[string]string{"stint-1": c.addrs, "gateway-1": gateway.addrs})
-	receiver := &alertReceiver{}
-	prometheus := startPrometheus(t, pods, startAlertmanager(t, receiver))
+	prometheus := startPrometheus(t, pods)
 	began := time.Now()
 	startTraffic(t, c, gateway)
 
@@ -62,10 +59,15 @@ func TestMonitoring(t *testing.T) {
 	prometheus.await(t, "stint_redis_cpu_share", began) // read twice
 	put(t, policies, "tiers: [{]\n")
 	redis.Stop()
-	receiver.await(t, "firing", "StintStoreDown", "StintBlockedShare", "StintConfigRefused")
+	const firing = `ALERTS{alertname="%s",alertstate="firing",job="stint"}`
+	for _, name := range []string{"StintStoreDown", "StintBlockedShare", "StintConfigRefused"} {
+		prometheus.await(t, fmt.Sprintf(firing, name), began)
+	}
 	redis.Restart(t)
 	put(t, policies, "tiers: [{name: all, identity: ip, limits: 100/1m}]\n")
-	receiver.await(t, "resolved", "StintStoreDown", "StintConfigRefused")
+	for _, name := range []string{"StintStoreDown", "StintConfigRefused"} {
+		prometheus.await(t, fmt.Sprintf("absent("+firing+")", name), time.Now())
+	}
 
 	for _, rule := range rules(t) {
 		if rule.Record != "" {
@@ -237,14 +239,14 @@ type prometheusServer string
 
 // startPrometheus runs it with the shipped configuration and shortened times. The pods are in a
 // file, because Debian's Prometheus is built without the discovery in Kubernetes.
-func startPrometheus(t *testing.T, pods, alertmanager string) prometheusServer {
+func startPrometheus(t *testing.T, pods string) prometheusServer {
 	t.Helper()
 	directory := t.TempDir()
 	put(t, filepath.Join(directory, "pods.json"), pods)
 	put(t, filepath.Join(directory, "prometheus.yaml"), replaced(t, read(t, configFile),
 		"scrape_interval: 15s", "scrape_interval: 500ms\n  scrape_timeout: 500ms",
 		"kubernetes_sd_configs: [{role: pod}]", "file_sd_configs: [{files: [pods.json]}]",
-		"alertmanager:9093", alertmanager))
+		"alertmanager:9093", "127.0.0.1:9")) // none
 	put(t, filepath.Join(directory, "stint.rules.yaml"), replaced(t, read(t, rulesFile),
 		"interval: 15s", "interval: 500ms", "for: 1m", "for: 1s", "for: 60s", "for: 1s"))
 	address := proxytest.FreeAddress(t)
@@ -358,81 +360,4 @@ func boardQueries(t *testing.T, p prometheusServer) (queries []boardQuery) {
 		t.Fatalf("found %d queries: the board has another form", len(queries))
 	}
 	return queries
-}
-
-// startAlertmanager runs one that passes alerts on at once, and returns its address.
-func startAlertmanager(t *testing.T, receiver http.Handler) string {
-	t.Helper()
-	webhook := httptest.NewServer(receiver)
-	t.Cleanup(webhook.Close)
-	directory := t.TempDir()
-	file := filepath.Join(directory, "alertmanager.yaml")
-	put(t, file, fmt.Sprintf(`
-route: {receiver: test, group_by: [alertname], group_wait: 10ms, group_interval: 100ms}
-receivers: [{name: test, webhook_configs: [{url: %q}]}]
-`, webhook.URL))
-	address := proxytest.FreeAddress(t)
-	run(t, exec.Command("prometheus-alertmanager", "--config.file="+file, "--storage.path="+directory,
-		"--web.listen-address="+address, "--cluster.listen-address=", "--log.level=warn"))
-	testkit.EventuallyNil(t, "Alertmanager", func() error {
-		conn, err := net.Dial("tcp", address)
-		if err == nil {
-			err = conn.Close()
-		}
-		return err
-	})
-	return address
-}
-
-// alertReceiver is the webhook behind Alertmanager.
-type alertReceiver struct {
-	mu       sync.Mutex
-	received map[string]bool // "firing StintStoreDown"
-	problems []string
-}
-
-func (r *alertReceiver) ServeHTTP(_ http.ResponseWriter, request *http.Request) {
-	var message struct {
-		Alerts []struct {
-			Status              string
-			Labels, Annotations map[string]string
-		}
-	}
-	body, err := io.ReadAll(request.Body)
-	if err == nil {
-		err = json.Unmarshal(body, &message)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err != nil {
-		r.problems = append(r.problems, err.Error())
-	}
-	if r.received == nil {
-		r.received = map[string]bool{}
-	}
-	for _, a := range message.Alerts {
-		r.received[a.Status+" "+a.Labels["alertname"]] = true
-		if a.Labels["job"] != "stint" || a.Labels["severity"] == "" || a.Annotations["summary"] == "" ||
-			!strings.HasPrefix(a.Annotations["runbook"], "docs/alerts.md#") {
-			r.problems = append(r.problems, fmt.Sprintf("an alert has no job, severity, summary or runbook: %+v", a))
-		}
-	}
-}
-
-// await returns when Alertmanager has passed all of these alerts on.
-func (r *alertReceiver) await(t *testing.T, status string, names ...string) {
-	t.Helper()
-	testkit.EventuallyNil(t, "alerts", func() error {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if len(r.problems) > 0 {
-			t.Fatal(r.problems)
-		}
-		for _, name := range names {
-			if !r.received[status+" "+name] {
-				return fmt.Errorf("%s is not %s; received %v", name, status, r.received)
-			}
-		}
-		return nil
-	})
 }
