@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -260,14 +258,6 @@ func TestTLSToAServerWithout(t *testing.T) {
 	})
 }
 
-// TestNoSuchHost: a name without an address is not a mistake, for name servers fail too.
-func TestNoSuchHost(t *testing.T) {
-	store := open(t, quiet(), "redis://none.invalid:6379")
-	if err := store.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "none.invalid") {
-		t.Errorf("got %v, want which host", err)
-	}
-}
-
 // TestContext: the context bounds Open and nothing else.
 func TestContext(t *testing.T) {
 	redis := redistest.Start(t)
@@ -298,53 +288,4 @@ func TestContext(t *testing.T) {
 		t.Error(err)
 	}
 	redistest.CheckGoroutines(t, before)
-}
-
-func TestMustOpen(t *testing.T) {
-	if err := stores.MustOpen(t.Context(), "memory").Close(); err != nil {
-		t.Error(err)
-	}
-	defer func() {
-		got, _ := recover().(string)
-		if !strings.HasPrefix(got, "stores: MustOpen: ") || !strings.Contains(got, "such as redis://") {
-			t.Errorf("got a panic with %q, want what a URL looks like", got)
-		}
-	}()
-	stores.MustOpen(t.Context(), "redi://localhost")
-}
-
-// TestOutageIsLoggedOnce: a failed connection has another port in its error each time, and is the
-// same outage.
-func TestOutageIsLoggedOnce(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	var attempts atomic.Int32
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			attempts.Add(1)
-			_ = conn.(*net.TCPConn).SetLinger(0) // reset, instead of an end
-			_ = conn.Close()
-		}
-	}()
-	var log testkit.Buffer
-	c := quiet()
-	c.Resilience.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	store := open(t, c, "redis://"+listener.Addr().String())
-	testkit.Eventually(t, "five attempts to connect", func() bool {
-		_ = store.Ping(t.Context())
-		return attempts.Load() >= 5
-	})
-	if err := store.Close(); err != nil {
-		t.Error(err)
-	}
-	if n := strings.Count(log.String(), "level=ERROR"); n != 1 {
-		t.Errorf("got %d lines, want 1:\n%s", n, log.String())
-	}
 }

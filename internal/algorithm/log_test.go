@@ -31,24 +31,6 @@ func earliest(v *View, cost int64) int64 {
 
 const s = time.Second
 
-// A log that is emptied again and again keeps its ring, whatever was charged.
-func TestEmptiedLogDoesNotGrow(t *testing.T) {
-	for _, cost := range []int64{1, 255, 256, 1000} {
-		l := stint.PerSecond(1000)
-		p := Of(&l)
-		var c Count
-		for i := range int64(1000) {
-			before := c.Bytes()
-			if grown := open(&c, &p, start+3*i*s.Microseconds()).Charge(cost); grown != c.Bytes()-before {
-				t.Fatalf("cost %d: grown by %d bytes, %d are told", cost, c.Bytes()-before, grown)
-			}
-			if c.Bytes() > 64 {
-				t.Fatalf("cost %d: %d bytes after %d windows", cost, c.Bytes(), i)
-			}
-		}
-	}
-}
-
 // A limit whose entries are exact shares its log with one that is counted in slices.
 func TestLogIsBounded(t *testing.T) {
 	many, few := stint.PerMinute(10_000), stint.PerMinute(100)
@@ -66,18 +48,6 @@ func TestLogIsBounded(t *testing.T) {
 	}
 	if v := open(&c, &pm, start+5000*10_000); v.Used() != 5000 {
 		t.Errorf("used %d, want 5000: merging lost some", v.Used())
-	}
-}
-
-func TestRingStopsAtTheCapacity(t *testing.T) {
-	l := stint.PerMinute(100)
-	p := Of(&l)
-	var c Count
-	for i := range int64(100) {
-		open(&c, &p, start+i).Charge(1)
-	}
-	if c.Bytes() != 896 { // 800, as the allocator rounds it
-		t.Errorf("a full log of 100 takes %d bytes, want 896", c.Bytes())
 	}
 }
 

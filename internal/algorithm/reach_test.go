@@ -96,21 +96,6 @@ func TestReachAndIdle(t *testing.T) {
 	}
 }
 
-func TestReachOfABucket(t *testing.T) {
-	for texts, want := range map[string][2]int64{
-		"10/1s burst 25 bucket":                        {25, 10},
-		"10/1s burst 25 bucket, 100/1m":                {25, 10},
-		"10/1s burst 25 bucket, 5/1m":                  {5, 5},
-		"10/1s burst 25 bucket, 2/500ms":               {2, 4},
-		"10/1s burst 25 bucket, 20/1m burst 30 bucket": {25, 10},
-	} {
-		most, more := Reach(parse(t, texts), 0)
-		if got := [2]int64{most, more}; got != want {
-			t.Errorf("[%s]: %d at once and %d more per window, want %d", texts, most, more, want)
-		}
-	}
-}
-
 // randomLimit has a small window, so that a short time has many of them.
 func randomLimit(rng *rand.Rand) stint.Limit {
 	window := time.Duration(1+rng.IntN(8)) * time.Second

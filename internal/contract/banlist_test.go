@@ -33,24 +33,3 @@ func TestTheLongestAreKept(t *testing.T) {
 		}
 	}
 }
-
-func TestEqualOnesAreOrderedBySubject(t *testing.T) {
-	l := contract.NewBanList(2)
-	for _, subject := range []string{"c", "a", "b"} {
-		l.Add(ban(subject, 1))
-	}
-	got := l.Sorted()
-	if len(got) != 2 || got[0].Subject != "a" || got[1].Subject != "b" {
-		t.Errorf("got %v, want a and b", got)
-	}
-}
-
-func TestNoneIsAList(t *testing.T) {
-	for _, most := range []int{0, -1} {
-		l := contract.NewBanList(most)
-		l.Add(ban("a", 1))
-		if got := l.Sorted(); len(got) != 0 {
-			t.Errorf("at most %d: got %v, want none", most, got)
-		}
-	}
-}

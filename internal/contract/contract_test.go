@@ -66,36 +66,3 @@ func TestLife(t *testing.T) {
 		}
 	}
 }
-
-func TestCharges(t *testing.T) {
-	for _, test := range []struct {
-		cost  int64
-		costs stint.Costs
-		want  bool
-	}{{0, nil, false}, {1, nil, true}, {0, stint.Costs{"n": 0}, false}, {1, stint.Costs{"n": 0}, true}, {0, stint.Costs{"n": 1}, true}} {
-		c := stint.Claim{Limits: []stint.Limit{stint.PerHour(1), stint.PerHour(1).WithName("n")}, Cost: test.cost,
-			Costs: test.costs}
-		if got := contract.Charges(&c); got != test.want {
-			t.Errorf("%d %v: %v, want %v", test.cost, test.costs, got, test.want)
-		}
-	}
-}
-
-func TestInstants(t *testing.T) {
-	c := driver.NewCharge(make([]stint.Claim, 3), driver.ChargeData{At: 5})
-	for _, test := range []struct {
-		others *driver.OtherStates
-		want   [3]int64
-	}{
-		{nil, [3]int64{5, 5, 5}},
-		{&driver.OtherStates{Generations: []uint32{1, 2}}, [3]int64{5, 5, 5}},
-		{&driver.OtherStates{At: []int64{7, 6}}, [3]int64{5, 7, 6}},
-	} {
-		c.Data().Others = test.others
-		for i, want := range test.want {
-			if got := c.Data().AtOf(i); got != want {
-				t.Errorf("%+v, claim %d: %d, want %d", test.others, i, got, want)
-			}
-		}
-	}
-}

@@ -11,23 +11,6 @@ func claim(subject, scope string) stint.Claim {
 	return stint.Claim{Subject: subject, Scope: scope, Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}
 }
 
-func TestSetTellsChargesAndClaimsApart(t *testing.T) {
-	var s SettledSet
-	ab, a := claim("a", "b"), claim("ab", "")
-	if s.Has(1, &ab) {
-		t.Error("an empty set has a claim")
-	}
-	for range 2 {
-		s.Add(1, &ab)
-	}
-	if !s.Has(1, &ab) || s.Has(2, &ab) || s.Has(1, &a) {
-		t.Error("want the claim of that charge and no other")
-	}
-	if len(s.order) != 1 {
-		t.Errorf("%d are remembered, want 1", len(s.order))
-	}
-}
-
 func TestOldestAreForgotten(t *testing.T) {
 	var s SettledSet
 	c := claim("a", "")

@@ -76,23 +76,6 @@ func TestImportDirection(t *testing.T) {
 	}
 }
 
-func TestForbidden(t *testing.T) {
-	for _, test := range []struct{ from, to, want string }{
-		{".", "golang.org/x/sync", "only the standard library"},
-		{".", module + "/driver", "higher level"},
-		{"driver", module, ""},
-		{"memorystore", module + "/redisstore", "do not import each other"},
-		{"redisstore", module + "/internal/redistest", "only tests"},
-		{"internal/oracle", module + "/internal/algorithm", "what it checks"},
-		{"storetest", module + "/internal/oracle", ""},
-		{"elsewhere", module, "no level"},
-	} {
-		if got := forbidden(test.from, test.to); (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
-			t.Errorf("%s imports %s: got %q, want %q", test.from, test.to, got, test.want)
-		}
-	}
-}
-
 // forbidden returns why package from may not import the path, or "" if it may.
 func forbidden(from, imported string) string {
 	to, inModule := strings.CutPrefix(imported, module)

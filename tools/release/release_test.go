@@ -95,7 +95,6 @@ func TestRelease(t *testing.T) {
 	t.Run("deb", r.deb)
 	t.Run("rpm", r.rpm)
 	t.Run("again", r.again)
-	t.Run("source", r.source)
 }
 
 // built is a release.
@@ -320,16 +319,6 @@ func (r *built) again(t *testing.T) {
 	other.dist = filepath.Join(other.clone, "dist")
 	if got, want := read(t, other.name("checksums.txt")), read(t, r.name("checksums.txt")); got != want {
 		t.Errorf("a second build has the checksums\n%swant\n%s", got, want)
-	}
-}
-
-// source builds where there is no repository, with the version from the linker.
-func (r *built) source(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "stint")
-	run(t, r.clone, nil, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -X main.release=v"+r.version,
-		"-o", program, "./cmd/stint")
-	if got := run(t, "", nil, program, "version"); !strings.HasPrefix(got, "stint v"+r.version+", go") {
-		t.Errorf("version: got %q", got)
 	}
 }
 

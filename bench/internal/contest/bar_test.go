@@ -3,7 +3,6 @@ package contest
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 )
 
 func TestBars(t *testing.T) {
@@ -36,24 +35,5 @@ func TestBars(t *testing.T) {
 				t.Errorf("got\n%s\nwant the row\n%s", out.String(), test.want)
 			}
 		})
-	}
-}
-
-func TestVerdict(t *testing.T) {
-	var out strings.Builder
-	synctest.Test(t, func(*testing.T) { // where no time passes
-		r := NewReport(&out)
-		r.AtMost(1/3.0, "×", "ratio").Judge(0.25)
-		r.AtMost(120, " B", "size").Judge(121)
-		r.verdict()
-	})
-	const want = "\n### Bars\n\n" +
-		"| what  |      bar | measured |        |\n" +
-		"| ----- | -------: | -------: | -----: |\n" +
-		"| ratio | ≤ 0.333× |    0.25× |     ok |\n" +
-		"| size  |  ≤ 120 B |    121 B | MISSED |\n" +
-		"\n1 of 2 bars hold; the run took 0s.\n"
-	if got := out.String(); got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }

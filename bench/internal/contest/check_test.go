@@ -78,18 +78,3 @@ func TestCheck(t *testing.T) {
 		})
 	}
 }
-
-// TestCheckNothing: a check that compares nothing is a mistake.
-func TestCheckNothing(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "benchmarks.md")
-	if err := os.WriteFile(path, []byte(strings.ReplaceAll(recorded, "Bars", "Figures")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	command := contest.Command{Name: "test", Suites: []contest.Suite{{Name: "one",
-		Run: func(_ context.Context, _ contest.Settings, r *contest.Report) {
-			r.AtLeast(1.8, "×", "speed").Judge(2)
-		}}}}
-	if err := command.Run(t.Context(), []string{"-check", path}, io.Discard); err == nil {
-		t.Error("it passed")
-	}
-}

@@ -2,12 +2,9 @@ package contest_test
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -55,42 +52,6 @@ func TestCommand(t *testing.T) {
 			}
 			if want := test.want + "\nThe run took 0s.\n"; rest != want {
 				t.Errorf("got %q, want %q", rest, want)
-			}
-		})
-	}
-}
-
-func TestCommandWritesItsReport(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "report.md")
-	var out strings.Builder
-	var word string
-	if err := command(&word).Run(t.Context(), []string{"-o", file}, &out); err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile(file)
-	if want := "<!-- bench:begin -->\n" + out.String() + "<!-- bench:end -->\n"; err != nil || string(got) != want {
-		t.Errorf("got %q, %v; want %q", got, err, want)
-	}
-}
-
-func TestCommandFails(t *testing.T) {
-	broken := errors.New("broken")
-	var word string
-	c := command(&word)
-	c.Suites = append(c.Suites, contest.Suite{
-		Name: "three", Run: func(context.Context, contest.Settings, *contest.Report) { contest.OK(broken) }})
-	tests := []struct{ args, want string }{
-		{"-only one,four", `unknown suite "four"; want any of one, two, three`},
-		{"-only three", "three: broken"},
-		{"-rounds many", "invalid value"},
-		{"-help", flag.ErrHelp.Error()},
-	}
-	for _, test := range tests {
-		t.Run(test.args, func(t *testing.T) {
-			var out strings.Builder
-			err := c.Run(t.Context(), strings.Fields(test.args), &out)
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %v, want %s", err, test.want)
 			}
 		})
 	}

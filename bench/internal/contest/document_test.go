@@ -41,38 +41,11 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-func TestReplaceMakesAFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "doc.md")
-	if err := Replace(path, "x", "new\n"); err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile(path)
-	if want := "<!-- x:begin -->\nnew\n<!-- x:end -->\n"; err != nil || string(got) != want {
-		t.Errorf("got %q, %v; want %q", got, err, want)
-	}
-}
-
-func TestTable(t *testing.T) {
-	got := Table([]string{"", "n"}, [][]string{{"é", "1,000"}})
-	const want = "|     |     n |\n| --- | ----: |\n| é   | 1,000 |\n"
-	if got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
-	}
-}
-
 func TestNumber(t *testing.T) {
 	for v, want := range map[float64]string{0: "0", 0.946: "0.946", 1.234: "1.23", 12.34: "12.3", 120: "120",
 		456.7: "457", 124_000_000: "124,000,000"} {
 		if got := Number(v); got != want {
 			t.Errorf("%v: got %s, want %s", v, got, want)
-		}
-	}
-}
-
-func TestCount(t *testing.T) {
-	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
-		if got := Count(n); got != want {
-			t.Errorf("%d: got %s, want %s", n, got, want)
 		}
 	}
 }
