@@ -11,7 +11,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/keypart"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
@@ -60,46 +59,6 @@ func (e *ear) sinceLast() (all []string) {
 		}
 	}
 	return all
-}
-
-// Only room that others may remember to be gone is announced: not the places of holders, nor what
-// is given back of a limit that was less than half used, nor what is charged.
-func TestWhatIsAnnounced(t *testing.T) {
-	s := open(t, redistest.Start(t).URL())
-	e := listen(t, s, func(string) {})
-	long := "user:" + strings.Repeat("名", 15)
-	for _, test := range []struct {
-		subject       string
-		limits        []stint.Limit
-		cost, settled int64
-		want          bool
-	}{
-		{"places", []stint.Limit{stint.AtOnce(1, time.Minute)}, 1, 0, false},
-		{"both", []stint.Limit{stint.AtOnce(1, time.Minute), stint.PerHour(1)}, 1, 0, true},
-		{"one", []stint.Limit{stint.PerHour(1)}, 1, 0, true},
-		{"few", []stint.Limit{stint.PerHour(10)}, 5, 0, false},
-		{"many", []stint.Limit{stint.PerHour(10)}, 6, 0, true},
-		{"fewer", []stint.Limit{stint.PerHour(10)}, 6, 5, true},
-		{"more", []stint.Limit{stint.PerHour(10)}, 6, 7, false},
-		{"bucket", []stint.Limit{stint.TokenBucket(10, 1, time.Hour)}, 6, 0, true},
-		{"full bucket", []stint.Limit{stint.TokenBucket(10, 1, time.Hour)}, 5, 0, false},
-		{"burst", []stint.Limit{stint.PerHour(10).WithBurst(2)}, 11, 0, true},
-		{"one of two", []stint.Limit{stint.PerHour(100), stint.PerMinute(10)}, 6, 0, true},
-		{long, []stint.Limit{stint.PerHour(1)}, 1, 0, true},
-	} {
-		r := unit(test.subject, test.limits...)
-		r.Claims[0].Cost = test.cost
-		amend(t, s, admit(t, s, r).Charge, stint.Amendment{Kind: stint.AmendSettle, Cost: test.settled})
-		got := e.sinceLast()
-		var want []string
-		if test.want {
-			want = []string{keypart.Name(test.subject)}
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: %d of %v settled to %d: heard %q, want %q", test.subject, test.cost, test.limits,
-				test.settled, got, want)
-		}
-	}
 }
 
 // counted counts requests to a store, and leaves its announcements to the test if that has a

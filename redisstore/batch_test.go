@@ -13,7 +13,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/storetest"
@@ -154,75 +153,4 @@ func inOrder(t *testing.T, url string, nodes ...*redistest.Server) {
 			clock.Advance(time.Duration(rapid.IntRange(0, 700).Draw(t, "pass")) * window / 1000)
 		}
 	})
-}
-
-// The charges of equal requests, though made together, are given back one by one.
-func TestChargesOfABatchAreSettledOneByOne(t *testing.T) {
-	s := open(t, redistest.Start(t).URL())
-	var batch []*driver.Call
-	for range 12 {
-		batch = append(batch, &driver.Call{Request: unit("a", stint.PerHour(10))})
-	}
-	s.TakeBatch(t.Context(), batch)
-	ids := map[uint64]bool{}
-	for i, call := range batch {
-		if call.Err != nil || call.Decision.Allowed != (i < 10) {
-			t.Fatalf("call %d: %+v, %v", i, call.Decision, call.Err)
-		}
-		if i >= 10 {
-			continue
-		}
-		if used := call.Decision.Usages()[0].Used; used != int64(i+1) {
-			t.Errorf("call %d: %d used, want %d", i, used, i+1)
-		}
-		ids[call.Decision.Charge.Data().ID] = true
-		for _, want := range []bool{true, false} {
-			if done := amend(t, s, call.Decision.Charge, stint.Amendment{Kind: stint.AmendSettle}); done.Changed != want {
-				t.Errorf("refund of call %d: %v; want %v", i, done, want)
-			}
-		}
-	}
-	if len(ids) != 10 {
-		t.Errorf("%d charges have names of their own; want 10", len(ids))
-	}
-}
-
-// What fails inside of a batch concerns its own caller only.
-func TestAFailureInABatchIsItsCallersOwn(t *testing.T) {
-	server := redistest.Start(t)
-	s := open(t, server.URL())
-	if _, err := server.Do("CONFIG", "SET", "maxmemory", "1"); err != nil {
-		t.Fatal(err)
-	}
-	take, look := unit("a", stint.PerHour(10)), unit("b", stint.PerHour(10))
-	look.Claims[0].Cost = 0
-	batch := []*driver.Call{{Request: take}, {Request: take}, {Request: look}}
-	s.TakeBatch(t.Context(), batch)
-	for _, call := range batch[:2] {
-		if errkind.Of(call.Err) != stint.KindFull {
-			t.Errorf("a charge without memory: %+v, %v", call.Decision, call.Err)
-		}
-	}
-	if call := batch[2]; call.Err != nil || !call.Decision.Allowed {
-		t.Errorf("a look without memory: %+v, %v", call.Decision, call.Err)
-	}
-}
-
-// The order of a batch holds across script calls, whichever of them the server knows.
-func TestALongBatchKeepsItsOrder(t *testing.T) {
-	server := redistest.Start(t)
-	s := open(t, server.URL())
-	call := func(subject string) *driver.Call { return &driver.Call{Request: unit(subject, stint.PerHour(1))} }
-	server.CLI(t, "SCRIPT", "FLUSH")
-	s.TakeBatch(t.Context(), []*driver.Call{call("x")}) // which brings take.lua
-	batch := []*driver.Call{call("a")}
-	for i := range 127 {
-		batch = append(batch, call(fmt.Sprint("b", i)))
-	}
-	batch = append(batch, call("a"))
-	batch[128].Request.ID = "last"
-	s.TakeBatch(t.Context(), batch)
-	if first, last := batch[0], batch[128]; !first.Decision.Allowed || last.Decision.Allowed || last.Err != nil {
-		t.Errorf("the first: %+v, %v; the last: %+v, %v", first.Decision, first.Err, last.Decision, last.Err)
-	}
 }

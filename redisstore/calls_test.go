@@ -62,28 +62,6 @@ func crowd(t *testing.T, s *Store, proxy *redistest.Proxy) {
 		func() bool { return s.conn.roomAt("").made.Load() == ownConnections })
 }
 
-// Calls that are no batches, and batches beyond those that have connections of their own, share a
-// connection: they are answered although all others are taken, and make no more.
-func TestCallsBesideLateBatches(t *testing.T) {
-	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
-	s := openAt(t, proxy.URL())
-	room := s.conn.roomAt("")
-	room.used.Store(ownConnections)
-	room.made.Store(ownConnections)
-	before := proxy.Dials()
-	for op, err := range Verbs(t.Context(), s, time.Minute) {
-		if err != nil {
-			t.Errorf("%s: %v", op, err)
-		}
-	}
-	if err := batchOf(t, s, time.Minute); err != nil {
-		t.Errorf("a batch: %v", err)
-	}
-	if n := proxy.Dials() - before; n != 0 {
-		t.Errorf("%d connections were made", n)
-	}
-}
-
 // While Redis is silent, batches keep their connections until it answers, and other calls end in
 // time.
 func TestBatchesAreLate(t *testing.T) {
@@ -171,31 +149,5 @@ func TestStaleLinks(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		_ = k.Close()
-	}
-}
-
-// Calls whose connections were idle for too long are sent on others, without an error.
-func TestCallsOnStaleLinks(t *testing.T) {
-	s := openAt(t, redistest.Start(t).URL())
-	if err := batchOf(t, s, time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	s.conn.lost.Store(int64(s.conn.now()))
-	mixed := []*driver.Call{hourly("a", ""), hourly("b", "an id")} // two script calls in one flight
-	s.TakeBatch(lane(t, true), mixed)
-	for _, c := range mixed {
-		if c.Err != nil {
-			t.Errorf("of two kinds: %v", c.Err)
-		}
-	}
-	for i := range 3 {
-		if err := batchOf(t, s, time.Minute); err != nil {
-			t.Errorf("batch %d: %v", i, err)
-		}
-		for op, err := range Verbs(t.Context(), s, time.Minute) {
-			if err != nil {
-				t.Errorf("%s: %v", op, err)
-			}
-		}
 	}
 }

@@ -63,38 +63,6 @@ func TestFilesAreReadAgain(t *testing.T) {
 	testkit.EventuallyNil(t, "what was good stays in force", func() error { return store.Ping(t.Context()) })
 }
 
-// TestClientCertificateIsReadAgain: a new connection shows the client certificate that is in the
-// files when it is made.
-func TestClientCertificateIsReadAgain(t *testing.T) {
-	server := redistest.StartTLS(t, "--tls-auth-clients", "yes")
-	cert, key := server.CertificateFiles() // which it accepts from clients, too
-	otherCert, otherKey := redistest.NewCertificate(t)
-	directory := t.TempDir()
-	mine, secret := filepath.Join(directory, "cert.pem"), filepath.Join(directory, "key.pem")
-	roll := func(cert, key string) {
-		t.Helper()
-		putFile(t, mine, fileOf(t, cert))
-		putFile(t, secret, fileOf(t, key))
-		server.CLI(t, "CLIENT", "KILL", "TYPE", "normal")
-	}
-	roll(otherCert, otherKey)
-	store, err := redisstore.Open(t.Context(), redisstore.Config{Logger: slog.New(slog.DiscardHandler),
-		URL: "rediss://" + server.Addr() + "?ca_file=" + cert + "&cert_file=" + mine + "&key_file=" + secret})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	if err := store.Ping(t.Context()); err == nil {
-		t.Fatal("connected with the certificate of a stranger")
-	}
-	for range 2 {
-		roll(cert, key)
-		testkit.EventuallyNil(t, "the right certificate", func() error { return store.Ping(t.Context()) })
-		roll(otherCert, otherKey)
-		testkit.Eventually(t, "the certificate of a stranger", func() bool { return store.Ping(t.Context()) != nil })
-	}
-}
-
 func putFile(t *testing.T, file string, text []byte) {
 	t.Helper()
 	if err := os.WriteFile(file, text, 0o600); err != nil {

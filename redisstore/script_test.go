@@ -3,7 +3,6 @@ package redisstore
 import (
 	"maps"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -146,49 +145,4 @@ func functionsIn(source string) (found []luaFunction) {
 		}
 	}
 	return found
-}
-
-// A name of numbers.lua is replaced in every file: it stands for one number, and is the name of
-// nothing else. Those that Go does not share are used.
-func TestNamesOfNumbers(t *testing.T) {
-	_, own, _ := strings.Cut(file("numbers"), "-- Only the scripts use the other numbers.")
-	line := regexp.MustCompile(`(?m)^local ([A-Z][A-Z0-9_, ]*) = `)
-	defined := map[string]bool{}
-	for _, match := range line.FindAllStringSubmatch(file("numbers"), -1) {
-		for _, name := range strings.Split(match[1], ", ") {
-			if defined[name] {
-				t.Errorf("numbers.lua defines %s twice", name)
-			}
-			defined[name] = true
-		}
-	}
-	files, err := sources.ReadDir("lua")
-	if err != nil {
-		t.Fatal(err)
-	}
-	used := map[string]bool{}
-	word, local := regexp.MustCompile(`--[^\n]*|'[^'\n]*'|\w+`), regexp.MustCompile(`\blocal (?:function )?([\w, ]+)`)
-	for _, f := range files {
-		text := ""
-		if f.Name() != "numbers.lua" {
-			text = file(strings.TrimSuffix(f.Name(), ".lua"))
-		}
-		for _, name := range word.FindAllString(text, -1) {
-			used[name] = true
-		}
-		for _, match := range local.FindAllStringSubmatch(text, -1) {
-			for _, name := range strings.Split(match[1], ", ") {
-				if defined[strings.TrimSpace(name)] {
-					t.Errorf("%s has a local %s, which numbers.lua defines", f.Name(), name)
-				}
-			}
-		}
-	}
-	for _, match := range line.FindAllStringSubmatch(own, -1) {
-		for _, name := range strings.Split(match[1], ", ") {
-			if !used[name] {
-				t.Errorf("no script uses %s", name)
-			}
-		}
-	}
 }

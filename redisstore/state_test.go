@@ -3,7 +3,6 @@ package redisstore_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,21 +14,6 @@ import (
 	"github.com/stint-limiter/stint/storetest"
 )
 
-// calls is how often the server has run a command.
-func calls(t *testing.T, server *redistest.Server, command string) int {
-	t.Helper()
-	found := regexp.MustCompile("cmdstat_" + command + `:calls=(\d+)`).FindStringSubmatch(
-		server.CLI(t, "INFO", "commandstats"))
-	if found == nil {
-		return 0
-	}
-	n, err := strconv.Atoi(found[1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
 // clockedStores are stores over one server with one clock.
 func clockedStores(t *testing.T, server *redistest.Server, n int) ([]*redisstore.Store, *storetest.Clock) {
 	clock := &storetest.Clock{}
@@ -40,42 +24,6 @@ func clockedStores(t *testing.T, server *redistest.Server, n int) ([]*redisstore
 		stores = append(stores, s)
 	}
 	return stores, clock
-}
-
-// Two processes with different sets of limits on one subject, as in a rolling deploy: both soon
-// find its state as it is, and rewrite it no more than one process would.
-func TestDifferentSetsOfLimits(t *testing.T) {
-	server := redistest.Start(t)
-	stores, clock := clockedStores(t, server, 2)
-	sets := [][]stint.Limit{
-		{stint.PerMinute(1000), stint.PerHour(10_000)},
-		{stint.PerDay(100_000), stint.PerMinute(1000).WithBurst(2), stint.TokenBucket(500, 500, time.Second)},
-	}
-	ask := func(i int) stint.Decision {
-		clock.Advance(time.Millisecond)
-		return admit(t, stores[i%2], unit("a", sets[i%2]...))
-	}
-	for i := range 20 {
-		ask(i)
-	}
-	before := calls(t, server, "set")
-	for i := 20; i < 300; i++ {
-		ask(i)
-	}
-	if rewrites := calls(t, server, "set") - before; rewrites > 10 {
-		t.Errorf("the state was written as a whole %d times in 280 requests, want as often as rings grow", rewrites)
-	}
-	for i, want := range [][]int64{{301, 151}, {151, 302, 1}} {
-		d := ask(300 + i)
-		for j, u := range d.Usages() {
-			if u.Used != want[j] {
-				t.Errorf("%s: used %d, want %d", sets[i][j], u.Used, want[j])
-			}
-		}
-	}
-	if n := server.CLI(t, "KEYS", "stint:{a}*"); strings.Count(n, "stint:") != 1 {
-		t.Errorf("keys %q, want one", n)
-	}
 }
 
 // What no longer counts takes no memory for long, and a limit that is asked about no more goes.
@@ -182,30 +130,6 @@ func TestManyLimitsInOneState(t *testing.T) {
 			if d.Usages()[0].Used != round+1 {
 				t.Fatalf("%s: %v; want %d used", l, d.Usages(), round+1)
 			}
-		}
-	}
-}
-
-// A bucket is kept for twice its full refill, whether a charge writes it or a
-// booking.
-func TestBucketIsKeptForTwiceItsRefill(t *testing.T) {
-	server := redistest.Start(t)
-	store := open(t, server.URL())
-	const refill = 3600 * time.Second
-	bucket := stint.TokenBucket(3600, 1, time.Second)
-	for _, name := range []string{"charge", "booking"} {
-		r := unit(name, bucket)
-		if name == "booking" {
-			r.Claims[0].Cost = 3600
-			take(t, store, r)
-			r.Claims[0].Cost, r.Mode = 1, stint.ModeReserve
-		}
-		take(t, store, r)
-		ms, err := strconv.Atoi(server.CLI(t, "PTTL", "stint:{"+name+"}:limits"))
-		// An eighth more, so that not every charge has to set it, and seconds to spare.
-		ttl := time.Duration(ms) * time.Millisecond
-		if err != nil || ttl < 2*refill || ttl > 2*refill*9/8+3*time.Second {
-			t.Errorf("%s: the key is kept for %v, error %v; want %v or up to an eighth more", name, ttl, err, 2*refill)
 		}
 	}
 }
