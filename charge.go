@@ -6,8 +6,9 @@ import (
 	"github.com/stint-limiter/stint/internal/protocol"
 )
 
-// Charge identifies what a decision charged. Any process can refund or settle it. Callers pass it
-// on unchanged. The zero Charge stands for no charge.
+// Charge identifies what a decision charged. Callers pass it on unchanged, to refund or settle it.
+// The zero Charge stands for no charge. A program that wraps stores can send charges to other
+// processes, see package driver; others use [Limiter.GiveBack] there.
 type Charge struct {
 	one  [1]Claim // inline, so that most decisions allocate nothing
 	many *[]Claim // if there are several
@@ -40,8 +41,8 @@ func (c *Charge) SetClaims(claims []Claim) {
 	}
 }
 
-// Data returns what the store knows about the charge. Package driver documents it; programs that
-// only apply limits do not need it.
+// Data returns what the store knows about the charge, as a *driver.ChargeData. Programs that only
+// apply limits do not need it.
 func (c *Charge) Data() *protocol.ChargeData { return &c.data }
 
 // check notes why the charge cannot come from a decision.

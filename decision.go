@@ -35,17 +35,16 @@ type Decision struct {
 
 	// RetryAfter is how long a denied request has to wait, or [Never]. It is zero if the request
 	// was allowed at once. After [ModeReserve] it is how long to wait before going ahead with an
-	// allowed request, and the usages are as of that instant. Example: 850ms.
+	// allowed request, and the usages are as of that instant.
 	RetryAfter time.Duration
 	// BanLeft is how long the subject remains banned, or zero if it is not banned. RetryAfter may
 	// be longer: limits may still have no room when a ban ends. Example: 59m while a ban of an hour
 	// is a minute old.
 	BanLeft time.Duration
 	// Charge identifies what was charged, for [Limiter.Refund], [Limiter.Settle] and
-	// [Limiter.Hold]. It has the claims of the request, even if nothing was charged. A repeat that
-	// is allowed has the charge of the first request, so that a caller whose answer was lost can
-	// settle it: the charge is settled once for both. Hold keeps no place for a repeat. Example: a
-	// Charge that IsZero after a denial.
+	// [Limiter.Hold]. It has the claims of the request, even if nothing was charged. A repeat
+	// that is allowed has the charge of the first request, so that a caller whose answer was lost
+	// can settle it: the charge is settled once for both. Hold keeps no place for a repeat.
 	Charge Charge
 
 	few  [inlineUsages]Usage // the usages, if they fit
@@ -87,7 +86,7 @@ type Usage struct {
 	// Example: 1m after a request under 10/1m.
 	ResetAfter time.Duration
 	// RetryAfter is the time until this limit has room for the request: zero if it had, [Never] if
-	// the cost exceeds its capacity. Example: 12.5s.
+	// the cost exceeds its capacity.
 	RetryAfter time.Duration
 }
 

@@ -62,8 +62,8 @@ const (
 // has left the window: nothing is released early, and room comes back at most one slice late.
 const Resolution = 125
 
-// Limit is the number of units allowed per window. It is a plain value: compare it, copy it, write
-// it as a literal.
+// Limit is the number of units allowed per window. It is a plain value: copy it, write it as a
+// literal. Limits that differ may mean the same, such as a Burst of 0 and a Burst of Max.
 //
 // A store keeps usage under the limit's identity, which is its name, algorithm and window. Max and
 // Burst are not part of it: if you change them, the next decision applies the new values and keeps
@@ -73,16 +73,16 @@ type Limit struct {
 	Max int64
 	// Window is a whole number of microseconds between MinWindow and MaxWindow.
 	Window time.Duration
-	// Burst is the most that may be taken at once, in units; zero means Max. For Sliding it is a
-	// multiple b of Max: at most b·Max in any Window, refilled smoothly at Max per Window. For
-	// Bucket it is the capacity. Other algorithms have no burst.
+	// Burst is the most that may be taken at once, in units; zero means Max. For [AlgorithmSliding]
+	// it is a multiple of Max: at most Burst in any Window, and Max per Window in the long run. For
+	// [AlgorithmBucket] it is the capacity. Other algorithms have no burst.
 	Burst int64
-	// Algorithm is Sliding unless set.
+	// Algorithm is [AlgorithmSliding] unless set.
 	Algorithm Algorithm
 	// Leased lets a process take units in blocks ahead of need and serve them from memory, if
 	// package resilience is in use. The limit stays strict everywhere. The price is that units
 	// count from when a block was taken until after its end, and that a process that is cut off
-	// from the store denies. Leased is for Sliding, Fixed and Calendar.
+	// from the store denies. It is for sliding, fixed and calendar limits.
 	Leased bool
 	// HoldThrough makes the limit hold the estimate of a request with [Request.Hold] until it is
 	// settled, even if the window is no longer than the hold: then never more than Max is in
@@ -115,7 +115,7 @@ func PerMinute(max int64) Limit { return Per(max, time.Minute) }
 // PerHour returns a sliding limit of max units per hour.
 func PerHour(max int64) Limit { return Per(max, time.Hour) }
 
-// PerDay returns a sliding limit of max units per 24 hours.
+// PerDay returns a sliding limit of max units per 24 hours. For days of the calendar, see [Daily].
 func PerDay(max int64) Limit { return Per(max, 24*time.Hour) }
 
 // TokenBucket returns a bucket that holds capacity tokens and refills refill of them per interval,
@@ -149,16 +149,22 @@ func (l Limit) In(zone string) Limit {
 	return l
 }
 
-// On returns a monthly limit whose periods begin on a day of the month, like billing periods: 31 is
-// the last day of every month.
-func (l Limit) On(day int) Limit {
-	l.Start = int8(min(max(day, -1), 100)) // checked by Validate
-	return l
+// On returns the monthly limit with periods that begin on a day of the month, like billing periods:
+// 31 is the last day of every month. Other limits become invalid.
+func (l Limit) On(day int) Limit { return l.starting(calendar.Month, day) }
+
+// From returns the weekly limit with weeks that begin on a weekday. Other limits become invalid.
+func (l Limit) From(weekday time.Weekday) Limit {
+	return l.starting(calendar.Week, (int(weekday)+6)%7+1)
 }
 
-// From returns a weekly limit whose weeks begin on a weekday.
-func (l Limit) From(weekday time.Weekday) Limit {
-	return l.On((int(weekday)+6)%7 + 1)
+// starting returns a limit whose periods, if they have the given length, begin on a day.
+func (l Limit) starting(window time.Duration, day int) Limit {
+	l.Start = -1 // refused by Validate
+	if l.Window == window && day != 0 {
+		l.Start = int8(min(max(day, -1), 100))
+	}
+	return l
 }
 
 // AtOnce returns a concurrency limit of max holders. A holder that neither releases its place nor

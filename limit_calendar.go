@@ -75,19 +75,19 @@ func (l *Limit) checkCalendar(m *mistakes) {
 		}
 		return
 	}
-	first, last := int8(0), int8(0)
+	last, want := int8(0), "no start: only weeks and months have one"
 	switch l.Window {
 	case calendar.Day, calendar.Year:
 	case calendar.Week:
-		last = 7
+		last, want = 7, "a day of the week, 1 to 7"
 	case calendar.Month:
-		last = 31
+		last, want = 31, "a day of the month, 1 to 31"
 	default:
 		m.add("a window of %v; want the length of a day, a week, a month or a year: 24 hours, 7, 31 or 366 days", l.Window)
 		return
 	}
-	if l.Start < first || l.Start > last {
-		m.add("it starts on day %d; want %d to %d", l.Start, first, last)
+	if l.Start < 0 || l.Start > last {
+		m.add("it starts on day %d; want %s", l.Start, want)
 	}
 	if l.Zone != "" {
 		if _, err := calendar.Location(l.Zone); err != nil {

@@ -97,8 +97,8 @@ var mistakes = []struct{ text, tells string }{
 	{"10 per 30secs bucket", `: write 10/30s bucket`},
 	{"10/days", `: write 10/1d`},
 	{"10/hour", `: write 10/1h`},
-	{"10/month on 32", `it starts on day 32; want 0 to 31`},
-	{"10/month on 0", `it starts on day -1`},
+	{"10/month on 32", `it starts on day 32; want a day of the month, 1 to 31`},
+	{"10/month on 0", `it starts on day -1; want a day of the month`},
 	{"10/month on", `"on" without a day`},
 	{"10/month from sunday", `"from" after a period of the calendar`},
 	{"10/week from someday", `want "from sunday"`},
@@ -211,6 +211,17 @@ func TestMeter(t *testing.T) {
 		l, err := stint.ParseLimit(test.text)
 		if unit, rate, tick := l.Meter(); unit != test.unit || rate != test.rate || tick != test.tick {
 			t.Errorf("%+v: unit %d, rate %d, tick %d (%v)", test, unit, rate, tick, err)
+		}
+	}
+}
+
+func TestStartsOfOtherPeriods(t *testing.T) {
+	for _, l := range []stint.Limit{
+		stint.Monthly(1).From(time.Sunday), stint.Weekly(1).On(3), stint.Daily(1).On(1), stint.Yearly(1).From(time.Monday),
+		stint.Monthly(1).On(32), stint.Monthly(1).On(0), stint.Monthly(1).On(-300), stint.PerHour(1).On(1),
+	} {
+		if err := l.Validate(); err == nil || !strings.Contains(err.Error(), "start") {
+			t.Errorf("%+v: got %v, want an error about the start", l, err)
 		}
 	}
 }

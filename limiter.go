@@ -140,8 +140,8 @@ func (l *Limiter) Allow(ctx context.Context, subject string) (d Decision, err er
 	return d, err
 }
 
-// AllowN charges n units to the subject if all limits have room for all of them. If n is 0, it only
-// looks.
+// AllowN charges n units to the subject if all limits have room for all of them. If n is 0, it
+// charges nothing, and full limits allow it too; to ask whether there is room, use [Limiter.Peek].
 func (l *Limiter) AllowN(ctx context.Context, subject string, n int64) (d Decision, err error) {
 	err = l.allow(ctx, subject, n, &d)
 	return d, err
@@ -230,8 +230,9 @@ func (l *Limiter) Extend(ctx context.Context, d Decision, used int64) (Amended, 
 	return l.Amend(ctx, d, Amendment{Kind: AmendExtend, Cost: used})
 }
 
-// Amend is the general form of Settle and Extend. With Costs it settles or extends several
-// quantities at once, or some of them, by the names of their limits:
+// Amend is the general form of Refund, Settle and Extend. With Costs it settles or extends several
+// quantities at once, or some of them, by the names of their limits. It changes nothing, without an
+// error, if the decision charged nothing:
 //
 //	limiter.Amend(ctx, d, stint.Amendment{
 //		Kind:  stint.AmendSettle,

@@ -33,7 +33,9 @@ type Claim struct {
 	// Limits must all have room. Nil means the limits of the limiter. They must not be changed
 	// afterwards: the charge refers to them, and so does a store that has yet to answer.
 	Limits []Limit
-	// Cost is the number of units to charge to each limit; zero only looks.
+	// Cost is the number of units to charge to each limit: 1 for most requests. A claim with a cost
+	// of zero charges nothing and needs no room: it is allowed even under a full limit, and shows
+	// the usage. To ask whether there is room, use [Limiter.Peek].
 	Cost int64
 	// Costs are the costs under named limits, by name, where they differ from Cost:
 	// {"input_tokens": 900, "output_tokens": 4096} beside a Cost of 1 for all others.
@@ -75,23 +77,24 @@ type Request struct {
 	// comes for that long, see [Limiter.Hold] and [Limiter.Extend], the hold expires: what
 	// heartbeats have reported is charged, and the rest is given back. A limit with a shorter
 	// window is charged the estimate at once, as for a request without Hold. Zero means no hold.
-	// Hold is for Take.
+	// A request with a Hold cannot book ahead; [Limiter.WaitFor] waits for it without a booking.
 	Hold time.Duration
-	// Mode is Take unless set.
+	// Mode is [ModeTake] unless set.
 	Mode Mode
-	// MaxWait bounds how far ahead Reserve may book; zero means MaxWindow·MaxBurst.
+	// MaxWait bounds how far ahead [ModeReserve] may book; zero means no bound.
 	MaxWait time.Duration
-	// Bans applies bans to the request, and says when repeated denials lead to a ban; nil means
-	// that bans are not even checked.
+	// Bans applies bans to the request, and says when repeated denials lead to a ban. Nil means the
+	// policy of the limiter, see [WithBans]. If that has none either, bans are not even checked.
 	Bans *BanPolicy
-	// Failure says what to do when the store fails; nil leaves it to the store.
+	// Failure says what to do when the store fails. Nil means the policy of the limiter; if that
+	// has none either, the store decides.
 	Failure *FailurePolicy
 
 	terms protocol.Terms
 }
 
-// Terms returns the parts of the request for stores that wrap another store. Package driver
-// documents them; programs that only apply limits do not need them.
+// Terms returns the parts of the request for stores that wrap another store, as a *driver.Terms.
+// Programs that only apply limits do not need them.
 func (r *Request) Terms() *protocol.Terms { return &r.terms }
 
 // Bounds on requests.

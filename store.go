@@ -18,8 +18,9 @@ type Store interface {
 	Take(ctx context.Context, r Request) (Decision, error)
 
 	// Amend changes what an earlier decision charged, once: a second amendment of the same charge
-	// changes nothing, except for Extend and Release. Nothing changes if the charge is Fallback or
-	// has Leased claims. An amendment that does not pass Amendment.Validate is refused with an
+	// changes nothing, except for [AmendExtend] and [AmendRelease]. Nothing changes if the charge
+	// was made without the store or from leased units, see package driver: only the process that
+	// made it can amend it. An amendment that does not pass Amendment.Validate is refused with an
 	// [*InvalidError].
 	Amend(ctx context.Context, c Charge, a Amendment) (Amended, error)
 
@@ -32,9 +33,9 @@ type Store interface {
 type Amendment struct {
 	// Kind is what to do. It must be set.
 	Kind AmendmentKind
-	// Cost is the true cost, for Settle. It applies to the limits that still count the charge; what
+	// Cost is the true cost, for [AmendSettle]. It applies to the limits that still count the charge; what
 	// exceeds the charged cost becomes a debt if necessary. If the request had a Hold, the true
-	// cost is charged in any case. For Extend of a hold, Cost is the usage so far.
+	// cost is charged in any case. For [AmendExtend] of a hold, Cost is the usage so far.
 	Cost int64
 	// Costs are true costs by the names of limits, instead of Cost. Limits whose name is missing
 	// stay as they are, and can be settled later. If Costs is nil, Cost applies to every limit; if
@@ -45,17 +46,17 @@ type Amendment struct {
 	// is not charged; see [Amended]. Zero means one capacity of each limit. Other limits take the
 	// whole cost: they forget it after a window.
 	MaxDebt int64
-	// KnownOnly keeps Extend from taking back a place that the store has forgotten. It is for
+	// KnownOnly keeps [AmendExtend] from taking back a place that the store has forgotten. It is for
 	// heartbeats on behalf of untrusted clients, and not valid with another Kind.
 	KnownOnly bool
 }
 
 // Amended is what an amendment did.
 type Amended struct {
-	// Changed reports whether anything changed; after Extend, whether all places of the charge are
+	// Changed reports whether anything changed; after [AmendExtend], whether all places of the charge are
 	// held or, if it has none, whether all of its holds are open.
 	Changed bool
-	// Charged is the cost that remains charged after a Settle, with Costs the sum over all names.
+	// Charged is the cost that remains charged after [AmendSettle], with Costs the sum over all names.
 	// It is the cost in the limit that took the least, among the limits to which the amendment
 	// applied, and 0 if nothing changed. It is less than the true cost if MaxDebt kept a limit from
 	// taking all of it.
@@ -78,7 +79,7 @@ const (
 	AmendExtend
 	// AmendRelease gives a holder's place back. Charges under other limits stay. A heartbeat that
 	// may still be under way, because it was not answered, could take the place back until its
-	// deadline: send Release after that. See [Limiter.Hold].
+	// deadline: send AmendRelease after that. See [Limiter.Hold].
 	AmendRelease
 )
 
@@ -87,13 +88,13 @@ type Command struct {
 	// Kind is what to do. It must be set.
 	Kind    CommandKind
 	Subject string
-	// Scope and Limits say what Reset forgets, and where GiveBack gives back. Both need at least
-	// one limit.
+	// Scope and Limits say what [CommandReset] forgets, and where [CommandGiveBack] gives back.
+	// Both need at least one limit.
 	Scope  string
 	Limits []Limit
-	// For is the length of a Ban: whole microseconds from MinWindow to MaxWindow.
+	// For is the length of a [CommandBan]: whole microseconds from MinWindow to MaxWindow.
 	For time.Duration
-	// Units is the number of units that GiveBack gives back.
+	// Units is the number of units that [CommandGiveBack] gives back.
 	Units int64
 }
 

@@ -80,7 +80,8 @@ func (l *Limit) check(m *mistakes) {
 			m.add("a burst of %d; a %v limit has none", l.Burst, l.Algorithm)
 		}
 	default:
-		m.add("Algorithm is %d; want Sliding, Bucket, Fixed, Concurrency or Calendar", l.Algorithm)
+		m.add("Algorithm is %d; want AlgorithmSliding, AlgorithmBucket, AlgorithmFixed, "+
+			"AlgorithmConcurrency or AlgorithmCalendar", l.Algorithm)
 	}
 	l.checkCalendar(m)
 	if l.Leased && !l.canLease() {
@@ -206,34 +207,34 @@ func (r *Request) check(m *mistakes) {
 		m.add("Hold is %v; want whole microseconds from %v to %v, or 0", r.Hold, MinWindow, MaxHold)
 	}
 	if r.Hold != 0 && (r.Mode == ModeReserve || r.Mode == modeForce && r.MaxWait != 0) {
-		m.add("Hold is %v; want 0 with Reserve: a hold begins at once. Take again after RetryAfter", r.Hold)
+		m.add("Hold is %v; want 0 with ModeReserve: a hold begins at once. Take again after RetryAfter", r.Hold)
 	}
 	if r.MaxWait < 0 || r.MaxWait > MaxWindow*MaxBurst {
 		m.add("MaxWait is %v; want 0 to %v", r.MaxWait, MaxWindow*MaxBurst)
 	}
 	if b := r.terms.Booked; b != nil && (r.Mode != ModeReserve || b.At <= 0 || b.At > MaxUnits) {
-		m.add("Booked is at %d; want none, or with Reserve the charge of a booking", b.At)
+		m.add("Booked is at %d; want none, or with ModeReserve the charge of a booking", b.At)
 	}
 	if r.terms.Tentative && r.Mode != ModeReserve {
-		m.add("Tentative is set; want it with Reserve only")
+		m.add("Tentative is set; want it with ModeReserve only")
 	}
 	if t := &r.terms; (t.Age != 0 || t.Refilled != 0) &&
 		(r.Mode != modeForce || r.MaxWait != 0 || t.Age < 0 || t.Refilled < 0) {
-		m.add("Age is %v and Refilled is %v; want 0, or with Force without MaxWait at least 0", t.Age, t.Refilled)
+		m.add("Age is %v and Refilled is %v; want 0, or with ModeForce without MaxWait at least 0", t.Age, t.Refilled)
 	}
 	if r.terms.AtLeast && (r.Mode != modeForce || r.MaxWait != 0 || r.Hold != 0 || len(r.Claims) != 1) {
-		m.add("AtLeast is set; want it only with Force with one claim, without MaxWait and Hold")
+		m.add("AtLeast is set; want it only with ModeForce with one claim, without MaxWait and Hold")
 	}
 	if r.Mode > modeForce {
-		m.add("Mode is %d; want Take, Peek or Reserve", r.Mode)
+		m.add("Mode is %d; want ModeTake, ModePeek or ModeReserve", r.Mode)
 	}
 	if !r.leaseFits() {
-		m.add("Fit is %v and Lease is %v; want Take with one claim of a cost above 0, whole microseconds "+
+		m.add("Fit is %v and Lease is %v; want ModeTake with one claim of a cost above 0, whole microseconds "+
 			"up to %d days, no request ID with a lease, and only sliding, fixed and calendar limits "+
 			"(Fit alone: all but concurrency)", r.terms.Fit, r.terms.Lease, MaxWindow/day)
 	}
 	if r.books() && slices.ContainsFunc(r.Claims, func(c Claim) bool { return c.hasConcurrency() }) {
-		m.add("a concurrency limit cannot be reserved: it is unknown when a holder leaves; want Take")
+		m.add("a concurrency limit cannot be reserved: it is unknown when a holder leaves; want ModeTake")
 	}
 	if r.Bans != nil {
 		r.Bans.check(m)

@@ -10,14 +10,12 @@ import (
 // its booking is due. Bookings are made in the order of the calls, across all processes.
 //
 // A Wait makes one call to the store. Under a sliding limit with a window below four seconds it
-// makes two or three. A booking may be used for 20 milliseconds, and counts as if it were used at
-// the end of that time, which is a large part of a short window. So a waiter asks the store again
-// when its booking is due, and its unit counts from then. When other callers give units back, a
-// waiter asks for an earlier time: once, or twice if there is none.
+// makes two or three, because it confirms its booking when that is due. When other callers give
+// units back, it asks for an earlier time: once, or twice if there is none.
 //
 // Wait fails at once, with a [*DeniedError], if the wait would be longer than the context allows,
 // or if waiting does not help. If the context ends first, the booking is given back, and those
-// behind it move up. The decision is as of the admission.
+// behind it move up. The decision describes the moment of admission.
 func (l *Limiter) Wait(ctx context.Context, subject string) (Decision, error) {
 	return l.WaitFor(ctx, l.request(subject, 1))
 }

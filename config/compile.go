@@ -245,8 +245,8 @@ func (c *compiler) log() {
 	if most := c.doc.Log.Admissions; most != nil {
 		c.spec.LogAdmissions = new(int(*most))
 	}
-	if most := c.doc.Log.Rejections; most != nil {
-		c.spec.LogRejections = new(int(*most))
+	if most := c.doc.Log.Denials; most != nil {
+		c.spec.LogDenials = new(int(*most))
 	}
 }
 

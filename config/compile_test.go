@@ -38,7 +38,7 @@ func TestCompileMistakes(t *testing.T) {
 		{"little memory", "store: {memory: 1KiB}" + tail, `:1: store.memory: 1024 bytes is too little; want 1MiB or more`},
 		{"memory of a tier", "tiers: [{name: a, identity: ip, limits: 1/1m, failure: {memory: 1MiB}}]", `tiers[0].failure.memory: applies to all`},
 		{"fewer admissions than none", "log: {admissions: -1}" + tail, `log.admissions: want a whole number`},
-		{"fewer rejections than none", "log: {rejections: -1}" + tail, `log.rejections: want a whole number`},
+		{"fewer denials than none", "log: {denials: -1}" + tail, `log.denials: want a whole number`},
 		{"breaker of a tier", "tiers: [{name: a, identity: ip, limits: 1/1m, failure: {breaker: {failures: 2}}}]", `tiers[0].failure.breaker: applies to all`},
 		{"breaker without failures", "failure: {breaker: {failures: 0}}" + tail,
 			`failure.breaker.failures: 0; want 1 or more`},

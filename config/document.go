@@ -394,7 +394,7 @@ type logDoc struct {
 	Admissions *int64 `yaml:"admissions"`
 	// How many denied requests to log per second, at level WARN. 0 logs none. A number that is
 	// never reached, such as 1000000, logs every one. Default: 5.
-	Rejections *int64 `yaml:"rejections"`
+	Denials *int64 `yaml:"denials"`
 }
 
 type outboundDoc struct {

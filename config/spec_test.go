@@ -25,7 +25,7 @@ bans: {after: 3, within: 1m30s, durations: [1m, 1d], forgive: 1d12h}
 request_id: {header: Idempotency-Key, life: 1h}
 contact: Ask us
 headers: {format: draft-11, reset: delta, retry_after_jitter: 10%}
-log: {admissions: 20, rejections: 1000000}
+log: {admissions: 20, denials: 1000000}
 webhooks: [{url: https://example.com/hook, key_file: /key}]
 tiers:
   - name: pro
@@ -83,7 +83,7 @@ func TestEveryKey(t *testing.T) {
 			Forgive: 36 * time.Hour},
 		RequestID: "Idempotency-Key", RequestIDLife: time.Hour, Contact: "Ask us",
 		Headers:       policy.Headers{OmitX: true, Draft11: true, ResetDelta: true, Jitter: new(0.1)},
-		LogAdmissions: new(20), LogRejections: new(1_000_000),
+		LogAdmissions: new(20), LogDenials: new(1_000_000),
 		Tiers: []policy.Tier{
 			{
 				Name: "pro",

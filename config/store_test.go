@@ -147,7 +147,9 @@ func TestOpenStoreAway(t *testing.T) {
 		_, _ = store.Take(context.Background(), stint.Request{
 			Claims: []stint.Claim{{Subject: "a", Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}}})
 	}
-	if state := store.(interface{ Breaker() string }).Breaker(); state != "open" {
+	if state := store.(interface {
+		Breaker() resilience.BreakerState
+	}).Breaker(); state != resilience.BreakerOpen {
 		t.Errorf("the breaker is %s after two failures, want open", state)
 	}
 	if n := store.(interface{ Instances() int }).Instances(); n != 7 {

@@ -76,7 +76,7 @@ func (w *Watcher) read(files []reload.File) (use func() reload.InForce, err erro
 	}
 	return func() reload.InForce {
 		was := w.Guard.Set()
-		w.Guard.Swap(config.Set)
+		_ = w.Guard.Replace(config.Set) // read has made it
 		for _, m := range config.Warnings {
 			cmp.Or(w.Logger, slog.Default()).Warn("config: "+m.Message, "file", m.File, "line", m.Line, "key", m.Key)
 		}

@@ -54,7 +54,7 @@ func (w *witness) Observe(_ context.Context, event stint.Event) {
 			w.kinds[errkind.Of(e.Err)]++
 		}
 	case *resilience.Decided:
-		if e.Source == "fallback" {
+		if e.Source == resilience.SourceFallback {
 			w.causes[errkind.Of(e.Cause)]++
 		}
 		if e.Cause != nil && strings.Contains(e.Cause.Error(), "too many callers are waiting") {

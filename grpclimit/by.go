@@ -30,7 +30,7 @@ type KeyFunc func(context.Context) string
 // until the handler returns. Health checks and reflection are calls like any other: to exempt some,
 // call the interceptors from one of your own.
 //
-// The options are one or more limits, other options of package stint such as [stint.WithBans], and
+// The options are limits, at least one unless [WithLimits] gives them, other options of package stint such as [stint.WithBans], and
 // options of this package that are a [ByOption]. Without [WithStore], the calls are counted in the
 // memory of this process, in 64 MiB at most, separately for each use of By. Calls that cannot be
 // decided are logged at ERROR, at most five per second, to the logger of [stint.WithLogger] or,

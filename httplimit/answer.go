@@ -18,8 +18,8 @@ import (
 type Denial struct {
 	// Status is 429, or 503 if the request is refused because the store cannot be reached.
 	Status int
-	// RetryAfter is the value of the Retry-After header in seconds; 0 if waiting does not help.
-	RetryAfter int64
+	// RetryAfter is the wait in the Retry-After header, in whole seconds, or [stint.Never].
+	RetryAfter time.Duration
 	// Policy and Tier are names from the configuration. They are "" if no limit is known.
 	Policy, Tier string
 	// Contact tells the client where to ask for more, as text or a URL; "" if there is none.
@@ -35,7 +35,11 @@ type Denial struct {
 
 // Answer sends the answer that the middleware would send without [WithDenied].
 func (d *Denial) Answer(w http.ResponseWriter, r *http.Request) {
-	d.x.write(w, r, d.notice, d.RetryAfter)
+	seconds := int64(0)
+	if d.RetryAfter != stint.Never {
+		seconds = int64(d.RetryAfter / time.Second)
+	}
+	d.x.write(w, r, d.notice, seconds)
 }
 
 // notice is the part of an answer that does not depend on the request.
@@ -124,7 +128,10 @@ func (x *exchange) refuse(w http.ResponseWriter, r *http.Request) {
 }
 
 func (x *exchange) denial(n *notice, seconds int64) *Denial {
-	d := &Denial{Status: n.status, RetryAfter: seconds, Tier: x.v.Tier, Verdict: x.v, x: x, notice: n}
+	d := &Denial{Status: n.status, RetryAfter: stint.Never, Tier: x.v.Tier, Verdict: x.v, x: x, notice: n}
+	if seconds != 0 {
+		d.RetryAfter = time.Duration(seconds) * time.Second
+	}
 	if x.rule != nil {
 		d.Policy, d.Contact = x.rule.policy, x.rule.contact
 	}

@@ -25,9 +25,9 @@
 //
 // [NewTransport] is for calls to third-party APIs.
 //
-// [By], [New], [NewAnswer], [NewTransport] and the functions that return a [KeyFunc] panic if an
-// argument is invalid. [NewBy] and [NewClientIP] are for arguments that come from a configuration:
-// they return all mistakes in one [*stint.InvalidError].
+// Functions whose arguments are written in code panic if an argument is invalid. [NewBy] and
+// [NewClientIP] are for arguments that come from a configuration: they return all mistakes in one
+// [*stint.InvalidError].
 //
 // # Routers
 //

@@ -20,7 +20,7 @@ import (
 // [Everyone] or a function of your own. Under a concurrency limit, see [stint.AtOnce], a request
 // keeps its place until the handler returns.
 //
-// The options are one or more limits, other options of package stint such as [stint.WithBans], and
+// The options are limits, at least one unless [WithLimits] gives them, other options of package stint such as [stint.WithBans], and
 // options of this package. Without [WithStore] the requests are counted in the memory of this
 // process. Each call of By then has separate counts, in 64 MiB at most: when that is full, the keys
 // with the most left of their limits are evicted first. All handlers wrapped by one returned

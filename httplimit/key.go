@@ -18,11 +18,11 @@ import (
 // convention a key is "type:identifier". A key must not begin with a zero byte.
 //
 // The empty key means that the request has no key. Such a request is not counted: [By] answers it
-// with [ErrNoKey], because otherwise all clients that omit a header would share one bucket. With
+// with [ErrNoKey], because otherwise all clients that omit a header would share one count. With
 // [FirstOf], such requests get another key.
 //
 // Keys should be made of verified data, or at least of data that is hard to make up: anyone who can
-// choose the key gets as many buckets as they like.
+// choose the key gets as many counts as they like.
 type KeyFunc func(*http.Request) string
 
 // ErrNoKey is the error that the handler of [WithError] receives for a request without a key.

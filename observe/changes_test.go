@@ -51,7 +51,7 @@ func TestChangeThatDenies(t *testing.T) {
 					minute()
 				}
 				was, now := g.Set(), parse(t, test.to)
-				g.Swap(now)
+				_ = g.Replace(now)
 				m.Reloaded("policies", config.Reload{Changed: true, At: time.Now(), Files: []string{"stint.yaml"},
 					InForce: reload.InForce{Changes: changes.Sets(was, now)}})
 				minute()

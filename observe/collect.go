@@ -127,10 +127,10 @@ func (c *collection) storeCounters(s *storeCounters) {
 		c.counter("fallback_decisions_total", s.fallbacks.sum(mode), name)
 	}
 	for by, name := range savers {
-		c.counter("saved_decisions_total", s.saved.sum(by), name)
+		c.counter("saved_decisions_total", s.saved.sum(by), string(name))
 	}
 	for state, name := range breakerStates {
-		c.gauge("breaker_state", truth(int(s.breaker.Load()) == state), name)
+		c.gauge("breaker_state", truth(int(s.breaker.Load()) == state), string(name))
 	}
 }
 

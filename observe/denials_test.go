@@ -37,7 +37,7 @@ func deny(t *testing.T, g *policy.Guard, in policy.Input) string {
 func TestWhyBy(t *testing.T) {
 	m := open(t, observe.Config{Logger: discard, ShowSubjects: true})
 	defer m.Close()
-	stack, err := resilience.New(batched{newMemory(t)}, resilience.Config{Observer: m.Limiters(), Logger: discard})
+	stack, err := resilience.New(batched{newMemory(t)}, resilience.Config{Observer: m.StackObserver(), Logger: discard})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ policies: [{name: trial, match: {path: /}, limits: %d/1h, shadow: true}]`
 		g := newGuard(t, newMemory(t), fmt.Sprintf(text, 1), m)
 		ask(t, g, 4, get("/"))
 		for n := 2; n < 200; n++ { // and so memory is bounded, however often they change
-			g.Swap(parse(t, fmt.Sprintf(text, n)))
+			_ = g.Replace(parse(t, fmt.Sprintf(text, n)))
 			ask(t, g, 1, get("/"))
 		}
 		list := m.ShadowReports(nil, 0)

@@ -30,8 +30,8 @@ var (
 	// fallbackModes are the modes of deciding without the store, and savers are the mechanisms that
 	// save calls to the store.
 	fallbackModes = [...]string{stint.FailLocal: "local", stint.FailAllow: "allow", stint.FailDeny: "deny"}
-	savers        = [...]string{"denycache", "lease"}
-	breakerStates = [...]string{"closed", "half-open", "open"}
+	savers        = [...]resilience.Source{resilience.SourceDenyCache, resilience.SourceLease}
+	breakerStates = [...]resilience.BreakerState{resilience.BreakerClosed, resilience.BreakerHalfOpen, resilience.BreakerOpen}
 )
 
 const errorKinds = len(errkind.Kinds)
@@ -95,7 +95,7 @@ func (m *Monitor) storeCalled(e *resilience.StoreCall) {
 // decided counts decisions that needed no call to the store, and decisions that were made without
 // the store.
 func (m *Monitor) decided(e *resilience.Decided) {
-	if mode := int(e.Mode); e.Source == "fallback" && mode < len(fallbackModes) {
+	if mode := int(e.Mode); e.Source == resilience.SourceFallback && mode < len(fallbackModes) {
 		m.store.fallbacks.add(shardOf(&mode), mode, 1)
 	}
 	if by := slices.Index(savers[:], e.Source); by >= 0 {
@@ -103,10 +103,10 @@ func (m *Monitor) decided(e *resilience.Decided) {
 	}
 }
 
-// Limiters returns an observer for a stack that limiters use directly, without a guard. It passes
-// every event to the monitor, and also counts the decisions of the stack, with neither tier nor
-// policy.
-func (m *Monitor) Limiters() stint.Observer { return limiters{m} }
+// StackObserver returns an observer for a stack that limiters use directly, without a guard. It
+// passes every event to the monitor, and also counts the decisions of the stack, with neither tier
+// nor policy.
+func (m *Monitor) StackObserver() stint.Observer { return limiters{m} }
 
 type limiters struct{ *Monitor }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/label"
+	"github.com/stint-limiter/stint/resilience"
 )
 
 const (
@@ -55,7 +56,7 @@ type storeWatch struct {
 	votes     errkind.Votes // on the kind of fault, since the store went down
 	lastError string
 	errorAt   time.Time
-	state     string // of the breaker
+	state     resilience.BreakerState
 	probed    StoreHealth
 	outage    *Outage            // the current outage, as last shown
 	before    *Outage            // the last outage that has ended
@@ -130,11 +131,11 @@ func (w *storeWatch) fails(err error, now time.Time) {
 
 // trusted reports whether the breaker is closed, or no state of a breaker is known.
 func (w *storeWatch) trusted() bool {
-	return w.state == "" || w.state == breakerStates[0]
+	return w.state == "" || w.state == resilience.BreakerClosed
 }
 
 // breaker records a change of the breaker's state.
-func (w *storeWatch) breaker(state string, now time.Time) {
+func (w *storeWatch) breaker(state resilience.BreakerState, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.state = state

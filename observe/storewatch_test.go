@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/resilience"
 )
 
 func storeError(kind stint.StoreErrorKind) error {
@@ -24,7 +25,7 @@ func TestStoreWatch(t *testing.T) {
 		moving  = func(w *storeWatch) { w.called(storeError(stint.KindMigrating), time.Now()) }
 		gaveUp  = func(w *storeWatch) { w.called(context.Canceled, time.Now()) }
 		mistake = func(w *storeWatch) { w.called(&stint.InvalidError{Err: errors.New("no")}, time.Now()) }
-		breaker = func(state string) func(*storeWatch) {
+		breaker = func(state resilience.BreakerState) func(*storeWatch) {
 			return func(w *storeWatch) { w.breaker(state, time.Now()) }
 		}
 	)
@@ -68,8 +69,8 @@ func TestStoreWatch(t *testing.T) {
 
 // The answer to the question how it is does not outweigh a breaker that is not closed.
 func TestStoreWatchTrustsTheBreaker(t *testing.T) {
-	for state, up := range map[string]bool{"open": false, "half-open": false, "closed": true} {
-		t.Run(state, func(t *testing.T) {
+	for state, up := range map[resilience.BreakerState]bool{"open": false, "half-open": false, "closed": true} {
+		t.Run(string(state), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newStoreWatch()
 				defer w.close()

@@ -84,7 +84,7 @@ policies: [{name: search, match: {path: /search}, cost: 2}]`)
 	for i := range goroutines {
 		group.Go(func() {
 			if i%5 == 0 {
-				g.Swap(other)
+				_ = g.Replace(other)
 			}
 			ask(t, g, each, get("/search"))
 		})

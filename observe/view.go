@@ -1,6 +1,10 @@
 package observe
 
-import "time"
+import (
+	"time"
+
+	"github.com/stint-limiter/stint/resilience"
+)
 
 // This file defines the data that a [Monitor] returns. The dashboard and the command line pass it
 // on unchanged, as JSON. Names of tiers and policies are those in the configuration. Subjects are
@@ -158,9 +162,9 @@ type StoreHealth struct {
 	Name string `json:"name"`
 	Up   bool   `json:"up"`
 	// DownSince is when the current outage began, or nil if the store is up.
-	DownSince *time.Time `json:"down_since,omitempty"`
-	Breaker   string     `json:"breaker,omitempty"`
-	Instances int        `json:"instances,omitempty"`
+	DownSince *time.Time              `json:"down_since,omitempty"`
+	Breaker   resilience.BreakerState `json:"breaker,omitempty"`
+	Instances int                     `json:"instances,omitempty"`
 	// Outage describes the current outage, and LastOutage the last outage that has ended. Answers
 	// that are late for less than a second are not an outage.
 	Outage     *Outage `json:"outage,omitempty"`

@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -38,14 +39,15 @@ import (
 	"github.com/stint-limiter/stint/internal/label"
 )
 
+// MaxOverrides is the maximum number of overrides in a table.
+const MaxOverrides = 1_000_000
+
 const (
 	// tableName is the name of the table of overrides in the store.
 	tableName = "overrides"
 	// separator separates subject and policy in the name of a row. Names of policies do not contain
 	// it.
 	separator = "\x00"
-	// MaxOverrides is the maximum number of overrides.
-	MaxOverrides = 1_000_000
 
 	pollEvery  = 500 * time.Millisecond
 	sweepEvery = time.Minute
@@ -86,8 +88,11 @@ type Table struct {
 }
 
 // Open returns the table of a store, and follows the store until the table is closed. If the store
-// does not answer, there are no overrides until it does.
+// does not answer while ctx lasts, there are no overrides until it does.
 func Open(ctx context.Context, store stint.Store, c Config) (*Table, error) {
+	if v := reflect.ValueOf(store); store == nil || v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil, &stint.InvalidError{Err: errors.New("overrides: the store is nil; want one such as from stores.Open")}
+	}
 	keeper, ok := store.(driver.Keeper)
 	if !ok {
 		return nil, &stint.InvalidError{
@@ -115,7 +120,7 @@ func (t *Table) Close() {
 	t.ended.Wait()
 }
 
-// Len returns the number of overrides.
+// Len returns the number of overrides, including some that have ended.
 func (t *Table) Len() int { return int(t.n.Load()) }
 
 // Limits returns the limits of a subject under a policy or tier, given its configured limits. It

@@ -83,7 +83,7 @@ policies:
 		c.claims["user"] = "42"
 		in := getAs(c.path, c.claims)
 		var v policy.Verdict
-		if err := w.Ask(&in, &v, new(stint.Request)); err != nil {
+		if err := w.Prepare(&in, &v, new(stint.Request)); err != nil {
 			t.Fatal(err)
 		}
 		if got, want := heldTo(&v), "2/1s, "+c.limits+", cost: "+c.tokens; got != want {

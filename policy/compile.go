@@ -65,7 +65,7 @@ func (c *compiler) compile() {
 	c.contact("contact", c.spec.Contact)
 	c.share("headers.retry_after_jitter", c.spec.Headers.Jitter)
 	c.logged("log.admissions", c.spec.LogAdmissions)
-	c.logged("log.rejections", c.spec.LogRejections)
+	c.logged("log.denials", c.spec.LogDenials)
 	if tiers, policies := len(c.spec.Tiers), len(c.spec.Policies); tiers > maxTiers || policies > maxPolicies {
 		c.mistake("", "there are %d tiers and %d policies; want at most %d and %d: numbers that differ from customer to customer come from "+
 			"a claim, as in {limit: 60/1m, claim: rpm, max: 10000}, or in Go from httplimit.WithLimits; exceptions for single customers are "+

@@ -39,8 +39,8 @@ type Explanation struct {
 	RequestID string
 	Named     bool
 	Derived   time.Duration
-	// Failure determines what happens when the store fails, and Bans what happens when it keeps
-	// denying the subject; nil if there are no bans.
+	// Failure determines what happens when the store fails, and Bans what happens to a subject that
+	// keeps being denied; nil if there are no bans.
 	Failure stint.FailurePolicy
 	Bans    *stint.BanPolicy
 	// Hold is how long the estimated cost is held without a heartbeat; 0 if the cost is charged at

@@ -63,7 +63,7 @@ func NewGuard(store stint.Store, set *Set, c GuardConfig) (*Guard, error) {
 		errs = append(errs, invalid.Err)
 	}
 	if !set.made() {
-		errs = append(errs, errors.New("the set is missing; make one with policy.New"))
+		errs = append(errs, errNoSet)
 	}
 	if isNilPointer(c.Overrides) {
 		errs = append(errs, fmt.Errorf("Overrides is a nil %T; leave the field out for none", c.Overrides))
@@ -87,6 +87,8 @@ func NewGuard(store stint.Store, set *Set, c GuardConfig) (*Guard, error) {
 	return g, nil
 }
 
+var errNoSet = errors.New("the set is missing; make one with policy.New")
+
 // isNilPointer reports whether an interface holds a nil pointer, whose methods would panic.
 func isNilPointer(v any) bool {
 	r := reflect.ValueOf(v)
@@ -96,23 +98,25 @@ func isNilPointer(v any) bool {
 // Set returns the set in force.
 func (g *Guard) Set() *Set { return g.set.Load() }
 
-// Swap puts another set in force for all requests that follow. A set that [New] has not made, such
-// as nil, changes nothing.
-func (g *Guard) Swap(set *Set) {
-	if set.made() {
-		g.set.Store(set)
+// Replace puts another set in force for all requests that follow. A set that [New] has not made,
+// such as nil, is an [*stint.InvalidError] and changes nothing.
+func (g *Guard) Replace(set *Set) error {
+	if !set.made() {
+		return &stint.InvalidError{Err: errNoSet}
 	}
+	g.set.Store(set)
+	return nil
 }
 
 // Decide judges a request and charges its cost. An error means that there is no decision: the store
 // failed and the failure mode is "error", or the context has ended.
 //
 // If the request is allowed and then served, the caller should call [Guard.Follow]. A caller that
-// cannot, because it does not see the response, should instead call [Guard.Ask], remove the hold
-// from the question, and ask the store.
+// cannot, because it does not see the response, should instead call [Guard.Prepare], set the Hold
+// of the store's request to 0, ask the store, and call [Guard.Finish].
 func (g *Guard) Decide(ctx context.Context, in *Input, v *Verdict) error {
 	var r stint.Request
-	v.Err = g.Ask(in, v, &r)
+	v.Err = g.Prepare(in, v, &r)
 	v.follows = true
 	if v.waited {
 		// Otherwise a client could avoid the charge by disconnecting instead of sending its body.
@@ -123,15 +127,15 @@ func (g *Guard) Decide(ctx context.Context, in *Input, v *Verdict) error {
 	if v.Err == nil && v.enforced > 0 {
 		v.Decision, v.Err = g.store.Take(ctx, r)
 	}
-	g.Answer(ctx, v, &r)
+	g.Finish(ctx, v, &r)
 	return v.Err
 }
 
-// Ask is the first half of Decide, for callers that ask the store themselves, in another mode or
-// about many requests at once. It fills in the question and everything in the verdict that is known
-// before the answer. If no result is enforced, there is nothing to ask. An error means that the
-// question cannot be asked.
-func (g *Guard) Ask(in *Input, v *Verdict, r *stint.Request) error {
+// Prepare is the first half of Decide, for callers that ask the store themselves, in another mode or
+// about many requests at once. It fills in r, the request for the store, and everything in the
+// verdict that is known before the store's decision. If r has no claims, there is nothing to ask.
+// An error means that r is not valid.
+func (g *Guard) Prepare(in *Input, v *Verdict, r *stint.Request) error {
 	set := g.set.Load()
 	v.reset(set)
 	v.enforceAll, v.overrides = g.enforceAll, g.overrides
@@ -178,14 +182,14 @@ func (g *Guard) LimitsOf(rule *Rule, subject string, in *Input) []stint.Limit {
 	return limits
 }
 
-// Answer is the second half of Decide, for a verdict that has the store's Decision on the question,
-// or its Err. Answer completes the results, asks about the results in shadow, and sends the verdict
-// to the log and the observer. For a question in [stint.ModePeek] it only logs failures. Rules that
-// count costs are charged the verdict's Cost, which the caller may have changed since Ask.
+// Finish is the second half of Decide, for a verdict that has the store's Decision on r, or its Err.
+// Finish completes the results, asks about the results in shadow, and sends the verdict to the log
+// and the observer. For a request in [stint.ModePeek] it only logs failures. Rules that count costs
+// are charged the verdict's Cost, which the caller may have changed since Prepare.
 //
-// For a question that does not come from Ask, the caller must set the verdict's Results, with their
-// rules and claims, and all other fields that the observer needs.
-func (g *Guard) Answer(ctx context.Context, v *Verdict, r *stint.Request) {
+// For a request that does not come from Prepare, the caller must set the verdict's Results, with
+// their rules and claims, and all other fields that the observer needs.
+func (g *Guard) Finish(ctx context.Context, v *Verdict, r *stint.Request) {
 	if v.UnknownClient {
 		g.log.unknownClient()
 	}
@@ -213,7 +217,7 @@ func (g *Guard) Answer(ctx context.Context, v *Verdict, r *stint.Request) {
 func (v *Verdict) spread() {
 	d := &v.Decision
 	for v.enforced < len(v.Results) && !v.Results[v.enforced].Shadow {
-		v.enforced++ // for a verdict that does not come from [Guard.Ask]
+		v.enforced++ // for a verdict that does not come from [Guard.Prepare]
 	}
 	usages := d.Usages()
 	for i := range v.Results[:v.enforced] {

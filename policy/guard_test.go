@@ -77,7 +77,6 @@ policies:
   - {name: site, match: {path: /site}, identity: everyone, limits: 2/1m}
 bans: {after: 3, within: 1m, durations: [10m]}
 `)
-	w.Swap(nil) // changes nothing
 	w.admitted(10, get("/site"))
 	if v := w.judge(get("/")); !v.Decision.Allowed {
 		t.Errorf("denied because of a limit that everyone shares: %+v", v.Decision)
@@ -303,8 +302,8 @@ func TestNewGuardMistakes(t *testing.T) {
 	guard := newWorld(t, "tiers: [{name: all, identity: everyone, limits: 1/1h}]").Guard
 	before := guard.Set()
 	for _, set := range []*policy.Set{nil, {}} {
-		if guard.Swap(set); guard.Set() != before {
-			t.Error("a set that New has not made is in force")
+		if err := guard.Replace(set); !errors.As(err, new(*stint.InvalidError)) || guard.Set() != before {
+			t.Errorf("got %v for a set that New has not made; want an InvalidError, and the set before", err)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func (l *guardLog) decided(ctx context.Context, v *Verdict, s *Spec) {
 	case v.Err != nil:
 		l.undecided(ctx, v)
 	case !v.Decision.Allowed:
-		l.denied(v, s.LogRejections)
+		l.denied(v, s.LogDenials)
 	case v.shadowed() != nil:
 		l.shadowed(v)
 	default:

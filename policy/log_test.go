@@ -53,9 +53,9 @@ func TestLogLevels(t *testing.T) {
 // TestHowManyAreLogged: the set says how many admissions and denials are logged each second.
 func TestHowManyAreLogged(t *testing.T) {
 	spec := *parse(t, "tiers: [{name: all, identity: ip, limits: 3/1m}]").Spec()
-	spec.LogAdmissions, spec.LogRejections = new(-1), new(-2)
+	spec.LogAdmissions, spec.LogDenials = new(-1), new(-2)
 	if _, err := policy.New(spec); err == nil || !strings.Contains(err.Error(), "log.admissions: -1; want 0 or more") ||
-		!strings.Contains(err.Error(), "log.rejections: -2; want 0 or more") {
+		!strings.Contains(err.Error(), "log.denials: -2; want 0 or more") {
 		t.Errorf("got %v, want both mistakes", err)
 	}
 	for limit, texts := range map[string][3]string{
@@ -69,15 +69,15 @@ func TestHowManyAreLogged(t *testing.T) {
 				want int
 			}{{new(1_000_000), 60}, {new(50), 50}, {new(3), 3}, {new(0), 0}, {nil, 5}} {
 				spec := *w.Set().Spec()
-				spec.LogAdmissions, spec.LogRejections = c.most, new(7)
+				spec.LogAdmissions, spec.LogDenials = c.most, new(7)
 				if limit == "0/1m" {
-					spec.LogAdmissions, spec.LogRejections = spec.LogRejections, spec.LogAdmissions
+					spec.LogAdmissions, spec.LogDenials = spec.LogDenials, spec.LogAdmissions
 				}
 				set, err := policy.New(spec)
 				if err != nil {
 					t.Fatal(err)
 				}
-				w.Swap(set)
+				_ = w.Replace(set)
 				time.Sleep(time.Second) // another interval begins
 				w.log.Reset()
 				w.admitted(60, get("/"))
@@ -109,11 +109,11 @@ func TestLogOfFailures(t *testing.T) {
 	w.seen = witness{}
 	var v policy.Verdict
 	var r stint.Request
-	if err := w.Ask(&in, &v, &r); err != nil {
+	if err := w.Prepare(&in, &v, &r); err != nil {
 		t.Fatal(err)
 	}
 	r.Mode, v.Err = stint.ModePeek, errors.New("no answer")
-	w.Answer(t.Context(), &v, &r)
+	w.Finish(t.Context(), &v, &r)
 	w.wantLog("peek", "level=ERROR", "no answer", "policy=members", "tier=members", "key=ip:", "limit=3/1m")
 	if len(w.seen.verdicts) != 0 {
 		t.Errorf("observed %+v", w.seen)

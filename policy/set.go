@@ -40,7 +40,7 @@ func (s *Set) made() bool { return s != nil && s.spec != nil }
 func (s *Set) Spec() *Spec { return s.spec }
 
 // Trusts reports whether a peer is trusted to name the client it forwards for; see
-// client_ip.trusted_proxies. An invalid address is a peer on a Unix socket.
+// [Spec.TrustedProxies]. An invalid address is a peer on a Unix socket.
 func (s *Set) Trusts(peer netip.Addr) bool { return s.resolver.Trusts(peer) }
 
 // Rules returns every rule of the set. The rule at index i has Index i.

@@ -49,9 +49,9 @@ type Spec struct {
 	// Headers configures the response headers that report limits.
 	Headers Headers
 	// LogAdmissions is the maximum number of allowed requests that a guard logs per second, at
-	// level INFO, and LogRejections the maximum number of denied requests, at level WARN; 0 logs
+	// level INFO, and LogDenials the maximum number of denied requests, at level WARN; 0 logs
 	// none. Nil is five; allowed requests are then logged at level DEBUG.
-	LogAdmissions, LogRejections *int
+	LogAdmissions, LogDenials *int
 	// Source is the origin of the spec, for code that needs to get it back from a set: package
 	// config stores its *config.Config here. This package does not use it.
 	Source any

@@ -37,7 +37,7 @@ type breaker struct {
 	open atomic.Bool // read by callers without the lock
 
 	mu       sync.Mutex
-	state    string
+	state    BreakerState
 	trying   bool              // it is half-open, and its one call is under way
 	changes  uint64            // number of changes of state and trying
 	failures int               // in a row
@@ -49,16 +49,9 @@ type breaker struct {
 	end      context.CancelFunc
 }
 
-// The states; see [Stack.Breaker].
-const (
-	stateClosed   = "closed"
-	stateHalfOpen = "half-open"
-	stateOpen     = "open"
-)
-
 // newBreaker returns a closed breaker over a store.
 func newBreaker(store driver.BatchStore, c Config) *breaker {
-	b := &breaker{store: store, config: c, state: stateClosed}
+	b := &breaker{store: store, config: c, state: BreakerClosed}
 	b.pinger, _ = store.(pinger)
 	b.life, b.end = context.WithCancel(context.Background())
 	return b
@@ -74,7 +67,7 @@ func (b *breaker) Close() {
 }
 
 // current returns the current state.
-func (b *breaker) current() string {
+func (b *breaker) current() BreakerState {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.state
@@ -118,10 +111,10 @@ func (b *breaker) blame(cause error) {
 func (b *breaker) enter(a *attempt, op string, requests int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.state == stateOpen || b.trying {
+	if b.state == BreakerOpen || b.trying {
 		return b.refuse(op)
 	}
-	if a.trial = b.state == stateHalfOpen; a.trial {
+	if a.trial = b.state == BreakerHalfOpen; a.trial {
 		b.trying = true
 		b.changes++
 	}
@@ -146,13 +139,13 @@ func (b *breaker) leave(ctx context.Context, a *attempt, err error) {
 		return
 	}
 	a.counted = true
-	to := ""
+	var to BreakerState
 	switch bad := failed(err); {
 	case b.changes != a.changes: // a call that began in another state does not count
 	case a.trial && bad:
-		to = stateOpen
+		to = BreakerOpen
 	case a.trial && err == nil:
-		to = stateClosed
+		to = BreakerClosed
 	case a.trial: // its caller gave up, so another call may try
 		b.trying = false
 		b.changes++
@@ -160,7 +153,7 @@ func (b *breaker) leave(ctx context.Context, a *attempt, err error) {
 		b.failures = 0
 	case bad && b.failures == a.failures:
 		if b.failures++; b.failures == b.config.BreakerFailures {
-			to = stateOpen
+			to = BreakerOpen
 		}
 	}
 	b.mu.Unlock()
@@ -185,7 +178,7 @@ func failed(err error) bool {
 }
 
 // change moves to another state and announces it, unless something has changed since.
-func (b *breaker) change(since uint64, to string, cause error) {
+func (b *breaker) change(since uint64, to BreakerState, cause error) {
 	b.announce.Lock()
 	defer b.announce.Unlock()
 	b.mu.Lock()
@@ -196,14 +189,14 @@ func (b *breaker) change(since uint64, to string, cause error) {
 	from := b.state
 	b.state, b.trying, b.failures = to, false, 0
 	b.changes++
-	if b.open.Store(to == stateOpen); to == stateOpen {
+	if b.open.Store(to == BreakerOpen); to == BreakerOpen {
 		b.blame(cause)
 		if now := b.changes; b.life.Err() == nil {
 			b.probe.Go(func() { b.probeUntilBack(now, time.Now()) })
 		}
 	}
 	b.mu.Unlock()
-	b.config.Logger.Debug("stint: breaker "+to, "cause", cause) // the outage itself is logged by outageLog
+	b.config.Logger.Debug("stint: breaker "+string(to), "cause", cause) // the outage itself is logged by outageLog
 	if b.config.Observer != nil {
 		b.config.Observer.Observe(b.life, &BreakerChange{From: from, To: to})
 	}
@@ -225,7 +218,7 @@ func (b *breaker) probeUntilBack(change uint64, since time.Time) {
 		}
 		err := b.ping()
 		if err == nil || errkind.Of(err) == stint.KindAuth && time.Since(since) >= b.config.BreakerRetry {
-			b.change(change, stateHalfOpen, err)
+			b.change(change, BreakerHalfOpen, err)
 			return
 		}
 		if failed(err) {

@@ -104,7 +104,7 @@ func TestBreakerRefusesEveryVerb(t *testing.T) {
 func TestWhatIsAFailure(t *testing.T) {
 	for name, test := range map[string]struct {
 		err  error
-		want string
+		want BreakerState
 	}{
 		"store error":       {storeError(stint.KindUnreachable), "open"},
 		"deadline":          {&stint.StoreError{Kind: stint.KindTimeout, Err: context.DeadlineExceeded}, "open"},
@@ -145,7 +145,7 @@ func TestBatchesCountOnce(t *testing.T) {
 						call(&group, t.Context(), s, oneUnit(subject))
 					}
 					group.Wait()
-					states = append(states, s.Breaker())
+					states = append(states, string(s.Breaker()))
 					time.Sleep(time.Millisecond)
 				}
 				if got := strings.Join(states, " "); got != test.states {

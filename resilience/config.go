@@ -11,7 +11,8 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// Config sets up a [Stack]. The zero Config is the recommended one.
+// Config sets up a [Stack]. The zero Config is the recommended one: each zero field has its default.
+// Negative numbers are refused.
 type Config struct {
 	// Failure applies to requests without a policy of their own. The default decides locally when
 	// the store has not decided within 15 ms.
@@ -60,8 +61,17 @@ type Config struct {
 // validate reports every mistake in one [*stint.InvalidError].
 func (c *Config) validate() error {
 	errs := []error{contract.ValidateFailure(&c.Failure)}
-	if c.Instances < 0 || c.LocalBytes < 0 {
-		errs = append(errs, fmt.Errorf("Instances is %d and LocalBytes is %d; want 0 or more", c.Instances, c.LocalBytes))
+	for _, f := range []struct {
+		name  string
+		value int64
+	}{
+		{"Instances", int64(c.Instances)}, {"LocalBytes", c.LocalBytes}, {"BreakerFailures", int64(c.BreakerFailures)},
+		{"BreakerProbe", int64(c.BreakerProbe)}, {"BreakerRetry", int64(c.BreakerRetry)},
+		{"MaxWaiting", int64(c.MaxWaiting)}, {"Denials", int64(c.Denials)}, {"Leases", int64(c.Leases)},
+	} {
+		if f.value < 0 {
+			errs = append(errs, fmt.Errorf("%s is %d; want 0 for the default, or more", f.name, f.value))
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return &stint.InvalidError{Err: err}
@@ -71,14 +81,13 @@ func (c *Config) validate() error {
 
 // withDefaults returns the configuration with the defaults filled in.
 func (c Config) withDefaults() Config {
-	positive := func(n, otherwise int) int { return cmp.Or(max(n, 0), otherwise) }
 	c.LocalBytes = cmp.Or(c.LocalBytes, 64<<20)
-	c.BreakerFailures = positive(c.BreakerFailures, contract.DefaultBreakerFailures)
-	c.BreakerProbe = cmp.Or(max(c.BreakerProbe, 0), contract.DefaultBreakerProbe)
-	c.BreakerRetry = cmp.Or(max(c.BreakerRetry, 0), contract.DefaultBreakerRetry)
-	c.MaxWaiting = positive(c.MaxWaiting, 10_000)
-	c.Denials = positive(c.Denials, 1<<16)
-	c.Leases = positive(c.Leases, 10_000)
+	c.BreakerFailures = cmp.Or(c.BreakerFailures, contract.DefaultBreakerFailures)
+	c.BreakerProbe = cmp.Or(c.BreakerProbe, contract.DefaultBreakerProbe)
+	c.BreakerRetry = cmp.Or(c.BreakerRetry, contract.DefaultBreakerRetry)
+	c.MaxWaiting = cmp.Or(c.MaxWaiting, 10_000)
+	c.Denials = cmp.Or(c.Denials, 1<<16)
+	c.Leases = cmp.Or(c.Leases, 10_000)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}

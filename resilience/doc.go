@@ -13,7 +13,7 @@
 //     together. A breaker stops calling a store that keeps failing, and finds out when it is back.
 //   - Otherwise this process decides, as the request's [stint.FailurePolicy] specifies.
 //
-// None of them admits more than a limit while the store is available. An [stint.Observer] receives
+// None of them admits more than a limit while the store is available. A [stint.Observer] receives
 // events about them; see [Decided], [StoreCall] and [BreakerChange].
 //
 // # Without the store

@@ -15,8 +15,8 @@ type Decided struct {
 	Request  *stint.Request
 	Decision *stint.Decision
 	Err      error // why there is no decision
-	// Source names what decided: "store", "fallback", or from memory "denycache" or "lease".
-	Source string
+	// Source is what decided.
+	Source Source
 	// Mode is the failure mode by which the fallback decided, and Cause is why the store did not.
 	Mode  stint.FailureMode
 	Cause error
@@ -27,12 +27,18 @@ type Decided struct {
 // Event implements [stint.Event].
 func (*Decided) Event() {}
 
-// The values of Source in [Decided].
+// Source is what made a decision.
+type Source string
+
 const (
-	sourceStore     = "store"
-	sourceFallback  = "fallback"
-	sourceDenyCache = "denycache"
-	sourceLease     = "lease"
+	// SourceStore is the store.
+	SourceStore Source = "store"
+	// SourceFallback is this process, by a [stint.FailureMode], because the store did not decide.
+	SourceFallback Source = "fallback"
+	// SourceDenyCache is this process, which remembers a denial of the store.
+	SourceDenyCache Source = "denycache"
+	// SourceLease is this process, which has leased units from the store.
+	SourceLease Source = "lease"
 )
 
 // StoreCall is the event of a call to the store.
@@ -46,8 +52,20 @@ type StoreCall struct {
 // Event implements [stint.Event].
 func (*StoreCall) Event() {}
 
-// BreakerChange is the event of a change of the breaker's state; see [Stack.Breaker].
-type BreakerChange struct{ From, To string }
+// BreakerChange is the event of a change of the breaker's state.
+type BreakerChange struct{ From, To BreakerState }
+
+// BreakerState is a state of the breaker; see [Stack.Breaker].
+type BreakerState string
+
+const (
+	// BreakerClosed: calls reach the store.
+	BreakerClosed BreakerState = "closed"
+	// BreakerOpen: no call reaches the store, because calls failed.
+	BreakerOpen BreakerState = "open"
+	// BreakerHalfOpen: one call finds out whether the store works again.
+	BreakerHalfOpen BreakerState = "half-open"
+)
 
 // Event implements [stint.Event].
 func (*BreakerChange) Event() {}
@@ -66,7 +84,7 @@ func (q *question) observe(ctx context.Context, o stint.Observer, err error) {
 }
 
 // observeMemory observes a decision that was made from memory.
-func observeMemory(ctx context.Context, o stint.Observer, source string, r *stint.Request, d *stint.Decision) {
+func observeMemory(ctx context.Context, o stint.Observer, source Source, r *stint.Request, d *stint.Decision) {
 	if o == nil {
 		return
 	}

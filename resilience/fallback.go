@@ -56,7 +56,7 @@ func (s *Stack) without(ctx context.Context, q *question, sent *waiter, cause er
 		s.refundWhenAnswered(r, sent)
 	}
 	q.decision.Degraded = true
-	q.event.Source, q.event.Mode, q.event.Cause = sourceFallback, mode, cause
+	q.event.Source, q.event.Mode, q.event.Cause = SourceFallback, mode, cause
 	return nil
 }
 

@@ -358,7 +358,7 @@ func (l *logbook) count(level slog.Level, text string) int {
 type witness struct {
 	mu    sync.Mutex
 	heard []string
-	count map[string]int // decisions by source
+	count map[Source]int // decisions by source
 }
 
 func (w *witness) Observe(_ context.Context, event stint.Event) {
@@ -368,12 +368,12 @@ func (w *witness) Observe(_ context.Context, event stint.Event) {
 	case *StoreCall:
 		w.heard = append(w.heard, fmt.Sprintf("%s %d %v", e.Op, e.Requests, e.Err != nil))
 	case *BreakerChange:
-		w.heard = append(w.heard, e.From+" to "+e.To)
+		w.heard = append(w.heard, string(e.From+" to "+e.To))
 	case *Decided:
 		if w.count == nil {
-			w.count = map[string]int{}
+			w.count = map[Source]int{}
 		}
-		if w.count[e.Source]++; e.Source == sourceFallback {
+		if w.count[e.Source]++; e.Source == SourceFallback {
 			w.heard = append(w.heard,
 				fmt.Sprintf("%s fell back: %v, %v", e.Request.Claims[0].Subject, e.Mode, errkind.Of(e.Cause)))
 		}
@@ -390,7 +390,7 @@ func (w *witness) take() []string {
 }
 
 // by is how many decisions a source has made.
-func (w *witness) by(source string) int {
+func (w *witness) by(source Source) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.count[source]
@@ -516,7 +516,7 @@ func mustAmend(t testing.TB, s stint.Store, c stint.Charge, a stint.Amendment) s
 }
 
 // wantState checks the state of the breaker, once everything has come to rest.
-func wantState(t *testing.T, s *Stack, want string) {
+func wantState(t *testing.T, s *Stack, want BreakerState) {
 	t.Helper()
 	synctest.Wait()
 	if got := s.Breaker(); got != want {

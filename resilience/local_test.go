@@ -52,7 +52,7 @@ func TestFailureModes(t *testing.T) {
 			var mode stint.FailureMode
 			c := Config{Failure: stint.FailurePolicy{Mode: test.config}, Instances: 1,
 				Observer: observerFunc(func(event stint.Event) {
-					if e, ok := event.(*Decided); ok && e.Source == sourceFallback {
+					if e, ok := event.(*Decided); ok && e.Source == SourceFallback {
 						mode = e.Mode
 					}
 				})}

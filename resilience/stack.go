@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,19 +65,16 @@ type (
 //	defer store.Close() // before redis.Close
 //	lim, err := stint.New(store, stint.PerMinute(100))
 //
-// The stack uses four more methods if the store has them, as the store of package redisstore does:
+// The stack uses what else the store can do, and the store of package redisstore can do all of it:
 //
-//   - AmendBatch amends many charges in one call; see [driver.BatchAmender].
+//   - [driver.BatchAmender] amends many charges in one call.
+//   - [driver.Roster] counts the processes, and notices when the store has lost data.
+//   - [driver.Announcer] reports the subjects that got room back in any process.
+//   - [driver.Inspector] and [driver.Keeper] show usage and keep tables.
 //   - Ping(ctx) error reports cheaply whether the store responds.
-//   - Present registers the process for the next ten seconds, counts the registered processes, and
-//     notices when the store has lost data; see [driver.Roster].
-//   - Announcements(ctx, f func(subject string, commanded bool)) error calls f for each subject
-//     that got room back in any process, until the context ends or the connection is lost. The
-//     subject may be its hash if keys hold only the hash, or "" if it could be any subject.
-//     commanded reports whether it was reset, banned or unbanned, rather than given something back.
 func New(store driver.BatchStore, c Config) (*Stack, error) {
-	if store == nil {
-		return nil, &stint.InvalidError{Err: errors.New("no store")}
+	if v := reflect.ValueOf(store); store == nil || v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil, &stint.InvalidError{Err: errors.New("the store is nil; want one such as from redisstore.Open")}
 	}
 	if err := c.validate(); err != nil {
 		return nil, err
@@ -110,9 +108,8 @@ func New(store driver.BatchStore, c Config) (*Stack, error) {
 
 // Take implements [stint.Store]. A request is answered by the first of these that can: the deny
 // cache, a lease, the store within the time budget, this process without the store.
-//
-// Answers from memory do not use a [question], with which they would take 50% longer.
 func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, err error) {
+	// Answers from memory do not use a question, with which they would take 50% longer.
 	leased := s.leases != nil && leasable(&r)
 	asked := s.start.Add(time.Since(s.start)) // reads the monotonic clock alone, in half the time
 	if leased {
@@ -121,7 +118,7 @@ func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, er
 	var id denialID
 	if s.denials != nil {
 		if id = s.denials.identify(&r); s.denials.repeat(id, &r, &d, asked) {
-			observeMemory(ctx, s.config.Observer, sourceDenyCache, &r, &d)
+			observeMemory(ctx, s.config.Observer, SourceDenyCache, &r, &d)
 			return d, nil
 		}
 	}
@@ -129,7 +126,7 @@ func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, er
 	if leased {
 		var served bool
 		if part, served = s.serve(&r, &d, asked); served {
-			observeMemory(ctx, s.config.Observer, sourceLease, &r, &d)
+			observeMemory(ctx, s.config.Observer, SourceLease, &r, &d)
 			return d, nil
 		}
 	}
@@ -221,7 +218,7 @@ func (s *Stack) take(ctx context.Context, r *stint.Request, part *leasedPart, as
 	if part != nil {
 		q.request.Claims = part.rest
 	}
-	q.event.Source = sourceStore
+	q.event.Source = SourceStore
 	sent, err := s.ask(ctx, q)
 	if err != nil {
 		err = s.without(ctx, q, sent, err)
@@ -333,9 +330,8 @@ func (s *Stack) drop(subject string, commanded bool) {
 	}
 }
 
-// Breaker returns the state of the breaker: "closed" while calls reach the store, "open" while none
-// does, and "half-open" while one call finds out whether the store works again.
-func (s *Stack) Breaker() string { return s.store.current() }
+// Breaker returns the state of the breaker, which stops calls to a store that fails.
+func (s *Stack) Breaker() BreakerState { return s.store.current() }
 
 // Close answers waiting callers, gives back leased units, charges what is owed, and ends all
 // background work. It takes at most a few seconds if the store does not answer. It does not close

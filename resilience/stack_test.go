@@ -158,12 +158,12 @@ func TestSourcesOfDecisions(t *testing.T) {
 				wantAdmitted(t, s, 1, oneUnit("many", leased(1_000_000, time.Minute)), 1)
 				time.Sleep(time.Millisecond)
 			}
-			before := seen.by(sourceStore)
+			before := seen.by(SourceStore)
 			store.down()
 			wantAdmitted(t, s, 10, oneUnit("down"), 10)
-			denied, leased := seen.by(sourceDenyCache), seen.by(sourceLease)
+			denied, leased := seen.by(SourceDenyCache), seen.by(SourceLease)
 			if (denied > 0) == c.NoDenyCache || (leased > 0) == c.NoLeases || denied+leased+before != 60 ||
-				seen.by(sourceFallback) != 10 || seen.by(sourceStore) != before || s.Breaker() != "open" {
+				seen.by(SourceFallback) != 10 || seen.by(SourceStore) != before || s.Breaker() != "open" {
 				t.Errorf("%+v: %v, breaker %s", c, seen.count, s.Breaker())
 			}
 		})
@@ -205,15 +205,15 @@ func TestAllocations(t *testing.T) {
 // announced in their order.
 func TestInParallel(t *testing.T) {
 	var mu sync.Mutex
-	state, changes := "closed", 0
-	next := map[string]string{"closed": "open", "open": "half-open", "half-open": "closed open"}
+	state, changes := BreakerClosed, 0
+	next := map[BreakerState]string{BreakerClosed: "open", BreakerOpen: "half-open", BreakerHalfOpen: "closed open"}
 	store := newFake(t)
 	s := newStack(t, store, Config{Denials: 8, Leases: 8, BreakerFailures: 2, BreakerProbe: time.Millisecond,
 		Failure: patient, Observer: observerFunc(func(event stint.Event) {
 			if e, ok := event.(*BreakerChange); ok {
 				mu.Lock()
 				defer mu.Unlock()
-				if e.From != state || !strings.Contains(next[e.From], e.To) {
+				if e.From != state || !strings.Contains(next[e.From], string(e.To)) {
 					t.Errorf("%s to %s, but it was %s", e.From, e.To, state)
 				}
 				state = e.To

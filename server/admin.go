@@ -11,6 +11,7 @@ import (
 	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/callers"
 	"github.com/stint-limiter/stint/internal/setinfo"
+	"github.com/stint-limiter/stint/resilience"
 )
 
 // newAdmin returns the endpoint that serves the dashboard to operators and other paths to programs.
@@ -89,9 +90,9 @@ type storeState struct {
 	// Name is "memory", or the URL without its password.
 	Name string `json:"name"`
 	// Breaker, BreakerSettings and Instances are set for a shared store only.
-	Breaker         string        `json:"breaker,omitempty"`
-	BreakerSettings *breakerState `json:"breaker_settings,omitempty"`
-	Instances       int           `json:"instances,omitempty"`
+	Breaker         resilience.BreakerState `json:"breaker,omitempty"`
+	BreakerSettings *breakerState           `json:"breaker_settings,omitempty"`
+	Instances       int                     `json:"instances,omitempty"`
 }
 
 // showConfig shows the configuration in force, and the mistakes in files that are not in force.

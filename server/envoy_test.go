@@ -28,7 +28,7 @@ import (
 // say, and still counted.
 func TestEnvoyLog(t *testing.T) {
 	c := everywhere(t)
-	put(t, c.Policies, three+"log: {rejections: 1000000}\n")
+	put(t, c.Policies, three+"log: {denials: 1000000}\n")
 	r := start(t, c)
 	const question = `{"domain": "test", "descriptors": [{"entries": [{"key": "user", "value": "somebody-in-particular"}]}]}`
 	const asked = 30

@@ -55,7 +55,7 @@ func (s *Server) openStore(ctx context.Context) error {
 // sharedStore is a Redis store, as opened by package stores.
 type sharedStore interface {
 	driver.Keeper
-	Breaker() string
+	Breaker() resilience.BreakerState
 	Instances() int
 	Info(ctx context.Context) (redisstore.Info, error)
 }

@@ -178,7 +178,7 @@ func (r *recommender) add(in *policy.Input, o policy.Outcome) error {
 	ctx := context.Background()
 	r.request = stint.Request{}
 	v, request := &r.verdict, &r.request
-	if err := r.guard.Ask(in, v, request); err != nil || len(v.Results) == 0 {
+	if err := r.guard.Prepare(in, v, request); err != nil || len(v.Results) == 0 {
 		return err
 	}
 	request.Bans = nil

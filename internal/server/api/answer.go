@@ -106,9 +106,8 @@ func wholeSeconds(d time.Duration) string {
 
 // agree raises the wait in the body of a denial to its Retry-After, which may include jitter.
 func agree(_ http.ResponseWriter, _ *http.Request, d *httplimit.Denial) {
-	told := time.Duration(d.RetryAfter) * time.Second
-	if exact := &d.Verdict.Decision.RetryAfter; told-*exact >= time.Second {
-		*exact = told
+	if exact := &d.Verdict.Decision.RetryAfter; d.RetryAfter-*exact >= time.Second {
+		*exact = d.RetryAfter
 	}
 }
 

@@ -57,11 +57,11 @@ func (a *API) serveAuth(w http.ResponseWriter, r *http.Request) {
 // request.
 func (a *API) decideOnly(ctx context.Context, in *policy.Input, v *policy.Verdict) {
 	var question stint.Request
-	if v.Err = a.guard.Ask(in, v, &question); v.Err == nil && len(question.Claims) > 0 {
+	if v.Err = a.guard.Prepare(in, v, &question); v.Err == nil && len(question.Claims) > 0 {
 		question.Hold = 0
 		v.Decision, v.Err = a.store.Take(ctx, question)
 	}
-	a.guard.Answer(ctx, v, &question)
+	a.guard.Finish(ctx, v, &question)
 }
 
 // denyStatus returns the status that the proxy wants for refusals, or 0 to keep their own status.

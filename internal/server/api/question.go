@@ -119,7 +119,7 @@ func (a *API) byAttributes(r *reader, q *question, k *ask) {
 		in.Claims = k.claims
 	}
 	v := &q.verdict
-	if err := a.guard.Ask(in, v, &q.request); err != nil {
+	if err := a.guard.Prepare(in, v, &q.request); err != nil {
 		r.invalid(err)
 		v.Results = nil
 		return
@@ -287,7 +287,7 @@ func (a *API) decide(ctx context.Context, q *question) {
 	if q.named {
 		v.Took = time.Since(began)
 	}
-	a.guard.Answer(ctx, v, &q.request)
+	a.guard.Finish(ctx, v, &q.request)
 }
 
 // decideAll decides many requests in parallel, so that the store may batch them.

@@ -126,7 +126,7 @@ func (a *API) await(ctx context.Context, q *question) {
 			return
 		}
 	}
-	a.guard.Answer(ctx, v, &q.request)
+	a.guard.Finish(ctx, v, &q.request)
 }
 
 // client returns the client of a third-party API by its name.

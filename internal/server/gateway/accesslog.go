@@ -68,7 +68,7 @@ func (x *requestState) sampleRefusal() (unlogged int64, ok bool) {
 		return g.malformed.Allow(maxRefusals, time.Second)
 	}
 	most := maxRefusals
-	if n := x.verdict.Set.Spec().LogRejections; n != nil {
+	if n := x.verdict.Set.Spec().LogDenials; n != nil {
 		most = max(most, *n)
 	}
 	return g.denied.Allow(most, time.Second)

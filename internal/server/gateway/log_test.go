@@ -101,10 +101,10 @@ func TestAccessLogSampling(t *testing.T) {
 // TestAccessLogOfRefusals: no limit bounds how many requests are refused, so the log does, and
 // counts the others. What is served is logged wholly, and so are denials if the configuration says.
 func TestAccessLogOfRefusals(t *testing.T) {
-	const text = "tiers: [{name: all, identity: ip, limits: %s}]\nlog: {rejections: %d}\n"
+	const text = "tiers: [{name: all, identity: ip, limits: %s}]\nlog: {denials: %d}\n"
 	for _, c := range []struct {
 		name, limits string
-		rejections   int
+		denials      int
 		target       string
 		status       string
 		first        int // logged of 250 in a second
@@ -118,7 +118,7 @@ func TestAccessLogOfRefusals(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log testkit.Buffer
-				g := newGateway(t, fmt.Sprintf(text, c.limits, c.rejections), config.Gateway{
+				g := newGateway(t, fmt.Sprintf(text, c.limits, c.denials), config.Gateway{
 					Routes: []config.Route{{PathPrefix: "/elsewhere", Upstream: "http://127.0.0.1:1"}},
 					Logger: textLog(&log),
 				})

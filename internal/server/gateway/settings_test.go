@@ -23,7 +23,7 @@ func swap(t *testing.T, guard *policy.Guard, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	guard.Swap(conf.Set)
+	_ = guard.Replace(conf.Set)
 }
 
 // Routes of the configuration are followed: the next request goes where the new ones say, and one
