@@ -8,13 +8,14 @@ DECISIONS  ?= 10000000
 LOAD       ?= 60s
 LOADFLAGS  ?=
 SABOTAGEFLAGS ?=
-# Their tests drive programs, browsers or simulated fleets. The race detector would make them several times slower
-# to watch the driver: the packages of which these consist have tests of their own. Pure functions share nothing.
+# The tests of these packages drive programs, browsers or simulated fleets, or test pure functions, which share nothing.
+# The race detector would make them several times slower, and would watch only the driver: the packages that they
+# drive have their own tests.
 UNWATCHED   = faults internal/histories cmd dashboard internal/server/e2e examples internal/doctest internal/simulate clients \
 	internal/layout internal/algorithm internal/calendar internal/oracle internal/tokens
-# In other packages, testkit.SkipUnderRace marks tests that compute much and share nothing.
+# In other packages, testkit.SkipUnderRace marks tests that compute much and share nothing between goroutines.
 UNRACED     = --include='*_test.go' --exclude-dir=histories 'testkit.SkipUnderRace(t)' .
-# Regular expressions and the slow reference share nothing, and are several times slower if watched.
+# Regular expressions and the slow reference share nothing, and the race detector makes them several times slower.
 RACE        = -race -gcflags=regexp=-race=false \
 	-gcflags=github.com/stint-limiter/stint/internal/oracle=-race=false
 STATICCHECK = $(GO) tool -modfile=$(CURDIR)/tools/go.mod staticcheck
@@ -39,9 +40,9 @@ setup: ## Install what the tests need and is missing (redis-server, curl, proxie
 
 .PHONY: check
 check: lint ## Lint (needs luac and luacheck), and run the tests that start no other program; about a minute, for use while editing
-	$(GO) test -short -vet=off -p 4 ./... # they wait more than they compute; lint has vetted them
+	$(GO) test -short -vet=off -p 4 ./... # the tests wait more than they compute; lint has vetted them
 
-# By default, the race detector waits for a second at the end of every process. Lint vets.
+# By default, the race detector waits for a second at the end of every process. make lint runs vet.
 .PHONY: test
 test test-%: export GORACE ?= atexit_sleep_ms=10
 test test-%: export STINT_BINARY = $(CURDIR)/bin/stint
@@ -75,13 +76,13 @@ deploy-test: image ## Build the container image and run it, and test everything 
 	cd deploy/test && $(GO) vet -tags image ./... && $(STATICCHECK) -tags image ./...
 	cd deploy/test && $(GO) test -vet=off -tags image -count=1 -v ./...
 
-# What deploy/Dockerfile copies. GOARCH=arm64 make image is for another machine.
+# Makes the files that deploy/Dockerfile copies. For another architecture: GOARCH=arm64 make image
 CERTIFICATES ?= $(firstword $(wildcard /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem))
 
 .PHONY: image
 image: ## Make bin/image, which deploy/Dockerfile builds the container image from
 	rm -rf bin/image && mkdir -p bin/image/state bin/image/bin
-	ln -s ../stint bin/image/bin/ratelimit # which Envoy Gateway starts
+	ln -s ../stint bin/image/bin/ratelimit # Envoy Gateway starts it
 	cp "$(CERTIFICATES)" bin/image/ca-certificates.crt
 	CGO_ENABLED=0 GOOS=linux $(GO) build -trimpath -ldflags="-s -w" -o bin/image/stint ./cmd/stint
 
@@ -100,7 +101,7 @@ lint: ## Check formatting, Lua syntax, go.mod, vet and staticcheck
 	$(STATICCHECK) -tags incidents ./...
 	cd examples/routers && $(GO) vet ./... && $(STATICCHECK) ./...
 	cd bench && $(GO) vet ./...
-	cd deploy/test && $(GO) vet ./... # make deploy-test has staticcheck, which reads all of Kubernetes' API for it
+	cd deploy/test && $(GO) vet ./... # make deploy-test runs staticcheck, which has to read all of Kubernetes' API
 	cd tools/release && $(GO) vet ./... && $(STATICCHECK) ./...
 	cd tools/sabotage && $(GO) vet ./... && $(STATICCHECK) ./...
 	cd tools/openapi && $(GO) vet ./...
@@ -134,7 +135,7 @@ bin/ratelimit:
 		echo "envoyproxy/ratelimit cannot be built; going on without it" >&2
 
 .PHONY: load
-load: setup bin/k6 ## Let 1,000 users ask for LOAD (60s), twice, and check every answer (LOADFLAGS="...")
+load: setup bin/k6 ## Send requests of 1,000 users for LOAD (60s), twice, and check every answer (LOADFLAGS="...")
 	$(GO) build -o bin/stint ./cmd/stint
 	cd bench && $(GO) build -o ../bin/load ./server/load
 	bin/load -stint bin/stint -k6 bin/k6 -script bench/server/load/load.js -duration $(LOAD) $(LOADFLAGS)
@@ -154,7 +155,7 @@ faults: setup ## Break real servers in every way, measure, and write the table i
 	cd faults && $(GO) test -count=1 -timeout 30m -args -measure -o $(CURDIR)/docs/faults.md
 
 .PHONY: incidents
-incidents: setup ## Play every incident of docs/troubleshooting.md, and check what the page, alerts, log and doctor say; eight minutes
+incidents: setup ## Cause every incident of docs/troubleshooting.md, and check what the page, alerts, log and doctor report; eight minutes
 	$(GO) test -tags incidents -run TestIncidents -count=1 -v -timeout 30m ./cmd/stint
 
 .PHONY: incident-table
@@ -162,7 +163,7 @@ incident-table: ## Write the table of incidents in docs/troubleshooting.md
 	$(GO) test -run TestIncidentTable -count=1 ./cmd/stint -update
 
 .PHONY: soak
-soak: setup ## Let faults happen at random for SOAK (10m), simulated and then to real servers
+soak: setup ## Cause random faults for SOAK (10m), first simulated and then in real servers
 	$(GO) test ./internal/histories -run TestHistories -v -count=1 -timeout 24h -args -for $(SOAK) -first 0 -survey
 	$(GO) test ./memorystore ./redisstore -run 'Model|TestSingle$$/model' -v -count=1 -timeout 24h -args -rapid.seed=0 -rapid.checks=1000
 	cd faults && $(GO) test -run F36 -v -count=1 -timeout 24h -args -measure -soak $(SOAK)
@@ -173,7 +174,7 @@ prove: ## Simulate DECISIONS (10000000) decisions of a fleet under faults, check
 	$(GO) test ./internal/histories -run 'TestScale$$|TestHierarchies' -v -count=1 -timeout 24h -args -decisions $(DECISIONS) -o $(CURDIR)/bin/scale
 
 .PHONY: sabotage
-sabotage: setup ## Change the code in small ways, and count what the tests notice; up to an hour (SABOTAGEFLAGS="-h")
+sabotage: setup ## Change the code in small ways, and count the changes that the tests detect; up to an hour (SABOTAGEFLAGS="-h")
 	cd tools/sabotage && $(GO) build -o $(CURDIR)/bin/sabotage .
 	bin/sabotage $(SABOTAGEFLAGS)
 
@@ -184,7 +185,7 @@ release-test: ## Build a release of this commit, check every file of it, and go 
 	GOOS=darwin $(GO) vet ./...
 	cd tools/release && $(GO) vet ./... && $(GO) test -count=1 -timeout 60m -v ./...
 
-# The notes of a release are the section of its tag in the changelog. Without one, nothing is published.
+# The notes of a release are the section of its tag in the changelog. Without such a section, nothing is published.
 .PHONY: release
 release: ## Build and publish the release of the tag of this commit; the workflow does it (RELEASEFLAGS="...")
 	@mkdir -p bin

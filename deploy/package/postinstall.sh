@@ -1,6 +1,6 @@
 #!/bin/sh
-# After a deb or rpm was installed. The service is not enabled and not started: that is up to the administrator. After an
-# upgrade a running service is restarted.
+# Runs after the installation of a deb or rpm. It neither enables nor starts the service: the administrator does. After an
+# upgrade, it restarts a running service.
 set -e
 [ -d "$DPKG_ROOT/run/systemd/system" ] || exit 0
 systemctl daemon-reload
