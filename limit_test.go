@@ -225,3 +225,25 @@ func TestStartsOfOtherPeriods(t *testing.T) {
 		}
 	}
 }
+
+func FuzzParseLimit(f *testing.F) {
+	for _, test := range texts {
+		f.Add(test.text)
+	}
+	for _, test := range mistakes {
+		f.Add(test.text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		l, err := stint.ParseLimit(text)
+		if err != nil {
+			return
+		}
+		if err := l.Validate(); err != nil {
+			t.Fatalf("%q became the invalid %+v: %v", text, l, err)
+		}
+		back, err := stint.ParseLimit(l.String())
+		if err != nil || back != l {
+			t.Fatalf("%q became %+v, which reads back from %q as %+v, %v", text, l, l, back, err)
+		}
+	})
+}

@@ -60,3 +60,34 @@ func lines(accept string) []string {
 	}
 	return strings.Split(accept, "\n")
 }
+
+// FuzzAccept looks for headers that break the choice, or that have something chosen that they do
+// not allow.
+func FuzzAccept(f *testing.F) {
+	for _, c := range acceptTests {
+		f.Add(c.accept)
+	}
+	f.Fuzz(func(t *testing.T, accept string) {
+		got := negotiate(lines(accept))
+		if got >= formats {
+			t.Fatalf("got %d", got)
+		}
+		lower := strings.ToLower(accept)
+		if got == formatProblem && !strings.Contains(lower, "problem+json") && !strings.Contains(lower, "*") {
+			t.Errorf("a problem for %q", accept)
+		}
+		if got == formatPlain && !strings.Contains(lower, "text/") && !strings.Contains(lower, "*/*") {
+			t.Errorf("plain text for %q", accept)
+		}
+		if again := negotiate(lines(accept)); again != got {
+			t.Errorf("%q: got %d, then %d", accept, got, again)
+		}
+		// A client that also rejects all other formats gets plain text, unless the header is too long.
+		if len(accept) < maxAccept/2 && !strings.ContainsAny(accept, `"`) {
+			only := negotiate([]string{"text/plain", accept + ", application/problem+json;q=0, application/json;q=0"})
+			if only != formatPlain && !strings.Contains(lower, "json") && !strings.Contains(lower, "plain") {
+				t.Errorf("%q and plain text only: got %v", accept, contentTypes[only])
+			}
+		}
+	})
+}

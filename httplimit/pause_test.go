@@ -146,3 +146,19 @@ func TestPause(t *testing.T) {
 		}
 	}
 }
+
+// For any response, the pause is within bounds, and only refusals are repeated.
+func FuzzTold(f *testing.F) {
+	for _, test := range pauseTests {
+		f.Add(test.status, test.fields)
+	}
+	f.Fuzz(func(t *testing.T, status int, fields string) {
+		got := readPause(responseWith(status, fields), readAt)
+		if got.wait < 0 || got.wait > stint.MaxWindow {
+			t.Errorf("a pause of %v", got.wait)
+		}
+		if got.again && (status != 429 && status != 503 || got.wait == 0) {
+			t.Errorf("%d is to be repeated after %v", status, got.wait)
+		}
+	})
+}

@@ -224,3 +224,27 @@ func TestPlacesAreWhereRequestsAreCounted(t *testing.T) {
 		}
 	}
 }
+
+// FuzzSubject: whatever is a subject is the same one again.
+func FuzzSubject(f *testing.F) {
+	set := parse(f, everyKind)
+	for _, text := range []string{
+		"ip:203.0.113.9", "ip:2001:db8::7/64", "ip:[::1%eth0]:80", "ip:64:ff9b:1::1.2.3.4", "ip:2002:102:304::/48",
+		"ip:2001::fefd:fcfb",
+		"user:a+%2b", "apikey:x", "pair:a%2b+::1+k", "everyone", "igdb:api",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		subject, _, err := setinfo.Subject(set, text)
+		if err != nil {
+			return
+		}
+		if len(setinfo.Counts(set, subject)) == 0 && subject != "igdb:api" {
+			t.Errorf("%q: %q is counted nowhere", text, subject)
+		}
+		if again, _, err := setinfo.Subject(set, subject); again != subject || err != nil {
+			t.Errorf("%q: got %q, and for that %q, %v", text, subject, again, err)
+		}
+	})
+}

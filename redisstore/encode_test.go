@@ -81,3 +81,25 @@ func TestReadableKeysStayReadable(t *testing.T) {
 		}
 	}
 }
+
+func FuzzCodec(f *testing.F) {
+	for _, part := range hostile {
+		f.Add(part, true)
+		f.Add(part, false)
+	}
+	f.Fuzz(func(t *testing.T, part string, colons bool) {
+		got := string(keypart.Append(nil, part, colons))
+		if len(got) > keypart.Max || strings.ContainsAny(got, "{}") || !colons && strings.Contains(got, ":") {
+			t.Fatalf("%q became %q", part, got)
+		}
+		if strings.HasPrefix(got, string(keypart.HashMark)) {
+			if len(got) != 41 || len(part) <= keypart.Max/3 {
+				t.Fatalf("%q became the hash %q", part, got)
+			}
+			return
+		}
+		if back, ok := keypart.Read(got); part != "" && (!ok || back != part) {
+			t.Fatalf("%q became %q, which reads as %q", part, got, back)
+		}
+	})
+}

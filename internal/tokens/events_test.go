@@ -197,3 +197,19 @@ func set(object map[string]any, pointer string, value any) {
 	}
 	object[keys[len(keys)-1]] = value
 }
+
+// FuzzEvents: a meter finds what a plain parser finds in whole events.
+func FuzzEvents(f *testing.F) {
+	names := Names()
+	for i, body := range []string{chatStream, responsesStream, messagesStream, geminiStream, manyEvents(
+		rand.New(rand.NewPCG(1, 1)), "openai")} {
+		f.Add([]byte(body), uint8(i), uint8(3))
+	}
+	var rules []*Rules
+	for _, name := range names {
+		rules = append(rules, preset(f, name, nil))
+	}
+	f.Fuzz(func(t *testing.T, body []byte, which, size uint8) {
+		compareEvents(t, rules[int(which)%len(rules)], body, int(size)+1)
+	})
+}

@@ -165,3 +165,20 @@ func TestScannerAgainstJSON(t *testing.T) {
 		}
 	}
 }
+
+// FuzzScanner: no text makes the scanner fail or keep more than it may, and pieces do not matter.
+func FuzzScanner(f *testing.F) {
+	p, err := NewPointers("/a", "/u/x", "/u", "/l/1/x", "")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, seed := range []string{`{"a":1,"u":{"x":"\""}}`, `[{"l":[1,{"x":2}]}]`, `{"a":`, "[DONE]", "{{{{", `"\u00`} {
+		f.Add(seed, uint8(1))
+	}
+	f.Fuzz(func(t *testing.T, text string, size uint8) {
+		whole, pieces := scan(t, p, text, max(len(text), 1)), scan(t, p, text, int(size)+1)
+		if !slices.Equal(whole, pieces) {
+			t.Errorf("got %q, in pieces %q", whole, pieces)
+		}
+	})
+}

@@ -304,3 +304,27 @@ func TestLimitsOf(t *testing.T) {
 type observerFunc func(*policy.Verdict)
 
 func (f observerFunc) Observe(_ context.Context, e stint.Event) { f(e.(*policy.Verdict)) }
+
+// FuzzParse: any text is a configuration or a mistake, never a panic, and a configuration answers
+// any request.
+func FuzzParse(f *testing.F) {
+	for _, s := range scenarios {
+		f.Add([]byte(s.config))
+	}
+	f.Add([]byte("domain: a\ndescriptors: &x\n  - key: k\n    descriptors: *x\n"))
+	f.Add([]byte("domain: a\ndescriptors:\n  - <<: [*x, {key: k}]\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, err := envoyrls.Parse("fuzz.yaml", text)
+		var wrong *config.Error
+		switch {
+		case err == nil:
+			if _, limits := c.Size(); strings.Count(c.Dump(), "\n") != limits {
+				t.Errorf("the dump does not have %d lines: %s", limits, c.Dump())
+			}
+		case !errors.As(err, &wrong):
+			t.Errorf("got %v; want a *config.Error", err)
+		case strings.Contains(wrong.Mistakes[0].Message, "\n"):
+			t.Errorf("a mistake in several lines: %q", wrong.Mistakes[0].Message)
+		}
+	})
+}
