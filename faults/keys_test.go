@@ -13,29 +13,6 @@ import (
 	"github.com/stint-limiter/stint/internal/testkit"
 )
 
-func TestF8(t *testing.T) {
-	fault(t, "F8", "SCRIPT FLUSH every 100 ms under load", "no error reaches a caller", func(r *report) {
-		server := redistest.Start(t)
-		s := patient(r, server.URL())
-		limit := stint.PerHour(1_000_000_000) // nobody is denied, so that everybody asks
-		stop := driving(t.Context(), s, load{Limits: []stint.Limit{limit}, Callers: 16})
-		flushes := 0
-		for ; flushes < pick(50, 10); flushes++ {
-			server.CLI(t, "SCRIPT", "FLUSH")
-			time.Sleep(100 * time.Millisecond)
-		}
-		o := stop()
-		if o.failures()+o.Degraded > 0 {
-			r.Errorf("errors %v, %d degraded; want none", o.Failed, o.Degraded)
-		}
-		if used, _ := look(s, "shared", limit); used != int64(len(o.Admitted)) {
-			r.Errorf("%d charged for %d admitted; want as many", used, len(o.Admitted))
-		}
-		r.saw("no error in %d decisions, %d flushes", o.decisions(), flushes)
-		wantTTLs(r, server)
-	})
-}
-
 func TestF15(t *testing.T) {
 	fault(t, "F15", "key without TTL, or of the wrong type, planted in Redis", "heals; no permanent lockout, no 500", func(r *report) {
 		server := redistest.Start(t)

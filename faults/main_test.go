@@ -21,7 +21,7 @@ var (
 
 // TestMain is a calling process if it was started as one; see callers.
 func TestMain(m *testing.M) {
-	for env, life := range map[string]func(string) error{jobEnv: work, busyEnv: burn, soakEnv: soakUntilEOF, orgEnv: answerOrg,
+	for env, life := range map[string]func(string) error{jobEnv: work, busyEnv: burn, soakEnv: soakUntilEOF,
 		startEnv: startNow} {
 		if text := os.Getenv(env); text != "" {
 			if err := life(text); err != nil {

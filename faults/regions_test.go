@@ -2,7 +2,6 @@ package faults
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -144,24 +143,4 @@ func cutOff(r *report, regions []region, limit stint.Limit) {
 	}
 	r.saw("cut off: denied; the others got %.1f%%", 100*others.share())
 	r.within("back", back, 2*time.Second)
-}
-
-// The same with smaller windows and limits: what the distance costs there.
-func TestRegionsOfManySizes(t *testing.T) {
-	if !*measure {
-		t.Skip("figures only; run make faults")
-	}
-	for _, window := range []time.Duration{time.Second, 2 * time.Second, 10 * time.Second} {
-		for _, most := range []int64{100, 1000, 3000} {
-			limit := stint.Per(most, window).WithLease()
-			fault(t, fmt.Sprintf("regions %d/%v", most, window), "the same, "+limit.String(),
-				"never over in any window", func(r *report) {
-					home := redistest.Start(t)
-					all := demandFor(r, startRegions(r, home), limit, max(10*time.Second, 3*window/2))
-					r.saw("%.1f%% of %d requests admitted, p50 %s, p99 %s",
-						100*all.share(), all.decisions(), short(all.quantile(0.5)), short(all.quantile(0.99)))
-					wantTTLs(r, home)
-				})
-		}
-	}
 }

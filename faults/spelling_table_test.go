@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -65,7 +64,6 @@ func spellings() []attempt {
 		targets []string
 	}{
 		{login, "POST", loginTargets},
-		{login, "POST", disguised(login.path)},
 		{things, "GET", []string{
 			"/things/", "/bulk/../things", "/bulk/..%2fthings", "/bulk/..%2Fthings", "/bulk%2f..%2fthings",
 			`/bulk/..\things`, `/bulk\..\things`, `/bulk/\..\..\things`,
@@ -116,39 +114,6 @@ func spellings() []attempt {
 		items.attempt(spelled("POST", "/items/42", "X-HTTP-Method: get")),
 		items.attempt(spelled("GET", "/items/42", "X-Method-Override: PUT")),
 	)
-}
-
-// disguises are ways to spell a path, one for each step of a reader that undoes it.
-var disguises = []func(string) string{
-	func(p string) string { return p[:len(p)-1] + fmt.Sprintf("%%%02x", p[len(p)-1]) },
-	func(p string) string { return strings.ReplaceAll(p, "%", "%25") },
-	func(p string) string { return p + ".a7" },
-	func(p string) string { return "/index.php" + p },
-	func(p string) string { return "/x//.." + p },
-	func(p string) string { return "//x" + p },
-	func(p string) string { return "/static%2f%2e%2e" + p },
-	func(p string) string { return "/static%5c..%5c" + strings.TrimPrefix(p, "/") },
-	func(p string) string { return p + ";x" },
-	func(p string) string { return p + "%23x" },
-	func(p string) string { return p + "%00x" },
-	func(p string) string { return p[:3] + "%09" + p[3:] },
-	func(p string) string { return p + "%20" },
-	strings.ToUpper,
-}
-
-// disguised are all spellings of a path by two disguises that some reader sees through.
-func disguised(of string) (targets []string) {
-	handler := resource{path: of}
-	for _, first := range disguises {
-		for _, second := range disguises {
-			target := second(first(of))
-			in := &arrival{method: "POST", target: target}
-			if in.runs(handler) != "" && !slices.Contains(targets, target) {
-				targets = append(targets, target)
-			}
-		}
-	}
-	return targets
 }
 
 // loginTargets are spellings of /login.

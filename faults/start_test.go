@@ -4,12 +4,9 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -26,33 +23,25 @@ const (
 )
 
 func TestF58(t *testing.T) {
-	faultAlone(t, "F58", "two and four processes that have just started, 100 callers at once under 10/1m, default settings; two busy loops per core, or a CPU quota of 200m per process; a healthy Redis",
+	faultAlone(t, "F58", "two and four processes that have just started, 100 callers at once under 10/1m, default settings; two busy loops per core; a healthy Redis",
 		"exactly 10 in 95% of the rounds, and never more than 11", func(r *report) {
 			server := redistest.Start(t)
 			rounds := pick(200, 1)
 			end := starve(r, 4)
 			for _, processes := range []int{2, 4} {
-				started(r, server.URL(), fmt.Sprintf("busy, %d processes", processes), processes, rounds, nil)
+				started(r, server.URL(), fmt.Sprintf("%d processes", processes), processes, rounds)
 			}
 			end()
-			quota, err := newQuota(t)
-			if err != nil {
-				r.saw("no CPU quota on this machine: %v", err)
-				return
-			}
-			for _, processes := range []int{2, 4} {
-				started(r, server.URL(), fmt.Sprintf("quota, %d processes", processes), processes, rounds, quota)
-			}
 			wantTTLs(r, server)
 		})
 }
 
 // started lets processes start together, so many times, and judges how many callers were admitted.
-func started(r *report, url, what string, processes, rounds int, quota func(process, pid int) error) {
+func started(r *report, url, what string, processes, rounds int) {
 	r.Helper()
 	exact, least, most := 0, startCallers, 0
 	for round := range rounds {
-		n := startTogether(r, url, fmt.Sprintf("%s %d", what, round), processes, quota)
+		n := startTogether(r, url, fmt.Sprintf("%s %d", what, round), processes)
 		if *measure && n > startLimit+1 {
 			r.Errorf("%s: %d admitted under a limit of %d", what, n, startLimit)
 		}
@@ -70,17 +59,12 @@ func started(r *report, url, what string, processes, rounds int, quota func(proc
 // startTogether starts processes, lets them begin at the same instant, and returns how many of
 // their callers were admitted. On a busy machine, Redis may not answer processes that start: see
 // docs/resilience.md, The bound. Redis and each process stay within the limit all the same.
-func startTogether(r *report, url, subject string, processes int, quota func(process, pid int) error) (admitted int) {
+func startTogether(r *report, url, subject string, processes int) (admitted int) {
 	r.Helper()
 	var all []child
 	var outs []*bufio.Reader
-	for i := range processes {
+	for range processes {
 		c := spawn(r.Context(), r, startEnv, startJob{url, subject, startCallers / processes})
-		if quota != nil {
-			if err := quota(i, c.Process.Pid); err != nil {
-				r.Fatal(err)
-			}
-		}
 		all, outs = append(all, c), append(outs, bufio.NewReader(c.out))
 	}
 	for _, out := range outs { // until it is ready
@@ -152,30 +136,4 @@ func startNow(text string) error {
 	group.Wait()
 	fmt.Println(admitted.Load(), without.Load())
 	return store.Close()
-}
-
-// newQuota returns what puts a process under a CPU quota of 200m, as Kubernetes does, if this
-// machine can do that.
-func newQuota(t *testing.T) (func(process, pid int) error, error) {
-	const period, quota = 100_000, 20_000 // µs
-	v1 := "/sys/fs/cgroup/cpu"
-	if _, err := os.Stat(filepath.Join(v1, "cpu.cfs_quota_us")); err != nil {
-		return nil, errors.New("no cgroup controller for the CPU")
-	}
-	groups := make([]string, 4)
-	for i := range groups {
-		groups[i] = filepath.Join(v1, fmt.Sprintf("stint-test-%d-%d", os.Getpid(), i))
-		if err := os.Mkdir(groups[i], 0o755); err != nil {
-			return nil, err
-		}
-		t.Cleanup(func() { _ = os.Remove(groups[i]) })
-		for name, value := range map[string]int{"cpu.cfs_period_us": period, "cpu.cfs_quota_us": quota} {
-			if err := os.WriteFile(filepath.Join(groups[i], name), []byte(strconv.Itoa(value)), 0o644); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return func(process, pid int) error {
-		return os.WriteFile(filepath.Join(groups[process], "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o644)
-	}, nil
 }
