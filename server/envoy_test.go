@@ -10,7 +10,6 @@ import (
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	rlsconfv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -19,9 +18,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
-
-	"github.com/stint-limiter/stint/internal/testkit"
-	"github.com/stint-limiter/stint/internal/xdstest"
 )
 
 // TestEnvoyLog: what Envoy's service decides is logged as all else is, as often as the policies
@@ -187,57 +183,6 @@ func TestEnvoyJSON(t *testing.T) {
 				t.Errorf("negative hits over gRPC: got %v, want all 3 back", answer)
 			}
 		})
-	}
-}
-
-// TestXDSReady: a server whose rules come over xDS listens at once and is not ready until the first
-// ones have arrived. /healthcheck can succeed before.
-func TestXDSReady(t *testing.T) {
-	for _, healthy := range []bool{false, true} {
-		listen, address := xdstest.OnTCP(t)
-		control := xdstest.New(t, listen)
-		c := everywhere(t)
-		c.Envoy = Envoy{Window: "fixed", XDS: &EnvoyXDS{Server: address, NodeID: xdstest.Node, Healthy: healthy}}
-		r := start(t, c)
-		conn := r.dial()
-		check := func() string {
-			answer, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return answer.GetStatus().String()
-		}
-		if _, err := ask(t.Context(), conn, "a"); status.Code(err) != codes.Unavailable || check() != "NOT_SERVING" {
-			t.Errorf("before the first rules: %v, %s", err, check())
-		}
-		if is, body := r.get(HTTP, "/readyz", ""); is != http.StatusServiceUnavailable || body != "starting\n" {
-			t.Errorf("/readyz before the first rules: %d %q", is, body)
-		}
-		if is, _ := r.get(HTTP, "/healthcheck", ""); (is == http.StatusOK) != healthy {
-			t.Errorf("/healthcheck before the first rules: %d; healthy is %v", is, healthy)
-		}
-		if is, body := r.get(Admin, "/rlconfig", ""); is != http.StatusOK || body != "" {
-			t.Errorf("/rlconfig before the first rules: %d %q", is, body)
-		}
-		if _, body := r.get(Admin, "/config", ""); !strings.Contains(body, "xds://"+address) {
-			t.Errorf("/config does not name the server: %s", body)
-		}
-		control.Send(xdstest.Limit("test", "user", 1, rlsconfv3.RateLimitUnit_HOUR))
-		control.Start()
-		defer control.Stop()
-		testkit.Eventually(t, "the server is ready", func() bool {
-			is, _ := r.get(HTTP, "/readyz", "")
-			return is == http.StatusOK
-		})
-		if is, _ := r.get(HTTP, "/healthcheck", ""); is != http.StatusOK || check() != "SERVING" {
-			t.Errorf("/healthcheck %d, gRPC %s", is, check())
-		}
-		if answer, err := ask(t.Context(), conn, "a"); err != nil || answer.GetOverallCode().String() != "OK" {
-			t.Errorf("%v, %v; want OK", answer, err)
-		}
-		if err := r.Reload(); err != nil {
-			t.Errorf("Reload: %v", err)
-		}
 	}
 }
 

@@ -142,7 +142,6 @@ func TestCheckEnvoy(t *testing.T) {
 		"good": {"", []string{good}, exitGood, []string{good + ": good: 1 domain, 1 limit\n"}, nil},
 		"example": {"", []string{"../../examples/proxies/envoy/rules"}, exitGood,
 			[]string{": good: 1 domain, "}, nil},
-		"stdin": {shop, []string{"-"}, exitGood, []string{"<stdin>: good: 1 domain, 1 limit\n"}, nil},
 		"mistakes": {"", []string{wrong, good}, exitBad, []string{good + ": good"},
 			[]string{wrong + ":4: ", wrong + ":5: "}},
 		"directory": {"", []string{twice}, exitBad, nil, []string{filepath.Join(twice, "b.yaml") + ":1: "}},
@@ -150,10 +149,6 @@ func TestCheckEnvoy(t *testing.T) {
 			[]string{"good: 1 domain, 2 limits"}, nil},
 		"JSON": {"", []string{good, "--json"}, exitGood,
 			[]string{`"envoy": {`, `"domains": 1`, `"limits": 1`}, nil},
-		"JSON of mistakes": {"", []string{wrong, "--json"}, exitBad, []string{`"line": 4`, `"line": 5`}, nil},
-		"no file": {"", []string{"none.yaml"}, exitBad, nil,
-			[]string{"stint: none.yaml: no such file or directory\n"}},
-		"policies": {small, []string{"-"}, exitBad, nil, []string{"<stdin>:1: "}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := execute(t, test.stdin, append([]string{"config", "check", "--envoy"}, test.args...)...)

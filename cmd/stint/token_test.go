@@ -44,14 +44,8 @@ func tokenBinary(t *testing.T, binary string) {
 	if status, body := d.get(server.Admin, "/metrics"); status != 200 {
 		t.Errorf("/metrics with it: got %d, %s", status, body)
 	}
-	for _, args := range [][]string{{"top", "--once"}, {"ban", "ip:192.0.2.1", "--yes"}, {"inspect", "ip:192.0.2.1"},
-		{"bans"}, {"unban", "ip:192.0.2.1", "--yes"}} {
-		if got := execute(t, "", append(args, "--server", url)...); got.code != exitGood {
-			t.Errorf("%v: got %+v", args, got)
-		}
-	}
-	if got := execute(t, "", "doctor", "--server", url); !strings.Contains(got.stdout, "ok    server") {
-		t.Errorf("doctor: got %+v", got)
+	if got := execute(t, "", "ban", "ip:192.0.2.1", "--yes", "--server", url); got.code != exitGood {
+		t.Errorf("ban: got %+v", got)
 	}
 	d.waitLogged(`msg=audit who="line 1 of admin-token" what="ban for 1h"`)
 
@@ -80,10 +74,6 @@ func tokenBinary(t *testing.T, binary string) {
 		nowhere); got.code != exitBad || !strings.HasSuffix(got.stderr,
 		"; want a writable directory in --state-dir, a file of tokens in --admin-token-file, or --no-admin-token\n") {
 		t.Errorf("a directory that cannot be made: %+v", got)
-	}
-	if _, body := launch(t, binary, "serve", "--http", "127.0.0.1:0", "--state-dir", nowhere, "--no-admin-token").plain(
-		"/api/state"); !strings.Contains(body, `"writable":false`) {
-		t.Errorf("without a token: %s", body)
 	}
 }
 

@@ -47,10 +47,6 @@ func (e *exampleTiers) allowed(request string, fields ...string) bool {
 	return r.StatusCode == http.StatusOK
 }
 
-// routes are the endpoints of the example, and one that no policy names.
-var routes = []string{"GET /api/pdb/1crn", "POST /api/simulation/start", "GET /api/simulation/7/frames",
-	"POST /api/export/pdf", "GET /api/search"}
-
 // TestExampleKeysAreDocumented: requests are counted in Redis under the keys that the example names.
 func TestExampleKeysAreDocumented(t *testing.T) {
 	redis := redistest.Start(t)
@@ -98,44 +94,5 @@ func TestExampleKeysAreDocumented(t *testing.T) {
 	}
 	if login("one") || !login("two") {
 		t.Error("logins of one fingerprint: want 5, whatever another one does")
-	}
-}
-
-// TestExampleEndpointLimitsBesideTheTier: 50 structures a minute, costs by endpoint, and static
-// assets that are exempt by listed prefixes and endings.
-func TestExampleEndpointLimitsBesideTheTier(t *testing.T) {
-	e := startExample(t, "memory")
-	user := []string{"X-User-ID: paula", "X-User-Plan: pro"}
-	for i, cost := range []string{"1", "10", "5", "3"} {
-		if got := e.do(routes[i], user...).Header.Get("X-RateLimit-Cost"); got != cost {
-			t.Errorf("%s: cost %q, want %q", routes[i], got, cost)
-		}
-	}
-	for i := range 49 {
-		if !e.allowed(routes[0], user...) {
-			t.Fatalf("structure %d is denied, want 50", i+2)
-		}
-	}
-	r := e.do(routes[0], user...)
-	if got := r.Header.Get("X-RateLimit-Policy"); r.StatusCode != http.StatusTooManyRequests ||
-		!strings.Contains(got, "pdb-fetch") {
-		t.Errorf("structure 51: got %s by %q, want 429 by pdb-fetch", r.Status, got)
-	}
-	if !e.allowed("GET /api/search", user...) {
-		t.Error("another route is denied by the limit of one")
-	}
-	count := func(times int, paths ...string) (allowed int) {
-		for i := range times * len(paths) {
-			if e.allowed("GET "+paths[i%len(paths)], "X-Forwarded-For: 203.0.113.9") {
-				allowed++
-			}
-		}
-		return allowed
-	}
-	if got := count(40, "/static/logo.png", "/app/main.css", "/favicon.ico"); got != 120 {
-		t.Errorf("%d of 120 requests for assets are allowed", got)
-	}
-	if got := count(25, "/api/pdb/1crn.css", "/api/static/app.css", "/report.final"); got > 20 {
-		t.Errorf("%d requests that only look like assets were allowed, want 20", got)
 	}
 }
