@@ -1,6 +1,7 @@
 package stint
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -54,13 +55,12 @@ type StoreError struct {
 	// Op is the operation that failed: "take", "amend" or "command", or another operation of a
 	// store, such as "ping".
 	Op string
-	// Kind tells failures apart, for metrics and for callers that decide what to do. The zero value
-	// means [KindOther].
+	// Kind tells failures apart, for metrics and for callers that decide what to do.
 	Kind StoreErrorKind
 	Err  error
 }
 
-// StoreErrorKind tells failures of a store apart, by the text that metrics and logs show.
+// StoreErrorKind tells failures of a store apart.
 type StoreErrorKind string
 
 const (
@@ -86,8 +86,11 @@ const (
 	// KindRefused: the call was not made, because too many are waiting or the breaker is open.
 	KindRefused StoreErrorKind = "refused"
 	// KindOther is any other failure.
-	KindOther StoreErrorKind = "other"
+	KindOther StoreErrorKind = ""
 )
+
+// String returns the text that metrics and logs show: "other" for KindOther.
+func (k StoreErrorKind) String() string { return cmp.Or(string(k), "other") }
 
 // NothingDone reports whether a call that failed in this way certainly did nothing, so that a
 // repeat cannot charge twice. After any other failure, the store may have executed the call: repeat

@@ -119,7 +119,7 @@ func (c *collection) storeCounters(s *storeCounters) {
 		}
 		c.histogram("store_call_duration_seconds", s.calls[op], name)
 		for kind := range s.errors[op] {
-			c.counter("store_errors_total", s.errors[op][kind].Load(), name, string(errkind.Kinds[kind]))
+			c.counter("store_errors_total", s.errors[op][kind].Load(), name, errkind.Kinds[kind].String())
 		}
 	}
 	c.counter("store_requests_total", s.carried.Load())

@@ -47,7 +47,7 @@ var reasonNames = [...]string{
 // String returns the reason as a label.
 func (r reason) String() string {
 	if r >= failedFirst && r < invalid {
-		return string(errkind.Kinds[r-failedFirst])
+		return errkind.Kinds[r-failedFirst].String()
 	}
 	return reasonNames[r]
 }

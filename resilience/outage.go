@@ -131,7 +131,7 @@ func (n *outageLog) log(level slog.Level, message string, cause *stint.StoreErro
 	n.auth = cause.Kind == stint.KindAuth
 	n.loggedAt = time.Now()
 	total := n.decisions.Load()
-	args := append([]any{"cause", cause, "kind", cause.Kind}, more...)
+	args := append([]any{"cause", cause, "kind", cause.Kind.String()}, more...)
 	if e := n.example.Swap(nil); e != nil {
 		n.detailed = true
 		if e.mode != "" {

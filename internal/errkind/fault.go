@@ -33,7 +33,7 @@ const (
 	ReadOnly    = string(stint.KindReadOnly)
 	Loading     = "loading"
 	Disk        = "disk"
-	Other       = string(stint.KindOther)
+	Other       = "other"
 )
 
 // Faults lists all faults, the most frequent first. The last one covers everything else.
@@ -131,7 +131,7 @@ func Diagnose(err error, answers bool) string {
 		_, fault := OfReply(err.Error())
 		return fault
 	default:
-		return FaultOf(string(kind)).Name
+		return FaultOf(kind.String()).Name
 	}
 }
 
