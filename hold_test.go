@@ -142,49 +142,6 @@ func TestHoldEndsWithAReset(t *testing.T) {
 	})
 }
 
-// However often the store is out of reach for longer than a place lasts, those who hold places are
-// not joined by others.
-func TestPlacesAfterOutages(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newCut(t)
-		lim, acquire := newPlaces(t, store, 5, time.Second)
-		var releases []func() error
-		admit := func() (n int) {
-			for range 20 {
-				if d := acquire(); d.Allowed {
-					_, release := lim.Hold(context.Background(), d)
-					releases = append(releases, release)
-					n++
-				}
-			}
-			return n
-		}
-		admit()
-		for range 3 {
-			store.down.Store(true)
-			time.Sleep(1600 * time.Millisecond)
-			store.down.Store(false)
-			time.Sleep(500 * time.Millisecond)
-			if n := admit(); n > 0 {
-				t.Errorf("%d more hold places, %d under 5", n, len(releases))
-			}
-		}
-		for _, release := range releases {
-			if err := release(); !errors.Is(err, stint.ErrPlaceLost) {
-				t.Errorf("release says %v, want %v", err, stint.ErrPlaceLost)
-			}
-		}
-		if n := admit(); n != 5 {
-			t.Errorf("%d get in, want 5", n)
-		}
-		for _, release := range releases[5:] {
-			if err := release(); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-}
-
 // A quantity whose name is misspelled would never be settled.
 // A part that does not exist, and an amendment without a kind, are refused: neither refunds.
 func TestAmendMistakes(t *testing.T) {

@@ -1,9 +1,7 @@
 package config
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -101,25 +99,13 @@ b.yaml:6: policies[1].identity: unknown identity "ipp"; want everyone, ip or use
 	}
 }
 
-func TestLoadOfWhatIsNotThere(t *testing.T) {
-	directory := t.TempDir()
-	write(t, directory, map[string]string{"links/a.yaml": "-> gone"})
-	for _, path := range []string{"", "stint.yaml", "links", "links/a.yaml"} {
-		if path != "" {
-			path = filepath.Join(directory, path)
-		}
-		if set, err := Load(path); !errors.Is(err, fs.ErrNotExist) || set != nil {
-			t.Errorf("%q: got %v, %v; want an error that it does not exist", path, set, err)
-		}
-	}
-}
-
 // TestStoreCertificates: a relative path starts at the directory of the file, and the URL names the
 // files too, for programs that read nothing else.
 func TestStoreCertificates(t *testing.T) {
 	directory := t.TempDir()
 	write(t, directory, map[string]string{
-		"stint.yaml": "store: {url: 'rediss://h?addr=i:1', ca_file: ca.pem, cert_file: /me.pem, key_file: /me.key}\n" +
+		"stint.yaml": "store: {url: 'rediss://h?addr=i:1', ca_file: ca.pem, cert_file: /me.pem, key_file: /me.key, " +
+			"name_key_file: keys/new, previous_name_key_file: /keys/old}\n" +
 			"tiers:\n  - {name: all, identity: ip, limits: 10/1m}\n",
 	})
 	config, err := Load(filepath.Join(directory, "stint.yaml"))
@@ -127,26 +113,10 @@ func TestStoreCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	ca := filepath.Join(directory, "ca.pem")
-	want := Store{CAFile: ca, CertFile: "/me.pem", KeyFile: "/me.key", URL: "rediss://h?" + url.Values{
-		"addr": {"i:1"}, "ca_file": {ca}, "cert_file": {"/me.pem"}, "key_file": {"/me.key"},
-	}.Encode()}
-	if got := config.Store; got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-}
-
-// TestNameKeyFiles: a relative path starts at the directory of the file that names it.
-func TestNameKeyFiles(t *testing.T) {
-	directory := t.TempDir()
-	write(t, directory, map[string]string{
-		"10.yaml": "tiers:\n  - {name: all, identity: ip, limits: 10/1m}\n",
-		"20.yaml": "store: {name_key_file: keys/new, previous_name_key_file: /keys/old}\n",
-	})
-	config, err := Load(directory)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := Store{URL: "memory", NameKeyFile: filepath.Join(directory, "keys", "new"), PreviousNameKeyFile: "/keys/old"}
+	want := Store{CAFile: ca, CertFile: "/me.pem", KeyFile: "/me.key", NameKeyFile: filepath.Join(directory, "keys", "new"),
+		PreviousNameKeyFile: "/keys/old", URL: "rediss://h?" + url.Values{
+			"addr": {"i:1"}, "ca_file": {ca}, "cert_file": {"/me.pem"}, "key_file": {"/me.key"},
+		}.Encode()}
 	if got := config.Store; got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

@@ -57,36 +57,6 @@ func TestReference(t *testing.T) {
 	fresh(guideFile, []byte(before+keysBegin+l.tables()+keysEnd+after))
 }
 
-// TestReferenceIsComplete holds what was parsed to what the decoder sees.
-func TestReferenceIsComplete(t *testing.T) {
-	l := parseLanguage(t)
-	for _, v := range []any{
-		document{}, storeDoc{}, failureDoc{}, breakerDoc{}, clientIPDoc{}, identityDoc{}, tierDoc{},
-		policyDoc{}, limitDoc{}, matchDoc{},
-		costDoc{}, settleDoc{}, usageDoc{}, ratesDoc{}, bansDoc{}, requestIDDoc{}, headersDoc{}, logDoc{},
-		outboundDoc{},
-		gatewayDoc{}, routeDoc{}, webhookDoc{},
-	} {
-		name := reflect.TypeOf(v).Name()
-		var got, want []string
-		for _, k := range l.structs[name] {
-			got = append(got, k.key)
-			if k.doc == "" {
-				t.Errorf("%s.%s has no comment", name, k.key)
-			}
-		}
-		for _, f := range fieldsOf(reflect.TypeOf(v)) {
-			want = append(want, f.key)
-		}
-		if !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: got %v, want %v", name, got, want)
-		}
-	}
-	if got, want := len(l.structs), 22; got != want {
-		t.Errorf("document.go has %d structures with keys, this test knows %d", got, want)
-	}
-}
-
 // language is what document.go says.
 type language struct {
 	structs map[string][]keyDoc

@@ -136,29 +136,6 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestManyWarningsHideNoMistake has more warnings than are kept, and a mistake at the end.
-func TestManyWarningsHideNoMistake(t *testing.T) {
-	idle := `1/1s, 100/2s, 100/3s, 100/4s, 100/5s, 100/6s, 100/7s, 100/8s, 100/9s`
-	for name, text := range map[string]string{
-		"of methods": base + "policies:\n  - {name: a, match: {method: [" + strings.Repeat("GTE, ", maxMistakes+1) +
-			"GET]}, limits: 1/1s}\n",
-		"of limits": base + "outbound: {" + manyOutbound(maxMistakes/8+1, idle) + "}\npolicies:\n",
-	} {
-		text += "  - {name: b, identity: nobody, limits: 1/1s}\n"
-		if c, err := Parse("stint.yaml", []byte(text)); err == nil || c != nil {
-			t.Errorf("%s: got %v, %v; want a mistake", name, c, err)
-		}
-	}
-}
-
-func manyOutbound(n int, limits string) string {
-	var text strings.Builder
-	for i := range n {
-		fmt.Fprintf(&text, "a%d: {limits: [%s]}, ", i, limits)
-	}
-	return text.String()
-}
-
 // TestTooManyLimits are one mistake: they are not compared with each other, which would take long.
 func TestTooManyLimits(t *testing.T) {
 	var limits strings.Builder

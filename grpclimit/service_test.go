@@ -19,15 +19,11 @@ import (
 )
 
 const (
-	sayMethod     = "/test.Echo/Say"
-	chatMethod    = "/test.Echo/Chat"
-	collectMethod = "/test.Echo/Collect"
+	sayMethod  = "/test.Echo/Say"
+	chatMethod = "/test.Echo/Chat"
 )
 
-var (
-	chatDesc    = &grpc.StreamDesc{StreamName: "Chat", ServerStreams: true, ClientStreams: true}
-	collectDesc = &grpc.StreamDesc{StreamName: "Collect", ClientStreams: true}
-)
+var chatDesc = &grpc.StreamDesc{StreamName: "Chat", ServerStreams: true, ClientStreams: true}
 
 // echo is a service without generated code. Its unary call answers what it was told, its streams
 // are what the test makes them.
@@ -64,7 +60,6 @@ func (e *echo) desc() *grpc.ServiceDesc {
 		Methods:     []grpc.MethodDesc{{MethodName: "Say", Handler: say}},
 		Streams: []grpc.StreamDesc{
 			{StreamName: "Chat", Handler: stream, ServerStreams: true, ClientStreams: true},
-			{StreamName: "Collect", Handler: stream, ClientStreams: true},
 		},
 	}
 }

@@ -158,34 +158,6 @@ func TestStreamPerMessageStubborn(t *testing.T) {
 	}
 }
 
-// A client stream of which only the sum is answered is judged by its messages too.
-func TestCollectPerMessage(t *testing.T) {
-	collect := func(s grpc.ServerStream) error {
-		for {
-			if err := s.RecvMsg(&wrapperspb.StringValue{}); errors.Is(err, io.EOF) {
-				return s.SendMsg(wrapperspb.String("thanks"))
-			} else if err != nil {
-				return err
-			}
-		}
-	}
-	const config = "tiers: [{name: anonymous, identity: ip, limits: 3/1h}]"
-	conn := streamServer(t, config, collect, grpclimit.MessageServerInterceptor)
-	for _, test := range []struct {
-		n    int
-		want codes.Code
-	}{{2, codes.OK}, {2, codes.ResourceExhausted}} {
-		stream := open(t, conn, collectDesc, collectMethod)
-		for range test.n {
-			_ = stream.SendMsg(wrapperspb.String("hello"))
-		}
-		_ = stream.CloseSend()
-		if err := stream.RecvMsg(&wrapperspb.StringValue{}); status.Code(err) != test.want {
-			t.Errorf("got %v for %d messages, want %v", err, test.n, test.want)
-		}
-	}
-}
-
 // A stream has its place for as long as it lasts, and whatever ends it gives the place back.
 func TestStreamHoldsPlace(t *testing.T) {
 	const config = "tiers: [{name: anonymous, identity: ip, limits: 1/1m concurrency}]"

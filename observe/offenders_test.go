@@ -112,33 +112,6 @@ func TestOffendersByKind(t *testing.T) {
 	}
 }
 
-// The window slides: what is older than ten minutes is forgotten, what is newer than eight is not.
-func TestOffendersForget(t *testing.T) {
-	tests := []struct {
-		after time.Duration
-		want  int64
-	}{
-		{0, 10}, {8 * time.Minute, 10}, {10*time.Minute - 1, 10}, {10 * time.Minute, 0}, {time.Hour, 0},
-		{-time.Hour, 10},
-	}
-	for _, test := range tests {
-		o := newOffenders(newNames(label.Line))
-		for range 10 {
-			o.tell("user:1", "", o.start)
-		}
-		o.tell("user:2", "", o.start.Add(test.after))
-		got := int64(0)
-		for _, offender := range o.top("user", 10, o.start.Add(test.after)) {
-			if offender.Subject == "user:1" {
-				got = offender.Denied
-			}
-		}
-		if got != test.want {
-			t.Errorf("after %v: %d denials, want %d", test.after, got, test.want)
-		}
-	}
-}
-
 // In a flood a sample is counted. It finds the same offenders, and AtLeast remains true.
 func TestOffendersInAFlood(t *testing.T) {
 	testkit.SkipUnderRace(t)

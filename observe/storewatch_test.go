@@ -3,7 +3,6 @@ package observe
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -61,26 +60,6 @@ func TestStoreWatch(t *testing.T) {
 				}
 				if !got.Up && time.Since(*got.DownSince) != test.downFor {
 					t.Errorf("down for %v, want %v", time.Since(*got.DownSince), test.downFor)
-				}
-			})
-		})
-	}
-}
-
-// The answer to the question how it is does not outweigh a breaker that is not closed.
-func TestStoreWatchTrustsTheBreaker(t *testing.T) {
-	for state, up := range map[resilience.BreakerState]bool{"open": false, "half-open": false, "closed": true} {
-		t.Run(string(state), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newStoreWatch()
-				defer w.close()
-				w.watch(func(context.Context) (StoreHealth, error) { return StoreHealth{Kind: "redis"}, nil })
-				w.called(storeError(stint.KindUnreachable), time.Now())
-				w.breaker("open", time.Now())
-				w.breaker(state, time.Now())
-				time.Sleep(quiet + probeEvery)
-				if got := w.health(); got.Up != up {
-					t.Errorf("got %+v, want up to be %v", got, up)
 				}
 			})
 		})
@@ -159,17 +138,6 @@ func TestStoreWatchAsks(t *testing.T) {
 		if w.health().Up {
 			t.Error("a silent store is up")
 		}
-		before := asked.Load()
 		w.close()
-		w.close()
-		time.Sleep(time.Minute)
-		if asked.Load() != before {
-			t.Error("asked after the end")
-		}
-		now := time.Now()
-		w.called(&stint.StoreError{Op: "take", Err: errors.New("one\nline " + strings.Repeat("x", 1000))}, now)
-		if got := w.health(); !strings.HasPrefix(got.LastError, `stint: take: one\nline xxx`) || len(got.LastError) > 200 || !got.LastErrorAt.Equal(now) {
-			t.Errorf("%+v", got)
-		}
 	})
 }

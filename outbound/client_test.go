@@ -13,28 +13,6 @@ import (
 	"github.com/stint-limiter/stint/outbound"
 )
 
-// Four return at once, the fifth waits until a place is free.
-func TestWaitInTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newClient(t, newMemory(t), igdb())
-		start := time.Now()
-		for i, want := range []time.Duration{0, 0, 0, 0, time.Second} {
-			d := mustWait(t, c)
-			if !d.Allowed || d.RetryAfter != 0 {
-				t.Errorf("call %d: allowed is %v, retry-after %v", i, d.Allowed, d.RetryAfter)
-			}
-			if got := time.Since(start); got != want {
-				t.Errorf("call %d returned after %v, want %v", i, got, want)
-			}
-		}
-		s := c.Stats()
-		if s.Calls != 5 || s.Waited != 1 || s.TotalWait != time.Second || s.LongestWait != time.Second ||
-			s.Waiting != 0 {
-			t.Errorf("stats are %+v", s)
-		}
-	})
-}
-
 // away is an unavailable store, under [stint.FailDeny].
 type away struct{ stint.Store }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -181,16 +180,6 @@ func TestLostSettlements(t *testing.T) {
 			t.Errorf("%s: observed %+v, want %+v", test.name, got[0], test.want)
 		}
 	}
-	synctest.Test(t, func(t *testing.T) { // of many, all are observed, and a few are logged each second
-		w := worldOver(t, unsettling{memory(t, nil), nil}, settled)
-		for range 1000 {
-			_, end := w.begin(query())
-			end(policy.Outcome{Status: 500})
-		}
-		if lines := strings.Count(w.log.String(), "\n"); lines != 5 || len(w.seen.settlements) != 1000 {
-			t.Errorf("%d lines and %d observed; want 5 and 1000", lines, len(w.seen.settlements))
-		}
-	})
 }
 
 // TestSettlementsAreCut: a debt above the maximum is not charged, which is logged and observed.

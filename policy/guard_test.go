@@ -46,26 +46,6 @@ policies:
 	}
 }
 
-func TestTierLimitsInPolicies(t *testing.T) {
-	w := newWorld(t, `
-tiers:
-  - {name: pro, match: {claim: {plan: pro}}, identity: user, limits: unlimited}
-  - {name: free, identity: user, limits: unlimited}
-  - {name: anonymous, identity: ip, limits: unlimited}
-policies:
-  - name: search
-    limits: {pro: unlimited, free: 4/1m, default: 2/1m}
-`)
-	for _, test := range []struct {
-		claims claims
-		want   int
-	}{{claims{"user": "1", "plan": "pro"}, 10}, {claims{"user": "1"}, 4}, {nil, 2}} {
-		if got := w.admitted(10, getAs("/", test.claims)); got != test.want {
-			t.Errorf("%v: admitted %d, want %d", test.claims, got, test.want)
-		}
-	}
-}
-
 // TestBans: a subject that keeps being denied is banned, except for limits and subjects that are
 // shared.
 func TestBans(t *testing.T) {
@@ -147,28 +127,6 @@ func TestShares(t *testing.T) {
 			if want := fmt.Sprintf("%s: %v; want a share from 0 to 1", key, share); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v: got %v, want %s", share, err, want)
 			}
-		}
-	}
-}
-
-// TestEnforceAll: rules in shadow or in rollout are enforced for all, and nothing is left in shadow.
-func TestEnforceAll(t *testing.T) {
-	const policies = "tiers: [{name: anyone, identity: ip, limits: unlimited}]\npolicies: "
-	for config, want := range map[string][2]int{ // admitted of ten, as configured and if all is enforced
-		"tiers: [{name: anyone, identity: ip, limits: 2/1m, shadow: true}]":               {10, 2},
-		policies + "[{name: new, limits: 3/1m, shadow: true}]":                            {10, 3},
-		policies + "[{name: new, limits: 3/1m, rollout: 0%}]":                             {10, 3},
-		policies + "[{name: new, limits: 3/1m}]":                                          {3, 3},
-		policies + "[{name: new, limits: 4/1m, shadow: true}, {name: old, limits: 6/1m}]": {6, 4},
-		policies + "[]": {10, 10},
-	} {
-		alone, all := newWorld(t, config), newWorld(t, config)
-		var err error
-		if all.Guard, err = policy.NewGuard(all.store, all.Set(), policy.GuardConfig{Logger: discard, EnforceAll: true}); err != nil {
-			t.Fatal(err)
-		}
-		if got := [2]int{alone.admitted(10, get("/")), all.admitted(10, get("/"))}; got != want || shadowed(all.judge(get("/"))) != nil {
-			t.Errorf("%s: admitted %v of 10, want %v", config, got, want)
 		}
 	}
 }

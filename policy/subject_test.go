@@ -77,35 +77,6 @@ func TestNoSubject(t *testing.T) {
 	}
 }
 
-// TestNetworksOfTheAddressItself: what an address is counted under does not make it one of another
-// network.
-func TestNetworksOfTheAddressItself(t *testing.T) {
-	w := newWorld(t, `
-client_ip: {trusted_proxies: [10.0.0.0/8, "64:ff9b:1::/48"]}
-tiers:
-  - {name: v4, match: {network: [203.0.113.0/24, 10.0.0.0/8]}, identity: ip, limits: 10/1m}
-  - {name: nat64, match: {network: ["64:ff9b::/96", "2002::/16"]}, identity: ip, limits: 10/1m}
-  - {name: rest, identity: ip, limits: 10/1m}
-`)
-	for _, test := range []struct{ peer, forwarded, tier, subject string }{
-		{"203.0.113.9", "", "v4", "ip:203.0.113.9"},
-		{"::ffff:203.0.113.9", "", "v4", "ip:203.0.113.9"},
-		{"64:ff9b::203.0.113.9", "", "nat64", "ip:203.0.113.9"},
-		{"2002:cb00:7109::1", "", "nat64", "ip:203.0.113.9"},
-		{"64:ff9b::10.0.0.1", "192.0.2.1", "nat64", "ip:10.0.0.1"}, // and no proxy that is trusted
-		{"2002:a00:1::1", "192.0.2.1", "nat64", "ip:10.0.0.1"},
-		{"64:ff9b:1::10.0.0.1", "192.0.2.1", "rest", "ip:192.0.2.1"},
-		{"64:ff9b:1::10.0.0.1", "64:ff9b::192.0.2.1", "nat64", "ip:192.0.2.1"},
-	} {
-		in := get("/")
-		in.Peer, in.Header = netip.MustParseAddr(test.peer), http.Header{"X-Forwarded-For": {test.forwarded}}
-		if v := w.judge(in); v.Tier != test.tier || v.Subject() != test.subject {
-			t.Errorf("%s for %s: got %s in the tier %s, want %s in %s", test.peer, test.forwarded, v.Subject(), v.Tier,
-				test.subject, test.tier)
-		}
-	}
-}
-
 const dividedConfig = `
 identities:
   tenant: {header: X-Tenant, plain: true}
