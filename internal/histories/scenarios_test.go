@@ -14,8 +14,8 @@ func TestOutagesLongerThanAPlace(t *testing.T) {
 	p := plan{
 		instances: 1,
 		subjects:  []subject{{name: "s", limits: []stint.Limit{stint.AtOnce(5, sec)}, mode: stint.FailDeny}},
-		faults: []fault{{kind: stopServer, slot: -1, from: 2 * sec, to: 3600 * ms},
-			{kind: stopServer, slot: -1, from: 7 * sec, to: 8600 * ms}},
+		faults: []fault{{kind: stopServer, slot: -1, from: 2 * sec, to: 3600 * time.Millisecond},
+			{kind: stopServer, slot: -1, from: 7 * sec, to: 8600 * time.Millisecond}},
 	}
 	for _, at := range []time.Duration{1 * sec, 5 * sec, 10 * sec} {
 		for i := range time.Duration(6) {
