@@ -32,10 +32,10 @@ type Guard struct {
 
 // GuardConfig sets up a [Guard].
 type GuardConfig struct {
-	// Observer receives every [*Verdict], even if the request could not be decided; a [*Settlement]
-	// for every correction that was not applied completely and for every hold that was settled; and
-	// a [*Threshold] when a subject has used a share of a limit that is configured to be reported.
-	// It may be nil.
+	// Observer receives every [*Verdict], even if the request could not be decided. It also
+	// receives a [*Settlement] for every correction that was not applied completely and for every
+	// hold that was settled, and a [*Threshold] when a subject has used a share of a limit that is
+	// configured to be reported. It may be nil.
 	Observer stint.Observer
 	// Logger logs failures at the level ERROR, at most five per second, and denials and admissions
 	// as the Spec says. It is slog.Default() unless set.
@@ -173,8 +173,8 @@ func (v *Verdict) reset(set *Set) {
 	v.usage, v.fixed, v.meter, v.known, v.unsaid = nil, nil, nil, nil, false
 }
 
-// LimitsOf returns the limits that a rule of the set has for a subject and a request with the
-// claims of in, for callers that name the rule and the subject themselves.
+// LimitsOf returns the limits of a rule of the set for a subject, given the claims of in. It is for
+// callers that choose the rule and the subject themselves.
 func (g *Guard) LimitsOf(rule *Rule, subject string, in *Input) []stint.Limit {
 	f := facts{in: in}
 	limits := rule.limitsOf(&f, subject, g.overrides)

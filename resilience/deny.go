@@ -25,7 +25,7 @@ const denialLife = time.Second
 //
 // It remembers only denials of requests that are sure to be denied again. Requests with an ID,
 // peeks, reservations and concurrency limits always go to the store, and so do requests whose
-// denial counts towards a ban, until they are banned. A denial of a cost above half of a limit is
+// denial counts toward a ban, until they are banned. A denial of a cost above half of a limit is
 // not remembered either, so a refund need not be announced while half of a limit is free.
 //
 // It is safe for concurrent use and takes no locks.
@@ -253,7 +253,7 @@ func announced(r *stint.Request, d *stint.Decision) (longest time.Duration) {
 	return longest
 }
 
-// strikes reports whether a denial of the request may count towards a ban.
+// strikes reports whether a denial of the request may count toward a ban.
 func strikes(r *stint.Request) bool {
 	if r.Bans == nil || r.Bans.After == 0 {
 		return false

@@ -204,7 +204,7 @@ func (l *ledger) banned(r *stint.Request) (d stint.Decision, err error) {
 // noRoom is a limit under which everything is denied, so that bans are counted.
 var noRoom = []stint.Limit{{Max: 0, Window: time.Second}}
 
-// strike counts a denial towards a ban.
+// strike counts a denial toward a ban.
 func (l *ledger) strike(r *stint.Request, d *stint.Decision) {
 	c := &r.Claims[d.Denier-1]
 	if r.Mode != stint.ModeTake || !strikes(r) || !contract.Charges(c) || c.Shared {

@@ -107,8 +107,8 @@ func (c *count) fill(units, now int64, stored bool) {
 	*level = min(*level+c.weight(units), stint.MaxUnits/2)
 }
 
-// fillOverruled adds units that the store has charged for a denied request to the meter, if there is
-// one, as an answer of the store would.
+// fillOverruled adds units that the store has charged for a denied request to the meter, if there
+// is one, in the same way as an answer of the store.
 func (c *count) fillOverruled(units, now int64) {
 	if c.fill(units, now, true); c.unit > 0 {
 		c.meter.raised = min(c.meter.raised+c.weight(units), c.meter.stored)

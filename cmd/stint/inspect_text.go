@@ -26,7 +26,7 @@ func subjectText(s *system, result *control.Subject, all bool) []byte {
 		b.WriteString("not banned\n")
 	}
 	if n := result.Ban.Strikes; n > 0 {
-		fmt.Fprintf(&b, "%s towards the next ban\n", count(int(n), "denial counts", "denials count"))
+		fmt.Fprintf(&b, "%s toward the next ban\n", count(int(n), "denial counts", "denials count"))
 	}
 	unused := 0
 	var tiers []string

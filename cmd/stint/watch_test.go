@@ -99,7 +99,7 @@ func TestInspectDraws(t *testing.T) {
 	}
 	url := answering(t, map[string]any{"/api/subject": result})
 	got := execute(t, "", "inspect", "user:42", "--server", url, "--policy", "export", "--all")
-	want := "user:42\nbanned for another 4m12s, until 2026-01-02T03:08:17Z, number 2 in a row\n3 denials count towards the next ban\n\n" +
+	want := "user:42\nbanned for another 4m12s, until 2026-01-02T03:08:17Z, number 2 in a row\n3 denials count toward the next ban\n\n" +
 		"free, export: 2/30s concurrency\n"
 	if got.code != exitGood || !strings.HasPrefix(got.stdout, want) {
 		t.Errorf("got %+v, want %q", got, want)

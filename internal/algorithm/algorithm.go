@@ -95,7 +95,7 @@ func Of(l *stint.Limit) Params {
 	return p
 }
 
-// Strikes returns the parameters of the log that counts denials towards a ban.
+// Strikes returns the parameters of the log that counts denials toward a ban.
 func Strikes(after int, within time.Duration) Params {
 	w := max(within, stint.MinWindow).Microseconds()
 	return Params{Cap: int64(after), most: int64(after), Window: w, log: true, Span: w,

@@ -183,7 +183,7 @@ local function charge_all(r, t, come)
   return out
 end
 
--- deny finds the claim that denied, and counts the denial towards a ban.
+-- deny finds the claim that denied, and counts the denial toward a ban.
 local function deny(r)
   local options, first, costs = r.options, r[1], false
   for i = #r, 1, -1 do
