@@ -174,7 +174,7 @@ func (d *denials) show(r *record) Denial {
 		Subject: d.names.label(r.subject), Ref: d.names.ref(r.subject),
 		Tier: label.Line(r.tier), Policy: label.Line(r.policy), Route: label.Line(r.route), Reason: r.why.String(),
 		First: r.first, Last: r.last, Count: r.count, RetryAfter: r.retryAfter.Seconds(), Degraded: r.degraded,
-		Config: r.config, Instance: d.instance,
+		ConfigSince: r.config, Instance: d.instance,
 	}
 	if r.state.Limit != nil {
 		shown.Limit, shown.Used, shown.Max = label.Line(r.limit.String()), r.state.Used, r.limit.Max

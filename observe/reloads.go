@@ -23,10 +23,10 @@ type reloads struct {
 
 func newReloads(source string) *reloads { return &reloads{source: source} }
 
-// Reload is the result of reading a part of the configuration: config.Reload is the same type. At
-// is when it was read. Err is why it is not in force, or nil. Changed reports that it differs from
-// what was in force before; Changes describe the differences, Fingerprint is equal for parts that
-// decide alike, and Expires is when the part becomes invalid, or zero.
+// Reload is the result of checking a part of the configuration: config.Reload is the same type. At
+// is the time of the check. Err is the reason why the part is not in force, or nil. Changed reports
+// that it came into force with this check; Changes describe the differences. Fingerprint is equal
+// for parts that decide alike. Expires is when the part becomes invalid, or zero.
 type Reload = reload.Result
 
 // Reloaded counts the result of reloading a part of the configuration, and records its changes,

@@ -100,8 +100,8 @@ type Denial struct {
 	Count      int64     `json:"count"`
 	// Config is when the policies that denied the subject took effect, if they have changed since
 	// the start.
-	Config   time.Time `json:"config_since,omitzero"`
-	Instance string    `json:"instance"`
+	ConfigSince time.Time `json:"config_since,omitzero"`
+	Instance    string    `json:"instance"`
 }
 
 // Offender is a subject, a policy or a tier with many denials in the last minutes.

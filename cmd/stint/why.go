@@ -132,8 +132,8 @@ func denialsText(list []observe.Denial) []byte {
 		fmt.Fprintf(&b, "  route        %s\n", oneLine(last.Route))
 	}
 	since := "unchanged since the server started"
-	if !last.Config.IsZero() {
-		since = "in force since " + moment(last.Config)
+	if !last.ConfigSince.IsZero() {
+		since = "in force since " + moment(last.ConfigSince)
 	}
 	fmt.Fprintf(&b, "  policies     %s\n  process      %s\n", since, oneLine(last.Instance))
 	if len(list) > 1 {
