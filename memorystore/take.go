@@ -198,7 +198,7 @@ func (q *query) fullyBooked() bool {
 // conclude fills in the time, the generations, and the usages, now or at the instant of a booking.
 func (q *query) conclude(d *stint.Decision, at int64) {
 	d.Charge.Data().Now = q.now
-	if !d.Repeat || d.Charge.IsZero() { // else it has the generations of the first request
+	if !d.Repeat || d.Charge.IsZero() { // otherwise it has the generations of the first request
 		n := 0
 		for k := range q.views {
 			if v := &q.views[k]; v.leads {

@@ -204,7 +204,7 @@ func (g *Guard) Finish(ctx context.Context, v *Verdict, r *stint.Request) {
 		}
 		return
 	}
-	if g.observer != nil && v.began != untimed && r.MaxWait == 0 { // else it may include waiting
+	if g.observer != nil && v.began != untimed && r.MaxWait == 0 { // otherwise the time may include waiting
 		v.Took = g.watch.took(v.began)
 	}
 	g.Observe(ctx, v)

@@ -56,7 +56,7 @@ func (l *Limit) with(n int64) stint.Limit {
 	if limit.Burst > 0 && limit.Max > 0 {
 		hi, lo := bits.Mul64(uint64(limit.Burst), uint64(n))
 		burst, _ := bits.Div64(hi, lo, uint64(limit.Max)) // cannot overflow: see fits
-		limit.Burst = max(int64(burst), min(n, 1))        // a burst of 0 would mean n
+		limit.Burst = max(int64(burst), min(n, 1))        // a Burst of 0 would mean Max
 	}
 	limit.Max = n
 	return limit

@@ -160,7 +160,7 @@ func (g *Guard) reportUse(ctx context.Context, v *Verdict, i, k int, budget time
 			until = endOf(v, i, l, u.ResetAfter)
 			hash = g.hash(r, l, until)
 		}
-		if !g.reached().add(hash + uint64(percent)*0x9e3779b97f4a7c15) { // 2^64 by the golden ratio
+		if !g.reached().add(hash + uint64(percent)*0x9e3779b97f4a7c15) { // 2^64 divided by the golden ratio
 			continue
 		}
 		t := Threshold{Rule: r.Rule, Subject: r.Subject, Scope: r.Scope, Limit: *l, Percent: percent, Used: u.Used,

@@ -51,8 +51,8 @@ type batch struct {
 	flights []*flight
 	check   *time.Timer
 	checkAt time.Time    // zero if the timer is not set
-	resting int          // number of idle goroutines,
-	rest    chan *flight // which receive their next flight here
+	resting int          // number of idle goroutines
+	rest    chan *flight // idle goroutines receive their next flight here
 	closed  bool
 	work    sync.WaitGroup
 }
@@ -88,7 +88,7 @@ type waiter struct {
 	answered bool
 	early    bool                                // it was answered before the rest of its flight
 	gaveUp   error                               // why its caller stopped waiting
-	follow   func(stint.Decision, error, uint64) // receives an answer that comes after that
+	follow   func(stint.Decision, error, uint64) // receives an answer that comes after the caller gave up
 
 	done    chan struct{} // signaled when it is answered, when it times out, or both in turn
 	isDone  func()        // its call's Done

@@ -55,11 +55,11 @@ type leaseBlock struct {
 	charge  stint.Charge
 	granted int64
 	end     leaseTime
-	usages  []stint.Usage // the store's answer,
-	at      int64         // and when it came
+	usages  []stint.Usage // in the store's answer
+	at      int64         // when that answer came
 
-	renewBelow int64 // a renewal is due with fewer units left,
-	renewAt    int64 // or from this time on
+	renewBelow int64 // a renewal is due with fewer units left
+	renewAt    int64 // a renewal is due from this time on
 
 	_     [64]byte // units has a cache line of its own: all cores write it
 	units atomic.Int64
@@ -197,8 +197,8 @@ func (ls *lease) length(roundTrip time.Duration) time.Duration {
 type leasePlan struct {
 	units  int64
 	length time.Duration
-	low    int64 // renew with fewer units left,
-	lead   int64 // or this much time before the end
+	low    int64 // renew with fewer units left
+	lead   int64 // renew this much time before the end
 }
 
 // plan measures the demand, and returns the block to request. The block has units for half of its

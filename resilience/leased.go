@@ -222,7 +222,7 @@ func (s *Stack) amendLeased(ctx context.Context, c stint.Charge, a stint.Amendme
 		}
 	}
 	parts := [][]int{rest, ended}
-	if !c.Data().Fallback { // the store has both
+	if !c.Data().Fallback { // the store has both parts
 		parts = [][]int{slices.Concat(rest, ended)}
 	}
 	for k, indexes := range parts {

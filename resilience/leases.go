@@ -73,8 +73,8 @@ type leases struct {
 }
 
 const (
-	failurePause = 250 * time.Millisecond // between renewals, after a failure, give or take a fifth
-	denialPause  = time.Second            // after a denial, at most
+	failurePause = 250 * time.Millisecond // pause between renewals after a failure, give or take a fifth
+	denialPause  = time.Second            // maximum pause after a denial
 	leaseIdle    = time.Second            // minimum time without requests after which a lease without a block ends
 )
 
@@ -144,7 +144,7 @@ func (l *leases) learn(r *stint.Request, d *stint.Decision, asked time.Time) {
 		switch {
 		case d.Banned && int(d.Denier) == i+1 && ls != nil:
 			l.end(ls)
-		case ls != nil && len(r.Claims) > 1 && (d.Allowed || int(d.Denier) == i+1): // else its demand is not known
+		case ls != nil && len(r.Claims) > 1 && (d.Allowed || int(d.Denier) == i+1): // otherwise its demand is not known
 			l.served(ls, r.Claims[i].Cost, false, false, now)
 		case d.Allowed && ls == nil:
 			if since, again := l.misses.again(hash, now.mono); again {

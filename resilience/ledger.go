@@ -77,15 +77,15 @@ type record struct {
 	subject, scope string
 	counts         []count
 	at             int64  // answers of earlier instants of the store are outdated
-	heard          int64  // when the newest answer came,
-	generation     uint32 // the generation of its first state,
-	state          string // and the name of the limits which that state counts
+	heard          int64  // when the newest answer came
+	generation     uint32 // of the first state in that answer
+	state          string // the name of the limits that this state counts
 	touched        uint64 // value of stripe.locked when the record was last needed
 	born           int64
 	resetAt        int64            // when any of it was last reset, or commanded elsewhere
 	epoch          uint32           // of the newest answer
 	replaced       int64            // since when the state has another generation; 0 once that is handled
-	debts          []*debt          // by when they were granted
+	debts          []*debt          // in the order in which they were granted
 	named          map[string]*debt // by request id
 	owing          bool             // there is something to charge
 }

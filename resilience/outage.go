@@ -32,8 +32,8 @@ type outageLog struct {
 	watched   atomic.Bool                      // set during an outage; the goroutine that set it owns the fields below
 
 	begun    time.Time // when the outage began
-	before   int64     // decisions made without the store before the outage,
-	logged   int64     // and before the last message
+	before   int64     // decisions made without the store before the outage
+	logged   int64     // decisions made without the store before the last message
 	loggedAt time.Time // when the last message was logged
 	auth     bool      // whether that message reported that the store rejects our credentials
 	detailed bool      // whether a message about this outage has described a request

@@ -25,7 +25,7 @@ type owed struct {
 type owedPart struct{ uncharged, due, from, at, first int64 }
 
 type charged struct {
-	at     int64 // the store's instant,
+	at     int64 // the store's instant of the charge
 	call   uint64
 	until  int64 // when it leaves its window
 	sure   int64 // any answer that arrives later counts it, whatever its instant
