@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"slices"
@@ -217,62 +216,22 @@ const jobEnv = "STINT_FAULTS_JOB"
 
 // job is what a process does.
 type job struct {
-	URL    string
-	Plain  bool // the Redis store alone
-	Config struct {
-		Failure   stint.FailurePolicy
-		Instances int
-	}
-	Load load
+	URL     string
+	Failure stint.FailurePolicy
+	Load    load
 }
 
 // processes runs that many at once, each with a load of its own, and returns the outcomes added up.
 // It returns when all have ended.
 func processes(t testing.TB, n int, j job) outcome {
 	t.Helper()
-	return start(t, n, j).wait()
-}
-
-// running are processes that have been started.
-type running struct {
-	group  sync.WaitGroup
-	mu     sync.Mutex
-	all    outcome
-	inputs []io.Closer // a process whose input ends makes no more calls
-}
-
-// start is processes, but does not wait for them.
-func start(t testing.TB, n int, j job) *running {
-	t.Helper()
-	r := &running{}
-	for range n {
+	return together(n, func(int) (o outcome) {
 		c := spawn(t.Context(), t, jobEnv, j)
-		r.inputs = append(r.inputs, c.in)
-		r.group.Go(func() {
-			var o outcome
-			if err := errors.Join(json.NewDecoder(c.out).Decode(&o), c.Wait()); err != nil {
-				t.Errorf("calling process: %v", err)
-				return
-			}
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.all.add(o)
-		})
-	}
-	return r
-}
-
-// stop ends loads without end.
-func (r *running) stop() outcome {
-	for _, input := range r.inputs {
-		_ = input.Close()
-	}
-	return r.wait()
-}
-
-func (r *running) wait() outcome {
-	r.group.Wait()
-	return sum(r.all)
+		if err := errors.Join(json.NewDecoder(c.out).Decode(&o), c.Wait()); err != nil {
+			t.Errorf("calling process: %v", err)
+		}
+		return o
+	})
 }
 
 // work is the life of a calling process.
@@ -281,26 +240,11 @@ func work(text string) error {
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var s interface {
-		stint.Store
-		io.Closer
-	}
-	var err error
-	if j.Plain {
-		s, err = connect(ctx, redisstore.Config{URL: j.URL})
-	} else {
-		s, err = openStack(ctx, j.URL, resilience.Config{Failure: j.Config.Failure, Instances: j.Config.Instances})
-	}
+	s, err := openStack(context.Background(), j.URL, resilience.Config{Failure: j.Failure})
 	if err != nil {
 		return err
 	}
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		cancel()
-	}()
-	o := drive(ctx, s, j.Load)
+	o := drive(context.Background(), s, j.Load)
 	if err := s.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
@@ -346,12 +290,8 @@ func TestF4(t *testing.T) {
 			"cluster": urlOf(redistest.StartCluster(t).Addrs()),
 		} {
 			for _, limit := range pick([]int64{100, 1000}, []int64{1000}) {
-				var j job
-				j.URL = calm(url)
-				j.Config.Failure = stint.FailurePolicy{Mode: stint.FailError, Budget: patience}
-				j.Load = load{Subject: fmt.Sprint(limit), Limits: []stint.Limit{stint.PerHour(limit)},
-					Callers: 50, Calls: 20}
-				o := processes(t, 4, j)
+				o := processes(t, 4, job{calm(url), stint.FailurePolicy{Mode: stint.FailError, Budget: patience},
+					load{Subject: fmt.Sprint(limit), Limits: []stint.Limit{stint.PerHour(limit)}, Callers: 50, Calls: 20}})
 				if len(o.Admitted) != int(limit) || o.failures() > 0 {
 					t.Errorf("%s: %d admitted under a limit of %d, errors %v", name, len(o.Admitted), limit, o.Failed)
 				}

@@ -17,64 +17,6 @@ import (
 	"github.com/stint-limiter/stint/resilience"
 )
 
-func TestF2(t *testing.T) {
-	fault(t, "F2", "Redis killed, restarted empty, 3 processes",
-		"policy applied, no panic, normal ≤ 1 s after it answers PING; ≤ A + C + I·ceil(L/I) admitted in any window under `local`, ≤ A + C under `deny`",
-		func(r *report) {
-			const processes = 3
-			window := pick(2*time.Second, time.Second)
-			limit := stint.Per(31, window)
-			modes := []stint.FailureMode{stint.FailLocal, stint.FailDeny}
-			bounds := []int{31 + 31 + 33, 31 + 31}
-			servers := make([]*redistest.Server, len(modes))
-			callers := make([]*running, len(modes))
-			for i, mode := range modes {
-				servers[i] = redistest.Start(t)
-				var j job
-				j.URL = servers[i].URL()
-				j.Config.Failure.Mode = mode
-				j.Load = load{Limits: []stint.Limit{limit}, Callers: 4, Pause: 10 * time.Millisecond}
-				callers[i] = start(t, processes, j)
-			}
-			awaitHeartbeats(r, processes, servers...)
-			// In the first outage, all that may be admitted can be so in one window; the second is
-			// longer than any caller remembers a denial.
-			for _, outage := range []time.Duration{window / 2, window * 3 / 2} {
-				for _, server := range servers {
-					server.Kill()
-				}
-				time.Sleep(outage)
-				for _, server := range servers {
-					server.Restart(t)
-				}
-				time.Sleep(2 * window)
-			}
-			for i, mode := range modes {
-				o := callers[i].stop()
-				most := o.surely(window)
-				if most > bounds[i] || o.failures() > 0 || o.Degraded == 0 {
-					t.Errorf("%v: %d admitted in a window, want at most %d; %d decisions without Redis, want some; errors %v",
-						mode, most, bounds[i], o.Degraded, o.Failed)
-				}
-				r.saw("%v: at most %d of %d in a window, %d of %d decisions without Redis", mode, most, bounds[i], o.Degraded, o.decisions())
-			}
-			wantTTLs(r, servers...)
-
-			server := redistest.Start(t)
-			s := newStack(t, server.URL(), resilience.Config{})
-			awaitNormal(r, s)
-			server.Kill()
-			o := drive(t.Context(), s, load{Limits: plenty, Callers: 10, Pause: 5 * time.Millisecond,
-				For: pick(3*time.Second, time.Second)})
-			if o.Degraded != o.decisions() || o.failures() > 0 {
-				t.Errorf("killed: %d of %d decisions are degraded, errors %v", o.Degraded, o.decisions(), o.Failed)
-			}
-			server.Restart(t)
-			r.within("normal after", awaitNormal(r, s), time.Second)
-			wantTTLs(r, server)
-		})
-}
-
 func TestF60(t *testing.T) {
 	fault(t, "F60", "FLUSHALL, restart from an old snapshot, eviction, with three processes that live on",
 		"at most A + what is granted in the first 3 s + what the dead and the forgotten had", func(r *report) {
@@ -244,68 +186,6 @@ func retryUntilAnswered(r *report, s stint.Store, subject string, limit stint.Li
 		r.Errorf("%s: %d of %d requests were never answered", subject, int64(requests)-done.Load(), requests)
 	}
 	return requests, int(tried.Load())
-}
-
-func TestF9(t *testing.T) {
-	fault(t, "F9", "Redis down, 3 instances, flood",
-		"≤ I·ceil(L/I) per window in the outage; `deny` policies admit 0; leased limits deny once their blocks are used", func(r *report) {
-			const instances = 3
-			server := redistest.Start(t)
-			var stacks []*stack
-			for range instances {
-				stacks = append(stacks, newStack(t, server.URL(), resilience.Config{}))
-			}
-			for _, s := range stacks {
-				testkit.Eventually(r, "all instances are counted", func() bool { return s.Instances() == instances })
-			}
-			// Leases of a twentieth of a window are taken while there is a Redis.
-			window := pick(2*time.Second, time.Second)
-			leased := load{Subject: "leased", Limits: []stint.Limit{stint.Per(20_000, 10*time.Second).WithLease()},
-				Callers: 4, Pause: time.Millisecond}
-			leased.For = time.Second
-			before := flood(r, stacks, leased)
-			server.Kill()
-			killed := time.Now()
-
-			leased.For = window + time.Second // longer than any lease
-			local := load{Subject: "local", Limits: []stint.Limit{stint.Per(10, window)}, Callers: 8,
-				Pause: time.Millisecond, For: 2*window + time.Second}
-			var inOutage, denied outcome
-			var all sync.WaitGroup
-			all.Go(func() { inOutage = flood(r, stacks, local) })
-			all.Go(func() {
-				denied = floodUnder(r, stacks, stint.FailDeny,
-					load{Subject: "deny", Limits: plenty, Callers: 2, Pause: 5 * time.Millisecond, For: window})
-			})
-			rest := flood(r, stacks, leased)
-			all.Wait()
-
-			most := inOutage.surely(window)
-			if most > 12 || most == 0 || inOutage.failures() > 0 || inOutage.Degraded != inOutage.decisions() {
-				t.Errorf("local: %d admitted in a window, want at most 12 and more than none; %d of %d degraded, errors %v",
-					most, inOutage.Degraded, inOutage.decisions(), inOutage.Failed)
-			}
-			r.saw("local: %d of 12 in a window, %d asked", most, inOutage.decisions())
-			if len(denied.Admitted) > 0 || denied.failures() > 0 || denied.Degraded != denied.decisions() {
-				t.Errorf("deny: %d admitted, want none; %d of %d degraded, errors %v",
-					len(denied.Admitted), denied.Degraded, denied.decisions(), denied.Failed)
-			}
-			r.saw("deny: 0 of %d", denied.decisions())
-
-			last := time.Duration(0)
-			if n := len(rest.Admitted); n > 0 {
-				last = time.UnixMicro(rest.Admitted[n-1]).Sub(killed)
-			}
-			total := len(before.Admitted) + len(rest.Admitted)
-			if total > 20_000 || rest.Denied == 0 || rest.failures() > 0 {
-				t.Errorf("leased: %d admitted of 20,000, %d denied in the outage, want some, errors %v", total, rest.Denied, rest.Failed)
-			}
-			// Leases last for 500 ms, and for longer if Redis takes long to answer.
-			r.within(fmt.Sprintf("leased: %d from blocks, then none; the last, after the end of Redis, at", len(rest.Admitted)),
-				last, 600*time.Millisecond)
-			server.Restart(t)
-			wantTTLs(r, server)
-		})
 }
 
 func TestF13(t *testing.T) {
