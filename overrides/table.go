@@ -25,7 +25,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -90,8 +89,8 @@ type Table struct {
 // Open returns the table of a store, and follows the store until the table is closed. If the store
 // does not answer while ctx lasts, there are no overrides until it does.
 func Open(ctx context.Context, store stint.Store, c Config) (*Table, error) {
-	if v := reflect.ValueOf(store); store == nil || v.Kind() == reflect.Pointer && v.IsNil() {
-		return nil, &stint.InvalidError{Err: errors.New("overrides: the store is nil; want one such as from stores.Open")}
+	if _, err := stint.New(store); err != nil { // it is nil
+		return nil, err
 	}
 	keeper, ok := store.(driver.Keeper)
 	if !ok {

@@ -226,3 +226,11 @@ func TestRead(t *testing.T) {
 		}
 	}
 }
+
+func TestOpenOnNothing(t *testing.T) {
+	for _, store := range []stint.Store{nil, (*memorystore.Store)(nil), struct{ stint.Store }{}} {
+		if _, err := overrides.Open(t.Context(), store, overrides.Config{}); !errors.As(err, new(*stint.InvalidError)) {
+			t.Errorf("%T: got %v, want an InvalidError", store, err)
+		}
+	}
+}

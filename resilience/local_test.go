@@ -107,10 +107,13 @@ func TestMistakesOfCallers(t *testing.T) {
 		wantAdmitted(t, s, 1, oneUnit("a"), 1)
 	})
 	var invalid *stint.InvalidError
-	if _, err := New(nil, Config{}); !errors.As(err, &invalid) {
-		t.Errorf("a stack on nothing: %v", err)
+	for _, nothing := range []driver.BatchStore{nil, (*fake)(nil)} {
+		if _, err := New(nothing, Config{}); !errors.As(err, &invalid) {
+			t.Errorf("a stack on nothing: %v", err)
+		}
 	}
-	for _, c := range []Config{{Instances: -1}, {LocalBytes: -1}, {Failure: stint.FailurePolicy{Mode: 9}}} {
+	for _, c := range []Config{{Instances: -1}, {LocalBytes: -1}, {BreakerFailures: -1}, {BreakerProbe: -1},
+		{BreakerRetry: -1}, {MaxWaiting: -1}, {Denials: -1}, {Leases: -1}, {Failure: stint.FailurePolicy{Mode: 9}}} {
 		if _, err := New(newFake(t), c); !errors.As(err, &invalid) {
 			t.Errorf("%+v: %v", c, err)
 		}

@@ -2,10 +2,8 @@ package resilience
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"math/rand/v2"
-	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -73,8 +71,8 @@ type (
 //   - [driver.Inspector] and [driver.Keeper] show usage and keep tables.
 //   - Ping(ctx) error reports cheaply whether the store responds.
 func New(store driver.BatchStore, c Config) (*Stack, error) {
-	if v := reflect.ValueOf(store); store == nil || v.Kind() == reflect.Pointer && v.IsNil() {
-		return nil, &stint.InvalidError{Err: errors.New("the store is nil; want one such as from redisstore.Open")}
+	if _, err := stint.New(store); err != nil { // it is nil
+		return nil, err
 	}
 	if err := c.validate(); err != nil {
 		return nil, err
