@@ -157,7 +157,7 @@ func (h *holder) beat(ctx context.Context) bool {
 		h.expires.Reset(time.Until(sent.Add(h.window)))
 	case err == nil:
 		h.loses()
-		return !h.place // a hold that has expired can be settled for as long as heartbeats come
+		return !h.place // an expired hold can be settled while heartbeats arrive
 	case !notRun(err):
 		h.until, _ = ctx.Deadline()
 	}

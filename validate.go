@@ -14,7 +14,7 @@ import (
 // mistakes collects the rules that a value breaks. Every rule is written once, in a method named
 // check: as long as no rule is broken, a check allocates nothing and can run on the request path.
 type mistakes struct {
-	claim int // 1 + i while one of several claims is checked, Claims[i]
+	claim int // 1 + i while Claims[i] is checked, if there are several; else 0
 	errs  []error
 }
 

@@ -44,7 +44,7 @@ func (l *Limiter) WaitFor(ctx context.Context, r Request) (Decision, error) {
 			d.admit()
 			return d, nil
 		case giveItBack:
-			if !d.Repeat { // otherwise the first request may be waiting for it
+			if !d.Repeat { // the first request may be waiting for a repeat's booking
 				l.unbook(ctx, d.Charge)
 			}
 		case leaveIt:
@@ -174,7 +174,7 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, asked time.
 				left = moved.RetryAfter
 			}
 			*d, answered = moved, took
-			if moved.RetryAfter == 0 || stands { // the clock of a store in a test
+			if moved.RetryAfter == 0 || stands { // in tests, the clock of a store may stand still
 				return useIt
 			}
 		case err == nil && !moved.Degraded: // the subject was banned

@@ -41,6 +41,6 @@ type shard uint32
 // shardOf derives a shard from an address that only the calling goroutine uses, for instance on its
 // stack. A random choice would take as long as the counting.
 func shardOf[T any](own *T) shard {
-	const pageBits, spread = 11, 0x9e3779b97f4a7c15 // stacks are at least two kilobytes; Fibonacci's hash
+	const pageBits, spread = 11, 0x9e3779b97f4a7c15 // a stack has at least 2 KiB; Fibonacci hashing
 	return shard(uint64(uintptr(unsafe.Pointer(own))) >> pageBits * spread >> (64 - shardBits))
 }
