@@ -9,22 +9,6 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// What is done to a part leaves the whole as it was.
-func TestChargePartIsACopy(t *testing.T) {
-	claims := []stint.Claim{{Subject: "b"}, {Subject: "c"}}
-	whole := driver.NewCharge(append([]stint.Claim{{Subject: "a"}}, claims...), driver.ChargeData{ID: 1})
-	part := whole.Part(0, 1, 2)
-	part.Claims()[0].Subject, part.Claims()[1].Subject, part.Data().Leased = "x", "y", 1
-	if whole.Claims()[0].Subject != "a" || claims[0].Subject != "b" || whole.Data().Leased != 0 {
-		t.Errorf("the whole is now %+v", whole)
-	}
-	numbers := []int{2, 1}
-	whole.Part(numbers...)
-	if numbers[0] != 2 {
-		t.Error("the caller's numbers were sorted")
-	}
-}
-
 func TestChargePart(t *testing.T) {
 	claim := func(subject string) stint.Claim {
 		return stint.Claim{Subject: subject, Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}

@@ -222,21 +222,6 @@ func ExampleLimiter_Take() {
 	// 5/1s used 1 <nil>
 }
 
-// A request that is sent again with the same ID is charged once.
-func ExampleLimiter_Take_requestID() {
-	lim := newExample(stint.PerMinute(100))
-	for range 2 {
-		d, _ := lim.Take(context.Background(), stint.Request{
-			Claims: []stint.Claim{{Subject: "user:42", Cost: 10}},
-			ID:     "order-7781",
-		})
-		fmt.Println(d.Allowed, d.Repeat, d.Remaining())
-	}
-	// Output:
-	// true false 90
-	// true true 90
-}
-
 // ParseLimit reads limits as in configuration files. Its errors include a fix.
 func ExampleParseLimit() {
 	for _, text := range []string{"100/1m", "10/1m burst 2x", "10/1s burst 25 bucket", "login: 5/15m", "5 per minute"} {

@@ -66,35 +66,6 @@ func newPlaces(t *testing.T, store stint.Store, most int64, lasts time.Duration)
 	}
 }
 
-// A place lasts from the sending of the last heartbeat that was answered. One that gets through
-// later takes it back.
-func TestHoldTellsThatThePlaceIsLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newCut(t)
-		lim, acquire := newPlaces(t, store, 1, 9*time.Second)
-		start := time.Now()
-		held, release := lim.Hold(context.Background(), acquire())
-		time.Sleep(4 * time.Second) // one heartbeat
-		store.down.Store(true)
-		<-held.Done()
-		if passed := time.Since(start); passed != 12*time.Second || context.Cause(held) != stint.ErrPlaceLost {
-			t.Errorf("told %v after %v, want %v after 12s", context.Cause(held), passed, stint.ErrPlaceLost)
-		}
-		time.Sleep(time.Minute)
-		store.down.Store(false)
-		time.Sleep(4 * time.Second)
-		if acquire().Allowed {
-			t.Error("a place was given away, though the holder is back")
-		}
-		if err := release(); !errors.Is(err, stint.ErrPlaceLost) {
-			t.Errorf("release says %v, want %v", err, stint.ErrPlaceLost)
-		}
-		if !acquire().Allowed {
-			t.Error("the place is not free")
-		}
-	})
-}
-
 // The first heartbeat comes after a third of the time, and what happened before Hold was called is
 // allowed for.
 func TestHoldTellsBeforeTheFirstHeartbeat(t *testing.T) {

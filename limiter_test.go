@@ -37,33 +37,6 @@ func newLimiter(t *testing.T, options ...stint.Option) *stint.Limiter {
 	return lim
 }
 
-func TestWaitRefusesWhatCannotBe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		lim := newLimiter(t, stint.PerMinute(1))
-		if _, err := lim.Wait(t.Context(), "api"); err != nil {
-			t.Fatal(err)
-		}
-		start := time.Now()
-		var denied *stint.DeniedError
-		soon := stint.Request{Claims: []stint.Claim{{Subject: "api", Cost: 1}}, MaxWait: 30 * time.Second}
-		if _, err := lim.WaitFor(t.Context(), soon); !errors.As(err, &denied) || denied.RetryAfter != time.Minute {
-			t.Errorf("beyond the longest wait: %v", err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		if _, err := lim.Wait(ctx, "api"); !errors.As(err, &denied) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("beyond the deadline: %v", err)
-		}
-		two := stint.Request{Claims: []stint.Claim{{Subject: "api", Cost: 2}}}
-		if _, err := lim.WaitFor(t.Context(), two); !errors.As(err, &denied) || denied.RetryAfter != stint.Never {
-			t.Errorf("beyond the capacity: %v", err)
-		}
-		if got := time.Since(start); got != 0 {
-			t.Errorf("refusing took %v", got)
-		}
-	})
-}
-
 // away is an unavailable store, under [stint.FailDeny].
 type away struct{ stint.Store }
 

@@ -49,54 +49,6 @@ func newCounted(t *testing.T, options ...stint.Option) (*stint.Limiter, *countin
 	return lim, store
 }
 
-// TestCallsOfAWait: a wait takes one call if no waiter before it gives up, under a sliding limit with a
-// short window two.
-func TestCallsOfAWait(t *testing.T) {
-	for _, test := range []struct {
-		limit stint.Limit
-		ahead int // how many wait already
-		took  time.Duration
-		calls int
-	}{
-		{stint.PerMinute(1), 0, time.Minute, 1},
-		{stint.PerHour(1), 0, time.Hour, 1},
-		{stint.Per(1, 10*time.Second), 5, time.Minute + 100*time.Millisecond, 1}, // with their graces
-		{stint.TokenBucket(1, 1, time.Second), 59, time.Minute, 1},
-		{stint.Limit{Max: 1, Window: time.Second, Algorithm: stint.AlgorithmFixed}, 9, 10 * time.Second, 1},
-		{stint.PerSecond(1), 0, time.Second, 2},
-		{stint.PerSecond(1), 59, time.Minute, 2},
-		{stint.Per(1, 100*time.Millisecond), 99, 10 * time.Second, 2},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			lim, store := newCounted(t, test.limit)
-			time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour))) // a fixed window begins
-			start := time.Now()
-			if _, err := lim.Wait(t.Context(), "api"); err != nil {
-				t.Fatal(err)
-			}
-			var line sync.WaitGroup
-			for range test.ahead {
-				line.Go(func() {
-					if _, err := lim.Wait(t.Context(), "api"); err != nil {
-						t.Error(err)
-					}
-				})
-				synctest.Wait()
-			}
-			if _, err := lim.Wait(t.Context(), "api"); err != nil {
-				t.Fatal(err)
-			}
-			if got := time.Since(start); got != test.took {
-				t.Errorf("%s behind %d: waited %v, want %v", test.limit, test.ahead, got, test.took)
-			}
-			line.Wait()
-			if got, want := store.count()-1, test.calls*(1+test.ahead); got != want {
-				t.Errorf("%s behind %d: %d calls, want %d", test.limit, test.ahead, got, want)
-			}
-		})
-	}
-}
-
 // lined are limits that callers wait in line for; those of the last one do not ask again.
 var lined = []stint.Limit{
 	stint.PerSecond(4), stint.Per(10, 100*time.Millisecond), stint.Per(2, 5*time.Second),

@@ -70,28 +70,6 @@ func TestOpenStoreInRedis(t *testing.T) {
 	}
 }
 
-// TestOpenStoreInMemory: so much memory as the configuration says, unless the program says more.
-func TestOpenStoreInMemory(t *testing.T) {
-	for _, test := range []struct {
-		text string
-		with stores.Config
-		want int64
-	}{
-		{"store: {memory: 2MiB}\n", stores.Config{}, 2 << 20},
-		{"store: {memory: 2MiB}\n", stores.Config{Memory: memorystore.Config{MaxBytes: 3 << 20}}, 3 << 20},
-		{"store: {url: 'redis://127.0.0.1:1'}\n", stores.Config{Redis: redisstore.Config{URL: "memory"},
-			Memory: memorystore.Config{MaxBytes: 4 << 20}}, 4 << 20},
-	} {
-		store, err := openStore(t, test.text, test.with)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if m, ok := store.(*memorystore.Store); !ok || m.Stats().MaxBytes != test.want {
-			t.Errorf("%s: got %T, want %d bytes of memory", test.text, store, test.want)
-		}
-	}
-}
-
 // TestOpenStoreClient: a Redis that the program names is used, and not the memory that is the
 // default of a configuration.
 func TestOpenStoreClient(t *testing.T) {

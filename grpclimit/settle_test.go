@@ -3,7 +3,6 @@ package grpclimit_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 
@@ -229,20 +228,5 @@ func TestNoRefundForTheClientsFailures(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// A place has no time at which it is free, and none is told.
-func TestUsageOfPlaces(t *testing.T) {
-	guard := newGuard(t, "tiers: [{name: all, identity: everyone, limits: 2/1m concurrency}]", nil)
-	conn := (&echo{}).serve(t, []grpc.UnaryServerInterceptor{
-		grpclimit.UnaryServerInterceptor(guard, grpclimit.WithTrailer())}, nil)
-	var trailer metadata.MD
-	if err := say(t.Context(), conn, grpc.Trailer(&trailer)); err != nil {
-		t.Fatal(err)
-	}
-	if got := trailer.Get("ratelimit-remaining"); !slices.Equal(got, []string{"1"}) ||
-		trailer.Get("ratelimit-reset") != nil {
-		t.Errorf("got the trailer %v, want 1 remaining and no reset", trailer)
 	}
 }

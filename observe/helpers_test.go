@@ -103,15 +103,6 @@ func timeout() error {
 	return &stint.StoreError{Op: "take", Kind: stint.KindTimeout, Err: errors.New("no answer")}
 }
 
-// batched is a store in memory that takes batches, as a stack wants.
-type batched struct{ *memorystore.Store }
-
-func (b batched) TakeBatch(ctx context.Context, batch []*driver.Call) {
-	for _, c := range batch {
-		c.Decision, c.Err = b.Take(ctx, c.Request)
-	}
-}
-
 // counted is how many requests had an outcome for a reason.
 type counted struct {
 	tier, policy, outcome, reason string

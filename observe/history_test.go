@@ -150,30 +150,3 @@ func TestHistoryOfSeries(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
-
-func TestHistorySums(t *testing.T) {
-	p := newPast()
-	if sum, seconds := p.sum(time.Minute); seconds != 0 || sum != (Point{}) {
-		t.Errorf("an empty history has %+v in %d s", sum, seconds)
-	}
-	for range 30 {
-		p.pass(time.Second, 1, 0)
-	}
-	for range 45 {
-		p.pass(time.Second, 0, 2)
-	}
-	tests := []struct {
-		of                       time.Duration
-		allowed, denied, seconds int64
-	}{
-		{time.Minute, 15, 90, 60},
-		{5 * time.Minute, 30, 90, 75},
-		{time.Hour, 30, 80, 70}, // in tens
-	}
-	for _, test := range tests {
-		sum, seconds := p.sum(test.of)
-		if sum.Allowed != test.allowed || sum.Denied != test.denied || seconds != test.seconds {
-			t.Errorf("the last %v: %d and %d in %d s; want %d and %d in %d", test.of, sum.Allowed, sum.Denied, seconds, test.allowed, test.denied, test.seconds)
-		}
-	}
-}

@@ -46,6 +46,27 @@ func reportOf(t *testing.T, list []observe.ShadowReport, tier, policy string) ob
 	return list[at]
 }
 
+// TestShadowReportOfOtherLimits: what the limits before would have done is not held against those
+// in force.
+func TestShadowReportOfOtherLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMonitor(t)
+		const text = `
+tiers: [{name: anyone, identity: ip, limits: unlimited}]
+policies: [{name: trial, match: {path: /}, limits: %d/1h, shadow: true}]`
+		g := newGuard(t, newMemory(t), fmt.Sprintf(text, 1), m)
+		ask(t, g, 4, get("/"))
+		for n := 2; n < 200; n++ { // and so memory is bounded, however often they change
+			_ = g.Replace(parse(t, fmt.Sprintf(text, n)))
+			ask(t, g, 1, get("/"))
+		}
+		list := m.ShadowReports(nil, 0)
+		if len(list) != 64 || list[0].Limits[0] != "1/1h" || list[0].Total.Denied != 3 {
+			t.Errorf("%d reports, the first is %+v; want 64 and that of 1/1h", len(list), list[0])
+		}
+	})
+}
+
 // Those that count exactly are in a bubble, where time stands still: a rule in shadow is given up
 // when the store is slow.
 

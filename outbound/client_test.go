@@ -38,7 +38,7 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
-// A look after three consumes nothing.
+// Golden example 3: a look after three consumes nothing.
 func TestPeek(t *testing.T) {
 	c := newClient(t, newMemory(t), outbound.API{Name: "igdb", Limits: []stint.Limit{stint.PerHour(4)}})
 	for range 3 {

@@ -176,28 +176,3 @@ func TestClose(t *testing.T) {
 		}
 	})
 }
-
-// An operator who ends a pause in the store frees those who only heard of it.
-func TestUnbanEndsAPauseThatWasHeardOf(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newMemory(t)
-		fast := igdb()
-		fast.FailFast = true
-		c := newClient(t, store, fast)
-		if err := store.Command(t.Context(),
-			stint.Command{Kind: stint.CommandBan, Subject: "igdb:api", For: time.Hour}); err != nil {
-			t.Fatal(err)
-		}
-		_, err := c.Wait(t.Context())
-		if got := wantDenied(t, err); got != time.Hour || c.Stats().CoolingUntil.IsZero() {
-			t.Errorf("retry after %v, stats are %+v", got, c.Stats())
-		}
-		if err := store.Command(t.Context(), stint.Command{Kind: stint.CommandUnban, Subject: "igdb:api"}); err != nil {
-			t.Fatal(err)
-		}
-		mustWait(t, c)
-		if s := c.Stats(); !s.CoolingUntil.IsZero() {
-			t.Errorf("stats are %+v", s)
-		}
-	})
-}

@@ -44,22 +44,6 @@ func ExampleNew_mistakes() {
 	// API 1 ("igdb"): 0 limits; want 1 to 16
 }
 
-// New limits apply to the next call, and earlier calls still count.
-func ExampleRegistry_Update() {
-	weather := outbound.API{Name: "weather", Limits: []stint.Limit{stint.PerDay(10)}}
-	apis, stop := registry(weather)
-	defer stop()
-	client, _ := apis.API("weather")
-	_, _ = client.Wait(context.Background())
-	weather.Limits = []stint.Limit{stint.PerDay(100)}
-	fmt.Println(apis.Update([]outbound.API{weather}))
-	d, _ := client.Peek(context.Background())
-	fmt.Println(d.Remaining())
-	// Output:
-	// <nil>
-	// 99
-}
-
 // A call that would have to wait longer than MaxWait fails at once. The error reports when to try
 // again.
 func ExampleClient_Wait() {

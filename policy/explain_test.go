@@ -58,6 +58,8 @@ policies:
 				"keyed-only": `it has no limits for the tier "anyone"`,
 				"rest":       "it matches by host",
 			}},
+		{"a claim from a peer that is not trusted", with("/other", "X-User-Id", "7"), []string{"anyone", "rest"},
+			why{"signed-in": "the request has no identity user (X-User-Id is accepted only from trusted proxies)"}, nil},
 		{"a header that is no claim needs no trust", with("/other", "X-Key", "k"),
 			[]string{"keyed", "keyed-only", "rest"},
 			why{"keyed": "the request has the identity key"}, why{"keyed-only": "it takes all"}},

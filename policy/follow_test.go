@@ -56,6 +56,29 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// TestFollowShadow: a charge in shadow is corrected like any other.
+func TestFollowShadow(t *testing.T) {
+	w := newWorld(t, `
+tiers: [{name: anyone, identity: ip, limits: unlimited}]
+policies:
+  - {name: p, budget: 100/1h, cost: 50, shadow: true, refund: 5xx, settle: {header: X-Cost}}
+`)
+	failed := policy.Outcome{Status: 500}
+	for i, step := range []struct {
+		outcome policy.Outcome
+		used    int64
+	}{
+		{failed, 0}, {failed, 0}, {failed, 0}, {policy.Outcome{Status: 200, Cost: "10"}, 10},
+		{policy.Outcome{Status: 200}, 60}, {policy.Outcome{Status: 200}, 60},
+	} {
+		v, end := w.begin(get("/"))
+		end(step.outcome)
+		if got := w.used(v)[0]; got != step.used || (len(shadowed(v)) > 0) != (i == 5) {
+			t.Errorf("request %d: used %d, want %d; denied by %v", i, got, step.used, shadowed(v))
+		}
+	}
+}
+
 // TestPlaces: a request keeps its place for as long as it takes, and then gives it back.
 func TestPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -17,35 +17,6 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// TestFirstThatSaysSo: the cost and the route are those of the first policy that has one.
-func TestFirstThatSaysSo(t *testing.T) {
-	w := newWorld(t, `
-tiers: [{name: anyone, identity: ip, limits: 1000/1m, budget: 100/1m}]
-policies:
-  - {name: always, limits: 1000/1m}
-  - {name: export, match: {path: /files/export}, cost: 7}
-  - {name: files, match: {path: /files/**}, cost: 2, limits: 1000/1m}
-`)
-	for _, test := range []struct {
-		path, route string
-		cost        int64
-		rules       string
-	}{
-		{"/files/export", "export", 7, "[anyone anyone always files]"},
-		{"/files/x", "files", 2, "[anyone anyone always files]"},
-		{"/x", "", 1, "[anyone anyone always]"},
-	} {
-		v := w.judge(get(test.path))
-		var names []string
-		for _, r := range v.Results {
-			names = append(names, r.Rule.Name())
-		}
-		if v.Route != test.route || v.Cost != test.cost || fmt.Sprint(names) != test.rules {
-			t.Errorf("%+v: got %q, %d, %v", test, v.Route, v.Cost, names)
-		}
-	}
-}
-
 // TestBans: a subject that keeps being denied is banned, except for limits and subjects that are
 // shared.
 func TestBans(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/examples/tiers"
 	"github.com/stint-limiter/stint/internal/setinfo"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -76,22 +75,6 @@ func TestNoSubject(t *testing.T) {
 		}
 	}
 }
-
-const dividedConfig = `
-identities:
-  tenant: {header: X-Tenant, plain: true}
-tiers:
-  - {name: all, identity: ip, limits: 10/1m}
-policies:
-  - {name: ceiling, identity: everyone, limits: 1000/1s}
-  - {name: verbs, per: method, limits: 5/1m}
-  - {name: reads, match: {method: [GET, BREW]}, per: [method, route], limits: 5/1m}
-  - {name: sites, match: {host: [a.example, b.example]}, per: host, limits: 5/1m}
-  - {name: wild, match: {host: "*.example"}, per: host, limits: 5/1m}
-  - {name: item, match: {path: "/items/{id}"}, per: [id], limits: 5/1m}
-  - {name: trial, shadow: true, limits: 5/1m}
-  - {name: half, rollout: 50%, identity: [tenant, ip], limits: 5/1m}
-`
 
 // TestSubject: a written subject is the one under which requests are counted, and stays the same
 // when it is written again.
@@ -166,33 +149,6 @@ func TestSubject(t *testing.T) {
 	if want := "taken as the hash of a value of X-Api-Key; if it is the value itself, its hash is "; err != nil ||
 		!strings.HasPrefix(note, want) || ofKey == hash {
 		t.Errorf("got %q, %v; want %q", note, err, want)
-	}
-}
-
-// TestPlacesAreWhereRequestsAreCounted: every claim of a request is at one of its subject's places,
-// or where that place is divided.
-func TestPlacesAreWhereRequestsAreCounted(t *testing.T) {
-	for name, config := range map[string]string{"example": string(tiers.YAML), "divided": dividedConfig} {
-		w := newWorld(t, config)
-		for _, method := range []string{"GET", "HEAD", "POST", "BREW", "MILK"} {
-			for _, path := range []string{"/", "/login", "/api/simulation/start", "/api/simulation/7/frames", "/api/pdb/1", "/items/9"} {
-				for _, host := range []string{"a.example", "b.example:8080", "elsewhere"} {
-					for _, header := range []http.Header{
-						{}, {"X-User-Id": {"42"}}, {"X-User-Id": {"42"}, "X-User-Plan": {"pro"}},
-						{"X-Service": {"cron"}}, {"X-Session-Id": {"s"}}, {"X-Fingerprint": {"f"}}, {"X-Tenant": {"t"}}} {
-						in := policy.Input{Method: method, Host: host, Path: path, Peer: netip.MustParseAddr("127.0.0.1"), Header: header}
-						for _, r := range w.judge(in).Results {
-							if !r.Shadow && !slices.ContainsFunc(setinfo.Counts(w.Set(), r.Subject), func(p setinfo.Count) bool {
-								return p.Rule == r.Rule && !p.Shadow &&
-									(p.Scope == r.Scope || p.Divided && strings.HasPrefix(r.Scope, p.Scope+":"))
-							}) {
-								t.Errorf("%s: %s %s%s: no place for %q under %s", name, method, host, path, r.Key(), r.Rule.Name())
-							}
-						}
-					}
-				}
-			}
-		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -121,36 +120,4 @@ func TestThresholdsWithoutMarks(t *testing.T) {
 	if store.marks != 1 {
 		t.Errorf("%d marks", store.marks)
 	}
-}
-
-// TestThresholdsNot: shadow, decisions without the store and sliding limits are not reported.
-func TestThresholdsNot(t *testing.T) {
-	store, shadow, sliding := memory(t, nil), monthly(stint.Monthly(10)), monthly(stint.Monthly(1000))
-	shadow.Tiers[0].Shadow = true
-	newProcess(t, store, shadow).ask("42", 9, "")
-	newProcess(t, degrading{store}, monthly(stint.Monthly(10))).ask("43", 9, "")
-	sliding.Tiers[0].Limits = policy.Limits(stint.PerMinute(10))
-	w := newProcess(t, store, sliding)
-	for range 12 {
-		w.ask("44", 1, "")
-	}
-	month, second := stint.Monthly(5), stint.PerSecond(5)
-	set, err := policy.New(policy.Spec{Tiers: []policy.Tier{{Name: "a", Identity: []string{"ip"},
-		Limits: policy.Limits(second, month), Budget: policy.Limits(stint.PerMinute(3)), Notify: []int{80}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rules := set.Rules()
-	if got := rules[0].Notifies(&month); !slices.Equal(got, []int{80}) || rules[0].Notifies(&second) != nil || rules[1].Notify != nil {
-		t.Errorf("got %v and %v", got, rules[1].Notify)
-	}
-}
-
-// degrading decides as if the store was unavailable.
-type degrading struct{ stint.Store }
-
-func (s degrading) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	d, err := s.Store.Take(ctx, r)
-	d.Degraded = true
-	return d, err
 }

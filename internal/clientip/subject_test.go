@@ -47,6 +47,16 @@ func TestF28Subject(t *testing.T) {
 	}
 }
 
+func TestSubjectOfUnknown(t *testing.T) {
+	r := resolver(t, Config{})
+	if got := r.Subject(netip.Addr{}); got.IsValid() {
+		t.Errorf("got subject %v, want the zero Prefix", got)
+	}
+	if got := string(r.AppendSubject([]byte("ip:"), netip.Addr{})); got != "ip:" {
+		t.Errorf("got text %q, want nothing appended", got)
+	}
+}
+
 // TestCarriedIsNotTrusted: trust is about the address itself.
 func TestCarriedIsNotTrusted(t *testing.T) {
 	r := resolver(t, Config{Trusted: proxies})
