@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stint-limiter/stint/internal/redistest"
 )
@@ -65,6 +66,23 @@ func TestStoreMemory(t *testing.T) {
 		set(&c)
 		if _, body := start(t, c).get(Admin, "/metrics", ""); !strings.Contains(body, "\nstint_memory_max_bytes 1.048576e+06\n") {
 			t.Errorf("%s: the cap is not 1 MiB", name)
+		}
+	}
+}
+
+// TestBreakerSettings: those of flags go before those of the policies.
+func TestBreakerSettings(t *testing.T) {
+	c := everywhere(t)
+	c.Store = "redis://127.0.0.1:1"
+	put(t, c.Policies, three+"failure: {breaker: {failures: 2, probe: 20ms, retry: 1m}}\n")
+	flags := c
+	flags.BreakerFailures, flags.BreakerProbe, flags.BreakerRetry = 3, 24*time.Hour, 48*time.Hour
+	for want, c := range map[string]Config{
+		`{"failures":2,"probe_seconds":0.02,"retry_seconds":60}`: c, `{"failures":3,"probe_seconds":86400,"retry_seconds":172800}`: flags,
+	} {
+		_, body := start(t, c).get(Admin, "/config", "")
+		if body = strings.Join(strings.Fields(body), ""); !strings.Contains(body, `"breaker_settings":`+want) {
+			t.Errorf("got %s, want %s", body, want)
 		}
 	}
 }

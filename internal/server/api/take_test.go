@@ -3,6 +3,7 @@ package api_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stint-limiter/stint"
@@ -180,6 +181,15 @@ func TestDeniedDecision(t *testing.T) {
 	}
 	if d := s.post("/v1/take", `{"subject":"big","limits":["9007199254740992/1m"],"cost":9007199254740992}`).decision(200); d.Limits[0].Used != stint.MaxUnits {
 		t.Errorf("used %d, want 2^53", d.Limits[0].Used)
+	}
+	const contact = "contact: mailto:help@example.com\n"
+	s = serve(t, memory(t), contact+strings.Replace(authConfig, "2/1m", "0/1m", 1))
+	if d := s.post("/v1/take", `{"subject":"ip:203.0.113.9","tier":"anonymous"}`).decision(429); d.Contact != "mailto:help@example.com" {
+		t.Errorf("got the contact %q", d.Contact)
+	}
+	if w := asked(s, http.MethodGet, "/auth", proxy, "X-Forwarded-Method: GET", "X-Forwarded-Uri: /", "X-Forwarded-For: 203.0.113.9"); !strings.Contains(
+		w.Body.String(), "mailto:help@example.com") {
+		t.Errorf("forward-auth answers %s", w.Body)
 	}
 }
 

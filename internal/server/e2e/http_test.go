@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -50,11 +49,3 @@ func fetch(t *testing.T, method, url, body string, fields ...string) (*http.Resp
 
 // served answers every request.
 var served = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-
-// decodeInto reads a JSON text.
-func decodeInto(t *testing.T, text string, to any) {
-	t.Helper()
-	if err := json.Unmarshal([]byte(text), to); err != nil {
-		t.Fatalf("%v in %q", err, text)
-	}
-}
