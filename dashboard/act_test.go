@@ -43,17 +43,8 @@ func TestWrongActs(t *testing.T) {
 // TestAudit: what was done is in the log and in the state, with who and to whom, shortened.
 func TestAudit(t *testing.T) {
 	r := newRig(t)
-	for _, path := range []string{"/api/ban", "/api/unban", "/api/reset"} {
-		body := `{"subject": "user:mallory"}`
-		if path == "/api/ban" {
-			body = `{"subject": "user:mallory", "for": "90s"}`
-		}
-		if status, text := r.post(path, body); status != 200 || text != `{"ok":true,"subject":"user:mallory"}`+"\n" {
-			t.Fatalf("%s: got %d, %s", path, status, text)
-		}
-	}
-	if status, _ := r.post("/api/ban", `{"subject": "user:mallory", "for": "1ns"}`); status != 400 {
-		t.Fatalf("got %d", status)
+	if status, text := r.post("/api/ban", `{"subject": "user:mallory", "for": "90s"}`); status != 200 || text != `{"ok":true,"subject":"user:mallory"}`+"\n" {
+		t.Fatalf("got %d, %s", status, text)
 	}
 	if status, _ := r.post("/api/reset", `{"subject": "usr:mallory"}`); status != 404 {
 		t.Fatalf("got %d", status)
@@ -62,9 +53,6 @@ func TestAudit(t *testing.T) {
 	r.get("/api/state", &s, asAlice)
 	want := []action{
 		{Who: "alice", What: "ban for 1m30s", Subject: "user:mallory", Result: "done"},
-		{Who: "alice", What: "unban", Subject: "user:mallory", Result: "done"},
-		{Who: "alice", What: "reset", Subject: "user:mallory", Result: "done"},
-		{Who: "alice", What: "ban for 1ns", Subject: "user:mallory", Result: "the ban is 1ns; want whole microseconds from 1ms to 366 days"},
 		{Who: "alice", What: "reset", Subject: "usr:mallory", Result: label.Line("nothing in the configuration limits subjects like \"usr:mallor…\"; it has subjects that begin with user:, ip:, igdb:api (did you mean \"user:\"?)")},
 	}
 	if len(s.Audit) != len(want) {

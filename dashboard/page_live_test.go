@@ -2,14 +2,11 @@ package dashboard_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/stint-limiter/stint/dashboard"
-	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/browsertest"
 	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/observe"
@@ -78,90 +75,6 @@ func testChanges(t *testing.T, f *fixture, page *browsertest.Page) {
 	f.tick(observe.Tick{Processes: []observe.Process{{Name: "web-1/7", Self: true, Config: "policies 1a"},
 		{Name: "web-2/7", Config: "policies 2b"}}})
 	page.WaitText(".verdict", "The process web-2/7 (policies 2b) has a different configuration in force than web-1/7 (policies 1a).")
-}
-
-// testAttack: within a tick of a flood the page says who is attacking, and that the limiter is
-// healthy all the same. Alerts about requests are not about its health.
-func testAttack(t *testing.T, f *fixture, page *browsertest.Page) {
-	open(t, f, page, "overview")
-	page.WaitText(".verdict h1", "Limiter healthy. No subject is limited.")
-	flood := func(rate, share float64, others int64) {
-		now := time.Now()
-		f.tick(observe.Tick{
-			Point: counted(100, int64(rate*share)+others),
-			Offenders: []observe.Offender{{Kind: "ip", Subject: "ip:203.0.113.9", Ref: "r", Rate: rate, Share: share,
-				First: now.Add(-time.Second), Last: now}},
-			Alerts: []observe.Alert{{Name: "BlockedShare", Severity: "ticket", State: "firing", Unit: "share"}},
-		})
-	}
-	flood(60, 1, 10)
-	page.WaitText(".verdict h1", "Limiter healthy. Under attack: ip:203.0.113.9 60 requests/s, 100% denied.")
-	if got := page.Count(".verdict h1 a[href='#/subject/ref/r']"); got != 1 {
-		t.Errorf("%d links to the attacker, want 1", got)
-	}
-	flood(6, 0.5, 10) // too few
-	page.Wait("!document.querySelector('.verdict h1').textContent.includes('attack')")
-	flood(60, 1, 400) // others are denied much more
-	page.Wait("!document.querySelector('.verdict h1').textContent.includes('attack')")
-	flood(6000, 0.9, 0)
-	page.WaitText(".verdict h1", "Under attack: ip:203.0.113.9 6000 requests/s, 90% denied.")
-	f.tick(observe.Tick{Point: counted(100, 0)})
-	page.Wait("!document.querySelector('.verdict h1').textContent.includes('attack')")
-}
-
-// testStoreDown: the page says what decides without the store, and how old figures are.
-func testStoreDown(t *testing.T, f *fixture, page *browsertest.Page) {
-	page.Expect("503")
-	at := time.Now().Add(-time.Minute)
-	store := observe.StoreHealth{Kind: "redis", Name: "redis://cache", Up: true, Breaker: "closed", At: at,
-		Redis: &observe.RedisInfo{UsedMemory: 5 << 20}}
-	f.change(func() {
-		f.state.Store = store
-		f.state.Config.Tiers = []dashboard.RuleList{{Name: "free", Failure: "local"}, {Name: "pro", Failure: "local"}}
-		f.state.Config.Policies = []dashboard.RuleList{{Name: "login", Failure: "deny"}}
-		f.bans = []control.Ban{{Banned: driver.Banned{Subject: "user:42",
-			BanState: driver.BanState{Until: time.Now().Add(time.Hour)}}}}
-		f.subjects["user:42"] = control.Subject{Named: control.Named{Subject: "user:42"}, Now: time.Now()}
-	})
-	open(t, f, page, "overview")
-	page.WaitText(".strip", "5 MiB")
-	if got := page.Text(".strip"); strings.Contains(got, "as of") {
-		t.Errorf("while the store is up: %q", got)
-	}
-	since := time.Now().Add(-3 * time.Second)
-	store.Up, store.DownSince, store.Breaker = false, &since, "open"
-	store.Outage = &observe.Outage{Since: since, Fault: "silent", Is: "accepts connections but does not answer",
-		Why: "It is stopped.", Fix: "Continue it.", Error: "stint: take: context deadline exceeded"}
-	f.tick(observe.Tick{Store: store, Alerts: []observe.Alert{{Name: "StoreDown", Severity: "page", State: "pending",
-		Unit: "s", Value: 3, Threshold: 60, Since: since}}})
-	page.WaitText(".verdict h1", "Limiter degraded: Redis accepts connections but does not answer.")
-	for _, text := range []string{"Redis has been down for ", "It is stopped.", "Fix: Continue it.",
-		"Last error: stint: take: context deadline exceeded"} {
-		page.WaitText(".why", text)
-	}
-	page.WaitText(".why", "Local limits apply to the tiers free, pro.")
-	page.WaitText(".why", "All requests are denied for the policy login.")
-	page.WaitText(".strip", "as of "+at.Format("15:04:05"))
-	page.WaitText("#alerts", "pending")
-	page.WaitText("#alerts", "fires after 1 m")
-
-	// The list and the subject that are already shown stay, with their time. What is not known yet
-	// is not being looked for.
-	page.Click("nav [data-view=bans]")
-	page.WaitText("section.bans td", "user:42")
-	f.change(func() { f.broken = true })
-	page.WaitText("section.bans .counts", "List as of ")
-	page.WaitText("section.bans td", "user:42")
-	f.change(func() { f.broken = false })
-	page.Open(f.URL + "/?again#/subject/user:42")
-	page.WaitText(".who", "user:42")
-	f.change(func() { f.broken = true })
-	page.WaitText("section.subject .counts", "As of ")
-	page.Click("nav [data-view=bans]")
-	page.WaitText("section.bans .empty", "Cannot load the bans: The fixture is broken.")
-	if got := page.Text("section.bans"); strings.Contains(got, "Loading") {
-		t.Errorf("the bans say %q", got)
-	}
 }
 
 func testLost(t *testing.T, f *fixture, page *browsertest.Page) {

@@ -43,8 +43,6 @@ func TestPage(t *testing.T) {
 		{"subject", testSubject},
 		{"alerts and processes", testAlerts},
 		{"changes", testChanges},
-		{"attack", testAttack},
-		{"store down", testStoreDown},
 		{"connection lost", testLost},
 		{"hidden", testHidden},
 		{"left for another page", testLeft},

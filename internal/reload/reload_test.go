@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stint-limiter/stint/internal/testkit"
 )
@@ -158,27 +157,6 @@ func TestLostForAMoment(t *testing.T) {
 	}
 }
 
-// TestSeveralFiles is one thing made of several files, any of which may change.
-func TestSeveralFiles(t *testing.T) {
-	first, second := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
-	put(t, first, "1")
-	put(t, second, "2")
-	b := open(t, Config{Paths: []string{first, second}}, true)
-	b.says("12")
-	put(t, second, "3")
-	b.says("13")
-	put(t, first, "2")
-	b.says("23")
-	if err := os.Remove(first); err != nil {
-		t.Fatal(err)
-	}
-	if r := b.Reload(); !errors.Is(r.Err, fs.ErrNotExist) {
-		t.Errorf("got %+v, want that a file does not exist", r)
-	}
-	put(t, first, "4")
-	b.says("43")
-}
-
 // TestElsewhere follows links from a directory to files elsewhere, and files below it.
 func TestElsewhere(t *testing.T) {
 	tests := []struct {
@@ -208,20 +186,6 @@ func TestElsewhere(t *testing.T) {
 			put(t, file, "2")
 			b.says("2")
 		})
-	}
-}
-
-// TestPolling finds a change that nobody tells of.
-func TestPolling(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "book")
-	put(t, name, "one")
-	b := open(t, Config{Paths: []string{name}}, false)
-	poll := make(chan time.Time, 1)
-	poll <- time.Now()
-	await(context.Background(), nil, poll) // without a watch, it returns for the poll
-	put(t, name, "two")
-	if r := b.Reload(); !r.Changed {
-		t.Errorf("got %+v, want a change", r)
 	}
 }
 

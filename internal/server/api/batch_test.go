@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stint-limiter/stint"
@@ -17,6 +18,9 @@ func TestBatchFailures(t *testing.T) {
 	if got.Results[0].Status != 503 || got.Results[0].Problem.Error != "unavailable" || got.Results[1].Status != 200 {
 		t.Errorf("got %+v", got)
 	}
+	const one = `{"subject":"a","tier":"free","mode":"peek"}`
+	s = serve(t, memory(t), rules)
+	s.post("/v1/batch", `{"requests":[`+one+strings.Repeat(","+one, 99)+`]}`).into(http.StatusOK, &got) // as many as may be
 	s = serve(t, refusingStore{}, rules)
 	s.post("/v1/batch", `{"requests":[{"subject":"a","tier":"free"}]}`).into(http.StatusOK, &got)
 	if r := got.Results[0]; r.Status != 400 || r.Problem.Mistakes[0].Message != "cannot be decided: not here" {

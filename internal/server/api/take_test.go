@@ -7,110 +7,7 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/resilience"
 )
-
-// A scenario is a list of requests to one server, one line a step.
-func TestTake(t *testing.T) {
-	const visitor = `"method":"GET","path":"/","peer":"203.0.113.9"`
-	type step struct {
-		path, body string
-		status     int
-		want       string // policy, used and remaining of each limit: "free 1/9"
-	}
-	for name, steps := range map[string][]step{
-		"attributes": {
-			{"take", `{` + visitor + `}`, 200, "anonymous 1/2"},
-			{"take", `{` + visitor + `}`, 200, "anonymous 2/1"},
-			{"peek", `{` + visitor + `}`, 200, "anonymous 2/1"},
-			{"take", `{` + visitor + `}`, 200, "anonymous 3/0"},
-			{"peek", `{` + visitor + `}`, 429, "anonymous 3/0"},
-			{"take", `{` + visitor + `}`, 429, "anonymous 3/0"},
-			{"take", `{"method":"GET","path":"/","peer":"203.0.113.10"}`, 200, "anonymous 1/2"},
-		},
-		"policies beside the tier": {
-			{"take", `{"method":"POST","path":"/login?next=%2F","peer":"203.0.113.9"}`, 200, "anonymous 1/2, login 1/1"},
-			{"take", `{"method":"GET","path":"/login","peer":"203.0.113.9"}`, 200, "anonymous 2/1"},
-			{"take", `{"method":"POST","path":"/a/../login","peer":"203.0.113.9"}`, 200, "anonymous 3/0, login 2/0"},
-			{"take", `{"method":"POST","path":"/login","peer":"203.0.113.9"}`, 429, "anonymous 3/0, login 2/0"},
-		},
-		"claims": {
-			{"take", `{` + visitor + `,"claims":{"user":"42","plan":"pro"}}`, 200, "pro 1/299, pro 1/49"},
-			// the same subject: its history is its own
-			{"take", `{` + visitor + `,"claims":{"user":"42"}}`, 200, "free 2/8, free 2/18"},
-			// 203.0.113.9 is nobody to trust
-			{"take", `{` + visitor + `,"headers":{"X-User":"42"}}`, 200, "anonymous 1/2"},
-		},
-		"a proxy as the peer": {
-			{"take", `{"method":"GET","path":"/","peer":"10.0.0.1","headers":{"x-forwarded-for":"198.51.100.1, 203.0.113.9","X-User":"7"}}`, 200, "free 1/9, free 1/19"},
-			{"take", `{"method":"GET","path":"/","peer":"10.0.0.1","headers":{"x-forwarded-for":"198.51.100.1, 203.0.113.9"}}`, 200, "anonymous 1/2"},
-			{"take", `{` + visitor + `}`, 200, "anonymous 2/1"},
-		},
-		"costs": {
-			{"take", `{` + visitor + `,"claims":{"user":"1"},"cost":7}`, 200, "free 1/9, free 7/13"},
-			{"take", `{"method":"GET","path":"/search","peer":"203.0.113.9","claims":{"user":"1"}}`, 200, "free 2/8, free 11/9, search 1/4"},
-			{"take", `{"method":"GET","path":"/search","peer":"203.0.113.9","claims":{"user":"1"},"cost":0}`, 200, "free 3/7, free 11/9, search 2/3"},
-			{"take", `{` + visitor + `,"claims":{"user":"1"},"cost":10}`, 429, "free 3/7, free 11/9"},
-			{"take", `{` + visitor + `,"claims":{"user":"1"},"cost":21}`, 429, "free 3/7, free 11/9"},
-		},
-		"ids": {
-			{"take", `{` + visitor + `,"id":"a"}`, 200, "anonymous 1/2"},
-			{"take", `{` + visitor + `,"id":"a"}`, 200, "anonymous 1/2"},
-			{"take", `{` + visitor + `,"id":"b"}`, 200, "anonymous 2/1"},
-			{"take", `{"subject":"x","policy":"login","id":"a"}`, 200, "login 1/1"},
-			{"take", `{"subject":"x","policy":"login","id":"a"}`, 200, "login 1/1"},
-		},
-		"by name": {
-			{"take", `{"subject":"user:42","tier":"free","cost":3}`, 200, "free 1/9, free 3/17"},
-			// one count, however it is named
-			{"take", `{` + visitor + `,"claims":{"user":"42"}}`, 200, "free 2/8, free 4/16"},
-			{"take", `{"subject":"user:42","tier":"free","scope":"elsewhere"}`, 200, "free 1/9, free 1/19"},
-			{"take", `{"subject":"ip:203.0.113.9","policy":"login"}`, 200, "login 1/1"},
-			{"take", `{"method":"POST","path":"/login","peer":"203.0.113.9"}`, 200, "anonymous 1/2, login 2/0"},
-			{"take", `{"subject":"ip:203.0.113.9","policy":"login","tier":"pro"}`, 429, "login 2/0"},
-			{"take", `{"subject":"user:42","policy":"search","tier":"pro"}`, 200, "search 1/29"},
-			{"take", `{"subject":"user:42","policy":"search","tier":"free"}`, 200, "search 2/3"},
-			{"take", `{"subject":"user:42","policy":"trial"}`, 200, "trial 1/0"},
-			{"take", `{"subject":"user:42","policy":"trial"}`, 429, "trial 1/0"},
-		},
-		"limits of one's own": {
-			{"take", `{"subject":"job","limits":["5/1m","8/1h burst 2x"],"cost":4}`, 200, "limits 4/1, limits 4/12"},
-			{"take", `{"subject":"job","limits":["5/1m","8/1h burst 2x"],"cost":4}`, 429, "limits 4/1, limits 4/12"},
-			{"take", `{"subject":"job","scope":"b","limits":["5/1m"],"cost":4}`, 200, "limits 4/1"},
-		},
-		"reserve": {
-			{"reserve", `{"subject":"job","limits":["1/1m"]}`, 200, "limits 1/0"},
-			{"reserve", `{"subject":"job","limits":["1/1m"],"max_wait_seconds":0.1}`, 429, "limits 1/0"},
-			{"reserve", `{"subject":"job","limits":["1/1m"],"max_wait_seconds":61}`, 200, "limits 1/0"}, // as of the place that is booked,
-		},
-		"unlimited": {
-			{"take", `{"subject":"user:1","tier":"staff"}`, 200, ""},
-			{"take", `{"subject":"user:1","policy":"export","tier":"staff"}`, 200, ""},
-			{"take", `{"subject":"user:1","policy":"export","tier":"free"}`, 200, "export 1/0"},
-		},
-		"subjects of any bytes": {
-			{"take", `{"subject":"a\u0000\r\n{x}:é","limits":["1/1m"]}`, 200, "limits 1/0"},
-			{"take", `{"subject":"a\u0000\r\n{x}","limits":["1/1m"]}`, 200, "limits 1/0"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := serve(t, memory(t), rules)
-			for i, step := range steps {
-				status := step.status
-				if step.path == "peek" {
-					status = 200 // whatever take would answer
-				}
-				d := s.post("/v1/"+step.path, step.body).decision(status)
-				if d.Allowed != (step.status == 200) {
-					t.Errorf("step %d: allowed is %v", i, d.Allowed)
-				}
-				if got := usage(d); got != step.want {
-					t.Errorf("step %d: %s\ngot  %s\nwant %s", i, step.body, got, step.want)
-				}
-			}
-		})
-	}
-}
 
 // usage is what a decision says of its limits: "free 1/9".
 func usage(d decision) (text string) {
@@ -227,6 +124,7 @@ func TestCacheable(t *testing.T) {
 		{plain, "/v1/take", `{"subject":"everyone","limits":["1/1h"]}`, 1, false},
 		{plain, "/v1/take", `{"subject":"a","limits":["0/1h"]}`, 0, false},
 		{plain, "/v1/reserve", `{"subject":"c","limits":["1/1h"],"max_wait_seconds":1}`, 1, false},
+		{plain, "/v1/wait", `{"subject":"d","limits":["1/1h"],"max_wait_seconds":0.001}`, 1, false},
 		{banning, "/v1/take", `{"method":"GET","path":"/","peer":"203.0.113.9"}`, 3, false},
 		{banning, "/v1/take", `{"subject":"a","tier":"anonymous"}`, 3, true},
 	} {
@@ -237,49 +135,6 @@ func TestCacheable(t *testing.T) {
 		}
 		if d := c.s.post(c.path, c.body).decision(429); d.Cacheable != c.want {
 			t.Errorf("%s %s: cacheable is %v", c.path, c.body, d.Cacheable)
-		}
-	}
-}
-
-// A policy or a tier that is named says what happens if the store fails, and so does one that
-// matches.
-func TestFailures(t *testing.T) {
-	const text = `failure: {mode: deny}
-tiers:
-  - {name: pro, identity: user, limits: 3/1m, scope: none, failure: {mode: allow}}
-  - {name: own, identity: user, limits: 3/1m, match: {claim: {plan: own}}, failure: {mode: local}}
-  - {name: all, identity: ip, limits: 3/1m, scope: route}
-policies:
-  - {name: login, match: {path: /login}, limits: 9/2m, failure: {mode: error}}
-  - {name: search, match: {path: /search}, limits: 9/2m}
-`
-	stack, err := resilience.New(failing{}, resilience.Config{Logger: discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stack.Close()
-	s := serve(t, stack, text)
-	for body, want := range map[string]string{
-		`{"subject":"a","policy":"login"}`:               "503 unavailable",
-		`{"subject":"a","policy":"login","tier":"pro"}`:  "503 unavailable",
-		`{"subject":"a","policy":"search","tier":"pro"}`: "200 ",
-		`{"subject":"a","tier":"pro"}`:                   "200 ",
-		`{"subject":"a","tier":"own"}`:                   "200 ",
-		`{"subject":"a","tier":"all"}`:                   "503 unavailable",
-		`{"subject":"a","limits":["3/1m"]}`:              "503 unavailable",
-		`{"method":"GET","path":"/login","peer":"::1"}`:  "503 unavailable",
-		`{"method":"GET","path":"/search","peer":"::1"}`: "503 unavailable",
-	} {
-		a := s.post("/v1/take", body)
-		var p struct {
-			Error             string
-			Allowed, Degraded bool
-		}
-		a.loosely(&p)
-		good := a.Code == http.StatusOK
-		if got := fmt.Sprint(a.Code, " ", p.Error); got != want || p.Allowed != good || p.Degraded != good ||
-			!good && a.Header().Get("Retry-After") != "1" {
-			t.Errorf("%s: got %s, %+v; want %s", body, a.Body, p, want)
 		}
 	}
 }

@@ -64,24 +64,6 @@ func wantUses(t *testing.T, d *control.Admin, want string) {
 	}
 }
 
-func TestParts(t *testing.T) {
-	for name, open := range map[string]func(*testing.T, control.Config) *control.Admin{
-		"memory": inMemory, "redis": inRedis} {
-		t.Run(name, func(t *testing.T) {
-			wantUses(t, open(t, divided(t)), "item 0")
-			d := open(t, divided(t))
-			use(t, d, "7", 3, false)
-			use(t, d, "a%3ab", 1, true)
-			wantUses(t, d, "item:7 2, item:a%3ab 1")
-			if _, err := d.Reset(t.Context(), of(visitor)); err != nil {
-				t.Fatal(err)
-			}
-			use(t, d, "7", 2, true)
-			use(t, d, "a%3ab", 2, true)
-		})
-	}
-}
-
 // Redis keeps hashes of long names. They cannot be listed, and so not be reset: a reset says so.
 func TestPartsThatAreTooLong(t *testing.T) {
 	d := inRedis(t, divided(t))
@@ -146,26 +128,6 @@ func newSlow(t *testing.T, s slow) (*control.Admin, *slow) {
 	t.Cleanup(func() { _ = store.Close() })
 	s.Inspector = store
 	return over(t, &s, divided(t)), &s
-}
-
-// Who watches a subject does not keep the store busy.
-func TestPartsAreNotLookedForAllTheTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d, store := newSlow(t, slow{took: time.Second})
-		use(t, d, "7", 1, true)
-		for range 15 {
-			wantUses(t, d, "item:7 1")
-			time.Sleep(500 * time.Millisecond)
-		}
-		if store.calls != 2 {
-			t.Errorf("the store was asked %d times in nine seconds, want 2", store.calls)
-		}
-		// A reset always looks.
-		if _, err := d.Reset(t.Context(), of(visitor)); err != nil || store.calls != 3 {
-			t.Errorf("reset: %v, after %d calls", err, store.calls)
-		}
-		use(t, d, "7", 2, true)
-	})
 }
 
 // If the parts cannot be found, the rest is shown and reset, and it is said that they are not.

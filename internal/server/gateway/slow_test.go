@@ -104,29 +104,6 @@ func TestF48StalledReader(t *testing.T) {
 	}
 }
 
-// Sending after the handler has returned is bounded too: here many small responses that the client
-// does not read.
-func TestF48PipelinedResponses(t *testing.T) {
-	t.Parallel()
-	u := upstream(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
-	s := httptest.NewUnstartedServer(newGateway(t, onePlace, to(u.URL)))
-	s.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		c.(*net.TCPConn).SetWriteBuffer(1 << 10)
-		return ctx
-	}
-	s.Start()
-	t.Cleanup(s.Close)
-	conn := dial(t, s.Listener.Addr().String())
-	conn.(*net.TCPConn).SetReadBuffer(1 << 10)
-	var err error
-	for err == nil {
-		_, err = io.WriteString(conn, strings.Repeat("GET / HTTP/1.1\r\nHost: x\r\n\r\n", 100))
-	}
-	if isSlow(err) {
-		t.Errorf("the connection is still open: %v", err)
-	}
-}
-
 // A websocket has its place under a concurrency limit for as long as it is open. One whose client
 // takes nothing is closed; one that is idle is not.
 func TestF48Websockets(t *testing.T) {
@@ -263,5 +240,28 @@ func TestF48SilenceBetweenMessages(t *testing.T) {
 				t.Errorf("got %d %s, want %d", resp.StatusCode, body, test.want)
 			}
 		})
+	}
+}
+
+// Sending after the handler has returned is bounded too: here many small responses that the client
+// does not read.
+func TestF48PipelinedResponses(t *testing.T) {
+	t.Parallel()
+	u := upstream(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
+	s := httptest.NewUnstartedServer(newGateway(t, onePlace, to(u.URL)))
+	s.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		c.(*net.TCPConn).SetWriteBuffer(1 << 10)
+		return ctx
+	}
+	s.Start()
+	t.Cleanup(s.Close)
+	conn := dial(t, s.Listener.Addr().String())
+	conn.(*net.TCPConn).SetReadBuffer(1 << 10)
+	var err error
+	for err == nil {
+		_, err = io.WriteString(conn, strings.Repeat("GET / HTTP/1.1\r\nHost: x\r\n\r\n", 100))
+	}
+	if isSlow(err) {
+		t.Errorf("the connection is still open: %v", err)
 	}
 }

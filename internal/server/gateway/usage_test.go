@@ -1,7 +1,6 @@
 package gateway_test
 
 import (
-	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -314,21 +313,5 @@ func TestUsageIsAskedFor(t *testing.T) {
 			t.Error("a long request was changed")
 		}
 		m.wantUsed(t, 58, 38, 20, 159) // the model of the long one is not seen: 130, and 29 by default
-	}
-}
-
-// The rest of a body whose beginning was read has no more time than any other body, whether its
-// request is denied or not.
-func TestUsageOfBodiesThatStopLater(t *testing.T) {
-	u := upstream(t, func(w http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
-	for budget, want := range map[string]int{"0": 429, "1000000": 408} {
-		m := newModel(t, "tiers: [{name: all, identity: ip, budget: "+budget+"/1m}]\npolicies:\n"+
-			"  - {name: chat, match: {path: /**}, usage: {preset: openai}}\ngateway: {body_timeout: 300ms}\n", u.URL)
-		conn := dial(t, strings.TrimPrefix(m.URL, "http://"))
-		fmt.Fprint(conn, "POST /v1/chat HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n"+strings.Repeat("x", 70_000))
-		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil || resp.StatusCode != want {
-			t.Errorf("a budget of %s: got %v, %v; want %d", budget, resp, err, want)
-		}
 	}
 }
