@@ -82,28 +82,6 @@ func TestRequestsGather(t *testing.T) {
 	})
 }
 
-// However far away the store is, it decides every request that it can answer in time, once it is
-// known how far that is: none has to wait for those before it.
-func TestASlowStoreHoldsUpNobody(t *testing.T) {
-	for _, ms := range []time.Duration{1, 5, 10, 12} {
-		trip := ms * time.Millisecond
-		over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-			store.change(way{there: trip})
-			mustDecide(t, s, oneUnit("first"))
-			var group sync.WaitGroup
-			for i := range 1000 {
-				group.Go(func() {
-					if d := mustDecide(t, s, oneUnit(fmt.Sprint(i%7))); d.Degraded {
-						t.Errorf("%v away: the store did not decide", trip)
-					}
-				})
-				time.Sleep(time.Duration(i*7919%100) * time.Microsecond)
-			}
-			group.Wait()
-		})
-	}
-}
-
 // An answer that is there by the time a caller notices its deadline is the decision.
 func TestAnswerThatComesWithTheDeadline(t *testing.T) {
 	over(t, alone, func(t *testing.T, store *fake, s *Stack) {

@@ -11,36 +11,6 @@ import (
 	"github.com/stint-limiter/stint/internal/testkit"
 )
 
-// What was granted without the store is charged to it afterwards, once: to every subject and limit
-// that still counts it, but for places, and less what was refunded.
-func TestStoreIsChargedAfterwards(t *testing.T) {
-	over(t, among(2), func(t *testing.T, store *fake, s *Stack) {
-		minute, day, place := stint.PerMinute(10), stint.PerDay(100), stint.AtOnce(50, time.Hour)
-		r := and(oneUnit("a", minute, day, place), ask("all", 2, day))
-		store.fail(refusedCall())
-		wantAdmitted(t, s, 5, r, 5)
-		time.Sleep(2 * time.Minute)
-		r.Claims[0].Cost = 3
-		wantAdmitted(t, s, 1, r, 1)
-		refunded := mustDecide(t, s, oneUnit("b", day))
-		mustAmend(t, s, refunded.Charge, stint.Amendment{Kind: stint.AmendSettle})
-		if store.Stats().Subjects != 0 {
-			t.Fatal("the store knows something already")
-		}
-		for range 2 { // the second outage adds nothing
-			store.up()
-			time.Sleep(2 * time.Second)
-			wantUsed(t, store, "a", minute, 3)
-			wantUsed(t, store, "a", day, 8)
-			wantUsed(t, store, "a", place, 0)
-			wantUsed(t, store, "all", day, 12)
-			wantUsed(t, store, "b", day, 0)
-			store.fail(refusedCall())
-			mustDecide(t, s, oneUnit("other"))
-		}
-	})
-}
-
 // Close charges what is owed to a store that is not quick.
 func TestCloseChargesWhatIsOwed(t *testing.T) {
 	over(t, alone, func(t *testing.T, store *fake, s *Stack) {

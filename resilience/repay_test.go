@@ -11,47 +11,6 @@ import (
 	"github.com/stint-limiter/stint/internal/testkit"
 )
 
-// lose has a store charge what it is owed, and lose the first n answers to that.
-func (f *fake) lose(n int64) (lost *atomic.Int64) {
-	lost = new(atomic.Int64)
-	f.reply(func(c *driver.Call) {
-		if c.Err == nil && c.Request.Mode == driver.ModeForce && lost.Load() < n {
-			lost.Add(1)
-			c.Decision, c.Err = stint.Decision{}, storeError(stint.KindUnreachable)
-		}
-	})
-	return lost
-}
-
-// What is owed is charged once, although answers are lost: also if the ID of the request has ended
-// by then, or one of its windows, of another subject or of the same one.
-func TestDebtsAreChargedOnce(t *testing.T) {
-	second, hour := stint.PerSecond(10), stint.PerHour(10)
-	short := oneUnit("a", hour)
-	short.ID, short.IDLife = "x", time.Second
-	type row struct {
-		r      stint.Request
-		outage time.Duration
-		lost   int64
-	}
-	each(t, map[string]row{
-		"the ID has ended": {short, 40 * time.Second, 4},
-		"two subjects":     {named(and(oneUnit("user", second), oneUnit("a", hour)), "x"), 0, 2},
-		"one subject":      {oneUnit("a", second, hour), 0, 2},
-	}, alone, func(t *testing.T, store *fake, s *Stack, test row) {
-		store.down()
-		mustDecide(t, s, test.r)
-		time.Sleep(test.outage)
-		lost := store.lose(test.lost)
-		store.up()
-		time.Sleep(20 * time.Second)
-		if n := lost.Load(); n != test.lost {
-			t.Fatalf("%d answers lost, want %d", n, test.lost)
-		}
-		wantUsed(t, store, "a", hour, 1)
-	})
-}
-
 // A reset waits for what is being charged: nothing of it counts afterwards.
 func TestResetWhileDebtsAreCharged(t *testing.T) {
 	for _, id := range []string{"", "x"} {
@@ -102,5 +61,46 @@ func TestManyIDsOfOneSubject(t *testing.T) {
 		store.up()
 		time.Sleep(10 * time.Second)
 		wantUsed(t, store, "a", limit, requests)
+	})
+}
+
+// lose has a store charge what it is owed, and lose the first n answers to that.
+func (f *fake) lose(n int64) (lost *atomic.Int64) {
+	lost = new(atomic.Int64)
+	f.reply(func(c *driver.Call) {
+		if c.Err == nil && c.Request.Mode == driver.ModeForce && lost.Load() < n {
+			lost.Add(1)
+			c.Decision, c.Err = stint.Decision{}, storeError(stint.KindUnreachable)
+		}
+	})
+	return lost
+}
+
+// What is owed is charged once, although answers are lost: also if the ID of the request has ended
+// by then, or one of its windows, of another subject or of the same one.
+func TestDebtsAreChargedOnce(t *testing.T) {
+	second, hour := stint.PerSecond(10), stint.PerHour(10)
+	short := oneUnit("a", hour)
+	short.ID, short.IDLife = "x", time.Second
+	type row struct {
+		r      stint.Request
+		outage time.Duration
+		lost   int64
+	}
+	each(t, map[string]row{
+		"the ID has ended": {short, 40 * time.Second, 4},
+		"two subjects":     {named(and(oneUnit("user", second), oneUnit("a", hour)), "x"), 0, 2},
+		"one subject":      {oneUnit("a", second, hour), 0, 2},
+	}, alone, func(t *testing.T, store *fake, s *Stack, test row) {
+		store.down()
+		mustDecide(t, s, test.r)
+		time.Sleep(test.outage)
+		lost := store.lose(test.lost)
+		store.up()
+		time.Sleep(20 * time.Second)
+		if n := lost.Load(); n != test.lost {
+			t.Fatalf("%d answers lost, want %d", n, test.lost)
+		}
+		wantUsed(t, store, "a", hour, 1)
 	})
 }

@@ -1,16 +1,13 @@
 package resilience
 
 import (
-	"fmt"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/testkit"
 )
 
@@ -89,49 +86,6 @@ func TestAdmitsInTheFirstWindow(t *testing.T) {
 		if got*100 < exact*95 {
 			t.Errorf("%v: %d admitted, want at least 95 %% of %d", limit, got, exact)
 		}
-	}
-}
-
-// A period ends by the store's clock, also without the store: in none is more than the capacity
-// admitted, nor less.
-func TestPeriodsOfAStoreAhead(t *testing.T) {
-	fixed := stint.Limit{Max: 10, Window: 10 * time.Second, Algorithm: stint.AlgorithmFixed}
-	const midnight = 24*time.Hour - 15*time.Second // is while the store is away
-	for _, test := range []struct {
-		limit stint.Limit
-		ahead time.Duration
-	}{{fixed, 3 * time.Second}, {fixed, -3 * time.Second}, {fixed, 0}, {stint.Daily(10), midnight}} {
-		t.Run(fmt.Sprint(test.limit, ", ahead ", test.ahead), func(t *testing.T) {
-			each(t, failures, alone, func(t *testing.T, store *fake, s *Stack, fail func(*fake)) {
-				store.ahead.Store(int64(test.ahead))
-				var mu sync.Mutex
-				a, asks, admits := &asker{T: t, s: s, start: time.Now()}, map[int64]int{}, map[int64]int{} // by period of the store
-				for i := range 45 {
-					a.at(time.Duration(i)*time.Second + 500*time.Millisecond)
-					switch i {
-					case 5:
-						fail(store)
-					case 26:
-						store.up()
-					}
-					for range 3 {
-						period, _ := contract.Period(&test.limit, time.Now().Add(test.ahead).UnixMicro())
-						asks[period]++
-						a.ask(oneUnit("a", test.limit), func() {
-							mu.Lock()
-							defer mu.Unlock()
-							admits[period]++
-						})
-					}
-				}
-				time.Sleep(time.Second)
-				for period, n := range asks {
-					if want := min(n, 10); admits[period] != want || len(asks) < 2 {
-						t.Errorf("%d admitted in a period, want %d: %v", admits[period], want, admits)
-					}
-				}
-			})
-		})
 	}
 }
 
