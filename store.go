@@ -33,9 +33,9 @@ type Store interface {
 type Amendment struct {
 	// Kind is what to do. It must be set.
 	Kind AmendmentKind
-	// Cost is the true cost, for [AmendSettle]. It applies to the limits that still count the charge; what
-	// exceeds the charged cost becomes a debt if necessary. If the request had a Hold, the true
-	// cost is charged in any case. For [AmendExtend] of a hold, Cost is the usage so far.
+	// Cost is the true cost, for [AmendSettle]. It applies to the limits that still count the
+	// charge; what exceeds the charged cost becomes a debt if necessary. If the request had a Hold,
+	// the true cost is charged in any case. For [AmendExtend] of a hold, Cost is the usage so far.
 	Cost int64
 	// Costs are true costs by the names of limits, instead of Cost. Limits whose name is missing
 	// stay as they are, and can be settled later. If Costs is nil, Cost applies to every limit; if
@@ -46,20 +46,20 @@ type Amendment struct {
 	// is not charged; see [Amended]. Zero means one capacity of each limit. Other limits take the
 	// whole cost: they forget it after a window.
 	MaxDebt int64
-	// KnownOnly keeps [AmendExtend] from taking back a place that the store has forgotten. It is for
-	// heartbeats on behalf of untrusted clients, and not valid with another Kind.
+	// KnownOnly keeps [AmendExtend] from taking back a place that the store has forgotten. It is
+	// for heartbeats on behalf of untrusted clients, and not valid with another Kind.
 	KnownOnly bool
 }
 
 // Amended is what an amendment did.
 type Amended struct {
-	// Changed reports whether anything changed; after [AmendExtend], whether all places of the charge are
-	// held or, if it has none, whether all of its holds are open.
+	// Changed reports whether anything changed; after [AmendExtend], whether all places of the
+	// charge are held or, if it has none, whether all of its holds are open.
 	Changed bool
-	// Charged is the cost that remains charged after [AmendSettle], with Costs the sum over all names.
-	// It is the cost in the limit that took the least, among the limits to which the amendment
-	// applied, and 0 if nothing changed. It is less than the true cost if MaxDebt kept a limit from
-	// taking all of it.
+	// Charged is the cost that remains charged after [AmendSettle], with Costs the sum over all
+	// names. It is the cost in the limit that took the least, among the limits to which the
+	// amendment applied, and 0 if nothing changed. It is less than the true cost if MaxDebt kept a
+	// limit from taking all of it.
 	Charged int64
 }
 

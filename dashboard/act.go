@@ -95,8 +95,8 @@ func (d *dashboard) read(w http.ResponseWriter, r *http.Request, into any, targe
 	return decode(w, r, into) && d.find(w, target)
 }
 
-// find replaces a ref with its subject. If the target is invalid, it answers the request and returns
-// false.
+// find replaces a ref with its subject. If the target is invalid, it answers the request and
+// returns false.
 func (d *dashboard) find(w http.ResponseWriter, target *control.Target) bool {
 	switch {
 	case target.Subject != "" && target.Ref != "":

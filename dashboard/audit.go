@@ -18,7 +18,8 @@ type action struct {
 	At   time.Time `json:"at"`
 	Who  string    `json:"who"`
 	What string    `json:"what"`
-	// Subject is the full name. Callers who may not see full names receive a shortened one, with Ref.
+	// Subject is the full name. Callers who may not see full names receive a shortened one, with
+	// Ref.
 	Subject string `json:"subject"`
 	Ref     string `json:"ref,omitempty"`
 	// Result is "done", or the reason why the action failed.

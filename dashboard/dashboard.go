@@ -33,8 +33,8 @@ type Config struct {
 	// Envoy returns the limits of a subject of Envoy's rate limit service, and the name of the rule
 	// that they belong to. It is nil without that service.
 	Envoy func(subject string) (rule string, limits []stint.Limit)
-	// Phase returns the phase of the process, such as "ready", and Sources returns the files that it
-	// reads. Either may be nil.
+	// Phase returns the phase of the process, such as "ready", and Sources returns the files that
+	// it reads. Either may be nil.
 	Phase   func() string
 	Sources func() []Source
 
@@ -86,9 +86,9 @@ type dashboard struct {
 	closed  <-chan struct{}
 }
 
-// New returns a handler that serves a dashboard. Streams last until their clients disconnect. Cancel
-// the context to end them before shutting down a server that waits for open connections; all other
-// requests are still served after that.
+// New returns a handler that serves a dashboard. Streams last until their clients disconnect.
+// Cancel the context to end them before shutting down a server that waits for open connections; all
+// other requests are still served after that.
 func New(ctx context.Context, c Config) (http.Handler, error) {
 	if c.Monitor == nil {
 		return nil, &stint.InvalidError{Err: errors.New("dashboard.Config.Monitor is required")}

@@ -17,8 +17,8 @@ type names struct {
 	asMonitor bool
 }
 
-// namesFor returns the names for the sender of a request. Operators see subjects in full. Any caller
-// may request short names with names=short, for instance to share the screen.
+// namesFor returns the names for the sender of a request. Operators see subjects in full. Any
+// caller may request short names with names=short, for instance to share the screen.
 func (d *dashboard) namesFor(r *http.Request) names {
 	full := d.mayName(r) && r.URL.Query().Get("names") != "short"
 	return names{d.c.Monitor, full, full == d.c.ShowSubjects}
@@ -93,9 +93,9 @@ func (n names) actions(list []action) []action {
 	return list
 }
 
-// shorten shortens the subject of an answer for callers who may not see names in full. It leaves the
-// subject unchanged if the caller sent the name and therefore knows it, or if Who is nil, in which
-// case callers on this host see everything. names=short always shortens the subject.
+// shorten shortens the subject of an answer for callers who may not see names in full. It leaves
+// the subject unchanged if the caller sent the name and therefore knows it, or if Who is nil, in
+// which case callers on this host see everything. names=short always shortens the subject.
 func (d *dashboard) shorten(r *http.Request, byRef bool, who *control.Named) {
 	asked := r.URL.Query().Get("names") == "short"
 	if asked || byRef && d.c.Who != nil && !d.mayName(r) {

@@ -24,7 +24,7 @@ type Presence struct {
 	// Memory identifies the data that the store remembers. It changes when some of the data is
 	// lost: all of it, or what was written after the copy from which the store continued.
 	Memory string
-	// At is the instant of the call in microseconds since the Unix epoch, and Calls counts the calls of all processes. The store
-	// compares both with its own values to notice a loss.
+	// At is the instant of the call in microseconds since the Unix epoch, and Calls counts the
+	// calls of all processes. The store compares both with its own values to notice a loss.
 	At, Calls int64
 }

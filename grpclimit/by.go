@@ -15,9 +15,9 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// KeyFunc returns the key of a call from its context, which comes from the interceptors before. Calls
-// with equal keys are counted together. By convention a key is "type:identifier". A call with the key
-// "" is not counted: it ends with Internal, so that calls do not share a count by accident.
+// KeyFunc returns the key of a call from its context, which comes from the interceptors before.
+// Calls with equal keys are counted together. By convention a key is "type:identifier". A call with
+// the key "" is not counted: it ends with Internal, so that calls do not share a count by accident.
 type KeyFunc func(context.Context) string
 
 // By returns interceptors that limit calls per key, without a configuration:
@@ -30,11 +30,11 @@ type KeyFunc func(context.Context) string
 // until the handler returns. Health checks and reflection are calls like any other: to exempt some,
 // call the interceptors from one of your own.
 //
-// The options are limits, at least one unless [WithLimits] gives them, other options of package stint such as [stint.WithBans], and
-// options of this package that are a [ByOption]. Without [WithStore], the calls are counted in the
-// memory of this process, in 64 MiB at most, separately for each use of By. Calls that cannot be
-// decided are logged at ERROR, at most five per second, to the logger of [stint.WithLogger] or,
-// without it, to slog.Default().
+// The options are limits, at least one unless [WithLimits] gives them, other options of package
+// stint such as [stint.WithBans], and options of this package that are a [ByOption]. Without
+// [WithStore], the calls are counted in the memory of this process, in 64 MiB at most, separately
+// for each use of By. Calls that cannot be decided are logged at ERROR, at most five per second, to
+// the logger of [stint.WithLogger] or, without it, to slog.Default().
 //
 // By panics if an argument is invalid, and lists every mistake. [NewBy] returns an error instead.
 func By(key KeyFunc, options ...ByOption) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
@@ -79,8 +79,8 @@ func ByIP(options ...ByOption) (grpc.UnaryServerInterceptor, grpc.StreamServerIn
 }
 
 // ClientIP distinguishes clients by their address, like httplimit.ClientIP: it uses the metadata
-// "x-forwarded-for" only as far as trusted proxies wrote it. A peer without an address, as on a Unix
-// socket, has no key unless "unix" is trusted and the peer names the client.
+// "x-forwarded-for" only as far as trusted proxies wrote it. A peer without an address, as on a
+// Unix socket, has no key unless "unix" is trusted and the peer names the client.
 //
 // ClientIP panics if an entry is invalid. [NewClientIP] returns an error instead.
 func ClientIP(trusted ...string) KeyFunc {
@@ -123,9 +123,9 @@ func WithName(name string) ByOption {
 
 // WithLimits gives each call under [By] its own limits, such as those of the customer. If the
 // function returns none, the limits passed to By apply; if there are none of these either, the call
-// is not limited. In a shared store, the limits need a name ([WithName]). The function is called for
-// every call, with the context from the interceptors before. A call with invalid limits ends with
-// Internal.
+// is not limited. In a shared store, the limits need a name ([WithName]). The function is called
+// for every call, with the context from the interceptors before. A call with invalid limits ends
+// with Internal.
 func WithLimits(limits func(ctx context.Context) []stint.Limit) ByOption {
 	return byOption{set: func(b *by) {
 		b.limits, b.Varies = limits, limits != nil
@@ -135,8 +135,8 @@ func WithLimits(limits func(ctx context.Context) []stint.Limit) ByOption {
 	}}
 }
 
-// WithCost sets the cost of a call under [By] in units of every limit; the default is one. A cost of
-// 0 charges nothing. A call with a negative cost ends with Internal.
+// WithCost sets the cost of a call under [By] in units of every limit; the default is one. A cost
+// of 0 charges nothing. A call with a negative cost ends with Internal.
 func WithCost(cost func(ctx context.Context) int64) ByOption {
 	return byOption{set: func(b *by) {
 		b.cost = cost
@@ -153,14 +153,15 @@ type by struct {
 	middleware.Part
 }
 
-// byOption is an option of [By]. The embedded interface is nil: it only makes the type a [ByOption].
+// byOption is an option of [By]. The embedded interface is nil: it only makes the type a
+// [ByOption].
 type byOption struct {
 	ByOption
 	set func(*by)
 }
 
-// ErrNoKey is the error of a call without a key, for interceptors that run before those of [By]. Its
-// status is Internal.
+// ErrNoKey is the error of a call without a key, for interceptors that run before those of [By].
+// Its status is Internal.
 var ErrNoKey = middleware.ErrNoKey
 
 // keyed decides on calls by key and limits, without a guard.

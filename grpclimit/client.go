@@ -24,10 +24,10 @@ func newClient(api *outbound.Client, perMessage bool) *client {
 // UnaryClientInterceptor returns an interceptor for calls to a third-party service. It panics if
 // api is nil.
 //
-// Every call waits for its turn, as in [outbound.Client.Wait]. A call that gets no turn is not made.
-// Its error wraps the error of Wait and has a gRPC status: ResourceExhausted for a denial, the
-// context's status if the context ended, FailedPrecondition if the API is no longer registered, and
-// Unavailable if the store failed, also under [stint.FailDeny].
+// Every call waits for its turn, as in [outbound.Client.Wait]. A call that gets no turn is not
+// made. Its error wraps the error of Wait and has a gRPC status: ResourceExhausted for a denial,
+// the context's status if the context ended, FailedPrecondition if the API is no longer registered,
+// and Unavailable if the store failed, also under [stint.FailDeny].
 //
 // When the service answers ResourceExhausted or Unavailable and gives a delay, in a RetryInfo or a
 // pushback, all processes that share the store pause for that long; the longer of the two counts.

@@ -99,9 +99,9 @@ func StreamServerInterceptor(guard *policy.Guard, options ...GuardOption) grpc.S
 // MessageServerInterceptor is [StreamServerInterceptor] for streams whose messages count: a guard
 // judges each message received, as if it were a call. The opening of a stream does not count.
 //
-// A denied message ends the stream with the status of the denial, whatever the handler returns. When
-// the next message arrives or the handler returns, an allowed message gives up its place under a
-// concurrency limit, and its cost is settled. [grpc.SetSendCompressor] does not work on these
+// A denied message ends the stream with the status of the denial, whatever the handler returns.
+// When the next message arrives or the handler returns, an allowed message gives up its place under
+// a concurrency limit, and its cost is settled. [grpc.SetSendCompressor] does not work on these
 // streams.
 func MessageServerInterceptor(guard *policy.Guard, options ...GuardOption) grpc.StreamServerInterceptor {
 	return newServer(guard, options).stream(serveMessages)

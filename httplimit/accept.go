@@ -24,9 +24,9 @@ var offers = [formats]string{"application/json", "application/problem+json", "te
 // maxAccept is the number of bytes of an Accept header that are read; real clients send far less.
 const maxAccept = 1024
 
-// negotiate chooses the format that the client prefers according to the values of its Accept header:
-// the highest quality, then the most precisely named type, then the order of the formats. It chooses
-// JSON if none is acceptable. Parameters of media types other than q are ignored.
+// negotiate chooses the format that the client prefers according to the values of its Accept
+// header: the highest quality, then the most precisely named type, then the order of the formats.
+// It chooses JSON if none is acceptable. Parameters of media types other than q are ignored.
 //
 // It is written by hand because it runs for every denial: it does not allocate (a whole denial
 // allocates at most twice, for its header fields), and it reads a bounded part of the header.

@@ -87,10 +87,10 @@
 // The name of an item consists of its policy or tier, its window, its own name if it has one
 // ("cost" for budgets), and its algorithm if that is not sliding. Quota and window are strict: the
 // quota is the capacity, including a burst, and the window is a time in which at most that much is
-// admitted; for a bucket, the time that refills its capacity. Windows are whole seconds, rounded up.
-// The effective window t is the time until a limit that denied has room or, for other limits, until
-// they are unused. Concurrency limits have no windows; their unit is concurrent-requests. Partition
-// keys are not sent, because they would show how callers are identified.
+// admitted; for a bucket, the time that refills its capacity. Windows are whole seconds, rounded
+// up. The effective window t is the time until a limit that denied has room or, for other limits,
+// until they are unused. Concurrency limits have no windows; their unit is concurrent-requests.
+// Partition keys are not sent, because they would show how callers are identified.
 //
 // # Answers
 //

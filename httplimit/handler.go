@@ -20,12 +20,13 @@ import (
 // [Everyone] or a function of your own. Under a concurrency limit, see [stint.AtOnce], a request
 // keeps its place until the handler returns.
 //
-// The options are limits, at least one unless [WithLimits] gives them, other options of package stint such as [stint.WithBans], and
-// options of this package. Without [WithStore] the requests are counted in the memory of this
-// process. Each call of By then has separate counts, in 64 MiB at most: when that is full, the keys
-// with the most left of their limits are evicted first. All handlers wrapped by one returned
-// middleware share its counts. Requests that cannot be decided are logged at ERROR, at most five
-// per second, to the logger of [stint.WithLogger] or, without it, to slog.Default().
+// The options are limits, at least one unless [WithLimits] gives them, other options of package
+// stint such as [stint.WithBans], and options of this package. Without [WithStore] the requests are
+// counted in the memory of this process. Each call of By then has separate counts, in 64 MiB at
+// most: when that is full, the keys with the most left of their limits are evicted first. All
+// handlers wrapped by one returned middleware share its counts. Requests that cannot be decided are
+// logged at ERROR, at most five per second, to the logger of [stint.WithLogger] or, without it, to
+// slog.Default().
 //
 // By panics if an argument is invalid, and lists every mistake. [NewBy] returns an error instead.
 func By(key KeyFunc, options ...ByOption) func(http.Handler) http.Handler {

@@ -18,8 +18,8 @@ import (
 // GuardOption configures [New]. [WithClaims] is only for New; every [Option] is also a GuardOption.
 type GuardOption interface{ applyToGuard(*responder) }
 
-// ByOption configures [By] and [ByIP]. Limits, all other options of package stint and every [Option]
-// are ByOptions.
+// ByOption configures [By] and [ByIP]. Limits, all other options of package stint and every
+// [Option] are ByOptions.
 type ByOption = stint.HTTPOption
 
 // Option configures [New], [By] and [ByIP].
@@ -114,15 +114,15 @@ func WithDenied(denied func(w http.ResponseWriter, r *http.Request, d *Denial)) 
 }
 
 // WithError replaces the answer to requests that could not be decided because the store failed and
-// the failure mode is "error", or because the request has no key ([ErrNoKey]). By default the answer
-// is 503 for a failure and 500 for a mistake. The function may also let the request through itself.
-// It is not called for a body that could not be read.
+// the failure mode is "error", or because the request has no key ([ErrNoKey]). By default the
+// answer is 503 for a failure and 500 for a mistake. The function may also let the request through
+// itself. It is not called for a body that could not be read.
 func WithError(failed func(w http.ResponseWriter, r *http.Request, err error)) AnswerOption {
 	return forAnswer(func(f *responder) { f.failed = failed })
 }
 
-// WithHeaders selects the header fields about limits. By default the configuration selects them, and
-// [By] sends the X fields, with Reset since 1970 and a jitter of a fifth for [Everyone].
+// WithHeaders selects the header fields about limits. By default the configuration selects them,
+// and [By] sends the X fields, with Reset since 1970 and a jitter of a fifth for [Everyone].
 func WithHeaders(headers policy.Headers) AnswerOption {
 	return forAnswer(func(f *responder) {
 		f.headers = &headers
@@ -157,8 +157,8 @@ func WithName(name string) ByOption {
 //	r.Use(httplimit.By(userOf, httplimit.WithLimits(plan)))
 //
 // A customer's usage is kept when the number of a limit changes; a new window starts empty. The
-// function is called for every request, before the decision: keep its data in memory. A request with
-// invalid limits is answered with 500, or by [WithError].
+// function is called for every request, before the decision: keep its data in memory. A request
+// with invalid limits is answered with 500, or by [WithError].
 func WithLimits(limits func(r *http.Request) []stint.Limit) ByOption {
 	return byOption{set: func(b *by) {
 		b.limit.limits, b.first.Varies = limits, limits != nil
@@ -168,8 +168,8 @@ func WithLimits(limits func(r *http.Request) []stint.Limit) ByOption {
 	}}
 }
 
-// WithCost sets the cost of a request under [By] and [AndBy] in units of every limit; the default is
-// one. A cost of 0 charges nothing. A request with a negative cost is answered with 500, or by
+// WithCost sets the cost of a request under [By] and [AndBy] in units of every limit; the default
+// is one. A cost of 0 charges nothing. A request with a negative cost is answered with 500, or by
 // [WithError].
 func WithCost(cost func(r *http.Request) int64) ByOption {
 	return byOption{set: func(b *by) {
@@ -180,10 +180,10 @@ func WithCost(cost func(r *http.Request) int64) ByOption {
 	}}
 }
 
-// AndBy counts each request under [By] by another key as well, in one decision: a request is charged
-// to all keys or, if one of them has no room, to none. Two middlewares in a row would instead
-// charge the first for requests that the second denies. For example, a login that allows an address
-// 20 attempts per minute and an account 5 per quarter of an hour:
+// AndBy counts each request under [By] by another key as well, in one decision: a request is
+// charged to all keys or, if one of them has no room, to none. Two middlewares in a row would
+// instead charge the first for requests that the second denies. For example, a login that allows an
+// address 20 attempts per minute and an account 5 per quarter of an hour:
 //
 //	httplimit.ByIP(stint.PerMinute(20),
 //		httplimit.AndBy("account", httplimit.FormField("email"), stint.Per(5, 15*time.Minute)))
@@ -229,8 +229,8 @@ func WithSendTimeout(timeout time.Duration) Option {
 	return option{set: func(f *responder) { f.timeout = timeout }}
 }
 
-// WithVerdict passes the verdict to the handler: see [FromContext]. This is not the default, because
-// it copies the request and its context: two allocations.
+// WithVerdict passes the verdict to the handler: see [FromContext]. This is not the default,
+// because it copies the request and its context: two allocations.
 func WithVerdict() Option {
 	return option{set: func(f *responder) { f.shares = true }}
 }

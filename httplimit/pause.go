@@ -22,8 +22,8 @@ type pause struct {
 }
 
 // readPause reads the pause that a response asks for. Dates are measured against the response's own
-// Date if it has one, so that the local clock does not matter, and otherwise against now. The age of
-// a cached response, from its Age field, is subtracted, so its pause may already be over. Other
+// Date if it has one, so that the local clock does not matter, and otherwise against now. The age
+// of a cached response, from its Age field, is subtracted, so its pause may already be over. Other
 // fields are ignored. No pause is longer than [stint.MaxWindow].
 func readPause(resp *http.Response, now time.Time) pause {
 	h := resp.Header

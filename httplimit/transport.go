@@ -21,8 +21,8 @@ const (
 //
 //	client := &http.Client{Transport: httplimit.NewTransport(igdb, nil)}
 //
-// Every request waits for its turn, as in [outbound.Client.Wait]. Without a turn, it is not sent and
-// fails with the error of Wait. When a response asks to slow down, all processes that share the
+// Every request waits for its turn, as in [outbound.Client.Wait]. Without a turn, it is not sent
+// and fails with the error of Wait. When a response asks to slow down, all processes that share the
 // store pause. Such responses are: a 429 or 503 with Retry-After; any response whose RateLimit or
 // X-RateLimit fields, including those of OpenAI and Anthropic for tokens, have nothing left; and a
 // bare 429, for a second. The caller gets the response unchanged.

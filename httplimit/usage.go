@@ -58,8 +58,8 @@ func readDeadlines(r *http.Request) (soon, rest time.Time) {
 	return soon, rest
 }
 
-// putBack is a body after some or all of it was read and put back. If all of it was read, the Reader
-// contains only those bytes: the server closes its own body when the response begins, and a
+// putBack is a body after some or all of it was read and put back. If all of it was read, the
+// Reader contains only those bytes: the server closes its own body when the response begins, and a
 // transport that read on to the end of that body would get an error and close its connection.
 type putBack struct {
 	io.Reader

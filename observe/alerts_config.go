@@ -20,8 +20,8 @@ type AlertConfig struct {
 	// {"BlockedShare": 0.2}. An infinite threshold turns the alert off.
 	Thresholds map[string]float64
 	// For is how long a condition must hold before its alert fires, and how long it must be gone
-	// before the alert ends. Some alerts fire or end immediately; see docs/alerts.md. The default is
-	// one minute. Alerts that compare with the past need a history of ten times For.
+	// before the alert ends. Some alerts fire or end immediately; see docs/alerts.md. The default
+	// is one minute. Alerts that compare with the past need a history of ten times For.
 	For time.Duration
 	// Webhook is the address to which every alert is posted when it begins to fire and when it
 	// ends; "" means none. See docs/alerts.md for the body.

@@ -61,7 +61,8 @@ func largestJump(some []jump, largest jump, known time.Duration) jump {
 }
 
 // tiers returns one jump per tier, with its decisions in the recent period (lately) and in the rest
-// of the last quarter of an hour, and one jump per policy of a tier, with the denials by the policy.
+// of the last quarter of an hour, and one jump per policy of a tier, with the denials by the
+// policy.
 func (h *history) tiers(lately time.Duration) []jump {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -134,8 +134,8 @@ func (c *collection) storeCounters(s *storeCounters) {
 	}
 }
 
-// storeHealth collects the metrics that apply to the kind of store. It leaves out values that may be
-// out of date.
+// storeHealth collects the metrics that apply to the kind of store. It leaves out values that may
+// be out of date.
 func (c *collection) storeHealth(h *StoreHealth) {
 	c.gauge("store_up", truth(h.Up))
 	if h.Instances > 0 {

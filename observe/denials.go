@@ -228,8 +228,8 @@ func (m *Monitor) why(id string) []Denial {
 }
 
 // Denials lists the recorded denials of a subject, oldest first. If at is zero, it lists all of
-// them; otherwise those from ten minutes before at until one minute after it. Like [Monitor.Why], it
-// asks other processes; each returns at most its last ten.
+// them; otherwise those from ten minutes before at until one minute after it. Like [Monitor.Why],
+// it asks other processes; each returns at most its last ten.
 func (m *Monitor) Denials(ctx context.Context, subject string, at time.Time) []Denial {
 	list := m.denialsOf(subject, at)
 	f := m.fleet.Load()

@@ -25,9 +25,9 @@ const (
 //
 // Seconds are counted by the monotonic clock. The wall clock only labels them: when it is adjusted,
 // the whole history moves with it, without gaps or duplicates. If no sample was taken for a few
-// seconds, for instance because the process was suspended, only the total of those seconds is known.
-// The total is then divided evenly among them, so that sums are right and no second shows a false
-// peak.
+// seconds, for instance because the process was suspended, only the total of those seconds is
+// known. The total is then divided evenly among them, so that sums are right and no second shows a
+// false peak.
 //
 // It is safe for concurrent use.
 type history struct {

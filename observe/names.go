@@ -63,10 +63,10 @@ func (n *names) short(kept string) string { return label.Tagged(kept, n.ref(kept
 // refTag is the length in bytes of the tag that begins a ref. No two subjects share a tag.
 const refTag = 12
 
-// seal returns the ref of a subject, which identifies the subject where it cannot be shown. A ref is
-// the subject encrypted with keys that exist only in this process: no table of refs is needed, and
-// no other process can decrypt them. A subject always has the same ref, because the initialization
-// vector is a hash of the subject, as in RFC 5297.
+// seal returns the ref of a subject, which identifies the subject where it cannot be shown. A ref
+// is the subject encrypted with keys that exist only in this process: no table of refs is needed,
+// and no other process can decrypt them. A subject always has the same ref, because the
+// initialization vector is a hash of the subject, as in RFC 5297.
 func (n *names) seal(subject string) string {
 	tag := n.tag([]byte(subject))
 	return base64.RawURLEncoding.EncodeToString(append(tag, n.crypt(tag, []byte(subject))...))

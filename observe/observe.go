@@ -11,8 +11,8 @@ import (
 	"github.com/stint-limiter/stint/resilience"
 )
 
-// Observe implements [stint.Observer]. It counts the events of guards, the Envoy service, stacks and
-// outbound registries.
+// Observe implements [stint.Observer]. It counts the events of guards, the Envoy service, stacks
+// and outbound registries.
 //
 // A decision is counted once, where it was requested: by a guard, by the Envoy service, or for an
 // outbound call. The decision of the stack below is not counted again. For stacks that limiters use

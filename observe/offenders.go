@@ -19,9 +19,9 @@ const (
 	paneLength       = 2 * time.Minute
 
 	// floodRate is the highest number of denials per second at which every denial is counted. After
-	// more denials than that, for the rest of the second and in the next second, one in floodShare is
-	// counted, with the weight floodShare: a subject that is frequent among so many denials is also
-	// frequent in the sample.
+	// more denials than that, for the rest of the second and in the next second, one in floodShare
+	// is counted, with the weight floodShare: a subject that is frequent among so many denials is
+	// also frequent in the sample.
 	floodRate  = 20_000
 	floodShare = 64
 )
@@ -61,8 +61,8 @@ func newOffenders(n *names) *offenders {
 	return &offenders{names: n, shadow: newShadowReports(n), start: time.Now(), suspects: suspects{names: n}}
 }
 
-// add counts a denial of a subject by a policy, which is "" if there is none, or by a ban. nth is the
-// number of the denial in its series; in a flood it determines whether the denial is counted.
+// add counts a denial of a subject by a policy, which is "" if there is none, or by a ban. nth is
+// the number of the denial in its series; in a flood it determines whether the denial is counted.
 func (o *offenders) add(subject, policy string, banned bool, now time.Time, nth int64) {
 	weight := int64(1)
 	if o.flood.Load() {
@@ -85,8 +85,8 @@ func (o *offenders) add(subject, policy string, banned bool, now time.Time, nth 
 }
 
 // chosen selects one in floodShare numbers. It multiplies by the golden ratio, so that it selects
-// evenly from any regular sequence of numbers. Generating a random number would take longer than all
-// other work on a denial in a flood.
+// evenly from any regular sequence of numbers. Generating a random number would take longer than
+// all other work on a denial in a flood.
 func chosen(nth int64) bool { return uint32(nth)*0x9e3779b9 < 1<<32/floodShare }
 
 // meter detects floods.

@@ -8,18 +8,19 @@ import (
 
 // sketch finds the most frequent names in a stream, in bounded memory. It implements Space-Saving,
 // by Metwally, Agrawal and El Abbadi (2005). It counts a fixed number of names. If all counters are
-// taken, a new name takes over the counter with the smallest count. The name may have occurred up to
-// that many times before, but not more often: a count is therefore never too low, and too high by at
-// most the count that was taken over.
+// taken, a new name takes over the counter with the smallest count. The name may have occurred up
+// to that many times before, but not more often: a count is therefore never too low, and too high
+// by at most the count that was taken over.
 //
 // After N additions to k counters, the smallest count is at most N/k. So every name that was added
 // more than N/k times has a counter, and no count is more than N/k too high.
 //
-// This is not a library, because libraries for this purpose (Count-Min, HeavyKeeper) return a single
-// estimate of a count, while the list of offenders shows an upper and a lower bound. An addition
-// takes about 70 ns, and reset keeps the memory.
+// This is not a library, because libraries for this purpose (Count-Min, HeavyKeeper) return a
+// single estimate of a count, while the list of offenders shows an upper and a lower bound. An
+// addition takes about 70 ns, and reset keeps the memory.
 //
-// The counters form a heap with the smallest at its root. The zero value has no room; use newSketch.
+// The counters form a heap with the smallest at its root. The zero value has no room; use
+// newSketch.
 type sketch struct {
 	counters []counter
 	byName   map[string]int32 // indexes into counters

@@ -30,8 +30,8 @@ func newReloads(source string) *reloads { return &reloads{source: source} }
 type Reload = reload.Result
 
 // Reloaded counts the result of reloading a part of the configuration, and records its changes,
-// which can explain later denials. The program chooses the name of the source, which must never come
-// from a request. The result usually comes from a config.Watcher:
+// which can explain later denials. The program chooses the name of the source, which must never
+// come from a request. The result usually comes from a config.Watcher:
 //
 //	watcher := &config.Watcher{Path: path, Guard: guard, Reloaded: func(r config.Reload) {
 //		monitor.Reloaded("policies", r)

@@ -49,9 +49,9 @@ type recentSeries struct {
 
 func newLedger() *ledger { return &ledger{byName: newByName(seriesName.rest, newSeries)} }
 
-// of returns the series of a tier and policy. Hashing the two names would take longer than counting.
-// Most names are the same strings from the configuration each time; for these, of only compares
-// strings.
+// of returns the series of a tier and policy. Hashing the two names would take longer than
+// counting. Most names are the same strings from the configuration each time; for these, of only
+// compares strings.
 func (l *ledger) of(tier, policy string) *series {
 	if r := l.recent[recentIndex(tier, policy)].Load(); r != nil && r.tier == tier && r.policy == policy {
 		return r.series

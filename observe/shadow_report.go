@@ -11,8 +11,8 @@ import (
 )
 
 // ShadowReport shows the denials that the limits in shadow of a tier or policy would have caused if
-// enforced. Limits in shadow judge only requests that all other limits allowed. If the store did not
-// answer about a request in time, the report counts the request as not denied.
+// enforced. Limits in shadow judge only requests that all other limits allowed. If the store did
+// not answer about a request in time, the report counts the request as not denied.
 type ShadowReport struct {
 	Tier   string `json:"tier"`
 	Policy string `json:"policy"`
@@ -52,8 +52,8 @@ type ShadowCounts struct {
 }
 
 // ShadowReports returns at most 64 reports on rules in shadow, each with up to n subjects. It
-// reports on the rules in shadow of set, which may be nil, and on rules that judged a request in the
-// last minutes. The rules that would have denied the most requests come first.
+// reports on the rules in shadow of set, which may be nil, and on rules that judged a request in
+// the last minutes. The rules that would have denied the most requests come first.
 func (m *Monitor) ShadowReports(set *policy.Set, n int) []ShadowReport {
 	now := time.Now()
 	list := m.offenders.shadow.show(set, n, now)
@@ -73,9 +73,9 @@ const (
 	shadowSeen = 256
 )
 
-// shadowReport counts the requests that a rule in shadow judged and would have denied. Its memory is
-// bounded: about 250 KB if the rule judges many subjects, plus the names of the subjects in top. It
-// is safe for concurrent use.
+// shadowReport counts the requests that a rule in shadow judged and would have denied. Its memory
+// is bounded: about 250 KB if the rule judges many subjects, plus the names of the subjects in top.
+// It is safe for concurrent use.
 //
 // Requests are counted without a lock. The lock guards the subjects, and is taken only for a
 // subject that is new in this minute or would have been denied.
@@ -244,8 +244,8 @@ func (r *shadowRecord) merge(s *shadowRecord) {
 	r.hit.merge(&s.hit)
 }
 
-// counts converts the record for display. Every subject has at least one request, so counts caps the
-// numbers of subjects, which may be estimated too high, at the numbers of requests.
+// counts converts the record for display. Every subject has at least one request, so counts caps
+// the numbers of subjects, which may be estimated too high, at the numbers of requests.
 func (r *shadowRecord) counts() ShadowCounts {
 	subjects := min(r.subjects.count(), r.requests)
 	return ShadowCounts{

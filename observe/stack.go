@@ -127,8 +127,8 @@ func (l limiters) Observe(ctx context.Context, event stint.Event) {
 			Rule: &noRule, Claim: about, Usages: e.Decision.Usages(), Denied: !e.Decision.Allowed,
 		}}
 		if len(e.Request.Claims) > 1 && len(v.Decision.Usages()) > 0 {
-			// Count the decision for the denied subject or, if none was denied, for the first subject
-			// of the request, with the decisive limit among all claims.
+			// Count the decision for the denied subject or, if none was denied, for the first
+			// subject of the request, with the decisive limit among all claims.
 			s := v.Decision.Decisive()
 			v.Results[0].Limits, v.Results[0].Usages = []stint.Limit{*s.Limit}, []stint.Usage{s.Usage}
 		}

@@ -75,8 +75,8 @@ func (m *Monitor) SubjectOf(ref string) (string, bool) { return m.names.subject(
 // The monitor ignores Up, DownSince and LastError in the result of the probe, because it derives
 // them from the actual calls to the store. An error of kind "timeout" or "unreachable" means that
 // the store does not answer. Any other error means that the store does not report its health, for
-// instance for lack of permission. Together with an error, the probe may return fields that it knows
-// without the store, such as Kind.
+// instance for lack of permission. Together with an error, the probe may return fields that it
+// knows without the store, such as Kind.
 func (m *Monitor) WatchStore(probe func(ctx context.Context) (StoreHealth, error)) {
 	m.watch.watch(probe)
 }

@@ -20,14 +20,14 @@ const (
 	probeEvery = 5 * time.Second
 	askAgain   = time.Second
 	probeTime  = 2 * time.Second
-	// quiet is the time without calls after which a probe decides whether the store works. Calls are
-	// better evidence than probes: Redis still reports its health when its memory is full.
+	// quiet is the time without calls after which a probe decides whether the store works. Calls
+	// are better evidence than probes: Redis still reports its health when its memory is full.
 	quiet = 2 * probeEvery
 	// answerLife is how long an answered ping or probe proves that the store answers.
 	answerLife = 5 * time.Second
 	// grace is how long answers must be late to count as an outage, so that a single late answer is
-	// not an outage. An outage ends when no call has failed for the same time, because some calls to
-	// a slow store succeed.
+	// not an outage. An outage ends when no call has failed for the same time, because some calls
+	// to a slow store succeed.
 	grace = time.Second
 )
 

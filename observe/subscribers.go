@@ -43,8 +43,8 @@ func (s *subscribers) close() {
 
 // Subscribe returns a channel that receives one tick per second, and a function that ends the
 // subscription. A subscriber that does not receive for a few seconds misses ticks. The channel is
-// closed when the subscription ends or the monitor is closed. Subscribers must not modify the slices
-// in ticks or what their pointers refer to.
+// closed when the subscription ends or the monitor is closed. Subscribers must not modify the
+// slices in ticks or what their pointers refer to.
 func (m *Monitor) Subscribe() (ticks <-chan Tick, cancel func()) {
 	s := &m.subscribers
 	own := make(chan Tick, ticksAhead)

@@ -73,8 +73,8 @@ type Violation struct {
 	Degraded   bool    `json:"degraded,omitempty"`
 }
 
-// Denial records why a subject was denied. It covers all denials of the subject by one rule within a
-// minute.
+// Denial records why a subject was denied. It covers all denials of the subject by one rule within
+// a minute.
 type Denial struct {
 	// ID is the id of the last denial. The answers to the earlier denials contain other ids.
 	ID      string `json:"id"`
@@ -155,7 +155,8 @@ type Alert struct {
 
 // StoreHealth describes the health of the store.
 type StoreHealth struct {
-	// At is when the store last reported its state. Warnings and the fields after it date from then.
+	// At is when the store last reported its state. Warnings and the fields after it date from
+	// then.
 	At time.Time `json:"at,omitzero"`
 	// Kind is "memory" or "redis".
 	Kind string `json:"kind"`

@@ -36,8 +36,8 @@ type Webhook struct {
 // minWebhookKey is the minimum length of a key in bytes.
 const minWebhookKey = 16
 
-// Validate reports every mistake in w, in one [*stint.InvalidError]. It does not contain the address,
-// which may be a secret.
+// Validate reports every mistake in w, in one [*stint.InvalidError]. It does not contain the
+// address, which may be a secret.
 func (w *Webhook) Validate() error {
 	var errs []error
 	if wrong := syntax.WrongWebhook(w.URL); wrong != "" {
@@ -76,8 +76,8 @@ type webhookPlan struct {
 }
 
 // webhook posts messages to an address, in the background. A slow or unreachable receiver does not
-// delay anything else: messages that it does not accept are dropped, counted and logged. The address
-// is not logged, because webhook addresses of chat services are secrets.
+// delay anything else: messages that it does not accept are dropped, counted and logged. The
+// address is not logged, because webhook addresses of chat services are secrets.
 type webhook struct {
 	webhookPlan
 	address string

@@ -26,8 +26,8 @@ const (
 	logEvery = time.Minute
 )
 
-// cooldown holds the pauses of an API that this process knows of. Instants are times since the start
-// of the registry.
+// cooldown holds the pauses of an API that this process knows of. Instants are times since the
+// start of the registry.
 type cooldown struct {
 	until atomic.Int64 // the end of the pause that the API imposed on this process; it only grows
 	seen  atomic.Int64 // the end of the pause that the store last reported; for statistics only

@@ -23,9 +23,9 @@ var tokenNames = []string{"tokens", tokens.InputName, tokens.OutputName}
 func countsTokens(name string) bool { return slices.Contains(tokenNames, name) }
 
 // WaitFor is [Client.Wait] for a call that costs more than one unit of some limits. costs holds
-// estimates by the names of these limits, such as {"tokens": 4096}; all other limits count one call.
-// The estimates are held until [Client.Settle], for an hour at most, and for five minutes if the
-// process dies. Such calls are not made in order: each asks again when there may be room.
+// estimates by the names of these limits, such as {"tokens": 4096}; all other limits count one
+// call. The estimates are held until [Client.Settle], for an hour at most, and for five minutes if
+// the process dies. Such calls are not made in order: each asks again when there may be room.
 func (c *Client) WaitFor(ctx context.Context, costs stint.Costs) (stint.Decision, error) {
 	if costs == nil {
 		costs = stint.Costs{}
@@ -80,8 +80,8 @@ func (c *Client) letGo(d stint.Decision) {
 }
 
 // Settle charges a call that [Client.WaitFor] admitted its actual costs, by the names of limits,
-// instead of its estimate. The charges of other limits stay as they were. Settle refuses the name of
-// an unknown limit with a [*stint.InvalidError]; the estimate then stays held.
+// instead of its estimate. The charges of other limits stay as they were. Settle refuses the name
+// of an unknown limit with a [*stint.InvalidError]; the estimate then stays held.
 func (c *Client) Settle(ctx context.Context, d stint.Decision, costs stint.Costs) error {
 	if !d.Charge.IsZero() {
 		claim := d.Charge.Claims()[0]

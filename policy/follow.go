@@ -28,8 +28,8 @@ type Settlement struct {
 	// Charged below Cost if the rest would exceed the maximum debt.
 	Amended stint.Amended
 	// Err is the store's error if it failed. Err is nil if the store found nothing to correct: the
-	// charge has left its windows, was reset or corrected before, or its request was repeated by its
-	// ID: then the charge is not given back.
+	// charge has left its windows, was reset or corrected before, or its request was repeated by
+	// its ID: then the charge is not given back.
 	Err error
 	// Hold is the hold of the request, and Delay the time from the charge to the settlement of its
 	// hold. Both are 0 without a hold.

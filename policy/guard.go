@@ -131,8 +131,8 @@ func (g *Guard) Decide(ctx context.Context, in *Input, v *Verdict) error {
 	return v.Err
 }
 
-// Prepare is the first half of Decide, for callers that ask the store themselves, in another mode or
-// about many requests at once. It fills in r, the request for the store, and everything in the
+// Prepare is the first half of Decide, for callers that ask the store themselves, in another mode
+// or about many requests at once. It fills in r, the request for the store, and everything in the
 // verdict that is known before the store's decision. If r has no claims, there is nothing to ask.
 // An error means that r is not valid.
 func (g *Guard) Prepare(in *Input, v *Verdict, r *stint.Request) error {
@@ -182,10 +182,10 @@ func (g *Guard) LimitsOf(rule *Rule, subject string, in *Input) []stint.Limit {
 	return limits
 }
 
-// Finish is the second half of Decide, for a verdict that has the store's Decision on r, or its Err.
-// Finish completes the results, asks about the results in shadow, and sends the verdict to the log
-// and the observer. For a request in [stint.ModePeek] it only logs failures. Rules that count costs
-// are charged the verdict's Cost, which the caller may have changed since Prepare.
+// Finish is the second half of Decide, for a verdict that has the store's Decision on r, or its
+// Err. Finish completes the results, asks about the results in shadow, and sends the verdict to the
+// log and the observer. For a request in [stint.ModePeek] it only logs failures. Rules that count
+// costs are charged the verdict's Cost, which the caller may have changed since Prepare.
 //
 // For a request that does not come from Prepare, the caller must set the verdict's Results, with
 // their rules and claims, and all other fields that the observer needs.

@@ -34,8 +34,8 @@ type Spec struct {
 	// Policies limit the requests that they match, in addition to the limits of the tier. Every
 	// matching policy applies.
 	Policies []Policy
-	// Bans is the policy for banning subjects that keep being denied; nil bans no subject and ignores
-	// existing bans.
+	// Bans is the policy for banning subjects that keep being denied; nil bans no subject and
+	// ignores existing bans.
 	Bans *stint.BanPolicy
 	// RequestID is the header that identifies a request, so that repeats are not charged again; ""
 	// is none. RequestIDLife is how long an id is remembered; 0 means the shortest window of the
@@ -159,8 +159,8 @@ type Policy struct {
 	// query and body: equal requests within this time, such as those of a double click, are charged
 	// once. The maximum is 10 s; 0 derives none.
 	RequestIDDerive time.Duration
-	// Shadow counts and decides, but never denies. Rollout is the share of subjects for which limits
-	// are enforced, from 0, none of them, to 1, all of them; nil is 1.
+	// Shadow counts and decides, but never denies. Rollout is the share of subjects for which
+	// limits are enforced, from 0, none of them, to 1, all of them; nil is 1.
 	Shadow  bool
 	Rollout *float64
 	// Failure determines what happens when the store fails, for matching requests; nil is the

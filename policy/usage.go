@@ -8,8 +8,8 @@ import (
 	"github.com/stint-limiter/stint/internal/tokens"
 )
 
-// TokenUsage makes budgets count the tokens of requests to a language model. Tokens are estimated from
-// the request, held while it is served, and settled to the usage that the response reports. A
+// TokenUsage makes budgets count the tokens of requests to a language model. Tokens are estimated
+// from the request, held while it is served, and settled to the usage that the response reports. A
 // budget named "input_tokens", "output_tokens" or "cached_tokens" counts these tokens, and a budget
 // named "price" their price; all others count tokens by their Weights. No estimate is more than
 // half of the smallest budget that counts the same quantity, so that no single request can lock

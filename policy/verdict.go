@@ -74,9 +74,9 @@ func (*Verdict) Event() {}
 type Result struct {
 	// Rule is the rule.
 	Rule *Rule
-	// The Claim has the subject that was counted and the cost that was charged. Its Limits are those
-	// of the rule, with the numbers that the caller's claims give or, for a request with several
-	// readings, the strictest ones.
+	// The Claim has the subject that was counted and the cost that was charged. Its Limits are
+	// those of the rule, with the numbers that the caller's claims give or, for a request with
+	// several readings, the strictest ones.
 	stint.Claim
 	// Usages are the usages of Limits, in the same order. They share the memory of the verdict.
 	// There are none if the store was not asked, or failed.

@@ -11,8 +11,8 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// Config sets up a [Stack]. The zero Config is the recommended one: each zero field has its default.
-// Negative numbers are refused.
+// Config sets up a [Stack]. The zero Config is the recommended one: each zero field has its
+// default. Negative numbers are refused.
 type Config struct {
 	// Failure applies to requests without a policy of their own. The default decides locally when
 	// the store has not decided within 15 ms.

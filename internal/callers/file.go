@@ -59,8 +59,8 @@ func makeToken(path string) error {
 	}
 	err = os.Link(file.Name(), path)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
-		// Some file systems have no links. If another process renames its file at the same time, the
-		// last one wins, and the others notice that the file changes.
+		// Some file systems have no links. If another process renames its file at the same time,
+		// the last one wins, and the others notice that the file changes.
 		err = os.Rename(file.Name(), path)
 	}
 	if errors.Is(err, fs.ErrExist) {

@@ -9,9 +9,9 @@ import (
 )
 
 // Fault describes a problem of a Redis server that fails calls, and the remedy, for operators. The
-// kinds of [stint.StoreError] describe the outcome of a call; a fault describes the cause, as far as
-// calls and pings show it. The page, the alerts, the log, "stint doctor" and the documentation use
-// these texts.
+// kinds of [stint.StoreError] describe the outcome of a call; a fault describes the cause, as far
+// as calls and pings show it. The page, the alerts, the log, "stint doctor" and the documentation
+// use these texts.
 type Fault struct {
 	// Name names the fault in logs, in JSON and in the documentation.
 	Name string

@@ -16,9 +16,9 @@ const (
 	HashMark = '~'
 )
 
-// Append appends a part of a key. The encoding is injective for any bytes, and keeps letters, digits
-// and common punctuation. It never contains a brace, which would move the hash tag. It contains
-// colons only if they are allowed, as inside the tag.
+// Append appends a part of a key. The encoding is injective for any bytes, and keeps letters,
+// digits and common punctuation. It never contains a brace, which would move the hash tag. It
+// contains colons only if they are allowed, as inside the tag.
 func Append(b []byte, part string, colons bool) []byte {
 	start := len(b)
 	for i := range len(part) {

@@ -99,8 +99,8 @@ func List[T fmt.Stringer](values []T) string {
 }
 
 // URL returns a URL without its secrets: the password, the query, and a user name without a
-// password, which is usually a password in the wrong place. It hides an invalid URL, and one with an
-// @ after the host, where a malformed password may end.
+// password, which is usually a password in the wrong place. It hides an invalid URL, and one with
+// an @ after the host, where a malformed password may end.
 func URL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" || strings.Contains(u.EscapedPath()+u.RawQuery+u.EscapedFragment(), "@") {

@@ -1,5 +1,5 @@
-// Package logsample keeps logs small. When events come in floods, it lets a few be logged and counts
-// the others, so that the next record can report how many were left out.
+// Package logsample keeps logs small. When events come in floods, it lets a few be logged and
+// counts the others, so that the next record can report how many were left out.
 //
 // It is written by hand because packages that depend only on the standard library use it, and
 // because rate.Sometimes of golang.org/x/time/rate does not count the events that it leaves out.

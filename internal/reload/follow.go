@@ -11,8 +11,8 @@ import (
 const maxLinks = 40
 
 // follow adds the directories in which a change can alter what a path refers to: the directory of
-// the final target, and that of every symbolic link on the way, because a deployment may replace the
-// link current in current/rules/a.yaml.
+// the final target, and that of every symbolic link on the way, because a deployment may replace
+// the link current in current/rules/a.yaml.
 func follow(path string, add func(directory string)) {
 	for range maxLinks {
 		link, rest := firstLink(path)

@@ -48,8 +48,8 @@ type Result struct {
 	Changed bool
 	// Good counts the changes so far that were put in force, and Failed those that were refused.
 	Good, Failed int
-	// Files names the files that changed; none if this check put nothing in force. InForce describes
-	// the files in force.
+	// Files names the files that changed; none if this check put nothing in force. InForce
+	// describes the files in force.
 	Files []string
 	InForce
 }

@@ -13,8 +13,8 @@ import (
 // a long write does not look stuck.
 const Piece = 64 << 10
 
-// Watch limits the time that one write of a response may block. Set it up with [Watch.Init], and use
-// it from one goroutine.
+// Watch limits the time that one write of a response may block. Set it up with [Watch.Init], and
+// use it from one goroutine.
 type Watch struct {
 	rw      http.ResponseWriter
 	timeout time.Duration
@@ -108,8 +108,8 @@ func (w *Watch) decide() (then func()) {
 		w.timer.Reset(w.timeout - blocked)
 	case !w.ended:
 		w.ended = true
-		// A deadline in the past ends a blocked write, and with it the connection or, in HTTP/2, the
-		// stream.
+		// A deadline in the past ends a blocked write, and with it the connection or, in HTTP/2,
+		// the stream.
 		_ = http.NewResponseController(w.rw).SetWriteDeadline(time.Unix(1, 0))
 		w.timer.Reset(w.timeout)
 	case w.stuck != nil:

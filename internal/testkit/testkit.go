@@ -68,9 +68,9 @@ func Golden(t testing.TB, update bool, name, got string) {
 	}
 }
 
-// SkipUnderRace skips a test that computes much and shares nothing: under the race detector it takes
-// several times as long. make test finds such tests by this call, which must be their first line,
-// and runs them without the race detector.
+// SkipUnderRace skips a test that computes much and shares nothing: under the race detector it
+// takes several times as long. make test finds such tests by this call, which must be their first
+// line, and runs them without the race detector.
 func SkipUnderRace(t *testing.T) {
 	t.Helper()
 	if raceEnabled {
@@ -78,8 +78,8 @@ func SkipUnderRace(t *testing.T) {
 	}
 }
 
-// Buffer is a log, or the output of a process, that a test reads while it is written. The zero value
-// is empty.
+// Buffer is a log, or the output of a process, that a test reads while it is written. The zero
+// value is empty.
 type Buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -103,7 +103,8 @@ func (e *events) read(p []byte, hold bool) {
 }
 
 // skip skips whole events without counters at the beginning of a piece. It returns their length,
-// and whether the whole piece has no counters. The check is cheap, and most events have no counters.
+// and whether the whole piece has no counters. The check is cheap, and most events have no
+// counters.
 func (e *events) skip(p []byte) (end int, all bool) {
 	size := len(p)
 	if cr := bytes.IndexByte(p, '\r'); cr >= 0 {

@@ -18,9 +18,9 @@ type Format struct {
 	Model      []string
 	ModelAfter string
 	// Input, Output and Cached list the members of a response that count tokens. The last value of
-	// each counts. Members with the same last name hold the same number in different places; numbers
-	// with different names are added up. OpenAI's prompt_tokens and input_tokens count as the same
-	// name, and so do completion_tokens and output_tokens. Cached is a part of Input.
+	// each counts. Members with the same last name hold the same number in different places;
+	// numbers with different names are added up. OpenAI's prompt_tokens and input_tokens count as
+	// the same name, and so do completion_tokens and output_tokens. Cached is a part of Input.
 	Input, Output, Cached []string
 }
 

@@ -6,8 +6,8 @@ type Known struct {
 	// Used is the usage of the request, and Found reports whether it is known.
 	Used  Counts
 	Found bool
-	// MaxOutput is the request's limit on its output: 0 if it has none, below 0 if it is unknown. If
-	// it is unknown, Used is the estimate.
+	// MaxOutput is the request's limit on its output: 0 if it has none, below 0 if it is unknown.
+	// If it is unknown, Used is the estimate.
 	MaxOutput int64
 	// Whole charges the actual usage: no estimate replaces it, and it is not capped at half of a
 	// budget. Failed is set if the response is an error, which uses nothing unless Found.

@@ -133,8 +133,8 @@ func (m *Meter) End() Counts {
 const emptyEvents = 16
 
 // SoFar returns a lower bound of the usage so far: the counts in the response, with at least one
-// token of output for each event of a stream beyond the first 16. For a compressed response it is 0:
-// the counts are known only at the end.
+// token of output for each event of a stream beyond the first 16. For a compressed response it is
+// 0: the counts are known only at the end.
 func (m *Meter) SoFar() Counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()

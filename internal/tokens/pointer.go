@@ -33,8 +33,8 @@ func (p *Pointers) child(n *node, key []byte) *node {
 	return n.children[fold(string(key))]
 }
 
-// fold folds the case of a name as package encoding/json does to compare names. Servers in Go accept
-// "Max_Tokens" for "max_tokens".
+// fold folds the case of a name as package encoding/json does to compare names. Servers in Go
+// accept "Max_Tokens" for "max_tokens".
 func fold(name string) string { return strings.ToLower(strings.ToUpper(name)) }
 
 // NewFolded is like [NewPointers], but the names ignore case.

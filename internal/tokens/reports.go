@@ -31,8 +31,8 @@ type Reports struct {
 }
 
 // StartReports starts to report the usage of a response. The response's hold expires after hold
-// without a heartbeat. Read returns the charge, or a part of it, and the heartbeat with the usage so
-// far. Read is not called after Stop.
+// without a heartbeat. Read returns the charge, or a part of it, and the heartbeat with the usage
+// so far. Read is not called after Stop.
 func StartReports(ctx context.Context, store stint.Store, hold time.Duration,
 	read func() (stint.Charge, stint.Amendment)) *Reports {
 	r := &Reports{ctx: context.WithoutCancel(ctx), store: store, every: hold / 3, read: read, at: time.Now()}

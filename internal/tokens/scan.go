@@ -10,8 +10,8 @@ import (
 const maxText = 256
 
 // Scanner finds the values of JSON pointers in text that arrives in pieces of any size. It reports
-// each value as soon as it has read it: a number, a literal, a string as written with its quotes, or
-// the bracket that opens an object or an array. Values longer than 256 bytes are not reported.
+// each value as soon as it has read it: a number, a literal, a string as written with its quotes,
+// or the bracket that opens an object or an array. Values longer than 256 bytes are not reported.
 //
 // The text may consist of several documents, one after the other. The elements of an array at the
 // top are documents too. After a syntax error, the text is ignored until the next Reset. Text that

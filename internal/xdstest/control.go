@@ -31,8 +31,8 @@ type Control struct {
 	listen func() net.Listener
 	server *grpc.Server
 	served sync.WaitGroup
-	// Version is the version of the last rules that were sent. Set it to 0 to simulate a server that
-	// counts from the start after a restart.
+	// Version is the version of the last rules that were sent. Set it to 0 to simulate a server
+	// that counts from the start after a restart.
 	Version int
 
 	mu       sync.Mutex

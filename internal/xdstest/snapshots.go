@@ -16,7 +16,8 @@ var recorded embed.FS
 // Envoy then sends.
 type Snapshot struct {
 	// Name is the name of the example, and Source the place of its documentation. Rules holds the
-	// output of Envoy Gateway's translation (internal/xds/translator/ratelimit.go at commit d32f282).
+	// output of Envoy Gateway's translation (internal/xds/translator/ratelimit.go at commit
+	// d32f282).
 	Name, Source string
 	Rules        []*rlsconfv3.RateLimitConfig
 	Questions    []Question

@@ -13,8 +13,8 @@ import (
 )
 
 // Trace returns an observer for guards that describes every decision on the span in the request's
-// context, if the span is recording. It passes every event on to next, which may be nil. A span with
-// more than one decision has the attributes of the last one.
+// context, if the span is recording. It passes every event on to next, which may be nil. A span
+// with more than one decision has the attributes of the last one.
 //
 // The attributes are
 //
@@ -26,7 +26,8 @@ import (
 //	stint.retry_after_ms  the wait after a denial; -1 means never
 //	stint.degraded        whether the decision was made without the store
 //
-// No attribute identifies the subject, because spans are sent to systems that must not see subjects.
+// No attribute identifies the subject, because spans are sent to systems that must not see
+// subjects.
 func Trace(next stint.Observer) stint.Observer { return tracer{next} }
 
 type tracer struct{ next stint.Observer }
