@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,68 +46,54 @@ func used(t *testing.T, store stint.Store) int64 {
 }
 
 func TestSettling(t *testing.T) {
-	write := func(s string) func(http.ResponseWriter, *http.Request) {
-		return func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, s) }
-	}
 	for _, c := range []struct {
-		what, method, path string
-		handle             func(http.ResponseWriter, *http.Request)
-		status             int
-		want               int64 // charged
+		what, method, path, before, after string // header fields before and after the body
+		body                              int    // its bytes
+		status                            int    // 0 is not written
+		want                              int64  // charged
 	}{
-		{"not followed", "GET", "/", write("ok"), 200, 1},
-		{"header", "GET", "/header/a", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("X-Cost", "17")
-			io.WriteString(w, "ok")
-		}, 200, 17},
-		{"header, no body", "GET", "/header/a", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("X-Cost", "2")
-		}, 200, 2},
-		{"header after the body", "GET", "/header/a", func(w http.ResponseWriter, _ *http.Request) {
-			io.WriteString(w, "ok")
-			w.Header().Set("X-Cost", "3")
-		}, 200, 3},
-		{"trailer", "GET", "/header/a", func(w http.ResponseWriter, _ *http.Request) {
-			io.WriteString(w, "ok")
-			w.Header().Set(http.TrailerPrefix+"X-Cost", "4")
-		}, 200, 4},
-		{"early hints", "GET", "/header/a", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("X-Cost", "6")
-			w.WriteHeader(http.StatusEarlyHints)
-			w.WriteHeader(http.StatusAccepted)
-		}, 202, 6},
-		{"no header", "GET", "/header/a", write("ok"), 200, 5},
-		{"header that is no number", "GET", "/header/a", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("X-Cost", "-1")
-		}, 200, 5},
-		{"refunded", "GET", "/header/a", func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusNotFound)
-		}, 404, 0},
-		{"refunded 5xx", "GET", "/refund/a", func(w http.ResponseWriter, _ *http.Request) {
-			http.Error(w, "no", http.StatusServiceUnavailable)
-		}, 503, 0},
-		{"4xx costs", "GET", "/refund/a", func(w http.ResponseWriter, _ *http.Request) {
-			http.Error(w, "no", http.StatusBadRequest)
-		}, 400, 1},
-		{"bytes", "GET", "/bytes/a", write(strings.Repeat("x", 2049)), 200, 3},
-		{"bytes, in parts", "GET", "/bytes/a", func(w http.ResponseWriter, _ *http.Request) {
-			for range 10 {
-				w.Write(make([]byte, 1000))
-			}
-		}, 200, 10},
-		{"bytes of nothing", "GET", "/bytes/a", func(http.ResponseWriter, *http.Request) {}, 200, 0},
-		{"bytes of HEAD", "HEAD", "/bytes/a", write(strings.Repeat("x", 2049)), 200, 0},
-		{"bytes read from", "GET", "/bytes/a", func(w http.ResponseWriter, _ *http.Request) {
-			io.Copy(w, strings.NewReader(strings.Repeat("x", 4000)))
-		}, 200, 4},
+		{"not followed", "GET", "/", "", "", 2, 0, 1},
+		{"header", "GET", "/header/a", "X-Cost: 17", "", 2, 0, 17},
+		{"header, no body", "GET", "/header/a", "X-Cost: 2", "", 0, 0, 2},
+		{"header after the body", "GET", "/header/a", "", "X-Cost: 3", 2, 0, 3},
+		{"trailer", "GET", "/header/a", "", http.TrailerPrefix + "X-Cost: 4", 2, 0, 4},
+		{"early hints", "GET", "/header/a", "X-Cost: 6", "", 0, http.StatusEarlyHints, 6},
+		{"no header", "GET", "/header/a", "", "", 2, 0, 5},
+		{"header that is no number", "GET", "/header/a", "X-Cost: -1", "", 0, 0, 5},
+		{"refunded", "GET", "/header/a", "", "", 0, http.StatusNotFound, 0},
+		{"refunded 5xx", "GET", "/refund/a", "", "", 2, http.StatusServiceUnavailable, 0},
+		{"4xx costs", "GET", "/refund/a", "", "", 2, http.StatusBadRequest, 1},
+		{"bytes", "GET", "/bytes/a", "", "", 2049, 0, 3},
+		{"bytes, in parts", "GET", "/bytes/a", "", "", 10_000, 0, 10},
+		{"bytes of nothing", "GET", "/bytes/a", "", "", 0, 0, 0},
+		{"bytes of HEAD", "HEAD", "/bytes/a", "", "", 2049, 0, 0},
+		{"bytes read from", "GET", "/bytes/copy", "", "", 4000, 0, 4},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			store := memory(t)
-			server := httptest.NewServer(httplimit.New(guardOver(t, store, settling))(http.HandlerFunc(c.handle)))
+			h := httplimit.New(guardOver(t, store, settling))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if name, value, ok := strings.Cut(c.before, ": "); ok {
+					w.Header().Set(name, value)
+				}
+				if c.status != 0 {
+					w.WriteHeader(c.status)
+				}
+				if c.path == "/bytes/copy" {
+					io.Copy(w, strings.NewReader(strings.Repeat("x", c.body)))
+				} else {
+					for piece := range slices.Chunk(make([]byte, c.body), 2500) {
+						w.Write(piece)
+					}
+				}
+				if name, value, ok := strings.Cut(c.after, ": "); ok {
+					w.Header().Set(name, value)
+				}
+			}))
+			server := httptest.NewServer(h)
 			t.Cleanup(server.Close)
 			resp := fetch(t, c.method, server.URL+c.path)
-			if resp.StatusCode != c.status {
-				t.Errorf("got %d, want %d", resp.StatusCode, c.status)
+			if want := max(c.status, http.StatusOK); resp.StatusCode != want {
+				t.Errorf("got %d, want %d", resp.StatusCode, want)
 			}
 			if resp.Header.Get("X-Cost") != "" || resp.Trailer.Get("X-Cost") != "" {
 				t.Errorf("the cost was sent: %v, %v", resp.Header, resp.Trailer)
