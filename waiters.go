@@ -179,7 +179,8 @@ func (ws *waiters) answered(w *waiter, moved bool) {
 	w.again = false
 }
 
-// listen makes waiters ask when there may be room earlier, until the last one has left.
+// listen follows the announcements of the store until the last waiter has left. Each makes a waiter
+// ask again early.
 func (ws *waiters) listen(ctx context.Context) {
 	for ctx.Err() == nil {
 		start := time.Now()

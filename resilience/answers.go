@@ -85,7 +85,7 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 			if newer && !ahead { // the answer to a booking reports the usage at its instant
 				if rec.blind(n, rec.born) && usages[j].Used > part && n.meter != nil {
 					m := n.metered(now)
-					m.local = max(m.local, n.weight(more)) // the refilled units were not ours
+					m.local = max(m.local, n.weight(more)) // the refilled units belong to others
 				}
 				n.hear(&usages[j], n.cost(c), part, more, at, call, rec.born, now)
 			}
