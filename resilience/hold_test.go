@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
 )
 
 const holdLife = time.Minute
@@ -30,48 +29,6 @@ func wantOnce(t *testing.T, s *Stack, c stint.Charge, a stint.Amendment, changes
 	for n := range 3 {
 		if done := mustAmend(t, s, c, a); done.Changed != (changes && n == 0) {
 			t.Errorf("amendment %d, %+v: %+v", n+1, a, done)
-		}
-	}
-}
-
-// Quantities of one claim, and claims of one subject, are settled apart, and each once, whether the
-// store is there or not.
-func TestSettledApart(t *testing.T) {
-	in, out := stint.PerDay(1000).WithName("in"), stint.PerDay(1000).WithName("out")
-	for kind, r := range map[string]stint.Request{
-		"quantities": held(ask("a", 100, in, out)), "claims": held(and(ask("a", 100, in), ask("a", 100, out))),
-	} {
-		for _, byStore := range []bool{true, false} {
-			each(t, failures, alone, func(t *testing.T, store *fake, s *Stack, fail func(*fake)) {
-				mustDecide(t, s, ask("a", 10, in, out))
-				if !byStore {
-					fail(store)
-				}
-				d := mustDecide(t, s, r)
-				fail(store)
-				for i, costs := range []stint.Costs{{"in": 30}, {"out": 150}} {
-					c := d.Charge
-					if kind == "claims" {
-						c = c.Part(i)
-					}
-					wantOnce(t, s, c, stint.Amendment{Kind: stint.AmendSettle, Costs: costs}, true)
-				}
-				used := ask("a", 1, in, out)
-				used.Mode = stint.ModePeek
-				now := mustDecide(t, s, used)
-				if u := now.Usages(); now.Degraded && (u[0].Used < 40 || u[0].Used > 110 || u[1].Used != 160) {
-					t.Errorf("without the store: %+v used, want 40 to 110, and 160", u)
-				}
-				time.Sleep(time.Second)
-				store.up()
-				time.Sleep(10 * time.Second)
-				wantUsed(t, store, "a", in, 40)
-				wantUsed(t, store, "a", out, 160)
-				seen, err := driver.Inspector(store.Store).Inspect(t.Context(), stint.Claim{Subject: "a", Limits: []stint.Limit{in}})
-				if err != nil || seen.Windows[0].Held != 0 {
-					t.Errorf("%+v held, %v", seen.Windows, err)
-				}
-			})
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/redistest"
-	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/storetest"
 )
@@ -117,34 +116,6 @@ func (s leaseAll) Take(ctx context.Context, r stint.Request) (stint.Decision, er
 func (s leaseAll) Command(ctx context.Context, c stint.Command) error {
 	c.Limits = s.mark(c.Limits)
 	return s.Store.Command(ctx, c)
-}
-
-// What one process refunds, resets or gives back, another hears of.
-func TestStacksHearOfEachOther(t *testing.T) {
-	url := redistest.Start(t).URL()
-	ours, theirs := newStack(t, openRedis(t, url), Config{Failure: patient}), openRedis(t, url)
-	r := oneUnit("a", stint.PerHour(1))
-	d := mustDecide(t, ours, r)
-	for name, giveBack := range map[string]func() error{
-		"refund": func() error { _, err := theirs.Amend(t.Context(), d.Charge, settleTo(0)); return err },
-		"reset":  func() error { return theirs.Command(t.Context(), resetOf(r.Claims[0])) },
-		"give back": func() error {
-			return theirs.Command(t.Context(), stint.Command{Kind: stint.CommandGiveBack, Subject: "a",
-				Limits: r.Claims[0].Limits, Units: 1})
-		},
-	} {
-		wantAdmitted(t, ours, 2, r, 0)
-		if err := giveBack(); err != nil {
-			t.Fatal(err)
-		}
-		testkit.Eventually(t, "there is room again after a "+name, func() bool {
-			next := mustDecide(t, ours, r)
-			if next.Allowed {
-				d = next
-			}
-			return next.Allowed
-		})
-	}
 }
 
 // Every decision is observed once, with its source. What answers from memory can be switched off.

@@ -2,9 +2,7 @@ package resilience
 
 import (
 	"math/rand/v2"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -24,26 +22,6 @@ var (
 		"late": func(s *fake) { s.change(way{back: lateBy}) },
 	}
 )
-
-// asker asks at instants since its start, without waiting for the answers, and counts the admitted.
-type asker struct {
-	*testing.T
-	s        *Stack
-	start    time.Time
-	admitted atomic.Int64
-}
-
-func (a *asker) at(since time.Duration) { time.Sleep(time.Until(a.start.Add(since))) }
-
-func (a *asker) ask(r stint.Request, allowed func()) {
-	go func() {
-		if mustDecide(a, a.s, r).Allowed {
-			a.admitted.Add(1)
-			allowed()
-		}
-	}()
-	synctest.Wait()
-}
 
 // In the first window of an outage a process admits at least 95% of what an exact count admits,
 // and never more than the limit, with 90% of it wanted.
@@ -86,35 +64,5 @@ func TestAdmitsInTheFirstWindow(t *testing.T) {
 		if got*100 < exact*95 {
 			t.Errorf("%v: %d admitted, want at least 95 %% of %d", limit, got, exact)
 		}
-	}
-}
-
-// F50: a caller that uses four fifths of a limit, evenly, is not denied before, in and after an
-// outage.
-func TestSteadyCallerThroughAnOutage(t *testing.T) {
-	for _, limit := range []stint.Limit{
-		stint.PerSecond(10).WithBurst(3), stint.TokenBucket(10, 10, time.Second), stint.Per(50, 5*time.Second),
-		{Max: 50, Window: 5 * time.Second, Algorithm: stint.AlgorithmFixed},
-	} {
-		t.Run(limit.String(), func(t *testing.T) {
-			each(t, failures, Config{Instances: 1}, func(t *testing.T, store *fake, s *Stack, fail func(*fake)) {
-				const asked = 400
-				a := &asker{T: t, s: s, start: time.Now()}
-				for i := range asked {
-					a.at(time.Duration(i) * 125 * time.Millisecond)
-					switch i {
-					case 160:
-						fail(store)
-					case 256:
-						store.up()
-					}
-					a.ask(oneUnit("a", limit), func() {})
-				}
-				time.Sleep(time.Second)
-				if n := a.admitted.Load(); n != asked {
-					t.Errorf("%d of %d admitted", n, asked)
-				}
-			})
-		})
 	}
 }
