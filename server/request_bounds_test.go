@@ -5,13 +5,10 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -22,7 +19,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/stint-limiter/stint/internal/server/envoyrls"
 	"github.com/stint-limiter/stint/internal/testkit"
 )
 
@@ -87,35 +83,6 @@ func TestF31Slow(t *testing.T) {
 	}
 }
 
-// TestF31EndlessMessage ends gRPC calls whose message never does, on a connection that stays, and
-// does not keep what was sent.
-func TestF31EndlessMessage(t *testing.T) {
-	r := start(t, everywhere(t), func(s *Server) {
-		s.timeouts.header, s.timeouts.alive = 2*time.Second, time.Hour
-	})
-	before := heap()
-	const calls = 100
-	clients := map[string]*http2Client{}
-	for _, method := range []string{"/" + envoyrls.ServiceName + "/ShouldRateLimit",
-		healthpb.Health_Check_FullMethodName, healthpb.Health_Watch_FullMethodName} {
-		client := dialHTTP2(t, r.Addr(GRPC))
-		clients[method] = client
-		for i := range calls {
-			stream := uint32(2*i + 1)
-			client.call(stream, method)
-			client.sent(client.WriteData(stream, false, []byte("\x00\x00\x03\x00\x00"+strings.Repeat("a", 512))))
-		}
-	}
-	for method, client := range clients {
-		if got := client.ended(calls); got != calls {
-			t.Errorf("%s: %d of %d calls were ended", method, got, calls)
-		}
-	}
-	if grown := int64(heap()) - int64(before); grown > 8<<20 {
-		t.Errorf("the heap has grown by %d bytes", grown)
-	}
-}
-
 // TestF31Watch lets a stream of the health service go on that has begun.
 func TestF31Watch(t *testing.T) {
 	r := start(t, everywhere(t), hurried)
@@ -175,130 +142,9 @@ func exchange(t *testing.T, to net.Addr, text string) int {
 	return response.StatusCode
 }
 
-// TestF31EndlessBody answers 413 to bodies without an end, from many at once, in little memory.
-func TestF31EndlessBody(t *testing.T) {
-	r := start(t, everywhere(t))
-	before := heap()
-	const callers = 50
-	var work sync.WaitGroup
-	most := uint64(0)
-	for _, path := range []string{"/v1/take", "/v1/batch", "/json"} {
-		statuses := make(chan int, callers)
-		for range callers {
-			work.Go(func() { statuses <- endless(r, path) })
-		}
-		work.Wait()
-		close(statuses)
-		for got := range statuses {
-			if got != http.StatusRequestEntityTooLarge {
-				t.Errorf("%s: got %d, want 413", path, got)
-			}
-		}
-		most = max(most, heap())
-	}
-	if grown := int64(most) - int64(before); grown > 16<<20 {
-		t.Errorf("the heap has grown by %d bytes", grown)
-	}
-}
-
-// endless posts a body without an end and returns the status of the answer; 0 if there was none.
-func endless(r *running, path string) int {
-	conn, err := net.Dial("tcp", r.Addr(HTTP).String())
-	if err != nil {
-		return 0
-	}
-	defer conn.Close()
-	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n", path)
-	go func() { // ends with the connection
-		chunk := fmt.Sprintf("%x\r\n%s\r\n", 32<<10, strings.Repeat(" ", 32<<10))
-		for {
-			if _, err := io.WriteString(conn, chunk); err != nil {
-				return
-			}
-		}
-	}()
-	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		return 0
-	}
-	_ = response.Body.Close()
-	return response.StatusCode
-}
-
-// heap returns how much is in use after all garbage is gone.
-func heap() uint64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
-}
-
 // frames returns frames as they are sent.
 func frames(write func(f *http2.Framer) error) string {
 	var b strings.Builder
 	_ = write(http2.NewFramer(&b, nil)) // a builder takes all
 	return b.String()
-}
-
-// http2Client is a client that sends anything, and answers pings.
-type http2Client struct {
-	t    *testing.T
-	conn net.Conn
-	*http2.Framer
-}
-
-func dialHTTP2(t *testing.T, to net.Addr) *http2Client {
-	t.Helper()
-	conn, err := net.Dial("tcp", to.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	c := &http2Client{t, conn, http2.NewFramer(conn, conn)}
-	if _, err := conn.Write([]byte(http2.ClientPreface)); err != nil {
-		t.Fatal(err)
-	}
-	c.sent(c.WriteSettings())
-	return c
-}
-
-func (c *http2Client) sent(err error) {
-	c.t.Helper()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-// call begins a gRPC call.
-func (c *http2Client) call(stream uint32, method string) {
-	c.t.Helper()
-	c.sent(c.WriteHeaders(http2.HeadersFrameParam{
-		StreamID: stream, BlockFragment: testkit.HTTP2CallHeader(method), EndHeaders: true,
-	}))
-}
-
-// ended waits until so many streams have ended, and returns how many have.
-func (c *http2Client) ended(want int) int {
-	c.t.Helper()
-	c.sent(c.conn.SetReadDeadline(time.Now().Add(time.Minute)))
-	streams := map[uint32]bool{}
-	for len(streams) < want {
-		frame, err := c.ReadFrame()
-		if err != nil {
-			break
-		}
-		switch f := frame.(type) {
-		case *http2.PingFrame:
-			if !f.IsAck() {
-				c.sent(c.WritePing(true, f.Data))
-			}
-		case *http2.RSTStreamFrame:
-			streams[f.StreamID] = true
-		case *http2.HeadersFrame:
-			if f.StreamEnded() {
-				streams[f.StreamID] = true
-			}
-		}
-	}
-	return len(streams)
 }

@@ -1,7 +1,6 @@
 package envoyrls_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,13 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-
-	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/reload"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
-	"github.com/stint-limiter/stint/policy"
 )
 
 // TestMistakes holds what is said to people whose configuration is wrong: all of it, each with its
@@ -213,46 +208,6 @@ func TestF14Load(t *testing.T) {
 	}
 }
 
-// TestMergeDomains: several files are one domain if that is wanted, and no descriptor is in two of
-// them.
-func TestMergeDomains(t *testing.T) {
-	file := func(name, domain, key string, perDay int) reload.File {
-		return reload.File{Name: name, Text: fmt.Appendf(nil,
-			"domain: %s\ndescriptors:\n  - key: %s\n    rate_limit: {unit: day, requests_per_unit: %d}\n", domain, key, perDay)}
-	}
-	files := []reload.File{file("1.yaml", "a", "x", 1), file("2.yaml", "b", "x", 2), file("3.yaml", "a", "'x*'", 3),
-		file("4.yaml", "a", "'*'", 4)}
-	if _, err := envoyrls.Read(files, false); err == nil ||
-		strings.Count(err.Error(), "duplicate domain 'a'") != 2 {
-		t.Errorf("unless told: got %v; want two mistakes", err)
-	}
-	c, err := envoyrls.Read(files, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if domains, _ := c.Size(); domains != 2 {
-		t.Errorf("got %d domains, want 2", domains)
-	}
-	service := newService(t, inMemory(t, nil), c, envoyrls.Options{})
-	// The wildcards are tried in the order of the files.
-	for request, want := range map[*rlsv3.RateLimitRequest]string{
-		ask("a", "x=", "xy=1", "z=1"): "OK: OK 2 of 3/DAY; OK 2 of 3/DAY; OK 3 of 4/DAY",
-		ask("b", "x=1", "xy=1"):       "OK: OK 1 of 2/DAY; OK",
-	} {
-		response, err := service.ShouldRateLimit(t.Context(), request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := show(response); got != want {
-			t.Errorf("got %s\nwant %s", got, want)
-		}
-	}
-	_, err = envoyrls.Read(append(files, file("5.yaml", "a", "x", 5)), true)
-	if want := "5.yaml:3: descriptors[0]: duplicate descriptor composite key 'a.x'; first set at 1.yaml:3"; err == nil || err.Error() != want {
-		t.Errorf("got %v\nwant %s", err, want)
-	}
-}
-
 const lookupRules = `
 domain: "a:b"
 descriptors:
@@ -301,10 +256,6 @@ func TestLimitsOf(t *testing.T) {
 	}
 }
 
-type observerFunc func(*policy.Verdict)
-
-func (f observerFunc) Observe(_ context.Context, e stint.Event) { f(e.(*policy.Verdict)) }
-
 // FuzzParse: any text is a configuration or a mistake, never a panic, and a configuration answers
 // any request.
 func FuzzParse(f *testing.F) {
@@ -327,4 +278,28 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("a mistake in several lines: %q", wrong.Mistakes[0].Message)
 		}
 	})
+}
+
+// TestMergeDomains: several files are one domain if that is wanted, and no descriptor is in two of
+// them.
+func TestMergeDomains(t *testing.T) {
+	file := func(name, domain, key string) reload.File {
+		return reload.File{Name: name, Text: fmt.Appendf(nil,
+			"domain: %s\ndescriptors:\n  - key: %s\n    rate_limit: {unit: day, requests_per_unit: 1}\n", domain, key)}
+	}
+	files := []reload.File{file("1.yaml", "a", "x"), file("2.yaml", "b", "x"), file("3.yaml", "a", "y")}
+	if _, err := envoyrls.Read(files, false); err == nil || strings.Count(err.Error(), "duplicate domain 'a'") != 1 {
+		t.Errorf("unless told: got %v; want a mistake", err)
+	}
+	c, err := envoyrls.Read(files, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if domains, limits := c.Size(); domains != 2 || limits != 3 {
+		t.Errorf("got %d domains with %d limits, want 2 with 3", domains, limits)
+	}
+	_, err = envoyrls.Read(append(files, file("5.yaml", "a", "x")), true)
+	if want := "5.yaml:3: descriptors[0]: duplicate descriptor composite key 'a.x'; first set at 1.yaml:3"; err == nil || err.Error() != want {
+		t.Errorf("got %v\nwant %s", err, want)
+	}
 }

@@ -219,19 +219,6 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestGiveBackOldest: the newest hits count for as long as they would have.
-func TestGiveBackOldest(t *testing.T) {
-	at := newClock(noon)
-	service := newService(t, inMemory(t, at.now), parse(t, tenASecond), envoyrls.Options{Now: at.now})
-	for i, step := range [][2]int64{{4, 6}, {6, 0}, {-5, 5}, {0, 5}, {0, 10}} { // the first four had been given back
-		response := decide(t, service, own(0, step[0], ask("d", "a=1")))
-		if got := response.GetStatuses()[0].GetLimitRemaining(); int64(got) != step[1] {
-			t.Errorf("step %d: %d left, want %d", i+1, got, step[1])
-		}
-		at.advance(400 * time.Millisecond)
-	}
-}
-
 // TestEndOfWindow: a denial at the end of a fixed window does not use up the next one.
 func TestEndOfWindow(t *testing.T) {
 	at := newClock(noon.Add(999500 * time.Microsecond))
@@ -247,30 +234,6 @@ func TestEndOfWindow(t *testing.T) {
 	at.advance(500 * time.Millisecond)
 	run(t, service, envoyrls.Fixed, []step{
 		{1, hits(11, ask("d", "a=2")), "OVER: OVER 0 of 10/SECOND", ""}, {1, ask("d", "a=2"), "OVER: OVER 0 of 10/SECOND", ""},
-	})
-}
-
-// TestNeverFits: a request for more than a limit uses up its fixed window, although the store
-// remembers from the window before that it never fits.
-func TestNeverFits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		failure := stint.FailurePolicy{Budget: time.Millisecond}
-		service := newService(t, behindStack(t, &slow{Store: inMemory(t, nil)}, failure), parse(t, tenASecond),
-			envoyrls.Options{Window: envoyrls.Fixed, Failure: failure, Headers: envoyrls.HeadersAll})
-		for window := range 3 {
-			time.Sleep(700 * time.Millisecond) // a denial is remembered for a second
-			for _, r := range []*rlsv3.RateLimitRequest{
-				hits(11, ask("d", "a=1")), hits(11, ask("d", "a=1")), own(0, 0, ask("d", "a=1")), ask("d", "a=1"),
-			} {
-				response := decide(t, service, r)
-				if got := show(response); got != "OVER: OVER 0 of 10/SECOND" {
-					t.Errorf("window %d: got %s; want a denial", window, got)
-				}
-				if retry := strings.Contains(headers(response), "Retry-After"); retry == (r.GetHitsAddend() == 11) {
-					t.Errorf("window %d: %d hits: got %s", window, r.GetHitsAddend(), headers(response))
-				}
-			}
-		}
 	})
 }
 
