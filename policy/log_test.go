@@ -109,3 +109,56 @@ func TestLogOfFailures(t *testing.T) {
 		t.Errorf("observed %+v", w.seen)
 	}
 }
+
+// slow is a store that takes its time.
+type slow struct {
+	stint.Store
+	time time.Duration
+	err  error
+}
+
+func (s slow) Take(context.Context, stint.Request) (stint.Decision, error) {
+	time.Sleep(s.time)
+	return stint.Decision{Allowed: true}, s.err
+}
+
+const observed = "tiers: [{name: anyone, identity: ip, limits: 9/1m}]\npolicies: [{name: search, match: {path: /search}, limits: 9/1m}]"
+
+// TestTiming: of few decisions all are timed, of many some, and of few again all.
+func TestTiming(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		untimed := func(w *world) (count int) {
+			for i := range w.seen.verdicts {
+				if w.seen.verdicts[i].Took == 0 {
+					count++
+				}
+			}
+			return count
+		}
+		for _, test := range []struct {
+			n           int
+			pause       time.Duration
+			least, most int // untimed
+		}{
+			{5_000, time.Millisecond, 0, 0},
+			{20_000, 10 * time.Microsecond, 20_000 - 12*32, 20_000 - 9*32}, // 32 of every 20 ms are timed
+			{32, 0, 0, 0},
+		} {
+			w := worldOver(t, slow{time: test.pause}, observed)
+			w.admitted(test.n, get("/"))
+			if n := untimed(w); n < test.least || n > test.most || w.seen.verdicts[0].Took != max(test.pause, 1) {
+				t.Errorf("%+v: %d are not timed; took %v", test, n, w.seen.verdicts[0].Took)
+			}
+		}
+		store := &slow{time: 10 * time.Microsecond}
+		w := worldOver(t, store, observed)
+		w.admitted(4_000, get("/"))
+		store.time = 100 * time.Millisecond
+		w.judge(get("/"))
+		w.seen = witness{}
+		w.admitted(1_000, get("/"))
+		if n := untimed(w); n > 0 {
+			t.Errorf("%d are not timed although there are few again", n)
+		}
+	})
+}

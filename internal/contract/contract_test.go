@@ -66,3 +66,17 @@ func TestLife(t *testing.T) {
 		}
 	}
 }
+
+func TestCharges(t *testing.T) {
+	for _, test := range []struct {
+		cost  int64
+		costs stint.Costs
+		want  bool
+	}{{0, nil, false}, {1, nil, true}, {0, stint.Costs{"n": 0}, false}, {1, stint.Costs{"n": 0}, true}, {0, stint.Costs{"n": 1}, true}} {
+		c := stint.Claim{Limits: []stint.Limit{stint.PerHour(1), stint.PerHour(1).WithName("n")}, Cost: test.cost,
+			Costs: test.costs}
+		if got := contract.Charges(&c); got != test.want {
+			t.Errorf("%d %v: %v, want %v", test.cost, test.costs, got, test.want)
+		}
+	}
+}
