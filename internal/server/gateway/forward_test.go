@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -238,6 +240,36 @@ func TestReservedIsForTrailersToo(t *testing.T) {
 		if got.Get("X-Sum") != "1" || got.Get("X-User-Id") != want || got.Get("Content-Length") != "" ||
 			got.Get("X-Unannounced") != "" {
 			t.Errorf("got %v, want X-Sum, X-User-Id %q and no more", got, want)
+		}
+	}
+}
+
+// A peer on a Unix socket has no address to append, and calls itself what it likes.
+func TestUnixPeers(t *testing.T) {
+	u := upstream(t, echo)
+	for text, want := range map[string][]string{
+		open: {"X-Forwarded-Host: x", "X-Forwarded-Proto: http"},
+		"client_ip: {trusted_proxies: unix}\n" + open: {"X-Forwarded-For: 203.0.113.1", "X-Forwarded-Host: x",
+			"X-Forwarded-Proto: http"},
+	} {
+		path := filepath.Join(t.TempDir(), "gateway")
+		l, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := httptest.NewUnstartedServer(newGateway(t, text, to(u.URL)))
+		s.Listener.Close()
+		s.Listener = l
+		s.Start()
+		t.Cleanup(s.Close)
+		conn, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		got := talk(t, conn, "GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 203.0.113.1\r\nConnection: close\r\n\r\n")
+		if fields := fieldsOf(got, identity...); !slices.Equal(fields, want) {
+			t.Errorf("%q: got %q, want %q", text, fields, want)
 		}
 	}
 }

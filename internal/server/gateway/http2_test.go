@@ -2,9 +2,11 @@ package gateway_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,6 +15,12 @@ import (
 
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/testkit"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 )
 
 // Upstreams with https are spoken to in HTTP/2 if they can and if they may, and their certificates
@@ -98,5 +106,53 @@ func TestBothDirectionsAtOnce(t *testing.T) {
 	r.URL.RawQuery = "a HTTP/1.1 b"
 	if resp := send(t, h2c(t), r); resp.StatusCode != http.StatusBadRequest {
 		t.Errorf("a query with spaces: got %d, want 400", resp.StatusCode)
+	}
+}
+
+// gRPC passes from end to end, messages of streams one by one, and a denial is an error that
+// clients understand.
+func TestGRPC(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := health.NewServer()
+	server := grpc.NewServer()
+	grpc_health_v1.RegisterHealthServer(server, state)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	t.Cleanup(func() { server.Stop(); <-served })
+
+	const text = "tiers: [{name: all, identity: ip, limits: 3/1h}]\n"
+	g := testkit.ServeHTTP2(t, newGateway(t, text, to("h2c://"+l.Addr().String())))
+	conn, err := grpc.NewClient(g.Listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	client := grpc_health_v1.NewHealthClient(conn)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+
+	if got, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil ||
+		got.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+		t.Errorf("Check: got %v, %v", got, err)
+	}
+	if _, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: "none"}); status.Code(
+		err) != codes.NotFound {
+		t.Errorf("Check of a service that there is not: got %v, want NotFound", err)
+	}
+	watch, err := client.Watch(ctx, &grpc_health_v1.HealthCheckRequest{Service: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []grpc_health_v1.HealthCheckResponse_ServingStatus{3, 2} { // unknown, then not serving
+		if got, err := watch.Recv(); err != nil || got.Status != want {
+			t.Fatalf("Watch: got %v, %v, want %v", got, err, want)
+		}
+		state.SetServingStatus("a", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	}
+	if _, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{}); status.Code(err) != codes.Unavailable {
+		t.Errorf("the fourth: got %v, want Unavailable, which gRPC makes of a 429", err)
 	}
 }

@@ -52,3 +52,28 @@ policies:
 		t.Errorf("%d requests reached the upstream, want 5", got)
 	}
 }
+
+// F32: a trusted proxy's word cannot be taken away by a client that has the proxy pass on its
+// Connection field.
+func TestF32IdentitySurvivesConnection(t *testing.T) {
+	const text = `
+client_ip: {trusted_proxies: loopback}
+claims: {user: X-User-ID}
+tiers: [{name: users, identity: user, limits: 1/1h}, {name: anonymous, identity: ip, limits: 1/1h}]
+`
+	u := upstream(t, echo)
+	g := front(t, text, u.URL)
+	for _, user := range []string{"ada", "bob"} {
+		for i := range 2 {
+			resp, body := do(t, "GET", g.URL, nil, "X-User-ID: "+user, "X-Forwarded-For: 203.0.113.1",
+				"Connection: X-User-ID, X-Forwarded-For")
+			if want := []int{200, 429}[i]; resp.StatusCode != want || resp.Header.Get("X-RateLimit-Tier") != "users" {
+				t.Errorf("%s, %d: got %d %v, want %d", user, i, resp.StatusCode, resp.Header, want)
+			}
+			if i == 0 && (!strings.Contains(body, "X-User-Id: "+user) ||
+				!strings.Contains(body, "X-Forwarded-For: 203.0.113.1, 127.0.0.1")) {
+				t.Errorf("%s: the upstream got %s", user, body)
+			}
+		}
+	}
+}

@@ -6,8 +6,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // brief is how long bodies may be silent in tests.
@@ -65,4 +68,29 @@ func TestF31SilentBody(t *testing.T) {
 func isSlow(err error) bool {
 	var timeout net.Error
 	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// A client that leaves in the middle of its body has not sent a malformed one.
+func TestClientLeavesItsBody(t *testing.T) {
+	for name, test := range map[string]struct{ framing, status string }{
+		"length":  {"Content-Length: 100\r\n\r\nhalf", "499"},
+		"chunked": {"Transfer-Encoding: chunked\r\n\r\n64\r\nhalf", "499"},
+		"malformed": {"Transfer-Encoding: chunked\r\n\r\n64\r\n" + strings.Repeat("x", 0x64) +
+			"\r\nno length\r\n", "400"},
+	} {
+		u := upstream(t, func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
+		var log testkit.Buffer
+		c := to(u.URL)
+		c.Logger = textLog(&log)
+		g := serve(t, newGateway(t, open, c))
+		conn := dial(t, g.Listener.Addr().String())
+		io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\n"+test.framing)
+		if test.status == "499" {
+			conn.Close()
+		}
+		testkit.Eventually(t, "the entry in the log", func() bool { return log.String() != "" })
+		if line := log.String(); field(line, "status") != test.status || !strings.Contains(line, "level=INFO") {
+			t.Errorf("%s: got %s, want the status %s", name, line, test.status)
+		}
+	}
 }

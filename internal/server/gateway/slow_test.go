@@ -265,3 +265,24 @@ func TestF48PipelinedResponses(t *testing.T) {
 		t.Errorf("the connection is still open: %v", err)
 	}
 }
+
+// A stream of events without any for a while goes on.
+func TestF48HonestReaders(t *testing.T) {
+	u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i := range 3 {
+			fmt.Fprintf(w, "data: %d\n\n", i)
+			http.NewResponseController(w).Flush()
+			time.Sleep(3 * soon)
+		}
+	})
+	g := testkit.ServeHTTP2(t, newGateway(t, open+"gateway: {send_timeout: 300ms}\n", to(u.URL)))
+	for name, tr := range map[string]*http.Transport{"HTTP/1": {DisableKeepAlives: true}, "HTTP/2": h2c(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := read(t, send(t, tr, request(t, "GET", g.URL, nil))); strings.Count(got, "data: ") != 3 {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}

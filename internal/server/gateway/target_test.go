@@ -137,3 +137,34 @@ func rawHTTP2(t *testing.T, addr, method string) (status int, body string) {
 		}
 	}
 }
+
+// A host that applications read in different ways is refused before it is charged or passed on.
+func TestF47Hosts(t *testing.T) {
+	var reached atomic.Int32
+	u := upstream(t, func(w http.ResponseWriter, r *http.Request) { reached.Add(1); echo(w, r) })
+	g := front(t, "tiers: [{name: all, identity: ip, limits: 1000000/1m}]\n", u.URL)
+	for _, test := range []struct {
+		head string
+		want int
+	}{
+		{"GET / HTTP/1.1\r\nHost: admin.example.com", 200},
+		{"GET / HTTP/1.1\r\nHost: my_app-1.Example.com.:8080", 200},
+		{"GET http://x/ HTTP/1.1\r\nHost: y", 200},
+		{"GET / HTTP/1.0\r\nX-Other: z", 400},
+		{"GET / HTTP/1.1\r\nHost: admin.example.com,x", 400},
+		{"GET / HTTP/1.1\r\nHost: u@admin.example.com", 400},
+		{"GET / HTTP/1.1\r\nHost: admin.example.com/x", 400},
+		{"GET / HTTP/1.1\r\nHost: \xc3\xa4dmin.example.com", 400},
+		{"GET / HTTP/1.1\r\nHost:", 400},
+		{"GET http:///x/login HTTP/1.1\r\nHost: admin.example.com", 200}, // passed on in origin form
+		{"GET http:///x/login HTTP/1.1\r\nHost: admin.example.com,x", 400},
+		{"GET http://a\"b/ HTTP/1.1\r\nHost: x", 400},
+	} {
+		before := reached.Load()
+		got := talk(t, dial(t, g.Listener.Addr().String()), test.head+"\r\nConnection: close\r\n\r\n")
+		status := got[min(len(got), 9):]
+		if !strings.HasPrefix(status, strconv.Itoa(test.want)) || (reached.Load() > before) != (test.want == 200) {
+			t.Errorf("%q: got %s, want %d", test.head, got, test.want)
+		}
+	}
+}

@@ -42,7 +42,8 @@ func openSocket(t *testing.T, addr, path string) (net.Conn, *bufio.Reader, *http
 	return conn, r, resp
 }
 
-// A server that drains asks for connections to be closed, which is no answer to a handshake.
+// A websocket passes frames of both sides until one ends. A server that drains asks for connections
+// to be closed, which is no answer to a handshake.
 func TestWebsocketWhileDraining(t *testing.T) {
 	c := to(rawUpstream(t, echoSocket))
 	c.Routes = append(c.Routes, to(upstream(t, echo).URL).Routes[0])
@@ -52,12 +53,17 @@ func TestWebsocketWhileDraining(t *testing.T) {
 		w.Header().Set("Connection", "close")
 		g.ServeHTTP(w, r)
 	}))
-	_, r, resp := openSocket(t, s.Listener.Addr().String(), "/")
+	conn, r, resp := openSocket(t, s.Listener.Addr().String(), "/")
 	if got := resp.Header.Values("Connection"); resp.StatusCode != 101 || len(got) != 1 || got[0] != "Upgrade" {
 		t.Fatalf("got %d with Connection %q, want 101 with Upgrade", resp.StatusCode, got)
 	}
-	if got, err := r.ReadString('\n'); err != nil || got != "hello\n" {
-		t.Errorf("got %q, %v", got, err)
+	if got := resp.Header.Values("X-RateLimit-Limit"); len(got) != 1 || got[0] != "1000000" {
+		t.Errorf("X-RateLimit-Limit: got %q, want the gateway's once", got)
+	}
+	io.WriteString(conn, "\x81\x02hi\n")
+	conn.(*net.TCPConn).CloseWrite()
+	if got, err := io.ReadAll(r); err != nil || string(got) != "hello\n\x81\x02hi\n" {
+		t.Errorf("got %q, %v, want the frames of both and the end", got, err)
 	}
 	if resp, _ := do(t, "GET", s.URL+"/plain", nil); resp.StatusCode != 200 || !resp.Close {
 		t.Errorf("other requests: got %d, close %v, want 200 on the last of its connection", resp.StatusCode, resp.Close)
@@ -94,4 +100,31 @@ func TestNothingIsLeft(t *testing.T) {
 	s.Close()
 	g.Close()
 	redistest.CheckGoroutines(t, before)
+}
+
+// Close ends upgraded connections and returns when their places are free.
+func TestCloseEndsWebsockets(t *testing.T) {
+	const text = "tiers: [{name: all, identity: ip, limits: 1/30s concurrency}]\n"
+	guard := guardOf(t, text)
+	c := to(rawUpstream(t, echoSocket))
+	g := gatewayOver(t, guard, c)
+	s := serve(t, g)
+	conn, r, resp := openSocket(t, s.Listener.Addr().String(), "/")
+	if resp.StatusCode != 101 {
+		t.Fatalf("got %d", resp.StatusCode)
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(r); err != nil && strings.Contains(err.Error(), "timeout") {
+		t.Errorf("the connection is still open: %v", err)
+	}
+	conn.Close()
+	s = serve(t, gatewayOver(t, guard, c))
+	if _, _, resp := openSocket(t, s.Listener.Addr().String(), "/"); resp.StatusCode != 101 {
+		t.Errorf("afterwards: got %d, want the place to be free", resp.StatusCode)
+	}
+	if err := g.Close(); err != nil {
+		t.Errorf("twice: got %v", err)
+	}
 }

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stint-limiter/stint"
@@ -313,5 +315,65 @@ func TestUsageIsAskedFor(t *testing.T) {
 			t.Error("a long request was changed")
 		}
 		m.wantUsed(t, 58, 38, 20, 159) // the model of the long one is not seen: 130, and 29 by default
+	}
+}
+
+// Five calls at once under a budget of 100 tokens a minute. Each holds its bound and 25 tokens of
+// input, or half of the budget if that is less or if it has no bound. What the admitted calls use
+// beyond their estimates is over the budget, as docs/llm.md says.
+func TestFiveCallsUnderOneBudget(t *testing.T) {
+	const calls, prompt, unbounded = 5, 8, 167 // tokens of the request, and of an answer that nothing bounds
+	for _, test := range []struct {
+		bound, admitted, used int64 // a bound of 0 is none
+	}{{20, 2, 56}, {0, 2, 350}} {
+		var decided, ended sync.WaitGroup
+		proceed := make(chan bool)
+		output, fields := int64(unbounded), ""
+		if test.bound > 0 {
+			output, fields = test.bound, fmt.Sprintf(`,"max_tokens":%d`, test.bound)
+		}
+		u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+			decided.Done()
+			<-proceed
+			fmt.Fprintf(w, `{"usage":{"prompt_tokens":%d,"completion_tokens":%d}}`, prompt, output)
+		})
+		m := newModel(t, "tiers: [{name: all, identity: ip, limits: 100/1m, budget: 100/1m}]\npolicies:\n"+
+			"  - {name: chat, match: {path: /**}, usage: {preset: openai}}\n", u.URL)
+		body := fmt.Sprintf(`{"model":"m","messages":"tell me a story"%s}`, fields)
+		body += strings.Repeat(" ", 100-len(body)) // 25 tokens by its bytes
+		var admitted atomic.Int64
+		decided.Add(calls)
+		for range calls {
+			ended.Go(func() {
+				if resp, _ := do(t, "POST", m.URL+"/v1/chat", strings.NewReader(body)); resp.StatusCode == 200 {
+					admitted.Add(1)
+				} else if decided.Done(); resp.StatusCode != 429 {
+					t.Errorf("got %d", resp.StatusCode)
+				}
+			})
+		}
+		decided.Wait() // while those that were admitted run
+		close(proceed)
+		ended.Wait()
+		if n := admitted.Load(); n != test.admitted {
+			t.Errorf("max_tokens %d: %d are admitted, want %d", test.bound, n, test.admitted)
+		}
+		m.wantUsed(t, test.used)
+	}
+}
+
+// The rest of a body whose beginning was read has no more time than any other body, whether its
+// request is denied or not.
+func TestUsageOfBodiesThatStopLater(t *testing.T) {
+	u := upstream(t, func(w http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
+	for budget, want := range map[string]int{"0": 429, "1000000": 408} {
+		m := newModel(t, "tiers: [{name: all, identity: ip, budget: "+budget+"/1m}]\npolicies:\n"+
+			"  - {name: chat, match: {path: /**}, usage: {preset: openai}}\ngateway: {body_timeout: 300ms}\n", u.URL)
+		conn := dial(t, strings.TrimPrefix(m.URL, "http://"))
+		fmt.Fprint(conn, "POST /v1/chat HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n"+strings.Repeat("x", 70_000))
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil || resp.StatusCode != want {
+			t.Errorf("a budget of %s: got %v, %v; want %d", budget, resp, err, want)
+		}
 	}
 }
