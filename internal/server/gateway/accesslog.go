@@ -11,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/internal/label"
 )
 
-// The maximum numbers of bytes of client input in a log record.
+// The maximum lengths of client input in a log record, in bytes.
 const (
 	maxLoggedMethod = 16
 	maxLoggedHost   = 64
@@ -20,8 +20,9 @@ const (
 	maxLoggedCause  = 512
 )
 
-// maxRefusals is the maximum number of log records per second for denied requests and, separately,
-// for other requests that are refused before they are charged. No limit applies to such requests.
+// maxRefusals is the maximum number of log records per second for denied requests. The same maximum
+// applies separately to requests that are refused before they are charged, because no limit applies
+// to those.
 const maxRefusals = 100
 
 // log writes the record of a request. It shortens text from clients and upstreams, and keeps it on
@@ -60,8 +61,8 @@ func (x *requestState) failed() bool {
 }
 
 // sampleRefusal reports whether to log a refused request, and returns the number of refused
-// requests not logged since the last one that was. If the configuration logs more denials than
-// usual, so does the access log.
+// requests that were not logged since the last one that was. If the configuration logs more denials
+// than maxRefusals, so does the access log.
 func (x *requestState) sampleRefusal() (unlogged int64, ok bool) {
 	g := x.gateway
 	if x.verdict == nil {

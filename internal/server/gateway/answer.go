@@ -33,7 +33,7 @@ var (
 	timeoutProblem  = problem{http.StatusGatewayTimeout, "gateway_timeout", "The upstream did not answer in time."}
 )
 
-// fail answers a request if the gateway could not forward it or its response.
+// fail answers a request if the gateway could not forward the request or its response.
 func fail(w http.ResponseWriter, r *http.Request, err error) {
 	x := stateOf(r.Context())
 	if x.conn != nil { // no HTTP answer is possible after an upgrade
@@ -43,8 +43,8 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 	x.answer(w, x.blame(err), err)
 }
 
-// blame returns the problem behind an error. It checks the client first, because requests that fail
-// because of the client must not be refunded.
+// blame returns the problem that caused an error. It checks the client first, because requests that
+// fail because of the client must not be refunded.
 func (x *requestState) blame(err error) *problem {
 	if x.body != nil {
 		if failure := x.body.failure.Load(); failure != nil {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// body is the body of a request. It records read errors, to determine the cause if the request
-// cannot be forwarded.
+// body is the body of a request. It records read errors, so that the gateway can tell why it could
+// not forward the request.
 type body struct {
 	io.ReadCloser
 	trailers func() // called at the end of the body, when its trailers have arrived
@@ -19,15 +19,15 @@ type body struct {
 	failure  atomic.Pointer[error]
 
 	mu       sync.Mutex
-	conn     *http.ResponseController // nil when the handler has returned
+	conn     *http.ResponseController // nil after the handler has returned
 	timeout  time.Duration            // 0 means no timeout
 	rate     int64                    // bytes per second
 	left     time.Duration            // how much longer to wait for the client
 	messages *messages                // gRPC messages; nil for other bodies
 }
 
-// drainTime is how long to wait for the unneeded rest of a body, so that a client that is still
-// sending receives the answer.
+// drainTime is how long to read the rest of a body that is not needed. A client that is still
+// sending then receives the answer.
 const drainTime = time.Second
 
 func (b *body) Read(p []byte) (int, error) {
@@ -45,8 +45,8 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// await sets the deadline of a Read, but not between messages: a client with nothing to send is not
-// slow.
+// await sets the deadline of a Read. Between messages it sets none, because a client that has
+// nothing to send is not slow.
 func (b *body) await() (now time.Time) {
 	now = time.Now()
 	b.mu.Lock()
@@ -77,8 +77,8 @@ func (b *body) note(data []byte, waited time.Duration) {
 	b.left = min(b.left-waited+earned, b.timeout)
 }
 
-// release is called when the response begins. From then on the upstream decides how long the
-// request may take.
+// release removes the timeout when the response begins. From then on the upstream decides how long
+// the request may take.
 func (b *body) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -88,8 +88,8 @@ func (b *body) release() {
 	}
 }
 
-// leave is called before the handler returns. After that the connection belongs to the server, and
-// a Read may take longer.
+// leave gives the connection back to the server before the handler returns. It limits the reading
+// of the rest of the body to drainTime; after that, a Read sets no deadlines.
 func (b *body) leave() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -106,7 +106,7 @@ func (b *body) setDeadline(at time.Time) {
 	}
 }
 
-// drainBody discards the rest of a body. In HTTP/1 the server would wait for it forever.
+// drainBody discards the rest of a body, because an HTTP/1 server would wait for it forever.
 func (x *requestState) drainBody() {
 	unread := !x.body.ended.Load()
 	x.body.leave()
@@ -116,15 +116,15 @@ func (x *requestState) drainBody() {
 	}
 }
 
-// watchBody replaces the body of a request that is about to be forwarded. HTTP/1 bodies may still
-// be read while the response is written.
+// watchBody wraps the body of a request that is about to be forwarded. It lets HTTP/1 bodies be
+// read while the response is written.
 func (x *requestState) watchBody(r *http.Request) {
 	if r.ContentLength == 0 || r.Body == nil {
 		return
 	}
 	conn := http.NewResponseController(x.ResponseWriter)
 	if r.ProtoMajor == 1 {
-		// Not every writer supports this; it is optional.
+		// Some writers do not support this; it is optional.
 		_ = conn.EnableFullDuplex()
 	}
 	if x.settings.MaxBody > 0 {
@@ -141,8 +141,8 @@ func (x *requestState) watchBody(r *http.Request) {
 	r.Body = x.body
 }
 
-// checkTrailers removes unannounced trailers, reserved ones and aliases. net/http also drops
-// unannounced trailers, to keep out fields that set the length of a message.
+// checkTrailers removes unannounced trailers, reserved ones and aliases. It removes unannounced
+// trailers for the same reason as net/http: they could set the length of a message.
 func (x *requestState) checkTrailers(trailers, announced http.Header) {
 	for name := range trailers {
 		if _, ok := announced[name]; !ok {

@@ -19,7 +19,7 @@ const (
 	DefaultResponseHeaderTimeout = time.Minute
 	DefaultIdleTimeout           = 90 * time.Second
 	DefaultIdleConns             = 256
-	// defaultMinBodyRate is Apache's. Even the slowest modems were faster.
+	// defaultMinBodyRate is the default of Apache. Even the slowest modems were faster.
 	defaultMinBodyRate = 500
 	defaultSendTimeout = 30 * time.Second
 )

@@ -6,15 +6,16 @@
 //	defer g.Close()
 //	http.ListenAndServe(addr, g)
 //
-// Routes, timeouts and sizes may also be in the configuration of the guard's set, see
-// [config.Gateway]. The gateway follows changes: a request uses the set that decided it until it
-// ends. It decides requests as package httplimit does, with the same header fields and answers.
+// The configuration of the guard's set may also contain routes, timeouts and sizes; see
+// [config.Gateway]. When the configuration changes, requests in progress keep the set that decided
+// them. The gateway decides requests as package httplimit does, with the same header fields and
+// answers.
 //
 // Two rules always hold. An upstream never sees a header field that identifies the sender of a
-// request unless a trusted proxy or the gateway wrote it. And a request that an upstream could read
-// differently than the policies did is refused before it is charged, so that nothing bypasses the
-// limits.
+// request unless a trusted proxy or the gateway wrote it. And the gateway refuses a request that an
+// upstream could read differently than the policies did, before it is charged, so that nothing
+// bypasses the limits.
 //
-// In HTTP/2, a connection has many streams, and only its [http.Server] can detect that the client
+// An HTTP/2 connection has many streams, and only the [http.Server] can detect that the client
 // reads none of them: set an HTTP2Config with a WriteByteTimeout.
 package gateway

@@ -15,7 +15,7 @@ import (
 // proxies may set them.
 type reserved map[string]bool
 
-// newReserved returns the fields that are reserved while a set is in force, and those in others.
+// newReserved returns the reserved fields of a set, together with others.
 func newReserved(set *policy.Set, others []string) reserved {
 	f := reserved{}
 	for _, name := range slices.Concat(alwaysReserved, slices.Collect(maps.Values(set.Spec().Claims)),
@@ -25,7 +25,8 @@ func newReserved(set *policy.Set, others []string) reserved {
 	return f
 }
 
-// alwaysReserved lists reserved fields in addition to those with one of reservedPrefixes.
+// alwaysReserved lists the fields that are always reserved. Fields with a prefix in
+// reservedPrefixes are reserved too.
 var alwaysReserved = []string{
 	// Fields about the origin of a request.
 	"Forwarded", "Forwarded-For", "X-Forwarded", "X-Forward-For", "X-Original-Forwarded-For", "X-Real-IP",
@@ -40,7 +41,7 @@ var alwaysReserved = []string{
 	"X-Rewrite-URL", "X-Override-URL",
 	"X-Replaced-Path", "X-WAWS-Unencoded-URL", "X-Host", "X-HTTP-Host-Override", "X-Scheme", "X-URL-Scheme",
 	"Front-End-Https",
-	// Fields that CGI and WSGI programs read as variables of their server.
+	// Fields that CGI and WSGI programs mistake for variables of their server.
 	"Script-Name", "X-Script-Name", "Path-Info", "Proxy",
 }
 
@@ -67,8 +68,8 @@ func plainName(name string) string {
 }
 
 // dropAliases removes fields whose names have characters other than letters, digits and dashes, as
-// nginx does. Servers that turn fields into variables, as CGI and WSGI do, treat X_API_Key as
-// X-API-Key, but the policies do not.
+// nginx does. Servers that turn fields into variables, such as CGI and WSGI servers, treat
+// X_API_Key as X-API-Key, but the policies do not.
 func dropAliases(h http.Header) {
 	for name := range h {
 		if !isPlain(name) {
@@ -118,7 +119,7 @@ func rewrite(p *httputil.ProxyRequest) {
 	}
 
 	if p.In.Header.Get("Expect") != "" {
-		p.Out.Close = true // otherwise, to keep the connection, the body is sent even if the upstream does not want it
+		p.Out.Close = true // without this, the whole body is sent to keep the connection, even if the upstream does not want it
 	}
 
 	h := p.Out.Header
@@ -137,7 +138,8 @@ func asksForWebsocket(r *http.Request) bool {
 	return r.ContentLength == 0 && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
 
-// setForwarded adds the client to fields whose values, if any, come from a trusted proxy.
+// setForwarded adds the client to the forwarding fields. Values that these fields already have come
+// from a trusted proxy.
 func (x *requestState) setForwarded(h http.Header, in *http.Request) {
 	scheme := "http"
 	if in.TLS != nil {
@@ -168,7 +170,7 @@ func forwardedNode(a netip.Addr) string {
 	return a.String()
 }
 
-// add appends to a list field, and joins all of its lines.
+// add appends a value to a header field that is a list, and joins the field's lines into one.
 func add(h http.Header, name, value string) {
 	if prior := h[name]; len(prior) > 0 {
 		value = strings.Join(prior, ", ") + ", " + value
@@ -176,5 +178,5 @@ func add(h http.Header, name, value string) {
 	h[name] = []string{value}
 }
 
-// trusted reports whether the peer is a trusted proxy, by the rules that decided the request.
+// trusted reports whether the set that decided the request trusts the peer as a proxy.
 func (x *requestState) trusted() bool { return x.verdict.Set.Trusts(x.peer) }

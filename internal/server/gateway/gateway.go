@@ -19,8 +19,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Gateway is a reverse proxy that forwards the requests a guard allows. The [http.Server] that
-// serves it limits the size of a request's header, and the time for the header to arrive.
+// Gateway is a reverse proxy that forwards the requests that a guard allows. The [http.Server] that
+// serves it must limit the size of a request's header, and the time for the header to arrive.
 type Gateway struct {
 	config   config.Gateway
 	guard    *policy.Guard
@@ -35,9 +35,9 @@ type Gateway struct {
 	upgraded   upgrades
 }
 
-// New returns a gateway that forwards the requests that a guard allows. If the guard's set
-// configures gateways, a new set applies from the next request on. The error lists every mistake in
-// the settings.
+// New returns a gateway that forwards the requests that a guard allows. If the guard gets a new
+// set, its gateway settings apply from the next request on. The error lists every mistake in the
+// settings.
 func New(guard *policy.Guard, c config.Gateway) (*Gateway, error) {
 	if err := Validate(&c); err != nil {
 		return nil, err
@@ -69,7 +69,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := newRequestState(g, w, r)
 	defer x.end()
 	if patience := x.settings.BodyTimeout; r.ProtoMajor == 1 && r.ContentLength != 0 && patience > 0 {
-		// The server waits for bodies that are not forwarded. Not every writer supports a deadline.
+		// The server reads bodies that are not forwarded, too. Some writers do not support
+		// deadlines.
 		_ = http.NewResponseController(w).SetReadDeadline(x.began.Add(patience))
 	}
 	if wrong := ambiguity(r, x.settings.PassUnusualPaths); wrong != nil {
@@ -99,7 +100,7 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
 	x := stateOf(r.Context())
 	x.verdict, _ = httplimit.FromContext(r.Context())
 	x.fields = maps.Clone(w.Header())
-	x.settings = g.settingsOf(x.verdict.Set) // it may have been replaced since the request arrived
+	x.settings = g.settingsOf(x.verdict.Set) // the set may have been replaced since the request arrived
 	x.route = x.settings.routes.find(r.Host, r.URL)
 	switch {
 	case r.Method == http.MethodConnect:
@@ -116,8 +117,8 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
 }
 
 // accept checks the header of a response before the gateway forwards it. It replaces the upstream's
-// fields about its own limits with the fields that the middleware wrote. Informational responses
-// clear those fields, so accept sets them again.
+// fields about limits with the fields that the middleware wrote. It sets the latter again, because
+// an informational response clears them.
 func accept(resp *http.Response) error {
 	x := stateOf(resp.Request.Context())
 	if resp.StatusCode == http.StatusSwitchingProtocols && !x.upgrade {
@@ -125,7 +126,8 @@ func accept(resp *http.Response) error {
 	}
 	h := x.forwarded.Header()
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		// A server that is shutting down sets close, but it no longer owns the connection.
+		// A server that is shutting down sets "Connection: close", but it no longer owns this
+		// connection.
 		delete(h, "Connection")
 		delete(x.fields, "Connection")
 	}

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// messages tracks the messages in the body of a gRPC request. Each begins with five bytes that
-// include its length. A call may be silent for any time between two messages. A nil *messages
+// messages tracks the messages in the body of a gRPC request. Each message begins with five bytes
+// that include its length. A call may be silent for any time between two messages. A nil *messages
 // tracks nothing.
 type messages struct {
 	head [5]byte
-	read int   // bytes of the head
-	rest int64 // bytes of the message that have not been read, not counting the head
+	read int   // bytes of the head read so far
+	rest int64 // bytes of the message still to read, not counting the head
 }
 
 // between reports whether no message is in progress.
@@ -35,8 +35,8 @@ func (m *messages) note(data []byte) {
 	}
 }
 
-// isGRPC reports whether bodies of a media type consist of messages. Bodies of gRPC-Web are not
-// streams.
+// isGRPC reports whether bodies of a media type consist of gRPC messages. It excludes gRPC-Web,
+// whose bodies are not streams.
 func isGRPC(media string) bool {
 	rest, ok := strings.CutPrefix(strings.ToLower(media), "application/grpc")
 	return ok && (rest == "" || rest[0] == '+' || rest[0] == ';')

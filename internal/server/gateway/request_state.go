@@ -14,7 +14,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// requestState is a request and its response. It is the ResponseWriter that the middleware
+// requestState holds a request and its response. It is also the ResponseWriter that the middleware
 // receives.
 type requestState struct {
 	http.ResponseWriter
@@ -54,8 +54,8 @@ func newRequestState(g *Gateway, w http.ResponseWriter, r *http.Request) *reques
 	return x
 }
 
-// SetReadDeadline is called by [http.ResponseController]. The middleware sets deadlines for reading
-// a body before the decision; SetReadDeadline limits them to the body timeout. Without this limit,
+// SetReadDeadline is called by [http.ResponseController]. The middleware sets deadlines when it
+// reads a body before the decision, and SetReadDeadline limits these to the body timeout. Otherwise
 // the server would wait forever for the rest of a body that is not forwarded.
 func (x *requestState) SetReadDeadline(at time.Time) error {
 	if patience := x.settings.BodyTimeout; patience > 0 {
@@ -66,7 +66,7 @@ func (x *requestState) SetReadDeadline(at time.Time) error {
 	return http.NewResponseController(x.ResponseWriter).SetReadDeadline(at)
 }
 
-// setWriteDeadline replaces the WriteTimeout of the server, which applies to a whole response.
+// setWriteDeadline replaces the server's WriteTimeout, which is for a whole response.
 func (x *requestState) setWriteDeadline(at time.Time) {
 	_ = http.NewResponseController(x.ResponseWriter).SetWriteDeadline(at)
 }
@@ -102,10 +102,10 @@ var errStalled = errors.New("gateway: the client read nothing of the response fo
 
 func (x *requestState) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
-// WriteHeader implements [http.ResponseWriter]. It does not pass on status 100, because net/http
-// sends its own when the body is first read, after the upstream has sent status 100. A response
-// that begins before the request's body has ended is the last on its connection, so that the rest
-// of the body is not read as another request.
+// WriteHeader implements [http.ResponseWriter]. It drops status 100, because net/http sends its own
+// when the body is first read, and the upstream's status 100 causes that read. If an HTTP/1
+// response begins before the request's body has ended, WriteHeader closes the connection after it,
+// so that the rest of the body is not read as another request.
 func (x *requestState) WriteHeader(status int) {
 	if status == http.StatusContinue {
 		return
@@ -155,7 +155,7 @@ func (x *requestState) FlushError() error {
 	return err
 }
 
-// Hijack implements [http.Hijacker]. Later bytes are not counted.
+// Hijack implements [http.Hijacker]. Bytes that are sent later are not counted.
 func (x *requestState) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffer, err := http.NewResponseController(x.ResponseWriter).Hijack()
 	if err != nil {

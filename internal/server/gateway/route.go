@@ -14,7 +14,7 @@ import (
 	"github.com/stint-limiter/stint/internal/syntax"
 )
 
-// route is a [config.Route] that has been checked.
+// route is a [config.Route] without mistakes, in the form for requests.
 type route struct {
 	host        string // in lower case; "" means any host
 	prefix      string // without a trailing slash; "" means any path
@@ -26,7 +26,7 @@ type route struct {
 	transports  *transportPair
 }
 
-// newRoute returns a route that has been checked, without its transports.
+// newRoute converts a valid [config.Route]. It leaves out the transports.
 func newRoute(r *config.Route) *route {
 	u, _ := url.Parse(r.Upstream) // never fails
 	n := &route{name: u.Host, target: u, http2: u.Scheme == "h2c", strip: r.StripPrefix, rewriteHost: r.RewriteHost}
@@ -70,8 +70,8 @@ func longest(list []*route, u *url.URL) *route {
 	return nil
 }
 
-// fits reports whether a path begins with the prefix, in whole segments; %2f does not separate
-// segments.
+// fits reports whether a path begins with the route's prefix, in whole segments. %2f does not
+// separate segments.
 func (r *route) fits(u *url.URL) bool {
 	path := u.Path
 	if path == "" {
@@ -86,8 +86,8 @@ func (r *route) fits(u *url.URL) bool {
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// point directs a URL to the upstream. If it strips a prefix, the rest begins with exactly one
-// slash: after two, many upstreams would mistake the first segment for a host, and handle a
+// point directs a URL to the upstream. If the route strips its prefix, the rest begins with exactly
+// one slash. After two slashes, many upstreams would read the first segment as a host, and handle a
 // different request than the one that was decided.
 func (r *route) point(u *url.URL) {
 	if r.strip {
@@ -110,8 +110,9 @@ func (r *route) point(u *url.URL) {
 	*u = joined
 }
 
-// escapedPath returns the path as received, with invalid characters encoded. If there are any,
-// [url.URL.EscapedPath] would encode the whole decoded path, and turn encoded slashes into slashes.
+// escapedPath returns the path as received, with invalid characters encoded. [url.URL.EscapedPath]
+// would encode the whole decoded path if there is an invalid character, and so turn encoded slashes
+// into slashes.
 func escapedPath(u *url.URL) string {
 	if u.RawPath == "" {
 		return u.EscapedPath()
@@ -132,7 +133,7 @@ func join(base, path string) string {
 	return strings.TrimSuffix(base, "/") + "/" + strings.TrimPrefix(path, "/")
 }
 
-// encoded returns how many bytes of an encoded path represent the first n bytes of the decoded one.
+// encoded returns how many bytes of an encoded path encode the first n bytes of the decoded path.
 func encoded(path string, n int) int {
 	at := 0
 	for ; n > 0 && at < len(path); n-- {
@@ -145,8 +146,8 @@ func encoded(path string, n int) int {
 }
 
 // ambiguity returns the problem with a request that an upstream could read differently than the
-// policies did, or nil if there is none. It also rejects requests that net/http could not send,
-// which would look like a fault of the upstream.
+// policies did, or nil if there is no such problem. It also refuses requests that net/http cannot
+// send; their errors would look like a fault of the upstream.
 func ambiguity(r *http.Request, passUnusual bool) *problem {
 	switch {
 	case !syntax.IsToken(r.Method): // net/http does not check the method in HTTP/2
@@ -160,9 +161,9 @@ func ambiguity(r *http.Request, passUnusual bool) *problem {
 	return nil
 }
 
-// unusual reports whether a request target has characters that no legitimate client sends, and that
-// some servers read as the end of the path or as a slash. Browsers do send backslashes in queries.
-// net/http refuses control characters.
+// unusual reports whether a request target has a "#", or a backslash in its path. No legitimate
+// client sends these, and some servers read them as the end of the path or as a slash. Browsers do
+// send backslashes in queries. net/http itself refuses control characters.
 func unusual(target string) bool {
 	path, _, _ := strings.Cut(target, "?")
 	return strings.IndexByte(target, '#') >= 0 || strings.IndexByte(path, '\\') >= 0

@@ -8,8 +8,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// settings are the settings while a set is in force. Settings of the program take precedence over
-// settings of the set, which take precedence over defaults.
+// settings are the gateway's settings while a set is in force. Settings of the program take
+// precedence over settings of the set, which take precedence over defaults.
 type settings struct {
 	config.Gateway
 	set      *policy.Set

@@ -11,18 +11,20 @@ import (
 )
 
 const (
-	// continueTimeout is how long an upstream may take to ask for a body after Expect.
+	// continueTimeout is how long to wait for an upstream to ask for the body of a request with
+	// "Expect: 100-continue".
 	continueTimeout = time.Second
 	// pingAfter and pingTimeout detect dead HTTP/2 connections.
 	pingAfter   = 15 * time.Second
 	pingTimeout = 10 * time.Second
 )
 
-// timeouts are shared by the routes with the same transportPair; 0 means no timeout.
+// timeouts are the timeouts of a transportPair; 0 means no timeout. Routes with the same timeouts
+// share a transportPair.
 type timeouts struct{ dial, responseHeader time.Duration }
 
-// transports holds a pair of transports to upstreams for each combination of timeouts that routes
-// have had so far, so that connections survive a change of the routes.
+// transports holds a transportPair for each combination of timeouts that routes have had so far, so
+// that connections survive a change of the routes.
 type transports struct {
 	config *config.Gateway
 	mu     sync.Mutex
@@ -82,8 +84,8 @@ func newTransports(c *config.Gateway, t timeouts) *transportPair {
 // roundTripper sends a request to the upstream of its route.
 type roundTripper struct{}
 
-// RoundTrip implements [http.RoundTripper]. Requests for an upgrade do not use the HTTP/2
-// transport, because HTTP/2 has no upgrades.
+// RoundTrip implements [http.RoundTripper]. It sends upgrade requests over HTTP/1.1, because HTTP/2
+// has no upgrades.
 func (roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	x := stateOf(r.Context())
 	if x.route.http2 && !x.upgrade {
@@ -95,7 +97,7 @@ func (roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 // bufferSize is the size of the buffers that copy the bodies of responses.
 const bufferSize = 32 << 10
 
-// buffers is a pool of such buffers.
+// buffers is a pool of buffers of bufferSize bytes.
 type buffers struct{ pool sync.Pool }
 
 func (b *buffers) Get() []byte {

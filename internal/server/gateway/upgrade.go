@@ -17,8 +17,8 @@ type upgrades struct {
 	serving sync.WaitGroup
 }
 
-// add registers a connection, for the gateway to close when it is closed itself. The handler calls
-// remove at the end.
+// add registers a connection, so that the gateway closes it when the gateway is closed. The handler
+// calls remove at the end.
 func (u *upgrades) add(conn net.Conn) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
