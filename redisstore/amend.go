@@ -127,8 +127,8 @@ func (s *Store) finishAmend(q *amending) {
 	q.Err = s.wrap("amend", q.err)
 }
 
-// claimsWith returns a bit for each claim that was charged under at least one limit for which among
-// returns true.
+// claimsWith returns a bit for each claim that was charged under at least one limit that among
+// accepts.
 func claimsWith(c *stint.Charge, among func(*stint.Limit) bool) (claims uint16) {
 	for i := range c.Claims() {
 		claim := &c.Claims()[i]
@@ -149,8 +149,8 @@ func released(c *stint.Charge, a *stint.Amendment) (claims uint16) {
 	})
 }
 
-// extended returns a bit for each claim that took a place. If no claim did and the charge has a
-// hold, it returns a bit for each charged claim.
+// extended returns a bit for each claim that a heartbeat has to extend: those that took a place or,
+// if none did and the charge has a hold, all charged claims.
 func extended(c *stint.Charge) (claims uint16) {
 	claims = claimsWith(c, func(l *stint.Limit) bool { return isPlace(*l) })
 	if claims == 0 && c.Data().Hold > 0 {
@@ -193,9 +193,8 @@ func (s *Store) retakes(c *stint.Charge, a stint.Amendment) (claims uint16) {
 	return claims
 }
 
-// sendAmend calls amend.lua once, and a second time for the amendments that the server refused as
-// too late: these still have time, so the server's clock was set, and its reply carried the new
-// time.
+// sendAmend calls amend.lua, and once more for the amendments that the server refused as too late.
+// If these still have time, the server's clock was set, and its reply carried the new time.
 func (s *Store) sendAmend(ctx context.Context, by caller, batch []*amending) {
 	for again := false; len(batch) > 0; again = true {
 		c, err := s.encodeAmend(ctx, batch)
@@ -219,8 +218,8 @@ func (s *Store) sendAmend(ctx context.Context, by caller, batch []*amending) {
 	}
 }
 
-// heartbeatDeadline returns the time after which a heartbeat must have no effect: at most the
-// lifetime of a place or hold from now.
+// heartbeatDeadline returns the time after which a heartbeat must have no effect: the deadline of
+// its caller, but at most the shortest lifetime of its places and hold from now.
 func heartbeatDeadline(ctx context.Context, q *amending) time.Time {
 	shortest := stint.MaxWindow
 	for _, l := range contract.Limits(q.charge.Claims()) {

@@ -49,9 +49,9 @@ func (s *Store) decide(ctx context.Context, f flight, runs []run) {
 }
 
 // decideByNode decides the runs of each subject with one script call per subject. It sends the
-// calls to one node together: with 100,000 subjects, a decision then takes the process 17 µs, and
-// 36 µs if each call is sent by a separate goroutine. Nodes do not wait for each other, so a silent
-// node delays only its own subjects.
+// calls to one node together: with 100,000 subjects, this costs the process 17 µs per decision, a
+// goroutine per call 36 µs. Nodes do not wait for each other, so a silent node delays only its own
+// subjects.
 func (s *Store) decideByNode(ctx context.Context, subjects [][]run, group *sync.WaitGroup) {
 	var calls []*scriptCall
 	for _, runs := range subjects {
@@ -96,7 +96,8 @@ func (s *Store) idsFor(runs []run) uint64 {
 	return s.nextCalls(n)
 }
 
-// fly makes script calls in one flight. It passes the work that their answers leave to later.
+// fly makes script calls in one flight. If an answer leaves work to do, fly passes the work to
+// later.
 func (s *Store) fly(ctx context.Context, f flight, calls []*scriptCall, later func(func())) {
 	if len(calls) == 1 { // the usual case; faster
 		s.conclude(ctx, calls[0], f.Do(ctx, calls[0].command), later)

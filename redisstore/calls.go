@@ -76,9 +76,9 @@ func (c *connection) share(ctx context.Context, cmd rueidis.Completed) rueidis.R
 
 // flight carries a batch to a server, on a connection that no other call uses until the answer has
 // arrived or the batch's time is up. That is faster because nothing else reads from the connection.
-// A connection on which an answer is late is closed, so callers with little time must not use one
-// themselves, but wait for a batch that has more time. If no such connection is free, the batch is
-// sent on the shared connection.
+// The connection is closed if the answer is late. So a caller with little time must not use one
+// itself, but wait for a batch that has more time. If no such connection is free, the batch is sent
+// on the shared connection.
 type flight struct {
 	*connection
 	room *room // nil: the batch uses the shared connection
@@ -92,9 +92,11 @@ type room struct {
 	growing atomic.Bool
 }
 
-// takeOff begins a flight to the master with this address on a Cluster, or to the only master,
-// whose address is "". Batches open no connections themselves, so that late batches do not cause
-// more connections than allowed, and no batch waits for a connection.
+// takeOff begins a flight to a master: on a Cluster to the one with this address, otherwise to the
+// only one, whose address is "". If all connections for batches are in use, the flight uses the
+// shared connection, and takeOff may open one more in the background. The batch itself opens none,
+// so that late batches do not cause more connections than allowed, and no batch waits for a
+// connection.
 func (c *connection) takeOff(ctx context.Context, addr string) flight {
 	if _, timed := ctx.Deadline(); !timed {
 		return flight{connection: c}
@@ -130,9 +132,9 @@ func (c *connection) roomAt(addr string) *room {
 	return shared.(*room)
 }
 
-// ownKey marks the context of a call whose new connection is for batches and counts in a room. If
-// its value is "", it counts in the room of "", otherwise in the room of the address to which the
-// connection is made.
+// ownKey is the context key of calls that use the connections for batches. If such a call opens a
+// connection, a room counts it: the room for "" if the value is "", otherwise the room for the
+// address that is dialed.
 type ownKey struct{}
 
 // grow makes one more connection for batches, by making a call that needs a new connection.
@@ -148,7 +150,7 @@ func (c *connection) grow(ctx context.Context, addr string) {
 	} // the next connection may not be stale
 }
 
-// land ends a flight.
+// land ends a flight. Its connection becomes free.
 func (f flight) land() {
 	if f.room != nil {
 		f.room.used.Add(-1)

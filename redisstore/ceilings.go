@@ -9,7 +9,7 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// maxCeilings bounds the shared subjects whose usage is known. Usually there are few.
+// maxCeilings is the maximum number of shared subjects in ceilings. Usually there are few.
 const maxCeilings = 1024
 
 // ceilings holds the last known usage of shared subjects, for decisions that do not ask about these

@@ -15,10 +15,10 @@ import (
 // can carry its not-after, so that a server that was stopped and resumes does not charge requests
 // whose callers have long given up.
 //
-// Each reply holds the server's time, which was read before the reply reached us. So the difference
-// between the server's time and ours is too small by the time that the reply took to reach us, and
-// a deadline translated with it leaves the reply that much time. The fastest reply of the last two
-// seconds counts. On a Cluster all nodes share the largest difference: a not-after is then late by
+// The server reads the time in a reply before the reply travels to us. So the difference that
+// follows from the reply is too small by the time of that travel, and a deadline translated with it
+// leaves the reply time to arrive. The largest difference of the last two seconds counts: it comes
+// from the fastest reply. All nodes of a Cluster share one difference: a not-after is then late by
 // as much as their clocks differ.
 type serverClock struct {
 	start time.Time // of our clock, which is monotonic
@@ -32,7 +32,7 @@ type serverClock struct {
 
 func newServerClock() *serverClock { return &serverClock{start: time.Now(), second: noSecond} }
 
-// noSecond is a second that no actual second follows.
+// noSecond is the second before the first reply. No actual second follows it.
 const noSecond = -2
 
 // micros returns a time on our clock, in microseconds.

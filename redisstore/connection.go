@@ -16,18 +16,18 @@ import (
 )
 
 // connection holds the client of the servers. It makes the client in the background, and retries
-// until that succeeds. Later it replaces a client that is stuck: its server has become a replica,
-// its connection is out of sync, or its masters have been replaced in a Cluster. If an address has
-// moved to a new master, only new connections reach that master.
+// until that succeeds. Later it replaces the client if it no longer works: its server has become a
+// replica, its connection is out of sync, or the masters of the Cluster have changed. If an address
+// now belongs to a new master, only new connections reach that master.
 type connection struct {
 	client atomic.Pointer[rueidis.Client]
 	usable atomic.Bool // the client is connected, and the servers can keep limits
 	// dial makes a client, starting from the given servers if there are any. It is nil if the
 	// client belongs to the caller: that client is neither replaced nor closed.
 	dial func(ctx context.Context, servers ...string) (rueidis.Client, error)
-	most int32 // connections for batches to a server
+	most int32 // maximum number of connections for batches to a server
 
-	life  context.Context // until the connection is closed
+	life  context.Context // ends when the connection is closed
 	end   context.CancelFunc
 	work  sync.WaitGroup
 	ready chan struct{} // closed when the first attempt to connect has ended
@@ -44,8 +44,8 @@ type connection struct {
 	ended    chan struct{} // closed when the attempt under way, or else the next one, ends
 	renewed  time.Time
 	renewing bool
-	masters  []slotOwner     // of a Cluster: those that the client last followed
-	term     context.Context // until the client is replaced
+	masters  []slotOwner     // of a Cluster, when follow last succeeded
+	term     context.Context // ends when the client is replaced
 	endTerm  context.CancelFunc
 }
 
@@ -54,7 +54,8 @@ const (
 	connectTime = 3 * time.Second
 	// connectEvery is the approximate pause between two attempts.
 	connectEvery = time.Second
-	// connectAgain is the minimum time between an attempt and another one that a ping causes.
+	// connectAgain is how long after an attempt a ping returns its error, and does not wait for the
+	// next attempt.
 	connectAgain = 100 * time.Millisecond
 	// renewEvery is the minimum time between two replacements of the client.
 	renewEvery = 500 * time.Millisecond
@@ -66,7 +67,7 @@ var (
 	errRenewing   = errors.New("the connections are already being replaced")
 )
 
-// init makes a connection that connects when it is started.
+// init prepares a connection. start connects it.
 func (c *connection) init() {
 	c.most, c.cause, c.began = ownConnections, errConnecting, time.Now()
 	c.life, c.end = context.WithCancel(context.Background())
@@ -117,7 +118,8 @@ func (c *connection) await(ctx context.Context) error {
 	return c.awaitEnd(ctx, c.ready)
 }
 
-// reach is like await, but also waits for the next attempt, and starts it early.
+// reach is like await, but starts the next attempt early and waits for it, unless the last attempt
+// has just ended.
 func (c *connection) reach(ctx context.Context) error {
 	if c.usable.Load() {
 		return nil
@@ -174,8 +176,8 @@ func (c *connection) renew() {
 	c.work.Go(func() { _ = c.replace() }) // the next failure tries again
 }
 
-// spawn runs f in the background, unless there is no connection. stop waits for f. spawn reports
-// whether it runs f.
+// spawn runs f in the background if there is a connection, and reports whether it does. stop waits
+// for f.
 func (c *connection) spawn(f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -45,8 +45,8 @@ const (
 )
 
 // answer fills in the decisions of a reply, or the error. It returns what is left of the runs that
-// the server refused because its clock was set: as too late although they have time left, or
-// because of the periods of a calendar.
+// the server refused because its clock was set. It refused them as too late although they have time
+// left, or because the call had the wrong periods of a calendar.
 func (c *scriptCall) answer(reply string, err error) (late []run) {
 	if err == nil {
 		late, err = c.decodeTake(reply)
@@ -301,9 +301,9 @@ func double(text string) int64 {
 
 // Amendments
 
-// amended is the outcome of an amendment: the claims of the charge to which it applied, one bit
-// each, the lowest for the first; the true cost of a settlement there; and how many units of it
-// were not charged.
+// amended is the outcome of an amendment. claims has a bit for each claim of the charge to which
+// the amendment applied, the lowest for the first. total is the true cost of a settlement under
+// these claims, and dropped is how many units of it were not charged.
 type amended struct {
 	claims         uint16
 	total, dropped int64
@@ -442,7 +442,7 @@ func (in *reader) usage() stint.Usage {
 	return stint.Usage{Used: in.int(0), ResetAfter: micros(in.int(never)), RetryAfter: micros(in.int(never))}
 }
 
-// never is a wait of [stint.Never] in a reply of the script.
+// never stands for [stint.Never] in a reply.
 const never = -1
 
 // micros returns a duration of v microseconds.

@@ -57,8 +57,8 @@
 //
 // docs/redis-keys.md lists all of them.
 //
-// Every key has a TTL, always. Subjects are escaped so that different subjects never share a key
-// and no subject can choose its slot; a hash replaces long ones.
+// Every key of a subject has a TTL. Subjects are escaped so that different subjects never share a
+// key and no subject can choose its slot; a hash replaces long ones.
 //
 // With [Config.NameKeys], keys have hashes instead of names, as in
 // stint:{user#4kWXjsbSBbkYkHdLyaQgIQ}:limits, and there is a key stint:names, which has no TTL.

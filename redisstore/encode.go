@@ -50,8 +50,8 @@ func (s *Store) newCall(script *script, id uint64) (*scriptCall, error) {
 }
 
 // newShownCall is newCall for operators' calls, which may name a subject or a scope in the hashed
-// form that lists show. Requests may not: a subject of "user#" and another subject's hash would
-// reach the counts of that subject.
+// form that lists show. Requests may not: a subject made of "user#" and the hash of another subject
+// would reach the counts of that other subject.
 func (s *Store) newShownCall(script *script) (*scriptCall, error) {
 	c, err := s.newCall(script, s.nextCall())
 	c.shown = true
@@ -237,7 +237,7 @@ func appendOptions(b []byte, r *stint.Request, id uint64) []byte {
 	return b
 }
 
-// shape hashes the shape of claims, with subjects and scopes as in keys.
+// shape returns the [contract.Shape] of claims, with subjects and scopes as they are in keys.
 func (c *scriptCall) shape(claims []stint.Claim) uint32 {
 	k := scriptCall{store: c.store, names: c.names}
 	for i := range claims {
@@ -249,7 +249,7 @@ func (c *scriptCall) shape(claims []stint.Claim) uint32 {
 // Amendments
 
 // encodeAmend returns the call that makes amendments. A heartbeat carries the time until which its
-// caller waits: after that, it could take back a place that was released in the meantime.
+// caller waits: if it ran later, it could take back a place that was released in the meantime.
 func (s *Store) encodeAmend(ctx context.Context, batch []*amending) (*scriptCall, error) {
 	c, err := s.newCall(amendScript, s.nextCall())
 	if err != nil {
@@ -383,7 +383,7 @@ func (s *Store) encodeInspect(claim stint.Claim) (*scriptCall, error) {
 
 // Parts of claims
 
-// part is the share of a claim in one key: the limits with one name, or one concurrency limit.
+// part holds the limits of a claim that share a key: those with one name, or one concurrency limit.
 type part struct {
 	claim     *stint.Claim
 	index     int // index of the claim
@@ -408,9 +408,9 @@ func (p *part) position(i int) int {
 	return p.first + i
 }
 
-// divide adds and returns the parts of claims, for a hold of the given length, or 0 for none. For
-// each claim, parts with a state come first, in the order of its StateNames, then its concurrency
-// limits.
+// divide adds the parts of claims to the call, and returns them. hold is the length of the
+// request's hold, or 0. For each claim, parts with a state come first, in the order of its
+// StateNames, then its concurrency limits.
 func (c *scriptCall) divide(claims []stint.Claim, hold time.Duration) []part {
 	before, first := len(c.parts), 0
 	for i := range claims {

@@ -82,9 +82,10 @@ func dialerOf(co rueidis.ClientOption) dialer {
 	}
 }
 
-// link is a connection for batches: each user sends a call, then reads all of the answer. A link
-// that is no longer trusted sends nothing more. A call fails if its connection turns out to be
-// broken, because it may have been executed; a call that was not sent can be sent elsewhere.
+// link is a connection for batches: each user sends a call, then reads all of the answer. If the
+// connection breaks, the call on it fails, because the server may have executed it. So a link that
+// was idle for too long, or since before another link was lost, does not send a call: it returns
+// errStale, and the call can be sent elsewhere.
 type link struct {
 	net.Conn
 	of   *connection
@@ -97,7 +98,7 @@ type link struct {
 	expiry *time.Timer
 }
 
-// link makes a link from a new connection if it is for batches.
+// link returns a new connection: as a link if it is for batches, otherwise as it is.
 func (c *connection) link(ctx context.Context, addr string, conn net.Conn, err error) (net.Conn, error) {
 	at, own := ctx.Value(ownKey{}).(string)
 	if err != nil || !own {

@@ -14,9 +14,8 @@ import (
 // minNameKey is the minimum length of a name key in bytes.
 const minNameKey = 32
 
-// ErrNameKey is in the error chain of the calls of a process that has no name key, or not the one
-// that is in use in its Redis. Such a process would count every subject separately from the other
-// processes.
+// ErrNameKey is in the error chain of every call of a process that lacks the name key in use in its
+// Redis. Such a process would count every subject separately from the other processes.
 var ErrNameKey = errors.New("name key mismatch")
 
 // The hash <prefix>:names in Redis has the fingerprints of the name key that is in use, and of the
@@ -40,10 +39,11 @@ func newNameKeys(secrets [][]byte) (keys nameKeys, err error) {
 	return keys, nil
 }
 
-// choose returns the key with which names are hashed, given the fields in Redis, and the field to
-// set before the key is used, if any. A process with a previous key announces the current one and
-// keeps using the previous one until some process has only the announced key: that process begins
-// to use it, and the others follow. A guest never begins or announces a key.
+// choose returns the key to hash names with, given the fields in Redis. If a field must be set
+// before the key is used, choose also returns that field and its value. A process that also has the
+// previous key announces the current one, and uses the previous one while that is in use. The first
+// process that has only the announced key starts to use it, and the others follow. A guest (see
+// Config.ExistingNames) sets no field.
 func (keys nameKeys) choose(fields map[string]string, guest bool) (use *names, field, to string, err error) {
 	used, next := fields[keyInUse], fields[keyNext]
 	if len(keys) == 0 {

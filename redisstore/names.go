@@ -12,8 +12,8 @@ import (
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// names hashes identifying texts with one name key before they reach Redis: subjects, request ids
-// and the divided part of scopes. A nil *names leaves them as they are. See [Config.NameKeys].
+// names hashes identifying texts with one name key before they reach Redis: subjects, request ids,
+// and scopes that contain a colon. A nil *names leaves them as they are. See [Config.NameKeys].
 type names struct {
 	fingerprint string // of the key: tells keys apart without revealing them
 	macs        sync.Pool
@@ -78,9 +78,9 @@ func (n *names) id(id string) string {
 	return string(sum[:])
 }
 
-// recent maps hashes to subjects whose denials, bans or leases a process may remember, because
-// announcements contain only hashes. To bound its size, recent forgets the oldest subjects;
-// announcements about them are not recognized.
+// recent maps hashes to subjects, because announcements contain only hashes. It has the subjects
+// whose denials, bans or leases this process may remember. To bound its size, it forgets the oldest
+// subjects; announcements about them are not recognized.
 type recent struct {
 	mu         sync.Mutex
 	young, old map[keypart.Sum]string
@@ -89,7 +89,7 @@ type recent struct {
 // maxRecent is the maximum number of subjects in recent.young.
 const maxRecent = 1 << 15
 
-// note remembers the subjects of a request that was denied, or leased.
+// note remembers the subjects of a request that was denied or asked for a lease.
 func (n *names) note(r *stint.Request, d *stint.Decision) {
 	if n == nil || d.Allowed && r.Terms().Lease == 0 {
 		return

@@ -37,13 +37,14 @@ type Config struct {
 	// slog.Default().
 	Logger *slog.Logger
 
-	// NameKeys keep names out of Redis: the current key, then previous ones. A hash with such a key
-	// replaces every subject, every request id, and the part of a scope after its first colon. The
-	// word before the first colon of a subject stays readable, as in "user#4kWXjsbSBbkYkHdLyaQgIQ";
-	// put no names there. [Store.Bans] and [Store.Scopes] list the hashed form. Inspect accepts it,
-	// and so does Command, except for [stint.CommandGiveBack]. All other calls take subjects in
-	// clear. A subject with a colon is never taken for a hashed one: if users choose their names,
-	// begin subjects with a kind, such as "user:".
+	// NameKeys are the keys for hashing names, so that Redis contains no names: the current key,
+	// then previous ones. A hash with such a key replaces every subject, every request id, and the
+	// part of a scope after its first colon. The word before the first colon of a subject stays
+	// readable, as in "user#4kWXjsbSBbkYkHdLyaQgIQ"; put no names there. [Store.Bans] and
+	// [Store.Scopes] list the hashed form. Inspect accepts it, and so does Command, except for
+	// [stint.CommandGiveBack]. All other calls take subjects in clear. A subject with a colon is
+	// never taken for a hashed one: if users choose their names, begin subjects with a kind, such
+	// as "user:".
 	//
 	// All processes need the same key, of at least 32 random bytes; Open fails with [ErrNameKey] if
 	// Redis is in use with another key. To replace a key, give every process the new key followed
@@ -59,7 +60,7 @@ type Config struct {
 	ExistingNames bool
 }
 
-// dialTimeout bounds a connection attempt unless the URL sets another bound.
+// dialTimeout is how long a connection attempt may take, unless the URL sets another time.
 const dialTimeout = time.Second
 
 // The client pings a connection on which nothing was received for keepAlive, and closes it if there
@@ -134,8 +135,8 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	return s, nil
 }
 
-// options returns the options of the client for a Config's URL. Calls that use the shared
-// connection mark themselves; each other call gets a separate connection.
+// options returns the options of the client for a Config's URL. Commands marked with ToPipe use the
+// shared connection; each other call gets a separate connection.
 func options(c Config) (rueidis.ClientOption, error) {
 	co, err := redisurl.Parse(c.URL)
 	if err != nil && c.URL != "" {
@@ -220,8 +221,8 @@ var errOneOfMany = errors.New("the server is a node of a Cluster, but does not l
 // probe tries the commands that later calls need, on a subject that is used for nothing else, and
 // removes all its keys. It also reads the servers' reports, where that is permitted.
 func (s *Store) probe(ctx context.Context) error {
-	// Load the script of decisions on every node with a call that decides nothing, so that the
-	// first calls after a failover, or to the new owner of a slot, do not have to.
+	// Load the script of decisions on every node with a call that decides nothing. Then the first
+	// calls after a failover, or to the new owner of a slot, do not have to load it.
 	nothing := []string{rueidis.BinaryString(make([]byte, 8+8+4+1+2))}
 	for addr, node := range s.conn.get().Nodes() {
 		ask := rueidis.Commands{

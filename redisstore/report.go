@@ -45,7 +45,8 @@ func (r report) tooOld() error {
 	return nil
 }
 
-// older reports whether a version is below another, as far as both are numbers.
+// older reports whether version a is below version b. It compares their numbers from the left, up
+// to the first part that is not a number.
 func older(a, b string) bool {
 	as, bs := strings.Split(a, "."), strings.Split(b, ".")
 	for i := range min(len(as), len(bs)) {

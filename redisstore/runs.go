@@ -17,8 +17,8 @@ const (
 	maxEqual = 1024
 )
 
-// sameTime is the maximum difference between the deadlines of equal requests that are decided
-// together, by the earliest deadline.
+// sameTime is how far apart the deadlines of equal requests may be if the requests are decided
+// together. The earliest deadline applies.
 const sameTime = 2 * time.Millisecond
 
 // run is a group of equal requests that are decided together, in the order of the batch.
@@ -93,7 +93,7 @@ func (p *plan) add(c *driver.Call) {
 
 // canJoin reports whether equal requests can be decided as one: a denial must have no side effect,
 // a charge must have no request ID, and the usage that each request would have seen must follow
-// from the usage after the last one. With a meter it does not.
+// from the usage after the last one. With a meter, it does not follow.
 func canJoin(r *stint.Request) bool {
 	if r.Mode != stint.ModeTake || r.ID != "" || r.Hold != 0 || len(r.Claims) > 1 || r.Claims[0].Costs != nil ||
 		r.Terms().Fit || r.Terms().Lease > 0 ||
@@ -138,7 +138,7 @@ func firstChunk(runs []run) int {
 	return n
 }
 
-// most returns the maximum number of parts of the run.
+// most returns the maximum number of parts of a request of the run.
 func (q *run) most() int {
 	r := &q.calls[0].Request
 	if len(r.Claims) == 1 && uniform(r.Claims[0].Limits) {

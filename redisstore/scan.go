@@ -45,10 +45,10 @@ func escapeGlob(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }
 
-// servers returns the servers that may hold a key, or any key if it is "", by address: on a
-// Cluster, its masters. lost are masters that the client cannot reach. If it can reach none of
-// them, the Cluster reports other addresses than the client knows. Then servers returns all nodes,
-// since asking a node that does not have a key does no harm.
+// servers returns the servers that may hold a key, by address; if key is "", all servers that hold
+// keys. On a Cluster these are masters. lost are the masters that the client does not know. If it
+// knows none of them, the Cluster reports other addresses than those that the client uses. Then
+// servers returns all nodes, since asking a node that does not have a key does no harm.
 func (s *Store) servers(
 	ctx context.Context, key string,
 ) (nodes map[string]rueidis.Client, lost []string, err error) {

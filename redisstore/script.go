@@ -46,7 +46,7 @@ var (
 	tableScript   = newScript("table")
 )
 
-// newScript joins files. It removes comments, and replaces the names in numbers.lua by their
+// newScript joins files. It removes comments, and replaces the names in numbers.lua with their
 // values.
 func newScript(files string) *script {
 	var joined strings.Builder
@@ -89,7 +89,7 @@ func numbersIn(source string) map[string]string {
 	return numbers
 }
 
-// fold replaces the names of numbers by the numbers, and removes " + 0" and comments.
+// fold replaces the names of numbers with the numbers, and removes " + 0" and comments.
 func fold(source string, numbers map[string]string) string {
 	var out []byte
 	for source != "" {

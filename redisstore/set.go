@@ -14,16 +14,17 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// set holds the limits of a part, in the order and form of a state. See lua/numbers.lua and
-// lua/state.lua.
+// set holds the limits of a part, in the order and form in which a state has them. See
+// lua/numbers.lua and lua/state.lua.
 type set struct {
 	directory string // of a state with exactly these limits
 	limits    []setLimit
 	size      int    // bytes from the end of the directory to the end of the heads
 	packed    []byte // for lua/sets.lua
 	numberAt  int    // offset of the set's number in packed
-	// others are for states with another directory: with more limits than these, or room for larger
-	// counts. usual, if set, is the one that fitted the last charged state.
+	// others are the sets for states with another directory: with more limits, or with room for
+	// larger counts. usual is the one of them that fitted the last charged state, or nil if s
+	// itself did.
 	others atomic.Pointer[[]*set]
 	usual  atomic.Pointer[set]
 }
@@ -65,8 +66,8 @@ func (l *setLimit) order(m *setLimit) int {
 // concurrency limits, which are in no directory.
 const storedCalendar = stint.AlgorithmConcurrency
 
-// limitOf returns the fields that a state must have for a limit. For a calendar limit, that
-// includes the periods around the server's time.
+// limitOf returns the entry of a set for a limit. For a calendar limit, the entry contains the
+// periods around now, the server's time.
 func limitOf(l *stint.Limit, index int, now int64) setLimit {
 	if l.Algorithm == stint.AlgorithmCalendar {
 		c := calendar.Calendar{Period: l.Window, Start: l.Start, Zone: l.Zone}
@@ -91,8 +92,8 @@ func limitOf(l *stint.Limit, index int, now int64) setLimit {
 	return m
 }
 
-// newSet returns the set of a part's limits, for requests with a hold of the given length, or 0 for
-// none.
+// newSet returns the set of a part's limits at the server's time. hold is the length of the
+// requests' hold, or 0.
 func newSet(limits []stint.Limit, now, hold int64) *set {
 	s := new(set)
 	for i := range limits {
@@ -273,7 +274,7 @@ const maxKnown = 27
 // maxOthers is the maximum number of other directories of one set.
 const maxOthers = 4
 
-// learn remembers that a state has another directory.
+// learn adds a set for states with the given directory to the others, if there is none yet.
 func (s *set) learn(directory string) {
 	old := s.others.Load()
 	var list []*set
@@ -318,8 +319,8 @@ type sets struct {
 // maxSets is the maximum number of cached sets.
 const maxSets = 10_000
 
-// of returns the set of a part's limits, for requests with a hold of the given length, or 0 for
-// none. For calendar limits, the set has the periods around the server's time.
+// of returns the set of a part's limits. hold is the length of the requests' hold, or 0. For
+// calendar limits, the set contains the periods around the server's time.
 func (s *sets) of(limits []stint.Limit, hold time.Duration, clock func() int64) *set {
 	now := int64(0)
 	var buf [256]byte

@@ -12,7 +12,8 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// group holds the claims of a request or charge on one subject, which are in one slot of a Cluster.
+// group holds the claims of a request or charge that have the same subject, and so the same slot of
+// a Cluster.
 type group struct {
 	claims   []stint.Claim
 	indexes  []int // of each claim in the request
@@ -66,8 +67,8 @@ type split struct {
 	r        *stint.Request
 	id       uint64 // of all its script calls, and so of all its charges
 	groups   []group
-	charged  *stint.Charge // the charges of the other groups, for the ID to remember
-	recalled stint.Charge  // of a repeat: the charge that the ID remembers
+	charged  *stint.Charge // the charges of the other groups, to be stored with the ID
+	recalled stint.Charge  // of a repeat: the charge that was stored with the ID
 }
 
 // takeOnce is takeSplit with a request id. The first subject's charge records the id, so it comes
@@ -121,7 +122,7 @@ func (q *split) force() (stint.Decision, error) {
 }
 
 // askAll asks all groups, starting with the given one. To charge them, it asks the shared groups
-// last, and only if the others have room.
+// last, and only if the others allow the request.
 func (q *split) askAll(from int, mode stint.Mode) error {
 	var own, shared []int
 	for i := from; i < len(q.groups); i++ {
@@ -196,7 +197,7 @@ func (q *split) ask(which []int, mode stint.Mode, followed bool) error {
 	return failure
 }
 
-// take asks one group. If followed is set, it waits a little longer than the caller's time.
+// take asks one group. If followed is set, it waits for up to giveBackTime longer than the caller.
 func (q *split) take(i int, mode stint.Mode, followed bool) (stint.Decision, error) {
 	ctx := q.ctx
 	deadline, timed := ctx.Deadline()
@@ -231,7 +232,8 @@ func (q *split) end(err error) (stint.Decision, error) {
 	return q.repeat(d), nil
 }
 
-// repeat gives the decision on a repeat the charge of the first request.
+// repeat returns a decision. If a repeat is allowed, the decision has the charge of the first
+// request.
 func (q *split) repeat(d stint.Decision) stint.Decision {
 	if d.Repeat && d.Allowed && !q.recalled.IsZero() {
 		now := *d.Charge.Data()

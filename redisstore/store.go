@@ -99,7 +99,7 @@ func (s *Store) take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	return c.Decision, c.Err
 }
 
-// takeCall decides a single call, within the time of its own caller.
+// takeCall decides a single call, within its own deadline and that of the context.
 func (s *Store) takeCall(ctx context.Context, c *driver.Call) {
 	ctx, cancel := until(ctx, c.Deadline)
 	defer cancel()
@@ -114,7 +114,7 @@ func (s *Store) takeCall(ctx context.Context, c *driver.Call) {
 	s.done(c)
 }
 
-// until returns the context with a deadline, if there is one.
+// until returns the context with the deadline, or the context itself if the deadline is zero.
 func until(ctx context.Context, deadline time.Time) (context.Context, context.CancelFunc) {
 	if deadline.IsZero() {
 		return ctx, func() {}
@@ -122,16 +122,17 @@ func until(ctx context.Context, deadline time.Time) (context.Context, context.Ca
 	return context.WithDeadline(ctx, deadline)
 }
 
-// takeRun decides a run of one call in one script call with an id. The charge has the next id.
+// takeRun decides a run with one call. The script call has the given id, and the charge the next
+// one. If the server refuses the script call because its clock was set, takeRun repeats it once.
 func (s *Store) takeRun(ctx context.Context, q run, id uint64) {
 	if late := s.send(ctx, &s.conn, []run{q}, id); len(late) > 0 {
 		s.send(ctx, &s.conn, late, id)
 	}
 }
 
-// Ping checks that the server answers. Without a connection it waits for an attempt to connect,
-// within ctx, and returns its error. On a Cluster it asks which masters own which slots, because
-// that may have changed: pings are sent while calls fail.
+// Ping checks that the server answers. If there is no connection, it waits for an attempt to
+// connect, within ctx, and returns the error of that attempt. On a Cluster it asks which masters
+// own which slots: callers ping after calls have failed, and slots may have moved.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.conn.reach(ctx); err != nil {
 		return notConnected("ping", err)
@@ -142,7 +143,8 @@ func (s *Store) Ping(ctx context.Context) error {
 	return s.wrap("ping", s.conn.Do(ctx, s.conn.B().Ping().Build()).Error())
 }
 
-// Present implements [driver.Roster]. On a Cluster, it uses the memory of one master.
+// Present implements [driver.Roster]. On a Cluster, the roster is kept on one master, so only a
+// loss of data on that master is noticed.
 func (s *Store) Present(ctx context.Context, last driver.Presence) (driver.Presence, error) {
 	next := driver.Presence{ID: last.ID}
 	if err := s.await(ctx, "present"); err != nil {
@@ -164,13 +166,15 @@ func (s *Store) Present(ctx context.Context, last driver.Presence) (driver.Prese
 	return next, s.wrap("present", errors.Join(err1, err2, err3, err4))
 }
 
-// Announcements calls f with every subject that got room back, until the context ends or the
-// connection is lost. For a subject that is too long for a key, f receives "~" and a hash; for a
-// hashed one that is not remembered, the form that lists show; for an unknown one, "". commanded
-// reports whether the subject was reset, banned or unbanned; otherwise units were given back to it.
-// That is announced only if more than half of a limit was used or something is booked: otherwise,
-// package resilience remembers no denial, and no caller waits. Announcements implements
-// [driver.Announcer].
+// Announcements implements [driver.Announcer]. It calls f with the subject of each announcement,
+// until the context ends or the connection is lost. commanded reports whether the subject was
+// reset, banned or unbanned; otherwise units were given back to it. The latter is announced only if
+// more than half of a limit was used or something is booked: otherwise, package resilience
+// remembers no denial, and no caller waits.
+//
+// For a subject that is too long for a key, f receives "~" and a hash. For a hashed subject that
+// this process does not remember, f receives the form that lists show. For a text that is not a
+// subject, f receives "".
 func (s *Store) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
 	if err := s.conn.await(ctx); err != nil {
 		return errConnecting // not an error about the permission to subscribe

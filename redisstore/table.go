@@ -16,7 +16,7 @@ const (
 	// number that one call reads.
 	tableRows = 1000
 	tablePage = 5000
-	// tableRandom is the bound of random numbers for versions, exclusive. See table.lua.
+	// tableRandom is the exclusive upper bound of the random numbers in versions. See table.lua.
 	tableRandom = 1 << 32
 )
 
