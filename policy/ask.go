@@ -6,9 +6,9 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// ask fills in the question to the store about a request, and everything in the verdict that is
-// known before the answer. It returns the terms of the request. The application may act on any
-// reading of a request that has several, so the limits of all readings are enforced.
+// ask fills in r, the request to the store, and the fields of the verdict that are known before the
+// store answers. It returns the terms of the request. If a request has several readings, the
+// application may act on any of them, so ask enforces the limits of all readings.
 func (s *Set) ask(f *facts, v *Verdict, r *stint.Request) (only terms) {
 	if v.Skipped = s.exemptBy(f); v.Skipped != "" {
 		return only
@@ -60,8 +60,8 @@ func (s *Set) ask(f *facts, v *Verdict, r *stint.Request) (only terms) {
 	return only
 }
 
-// askReading adds the rules that limit one reading of a request, and returns the subject and the
-// terms of the reading.
+// askReading adds to the verdict the rules that limit one reading of a request. It returns the
+// subject and the terms of the reading.
 func (s *Set) askReading(f *facts, v *Verdict) (string, terms) {
 	t, who := s.tierOf(f)
 	f.before = who.subject

@@ -15,8 +15,8 @@ import (
 	"github.com/stint-limiter/stint/internal/syntax"
 )
 
-// New returns the set that a spec describes. Neither the spec nor anything it refers to may be
-// changed afterwards. The error is a [*stint.InvalidError] that joins every [Mistake] in the spec.
+// New compiles a spec. Neither the spec nor anything it refers to may be changed afterwards. The
+// error is a [*stint.InvalidError] that joins every [Mistake] in the spec.
 func New(spec Spec) (*Set, error) {
 	c := &compiler{spec: &spec, set: &Set{spec: &spec}}
 	c.compile()
@@ -28,13 +28,13 @@ func New(spec Spec) (*Set, error) {
 
 // Mistake is a mistake in one key of a spec.
 type Mistake struct {
-	// Key is the path of the key in the configuration language, such as "tiers[0].match.path[1]";
-	// "" is the whole spec.
+	// Key is the path of the key in the configuration language, such as "tiers[0].match.path[1]".
+	// It is "" for a mistake of the whole spec.
 	Key string
 	// Message says what is wrong, and how to fix it.
 	Message string
-	// Given lists other keys that the mistake depends on. If one of them could not be read, there
-	// may be no mistake.
+	// Given lists other keys that the mistake depends on. If one of them cannot be read, the
+	// mistake may not be real.
 	Given []string
 }
 
@@ -77,8 +77,8 @@ func (c *compiler) compile() {
 	c.patterns()
 }
 
-// Bounds on a set. A set has a rule for every policy in every tier, and every request is checked
-// against all of them.
+// These constants bound the size of a set. A set has a rule for every policy in every tier, and
+// every request is checked against all of them.
 const (
 	maxTiers    = 100
 	maxPolicies = 1000
@@ -93,7 +93,7 @@ func (c *compiler) mistakeGiven(given []string, key, format string, args ...any)
 	c.errs = append(c.errs, &Mistake{Key: key, Message: fmt.Sprintf(format, args...), Given: given})
 }
 
-// mistakes adds each of the errors that err joins as a mistake of its own.
+// mistakes adds err as a mistake. If err joins several errors, each of them becomes a mistake.
 func (c *compiler) mistakes(key string, err error) {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range joined.Unwrap() {
@@ -107,7 +107,7 @@ func (c *compiler) mistakes(key string, err error) {
 // maxBudget is the maximum time budget of a decision.
 const maxBudget = 10 * time.Second
 
-// failure checks what happens when the store fails. The policy may be nil.
+// failure checks a failure policy, which may be nil.
 func (c *compiler) failure(key string, f *stint.FailurePolicy) {
 	switch {
 	case f == nil:
@@ -118,7 +118,7 @@ func (c *compiler) failure(key string, f *stint.FailurePolicy) {
 	}
 }
 
-// logged checks a number of requests to log per second. The pointer may be nil.
+// logged checks a maximum number of log lines per second. The pointer may be nil.
 func (c *compiler) logged(key string, most *int) {
 	if most != nil && *most < 0 {
 		c.mistake(key, "%d; want 0 or more", *most)
@@ -139,7 +139,8 @@ func (c *compiler) clientIP() {
 	c.spec.ClientHeader = http.CanonicalHeaderKey(cmp.Or(c.spec.ClientHeader, clientip.DefaultHeader))
 }
 
-// networks parses addresses, networks, and keywords such as "loopback".
+// networks parses addresses, networks, and keywords such as "loopback". It also reports whether the
+// list contains "unix".
 func (c *compiler) networks(key string, list []string) (all []netip.Prefix, unix bool) {
 	for i, entry := range list {
 		prefixes, isUnix, err := clientip.ParsePrefix(entry)
@@ -151,7 +152,8 @@ func (c *compiler) networks(key string, list []string) (all []netip.Prefix, unix
 	return all, unix
 }
 
-// bits returns the prefix length n, or 0, the default, if n is out of range.
+// bits returns the prefix length n. If n is out of range, it adds a mistake and returns 0, the
+// default.
 func (c *compiler) bits(key string, n, most int) int {
 	if n < 0 || n > most {
 		c.mistake(key, "%d; want 1 to %d", n, most)
@@ -185,7 +187,7 @@ func (c *compiler) field(key, name string) string {
 // maxName is the maximum length of a name.
 const maxName = 64
 
-// nameOK reports whether a name is valid in keys, labels and headers.
+// nameOK reports whether a name is valid in keys, labels and headers. If not, it adds a mistake.
 func (c *compiler) nameOK(key, name string) bool {
 	switch {
 	case name == "":
@@ -198,12 +200,12 @@ func (c *compiler) nameOK(key, name string) bool {
 	return false
 }
 
-// maxDerive is the maximum life of a derived id. Equal requests further apart are assumed to be
-// intended.
+// maxDerive is the maximum life of a derived id. If equal requests are further apart, the client is
+// assumed to mean each of them.
 const maxDerive = 10 * time.Second
 
-// requestID returns the settings that recognize repeated requests, or nil if there are none. A
-// policy that only derives ids uses the header and life of the spec, if it has them.
+// requestID returns the settings for recognizing repeated requests, or nil if there are none. If a
+// policy only sets RequestIDDerive, its header and life are those of the spec.
 func (c *compiler) requestID(key, header string, life, derive time.Duration) *requestID {
 	if derive != 0 && (derive < stint.MinWindow || derive > maxDerive || derive%time.Microsecond != 0) {
 		c.mistake(key+".derive", "%v; want the time in which equal requests count as one, at most %v, such as 2s", derive, maxDerive)

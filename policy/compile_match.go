@@ -87,7 +87,7 @@ func (c *compiler) patterns() {
 	}
 }
 
-// knowMethods adds methods to those that conditions or counts distinguish.
+// knowMethods adds to the methods that the set distinguishes.
 func (c *compiler) knowMethods(methods ...string) {
 	for _, method := range methods {
 		if !slices.Contains(c.set.methods, method) {
@@ -100,7 +100,8 @@ func (c *condition) empty() bool {
 	return len(c.hosts)+len(c.paths)+len(c.methods)+len(c.headers)+len(c.claims)+len(c.networks) == 0
 }
 
-// values checks and returns the values that fit; nil means any value.
+// values checks the accepted values of a header or claim and returns them. It returns nil if any
+// value is accepted.
 func (c *compiler) values(key string, values []string) []string {
 	for i, v := range values {
 		if v == "*" {
@@ -119,8 +120,8 @@ func (c *compiler) values(key string, values []string) []string {
 	return values
 }
 
-// at returns the key of element i of a list. The only element of a list has the key of the list,
-// because it may be written without one.
+// at returns the key of element i of a list. If the list has one element, at returns the key of the
+// list: a single element may be written without a list.
 func at[E any](key string, i int, of []E) string {
 	if len(of) == 1 {
 		return key

@@ -63,7 +63,7 @@ func (c *compiler) policies() {
 	c.holdsApart()
 }
 
-// notTooMany makes sure that all limits that apply to every request of a tier fit into one question
+// notTooMany makes sure that all limits that apply to every request of a tier fit into one request
 // to the store.
 func (c *compiler) notTooMany(t *tier) {
 	claims, limits := 0, 0
@@ -143,8 +143,8 @@ func (c *compiler) policyRules(key string, from *Policy, p *policy) {
 	}
 }
 
-// costs checks costs keyed by limit name. Every name must be the name of a limit in one of the
-// set's budgets.
+// costs checks the costs of named limits. Each name must be the name of a limit in some budget of
+// the set.
 func (c *compiler) costs(key string, costs stint.Costs) {
 	var names []string
 	for _, t := range c.spec.Tiers {
@@ -187,8 +187,8 @@ func (c *compiler) hold(key string, hold time.Duration) {
 	}
 }
 
-// holdsApart makes sure that no request with a hold would hold units twice under the same name,
-// subject and scope.
+// holdsApart makes sure that no request holds units twice under the same limit name, subject and
+// scope.
 func (c *compiler) holdsApart() {
 	first := slices.IndexFunc(c.spec.Policies, func(p Policy) bool { return p.Hold != 0 })
 	if first < 0 {
@@ -238,8 +238,8 @@ func sharedName(a, b []stint.Limit) (string, bool) {
 	return "", false
 }
 
-// namesRoute checks a policy that has nothing but a match. Such a policy is useful only as the name
-// of a route, if something is counted by route.
+// namesRoute checks a policy that has only a match. Such a policy is useful only if it names a
+// route and something is counted by route.
 func (c *compiler) namesRoute(key string, p *policy) {
 	var given []string
 	byRoute := false
@@ -256,8 +256,8 @@ func (c *compiler) namesRoute(key string, p *policy) {
 	}
 }
 
-// tierLimits checks the tiers that limits are set for, and the limits whose numbers come from
-// claims.
+// tierLimits checks the names of the tiers that have their own limits, and the limits whose maximum
+// comes from a claim.
 func (c *compiler) tierLimits(key string, all []Limit, byTier map[string][]Limit) {
 	c.claimed(key, all)
 	if all != nil && byTier != nil {
@@ -276,7 +276,7 @@ func (c *compiler) tierLimits(key string, all []Limit, byTier map[string][]Limit
 	}
 }
 
-// noClash makes sure that a policy does not share a count with a tier that counts per route: the
+// noClash makes sure that a policy does not share a count with a tier that counts per route. The
 // store keeps both under the policy's name.
 func (c *compiler) noClash(key string, p *policy, rules []*Rule, t *tier) {
 	if !p.countsAsTier(t) {
@@ -298,8 +298,8 @@ func (p *policy) countsAsTier(t *tier) bool {
 		(p.who == nil || slices.ContainsFunc(p.who, func(id *identity) bool { return slices.Contains(t.who, id) }))
 }
 
-// deriveOK makes sure that no concurrency limit applies where equal requests share a charge: they
-// would share a place too, although each of them is executed.
+// deriveOK makes sure that no concurrency limit applies to a policy that derives ids. Equal
+// requests share a charge and would share a concurrency place, although each of them is executed.
 func (c *compiler) deriveOK(key string, p *policy) {
 	if p.id == nil || p.id.derive == 0 {
 		return

@@ -68,7 +68,7 @@ func (c *compiler) tiers() {
 	}
 }
 
-// takesAll reports whether a tier takes every request that no earlier tier takes.
+// takesAll reports whether a tier takes all requests that no earlier tier takes.
 func (t *tier) takesAll() bool { return t.when == nil && t.unless == nil && always(t.who) }
 
 // unique adds a mistake if a name has been used before.
@@ -79,7 +79,8 @@ func (c *compiler) unique(key, what, name string, seen map[string]int, i int) {
 	seen[name] = i
 }
 
-// enforce returns the number of subjects, out of enforceAll, for which the limits are enforced.
+// enforce returns the value of [unit].enforce for the shadow and rollout settings of a tier or
+// policy.
 func (c *compiler) enforce(key string, shadow bool, rollout *float64) uint32 {
 	switch {
 	case !c.share(key+".rollout", rollout):
@@ -95,7 +96,7 @@ func (c *compiler) enforce(key string, shadow bool, rollout *float64) uint32 {
 	return enforceAll
 }
 
-// share reports whether a share is valid. The pointer may be nil.
+// share reports whether a share is valid. If not, it adds a mistake. The pointer may be nil.
 func (c *compiler) share(key string, share *float64) bool {
 	if share == nil || *share >= 0 && *share <= 1 {
 		return true
@@ -104,12 +105,12 @@ func (c *compiler) share(key string, share *float64) bool {
 	return false
 }
 
-// costName is the name of unnamed limits in a budget. It keeps their counts apart from counts of
-// requests.
+// costName is the name of the unnamed limits of a budget. It separates their counts from the counts
+// of requests.
 const costName = "cost"
 
-// rules makes the rules of a tier or policy as copies of like: one for the number of requests, one
-// for their costs, or both.
+// rules makes the rules of a tier or policy as copies of like: one rule for limits, one for the
+// budget, or both.
 func (c *compiler) rules(key string, like Rule, limits, budget []Limit) []*Rule {
 	budget = slices.Clone(budget)
 	for i := range budget {
@@ -149,7 +150,7 @@ func (r *Rule) hold(limits []Limit) {
 	r.Notify = notifiesOf(r.Notify, r.Limits)
 }
 
-// limitsOK adds mistakes for limits that conflict.
+// limitsOK adds a mistake if two limits would share a count.
 func (c *compiler) limitsOK(key string, limits []stint.Limit) {
 	for i := range limits {
 		if sharesLimit(limits[:i], limits[i:i+1]) {

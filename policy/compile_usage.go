@@ -13,8 +13,7 @@ import (
 )
 
 const (
-	// usageHold is the default hold of a policy with Usage: how long a request may go on without a
-	// heartbeat.
+	// usageHold is the default Hold of a policy with Usage.
 	usageHold = 5 * time.Minute
 	// maxUsageBody is the maximum number of bytes read from a request body before the decision.
 	maxUsageBody = 1 << 20
@@ -22,7 +21,8 @@ const (
 	injectPreset = "openai"
 )
 
-// usage checks how tokens are counted and returns the rules, or nil if tokens are not counted.
+// usage checks how a policy counts tokens. It returns the rules for counting, or nil if the policy
+// does not count tokens.
 func (c *compiler) usage(key string, from *Policy) *tokens.Rules {
 	u := from.Usage
 	if u == nil {
@@ -110,7 +110,7 @@ func (c *compiler) usage(key string, from *Policy) *tokens.Rules {
 	return rules
 }
 
-// places checks the places of numbers in requests or responses.
+// places checks the places where a request or response has numbers.
 func (c *compiler) places(key string, places []string, responses bool) {
 	for i, place := range places {
 		switch err := tokens.CheckPointer(place); {

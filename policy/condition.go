@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/internal/syntax"
 )
 
-// miss is the part of a condition that a request does not fit.
+// miss says which part of a condition a request does not fit.
 type miss uint8
 
 const (
@@ -26,7 +26,7 @@ const (
 	missTier
 )
 
-// condition fits a request that fits all of its non-empty parts.
+// condition is a compiled [Match]. A request fits it if it fits all non-empty parts.
 type condition struct {
 	hosts    []string // lower case; "*.example.com" matches all subdomains
 	paths    []pathpattern.Pattern
@@ -36,7 +36,7 @@ type condition struct {
 	networks []netip.Prefix
 }
 
-// requirement is a header or claim and the values that fit; nil fits any value.
+// requirement is a header or claim with its accepted values. If values is nil, any value fits.
 type requirement struct {
 	name   string
 	values []string
@@ -46,8 +46,8 @@ func (w *requirement) fits(value string) bool {
 	return value != "" && (w.values == nil || slices.Contains(w.values, value))
 }
 
-// fitsLines reports whether a value fits in at least one line of a header field or, with every set,
-// in all lines. Applications differ in which line they read.
+// fitsLines reports whether a header field with these lines fits. If every is false, one line must
+// fit, otherwise all lines must: applications differ in which line they read.
 func (w *requirement) fitsLines(lines []string, every bool) bool {
 	for _, line := range lines {
 		if w.fits(line) != every {
@@ -57,8 +57,9 @@ func (w *requirement) fitsLines(lines []string, every bool) bool {
 	return every && len(lines) > 0
 }
 
-// miss returns the first part that a request does not fit, checking cheap parts first. Every is set
-// for conditions that exempt requests: then every line of a header field must fit.
+// miss returns the first part of the condition that a request does not fit. It checks cheap parts
+// first. For conditions that exempt requests, every is true: then every line of a header field must
+// fit.
 func (c *condition) miss(f *facts, every bool) miss {
 	if len(c.methods) > 0 && !c.hasMethod(f.method) {
 		return missMethod
@@ -85,7 +86,7 @@ func (c *condition) miss(f *facts, every bool) miss {
 	return fits
 }
 
-// hasMethod reports whether a method fits. As for net/http handlers, GET includes HEAD.
+// hasMethod reports whether a method fits. As in patterns of net/http, GET includes HEAD.
 func (c *condition) hasMethod(method string) bool {
 	return slices.Contains(c.methods, method) || method == http.MethodHead && slices.Contains(c.methods, http.MethodGet)
 }
@@ -113,9 +114,9 @@ type clause struct {
 	when, unless *condition // a nil when always fits; a nil unless never fits
 }
 
-// mayFit reports whether the path of a request begins like one of the clause's patterns. This check
-// rules out most policies for most requests. Callers inline it; calling miss alone takes twice the
-// instructions.
+// mayFit reports whether the path of a request begins like one of the clause's patterns. For most
+// requests, this check rules out most policies. It is small enough to be inlined; calling miss
+// alone takes twice the instructions.
 func (c *clause) mayFit(f *facts) bool {
 	if c.when == nil || len(c.when.paths) == 0 || f.folded != "" {
 		return true
@@ -128,8 +129,8 @@ func (c *clause) mayFit(f *facts) bool {
 	return false
 }
 
-// miss returns the reason why a request does not fit. Exempts is set for clauses that exempt
-// requests.
+// miss returns the part of the clause that a request does not fit. For clauses that exempt
+// requests, exempts is true.
 func (c *clause) miss(f *facts, exempts bool) miss {
 	if c.when != nil {
 		if m := c.when.miss(f, exempts); m != fits {
@@ -142,11 +143,11 @@ func (c *clause) miss(f *facts, exempts bool) miss {
 	return fits
 }
 
-// isRoute reports whether a condition restricts what is requested, by path, method or host, and not
-// only who requests it, by headers and claims.
+// isRoute reports whether a condition has a path, method or host. Headers and claims alone say who
+// sends a request, not what it asks for.
 func (c *condition) isRoute() bool { return c != nil && len(c.paths)+len(c.methods)+len(c.hosts) > 0 }
 
-// fitsHost reports whether a host without port fits a pattern in lower case.
+// fitsHost reports whether a host without a port fits a pattern. The pattern is in lower case.
 func fitsHost(pattern, host string) bool {
 	if under, ok := strings.CutPrefix(pattern, "*"); ok {
 		return len(host) > len(under) && strings.EqualFold(host[len(host)-len(under):], under)

@@ -6,11 +6,11 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Counts returns the tier of a caller and its counts that are determined by claims alone: the
-// limits of the tier and of every policy that could apply to one of the caller's requests, with
-// numbers from claims and overrides. It omits counts of addresses, headers, cookies and of
-// everyone, counts that a policy divides with Per, and counts in shadow. The tier is "" if claims
-// do not identify the caller. The Results have no usages, because no store is asked.
+// Counts returns the tier of a caller and those of its counts that are determined by claims alone.
+// These are the limits of the tier and of every policy that could apply to a request of the caller,
+// with the effects of claims and overrides. Counts omits counts by address, header or cookie, the
+// count of everyone, counts that a policy divides with Per, and counts in shadow. The tier is "" if
+// claims do not identify the caller. The Results have no usages, because no store is asked.
 func (g *Guard) Counts(in *Input) (tier string, counts []Result) {
 	set := g.set.Load()
 	f := facts{}
@@ -50,7 +50,7 @@ func (id *identity) byClaims() bool {
 		!slices.ContainsFunc(id.parts, func(part *identity) bool { return !part.byClaims() }))
 }
 
-// routesOf returns the routes that requests of a tier can have. The last one is the route of
+// routesOf returns the routes that requests of a tier can have. The last one is otherScope, for
 // requests without a route.
 func (s *Set) routesOf(t *tier) (names []string) {
 	for _, p := range s.policies {

@@ -16,8 +16,8 @@
 //
 // # How a request is decided
 //
-// A request belongs to one tier: the first tier whose match fits and one of whose identities the
-// request has. The last tier must take every request. The tier's limits apply to every request.
+// A request belongs to the first tier whose match fits and one of whose identities the request has.
+// The last tier must take every request. The tier's limits apply to every request of the tier.
 //
 // In addition, every matching policy applies, all or nothing: if one limit denies, none is charged.
 // A matching policy with Skip exempts the request from everything. A request has one cost, one

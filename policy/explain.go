@@ -11,9 +11,9 @@ import (
 	"github.com/stint-limiter/stint/internal/messages"
 )
 
-// Explanation describes how a request would be decided, and why. Making one uses no store.
+// Explanation describes how a request would be decided, and why. No store is asked.
 type Explanation struct {
-	// Path is the request's path, cleaned. Client is the client's address.
+	// Path is the request's path, cleaned, and Client the client's address.
 	Path, Client string
 	// Also has other readings of the request, such as "POST /login": applications interpret some
 	// paths, and header fields that override the method, in different ways. Limits apply if any
@@ -25,22 +25,22 @@ type Explanation struct {
 	// Tiers and Policies are the tiers and policies of the configuration, in order, each with its
 	// outcome. Tiers after the last one that fits are left out.
 	Tiers, Policies []Considered
-	// Tier, Route and Cost are the request's.
+	// Tier, Route and Cost are those of the request.
 	Tier, Route string
 	Cost        int64
-	// Results are the rules and subjects that the request is charged to. They have no usages,
-	// because no store is asked.
+	// Results has a result for each rule and subject that the request is charged to. The results
+	// have no usages, because no store is asked.
 	Results []Result
-	// Numbers are the limits whose numbers come from claims.
+	// Numbers describes the limits whose maximum comes from a claim.
 	Numbers []Number
-	// RequestID is the header with the id of a request, by which repeats are recognized and not
-	// charged; "" if there is none. Named reports whether this request has an id. Derived is for
-	// how long repeats without an id are recognized by their content; 0 if they are not.
+	// RequestID is the header with the id of a request; "" if there is none. Repeats have the same
+	// id and are not charged. Named reports whether this request has an id. Derived is how long
+	// repeats without an id are recognized by their content; 0 if they are not.
 	RequestID string
 	Named     bool
 	Derived   time.Duration
-	// Failure determines what happens when the store fails, and Bans what happens to a subject that
-	// keeps being denied; nil if there are no bans.
+	// Failure determines what happens when the store fails. Bans determines what happens to a
+	// subject that keeps being denied; it is nil if there are no bans.
 	Failure stint.FailurePolicy
 	Bans    *stint.BanPolicy
 	// Hold is how long the estimated cost is held without a heartbeat; 0 if the cost is charged at
@@ -54,11 +54,11 @@ type Explanation struct {
 type Considered struct {
 	Name    string `json:"name"`
 	Applies bool   `json:"applies"`
-	// Why is the decisive reason.
+	// Why is the reason that decided.
 	Why string `json:"why"`
 }
 
-// Number is a limit whose number comes from a claim.
+// Number describes a limit whose maximum comes from a claim.
 type Number struct {
 	// Rule is the name of the tier or policy.
 	Rule  string      `json:"rule"`
@@ -67,7 +67,7 @@ type Number struct {
 	Why   string      `json:"why"`
 }
 
-// Explain explains how a request would be decided with overrides, which may be nil.
+// Explain explains how a request would be decided. The overrides may be nil.
 func (s *Set) Explain(in *Input, overrides Overrides) *Explanation {
 	var f facts
 	f.read(in, s)
@@ -104,7 +104,7 @@ func (s *Set) Explain(in *Input, overrides Overrides) *Explanation {
 	return e
 }
 
-// explainTiers explains every tier up to the last one that any reading of the request belongs to.
+// explainTiers explains the tiers, up to the last one that a reading of the request belongs to.
 func (s *Set) explainTiers(f *facts, e *Explanation) {
 	last := 0
 	for i := range f.count() {
@@ -139,8 +139,8 @@ func (t *tier) considered(f *facts) Considered {
 	return Considered{Name: t.name, Applies: m == fits, Why: why}
 }
 
-// explainPolicies explains every policy. No policy with Skip applies to all readings here:
-// otherwise the request would be exempt and there would be nothing to explain.
+// explainPolicies explains every policy. A policy with Skip does not apply to all readings here:
+// such a request is exempt, and its policies are not explained.
 func (s *Set) explainPolicies(f *facts, e *Explanation) {
 	for _, p := range s.all {
 		c := Considered{Name: p.name}
@@ -160,7 +160,7 @@ func (s *Set) explainPolicies(f *facts, e *Explanation) {
 	}
 }
 
-// explainNumbers explains the limits of a rule whose numbers come from claims.
+// explainNumbers explains the limits of a rule whose maximum comes from a claim.
 func (e *Explanation) explainNumbers(f *facts, r *Rule) {
 	for i := range r.Claimed {
 		l := &r.Claimed[i]
@@ -188,8 +188,8 @@ func identityNames(who []*identity) []string {
 	return names
 }
 
-// distrusted returns a remark if an identity is missing only because the peer is not trusted, else
-// "".
+// distrusted returns a remark if the request lacks an identity only because its peer is not
+// trusted. Otherwise it returns "".
 func (f *facts) distrusted(who []*identity) string {
 	for _, id := range who {
 		if id.kind == byClaim {
@@ -201,8 +201,8 @@ func (f *facts) distrusted(who []*identity) string {
 	return ""
 }
 
-// distrustedClaim returns a remark if a claim is missing only because the peer is not trusted, else
-// "".
+// distrustedClaim returns a remark if the request lacks a claim only because its peer is not
+// trusted. Otherwise it returns "".
 func (f *facts) distrustedClaim(name string) string {
 	header, ok := f.asserted[name]
 	if !ok || f.header(header) == "" {
@@ -211,7 +211,7 @@ func (f *facts) distrustedClaim(name string) string {
 	return fmt.Sprintf(" (%s is accepted only from trusted proxies)", header)
 }
 
-// why describes a miss.
+// why describes why a request fits the clause or not.
 func (c *clause) why(m miss) string {
 	switch m {
 	case fits:
@@ -249,7 +249,7 @@ func describe(all []requirement) string {
 	return strings.Join(texts, ", ")
 }
 
-// parts names the parts of a condition.
+// parts returns the names of the non-empty parts of a condition.
 func (c *condition) parts() []string {
 	var parts []string
 	for _, part := range []struct {
@@ -274,7 +274,7 @@ func (c *condition) pathTexts() []string {
 	return texts
 }
 
-// String describes the corrections after a response; "" if there are none.
+// String describes the corrections; "" if there are none.
 func (a *after) String() string {
 	if a == nil {
 		return ""
@@ -296,7 +296,7 @@ func (a *after) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// debt describes the maximum debt that a true cost may leave; "" if it is the default.
+// debt describes the maximum debt after settling; "" if it is the default.
 func (a *after) debt() string {
 	if a.maxDebt == 0 {
 		return ""

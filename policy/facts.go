@@ -10,8 +10,8 @@ import (
 	"github.com/stint-limiter/stint/internal/pathpattern"
 )
 
-// facts holds a request while it is being judged, and facts derived from its attributes when first
-// needed.
+// facts holds a request while it is decided, and facts that are derived from its attributes when
+// first needed.
 type facts struct {
 	in       *Input
 	resolver *clientip.Resolver
@@ -30,20 +30,20 @@ type facts struct {
 	odd       oddClaim // one of the odd claims, if there are any
 }
 
-// known caches a subject, as determined from the first and from the last value of a repeated field
-// or cookie.
+// known caches a subject. If a header field or cookie is repeated, index 0 is for its first value,
+// and index 1 for its last one.
 type known struct {
 	subject [2]string
 	found   [2]bool
 }
 
-// values are the values of a cookie, which may be repeated.
+// values holds the first and the last non-empty value of a cookie.
 type values struct {
 	first, last string
 	several     bool
 }
 
-// read finds the readings of a request that the rules of a set distinguish, and makes the first one
+// read finds the readings of a request that the rules of a set distinguish. It makes the first one
 // current.
 func (f *facts) read(in *Input, s *Set) {
 	f.in, f.resolver, f.asserted = in, s.resolver, s.asserted
@@ -77,8 +77,8 @@ func (f *facts) read(in *Input, s *Set) {
 	f.reading = f.first
 }
 
-// maxCookies is the maximum number of cookies in a request. Browsers keep a few hundred per site at
-// most.
+// maxCookies is the maximum number of cookies in a request. Browsers keep at most a few hundred per
+// site.
 const maxCookies = 3000
 
 // readCookies finds the cookies with the given names. If there are more cookies than net/http
@@ -111,8 +111,8 @@ func (f *facts) readCookies(names []string) {
 	}
 }
 
-// cookie returns the value of a cookie of the set, or "". If the cookie is repeated, it is the
-// first or the last value that is not empty, depending on the reading: handlers differ.
+// cookie returns the value of cookie i of the set, or "". If the cookie is repeated, cookie returns
+// the first or the last non-empty value, depending on the reading: handlers differ.
 func (f *facts) cookie(i int) string {
 	switch {
 	case f.cookies == nil:
@@ -130,7 +130,7 @@ func (f *facts) clientAddr() netip.Addr {
 	return f.client
 }
 
-// fields returns the request's header, never nil.
+// fields returns the request's header. It never returns nil.
 func (f *facts) fields() clientip.Header {
 	if f.in.Header == nil {
 		return noHeader{}
@@ -142,8 +142,8 @@ type noHeader struct{}
 
 func (noHeader) Values(string) []string { return nil }
 
-// lines returns the values of a header field by its canonical name. Most headers are an
-// http.Header, whose Values method would canonicalize the name again.
+// lines returns the values of a header field. The name must be canonical: http.Header.Values would
+// canonicalize it again.
 func (f *facts) lines(name string) []string {
 	if h, ok := f.in.Header.(http.Header); ok {
 		return h[name]
@@ -151,8 +151,8 @@ func (f *facts) lines(name string) []string {
 	return f.fields().Values(name)
 }
 
-// header returns the first non-empty value of a header field, or the last one, depending on the
-// reading; "" if there is none.
+// header returns a non-empty value of a header field: the first or the last one, depending on the
+// reading. It returns "" if there is none.
 func (f *facts) header(name string) (found string) {
 	for _, value := range f.lines(name) {
 		if value == "" {
@@ -165,7 +165,7 @@ func (f *facts) header(name string) (found string) {
 	return found
 }
 
-// claim returns a claim's value from the application, else from a trusted proxy, else "".
+// claim returns the value of a claim from the application or, if it has none, from a trusted proxy.
 func (f *facts) claim(name string) string {
 	if f.in.Claims != nil {
 		if v := f.in.Claims.Claim(name); v != "" {
@@ -173,7 +173,7 @@ func (f *facts) claim(name string) string {
 		}
 	}
 	if header, ok := f.asserted[name]; ok && f.resolver.Trusts(f.in.Peer) {
-		// If there are several lines, one may come from the client, passed on by the proxy.
+		// If there are several lines, the proxy may have passed on one from the client.
 		if values := f.lines(header); len(values) == 1 {
 			return values[0]
 		}

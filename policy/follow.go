@@ -15,27 +15,29 @@ import (
 )
 
 // Settlement is a correction of a request's charge after its response: a refund, or the true cost.
-// A guard sends it to its observer if it was not applied completely, or if it settled a hold.
+// A guard sends it to its observer if the store did not apply it completely, or if it settled a
+// hold.
 type Settlement struct {
 	// Verdict is the verdict on the request. It is nil if the verdict is not available.
 	Verdict *Verdict
 	// Rule is the first rule that the correction applies to. It is nil if there is none.
 	Rule *Rule
-	// Refund reports whether everything was to be given back. Otherwise Cost is the true cost.
+	// Refund reports whether the whole charge was to be given back. Otherwise Cost is the true
+	// cost.
 	Refund bool
 	Cost   int64
-	// Amended is the store's result: not Changed if the correction was not applied, and with
-	// Charged below Cost if the rest would exceed the maximum debt.
+	// Amended is the store's result. Changed is false if the correction was not applied. Charged is
+	// less than Cost if charging the rest would exceed the maximum debt.
 	Amended stint.Amended
-	// Err is the store's error if it failed. Err is nil if the store found nothing to correct: the
-	// charge has left its windows, was reset or corrected before, or its request was repeated by
-	// its ID: then the charge is not given back.
+	// Err is the store's error if it failed. It is nil if the store found nothing to correct: the
+	// charge has left its windows, or was reset or corrected before, or its request was repeated by
+	// ID, so that the charge is not given back.
 	Err error
-	// Hold is the hold of the request, and Delay the time from the charge to the settlement of its
+	// Hold is the hold of the request. Delay is the time from the charge to the settlement of the
 	// hold. Both are 0 without a hold.
 	Hold, Delay time.Duration
-	// Estimated reports that the response did not report its usage, as configured by
-	// [Policy.Usage], so that an estimate is charged.
+	// Estimated reports that an estimate is charged, because the response did not report its usage
+	// as [Policy.Usage] requires.
 	Estimated bool
 	// Expired reports that a heartbeat came too late to keep the hold. Nothing is settled then.
 	Expired bool
@@ -51,24 +53,24 @@ func (s *Settlement) SetHold(c *stint.Charge) {
 	}
 }
 
-// settleTime is the time limit for the store's work after a response. What is not given back in
-// time expires by itself.
+// settleTime is the time limit for corrections after a response. What the store does not give back
+// in that time expires by itself.
 const settleTime = time.Second
 
-// Follow looks after an allowed request while it is being served, and afterwards: it keeps the
-// request's place under concurrency limits and its hold, gives the place back in the end, settles
-// budgets and refunds. The caller must call the returned function once, when the request has been
-// served. That call takes a second at most, plus a second for giving back a place and a second for
-// a refund before it. The function is nil if there is nothing to do.
+// Follow accompanies an allowed request while it is served, and afterwards. During the request, it
+// keeps the request's concurrency places and its hold. Afterwards, it gives back the places,
+// settles budgets and refunds. It returns nil if there is nothing to do. Otherwise the caller must
+// call the returned function once, when the request has been served. That call takes at most a
+// second, plus a second for giving back a place and a second for a refund before it.
 //
 // A request loses its place if the store is unavailable for longer than a place lasts. It is served
-// to its end nevertheless: canceling it would let a store outage break requests in progress. The
-// guard takes the place back as soon as the store is available again, so that no other request is
-// admitted instead, and logs the loss.
+// nevertheless: canceling it would let a store outage break requests in progress. When the store is
+// available again, the guard takes the place back, so that no other request is admitted instead. It
+// logs the loss.
 //
-// A repeat shares the charge of the first request, which settles it. If the charge has a hold, the
-// repeat keeps the hold open and reports its usage: if the process of the first request has died,
-// the reported usage is charged when the hold expires.
+// A repeat shares the charge of the first request, and the first request settles the charge. If the
+// charge has a hold, the repeat keeps the hold open and reports its usage. If the process of the
+// first request has died, the store charges the reported usage when the hold expires.
 func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 	d := &v.Decision
 	holds := v.holds()
@@ -87,13 +89,13 @@ func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 			return
 		}
 		if v.after != nil && v.after.refunds(o.Status) {
-			// Refund first, then release: a place that has been given back cannot be refunded any
-			// more, and its request id would stay.
+			// Refund before the release: once a place has been given back, it cannot be refunded,
+			// and the id of the request would stay.
 			g.refund(lasting, v)
 			g.release(release)
 			return
 		}
-		var work sync.WaitGroup // in parallel: a client may wait for the end
+		var work sync.WaitGroup // in parallel: a client may be waiting for the end
 		work.Go(func() { g.release(release) })
 		if v.after != nil || holds {
 			g.correct(lasting, v, &o)
@@ -109,7 +111,7 @@ func (v *Verdict) holds() bool {
 	})
 }
 
-// takesPlace reports whether a concurrency limit is enforced for the request.
+// takesPlace reports whether an enforced limit of the request is a concurrency limit.
 func (v *Verdict) takesPlace() bool {
 	for i := range v.Results[:v.enforced] {
 		for k := range v.Results[i].Limits {
@@ -176,8 +178,8 @@ func (g *Guard) correct(ctx context.Context, v *Verdict, o *Outcome) {
 	}
 }
 
-// truth returns the true cost of a request, in units of budgets that do not count a quantity of
-// their own, and whether it is known.
+// truth returns the true cost of a request, and whether it is known. The cost is in units of
+// budgets that do not count a quantity of their own.
 func (v *Verdict) truth(o *Outcome) (int64, bool) {
 	if v.usage == nil {
 		return v.after.truth(o)
@@ -197,14 +199,13 @@ func (v *Verdict) budgets() []int {
 	return claims
 }
 
-// onlyPlaces reports whether all limits are concurrency limits, under which nothing is held.
+// onlyPlaces reports whether all limits are concurrency limits. Such limits hold no units.
 func (r *Result) onlyPlaces() bool {
 	return !slices.ContainsFunc(r.Limits, func(l stint.Limit) bool { return l.Algorithm != stint.AlgorithmConcurrency })
 }
 
-// truths returns the true costs of some results by limit name: quantities that have a cost of their
-// own keep it, and all others get the cost that the response reports. It is nil if all cost the
-// same.
+// truths returns the true costs of some results by limit name. Limits with a cost of their own keep
+// it; all others get the true cost of the request. It returns nil if no limit has its own cost.
 func (v *Verdict) truths(cost int64, results []int) stint.Costs {
 	named := false
 	for _, i := range results {
@@ -232,8 +233,8 @@ func (v *Verdict) costsOf(cost int64, results []int, used tokens.Counts) stint.C
 	return costs
 }
 
-// truthOf returns the true cost of a quantity that was charged a cost of its own, given the usage.
-// The charged cost stays unless it was an estimate.
+// truthOf returns the true cost for a limit that was charged its own cost, given the usage. It
+// returns the charged cost unless that was an estimate.
 func (v *Verdict) truthOf(name string, charged int64, used tokens.Counts) int64 {
 	if _, fixed := v.fixed[name]; v.usage == nil || fixed {
 		return charged
@@ -245,10 +246,10 @@ func (v *Verdict) truthOf(name string, charged int64, used tokens.Counts) int64 
 	return truth
 }
 
-// settle corrects a charge: the claims with the given indexes are set to the settlement's cost, or
-// to costs by limit name. A charge that cannot be corrected stays as it was until its windows have
-// passed, and a cost that exceeds the maximum debt is charged only in part. Both are logged and
-// sent to the observer.
+// settle corrects a charge. It sets the claims with the given indexes to the settlement's cost, or
+// to costs by limit name. If the store cannot correct the charge, the charge stays until its
+// windows have passed. If the true cost would exceed the maximum debt, the store charges only a
+// part. In both cases, settle logs the correction and sends it to the observer.
 func (g *Guard) settle(ctx context.Context, d *stint.Decision, c stint.Charge, s *Settlement, costs stint.Costs,
 	which []int) {
 	if c.IsZero() || d.Repeat {
@@ -266,7 +267,7 @@ func (g *Guard) settle(ctx context.Context, d *stint.Decision, c stint.Charge, s
 	}
 	s.Amended, s.Err = contract.SettleOnce(c, which, amendment,
 		func(part stint.Charge, a stint.Amendment) (stint.Amended, error) { return g.store.Amend(ctx, part, a) })
-	if s.Refund || s.Rule.Costs { // so that each request is counted once
+	if s.Refund || s.Rule.Costs { // so that the observer counts each request once
 		s.SetHold(&c)
 		s.Estimated = s.Verdict.unsaid && d == &s.Verdict.Decision
 	}
@@ -282,7 +283,7 @@ func (g *Guard) settle(ctx context.Context, d *stint.Decision, c stint.Charge, s
 	}
 }
 
-// allClaims returns the indexes of n claims.
+// allClaims returns the numbers from 0 to n-1.
 func allClaims(n int) (claims []int) {
 	for i := range n {
 		claims = append(claims, i)
@@ -290,19 +291,19 @@ func allClaims(n int) (claims []int) {
 	return claims
 }
 
-// after has the corrections that follow a response.
+// after describes the corrections to make after a response.
 type after struct {
 	header  string // response header with the true cost
 	bytes   int64  // bytes of response body per unit
-	maxDebt int64  // that a true cost may leave; 0 is one capacity of each limit
-	refund  []int  // statuses or status classes
-	atLeast bool   // a true cost below what was charged gives nothing back
+	maxDebt int64  // maximum debt after settling; 0 is one capacity of each limit
+	refund  []int  // statuses or status classes that refund the charge
+	atLeast bool   // a true cost below the charge gives nothing back
 }
 
-// join returns the corrections for a request with two readings. Charges are given back only if both
-// readings agree. A correction that may charge more is kept if either reading has it; otherwise
-// another spelling of the request would avoid it. If there are two different true costs, the first
-// one counts.
+// join returns the corrections for a request with two readings. It refunds only if both readings
+// agree, and keeps a correction that may charge more if either reading has one: otherwise a client
+// could avoid it with another spelling of the request. If the readings differ in how to determine
+// the true cost, the first one counts.
 func (a *after) join(other *after) *after {
 	if a == other {
 		return a
@@ -318,7 +319,7 @@ func (a *after) join(other *after) *after {
 	return &joined
 }
 
-// truth returns the true cost of a request and whether the outcome has it.
+// truth returns the true cost of a request, and whether the outcome reports it.
 func (a *after) truth(o *Outcome) (int64, bool) {
 	if a == nil {
 		return 0, false
@@ -336,8 +337,8 @@ func (a *after) truth(o *Outcome) (int64, bool) {
 // settles reports whether the true cost is known only afterwards.
 func (a *after) settles() bool { return a != nil && (a.header != "" || a.bytes > 0) }
 
-// refunds reports whether everything is refunded after a status. [syntax.StatusClientGone] belongs
-// to no class: a refund for "4xx" gives nothing back to a client that disconnects.
+// refunds reports whether a response with this status refunds the charge. [syntax.StatusClientGone]
+// belongs to no class: "4xx" gives nothing back to a client that disconnects.
 func (a *after) refunds(status int) bool {
 	return slices.Contains(a.refund, status) || status != syntax.StatusClientGone &&
 		slices.Contains(a.refund, status/100)

@@ -15,8 +15,8 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Guard judges requests by a set of policies over a store. The set can be replaced at any time and
-// applies from the next request on. A Guard is safe for concurrent use.
+// Guard decides requests by a set of policies over a store. The set can be replaced at any time. A
+// Guard is safe for concurrent use.
 type Guard struct {
 	store    stint.Store
 	limiter  *stint.Limiter // uses the store; holds places
@@ -32,26 +32,25 @@ type Guard struct {
 
 // GuardConfig sets up a [Guard].
 type GuardConfig struct {
-	// Observer receives every [*Verdict], even if the request could not be decided. It also
-	// receives a [*Settlement] for every correction that was not applied completely and for every
-	// hold that was settled, and a [*Threshold] when a subject has used a share of a limit that is
-	// configured to be reported. It may be nil.
+	// Observer receives every [*Verdict], even if the request could not be decided. It receives a
+	// [*Settlement] for every correction that was not applied completely and for every settled
+	// hold. It receives a [*Threshold] when a subject has used a share of a limit that
+	// [Tier.Notify] or [Policy.Notify] lists. It may be nil.
 	Observer stint.Observer
-	// Logger logs failures at the level ERROR, at most five per second, and denials and admissions
-	// as the Spec says. It is slog.Default() unless set.
+	// Logger logs failures at level ERROR, at most five per second, and denials and admissions as
+	// the Spec configures; nil is slog.Default().
 	Logger *slog.Logger
-	// EnforceAll enforces every rule for every subject, regardless of shadow and rollout in the
-	// set. Use it to find out what the rules would do.
+	// EnforceAll enforces every rule for every subject and ignores shadow and rollout. Use it to
+	// find out what the rules would do.
 	EnforceAll bool
-	// Overrides has limits of single subjects that replace the limits of the set; nil replaces
-	// none. See package overrides.
+	// Overrides replaces the limits of single subjects; nil replaces none. See package overrides.
 	Overrides Overrides
 }
 
 // Overrides provides the limits of single subjects.
 type Overrides interface {
-	// Limits returns the limits of a subject under a policy or tier. It returns configured, the
-	// limits of the set, if there is no override. It is called for every request.
+	// Limits returns the limits of a subject under a policy or tier. If there is no override, it
+	// returns configured, the limits of the set. The guard calls it for every request.
 	Limits(subject, policy string, configured []stint.Limit) []stint.Limit
 }
 
@@ -98,8 +97,8 @@ func isNilPointer(v any) bool {
 // Set returns the set in force.
 func (g *Guard) Set() *Set { return g.set.Load() }
 
-// Replace puts another set in force for all requests that follow. A set that [New] has not made,
-// such as nil, is an [*stint.InvalidError] and changes nothing.
+// Replace replaces the set for all later requests. If set was not made by [New], for example if it
+// is nil, the error is an [*stint.InvalidError] and nothing changes.
 func (g *Guard) Replace(set *Set) error {
 	if !set.made() {
 		return &stint.InvalidError{Err: errNoSet}
@@ -108,12 +107,12 @@ func (g *Guard) Replace(set *Set) error {
 	return nil
 }
 
-// Decide judges a request and charges its cost. An error means that there is no decision: the store
-// failed and the failure mode is "error", or the context has ended.
+// Decide decides a request and charges its cost. An error means that there is no decision: the
+// store failed and the failure mode is "error", or the context has ended.
 //
-// If the request is allowed and then served, the caller should call [Guard.Follow]. A caller that
-// cannot, because it does not see the response, should instead call [Guard.Prepare], set the Hold
-// of the store's request to 0, ask the store, and call [Guard.Finish].
+// If the request is allowed and then served, call [Guard.Follow]. If you do not see the response
+// and cannot call it, call [Guard.Prepare] instead of Decide, set the Hold of the store's request
+// to 0, ask the store, and call [Guard.Finish].
 func (g *Guard) Decide(ctx context.Context, in *Input, v *Verdict) error {
 	var r stint.Request
 	v.Err = g.Prepare(in, v, &r)
@@ -131,9 +130,9 @@ func (g *Guard) Decide(ctx context.Context, in *Input, v *Verdict) error {
 	return v.Err
 }
 
-// Prepare is the first half of Decide, for callers that ask the store themselves, in another mode
-// or about many requests at once. It fills in r, the request for the store, and everything in the
-// verdict that is known before the store's decision. If r has no claims, there is nothing to ask.
+// Prepare is the first half of Decide. It is for callers that ask the store themselves, in another
+// mode or about many requests at once. It fills in r, the request for the store, and the fields of
+// the verdict that are known before the store decides. If r has no claims, there is nothing to ask.
 // An error means that r is not valid.
 func (g *Guard) Prepare(in *Input, v *Verdict, r *stint.Request) error {
 	set := g.set.Load()
@@ -147,16 +146,16 @@ func (g *Guard) Prepare(in *Input, v *Verdict, r *stint.Request) error {
 	set.ask(&f, v, r)
 	v.UnknownClient = f.hasClient && !f.client.IsValid()
 	g.log.oddClaim(&f)
-	// There may be too many claims, or claims may share what they hold, depending on the request.
+	// The request determines how many claims there are, and whether they share a hold.
 	if v.enforced > len(v.resultRoom) || r.Hold > 0 && v.enforced > 1 {
 		return r.Validate()
 	}
 	return nil
 }
 
-// reset prepares the verdict for another request. It keeps allocated memory, and does not clear
-// fields that are always set: clearing the whole verdict, a kilobyte, would be a fifth of the work
-// of skipping a request.
+// reset prepares the verdict for another request. It keeps allocated memory, and skips fields that
+// are always set later: clearing the whole verdict, a kilobyte, would be a fifth of the work of
+// skipping a request.
 func (v *Verdict) reset(set *Set) {
 	v.Results = v.Results[:0]
 	if cap(v.Results) <= len(v.resultRoom) {
@@ -165,7 +164,7 @@ func (v *Verdict) reset(set *Set) {
 	if v.claims = v.claims[:0]; cap(v.claims) <= len(v.claimRoom) {
 		v.claims = v.claimRoom[:0]
 	}
-	v.Decision = stint.Decision{Allowed: true} // if the store is not asked
+	v.Decision = stint.Decision{Allowed: true} // the decision if the store is not asked
 	v.Set, v.Tier, v.Route, v.Skipped, v.Cost, v.Took, v.Err = set, "", "", "", 0, 0, nil
 	v.SettleHeader, v.SettlesBytes, v.UnknownClient = "", false, false
 	v.enforced, v.shadow, v.began, v.after, v.waited = 0, v.shadow[:0], untimed, nil, false
@@ -173,8 +172,8 @@ func (v *Verdict) reset(set *Set) {
 	v.usage, v.fixed, v.meter, v.known, v.unsaid = nil, nil, nil, nil, false
 }
 
-// LimitsOf returns the limits of a rule of the set for a subject, given the claims of in. It is for
-// callers that choose the rule and the subject themselves.
+// LimitsOf returns the limits of a rule for a subject. The limits may depend on the claims of in.
+// LimitsOf is for callers that choose the rule and the subject themselves.
 func (g *Guard) LimitsOf(rule *Rule, subject string, in *Input) []stint.Limit {
 	f := facts{in: in}
 	limits := rule.limitsOf(&f, subject, g.overrides)
@@ -182,13 +181,14 @@ func (g *Guard) LimitsOf(rule *Rule, subject string, in *Input) []stint.Limit {
 	return limits
 }
 
-// Finish is the second half of Decide, for a verdict that has the store's Decision on r, or its
-// Err. Finish completes the results, asks about the results in shadow, and sends the verdict to the
-// log and the observer. For a request in [stint.ModePeek] it only logs failures. Rules that count
-// costs are charged the verdict's Cost, which the caller may have changed since Prepare.
+// Finish is the second half of Decide, for a verdict whose Decision or Err the caller has set to
+// the store's answer to r. Finish completes the results, asks the store about the results in
+// shadow, and sends the verdict to the log and the observer. For a request in [stint.ModePeek] it
+// only logs failures. Rules in shadow that count costs are charged the verdict's Cost, which the
+// caller may have changed since Prepare.
 //
-// For a request that does not come from Prepare, the caller must set the verdict's Results, with
-// their rules and claims, and all other fields that the observer needs.
+// If r does not come from Prepare, the caller must also set the verdict's Results, with their rules
+// and claims, and all other fields that the observer needs.
 func (g *Guard) Finish(ctx context.Context, v *Verdict, r *stint.Request) {
 	if v.UnknownClient {
 		g.log.unknownClient()
@@ -213,7 +213,7 @@ func (g *Guard) Finish(ctx context.Context, v *Verdict, r *stint.Request) {
 	}
 }
 
-// spread distributes the store's answer to the enforced results.
+// spread copies the store's answer to the enforced results.
 func (v *Verdict) spread() {
 	d := &v.Decision
 	for v.enforced < len(v.Results) && !v.Results[v.enforced].Shadow {
@@ -231,8 +231,8 @@ func (v *Verdict) spread() {
 func hasNoRoom(u stint.Usage) bool { return u.RetryAfter != 0 }
 
 // Observe implements [stint.Observer] for other components that decide in the same process, such as
-// Envoy's rate limit service: it logs their verdicts like the guard's own, and passes all events on
-// to the guard's observer.
+// Envoy's rate limit service. It logs their verdicts like the guard's own. It passes all events to
+// the guard's observer.
 func (g *Guard) Observe(ctx context.Context, event stint.Event) {
 	if v, ok := event.(*Verdict); ok {
 		g.log.decided(ctx, v, g.set.Load().spec)
@@ -245,9 +245,8 @@ func (g *Guard) Observe(ctx context.Context, event stint.Event) {
 // shadowTime is the maximum time that a request waits for rules in shadow.
 const shadowTime = 10 * time.Millisecond
 
-// askShadow asks the store about each rule in shadow separately: if one of them denies, the others
-// are still charged, as they would be without it. A rule that the store does not answer for in time
-// does not deny.
+// askShadow asks the store about each rule in shadow separately. If one of them denies, the store
+// still charges the others. A rule does not deny if the store does not answer in time.
 func (g *Guard) askShadow(ctx context.Context, v *Verdict, r *stint.Request) {
 	ctx, cancel := context.WithTimeout(ctx, shadowTime)
 	defer cancel()

@@ -44,14 +44,14 @@ func (id *identity) always() bool {
 	return false
 }
 
-// shared reports whether many callers share the identity: everyone, or all clients whose address is
-// unknown.
+// shared reports whether many callers share the subject: all callers, or all clients with an
+// unknown address.
 func (id *identity) shared(f *facts) bool {
 	return id.kind == byNothing || id.kind == byAddress && !f.clientAddr().IsValid()
 }
 
-// unknownClient replaces the address of a client if it is unknown: the peer is on a Unix socket and
-// not trusted to report it.
+// unknownClient replaces the address of a client if it is unknown. It is unknown if the peer is on
+// a Unix socket and not trusted to report it.
 const unknownClient = "unknown"
 
 // subject returns the subject of a request, "type:identifier", or "" if the request does not have
@@ -90,7 +90,8 @@ func (id *identity) find(f *facts, room []byte) string {
 	return string(b)
 }
 
-// identifier appends the caller's identifier, for identities of a single attribute.
+// identifier appends the caller's identifier and reports whether the request has one. The identity
+// must have a single attribute.
 func (id *identity) identifier(f *facts, b []byte) ([]byte, bool) {
 	switch id.kind {
 	case byAddress:
@@ -108,8 +109,8 @@ func (id *identity) identifier(f *facts, b []byte) ([]byte, bool) {
 	return b, true
 }
 
-// together appends the identifiers of all parts, escaped so that different parts never give the
-// same text.
+// together appends the identifiers of all parts, joined by "+" and escaped, so that no two
+// combinations produce the same text.
 func (id *identity) together(f *facts, b []byte) ([]byte, bool) {
 	var room [2 * keypart.MaxIdentifier]byte
 	for i, part := range id.parts {
@@ -125,9 +126,9 @@ func (id *identity) together(f *facts, b []byte) ([]byte, bool) {
 	return b, true
 }
 
-// plainCookie returns the value of a cookie in one canonical spelling. Frameworks differ: some
-// decode the value, some remove quotes and resolve escapes between them, and some read a plus sign
-// as a space.
+// plainCookie returns one spelling for all values of a cookie that frameworks may read as the same.
+// Some frameworks decode the value, some remove quotes and resolve escapes between them, and some
+// read a plus sign as a space.
 func plainCookie(value string) string {
 	value = strings.TrimSpace(value)
 	if n := len(value); n > 1 && value[0] == '"' && value[n-1] == '"' {
@@ -136,7 +137,7 @@ func plainCookie(value string) string {
 	return strings.ReplaceAll(decoded(value), " ", "+")
 }
 
-// unquoted resolves the escapes of a quoted value, such as \141 and \".
+// unquoted resolves the escapes in a quoted value, such as \141 and \".
 func unquoted(value string) string {
 	if strings.IndexByte(value, '\\') < 0 {
 		return value
@@ -158,9 +159,10 @@ func unquoted(value string) string {
 	return string(b)
 }
 
-// credential returns the value of a header field in one canonical spelling per credential. For
-// Authorization, the scheme is in lower case and followed by one space, as RFC 9110 reads it, and
-// all encodings that lenient servers decode to the same Basic credentials have one spelling.
+// credential returns one spelling for all values of a header field that have the same credential.
+// For Authorization, the scheme is in lower case and followed by one space, because RFC 9110
+// ignores case and further spaces. Lenient servers decode several encodings to the same Basic
+// credentials; these encodings get one spelling.
 func credential(field, value string) string {
 	if value == "" || field != "Authorization" && field != "Proxy-Authorization" {
 		return value
@@ -175,8 +177,8 @@ func credential(field, value string) string {
 	return scheme + " " + rest
 }
 
-// plainBase64 returns base64 text in one canonical spelling: in the standard alphabet, without
-// padding, and without any other characters. It stays encoded, so that no password shows in a key.
+// plainBase64 returns base64 text in one spelling: in the standard alphabet, without padding, and
+// without any other characters. The text stays encoded, so that keys show no password.
 func plainBase64(text string) string {
 	digits := strings.Map(func(c rune) rune {
 		switch {
@@ -192,11 +194,11 @@ func plainBase64(text string) string {
 	if len(digits)%4 == 1 {
 		digits = digits[:len(digits)-1]
 	}
-	plain, _ := base64.RawStdEncoding.DecodeString(digits) // cannot fail: it has only digits
+	plain, _ := base64.RawStdEncoding.DecodeString(digits) // cannot fail: text has only base64 digits
 	return base64.RawStdEncoding.EncodeToString(plain)
 }
 
-// repeated reports whether a request has several values for the identity.
+// repeated reports whether a request has several values of the header or cookie.
 func (id *identity) repeated(f *facts) bool {
 	if id.kind == byHeader {
 		return len(f.lines(id.key)) > 1

@@ -11,20 +11,21 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// Limit is a limit of a tier or a policy. Its number is fixed or comes from a claim of the request.
+// Limit is a limit of a tier or a policy. Its maximum is fixed or comes from a claim of the
+// request.
 type Limit struct {
 	// Limit is the limit or, with a Claim, the limit of requests without that claim.
 	Limit stint.Limit
-	// Claim is the name of the claim that has the number of the limit, its Max, such as "rpm"; ""
-	// if there is none. A burst is scaled in proportion to the number, and 0 denies. A number above
-	// Max counts as Max, and a value that is not a whole number counts as a missing claim; both are
-	// logged.
+	// Claim is the name of the claim that gives the maximum number of units, such as "rpm"; "" if
+	// there is none. The burst is scaled in proportion, and 0 denies. If the claim gives more than
+	// Max, Max applies. If the claim is not a whole number, it is treated as missing. Both cases
+	// are logged.
 	Claim string
-	// Max is the largest number that the Claim may give.
+	// Max is the largest maximum that the Claim may give.
 	Max int64
 }
 
-// Limits returns limits with fixed numbers for a [Tier] or a [Policy]. An empty list is explicitly
+// Limits returns limits with fixed maximums for a [Tier] or a [Policy]. An empty list is explicitly
 // unlimited.
 func Limits(limits ...stint.Limit) []Limit {
 	all := make([]Limit, len(limits))
@@ -42,7 +43,7 @@ func (l Limit) String() string {
 	return fmt.Sprintf("%s or claim %s up to %d", l.Limit, l.Claim, l.Max)
 }
 
-// Largest returns the limit with the largest number that it can have.
+// Largest returns the limit with the largest maximum that it can have.
 func (l *Limit) Largest() stint.Limit {
 	if l.Claim == "" {
 		return l.Limit
@@ -50,7 +51,7 @@ func (l *Limit) Largest() stint.Limit {
 	return l.with(l.Max)
 }
 
-// with returns the limit with another number. A burst is scaled in proportion.
+// with returns the limit with n as its maximum. It scales a burst in proportion.
 func (l *Limit) with(n int64) stint.Limit {
 	limit := l.Limit
 	if limit.Burst > 0 && limit.Max > 0 {
@@ -62,7 +63,7 @@ func (l *Limit) with(n int64) stint.Limit {
 	return limit
 }
 
-// number returns the number of the limit for a value of its claim, and what is wrong with the
+// number returns the maximum of the limit for a value of its claim, and what is wrong with the
 // value. Wrong is "" if the value is missing or a whole number from 0 to Max.
 func (l *Limit) number(value string) (n int64, wrong string) {
 	if value == "" {
@@ -78,7 +79,8 @@ func (l *Limit) number(value string) (n int64, wrong string) {
 	return l.Limit.Max, "not a whole number"
 }
 
-// LimitTexts returns the limits in readable form, with the claims that their numbers come from.
+// LimitTexts returns the limits in readable form, with the names of the claims that give their
+// maximums.
 func (r *Rule) LimitTexts() []string {
 	texts := make([]string, len(r.Limits))
 	for i := range r.Limits {
@@ -89,8 +91,8 @@ func (r *Rule) LimitTexts() []string {
 	return texts
 }
 
-// limitsOf returns the rule's limits for a request of a subject. The overrides may be nil. It
-// records a claim with an odd value in f.
+// limitsOf returns the rule's limits for a request of a subject. The overrides may be nil. If a
+// claim has an odd value, limitsOf records it in f.
 func (r *Rule) limitsOf(f *facts, subject string, o Overrides) []stint.Limit {
 	limits, own := r.Limits, true
 	for i := range r.Claimed {
@@ -117,14 +119,14 @@ func (r *Rule) limitsOf(f *facts, subject string, o Overrides) []stint.Limit {
 	return limits
 }
 
-// oddClaim is a claim whose value is not a valid number for its limit. Limit is nil if there is no
-// such claim.
+// oddClaim describes a claim whose value is not a valid maximum for its limit. Limit is nil if
+// there is no such claim.
 type oddClaim struct {
 	limit *Limit
 	value string
 }
 
-// claimed checks the limits whose numbers come from claims.
+// claimed checks the limits whose maximum comes from a claim.
 func (c *compiler) claimed(key string, limits []Limit) {
 	for i := range limits {
 		l, key := &limits[i], at(key, i, limits)
@@ -146,9 +148,9 @@ func (c *compiler) claimed(key string, limits []Limit) {
 	}
 }
 
-// fits returns an error if the claim may give a number with which the limit cannot be counted. For
-// limits with a meter, the largest number that has no common divisor with the window is the hardest
-// to count.
+// fits returns an error if the claim may give a maximum with which the limit cannot be counted. Of
+// the maximums of a limit with a meter, the hardest to count is the largest one that has no common
+// divisor with the window.
 func (l *Limit) fits() error {
 	if hi, _ := bits.Mul64(uint64(l.Limit.Burst), uint64(l.Max)); hi > 0 && hi >= uint64(l.Limit.Max) {
 		return fmt.Errorf("with %d units the burst has more than %d; want a lower max", l.Max, stint.MaxUnits)

@@ -11,8 +11,8 @@ import (
 	"github.com/stint-limiter/stint/internal/logsample"
 )
 
-// guardLog logs what operators need to know, and only a few lines of each kind per second. Text
-// from requests is shortened and quoted.
+// guardLog logs events for operators. It logs only a few lines of each kind per second, and
+// shortens and quotes text from requests.
 type guardLog struct {
 	logger                                                            *slog.Logger
 	admissions, denials, shadows, failures, strange, odd, corrections logsample.Sampler
@@ -32,7 +32,7 @@ func (l *guardLog) decided(ctx context.Context, v *Verdict, s *Spec) {
 	}
 }
 
-// perSecond returns how many requests are logged per second; see [Spec.LogAdmissions].
+// perSecond returns the maximum number of requests to log per second; see [Spec.LogAdmissions].
 func perSecond(most *int) int {
 	if most == nil {
 		return logsample.Few
@@ -88,7 +88,7 @@ func (l *guardLog) denied(v *Verdict, most *int) {
 	l.logger.Warn("stint: denied", append(args, "unlogged", unlogged)...)
 }
 
-// shadowed logs requests that were allowed although rules in shadow would have denied them.
+// shadowed logs a request that is allowed although a rule in shadow would have denied it.
 func (l *guardLog) shadowed(v *Verdict) {
 	if unlogged, ok := l.shadows.Allow(logsample.Few, time.Second); ok {
 		l.logger.Warn("stint: would be denied if enforced (shadow)", "policy", v.shadowed().Rule.Name(), "tier", v.Tier,
@@ -96,7 +96,7 @@ func (l *guardLog) shadowed(v *Verdict) {
 	}
 }
 
-// shortKey returns the shortened key that the verdict is about.
+// shortKey returns the shortened key of the result that the verdict is about.
 func (v *Verdict) shortKey() string {
 	if r := v.about(); r != nil {
 		return label.Short(r.Key())
@@ -104,8 +104,8 @@ func (v *Verdict) shortKey() string {
 	return ""
 }
 
-// undecided logs a request that the store could not decide, and the first of the limits asked
-// about, unless the caller has canceled the request.
+// undecided logs a request that the store could not decide, with the first limit that the store was
+// asked about. It logs nothing if the caller has canceled the request.
 func (l *guardLog) undecided(ctx context.Context, v *Verdict) {
 	if errors.Is(ctx.Err(), context.Canceled) || errors.Is(v.Err, context.Canceled) {
 		return
@@ -128,9 +128,9 @@ func (l *guardLog) failed(what string, err error) {
 	}
 }
 
-// unsettled logs a refund or settlement that was not applied, or not completely, with the cause if
-// the store failed. If the store did not fail, there was nothing to correct: the charge has left
-// its windows, was reset or corrected before, or the refund is for a request that was repeated.
+// unsettled logs a refund or settlement that was not applied, or not completely. It logs the cause
+// if the store failed. Otherwise there was nothing to correct: the charge has left its windows, or
+// was reset or corrected before, or the refund is for a request that was repeated.
 func (l *guardLog) unsettled(c *stint.Charge, s *Settlement) {
 	unlogged, ok := l.corrections.Allow(logsample.Few, time.Second)
 	if !ok {
@@ -166,7 +166,7 @@ func (l *guardLog) unknownClient() {
 	}
 }
 
-// oddClaim logs the request's claim with an odd value, if it has one.
+// oddClaim logs a claim of the request that has an odd value, if there is one.
 func (l *guardLog) oddClaim(f *facts) {
 	limit := f.odd.limit
 	if limit == nil {

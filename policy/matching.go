@@ -27,7 +27,7 @@ type tier struct {
 type policy struct {
 	clause
 	unit
-	skips   bool      // then everything else but the name and the clause is zero
+	skips   bool      // if true, only the name and the clause are set
 	per     []string  // as in [Policy]
 	tiers   []bool    // by tier index: whether the policy applies to the tier
 	rules   [][]*Rule // by tier index: rules for the number of requests and for their costs
@@ -40,15 +40,15 @@ type policy struct {
 	failure *stint.FailurePolicy
 }
 
-// unit is the common part of a tier and a policy: whose requests are counted together, and for
-// which subjects the limits are enforced.
+// unit holds what a tier and a policy have in common: whose requests they count together, and for
+// which subjects they enforce their limits.
 type unit struct {
 	name    string
 	who     []*identity // nil: the identity of the tier
 	enforce uint32      // number of subjects out of enforceAll
 }
 
-// Special scopes of a tier, and scopes that no policy may have as its name.
+// These scopes have a special meaning. No policy may have one of them as its name.
 const (
 	scopeRoute  = "route"
 	scopeNone   = "none"
@@ -56,8 +56,8 @@ const (
 	otherScope  = "other"  // route of requests without one
 )
 
-// asker returns the first identity of the unit that the request has, with its subject. It returns
-// the zero asker if the request has none. It uses room as a buffer.
+// asker returns the first identity of the unit that the request has, with its subject. If the
+// request has none, asker returns the zero value. It uses room as a buffer.
 func (u *unit) asker(f *facts, room []byte) asker {
 	for _, id := range u.who {
 		if subject := id.subject(f, room); subject != "" {
@@ -72,8 +72,8 @@ type asker struct {
 	by      *identity
 }
 
-// exemptBy returns the name of the policy that exempts a request, or "". All readings must be
-// exempt.
+// exemptBy returns the name of the policy that exempts a request, or "". A request is exempt only
+// if all its readings are.
 func (s *Set) exemptBy(f *facts) string {
 	if f.tooMany {
 		return ""
@@ -89,7 +89,8 @@ func (s *Set) exemptBy(f *facts) string {
 	return s.exempt[by].name
 }
 
-// tierOf returns the tier and the asker of the current reading. The last tier takes every request.
+// tierOf returns the tier and the asker of the current reading. It always finds a tier, because the
+// last one takes every request.
 func (s *Set) tierOf(f *facts) (*tier, asker) {
 	var room [128]byte
 	for _, t := range s.tiers {
@@ -103,7 +104,7 @@ func (s *Set) tierOf(f *facts) (*tier, asker) {
 	return nil, asker{}
 }
 
-// miss returns the reason why a policy does not apply to a request of a tier.
+// miss returns the reason why a policy does not apply to a request of a tier, or fits.
 func (p *policy) miss(f *facts, t *tier) miss {
 	if !p.skips && !p.tiers[t.index] {
 		return missTier
@@ -111,7 +112,8 @@ func (p *policy) miss(f *facts, t *tier) miss {
 	return p.clause.miss(f, p.skips)
 }
 
-// askerIn returns the asker whose requests a policy counts together, given the asker in the tier.
+// askerIn returns the asker by which a policy counts a request. The argument tier is the asker in
+// the tier.
 func (p *policy) askerIn(f *facts, tier asker) asker {
 	if p.who == nil || p.who[0] == tier.by {
 		return tier

@@ -11,23 +11,24 @@ import (
 )
 
 // steps are the transformations that servers and frameworks apply to a path. They apply different
-// steps in different orders, so the readings of a path are all results of any sequence of steps on
-// the path that was sent. See docs/design.md.
+// steps in different orders, so any sequence of steps on the path as it was sent gives a reading.
+// See docs/design.md.
 var steps = [...]func(string) string{
 	decoded, decodedInSegments, withoutEmpty, withoutDots, withoutBackslashes, cutAtNumberSign, cutAtQuestionMark,
 	cutAtNUL, withoutParameters, withoutLastParameters, withoutNewlines, withoutControls, trimmed, withoutAuthority,
 	withoutScript, behindScript,
 }
 
-// Bounds on the readings of a request: their number and the total bytes of their paths. A request
-// that exceeds them is denied: no client sends one by accident, and each reading takes time.
+// These constants bound the number of readings of a request and the total bytes of their paths. A
+// request that exceeds them is denied: no client sends one by accident, and each reading takes
+// time.
 const (
 	maxReadings     = 32
 	maxReadingBytes = 32 << 10
 )
 
-// isPlain reports whether no step changes a path and it has no upper-case letters. This check
-// decides most paths at once. Dot is the index where the ending of the last segment begins, or 0.
+// isPlain reports whether a path has no upper-case letters and no step changes it. Most paths are
+// plain. Dot is the index where the ending of the last segment begins, or 0.
 func isPlain(p string) (plain bool, dot int) {
 	if p == "" || p[0] != '/' {
 		return false, 0
@@ -35,7 +36,7 @@ func isPlain(p string) (plain bool, dot int) {
 	for i := range len(p) {
 		c := p[i]
 		if 'a' <= c && c <= 'z' {
-			continue // most
+			continue // most bytes
 		}
 		switch {
 		case c == '/' && i+1 < len(p):
@@ -52,9 +53,9 @@ func isPlain(p string) (plain bool, dot int) {
 	return true, dot
 }
 
-// readPath returns the readings of a path, given decoded and as it was sent; raw is "" if both are
-// the same. The first is the path as net/http's mux reads it, without empty and dot segments. It
-// reports false if there are too many.
+// readPath returns the readings of a path. The argument path is decoded; raw is the path as it was
+// sent, or "" if both are the same. The first reading is the path as net/http's mux reads it,
+// without empty segments and dot segments. If there are too many readings, ok is false.
 func readPath(path, raw string) (readings []string, ok bool) {
 	readings = []string{pathpattern.Clean(path)}
 	size := len(readings[0])
@@ -89,10 +90,11 @@ func rooted(p string) string {
 	return p
 }
 
-// decoded decodes every percent-encoded byte. Some frameworks repeat this until nothing changes.
+// decoded decodes every percent-encoded byte. Some frameworks decode repeatedly until nothing
+// changes.
 func decoded(p string) string { return unescape(p, true) }
 
-// decodedInSegments decodes everything but slashes: an encoded slash does not separate segments.
+// decodedInSegments decodes all percent-encoded bytes but slashes.
 func decodedInSegments(p string) string { return unescape(p, false) }
 
 func unescape(p string, slashes bool) string {
@@ -165,11 +167,11 @@ func withoutBackslashes(p string) string { return strings.ReplaceAll(p, `\`, "/"
 // cutAtNumberSign cuts a path where a fragment begins, as URL parsers and nginx do.
 func cutAtNumberSign(p string) string { return cutAt(p, '#') }
 
-// cutAtQuestionMark cuts a path where a query begins. A path contains a question mark if it was
-// sent encoded; a proxy that passes on the decoded path turns it into the beginning of a query.
+// cutAtQuestionMark cuts a path where a query begins. A decoded path contains a question mark if
+// the client encoded it. If a proxy passes on the decoded path, a query begins there.
 func cutAtQuestionMark(p string) string { return cutAt(p, '?') }
 
-// cutAtNUL cuts a path at the first NUL, where it ends for C programs.
+// cutAtNUL cuts a path at the first NUL, as C programs do.
 func cutAtNUL(p string) string { return cutAt(p, 0) }
 
 func cutAt(p string, c byte) string {
@@ -179,7 +181,7 @@ func cutAt(p string, c byte) string {
 	return p
 }
 
-// withoutParameters removes what follows a semicolon in each segment, as servlets do.
+// withoutParameters removes the text after a semicolon in each segment, as servlets do.
 func withoutParameters(p string) string {
 	if strings.IndexByte(p, ';') < 0 {
 		return p
@@ -199,14 +201,14 @@ func withoutParameters(p string) string {
 	return string(kept)
 }
 
-// withoutLastParameters removes what follows a semicolon in the last segment, as Python's urlparse
-// does.
+// withoutLastParameters removes the text after a semicolon in the last segment, as Python's
+// urlparse does.
 func withoutLastParameters(p string) string {
 	last := strings.LastIndexByte(p, '/') + 1
 	return p[:last] + cutAt(p[last:], ';')
 }
 
-// withoutNewlines removes tabs and newlines, as URL parsers do when they get a decoded path.
+// withoutNewlines removes tabs and newlines, as URL parsers do if they receive a decoded path.
 func withoutNewlines(p string) string {
 	return without(p, func(c byte) bool { return c == '\t' || c == '\n' || c == '\r' })
 }
@@ -267,14 +269,15 @@ func withoutScript(p string) string {
 	return p[:begin] + p[end:]
 }
 
-// behindScript returns the path after the front controller, which PHP passes to it: /login.
+// behindScript returns the path after the front controller, such as /login. PHP passes this path to
+// the controller.
 func behindScript(p string) string {
 	_, end := scriptIn(p)
 	return p[end:]
 }
 
-// scriptIn returns the begin and end of the first segment that names a front controller, from its
-// slash to the next one; 0 and 0 if there is none.
+// scriptIn returns the begin and end of the first segment that names a front controller, with the
+// slash before it and without the slash after it. It returns 0 and 0 if there is none.
 func scriptIn(p string) (begin, end int) {
 	for at := strings.IndexByte(p, '.'); at >= 0 && at+len(script) < len(p); {
 		if end = at + len(script); p[end] == '/' && strings.EqualFold(p[at:end], script) {

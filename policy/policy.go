@@ -6,16 +6,17 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Input has the attributes of a request. Adapters fill it in.
+// Input has the attributes of a request. Adapters such as package httplimit fill it in.
 type Input struct {
 	// Method and Host are as received: "GET", "example.com:8080".
 	Method, Host string
-	// Path is decoded, like URL.Path. RawPath is the path as received if that differs, like
-	// URL.RawPath, else "". Applications interpret some paths and methods in different ways. Limits
-	// apply if any reading of the request matches; exemptions apply only if all readings match.
+	// Path is decoded, like URL.Path. RawPath is the path as received if that is different, like
+	// URL.RawPath, else "". Applications interpret some paths and methods in different ways. A
+	// limit applies if any reading of the request matches; an exemption applies only if all
+	// readings match.
 	Path, RawPath string
-	// Peer is the address of the other end of the connection; invalid if it has none, as on a Unix
-	// socket.
+	// Peer is the address of the other end of the connection. It is invalid if the peer has no
+	// address, as on a Unix socket.
 	Peer netip.Addr
 	// Header has the values of the request's header fields by canonical name, like http.Header; nil
 	// if there are none.
@@ -24,43 +25,44 @@ type Input struct {
 	// "plan". Claim returns "" for a fact that the application does not know. Claims is nil if it
 	// knows none.
 	Claims interface{ Claim(name string) string }
-	// Content gives access to the query and body of a request, for policies that derive request ids
-	// from them or estimate usage from them. It is nil if the adapter does not see bodies: then no
-	// id is derived, and usage is estimated by default values.
+	// Content gives access to the query and body of a request. Policies derive request ids and
+	// estimate usage from them. If Content is nil, because the adapter does not see bodies, no id
+	// is derived, and usage is estimated by default values.
 	Content interface {
-		// Body returns the beginning of the body, at most the given number of bytes, and the length
-		// of the whole body, negative if unknown. It is called at most once, before Digest.
+		// Body returns at most the first most bytes of the body. It also returns the length of the
+		// whole body, or a negative number if the length is unknown. It is called at most once,
+		// before Digest.
 		Body(most int64) (head []byte, length int64)
-		// Digest returns a hash of the query and the body, or "" if no id should be derived from
-		// the body or the body cannot be read. It is called at most once. The request is decided
-		// even if its context has ended meanwhile: a client that does not send its body is charged
-		// as well.
+		// Digest returns a hash of the query and the body. It returns "" if the body cannot be read
+		// or should not give an id. It is called at most once. If the context of the request ends
+		// during the call, the request is decided nevertheless, so that a client cannot avoid the
+		// charge by not sending its body.
 		Digest() string
 	}
 }
 
-// Rule is a tier or a policy as it applies to the members of one tier: it says which requests are
-// counted together and how they are limited. It must not be changed.
+// Rule is a tier or a policy as it applies to one tier: its limits, and how requests are counted
+// together. It must not be changed.
 type Rule struct {
 	// Policy is the name of the policy, or "" for the tier's own limits.
 	Policy string
 	// Tier is the name of the tier.
 	Tier string
-	// Limits count requests if Costs is false, and costs otherwise. Limits whose numbers come from
-	// claims have the numbers of requests without the claims.
+	// Limits count requests if Costs is false, and costs otherwise. If the maximum of a limit comes
+	// from a claim, Limits has the maximum for requests without the claim.
 	Limits []stint.Limit
 	Costs  bool
-	// Claimed holds the limits as in the Spec, in the same order as Limits, if any number comes
-	// from a claim; else nil.
+	// Claimed holds the limits as in the Spec, in the same order as Limits. It is nil if no maximum
+	// comes from a claim.
 	Claimed []Limit
-	// Notify lists the shares of limits that are reported, in percent; nil if none are. See
+	// Notify lists the percentages of limits at which their use is reported; nil if none are. See
 	// [Rule.Notifies].
 	Notify []int
-	// Enforced is the share of subjects for which the rule is enforced: 1 is all of them, and 0
-	// none, for a rule in shadow.
+	// Enforced is the share of subjects for which the rule is enforced: 1 is all of them. It is 0
+	// for a rule in shadow.
 	Enforced float64
-	// Contact tells callers denied by the rule where to ask for more, as text or a URL; "" if there
-	// is none.
+	// Contact tells callers that the rule denies where to ask for more, as text or a URL; "" if
+	// there is none.
 	Contact string
 	// Index is the rule's index in [Set.Rules].
 	Index int
@@ -76,7 +78,7 @@ func (r *Rule) Name() string {
 	return r.Tier
 }
 
-// EnforcedFor reports whether the rule is enforced for a subject. The rule must be of a [Set].
+// EnforcedFor reports whether the rule is enforced for a subject. The rule must come from a [Set].
 func (r *Rule) EnforcedFor(subject string) bool { return r.unit.enforced(subject) }
 
 // Outcome is the outcome of a request that was allowed.

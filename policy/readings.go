@@ -14,7 +14,7 @@ type reading struct {
 	last         bool   // the last value of a repeated field or cookie counts, not the first
 }
 
-// overrides are the header fields by which some applications override the method.
+// overrides are the header fields that override the method in some applications.
 var overrides = [...]string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"}
 
 // readPaths adds the readings of the path that the set's patterns distinguish.
@@ -75,8 +75,8 @@ func (f *facts) at(i int) reading {
 	return f.others[i-1]
 }
 
-// otherMethods returns the known methods that a request names in its override fields. Some servers
-// join the lines of a field with commas.
+// otherMethods returns the known methods that a request names in its override fields. It splits
+// values at commas, because some servers join the lines of a field with them.
 func (f *facts) otherMethods(known []string) (methods []string) {
 	if len(known) == 0 {
 		return nil

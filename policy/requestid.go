@@ -11,16 +11,16 @@ import (
 	"github.com/stint-limiter/stint/internal/syntax"
 )
 
-// requestID configures how repeats are recognized: by the header with the id of a request, if there
-// is one, else by a derived id, if derive is set. life is how long an id is remembered.
+// requestID configures how repeats are recognized: by the id in a header or, if derive is set and
+// the request has no id, by a derived id. Life is how long an id is remembered.
 type requestID struct {
 	header       string
 	life, derive time.Duration
 }
 
 // of returns the ID of a request and its life, or "". The ID depends on the caller and the request:
-// the same header value in another request gives another ID. The port of the host is ignored,
-// because only some clients send it.
+// in different requests, the same header value gives different IDs. The port of the host is
+// ignored, because only some clients send it.
 func (r *requestID) of(f *facts, v *Verdict, subject string) (id string, life time.Duration) {
 	if r == nil {
 		return "", 0
@@ -43,8 +43,8 @@ func (r *requestID) of(f *facts, v *Verdict, subject string) (id string, life ti
 	h := sha256.New()
 	write := func(part string) { _, _ = io.WriteString(h, strconv.Itoa(len(part))+":"+part) }
 	if derived {
-		// Charges may also depend on the header. A request with other charges is a different
-		// request, even if everything else is the same.
+		// Charges may also depend on the header. If the charges differ, the requests are different,
+		// even if everything else is the same.
 		write("derived")
 		for i := range v.Results[:v.enforced] {
 			c := &v.Results[i].Claim

@@ -11,8 +11,8 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// add adds the rules of a tier or policy that are not in the results yet. Enforced results come
-// before those in shadow.
+// add adds the rules of a tier or policy that are not in the results yet. It puts enforced results
+// before results in shadow.
 func (v *Verdict) add(f *facts, u *unit, rules []*Rule, who asker, scope string) {
 	shadow := !v.enforceAll && !u.enforced(who.subject)
 	for _, rule := range rules {
@@ -44,30 +44,30 @@ func (v *Verdict) has(rule *Rule, subject, scope string) bool {
 	})
 }
 
-// enforceAll is the value of enforce for rules that are enforced for all subjects. Rules in rollout
-// have a lower one.
+// enforceAll is the value of unit.enforce if the rules are enforced for all subjects. Rules in
+// rollout have a lower value.
 const enforceAll = 1 << 20
 
-// enforced reports whether the unit's limits are enforced for a subject. The choice is the same in
-// all processes and at all times, and a larger share only adds subjects.
+// enforced reports whether the unit's limits are enforced for a subject. All processes choose the
+// same subjects, at all times. A larger share only adds subjects.
 func (u *unit) enforced(subject string) bool {
 	if u.enforce == enforceAll || u.enforce == 0 {
 		return u.enforce != 0
 	}
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, u.name+"\x00"+subject)
-	// Mix the bits: the last byte hardly affects FNV's high bits, so that names that differ only in
+	// Mix the bits: the last byte hardly affects the high bits of FNV, so names that differ only in
 	// their last letter would be chosen together.
 	sum := h.Sum64()
 	sum = (sum ^ sum>>33) * 0xff51afd7ed558ccd
 	return uint32(sum>>44) < u.enforce
 }
 
-// none is the limit that denies requests with more readings than can be judged.
+// none is the limit that denies requests with too many readings.
 var none = []stint.Limit{{Name: "readings", Max: 0, Window: time.Minute}}
 
 // keepFew denies a request that has too many readings, or whose readings have more limits than fit
-// in one question. No client sends such a request by accident.
+// in one request to the store. No client sends such a request by accident.
 func (s *Set) keepFew(f *facts, v *Verdict) {
 	n := 0
 	for i := range v.Results[:v.enforced] {
@@ -83,9 +83,9 @@ func (s *Set) keepFew(f *facts, v *Verdict) {
 	v.Results[0].Limits, v.enforced = none, 1
 }
 
-// refuse adds an enforced result for a request without any, because one of its missing readings may
-// be limited. The result has the first rule that is enforced for the caller. It reports false if
-// there is no such rule.
+// refuse makes sure that a request with too many readings is denied if no rule is enforced for its
+// other readings: one of the missing readings may be limited. It adds a result with the first rule
+// that is enforced for the caller. It reports false if there is no such rule.
 func (s *Set) refuse(f *facts, v *Verdict) bool {
 	f.look(0)
 	_, who := s.tierOf(f)
@@ -100,8 +100,8 @@ func (s *Set) refuse(f *facts, v *Verdict) bool {
 	return false
 }
 
-// keepStrictest keeps only the strictest of the limits that share a count, as limits of two tiers
-// do, because a request names each count once.
+// keepStrictest removes limits that share a count with a stricter one, because a request may name
+// each count only once. For example, limits of two tiers can share a count.
 func (v *Verdict) keepStrictest() {
 	all := slices.Clone(v.Results)
 	v.Results = v.Results[:0]
@@ -120,8 +120,8 @@ func (v *Verdict) keepStrictest() {
 	v.enforced, v.Results = len(v.Results), append(v.Results, all[v.enforced:]...)
 }
 
-// isStrictest reports whether l, a limit of the ith result, admits the least in the long run among
-// the limits that share its count. If another one has a smaller burst, l gets that burst.
+// isStrictest reports whether l, a limit of result i, has the lowest Max of the limits that share
+// its count. If another one has a smaller burst, l gets that burst.
 func isStrictest(l *stint.Limit, i int, results []Result) bool {
 	atOnce := l.Capacity()
 	for j := range results {

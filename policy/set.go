@@ -22,9 +22,9 @@ type Set struct {
 	policies []*policy // all other policies
 	methods  []string  // methods in conditions; all known methods if a count is divided by method
 	patterns []patternUse
-	endings  []*pathpattern.Pattern // of limits, if they depend on how a path ends
+	endings  []*pathpattern.Pattern // patterns of limits that depend on how a path ends
 	upper    bool                   // a pattern has upper-case letters
-	chosen   []*identity            // identities from headers or cookies, set by callers
+	chosen   []*identity            // identities by header or cookie, which callers choose
 	cookies  []string               // names of the cookies of these identities
 
 	identities int // number of identities
@@ -39,8 +39,8 @@ func (s *Set) made() bool { return s != nil && s.spec != nil }
 // changed.
 func (s *Set) Spec() *Spec { return s.spec }
 
-// Trusts reports whether a peer is trusted to name the client it forwards for; see
-// [Spec.TrustedProxies]. An invalid address is a peer on a Unix socket.
+// Trusts reports whether a peer is trusted to name its client; see [Spec.TrustedProxies]. An
+// invalid address stands for a peer on a Unix socket.
 func (s *Set) Trusts(peer netip.Addr) bool { return s.resolver.Trusts(peer) }
 
 // Rules returns every rule of the set. The rule at index i has Index i.
@@ -52,8 +52,8 @@ type patternUse struct {
 	per []string
 }
 
-// fitting returns a string that encodes which patterns of the set a reading fits, with the values
-// that divide counts. Readings with equal strings are judged alike.
+// fitting returns a string that encodes which patterns of the set a reading fits, and the values
+// that divide counts. Readings with equal strings are decided alike.
 func (s *Set) fitting(r *reading) string {
 	var b []byte
 	for i := range s.patterns {
@@ -71,9 +71,9 @@ func (s *Set) fitting(r *reading) string {
 	return string(b)
 }
 
-// endingMatters reports whether a path fits a limiting pattern without the ending of its last
-// segment but not with it. Otherwise the ending is treated as part of the segment's name, so that a
-// pattern with the ending can exempt the path.
+// endingMatters reports whether a path fits a pattern of a limit only without the ending of its
+// last segment. Otherwise the ending is treated as part of the segment, so that a pattern with the
+// ending can exempt the path.
 func (s *Set) endingMatters(path, without string, fits func(*pathpattern.Pattern, string) bool) bool {
 	return slices.ContainsFunc(s.endings, func(p *pathpattern.Pattern) bool {
 		return fits(p, without) && !fits(p, path)

@@ -9,21 +9,21 @@ import (
 )
 
 // Spec describes a set of policies. [New] makes a [Set] from it. Here and in all types below, a
-// zero field is not set and has its default. Where 0 or an empty list is a valid setting, the field
-// is a pointer or a slice, and nil is not set. Package config reads a Spec from YAML.
+// zero field is not set and has its default. If 0 or an empty list is a valid setting, the field is
+// a pointer or a slice, and nil means not set. Package config reads a Spec from YAML.
 type Spec struct {
 	// Failure determines what happens when the store fails, unless a tier or a policy has its own.
 	Failure stint.FailurePolicy
 	// TrustedProxies are the peers that are trusted to name the client of a request: addresses,
-	// networks, "loopback", "private" and "unix". If there are none, the client is the peer.
+	// networks, "loopback", "private" and "unix". If it is empty, the client is the peer.
 	TrustedProxies []string
 	// ClientHeader is the header in which trusted proxies name the client; "" is X-Forwarded-For.
 	ClientHeader string
 	// IPv4Prefix and IPv6Prefix are the number of leading bits of an address that identify a
-	// client; 0 is 32 and 64.
+	// client; 0 is 32 for IPv4 and 64 for IPv6.
 	IPv4Prefix, IPv6Prefix int
-	// Claims maps the names of claims to the headers in which trusted proxies assert them. Claims
-	// that the application passes ([Input.Claims]) are not listed.
+	// Claims maps the names of claims to the headers in which trusted proxies assert them. It does
+	// not list claims that the application passes in [Input.Claims].
 	Claims map[string]string
 	// Identities are ways to identify callers, by name, in addition to the predefined identities
 	// "ip", "user" and "everyone".
@@ -34,26 +34,25 @@ type Spec struct {
 	// Policies limit the requests that they match, in addition to the limits of the tier. Every
 	// matching policy applies.
 	Policies []Policy
-	// Bans is the policy for banning subjects that keep being denied; nil bans no subject and
+	// Bans configures how subjects that keep being denied are banned; nil bans no subject and
 	// ignores existing bans.
 	Bans *stint.BanPolicy
 	// RequestID is the header that identifies a request, so that repeats are not charged again; ""
-	// is none. RequestIDLife is how long an id is remembered; 0 means the shortest window of the
-	// request's first limits.
+	// is none. RequestIDLife is how long an id is remembered; 0 is the shortest window among the
+	// first limits of the request.
 	RequestID     string
 	RequestIDLife time.Duration
-	// Contact tells denied callers where to ask for more: text, or a URL (http, https, mailto).
-	// Denials show it. It is the default for tiers and policies without a contact of their own; ""
-	// is none.
+	// Contact tells denied callers where to ask for more: text, or a URL (http, https, mailto). It
+	// is the default for tiers and policies without a contact; "" is none.
 	Contact string
 	// Headers configures the response headers that report limits.
 	Headers Headers
 	// LogAdmissions is the maximum number of allowed requests that a guard logs per second, at
-	// level INFO, and LogDenials the maximum number of denied requests, at level WARN; 0 logs
-	// none. Nil is five; allowed requests are then logged at level DEBUG.
+	// level INFO. LogDenials is the maximum number of denied requests, at level WARN. 0 logs none.
+	// Nil is five; allowed requests are then logged at level DEBUG.
 	LogAdmissions, LogDenials *int
-	// Source is the origin of the spec, for code that needs to get it back from a set: package
-	// config stores its *config.Config here. This package does not use it.
+	// Source is any value that code needs to get back from a set. Package config stores its
+	// *config.Config here. This package does not use it.
 	Source any
 }
 
@@ -66,55 +65,55 @@ type Identity struct {
 	All []string
 	// Type is the first part of subjects; "" is the identity's name.
 	Type string
-	// Plain shows the value of a header or cookie in keys and logs. Otherwise they contain a hash
-	// of it.
+	// Plain shows the value of a header or cookie in keys and logs. Otherwise they show a hash of
+	// it.
 	Plain bool
 }
 
 // Tier is a group of callers and their limits.
 type Tier struct {
 	Name string
-	// Match selects the requests that belong to the tier, and Unless those that do not. A nil Match
-	// selects every request that has one of the identities.
+	// Match selects the requests that belong to the tier, and Unless excludes some of them. A nil
+	// Match selects all. The request must also have one of the identities.
 	Match, Unless *Match
-	// Identity distinguishes the members of the tier: the first of these identities that a request
-	// has is used.
+	// Identity lists identities by which the members of the tier are told apart. The first one that
+	// a request has is used.
 	Identity []string
-	// Scope is the scope of a member's count. A name such as "api" means one count for all the
-	// member's requests; "global" is the default. "none" means such a count without a name. "route"
-	// counts each route separately, so that a member gets the limits once per route.
+	// Scope is the scope in which a member's requests are counted. With a name such as "api", all
+	// requests of a member have one count; the default is "global". With "none", the scope has no
+	// name. With "route", each route has its own count, so that a member gets the limits once per
+	// route.
 	Scope string
 	// Limits limit the number of requests, Budget the sum of their costs. Nil is not set; an empty
 	// list is explicitly unlimited. See [Limits].
 	Limits, Budget []Limit
-	// Notify lists shares of these limits, in percent and in ascending order; the observer of a
-	// guard receives a [Threshold] when a member has used such a share. For example, 80 is 80
-	// percent, and 100 is the first denial. They apply to fixed and calendar limits with a window
-	// of a minute or more; there must be at least one such limit. Limits in shadow are not
-	// reported.
+	// Notify lists percentages of these limits, in ascending order. When a member has used such a
+	// share, the observer of a guard receives a [Threshold]. 100 is reached at the first denial.
+	// Notify applies to fixed and calendar limits with a window of a minute or more; there must be
+	// at least one. Limits in shadow are not reported.
 	Notify []int
 	// Shadow counts and decides, but never denies. Rollout is the share of members for which limits
-	// are enforced, from 0, none of them, to 1, all of them; nil is 1.
+	// are enforced, from 0 (none) to 1 (all); nil is 1.
 	Shadow  bool
 	Rollout *float64
 	// Bans and Failure replace those of the spec for this tier; nil keeps the spec's.
 	Bans    *stint.BanPolicy
 	Failure *stint.FailurePolicy
-	// Contact is shown to callers denied by the tier's limits, or by a policy without a contact; ""
-	// is the spec's.
+	// Contact is shown to callers that the tier's limits deny, or a policy without a contact; "" is
+	// the spec's.
 	Contact string
 }
 
 // Policy limits the requests that it matches.
 type Policy struct {
 	Name string
-	// Match selects the requests that the policy applies to, and Unless exceptions from them. A nil
-	// Match selects all requests.
+	// Match selects the requests that the policy applies to, and Unless excludes some of them. A
+	// nil Match selects all requests.
 	Match, Unless *Match
 	// Skip exempts matching requests from everything.
 	Skip bool
-	// Identity says which requests are counted together: by the first of these identities that a
-	// request has. If it is empty, they are counted by the identity in the request's tier.
+	// Identity lists the identities by which requests are counted together. The first one that a
+	// request has is used. If Identity is empty, the identity in the request's tier is used.
 	Identity []string
 	// Per lists the attributes that further divide the count: "method", "host", "route", or a
 	// variable of the path.
@@ -122,59 +121,59 @@ type Policy struct {
 	// Limits limit the number of requests, Budget the sum of their costs. Nil is not set; an empty
 	// list is explicitly unlimited. See [Limits].
 	Limits, Budget []Limit
-	// TierLimits and TierBudget replace Limits and Budget with separate ones for each tier, by its
-	// name; "default" is for all tiers that are not named. The policy does not apply to tiers for
-	// which neither has an entry.
+	// TierLimits and TierBudget set limits by tier name, instead of Limits and Budget. "default" is
+	// for all tiers that are not named. The policy does not apply to tiers for which neither has an
+	// entry.
 	TierLimits, TierBudget map[string][]Limit
-	// Notify lists the shares of the limits that are reported, as in a [Tier].
+	// Notify lists percentages of the limits at which their use is reported, as in a [Tier].
 	Notify []int
 	// Cost is the cost of a request; nil is 1.
 	Cost *Cost
-	// Costs are the costs of named limits, by that name, where they differ from Cost: the
-	// quantities of budgets such as "input_tokens: 1000000/1d".
+	// Costs has the costs of named limits where they differ from Cost: the quantities of budgets
+	// such as "input_tokens: 1000000/1d".
 	Costs stint.Costs
-	// Hold says that the costs are estimates, and how long a request may go on without a heartbeat;
-	// see [stint.Request.Hold]. [Guard.Follow] sends the heartbeats, and finally charges the true
-	// cost from SettleHeader or SettleBytes, or else the estimate. 0 holds nothing.
+	// Hold says that costs are estimates, which the store holds while the request is served. It is
+	// how long the store waits for a heartbeat; see [stint.Request.Hold]. [Guard.Follow] sends the
+	// heartbeats. In the end it charges the true cost from SettleHeader or SettleBytes or, if there
+	// is none, the estimate. 0 holds nothing.
 	Hold time.Duration
 	// Usage makes budgets count the tokens of requests to a language model; nil does not. With
-	// Usage, the default of Hold is 5 minutes, and Cost must be nil.
+	// Usage, Hold is 5 minutes by default, and Cost must be nil.
 	Usage *TokenUsage
-	// SettleHeader is the response header that reports the true cost, to which budgets are then
-	// corrected. It is removed from the response. Alternatively, SettleBytes is the number of bytes
-	// of response body that cost one unit.
+	// SettleHeader is the response header that reports the true cost. Budgets are then corrected to
+	// this cost. The header is removed from the response. SettleBytes is an alternative: the number
+	// of bytes of response body that cost one unit.
 	SettleHeader string
 	SettleBytes  int64
-	// MaxDebt is the maximum number of units by which a true cost may raise a budget above its
-	// capacity, if the budget is a bucket or has a burst; 0 is one capacity of each limit. Other
-	// budgets are charged the whole cost.
+	// MaxDebt is the maximum number of units by which a true cost may raise the usage of a limit
+	// above its capacity, if the limit is a bucket or has a burst; 0 is one capacity of each limit.
+	// Other limits are charged the whole cost.
 	MaxDebt int64
-	// Refund lists the statuses after which the whole charge is given back: 404, or 5 for all of
-	// 500 to 599.
+	// Refund lists the statuses after which the whole charge is given back: 404 is that status, and
+	// 5 is all of 500 to 599.
 	Refund []int
 	// RequestID and RequestIDLife replace those of the spec.
 	RequestID     string
 	RequestIDLife time.Duration
 	// RequestIDDerive derives an id for requests without one, from the caller, method, host, path,
-	// query and body: equal requests within this time, such as those of a double click, are charged
+	// query and body. Equal requests within this time, such as those of a double click, are charged
 	// once. The maximum is 10 s; 0 derives none.
 	RequestIDDerive time.Duration
 	// Shadow counts and decides, but never denies. Rollout is the share of subjects for which
-	// limits are enforced, from 0, none of them, to 1, all of them; nil is 1.
+	// limits are enforced, from 0 (none) to 1 (all); nil is 1.
 	Shadow  bool
 	Rollout *float64
-	// Failure determines what happens when the store fails, for matching requests; nil is the
-	// tier's.
+	// Failure determines what happens to matching requests when the store fails; nil is the tier's.
 	Failure *stint.FailurePolicy
-	// Contact is shown to callers denied by the policy's limits; "" is the tier's.
+	// Contact is shown to callers that the policy's limits deny; "" is the tier's.
 	Contact string
 }
 
-// defaultTier stands for the tiers that TierLimits and TierBudget do not name.
+// defaultTier is the key in TierLimits and TierBudget for all tiers that they do not name.
 const defaultTier = "default"
 
 // LimitsFor returns the limits and the budget of the policy in a tier, and whether the policy
-// applies there: a policy with limits or a budget applies only to tiers for which it has some.
+// applies there. A policy with limits or a budget applies only to tiers for which it has some.
 func (p *Policy) LimitsFor(tier string) (limits, budget []Limit, applies bool) {
 	limits, limited := limitsFor(tier, p.Limits, p.TierLimits)
 	budget, budgeted := limitsFor(tier, p.Budget, p.TierBudget)
@@ -192,20 +191,20 @@ func limitsFor(tier string, all []Limit, byTier map[string][]Limit) (limits []Li
 	return limits, ok
 }
 
-// budgets returns the budgets for all tiers.
+// budgets returns the limits of the budgets of all tiers.
 func (p *Policy) budgets() []Limit {
 	return slices.Concat(append(slices.Collect(maps.Values(p.TierBudget)), p.Budget)...)
 }
 
-// limited reports whether any limits are set, including explicitly unlimited.
+// limited reports whether limits or budgets are set, even if they are explicitly unlimited.
 func (p *Policy) limited() bool {
 	return p.Limits != nil || p.TierLimits != nil || p.Budget != nil || p.TierBudget != nil
 }
 
 // Match matches a request that fits all of its non-empty fields.
 type Match struct {
-	// Host, Path and Method fit if any of their elements does: "*.example.com", "/users/{id}",
-	// "GET".
+	// Host, Path and Method each fit if any of their elements does. Examples are "*.example.com",
+	// "/users/{id}" and "GET".
 	Host, Path, Method []string
 	// Header and Claim map names to the accepted values; "*" accepts any value.
 	Header, Claim map[string][]string
@@ -216,25 +215,25 @@ type Match struct {
 
 // Cost is the cost of a request.
 type Cost struct {
-	// Units is the cost or, with a Header, the cost of requests whose header is missing or not a
-	// number.
+	// Units is the cost. If Header is set, it is the cost of requests whose header is missing or
+	// not a number.
 	Units int64
-	// Header is the request header that states the cost, which is bounded by Min and Max. Any
-	// client can set it.
+	// Header is the request header that states the cost. Any client can set it, so Min and Max
+	// bound the cost.
 	Header   string
 	Min, Max int64
 }
 
-// Headers configures the response headers that report limits. The zero value has X-RateLimit
-// fields, and a jitter of a fifth for shared limits.
+// Headers configures the response headers that report limits. The zero value sends the X-RateLimit
+// fields, with a jitter of a fifth for shared limits.
 type Headers struct {
 	// OmitX leaves out the X-RateLimit fields. Draft11 adds the RateLimit and RateLimit-Policy
 	// fields of the IETF draft.
 	OmitX, Draft11 bool
 	// ResetDelta makes X-RateLimit-Reset the number of seconds from now, not since 1970.
 	ResetDelta bool
-	// Jitter is the maximum share that is added to Retry-After when the denying limit is shared by
+	// Jitter is the maximum share that is added to Retry-After if the denying limit is shared by
 	// all callers, so that they do not all come back at once: 0.1 is a tenth, 0 is none, and nil is
-	// a fifth. The Retry-After of any other limit is exact.
+	// a fifth. For all other limits, Retry-After is exact.
 	Jitter *float64
 }

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// The number of decisions that are timed per interval; see [Verdict.Took].
+// A guard times the first timedAtOnce decisions of each interval of timedEvery; see [Verdict.Took].
 const (
 	timedAtOnce = 32
 	timedEvery  = 20 * time.Millisecond
 )
 
-// untimed is the beginning of a decision that is not timed.
+// untimed is what begin returns for a decision that is not timed.
 const untimed = time.Duration(0)
 
-// stopwatch times decisions. Its readings are relative to the time made. Once enough decisions of
-// an interval are timed, the next ones read only a number that hardly changes, not the clock: a
-// timer ends the interval. The timer runs only while there are decisions.
+// stopwatch times decisions. Its times are relative to made. Once enough decisions of an interval
+// are timed, further ones only read a counter that rarely changes, not the clock. A timer ends the
+// interval. The timer runs only while there are decisions.
 type stopwatch struct {
 	made  time.Time
 	left  atomic.Int64 // decisions that may still be timed in this interval

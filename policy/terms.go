@@ -11,8 +11,8 @@ import (
 	"github.com/stint-limiter/stint/internal/tokens"
 )
 
-// terms are the settings that a request has only once, however many policies match. Each comes from
-// the first matching policy that sets it.
+// terms are the settings of which a request has only one each, even if several policies match. Each
+// comes from the first matching policy that sets it.
 type terms struct {
 	cost    int64
 	costs   stint.Costs
@@ -51,7 +51,7 @@ func (o *terms) add(p *policy, f *facts) {
 	}
 }
 
-// costsOf returns the costs of the limits that have one by name; nil if none has.
+// costsOf returns the costs of those limits that have their own, by name; nil if none has.
 func (o *terms) costsOf(limits []stint.Limit) (costs stint.Costs) {
 	for i := range limits {
 		if cost, ok := o.costs[limits[i].Name]; ok {
@@ -64,9 +64,9 @@ func (o *terms) costsOf(limits []stint.Limit) (costs stint.Costs) {
 	return costs
 }
 
-// join merges in the terms of another reading. The result has the highest costs, the longest hold,
-// the strictest failure mode, and bans and a true cost if either reading has them. Charges are
-// given back only if both readings agree.
+// join merges the terms of another reading into o: the highest costs, the longest hold and the
+// strictest failure mode. Bans and a true cost apply if either reading has them. Charges are given
+// back only if both readings agree.
 func (o *terms) join(other *terms) {
 	o.cost, o.hold = max(o.cost, other.cost), max(o.hold, other.hold)
 	if len(other.costs) > 0 {

@@ -16,18 +16,18 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// Threshold is the event that a subject has used a share of a limit in a period; see [Tier.Notify].
-// The observer of a guard receives it at least once per subject, share and period, and normally
-// exactly once: of the processes that share a store, the first to notice the event reports it.
+// Threshold reports that a subject has used a share of a limit in a period; see [Tier.Notify]. The
+// observer of a guard receives it at least once per subject, share and period, and normally exactly
+// once: of the processes that share a store, the first one that notices it reports it.
 type Threshold struct {
-	// ID is derived from everything that identifies the event, and is the same in every process:
-	// receivers can drop events whose ID they have seen before.
+	// ID is derived from everything that identifies the event, so it is the same in every process.
+	// Receivers can drop events whose ID they have seen before.
 	ID string
 	// Rule is the rule that the Limit belongs to.
 	Rule *Rule
-	// Subject and Scope identify the count that reached the share.
+	// Subject and Scope identify the count that has reached the share.
 	Subject, Scope string
-	// Limit is the limit as it applied to the request, with numbers from claims and overrides.
+	// Limit is the limit as it applied to the request, after claims and overrides.
 	Limit stint.Limit
 	// Percent is the share of the limit, 1 to 100. 100 means that a request was denied.
 	Percent int
@@ -41,13 +41,13 @@ type Threshold struct {
 func (*Threshold) Event() {}
 
 const (
-	// maxNotify is the maximum number of shares of a limit that are reported.
+	// maxNotify is the maximum number of percentages in Notify.
 	maxNotify = 10
-	// minNotify is the shortest window whose shares are reported.
+	// minNotify is the shortest window of a limit whose use is reported.
 	minNotify = time.Minute
 	// markType is the first part of the subjects under which the store keeps marks.
 	markType = "threshold:"
-	// longestShift is longer than any clock change within a period that sets clocks back.
+	// longestShift is longer than any clock change that sets clocks back within a period.
 	longestShift = 2 * time.Hour
 )
 
@@ -56,7 +56,7 @@ func hasPeriod(l *stint.Limit) bool {
 	return l.Algorithm == stint.AlgorithmFixed || l.Algorithm == stint.AlgorithmCalendar
 }
 
-// notify checks the shares of limits that are to be reported.
+// notify checks the percentages at which the use of limits is to be reported.
 func (c *compiler) notify(key string, shares []int, lists ...[]Limit) {
 	if shares == nil {
 		return
@@ -92,7 +92,7 @@ func (c *compiler) notify(key string, shares []int, lists ...[]Limit) {
 		"or a fixed window, such as %d/1h fixed", other, max(other.Max, 1), max(other.Max, 1))
 }
 
-// notifiesOf returns shares if any of the limits has a period that is reported, else nil.
+// notifiesOf returns shares if the use of any of the limits is reported, else nil.
 func notifiesOf(shares []int, limits []stint.Limit) []int {
 	if slices.ContainsFunc(limits, func(l stint.Limit) bool { return hasPeriod(&l) && l.Window >= minNotify }) {
 		return shares
@@ -100,8 +100,7 @@ func notifiesOf(shares []int, limits []stint.Limit) []int {
 	return nil
 }
 
-// Notifies returns the shares of one of the rule's limits that are reported, in percent; nil if
-// none are.
+// Notifies returns the percentages of a limit of the rule at which its use is reported, or nil.
 func (r *Rule) Notifies(l *stint.Limit) []int {
 	if hasPeriod(l) && l.Window >= minNotify {
 		return r.Notify
@@ -110,21 +109,21 @@ func (r *Rule) Notifies(l *stint.Limit) []int {
 }
 
 // reached caches the thresholds that this process has marked in the store, so that decisions need
-// not ask the store again. Forgotten thresholds are asked again.
+// not ask the store again. If it forgets one, the store is asked again.
 type reached struct {
 	seed  maphash.Seed
 	marks [1 << 16]atomic.Uint64
 }
 
-// add remembers a mark, and reports whether it is new.
+// add stores a mark and reports whether it is new.
 func (r *reached) add(mark uint64) bool {
 	slot := &r.marks[mark%uint64(len(r.marks))]
 	return slot.Load() != mark && slot.Swap(mark) != mark
 }
 
-// reportThresholds reports the thresholds that the store's decision has found reached. It ignores
-// decisions made without the store, which know only part of the usage, and decisions about a later
-// time.
+// reportThresholds reports the thresholds that a request has reached according to the store's
+// decision. It ignores decisions that were made without the store, because they know only part of
+// the usage, and decisions about a later time.
 func (g *Guard) reportThresholds(ctx context.Context, v *Verdict, r *stint.Request) {
 	d, budget := &v.Decision, time.Duration(0) // 0 is the store's default
 	if r.Failure != nil {
@@ -146,8 +145,8 @@ func (g *Guard) reportThresholds(ctx context.Context, v *Verdict, r *stint.Reque
 	}
 }
 
-// reportUse reports the thresholds of one limit, given the indexes of its result and of the limit.
-// Marking each threshold may take as long as a decision.
+// reportUse reports the thresholds of limit k of result i. Marking each threshold may take as long
+// as a decision.
 func (g *Guard) reportUse(ctx context.Context, v *Verdict, i, k int, budget time.Duration) {
 	r := &v.Results[i]
 	l, u := &r.Limits[k], r.Usages[k]
@@ -172,7 +171,7 @@ func (g *Guard) reportUse(ctx context.Context, v *Verdict, i, k int, budget time
 	}
 }
 
-// isReached reports whether a share of a limit is used. 100 percent is reached when the limit
+// isReached reports whether a percentage of a limit is used. 100 percent is reached when the limit
 // denies a request, unless the request costs more than the limit could ever allow.
 func isReached(percent int, l *stint.Limit, u *stint.Usage) bool {
 	if percent == 100 {
@@ -181,9 +180,9 @@ func isReached(percent int, l *stint.Limit, u *stint.Usage) bool {
 	return l.Max > 0 && 100*u.Used >= int64(percent)*l.Max
 }
 
-// endOf returns the end of a limit's period by the store's clock. A decision that this process made
-// from memory has only the local clock, which may be off by some seconds, so the end is rounded to
-// whole windows or minutes. Units that are held may be reset later than the period ends.
+// endOf returns the end of a limit's period by the store's clock. If this process made the decision
+// from memory, it knows only the local clock, which may be off by some seconds. So endOf rounds the
+// end to whole windows or minutes. Units that are held may be reset later than the period ends.
 func endOf(v *Verdict, i int, l *stint.Limit, left time.Duration) time.Time {
 	now, latest := time.Now(), int64(math.MaxInt64)
 	if data := v.Decision.Charge.Data(); data.NowOf(i) != 0 && !data.IsLeased(i) {
@@ -198,7 +197,7 @@ func endOf(v *Verdict, i int, l *stint.Limit, left time.Duration) time.Time {
 	return time.UnixMicro(min(end-end%unit, latest)).UTC()
 }
 
-// hash returns a hash that identifies, within this process, a limit of a subject in a period.
+// hash returns a hash of a limit, a subject and a period. It differs between processes.
 func (g *Guard) hash(r *Result, l *stint.Limit, until time.Time) uint64 {
 	var h maphash.Hash
 	h.SetSeed(g.reached().seed)
@@ -219,8 +218,8 @@ func (t *Threshold) id() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// mark reports whether this process must report an event: if it is the first to mark the event in
-// the store, or if the store failed.
+// mark reports whether this process must report an event: it is the first to mark the event in the
+// store, or the store failed.
 func (g *Guard) mark(ctx context.Context, t *Threshold, budget time.Duration) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxBudget)
 	defer cancel()

@@ -8,46 +8,46 @@ import (
 	"github.com/stint-limiter/stint/internal/tokens"
 )
 
-// TokenUsage makes budgets count the tokens of requests to a language model. Tokens are estimated
-// from the request, held while it is served, and settled to the usage that the response reports. A
-// budget named "input_tokens", "output_tokens" or "cached_tokens" counts these tokens, and a budget
-// named "price" their price; all others count tokens by their Weights. No estimate is more than
-// half of the smallest budget that counts the same quantity, so that no single request can lock
-// these budgets.
+// TokenUsage makes budgets count the tokens of requests to a language model. A guard estimates the
+// tokens from the request, holds them while it is served, and settles them to the usage that the
+// response reports. A budget named "input_tokens", "output_tokens" or "cached_tokens" counts these
+// tokens. A budget named "price" counts their price. All others count tokens by their Weights. An
+// estimate is at most half of the smallest budget that counts the same quantity, so that no single
+// request can use up these budgets.
 //
-// Places in a request are JSON pointers. Places in a response are JSON pointers, in a JSON body and
-// in server-sent events, or the names of header fields and trailers. A nil field has the preset's
-// value.
+// A place in a request is a JSON pointer. A place in a response is a JSON pointer into a JSON body
+// or into server-sent events, or the name of a header field or trailer. If a field of TokenUsage is
+// nil, it has the preset's value.
 type TokenUsage struct {
 	// Preset selects the places of an API: "openai", "anthropic" or "gemini"; "" selects none.
 	Preset string
 	// MaxOutput lists the places where a request bounds its output; the largest number counts.
-	// Choices lists the places of the number of answers that it asks for. Model lists the places of
-	// the model's name.
+	// Choices lists the places of the number of answers that a request asks for. Model lists the
+	// places of the model's name.
 	MaxOutput, Choices, Model []string
 	// Input, Output and Cached are the places where a response counts tokens; the last value of
-	// each place counts. Places with the same last name are the same number, and places with
-	// different names are added up. Cached tokens are a part of the input.
+	// each place counts. Places with the same last name report the same number; the numbers of
+	// places with different names are added. Cached tokens are a part of the input.
 	Input, Output, Cached []string
-	// DefaultOutput is the estimated output of a request that does not bound its output; 0 is
-	// 1,000. BytesPerToken is the number of bytes of a request body per token; 0 is 4.
+	// DefaultOutput is the estimated output of a request that does not bound it; 0 is 1,000.
+	// BytesPerToken is the number of bytes of a request body per token; 0 is 4.
 	DefaultOutput, BytesPerToken int64
 	// Body is the number of bytes of a request body that are read before the decision; 0 is 64 KiB.
-	// The rest of a longer body is ignored.
+	// The rest of the body is ignored.
 	Body int64
 	// CountEvents counts each event of a stream as a token of output if the stream does not report
-	// its usage. Otherwise the estimate counts for such a stream.
+	// its usage. Without CountEvents, such a stream is charged the estimate.
 	CountEvents bool
-	// Inject adds the option that makes OpenAI report usage to requests for a stream. It requires
-	// the preset "openai".
+	// Inject adds an option to requests for a stream that makes OpenAI report the usage. It
+	// requires the preset "openai".
 	Inject bool
 	// Weights are the units per token in budgets that do not count a quantity of their own; nil is
 	// 1 for each token.
 	Weights *Rates
-	// Prices are the prices per million tokens by model, for budgets named "price": in units of
-	// that budget, such as millionths of a dollar. The price of a request is summed up and rounded
-	// up once. "default" is the price of all other models. Without it, budgets that count prices
-	// deny requests for other models.
+	// Prices are the prices per million tokens by model, for budgets named "price", in units of
+	// that budget, such as millionths of a dollar. The price of a request is the sum, rounded up
+	// once. "default" is the price of all other models. If there is no "default", budgets that
+	// count prices deny requests for other models.
 	Prices map[string]Rates
 }
 
@@ -95,9 +95,10 @@ func (v *Verdict) estimate(f *facts, only *terms) {
 	}
 }
 
-// bounded returns the estimate in units of the limits with a name: at most half of the smallest
-// limit that counts the same quantity, and at least 1, because a request that is not charged cannot
-// be settled. A price that can never be paid is not bounded.
+// bounded returns the estimate in units of the limits with a name. It is at most half of the
+// smallest limit that counts the same quantity. It is at least 1, because a request that is not
+// charged cannot be settled. It is not bounded for a model without a price, whose request must be
+// denied.
 func (v *Verdict) bounded(name string, among []Result) int64 {
 	units := v.usage.Units(v.estimated, name)
 	if name == tokens.PriceName && units == stint.MaxUnits {
@@ -124,9 +125,9 @@ func (v *Verdict) bounded(name string, among []Result) int64 {
 }
 
 // Meter reads the usage of a request from its response. It is for adapters that see the bodies of
-// requests and responses. [Guard.Follow] and the function that it returns use the meter's readings.
+// requests and responses. [Guard.Follow] uses its readings.
 type Meter interface {
-	// Inject returns a request body with the option that makes the response report its usage, and
+	// Inject returns the request body with the option that makes the response report its usage, and
 	// whether the body was changed. Only a policy with [TokenUsage.Inject] changes it. The body
 	// must be complete.
 	Inject(body []byte) ([]byte, bool)
@@ -134,12 +135,12 @@ type Meter interface {
 	Begin(http.Header)
 	// Write takes the next piece of the body. It does not retain p and never fails.
 	Write(p []byte) (int, error)
-	// Trailer takes the header after the body, with the trailers in it.
+	// Trailer takes the header after the body. It contains the trailers.
 	Trailer(http.Header)
 }
 
-// Meter returns a meter for the response to an allowed request; nil if the response need not be
-// read.
+// Meter returns a meter for the response to an allowed request. It returns nil if there is no need
+// to read the response.
 func (v *Verdict) Meter() Meter {
 	if v.usage == nil || !v.Decision.Allowed {
 		return nil
@@ -150,8 +151,8 @@ func (v *Verdict) Meter() Meter {
 	return v.meter
 }
 
-// measure determines the usage of a request, and whether the response reports it. An error response
-// that does not report its usage counts as no usage. The status of a client that disconnected is
+// measure determines the usage of a request, and whether the response reports it. If an error
+// response does not report its usage, there is none. The status of a client that disconnected is
 // not an error.
 func (v *Verdict) measure(o *Outcome) {
 	found := tokens.Counts{Input: -1, Output: -1, Cached: -1, Events: -1}

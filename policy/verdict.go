@@ -9,27 +9,26 @@ import (
 )
 
 // Verdict is the decision on a request, with its reasons. The zero value is ready for
-// [Guard.Decide], and a verdict can be reused for another request. Its names come from the
+// [Guard.Decide], and a verdict can be reused for another request. Names in a verdict come from the
 // configuration, never from the request.
 //
 // A verdict is also the event that a guard sends to its observer.
 type Verdict struct {
-	// Decision is the store's decision on the enforced rules. If there are none, the request is
-	// allowed and Decision has no usages.
+	// Decision is the store's decision on the enforced rules. If no rule is enforced, the request
+	// is allowed and Decision has no usages.
 	Decision stint.Decision
 	// Results holds the result of every rule that applied: first the enforced ones, in the order of
 	// the decision's claims, then those in shadow.
 	Results []Result
-	// Set is the set in force when the request was decided. It is nil for a verdict that was not
-	// made by a guard.
+	// Set is the set that decided the request. It is nil if no guard made the verdict.
 	Set *Set
 	// Tier is the request's tier. Route is the first matching policy whose match has a path, a
 	// method or a host, or "".
 	Tier, Route string
 	// Skipped is the policy that exempts the request from everything, or "".
 	Skipped string
-	// UnknownClient reports that the client's address is needed, for an identity or a network, but
-	// not known. Such requests share the subject "ip:unknown".
+	// UnknownClient reports that an identity or a network needs the client's address, but it is not
+	// known. Such requests share the subject "ip:unknown".
 	UnknownClient bool
 	// Cost is the cost of the request, in units of budgets.
 	Cost int64
@@ -37,11 +36,11 @@ type Verdict struct {
 	// SettlesBytes reports that the length of the response body determines the true cost.
 	SettleHeader string
 	SettlesBytes bool
-	// Took is the duration of the decision, or 0 if it was not timed: reading the clock twice is a
-	// tenth of the work of a decision in memory, so a guard times the first 32 decisions of every
-	// 20 ms.
+	// Took is the duration of the decision, or 0 if it was not timed. Reading the clock twice is a
+	// tenth of the work of a decision in memory, so a guard times only the first 32 decisions of
+	// every 20 ms.
 	Took time.Duration
-	// Err is the reason why there is no decision, or nil.
+	// Err is the reason why there is no decision. It is nil if there is one.
 	Err error
 
 	enforced   int              // number of enforced results, which come first
@@ -70,16 +69,16 @@ type Verdict struct {
 // Event implements [stint.Event].
 func (*Verdict) Event() {}
 
-// Result is the outcome of one rule.
+// Result is the outcome of one rule for a request.
 type Result struct {
 	// Rule is the rule.
 	Rule *Rule
 	// The Claim has the subject that was counted and the cost that was charged. Its Limits are
-	// those of the rule, with the numbers that the caller's claims give or, for a request with
-	// several readings, the strictest ones.
+	// those of the rule, after the caller's claims and overrides. If the request has several
+	// readings, they are the strictest ones.
 	stint.Claim
 	// Usages are the usages of Limits, in the same order. They share the memory of the verdict.
-	// There are none if the store was not asked, or failed.
+	// There are none if the store was not asked or failed.
 	Usages []stint.Usage
 	// Denied reports that the rule denied the request or, in shadow, would have denied it.
 	Denied bool
@@ -104,8 +103,8 @@ func (r *Result) Decisive() stint.State {
 	return best
 }
 
-// Decisive returns the enforced result that matters most to the caller, as [Result.Decisive]
-// compares limits. It is nil if nothing limits the request, or if the usage of no limit is known.
+// Decisive returns the enforced result that matters most to the caller, compared like limits in
+// [Result.Decisive]. It is nil if nothing limits the request, or if no usage is known.
 func (v *Verdict) Decisive() *Result {
 	var best *Result
 	var least stint.State
@@ -131,9 +130,8 @@ func (v *Verdict) shadowed() *Result {
 	return nil
 }
 
-// Subject returns the subject of the verdict: the one that was denied or, in shadow, would have
-// been denied; for other requests the first that is limited. It is "" if nothing limits the
-// request.
+// Subject returns the subject that was denied or, in shadow, would have been denied. If there is
+// none, it returns the first subject that is limited, or "" if nothing limits the request.
 func (v *Verdict) Subject() string {
 	if r := v.about(); r != nil {
 		return r.Claim.Subject
@@ -142,8 +140,8 @@ func (v *Verdict) Subject() string {
 }
 
 // AppendDenialID appends the id that the response to a denied request contains, for the command
-// "stint why". All denials of a subject within one second have the same id. It appends nothing if
-// the request was not denied.
+// "stint why". If a subject is denied several times within one second, the ids are the same. If the
+// request was not denied, nothing is appended.
 func (v *Verdict) AppendDenialID(b []byte) []byte {
 	if v.Err != nil || v.Decision.Allowed {
 		return b
