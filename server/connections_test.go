@@ -12,7 +12,10 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 
 	"github.com/stint-limiter/stint/internal/testkit"
 )
@@ -97,5 +100,70 @@ func TestMaxConnections(t *testing.T) {
 	if _, err := New(Config{HTTP: anywhere, MaxConnections: -1}); err == nil ||
 		!strings.Contains(err.Error(), "Config.MaxConnections is -1; want 1 or more") {
 		t.Errorf("-1: got %v", err)
+	}
+}
+
+// TestF49Health bounds the calls of the health service on one connection, and gives back what has
+// ended.
+func TestF49Health(t *testing.T) {
+	r := start(t, everywhere(t))
+	client := healthpb.NewHealthClient(r.dial())
+	watch := func() (context.CancelFunc, error) {
+		ctx, cancel := context.WithCancel(t.Context())
+		t.Cleanup(cancel)
+		stream, err := client.Watch(ctx, &healthpb.HealthCheckRequest{})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		return cancel, err
+	}
+	var ends []context.CancelFunc
+	for range maxHealth {
+		end, err := watch()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, end)
+	}
+	if _, err := watch(); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("one more: got %v, want %v", err, codes.ResourceExhausted)
+	}
+	if _, err := healthpb.NewHealthClient(r.dial()).Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil {
+		t.Errorf("on another connection: %v", err)
+	}
+	for _, end := range ends {
+		end()
+	}
+	testkit.Eventually(t, "there is room for a check", func() bool {
+		_, err := client.Check(t.Context(), &healthpb.HealthCheckRequest{})
+		return err == nil
+	})
+}
+
+// TestF49Watches: of streams of the health service on many connections the oldest make room.
+func TestF49Watches(t *testing.T) {
+	const most = 20
+	r := start(t, everywhere(t), func(s *Server) { s.watches.most = most })
+	var streams []healthpb.Health_WatchClient
+	for range most + 5 {
+		stream, err := healthpb.NewHealthClient(r.dial()).Watch(t.Context(), &healthpb.HealthCheckRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stream.Recv(); err != nil {
+			t.Fatal(err)
+		}
+		streams = append(streams, stream)
+	}
+	for i, stream := range streams[:5] {
+		if _, err := stream.Recv(); status.Code(err) != codes.Canceled {
+			t.Errorf("stream %d: got %v, want that it was ended", i, err)
+		}
+	}
+	r.health.enter(draining)
+	for i, stream := range streams[5:] {
+		if got, err := stream.Recv(); err != nil || got.GetStatus() != healthpb.HealthCheckResponse_NOT_SERVING {
+			t.Errorf("stream %d: got %v, %v; want that it goes on", 5+i, got, err)
+		}
 	}
 }

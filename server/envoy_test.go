@@ -97,10 +97,12 @@ func TestEnvoyJSON(t *testing.T) {
 			{oneHit, "Host: rebound.example", 401},
 			{oneHit, "Content-Type: text/plain", 415},
 			{oneHit, "Sec-Fetch-Site: cross-site", 403},
+			{oneHit, "Origin: https://evil.example", 403},
 			{negativeHits, "", 403},
 		}, codes.PermissionDenied},
 		{"public", func(c *Config) { c.APIPublic = true }, []post{
 			{oneHit, elsewhere, 200},
+			{oneHit, elsewhere + "\nSec-Fetch-Site: cross-site", 403},
 			{negativeHits, elsewhere, 403},
 		}, codes.PermissionDenied},
 		{"tokens of the API", func(c *Config) {
@@ -200,5 +202,21 @@ func TestXDSMistakes(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)
 		}
+	}
+}
+
+// TestEnvoyMerge has two files configure one domain if that is wanted.
+func TestEnvoyMerge(t *testing.T) {
+	c := everywhere(t)
+	more := filepath.Join(c.Envoy.Rules, "more.yaml")
+	put(t, more, "domain: test\ndescriptors: [{key: guest, rate_limit: {unit: hour, requests_per_unit: 1}}]\n")
+	if _, err := New(c); err == nil {
+		t.Error("two files with one domain: no error")
+	}
+	c.Envoy.MergeDomains = true
+	r := start(t, c)
+	if _, body := r.get(Admin, "/rlconfig", ""); !strings.Contains(body, "test.guest: unit=HOUR requests_per_unit=1") ||
+		!strings.Contains(body, "test.user: unit=HOUR requests_per_unit=3") {
+		t.Errorf("got %s", body)
 	}
 }

@@ -57,3 +57,46 @@ func TestGatewayFlagsGoFirst(t *testing.T) {
 		t.Error("nothing is logged")
 	}
 }
+
+// TestGatewayRoutes: a reload uses the routes of the configuration, and refuses wrong ones.
+func TestGatewayRoutes(t *testing.T) {
+	upstream := func(name string) string {
+		return listenAndServe(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(w, "%s %s for %s", name, r.URL.Path, r.Host)
+		}))
+	}
+	a, b := upstream("a"), upstream("b")
+	const many = "tiers: [{name: all, identity: ip, limits: 1000/1h}]\n"
+	c := Config{HTTP: anywhere, Policies: filepath.Join(t.TempDir(), "stint.yaml"), Gateway: &config.Gateway{}}
+	put(t, c.Policies, many+"gateway: {routes: [{path: /api/**, upstream: '"+a+"', strip_prefix: true}]}\n")
+	r := start(t, c)
+
+	expect := func(when, host, path, want string) {
+		t.Helper()
+		if _, got := send(t, http.MethodGet, r.url(HTTP, path), "", "Host: "+host); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s%s: got %q, want %q", when, host, path, got, want)
+		}
+	}
+	expect("at first", "x", "/api/users", "a /users for x")
+	expect("at first", "x", "/", `{"error":"no_route"`)
+
+	put(t, c.Policies, many+"gateway: {routes: [{upstream: '"+b+"'}, {host: only.example, upstream: '"+a+"'}]}\n")
+	if err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	expect("after a change", "x", "/api/users", "b /api/users for x")
+	expect("after a change", "only.example:80", "/", "a / for only.example:80")
+
+	// What leaves the gateway without routes, or with wrong ones, changes nothing.
+	for text, want := range map[string]string{
+		many: "the gateway has no routes",
+		many + "gateway: {routes: [{upstream: nowhere}]}\n":                                       `:2: gateway.routes[0].upstream: invalid upstream "nowhere"`,
+		many + "gateway: {routes: [{upstream: 'http://a'}, {path: /**, upstream: 'http://b'}]}\n": ":2: gateway.routes[1]: another route has the same host and path",
+	} {
+		put(t, c.Policies, text)
+		if err := r.Reload(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		expect("after a mistake", "x", "/api/users", "b /api/users for x")
+	}
+}

@@ -2,9 +2,12 @@ package server
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // limitOf returns the limit in Envoy's answer, for a new user.
@@ -69,4 +72,39 @@ func TestReloadOfTheStore(t *testing.T) {
 	if status, body := r.take(""); status != 200 {
 		t.Errorf("got %d, %s", status, body)
 	}
+}
+
+// TestF14Envoy: wrong changes of Envoy's rules are refused, and a right one is used. Package reload
+// tests what editors and ConfigMaps do to files.
+func TestF14Envoy(t *testing.T) {
+	c := everywhere(t)
+	file := filepath.Join(c.Envoy.Rules, "test.yaml")
+	r := start(t, c)
+	for name, text := range map[string]string{
+		"broken":    "domain: test\ndescriptors: [\n",
+		"empty":     "",
+		"duplicate": moreRules + "  - {key: user, rate_limit: {unit: hour, requests_per_unit: 7}}\n",
+		"mistaken":  strings.ReplaceAll(moreRules, "hour", "fortnight"),
+		"oversized": strings.Repeat("# padding\n", 2<<20) + moreRules,
+		"removed":   "-",
+	} {
+		put(t, file, text)
+		if name == "removed" {
+			if err := os.RemoveAll(c.Envoy.Rules); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := r.Reload(); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if got := r.limitOf(name); got != 3 {
+			t.Errorf("%s: the limit is %d, want 3", name, got)
+		}
+		if status, _ := r.get(HTTP, "/readyz", ""); status != 200 {
+			t.Errorf("%s: readiness: got %d, want 200", name, status)
+		}
+	}
+	put(t, filepath.Join(c.Envoy.Rules, "other.yaml"), moreRules)
+	_ = os.Remove(file)
+	testkit.Eventually(t, "the new rules", func() bool { return r.limitOf("b") == 5 })
 }

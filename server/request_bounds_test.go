@@ -49,9 +49,11 @@ func TestF31Slow(t *testing.T) {
 		{"nothing", HTTP, ""},
 		{"half a header", HTTP, "GET /livez HTTP/1.1\r\nHost: a\r\nX-A"},
 		{"half a body", HTTP, "POST /v1/take HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"},
+		{"half a header", Admin, "GET /livez HTTP/1.1\r\nHost: a\r\nX-A"},
 		{"nothing", GRPC, ""},
 		{"half a preface", GRPC, http2.ClientPreface[:10]},
 		{"h2 half a frame", HTTP, settings + half},
+		{"h2 half a frame", Admin, settings + half},
 		{"h2 half a frame", GRPC, settings + half},
 		{"h2 a header without an end", HTTP, settings + endless},
 	}
@@ -147,4 +149,16 @@ func frames(write func(f *http2.Framer) error) string {
 	var b strings.Builder
 	_ = write(http2.NewFramer(&b, nil)) // a builder takes all
 	return b.String()
+}
+
+// TestF31Bounds: slow clients are closed within ten seconds.
+func TestF31Bounds(t *testing.T) {
+	b := defaultTimeouts()
+	const most = 10 * time.Second
+	if b.header > most || b.body > most || 2*b.alive >= most {
+		t.Errorf("got %+v, want slow clients closed within %v", b, most)
+	}
+	if b.answer <= 0 || b.idle <= 0 || b.finish <= 0 {
+		t.Errorf("got %+v, want a bound for everything", b)
+	}
 }

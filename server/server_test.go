@@ -42,6 +42,9 @@ func TestListeners(t *testing.T) {
 		{HTTP, "/healthcheck", 200, "OK"},
 		{HTTP, "/openapi.json", 200, "openapi"},
 		{HTTP, "/config", 404, ""},
+		{HTTP, "/rlconfig", 404, ""},
+		{HTTP, "/debug/pprof/", 404, ""},
+		{HTTP, "/api/state", 404, ""},
 		{Admin, "/livez", 200, "live"},
 		{Admin, "/readyz", 200, "ready"},
 		{Admin, "/config", 200, `"phase": "ready"`},
@@ -370,5 +373,21 @@ func TestPanic(t *testing.T) {
 	}
 	if !strings.Contains(r.log.String(), "panic=dear") {
 		t.Errorf("HTTP: logged %s", r.log)
+	}
+}
+
+// TestBuiltIn limits every client without a configuration.
+func TestBuiltIn(t *testing.T) {
+	r := start(t, Config{HTTP: anywhere, Admin: anywhere})
+	if status, body := r.take(""); status != 200 || !strings.Contains(body, `"tier":"anyone"`) ||
+		!strings.Contains(body, `"600/1m burst 2x"`) || !strings.Contains(body, `"10000/1h"`) {
+		t.Errorf("got %d, %s", status, body)
+	}
+	if _, body := r.get(Admin, "/config", ""); !strings.Contains(body, `"sources": []`) ||
+		!strings.Contains(body, `"name": "memory"`) {
+		t.Errorf("got %s", body)
+	}
+	if status, _ := r.get(Admin, "/rlconfig", ""); status != 404 {
+		t.Errorf("/rlconfig: got %d, want 404", status)
 	}
 }

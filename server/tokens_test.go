@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -229,6 +231,10 @@ func TestAPIToken(t *testing.T) {
 	if status, _ := r.take("short"); status != 401 {
 		t.Errorf("a short token: got %d, want 401", status)
 	}
+	if _, body := r.get(Admin, "/config", ""); !strings.Contains(body, "can be guessed") ||
+		strings.Contains(body, "another-token-of-tests") {
+		t.Errorf("got %s, want what is wrong and no secret", body)
+	}
 }
 
 // TestRefusalsAreLogged tells of those who are refused, but not of every one, and never of what
@@ -261,5 +267,26 @@ func TestRefusalsAreLogged(t *testing.T) {
 	}
 	if strings.Contains(log, "guess") {
 		t.Errorf("what was tried is logged")
+	}
+}
+
+// TestSecretFiles: files of secrets that everybody can read are used, and warned of.
+func TestSecretFiles(t *testing.T) {
+	c := withOperator(t, everywhere(t))
+	c.APITokens = filepath.Join(t.TempDir(), "tokens")
+	put(t, c.APITokens, "token-of-a-caller\n")
+	if r := start(t, c); strings.Contains(r.log.String(), "can read") {
+		t.Errorf("warned of files that nobody else can read")
+	}
+	for _, path := range []string{c.AdminTokens, c.APITokens} {
+		if err := os.Chmod(path, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := start(t, c)
+	for what, path := range map[string]string{"admin tokens": c.AdminTokens, "API tokens": c.APITokens} {
+		if want := fmt.Sprintf("chmod 600\" of=%q file=%s\n", what, path); !strings.Contains(r.log.String(), want) {
+			t.Errorf("%q is not logged", want)
+		}
 	}
 }

@@ -131,3 +131,24 @@ func TestWaitAndStop(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Servers that share a Redis share the pause of an API, and a reload changes the APIs that callers
+// wait for.
+func TestWaitTwoServers(t *testing.T) {
+	redis := redistest.Start(t)
+	const igdb = patient + three + "outbound: {igdb: {limits: 4/1s}}\n"
+	one, two := start(t, waitConfig(t, redis.URL(), igdb)), start(t, waitConfig(t, redis.URL(), igdb))
+	if got := one.post(t.Context(), "/v1/cooldown", `{"api":"igdb","for_seconds":60}`); got.Paused != 60 {
+		t.Fatalf("got %+v", got)
+	}
+	testkit.Eventually(t, "the other server pauses", func() bool {
+		return two.post(t.Context(), "/v1/wait", `{"api":"igdb","max_wait_seconds":1}`).status == 429
+	})
+	put(t, one.c.Policies, strings.Replace(igdb, "igdb", "tmdb", 1))
+	if err := one.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if got := one.post(t.Context(), "/v1/wait", `{"api":"tmdb"}`); !got.Allowed {
+		t.Errorf("after the reload: %+v", got)
+	}
+}
