@@ -22,8 +22,8 @@ func (s *Stack) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (d
 		done, err = s.amend(ctx, c, a)
 	}
 	if s.denials != nil && a.Kind != stint.AmendExtend {
-		// Drop denials only after the amendment, because there is no room before. Drop them after
-		// an error, too: the store may have given something back.
+		// Drop denials only after the amendment, because it may make units available. Drop them
+		// after an error, too: the store may have made the amendment.
 		for i := range c.Claims() {
 			s.denials.dropSubject(c.Claims()[i].Subject)
 		}
@@ -92,8 +92,8 @@ func (s *Stack) amendStored(ctx context.Context, c stint.Charge, a stint.Amendme
 	})
 }
 
-// beat sends a heartbeat of charge c to the store, which may know c as a different charge, store.
-// If the heartbeat is not answered, it may still arrive until its deadline.
+// beat sends a heartbeat of charge c to the store; store is the charge as the store has it. A
+// heartbeat that is not answered may still arrive until its deadline.
 func (s *Stack) beat(ctx context.Context, c *stint.Charge, store stint.Charge, a stint.Amendment) (
 	done stint.Amended, err error) {
 	deadline := earlier(ctx, time.Now().Add(amendTime))
@@ -158,7 +158,7 @@ func (s *Stack) amendOwn(ctx context.Context, c stint.Charge, a stint.Amendment)
 	return made.done, nil
 }
 
-// stored returns a local charge in the form in which the store knows its places.
+// stored returns a local charge as the store has it: not a fallback, and without a request ID.
 func stored(c *stint.Charge) stint.Charge {
 	store := *c
 	store.Data().Fallback, store.Data().RequestID, store.Data().IDLife = false, "", 0

@@ -9,9 +9,9 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// answered records the store's answer to a request, which arrived at now as part of a call. If the
-// answer does not count some units that this process was granted without the store, and both
-// together exceed a limit, answered turns the decision into a denial. A late answer reports usage
+// answered records the store's answer to a request, which arrived at now as part of a call. The
+// answer may not count all units that this process was granted without the store. If a limit is
+// exceeded with those units, answered turns the decision into a denial. A late answer reports usage
 // but grants nothing: its caller was answered without it, and the units granted then are a debt;
 // see resolve.
 func (l *ledger) answered(r *stint.Request, d *stint.Decision, call uint64, now int64, late bool) {
@@ -106,16 +106,17 @@ func (r *record) blind(n *count, at int64) bool {
 	return r.heard == 0 && n.unit > 0 && at < n.after(0, n.weight(n.capacity))
 }
 
-// amongOthers reports whether a charge of the store is counted as used by others: its own answer
-// was recorded earlier, when its caller had given up, or a newer answer was recorded.
+// amongOthers reports whether a charge of the store is counted as used by others. That is so if its
+// own answer was recorded earlier, because its caller had given up, or if a newer answer was
+// recorded.
 func (it *item) amongOthers(d *stint.Decision, heard bool) bool {
 	return heard || d.Charge.Data().NowOf(it.i) < it.heard.at
 }
 
-// fits reports whether a charge of the store, now or ahead, is within the limits even though the
-// store did not count everything that this process was granted. If there are several processes,
-// none of them knows what the others were granted, so the units that the store counted and those
-// that it did not count must fit together.
+// fits reports whether a charge of the store, at once or at a later instant, is within the limits
+// if the units that the store did not count are counted too. If there are several processes, none
+// of them knows what the others were granted, so the units that the store counted and those that it
+// did not count must fit together.
 func (l *ledger) fits(d *stint.Decision, call uint64, now int64, heard bool) bool {
 	shared := l.instances() > 1
 	for it := range l.each(d.Charge.Claims()) {
@@ -135,9 +136,9 @@ func (l *ledger) fits(d *stint.Decision, call uint64, now int64, heard bool) boo
 	return true
 }
 
-// overrule denies a request that the store has charged, and refunds the charge. The store counts
-// the charge until it is refunded, and a limit that refills gives it back first, so it is counted
-// as used by others.
+// overrule denies a request that the store has charged, and refunds the charge. Until the refund
+// arrives, the store counts the charge, and what a limit refills in the meantime is taken off the
+// refund. So the charge is counted as used by others.
 func (l *ledger) overrule(r *stint.Request, d *stint.Decision, now int64, heard bool) {
 	charge := d.Charge
 	denied := stint.Decision{Degraded: true, Charge: contract.ChargeOf(r)}
@@ -204,9 +205,10 @@ func (l *ledger) adopt(r *stint.Request, d *stint.Decision, call uint64) {
 	l.granted(d, now, true)
 }
 
-// returned records that the store has refunded a charge whose caller was not admitted, in a call
-// sent at the instant sent. If the newest answer came before that and counted the charge, returned
-// subtracts the charge. If the charge's own answer was recorded, that answer counts it.
+// returned records that the store has refunded a charge whose caller was not admitted. The refund
+// was sent at the instant sent. If the newest answer came before that and counted the charge,
+// returned subtracts the charge. If heard is true, the charge's own answer was recorded, and that
+// answer counts it.
 func (l *ledger) returned(c *stint.Charge, heard bool, sent int64) {
 	now := l.now()
 	defer l.unlock(l.lock(c.Claims()))

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// If a timer fires later than lagTime, this process is assumed to lag. maxLag is the longest
-	// time by which lag postpones a deadline.
+	// If a timer fires late by lagTime or more, this process is assumed to lag. maxLag is the
+	// longest time by which lag postpones a deadline.
 	lagTime = time.Millisecond
 	maxLag  = 250 * time.Millisecond
 )
@@ -31,7 +31,7 @@ const (
 //
 // The time budget measures the store, not this process: if this process lags, because other
 // processes or a quota take its CPU, deadlines are postponed by the time that it lagged. So an
-// answer that has arrived is used, even if the timer would have noticed the deadline first.
+// answer that has arrived is used, even if its deadline has passed.
 //
 // The answers of a flight are counted in the ledger in order, before their callers continue. A
 // flight whose callers have given up is followed for another second, because a late answer still
@@ -46,7 +46,7 @@ type batch struct {
 
 	mu      sync.Mutex
 	waiting []*waiter     // to be sent
-	since   time.Time     // when the first of them came, or a flight last left
+	since   time.Time     // when the first of them came, or the last flight was filled
 	took    time.Duration // the duration of the last flight
 	flights []*flight
 	check   *time.Timer
@@ -92,12 +92,12 @@ type waiter struct {
 
 	done    chan struct{} // signaled when it is answered, when it times out, or both in turn
 	isDone  func()        // its call's Done
-	holders atomic.Int32  // caller and flight: the last one frees the waiter
+	holders atomic.Int32  // the number of users (caller and flight); the last one frees the waiter
 }
 
 // ask has the store decide a request by a deadline, after charging the debts in owed in the same
-// call. If the request was sent but not answered in time, ask returns an error and the waiter, with
-// which whenAnswered reports the outcome.
+// call. If the request was sent but not answered in time, ask returns an error and the waiter. Pass
+// the waiter to whenAnswered to get the outcome.
 func (b *batch) ask(ctx context.Context, q *question, owed []*owedCall, deadline time.Time) (*waiter, error) {
 	w := b.newWaiter(deadline)
 	w.claims = append(w.claims[:0], q.request.Claims...)

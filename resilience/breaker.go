@@ -22,13 +22,13 @@ var errBreakerOpen = errors.New("the breaker is open")
 //
 // It counts calls to the store, not callers: a batch is one call. A call has failed if it ended in
 // a [*stint.StoreError], and a batch if it brought no decision at all. Mistakes of callers, callers
-// that give up, and a Cluster slot that is being moved say nothing about the store and do not
+// that give up, and a Cluster slot that is being moved prove nothing about the store and do not
 // count. Running out of time is a failure. Failures are in a row if each call began after the
 // previous failure was known: one lost packet is one failure, however many calls it delays.
 //
 // While the breaker is open, it pings the store in the background. When a ping succeeds, the next
 // call goes through alone. If that call succeeds too, the breaker closes; otherwise it continues to
-// ping. Libraries for circuit breakers do not ping.
+// ping. Libraries for circuit breakers do not ping, so this package has its own.
 type breaker struct {
 	store  driver.BatchStore
 	pinger pinger // nil if the store has no Ping
@@ -177,7 +177,7 @@ func failed(err error) bool {
 	return ok || errors.Is(err, context.DeadlineExceeded)
 }
 
-// change moves to another state and announces it, unless something has changed since.
+// change moves the breaker to another state and announces it, unless the breaker has changed since.
 func (b *breaker) change(since uint64, to BreakerState, cause error) {
 	b.announce.Lock()
 	defer b.announce.Unlock()
@@ -205,7 +205,7 @@ func (b *breaker) change(since uint64, to BreakerState, cause error) {
 // pingTime bounds a ping, and the call that follows it.
 const pingTime = time.Second
 
-// probeUntilBack runs while the breaker is open, until it is half-open.
+// probeUntilBack waits until the store responds, and then makes the breaker half-open.
 func (b *breaker) probeUntilBack(change uint64, since time.Time) {
 	for {
 		pause := b.config.BreakerRetry
@@ -252,13 +252,13 @@ const (
 	opPing    = "ping"
 )
 
-// take makes a batch of calls as an attempt, which may become overdue meanwhile.
+// take makes a batch of calls as one attempt, which may become overdue before it ends.
 func (b *breaker) take(ctx context.Context, batch []*driver.Call, a *attempt) {
 	b.try(ctx, a, opTake, len(batch), func(i int) *error { return &batch[i].Err },
 		func(ctx context.Context) { b.store.TakeBatch(ctx, batch) })
 }
 
-// amend makes a batch of amendments, like take.
+// amend makes a batch of amendments as one attempt, like take.
 func (b *breaker) amend(ctx context.Context, batch []*driver.AmendCall, a *attempt) {
 	b.try(ctx, a, opAmend, len(batch), func(i int) *error { return &batch[i].Err },
 		func(ctx context.Context) { b.amendAll(ctx, batch) })

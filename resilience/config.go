@@ -11,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// Config sets up a [Stack]. The zero Config is the recommended one: each zero field has its
+// Config configures a [Stack]. The zero Config is the recommended one: a zero field means its
 // default. Negative numbers are refused.
 type Config struct {
 	// Failure applies to requests without a policy of their own. The default decides locally when

@@ -21,18 +21,18 @@ type count struct {
 	since int64 // grants from before this instant were reset
 
 	// mine holds the units granted to this process, by the sixteenth of the window in which it
-	// learned of the grant. A sixteenth counts until a window after its end: never shorter than in
-	// the store, and at most a sixteenth longer. newest is the number of the newest sixteenth. A
-	// fixed window is one part.
+	// learned of the grant. A sixteenth counts until one window after its end, so a grant counts at
+	// least as long as in the store, and at most a sixteenth of the window longer. newest is the
+	// number of the newest sixteenth. A fixed window is one part.
 	mine   [parts + 1]int64
 	newest int64
 	// holders are the holders of places under a concurrency limit.
 	holders []holder
 	meter   *meter
 
-	// stored is the calendar period that the store counts, if it ends at a different instant than
-	// the limit's own period: its end, in seconds of the store's clock, and when this process began
-	// to count by it.
+	// stored describes the calendar period that the store counts, if that period ends at a
+	// different instant than the limit's own. end is its end, in seconds of the store's clock.
+	// since is when this process began to use it.
 	stored struct{ end, since int64 }
 
 	others others
@@ -41,15 +41,16 @@ type count struct {
 	owed   *owed
 }
 
-// heard is the store's newest answer about a limit, by its instant. If the answer denied a cost,
-// there is no room for that cost before full.
+// heard is the store's newest answer about a limit; at is its instant by the store's clock. If the
+// answer denied a cost, denied is that cost, which cannot be granted before full.
 type heard struct {
 	answer
 	at, denied, full int64
 	call             uint64
 }
 
-// parts is the number of parts of a window by which units granted to this process are counted.
+// parts is the number of parts into which a window is divided to count the units granted to this
+// process.
 const parts = 16
 
 // rule is a limit and the values derived from it.
@@ -78,8 +79,9 @@ func (r *rule) cost(c *stint.Claim) int64 {
 }
 
 // others holds the units of a limit that other processes have used. The store reports when the last
-// of them leaves its window, but not when the others do. Among several processes, and if the window
-// slides, they are assumed to leave evenly until then. Otherwise all of them leave at the end.
+// of these units leaves its window, but not when the rest do. If there are several processes and
+// the window slides, the units are assumed to leave evenly until then. Otherwise all of them are
+// assumed to leave at the end.
 type others struct {
 	units       int64
 	from, until int64
@@ -87,12 +89,12 @@ type others struct {
 	booked, bookedUntil int64
 }
 
-// bookedFor returns how long a booking counts from its instant on: grace and slice together are
-// less than a sixteenth of the window.
+// bookedFor returns how long a booking counts, from the instant that it is for. In the store, grace
+// and slice together add less than a sixteenth of the window.
 func (r *rule) bookedFor() int64 { return int64(r.Window + r.Window/parts) }
 
-// ours subtracts units that the store charged to this process at an instant of its clock from the
-// units of others, if they were counted there.
+// ours subtracts units from those of others if they were counted there. The units are this
+// process's own: the store charged them at an instant of its clock.
 func (c *count) ours(units, at, now int64) {
 	if c.Algorithm == stint.AlgorithmConcurrency || stillIn(&c.Limit, units, at, c.heard.at) > 0 {
 		c.others.take(units, now)
@@ -112,7 +114,8 @@ func (o *others) take(units, now int64) {
 	o.units = max(o.units-units, least)
 }
 
-// unbook subtracts units of a booking that was given back. The newest answer may have counted them.
+// unbook subtracts units of a booking that was given back. counted reports whether the newest
+// answer may have counted them.
 func (o *others) unbook(units int64, counted bool) {
 	o.booked = max(o.booked-units, 0)
 	if counted {
@@ -120,7 +123,7 @@ func (o *others) unbook(units int64, counted bool) {
 	}
 }
 
-// evenly reports whether others are assumed to have used a limit evenly.
+// evenly reports whether the units of others are assumed to leave their window evenly.
 func (c *count) evenly() bool {
 	return c.ledger.instances() > 1 && c.Algorithm != stint.AlgorithmFixed && c.Algorithm != stint.AlgorithmCalendar
 }
@@ -161,7 +164,7 @@ func (c *count) number(t int64) int64 {
 	return t/c.part + parts + 1
 }
 
-// until returns the time from which the part with a number no longer counts.
+// until returns the time from which the part with the given number no longer counts.
 func (c *count) until(number int64) int64 {
 	switch c.Algorithm {
 	case stint.AlgorithmFixed:
@@ -237,7 +240,7 @@ func (c *count) grant(units, at, now int64, stored bool) {
 }
 
 // add adds units granted at an instant to mine. take subtracts up to units of them, and returns how
-// many it subtracted. It begins with the part that has a number and continues with later parts,
+// many it subtracted. take begins with the part of the given number and continues with later parts,
 // because this process may have learned of a charge a little later than the store made it.
 func (c *count) add(units, at int64) {
 	if c.inParts() {
@@ -269,8 +272,8 @@ func (c *count) ungrant(units, at, now int64) int64 {
 
 // hear records the usage that the store reports, minus cost, which was charged to the answered
 // request. asked is the cost that this request asked for. uncounted is the number of units granted
-// to this process that the answer does not count. born is the time since which the process has
-// known the subject.
+// to this process that the answer does not count. born is when the process began to record the
+// subject.
 func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint64, born, now int64) {
 	used := max(u.Used-cost, 0)
 	until := now + int64(min(u.ResetAfter, maxAhead))
@@ -292,7 +295,7 @@ func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint
 	case c.unit == 0:
 	case c.Algorithm == stint.AlgorithmBucket || c.ledger.instances() > 1 || now-born > int64(c.Window)+c.part:
 		return // the meter counts what others have used
-	default: // the log may have grants to a process before this one
+	default: // the log may count grants to an earlier process
 		until = min(until, now+int64(c.Window))
 	}
 	// The usage of others is between two bounds, because it is not known exactly when the oldest

@@ -43,11 +43,11 @@ type debt struct {
 	state    debtState
 	sent     bool          // it may have been charged
 	flying   bool          // it is being charged
-	renamed  bool          // the store may have forgotten its ID, so it has another
-	refilled time.Duration // how long meters had been giving it back when it was last sent
+	renamed  bool          // the store may have forgotten its ID, so it has a new one
+	refilled time.Duration // how long meters had refilled its units when it was last sent
 	back     int64         // units of a group that are or will be given back
 	repeated bool          // its request ID was used again
-	refunded bool          // it was refunded, which forgets the request ID
+	refunded bool          // it was refunded, so its request ID is no longer valid
 	// stored is the store's charge, once there is one; pending holds amendments until then.
 	stored  stint.Charge
 	pending []*job
@@ -62,7 +62,7 @@ const (
 	goneDebt // it has left its windows, or is owed together with others
 )
 
-// noteOwing records whether a record has something to charge.
+// noteOwing records whether a record has something to charge to the store.
 func (l *ledger) noteOwing(rec *record) {
 	owing := false
 	for i := 0; i < len(rec.counts) && !owing; i++ {
@@ -92,8 +92,8 @@ func (l *ledger) oweTogether(o *debt) {
 	}
 }
 
-// forgive subtracts units that were granted at an instant from the units that are owed together. It
-// returns jobs that give back the units with which the store has already been charged.
+// forgive cancels units granted at an instant: it subtracts them from what is owed together. For
+// those already charged to the store, it returns jobs that refund them.
 func (l *ledger) forgive(rec *record, n *count, units, at int64) (due []*job) {
 	if n.owed == nil {
 		return nil
@@ -120,7 +120,7 @@ func (l *ledger) forgive(rec *record, n *count, units, at int64) (due []*job) {
 }
 
 // refundPart returns a job that refunds units of the store's charge of a group. It makes the units
-// a separate charge and refunds that, so each of them is given back once, and no others are.
+// a separate charge and refunds that, so these units are refunded once, and no others are.
 func refundPart(c *stint.Charge, units int64) *job {
 	part := *c
 	claim := c.Claims()[0]
@@ -212,7 +212,7 @@ func (l *ledger) unname(rec *record) {
 	rec.named = nil
 }
 
-// copied returns claims that share no memory with those of a caller.
+// copied returns a deep copy of claims.
 func copied(claims []stint.Claim) []stint.Claim {
 	own := slices.Clone(claims)
 	for i := range own {
@@ -223,7 +223,8 @@ func copied(claims []stint.Claim) []stint.Claim {
 	return own
 }
 
-// entries finds the debts of local charges. When there are too many, the oldest is forgotten.
+// entries maps the IDs of local charges to their debts. When there are too many, the oldest entry
+// is removed.
 type entries struct {
 	mu    sync.Mutex
 	of    map[uint64]*debt

@@ -20,8 +20,8 @@ const denialLife = time.Second
 // second. So subjects that keep asking above their limit rarely reach the store.
 //
 // It never admits anything, and it never denies wrongly for more than a second. Most changes take
-// effect at once: a limit with another Max or Burst has another key, and whatever may make room for
-// a subject drops its denials, in this process and, if it is announced, in others.
+// effect at once: a limit with another Max or Burst has another key, and each change that may allow
+// a subject more drops its denials, in this process and, if it is announced, in others.
 //
 // It remembers only denials of requests that are sure to be denied again. Requests with an ID,
 // peeks, reservations and concurrency limits always go to the store, and so do requests whose
@@ -34,7 +34,7 @@ type denyCache struct {
 	start time.Time
 	sets  []denialSet // their number is a power of two
 
-	// A new generation of a subject outdates its denials. Many subjects share a generation, so
+	// A new generation of a subject invalidates its denials. Many subjects share a generation, so
 	// dropping the denials of one subject may affect another, which then asks the store once more.
 	gens [1 << genBits]atomic.Uint32
 }
@@ -51,8 +51,8 @@ type denialSet [4]struct {
 // denial is a denial of the store. It does not change.
 //
 // The store decided between the sending of the request and the arrival of its answer. The denial
-// ends a life after the sending, so it does not outlast its cause, and the wait that it reports
-// shrinks from the arrival on, so no caller comes back too early.
+// expires one life (see lifeOf) after the sending, so it does not outlast its cause. The wait that
+// it reports is counted down from the arrival, so no caller comes back too early.
 type denial struct {
 	denialID
 	until   time.Duration // sending + life
@@ -103,8 +103,9 @@ func (c *denyCache) gen(subject uint64) *atomic.Uint32 { return &c.gens[subject>
 
 func (c *denyCache) set(key uint64) *denialSet { return &c.sets[key&uint64(len(c.sets)-1)] }
 
-// identify returns everything that a denial of the request depends on, at this time. Room given
-// back after this call outdates the denial, even if the store denies the request later.
+// identify returns everything that a denial of the request depends on, as of now. If units are
+// given back after this call, the denial is not repeated, even if the store denies the request
+// later.
 func (c *denyCache) identify(r *stint.Request) (id denialID) {
 	if r.Mode != stint.ModeTake || r.ID != "" || r.Terms().Fit || r.Terms().Lease != 0 {
 		return id
@@ -133,8 +134,8 @@ func (c *denyCache) identify(r *stint.Request) (id denialID) {
 	return id
 }
 
-// repeat answers a request from memory, in a zero decision, and reports whether it did. For one
-// claim with few limits it does not allocate.
+// repeat fills in a zero decision from a remembered denial, and reports whether there was one. For
+// one claim with few limits it does not allocate.
 func (c *denyCache) repeat(id denialID, r *stint.Request, d *stint.Decision, asked time.Time) bool {
 	if !id.held {
 		return false
@@ -165,7 +166,7 @@ func (e *denial) repeat(r *stint.Request, d *stint.Decision, now time.Duration) 
 	usages := d.MakeUsages(len(e.usages))
 	for i, u := range e.usages {
 		if u.RetryAfter != stint.Never {
-			u.RetryAfter = max(u.RetryAfter-passed, 0) // this limit may have room before the others
+			u.RetryAfter = max(u.RetryAfter-passed, 0) // this limit may allow the request before the others do
 		}
 		u.ResetAfter = max(u.ResetAfter-passed, 0)
 		usages[i] = u
@@ -233,8 +234,9 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 	return life
 }
 
-// announced returns how long the request is denied by limits whose refunds are announced: those
-// that it needs at most half of, rounded up. A limit that is smaller than the cost never has room.
+// announced returns how long the request is denied by limits whose refunds are announced: those of
+// which it needs at most half, rounded up. A limit that is smaller than the cost always denies the
+// request.
 func announced(r *stint.Request, d *stint.Decision) (longest time.Duration) {
 	usages := d.Usages()
 	for i := range r.Claims {

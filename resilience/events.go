@@ -10,14 +10,15 @@ import (
 
 // Decided is the event of a decision from any source. There is one for each call of [Stack.Take].
 type Decided struct {
-	// Request and Decision are valid until Observe returns: an observer that needs them later
-	// copies what they point to.
+	// Request and Decision are valid until Observe returns. An observer that needs them later must
+	// copy what they point to.
 	Request  *stint.Request
 	Decision *stint.Decision
 	Err      error // why there is no decision
-	// Source is what decided.
+	// Source tells what made the decision.
 	Source Source
-	// Mode is the failure mode by which the fallback decided, and Cause is why the store did not.
+	// Mode is the failure mode that the fallback applied, and Cause is why the store did not
+	// decide.
 	Mode  stint.FailureMode
 	Cause error
 	// Took is how long the decision took; zero if it was made from memory.
@@ -35,9 +36,9 @@ const (
 	SourceStore Source = "store"
 	// SourceFallback is this process, by a [stint.FailureMode], because the store did not decide.
 	SourceFallback Source = "fallback"
-	// SourceDenyCache is this process, which remembers a denial of the store.
+	// SourceDenyCache is this process, from a remembered denial of the store.
 	SourceDenyCache Source = "denycache"
-	// SourceLease is this process, which has leased units from the store.
+	// SourceLease is this process, from units leased from the store.
 	SourceLease Source = "lease"
 )
 
@@ -63,7 +64,7 @@ const (
 	BreakerClosed BreakerState = "closed"
 	// BreakerOpen: no call reaches the store, because calls failed.
 	BreakerOpen BreakerState = "open"
-	// BreakerHalfOpen: one call finds out whether the store works again.
+	// BreakerHalfOpen: one call checks whether the store works again.
 	BreakerHalfOpen BreakerState = "half-open"
 )
 

@@ -10,9 +10,8 @@ import (
 )
 
 // without decides a request for which the store failed, according to the request's
-// [stint.FailurePolicy]; the package documentation describes how, and at what cost. If the request
-// was sent, its answer may still come. Requests for a lease, for a booking or with Fit get the
-// error.
+// [stint.FailurePolicy]; see the package documentation. If the request was sent, its answer may
+// still come. Requests for a lease, for a booking or with Fit get the error.
 func (s *Stack) without(ctx context.Context, q *question, sent *waiter, cause error) error {
 	r := &q.request
 	failure, ok := errors.AsType[*stint.StoreError](cause)
@@ -74,7 +73,7 @@ func (s *Stack) decideHere(q *question, sent *waiter) (err error) {
 			s.ledger.resolve(owes, &d, err, call)
 			s.sender.start()
 		})
-	case d.Repeat: // if the store charges its ID, that is the charge of the first request
+	case d.Repeat: // if the store charges its ID, it charges the first request
 	case !d.Allowed || q.request.Mode == stint.ModePeek:
 		s.refundWhenAnswered(&q.request, sent)
 	default:
@@ -83,9 +82,9 @@ func (s *Stack) decideHere(q *question, sent *waiter) (err error) {
 	return nil
 }
 
-// refundWhenAnswered refunds the store's charge, if there turns out to be one, for a request that
-// was answered without it. It also refunds a booking that the request was to move and that stayed
-// where it was.
+// refundWhenAnswered waits for the store's answer to a request that was answered without it. If the
+// store charged the request, it refunds the charge. If the request was to move a booking and the
+// store did not move it, it refunds the booking.
 func (s *Stack) refundWhenAnswered(r *stint.Request, sent *waiter) {
 	if sent == nil {
 		return
@@ -107,7 +106,7 @@ func (s *Stack) refundWhenAnswered(r *stint.Request, sent *waiter) {
 }
 
 // flat returns a decision that does not depend on usage. An allowed one has no usages: zeros would
-// claim that everything is left. A denied one reports for every limit when to retry.
+// mean that every limit is unused. A denied one reports for every limit when to retry.
 func flat(r *stint.Request, allowed bool) stint.Decision {
 	d := stint.Decision{Allowed: allowed, Unavailable: !allowed, Charge: contract.ChargeOf(r)}
 	if allowed {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// If fewer than eagerFlights are under way, requests do not wait to be sent together: one
+	// If fewer than eagerFlights are under way, requests do not wait to be sent together. So one
 	// flight is on its way while the other is processed.
 	eagerFlights = 2
 	// maxFlights is the maximum number of flights, late ones included. Each has a connection.
@@ -20,7 +20,7 @@ const (
 	// gatherTime is the minimum time that requests wait for a flight to be answered before another
 	// starts.
 	gatherTime = 500 * time.Microsecond
-	// lateTime is how long a flight is still followed after its callers' deadlines.
+	// lateTime is how long a flight is followed after its callers' deadlines.
 	lateTime = time.Second
 )
 
@@ -30,7 +30,7 @@ type flight struct {
 	calls   []*driver.Call
 	amends  []*driver.AmendCall
 	begun   time.Time
-	over    time.Time // when the store has failed to answer in time
+	over    time.Time // from then on, the store has failed to answer in time
 	end     time.Time // when it is no longer followed
 	late    bool
 	attempt *attempt
@@ -59,7 +59,7 @@ func (b *batch) start() {
 	case b.resting > 0:
 		b.resting--
 	default:
-		b.work.Go(func() { // the goroutine is kept: growing the stack of a new one takes 10 µs
+		b.work.Go(func() { // the goroutine is reused: growing the stack of a new one takes 10 µs
 			for f := range b.rest {
 				b.fly(f)
 			}
@@ -74,7 +74,7 @@ func (b *batch) fill(f *flight) *flight {
 	f.waiters, f.calls, f.amends = f.waiters[:0], f.calls[:0], f.amends[:0]
 	now, number := time.Now(), b.ledger.nextCall()
 	b.catchUp(now)
-	f.begun, f.over = now, now.Add(b.budget) // a caller with a shorter budget says nothing about the store
+	f.begun, f.over = now, now.Add(b.budget) // a caller with a shorter budget proves nothing about the store
 	n, most := 0, b.share()
 	for _, w := range b.waiting {
 		if len(f.waiters) == most {
@@ -107,9 +107,9 @@ func (b *batch) fill(f *flight) *flight {
 	return f
 }
 
-// share returns how many requests the next flight takes: its share of the requests that are waiting
-// or under way. If it took more, the store would have little to do while this process lands the
-// flight. The lock is held.
+// share returns how many requests to put in the next flight: its share of those waiting or under
+// way. A larger flight would leave the store idle while this process handles the answers. The lock
+// is held.
 func (b *batch) share() int {
 	flights, requests := b.inTime()
 	if flights >= eagerFlights {
@@ -118,7 +118,8 @@ func (b *batch) share() int {
 	return min((requests+len(b.waiting)+eagerFlights-1)/eagerFlights, maxBatch)
 }
 
-// inTime returns the number of flights that are not late, and of their requests. The lock is held.
+// inTime returns the number of flights that are not late, and the number of their requests. The
+// lock is held.
 func (b *batch) inTime() (flights, requests int) {
 	for _, f := range b.flights {
 		if !f.late {
@@ -129,7 +130,7 @@ func (b *batch) inTime() (flights, requests int) {
 	return flights, requests
 }
 
-// fly makes flights as long as requests wait.
+// fly makes a flight, and then further ones as long as requests wait.
 func (b *batch) fly(f *flight) {
 	for f != nil {
 		ctx, cancel := context.WithDeadline(context.Background(), f.end)
@@ -200,14 +201,14 @@ func (b *batch) mayStart(now time.Time) bool {
 	return len(b.flights) < maxFlights && (flights < eagerFlights || now.Sub(b.since) >= b.gather())
 }
 
-// hasAnswer marks the waiter as answered, and reports whether it was not before. The lock is held:
-// a goroutine that sees the mark sees the whole answer.
+// hasAnswer marks the waiter as answered, and reports whether it was unmarked before. The lock is
+// held, so a goroutine that sees the mark sees the whole answer.
 func (w *waiter) hasAnswer() (first bool) {
 	first, w.answered = !w.answered, true
 	return first
 }
 
-// landEarly processes an answer that came before others of its flight.
+// landEarly processes an answer that came before the rest of its flight.
 func (b *batch) landEarly(w *waiter) {
 	b.mu.Lock()
 	first := w.hasAnswer()
@@ -218,7 +219,7 @@ func (b *batch) landEarly(w *waiter) {
 }
 
 // deliver counts an answer that came at an instant, and lets its caller continue. If the caller has
-// given up, deliver passes the answer to the function that the caller has left for it.
+// given up and passed a function to whenAnswered, deliver first calls that function.
 func (b *batch) deliver(w *waiter, now int64) {
 	late := w.gaveUp != nil // this cannot change any more
 	if w.follow != nil {    // first, so that the ledger knows that the answer counts the debt

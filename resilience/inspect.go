@@ -20,9 +20,9 @@ var (
 const scanTime = 30 * time.Second
 
 // look calls f with the store as a T, which is a [driver.Inspector] or a [driver.Keeper], for at
-// most the given time. If the store is not a T, the error is [errors.ErrUnsupported]. The outcome
-// of the call does not count in the breaker: the call may take long if much is stored, and a store
-// that is full or a replica can still be read.
+// most the given time. If the store is not a T, the error is [errors.ErrUnsupported]. The breaker
+// does not count the outcome of the call: a call may take long if much is stored, and a store that
+// is full or a replica can still be read.
 func look[T any](ctx context.Context, s *Stack, op string, most time.Duration, f func(context.Context, T) error) error {
 	store, ok := s.store.store.(T)
 	if !ok {

@@ -18,8 +18,8 @@ type sharing struct {
 	warn    sync.Once     // warns that the number is a guess
 }
 
-// Instances returns the number of processes known to share the store: as the store last counted,
-// otherwise as configured, otherwise one.
+// Instances returns the number of processes known to share the store. It is the store's last count,
+// or else the configured number, or else one.
 func (s *Stack) Instances() int {
 	if n := s.sharing.counted.Load(); n > 0 {
 		return int(n)
@@ -38,10 +38,10 @@ func (s *Stack) warnIfAlone() {
 	}
 }
 
-// startTime is the longest time that a process takes to start.
+// startTime is the longest time for which a process is considered to be starting.
 const startTime = time.Second
 
-// starting reports whether this process has just started: it may not have a connection to the store
+// starting reports whether this process has just started. It may not have a connection to the store
 // yet, and does not know about other processes.
 func (s *Stack) starting() bool {
 	if s.sharing.tried == nil {
@@ -55,7 +55,8 @@ func (s *Stack) starting() bool {
 	}
 }
 
-// awaitStart waits until this process has started: before that, it would consider itself alone.
+// awaitStart waits until this process has started, because it would consider itself alone before
+// that.
 func (s *Stack) awaitStart() {
 	if !s.starting() {
 		return
@@ -78,9 +79,9 @@ const (
 	countsKept = 10
 )
 
-// countInstances registers the process every second, and keeps the number of registered processes.
-// While the store fails, the last number is used. countInstances also notices when the store has
-// lost data.
+// countInstances registers the process every second, and records the number of registered
+// processes. While the store fails, the last number is used. countInstances also notices when the
+// store has lost data.
 func (s *Stack) countInstances(roster driver.Roster) {
 	last := driver.Presence{ID: rand.Text()}
 	counts := [countsKept]int{s.config.Instances} // others may not have registered yet
@@ -109,8 +110,8 @@ func (s *Stack) countInstances(roster driver.Roster) {
 	}
 }
 
-// noteMemory starts to restore the state that the store has lost: everything, or states that were
-// replaced. Answers from before the epoch of this heartbeat are safe from then on.
+// noteMemory starts to restore the state that the store has lost: all of it, or only states that
+// were replaced. From then on, answers from before the epoch of this heartbeat are safe.
 func (s *Stack) noteMemory(lost bool, epoch uint32) {
 	l := s.ledger
 	defer l.safe.Store(epoch)

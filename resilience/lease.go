@@ -19,9 +19,9 @@ import (
 // charged. It has one block of units at a time, from which requests take units without a lock.
 type lease struct {
 	hash  uint64
-	claim stint.Claim // its Cost is not used
+	claim stint.Claim // Cost is not used
 	bans  bool        // it serves only requests that apply bans; otherwise only the others
-	name  string      // of the subject in announcements
+	name  string      // name of the subject in announcements
 
 	next atomic.Pointer[lease] // in the table
 
@@ -29,7 +29,7 @@ type lease struct {
 	capacity int64         // the smallest of its limits
 
 	block      atomic.Pointer[leaseBlock] // nil if there is none
-	renewAfter atomic.Int64               // no renewal before this time; renewing while one is under way
+	renewAfter atomic.Int64               // no renewal before this time; the value renewing during a renewal
 
 	// Requests that found no unit:
 	missed  atomic.Int64 // their units
@@ -43,7 +43,7 @@ type lease struct {
 
 	// The demand, at the latest renewal:
 	rate      float64 // units per second
-	counted   int64   // units requested until then
+	counted   int64   // number of units requested until then
 	countedAt int64
 }
 
@@ -85,7 +85,7 @@ func newLease(hash uint64, c *stint.Claim, bans bool) *lease {
 	return ls
 }
 
-// serve answers a request of one subject from the block, in a zero decision. It reports whether it
+// serve answers a request with one claim from the block, in a zero decision. It reports whether it
 // did, and whether a renewal is due. mark is the mark of this process.
 func (ls *lease) serve(r *stint.Request, now leaseTime, mark uint64, d *stint.Decision) (served, renew bool) {
 	c := &r.Claims[0]
@@ -102,8 +102,8 @@ func (ls *lease) serve(r *stint.Request, now leaseTime, mark uint64, d *stint.De
 	return true, renew
 }
 
-// newLeasedID returns a random ID. It is as unique as one from a counter, and cores do not contend
-// for it.
+// newLeasedID returns a random ID. A counter would be no more unique, and cores would contend for
+// it.
 func newLeasedID(mark uint64) uint64 { return mark<<markShift | rand.Uint64()>>markBits }
 
 // take takes units from the block. It returns the block and how many units it has left, or nil. It
@@ -153,12 +153,12 @@ func (b *leaseBlock) halfFree(limits []stint.Limit) bool {
 	return true
 }
 
-// used returns the number of units taken. Requests that took too many and are about to put them
-// back may make it seem larger.
+// used returns the number of units taken. It may be too large for a moment, while a request that
+// took too many puts them back.
 func (b *leaseBlock) used() int64 { return b.granted - max(0, b.units.Load()) }
 
-// miss records that a request found no unit. It reports whether another request found none within
-// length before it.
+// miss records that a request found too few units. It reports whether another request did so at
+// most length before.
 func (ls *lease) miss(cost int64, now leaseTime, length time.Duration) (again bool) {
 	if cost > ls.capacity {
 		return false // it will never fit
@@ -186,8 +186,8 @@ const (
 	maxLease = time.Minute
 )
 
-// length returns the length of a block: short, because its units count for that much longer, but
-// long enough for a few round trips. It is at most half a window.
+// length returns the length of a block. It is short, because the block's units count for that much
+// longer, but long enough for a few round trips. It is at most half a window.
 func (ls *lease) length(roundTrip time.Duration) time.Duration {
 	d := max(ls.window/20, 4*roundTrip, minLease)
 	return min(d, maxLease, ls.window/2).Truncate(time.Microsecond)
@@ -202,8 +202,8 @@ type leasePlan struct {
 }
 
 // plan measures the demand, and returns the block to request. The block has units for half of its
-// length, so that few are tied up, or for all of its length if these are few compared to limits
-// that are half free. The lock is held.
+// length, so that few are tied up. It has units for all of its length if these are few and the
+// limits are half free. The lock is held.
 func (ls *lease) plan(now leaseTime, roundTrip time.Duration) (p leasePlan) {
 	p.length = ls.length(roundTrip)
 	total, halfFree := ls.spent+ls.missed.Load(), false
@@ -228,9 +228,9 @@ func (ls *lease) plan(now leaseTime, roundTrip time.Duration) (p leasePlan) {
 	return p
 }
 
-// count updates the rate, given the total number of units requested so far. It adopts a change at
-// once if chance does not explain it, and follows other changes slowly, because a few requests at
-// the same moment mean little.
+// count updates the rate, given the total number of units requested so far. It adopts an increase
+// at once if chance does not explain it. It follows other changes slowly, because a few requests at
+// the same moment prove little.
 func (ls *lease) count(total, cost int64, now leaseTime, length time.Duration) {
 	passed, fresh := now.mono-ls.countedAt, float64(total-ls.counted)
 	latest := fresh / seconds(max(passed, int64(length)/8))
@@ -244,8 +244,8 @@ func (ls *lease) count(total, cost int64, now leaseTime, length time.Duration) {
 }
 
 // expect returns how many units will be requested within a time, plus a reserve: a part of them or,
-// if that is more, as many as chance may add. The number of independent requests varies by its
-// square root.
+// if that is more, as many as chance may add. The number of independent requests varies by about
+// its square root.
 func (ls *lease) expect(part float64, in time.Duration, cost int64) int64 {
 	units := ls.rate * seconds(int64(in))
 	more := max(part*units, 2*math.Sqrt(units*float64(cost)))
@@ -254,8 +254,8 @@ func (ls *lease) expect(part float64, in time.Duration, cost int64) int64 {
 
 func seconds(ns int64) float64 { return float64(ns) / float64(time.Second) }
 
-// leaseTable is a hash table of leases. Reading takes no lock: each slot is a linked list to which
-// leases are only added at the head, and a reader at a removed lease still reaches those behind it.
+// leaseTable is a hash table of leases. Reading takes no lock. Each slot is a linked list, to which
+// leases are added only at the head; a reader at a removed lease still reaches those behind it.
 // Changes are made under the lock of leases.
 type leaseTable struct {
 	heads []atomic.Pointer[lease] // their number is a power of two
@@ -315,11 +315,11 @@ func (t *leaseTable) remove(ls *lease) {
 }
 
 // leaseSketch remembers which requests went to the store, and when, so that requests that come only
-// once cost neither memory nor time. A slot holds half of a hash and a time. Requests that share a
-// slot may be forgotten: they are leased a little later.
+// once do not start leases. A slot holds half of a hash and a time. Requests that share a slot may
+// be forgotten: they are leased a little later.
 type leaseSketch []atomic.Uint64
 
-// sketchBits makes a unit of the sketch's clock 65 µs. The clock wraps around after three days: at
+// sketchBits makes a tick of the sketch's clock 65 µs. The clock wraps around after three days: at
 // worst, a request is then leased unnecessarily.
 const sketchBits = 16
 

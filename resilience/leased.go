@@ -10,21 +10,21 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// leasedPart is the part of a request on several subjects that blocks of this process serve, for
+// leasedPart is a request on several subjects of which blocks of this process serve a part, for
 // instance the claim on the organization. The store decides the rest, for instance the claim on the
 // user, in a separate request; there may be no rest.
 //
-// The units are taken before the store is asked. They are used if the caller is then allowed,
-// however that was decided, and put back otherwise. So neither the outcome of the request in the
-// store nor a lost answer affects them. They count from the instant at which they were taken,
-// before the block's end. The caller is answered at most a time budget later, as after any decision
-// of the store; the block may have ended by then.
+// The units are taken from the blocks before the store is asked. If the request is then allowed, by
+// whatever source, the units count as used; otherwise they are put back. So neither the outcome of
+// the request in the store nor a lost answer affects them. They count from the instant at which
+// they were taken, which is before the block's end. The caller is answered at most a time budget
+// later, as after any decision of the store; the block may have ended by then.
 type leasedPart struct {
 	leases *leases
 	whole  []stint.Claim
 	rest   []stint.Claim // for the store
 	now    leaseTime
-	claims uint16       // has a bit for each claim that a block serves
+	claims uint16       // with a bit for each claim that a block serves
 	taken  []takenUnits // by claim
 }
 
@@ -76,7 +76,7 @@ func (l *leases) takePart(r *stint.Request, now leaseTime) *leasedPart {
 }
 
 // complete turns the decision on the rest into the decision on the whole request. If there is no
-// rest, it receives an allowed decision. Units are put back after an error and after a denial.
+// rest, pass it an allowed decision. After an error or a denial, it puts the units back.
 func (p *leasedPart) complete(rest *stint.Decision, err error) (d stint.Decision) {
 	if err != nil || !rest.Allowed {
 		for i := range p.taken {
@@ -101,7 +101,8 @@ func (p *leasedPart) complete(rest *stint.Decision, err error) (d stint.Decision
 }
 
 // charge turns the charge of the rest, and the number of the claim that denied, into those of the
-// whole. A request that was allowed for lack of an answer has no charge; its units stay used.
+// whole request. A request that was allowed because the store did not answer has no charge; its
+// units stay used.
 func (p *leasedPart) charge(d, rest *stint.Decision) {
 	claims, from := p.whole, rest.Charge.Data()
 	d.Charge.SetClaims(claims)
@@ -148,8 +149,8 @@ func (p *leasedPart) charge(d, rest *stint.Decision) {
 	}
 }
 
-// usages turns the usages of the rest into those of the whole. If the usages of the rest are
-// unknown, there are none.
+// usages turns the usages of the rest into those of the whole request. If the usages of the rest
+// are unknown, so are those of the whole.
 func (p *leasedPart) usages(d, rest *stint.Decision) {
 	of := rest.Usages()
 	if len(of) != contract.CountLimits(p.rest) {
@@ -172,8 +173,8 @@ func (p *leasedPart) usages(d, rest *stint.Decision) {
 	}
 }
 
-// putBack puts back the units taken for a claim: into their block or, once the block has ended,
-// into the store, where the used units of the block are one charge.
+// putBack puts back the units taken for a claim. They go into their block or, once the block has
+// ended, into the store, where the used units of the block are one charge.
 func (p *leasedPart) putBack(i int) {
 	t, c := &p.taken[i], p.whole[i]
 	t.lease.mu.Lock()
@@ -192,10 +193,10 @@ func (p *leasedPart) putBack(i int) {
 	p.leases.stack.sender.add(&job{AmendCall: refund}, 0)
 }
 
-// amendLeased amends a charge that has leased claims: the leased claims in their blocks if these
-// still exist, the others where they were charged. Once a block has ended, its used units are one
-// charge in the store, and settling a part changes that charge, like any other. Claims that another
-// process has leased are not settled.
+// amendLeased amends a charge that has leased claims. It amends leased claims in their blocks if
+// these still exist, and the others where they were charged. Once a block has ended, its used units
+// are one charge in the store, and settling a part changes that charge, as for any other charge.
+// Claims that another process has leased are not settled.
 func (s *Stack) amendLeased(ctx context.Context, c stint.Charge, a stint.Amendment) (done stint.Amended, err error) {
 	if err := a.Validate(&c); err != nil {
 		return done, err

@@ -16,31 +16,29 @@ import (
 )
 
 // leases takes units of limits that are [stint.Limit.Leased] from the store in blocks, ahead of
-// need, and serves them from memory. The store decides all other requests: those that find too few
-// units, and those that are not leasable. The store knows every leased unit, so its answers stay
-// exact. Part of a request on several subjects may be served: see [leasedPart].
+// need, and serves requests from them, in memory. The store decides all other requests: those for
+// which too few units are left, and those that are not leasable. The store knows every leased unit,
+// so its answers stay exact. Part of a request on several subjects may be served: see [leasedPart].
 //
 // A lease starts when two requests within its length had to go to the store. The length is a
 // twentieth of the shortest window, or longer if the store is far away. A renewal gets the next
-// block in the background, as large as the demand; what is left of the previous block is given
-// back.
+// block in the background, sized to the demand, and gives back what is left of the previous block.
 //
 // # Why limits are never exceeded
 //
 // The store stamps the units of a block at its own now + d, where d is the length of the lease, and
-// counts them from now until a window after the stamp. They are served only before the time of
-// sending + d. The store read its clock after the sending, so whenever a unit is served, its stamp
-// is still to come: the unit counts from before its use until more than a window after it. So all
-// units used in any window were counted together at some instant, and the store never lets that sum
-// exceed the limit.
+// counts them from now until a window after the stamp. This process serves them only until d after
+// it sent the request. The store read its clock after that, so a unit is always served before its
+// stamp: it counts from before its use until more than a window after it. So all units used in any
+// window were counted together at some instant, and the store never lets that sum exceed the limit.
 //
-// A block ends by the wall clock or by the monotonic one, whichever is first: the monotonic clock
-// may stop while a machine is suspended, and the wall clock may be set back. A thousandth of d is
-// reserved for clocks that run slow. (A virtual machine that is paused with both of its clocks may
-// serve what it held when it resumes.)
+// A block ends when either the wall clock or the monotonic clock reaches its end. The monotonic
+// clock may stop while a machine is suspended, and the wall clock may be set back. A thousandth of
+// d is reserved for clocks that run slow. (A virtual machine that is paused with both of its clocks
+// may serve its old units when it resumes.)
 //
-// The refill of a burst is not as strict: its meter counts a block when the block is taken, so it
-// may be ahead by what it refills during d, and by the part of returned units that it had refilled
+// The refill of a burst is not as strict. Its meter counts a block from the moment it is taken. So
+// the meter may be ahead by what it refills during d, and by what it had refilled of returned units
 // before their return. It still admits at most a capacity in any window, and Max per window in the
 // long run.
 //
@@ -65,7 +63,7 @@ type leases struct {
 
 	table     leaseTable
 	misses    leaseSketch
-	roundTrip atomic.Int64 // how long the store takes to answer, smoothed; 0 if not known
+	roundTrip atomic.Int64 // how long the store takes to answer, smoothed; 0 if unknown
 
 	mu       sync.Mutex // guards what follows, and changes to the table
 	closed   bool
@@ -78,7 +76,7 @@ const (
 	leaseIdle    = time.Second            // minimum time without requests after which a lease without a block ends
 )
 
-// applyBans applies bans to a renewal, but its denials lead to none.
+// applyBans makes a request subject to bans without counting its denials toward one.
 var applyBans = stint.BanPolicy{}
 
 func newLeases(s *Stack) *leases {
@@ -131,8 +129,8 @@ func (l *leases) hash(c *stint.Claim, bans bool) uint64 {
 	return hashClaim(l.seed, 0, maphash.String(l.seed, c.Subject), &key)
 }
 
-// learn learns from the store's decision on a leasable request, or on its part that was not served.
-// The second decision about a claim without a lease starts its lease.
+// learn updates leases after the store's decision on a leasable request, or on the part of it that
+// leases did not serve. The second decision about a claim without a lease starts its lease.
 func (l *leases) learn(r *stint.Request, d *stint.Decision, asked time.Time) {
 	now := l.now()
 	l.measure(now.mono - l.at(asked).mono)
@@ -154,8 +152,8 @@ func (l *leases) learn(r *stint.Request, d *stint.Decision, asked time.Time) {
 	}
 }
 
-// begin starts the lease of a claim, unless the previous request was longer ago than the lease's
-// length.
+// begin starts the lease of a claim, unless more time than the lease's length has passed since the
+// previous request.
 func (l *leases) begin(r *stint.Request, claim int, hash uint64, since int64, now leaseTime) {
 	c := &r.Claims[claim]
 	ls := newLease(hash, c, r.Bans != nil && !c.Shared)
@@ -180,8 +178,8 @@ func (l *leases) begin(r *stint.Request, claim int, hash uint64, since int64, no
 	l.renew(ls, now)
 }
 
-// measure learns the round-trip time to the store. It follows longer times faster than shorter
-// ones, because a renewal that is late costs more than one that is early.
+// measure updates the round-trip time to the store. The estimate rises faster than it falls,
+// because a renewal that is late costs more than one that is early.
 func (l *leases) measure(took int64) {
 	old := l.roundTrip.Load()
 	next := max(took, 1)
@@ -210,10 +208,10 @@ func (l *leases) renew(ls *lease, now leaseTime) {
 }
 
 // renewNow asks the store for the next block, and returns the earliest time of the next renewal. In
-// a busy process it may start late; the delay counts as part of the round trip, up to a quarter of
-// the block's length.
+// a busy process it may start late. The delay then counts as part of the round trip, up to a
+// quarter of the block's length.
 func (l *leases) renewNow(ls *lease, due leaseTime) (after int64) {
-	asked := time.Now() // before anything else: the block's end counts from here
+	asked := time.Now() // first of all, because the block's end counts from here
 	sent := l.at(asked)
 	ls.mu.Lock()
 	p := ls.plan(sent, l.distance())
@@ -285,9 +283,9 @@ func (l *leases) giveBack(b *leaseBlock, used int64) {
 	l.stack.sender.add(&job{AmendCall: driver.AmendCall{Charge: b.charge, Amendment: settle}}, 0)
 }
 
-// tend runs when the timer of a lease fires: when its block is to be renewed, in case no request
-// comes in time to do that; when the block ends; and when there has been no block or request for
-// some time. The timer may have been set again while tend waited for the lock.
+// tend runs when the timer of a lease fires. It renews the block when that is due, in case no
+// request has done so; it gives the block back when it ends; and it ends a lease that has had no
+// block or request for some time. The timer may have been set again while tend waited for the lock.
 func (l *leases) tend(ls *lease) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -314,7 +312,7 @@ func (l *leases) tend(ls *lease) {
 }
 
 // settleClaim settles a leased claim of a charge in the block that it came from, and reports
-// whether it did. known reports whether the claim has been settled before.
+// whether it did. known reports whether the claim was settled before.
 func (l *leases) settleClaim(c *stint.Charge, i int, a *stint.Amendment) (done, known bool) {
 	claim := &c.Claims()[i]
 	for _, bans := range []bool{false, true} {
@@ -327,8 +325,8 @@ func (l *leases) settleClaim(c *stint.Charge, i int, a *stint.Amendment) (done, 
 }
 
 // settle replaces the cost of a claim of a charge in the block of a lease, and reports whether it
-// did. A raise above what the block has left ends the block, and so do costs by the names of
-// limits; the store then settles them.
+// did. If the cost rises by more than the block has left, or if the amendment sets costs by limit
+// name, settle ends the block, and the store settles the claim.
 func (l *leases) settle(ls *lease, c *stint.Charge, i int, a *stint.Amendment) bool {
 	claim, settled := &c.Claims()[i], &l.stack.ledger.settled
 	ls.mu.Lock()
@@ -354,8 +352,8 @@ func (l *leases) settle(ls *lease, c *stint.Charge, i int, a *stint.Amendment) b
 	return true
 }
 
-// commanded ends the leases that a reset or a ban concerns. A [stint.CommandGiveBack] gives back
-// units that were used earlier: units held here are not used yet, and the store leaves them alone
+// commanded ends the leases that a reset or a ban affects. A [stint.CommandGiveBack] gives back
+// units that were used earlier. Units of a lease are not used yet, and the store leaves them alone
 // as far as it can tell.
 func (l *leases) commanded(c *stint.Command) {
 	if c.Kind == stint.CommandUnban || c.Kind == stint.CommandGiveBack {
@@ -368,8 +366,8 @@ func (l *leases) commanded(c *stint.Command) {
 	}
 }
 
-// drop ends the leases of a subject, or all of them if it is empty: for announcements of a ban or a
-// reset.
+// drop ends the leases of a subject, or all of them if the subject is empty. It is called when a
+// ban or a reset is announced.
 func (l *leases) drop(subject string) {
 	name := keypart.Name(subject)
 	for ls := range l.table.all() {
@@ -379,7 +377,7 @@ func (l *leases) drop(subject string) {
 	}
 }
 
-// end ends a lease. A renewal that is under way notices that.
+// end ends a lease. A renewal that is under way gives its block back.
 func (l *leases) end(ls *lease) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

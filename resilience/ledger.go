@@ -18,8 +18,9 @@ import (
 )
 
 // ledger holds everything that a process needs to decide without the store. It has a record of
-// every subject and scope that the process asked about, if memory permits, with a [count] for each
-// limit. It also holds the units and debts that the store has yet to be charged with.
+// every subject and scope that the process asked about, if memory permits, and the record has a
+// [count] for each limit. The ledger also holds the units and debts with which the store has yet to
+// be charged.
 type ledger struct {
 	instances func() int64
 	later     *sender
@@ -31,19 +32,19 @@ type ledger struct {
 	most    int64        // maximum number of records
 	records atomic.Int64 // number of records
 	rules   [256]atomic.Pointer[rule]
-	calls   atomic.Uint64 // numbers of calls to the store
-	owing   atomic.Int64  // records with something to charge
+	calls   atomic.Uint64 // the last number given to a call to the store
+	owing   atomic.Int64  // number of records with something to charge
 	debts   atomic.Int64  // number of debts of all records
 	names   atomic.Int64  // number of request IDs that records remember
 	next    atomic.Uint32 // the last stripe that debts were collected from
 	bans    *memorystore.Store
-	settled contract.SettledSet // local charges
+	settled contract.SettledSet // the local charges that are settled
 	entries entries
-	dropped atomic.Int64 // evicted records that had something to charge
+	dropped atomic.Int64 // number of evicted records that had something to charge
 	closed  atomic.Bool
 
-	// Each answer of the store belongs to an epoch. Answers of epochs before safe are from before
-	// the last successful heartbeat.
+	// Each answer of the store belongs to an epoch. Answers of epochs before safe came before the
+	// last successful heartbeat.
 	epoch, safe  atomic.Uint32
 	replaced     chan *record // states with another generation than before
 	anyCommanded atomic.Int64 // when an unknown subject was last reset, banned or unbanned
@@ -56,7 +57,7 @@ const (
 	markShift = 64 - markBits
 )
 
-// stripes is the number of locks among which subjects are divided.
+// stripes is the number of locks. Each subject belongs to one of them.
 const stripes = 256
 
 // stripe holds the records of some subjects, and their lock.
@@ -68,7 +69,7 @@ type stripe struct {
 	_       [32]byte // the next lock is on another cache line
 }
 
-// recordBytes is the approximate size of a record with one limit under which something is owed.
+// recordBytes is the approximate size of a record with one limit under which units are owed.
 const recordBytes = 664
 
 // record holds what is known about a subject in a scope.
@@ -76,18 +77,18 @@ type record struct {
 	stripe         *stripe
 	subject, scope string
 	counts         []count
-	at             int64  // answers of earlier instants of the store are outdated
+	at             int64  // answers that the store gave before this instant are outdated
 	heard          int64  // when the newest answer came
 	generation     uint32 // of the first state in that answer
 	state          string // the name of the limits that this state counts
 	touched        uint64 // value of stripe.locked when the record was last needed
 	born           int64
-	resetAt        int64            // when any of it was last reset, or commanded elsewhere
+	resetAt        int64            // when it was last reset in part or in whole, or commanded elsewhere
 	epoch          uint32           // of the newest answer
-	replaced       int64            // since when the state has another generation; 0 once that is handled
-	debts          []*debt          // in the order in which they were granted
+	replaced       int64            // when the state got another generation; 0 once that is handled
+	debts          []*debt          // in the order in which their units were granted
 	named          map[string]*debt // by request id
-	owing          bool             // there is something to charge
+	owing          bool             // whether there is something to charge
 }
 
 func newLedger(c *Config) (*ledger, error) {
@@ -107,9 +108,9 @@ func newLedger(c *Config) (*ledger, error) {
 }
 
 // nextCall returns the number of the first request of the next call to the store. The other
-// requests have the numbers after it. A debt that a request carries has the number of the request.
-// Within a call, which has one instant, an answer counts the charges with its own number or a
-// smaller one.
+// requests of the call have the following numbers. A debt that a request carries has the number of
+// the request. All requests of a call are decided at one instant, so an answer counts the charges
+// of the call with its own number or a smaller one.
 func (l *ledger) nextCall() uint64 { return l.calls.Add(maxBatch) }
 
 func (l *ledger) close() {
@@ -176,16 +177,16 @@ func (l *ledger) record(c *stint.Claim, now int64) *record {
 	return r
 }
 
-// item is a limit of a claim, with its count.
+// item is a limit of a claim together with its count.
 type item struct {
 	*count
 	i, k  int // index of its claim, and of the limit among all limits
 	claim *stint.Claim
 	rec   *record
-	cost  int64 // 1 for a place, whatever it costs
+	cost  int64 // 1 for a place, whatever the claim costs
 }
 
-// each iterates over the limits of claims that cost something and have a count.
+// each iterates over those limits of claims that have a cost and a count.
 func (l *ledger) each(claims []stint.Claim) iter.Seq[item] {
 	return func(yield func(item) bool) {
 		k := 0
@@ -202,7 +203,7 @@ func (l *ledger) each(claims []stint.Claim) iter.Seq[item] {
 	}
 }
 
-// make ensures that the limits of claims that cost something have a count, except leased limits,
+// make ensures that each limit of claims that cost something has a count. It skips leased limits,
 // which leases count.
 func (l *ledger) make(claims []stint.Claim, now int64) {
 	for i := range claims {
@@ -215,8 +216,8 @@ func (l *ledger) make(claims []stint.Claim, now int64) {
 	}
 }
 
-// evict examines a few records of a stripe, and forgets the one that has used least. It prefers
-// records that owe nothing.
+// evict examines a few records of a stripe, and removes the one that has used least of its limits.
+// It prefers records that owe nothing.
 func (l *ledger) evict(s *stripe, now int64) {
 	const among = 8
 	seen, victim, least := 0, uint64(0), math.Inf(1)
@@ -261,7 +262,7 @@ func (r *record) used(now int64) (most float64) {
 	return most
 }
 
-// of returns the count of a limit, or nil. It is at index i if nothing has changed.
+// of returns the count of a limit, or nil. i is the index at which it is expected.
 func (r *record) of(l *stint.Limit, i int) *count {
 	if r == nil {
 		return nil
@@ -288,7 +289,7 @@ func (l *ledger) count(r *record, limit *stint.Limit, i int) *count {
 	return c
 }
 
-// follow applies the Max and Burst of a request to a count.
+// follow applies the Max and Burst of a request's limit to its count.
 func (l *ledger) follow(c *count, limit *stint.Limit) {
 	if c.Max == limit.Max && c.Burst == limit.Burst {
 		return
@@ -304,8 +305,8 @@ func (l *ledger) follow(c *count, limit *stint.Limit) {
 	}
 }
 
-// rule returns the rule of a limit, without retaining the memory of that limit. There are few
-// limits; if two share a slot, the later one replaces the other.
+// rule returns the rule of a limit, without retaining the memory of that limit. Rules are shared:
+// there are few limits. If two limits share a slot, the later one replaces the other.
 func (l *ledger) rule(limit *stint.Limit) *rule {
 	h := mix(uint64(limit.Max)^l.mark, oddWindow^uint64(limit.Window))
 	h = mix(h^uint64(limit.Burst), oddKind^uint64(limit.Algorithm))
@@ -319,11 +320,11 @@ func (l *ledger) rule(limit *stint.Limit) *rule {
 	return r
 }
 
-// clock is the time of this process, in nanoseconds since its start, and the offset of the store's
-// clock as far as it is known.
+// clock counts nanoseconds since the ledger's start, and estimates how far the store's clock is
+// ahead.
 type clock struct {
 	start time.Time
-	ahead atomic.Int64 // how far the store's clock is ahead, in microseconds
+	ahead atomic.Int64 // in microseconds
 }
 
 // now returns the time since the start, in nanoseconds.
@@ -331,18 +332,18 @@ func (c *clock) now() int64 {
 	return int64(time.Since(c.start))
 }
 
-// wall returns an instant by the store's clock, in microseconds, as far as that clock is known.
+// wall converts an instant to the store's clock, in microseconds, as far as that clock is known.
 func (c *clock) wall(now int64) int64 {
 	return c.start.UnixMicro() + now/int64(time.Microsecond) + c.ahead.Load()
 }
 
-// instant converts an instant of the store's clock to this clock.
+// instant converts an instant of the store's clock to this clock; now is the present on this clock.
 func (c *clock) instant(wall, now int64) int64 {
 	return now - (c.wall(now)-wall)*int64(time.Microsecond)
 }
 
-// synchronize learns the store's clock from the answer to a call that was sent at the given time.
-// The store read its clock between then and now.
+// synchronize adjusts the estimate of the store's clock to the answer to a call that was sent at
+// the given time. The store read its clock between then and now.
 func (c *clock) synchronize(d *stint.Decision, sent time.Time) {
 	read := d.Charge.Data().Now
 	if read == 0 {

@@ -11,11 +11,11 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// outageRetry is how long to wait before a retry if only the store can allow the request.
+// outageRetry is how long callers are told to wait if only the store can allow the request.
 const outageRetry = time.Second
 
-// decide decides a request without the store. If the request was sent, and its answer may still
-// come, decide returns an open debt: the answer will show whether the store has charged it.
+// decide decides a request without the store. If the request was sent and its answer may still
+// come, decide returns an open debt, because the answer will show whether the store has charged it.
 //
 // There are no bookings without the store: a Reserve that would have to wait is denied.
 func (l *ledger) decide(r *stint.Request, sent bool) (d stint.Decision, owes *debt, err error) {
@@ -48,7 +48,7 @@ func (l *ledger) decide(r *stint.Request, sent bool) (d stint.Decision, owes *de
 	return d, l.grant(r, &d, sent, now), nil
 }
 
-// show fills in the usages, and reports whether there is room for the request.
+// show fills in the usages, and reports whether the request is within all limits.
 func (l *ledger) show(r *stint.Request, d *stint.Decision, now int64) (fits bool) {
 	fits = true
 	usages := d.MakeUsages(contract.CountLimits(r.Claims))
@@ -78,7 +78,7 @@ func (l *ledger) show(r *stint.Request, d *stint.Decision, now int64) (fits bool
 	return fits
 }
 
-// deny completes a denial: it lasts as long as the longest denial of any limit.
+// deny completes a denial: its RetryAfter is the longest of any limit.
 func (l *ledger) deny(d *stint.Decision) {
 	for _, u := range d.Usages() {
 		d.RetryAfter = max(d.RetryAfter, u.RetryAfter)
@@ -110,7 +110,7 @@ func (l *ledger) grant(r *stint.Request, d *stint.Decision, sent bool, now int64
 	}
 	id := r.ID != "" && contract.Charges(&r.Claims[0])
 	if id = id || r.Hold > 0; r.Hold > 0 && !sent && !l.mayAdd(l.find(&r.Claims[0])) {
-		data.Hold = 0 // it is charged together with others, at once
+		data.Hold = 0 // its units are charged together with others, at once
 	}
 	switch {
 	case sent:
@@ -140,7 +140,7 @@ func (l *ledger) named(r *stint.Request, now int64) *debt {
 	return nil
 }
 
-// repeat answers a request whose ID was seen before. The decision has the charge of the first
+// repeat answers a request whose ID was used before. The decision has the charge of the first
 // request.
 func (l *ledger) repeat(r *stint.Request, first *debt, now int64) stint.Decision {
 	d := stint.Decision{Allowed: true, Repeat: true}
@@ -177,7 +177,7 @@ func (l *ledger) ban(subject string, d time.Duration) {
 	}
 }
 
-// unban forgets a ban, because another process has changed something about the subject. If the
+// unban removes a ban, because another process has changed something about the subject. If the
 // subject is still banned, the store's next answer reports the ban.
 func (l *ledger) unban(subject string) {
 	if subject != "" {
@@ -201,7 +201,7 @@ func (l *ledger) banned(r *stint.Request) (d stint.Decision, err error) {
 	return stint.Decision{}, nil
 }
 
-// noRoom is a limit under which everything is denied, so that bans are counted.
+// noRoom is a limit that denies everything, so that the denials that lead to a ban are counted.
 var noRoom = []stint.Limit{{Max: 0, Window: time.Second}}
 
 // strike counts a denial toward a ban.

@@ -14,11 +14,11 @@ import (
 // refill.
 type meter struct {
 	stored, local int64
-	raised        int64 // how much answers have raised stored; they may count charges whose own answers are yet to come
+	raised        int64 // how much answers have raised stored, perhaps by our charges that are still unanswered
 	at            int64
 }
 
-// leak drains a meter until an instant.
+// leak lowers a meter by what is refilled until an instant.
 func (c *count) leak(m *meter, t int64) {
 	ticks, instances := c.ticks(t)-c.ticks(m.at), c.ledger.instances()
 	if ticks <= 0 {
@@ -31,12 +31,12 @@ func (c *count) leak(m *meter, t int64) {
 	m.raised = min(m.raised, m.stored)
 	if instances == 1 || m.local == 0 {
 		m.at = t
-	} else { // only by the time that this took, so that no fraction is lost
+	} else { // advance only by the time that this took, so that no fraction is lost
 		m.at = c.after(m.at, stored+local*instances)
 	}
 }
 
-// given returns the weight that a meter gives back in a time.
+// given returns the weight that a limit refills in a time.
 func (c *count) given(d time.Duration) int64 {
 	high, low := bits.Mul64(uint64(d.Microseconds()/c.tick), uint64(c.rate))
 	if high > 0 || low > uint64(stint.MaxUnits) {
@@ -45,8 +45,7 @@ func (c *count) given(d time.Duration) int64 {
 	return int64(low)
 }
 
-// after returns the time at which a weight that the meter begins to give back at an instant is
-// given back.
+// after returns the time at which a weight is refilled, if its refill begins at an instant.
 func (c *count) after(t, weight int64) int64 {
 	ticks := min(ceilDiv(weight, c.rate), int64(maxAhead)/int64(time.Microsecond)/c.tick)
 	return (c.ticks(t) + ticks) * c.tick * int64(time.Microsecond)
@@ -80,11 +79,11 @@ func (c *count) meterLeft(t int64) int64 {
 	return ceilDiv(c.capacity-ceilDiv(m.stored, c.unit), instances) - ceilDiv(m.local, c.unit)
 }
 
-// meterFits returns the earliest instant at which the meter has room for a cost, if nothing happens
-// until then.
+// meterFits returns the earliest instant at which the meter allows a cost, if nothing happens until
+// then.
 func (c *count) meterFits(cost int64) int64 {
 	m, instances := c.meter, c.ledger.instances()
-	stored := c.capacity - instances*(cost+ceilDiv(m.local, c.unit)-1) - 1 // at this level, a process's part is enough
+	stored := c.capacity - instances*(cost+ceilDiv(m.local, c.unit)-1) - 1 // at this level, a process's share is enough
 	if instances == 1 {
 		return c.after(m.at, m.stored+m.local-(c.capacity-cost)*c.unit)
 	}
@@ -107,16 +106,16 @@ func (c *count) fill(units, now int64, stored bool) {
 	*level = min(*level+c.weight(units), stint.MaxUnits/2)
 }
 
-// fillOverruled adds units that the store has charged for a denied request to the meter, if there
-// is one, in the same way as an answer of the store.
+// fillOverruled adds units to the meter, if there is one, as an answer of the store would. The
+// store has charged the units for a request that was then denied.
 func (c *count) fillOverruled(units, now int64) {
 	if c.fill(units, now, true); c.unit > 0 {
 		c.meter.raised = min(c.meter.raised+c.weight(units), c.meter.stored)
 	}
 }
 
-// drain subtracts units that were charged at an instant and are given back from the meter, if there
-// is one, less the units that were refilled since.
+// drain subtracts units from the meter, if there is one, because they are given back. The units
+// were charged at an instant; those that were refilled since are not subtracted.
 func (c *count) drain(units, at, now int64, stored bool) {
 	if c.unit == 0 {
 		return
@@ -129,7 +128,8 @@ func (c *count) drain(units, at, now int64, stored bool) {
 	}
 }
 
-// lower lowers stored, but not below bookings, whose units leak only from their instant on.
+// lower lowers stored, but not below the weight of bookings, because booked units are not refilled
+// before their instant.
 func (c *count) lower(m *meter, weight, now int64) {
 	least := int64(0)
 	if booked := c.others.bookedUntil - c.bookedFor(); booked > now && c.others.booked > 0 {
@@ -139,9 +139,9 @@ func (c *count) lower(m *meter, weight, now int64) {
 	m.raised = min(m.raised, m.stored)
 }
 
-// unraise subtracts units that the store charged at an instant and has given back, less the units
-// that were refilled since. It subtracts them from the amount by which answers of the store have
-// raised the meter, if there is one.
+// unraise subtracts units that the store charged at an instant and has given back, except those
+// that were refilled since. It subtracts them from the meter, if there is one, but at most the
+// amount by which answers of the store have raised it.
 func (c *count) unraise(units, at, now int64) {
 	if c.unit > 0 {
 		m := c.metered(now)
@@ -154,7 +154,7 @@ func (c *count) unraise(units, at, now int64) {
 // hearMeter records the usage that the store reports for a limit that refills, like [count.hear].
 func (c *count) hearMeter(u *stint.Usage, cost, uncounted, at int64, call uint64, now int64) {
 	m := c.metered(now)
-	// The level equals the amount that is given back until the reset, unless the log ends later.
+	// The level equals the amount that is refilled until the reset, unless the log ends later.
 	ahead := min(u.ResetAfter, maxAhead) + time.Duration(c.tick)*time.Microsecond - 1
 	stored := c.given(ahead)
 	if c.Algorithm != stint.AlgorithmBucket {

@@ -12,23 +12,23 @@ import (
 	"github.com/stint-limiter/stint/internal/label"
 )
 
-// outageLog logs when the store is lost and when it is back, never once per decision.
+// outageLog logs when the store is lost and when it is back. It never logs once per decision.
 //
 // An outage begins with the first call that fails. It ends when no call has failed for a second and
 // a call that the process itself makes succeeds. So it ends even without requests, and a store that
-// fails and recovers many times a second is in one outage. That bounds the log: one message when an
-// outage begins, one every logEvery while it lasts, and one at its end, a second later at the
-// earliest. A single call that was not answered in time may be an exception, so then the first
-// message is a warning, and an error follows if calls keep failing.
+// fails and recovers many times a second has one outage. This bounds the log: there is one message
+// when an outage begins, one every logEvery while it lasts, and one at its end, a second later at
+// the earliest. A single call that was not answered in time may be an exception. So the first
+// message is then a warning, and an error follows if calls keep failing.
 type outageLog struct {
 	logger *slog.Logger
 
-	decisions atomic.Int64                     // total number of decisions made without the store
-	others    atomic.Int64                     // total number of failed calls for which no decision was made without the store
+	decisions atomic.Int64                     // number of failed calls that were decided without the store
+	others    atomic.Int64                     // number of other failed calls
 	cause     atomic.Pointer[stint.StoreError] // of the last failure
-	votes     errkind.Votes                    // on the fault of this outage
+	votes     errkind.Votes                    // on what is wrong in this outage
 	example   atomic.Pointer[failedCall]       // the first failed call since the last message
-	worse     chan struct{}                    // the store rejects our credentials, or calls keep failing after a warning
+	worse     chan struct{}                    // signaled if the store rejects our credentials, or calls keep failing
 	watched   atomic.Bool                      // set during an outage; the goroutine that set it owns the fields below
 
 	begun    time.Time // when the outage began
@@ -38,34 +38,34 @@ type outageLog struct {
 	auth     bool      // whether that message reported that the store rejects our credentials
 	detailed bool      // whether a message about this outage has described a request
 
-	warned atomic.Bool // only a warning was logged about this outage so far
+	warned atomic.Bool // whether only a warning was logged about this outage so far
 }
 
 // failedCall holds what the log reports about a failed call. Values from a request are shortened.
 type failedCall struct{ mode, key, limit string }
 
-// errorMode is the mode of calls whose failures are returned.
+// errorMode is the mode of calls whose errors are returned to the caller.
 var errorMode = stint.FailError.String()
 
 const (
 	// logEvery is the minimum time before a message is repeated.
 	logEvery = 10 * time.Second
-	// checkEvery is the time between checks of whether an outage is over, or to be logged again.
+	// checkEvery is the time between checks of whether an outage is over or is to be logged again.
 	checkEvery = time.Second
 )
 
 // failures returns the total number of failed calls to the store.
 func (n *outageLog) failures() int64 { return n.decisions.Load() + n.others.Load() }
 
-// failed counts a failed call in one of the counters, and logs the first failure of an outage, with
-// the claim of the call and, if a decision has to be made, the mode that decides.
+// failed counts a failed call in one of the counters. It logs the first failure of an outage, with
+// the claim of the call and, if a decision is still to be made, the mode that makes it.
 func (s *Stack) failed(cause *stint.StoreError, counter *atomic.Int64, claim *stint.Claim, mode string) {
 	n := &s.outage
 	if cause.Kind == stint.KindMigrating {
 		return // the store works, except for one slot of many
 	}
 	worse := n.warned.Load()
-	if cause.Kind != stint.KindRefused || !n.watched.Load() { // an open breaker says nothing new
+	if cause.Kind != stint.KindRefused || !n.watched.Load() { // a refusal by the open breaker is no new failure
 		before := n.note(cause)
 		worse = cause.Kind == stint.KindAuth && before != nil && before.Kind != stint.KindAuth
 	}
@@ -75,8 +75,8 @@ func (s *Stack) failed(cause *stint.StoreError, counter *atomic.Int64, claim *st
 		default:
 		}
 	}
-	// Rules in shadow fail with an error, which affects no caller: a failure with another mode is a
-	// better example.
+	// Rules in shadow return the error, which affects no caller. So a failure with another mode is
+	// a better example.
 	if e := n.example.Load(); claim != nil && (e == nil || e.mode == errorMode && mode != errorMode) {
 		n.example.Store(&failedCall{mode: mode, key: label.Short(claim.Key()), limit: label.List(claim.Limits)})
 	}
@@ -108,8 +108,8 @@ func (n *outageLog) logFault(message string, answers bool) {
 		[]any{"fault", fault.Name, "fix", fault.Fix})
 }
 
-// note records a failure, and returns the one before it. A refusal by the open breaker says nothing
-// about what is wrong.
+// note records a failure, and returns the previous one. A refusal by the open breaker does not show
+// what is wrong, so it gets no vote.
 func (n *outageLog) note(cause *stint.StoreError) (before *stint.StoreError) {
 	if cause.Kind != stint.KindRefused {
 		n.votes.Add(cause, time.Now())
@@ -144,7 +144,7 @@ func (n *outageLog) log(level slog.Level, message string, cause *stint.StoreErro
 	n.logged = total
 }
 
-// watchOutage runs while an outage lasts.
+// watchOutage runs while an outage lasts, and logs its end.
 func (s *Stack) watchOutage() {
 	n := &s.outage
 	for {
@@ -166,9 +166,9 @@ func (s *Stack) watchOutage() {
 	}
 }
 
-// untilBack waits for the end of an outage. It logs from time to time that the outage lasts, and at
-// once if the store rejects our credentials, or if a late answer was not an exception. It returns
-// how many calls had failed when the outage ended.
+// untilBack waits for the end of an outage. It logs from time to time that the outage lasts. It
+// logs at once if the store rejects our credentials, or if calls keep failing after a late answer.
+// It returns how many calls had failed when the outage ended.
 func (s *Stack) untilBack() int64 {
 	n := &s.outage
 	for seen := n.failures(); ; {
@@ -194,8 +194,8 @@ func (s *Stack) untilBack() int64 {
 }
 
 // answers reports whether a store that does not answer calls in time answers a ping. If the ping
-// fails in another way than calls do, its failure becomes the cause, because calls may not get that
-// far.
+// fails in another way than the calls, its failure becomes the cause, because calls may not get
+// that far.
 func (s *Stack) answers() bool {
 	if s.outage.lasting().Kind != stint.KindTimeout {
 		return false
@@ -208,14 +208,14 @@ func (s *Stack) answers() bool {
 	return err == nil
 }
 
-// probeSubject is reserved for probes. No caller is limited under it.
+// probeSubject is the subject of probes. Callers do not use it.
 const probeSubject = "stint:probe"
 
 var probeLimits = []stint.Limit{stint.Per(1000, time.Second)}
 
 // probe asks the store as a decision does, so that the breaker closes even without requests. It
 // only peeks, unless the store answers but fails calls, for instance because it is full: such a
-// store may well answer a peek.
+// store may still answer a peek.
 func (s *Stack) probe() error {
 	n := &s.outage
 	r := stint.Request{
@@ -239,7 +239,7 @@ func (s *Stack) probe() error {
 	return err
 }
 
-// suspect checks whether an outage has begun that no request has encountered yet, and logs it.
+// suspect checks whether an outage has begun that no request has met yet, and logs it.
 func (s *Stack) suspect() {
 	if !s.outage.watched.Load() {
 		s.noteFailure(s.probe(), nil)

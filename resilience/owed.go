@@ -12,15 +12,15 @@ import (
 // or may not have counted.
 type owed struct {
 	parts []owedPart // the oldest first
-	// charged are recent charges: answers of an earlier instant do not count them.
+	// charged holds recent charges. Answers of an earlier instant do not count them.
 	charged []charged
-	// paid are groups that the store has charged and whose units may be given back in part.
+	// paid holds groups that the store has charged and whose units may be given back in part.
 	paid []*debt
 }
 
 // owedPart counts units that were granted without the store in a part of the window, from one
-// instant to another, and are not known to be charged. A limit that refills may still count units
-// that have left the window: all of those are one part. Units that are due are to be charged
+// instant to another, and are not known to be charged. In a limit that refills, units that have
+// left the window may still count: they are all in one part. The units that are due will be charged
 // together, and are not a debt yet; the first of them was granted at first.
 type owedPart struct{ uncharged, due, from, at, first int64 }
 
@@ -28,14 +28,14 @@ type charged struct {
 	at     int64 // the store's instant of the charge
 	call   uint64
 	until  int64 // when it leaves its window
-	sure   int64 // any answer that arrives later counts it, whatever its instant
+	sure   int64 // an answer that arrives later than this counts it, whatever its instant
 	units  int64
 	weight int64 // charged to a meter
 }
 
 const (
-	// answerTime is longer than any wait for an answer, and maxCharged is the number of charges
-	// that are remembered for that time.
+	// answerTime is longer than any wait for an answer. maxCharged is the number of charges that
+	// are remembered for that time.
 	answerTime = 10 * time.Second
 	maxCharged = 8
 	// maxPaid is the number of charged groups that are remembered.
@@ -90,8 +90,8 @@ func (c *count) owedAt(t int64) *owedPart {
 }
 
 // uncounted returns how many of the units that count now are missing from the store's answer to a
-// call, which was given at an instant. For the largest instant, these are the units that the store
-// has not charged at all.
+// call. The store gave the answer at the instant at. If at is the largest instant, these are the
+// units that the store has not charged at all.
 func (c *count) uncounted(at int64, call uint64, now int64) (units int64) {
 	if c.Algorithm == stint.AlgorithmConcurrency {
 		for i := range c.holders {
@@ -123,8 +123,8 @@ func (c *count) uncharged(now int64) (units int64) {
 	return units
 }
 
-// after returns the units that were charged after the store's answer to a call, which was given at
-// an instant, and their weight.
+// after returns the units, and their weight, that were charged after the store gave its answer to a
+// call at an instant.
 func (o *owed) after(at int64, call uint64, arrived, now int64) (units, weight int64) {
 	for i := range o.charged {
 		p := &o.charged[i]
@@ -154,7 +154,8 @@ func (c *count) owe(units, at, now int64) {
 	p.uncharged, p.at = p.uncharged+units, now
 }
 
-// unowe records that units granted at an instant are no longer owed, and returns how many were.
+// unowe records that units granted at an instant are no longer owed, and returns how many of them
+// were.
 func (c *count) unowe(units, granted int64) int64 {
 	p := c.owedAt(granted)
 	if p == nil {
@@ -165,7 +166,7 @@ func (c *count) unowe(units, granted int64) int64 {
 	return units
 }
 
-// together makes owed units that were granted at an instant due.
+// together marks owed units that were granted at an instant as due.
 func (c *count) together(units, at int64) {
 	p := c.owedAt(at)
 	if p == nil {
@@ -177,8 +178,8 @@ func (c *count) together(units, at int64) {
 	p.due += min(units, p.uncharged-p.due)
 }
 
-// cancel subtracts up to units from those that are due and were granted from one instant to
-// another. It returns how many are left.
+// cancel subtracts up to units from the due units that were granted between two instants. It
+// returns how many units remain to be subtracted.
 func (c *count) cancel(units, from, to int64) int64 {
 	if c.owed == nil {
 		return units
@@ -193,8 +194,8 @@ func (c *count) cancel(units, from, to int64) int64 {
 }
 
 // repaid records that the store has charged units that were granted at an instant. Units beyond
-// truth are to be given back, and the meter no longer counts them. The store's meter counts fewer
-// units than were granted: the units that it refills during refilled were subtracted, or were
+// truth will be given back, and the meter no longer counts them. The store's meter counts fewer
+// units than were granted, because those that it refills during refilled were subtracted, or were
 // refilled since the charge. That refill belongs to the store's level, not to units that are still
 // owed.
 func (c *count) repaid(units, truth, granted, at int64, call uint64, now int64, refilled time.Duration) {
@@ -224,7 +225,7 @@ func (c *count) repaid(units, truth, granted, at int64, call uint64, now int64, 
 	o.charged = append(o.charged, charged{at, call, until, now + int64(answerTime), units, weight})
 }
 
-// keep remembers a group that was charged, as long as its units can be given back.
+// keep remembers a group that was charged while its units can be given back.
 func (c *count) keep(g *debt, now int64) {
 	o := c.owed
 	o.paid = slices.DeleteFunc(o.paid, func(old *debt) bool { return now-old.at > int64(c.Window)+c.part })

@@ -10,12 +10,12 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// holder holds a place. Unless a heartbeat arrives, it loses the place at until. The store may not
-// know about it.
+// holder is a holder of a place under a concurrency limit. It loses the place at until unless a
+// heartbeat arrives. The store may not know the holder.
 type holder struct {
 	id     uint64
 	until  int64
-	stored int64 // until when the store knows about it
+	stored int64 // the store knows the holder until then
 	since  int64 // when a heartbeat first reported it to the store; earlier answers do not count it
 	void   int64 // when the last unanswered heartbeat can no longer arrive
 }
@@ -30,8 +30,8 @@ func (c *count) holder(id uint64) *holder {
 	return nil
 }
 
-// hold gives a place to a holder, or lets it keep its place for another window. stored reports
-// whether the store has done so, too.
+// hold gives a place to a holder, or extends its place by another window. stored reports whether
+// the store has done so, too.
 func (c *count) hold(id uint64, now int64, stored bool) {
 	h := c.holder(id)
 	if h == nil {
@@ -45,8 +45,8 @@ func (c *count) hold(id uint64, now int64, stored bool) {
 	}
 }
 
-// places iterates over the limits of a charge under which it has taken a place, with their holders.
-// A holder is nil if the charge no longer holds the place.
+// places iterates over the concurrency limits under which a charge took a place, with the holder of
+// each place. The holder is nil if the charge no longer holds the place.
 func (l *ledger) places(c *stint.Charge, now int64) iter.Seq2[*count, *holder] {
 	return func(yield func(*count, *holder) bool) {
 		defer l.unlock(l.lock(c.Claims()))
@@ -58,7 +58,7 @@ func (l *ledger) places(c *stint.Charge, now int64) iter.Seq2[*count, *holder] {
 	}
 }
 
-// extended lets a charge keep its places, and reports whether it has places and still holds all of
+// extended extends the places of a charge, and reports whether it has places and still holds all of
 // them.
 func (l *ledger) extended(c *stint.Charge, stored bool) (held bool) {
 	now, lost := l.now(), false
@@ -72,8 +72,7 @@ func (l *ledger) extended(c *stint.Charge, stored bool) (held bool) {
 	return held && !lost
 }
 
-// unanswered records a heartbeat that was not answered, and that may still arrive within the time
-// left.
+// unanswered records a heartbeat that was not answered. It may still arrive within the time left.
 func (l *ledger) unanswered(c *stint.Charge, left time.Duration) {
 	now := l.now()
 	for _, h := range l.places(c, now) {
@@ -84,7 +83,7 @@ func (l *ledger) unanswered(c *stint.Charge, left time.Duration) {
 }
 
 // released removes the places of a charge if an amendment gives them up. It reports whether the
-// charge had a place, and the time after which no heartbeat can arrive any more.
+// charge had a place, and how long a heartbeat may still arrive.
 func (l *ledger) released(c *stint.Charge, a stint.Amendment) (held bool, void time.Duration) {
 	if a.Kind != stint.AmendRelease && contract.Total(&a) > 0 {
 		return false, 0
@@ -100,7 +99,8 @@ func (l *ledger) released(c *stint.Charge, a stint.Amendment) (held bool, void t
 }
 
 // beat records a heartbeat of a local charge. It returns the store's charge, if there is one, and
-// whether the debt has yet to be charged; if so, the store receives the reported usage then.
+// whether the debt has yet to be charged. If so, the usage in the heartbeat is sent once the debt
+// is charged.
 func (l *ledger) beat(o *debt, c *stint.Charge, a stint.Amendment) (stored stint.Charge, later bool) {
 	defer l.unlock(l.lock(o.subjects))
 	if o.hold == 0 {
@@ -113,10 +113,10 @@ func (l *ledger) beat(o *debt, c *stint.Charge, a stint.Amendment) (stored stint
 	return o.stored, later
 }
 
-// report remembers the usage that a heartbeat reports: the largest value for every part of the
-// charge.
+// report remembers the usage that a heartbeat reports, and keeps the largest value for each part of
+// the charge.
 func (o *debt) report(c *stint.Charge, a stint.Amendment) {
-	a.KnownOnly, a.Costs = true, maps.Clone(a.Costs) // its places are kept by later heartbeats
+	a.KnownOnly, a.Costs = true, maps.Clone(a.Costs) // later heartbeats keep its places
 	for _, p := range o.pending {
 		before := p.Amendment
 		if before.Kind == stint.AmendExtend && (before.Costs == nil) == (a.Costs == nil) &&

@@ -14,7 +14,7 @@ import (
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-// resolve resolves an open debt once the outcome of its request is known.
+// resolve settles the state of an open debt once the outcome of its request is known.
 func (l *ledger) resolve(o *debt, d *stint.Decision, err error, call uint64) {
 	var due []*job
 	charged := err == nil && d.Allowed && (d.Charge.Data().ID != 0 || d.Repeat)
@@ -31,7 +31,7 @@ func (l *ledger) resolve(o *debt, d *stint.Decision, err error, call uint64) {
 		l.remove(o, goneDebt)
 		l.oweTogether(o)
 	default:
-		if o.state, o.sent = dueDebt, true; o.id == "" || ahead { // the booking has its ID
+		if o.state, o.sent = dueDebt, true; o.id == "" || ahead { // its ID belongs to the booking
 			o.rename()
 		}
 		l.noteOwing(o.home)
@@ -43,8 +43,8 @@ func (l *ledger) resolve(o *debt, d *stint.Decision, err error, call uint64) {
 	l.later.finish(due)
 }
 
-// paid records that the store has charged a debt. It returns the pending amendments, to be made in
-// the store.
+// paid records that the store has charged a debt. It returns the pending amendments, which are to
+// be made in the store.
 func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (due []*job) {
 	now, charge := l.now(), d.Charge
 	l.remove(o, paidDebt)
@@ -76,7 +76,7 @@ func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (due []*job) {
 			due = append(due, refundPart(&charge, o.back))
 		}
 	default:
-		if o.renamed { // no caller knows that ID, and its repeats must not prevent a refund
+		if o.renamed { // no caller knows that ID, and its repeats must not prevent a refund.
 			charge.Data().RequestID, charge.Data().IDLife = "", 0
 			o.stored = charge
 		}
@@ -108,8 +108,8 @@ func partOf(store, local *stint.Charge) stint.Charge {
 	return store.Part(numbers...)
 }
 
-// forget drops the counts of limits that are reset, with everything owed under them. It returns the
-// debts that are being charged.
+// forget clears the counts of limits that are reset, with everything owed under them. It returns
+// the debts that are being charged.
 func (l *ledger) forget(c *stint.Command) (flying []*debt) {
 	claims := commandClaims(c)
 	defer l.unlock(l.lock(claims))
@@ -159,7 +159,7 @@ func neverRan(err error) bool {
 	return errkind.Of(err).NothingDone()
 }
 
-// giveUp ends calls that are not sent.
+// giveUp ends calls that will not be sent.
 func giveUp(calls []*owedCall) {
 	for _, o := range calls {
 		o.Err = errNotSent
@@ -241,8 +241,8 @@ func (l *ledger) makeDebts(rec *record, n *count) {
 	}
 }
 
-// request returns the request that charges a debt now, and whether any of it still counts. It
-// leaves out limits that were reset since.
+// request returns the request that charges a debt now, and whether any of the debt still counts.
+// The request leaves out limits that were reset since.
 func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
 	// A hold counts from its last heartbeat.
 	rec, age, given, metered := o.home, max(now-o.seen(), 0), time.Duration(maxAhead), false
@@ -293,10 +293,10 @@ func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
 	return r, ok
 }
 
-// givenBack returns how long the meter has been giving back units of a debt, at most since the
-// grant, or maxAhead if it has given back all of them. The local level is the weight of the newest
+// givenBack returns for how long the meter has been refilling units of a debt, at most since the
+// grant, or maxAhead if it has refilled all of them. The local level is the weight of the newest
 // units, so a debt has only what exceeds the weight of newer units. Units that certainly were not
-// charged count as newer than a debt that may have been charged: since its charge, the refill has
+// charged count as newer than a debt that may have been charged: since the charge, the refill has
 // lowered the store's level, not theirs.
 func (c *count) givenBack(rec *record, o *debt, claim *stint.Claim, now int64) time.Duration {
 	newer, before := c.owed.due(), !o.sent
@@ -328,7 +328,8 @@ func (c *count) givenBack(rec *record, o *debt, claim *stint.Claim, now int64) t
 	return time.Duration(left/c.rate*c.tick) * time.Microsecond
 }
 
-// left returns how many units of a claim of a debt are not to be given back once it is charged.
+// left returns how many units of a claim of a debt will still count once it is charged and its
+// pending amendments are made.
 func (o *debt) left(c *count, claim *stint.Claim) int64 {
 	units := c.cost(claim) - o.back
 	for _, j := range o.pending {
@@ -347,8 +348,8 @@ func meterLife(m *stint.Limit) int64 {
 	return int64(m.Window) * min(4*max(ceilDiv(m.Capacity(), max(m.Max, 1)), 1), int64(maxAhead/stint.MaxWindow))
 }
 
-// collectSome returns calls that charge the debts of as many subjects as fit in a batch. It
-// continues where the last batch ended.
+// collectSome returns calls that charge debts, up to one batch. It begins with the subjects after
+// those of the previous batch.
 func (l *ledger) collectSome() (calls []*owedCall) {
 	now := l.now()
 	for range l.stripes {
@@ -368,7 +369,7 @@ func (l *ledger) collectSome() (calls []*owedCall) {
 	return calls
 }
 
-// carry returns calls that charge the debts under the claims of a request.
+// carry returns calls that charge the debts of a request's subjects.
 func (l *ledger) carry(r *stint.Request) (calls []*owedCall) {
 	defer l.unlock(l.lock(r.Claims))
 	for i := range r.Claims {

@@ -11,23 +11,23 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// A store may lose its state: it was flushed, it restarted from an old copy, a replica that was
-// behind took over, or it evicted a state. Every answer reports the usage of all processes. So the
-// processes send the store their last answers from before the loss. The store charges only the
-// missing units, so neither order nor repeats matter.
+// A store may lose its state: it was flushed, it restarted from an old copy, a replica that lagged
+// took over, or it evicted a state. Every answer reports the usage of all processes. So the
+// processes send the store the last answers that they got before the loss. The store charges only
+// the units that it lacks, so neither order nor repeats matter.
 //
-// The next heartbeat notices a loss: see [driver.Presence]. Answers since the last heartbeat may be
-// from after the loss, so the last answer from before that heartbeat is kept for each limit, too.
+// The next heartbeat notices a loss: see [driver.Presence]. Answers since the last heartbeat may
+// have come after the loss, so for each limit the last answer before that heartbeat is kept, too.
 // An evicted state is noticed by its generation; a reset, unlike an eviction, is announced.
 
-// answer holds the usage that the store reported for a limit: the units used by others, until when
-// the last of them counts, by our clock at the answer's arrival, and the time of that arrival. For
-// a meter, others includes the units of this process.
+// answer holds the usage that the store reported for a limit: the units used by others, when the
+// last of them stops counting, and when the answer arrived. Both times are by our clock. For a
+// meter, others includes the units of this process.
 type answer struct{ others, until, arrived int64 }
 
 const (
-	// maxLost is the maximum number of counts sent after a loss: those with the largest used
-	// fraction.
+	// maxLost is the maximum number of counts sent after a loss. Those with the largest used
+	// fraction are sent.
 	maxLost = 65_536
 	// restorePause is the time between batches of counts.
 	restorePause = 10 * time.Millisecond
@@ -36,17 +36,18 @@ const (
 	// Counts that expire within expiryTime are not sent: answers may be that late, and a state that
 	// expired looks like one that was lost.
 	expiryTime = time.Second
-	// lostParts is the number of calls in which the grants of this process under a limit are sent.
+	// lostParts is the maximum number of calls that send the grants of this process under one
+	// limit.
 	lostParts = 4
-	// restoreTries is the number of attempts to send a batch that the store does not accept.
+	// restoreTries is the number of attempts to send a batch of which the store accepts nothing.
 	restoreTries = 3
 	// hashLength is the length of the hash of a name, after "#".
 	hashLength = 22
 )
 
-// keep saves the answers of a record that the next answer replaces, if they are from before any
-// loss that is yet to be noticed: they belong to an earlier epoch or to another generation. The
-// lock is held.
+// keep saves the answers of a record that the next answer is about to replace. It saves only
+// answers from before any loss that is still to be noticed: those of an earlier epoch or of another
+// generation. The lock is held.
 func (l *ledger) keep(rec *record, replaced bool, now int64) {
 	if rec.replaced == 0 && (replaced || rec.epoch < l.safe.Load()) { // at most once per heartbeat
 		counts := false
@@ -69,7 +70,8 @@ func (l *ledger) keep(rec *record, replaced bool, now int64) {
 	rec.epoch = l.epoch.Load()
 }
 
-// last returns the newest answer, updated with what was learned since about who has used the units.
+// last returns the newest answer, updated with what this process has learned since about the use by
+// others.
 func (c *count) last() answer {
 	a := c.heard.answer
 	if c.unit == 0 {
@@ -109,8 +111,8 @@ type lostCount struct {
 // part is a number of units that count until a time.
 type part struct{ until, units int64 }
 
-// outdated reports whether the subject was reset since a time, or so shortly before that an answer
-// may have been under way. The lock is held.
+// outdated reports whether an answer of a time is outdated by a reset of the subject: it came
+// before the reset, or so soon after it that it may have been under way. The lock is held.
 func (l *ledger) outdated(rec *record, since int64) bool {
 	at := max(rec.resetAt, l.anyCommanded.Load())
 	return at > 0 && since < at+int64(resetTime)
@@ -140,7 +142,7 @@ func (l *ledger) lost(rec *record, since, now int64, all []lostCount) []lostCoun
 }
 
 // own returns the units that the store has charged to this process and still counts, the oldest
-// first. Units that the store has yet to be charged with are not included. For a meter, own returns
+// first. It leaves out units with which the store has yet to be charged. For a meter, own returns
 // none: the answer includes them. The lock is held.
 func (l *ledger) own(rec *record, c *count, now int64) (own []part) {
 	if c.unit > 0 {
@@ -166,7 +168,7 @@ func (l *ledger) own(rec *record, c *count, now int64) (own []part) {
 	return own
 }
 
-// lostAll returns the usage of all limits before a loss, the most used first.
+// lostAll returns the usage that all limits had before a loss, the most used first.
 func (l *ledger) lostAll() (all []lostCount) {
 	now := l.now()
 	for i := range l.stripes {
@@ -182,8 +184,8 @@ func (l *ledger) lostAll() (all []lostCount) {
 	return slices.Clone(all[:min(len(all), maxLost)])
 }
 
-// lostSome returns the usage of states that were replaced. A process that has listened since
-// heardSince would have received the announcement of a reset.
+// lostSome returns the usage of states that were replaced. It covers only answers since heardSince:
+// since then, this process listens, so the announcement of a reset would have reached it.
 func (l *ledger) lostSome(heardSince int64) (all []lostCount) {
 	for n := len(l.replaced); n > 0; n-- {
 		rec := <-l.replaced
@@ -213,7 +215,7 @@ func (l *ledger) lostSome(heardSince int64) (all []lostCount) {
 
 // requests adds requests that make the store count at least the lost usage, unless the limit was
 // reset since. In a sliding window, units granted to this process count as long as they would have
-// without the loss, and units granted to others count as long as the newest of them.
+// without the loss. Units granted to others all count as long as the newest of them.
 func (l *ledger) requests(lost *lostCount, now int64, to []*driver.Call) []*driver.Call {
 	defer l.unlock(l.lock([]stint.Claim{lost.claim}))
 	limit := &lost.claim.Limits[0]
@@ -248,9 +250,9 @@ func (l *ledger) requests(lost *lostCount, now int64, to []*driver.Call) []*driv
 	return to
 }
 
-// restore makes the store count the lost usage again, in batches, and leaves most of the store's
-// time to requests. It waits while the store is unavailable. If the store accepts nothing of a
-// batch, the batch is skipped after three tries.
+// restore makes the store count the lost usage again, in batches. It leaves most of the store's
+// time to requests, and waits while the store is unavailable. If the store accepts nothing of a
+// batch, restore skips the batch after three tries.
 func (s *Stack) restore(all []lostCount) {
 	sent, tries := 0, 0
 	for len(all) > 0 && s.life.Err() == nil {

@@ -15,29 +15,29 @@ import (
 )
 
 // sender sends the store what it has missed, in batches: debts, and amendments that no caller waits
-// for. It repeats each of them until it is done or no longer counts.
+// for. It repeats each of them until the store has applied it or it no longer counts.
 type sender struct {
 	stack *Stack
 
-	charging    atomic.Bool // the goroutine that charges debts runs
+	charging    atomic.Bool // whether the goroutine that charges debts runs
 	nextDropped int64       // when drops may be logged again; used by that goroutine
 
 	mu      sync.Mutex
 	waiting []*job
-	working bool // the goroutine that does the jobs runs
+	working bool // whether the goroutine that does the jobs runs
 	dropped atomic.Int64
 }
 
-// job is an amendment of a charge, or of a part of it, that is to be made.
+// job is an amendment of a charge, or of a part of it, that is still to be made.
 type job struct {
 	driver.AmendCall
 	done        func(stint.Amended) // called when the store has made it; may be nil
-	promised    bool                // to a caller, so it is kept, however many jobs wait
+	promised    bool                // whether a caller was promised it; if so, it is kept, however many jobs wait
 	sent        int64               // when the store was first asked
 	from, until time.Time
 }
 
-// newJob returns an amendment that a caller was promised.
+// newJob returns a job for an amendment that a caller was promised.
 func newJob(c stint.Charge, a stint.Amendment, done func(stint.Amended)) *job {
 	return &job{AmendCall: driver.AmendCall{Charge: c, Amendment: a}, done: done, promised: true}
 }
@@ -46,9 +46,9 @@ const (
 	// sendTime bounds a batch, and sendMost is its maximum size.
 	sendTime = time.Second
 	sendMost = 128
-	// sendEvery is the time between batches, unless there is more to send, and sendPause is the
-	// time to wait after a failure or with a slow store. Requests for a subject charge its debts
-	// earlier than that.
+	// sendEvery is the time between batches, unless there is more to send. sendPause is the pause
+	// after a failure, or if the store is slow. Requests for a subject charge its debts earlier
+	// than that.
 	sendEvery = 100 * time.Millisecond
 	sendPause = time.Second
 
@@ -59,14 +59,14 @@ const (
 	longestJob = time.Hour
 )
 
-// start ensures that debts are charged.
+// start starts charging debts if there are any and no goroutine does so.
 func (s *sender) start() {
 	if s.stack.ledger.owing.Load() > 0 && !s.charging.Load() && s.charging.CompareAndSwap(false, true) {
 		s.stack.run(s.charge)
 	}
 }
 
-// charge runs while something is owed, and charges it in one batch at a time.
+// charge charges debts, one batch at a time, while there are any.
 func (s *sender) charge() {
 	t := s.stack
 	for pause := sendEvery; t.ledger.owing.Load() > 0; {
@@ -87,11 +87,12 @@ func (s *sender) charge() {
 	}
 	s.charging.Store(false)
 	if t.life.Err() == nil {
-		s.start() // something may have become owed meanwhile
+		s.start() // new debts may have come meanwhile
 	}
 }
 
-// send charges a batch. It returns how much was sent, and whether any of it was charged.
+// send sends a batch of debts. It returns how many it sent, and whether the store charged any of
+// them.
 func (s *sender) send(ctx context.Context) (n int, ok bool) {
 	l := s.stack.ledger
 	if s.stack.store.refused(opTake) != nil {
@@ -118,7 +119,8 @@ func (s *sender) send(ctx context.Context) (n int, ok bool) {
 	return len(calls), ok
 }
 
-// close logs that the remaining jobs and debts are lost. The sender's goroutines have ended.
+// close logs that the remaining jobs and debts are lost. It is called when the sender's goroutines
+// have ended.
 func (s *sender) close() {
 	s.mu.Lock()
 	s.dropped.Add(int64(len(s.waiting)) + s.stack.ledger.owing.Load())
@@ -127,7 +129,7 @@ func (s *sender) close() {
 	s.logDropped()
 }
 
-// logDropped logs that something will not be charged.
+// logDropped logs that some charges, settlements or releases will not reach the store.
 func (s *sender) logDropped() {
 	l := s.stack.ledger
 	if n := l.dropped.Load() + s.dropped.Load(); n > 0 && l.now() >= s.nextDropped {
@@ -137,8 +139,8 @@ func (s *sender) logDropped() {
 	}
 }
 
-// refund gives back a charge of the store whose caller was not admitted. It waits until the answers
-// of the same call are counted.
+// refund gives back a charge of the store whose caller was not admitted. It does so a moment later,
+// when the answers of the same call are counted.
 func (s *sender) refund(c stint.Charge, heard bool) {
 	j := &job{AmendCall: driver.AmendCall{Charge: c, Amendment: stint.Amendment{Kind: stint.AmendSettle}}}
 	j.done = func(stint.Amended) { s.stack.ledger.returned(&c, heard, j.sent) }
@@ -152,7 +154,7 @@ func (s *sender) finish(due []*job) {
 	}
 }
 
-// may reports whether there is room for another job.
+// may reports whether another job can be queued.
 func (s *sender) may() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -240,7 +242,7 @@ func (s *sender) try(jobs []*job) {
 	}
 }
 
-// drain sends until nothing is left, or the context ends.
+// drain sends debts and waits for jobs until none are left or the context ends.
 func (s *sender) drain(ctx context.Context) {
 	for ctx.Err() == nil {
 		s.mu.Lock()

@@ -9,8 +9,8 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// amended records an amendment, sent at an instant, of a charge that the store made. An answer that
-// arrived since may already reflect it.
+// amended records that a charge of the store was amended. The amendment was sent at the instant
+// sent, so an answer that arrived since may already reflect it.
 func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged, sent int64) {
 	now, dropped := l.now(), max(contract.Total(&a)-charged, 0)
 	defer l.unlock(l.lock(c.Claims()))
@@ -27,7 +27,7 @@ func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged, sent int64
 			if c.Data().AtOf(it.i) > c.Data().NowOf(it.i) { // a booking is counted among others
 				it.others.unbook(it.cost-truth, before)
 			} else if gone := it.ungrant(it.cost-truth, at, now); !before {
-				it.others.units += gone // what the answer counts beyond our units may have been used by others
+				it.others.units += gone // if that answer reflects the settlement, others used that much more
 			}
 			if before {
 				it.drain(it.cost-truth, at, now, true)
@@ -39,7 +39,7 @@ func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged, sent int64
 // wasReset reports whether a charge made at an instant, in whole microseconds, was reset.
 func (c *count) wasReset(at int64) bool { return at+int64(time.Microsecond) <= c.since }
 
-// raise counts a raise with which the store has yet to be charged. It returns the function to call
+// raise counts a raise with which the store has yet to be charged. It returns a function to call
 // when the store has been charged.
 func (l *ledger) raise(c *stint.Charge, a stint.Amendment) (charged func(stint.Amended)) {
 	defer l.unlock(l.lock(c.Claims()))
@@ -53,13 +53,13 @@ func (l *ledger) raise(c *stint.Charge, a stint.Amendment) (charged func(stint.A
 	return l.whenRaised(*c, a, now)
 }
 
-// whenRaised returns the function to call when the store has charged a raise that was counted at an
-// instant.
+// whenRaised returns a function to call when the store has charged a raise that was counted at the
+// instant now.
 func (l *ledger) whenRaised(c stint.Charge, a stint.Amendment, now int64) func(stint.Amended) {
 	c.SetClaims(copied(c.Claims()))
 	return func(done stint.Amended) {
 		later, dropped := l.now(), int64(0)
-		if done.Changed { // a limit that refills may not take all of it
+		if done.Changed { // a limit that refills may drop a part of it
 			dropped = max(contract.Total(&a)-done.Charged, 0)
 		}
 		defer l.unlock(l.lock(c.Claims()))
@@ -78,7 +78,7 @@ func (l *ledger) whenRaised(c stint.Charge, a stint.Amendment, now int64) func(s
 	}
 }
 
-// stillIn returns how many units that were charged at an instant certainly still count under a
+// stillIn returns how many of the units charged at an instant are certain to count still under a
 // limit. Both instants are by the store's clock.
 func stillIn(r *stint.Limit, units, at, now int64) int64 {
 	window, begin := r.Window.Microseconds(), int64(0)
@@ -94,9 +94,9 @@ func stillIn(r *stint.Limit, units, at, now int64) int64 {
 	return max(units, 0)
 }
 
-// settlement is the outcome of settling a local charge: the answer to the caller; the store's
-// charge, if that is to be settled too; amendments that give back units of groups; and a function
-// to call when the store has charged a raise.
+// settlement is the outcome of settling a local charge: done is the answer to the caller; stored is
+// the store's charge, if that is to be settled too; backs are amendments that give back units of
+// groups; and charged is called when the store has charged a raise.
 type settlement struct {
 	done    stint.Amended
 	stored  stint.Charge
@@ -105,8 +105,8 @@ type settlement struct {
 }
 
 // settle settles a local charge, or a part of it, or releases its place; held reports whether it
-// had one. If the charge has a separate debt, the debt's charge in the store is amended once it
-// exists.
+// had one. If the charge has a separate debt, the store's charge of that debt is amended too, once
+// it exists.
 func (l *ledger) settle(o *debt, c *stint.Charge, a stint.Amendment, held bool) (s settlement) {
 	subjects := c.Claims()
 	if o != nil {
@@ -198,11 +198,12 @@ func (l *ledger) settleHere(o *debt, c *stint.Charge, a stint.Amendment, now int
 	}
 }
 
-// placeState is the prefix of the name under which places are remembered as given up.
+// placeState is the prefix of the names under which released places are remembered.
 const placeState = "place "
 
-// isSettled reports whether the units that a charge took from a limit are known to be settled: with
-// its claim or, for a hold, separately. A place can also be released separately.
+// isSettled reports whether the units that a charge took from a limit are known to be settled. A
+// hold is settled limit by limit, any other charge claim by claim. A place can also be released
+// separately.
 func (l *ledger) isSettled(c *stint.Charge, claim *stint.Claim, limit *stint.Limit, a *stint.Amendment) bool {
 	id, place := c.Data().ID, limit.Algorithm == stint.AlgorithmConcurrency
 	switch {
@@ -239,8 +240,8 @@ func (l *ledger) noteAll(c *stint.Charge, a *stint.Amendment) {
 	}
 }
 
-// ends reports whether a settlement or a release can change the charge under a limit. A settlement
-// to 0 gives up a place; any other keeps it.
+// ends reports whether a settlement or a release ends the charge's use of a limit. A settlement to
+// 0 gives up a place; any other keeps it.
 func ends(a *stint.Amendment, limit *stint.Limit) bool {
 	truth, named := contract.TotalOf(a, limit.Name)
 	if limit.Algorithm == stint.AlgorithmConcurrency {
@@ -281,7 +282,7 @@ func (l *ledger) unsettled(c stint.Charge, a *stint.Amendment) stint.Charge {
 	return c
 }
 
-// raises reports whether an amendment charges more than a charge did.
+// raises reports whether an amendment charges more than the charge has.
 func raises(c *stint.Charge, a *stint.Amendment) bool {
 	for claim, l := range contract.Limits(c.Claims()) {
 		if truth, named := contract.TotalOf(a, l.Name); named && contract.Charges(claim) && truth > claim.CostOf(l) {
@@ -291,8 +292,8 @@ func raises(c *stint.Charge, a *stint.Amendment) bool {
 	return false
 }
 
-// mostRaise returns by how many units a charge may be raised. Under a limit that refills, it may be
-// raised above the capacity by a debt.
+// mostRaise returns by how many units a charge may be raised. Under a limit that refills, the units
+// that are left may be exceeded by maxDebt, or by the capacity if maxDebt is 0.
 func (c *count) mostRaise(maxDebt, now int64) int64 {
 	if c.unit == 0 {
 		return stint.MaxUnits
@@ -303,10 +304,10 @@ func (c *count) mostRaise(maxDebt, now int64) int64 {
 	return max(c.left(now, c.uncounted(math.MaxInt64, 0, now)), 0) + maxDebt
 }
 
-// commanded applies, in this process, a command that was sent at an instant, and that the store has
-// executed or failed to execute. Units must be given back only once: if the store gave them back,
-// and has yet to be charged with units granted here, none are given back here. An answer that
-// arrived since may already reflect the command, as in amended.
+// commanded applies a command in this process. The command was sent at the instant sent; done
+// reports whether the store has executed it. Units must be given back only once. So if the store
+// gave them back but has yet to be charged with units granted here, none are given back here. An
+// answer that arrived since may already reflect the command, as in amended.
 func (l *ledger) commanded(c *stint.Command, done bool, sent int64) {
 	_ = l.bans.Command(context.Background(), *c) // fails only once it is closed
 	if c.Kind != stint.CommandGiveBack {
@@ -331,7 +332,7 @@ func (l *ledger) commanded(c *stint.Command, done bool, sent int64) {
 	}
 }
 
-// commandClaims returns claims for everything that a command concerns.
+// commandClaims returns a claim on everything that a command affects.
 func commandClaims(c *stint.Command) []stint.Claim {
 	return []stint.Claim{{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits, Cost: max(c.Units, 1)}}
 }

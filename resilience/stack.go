@@ -29,7 +29,7 @@ type Stack struct {
 	sharing sharing
 
 	listeners  contract.Listeners // see Announcements
-	heardSince atomic.Int64       // when the stack began to receive all announcements, by the ledger's clock; 0 while it does not
+	heardSince atomic.Int64       // since when it receives all announcements, by the ledger's clock; 0 if it does not
 
 	start time.Time
 	life  context.Context // of the goroutines
@@ -63,11 +63,12 @@ type (
 //	defer store.Close() // before redis.Close
 //	lim, err := stint.New(store, stint.PerMinute(100))
 //
-// The stack uses what else the store can do, and the store of package redisstore can do all of it:
+// The stack uses these abilities of a store if it has them; the store of package redisstore has all
+// of them:
 //
 //   - [driver.BatchAmender] amends many charges in one call.
 //   - [driver.Roster] counts the processes, and notices when the store has lost data.
-//   - [driver.Announcer] reports the subjects that got room back in any process.
+//   - [driver.Announcer] reports the subjects that were given units back in any process.
 //   - [driver.Inspector] and [driver.Keeper] show usage and keep tables.
 //   - Ping(ctx) error reports cheaply whether the store responds.
 func New(store driver.BatchStore, c Config) (*Stack, error) {
@@ -107,7 +108,7 @@ func New(store driver.BatchStore, c Config) (*Stack, error) {
 // Take implements [stint.Store]. A request is answered by the first of these that can: the deny
 // cache, a lease, the store within the time budget, this process without the store.
 func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, err error) {
-	// Answers from memory do not use a question, with which they would take 50% longer.
+	// Answers from memory do not use a question, because it would make them take 50% longer.
 	leased := s.leases != nil && leasable(&r)
 	asked := s.start.Add(time.Since(s.start)) // reads the monotonic clock alone, in half the time
 	if leased {
@@ -154,9 +155,9 @@ func (s *Stack) serve(r *stint.Request, d *stint.Decision, asked time.Time) (par
 	return part, true
 }
 
-// leasable reports whether a request, or a part of it, may be served from memory: it must be a
-// plain one without an ID. The store decides a request with two claims of one subject and scope,
-// because these are settled together.
+// leasable reports whether a request, or a part of it, may be served from memory. Such a request is
+// a plain take without an ID or a hold. The store decides a request with two claims of one subject
+// and scope, because these are settled together.
 func leasable(r *stint.Request) bool {
 	if r.Mode != stint.ModeTake || r.ID != "" || r.Terms().Fit || r.Terms().Lease != 0 || r.Hold != 0 {
 		return false
@@ -180,7 +181,8 @@ func leasable(r *stint.Request) bool {
 	return any
 }
 
-// leasableClaim reports whether all limits of a claim are leased.
+// leasableClaim reports whether a claim may be served from memory: all of its limits are leased,
+// and its cost is one positive number.
 func leasableClaim(c *stint.Claim) bool {
 	if c.Cost <= 0 || c.Costs != nil {
 		return false
@@ -193,8 +195,8 @@ func leasableClaim(c *stint.Claim) bool {
 	return len(c.Limits) > 0
 }
 
-// question is a request and the decision on it, on the heap: both are large, and would otherwise be
-// copied from function to function.
+// question holds a request and the decision on it, on the heap, because both are large and would
+// otherwise be copied from function to function.
 type question struct {
 	request  stint.Request
 	decision stint.Decision
@@ -250,11 +252,11 @@ func (s *Stack) ask(ctx context.Context, q *question) (sent *waiter, err error) 
 		budget = r.Failure.Budget
 	}
 	if r.Terms().Lease > 0 {
-		budget = max(budget, r.Terms().Lease/2) // no caller waits for a renewal, and half of the lease is left then
+		budget = max(budget, r.Terms().Lease/2) // no caller waits; half of the lease is left when it comes
 	}
-	// A caller with less time than the budget gets its answer a little late. Its deadline says
-	// nothing about the store, and clients may choose it: they must not be able to bypass the store
-	// with a short one.
+	// A caller with less time than the budget gets its answer a little late. Its deadline proves
+	// nothing about the store. Clients may be able to choose it, and must not be able to bypass the
+	// store with a short one.
 	deadline := q.asked.Add(budget)
 	if s.starting() { // a store that is not connected yet is not down
 		deadline = later(deadline, s.start.Add(startTime))
@@ -285,7 +287,7 @@ func earlier(ctx context.Context, deadline time.Time) time.Time {
 	return deadline
 }
 
-// listen forgets everything that announcements of other processes outdate. While it cannot listen,
+// listen drops everything that announcements of other processes invalidate. While it cannot listen,
 // denials are remembered for at most a second, and leases until their end.
 func (s *Stack) listen(announcer announcer, logger *slog.Logger) {
 	warned := false
@@ -312,8 +314,8 @@ func (s *Stack) Announcements(ctx context.Context, f func(subject string, comman
 	return s.listeners.Listen(ctx, f)
 }
 
-// drop forgets the denials of a subject that got room back elsewhere and, after a command, its
-// leases and its ban.
+// drop forgets the denials of a subject that was given units back elsewhere and, after a command,
+// its leases and its ban.
 func (s *Stack) drop(subject string, commanded bool) {
 	s.listeners.Tell(subject, commanded)
 	if s.denials != nil {
@@ -363,8 +365,8 @@ func (s *Stack) run(what func()) {
 	}
 }
 
-// jitter returns d, give or take a fifth, so that processes that lost the store together do not
-// call it again together.
+// jitter returns d, give or take a fifth, so that processes that lost the store at the same time do
+// not call it again at the same time.
 func jitter(d time.Duration) time.Duration { return d - d/5 + rand.N(2*d/5+1) }
 
 // sleep waits for d, or until the context ends.
