@@ -16,7 +16,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// The known members of bodies that amend a charge.
+// The members that bodies may have, for each amendment.
 var (
 	settleNames  = []string{"charge", "cost", "costs", "max_debt"}
 	extendNames  = []string{"charge", "cost", "costs"}
@@ -51,7 +51,7 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request, body *reader) {
 	a.answerAmended(w, done, err, done.Changed && c.priced != 0)
 }
 
-// refund gives back a whole charge, or everything charged for a request with a given id.
+// refund gives back a whole charge, or everything that was charged for a request id.
 func (a *API) refund(w http.ResponseWriter, r *http.Request, body *reader) {
 	k, ok := body.ask(stint.ModePeek, append([]string{"charge"}, askNames(stint.ModePeek, false)...))
 	if !ok {
@@ -83,7 +83,7 @@ func (a *API) refund(w http.ResponseWriter, r *http.Request, body *reader) {
 }
 
 // chargeOf looks up the charge of a request by its id, for a caller that did not receive the
-// answer. The charge is zero if the id was not charged, or is no longer charged.
+// answer. The charge is zero if the store has no charge for the id.
 func (a *API) chargeOf(ctx context.Context, body *reader, k *ask) (stint.Charge, error) {
 	if !k.says("id") {
 		body.wrongIn("id", "is missing; want the id of the request, or a charge")
@@ -104,7 +104,7 @@ func (a *API) chargeOf(ctx context.Context, body *reader, k *ask) (stint.Charge,
 
 // extend handles a heartbeat, which renews places and holds. The body may contain the cost so far.
 func (a *API) extend(w http.ResponseWriter, r *http.Request, body *reader) {
-	// An old charge whose place has expired must not take a place again.
+	// A place that has expired must not be taken again for an old charge.
 	m := stint.Amendment{Kind: stint.AmendExtend, KnownOnly: true}
 	c, err := a.charge(r.Context(), body, &m, extendNames)
 	if a.refused(w, body, err) {
@@ -140,7 +140,7 @@ func (a *API) release(w http.ResponseWriter, r *http.Request, body *reader) {
 	a.answerAmended(w, done, err, false)
 }
 
-// refused answers a body with mistakes, or a failure, and reports whether it did.
+// refused answers a body with mistakes, or an error, and reports whether there was either.
 func (a *API) refused(w http.ResponseWriter, body *reader, err error) bool {
 	switch {
 	case !body.ok():
@@ -167,7 +167,7 @@ func (a *API) answerAmended(w http.ResponseWriter, done stint.Amended, err error
 	answer.JSON(w, http.StatusOK, out)
 }
 
-// charge reads a charge and its amendment. An error comes from the store.
+// charge reads a charge and its amendment. It returns an error only if the store fails.
 func (a *API) charge(ctx context.Context, body *reader, m *stint.Amendment, known []string) (c charged, err error) {
 	given := map[string]bool{}
 	body.object(known, func(name string) {
@@ -220,8 +220,8 @@ func (c *charged) costs() (claims []int) {
 	return claims
 }
 
-// quantities returns the number of different names of the limits that count the cost. Each can be
-// settled separately.
+// quantities returns how many different names the limits that count the cost have. Each of them can
+// be settled separately.
 func (c *charged) quantities() int {
 	names := map[string]bool{}
 	for _, i := range c.costs() {
@@ -258,7 +258,7 @@ func namesOf(c *stint.Charge) (names []string) {
 }
 
 // logFailure logs a failure of the store, at most once per second. It does not log invalid
-// requests, or calls whose caller has gone away.
+// requests, or calls that the caller has canceled.
 func (a *API) logFailure(err error) {
 	if _, invalid := errors.AsType[*stint.InvalidError](err); invalid || errors.Is(err, context.Canceled) {
 		return
@@ -268,7 +268,7 @@ func (a *API) logFailure(err error) {
 	}
 }
 
-// settled logs a settlement that was charged only in part. The observer receives these settlements,
+// settled logs a settlement that was charged only in part. It sends the observer these settlements
 // and all settlements of holds.
 func (a *API) settled(ctx context.Context, c *stint.Charge, m stint.Amendment, done stint.Amended) {
 	if !done.Changed {

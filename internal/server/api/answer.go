@@ -31,9 +31,9 @@ type decision struct {
 	Charge   string   `json:"charge"`
 	// Hold is how long the charge is held without a heartbeat.
 	Hold float64 `json:"hold_seconds,omitempty"`
-	// Denial is an id of the denial, for "stint why".
+	// Denial is the id of the denial, for "stint why".
 	Denial string `json:"denial,omitempty"`
-	// Cacheable reports whether callers may repeat the denial without asking.
+	// Cacheable reports whether the caller may repeat the denial without asking again.
 	Cacheable bool `json:"cacheable,omitempty"`
 	// Contact is where denied callers can ask for more.
 	Contact string `json:"contact"`
@@ -104,7 +104,8 @@ func wholeSeconds(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }
 
-// agree raises the wait in the body of a denial to its Retry-After, which may include jitter.
+// agree raises the wait in the body of a denial to the wait in Retry-After, which may include
+// jitter.
 func agree(_ http.ResponseWriter, _ *http.Request, d *httplimit.Denial) {
 	if exact := &d.Verdict.Decision.RetryAfter; d.RetryAfter-*exact >= time.Second {
 		*exact = d.RetryAfter
@@ -114,7 +115,7 @@ func agree(_ http.ResponseWriter, _ *http.Request, d *httplimit.Denial) {
 // maxBatch is the maximum number of requests in a batch.
 const maxBatch = 100
 
-// batch answers many requests. If one has a mistake, none is decided.
+// batch answers many requests. If one of them has a mistake, it decides none.
 func (a *API) batch(w http.ResponseWriter, r *http.Request, body *reader) {
 	var questions []*question
 	with, known := a.read(), askNames(stint.ModeTake, true)
@@ -153,7 +154,7 @@ func (a *API) resultOf(ctx context.Context, q *question) result {
 	return result{Status: http.StatusOK, Decision: a.decisionOf(ctx, q)}
 }
 
-// outageWait is the Retry-After in seconds when the store has failed.
+// outageWait is the Retry-After of answers after a failure of the store, in seconds.
 const outageWait = "1"
 
 func fail(w http.ResponseWriter) {
@@ -207,8 +208,8 @@ func (a *API) decisionOf(ctx context.Context, q *question) *decision {
 	return out
 }
 
-// cacheable reports whether callers may repeat a denial without asking: the request is sure to be
-// denied again until its wait is over, unless something is given back or changed, and its denials
+// cacheable reports whether the caller may repeat a denial without asking again: until its wait is
+// over, the request is denied again unless units are given back or a limit changes, and its denials
 // do not count toward a ban.
 func (q *question) cacheable() bool {
 	r, d := &q.request, &q.verdict.Decision

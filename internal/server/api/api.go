@@ -17,16 +17,16 @@ import (
 // Config configures an [API].
 type Config struct {
 	// Public makes the JSON API serve all callers. By default, it serves only callers on this host
-	// that address it as localhost or by its IP address. A caller can use up the limits of any
+	// that address it as localhost or by its IP address. Any caller can use up the limits of any
 	// subject, so require a token or a certificate in front of the handler.
 	Public bool
-	// Known states that every caller has presented a token or a certificate. Only then may callers
-	// make all processes pause their calls to a third-party API.
+	// Known tells the API that every caller has presented a token or a certificate. Otherwise
+	// callers cannot make all processes pause their calls to a third-party API.
 	Known bool
 	// Outbound holds the third-party APIs that callers can wait for by name. It may be nil.
 	Outbound *outbound.Registry
-	// AdHoc accepts limits that callers send with a subject. Such limits share counts with equal
-	// limits of the configuration on the same subject and scope.
+	// AdHoc accepts limits that callers send with a subject. They share counts with equal limits of
+	// the configuration on the same subject and scope.
 	AdHoc bool
 	// Observer receives a [*policy.Settlement] for every settlement that was charged only in part,
 	// for every settled hold, and for heartbeats of expired holds. It may be nil.
@@ -43,7 +43,7 @@ type API struct {
 	callers *callers.JSON
 	keys    *keys
 	waits   *waits
-	// answer answers a decided request, and addHeaders only adds the fields about its limits.
+	// answer answers a decided request. addHeaders only adds the header fields about its limits.
 	answer, addHeaders func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) (refused bool)
 	reading            atomic.Pointer[reading]
 	warned             atomic.Pointer[policy.Set] // the set that warnOfAuth last checked
@@ -51,7 +51,7 @@ type API struct {
 	failures, cuts, untrusted, unreadable logsample.Sampler
 }
 
-// New returns an API that decides by the set of a guard. store is the guard's store.
+// New returns an API that decides by the guard's set. store must be the guard's store.
 func New(guard *policy.Guard, store stint.Store, c Config) (*API, error) {
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	waits, err := newWaits(store)
@@ -70,8 +70,7 @@ func New(guard *policy.Guard, store stint.Store, c Config) (*API, error) {
 	}, nil
 }
 
-// Handler returns the handler of the JSON API and of the document that describes it. It handles
-// every path.
+// Handler returns the handler of the JSON API and of openapi.json. It handles every path.
 func (a *API) Handler() http.Handler { return http.HandlerFunc(a.serve) }
 
 // Auth returns the forward-auth handler. It can be mounted at any path, because the header fields

@@ -37,10 +37,10 @@ type ask struct {
 	charge  string // replaces all other members
 	waits   bool   // whether the call waits for its turn
 
-	given uint32 // the members that are present, as bits by index in askMembers
+	given uint32 // which members are present: a bit set by index in askMembers
 }
 
-// claims implements the interface of policy.Input.Claims.
+// claims implements the interface of [policy.Input.Claims].
 type claims map[string]string
 
 func (c claims) Claim(name string) string { return c[name] }
@@ -55,7 +55,7 @@ const (
 	byAPI
 )
 
-// Bounds on members. The charge of a request with the largest members still fits into a body.
+// Bounds on members. They keep the text of the largest possible charge smaller than a body.
 const (
 	maxMethod  = 32
 	maxHost    = 255
@@ -74,8 +74,8 @@ type member struct {
 	read func(*reader, *ask)
 }
 
-// askMembers are the members that a body may have. See askNames for members that not every path
-// accepts, and [reader.ask] for "and".
+// askMembers are the members that a body may have. Some paths do not accept all of them; see
+// askNames. [reader.ask] reads "and".
 var askMembers = [...]member{
 	{"method", byAttributes, func(r *reader, a *ask) { a.method = r.method() }},
 	{"host", byAttributes, func(r *reader, a *ask) { a.host = r.text(1, maxHost) }},
@@ -112,8 +112,8 @@ func (a *ask) says(name string) bool {
 	return false
 }
 
-// longestWait returns the maximum of max_wait_seconds. A booking may be far ahead, but a waiting
-// call keeps its connection open.
+// longestWait returns the maximum of max_wait_seconds. It is long for a booking, but short for a
+// waiting call, which keeps its connection open.
 func (a *ask) longestWait() time.Duration {
 	if a.waits {
 		return maxWait
@@ -121,8 +121,8 @@ func (a *ask) longestWait() time.Duration {
 	return stint.MaxWindow
 }
 
-// form returns the form of the body: byAPI if it names an API, bySubject if it has a member of that
-// form, or else byAttributes.
+// form returns the form of the body: byAPI if it names an API, else bySubject if it has a member of
+// that form, else byAttributes.
 func (a *ask) form() form {
 	if a.also {
 		return bySubject
@@ -160,8 +160,8 @@ func askNames(mode stint.Mode, batch bool) []string {
 	return names
 }
 
-// waitNames returns the members of a request that waits for its turn. Such a request has no id,
-// because its place is given back when the caller goes away.
+// waitNames returns the members of a request that waits for its turn. It has no id, because it
+// gives its place back when the caller goes away.
 func waitNames() []string {
 	names := slices.DeleteFunc(askNames(stint.ModeTake, false), func(name string) bool { return name == "id" })
 	return append(names, "max_wait_seconds", "api")
@@ -193,7 +193,7 @@ func (r *reader) readAsk(a *ask, known []string) (ok bool) {
 	return r.count == before
 }
 
-// and reads the subjects that are decided together with another subject.
+// and reads the subjects that are decided together with the first one.
 func (r *reader) and() (all []*ask) {
 	known := []string{"subject", "scope", "policy", "tier", "limits", "claims"}
 	before := r.count
@@ -240,7 +240,7 @@ func (r *reader) check(a *ask) {
 			r.wrongIn(m.name, "conflicts with a subject; want attributes of a request, or a subject with a policy, a tier or limits")
 		}
 	}
-	required := []string{"method", "path"} // whether a peer is required depends on the policies
+	required := []string{"method", "path"} // the policies determine whether a peer is required, too
 	if want == bySubject {
 		required = []string{"subject"}
 	}

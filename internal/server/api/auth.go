@@ -18,8 +18,8 @@ import (
 
 func isRefusal(status int) bool { return status >= 400 && status <= 599 }
 
-// statusField is the header field with the original status of a refusal, which the proxy may ask to
-// replace with another status.
+// statusField is the header field with the original status of a refusal if the proxy asked for
+// another status.
 const statusField = "X-RateLimit-Status"
 
 func (a *API) serveAuth(w http.ResponseWriter, r *http.Request) {
@@ -53,8 +53,8 @@ func (a *API) serveAuth(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// decideOnly decides a request and charges its estimated cost, because it never sees the end of the
-// request.
+// decideOnly decides a request and charges its estimated cost. It does not hold the estimate,
+// because it never sees the end of the request.
 func (a *API) decideOnly(ctx context.Context, in *policy.Input, v *policy.Verdict) {
 	var question stint.Request
 	if v.Err = a.guard.Prepare(in, v, &question); v.Err == nil && len(question.Claims) > 0 {
@@ -94,8 +94,8 @@ func (w *refusing) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// warnOfAuth warns once for each set about settings that do not work with forward-auth: concurrency
-// limits, because places are not released, and ids that are derived from bodies.
+// warnOfAuth warns once per set about settings that do not work with forward-auth: concurrency
+// limits, because their places are not released, and ids derived from bodies.
 func (a *API) warnOfAuth(set *policy.Set) {
 	if a.warned.Swap(set) == set {
 		return

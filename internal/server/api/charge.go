@@ -15,7 +15,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// charged is a charge with a bit set of the claims that count the cost.
+// charged is a charge with the claims that count the cost, as a bit set.
 type charged struct {
 	stint.Charge
 	priced uint16
@@ -24,8 +24,8 @@ type charged struct {
 // seal signs encoded charges.
 type seal struct{ key [sha256.Size]byte }
 
-// newSeal returns a seal whose key is derived from another key, so that its signatures are not
-// valid for any other purpose.
+// newSeal returns a seal whose key is derived from another key, so that its signatures are valid
+// only for charges.
 func newSeal(key []byte) seal {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("stint charge"))
@@ -49,8 +49,8 @@ var (
 	errNewVersion = errors.New("is from another version of the server")
 )
 
-// textOf returns the text of a charge, or "" if nothing was charged. From then on, leased units of
-// the charge are settled in the store, whichever process receives the text.
+// textOf returns the text of a charge, or "" if nothing was charged. Amendments of a charge from
+// its text settle leased units in the store, because any process may receive the text.
 func (k *keys) textOf(ctx context.Context, c *charged) string {
 	if c.IsZero() {
 		return ""
@@ -65,7 +65,8 @@ func (k *keys) textOf(ctx context.Context, c *charged) string {
 	return base64.RawURLEncoding.EncodeToString(append(w.b, signature...))
 }
 
-// open returns the charge of a text. The error is meant for the caller, unless it is errKeysAway.
+// open parses the text of a charge. Its error is a message for the caller, unless it is
+// errKeysAway.
 func (k *keys) open(ctx context.Context, text string) (charged, error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(b) <= signatureSize || strings.ContainsAny(text, "\r\n") { // the decoder would ignore these
@@ -95,9 +96,9 @@ func (s *seal) sign(b []byte) []byte {
 	return mac.Sum(nil)[:signatureSize]
 }
 
-// codec writes or reads a charge, so that the fields and their order are listed only once. Writing
-// does not modify the charge, which other goroutines may read at the same time. After a failed
-// read, all later values are zero.
+// codec writes or reads a charge. One type does both, so that the order of the fields is written
+// only once. Writing does not modify the charge, because other goroutines may read it at the same
+// time. After a failed read, all later values are zero.
 type codec struct {
 	b      []byte // the bytes written so far, or the bytes left to read
 	reads  bool
@@ -152,8 +153,8 @@ func (x *codec) claim(c *stint.Claim) {
 	})
 }
 
-// cost encodes the cost of a limit by its name as the cost plus one, or 0 if the limit has no cost
-// of its own.
+// cost encodes the cost of a limit by its name: as the cost plus one, or as 0 if the limit has no
+// cost of its own.
 func (x *codec) cost(of *stint.Costs, name string) {
 	n := int64(0)
 	if cost, ok := (*of)[name]; ok {
@@ -167,7 +168,7 @@ func (x *codec) cost(of *stint.Costs, name string) {
 	}
 }
 
-// origin encodes where a charge was made: a single zero stands for the store.
+// origin encodes where a charge was made. A single zero stands for the store.
 func (x *codec) origin(c *driver.ChargeData) {
 	x.boolean(&c.Fallback)
 	if c.Fallback {

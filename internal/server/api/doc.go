@@ -1,6 +1,6 @@
 // Package api is the server's HTTP interface: the JSON API for programs, and forward-auth for
-// proxies, which ask before they forward a request. openapi.json, from which docs/api.md is
-// generated, describes the JSON API. docs/proxies.md describes forward-auth.
+// proxies, which ask before they forward a request. openapi.json describes the JSON API;
+// docs/api.md is generated from it. docs/proxies.md describes forward-auth.
 //
 //	a, err := api.New(guard, store, api.Config{})
 //	...
@@ -11,7 +11,7 @@
 // describes the request in other header fields, add them in original.go. A proxy with its own
 // protocol gets a package next to this one, such as envoyrls for Envoy.
 //
-// The API trusts all attributes of a request that a caller sends, including claims and addresses,
-// so by default it does not serve every caller: see [Config.Public]. [API.Auth] answers only
-// proxies that the configuration trusts.
+// The API trusts all attributes of a request that a caller sends, including claims and addresses.
+// So by default it does not serve every caller; see [Config.Public]. [API.Auth] serves only proxies
+// that the configuration trusts.
 package api

@@ -22,13 +22,13 @@ const (
 	// in which a key was created to the key in hexadecimal.
 	keyTable = "charge-keys"
 	keySize  = 32
-	// keyPeriod is how long a key signs charges. Its signatures are accepted for oldKeys more
-	// periods.
+	// keyPeriod is how long a key signs charges. After that, its signatures are accepted for
+	// oldKeys more periods.
 	keyPeriod = 30 * 24 * time.Hour
 	oldKeys   = 13
-	// keysAge is the interval between reads of the table in the background, after which removed
-	// keys are no longer accepted. An unknown signature causes a read at once, unless the last one
-	// was less than keysPause ago. keysTime is the timeout of a read.
+	// keysAge is the age at which the table is read again in the background. This is how a process
+	// learns that a key was removed. An unknown signature causes a read at once, unless the last
+	// read was less than keysPause ago. keysTime is the timeout of a read.
 	keysAge   = 5 * time.Second
 	keysPause = time.Second
 	keysTime  = time.Second
@@ -36,26 +36,26 @@ const (
 
 // keys signs charges. Processes that share a store share the keys in it, and the first process that
 // finds no key of the current period creates one. A process that has not reached the store yet
-// signs with its own key: it then decides without the store, and no other process can amend its
-// charges.
+// signs with a key of its own. It then decides without the store, and no other process can amend
+// its charges.
 type keys struct {
-	store  driver.Keeper // nil if it keeps no tables
+	store  driver.Keeper // nil if the store keeps no tables
 	own    seal
 	now    func() time.Time
 	logger *slog.Logger
 	failed logsample.Sampler
 
-	turn chan struct{} // holds one value while the table is read
+	turn chan struct{} // has room for one value, which it holds while the table is read
 	ring atomic.Pointer[keyRing]
 }
 
 // keyRing is the table as last read. It is immutable.
 type keyRing struct {
-	read    time.Time // when it was read, or when reading failed
+	read    time.Time // when the table was read, or when reading it failed
 	version int64
 	shared  map[int64]seal // by period
 	newest  *seal          // newest of the shared keys; nil if there are none
-	failed  bool           // the last read failed; the content is from an earlier read
+	failed  bool           // whether the last read failed; the content is then from an earlier read
 }
 
 func newKeys(store stint.Store, logger *slog.Logger) *keys {
@@ -71,8 +71,8 @@ func randomKey() []byte {
 	return key
 }
 
-// signer returns the seal to sign a charge with: the newest shared key, which all processes know,
-// or the process's own. If the charge is in the store, it reads a missing shared key first.
+// signer returns the seal to sign a charge with: the newest shared key or, if there is none, the
+// process's own key. If there is none and the charge is in the store, signer reads the table first.
 func (k *keys) signer(ctx context.Context, stored bool) *seal {
 	ring := k.ring.Load()
 	switch {
@@ -117,12 +117,12 @@ func (r *keyRing) signed(b, signature []byte) bool {
 	return false
 }
 
-// due reports whether the last read of the table was at least the given time ago.
+// due reports whether the table was last read at least the given time ago.
 func (k *keys) due(ring *keyRing, after time.Duration) bool {
 	return k.store != nil && k.now().Sub(ring.read) >= after
 }
 
-// refreshSoon reads the table in the background if that is due.
+// refreshSoon reads the table in the background if the last read is older than keysAge.
 func (k *keys) refreshSoon(ctx context.Context, ring *keyRing) {
 	if !k.due(ring, keysAge) {
 		return

@@ -13,7 +13,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Families of header fields in which proxies describe the original request.
+// Header fields in which proxies describe the original request, in two families.
 const (
 	forwardedMethod = "X-Forwarded-Method"
 	forwardedURI    = "X-Forwarded-Uri"
@@ -28,8 +28,8 @@ var errNotDescribed = errors.New("the proxy does not describe the original reque
 
 // originalOf returns the request that a trusted proxy asks about, without its peer and header.
 //
-// A proxy that writes one family of fields passes on the other family as its client sent it. If
-// both are present, a client could have named an exempt path, so the request is refused.
+// A proxy that writes one family of fields passes on the other family as its client sent it, and
+// the client could name a path that is exempt. So originalOf refuses a request with both families.
 func originalOf(r *http.Request) (policy.Input, error) {
 	forwarded := anyOf(r.Header, forwardedMethod, forwardedURI)
 	original := anyOf(r.Header, originalMethod, originalURI, originalURL)
@@ -81,15 +81,15 @@ func readOriginal(r *http.Request, methodField, targetField string) (policy.Inpu
 	return in, nil
 }
 
-// parseURL parses an absolute URL. The URL must have a path: proxies build it from the host and the
-// path, and if the host contains a question mark, the path ends up in the query.
+// parseURL parses an absolute URL, which must have a path. Proxies build the URL from the host and
+// the path: if the host contains a question mark, the path ends up in the query.
 func parseURL(s string) (*url.URL, bool) {
 	u, err := url.ParseRequestURI(s)
 	return u, err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") &&
 		strings.HasPrefix(u.Path, "/")
 }
 
-// anyOf reports whether any of the fields is not empty. Some proxies empty a field to remove it.
+// anyOf reports whether any of the fields has a value. Some proxies remove a field by emptying it.
 func anyOf(h http.Header, names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
 		return slices.ContainsFunc(h[name], func(value string) bool { return value != "" })

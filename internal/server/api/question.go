@@ -20,8 +20,8 @@ import (
 // question is the request in a body, with its decision.
 type question struct {
 	mode    stint.Mode
-	named   bool // the body names the subject; policies do not determine it
-	api     bool // the request is for a call to a third-party API
+	named   bool // whether the body names the subject; otherwise policies determine it
+	api     bool // whether the request is for a call to a third-party API
 	request stint.Request
 	// verdict has a result for each claim. If no claim is enforced, the store is not called.
 	verdict policy.Verdict
@@ -35,7 +35,7 @@ func (q *question) claims() int {
 	return n
 }
 
-// priced returns a bit set of the claims that count the cost.
+// priced returns the claims that count the cost, as a bit set.
 func (q *question) priced() (bits uint16) {
 	for i := range q.claims() {
 		if q.verdict.Results[i].Rule.Costs {
@@ -45,7 +45,7 @@ func (q *question) priced() (bits uint16) {
 	return bits
 }
 
-// ask reads a question. It returns nil if there are mistakes, which the reader collects.
+// ask reads a question. It returns nil if the reader finds mistakes.
 func (a *API) ask(r *reader, with *reading, mode stint.Mode, known []string) *question {
 	k, ok := r.ask(mode, known)
 	if !ok {
@@ -82,7 +82,8 @@ func (a *API) question(r *reader, with *reading, k *ask) *question {
 	return q
 }
 
-// waits makes the question wait for its turn: it books a place, unless it holds an estimate.
+// waits makes the question wait for its turn. Unless it holds an estimate, it books a place in
+// time.
 func (q *question) waits(k *ask) {
 	q.request.ID, q.request.MaxWait = "", k.maxWait
 	if q.request.Hold == 0 {
@@ -90,7 +91,7 @@ func (q *question) waits(k *ask) {
 	}
 }
 
-// invalid reports all mistakes in a request as a whole.
+// invalid reports every mistake that err lists as a mistake in the whole request.
 func (r *reader) invalid(err error) {
 	for _, m := range mistakesOf(err) {
 		r.wrong("%s", m.Message)
@@ -140,8 +141,8 @@ func (a *API) byAttributes(r *reader, q *question, k *ask) {
 	q.name(r, k)
 }
 
-// name sets the costs that the body gives for limits by name. They replace the costs of policies in
-// claims that count costs.
+// name sets the costs that the body gives by the names of limits. In claims that count costs, they
+// replace the costs from policies.
 func (q *question) name(r *reader, k *ask) {
 	if k.costs == nil {
 		return
@@ -254,11 +255,11 @@ func (q *question) checkCost(r *reader, k *ask) {
 	}
 }
 
-// adHocName is the policy name of a caller's own limits in answers.
+// adHocName is the policy name that answers give for limits passed by the caller.
 const adHocName = "limits"
 
-// claim adds a claim of a rule on a subject, with limits and the costs of some of them by name. The
-// policy of the first claim is the question's route.
+// claim adds a claim of a rule on a subject. costs are the costs of some of its limits by name. The
+// policy of the first claim becomes the question's route.
 func (q *question) claim(subject, scope string, rule *policy.Rule, limits []stint.Limit, costs stint.Costs) {
 	c := stint.Claim{Subject: subject, Scope: scope, Limits: limits, Cost: 1, Shared: subject == setinfo.Everyone}
 	if rule.Costs {
@@ -274,7 +275,7 @@ func (q *question) claim(subject, scope string, rule *policy.Rule, limits []stin
 	q.verdict.Results = append(q.verdict.Results, policy.Result{Rule: rule, Claim: c})
 }
 
-// decide calls the store, and passes the answer to the guard's log and observer.
+// decide calls the store, and passes the verdict to the guard, which logs and observes it.
 func (a *API) decide(ctx context.Context, q *question) {
 	v := &q.verdict
 	var began time.Time

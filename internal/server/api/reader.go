@@ -18,16 +18,16 @@ import (
 type mistake struct {
 	// Field is the location of the mistake, such as "limits[0]"; "" is the body itself.
 	Field string `json:"field"`
-	// Message describes what is wrong, and what is expected.
+	// Message describes what is wrong, and what is wanted.
 	Message string `json:"message"`
 }
 
-// maxMistakes is the maximum number of mistakes in an answer.
+// maxMistakes is the maximum number of mistakes that an answer lists.
 const maxMistakes = 50
 
 // reader reads a body strictly: members that are unknown, duplicate or of the wrong type are
-// mistakes. A null member counts as absent. It continues after each mistake, so that all are
-// reported together.
+// mistakes. A null member counts as absent. After a mistake it reads on, to report all mistakes
+// together.
 type reader struct {
 	tokens   *json.Decoder
 	ahead    json.Token // the next token, if it has been read
@@ -35,7 +35,7 @@ type reader struct {
 	path     []string
 	mistakes []mistake // the mistakes to report
 	count    int       // number of all mistakes
-	alwaysOK bool      // denials are answered with 200, too
+	alwaysOK bool      // whether denials are answered with 200, too
 }
 
 // newReader returns a reader of a body. A body that is not JSON in UTF-8 is a mistake.
@@ -123,7 +123,7 @@ func (r *reader) each(member func(name string)) {
 	}
 	seen := map[string]bool{}
 	for r.tokens.More() {
-		name := r.next().(string) // a string, because the object is well-formed
+		name := r.next().(string) // always a string, because the object is well-formed
 		r.in("."+shown(name), func() {
 			if seen[name] {
 				r.wrong("duplicate field")
@@ -214,7 +214,7 @@ func (r *reader) seconds(most time.Duration) time.Duration {
 	return time.Duration(math.Round(n * float64(time.Second)))
 }
 
-// integer returns the value of an integer: 10, 10.0 and 1e1 are the same in JSON.
+// integer parses an integer in any form that JSON allows: 10, 10.0 and 1e1 are the same number.
 func integer(number string) (n int64, ok bool) {
 	mantissa, power, scientific := strings.Cut(strings.ToLower(number), "e")
 	exponent := 0
@@ -229,7 +229,7 @@ func integer(number string) (n int64, ok bool) {
 	if digits == "" || digits == "-" {
 		return 0, true
 	}
-	const most = 18 // zeros that fit into an int64
+	const most = 18 // the number of zeros that fit into an int64
 	zeros := exponent - len(after) + len(before+after) - len(digits)
 	if zeros < 0 || zeros > most {
 		return 0, false
@@ -279,7 +279,7 @@ func (r *reader) null() bool {
 	return r.ahead == nil
 }
 
-// next returns the next token. There always is one, because the body has been checked to be
+// next returns the next token. There always is one, because newReader has checked that the body is
 // well-formed.
 func (r *reader) next() json.Token {
 	if r.looked {

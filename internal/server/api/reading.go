@@ -15,7 +15,7 @@ type reading struct {
 }
 
 // ruleName names the rules of a tier, of a policy for a tier, or of a policy for any tier. The last
-// form exists only if the rules of the policy are the same for all tiers.
+// kind exists only if the policy has the same rules for all tiers.
 type ruleName struct{ policy, tier string }
 
 func (a *API) read() *reading {

@@ -28,7 +28,7 @@ const (
 )
 
 type post struct {
-	most int64 // bytes of body
+	most int64 // the maximum size of the body in bytes
 	do   func(a *API, w http.ResponseWriter, r *http.Request, body *reader)
 }
 
@@ -74,7 +74,7 @@ func serveDocument(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(openAPI)))
-	_, _ = w.Write(openAPI) // a client that has gone away needs no answer
+	_, _ = w.Write(openAPI) // ignore an error: the client has gone away
 }
 
 func (a *API) servePost(w http.ResponseWriter, r *http.Request, p post) {
@@ -100,9 +100,9 @@ func (a *API) servePost(w http.ResponseWriter, r *http.Request, p post) {
 	}
 }
 
-// statusParameter is the URL parameter that sets the status of a denial, and okStatus is its only
-// value. Callers need it because HTTP libraries retry requests that are answered with 429, or treat
-// them as failed.
+// statusParameter is the URL parameter that sets the status of denials, and okStatus is its only
+// valid value. It is for callers whose HTTP library retries requests that are answered with 429, or
+// treats them as failed.
 const (
 	statusParameter = "status"
 	okStatus        = "200"

@@ -14,8 +14,8 @@ import (
 
 const usagePath = "/v1/usage"
 
-// usageLimit limits how often a caller may ask for its usage. No policy can have the name of its
-// scope.
+// usageLimit limits how often a caller may ask for its usage. No policy can have the name of the
+// scope in which it counts.
 var usageLimit = []stint.Limit{stint.PerMinute(60)}
 
 // usage is the usage of a caller.
@@ -75,8 +75,8 @@ func (a *API) serveUsage(w http.ResponseWriter, r *http.Request) {
 	answer.JSON(w, http.StatusOK, &out)
 }
 
-// caller describes the caller by the header fields of a trusted proxy, or else by the caller's
-// certificate: its common name becomes the claim "user".
+// caller describes the caller by the header fields of a trusted proxy or, without one, by the
+// caller's certificate: the common name becomes the claim "user".
 func caller(set *policy.Set, r *http.Request) *policy.Input {
 	peer := clientip.PeerOf(r)
 	in := &policy.Input{Method: r.Method, Host: r.Host, Path: r.URL.Path, Peer: peer}
@@ -89,7 +89,7 @@ func caller(set *policy.Set, r *http.Request) *policy.Input {
 	return in
 }
 
-// atOnce returns how many of the first counts fit into one request.
+// atOnce returns how many counts, from the first, fit into one request.
 func atOnce(counts []policy.Result) (n int) {
 	for limits := 0; n < min(len(counts), stint.MaxClaims); n++ {
 		if limits += len(counts[n].Limits); limits > stint.MaxTotal {
@@ -99,7 +99,7 @@ func atOnce(counts []policy.Result) (n int) {
 	return n
 }
 
-// peekAll adds the usage of counts to out. It returns false if the store does not report it.
+// peekAll adds the usage of counts to out. It returns false if the store fails.
 func (a *API) peekAll(ctx context.Context, counts []policy.Result, failure *stint.FailurePolicy, out *usage) bool {
 	request := stint.Request{Mode: stint.ModePeek, Failure: failure}
 	for i := range counts {

@@ -16,11 +16,12 @@ import (
 )
 
 const (
-	// maxWait is the maximum and the default time that a call waits. Proxies close connections that
-	// are idle for a minute.
+	// maxWait is the longest time that a call may wait, and the default. Proxies close connections
+	// that are idle for a minute.
 	maxWait = 30 * time.Second
 	// maxWaiting is the maximum number of calls that wait at the same time: a tenth of the
-	// connections that a listener has by default. The others are for calls that do not wait.
+	// connections that a listener has by default. The other connections are for calls that do not
+	// wait.
 	maxWaiting = 1000
 	// sendTime is the time limit for sending the answer to a call that has waited.
 	sendTime = 10 * time.Second
@@ -49,12 +50,12 @@ func newWaits(store stint.Store) (*waits, error) {
 // many were waiting.
 func (a *API) Waits() (waiting, refused int64) { return a.waits.waiting.Load(), a.waits.refused.Load() }
 
-// EndWaits ends all current and future calls that wait for their turn: they give their places back,
-// and their answers tell callers to ask again. Call it when a server stops.
+// EndWaits ends all current and future waits: the calls give their places back, and are told to ask
+// again. Call it when a server stops.
 func (a *API) EndWaits() { a.waits.end() }
 
-// wait answers when the request is allowed, or at once if that would take too long. While it waits,
-// it has a place in line. It gives the place back when the connection closes.
+// wait answers when the request is allowed, or at once if it would have to wait too long. While it
+// waits, it has a place in line. It gives the place back when the connection closes.
 func (a *API) wait(w http.ResponseWriter, r *http.Request, body *reader) {
 	k := &ask{mode: stint.ModeTake, waits: true}
 	known := waitNames()
@@ -85,7 +86,7 @@ func (a *API) wait(w http.ResponseWriter, r *http.Request, body *reader) {
 	defer cancel()
 	defer context.AfterFunc(a.waits.life, cancel)()
 
-	// The server's own deadlines are for calls that do not wait. Writers in tests have no
+	// The server's own deadlines are for calls that do not wait. Writers in tests support no
 	// deadlines.
 	deadlines := http.NewResponseController(w)
 	_ = deadlines.SetReadDeadline(time.Time{})
@@ -107,14 +108,14 @@ func (a *API) wait(w http.ResponseWriter, r *http.Request, body *reader) {
 	}
 }
 
-// comeBack refuses a call that can be made again soon.
+// comeBack refuses a call that the caller should soon repeat.
 func comeBack(w http.ResponseWriter, word, message string) {
 	w.Header().Set("Retry-After", outageWait)
 	answer.Refuse(w, http.StatusServiceUnavailable, word, message)
 }
 
-// await decides a question when its turn comes. If the context ends first, nothing is decided, and
-// the verdict has the error of the context.
+// await waits for a question's turn and decides it. If the context ends first, it decides nothing,
+// and the verdict has the context's error.
 func (a *API) await(ctx context.Context, q *question) {
 	v := &q.verdict
 	if q.claims() > 0 {
@@ -177,7 +178,7 @@ type pause struct {
 	Paused float64 `json:"paused_seconds"`
 }
 
-// coolDownNames are the members of a body that pauses calls to an API.
+// coolDownNames are the members of a body that pauses an API.
 var coolDownNames = []string{"api", "for_seconds"}
 
 // coolDown makes all processes pause their calls to a third-party API, because the API asked one of

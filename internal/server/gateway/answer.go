@@ -63,7 +63,7 @@ func (x *requestState) blame(err error) *problem {
 	switch {
 	case errors.Is(x.request.Context().Err(), context.Canceled):
 		return &goneProblem
-	case !x.rewritten: // refused for its Upgrade field
+	case !x.rewritten: // the Upgrade field was refused
 		return &requestProblem
 	case isTimeout(err):
 		return &timeoutProblem

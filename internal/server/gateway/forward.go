@@ -119,7 +119,7 @@ func rewrite(p *httputil.ProxyRequest) {
 	}
 
 	if p.In.Header.Get("Expect") != "" {
-		p.Out.Close = true // without this, the whole body is sent to keep the connection, even if the upstream does not want it
+		p.Out.Close = true // without this, the whole body is sent even if it is unwanted
 	}
 
 	h := p.Out.Header
