@@ -86,6 +86,27 @@ func nginxPath(target string) (string, bool) {
 	return path.Clean(p), true
 }
 
+// TestPlainPaths: a plain path has one reading, itself.
+func TestPlainPaths(t *testing.T) {
+	for _, p := range []string{"/", "/a", "/a/b-c_d", "/a/b-c_d.e", "/v1.2/a", "/a.php"} {
+		readings, ok := readPath(p, "")
+		if plain, _ := isPlain(p); !plain || !ok || !slices.Equal(readings, []string{p}) {
+			t.Errorf("%q is plain %v, and has the readings %q", p, plain, readings)
+		}
+	}
+	for _, p := range []string{"", "a", "/a/", "//a", "/a//b", "/.a", "/a/../b", "/a#", "/a?", "/a;", "/a\\b",
+		"/a\n", "/a\tb", "/a ", "/a\x00", "/A", "/é", "/%61", "/index.php/a"} {
+		if plain, _ := isPlain(p); plain {
+			t.Errorf("%q is taken for plain", p)
+		}
+	}
+	for p, want := range map[string]int{"/a": 0, "/a.b": 2, "/a.b/c": 0, "/a/b.c.d": 6} {
+		if _, dot := isPlain(p); dot != want {
+			t.Errorf("the ending of %q begins at %d, want %d", p, dot, want)
+		}
+	}
+}
+
 // TestReadings: each difference between routers makes the readings that it accounts for, and no
 // others. The first is that of net/http.
 func TestReadings(t *testing.T) {
