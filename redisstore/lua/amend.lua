@@ -23,7 +23,7 @@
 --              bytes of one part, which are ignored
 -- ARGV[2…] the request ids
 -- Reply    call id (8), now; then per amendment FAILED (1), length of a message (2), message; or
---            LATE if it arrived too late, REPEAT if it would give back a repeated request, else 0 (1)
+--            LATE if it arrived too late, REPEAT if it would refund a repeated request, else 0 (1)
 --            the claims to which it applied (2, as above; an extension applies if all places of the
 --            claim are held or, if it has none, all of its holds are open)
 --            the true cost of a settlement where it applied; if parts have their own, the sum over
@@ -86,7 +86,7 @@ local function settled(a, claim)
   return claim[CHARGED_AT] <= tonumber(call('ZRANGE', key, '0', '0', 'WITHSCORES')[2])
 end
 
--- remember keeps a settled charge for as long as any of its limits can have it.
+-- remember records that a charge is settled, for as long as the charge could be settled again.
 local function remember(a, claim)
   local key, at, life = claim[SETTLED], claim[CHARGED_AT], claim[HORIZON]
   call('ZADD', key, ('%d'):format(at), a[CHARGE])
@@ -98,7 +98,7 @@ end
 local function limit_of(claim, part) return part[KEY]:sub(#claim[SETTLED] - #'settled' + 1) end
 
 -- amend_holders renews a place, takes a lost place back if that is allowed, or releases the place.
--- It reports whether it did.
+-- It reports whether it did one of these.
 local function amend_holders(a, claim, part, retakes)
   holders = holders or make_holders()
   local key, id, window = part[KEY], a[CHARGE], part[OF]

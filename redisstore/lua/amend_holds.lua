@@ -26,7 +26,8 @@ local function charge_more(st, at, units, debt, held)
   return units - by
 end
 
--- amend_rate settles a limit that was charged cost units at an instant, or charges the excess now.
+-- amend_rate settles a charge of cost units to a limit at an instant. If the charge cannot be
+-- settled, amend_rate charges the excess now.
 local function amend_rate(st, at, h, cost, instant, held)
   local delta = h[TRUTH] - cost
   local by = most_raise(st, at, delta, h[DEBT], held)

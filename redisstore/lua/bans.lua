@@ -27,9 +27,9 @@ function bans.save(key, ban)
   redis.call('SET', key, s, 'PX', ttl(math.max(ban.til - now, 0) + ban.forgive))
 end
 
--- open reads the bans of all claims of a request except the shared ones into r.bans: false for no
--- ban, nil if it is shared. Claims of one subject have the same table. open returns the first claim
--- whose subject is banned.
+-- open reads the bans of the subjects of a request into r.bans, by claim: false if there is no ban,
+-- nil if the claim is shared. Claims of one subject have the same table. open returns the first
+-- claim whose subject is banned.
 function bans.open(r)
   local shared, known, banned = r.options[SHARED], {}, nil
   r.bans = {}

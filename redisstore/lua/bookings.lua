@@ -30,8 +30,8 @@ local function plus(sum, n)
   return sum + n
 end
 
--- unsum subtracts from the sum the units that were removed from a booking. A sum above 2^53 is not
--- exact, so it is computed again.
+-- unsum subtracts n units that were removed from bookings from the sum. A sum above 2^53 is not
+-- exact, so unsum computes it again.
 local function unsum(c, n)
   if c.booked_sum <= MAX_UNITS then
     c.booked_sum = c.booked_sum - n
@@ -67,8 +67,8 @@ function W.drop_bookings(c, t)
   end
 end
 
--- leaked returns the level of a meter at t, given its level at another instant. After a step back
--- of the clock, that instant may be later than t: a booking that was due by then has T before it.
+-- leaked returns the level of a meter at t, given its level at another instant. If the clock
+-- stepped back, the T of a due booking can be before that instant; the level is then unchanged.
 function W.leaked(c, level, from, t)
   local set, at = c.st[SET], c.at
   if t <= from then return level end

@@ -1,5 +1,5 @@
--- decide decides the requests that take_plain of take.lua cannot. See docs/rules.md. A request r is
--- an array of its parts, and has
+-- decide decides the requests that take_plain of take.lua does not. See docs/rules.md. A request r
+-- is an array of its parts, and has
 --
 --   equal        the number of equal requests
 --   charges      whether the first claim costs anything

@@ -80,9 +80,10 @@ function W.insert(st, at, stamp, units)
   return newest > stamp
 end
 
--- open_periods finds the periods of the calendar around now: the stored entries decide and, where
--- there are none, the limit's own calendar. If the calendar does not know when the current period
--- began, c.began is that instant; an entry without units stores it in the state.
+-- open_periods finds the periods of a calendar limit around now. The stored entries determine the
+-- periods and, where there are none, the limit's own calendar does. If that calendar lacks the
+-- instant at which the current period began, c.began is that instant; an entry without units stores
+-- it in the state.
 function W.open_periods(c)
   local set, at = c.st[SET], c.at
   local far, own, late, mark, list = now + 2 * c.window, set[at + THIS], 0, nil, {}

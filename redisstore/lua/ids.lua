@@ -2,7 +2,7 @@
 -- scored by their end (time + life), rounded up to a multiple of ID_STEP, plus the number of
 -- repeats.
 --
--- The charge that an id remembers is a separate member: the beginning of the id's hash, then the
+-- The charge of a request with an id is a separate member: the beginning of the id's hash, then the
 -- charge id (8 bytes), time, units of the first claim, the note of the request, and the generations
 -- of its states (4 each); see internal/contract/recall.go. Its score is the same end, plus ID_STEP
 -- - 1.
@@ -28,7 +28,7 @@ function ids.open(key, id, life)
   if at > now - life and at <= now + life then return at, repeats, score - repeats end
 end
 
--- charge returns the charge that an id that ends at til remembers, or '' if there is none.
+-- charge returns the charge of the request with an id that ends at til, or '' if there is none.
 function ids.charge(key, id, til)
   return (charge_member(key, id, til) or ''):sub(ID_HASH + 1)
 end
@@ -60,7 +60,7 @@ function ids.prolong(key, id, life)
   keep(key, life)
 end
 
--- rebook replaces the charge that a known id remembers.
+-- rebook replaces the charge of the request with a known id.
 function ids.rebook(key, id, charged)
   local score = redis.pcall('ZSCORE', key, id)
   if not score or type(score) == 'table' then return end

@@ -30,10 +30,10 @@ local function slot_of(st, at, slot)
   return ('%d'):format(ring + slot * size), ('%d'):format(ring + slot * size + size - 1)
 end
 
--- piece returns piece k of the entries of a limit: a text, and the positions in it where they begin
--- and end. It returns nil if there is no such piece. Piece 0 is the front, followed by the blocks
--- of the ring, the back, and the newest entry. If only the heads of the state were read, piece
--- reads the state up to its rings.
+-- piece returns piece k of the entries of a limit: a text, and the positions in the text where the
+-- entries begin and end. It returns nil if there is no such piece. Piece 0 is the front, followed
+-- by the blocks of the ring, the back, and the newest entry. If only the heads of the state were
+-- read, piece reads the state up to its rings.
 function limits.piece(st, at, k)
   local set = st[SET]
   local o, width = set[at + LOG], set[at + WIDTH]
@@ -77,7 +77,8 @@ function limits.add_block(st, at, entry)
 end
 
 -- usage_of returns the usage of a limit: used, reset-after, and retry-after for a cost, 0 if the
--- cost fits. If the cost is -FAR, retry-after is 0. Held units count, too.
+-- cost fits. If the cost is -FAR, retry-after is 0. held is the number of held units, which count
+-- as used.
 function limits.usage_of(st, at, cost, now, held)
   local set = st[SET]
   local cap, unit, o, used, reset, wait = set[at + CAP], set[at + UNIT], set[at + LOG], 0, 0, 0

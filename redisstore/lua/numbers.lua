@@ -1,6 +1,6 @@
 -- numbers names the numbers of the scripts. No script contains this file: script.go replaces the
--- names by the numbers, because in Redis a local that a function uses costs an allocation at every
--- call.
+-- names with the numbers, because in Redis a local that a function uses costs an allocation at
+-- every call.
 --
 -- Go has the first group of numbers, too. TestNumbers compares them.
 
@@ -13,7 +13,7 @@ local MAX_REPEATS = 8              -- repeats of a request id
 local MAX_SETTLED = 1000           -- settled charges of a subject in a scope
 local MAX_KNOWN = 27               -- limits in a directory that a reply may contain
 local MAX_HOLDS = 20000            -- open holds of a state
-local LONGEST_HOLD = 90000000000   -- longest time units are held after a clock was ahead, in microseconds
+local LONGEST_HOLD = 90000000000   -- after a clock was ahead, units stay held for at most this long, in microseconds
 local ID_STEP = 16                 -- ends of request ids are multiples of this, in microseconds
 local NEVER = -1                   -- a wait that does not end
 
@@ -97,12 +97,10 @@ local NEED, OTHERS, FRESH, LIMITS = 8, 9, 10, 11
 -- begins now expires, and TICK is how much longer the units count if they are then charged, 0 if
 -- they are not.
 --
--- For a calendar limit, UNIT is negative, and SLICE, RATE and TICK are ends of periods of its own
--- calendar, under the names THIS of the current period, ENDED of the previous one and FOLLOWING of
--- the next one.
+-- For a calendar limit, UNIT is negative, and SLICE, RATE and TICK are called THIS, ENDED and
+-- FOLLOWING: the ends of the current, the previous and the next period of its own calendar.
 --
--- ASKED is 0 for a limit that is not asked about, 1 if the call charges it, or one of COUNTED,
--- HOLDING and CHECKED: odd numbers add units.
+-- A charge adds units to a limit, or to its held units, if ASKED is odd.
 local ASKED, LOG, METER, CAP, SPAN, SLICE, WIDTH, BACK, FRONT = 0, 1, 2, 3, 4, 5, 6, 7, 8
 local UNIT, RATE, TICK, CUT, STAMP, ENTRY, STRIDE = 9, 10, 11, 12, 13, 14, 15
 local THIS, ENDED, FOLLOWING = 5, 10, 11
@@ -181,8 +179,8 @@ local CHARGED_MARK = '\64'
 -- Bytes of a booking (bookings.lua).
 local BOOKED = 16
 
--- How much longer a state is kept than it counts, in microseconds.
+-- KEPT is how long a state is kept after it has stopped mattering, in microseconds.
 local KEPT = 1000000
 
--- Characters of an id's hash before its charge (ids.lua).
+-- ID_HASH is the number of characters of an id's hash that precede its charge (ids.lua).
 local ID_HASH = 8

@@ -1,8 +1,9 @@
--- present registers a process, counts the registered processes, and notices if this memory has lost
--- something that the process knew about. A registration lasts for LIFE milliseconds.
+-- present registers a process, counts the registered processes, and notices if Redis has lost data
+-- that the process knew about. A registration lasts for LIFE milliseconds.
 --
--- KEYS[1]  the processes, scored by the time of their last calls, in milliseconds; and the mark of
---          this memory, a member that begins with MARK, scored by the negative number of calls
+-- KEYS[1]  the processes, scored by the time of their last calls, in milliseconds; and the mark, a
+--          member that begins with MARK, scored by the negative number of calls. A copy of the data
+--          has the same mark; after a loss there is a new one
 -- ARGV[1]  id of the process
 -- ARGV[2]  a new mark, used if there is none or something was lost
 -- ARGV[3]  time of the process's last call, from its reply (0: never)

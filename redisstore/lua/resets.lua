@@ -1,7 +1,7 @@
--- resets records the resets of concurrency limits in the scope's settled charges: the limit, scored
--- by the time plus 2^52, so that no charge has a higher score.
+-- resets records the resets of concurrency limits in the scope's settled charges. The member for a
+-- limit is scored by the time of the reset plus 2^52, so that no charge has a higher score.
 
--- note_reset records a reset of a limit for a window.
+-- note_reset records a reset of a limit, and keeps the record for a window.
 local function note_reset(settled, limit, window)
   if type(redis.pcall('ZSCORE', settled, 'reset ' .. limit)) == 'table' then redis.call('DEL', settled) end
   redis.call('ZADD', settled, now + MAX_UNITS / 2, 'reset ' .. limit)

@@ -13,8 +13,8 @@ local function slots_for(set, at, blocks)
   return math.max(blocks, math.min(math.floor((most - 1) / BLOCK), math.max(2, blocks * 2)))
 end
 
--- needs returns the instant until which a count must be kept: a bucket for twice its refill time,
--- as in sets.lua.
+-- needs returns the instant until which a count must be kept. A bucket is kept for at least twice
+-- its refill time, as in sets.lua.
 local function needs(c)
   local set, at, st = c.st[SET], c.at, c.st
   local newest, til = st[set[at + LOG] + NEWEST], now
@@ -31,7 +31,7 @@ local function needs(c)
   return til + KEPT
 end
 
--- has_held reports whether a count has held units.
+-- has_held reports whether units of the limit are held (HELD).
 local function has_held(c)
   local st, set = c.st, c.st[SET]
   for _, h in ipairs(st.counts) do
@@ -41,8 +41,8 @@ local function has_held(c)
   return false
 end
 
--- to_keep returns the counts of a state that still count. Unchanged counts are as stored. A changed
--- count stays even if nothing is left of it, so that the state keeps its generation.
+-- to_keep returns the counts of a state that must be stored. Unchanged counts are as stored before.
+-- A changed count stays even if nothing is left of it, so that the state keeps its generation.
 local function to_keep(st)
   local kept, stored = {}, nil
   for _, c in ipairs(st.counts) do

@@ -1,9 +1,9 @@
 -- settle changes charges to limits. See docs/rules.md. A recent charge is the newest entry of a
--- log, or in its back; for others the state is read as a whole.
+-- log, or in its back. To change an older one, the script reads the state as a whole.
 
--- most_raise returns how many of delta units a charge can be changed by, with `ahead` units booked
--- or held. It raises a meter only as far above its capacity as debt allows, and no sum or level
--- above MAX_UNITS.
+-- most_raise returns by how many units a charge can change: by delta, or by less if delta raises
+-- the charge too far. It raises a meter only as far above its capacity as debt allows, and no sum
+-- or level above MAX_UNITS. `ahead` is the number of units booked or held.
 local function most_raise(st, at, delta, debt, ahead)
   if delta <= 0 then return delta end
   local set = st[SET]

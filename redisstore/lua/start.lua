@@ -7,10 +7,10 @@
 -- over the requests. For a plain take, take_plain there calls read_state (state.lua), which reads
 -- the usage of the limits, drops what has left its window, and compares the rest with the cost;
 -- charge (charge.lua), which adds the cost; and write, which stores the result. limits.lua has the
--- parts that this rarely needs: the ring of a log, other sets, and the usage that a denial shows.
--- The header of state.lua explains sliding windows, fixed windows and buckets. All other requests
--- are in decide.lua and the files that it names. Settlements begin at the end of amend.lua, and
--- settle.lua has their rules.
+-- parts that a plain take rarely needs: the ring of a log, other sets, and the usage that a denial
+-- shows. The header of state.lua explains sliding windows, fixed windows and buckets. All other
+-- requests are in decide.lua and the files that it names. Settlements begin at the end of
+-- amend.lua, and settle.lua has their rules.
 --
 -- After any error before the first write, such as error('rare'), the request is decided once more
 -- with whole states (whole.lua); the text of the error does not matter.

@@ -1,6 +1,7 @@
 -- A state has the counts of a subject in one scope: those of all limits with the same name, except
--- concurrency limits. It is one string. The functions here read and write only its beginning, which
--- is usually enough. Those of whole.lua read and write all of it.
+-- concurrency limits. It is stored as one string. The functions here read and write only the
+-- beginning of the string, which is usually enough. The functions of whole.lua read and write all
+-- of it.
 --
 -- A sliding window is a log of entries. An entry has a stamp and units, and counts until its stamp
 -- plus SPAN, the length of the window. If the capacity is at most RESOLUTION, SLICE is 0: the stamp
@@ -64,8 +65,8 @@ local function put(st, offset, text)
   st[BODY] = st[BODY] .. value:sub(cursor + 1, offset) .. text
 end
 
--- drop_left drops the entries that have left the window of a limit. The rest of a piece becomes the
--- front.
+-- drop_left drops the entries that have left the window of a limit. The rest of the piece with the
+-- oldest entry that stays becomes the front.
 local function drop_left(st, at)
   local set, whole = st[SET], st[WHOLE]
   local o, entry, width, cut = set[at + LOG], set[at + ENTRY], set[at + WIDTH], set[at + CUT]

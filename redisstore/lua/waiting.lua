@@ -54,7 +54,7 @@ function W.over(r)
   return over
 end
 
--- let_go removes a booking that leave did not remove: the request now has another place in time.
+-- let_go removes a booking that leave did not remove, because the request now has another time.
 local function let_go(c)
   if not c.found then return end
   W.change_booking(c, c.found, -c.cost)
@@ -64,9 +64,9 @@ end
 -- bounded_cost returns how much a Force can charge a limit.
 local function bounded_cost(c) return math.min(c.cost, math.max(0, MAX_UNITS / 2 - W.used(c))) end
 
--- charge charges the counts of a part now: their logs at an instant, if that still counts, and
--- their meters less the units refilled in a given time. It puts back the bookings that leave set
--- aside.
+-- charge charges the counts of a part. It adds the cost to their logs at an instant, if a charge
+-- then still counts, and to their meters now, less the units refilled in a given time. It puts back
+-- the bookings that leave set aside.
 function W.charge(part, instant, r)
   for _, c in ipairs(part.counts) do
     local st, set, at = c.st, c.st[SET], c.at
@@ -106,9 +106,9 @@ local function split(c, i)
   c.booked, c.behind, c.led = c.booked:sub(1, i * BOOKED), c.booked:sub(i * BOOKED + 1), nil
 end
 
--- leave removes the booking to move up from all limits, and sets the bookings behind it aside. It
--- returns the time of the booking. If a limit does not have the booking, the booking stays until
--- the request has another place in time.
+-- leave removes the booking to move up from all limits, and sets the bookings after it aside. It
+-- returns the time of the booking. If a limit does not have the booking, leave changes nothing, and
+-- let_go removes the booking later.
 function W.leave(r)
   local t, missed = nil, false
   for _, part in ipairs(r) do
@@ -138,8 +138,8 @@ local function has_entry(c, instant)
 end
 
 -- give_up removes the units of a due booking from all limits, if a log has them and no state was
--- replaced since. It keeps the bookings that are used without asking again, which have a grace. It
--- reports whether it removed the units.
+-- replaced since. It reports whether it removed them. If so, it also omits bookings without a
+-- grace; those with one are used without asking again.
 function W.give_up(r)
   local at, come = r.options[MOVES], false
   for _, part in ipairs(r) do

@@ -22,7 +22,7 @@
 --                 main is the limit, and charges reports whether expired units are charged
 --   stock         whether the request holds units of it instead of charging them
 --
--- The set of the state has windows by `at`.
+-- set.windows of a state has the window of each limit, by its `at`.
 
 local W = { looking = false }
 
@@ -31,7 +31,7 @@ local function discard(key)
   if not W.looking then redis.call('DEL', key) end
 end
 
--- valid reports whether a number can be one of ours.
+-- valid reports whether a script can have written a number.
 local function valid(v) return v >= 0 and v <= MAX_UNITS and v % 1 == 0 end
 
 -- add_limit adds a limit of a kind and window to a state, with its heads: sum, newest stamp, newest
@@ -238,8 +238,8 @@ function W.open(key, set, st)
   return st, counts
 end
 
--- strikes returns the state and the log of the strikes within a number of microseconds, or, without
--- one, within the window of the last counted strike.
+-- strikes returns the state and the count of strikes. A strike counts for `within` microseconds or,
+-- if that is nil, for the window of the last counted strike.
 function W.strikes(key, within)
   local st = W.read(key)
   local c = st.counts[1]
