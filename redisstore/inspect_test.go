@@ -143,3 +143,16 @@ func scopesAreOfOneNode(t *testing.T, cluster *redistest.Cluster) {
 		t.Errorf("%d scans for %d subjects, want one each", scans, subjects)
 	}
 }
+
+// A hash stands for a scope that is too long; a subject that is too long is asked for by name all
+// the same.
+func TestScopesThatAreTooLong(t *testing.T) {
+	s := open(t, redistest.Start(t).URL())
+	long := strings.Repeat("x", 1000)
+	takeIn(t, s, long, "item:"+long)
+	takeIn(t, s, long, "item:1")
+	got, err := s.Scopes(t.Context(), long)
+	if err != nil || len(got) != 2 || got[0] != "item:1" || got[1][0] != '~' {
+		t.Errorf("scopes are %q, %v; want item:1 and a hash", got, err)
+	}
+}

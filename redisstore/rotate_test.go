@@ -1,12 +1,15 @@
 package redisstore_test
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
@@ -77,4 +80,64 @@ func fileOf(t *testing.T, file string) []byte {
 		t.Fatal(err)
 	}
 	return text
+}
+
+// TestClientCertificateIsReadAgain: a new connection shows the client certificate that is in the
+// files when it is made.
+func TestClientCertificateIsReadAgain(t *testing.T) {
+	server := redistest.StartTLS(t, "--tls-auth-clients", "yes")
+	cert, key := server.CertificateFiles() // which it accepts from clients, too
+	otherCert, otherKey := redistest.NewCertificate(t)
+	directory := t.TempDir()
+	mine, secret := filepath.Join(directory, "cert.pem"), filepath.Join(directory, "key.pem")
+	roll := func(cert, key string) {
+		t.Helper()
+		putFile(t, mine, fileOf(t, cert))
+		putFile(t, secret, fileOf(t, key))
+		server.CLI(t, "CLIENT", "KILL", "TYPE", "normal")
+	}
+	roll(otherCert, otherKey)
+	store, err := redisstore.Open(t.Context(), redisstore.Config{Logger: slog.New(slog.DiscardHandler),
+		URL: "rediss://" + server.Addr() + "?ca_file=" + cert + "&cert_file=" + mine + "&key_file=" + secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if err := store.Ping(t.Context()); err == nil {
+		t.Fatal("connected with the certificate of a stranger")
+	}
+	for range 2 {
+		roll(cert, key)
+		testkit.EventuallyNil(t, "the right certificate", func() error { return store.Ping(t.Context()) })
+		roll(otherCert, otherKey)
+		testkit.Eventually(t, "the certificate of a stranger", func() bool { return store.Ping(t.Context()) != nil })
+	}
+}
+
+// No call waits longer than its context for a connection that another call is making.
+func TestNoCallWaitsForTheConnectionOfOthers(t *testing.T) {
+	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
+	s := open(t, proxy.URL())
+	proxy.SetLatency(time.Hour, 0)
+	proxy.Cut()
+	proxy.Restore()
+	long, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_ = s.Ping(long) // finds that the connection was lost
+		ended <- s.Ping(long)
+	}()
+	for range 10 {
+		time.Sleep(20 * time.Millisecond)
+		start := time.Now()
+		short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		_, err := s.Take(short, unit("near", stint.PerHour(1000)))
+		cancel()
+		if took := time.Since(start); err == nil || took > time.Minute {
+			t.Fatalf("answered after %v: %v", took, err)
+		}
+	}
+	proxy.SetLatency(0, 0)
+	<-ended
 }
