@@ -55,6 +55,21 @@ func ExampleNew() {
 	// Limits[1] (10/1µs): a window of 1µs; want 1ms to 366 days
 }
 
+// Wrong: the store keeps the counts, not the limiter. A new store for every request starts empty
+// and allows everything.
+func ExampleNew_wrong() {
+	handle := func() bool {
+		store, _ := memorystore.New(memorystore.Config{}) // wrong: make one and keep it
+		defer store.Close()
+		lim, _ := stint.New(store, stint.PerMinute(1))
+		d, _ := lim.Allow(context.Background(), "user:42")
+		return d.Allowed
+	}
+	fmt.Println(handle(), handle(), handle())
+	// Output:
+	// true true true
+}
+
 // A denial is a value: it says which limit denied and when to try again.
 func ExampleLimiter_Allow() {
 	lim := newExample(stint.PerMinute(1), stint.PerDay(1000))
@@ -110,6 +125,20 @@ func ExampleLimiter_WaitFor() {
 	// Output:
 	// <nil>
 	// rate limit exceeded for key 'igdb:api'
+}
+
+// Peek answers as Allow would, and charges nothing.
+func ExampleLimiter_Peek() {
+	ctx := context.Background()
+	lim := newExample(stint.PerMinute(10))
+	_, _ = lim.AllowN(ctx, "user:42", 4)
+	for range 2 {
+		d, _ := lim.Peek(ctx, "user:42")
+		fmt.Println(d.Allowed, d.Usages()[0].Used, "used,", d.Remaining(), "left")
+	}
+	// Output:
+	// true 4 used, 6 left
+	// true 4 used, 6 left
 }
 
 // The work failed, so the caller gets the unit back: once.
@@ -169,6 +198,19 @@ func ExampleLimiter_Hold_noPlace() {
 	// true true <nil> <nil>
 }
 
+// Reset forgets what a subject has used.
+func ExampleLimiter_Reset() {
+	ctx := context.Background()
+	lim := newExample(stint.PerDay(1))
+	_, _ = lim.Allow(ctx, "user:42")
+	before, _ := lim.Peek(ctx, "user:42")
+	_ = lim.Reset(ctx, "user:42")
+	after, _ := lim.Peek(ctx, "user:42")
+	fmt.Println(before.Allowed, after.Allowed)
+	// Output:
+	// false true
+}
+
 // GiveBack subtracts units without the decision that charged them.
 func ExampleLimiter_GiveBack() {
 	ctx := context.Background()
@@ -222,6 +264,37 @@ func ExampleLimiter_Take() {
 	// 5/1s used 1 <nil>
 }
 
+// A request that is sent again with the same ID is charged once.
+func ExampleLimiter_Take_requestID() {
+	lim := newExample(stint.PerMinute(100))
+	for range 2 {
+		d, _ := lim.Take(context.Background(), stint.Request{
+			Claims: []stint.Claim{{Subject: "user:42", Cost: 10}},
+			ID:     "order-7781",
+		})
+		fmt.Println(d.Allowed, d.Repeat, d.Remaining())
+	}
+	// Output:
+	// true false 90
+	// true true 90
+}
+
+// ModeReserve books like Wait, and leaves the sleeping to the caller.
+func ExampleLimiter_Take_reserve() {
+	lim := newExample(stint.PerMinute(1))
+	for range 3 {
+		d, _ := lim.Take(context.Background(), stint.Request{
+			Claims: []stint.Claim{{Subject: "mail:newsletter", Cost: 1}},
+			Mode:   stint.ModeReserve,
+		})
+		fmt.Println(d.Allowed, "in", d.RetryAfter.Round(time.Second))
+	}
+	// Output:
+	// true in 0s
+	// true in 1m0s
+	// true in 2m0s
+}
+
 // ParseLimit reads limits as in configuration files. Its errors include a fix.
 func ExampleParseLimit() {
 	for _, text := range []string{"100/1m", "10/1m burst 2x", "10/1s burst 25 bucket", "login: 5/15m", "5 per minute"} {
@@ -234,6 +307,16 @@ func ExampleParseLimit() {
 	// 10/1s burst 25 bucket 25 <nil>
 	// login: 5/15m 5 <nil>
 	// 0/0s 0 stint: invalid: limit "5 per minute": write 5/1m
+}
+
+// A burst admits more at once, at the same rate in the long run.
+func ExampleLimit_WithBurst() {
+	lim := newExample(stint.PerMinute(10).WithBurst(2))
+	first, _ := lim.AllowN(context.Background(), "user:42", 20)
+	next, _ := lim.Allow(context.Background(), "user:42")
+	fmt.Println(first.Allowed, next.Allowed, next.RetryAfter.Round(time.Second))
+	// Output:
+	// true false 1m0s
 }
 
 // A bucket of 5 tokens that refills one token a second.

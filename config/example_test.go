@@ -35,6 +35,22 @@ policies:
 	// anonymous login true 1 <nil>
 }
 
+// Load reads a file, or all files of a directory.
+func ExampleLoad() {
+	dir, _ := os.MkdirTemp("", "stint")
+	defer os.RemoveAll(dir)
+	_ = os.WriteFile(filepath.Join(dir, "tiers.yaml"), []byte("tiers: [{name: anyone, identity: ip, limits: 100/1m}]"), 0o600)
+	conf, err := config.Load(dir)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, rule := range conf.Set.Rules() {
+		fmt.Println(rule.Name(), rule.Limits)
+	}
+	// Output:
+	// anyone [100/1m]
+}
+
 // All mistakes are reported at once, each with its line and a fix.
 func ExampleParse() {
 	_, err := config.Parse("stint.yaml", []byte(`

@@ -65,6 +65,44 @@ func ExampleUnaryClientInterceptor() {
 	// ResourceExhausted
 }
 
+// A stream counts once, when it is opened.
+func ExampleStreamServerInterceptor() {
+	guard, stop := exampleGuard("tiers: [{name: anyone, identity: ip, limits: 1/1m}]")
+	defer stop()
+	conn, stop := serve(grpc.NewServer(grpc.ChainStreamInterceptor(grpclimit.StreamServerInterceptor(guard))))
+	defer stop()
+	for range 2 {
+		stream, err := healthpb.NewHealthClient(conn).Watch(context.Background(), &healthpb.HealthCheckRequest{})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		fmt.Println(status.Code(err))
+	}
+	// Output:
+	// OK
+	// ResourceExhausted
+}
+
+// A client's stream waits for its turn when it is opened.
+func ExampleStreamClientInterceptor() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	apis, _ := outbound.New(store, []outbound.API{
+		{Name: "health", Limits: []stint.Limit{stint.PerMinute(1)}, FailFast: true},
+	}, outbound.Config{Logger: quiet})
+	defer apis.Close()
+	api, _ := apis.API("health")
+	conn, stop := serve(grpc.NewServer(), grpc.WithChainStreamInterceptor(grpclimit.StreamClientInterceptor(api)))
+	defer stop()
+	for range 2 {
+		_, err := healthpb.NewHealthClient(conn).Watch(context.Background(), &healthpb.HealthCheckRequest{})
+		fmt.Println(status.Code(err))
+	}
+	// Output:
+	// OK
+	// ResourceExhausted
+}
+
 // Each message of a stream counts: here the third ends it.
 func ExampleMessageServerInterceptor() {
 	guard, stop := exampleGuard("tiers: [{name: anyone, identity: ip, limits: 2/1m}]")

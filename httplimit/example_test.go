@@ -3,6 +3,7 @@ package httplimit_test
 import (
 	"encoding/base64"
 	"fmt"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -15,6 +16,22 @@ import (
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
+
+// Two requests a minute from each address.
+func ExampleByIP() {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(http.ResponseWriter, *http.Request) {})
+	handler := httplimit.ByIP(stint.PerMinute(2))(mux) // for http.ListenAndServe
+
+	for range 3 {
+		w := get(handler)
+		fmt.Println(w.Code, w.Header().Get("X-RateLimit-Remaining"))
+	}
+	// Output:
+	// 200 1
+	// 200 0
+	// 429 0
+}
 
 // Per user: a key is any func(*http.Request) string.
 func ExampleBy() {
@@ -33,6 +50,32 @@ func ExampleBy() {
 	// bob 200
 }
 
+// Each customer has its own limits, from your database.
+func ExampleWithLimits() {
+	plans := map[string]int64{"user:alice": 2} // a copy in memory
+	userOf := func(r *http.Request) string {
+		name, _, _ := r.BasicAuth()
+		return "user:" + name
+	}
+	limitsOf := func(r *http.Request) []stint.Limit {
+		if perMinute, ok := plans[userOf(r)]; ok {
+			return []stint.Limit{stint.PerMinute(perMinute)}
+		}
+		return nil // the limit passed to By applies
+	}
+	handler := httplimit.By(userOf, stint.PerMinute(1), httplimit.WithLimits(limitsOf))(hello)
+
+	for _, name := range []string{"alice", "alice", "alice", "bob", "bob"} {
+		fmt.Println(name, getAs(handler, name).Code)
+	}
+	// Output:
+	// alice 200
+	// alice 200
+	// alice 429
+	// bob 200
+	// bob 429
+}
+
 // A login is limited by address and by account: an attempt is charged to both, or to neither.
 func ExampleAndBy() {
 	login := httplimit.ByIP(stint.PerMinute(20),
@@ -49,6 +92,45 @@ func ExampleAndBy() {
 	// ann@example.com 200
 	// Ann@example.com 429
 	// bob@example.com 200
+}
+
+// The error lists every mistake.
+func ExampleNewBy() {
+	_, err := httplimit.NewBy(nil, stint.PerMinute(-1))
+	fmt.Println(err)
+	// Output:
+	// stint: invalid: the key is nil; want one such as ClientIP() or Header("X-API-Key"), or Everyone() to count all requests together
+	// Limits[0] (-1/1m): a maximum of -1; want 0 to 9007199254740992
+}
+
+// Handlers with the same store share their counts. With Redis, opened by package stores, they also
+// share them across processes.
+func ExampleWithStore() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	one := httplimit.ByIP(stint.PerMinute(1), httplimit.WithStore(store))(hello)
+	two := httplimit.ByIP(stint.PerMinute(1), httplimit.WithStore(store))(hello)
+	fmt.Println(get(one).Code, get(two).Code)
+	// Output:
+	// 200 429
+}
+
+// A name keeps the counts in a store when the limits change. Other names have separate counts.
+func ExampleWithName() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	before := httplimit.ByIP(stint.PerMinute(2), httplimit.WithStore(store), httplimit.WithName("api"))(hello)
+	after := httplimit.ByIP(stint.PerMinute(3), httplimit.WithStore(store), httplimit.WithName("api"))(hello)
+	login := httplimit.ByIP(stint.PerMinute(3), httplimit.WithStore(store), httplimit.WithName("login"))(hello)
+	get(before)
+	get(before)
+	fmt.Println(get(before).Code)
+	fmt.Println(get(after).Code, get(after).Code) // there is room for one more
+	fmt.Println(get(login).Code)
+	// Output:
+	// 429
+	// 200 429
+	// 200
 }
 
 // Load balancers report the client in a header, which is used only if they are trusted.
@@ -70,6 +152,14 @@ func ExampleFirstOf() {
 	fmt.Println(get(handler).Code, get(handler).Code, get(handler, "X-API-Key", "secret").Code)
 	// Output:
 	// 200 429 200
+}
+
+// One count for all requests together, to protect a backend.
+func ExampleEveryone() {
+	handler := httplimit.By(httplimit.Everyone(), stint.PerSecond(1))(hello)
+	fmt.Println(get(handler).Code, get(handler, "X-API-Key", "another").Code)
+	// Output:
+	// 200 429
 }
 
 // Wrong: with an unverified header as the only key there is no limit, because a denied client can
@@ -149,6 +239,54 @@ headers: {retry_after_jitter: 0%}
 }
 
 var hello = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
+
+// Members have the limits of their tier. Requests are authenticated before the middleware.
+func ExampleWithClaims() {
+	guard, stop := exampleGuard(
+		policy.Tier{Name: "member", Identity: []string{"user"}, Limits: policy.Limits(stint.PerMinute(100))},
+		policy.Tier{Name: "anonymous", Identity: []string{"ip"}, Limits: policy.Limits(stint.PerMinute(1))})
+	defer stop()
+	handler := httplimit.New(guard, httplimit.WithClaims(func(r *http.Request, name string) string {
+		if name != "user" {
+			return ""
+		}
+		user, _, _ := r.BasicAuth() // from your authentication
+		return user
+	}))(hello)
+	w := getAs(handler, "alice")
+	fmt.Println(w.Header().Get("X-RateLimit-Tier"), w.Header().Get("X-RateLimit-Limit"))
+	// Output:
+	// member 100
+}
+
+// A program that decides on requests itself still answers as the middleware does.
+func ExampleNewAnswer() {
+	guard, stop := exampleGuard(
+		policy.Tier{Name: "anyone", Identity: []string{"everyone"}, Limits: policy.Limits(stint.PerMinute(1))})
+	defer stop()
+	answer := httplimit.NewAnswer()
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var v policy.Verdict
+		_ = guard.Decide(r.Context(), &policy.Input{Method: r.Method, Path: r.URL.Path}, &v)
+		if !answer(w, r, &v) {
+			fmt.Fprint(w, "hello")
+		}
+	})
+	fmt.Println(get(handler).Code, get(handler).Code)
+	// Output:
+	// 200 429
+}
+
+// exampleGuard returns a guard with some tiers over a store in memory.
+func exampleGuard(tiers ...policy.Tier) (guard *policy.Guard, stop func()) {
+	set, err := policy.New(policy.Spec{Tiers: tiers})
+	if err != nil {
+		log.Fatal(err)
+	}
+	store, _ := memorystore.New(memorystore.Config{})
+	guard, _ = policy.NewGuard(store, set, policy.GuardConfig{Logger: discard})
+	return guard, func() { _ = store.Close() }
+}
 
 // getAs sends a request of a user to a handler.
 func getAs(h http.Handler, user string) *httptest.ResponseRecorder {

@@ -8,10 +8,35 @@ import (
 	"net/http/httptest"
 	"time"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/outbound"
 )
+
+// A client that stays within the limits of an API. Its callers need no change.
+func ExampleNewTransport() {
+	remote := httptest.NewServer(hello)
+	defer remote.Close()
+	games := newAPI(outbound.API{Name: "games", Limits: []stint.Limit{stint.Per(2, 100*time.Millisecond)}})
+	client := &http.Client{Transport: httplimit.NewTransport(games, nil)}
+
+	start := time.Now()
+	for range 3 {
+		resp, err := client.Get(remote.URL)
+		if err != nil {
+			log.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		fmt.Println(resp.Status)
+	}
+	fmt.Println("the third waited:", time.Since(start) >= 100*time.Millisecond)
+	// Output:
+	// 200 OK
+	// 200 OK
+	// 200 OK
+	// the third waited: true
+}
 
 // The API asks to slow down. Until the pause is over, no process that shares the store calls it.
 func ExampleNewTransport_slowDown() {

@@ -44,6 +44,41 @@ func ExampleNew_mistakes() {
 	// API 1 ("igdb"): 0 limits; want 1 to 16
 }
 
+// Programs can adapt a preset.
+func ExamplePresets() {
+	tmdb := outbound.Presets()["tmdb"]
+	tmdb.MaxWait = 5 * time.Second
+	fmt.Println(tmdb.Name, tmdb.Limits, tmdb.MaxWait)
+	// Output:
+	// tmdb [40/10s] 5s
+}
+
+// For an unknown name, the error lists the registered ones.
+func ExampleRegistry_API() {
+	apis, stop := registry(outbound.Presets()["igdb"], outbound.Presets()["tmdb"])
+	defer stop()
+	_, err := apis.API("idgb")
+	fmt.Println(err)
+	// Output:
+	// stint: invalid: there is no API "idgb" (did you mean "igdb"?); known: igdb, tmdb
+}
+
+// New limits apply to the next call, and earlier calls still count.
+func ExampleRegistry_Update() {
+	weather := outbound.API{Name: "weather", Limits: []stint.Limit{stint.PerDay(10)}}
+	apis, stop := registry(weather)
+	defer stop()
+	client, _ := apis.API("weather")
+	_, _ = client.Wait(context.Background())
+	weather.Limits = []stint.Limit{stint.PerDay(100)}
+	fmt.Println(apis.Update([]outbound.API{weather}))
+	d, _ := client.Peek(context.Background())
+	fmt.Println(d.Remaining())
+	// Output:
+	// <nil>
+	// 99
+}
+
 // A call that would have to wait longer than MaxWait fails at once. The error reports when to try
 // again.
 func ExampleClient_Wait() {
@@ -94,6 +129,34 @@ func ExampleClient_Settle() {
 	// Output:
 	// 400 <nil>
 	// 750 <nil>
+}
+
+// Peek reports whether a call would be made at once. It charges nothing.
+func ExampleClient_Peek() {
+	apis, stop := registry(outbound.Presets()["igdb"])
+	defer stop()
+	client, _ := apis.API("igdb")
+	for range 2 {
+		d, err := client.Peek(context.Background())
+		fmt.Println(d.Allowed, d.Remaining(), err)
+	}
+	// Output:
+	// true 4 <nil>
+	// true 4 <nil>
+}
+
+// After the API asks to slow down, no process calls it for a while.
+func ExampleClient_Cooldown() {
+	tmdb := outbound.Presets()["tmdb"]
+	tmdb.MaxWait = time.Second
+	apis, stop := registry(tmdb)
+	defer stop()
+	client, _ := apis.API("tmdb")
+	client.Cooldown(30 * time.Second)
+	_, err := client.Wait(context.Background())
+	fmt.Println(err, errors.Is(err, outbound.ErrCoolingDown))
+	// Output:
+	// outbound: the API asked for a pause: rate limit exceeded for key 'tmdb:api' true
 }
 
 // registry returns APIs over a store in memory.

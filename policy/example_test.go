@@ -60,6 +60,27 @@ func ExampleNew_mistakes() {
 	// policies[1]: does nothing; want limits, a budget, a cost, costs, hold, usage, settle, refund, request_id, failure, or skip: true
 }
 
+// The claims are what the application knows of the caller. The verdict says which limit matters
+// most.
+func ExampleGuard_Decide() {
+	guard, stop := exampleGuard(
+		policy.Tier{Name: "member", Identity: []string{"user"}, Limits: policy.Limits(stint.PerMinute(100))},
+		policy.Tier{Name: "anonymous", Identity: []string{"everyone"}, Limits: policy.Limits(stint.PerMinute(1))})
+	defer stop()
+	for _, user := range []claims{{}, {}, {"user": "42"}} {
+		var v policy.Verdict
+		if err := guard.Decide(context.Background(), &policy.Input{Path: "/", Claims: user}, &v); err != nil {
+			log.Fatal(err)
+		}
+		state := v.Decisive().Decisive()
+		fmt.Println(v.Tier, v.Decision.Allowed, state.Remaining(), "of", state.Limit)
+	}
+	// Output:
+	// anonymous true 0 of 1/1m
+	// anonymous false 0 of 1/1m
+	// member true 99 of 100/1m
+}
+
 // Follow corrects the charge when the response is known: a request that failed is refunded.
 func ExampleGuard_Follow() {
 	set, err := policy.New(policy.Spec{
@@ -86,4 +107,47 @@ func ExampleGuard_Follow() {
 	// 9 200
 	// 8 502
 	// 8 200
+}
+
+// Another set applies from the next request on, and what was used stays used.
+func ExampleGuard_Replace() {
+	guard, stop := exampleGuard(
+		policy.Tier{Name: "anyone", Identity: []string{"everyone"}, Limits: policy.Limits(stint.PerMinute(1))})
+	defer stop()
+	decide := func() {
+		var v policy.Verdict
+		_ = guard.Decide(context.Background(), &policy.Input{Path: "/"}, &v)
+		fmt.Println(v.Decision.Allowed, v.Decision.Remaining())
+	}
+	decide()
+	decide()
+	set, err := policy.New(policy.Spec{Tiers: []policy.Tier{
+		{Name: "anyone", Identity: []string{"everyone"}, Limits: policy.Limits(stint.PerMinute(10))},
+	}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_ = guard.Replace(set)
+	decide()
+	// Output:
+	// true 0
+	// false 0
+	// true 8
+}
+
+// exampleGuard returns a guard with some tiers over a store in memory.
+func exampleGuard(tiers ...policy.Tier) (guard *policy.Guard, stop func()) {
+	set, err := policy.New(policy.Spec{Tiers: tiers})
+	if err != nil {
+		log.Fatal(err)
+	}
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	guard, err = policy.NewGuard(store, set, policy.GuardConfig{Logger: discard})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return guard, func() { _ = store.Close() }
 }

@@ -6,8 +6,10 @@ import (
 	"log"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/resilience"
 	"github.com/stint-limiter/stint/stores"
 )
@@ -57,4 +59,20 @@ func ExampleOpen_away() {
 	// true true <nil>
 	// false true <nil>
 	// true
+}
+
+// Settings beyond the URL: 64 MiB in memory, or 50 ms for a decision of Redis.
+func ExampleConfig_Open() {
+	settings := stores.Config{
+		Memory:     memorystore.Config{MaxBytes: 64 << 20},
+		Resilience: resilience.Config{Failure: stint.FailurePolicy{Budget: 50 * time.Millisecond}},
+	}
+	store, err := settings.Open(context.Background(), "memory")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	fmt.Println(store.Ping(context.Background()))
+	// Output:
+	// <nil>
 }
