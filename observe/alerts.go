@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// States of alerts.
+// These constants are the states of alerts.
 const (
 	alertOK      = "ok"
 	alertPending = "pending"
 	alertFiring  = "firing"
 )
 
-// alerts evaluates the alert rules every second. It logs when an alert begins to fire and when it
-// ends, and posts both to the webhook if one is configured.
+// alerts evaluates the alert rules every second. When an alert begins to fire or ends, it logs that
+// and posts it to the webhook, if one is configured.
 type alerts struct {
 	logger   *slog.Logger
 	webhook  *webhook // nil if none is configured
 	instance string
 	each     []*alertState
-	known    time.Duration // the history that comparisons with the past require
-	dropped  int64         // log records dropped until the last second
+	known    time.Duration // how much history comparisons with the past need
+	dropped  int64         // number of log records dropped until the last second
 }
 
 // alertState is the current state of an alert.
@@ -74,7 +74,7 @@ func newAlerts(c AlertConfig, logger *slog.Logger) *alerts {
 	return a
 }
 
-// threshold returns the threshold of an alert, or infinity if the alert is off.
+// threshold returns the threshold of an alert, or infinity if the alert is turned off.
 func (a *alerts) threshold(name string) float64 {
 	for _, s := range a.each {
 		if s.rule.name == name {
@@ -84,8 +84,8 @@ func (a *alerts) threshold(name string) float64 {
 	return math.Inf(1)
 }
 
-// evaluate evaluates and returns all alerts. It reports whether the state of an alert has changed,
-// or the value or summary of an alert that is not ok.
+// evaluate evaluates all alerts and returns them. It reports whether an alert has changed its
+// state, or an alert that is not ok has changed its value or summary.
 func (a *alerts) evaluate(r *readings) (all []Alert, changed bool) {
 	r.dropped, a.dropped = r.dropped-a.dropped, r.dropped
 	all = make([]Alert, len(a.each))
@@ -136,8 +136,8 @@ func (s *alertState) step(r *readings) {
 	}
 }
 
-// summary describes what is wrong. The text for a pending alert does not claim that the threshold
-// has been exceeded for long enough.
+// summary describes what is wrong. For a pending alert, it does not say that the threshold was
+// exceeded for long enough.
 func (s *alertState) summary(r *readings) string {
 	text := s.rule.describe(s.shown.Threshold)
 	if s.shown.State == alertOK {
@@ -158,7 +158,7 @@ func (s *alertState) summary(r *readings) string {
 	return text
 }
 
-// ripen moves a pending alert to firing if its condition has held for long enough.
+// ripen lets a pending alert fire if its condition has held for long enough.
 func (s *alertState) ripen(r *readings) {
 	held := r.now.Sub(s.begun)
 	if s.rule.lasts {
@@ -171,7 +171,8 @@ func (s *alertState) ripen(r *readings) {
 
 func (s *alertState) enter(state string, r *readings) { s.shown.State, s.shown.Since = state, r.now }
 
-// notify logs and posts an alert that begins to fire or has ended. It ignores pending alerts.
+// notify logs and posts an alert that begins to fire or has ended. It ignores pending alerts. The
+// argument before is the previous state.
 func (a *alerts) notify(before string, alert *Alert) {
 	switch {
 	case alert.State == alertFiring:
@@ -187,7 +188,8 @@ func (a *alerts) notify(before string, alert *Alert) {
 	}
 }
 
-// alertPlan returns the plan for posting alerts: in order, with at most three attempts each.
+// alertPlan returns the plan for posting alerts. They are posted in order, each at most three
+// times.
 func alertPlan() webhookPlan {
 	return webhookPlan{name: "alerts", kind: "alerts", media: "application/json", queue: 64, workers: 1,
 		pauses: []time.Duration{time.Second, 5 * time.Second}}

@@ -14,20 +14,19 @@ import (
 )
 
 // AlertConfig configures when alerts fire and where they are sent. The zero value is ready to use:
-// thresholds have the defaults in docs/alerts.md, and alerts are logged.
+// thresholds have the defaults in docs/alerts.md, and alerts are only logged.
 type AlertConfig struct {
-	// Thresholds overrides default thresholds, by the name of the alert, in its unit:
-	// {"BlockedShare": 0.2}. An infinite threshold turns the alert off.
+	// Thresholds replaces default thresholds. Keys are names of alerts; docs/alerts.md gives the
+	// units. An example is {"BlockedShare": 0.2}. An infinite threshold turns the alert off.
 	Thresholds map[string]float64
 	// For is how long a condition must hold before its alert fires, and how long it must be gone
-	// before the alert ends. Some alerts fire or end immediately; see docs/alerts.md. The default
-	// is one minute. Alerts that compare with the past need a history of ten times For.
+	// before the alert ends; 0 is one minute. Some alerts fire or end at once; see docs/alerts.md.
+	// Alerts that compare with the past need a history of ten times For.
 	For time.Duration
 	// Webhook is the address to which every alert is posted when it begins to fire and when it
-	// ends; "" means none. See docs/alerts.md for the body.
+	// ends; "" is none. See docs/alerts.md for the body.
 	Webhook string
-	// Instance is the name of this process in posted alerts and thresholds. The default is the host
-	// name.
+	// Instance is the name of this process in posted alerts and thresholds; "" is the host name.
 	Instance string
 }
 
@@ -55,7 +54,7 @@ func (c *AlertConfig) Validate() error {
 	return asInvalid(errs)
 }
 
-// asInvalid returns mistakes in one [*stint.InvalidError], or nil if there are none.
+// asInvalid joins mistakes in one [*stint.InvalidError]. It returns nil if there are none.
 func asInvalid(errs []error) error {
 	if err := errors.Join(errs...); err != nil {
 		return &stint.InvalidError{Err: err}
@@ -79,8 +78,8 @@ func checkThreshold(name string, threshold float64) error {
 	return nil
 }
 
-// checkWebhook does not include the address in its error: webhook addresses of chat services are
-// secrets.
+// checkWebhook checks the address of a webhook. Its error does not contain the address, because the
+// addresses of chat services are secrets.
 func checkWebhook(address string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {

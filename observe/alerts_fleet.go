@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// leads reports whether this process raises the alerts about other processes: it does if it started
-// first among the processes that report. A problem with a process thus raises a single alert, not
-// one in every process.
+// leads reports whether this process raises the alerts about other processes. The process that
+// started first among those that report does. So a problem with a process raises one alert, not one
+// in every process.
 func (r *readings) leads() bool {
 	if len(r.processes) == 0 {
 		return false
@@ -57,7 +57,8 @@ func (r *readings) groups() (groups []alike) {
 	return groups
 }
 
-// differing returns the number of processes whose configuration differs from the most common one.
+// differing returns the number of processes that do not have the most common configuration. It
+// returns 0 unless this process leads.
 func (r *readings) differing() (n float64) {
 	groups := r.groups()
 	if len(groups) < 2 || !r.leads() {
@@ -69,7 +70,7 @@ func (r *readings) differing() (n float64) {
 	return n
 }
 
-// configs lists the configurations, each with the processes that use it.
+// configs lists the configurations, with the processes that use each of them.
 func (r *readings) configs() string {
 	const most = 5 // names
 	var texts []string

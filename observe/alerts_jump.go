@@ -6,16 +6,16 @@ import (
 )
 
 const (
-	// jumpBase is a lower bound for the earlier share of denials in the comparison: a few denials
-	// would be a large multiple of a smaller share.
+	// jumpBase is a lower bound for the earlier share of denials. A few denials are a large
+	// multiple of a smaller share.
 	jumpBase = 0.01
-	// jumpFloor is the smallest number of denials in a tier that can count as a jump.
+	// jumpFloor is the smallest number of denials in a tier that can be a jump.
 	jumpFloor = 20
 )
 
-// jump compares the share of denials in the last minute with the share before it. It covers all
-// decisions, or the decisions of one tier, and counts only the denials by one policy if policy is
-// set.
+// jump compares the share of denials in the last minute with the share before. It covers all
+// decisions if tier is "", and otherwise the decisions of a tier. If policy is set, it counts only
+// the denials by that policy.
 type jump struct {
 	tier, policy string
 	now, before  Counts
@@ -24,8 +24,7 @@ type jump struct {
 	times float64
 }
 
-// text names the tier and policy whose share of denials has jumped; it returns "" for all decisions
-// together.
+// text names the tier and policy of the jump. It returns "" for a jump of all decisions.
 func (j *jump) text() string {
 	if j.tier == "" {
 		return ""
@@ -39,7 +38,7 @@ func (j *jump) text() string {
 		amount(shareOf(j.before.Denied, j.before.decisions()), "share"))
 }
 
-// measure sets times: the share of denials in the last minute divided by the share before it. It
+// measure sets times to the share of denials in the last minute divided by the share before. It
 // leaves times 0 if there are too few decisions or too little history.
 func (j *jump) measure(known time.Duration) {
 	if time.Duration(j.seconds)*time.Second < known-min(known, spikeWindow) || j.before.decisions() < alertFloor ||
@@ -49,7 +48,8 @@ func (j *jump) measure(known time.Duration) {
 	j.times = shareOf(j.now.Denied, j.now.decisions()) / max(shareOf(j.before.Denied, j.before.decisions()), jumpBase)
 }
 
-// largestJump returns the largest of the jumps, or the most specific one if several are equal.
+// largestJump returns the largest of the jumps. If several are equal, it returns the most specific
+// one.
 func largestJump(some []jump, largest jump, known time.Duration) jump {
 	largest.measure(known)
 	for _, j := range some {
@@ -60,9 +60,9 @@ func largestJump(some []jump, largest jump, known time.Duration) jump {
 	return largest
 }
 
-// tiers returns one jump per tier, with its decisions in the recent period (lately) and in the rest
-// of the last quarter of an hour, and one jump per policy of a tier, with the denials by the
-// policy.
+// tiers returns a jump for each tier. It compares the most recent period, of length lately, with
+// the rest of the last quarter of an hour. It also returns a jump for each policy of a tier, with
+// the denials by that policy.
 func (h *history) tiers(lately time.Duration) []jump {
 	h.mu.Lock()
 	defer h.mu.Unlock()

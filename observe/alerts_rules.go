@@ -9,7 +9,8 @@ import (
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-// Severities of alerts: a page needs attention at once, a ticket can wait until the morning.
+// These constants are the severities of alerts: a page needs attention at once, a ticket can wait
+// until the morning.
 const (
 	severityPage   = "page"
 	severityTicket = "ticket"
@@ -19,10 +20,10 @@ const (
 	// alertWindow is the period over which shares and quantiles are computed.
 	alertWindow = 5 * time.Minute
 	// alertFloor is the smallest number of decisions or calls for which shares and quantiles are
-	// computed: with fewer, a single decision or call would change the result too much.
+	// computed. With fewer, a single one would change the result too much.
 	alertFloor = 100
-	// lateWindow is how recently a call must have failed for ScriptErrors. Older failures do not
-	// raise the alert, because their cause is gone.
+	// lateWindow is how recent a failed call must be for ScriptErrors. Older failures do not raise
+	// the alert, because their cause is gone.
 	lateWindow = 30 * time.Second
 	// alertFor is the default of AlertConfig.For.
 	alertFor = time.Minute
@@ -39,20 +40,21 @@ const (
 type alertRule struct {
 	name, severity, unit string
 	threshold            float64
-	// lasts marks rules whose value and threshold are the duration of the condition in seconds.
+	// lasts marks rules whose value is how long the condition has held. Value and threshold are in
+	// seconds.
 	lasts bool
 	// below marks conditions that hold while the value is below the threshold. A value of 0 means
 	// that there is nothing to compare.
 	below bool
-	// waits reports whether the condition must hold for a while before the alert fires, and stays
-	// whether it must be gone for a while before the alert ends.
+	// waits reports whether the condition must hold for a while before the alert fires. stays
+	// reports whether it must be gone for a while before the alert ends.
 	waits, stays bool
-	// summary may contain a formatting verb for the threshold with its unit. pending, if set,
-	// replaces a summary that is not true while the alert is pending; it contains verbs for the
-	// value and the threshold.
+	// summary may contain a formatting verb for the threshold with its unit. pending is set if
+	// summary would not be true for a pending alert, and replaces it then; it contains verbs for
+	// the value and the threshold.
 	summary, pending string
-	// value returns the value to compare with the threshold. detail, which may be nil, returns text
-	// to append to the summary.
+	// value returns the value to compare with the threshold. detail returns text to append to the
+	// summary; it may be nil.
 	value  func(*readings) float64
 	detail func(*readings) string
 }
@@ -147,7 +149,7 @@ var alertRules = [...]alertRule{
 	},
 }
 
-// readings holds the values from which alerts are evaluated.
+// readings holds the values that the alert rules evaluate.
 type readings struct {
 	now                   time.Time
 	lately                Point // the last five minutes
@@ -156,7 +158,7 @@ type readings struct {
 	minute                Point // the last minute
 	surge                 Surge
 	store                 *StoreHealth
-	jump                  jump // of the share of denials
+	jump                  jump // the jump of the share of denials
 	changes               []Change
 	processes             []Process
 	refused               []string
@@ -185,7 +187,7 @@ func shareOf(part, all int64) float64 {
 	return float64(part) / float64(all)
 }
 
-// p99 returns the 99th percentile in milliseconds, or 0 if there are too few durations.
+// p99 returns the 99th percentile in milliseconds. It returns 0 if there are too few durations.
 func p99(b *buckets) float64 {
 	if b.total() < alertFloor {
 		return 0
@@ -201,7 +203,7 @@ func (r *readings) secondsDown() float64 {
 }
 
 // spike returns the current traffic as a multiple of the usual traffic. If several processes share
-// their counts, only the leading one reports it.
+// their counts, only the process that leads returns it; the others return 0.
 func (r *readings) spike() float64 {
 	if len(r.processes) > 0 && !r.leads() {
 		return 0
@@ -210,7 +212,7 @@ func (r *readings) spike() float64 {
 }
 
 // scriptErrors returns the share of calls that fail while others succeed. It returns 0 while the
-// store is down, which StoreDown reports, and after an outage has ended.
+// store is down, because StoreDown reports that, and after an outage has ended.
 func (r *readings) scriptErrors() float64 {
 	if r.store.DownSince != nil || r.justNow.CallsFailed == 0 {
 		return 0
@@ -239,7 +241,7 @@ func (r *readings) lastError() string {
 }
 
 // daysLeft returns the number of days until the first certificate expires. It returns 0 if there is
-// no certificate, and slightly more than 0 if one has expired.
+// no certificate. If one has expired, it returns a little more than 0.
 func (r *readings) daysLeft() float64 {
 	if r.expiring == "" {
 		return 0
@@ -247,7 +249,8 @@ func (r *readings) daysLeft() float64 {
 	return max(r.expires.Sub(r.now), time.Second).Hours() / 24
 }
 
-// change describes the latest configuration change that explains the denials, if there is one.
+// change describes the latest configuration change that explains the denials. It returns "" if
+// there is none.
 func (r *readings) change() string {
 	for i := len(r.changes) - 1; i >= 0; i-- {
 		if c := &r.changes[i]; c.Explains {
@@ -257,8 +260,8 @@ func (r *readings) change() string {
 	return ""
 }
 
-// redis returns what Redis reports about itself, or a zero RedisInfo if the report is out of date.
-// Redis still reports when its memory is full, although no call succeeds.
+// redis returns what Redis reports about itself. It returns a zero RedisInfo if the report is out
+// of date. Redis reports even when its memory is full and no call succeeds.
 func (r *readings) redis() RedisInfo {
 	if !r.store.fresh(r.now) {
 		return RedisInfo{}
@@ -266,7 +269,7 @@ func (r *readings) redis() RedisInfo {
 	return *r.store.Redis
 }
 
-// memoryShare returns the share of its memory that Redis reports as used, or at least 1 if Redis
+// memoryShare returns the share of its memory that Redis uses. It returns at least 1 if Redis
 // rejects writes because its memory is full.
 func (r *readings) memoryShare() float64 {
 	if r.store.Outage != nil && r.store.Outage.Fault == errkind.Full {
@@ -275,7 +278,7 @@ func (r *readings) memoryShare() float64 {
 	return r.redis().MemoryShare
 }
 
-// evicting returns 1 if Redis may evict keys that have not expired.
+// evicting returns 1 if Redis may evict keys that have not expired, else 0.
 func (r *readings) evicting() float64 {
 	if redis := r.store.Redis; redis != nil && redis.MaxMemory > 0 && redis.Policy != "" &&
 		redis.Policy != "noeviction" {

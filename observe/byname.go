@@ -6,13 +6,11 @@ import (
 	"sync"
 )
 
-// maxSeries is the maximum number of items in a byName, such as pairs of tier and policy that are
-// counted separately. Names come from the configuration, but a configuration may be large, and may
-// be replaced many times.
+// maxSeries is the maximum number of items in a byName, such as pairs of tier and policy. Names
+// come from the configuration, but a configuration may be large and may be replaced many times.
 const maxSeries = 1000
 
-// other is the name under which everything beyond maxSeries is counted. No policy may have this
-// name.
+// other is the name under which items beyond maxSeries are counted. No policy may have this name.
 const other = "other"
 
 func anyOther(string) string { return other }
@@ -20,8 +18,8 @@ func anyOther(string) string { return other }
 // clean returns a name as valid UTF-8, which labels require.
 func clean(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
 
-// byName holds items that are created when their name is first seen and then kept, in the order of
-// creation.
+// byName holds items by name, in the order of creation. It creates an item when its name is first
+// used, and never removes it.
 type byName[K comparable, T any] struct {
 	make func(K) *T
 	rest func(K) K // the name under which items beyond maxSeries are counted

@@ -14,25 +14,26 @@ const (
 	// maxChanges is the number of changes kept, and changeLife is how long they are kept.
 	maxChanges = 10
 	changeLife = time.Hour
-	// maxNewly is the maximum number of newly denied subjects counted for a change.
+	// maxNewly is the maximum number of newly denied subjects that are counted for a change.
 	maxNewly = 10_000
-	// explains is the smallest share of the denials that a change must have caused to explain them.
+	// explains is the smallest share of all denials that the subjects denied because of a change
+	// must have for the change to explain the denials.
 	explains = 0.6
 )
 
 // Change is a change of the configuration that took effect in the last hour.
 type Change struct {
 	At time.Time `json:"at"`
-	// Source is the part of the configuration that was changed: "policies" or "envoy". Files are
+	// Source is the part of the configuration that was changed: "policies" or "envoy". Files lists
 	// the changed files.
 	Source string   `json:"source"`
 	Files  []string `json:"files"`
-	// What describes the differences: "api for enterprise from 500/1m to 50/1m".
+	// What describes the differences, as in "api for enterprise from 500/1m to 50/1m".
 	What []string `json:"what"`
 	// Subjects is the number of subjects that the stricter rules have denied in this process since
-	// the change, and had not denied before. Share is their share of all denials since the change,
-	// from 0 to 1. Explains reports whether Share is large enough for the change to explain the
-	// denials.
+	// the change, and had not denied before. Share is the share of all denials since the change
+	// that these subjects have, from 0 to 1. Explains reports whether Share is large enough for the
+	// change to explain the denials.
 	Subjects int     `json:"subjects"`
 	Share    float64 `json:"share"`
 	Explains bool    `json:"explains"`
@@ -56,8 +57,8 @@ type change struct {
 	Change
 	denies map[reload.Rule]bool
 	newly  map[string]bool // subjects
-	theirs int64           // denials of the subjects in newly
-	all    int64           // denials
+	theirs int64           // denials of the subjects in newly since the change
+	all    int64           // all denials since the change
 }
 
 func newChange(source string, r *reload.Result) *change {
@@ -77,8 +78,8 @@ func newChange(source string, r *reload.Result) *change {
 	return c
 }
 
-// denied counts a denial with a weight: a sampled denial represents weight denials. first reports
-// whether this is the first denial of the subject by the rule.
+// denied counts a denial. A sampled denial represents weight denials. The argument first reports
+// whether it is the first denial of the subject by the rule.
 func (c *change) denied(w *who, first bool, weight int64) {
 	c.all += weight
 	limit := w.why == overLimit || w.why == deniedDegraded

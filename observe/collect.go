@@ -19,7 +19,7 @@ type collection struct {
 }
 
 // Collect implements [prometheus.Collector]. Label values are names from the configuration and
-// constants of this module, never parts of requests.
+// constants of this module. They are never parts of requests.
 func (m *Monitor) Collect(ch chan<- prometheus.Metric) {
 	c := &collection{ch, m.descs}
 	for _, s := range m.ledger.all() {
@@ -63,7 +63,8 @@ func (m *Monitor) Collect(ch chan<- prometheus.Metric) {
 	c.gauge("build_info", 1, m.version, runtime.Version())
 }
 
-// webhook collects the results of posting messages. A nil webhook has none.
+// webhook collects how many messages a webhook has posted, failed to post and dropped. The webhook
+// may be nil.
 func (c *collection) webhook(w *webhook) {
 	if w == nil {
 		return
@@ -87,7 +88,7 @@ func (c *collection) gauge(name string, value float64, labels ...string) {
 	c.ch <- prometheus.MustNewConstMetric(c.descs[name], prometheus.GaugeValue, value, labels...)
 }
 
-// histogram collects three bounds per decade, which are enough for graphs: 1, 2.5 and 5.
+// histogram collects the bounds 1, 2.5 and 5 of each decade. These are enough for graphs.
 func (c *collection) histogram(name string, h *histogram, labels ...string) {
 	b := h.snapshot()
 	buckets := map[float64]uint64{}
@@ -102,8 +103,8 @@ func (c *collection) histogram(name string, h *histogram, labels ...string) {
 	c.ch <- prometheus.MustNewConstHistogram(c.descs[name], count, h.sum().Seconds(), buckets, labels...)
 }
 
-// series collects the counts of all reasons that have occurred. It always includes the reasons
-// within and overLimit: a rate can only be computed if the series exists before its first event.
+// series collects the counts of all reasons that have occurred. It always collects within and
+// overLimit: Prometheus can compute a rate only if the series exists before its first event.
 func (c *collection) series(s *series) {
 	for r := range reasonCount {
 		if n := s.tally.sum(int(r)); n > 0 || r == within || r == overLimit {
@@ -115,7 +116,7 @@ func (c *collection) series(s *series) {
 func (c *collection) storeCounters(s *storeCounters) {
 	for op, name := range storeOps {
 		if op == len(storeOps)-1 && s.calls[op].tally.sum(sumIndex) == 0 {
-			continue // there were no calls with an unknown op
+			continue // no call had an unknown op
 		}
 		c.histogram("store_call_duration_seconds", s.calls[op], name)
 		for kind := range s.errors[op] {
@@ -134,8 +135,8 @@ func (c *collection) storeCounters(s *storeCounters) {
 	}
 }
 
-// storeHealth collects the metrics that apply to the kind of store. It leaves out values that may
-// be out of date.
+// storeHealth collects the metrics for a store of this kind. It omits values that may be out of
+// date.
 func (c *collection) storeHealth(h *StoreHealth) {
 	c.gauge("store_up", truth(h.Up))
 	if h.Instances > 0 {

@@ -5,7 +5,7 @@ import "time"
 // decisions returns the number of decisions, including those that failed.
 func (c Counts) decisions() int64 { return c.Allowed + c.Denied + c.Failed }
 
-// counts returns the decisions in a tally of reasons, by outcome.
+// counts returns the number of decisions by outcome, given a tally of reasons.
 func (t *tally) counts() (c Counts) {
 	for r := range reasonCount {
 		n := t.sum(int(r))
@@ -44,7 +44,7 @@ func (p Point) combine(q Point, f func(a, b int64) int64) Point {
 }
 
 // add adds the counts of another point. It does the same as [Point.combine] with plus, but is fast
-// enough for the sums that are computed every second.
+// enough for sums that are computed every second.
 func (p *Point) add(q *Point) {
 	p.Allowed += q.Allowed
 	p.Denied += q.Denied
@@ -61,8 +61,8 @@ func plus(a, b int64) int64 { return a + b }
 
 func minus(a, b int64) int64 { return a - b }
 
-// part returns a function that returns the ith of n parts of a number, counted from 0. The parts
-// differ by at most one and add up to the number.
+// part returns a function that divides a number into n parts and returns part i. The parts differ
+// by at most one and add up to the number.
 func part(i, n int64) func(all, _ int64) int64 {
 	return func(all, _ int64) int64 {
 		rest := all % n
@@ -70,9 +70,9 @@ func part(i, n int64) func(all, _ int64) int64 {
 	}
 }
 
-// sum adds up the seconds in the last d, as far as the history goes back, and returns their number.
-// If d is longer than a quarter of an hour, it adds up coarse steps, the newest of which may have
-// ended a few seconds ago. The sum has no quantiles; see during.
+// sum adds up the seconds in the last d, as far as the history goes back. It also returns their
+// number. If d is longer than a quarter of an hour, it adds up coarse steps; the newest step may
+// have ended a few seconds ago. The sum has no quantiles; see during.
 func (h *history) sum(d time.Duration) (sum Point, seconds int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -88,7 +88,7 @@ func (h *history) sum(d time.Duration) (sum Point, seconds int64) {
 }
 
 // sumBefore adds up the coarse steps that ended at least skip and less than d ago, as far as the
-// history goes back, and returns the number of seconds that they cover.
+// history goes back. It also returns the number of seconds that they cover.
 func (h *history) sumBefore(skip, d time.Duration) (sum Point, seconds int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -116,7 +116,7 @@ func (h *history) during(d time.Duration) (decisions, storeCalls buckets) {
 	return h.last.decisions.sub(&from.decisions), h.last.storeCalls.sub(&from.storeCalls)
 }
 
-// setDurations sets the quantiles of the durations of decisions and store calls.
+// setDurations sets the percentiles from the durations of decisions and store calls.
 func (p *Point) setDurations(decisions, storeCalls *buckets) {
 	p.P50, p.P99 = decisions.quantile(0.5).Seconds(), decisions.quantile(0.99).Seconds()
 	p.StoreP50, p.StoreP99 = storeCalls.quantile(0.5).Seconds(), storeCalls.quantile(0.99).Seconds()

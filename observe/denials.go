@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	// maxDenials is the number of records of denials kept, and denialLife is how long they are kept
-	// by default.
+	// maxDenials is the maximum number of records of denials. denialLife is how long records are
+	// kept by default.
 	maxDenials = 20_000
 	denialLife = 24 * time.Hour
 	// denialSpan is the time within which denials of a subject by one rule share one record.
 	denialSpan = time.Minute
-	// denialPast is how far back Why looks for earlier denials that explain a denial, such as those
-	// that led to a ban.
+	// denialPast is how far back Why looks for earlier denials that explain a denial. For example,
+	// they may have led to a ban.
 	denialPast = 10 * time.Minute
 )
 
 // denials records why subjects were denied. All denials of a subject by one rule within a minute
-// share one record, so a flood from one address adds one record per minute. denials is safe for
-// concurrent use.
+// share one record, so a flood from one address adds only one record per minute. denials is safe
+// for concurrent use.
 type denials struct {
 	names    *names
 	life     time.Duration
@@ -42,7 +42,7 @@ type denials struct {
 	latest  map[who]position // the position of the last record of each who
 }
 
-// who identifies a record: denials of one subject by one rule for one reason.
+// who identifies a record: the denials of one subject by one rule for one reason.
 type who struct {
 	subject, tier, policy string
 	why                   reason
@@ -55,7 +55,7 @@ type record struct {
 	who
 	nth         position
 	route       string
-	state       stint.State // of the limit that had no room; its Limit is nil if no limit is to blame
+	state       stint.State // the limit that denied, with its usage; its Limit is nil if no limit denied
 	limit       stint.Limit
 	first, last time.Time
 	count       int64
@@ -72,8 +72,8 @@ func newDenials(n *names, c *Config) *denials {
 	return &denials{names: n, life: life, instance: instanceName(c.Alerts.Instance), latest: map[who]position{}}
 }
 
-// add counts a denial by the rule of a series, with the result that caused it, if any. In a flood,
-// only a sample of the denials is added, and each represents weight denials.
+// add counts a denial by the rule of a series. The result is the one that denied; it may be nil. In
+// a flood, only a sample of the denials is added, and each represents weight denials.
 func (d *denials) add(s *series, why reason, v *policy.Verdict, result *policy.Result, weight int64) {
 	if d.life < 0 {
 		return
@@ -99,7 +99,8 @@ func (d *denials) add(s *series, why reason, v *policy.Verdict, result *policy.R
 	}
 }
 
-// begin adds a new record, replacing the oldest if the ring is full.
+// begin adds a new record and returns its position. If the ring is full, the record replaces the
+// oldest one.
 func (d *denials) begin(key who, now time.Time) position {
 	nth := position(d.next)
 	if d.next++; len(d.each) < maxDenials {
@@ -154,7 +155,7 @@ func (d *denials) reloaded(source string, r *reload.Result) {
 	}
 }
 
-// find returns the records that wants selects, oldest first.
+// find returns the records for which wants returns true, oldest first.
 func (d *denials) find(wants func(*record) bool) []Denial {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -198,11 +199,11 @@ func (d *denials) subjects() []string {
 	return slices.Collect(maps.Keys(all))
 }
 
-// Why explains the denial with the given id; the answer to a denied request contains this id. The
-// last element of the list is that denial. The elements before it are other denials of the same
-// subject in the preceding ten minutes, which explain a ban. If this process does not know the id,
-// Why asks the processes that share their counts with it, which takes a few seconds. The list is
-// empty if no process has a record of the denial.
+// Why explains the denial with an id; the response to a denied request contains the id. The last
+// element of the list is that denial. The elements before it are other denials of the subject in
+// the ten minutes before, which may explain a ban. If this process does not know the id, Why asks
+// the processes that share their counts with it, which takes a few seconds. If no process has a
+// record of the denial, the list is empty.
 func (m *Monitor) Why(ctx context.Context, id string) []Denial {
 	list := m.why(id)
 	if f := m.fleet.Load(); f != nil && len(list) == 0 {
@@ -211,7 +212,7 @@ func (m *Monitor) Why(ctx context.Context, id string) []Denial {
 	return list
 }
 
-// why is Why for this process only.
+// why does the same as Why, but only for this process.
 func (m *Monitor) why(id string) []Denial {
 	named, ok := denialid.Parse(id)
 	if !ok {
@@ -228,8 +229,8 @@ func (m *Monitor) why(id string) []Denial {
 }
 
 // Denials lists the recorded denials of a subject, oldest first. If at is zero, it lists all of
-// them; otherwise those from ten minutes before at until one minute after it. Like [Monitor.Why],
-// it asks other processes; each returns at most its last ten.
+// them, otherwise those from ten minutes before at until one minute after. Like [Monitor.Why], it
+// asks other processes; each returns at most its last ten.
 func (m *Monitor) Denials(ctx context.Context, subject string, at time.Time) []Denial {
 	list := m.denialsOf(subject, at)
 	f := m.fleet.Load()
@@ -242,13 +243,13 @@ func (m *Monitor) Denials(ctx context.Context, subject string, at time.Time) []D
 	return sortDenials(list)
 }
 
-// sortDenials sorts denials, oldest first.
+// sortDenials sorts denials by time, oldest first.
 func sortDenials(list []Denial) []Denial {
 	slices.SortStableFunc(list, func(a, b Denial) int { return a.Last.Compare(b.Last) })
 	return list
 }
 
-// denialsOf is Denials for this process only.
+// denialsOf does the same as Denials, but only for this process.
 func (m *Monitor) denialsOf(subject string, at time.Time) []Denial {
 	kept := m.names.kept(subject)
 	return m.denials.find(func(r *record) bool {

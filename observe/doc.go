@@ -11,7 +11,6 @@
 //	...
 //	guard, err := policy.NewGuard(store, set, policy.GuardConfig{Observer: monitor})
 //
-// All names of tiers and policies come from the configuration. The subjects are the only part of a
-// request that a Monitor shows, and by default it shortens them. See docs/metrics.md and
-// docs/alerts.md.
+// Names of tiers and policies come from the configuration. Subjects are the only part of a request
+// that a Monitor shows, and by default it shortens them. See docs/metrics.md and docs/alerts.md.
 package observe

@@ -11,26 +11,28 @@ import (
 )
 
 const (
-	// feedSize is the number of violations kept, and feedRate the maximum number kept per second.
+	// feedSize is the maximum number of violations kept, and feedRate the maximum number kept per
+	// second.
 	feedSize = 1000
 	feedRate = 200
 )
 
-// violation is a Violation before it is converted for display: its strings are as in the request.
+// violation is a Violation before it is converted for display. Its strings are still those of the
+// request.
 type violation struct {
 	at                    time.Time
 	subject, tier, policy string
-	limit                 stint.Limit // the limit that had no room; the zero Limit if unknown
+	limit                 stint.Limit // the limit that denied; the zero Limit if unknown
 	reason                string
 	retryAfter            time.Duration
 	degraded              bool
 }
 
-// feed keeps the last violations. Of each second it keeps only the first feedRate violations, so
-// that a flood costs little and does not displace everything else. It is safe for concurrent use.
+// feed keeps the last violations. It keeps only the first feedRate violations of each second, so
+// that a flood costs little and does not displace all others. It is safe for concurrent use.
 type feed struct {
 	names *names
-	taken atomic.Int64 // since the last drain
+	taken atomic.Int64 // number of violations kept since the last drain
 
 	mu      sync.Mutex
 	pending []violation // violations kept since the last drain
@@ -41,11 +43,11 @@ func newFeed(n *names) *feed {
 	return &feed{names: n, pending: make([]violation, 0, feedRate), ring: newRing[violation](feedSize)}
 }
 
-// full reports whether there is no room for another violation in this second. Callers check it
-// first to avoid building a violation that would be dropped.
+// full reports whether this second already has feedRate violations. Callers check it first, so that
+// they do not build violations that would be dropped.
 func (f *feed) full() bool { return f.taken.Load() >= feedRate }
 
-// add keeps a violation if there is room for it in this second.
+// add keeps a violation unless this second already has feedRate violations.
 func (f *feed) add(e violation) {
 	if f.full() || f.taken.Add(1) > feedRate {
 		return

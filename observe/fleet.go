@@ -19,23 +19,23 @@ import (
 )
 
 const (
-	// fleetTable is the table in the store that holds the reports of all processes.
+	// fleetTable is the table in the store that has the reports of all processes.
 	fleetTable = "fleet"
-	// A process writes its report and reads the reports of others every reportEvery, and writes its
-	// facts again after every factsEvery reports. reportTime is the timeout of a report.
+	// reportEvery is how often a process writes its report and reads those of others. After every
+	// factsEvery reports, it also writes its facts again. reportTime is the timeout of a report.
 	reportEvery = 2 * time.Second
 	factsEvery  = 6
 	reportTime  = 1500 * time.Millisecond
-	// crowd is the largest number of processes that report every reportEvery. A larger fleet
-	// reports less often, so that the total number of rows read grows with the number of processes,
-	// not with its square.
+	// crowd is the largest number of processes that report every reportEvery. In a larger fleet,
+	// each process reports less often, so that the number of rows read by all processes grows in
+	// proportion to their number, not to its square.
 	crowd = 50
-	// forgetAfter is how long a process may be silent before it is removed, unless another process
-	// replaces it earlier.
+	// forgetAfter is how long a process may be silent before it is removed. It is removed earlier
+	// if another process replaces it.
 	forgetAfter = 10 * time.Minute
-	// maxProcesses is the maximum number of other processes that are followed.
+	// maxProcesses is the maximum number of other processes that a process follows.
 	maxProcesses = 1000
-	// fewReports is the number of reports up to which a process counts as just started.
+	// fewReports is the number of reports for which a process counts as just started.
 	fewReports = 2
 )
 
@@ -45,9 +45,8 @@ type Process struct {
 	Name string `json:"name"`
 	// Self marks the process that returned this list.
 	Self bool `json:"self,omitempty"`
-	// Started is when the process began to count, and Heard is when it last reported. Silent
-	// reports whether a report is overdue because the process hangs, was killed, or cannot reach
-	// the store.
+	// Started is when the process began to count. Heard is when it last reported. Silent reports
+	// that the next report is overdue: the process hangs, was killed, or cannot reach the store.
 	Started time.Time `json:"started,omitzero"`
 	Heard   time.Time `json:"heard"`
 	Silent  bool      `json:"silent,omitempty"`
@@ -62,20 +61,20 @@ type Process struct {
 	StoreUp bool   `json:"store_up"`
 	// Alerts are the names of the firing alerts.
 	Alerts []string `json:"alerts,omitempty"`
-	// Config is the fingerprint of the current configuration, such as "policies 3fa9c1d2", or "" if
-	// no files were read.
+	// Config is the fingerprint of the current configuration, such as "policies 3fa9c1d2". It is ""
+	// if no files were read.
 	Config string `json:"config,omitempty"`
 }
 
 // Share makes the monitor share its counts with the monitors of other processes, through a table in
 // the store, until leave is called. The store must stay open until leave has returned. After Share,
 // [Monitor.Status], [Monitor.History], [Monitor.Top], [Monitor.ShadowReports] and ticks cover all
-// processes together, and [Tick.Processes] lists each. Violations, alerts and metrics still cover
+// processes together, and [Tick.Processes] lists them. Violations, alerts and metrics still cover
 // only this process.
 //
-// The process writes every two seconds, in the background, about 100 bytes per second for each
-// rule. If a process stops reporting, one of the others raises the alert ProcessSilent; if the
-// configurations of processes differ, one of them raises the alert ConfigDiffers. Share must be
+// The process writes every two seconds in the background, about 100 bytes per second for each rule.
+// If a process stops reporting, one of the others raises the alert ProcessSilent. If the
+// configurations of processes differ, one of them raises the alert ConfigDiffers. Share may be
 // called only once.
 func (m *Monitor) Share(store driver.Keeper) (leave func()) {
 	f := newFleet(m, store)
@@ -96,19 +95,19 @@ type fleet struct {
 	id      string
 	name    string
 	started time.Time
-	history *history // of all processes together
+	history *history // history of all processes together
 
 	// Only the reporting goroutine uses the following fields.
 	version int64
 	seq     int64
 	series  int    // the number of series in the last facts
-	news    string // the part of the last facts that other processes should learn at once
+	news    string // the part of the last facts that is published at once when it changes
 
 	asking asking
 
 	mu       sync.Mutex
 	peers    map[string]*peer
-	reading  time.Time // since when the reports of others have been readable; zero if they are not
+	reading  time.Time // when the reports of others became readable; zero if they are not
 	lastRead time.Time // when reports were last read
 	whole    sums
 	asked    []asked // questions just read
@@ -121,8 +120,8 @@ type peer struct {
 	heard  time.Time
 	total  Counts
 	rate   struct{ decisions, denied, degraded float64 }
-	taken  countsRecord // the counts already added to the sums
-	known  bool         // whether some of its counts are in the sums
+	taken  countsRecord // the counts that the sums already include
+	known  bool         // whether the sums include some of its counts
 }
 
 func newFleet(m *Monitor, store driver.Keeper) *fleet {
@@ -148,13 +147,13 @@ func (f *fleet) run(life context.Context) {
 		case <-life.Done():
 			ctx, cancel := context.WithTimeout(context.Background(), reportTime)
 			defer cancel()
-			_, _ = f.store.Keep(ctx, fleetTable, removed(f.id), f.version, false) // on failure, others see a silent process
+			_, _ = f.store.Keep(ctx, fleetTable, removed(f.id), f.version, false) // on failure, others consider this process silent
 			return
 		}
 	}
 }
 
-// removed returns rows without text, which remove the rows of a process.
+// removed returns rows without text. Writing them removes the rows of a process.
 func removed(id string) []driver.Row {
 	return []driver.Row{{Name: id}, {Name: id + factsSuffix}, {Name: id + askSuffix}}
 }
@@ -198,8 +197,8 @@ func (f *fleet) report(ctx context.Context) error {
 	return nil
 }
 
-// rows returns the rows of this process: its counts, and also its facts if they have changed or are
-// due to be written again.
+// rows returns the rows of this process: its counts and, if they have changed or are due, its
+// facts.
 func (f *fleet) rows(now time.Time) []driver.Row {
 	t := f.m.totals()
 	f.seq++
@@ -229,7 +228,7 @@ func (f *fleet) rows(now time.Time) []driver.Row {
 	return rows
 }
 
-// read processes rows of the table, and returns the questions of other processes.
+// read processes rows of the table. It returns the questions of other processes.
 func (f *fleet) read(rows []driver.Row, which driver.Rows, now time.Time) (questions []asked) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -266,7 +265,7 @@ func (f *fleet) read(rows []driver.Row, which driver.Rows, now time.Time) (quest
 	}
 	switch which {
 	case driver.RowsLeft:
-		f.series = -1 // so that the facts are written again
+		f.series = -1 // so that this process writes its facts again
 	case driver.RowsAll:
 		maps.DeleteFunc(f.peers, func(id string, _ *peer) bool { return !present[id] })
 	}
@@ -314,8 +313,8 @@ func (f *fleet) takeCounts(p *peer, counts *countsRecord, now time.Time) {
 	p.known = true
 }
 
-// forget drops the processes that have been silent for longer than forgetAfter or were replaced by
-// another process. It returns the rows that remove them from the table.
+// forget removes the processes that have been silent for longer than forgetAfter or were replaced.
+// It returns rows that remove them from the table.
 func (f *fleet) forget() (rows []driver.Row) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -329,8 +328,9 @@ func (f *fleet) forget() (rows []driver.Row) {
 	return rows
 }
 
-// replaced returns the silent processes that others have replaced. A process replaces at most one
-// silent process, whose last report must be older than its own start. The caller holds the lock.
+// replaced returns the silent processes that another process has replaced. A process replaces at
+// most one silent process, and only if it started after the last report of that process. The caller
+// holds the lock.
 func (f *fleet) replaced() map[*peer]bool {
 	var silent []*peer
 	started := []int64{f.started.Unix()}
@@ -352,8 +352,8 @@ func (f *fleet) replaced() map[*peer]bool {
 	return replaced
 }
 
-// silence returns how long a process has not reported although its reports were readable. It does
-// not count the time since the last read, because this process itself may have been suspended.
+// silence returns how long a process has not reported while its reports were readable. The time
+// since the last read does not count, because this process itself may have been suspended.
 func (f *fleet) silence(p *peer) time.Duration {
 	if f.reading.IsZero() {
 		return 0
@@ -368,7 +368,7 @@ func (f *fleet) silence(p *peer) time.Duration {
 // isSilent reports whether a process has missed at least two reports.
 func (f *fleet) isSilent(p *peer) bool { return f.silence(p) > f.pace()*5/2 }
 
-// each calls do for every other process that is not silent. The caller holds the lock.
+// each calls do for each other process that is not silent. The caller holds the lock.
 func (f *fleet) each(do func(*peer)) {
 	for _, id := range slices.Sorted(maps.Keys(f.peers)) {
 		if p := f.peers[id]; !f.isSilent(p) {

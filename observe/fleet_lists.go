@@ -10,11 +10,12 @@ import (
 	"github.com/stint-limiter/stint/internal/label"
 )
 
-// This file merges the lists of subjects of all processes. In reports, processes use the same names
-// for subjects as the store: hashes if the store keeps no names. A process that knows the subject
-// shows its name; other processes show the hash.
+// This file merges the lists of subjects of all processes. In reports, subjects have the names that
+// the store uses: hashes if the store keeps no names. A process that knows a subject shows its
+// name; other processes show the hash.
 
-// named returns the name of a subject in reports, or "" if the subject is too long to be reported.
+// named returns the name of a subject in reports. It returns "" if the subject is too long to be
+// reported.
 func (f *fleet) named(subject string) string {
 	if len(subject) > longestKept {
 		return ""
@@ -79,8 +80,8 @@ func (f *fleet) listOf(of func(*peer) []listed) (all []listed) {
 
 func topOf(p *peer) []listed { return p.facts.top }
 
-// top returns up to n offenders of a kind. Other processes contribute only their subjects with the
-// most denials.
+// top returns up to n offenders of a kind. Of other processes, it includes only the subjects that
+// they deny most.
 func (f *fleet) top(kind string, n int, now time.Time) []Offender {
 	k := slices.Index(offenderKinds[:], kind)
 	if k < 0 {
@@ -90,7 +91,7 @@ func (f *fleet) top(kind string, n int, now time.Time) []Offender {
 	return f.m.offenders.rank(kind, f.merge(f.m.offenders.merge(k, now), others), n, now)
 }
 
-// merge adds the counts of other processes to all.
+// merge adds the counts of other processes to the counters in all.
 func (f *fleet) merge(all []counter, others []listed) []counter {
 	if len(others) == 0 {
 		return all
@@ -136,7 +137,8 @@ func (f *fleet) worst(now time.Time) []Offender {
 
 func worstOf(p *peer) []listed { return p.counts.worst }
 
-// complete adds what other processes know about a subject, and reports whether they know it.
+// complete adds what other processes know about a subject. It reports whether any of them knows the
+// subject.
 func (f *fleet) complete(o *Offender, subject string, now time.Time) (known bool) {
 	name := f.named(subject)
 	if keypart.IsHashed(subject) {
@@ -175,8 +177,8 @@ func (f *fleet) foreign(l *listed) Offender {
 	return Offender{Kind: offenderKinds[l.kind], Subject: f.m.names.label(l.name), Ref: f.m.names.ref(l.name)}
 }
 
-// shadow adds the shadow reports of other processes to those of this one, each with up to n
-// subjects.
+// shadow merges the shadow reports of other processes into those of this one. Each report gets up
+// to n subjects.
 func (f *fleet) shadow(list []ShadowReport, n int) []ShadowReport {
 	var others []shadowFacts
 	f.mu.Lock()
@@ -227,7 +229,7 @@ func (f *fleet) addTop(top []Offender, others []listed, policy string, n int) []
 	return top[:min(len(top), n)]
 }
 
-// shown returns the report for display, without its subjects.
+// shown converts the report for display. It omits the subjects.
 func (s *shadowFacts) shown() ShadowReport {
 	r := ShadowReport{Tier: label.Line(s.tier), Policy: label.Line(s.policy), Limits: []string{},
 		Since: unixTime(s.since), Total: s.total, Recent: s.recent, RecentSeconds: float64(s.seconds),
@@ -238,7 +240,7 @@ func (s *shadowFacts) shown() ShadowReport {
 	return r
 }
 
-// add adds the report of another process on the same rule. It assumes that the newest minute of
+// add adds the report of another process about the same rule. It assumes that the newest minute of
 // both reports is the same.
 func (r *ShadowReport) add(s *ShadowReport) {
 	if s.Since.Before(r.Since) {
@@ -256,8 +258,8 @@ func (r *ShadowReport) add(s *ShadowReport) {
 	r.Processes += s.Processes
 }
 
-// add adds the counts of another process. Both processes may have judged the same subjects, so the
-// larger number of subjects is only a lower bound for their total.
+// add adds the counts of another process. Both processes may have counted the same subjects, so the
+// larger number is only a lower bound for the number of all subjects.
 func (c *ShadowCounts) add(d *ShadowCounts) {
 	c.AtLeast = c.AtLeast || d.AtLeast || c.Subjects > 0 && d.Subjects > 0
 	c.Requests += d.Requests

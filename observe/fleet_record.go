@@ -9,18 +9,18 @@ import (
 )
 
 // A process publishes rows of a table: its counts every few seconds and, less often, its facts,
-// which take more space. All counts are totals since the start of the process, so readers can miss
-// reports without losing counts.
+// which need more space. All counts are totals since the process started, so a reader that misses a
+// report loses no counts.
 
 const (
-	// recordVersion is the first byte of every row. Rows with other versions are ignored.
+	// recordVersion is the first byte of every row. A row with another version is ignored.
 	recordVersion = 2
-	// factsSuffix ends the name of a row with facts.
+	// factsSuffix is the end of the name of a row with facts.
 	factsSuffix = "/facts"
 
-	// The maximum sizes in bytes of the list of subjects with the most denials in the last seconds,
-	// the list of those with the most in the last minutes, and a shadow report. With these sizes, a
-	// process with one rule writes at most 100 bytes per second.
+	// These constants are maximum sizes in bytes: of the list of subjects with the most denials in
+	// the last seconds, of the list for the last minutes, and of a shadow report. With these sizes,
+	// a process with one rule writes at most 100 bytes per second.
 	worstBytes, topBytes, shadowBytes = 56, 120, 160
 	// topSubjects is the maximum number of subjects in a list.
 	topSubjects = 10
@@ -31,14 +31,14 @@ const (
 // countsRecord holds the counts of a process.
 type countsRecord struct {
 	seq     int64 // the number of this report
-	at      int64 // in Unix seconds
+	at      int64 // when it was written, in Unix seconds
 	storeUp bool
-	point   Point    // its Counts are the sum over the series
+	point   Point    // its Counts are the sum of those of all series
 	series  []Counts // in the order of the series in the facts
 	worst   []listed
 }
 
-// factsRecord names the series of the counts, and holds the other facts of a process.
+// factsRecord has the names of the series in the counts, and other facts about a process.
 type factsRecord struct {
 	started int64 // in Unix seconds
 	name    string
@@ -84,7 +84,7 @@ func (e *encoder) counts(c Counts) {
 	}
 }
 
-// list appends as many subjects as fit into room bytes.
+// list appends as many subjects as fit into room bytes. It encodes each with the function one.
 func (e *encoder) list(all []listed, room int, one func(*encoder, *listed)) {
 	var some encoder
 	n := 0
@@ -177,7 +177,7 @@ func (s *shadowFacts) encode(e *encoder) {
 
 var errRecord = errors.New("observe: malformed report of another process")
 
-// decoder reads the output of an encoder. After an error it returns zero values.
+// decoder reads what an encoder has written. After an error it returns zero values.
 type decoder struct {
 	rest string
 	err  error
@@ -203,7 +203,8 @@ func (d *decoder) int() int64 {
 	return int64(n)
 }
 
-// count reads the length of a list. Each element takes at least one byte.
+// count reads the length of a list. It rejects lengths above the number of bytes left, because each
+// element takes at least one byte.
 func (d *decoder) count() int {
 	n := d.int()
 	if n > int64(len(d.rest)) {

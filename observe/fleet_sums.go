@@ -2,8 +2,8 @@ package observe
 
 import "time"
 
-// sums adds up the counts of other processes. Reports arrive every few seconds; their counts are
-// spread evenly over the seconds until the next reports.
+// sums adds up the counts of other processes. Their reports arrive every few seconds, so the counts
+// are spread evenly over the seconds until the next reports.
 type sums struct {
 	names []seriesName
 	index map[seriesName]int // of names
@@ -12,7 +12,8 @@ type sums struct {
 	steps int64              // the number of seconds over which owed is spread
 }
 
-// at returns the index of a series, adding it if necessary.
+// at returns the index of a series. It adds a missing series or, if there are 2*maxSeries series
+// already, uses name.rest() instead.
 func (s *sums) at(name seriesName) int {
 	i, ok := s.index[name]
 	if !ok && len(s.names) >= 2*maxSeries {
@@ -29,8 +30,8 @@ func (s *sums) at(name seriesName) int {
 	return i
 }
 
-// add adds the counts of a process since its last report. If timed is false, it is not known when
-// the counts arose: add then adds them to the sums at once and returns them.
+// add adds the counts of a process since its last report. If timed is false, the time of these
+// counts is not known; add then adds them to the sums at once and returns them.
 func (s *sums) add(p *peer, timed bool, steps int64) (before *totals) {
 	into := &s.owed
 	if !timed {
@@ -56,7 +57,7 @@ func (s *sums) add(p *peer, timed bool, steps int64) (before *totals) {
 	return into
 }
 
-// move moves a share of the counts into the sums.
+// move moves a share of the counts in from into the sums.
 func (s *sums) move(from *totals, share func(all, _ int64) int64) {
 	some := from.Point.combine(from.Point, share)
 	s.taken.Point, from.Point = s.taken.Point.combine(some, plus), from.Point.combine(some, minus)

@@ -11,27 +11,27 @@ import (
 	"github.com/stint-limiter/stint/internal/label"
 )
 
-// Each process keeps a record of its own denials. To find denials of other processes, a process
-// writes a question into the table; the others answer with their next reports.
+// Each process records its own denials. To find denials of other processes, a process writes a
+// question into the table. The others answer with their next reports.
 
 const (
-	// askSuffix ends the name of a row with a question. whyPart separates the names of the two
-	// processes in the name of a row with an answer.
+	// askSuffix is the end of the name of a row with a question. The name of a row with an answer
+	// consists of the names of two processes, with whyPart between them.
 	askSuffix = "/ask"
 	whyPart   = "/why/"
-	// maxAnswer is the maximum number of denials in an answer, which contains the last ones.
+	// maxAnswer is the maximum number of denials in an answer. The answer has the last ones.
 	maxAnswer = 10
-	// askEvery is how often the asking process looks for answers, and askTime is how long it waits
-	// for them at most.
+	// askEvery is how often the asking process looks for answers. askTime is how long it waits for
+	// them at most.
 	askEvery = 250 * time.Millisecond
 	askTime  = 10 * time.Second
 )
 
-// question requests the denial with an id, or the denials of a subject around a time.
+// question asks for the denial with an id, or for the denials of a subject around a time.
 type question struct {
 	Number  int64     `json:"number"`
 	ID      string    `json:"id,omitempty"`
-	Subject string    `json:"subject,omitempty"` // as the store names it
+	Subject string    `json:"subject,omitempty"` // the name that the store uses
 	At      time.Time `json:"at,omitzero"`
 }
 
@@ -59,9 +59,9 @@ type asking struct {
 	answers map[string][]Denial // by process
 }
 
-// ask asks all other processes. It returns when all processes that are not silent have answered or,
-// if the question is about an id, when one of them knows it. It waits for at most two reports of
-// each process, and no longer than askTime.
+// ask asks all other processes. It returns when all processes that are not silent have answered. If
+// the question is about an id, it returns as soon as one of them knows it. It waits for at most two
+// reports of each process, and no longer than askTime.
 func (f *fleet) ask(ctx context.Context, q question) (found []Denial) {
 	f.asking.Lock()
 	defer f.asking.Unlock()
@@ -92,7 +92,7 @@ func (f *fleet) ask(ctx context.Context, q question) (found []Denial) {
 	return found
 }
 
-// hurry triggers the next report at once.
+// hurry makes the next report start at once.
 func (f *fleet) hurry() {
 	select {
 	case f.asking.wake <- struct{}{}:
@@ -100,8 +100,8 @@ func (f *fleet) hurry() {
 	}
 }
 
-// answered reports whether all processes that are not silent have answered. If one is set, a single
-// answer with denials is enough.
+// answered reports whether all processes that are not silent have answered. If one is true, one
+// answer that contains denials is enough.
 func (f *fleet) answered(one bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -125,8 +125,8 @@ func (f *fleet) shown(d Denial) Denial {
 	return d
 }
 
-// askRows returns a row that writes the open question of this process or removes a closed one. It
-// returns nil if the table is up to date.
+// askRows returns a row that adds the open question of this process to the table, or removes a
+// closed one. It returns nil if the table is up to date.
 func (f *fleet) askRows() []driver.Row {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -161,8 +161,8 @@ func (f *fleet) take(r driver.Row) {
 	}
 }
 
-// reply answers the questions of other processes, and removes the answers to closed questions,
-// including questions of processes that were killed.
+// reply answers the questions of other processes. It also removes the answers to closed questions,
+// including those of processes that were killed.
 func (f *fleet) reply(ctx context.Context, questions []asked) {
 	var rows []driver.Row
 	for _, q := range questions {
@@ -178,8 +178,8 @@ func (f *fleet) reply(ctx context.Context, questions []asked) {
 	}
 }
 
-// answer returns the last denials of this process that match a question, with subjects named as in
-// the store.
+// answer returns the last denials of this process that match a question. Their subjects have the
+// names that the store uses.
 func (f *fleet) answer(q *question) []Denial {
 	list := f.m.why(q.ID)
 	if q.Subject != "" {

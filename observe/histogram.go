@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Durations are counted in buckets, 20 per decade from one microsecond to ten seconds. The bounds
-// are the preferred numbers of the R20 series, each about an eighth above the previous one: with
+// Durations are counted in buckets, 20 per decade, from one microsecond to ten seconds. The bounds
+// are the preferred numbers of the R20 series; each is about an eighth above the previous one. With
 // them, quantiles are accurate to a few percent, and common thresholds such as 10 or 50 ms are
 // exact bounds.
 const (
 	stepsPerDecade = 20
 	decades        = 7
 	boundCount     = decades*stepsPerDecade + 1
-	bucketCount    = boundCount + 1 // the last counts durations above all bounds
+	bucketCount    = boundCount + 1 // the last bucket counts durations above all bounds
 )
 
 // steps are the bounds of a decade, in hundredths.
@@ -35,7 +35,7 @@ func makeBounds() (bounds [boundCount]time.Duration) {
 	return bounds
 }
 
-// bucketOf returns the bucket of a duration: the first whose upper bound is not less than d.
+// bucketOf returns the bucket of a duration: the first one whose upper bound is at least d.
 func bucketOf(d time.Duration) int {
 	i, _ := slices.BinarySearch(bounds[:], d)
 	return i
@@ -44,7 +44,7 @@ func bucketOf(d time.Duration) int {
 // histogram counts durations. It is safe for concurrent use.
 type histogram struct{ tally tally }
 
-// sumIndex is the index of the sum of the durations in a histogram's tally, after the buckets.
+// sumIndex is the index of the sum of all durations in the tally of a histogram.
 const sumIndex = bucketCount
 
 func newHistogram() *histogram { return &histogram{newTally(bucketCount + 1)} }
@@ -90,9 +90,9 @@ func (b *buckets) total() (n int64) {
 	return n
 }
 
-// quantile returns the duration that a share q of all durations, such as 0.99, does not exceed, or
-// zero if there are no durations. It assumes that durations are spread evenly within a bucket, and
-// treats durations above all bounds as ten seconds.
+// quantile returns the duration that a share q of all durations does not exceed, for example 0.99.
+// It returns zero if there are no durations. It assumes that durations are spread evenly within a
+// bucket. Durations above all bounds count as ten seconds.
 func (b *buckets) quantile(q float64) time.Duration {
 	total := b.total()
 	if total == 0 {

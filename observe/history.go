@@ -8,7 +8,7 @@ import (
 const (
 	// fine and coarse are the lengths of the steps of a history. fineSteps and coarseSteps are the
 	// numbers of steps kept: a quarter of an hour of fine steps, and two hours of coarse steps.
-	// seriesSteps is the number of coarse steps kept of every series: a quarter of an hour.
+	// seriesSteps is the number of coarse steps kept for each series: a quarter of an hour.
 	fine        = time.Second
 	coarse      = 10 * time.Second
 	fineSteps   = 15 * 60
@@ -16,18 +16,17 @@ const (
 	seriesSteps = 15 * 6
 
 	finePerCoarse = int64(coarse / fine)
-	// markSteps is the longest period for quantiles, in coarse steps: five minutes.
+	// markSteps is the longest period for which quantiles are known, in coarse steps: five minutes.
 	markSteps = 5 * 6
 )
 
-// history records counts second by second. It receives the running totals about once per second,
-// and keeps the differences.
+// history records counts second by second. About once per second it receives the totals, and it
+// keeps the differences.
 //
-// Seconds are counted by the monotonic clock. The wall clock only labels them: when it is adjusted,
-// the whole history moves with it, without gaps or duplicates. If no sample was taken for a few
-// seconds, for instance because the process was suspended, only the total of those seconds is
-// known. The total is then divided evenly among them, so that sums are right and no second shows a
-// false peak.
+// Seconds are counted by the monotonic clock. The wall clock only labels them: if it is set, the
+// whole history moves with it, without gaps or duplicates. If the history receives no totals for a
+// few seconds, for instance because the process was suspended, it divides the difference evenly
+// among these seconds. So sums are right, and no second shows a false peak.
 //
 // It is safe for concurrent use.
 type history struct {
@@ -39,7 +38,7 @@ type history struct {
 	last   totals // the totals at the end of the second now, without the series
 	fine   ring[Point]
 	coarse ring[Point]
-	open   Point // collected so far for the next coarse step
+	open   Point // counts collected so far for the next coarse step
 	rows   []row
 	marks  ring[mark]
 }
@@ -48,8 +47,8 @@ type history struct {
 type row struct {
 	Series
 	recent ring[Counts]
-	open   Counts // collected so far for the next step
-	since  Counts // counted since the last sample
+	open   Counts // counts collected so far for the next step
+	since  Counts // counts since the last sample
 }
 
 // mark is a snapshot of the histograms at the end of a coarse step.
@@ -71,16 +70,16 @@ func newHistory() *history {
 	return h
 }
 
-// add records the totals at a time. It returns the second that ends then, and the series that
-// changed, each with the change as its only Recent. If less than half a second has passed since the
-// previous second, add returns the previous second again, and the next call includes the counts
-// since then.
+// add records the totals at a time. It returns the second that ends then. It also returns the
+// series that have changed; Recent of each contains only the change. If less than half a second has
+// passed since the previous second, add returns the previous second again, and the next call
+// includes the counts since then.
 func (h *history) add(at time.Time, t *totals) (Point, []Series) {
 	return h.record(at.Sub(h.start), at.Unix(), t)
 }
 
-// record is add with the time since the start by the monotonic clock and the Unix time by the wall
-// clock.
+// record does the same as add. It takes the time since the start by the monotonic clock, and the
+// Unix time by the wall clock.
 func (h *history) record(since time.Duration, wall int64, t *totals) (Point, []Series) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -92,8 +91,8 @@ func (h *history) record(since time.Duration, wall int64, t *totals) (Point, []S
 		}
 		return h.dated(h.fine.last(1))[0], nil
 	}
-	// Samples are taken a little early or late, and the wall clock may be slewed. So that neither
-	// creates a gap or a duplicate second, a deviation of up to one second is ignored.
+	// Samples are taken a little early or late, and the wall clock may be slewed. A deviation of up
+	// to one second is ignored, so that there is no gap and no second appears twice.
 	if off := wall - now - h.offset; off < -1 || off > 1 {
 		h.offset = wall - now
 	}
@@ -117,8 +116,8 @@ func (h *history) difference(t *totals) Point {
 	return p
 }
 
-// rebase adds counts to the totals without adding them to a second. It is used for counts of other
-// processes that arose at an unknown time.
+// rebase adds counts to the totals but not to any second. The counts are those of other processes
+// whose time is not known.
 func (h *history) rebase(all Point, series []Series) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -131,7 +130,7 @@ func (h *history) rebase(all Point, series []Series) {
 	}
 }
 
-// follow updates the rows, and returns the series that changed.
+// follow updates the rows. It returns the series that have changed.
 func (h *history) follow(all []Series) []Series {
 	var happened []Series
 	for i, s := range all {
@@ -148,7 +147,7 @@ func (h *history) follow(all []Series) []Series {
 	return happened
 }
 
-// step adds second i, counted from 0, of the steps seconds since the last sample.
+// step adds second i, counted from 0, of the given number of seconds since the last sample.
 func (h *history) step(all Point, i, steps int64, t *totals) {
 	share := part(i, steps)
 	p := all.combine(all, share)
@@ -187,7 +186,7 @@ func (h *history) dated(points []Point) []Point {
 	return points
 }
 
-// points returns the history, oldest first: in fine steps, or in coarse steps if step is longer
+// points returns the history, oldest first. It has fine steps, or coarse steps if step is longer
 // than a second.
 func (h *history) points(step time.Duration) []Point {
 	h.mu.Lock()
@@ -198,7 +197,8 @@ func (h *history) points(step time.Duration) []Point {
 	return h.dated(h.coarse.last(coarseSteps))
 }
 
-// series returns every series. Its Recent ends at the same time as the newest coarse point.
+// series returns every series. The last element of its Recent has the time of the newest coarse
+// point.
 func (h *history) series() []Series {
 	h.mu.Lock()
 	defer h.mu.Unlock()

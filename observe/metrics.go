@@ -2,7 +2,7 @@ package observe
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// metrics lists all metrics, without the prefix "stint_" of their names. docs/metrics.md explains
+// metrics lists all metrics by their names without the prefix "stint_". docs/metrics.md explains
 // them.
 var metrics = []struct {
 	name, help string

@@ -18,25 +18,25 @@ import (
 
 // Config configures a [Monitor]. The zero value is ready to use.
 type Config struct {
-	// Logger logs alerts. The default is slog.Default().
+	// Logger logs alerts; nil is slog.Default().
 	Logger *slog.Logger
-	// ShowSubjects shows subjects in full. By default they are shortened: addresses to their
-	// network, others to a few letters. A few letters of the ref are appended to each.
+	// ShowSubjects shows subjects in full. By default, subjects are shortened, addresses to their
+	// network and others to a few letters, and get a few letters of the ref at the end.
 	ShowSubjects bool
 	// Alerts configures when alerts fire and where they are sent.
 	Alerts AlertConfig
 	// Webhooks are the webhooks to which thresholds are posted.
 	Webhooks []Webhook
 	// KeepDenials is how long this process keeps records of why subjects were denied, for
-	// [Monitor.Why]. The default is 24 hours; a negative value keeps none. At most 20,000 records
-	// are kept, one per subject, rule and minute, in at most 20 MB.
+	// [Monitor.Why]; 0 is 24 hours, and a negative value keeps none. There are at most 20,000
+	// records, one per subject, rule and minute. They take at most 20 MB.
 	KeepDenials time.Duration
-	// Version is the version of the program, for stint_build_info. The default is the version in
-	// the build info.
+	// Version is the version of the program, for stint_build_info; "" is the version in the build
+	// info.
 	Version string
 	// LogDropped returns how many log records this process has dropped because they could not be
-	// written in time, for stint_log_dropped_total and the alert LogDropped. It is called often.
-	// Leave it nil if the log cannot drop records.
+	// written in time. The result is used for stint_log_dropped_total and the alert LogDropped.
+	// LogDropped is called often. It is nil if the log cannot drop records.
 	LogDropped func() int64
 }
 
@@ -53,10 +53,11 @@ type Config struct {
 //	...
 //	prometheus.MustRegister(monitor)
 //
-// A decision is counted once, at the outermost layer: if a guard uses a stack, the guard counts and
-// the stack does not. For a stack that limiters use directly, pass [Monitor.Limiters] instead.
+// A decision is counted once, at the outermost layer: if a guard uses a stack, the guard's decision
+// is counted and the stack's is not. For a stack that limiters use directly, pass
+// [Monitor.StackObserver] instead.
 //
-// Monitor is safe for concurrent use, and adds a few dozen nanoseconds to a decision. It runs one
+// Monitor is safe for concurrent use and adds a few dozen nanoseconds to a decision. It runs one
 // goroutine, another one if it watches a store, and several for each webhook.
 type Monitor struct {
 	version    string
@@ -83,11 +84,11 @@ type Monitor struct {
 	reached   *thresholds
 	watch     *storeWatch
 
-	sampling  sync.Mutex // held during a sample, so that [Monitor.Status] sees only complete seconds
+	sampling  sync.Mutex // held while a sample is taken, so that [Monitor.Status] sees only complete seconds
 	surges    surges
 	lastSurge *Surge // the current surge, or nil
 
-	fleet         atomic.Pointer[fleet] // nil unless shared
+	fleet         atomic.Pointer[fleet] // nil unless the monitor shares its counts
 	outboundStats atomic.Pointer[func() []outbound.Stats]
 	lastAlerts    atomic.Pointer[[]Alert]
 	subscribers   subscribers
@@ -99,8 +100,9 @@ type Monitor struct {
 
 var _ stint.Observer = (*Monitor)(nil)
 
-// New returns a new monitor. Call [Monitor.Close] when done. Mistakes in Alerts and Webhooks are
-// reported in one [*stint.InvalidError]; without any, as in the zero Config, New does not fail.
+// New returns a new monitor. Call [Monitor.Close] when done. If Alerts or Webhooks have mistakes,
+// the error is a [*stint.InvalidError] that joins them. Otherwise, as with the zero Config, New
+// does not fail.
 func New(c Config) (*Monitor, error) {
 	errs := []error{contract.Mistakes(c.Alerts.Validate())}
 	for i := range c.Webhooks {
@@ -153,8 +155,8 @@ func New(c Config) (*Monitor, error) {
 }
 
 // Close stops all background work and closes the channels of subscribers. It posts the messages
-// that are queued for webhooks, for at most five seconds. The counts can still be read after Close.
-// Close always returns nil.
+// that wait for webhooks, for at most five seconds. The counts can be read after Close. Close
+// always returns nil.
 func (m *Monitor) Close() error {
 	m.closing.Do(func() {
 		close(m.stop)
@@ -182,7 +184,7 @@ func (m *Monitor) run() {
 }
 
 // sample ends a second: it adds the second to the history, evaluates the alerts and sends a tick to
-// the subscribers.
+// subscribers.
 func (m *Monitor) sample(now time.Time) {
 	m.sampling.Lock()
 	defer m.sampling.Unlock()
@@ -221,13 +223,13 @@ func (m *Monitor) sample(now time.Time) {
 	m.subscribers.send(tick, all)
 }
 
-// totals holds all counts since the start. Calls to third-party APIs are only in the series.
+// totals holds all counts since the start. It counts calls to third-party APIs only in the series.
 type totals struct {
 	Point
 	decisions, storeCalls buckets
 	series                []Series // new series are appended; the order never changes
 	names                 []seriesName
-	slowest               Point // lower bounds for the durations, from other processes
+	slowest               Point // lower bounds for the durations, from other processes' reports
 }
 
 // worst returns the subjects with the most denials in the last ten seconds.

@@ -14,8 +14,8 @@ import (
 	"github.com/stint-limiter/stint/internal/label"
 )
 
-// longestKept is the maximum length in bytes of a subject that is kept unchanged. Tens of thousands
-// of subjects may be kept, and clients choose the length of theirs.
+// longestKept is the maximum length in bytes of a subject that is kept unchanged. The process keeps
+// tens of thousands of subjects, and clients may choose their length.
 const longestKept = 1 << 10
 
 // names converts subjects for display.
@@ -27,8 +27,8 @@ type names struct {
 	key   [sha256.Size]byte
 }
 
-// newNames returns names that display subjects with the function labels, such as one from package
-// label.
+// newNames returns names that show a subject as the result of labels. For example, labels is a
+// function of package label.
 func newNames(labels func(subject string) string) *names {
 	n := &names{label: labels, seed: maphash.MakeSeed()}
 	var key [32]byte
@@ -38,9 +38,9 @@ func newNames(labels func(subject string) string) *names {
 	return n
 }
 
-// kept returns the form in which a subject is kept. A subject that is too long is cut off, because
-// the rest is never shown, and a hash that distinguishes it from others is appended. Other subjects
-// are unchanged.
+// kept returns the form in which a subject is kept. If a subject is too long, it is cut off,
+// because the rest is never shown, and gets a hash that distinguishes it from others. Other
+// subjects are unchanged.
 func (n *names) kept(subject string) string {
 	if len(subject) <= longestKept {
 		return subject
@@ -49,7 +49,8 @@ func (n *names) kept(subject string) string {
 	return subject[:longestKept] + strconv.FormatUint(maphash.String(n.seed, subject), hex)
 }
 
-// ref returns the ref of a kept subject, or "" if the subject was too long to be kept unchanged.
+// ref returns the ref of a kept subject. It returns "" if the subject was too long to be kept
+// unchanged.
 func (n *names) ref(kept string) string {
 	if len(kept) > longestKept {
 		return ""
@@ -60,13 +61,14 @@ func (n *names) ref(kept string) string {
 // short returns the shortened form of a kept subject, for display.
 func (n *names) short(kept string) string { return label.Tagged(kept, n.ref(kept)) }
 
-// refTag is the length in bytes of the tag that begins a ref. No two subjects share a tag.
+// refTag is the length in bytes of the tag that begins a ref. It is long enough that no two
+// subjects have the same tag.
 const refTag = 12
 
 // seal returns the ref of a subject, which identifies the subject where it cannot be shown. A ref
-// is the subject encrypted with keys that exist only in this process: no table of refs is needed,
-// and no other process can decrypt them. A subject always has the same ref, because the
-// initialization vector is a hash of the subject, as in RFC 5297.
+// is the encrypted subject. The keys exist only in this process, so that no table of refs is needed
+// and no other process can decrypt refs. The initialization vector is a hash of the subject, as in
+// RFC 5297, so that a subject always has the same ref.
 func (n *names) seal(subject string) string {
 	tag := n.tag([]byte(subject))
 	return base64.RawURLEncoding.EncodeToString(append(tag, n.crypt(tag, []byte(subject))...))

@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	// sampleSize is the number of slots of a sample, of which at most half are used. sampleTries is
+	// sampleSize is the number of slots of a sample; at most half of them are used. sampleTries is
 	// the number of slots that are tried for a subject.
 	sampleSize  = 8192
 	sampleTries = 16
-	// sampleLife is how long a subject is kept after its last request.
+	// sampleLife is how long a subject stays in the sample after its last request.
 	sampleLife = time.Hour
-	// sampleFade is the factor by which a subject's request count decays every second: the count
-	// covers about the last half minute.
+	// sampleFade is the factor by which the request count of a subject decreases every second. So
+	// the count covers about the last half minute.
 	sampleFade = 1 - 1./30
 )
 
 // newcomers detects new subjects, in bounded memory and without a lock. It keeps a sample of the
-// subjects of the last hour: those whose hashes end with at least a certain number of zero bits.
-// When the sample is full, that number grows by one, which halves the sample.
+// subjects of the last hour: those whose hashes end with a certain number of zero bits or more.
+// When the sample is full, it increases that number by one, which halves the sample.
 //
 // Requests only increment counters; the goroutine that calls tick does everything else.
 type newcomers struct {
@@ -35,7 +35,7 @@ type newcomers struct {
 }
 
 type sample struct {
-	bits  int // the number of low bits that must be zero in the hashes
+	bits  int // how many low bits of the hashes must be zero
 	used  atomic.Int64
 	full  atomic.Bool
 	slots [sampleSize]sampled
@@ -44,11 +44,11 @@ type sample struct {
 // sampled is a subject in a sample.
 type sampled struct {
 	hash     atomic.Uint64 // 0 marks a free slot
-	kind     atomic.Int32  // of the subject
-	requests atomic.Int64  // since the last tick
+	kind     atomic.Int32  // the kind of the subject
+	requests atomic.Int64  // number of requests since the last tick
 
-	first, last time.Duration // since the start; first is 0 until the next tick
-	lately      float64       // the decayed number of requests
+	first, last time.Duration // times since the start; first is 0 until the next tick
+	lately      float64       // the number of requests, which decays
 }
 
 func newNewcomers() *newcomers {
@@ -57,8 +57,8 @@ func newNewcomers() *newcomers {
 	return n
 }
 
-// allowed counts a request for the first of its subjects that is not shared by all requests. It is
-// on the request path.
+// allowed counts a request under the first of its subjects that is not shared by all requests. It
+// is on the request path.
 func (n *newcomers) allowed(results []policy.Result) {
 	for i := range results {
 		if !results[i].Shared {
@@ -80,8 +80,8 @@ func (n *newcomers) came(subject string) {
 	}
 }
 
-// find returns the slot of a subject. If the subject has no slot, find takes a free one, or returns
-// nil if there is no room.
+// find returns the slot of a subject. If the subject has none, find takes a free slot. It returns
+// nil if there is no free slot for it.
 func (t *sample) find(hash uint64, subject string) *sampled {
 	for i := range uint64(sampleTries) {
 		s := &t.slots[(hash>>32+i)%sampleSize]
@@ -130,8 +130,8 @@ func (n *newcomers) tick(at time.Time) {
 	}
 }
 
-// without returns a copy of the sample without the expired subjects and without those whose hashes
-// have fewer than zeros low zero bits.
+// without returns a copy of the sample. It omits expired subjects, and subjects whose hashes have
+// fewer than zeros low zero bits.
 func (t *sample) without(now time.Duration, zeros int) *sample {
 	kept := &sample{bits: zeros}
 	for i := range t.slots {
@@ -149,9 +149,9 @@ func (t *sample) without(now time.Duration, zeros int) *sample {
 	return kept
 }
 
-// since examines the subjects first seen after a time. It returns their most frequent kind, the
-// estimated number of subjects of that kind, and the share of all new subjects in the requests of
-// the last half minute.
+// since examines the subjects that were first seen after a time. It returns their most frequent
+// kind, the estimated number of subjects of that kind, and what share of the requests in the last
+// half minute came from all new subjects.
 func (n *newcomers) since(at time.Time) (count int64, kind string, share float64) {
 	t := n.table.Load()
 	var kinds [len(offenderKinds)]int64

@@ -11,35 +11,36 @@ import (
 )
 
 const (
-	// offenderCounters is the maximum number of subjects of a kind counted in a pane. panes is the
-	// number of panes, each of which covers paneLength: the window covers the last eight to ten
+	// offenderCounters is the maximum number of subjects of a kind that are counted in a pane. A
+	// pane covers paneLength. With this number of panes, the window covers the last eight to ten
 	// minutes.
 	offenderCounters = 1000
 	panes            = 5
 	paneLength       = 2 * time.Minute
 
 	// floodRate is the highest number of denials per second at which every denial is counted. After
-	// more denials than that, for the rest of the second and in the next second, one in floodShare
-	// is counted, with the weight floodShare: a subject that is frequent among so many denials is
-	// also frequent in the sample.
+	// more denials in a second, only one in floodShare is counted, with the weight floodShare, for
+	// the rest of that second and in the next one. A subject that is frequent among so many denials
+	// is also frequent in the sample.
 	floodRate  = 20_000
 	floodShare = 64
 )
 
-// offenderKinds lists the kinds of offenders: the prefixes of subjects, and policyKind.
+// offenderKinds lists the kinds of offenders. All but other and policyKind are prefixes of
+// subjects.
 var offenderKinds = [...]string{"ip", "user", "apikey", "session", "internal", "envoy", other, policyKind}
 
-// policyKind is the kind of offenders that are policies. It is the last kind in offenderKinds.
+// policyKind is the kind of offenders that are policies. It is the last one in offenderKinds.
 const policyKind = "policy"
 
 // offenders finds the subjects and policies with the most denials in the last minutes, in bounded
 // memory.
 //
-// Every kind has one [sketch] per pane of the window. A subject with more than a thousandth of the
-// denials of its kind has more than a thousandth of the denials in some pane, so it is counted
-// there, and is in the list. Its Denied is too high by at most a thousandth of the denials of its
-// kind, and its AtLeast is never too high. In floods (see floodRate), the bound on Denied holds for
-// the sample.
+// Every kind has one [sketch] per pane of the window. If a subject has more than a thousandth of
+// the denials of its kind, it has more than a thousandth of the denials in some pane. So that pane
+// counts it, and it is in the list. Its Denied is too high by at most a thousandth of the denials
+// of its kind, and its AtLeast is never too high. In a flood (see floodRate), the bound on Denied
+// applies to the sample.
 //
 // offenders is safe for concurrent use.
 type offenders struct {
@@ -54,15 +55,15 @@ type offenders struct {
 	pane   int64 // the number of the newest pane, counted from the start
 	kinds  [len(offenderKinds)][panes]*sketch
 	second int64 // the newest second with denials, counted from the start
-	came   int64 // denials in that second
+	came   int64 // number of denials in that second
 }
 
 func newOffenders(n *names) *offenders {
 	return &offenders{names: n, shadow: newShadowReports(n), start: time.Now(), suspects: suspects{names: n}}
 }
 
-// add counts a denial of a subject by a policy, which is "" if there is none, or by a ban. nth is
-// the number of the denial in its series; in a flood it determines whether the denial is counted.
+// add counts a denial of a subject by a policy, which may be "", or by a ban. The argument nth is
+// the number of the denial in its series; in a flood, it determines whether the denial is counted.
 func (o *offenders) add(subject, policy string, banned bool, now time.Time, nth int64) {
 	weight := int64(1)
 	if o.flood.Load() {
@@ -84,9 +85,9 @@ func (o *offenders) add(subject, policy string, banned bool, now time.Time, nth 
 	}
 }
 
-// chosen selects one in floodShare numbers. It multiplies by the golden ratio, so that it selects
-// evenly from any regular sequence of numbers. Generating a random number would take longer than
-// all other work on a denial in a flood.
+// chosen reports whether a denial is counted in a flood. It chooses one in floodShare numbers. It
+// multiplies by the golden ratio, so that it chooses evenly from any regular sequence. Generating a
+// random number would take longer than all other work on a denial in a flood.
 func chosen(nth int64) bool { return uint32(nth)*0x9e3779b9 < 1<<32/floodShare }
 
 // meter detects floods.
@@ -101,7 +102,7 @@ func (o *offenders) meter(now time.Time, weight int64) {
 	}
 }
 
-// tick ends a second. Without it, a flood would not end until the next denial.
+// tick ends a second. Without ticks, a flood would not end until the next denial.
 func (o *offenders) tick(now time.Time) {
 	o.shadow.tick(now)
 	o.mu.Lock()
@@ -132,7 +133,7 @@ func (o *offenders) sketch(kind int) *sketch {
 	return *s
 }
 
-// top returns up to n offenders of a kind, those with the most denials first.
+// top returns up to n offenders of a kind, the ones with the most denials first.
 func (o *offenders) top(kind string, n int, now time.Time) []Offender {
 	k := slices.Index(offenderKinds[:], kind)
 	if k < 0 {
@@ -141,7 +142,8 @@ func (o *offenders) top(kind string, n int, now time.Time) []Offender {
 	return o.rank(kind, o.merge(k, now), n, now)
 }
 
-// rank returns up to n offenders from the counters of a kind, those with the highest counts first.
+// rank returns up to n offenders from the counters of a kind, the ones with the highest counts
+// first.
 func (o *offenders) rank(kind string, all []counter, n int, now time.Time) []Offender {
 	counters := topCounters(all, n)
 	o.mu.Lock()
@@ -153,7 +155,7 @@ func (o *offenders) rank(kind string, all []counter, n int, now time.Time) []Off
 	return list
 }
 
-// show converts a counter to an offender for display, and adds what is known about the subject.
+// show converts a counter to an offender for display. It adds what is known about the subject.
 func (o *offenders) show(c counter, kind string, now time.Time) Offender {
 	shown := Offender{Kind: kind, Subject: label.Line(c.name), Denied: c.count, AtLeast: c.seen,
 		Policy: label.Line(c.note)}
@@ -177,7 +179,8 @@ func (o *offenders) worst(now time.Time) []Offender {
 	return list
 }
 
-// find returns what is known about a subject, and reports whether it was denied in the last hour.
+// find returns what is known about a subject. It reports whether the subject was denied in the last
+// hour.
 func (o *offenders) find(subject string, now time.Time) (Offender, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -209,7 +212,7 @@ func (o *offenders) of(name string, now time.Time) Offender {
 
 // merge adds up the panes of a kind.
 func (o *offenders) merge(kind int, now time.Time) []counter {
-	unseen := int64(0) // upper bound for the count of a subject that no pane contains
+	unseen := int64(0) // highest possible count of a subject that no pane contains
 	found := map[string]int{}
 	var all []counter
 	for _, s := range o.snapshot(kind, now) {

@@ -7,20 +7,20 @@ import (
 )
 
 // sketch finds the most frequent names in a stream, in bounded memory. It implements Space-Saving,
-// by Metwally, Agrawal and El Abbadi (2005). It counts a fixed number of names. If all counters are
-// taken, a new name takes over the counter with the smallest count. The name may have occurred up
-// to that many times before, but not more often: a count is therefore never too low, and too high
-// by at most the count that was taken over.
+// by Metwally, Agrawal and El Abbadi (2005). It has a fixed number of counters. If all are taken, a
+// new name takes over the counter with the smallest count and increases it. The name cannot have
+// occurred more often before. So a count is never too low, and it is too high by at most the count
+// that was taken over.
 //
 // After N additions to k counters, the smallest count is at most N/k. So every name that was added
-// more than N/k times has a counter, and no count is more than N/k too high.
+// more than N/k times has a counter, and no count is too high by more than N/k.
 //
-// This is not a library, because libraries for this purpose (Count-Min, HeavyKeeper) return a
+// We do not use a library, because libraries for this purpose (Count-Min, HeavyKeeper) return a
 // single estimate of a count, while the list of offenders shows an upper and a lower bound. An
 // addition takes about 70 ns, and reset keeps the memory.
 //
-// The counters form a heap with the smallest at its root. The zero value has no room; use
-// newSketch.
+// The counters form a heap with the smallest at its root. Use newSketch: the zero value counts no
+// names.
 type sketch struct {
 	counters []counter
 	byName   map[string]int32 // indexes into counters
@@ -31,10 +31,10 @@ type sketch struct {
 // counter counts a name.
 type counter struct {
 	name     string
-	note     string // of the last addition
-	count    int64  // upper bound, in weights
-	seen     int64  // lower bound, in additions
-	position int32  // in the heap
+	note     string // note of the last addition
+	count    int64  // upper bound, the sum of weights
+	seen     int64  // lower bound, the number of additions
+	position int32  // index in the heap
 }
 
 func newSketch(size int) *sketch {
@@ -73,7 +73,7 @@ func topCounters(all []counter, n int) []counter {
 	return all[:min(max(n, 0), len(all))]
 }
 
-// least returns the highest count that a name without a counter may have reached.
+// least returns the highest count that a name without a counter can have.
 func (s *sketch) least() int64 {
 	if len(s.counters) < s.size {
 		return 0
@@ -88,7 +88,7 @@ func (s *sketch) reset() {
 	s.counters, s.heap = s.counters[:0], s.heap[:0]
 }
 
-// rise moves a new counter, whose count is still zero, from the end of the heap to the root.
+// rise moves a new counter from the end of the heap to the root. Its count is still zero.
 func (s *sketch) rise(at int32) {
 	for at > 0 {
 		above := (at - 1) / 2

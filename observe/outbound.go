@@ -38,8 +38,8 @@ func (m *Monitor) called(e *outbound.Call) {
 	c.waits.add(in, e.Wait)
 }
 
-// WatchOutbound makes the monitor call stats, such as [outbound.Registry.Stats], for the number of
-// waiting calls, which no event contains.
+// WatchOutbound makes the monitor get the number of waiting calls from stats, such as
+// [outbound.Registry.Stats]. Events do not contain this number.
 func (m *Monitor) WatchOutbound(stats func() []outbound.Stats) { m.outboundStats.Store(&stats) }
 
 // Outbound returns the statistics of calls to third-party APIs, or nil if [Monitor.WatchOutbound]

@@ -12,10 +12,10 @@ import (
 type reason uint8
 
 const (
-	within          reason = iota // all limits had room
+	within          reason = iota // the request is within all limits
 	unlimited                     // no limit applied
 	skipped                       // a policy exempts the request
-	repeated                      // its ID was seen before
+	repeated                      // the ID of the request was seen before
 	shadowed                      // would be denied if enforced (shadow)
 	allowedDegraded               // allowed without the store
 
@@ -24,13 +24,13 @@ const (
 	deniedDegraded // denied without the store
 	unavailable    // denied because the store could not decide
 
-	failedFirst // the first of the failures, one per kind of error
+	failedFirst // the first of the failures; there is one for each kind of error
 	invalid     = failedFirst + reason(len(errkind.Kinds))
 	canceled    = invalid + 1
 	reasonCount = canceled + 1
 )
 
-// Outcomes of decisions, as labels.
+// These constants are the outcomes of decisions, as labels.
 const (
 	allowedOutcome = "allowed"
 	deniedOutcome  = "denied"
@@ -63,7 +63,7 @@ func (r reason) outcome() string {
 	return failedOutcome
 }
 
-// allowance returns the reason for allowing a request, ignoring shadow.
+// allowance returns the reason why a request is allowed. It ignores rules in shadow.
 func allowance(d *stint.Decision, limited bool) reason {
 	switch {
 	case d.Degraded:

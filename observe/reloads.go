@@ -17,21 +17,21 @@ type reloads struct {
 	changed, unchanged, refused int64
 	good                        time.Time // when the files were last valid
 	bad                         bool      // whether the last reload was refused
-	fingerprint                 string    // of the current configuration
+	fingerprint                 string    // fingerprint of the current configuration
 	expires                     time.Time // when the current configuration expires; zero means never
 }
 
 func newReloads(source string) *reloads { return &reloads{source: source} }
 
-// Reload is the result of checking a part of the configuration: config.Reload is the same type. At
+// Reload is the result of checking a part of the configuration; config.Reload is the same type. At
 // is the time of the check. Err is the reason why the part is not in force, or nil. Changed reports
-// that it came into force with this check; Changes describe the differences. Fingerprint is equal
-// for parts that decide alike. Expires is when the part becomes invalid, or zero.
+// that this check put the part in force. Changes describe the differences. Parts that decide alike
+// have the same Fingerprint. Expires is when the part becomes invalid; zero is never.
 type Reload = reload.Result
 
-// Reloaded counts the result of reloading a part of the configuration, and records its changes,
-// which can explain later denials. The program chooses the name of the source, which must never
-// come from a request. The result usually comes from a config.Watcher:
+// Reloaded counts the result of reloading a part of the configuration. It also records its changes,
+// because they can explain later denials. The program chooses the name of the source, which must
+// never come from a request. The result usually comes from a config.Watcher:
 //
 //	watcher := &config.Watcher{Path: path, Guard: guard, Reloaded: func(r config.Reload) {
 //		monitor.Reloaded("policies", r)
@@ -54,8 +54,8 @@ func (m *Monitor) Reloaded(source string, result Reload) {
 	r.good, r.fingerprint, r.expires = result.At, result.Fingerprint, result.Expires
 }
 
-// fingerprint returns the fingerprints of all parts of the current configuration, or "" if nothing
-// was read from files.
+// fingerprint returns the fingerprints of all parts of the current configuration. It returns "" if
+// no part was read from files.
 func (m *Monitor) fingerprint() string {
 	var parts []string
 	for _, r := range m.reloads.all() {
@@ -69,7 +69,7 @@ func (m *Monitor) fingerprint() string {
 	return strings.Join(parts, ", ")
 }
 
-// soonest returns the source that expires first and its expiry time. The source is "" if none
+// soonest returns the source that expires first, and when it expires. The source is "" if none
 // expires.
 func (m *Monitor) soonest() (source string, at time.Time) {
 	for _, r := range m.reloads.all() {

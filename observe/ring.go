@@ -9,7 +9,7 @@ type ring[T any] struct {
 
 func newRing[T any](size int) ring[T] { return ring[T]{size: size} }
 
-// push adds an item, replacing the oldest if the ring is full.
+// push adds an item. If the ring is full, the item replaces the oldest one.
 func (r *ring[T]) push(item T) {
 	if len(r.items) < r.size {
 		r.items = append(r.items, item)
@@ -29,5 +29,5 @@ func (r *ring[T]) last(n int) []T {
 	return items
 }
 
-// at returns the ith item, counted from the oldest.
+// at returns item i, counted from the oldest.
 func (r *ring[T]) at(i int) *T { return &r.items[(r.next+i)%len(r.items)] }

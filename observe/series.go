@@ -10,14 +10,14 @@ import (
 // outboundTier is the name of the tier under which calls to third-party APIs are shown.
 const outboundTier = "outbound"
 
-// seriesName identifies a series. A configuration may have a tier with the same name as
-// outboundTier; the field outbound distinguishes the two.
+// seriesName identifies a series. A configuration may have a tier named outboundTier; the field
+// outbound distinguishes its series from those of third-party APIs.
 type seriesName struct {
 	tier, policy string
 	outbound     bool
 }
 
-// rest returns the name of the series that counts everything beyond maxSeries.
+// rest returns the name of the series that counts decisions for names beyond maxSeries.
 func (n seriesName) rest() seriesName {
 	return seriesName{tier: other, policy: other, outbound: n.outbound}
 }
@@ -32,8 +32,8 @@ func newSeries(name seriesName) *series {
 	return &series{name: name, tally: newTally(int(reasonCount))}
 }
 
-// count counts a decision. It returns the number of decisions with this reason counted so far in
-// the same shard.
+// count counts a decision. It returns the number of decisions with this reason that the shard has
+// counted so far.
 func (s *series) count(in shard, why reason) int64 { return s.tally.add(in, int(why), 1) }
 
 type ledger struct {
@@ -50,8 +50,8 @@ type recentSeries struct {
 func newLedger() *ledger { return &ledger{byName: newByName(seriesName.rest, newSeries)} }
 
 // of returns the series of a tier and policy. Hashing the two names would take longer than
-// counting. Most names are the same strings from the configuration each time; for these, of only
-// compares strings.
+// counting. Most names are the same strings in the configuration each time, so of only compares
+// strings for them.
 func (l *ledger) of(tier, policy string) *series {
 	if r := l.recent[recentIndex(tier, policy)].Load(); r != nil && r.tier == tier && r.policy == policy {
 		return r.series
@@ -69,16 +69,17 @@ func (l *ledger) find(tier, policy string) *series {
 // recentSize is the number of entries in a cache that is indexed by recentIndex.
 const recentSize = 256
 
-// recentIndex returns the cache index for a tier and policy, computed from the addresses of their
-// names in memory. If two pairs share an index and alternate, each lookup goes to the map.
+// recentIndex returns the cache index of a tier and policy. It computes the index from the
+// addresses of the two strings. If two pairs have the same index and alternate, each lookup goes to
+// the map.
 func recentIndex(tier, policy string) uint8 {
 	const a, b = 0x9e3779b97f4a7c15, 0xc2b2ae3d27d4eb4f // odd multipliers with irregular bits
 	t, p := uintptr(unsafe.Pointer(unsafe.StringData(tier))), uintptr(unsafe.Pointer(unsafe.StringData(policy)))
 	return uint8((uint64(t)*a + uint64(p)*b) >> 56)
 }
 
-// ofRoute returns the series for a verdict without a denying rule: the series of the request's
-// route, or of the policy that exempts the request.
+// ofRoute returns the series for a verdict without a denying rule. It is the series of the
+// request's route, or of the policy that exempts the request.
 func (l *ledger) ofRoute(v *policy.Verdict) *series {
 	name := v.Route
 	if v.Skipped != "" {

@@ -6,11 +6,11 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// lostName is the key for counting corrections of charges that were not applied: the route of the
-// request, "settle" or "refund", and the reason.
+// lostName is the key for counting corrections of charges that were not applied. It has the route
+// of the request, "settle" or "refund", and the reason.
 type lostName struct{ tier, policy, op, reason string }
 
-// rest returns the name that counts everything beyond maxSeries.
+// rest returns the name under which names beyond maxSeries are counted.
 func (n lostName) rest() lostName { return lostName{other, other, n.op, n.reason} }
 
 // lost counts corrections that were not applied.
@@ -21,7 +21,8 @@ type lost struct {
 
 func newLost(name lostName) *lost { return &lost{lostName: name} }
 
-// cutName is the key for counting holds, and units of true costs that were not charged.
+// cutName is the key for counting holds, and for counting units of true costs that were not
+// charged.
 type cutName struct{ tier, policy string }
 
 func (cutName) rest() cutName { return cutName{other, other} }
@@ -34,7 +35,7 @@ type cut struct {
 
 func newCut(name cutName) *cut { return &cut{cutName: name} }
 
-// holds counts ended holds, and sums the delays between charge and settlement.
+// holds counts the holds that have ended. It adds up the delays between charge and settlement.
 type holds struct {
 	cutName
 	settled, expired, estimated, delay atomic.Int64

@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	// distinctExact is the highest count that is exact.
+	// distinctExact is the highest number that is counted exactly.
 	distinctExact = 500
 	// distinctPrecision is the precision of the estimate: 2^12 registers of one byte, with a
 	// standard error of 1.04/√4096, or 1.6%.
 	distinctPrecision = 12
 )
 
-// distinct counts distinct hashes in bounded memory. It counts exactly up to distinctExact, because
-// errors in small numbers would be noticeable in reports, and estimates larger counts with
-// HyperLogLog. The zero value is empty.
+// distinct counts distinct hashes in bounded memory. Up to distinctExact it counts exactly, because
+// errors in small numbers would be visible in reports. Above that it estimates with HyperLogLog.
+// The zero value is empty.
 type distinct struct {
 	few  map[uint64]struct{}
 	many *hyperloglog.Sketch // nil while few holds all hashes

@@ -11,49 +11,49 @@ import (
 )
 
 // ShadowReport shows the denials that the limits in shadow of a tier or policy would have caused if
-// enforced. Limits in shadow judge only requests that all other limits allowed. If the store did
-// not answer about a request in time, the report counts the request as not denied.
+// enforced. Limits in shadow are checked only for requests that all other limits allow. If the
+// store does not answer in time, the request counts as not denied.
 type ShadowReport struct {
 	Tier   string `json:"tier"`
 	Policy string `json:"policy"`
-	// Limits are the limits of the rule. A rule whose limits change gets a new report.
+	// Limits are the limits of the rule. If they change, the rule gets a new report.
 	Limits []string `json:"limits"`
 	// Since is when the report began. Total counts everything since then.
 	Since time.Time    `json:"since"`
 	Total ShadowCounts `json:"total"`
-	// Recent covers the last RecentSeconds: nine to ten minutes, or less for a newer report.
+	// Recent covers the last RecentSeconds: nine to ten minutes, or less if the report is newer.
 	Recent        ShadowCounts `json:"recent"`
 	RecentSeconds float64      `json:"recent_seconds"`
 	// Minutes splits Recent into minutes, oldest first. The last one is not complete.
 	Minutes []ShadowCounts `json:"minutes"`
-	// Top lists the subjects that would have been denied most since the report began.
+	// Top lists the subjects that the rule would have denied most often since the report began.
 	Top []Offender `json:"top"`
-	// Processes is the number of processes that the report covers. The report covers other
-	// processes only while they run, with a delay of up to twelve seconds, and includes only those
-	// of their subjects that would have been denied most.
+	// Processes is the number of processes that the report covers. Other processes are covered only
+	// while they run, with a delay of up to twelve seconds. Of their subjects, the report includes
+	// only those that would have been denied most often.
 	Processes int `json:"processes"`
 }
 
-// ShadowCounts counts the requests and subjects that a rule in shadow judged, and those that it
-// would have denied.
+// ShadowCounts counts the requests and subjects that a rule in shadow was checked for, and those
+// that it would have denied.
 type ShadowCounts struct {
 	Requests int64 `json:"requests"`
 	Denied   int64 `json:"denied"`
-	// Subjects is the number of distinct subjects, and Hit the number of subjects with at least one
-	// request that would have been denied. Both are exact up to 500, and estimates with a standard
-	// error of 1.6% above that.
+	// Subjects is the number of distinct subjects. Hit is the number of subjects with at least one
+	// request that would have been denied. Numbers up to 500 are exact; higher ones are estimates
+	// with a standard error of 1.6%.
 	Subjects int64 `json:"subjects"`
 	Hit      int64 `json:"hit"`
 	// Estimated reports whether Subjects or Hit is an estimate.
 	Estimated bool `json:"estimated"`
-	// AtLeast reports whether several processes have judged requests. Because they may have judged
-	// the same subjects, Subjects and Hit are then lower bounds: the largest number in any process.
+	// AtLeast reports that Subjects and Hit are lower bounds, because several processes have
+	// counted subjects and some may be the same. Each is then the largest number in any process.
 	AtLeast bool `json:"at_least,omitempty"`
 }
 
 // ShadowReports returns at most 64 reports on rules in shadow, each with up to n subjects. It
-// reports on the rules in shadow of set, which may be nil, and on rules that judged a request in
-// the last minutes. The rules that would have denied the most requests come first.
+// reports on the rules in shadow of set, which may be nil, and on rules that were checked for a
+// request in the last minutes. The rules that would have denied the most requests come first.
 func (m *Monitor) ShadowReports(set *policy.Set, n int) []ShadowReport {
 	now := time.Now()
 	list := m.offenders.shadow.show(set, n, now)
@@ -68,17 +68,17 @@ const (
 	shadowMinutes = 10
 	// shadowTop is the maximum number of subjects whose denials in shadow are counted individually.
 	shadowTop = 100
-	// shadowSeen is the maximum number of subjects that are recognized, without a lock, as already
-	// counted in this minute.
+	// shadowSeen is the maximum number of subjects that can be recognized, without a lock, as
+	// already counted in this minute.
 	shadowSeen = 256
 )
 
-// shadowReport counts the requests that a rule in shadow judged and would have denied. Its memory
-// is bounded: about 250 KB if the rule judges many subjects, plus the names of the subjects in top.
-// It is safe for concurrent use.
+// shadowReport counts the requests that a rule in shadow was checked for, and those that it would
+// have denied. Its memory is bounded: about 250 KB if the rule has many subjects, plus the names of
+// the subjects in top. It is safe for concurrent use.
 //
-// Requests are counted without a lock. The lock guards the subjects, and is taken only for a
-// subject that is new in this minute or would have been denied.
+// Requests are counted without a lock. The lock guards the subjects. It is taken only for a subject
+// that is new in this minute or would have been denied.
 type shadowReport struct {
 	name   shadowName
 	limits []string
@@ -95,15 +95,15 @@ type shadowReport struct {
 	top     *sketch
 }
 
-// The counters in shadowReport.requests.
+// These constants are the indexes of the counters in shadowReport.requests.
 const (
 	shadowAll = iota
 	shadowDenied
 	shadowCounters
 )
 
-// shadowRecord counts the requests that a rule judged and those that it would have denied, with the
-// subjects of both.
+// shadowRecord counts the requests that a rule was checked for and those that it would have denied.
+// It also counts the subjects of both.
 type shadowRecord struct {
 	requests, denied int64
 	subjects, hit    distinct
@@ -118,7 +118,7 @@ func newShadowReport(name shadowName, limits []string, minute int64) *shadowRepo
 	return r
 }
 
-// add counts a request of a subject. hash is the hash of its name.
+// add counts a request of a subject. The argument hash is the hash of the subject.
 func (r *shadowReport) add(in shard, n *names, subject string, hash uint64, denied bool) {
 	const spread = 0x9e3779b97f4a7c15 // so that the marks of two minutes differ
 	r.requests.add(in, shadowAll, 1)
@@ -142,7 +142,7 @@ func (r *shadowReport) add(in shard, n *names, subject string, hash uint64, deni
 	}
 }
 
-// turn begins a minute, and clears the minutes that have left the window.
+// turn begins a minute. It clears the minutes that have left the window.
 func (r *shadowReport) turn(minute int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,7 +158,8 @@ func (r *shadowReport) sums() shadowRecord {
 	return shadowRecord{requests: r.requests.sum(shadowAll), denied: r.requests.sum(shadowDenied)}
 }
 
-// idle reports whether the report is older than its window, and judged nothing within the window.
+// idle reports whether the report is older than its window and has counted no request within the
+// window.
 func (r *shadowReport) idle() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -174,8 +175,7 @@ type shadowSnapshot struct {
 	top     []counter
 }
 
-// snapshot copies the report. Requests may wait for the lock that it holds, so it does little more
-// than copy.
+// snapshot copies the report. Requests may wait for the lock that it holds, so it does little else.
 func (r *shadowReport) snapshot() shadowSnapshot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -195,14 +195,14 @@ func (r *shadowReport) snapshot() shadowSnapshot {
 	return s
 }
 
-// hit returns the counters of the subjects that would have been denied.
+// hit returns the counters of subjects that would have been denied.
 func (r *shadowReport) hit() []counter {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.top.counters)
 }
 
-// show converts the report for display, with up to n subjects. Minutes are numbered from start.
+// show converts the report for display, with up to n subjects. Minutes are counted from start.
 func (r *shadowReport) show(names *names, start, now time.Time, n int) ShadowReport {
 	s := r.snapshot()
 	shown := ShadowReport{
@@ -244,8 +244,8 @@ func (r *shadowRecord) merge(s *shadowRecord) {
 	r.hit.merge(&s.hit)
 }
 
-// counts converts the record for display. Every subject has at least one request, so counts caps
-// the numbers of subjects, which may be estimated too high, at the numbers of requests.
+// counts converts the record for display. Numbers of subjects may be estimated too high, so counts
+// limits them to the numbers of requests: every subject has at least one request.
 func (r *shadowRecord) counts() ShadowCounts {
 	subjects := min(r.subjects.count(), r.requests)
 	return ShadowCounts{

@@ -17,15 +17,15 @@ const maxShadowReports = 64
 
 // shadowReports holds a report on every rule in shadow. It is safe for concurrent use.
 //
-// The limits of a rule are part of its name: when the limits change, earlier counts no longer
-// apply.
+// The limits of a rule are part of the report's name: when the limits change, earlier counts no
+// longer apply.
 type shadowReports struct {
 	names *names
 	start time.Time
 
 	// recent is a cache for finding reports without a lock. It is cleared every minute, so that it
-	// does not keep rules that are no longer in force, and rules for which there was no room are
-	// tried again.
+	// does not keep rules that are no longer in force. Then rules that got no report because there
+	// were too many try again.
 	recent [recentSize]atomic.Pointer[recentReport]
 
 	mu     sync.RWMutex
@@ -33,7 +33,7 @@ type shadowReports struct {
 	minute int64 // since the start
 }
 
-// recentReport is a rule with its report, which is nil if there was no room for one.
+// recentReport is a rule with its report. The report is nil if there are too many.
 type recentReport struct {
 	rule *policy.Rule
 	*shadowReport
@@ -46,12 +46,12 @@ func newShadowReports(n *names) *shadowReports {
 	return &shadowReports{names: n, start: time.Now(), each: map[shadowName]*shadowReport{}}
 }
 
-// verdict counts an allowed request for each rule in shadow that judged it. The limits on requests
-// and the limits on costs of a tier or policy count as one rule; in the results, the latter follow
-// the former directly.
+// verdict counts an allowed request for each rule in shadow that was checked for it. If a tier or
+// policy limits requests and costs, both rules count as one; in the results, the rule for costs
+// follows directly.
 func (s *shadowReports) verdict(in shard, v *policy.Verdict) {
 	if v.Decision.Repeat || v.Decision.Degraded {
-		return // the store did not judge rules in shadow
+		return // the store did not check rules in shadow
 	}
 	for i := 0; i < len(v.Results); i++ {
 		first := &v.Results[i]
@@ -69,14 +69,14 @@ func (s *shadowReports) verdict(in shard, v *policy.Verdict) {
 	}
 }
 
-// isCostsOf reports whether r limits the costs of the same tier or policy whose requests other
-// limits.
+// isCostsOf reports whether r and other belong to the same tier or policy, r limits its costs, and
+// other limits its requests.
 func isCostsOf(r, other *policy.Rule) bool {
 	return r.Costs && !other.Costs && r.Tier == other.Tier && r.Policy == other.Policy
 }
 
-// of returns the report on a rule and its costs rule, which may be nil. It returns nil if there is
-// no room for a report.
+// of returns the report on a rule and its rule for costs, which may be nil. It returns nil if there
+// are too many reports.
 func (s *shadowReports) of(rule, costs *policy.Rule) *shadowReport {
 	at := &s.recent[recentIndex(rule.Tier, rule.Policy)]
 	r := at.Load()
@@ -87,9 +87,9 @@ func (s *shadowReports) of(rule, costs *policy.Rule) *shadowReport {
 	return r.shadowReport
 }
 
-// get returns the report on a rule and its costs rule, which may be nil. It creates a missing
-// report. If there are too many reports, the new report replaces an idle one; if none is idle, get
-// returns nil.
+// get returns the report on a rule and its rule for costs, which may be nil. It creates a missing
+// report. If there are too many, the new report replaces an idle one; if none is idle, get returns
+// nil.
 func (s *shadowReports) get(rule, costs *policy.Rule) *shadowReport {
 	var limits []string
 	for _, r := range [...]*policy.Rule{rule, costs} {
@@ -112,7 +112,7 @@ func (s *shadowReports) get(rule, costs *policy.Rule) *shadowReport {
 	return r
 }
 
-// removeIdle removes an idle report. It reports whether it found one. The caller holds the lock.
+// removeIdle removes an idle report and reports whether there was one. The caller holds the lock.
 func (s *shadowReports) removeIdle() bool {
 	for name, r := range s.each {
 		if r.idle() {
@@ -154,8 +154,8 @@ func (s *shadowReports) all() (all []*shadowReport) {
 	return all
 }
 
-// show returns the reports on the rules in shadow of set, which may be nil, and on the rules that
-// judged a request in the last minutes, each with up to n subjects.
+// show returns the reports on the rules in shadow of set, which may be nil, and on rules that were
+// checked for a request in the last minutes. Each report has up to n subjects.
 func (s *shadowReports) show(set *policy.Set, n int, now time.Time) []ShadowReport {
 	inForce := map[*shadowReport]bool{}
 	if set != nil {

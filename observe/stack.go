@@ -13,8 +13,8 @@ import (
 	"github.com/stint-limiter/stint/resilience"
 )
 
-// storeOps lists the operations of a store. The last one covers unknown operations, which a later
-// version of package resilience may add.
+// storeOps lists the operations of a store. The last one stands for unknown operations, which a
+// later version of package resilience may add.
 var storeOps = [...]string{"take", "amend", "command", "ping", other}
 
 const pingOp = 3
@@ -27,8 +27,8 @@ func opIndex(op string) int {
 }
 
 var (
-	// fallbackModes are the modes of deciding without the store, and savers are the mechanisms that
-	// save calls to the store.
+	// fallbackModes are the modes in which a stack decides without the store. savers are the
+	// sources of decisions that need no call to the store.
 	fallbackModes = [...]string{stint.FailLocal: "local", stint.FailAllow: "allow", stint.FailDeny: "deny"}
 	savers        = [...]resilience.Source{resilience.SourceDenyCache, resilience.SourceLease}
 	breakerStates = [...]resilience.BreakerState{resilience.BreakerClosed, resilience.BreakerHalfOpen, resilience.BreakerOpen}
@@ -41,8 +41,8 @@ type storeCounters struct {
 	calls     [len(storeOps)]*histogram
 	errors    [len(storeOps)][errorKinds]atomic.Int64
 	carried   atomic.Int64
-	fallbacks tally        // by mode
-	saved     tally        // by index of savers
+	fallbacks tally        // decisions without the store, by mode
+	saved     tally        // decisions that needed no call, by index of savers
 	breaker   atomic.Int32 // an index of breakerStates
 }
 
@@ -54,8 +54,8 @@ func newStoreCounters() *storeCounters {
 	return c
 }
 
-// totals returns the durations and the failures of all calls except pings, which do not belong to
-// decisions.
+// totals returns the durations and the number of failures of all calls except pings, because pings
+// do not belong to decisions.
 func (c *storeCounters) totals() (calls buckets, failed int64) {
 	for op := range storeOps {
 		if op == pingOp {
@@ -92,8 +92,7 @@ func (m *Monitor) storeCalled(e *resilience.StoreCall) {
 	}
 }
 
-// decided counts decisions that needed no call to the store, and decisions that were made without
-// the store.
+// decided counts decisions that needed no call to the store, and decisions without the store.
 func (m *Monitor) decided(e *resilience.Decided) {
 	if mode := int(e.Mode); e.Source == resilience.SourceFallback && mode < len(fallbackModes) {
 		m.store.fallbacks.add(shardOf(&mode), mode, 1)
@@ -104,8 +103,8 @@ func (m *Monitor) decided(e *resilience.Decided) {
 }
 
 // StackObserver returns an observer for a stack that limiters use directly, without a guard. It
-// passes every event to the monitor, and also counts the decisions of the stack, with neither tier
-// nor policy.
+// passes every event to the monitor. It also counts the decisions of the stack, under no tier and
+// no policy.
 func (m *Monitor) StackObserver() stint.Observer { return limiters{m} }
 
 type limiters struct{ *Monitor }
@@ -127,8 +126,8 @@ func (l limiters) Observe(ctx context.Context, event stint.Event) {
 			Rule: &noRule, Claim: about, Usages: e.Decision.Usages(), Denied: !e.Decision.Allowed,
 		}}
 		if len(e.Request.Claims) > 1 && len(v.Decision.Usages()) > 0 {
-			// Count the decision for the denied subject or, if none was denied, for the first
-			// subject of the request, with the decisive limit among all claims.
+			// Count the decision for the denied subject, or for the first subject of the request if
+			// none was denied. The limit is the decisive one among all claims.
 			s := v.Decision.Decisive()
 			v.Results[0].Limits, v.Results[0].Usages = []stint.Limit{*s.Limit}, []stint.Usage{s.Usage}
 		}

@@ -7,11 +7,10 @@ import (
 )
 
 // Status returns the current state: the last second, every series with its history, up to n of the
-// last violations, newest last, every alert in any state, and the health of the store.
+// last violations, newest last, all alerts, and the health of the store.
 //
-// A subscriber can call Status first and then apply ticks: Point, Series, Violations and Alerts
-// include all ticks up to the second of Point, and nothing of later ticks. Offenders and Store are
-// current.
+// A subscriber can call Status first and then apply ticks. Point, Series, Violations and Alerts
+// include all ticks up to the second of Point, and no later ones. Offenders and Store are current.
 func (m *Monitor) Status(n int) Tick {
 	m.sampling.Lock()
 	defer m.sampling.Unlock()
@@ -30,8 +29,8 @@ func (m *Monitor) Status(n int) Tick {
 	return t
 }
 
-// shown returns the history to show: the history of all processes if they share their counts,
-// otherwise the history of this process.
+// shown returns the history to show. It covers all processes if they share their counts, otherwise
+// only this process.
 func (m *Monitor) shown() *history {
 	if f := m.fleet.Load(); f != nil {
 		return f.history
@@ -39,12 +38,12 @@ func (m *Monitor) shown() *history {
 	return m.history
 }
 
-// History returns the history, oldest first: second by second for the last 15 minutes or, if step
-// is longer than a second, in steps of ten seconds for the last two hours.
+// History returns the history, oldest first. It has every second of the last 15 minutes or, if step
+// is longer than a second, steps of ten seconds for the last two hours.
 func (m *Monitor) History(step time.Duration) []Point { return m.shown().points(step) }
 
-// Top returns up to n offenders of a kind: those with the most denials in the last minutes. See
-// [Offender.Kind].
+// Top returns up to n offenders of a kind, the ones with the most denials in the last minutes
+// first. See [Offender.Kind].
 func (m *Monitor) Top(kind string, n int) []Offender {
 	if f := m.fleet.Load(); f != nil {
 		return f.top(kind, n, time.Now())
@@ -52,10 +51,10 @@ func (m *Monitor) Top(kind string, n int) []Offender {
 	return m.offenders.top(kind, n, time.Now())
 }
 
-// Offender returns what is known about one subject: at least its Ref, which identifies the subject
-// where it cannot be shown. The Ref stays the same for the lifetime of the process, and has no
-// meaning in other processes. Offender reports whether the subject is known to have been denied in
-// the last hour.
+// Offender returns what is known about a subject, and reports whether the subject is known to have
+// been denied in the last hour. The result always has a Ref, which identifies the subject where it
+// cannot be shown. The Ref stays the same for the lifetime of the process, and has no meaning in
+// other processes.
 func (m *Monitor) Offender(subject string) (Offender, bool) {
 	now := time.Now()
 	found, known := m.offenders.find(subject, now)
@@ -65,18 +64,18 @@ func (m *Monitor) Offender(subject string) (Offender, bool) {
 	return found, known
 }
 
-// SubjectOf returns the subject that a Ref identifies. It reports false for a Ref that this monitor
-// did not create.
+// SubjectOf returns the subject that a Ref identifies. It returns false if this monitor did not
+// create the Ref.
 func (m *Monitor) SubjectOf(ref string) (string, bool) { return m.names.subject(ref) }
 
-// WatchStore makes the monitor call probe for the health of the store every few seconds, until the
-// monitor is closed. A new probe replaces the previous one.
+// WatchStore makes the monitor call probe every few seconds to get the health of the store, until
+// the monitor is closed. A new probe replaces the previous one.
 //
 // The monitor ignores Up, DownSince and LastError in the result of the probe, because it derives
-// them from the actual calls to the store. An error of kind "timeout" or "unreachable" means that
-// the store does not answer. Any other error means that the store does not report its health, for
-// instance for lack of permission. Together with an error, the probe may return fields that it
-// knows without the store, such as Kind.
+// them from calls to the store. An error of kind "timeout" or "unreachable" means that the store
+// does not answer. Any other error means that the store answers but does not report its health, for
+// instance for lack of permission. With an error, the probe may also return fields that it knows
+// without the store, such as Kind.
 func (m *Monitor) WatchStore(probe func(ctx context.Context) (StoreHealth, error)) {
 	m.watch.watch(probe)
 }

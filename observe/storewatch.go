@@ -15,52 +15,53 @@ import (
 )
 
 const (
-	// probeEvery is the interval between probes of a store, and askAgain the interval while calls
-	// fail. probeTime is the timeout of a probe.
+	// probeEvery is the interval between probes of a store. While calls fail, the interval is
+	// askAgain. probeTime is the timeout of a probe.
 	probeEvery = 5 * time.Second
 	askAgain   = time.Second
 	probeTime  = 2 * time.Second
-	// quiet is the time without calls after which a probe decides whether the store works. Calls
-	// are better evidence than probes: Redis still reports its health when its memory is full.
+	// quiet is how long there must be no calls before a probe decides whether the store works.
+	// Calls are better evidence than probes: Redis still reports its health when its memory is
+	// full.
 	quiet = 2 * probeEvery
-	// answerLife is how long an answered ping or probe proves that the store answers.
+	// answerLife is how long the answer to a ping or probe proves that the store answers.
 	answerLife = 5 * time.Second
-	// grace is how long answers must be late to count as an outage, so that a single late answer is
-	// not an outage. An outage ends when no call has failed for the same time, because some calls
-	// to a slow store succeed.
+	// grace is how long answers must be late before that is an outage: a single late answer is
+	// none. Some calls to a slow store succeed, so an outage ends only when no call has failed for
+	// this time.
 	grace = time.Second
 )
 
 // storeWatch tracks the health of the store, based on calls, the breaker and probes. It is safe for
 // concurrent use.
 //
-// A store is down from the first call that fails until one succeeds, while the breaker is not
-// closed, and when it does not answer a probe and there were no recent calls. A half-open breaker
-// needs no special handling, because the process itself makes the call that closes it. A Cluster is
-// also down while one of its masters does not answer, even if calls to others succeed.
+// A store is down from the first call that fails until one succeeds, and while the breaker is not
+// closed. If there were no recent calls, it is also down when it does not answer a probe. A
+// half-open breaker needs no special handling, because this process makes the call that closes it.
+// A Cluster is also down while one of its masters does not answer, even if calls to others succeed.
 type storeWatch struct {
 	succeeded atomic.Int64 // when a call last succeeded, in nanoseconds since the start
-	down      atomic.Bool  // set when a call fails, until one succeeds
+	down      atomic.Bool  // true from a failed call until one succeeds
 	start     time.Time
 	life      context.Context // context of all polls
 	end       context.CancelFunc
 	polls     sync.WaitGroup
-	hurry     chan struct{} // receives a value when a call has failed, to probe the store soon
+	hurry     chan struct{} // receives a value when a call fails, so that the store is probed soon
 
 	mu        sync.Mutex
 	since     time.Time     // when the store went down; zero if it is up
 	lostSince time.Time     // when the loss of a node was detected; zero if no node is lost
 	failed    time.Time     // when a call last failed
 	answered  time.Time     // when a ping or a probe was last answered
-	failure   error         // why the last call failed
-	votes     errkind.Votes // on the kind of fault, since the store went down
+	failure   error         // the error of the last call that failed
+	votes     errkind.Votes // votes on the kind of fault since the store went down
 	lastError string
 	errorAt   time.Time
 	state     resilience.BreakerState
 	probed    StoreHealth
-	outage    *Outage            // the current outage, as last shown
+	outage    *Outage            // the current outage, as it was last shown
 	before    *Outage            // the last outage that has ended
-	stop      context.CancelFunc // of the last poll
+	stop      context.CancelFunc // stops the last poll
 }
 
 // newStoreWatch returns a watch that assumes the store is up.
@@ -71,7 +72,7 @@ func newStoreWatch() *storeWatch {
 	return w
 }
 
-// pinged records the result of a ping. An answered ping does not prove that calls succeed.
+// pinged records the result of a ping. The answer to a ping does not prove that calls succeed.
 func (w *storeWatch) pinged(err error, now time.Time) {
 	if err != nil {
 		w.called(err, now)
@@ -107,7 +108,7 @@ func (w *storeWatch) called(err error, now time.Time) {
 }
 
 // isFailure reports whether an error means that the store failed. It returns false if the caller
-// gave up, if a slot is being moved, or if the call was not made.
+// gave up, a slot is being moved, or the call was not made.
 func isFailure(err error) bool {
 	var failure *stint.StoreError
 	return errors.As(err, &failure) && failure.Kind != stint.KindRefused && failure.Kind != stint.KindMigrating &&
@@ -129,7 +130,7 @@ func (w *storeWatch) fails(err error, now time.Time) {
 	}
 }
 
-// trusted reports whether the breaker is closed, or no state of a breaker is known.
+// trusted reports whether the breaker is closed, or its state is not known.
 func (w *storeWatch) trusted() bool {
 	return w.state == "" || w.state == resilience.BreakerClosed
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/stint-limiter/stint/internal/label"
 )
 
-// probe queries the health of a store; see [Monitor.WatchStore].
+// probe gets the health of a store; see [Monitor.WatchStore].
 type probe = func(ctx context.Context) (StoreHealth, error)
 
-// watch starts probing the store every few seconds, until close. A new probe replaces the previous
+// watch starts to probe the store every few seconds, until close. A new probe replaces the previous
 // one.
 func (w *storeWatch) watch(ask probe) {
 	ctx, cancel := context.WithCancel(w.life)
@@ -70,7 +70,7 @@ func (w *storeWatch) ask(ctx context.Context, ask probe) {
 		return
 	}
 	idle := now.Sub(w.start.Add(time.Duration(w.succeeded.Load()))) >= quiet && now.Sub(w.failed) >= quiet
-	if err != nil && health.Kind != "" { // keep the last values of fields that only the store knows
+	if err != nil && health.Kind != "" { // keep the last values that only the store knows
 		health.Redis, health.Warnings, health.At = w.probed.Redis, w.probed.Warnings, w.probed.At
 		health.Lost = w.probed.Lost
 		w.probed = health
@@ -92,7 +92,7 @@ func (w *storeWatch) ask(ctx context.Context, ask probe) {
 	}
 }
 
-// nodes records since when nodes have been lost. The caller holds the lock.
+// nodes records when nodes were lost. The caller holds the lock.
 func (w *storeWatch) nodes(now time.Time) {
 	switch {
 	case len(w.probed.Lost) == 0:

@@ -2,7 +2,8 @@ package observe
 
 import "sync"
 
-// ticksAhead is the number of ticks that a subscriber may fall behind before it misses some.
+// ticksAhead is the number of ticks that wait for a subscriber. If it falls further behind, it
+// misses ticks.
 const ticksAhead = 4
 
 // subscribers holds the channels that receive a tick every second. The zero value is empty.
@@ -12,8 +13,8 @@ type subscribers struct {
 	closed bool
 }
 
-// send sends a tick to all subscribers. A subscriber that is new, or has missed a tick, receives
-// all alerts even if they have not changed.
+// send sends a tick to all subscribers. If a subscriber is new or has missed a tick, it receives
+// all alerts, even if they have not changed.
 func (s *subscribers) send(t Tick, alerts []Alert) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,8 +44,8 @@ func (s *subscribers) close() {
 
 // Subscribe returns a channel that receives one tick per second, and a function that ends the
 // subscription. A subscriber that does not receive for a few seconds misses ticks. The channel is
-// closed when the subscription ends or the monitor is closed. Subscribers must not modify the
-// slices in ticks or what their pointers refer to.
+// closed when the subscription ends or the monitor is closed. Subscribers must not change the
+// slices in ticks or what pointers in them refer to.
 func (m *Monitor) Subscribe() (ticks <-chan Tick, cancel func()) {
 	s := &m.subscribers
 	own := make(chan Tick, ticksAhead)

@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// surgeLife is how long a surge can last before its traffic counts as usual.
+	// surgeLife is how long a surge can last before its rate counts as the usual one.
 	surgeLife = time.Hour
-	// surgeShare is the smallest share of the requests that must come from new subjects for them to
+	// surgeShare is the smallest share of requests that must come from new subjects so that they
 	// explain a surge.
 	surgeShare = 0.5
 )
@@ -18,8 +18,8 @@ type Surge struct {
 	Since time.Time `json:"since"`
 	// Times is the rate of the last minute divided by the rate of the hour before the surge.
 	Times float64 `json:"times"`
-	// Text describes where the requests come from: "Traffic is 9 times the usual, from about 3,000
-	// new addresses, all below their limits."
+	// Text describes where the requests come from, as in "Traffic is 9 times the usual, from about
+	// 3,000 new addresses, all below their limits."
 	Text string `json:"text"`
 }
 
@@ -29,8 +29,8 @@ type surges struct {
 	usual float64   // decisions per second before the surge
 }
 
-// look compares the last minute with the usual rate, and also returns that minute. Without a surge,
-// only Times is set in found, to 0 if there is too little data.
+// look compares the last minute with the usual rate. It also returns that minute. If there is no
+// surge, only Times is set in found; it is 0 if there is too little data.
 func (s *surges) look(now time.Time, a *alerts, h *history) (found Surge, minute Point) {
 	minute, _ = h.sum(spikeWindow)
 	rate := float64(minute.decisions()) / spikeWindow.Seconds()
@@ -54,7 +54,7 @@ func (s *surges) look(now time.Time, a *alerts, h *history) (found Surge, minute
 	return found, minute
 }
 
-// surge returns the current surge, if there is one, with its text.
+// surge returns the current surge with its text. Since is zero if there is none.
 func (m *Monitor) surge(now time.Time, processes int) Surge {
 	found, minute := m.surges.look(now, m.alerts, m.shown())
 	if found.Since.IsZero() {

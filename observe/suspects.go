@@ -12,27 +12,28 @@ import (
 )
 
 const (
-	// maxSuspects is the number of subjects kept, and suspectLife is how long they are kept after
-	// their last denial.
+	// maxSuspects is the maximum number of subjects kept. suspectLife is how long a subject is kept
+	// after its last denial.
 	maxSuspects = 4096
 	suspectLife = time.Hour
 	// suspectSeconds is the period over which rates are computed.
 	suspectSeconds = 10
 	// maxSuspectPolicies is the maximum number of policies counted for a suspect.
 	maxSuspectPolicies = 4
-	// worstSuspects is the number of suspects in a tick.
+	// worstSuspects is the maximum number of suspects in a tick.
 	worstSuspects = 3
 )
 
 // suspects keeps details of the subjects that were denied most recently: how many requests they
-// send, how many of these are denied, since when, and by which policies. In an attack from a very
-// large number of subjects, the subjects that are denied most stay, because they are denied again
-// before others replace them.
+// send, how many of these are denied, since when, and by which policies. If very many subjects
+// attack, the subjects that are denied most often stay, because they are denied again before others
+// replace them.
 //
 // The mutex of offenders guards all fields except known.
 type suspects struct {
 	names *names
-	// known holds the suspects at the last tick, by name. Their allowed requests are also counted.
+	// known holds the suspects at the last tick, by name. For these, allowed requests are counted
+	// too.
 	known atomic.Pointer[map[string]*suspect]
 
 	each    list.List // of *suspect, the most recently denied first
@@ -44,10 +45,10 @@ type suspects struct {
 
 type suspect struct {
 	name        string
-	first, last time.Time // denials
+	first, last time.Time // the first and the last denial
 	denied      int64
 	allowed     atomic.Int64
-	// banned counts the denials by a ban since the subject was last allowed or denied by a limit.
+	// banned counts the denials by a ban since the subject was last allowed, or denied by a limit.
 	banned   atomic.Int64
 	policies []policyDenials
 	past     [suspectSeconds + 1]struct{ allowed, denied int64 } // the totals at the last ticks
@@ -83,8 +84,8 @@ func (s *suspects) denied(name, policy string, banned bool, now time.Time, n int
 	}
 }
 
-// add adds a suspect. If there are too many, add reuses the entry of the suspect that was denied
-// least recently. Until the next tick, allowed requests of the old suspect count for the new one.
+// add adds a suspect. If there are too many, it reuses the entry of the suspect whose last denial
+// is the oldest. Until the next tick, allowed requests of the old suspect count for the new one.
 func (s *suspects) add(name string, now time.Time) *list.Element {
 	if s.byName == nil {
 		s.byName = map[string]*list.Element{}
@@ -106,7 +107,7 @@ func (s *suspects) add(name string, now time.Time) *list.Element {
 	return e
 }
 
-// allowed counts an allowed request for those of its subjects that are suspects. It is on the
+// allowed counts an allowed request for each of its subjects that is a suspect. It is on the
 // request path, so it takes no lock.
 func (s *suspects) allowed(results []policy.Result) {
 	known := s.known.Load()
@@ -171,7 +172,7 @@ func (s *suspects) worst() []string {
 		who := e.Value.(*suspect)
 		_, denied := s.recent(who)
 		if denied == 0 {
-			break // the suspects after it were denied even earlier
+			break // the last denials of the suspects after it are even older
 		}
 		all = append(all, counted{who.name, denied})
 	}

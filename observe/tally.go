@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// Every counter has several copies, so that goroutines that count at the same time rarely write to
-// the same memory. Reading a counter adds up its copies.
+// Every counter has several copies, so that goroutines rarely write to the same memory when they
+// count at the same time. The value of a counter is the sum of its copies.
 const (
 	shards    = 1 << shardBits
 	shardBits = 3
@@ -25,7 +25,7 @@ func newTally(n int) tally {
 	return tally{counters: make([]atomic.Int64, shards*stride), stride: stride}
 }
 
-// add adds n to the ith counter, and returns the new value of the copy in the shard.
+// add adds n to counter i in a shard. It returns the new value of that copy.
 func (t *tally) add(s shard, i int, n int64) int64 { return t.counters[int(s)*t.stride+i].Add(n) }
 
 func (t *tally) sum(i int) (n int64) {
@@ -38,7 +38,7 @@ func (t *tally) sum(i int) (n int64) {
 // shard is the index of a copy of the counters.
 type shard uint32
 
-// shardOf derives a shard from an address that only the calling goroutine uses, for instance on its
+// shardOf derives a shard from an address that only the calling goroutine uses, such as one on its
 // stack. A random choice would take as long as the counting.
 func shardOf[T any](own *T) shard {
 	const pageBits, spread = 11, 0x9e3779b97f4a7c15 // a stack has at least 2 KiB; Fibonacci hashing

@@ -14,7 +14,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// thresholds counts, logs and posts the shares of quotas that subjects reach.
+// thresholds counts, logs and posts events that a subject has used a share of a limit.
 type thresholds struct {
 	logger   *slog.Logger
 	log      logsample.Sampler
@@ -46,7 +46,7 @@ func newThresholds(c *Config) *thresholds {
 	return t
 }
 
-// thresholdPlan returns the plan for posting thresholds: with retries for about an hour.
+// thresholdPlan returns the plan for posting thresholds. A message is retried for about an hour.
 func thresholdPlan(name string, key []byte) webhookPlan {
 	plan := webhookPlan{name: name, kind: "thresholds", media: "application/cloudevents+json", key: key,
 		queue: 50_000, workers: 8}
@@ -76,7 +76,7 @@ func (t *thresholds) add(e *policy.Threshold, names *names) {
 	}
 }
 
-// cloudEvent is the JSON form of a CloudEvent, version 1.0, for a threshold.
+// cloudEvent is the JSON form of a CloudEvent, version 1.0, about a threshold.
 type cloudEvent struct {
 	SpecVersion string        `json:"specversion"`
 	ID          string        `json:"id"`

@@ -7,8 +7,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// verdict counts a decision. A request that is denied, or would be denied if enforced (shadow), is
-// counted under the policy that denies it. Every other request is counted under its route.
+// verdict counts a decision. If a policy denies the request, or would deny it if enforced (shadow),
+// the decision is counted under that policy, otherwise under the route of the request.
 func (m *Monitor) verdict(v *policy.Verdict) {
 	in := shardOf(v)
 	if v.Took > 0 {
@@ -36,7 +36,7 @@ func (m *Monitor) verdict(v *policy.Verdict) {
 	m.ledger.ofRoute(v).count(in, why)
 }
 
-// shadowed counts an allowed request that rules in shadow have judged.
+// shadowed counts an allowed request that rules in shadow were checked for.
 func (m *Monitor) shadowed(in shard, v *policy.Verdict) {
 	m.offenders.shadow.verdict(in, v)
 	var would *policy.Result // the first result that would have denied the request
@@ -64,7 +64,7 @@ func (m *Monitor) denied(in shard, v *policy.Verdict) {
 	if result != nil && !d.Banned && !d.Unavailable {
 		s = m.ledger.ofRule(result.Rule)
 	} else {
-		s, result = m.ledger.ofRoute(v), nil // no limit is to blame
+		s, result = m.ledger.ofRoute(v), nil // no limit denied
 	}
 	why := denial(d)
 	nth := s.count(in, why)
@@ -86,8 +86,8 @@ func (m *Monitor) denied(in shard, v *policy.Verdict) {
 	}
 }
 
-// show adds a denial to the feed, or a request that would be denied if enforced (shadow), with the
-// result that caused it, if any.
+// show adds a request to the feed that was denied, or would be denied if enforced (shadow). The
+// result is the one that denies; it may be nil.
 func (m *Monitor) show(s *series, why reason, v *policy.Verdict, result *policy.Result) {
 	d := &v.Decision
 	switch {

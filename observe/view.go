@@ -8,9 +8,9 @@ import (
 
 // This file defines the data that a [Monitor] returns. The dashboard and the command line pass it
 // on unchanged, as JSON. Names of tiers and policies are those in the configuration. Subjects are
-// shortened unless [Config.ShowSubjects] is set; a Ref identifies a subject in later queries.
+// shortened unless [Config.ShowSubjects] is set. In later queries, a Ref identifies a subject.
 
-// Counts are numbers of decisions by outcome.
+// Counts has numbers of decisions by outcome.
 type Counts struct {
 	Allowed int64 `json:"allowed"`
 	// Denied decisions denied a request because of a limit, a ban or an unavailable store.
@@ -31,12 +31,13 @@ type Point struct {
 	Counts
 	// Saved is the number of decisions that needed no call to the store.
 	Saved int64 `json:"saved"`
-	// P50 and P99 are percentiles of the duration of decisions, in seconds; 0 without decisions.
-	// If several processes share their counts, each is the largest in any process.
+	// P50 and P99 are percentiles of the durations of decisions, in seconds; 0 without decisions.
+	// If several processes share their counts, each percentile is the largest one in any process.
 	P50 float64 `json:"p50_seconds"`
 	P99 float64 `json:"p99_seconds"`
-	// Calls counts calls to the store, CallsFailed those that failed, and Carried the requests in
-	// them. StoreP50 and StoreP99 are percentiles of their duration, in seconds.
+	// Calls is the number of calls to the store, CallsFailed the number of calls that failed, and
+	// Carried the number of requests in all calls. StoreP50 and StoreP99 are percentiles of the
+	// durations of calls, in seconds.
 	Calls       int64   `json:"calls"`
 	CallsFailed int64   `json:"calls_failed"`
 	Carried     int64   `json:"carried"`
@@ -45,13 +46,13 @@ type Point struct {
 }
 
 // Series counts the decisions on requests of a tier under a policy. Policy is "" for requests to
-// which only the tier's own limits applied. Envoy's descriptors have the tier "envoy", and calls to
-// third-party APIs the tier "outbound".
+// which only the tier's own limits applied. The tier is "envoy" for descriptors of Envoy, and
+// "outbound" for calls to third-party APIs.
 type Series struct {
 	Tier   string `json:"tier"`
 	Policy string `json:"policy"`
-	// Total counts all decisions since the start. Recent contains the last steps of the history,
-	// oldest first.
+	// Total counts all decisions since the start. Recent has the last steps of the history, oldest
+	// first.
 	Total  Counts   `json:"total"`
 	Recent []Counts `json:"recent,omitempty"`
 }
@@ -60,15 +61,15 @@ type Series struct {
 type Violation struct {
 	At      time.Time `json:"at"`
 	Subject string    `json:"subject"`
-	// Ref is "" for a subject that is too long to be remembered.
+	// Ref is "" if the subject is too long to be kept.
 	Ref    string `json:"ref"`
 	Tier   string `json:"tier"`
 	Policy string `json:"policy"`
-	// Limit is the limit that had no room, such as "10/1m".
+	// Limit is the limit that denied the request, such as "10/1m".
 	Limit string `json:"limit"`
 	// Reason is "limit", "ban", "unavailable" or "shadow".
 	Reason string `json:"reason"`
-	// RetryAfter is in seconds; -1 means never.
+	// RetryAfter is the wait in seconds; -1 is never.
 	RetryAfter float64 `json:"retry_after_seconds"`
 	Degraded   bool    `json:"degraded,omitempty"`
 }
@@ -76,43 +77,43 @@ type Violation struct {
 // Denial records why a subject was denied. It covers all denials of the subject by one rule within
 // a minute.
 type Denial struct {
-	// ID is the id of the last denial. The answers to the earlier denials contain other ids.
+	// ID is the id of the last denial. The responses to earlier denials contain other ids.
 	ID      string `json:"id"`
 	Subject string `json:"subject"`
-	// Ref is "" for a subject that is too long to be remembered.
+	// Ref is "" if the subject is too long to be kept.
 	Ref string `json:"ref"`
 	// Tier and Policy identify the rule. Policy is "" for the limits of a tier.
 	Tier   string `json:"tier"`
 	Policy string `json:"policy"`
 	Route  string `json:"route"`
-	// Limit is the limit that had no room, such as "10/1m", or "" for a ban. Max is its maximum,
-	// and Used how much of it was used at the last denial.
+	// Limit is the limit that denied the request, such as "10/1m"; it is "" for a ban. Max is the
+	// maximum of the limit. Used is how much of it was used at the last denial.
 	Limit string `json:"limit"`
 	Max   int64  `json:"max"`
 	Used  int64  `json:"used"`
 	// Reason is "limit", "ban", "degraded" or "unavailable".
 	Reason string `json:"reason"`
-	// RetryAfter is the wait after the last denial, in seconds; -1 means never.
+	// RetryAfter is the wait after the last denial, in seconds; -1 is never.
 	RetryAfter float64   `json:"retry_after_seconds"`
 	Degraded   bool      `json:"degraded,omitempty"`
 	First      time.Time `json:"first"`
 	Last       time.Time `json:"last"`
 	Count      int64     `json:"count"`
-	// Config is when the policies that denied the subject took effect, if they have changed since
-	// the start.
+	// ConfigSince is when the policies that denied the subject took effect. It is zero if they have
+	// not changed since the start.
 	ConfigSince time.Time `json:"config_since,omitzero"`
 	Instance    string    `json:"instance"`
 }
 
-// Offender is a subject, a policy or a tier with many denials in the last minutes.
+// Offender is a subject or a policy with many denials in the last minutes.
 type Offender struct {
-	// Kind is the prefix of the subject: "ip", "user", "apikey", "session", "internal", "envoy";
-	// "other" for all others; or "policy".
+	// Kind is "policy" for a policy. For a subject it is its prefix, if that is "ip", "user",
+	// "apikey", "session", "internal" or "envoy", and "other" for all other prefixes.
 	Kind    string `json:"kind"`
 	Subject string `json:"subject"`
-	// Ref is "" for policies, and for subjects that are too long to be remembered.
+	// Ref is "" for a policy, and for a subject that is too long to be kept.
 	Ref string `json:"ref,omitempty"`
-	// Denied is an upper bound for the number of denials, and AtLeast a lower bound.
+	// Denied is an upper bound for the number of denials. AtLeast is a lower bound.
 	Denied  int64 `json:"denied"`
 	AtLeast int64 `json:"at_least"`
 	// Policy is the policy that denied the subject last. "tier free" stands for the limits of the
@@ -121,7 +122,7 @@ type Offender struct {
 
 	// The following fields are set only for the few thousand subjects that were denied most
 	// recently, for an hour after their last denial. Rate is the number of requests per second in
-	// the last ten seconds, and Share is the share of these that was denied, from 0 to 1.
+	// the last ten seconds. Share is the share of these requests that was denied, from 0 to 1.
 	Rate  float64 `json:"rate"`
 	Share float64 `json:"share"`
 	// First and Last are the times of the first and the last denial.
@@ -142,9 +143,9 @@ type Alert struct {
 	// State is "ok", "pending" or "firing".
 	State string `json:"state"`
 	// Summary describes what is wrong and what to do first. While the alert is pending, it also
-	// states how long the condition has lasted, and when the alert will fire.
+	// says how long the condition has held and when the alert will fire.
 	Summary string `json:"summary"`
-	// Value is compared with Threshold.
+	// Value is the value that is compared with Threshold.
 	Value     float64 `json:"value"`
 	Threshold float64 `json:"threshold"`
 	// Unit is the unit of Value and Threshold: "share", "ms", "s", "times" or "count".
@@ -155,8 +156,8 @@ type Alert struct {
 
 // StoreHealth describes the health of the store.
 type StoreHealth struct {
-	// At is when the store last reported its state. Warnings and the fields after it date from
-	// then.
+	// At is when the store last reported its state. Warnings and the fields after it were reported
+	// at that time.
 	At time.Time `json:"at,omitzero"`
 	// Kind is "memory" or "redis".
 	Kind string `json:"kind"`
@@ -166,8 +167,8 @@ type StoreHealth struct {
 	DownSince *time.Time              `json:"down_since,omitempty"`
 	Breaker   resilience.BreakerState `json:"breaker,omitempty"`
 	Instances int                     `json:"instances,omitempty"`
-	// Outage describes the current outage, and LastOutage the last outage that has ended. Answers
-	// that are late for less than a second are not an outage.
+	// Outage describes the current outage, and LastOutage the last one that has ended. Answers that
+	// are late for less than a second are not an outage.
 	Outage     *Outage `json:"outage,omitempty"`
 	LastOutage *Outage `json:"last_outage,omitempty"`
 	// Lost lists the masters of a Redis Cluster that do not answer.
@@ -177,8 +178,8 @@ type StoreHealth struct {
 	LastErrorAt *time.Time `json:"last_error_at,omitempty"`
 	// Warnings list problems with the setup of the store, for instance that it may evict keys.
 	Warnings []string `json:"warnings,omitempty"`
-	// Subjects and Bytes are the number of subjects and bytes in an in-memory store, and MaxBytes
-	// is its maximum size.
+	// Subjects and Bytes are the numbers of subjects and bytes in an in-memory store. MaxBytes is
+	// its maximum size.
 	Subjects int64 `json:"subjects,omitempty"`
 	Bytes    int64 `json:"bytes,omitempty"`
 	MaxBytes int64 `json:"max_bytes,omitempty"`
@@ -211,13 +212,13 @@ type RedisInfo struct {
 	Keys         int64   `json:"keys"`
 	// Policy is maxmemory-policy.
 	Policy string `json:"maxmemory_policy"`
-	// MemoryShare is the share of its maximum memory that the fullest server uses; 0 without a
-	// maximum. CPUShare is the load of the main thread of the busiest server in the last seconds; 1
-	// is a whole core.
+	// MemoryShare is the share of its maximum memory that the fullest server uses; it is 0 if there
+	// is no maximum. CPUShare is the load of the main thread of the busiest server in the last
+	// seconds; 1 is a whole core.
 	MemoryShare float64 `json:"memory_share"`
 	CPUShare    float64 `json:"cpu_share"`
-	// ClockSteps is the number of times that this process has detected that the clock of a server
-	// was set, and LastClockStep describes the last time.
+	// ClockSteps is how often this process has detected that the clock of a server was set.
+	// LastClockStep describes the last time.
 	ClockSteps    int64      `json:"clock_steps"`
 	LastClockStep *ClockStep `json:"last_clock_step,omitempty"`
 }
@@ -233,25 +234,25 @@ type ClockStep struct {
 // Tick is the message that subscribers receive every second.
 type Tick struct {
 	Point Point `json:"point"`
-	// Series are the series that changed, each with the change as its only Recent.
+	// Series has the series that have changed. Recent of each contains only the change.
 	Series []Series `json:"series"`
-	// Violations are violations of this second, newest last. Unshown is the number of violations of
+	// Violations has violations of this second, newest last. Unshown is the number of violations of
 	// this second that are not listed.
 	Violations []Violation `json:"violations"`
 	Unshown    int64       `json:"unshown"`
-	// Offenders are the subjects with the most denials in the last ten seconds, up to three.
+	// Offenders has up to three subjects: those with the most denials in the last ten seconds.
 	Offenders []Offender `json:"offenders"`
-	// Alerts are all alerts, or nil if there is nothing new since the last tick: no alert has
-	// changed its state, and no value or summary of an alert that is not ok has changed. A
-	// subscriber that is new or has missed a tick always receives them.
+	// Alerts has all alerts, or is nil if nothing is new since the last tick: no alert has changed
+	// its state, and no alert that is not ok has changed its value or summary. A subscriber that is
+	// new or has missed a tick always receives all alerts.
 	Alerts []Alert     `json:"alerts,omitempty"`
 	Store  StoreHealth `json:"store"`
 	// Changes are the changes of the configuration in the last hour, oldest first.
 	Changes []Change `json:"changes,omitempty"`
 	// Surge is the current surge, or nil.
 	Surge *Surge `json:"surge,omitempty"`
-	// Processes are the processes that share their counts, this process first; nil if this process
-	// does not share its counts. Point, Series and Offenders cover all processes, Violations and
-	// Alerts only this process.
+	// Processes has the processes that share their counts, this process first. It is nil if this
+	// process does not share its counts. Point, Series and Offenders cover all processes.
+	// Violations and Alerts cover only this process.
 	Processes []Process `json:"processes,omitempty"`
 }

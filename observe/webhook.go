@@ -25,10 +25,10 @@ import (
 // Webhook is an address to which a [Monitor] posts every [policy.Threshold]. docs/thresholds.md
 // describes the body, and which messages can be lost or repeated.
 type Webhook struct {
-	// URL begins with https://, or with http:// if it is a loopback address. Redirects are not
-	// followed.
+	// URL is the address. It begins with https://, or with http:// if it is a loopback address.
+	// Redirects are not followed.
 	URL string
-	// Key signs messages, so that the receiver can verify the sender. It must have at least 16
+	// Key signs messages, so that the receiver can verify who sent them. It must have at least 16
 	// bytes.
 	Key []byte
 }
@@ -36,7 +36,7 @@ type Webhook struct {
 // minWebhookKey is the minimum length of a key in bytes.
 const minWebhookKey = 16
 
-// Validate reports every mistake in w, in one [*stint.InvalidError]. It does not contain the
+// Validate reports every mistake in w, in one [*stint.InvalidError]. The error does not contain the
 // address, which may be a secret.
 func (w *Webhook) Validate() error {
 	var errs []error
@@ -52,32 +52,32 @@ func (w *Webhook) Validate() error {
 const (
 	// webhookTime is the timeout of a request to a receiver.
 	webhookTime = 5 * time.Second
-	// webhookDrain is how long close waits for the queue to be posted.
+	// webhookDrain is how long close waits until the messages in the queue are posted.
 	webhookDrain = 5 * time.Second
 )
 
 // message is a message to post.
 type message struct {
-	id   string // id of the event
-	what string // subject of the message, for the log
+	id   string // the id of the event
+	what string // what the message is about, for the log
 	body []byte
 }
 
 // webhookPlan configures the posting of messages of one kind.
 type webhookPlan struct {
-	name    string // of the webhook, in metrics
-	kind    string // of the messages, such as "alerts"
+	name    string // the name of the webhook in metrics
+	kind    string // the kind of the messages, such as "alerts"
 	media   string // the media type of the bodies
 	key     []byte // signs the messages; nil for unsigned messages
 	queue   int    // maximum number of waiting messages
-	workers int    // how many messages are posted concurrently; one worker keeps their order
-	// pauses are the pauses before the second attempt to post a message, the third, and so on.
+	workers int    // how many messages are posted at the same time; one worker keeps their order
+	// pauses has the pauses before the second attempt to post a message, the third, and so on.
 	pauses []time.Duration
 }
 
-// webhook posts messages to an address, in the background. A slow or unreachable receiver does not
-// delay anything else: messages that it does not accept are dropped, counted and logged. The
-// address is not logged, because webhook addresses of chat services are secrets.
+// webhook posts messages to an address, in the background. A slow or unreachable receiver delays
+// nothing else: messages that it does not accept are dropped, counted and logged. The log does not
+// contain the address, because the addresses of chat services are secrets.
 type webhook struct {
 	webhookPlan
 	address string
@@ -106,7 +106,7 @@ func newWebhook(address string, plan webhookPlan, logger *slog.Logger) *webhook 
 	}
 }
 
-// start starts posting, until the webhook is closed.
+// start starts posting. It returns the webhook.
 func (w *webhook) start() *webhook {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.cancel = cancel
@@ -160,7 +160,7 @@ func (w *webhook) run(ctx context.Context) {
 	}
 }
 
-// deliver posts a message, and retries if a retry may succeed. After close, it makes at most one
+// deliver posts a message. It retries if a retry may succeed. After close, it makes at most one
 // more attempt.
 func (w *webhook) deliver(ctx context.Context, m *message) {
 	last := false
@@ -187,7 +187,7 @@ func (w *webhook) deliver(ctx context.Context, m *message) {
 	}
 }
 
-// post posts a message once. It reports whether a failed attempt should be repeated.
+// post posts a message once. If that fails, it reports whether to try again.
 func (w *webhook) post(ctx context.Context, m *message) (again bool, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.address, bytes.NewReader(m.body))
 	if err != nil {
@@ -215,7 +215,7 @@ func (w *webhook) post(ctx context.Context, m *message) (again bool, err error) 
 	}
 }
 
-// sign adds headers with a signature of id, time and body, in the format of
+// sign adds headers with a signature of the id, the time and the body. It uses the format of
 // https://www.standardwebhooks.com, for which libraries exist in many languages.
 func (w *webhook) sign(header http.Header, m *message, now time.Time) {
 	at := strconv.FormatInt(now.Unix(), 10)

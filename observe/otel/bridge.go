@@ -13,7 +13,7 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// Suffixes of the names of instruments that represent a histogram.
+// These constants are the suffixes of the names of instruments for a histogram.
 const (
 	countOf  = ".count"
 	sumOf    = ".sum"
@@ -25,7 +25,7 @@ const (
 type bridge struct {
 	monitor  *observe.Monitor
 	registry *prometheus.Registry
-	names    map[string]string // of instruments, by Prometheus family
+	names    map[string]string // names of instruments by Prometheus family
 	each     map[string]metric.Float64Observable
 	all      []metric.Observable
 }
