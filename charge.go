@@ -8,7 +8,7 @@ import (
 
 // Charge identifies what a decision charged. Callers pass it on unchanged, to refund or settle it.
 // The zero Charge stands for no charge. A program that wraps stores can send charges to other
-// processes, see package driver; others use [Limiter.GiveBack] there.
+// processes; see package driver. Other programs use [Limiter.GiveBack] there.
 type Charge struct {
 	one  [1]Claim // inline, so that most decisions allocate nothing
 	many *[]Claim // if there are several
@@ -19,8 +19,8 @@ type Charge struct {
 // was zero. A repeat of a request ID has the charge of the first request; see [Decision.Charge].
 func (c *Charge) IsZero() bool { return c.data.ID == 0 }
 
-// Claims returns the claims of the request, even if nothing was charged. Their costs are the
-// charged ones. Callers must not change them.
+// Claims returns the claims of the request, even if nothing was charged. Their costs are those that
+// were charged. Callers must not change the claims.
 func (c *Charge) Claims() []Claim {
 	if c.many != nil {
 		return *c.many
@@ -28,7 +28,8 @@ func (c *Charge) Claims() []Claim {
 	return c.one[:]
 }
 
-// SetClaims sets the claims of the charge to copies of claims. Stores use it in their answers.
+// SetClaims sets the claims of the charge to copies of claims. Stores call it when they make
+// decisions.
 func (c *Charge) SetClaims(claims []Claim) {
 	if len(claims) == 1 {
 		c.one[0], c.many = claims[0], nil
@@ -45,7 +46,7 @@ func (c *Charge) SetClaims(claims []Claim) {
 // apply limits do not need it.
 func (c *Charge) Data() *protocol.ChargeData { return &c.data }
 
-// check notes why the charge cannot come from a decision.
+// check adds the reasons why the charge cannot come from a decision.
 func (c *Charge) check(m *mistakes) {
 	if c.many == nil && c.one[0].Subject == "" {
 		m.add("the charge has no claims; want the charge of a decision, or a Part of it with indexes of its claims")
@@ -73,8 +74,8 @@ func (c *Charge) check(m *mistakes) {
 }
 
 // Part returns the part of the charge that consists of some of its claims, by their index. Amending
-// a part amends only those claims. For example, a budget is settled to the true cost of a request,
-// while the limits that count requests keep counting one:
+// a part amends only those claims. For example, the claim of a budget is settled to the true cost
+// of a request, while limits on requests still count one:
 //
 //	d.Charge = d.Charge.Part(1)
 //	settled, err := limiter.Settle(ctx, d, tokens)
@@ -131,8 +132,8 @@ func (c Charge) Part(indexes ...int) Charge {
 	return part
 }
 
-// pick adds the instant of claim i to a part, for claim k of the part. The first instant has its
-// own field. The others are in a list, unless all claims have the same instant.
+// pick adds the instant of claim i of a charge to a part, as that of claim k. The instant of the
+// first claim has its own field. The others are in a list, unless all claims have the same instant.
 func pick(list, of []int64, first *int64, k, i int) []int64 {
 	switch {
 	case of == nil:

@@ -6,26 +6,28 @@ import (
 )
 
 // inlineUsages is the number of usages that a decision holds without allocating: enough for a
-// minute, an hour and a day. With a slice alone, a decision in memory takes 13 to 50% longer.
+// minute, an hour and a day. If all usages were in a slice, a decision in memory would take 13 to
+// 50% longer.
 const inlineUsages = 3
 
 // Decision is the answer to a [Request]. Copies of a decision refer to the same charge, which can
-// be refunded or settled once.
+// be refunded or settled only once.
 type Decision struct {
-	// Allowed says whether the request may go ahead. Example: true for the first 10 requests in a
-	// minute under 10/1m.
+	// Allowed reports whether the request may go ahead. Example: true for the first 10 requests in
+	// a minute under 10/1m.
 	Allowed bool
-	// Repeat says that the request ID was seen before, so nothing was charged; Charge is then the
-	// charge of the first request. Example: true for a retry with the same [Request.ID].
+	// Repeat reports whether the request ID was used before. If so, nothing was charged, and Charge
+	// is the charge of the first request. Example: true for a retry with the same [Request.ID].
 	Repeat bool
-	// Banned says that the subject is banned, for BanLeft from now. Example: true for an hour after
-	// [Limiter.Ban] with time.Hour.
+	// Banned reports whether the subject is banned, for BanLeft from now. Example: true for an hour
+	// after [Limiter.Ban] with time.Hour.
 	Banned bool
-	// Degraded says that the store was unavailable and a [FailurePolicy] decided. Example: true
-	// while Redis is down.
+	// Degraded reports whether a [FailurePolicy] decided because the store was unavailable.
+	// Example: true while Redis is down.
 	Degraded bool
-	// Unavailable says that a degraded decision denies only because the store was unavailable:
-	// no limit is known to be exceeded. Example: true under [FailDeny] while Redis is down.
+	// Unavailable reports whether a degraded decision denies only because the store was
+	// unavailable: no limit is known to be exceeded. Example: true under [FailDeny] while Redis is
+	// down.
 	Unavailable bool
 	// Denier is the number of the claim that denied, counted from 1; 0 if none did. Example: 2 if
 	// Claims[1] had no room.
@@ -34,17 +36,17 @@ type Decision struct {
 	count uint8 // of usages
 
 	// RetryAfter is how long a denied request has to wait, or [Never]. It is zero if the request
-	// was allowed at once. After [ModeReserve] it is how long to wait before going ahead with an
-	// allowed request, and the usages are as of that instant.
+	// was allowed at once. If [ModeReserve] booked a later time, it is how long to wait before
+	// going ahead, and the usages are as of that instant.
 	RetryAfter time.Duration
 	// BanLeft is how long the subject remains banned, or zero if it is not banned. RetryAfter may
-	// be longer: limits may still have no room when a ban ends. Example: 59m while a ban of an hour
-	// is a minute old.
+	// be longer, because limits may still have no room when a ban ends. Example: 59m while a ban of
+	// an hour is a minute old.
 	BanLeft time.Duration
 	// Charge identifies what was charged, for [Limiter.Refund], [Limiter.Settle] and
-	// [Limiter.Hold]. It has the claims of the request, even if nothing was charged. A repeat
-	// that is allowed has the charge of the first request, so that a caller whose answer was lost
-	// can settle it: the charge is settled once for both. Hold keeps no place for a repeat.
+	// [Limiter.Hold]. It has the claims of the request, even if nothing was charged. An allowed
+	// repeat has the charge of the first request, so a caller that lost the first answer can still
+	// settle the charge. It can be settled once for both. Hold keeps no place for a repeat.
 	Charge Charge
 
 	few  [inlineUsages]Usage // the usages, if they fit
@@ -52,9 +54,9 @@ type Decision struct {
 }
 
 // Usages returns the usage of every limit: those of the first claim, then those of the second, and
-// so on, each in the order of its Limits. It is empty if nothing is known. The usages are part of
-// the decision: callers must not change them, and they are valid until the decision is overwritten.
-// Example: Usages()[1] is the usage of the hour under 10/1m and 100/1h.
+// so on, each in the order of its Limits. It is empty if the usage is unknown. The usages are part
+// of the decision: callers must not change them, and they are valid until the decision is
+// overwritten. Example: Usages()[1] is the usage of the hour under 10/1m and 100/1h.
 func (d *Decision) Usages() []Usage {
 	if d.many != nil {
 		return *d.many
@@ -63,7 +65,7 @@ func (d *Decision) Usages() []Usage {
 }
 
 // MakeUsages gives the decision n zero usages of its own, for a store to fill in. Copies of a
-// decision may share usages, so a store makes new ones before it changes those of a copy.
+// decision may share usages, so a store calls MakeUsages before it changes those of a copy.
 func (d *Decision) MakeUsages(n int) []Usage {
 	d.many, d.count = nil, 0
 	if n > inlineUsages {
@@ -85,14 +87,14 @@ type Usage struct {
 	// ResetAfter is the time until the limit is completely unused, if nothing else happens.
 	// Example: 1m after a request under 10/1m.
 	ResetAfter time.Duration
-	// RetryAfter is the time until this limit has room for the request: zero if it had, [Never] if
-	// the cost exceeds its capacity.
+	// RetryAfter is the time until this limit has room for the request. It is zero if the limit had
+	// room, and [Never] if the cost exceeds its capacity.
 	RetryAfter time.Duration
 }
 
 // State is a limit with its usage.
 type State struct {
-	// Limit is the limit, as the request named it. It must not be changed. Example: 10/1m.
+	// Limit is the limit, as in the request. It must not be changed. Example: 10/1m.
 	Limit *Limit
 	Usage
 	// Cost is the cost of the request, in units of the limit; 0 counts as 1. Example: 5 under a
@@ -100,7 +102,7 @@ type State struct {
 	Cost int64
 }
 
-// Remaining is the number of units that are left: the capacity less what is used, but at least
+// Remaining returns the number of units that are left: the capacity less what is used, but at least
 // zero. Example: 7 after three requests under 10/1m.
 func (s State) Remaining() int64 { return max(0, s.capacity()-s.Used) }
 
@@ -140,7 +142,7 @@ func (d *Decision) state(i int) State {
 }
 
 // UsagesOf returns the usages of one claim, by its index, in the order of its Limits. It is empty
-// if nothing is known about it. See [Decision.Usages].
+// if they are unknown. See [Decision.Usages].
 func (d *Decision) UsagesOf(claim int) []Usage {
 	claims, usages := d.Charge.Claims(), d.Usages()
 	for i := range claims {
@@ -166,9 +168,10 @@ func (d *Decision) Decisive() State {
 	return best
 }
 
-// Outweighs reports whether a state matters more to the caller than another: it denies for longer,
-// or admits fewer requests of the same cost, or, if both admit equally many, a larger share of it
-// is used. Example: 30 units left for requests that cost 10 outweigh 5 requests left.
+// Outweighs reports whether a state matters more to the caller than another. It does if it denies
+// for longer, or if it admits fewer requests of the same cost. If both admit equally many, the one
+// of which a larger share is used matters more. Example: 30 units left for requests that cost 10
+// outweigh 5 units left for requests that cost 1.
 func (s State) Outweighs(than State) bool {
 	if s.RetryAfter != than.RetryAfter {
 		return s.RetryAfter > than.RetryAfter
@@ -181,8 +184,8 @@ func (s State) Outweighs(than State) bool {
 	return hi > thanHi || hi == thanHi && lo > thanLo
 }
 
-// requests returns how many more requests of the same cost have room. Each takes one place under a
-// concurrency limit.
+// requests returns how many more requests of the same cost the limit admits. Each takes one place
+// under a concurrency limit.
 func (s *State) requests() int64 {
 	if s.Limit != nil && s.Limit.Algorithm == AlgorithmConcurrency {
 		return s.Remaining()
@@ -193,8 +196,8 @@ func (s *State) requests() int64 {
 // Remaining returns what is left of the decisive limit. See [Decision.Decisive].
 func (d *Decision) Remaining() int64 { return d.Decisive().Remaining() }
 
-// Key returns the subject that was decided on, and its scope if it has one: those of the claim that
-// denied, otherwise of the first claim. Example: "user:42", or "user:42:login" in the scope
+// Key returns the subject of the decision, and its scope if it has one. They are those of the claim
+// that denied, or else of the first claim. Example: "user:42", or "user:42:login" in the scope
 // "login".
 func (d *Decision) Key() string {
 	claims := d.Charge.Claims()

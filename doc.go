@@ -18,9 +18,9 @@
 // A [Limiter] holds one or more limits and a [Store] that remembers usage. "memory" is for limits
 // inside one process. With the URL of a Redis or Valkey server, "redis://localhost:6379", any
 // number of processes share the limits, and every decision is one atomic script call; while Redis
-// is unavailable, each process decides under its own limits.
+// is unavailable, each process decides by its share of the limits.
 //
-// [Limiter] describes the methods Allow, Wait, Peek and Take, and those that correct or end a
+// See [Limiter] for the methods Allow, Wait, Peek and Take, and for those that correct or end a
 // charge.
 //
 // # Guarantees
@@ -31,8 +31,8 @@
 // time, so the clocks of callers do not matter.
 //
 // A denial is a value; a failure of the store is an error. When an error is returned, nothing was
-// decided. What to do without a store is the caller's policy; package resilience implements
-// several, and package stores opens stores with it.
+// decided. The caller chooses what to do without a store. Package resilience implements several
+// policies, and package stores opens stores with it.
 //
 // # Other packages
 //

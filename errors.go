@@ -20,10 +20,10 @@ type DeniedError struct {
 	Key string
 	// RetryAfter is how long to wait, or [Never].
 	RetryAfter time.Duration
-	// Banned says that the subject is banned.
+	// Banned reports whether the subject is banned.
 	Banned bool
-	// Unavailable says that the store is unavailable: no limit is known to be exceeded. See
-	// [Decision.Unavailable].
+	// Unavailable reports whether the store is unavailable, so that no limit is known to be
+	// exceeded. See [Decision.Unavailable].
 	Unavailable bool
 }
 
@@ -38,11 +38,11 @@ func (e *DeniedError) Error() string {
 }
 
 // InvalidError reports mistakes of the caller: a value that does not pass validation, or a call
-// that the limiter or store is not set up for. Nothing was done. It lists every mistake.
+// that the limiter or store is not set up for. Nothing was done. The error lists every mistake.
 //
-// In this package and in the packages of stores, outbound, overrides and observe, every such error
-// is an InvalidError or has one in its chain: find it with errors.As. The exception is
-// overrides.Read, because the text that it reads may come from elsewhere.
+// In this package and in the packages of stores, outbound, overrides and observe, every error for
+// such a mistake is an InvalidError or has one in its chain: find it with errors.As. The exception
+// is overrides.Read, because the text that it reads may come from elsewhere.
 type InvalidError struct{ Err error }
 
 func (e *InvalidError) Error() string { return "stint: invalid: " + e.Err.Error() }
@@ -50,17 +50,17 @@ func (e *InvalidError) Error() string { return "stint: invalid: " + e.Err.Error(
 // Unwrap returns the mistakes, joined.
 func (e *InvalidError) Unwrap() error { return e.Err }
 
-// StoreError is a failure of the store: nothing is known about the decision.
+// StoreError is a failure of the store. No decision was received.
 type StoreError struct {
 	// Op is the operation that failed: "take", "amend" or "command", or another operation of a
 	// store, such as "ping".
 	Op string
-	// Kind tells failures apart, for metrics and for callers that decide what to do.
+	// Kind is the kind of the failure, for metrics and for callers that decide what to do.
 	Kind StoreErrorKind
 	Err  error
 }
 
-// StoreErrorKind tells failures of a store apart.
+// StoreErrorKind is a kind of failure of a store.
 type StoreErrorKind string
 
 const (
@@ -92,10 +92,10 @@ const (
 // String returns the text that metrics and logs show: "other" for KindOther.
 func (k StoreErrorKind) String() string { return cmp.Or(string(k), "other") }
 
-// NothingDone reports whether a call that failed in this way certainly did nothing, so that a
-// repeat cannot charge twice. After any other failure, the store may have executed the call: repeat
-// only a request with an ID (see [Request.ID]). On a Redis Cluster, each subject has its own call:
-// for a request with several subjects, the result is about the call that failed.
+// NothingDone reports whether a call that failed in this way is certain to have done nothing, so
+// that a repeat cannot charge twice. After any other failure, the store may have executed the call:
+// repeat only a request with an ID (see [Request.ID]). On a Redis Cluster, each subject has its own
+// call. For a request with several subjects, the result is about the call that failed.
 func (k StoreErrorKind) NothingDone() bool {
 	switch k {
 	case KindAuth, KindFull, KindReadOnly, KindBusy, KindMigrating, KindRefused:
@@ -109,7 +109,7 @@ func (e *StoreError) Error() string { return fmt.Sprintf("stint: %s: %v", e.Op, 
 // Unwrap returns the cause.
 func (e *StoreError) Unwrap() error { return e.Err }
 
-// quote formats a key as the documentation does, in single quotes and without control characters.
+// quote formats a key in single quotes, as in the documentation, and without control characters.
 func quote(s string) string {
 	const most = 128
 	if len(s) > most {

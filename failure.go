@@ -10,12 +10,12 @@ import (
 type FailurePolicy struct {
 	// Mode is FailLocal unless set.
 	Mode FailureMode
-	// Budget is how long a decision may take; zero leaves it to the store. Use [StrictBudget] to
-	// prefer exact limits over quick answers.
+	// Budget is how long a decision may take; if it is zero, the store decides. Use [StrictBudget]
+	// to prefer exact limits over quick answers.
 	Budget time.Duration
 }
 
-// StrictBudget is a Budget longer than a working store ever takes. With it, decisions wait for a
+// StrictBudget is a Budget that is longer than a working store takes. With it, decisions wait for a
 // slow store instead of being made without it.
 const StrictBudget = time.Second
 
@@ -23,8 +23,9 @@ const StrictBudget = time.Second
 type FailureMode uint8
 
 const (
-	// FailLocal decides in memory, by the same limits divided among the processes that share them:
-	// no request is denied merely because the store fails, and an outage does not lift the limits.
+	// FailLocal decides in memory, by the same limits divided among the processes that share them.
+	// So no request is denied merely because the store fails, and an outage does not lift the
+	// limits.
 	FailLocal FailureMode = iota
 	// FailAllow allows everything.
 	FailAllow

@@ -19,7 +19,7 @@ const (
 	beatTime = time.Millisecond
 )
 
-// ErrPlaceLost says that a place under a concurrency limit may belong to another holder: no
+// ErrPlaceLost reports that a place under a concurrency limit may belong to another holder: no
 // heartbeat got through in time, or the subject was reset.
 var ErrPlaceLost = errors.New("stint: the place is lost")
 
@@ -31,23 +31,25 @@ var ErrPlaceLost = errors.New("stint: the place is lost")
 //	ctx, release := lim.Hold(ctx, d)
 //	defer release()
 //
-// The returned context also ends when the place is lost, with the cause [ErrPlaceLost], or
-// released. The end of ctx itself does not release the place. Call Hold as soon as the request is
-// answered: it allows for a tenth of the time that a place lasts between the request and the call.
+// The returned context also ends when the place is lost, with the cause [ErrPlaceLost], and when it
+// is released. The end of ctx does not release the place. Call Hold as soon as the request is
+// answered: at most a tenth of the time that a place lasts may pass between the request and the
+// call.
 //
 // If the store is out of reach for longer than a place lasts, the place is lost: others may be
-// admitted instead. The next heartbeat that gets through takes it back, above the limit's maximum
-// if necessary, so that no other holder is admitted until it is free. The number of holders whose
-// context has not ended never exceeds the maximum, unless the store loses its state.
+// admitted instead. The next heartbeat that gets through takes the place back, above the limit's
+// maximum if necessary, so that no other holder is admitted until it is free. At any time, the
+// number of holders with a context that has not ended is at most the maximum, unless the store
+// loses its state.
 //
-// release returns the error of giving the place back, or [ErrPlaceLost] if the place was ever lost,
-// with the error of the last heartbeat. It waits for the store for at most the time budget: after
-// that, the place is given back in the background. Over a store without package resilience it waits
-// for a heartbeat that is under way: at most two seconds, including its own call.
+// release returns the error of giving the place back. If the place was ever lost, it returns
+// [ErrPlaceLost], with the error of the last heartbeat. It waits for the store for at most the time
+// budget: after that, the place is given back in the background. Over a store without package
+// resilience, it also waits for a heartbeat that is under way: at most two seconds in all.
 //
-// release does not release the hold of a request: settle it, before or after release. If it is not
-// settled, it expires after release has ended the heartbeats. A hold that expires does not end the
-// context.
+// release does not end the hold of a request: settle it, before or after release. If it is not
+// settled, it expires some time after release has ended the heartbeats. A hold that expires does
+// not end the context.
 //
 // If the decision has neither a place nor a hold, Hold returns ctx unchanged, and a release that
 // does nothing. This happens after a denial or a peek, under limits that are not concurrency
@@ -76,19 +78,19 @@ type holder struct {
 	store  Store
 	charge Charge
 	window time.Duration
-	place  bool // it has a place, not only a hold
+	place  bool // whether it has a place, not only a hold
 
 	expires *time.Timer             // ends the context when the place is lost
 	lose    context.CancelCauseFunc // of that context
 	once    sync.Once
-	lost    bool // set once
+	lost    bool // the place was lost; set at most once
 
 	failure error     // of the last heartbeat
-	until   time.Time // when an unanswered heartbeat is void
+	until   time.Time // when the last unanswered heartbeat is void
 }
 
 // hold implements Hold for a charge that has a place or a hold. It is a separate function so that
-// other charges cost nothing.
+// Hold allocates nothing for other charges.
 func hold(ctx context.Context, store Store, c Charge, window time.Duration, place bool) (
 	context.Context, func() error) {
 	held, end := context.WithCancelCause(ctx)
@@ -117,7 +119,7 @@ func hold(ctx context.Context, store Store, c Charge, window time.Duration, plac
 	return held, func() error {
 		end(nil)
 		close(stop)
-		if ordered { // a heartbeat under way is most likely about to be answered
+		if ordered { // a heartbeat that is under way is probably about to be answered
 			defer time.AfterFunc(beatTime, stopBeat).Stop()
 		}
 		work.Wait()
@@ -133,7 +135,7 @@ func hold(ctx context.Context, store Store, c Charge, window time.Duration, plac
 	}
 }
 
-// loses notes that the place is lost, once. A hold without a place may expire: the work goes on,
+// loses records once that the place is lost. A hold without a place may expire: the work goes on,
 // and is settled.
 func (h *holder) loses() {
 	if !h.place {
@@ -164,7 +166,7 @@ func (h *holder) beat(ctx context.Context) bool {
 	return true
 }
 
-// notRun reports whether a failed call certainly did nothing.
+// notRun reports whether a failed call is certain to have done nothing.
 func notRun(err error) bool {
 	failure, ok := errors.AsType[*StoreError](err)
 	return ok && failure.Kind.NothingDone()

@@ -11,18 +11,18 @@ import (
 	"github.com/stint-limiter/stint/internal/calendar"
 )
 
-// Algorithm says how a limit counts.
+// Algorithm determines how a limit counts.
 type Algorithm uint8
 
 const (
-	// AlgorithmSliding keeps a compact log: at most Max in any Window. With a burst of b it is at
-	// most b·Max in any Window, and Max per Window in the long run. It is the default.
+	// AlgorithmSliding keeps a compact log. It admits at most Max in any Window. With a burst of b,
+	// it admits at most b·Max in any Window, and Max per Window in the long run. It is the default.
 	AlgorithmSliding Algorithm = iota
 	// AlgorithmBucket refills Max tokens per Window, continuously, up to its capacity: at most
 	// capacity + Max in any Window.
 	AlgorithmBucket
-	// AlgorithmFixed counts in windows aligned to the Unix epoch: at most 2·Max in any Window, as
-	// Envoy's rate limit service counts.
+	// AlgorithmFixed counts in windows aligned to the Unix epoch, as Envoy's rate limit service
+	// does: at most 2·Max in any Window.
 	AlgorithmFixed
 	// AlgorithmConcurrency admits Max holders at once. Window is how long a holder keeps its place
 	// without a heartbeat. A request takes one place whatever its cost.
@@ -45,7 +45,7 @@ func (a Algorithm) String() string {
 // Bounds on limits. Everything counted is an integer that a float64 holds exactly, because Redis
 // scripts compute in float64.
 const (
-	// MaxUnits is the largest limit, burst, cost and sum: 2^53.
+	// MaxUnits is the largest value of a limit, a burst, a cost and a sum: 2^53.
 	MaxUnits = int64(1) << 53
 	// MinWindow and MaxWindow bound a limit's window.
 	MinWindow = time.Millisecond
@@ -56,16 +56,16 @@ const (
 	MaxLimits = 16
 )
 
-// Resolution is the number of slices into which a sliding limit divides its window. A limit whose
-// capacity is no larger remembers every request by its exact microsecond. A larger limit gathers
-// requests in slices of a Resolution-th of its window, and counts each until the end of its slice
-// has left the window: nothing is released early, and room comes back at most one slice late.
+// Resolution is the number of slices into which a sliding limit divides its window. A limit with a
+// capacity of at most Resolution remembers every request by its exact microsecond. A larger limit
+// combines requests in slices of a Resolution-th of its window, and counts each slice until its end
+// has left the window: units are never available early, and at most one slice late.
 const Resolution = 125
 
 // Limit is the number of units allowed per window. It is a plain value: copy it, write it as a
-// literal. Limits that differ may mean the same, such as a Burst of 0 and a Burst of Max.
+// literal. Limits with different fields may mean the same, such as a Burst of 0 and a Burst of Max.
 //
-// A store keeps usage under the limit's identity, which is its name, algorithm and window. Max and
+// A store keeps usage by the limit's identity, which is its name, algorithm and window. Max and
 // Burst are not part of it: if you change them, the next decision applies the new values and keeps
 // the history.
 type Limit struct {
@@ -80,23 +80,24 @@ type Limit struct {
 	// Algorithm is [AlgorithmSliding] unless set.
 	Algorithm Algorithm
 	// Leased lets a process take units in blocks ahead of need and serve them from memory, if
-	// package resilience is in use. The limit stays strict everywhere. The price is that units
-	// count from when a block was taken until after its end, and that a process that is cut off
-	// from the store denies. It is for sliding, fixed and calendar limits.
+	// package resilience is in use. The limit stays strict across all processes. In return, units
+	// count from when a block is taken until after its end, and a process that cannot reach the
+	// store denies requests. It is for sliding, fixed and calendar limits.
 	Leased bool
 	// HoldThrough makes the limit hold the estimate of a request with [Request.Hold] until it is
-	// settled, even if the window is no longer than the hold: then never more than Max is in
-	// flight. It is for limits without a burst that are not buckets.
+	// settled, even if the window is no longer than the hold. So the estimates in flight never
+	// exceed Max. It is for limits without a burst that are not buckets.
 	HoldThrough bool
 	// ChargeExpired charges the whole estimate of a hold that expires, instead of what heartbeats
 	// have reported. It is for limits that hold.
 	ChargeExpired bool
-	// Start is the day on which the periods of a calendar limit begin: for months 1 to 31, where 31
-	// is the last day of every month; for weeks 1 for Monday to 7 for Sunday. 0 means 1.
+	// Start is the day on which the periods of a calendar limit begin. For months it is 1 to 31,
+	// where 31 is the last day of every month; for weeks it is 1 for Monday to 7 for Sunday. 0
+	// means 1.
 	Start int8
 	// Zone is the time zone of a calendar limit by its IANA name, such as "Europe/Berlin"; "" means
-	// UTC. Zone and Start are not part of the limit's identity: if they change, the running period
-	// ends when it would have ended anyway.
+	// UTC. Zone and Start are not part of the limit's identity: if they change, the current period
+	// still ends at its original time.
 	Zone string
 	// Name distinguishes two limits with the same algorithm and window on one subject. It may
 	// contain letters, digits and "_-."; most limits need none.
@@ -118,22 +119,22 @@ func PerHour(max int64) Limit { return Per(max, time.Hour) }
 // PerDay returns a sliding limit of max units per 24 hours. For days of the calendar, see [Daily].
 func PerDay(max int64) Limit { return Per(max, 24*time.Hour) }
 
-// TokenBucket returns a bucket that holds capacity tokens and refills refill of them per interval,
-// a fraction of a token at a time.
+// TokenBucket returns a bucket that holds capacity tokens and regains refill tokens per interval, a
+// fraction of a token at a time.
 func TokenBucket(capacity, refill int64, interval time.Duration) Limit {
 	return Limit{Max: refill, Window: interval, Burst: capacity, Algorithm: AlgorithmBucket}
 }
 
-// Daily returns a limit of max units per day of the calendar, in UTC unless [Limit.In] says
-// otherwise. Usage is forgotten when the period ends.
+// Daily returns a limit of max units per day of the calendar, in UTC unless [Limit.In] sets another
+// zone. The count starts from zero in each period.
 func Daily(max int64) Limit { return calendarLimit(max, calendar.Day) }
 
-// Weekly returns a limit of max units per week, beginning on Monday unless [Limit.From] says
-// otherwise. See [Daily].
+// Weekly returns a limit of max units per week, beginning on Monday unless [Limit.From] sets
+// another day. See [Daily].
 func Weekly(max int64) Limit { return calendarLimit(max, calendar.Week) }
 
-// Monthly returns a limit of max units per month, beginning on the first day unless [Limit.On] says
-// otherwise. See [Daily].
+// Monthly returns a limit of max units per month, beginning on the first day unless [Limit.On] sets
+// another day. See [Daily].
 func Monthly(max int64) Limit { return calendarLimit(max, calendar.Month) }
 
 // Yearly returns a limit of max units per year. See [Daily].
@@ -143,22 +144,24 @@ func calendarLimit(max int64, window time.Duration) Limit {
 	return Limit{Max: max, Window: window, Algorithm: AlgorithmCalendar}
 }
 
-// In returns a calendar limit in a time zone. See [Limit.Zone].
+// In returns the calendar limit with a time zone. See [Limit.Zone].
 func (l Limit) In(zone string) Limit {
 	l.Zone = zone
 	return l
 }
 
 // On returns the monthly limit with periods that begin on a day of the month, like billing periods:
-// 31 is the last day of every month. Other limits become invalid.
+// 31 is the last day of every month. Called on another limit, it returns an invalid one.
 func (l Limit) On(day int) Limit { return l.starting(calendar.Month, day) }
 
-// From returns the weekly limit with weeks that begin on a weekday. Other limits become invalid.
+// From returns the weekly limit with weeks that begin on a weekday. Called on another limit, it
+// returns an invalid one.
 func (l Limit) From(weekday time.Weekday) Limit {
 	return l.starting(calendar.Week, (int(weekday)+6)%7+1)
 }
 
-// starting returns a limit whose periods, if they have the given length, begin on a day.
+// starting returns the limit with periods that begin on a day. If its periods do not have the given
+// length, the result is invalid.
 func (l Limit) starting(window time.Duration, day int) Limit {
 	l.Start = -1 // refused by Validate
 	if l.Window == window && day != 0 {
@@ -173,9 +176,9 @@ func AtOnce(max int64, expiry time.Duration) Limit {
 	return Limit{Max: max, Window: expiry, Algorithm: AlgorithmConcurrency}
 }
 
-// WithBurst returns the limit with a burst of times its Max: the rate in the long run stays the
-// same, but more may be taken at once. PerMinute(10).WithBurst(2) admits 20 at once and at most 20
-// in any minute, and one more every six seconds after that.
+// WithBurst returns the limit with a burst of times its Max. The rate in the long run stays the
+// same, but more may be taken at once. PerMinute(10).WithBurst(2) admits 20 at once, then one more
+// every six seconds, and at most 20 in any minute.
 func (l Limit) WithBurst(times int64) Limit {
 	if l.Max == 0 {
 		return l
@@ -194,7 +197,7 @@ func (l Limit) WithName(name string) Limit {
 	return l
 }
 
-// WithLease returns the limit leased. See [Limit.Leased].
+// WithLease returns the limit with Leased set. See [Limit.Leased].
 func (l Limit) WithLease() Limit {
 	l.Leased = true
 	return l
@@ -280,7 +283,7 @@ func (l *Limit) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ParseLimit reads a limit from text such as
+// ParseLimit reads a limit from text such as:
 //
 //	100/1m
 //	10/1m burst 2x
@@ -294,12 +297,13 @@ func (l *Limit) UnmarshalText(text []byte) error {
 //	5000000/month on 17
 //	1000/week from sunday
 //
-// that is: an optional name and colon, units per window, an optional burst as a multiple ("2x") or
-// in units ("25", for buckets), an algorithm other than sliding, and whether it is leased and how
-// it holds. A window is a Go duration or a number of days ("1d"); "100/s" means 100/1s. A window
-// can also be a day, week, month or year of the calendar, with the day on which months begin (31 is
-// the last), the day on which weeks begin, and a time zone, if these are not the first, Monday and
-// UTC. ParseLimit validates the limit. Its error is an [*InvalidError].
+// The parts are: an optional name and colon, units per window, an optional burst as a multiple
+// ("2x") or in units ("25", for buckets), an algorithm other than sliding, and whether the limit is
+// leased and how it holds. A window is a Go duration or a number of days ("1d"); "100/s" means
+// 100/1s. A window can also be a day, week, month or year of the calendar. It may be followed by
+// the day on which months begin (31 is the last), the day on which weeks begin, and a time zone.
+// The defaults are the first, Monday and UTC. ParseLimit validates the limit. Its error is an
+// [*InvalidError].
 func ParseLimit(text string) (Limit, error) {
 	l, err := parseLimit(text)
 	if err == nil {
@@ -321,7 +325,7 @@ type limitOption struct {
 	set  *bool
 }
 
-// options are the words that may end a limit, in their order.
+// options returns the words that may end a limit, in their order.
 func (l *Limit) options() [3]limitOption {
 	return [...]limitOption{
 		{"leased", &l.Leased}, {"hold-through", &l.HoldThrough}, {"charge-expired", &l.ChargeExpired}}
@@ -462,7 +466,7 @@ func parseWindow(s string) (time.Duration, error) {
 	return window + d, nil
 }
 
-// inUnits returns the limit that "10/minute" and "10 per 5 minutes" mean: "10/1m" and "10/5m".
+// inUnits returns the text that is meant by "10/minute" or "10 per 5 minutes": "10/1m" or "10/5m".
 func inUnits(text string) (right string, ok bool) {
 	name, rest, named := strings.Cut(text, ":")
 	if !named {
@@ -494,7 +498,7 @@ func inUnits(text string) (right string, ok bool) {
 
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// appendWindow appends the window as limits spell it: "1m", or "month".
+// appendWindow appends the window as in the text of a limit: "1m", or "month".
 func (l *Limit) appendWindow(b []byte) []byte {
 	if l.Algorithm == AlgorithmCalendar {
 		for name, window := range calendarWindows {

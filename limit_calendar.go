@@ -10,13 +10,14 @@ import (
 	"github.com/stint-limiter/stint/internal/calendar"
 )
 
-// calendarWindows are the windows of calendar limits, by the words for them.
+// calendarWindows maps words to the windows of calendar limits.
 var calendarWindows = map[string]time.Duration{"day": calendar.Day, "week": calendar.Week, "month": calendar.Month,
 	"year": calendar.Year}
 
 var weekdays = [...]string{"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
 
-// appendCalendar appends where the periods begin, if that is not the default.
+// appendCalendar appends the day on which periods begin and the time zone, unless they are the
+// defaults.
 func (l *Limit) appendCalendar(b []byte) []byte {
 	switch {
 	case l.Start == 0:
@@ -31,7 +32,8 @@ func (l *Limit) appendCalendar(b []byte) []byte {
 	return b
 }
 
-// parseCalendar reads where the periods begin, and returns the words that follow.
+// parseCalendar reads the day on which periods begin and the time zone, and returns the words that
+// follow.
 func (l *Limit) parseCalendar(words []string) ([]string, error) {
 	if len(words) > 0 && words[0] == "on" && l.Window == calendar.Month {
 		if len(words) == 1 || !isNumber(words[1]) || len(words[1]) > 2 {
@@ -67,7 +69,7 @@ func (l *Limit) parseCalendar(words []string) ([]string, error) {
 	return words, nil
 }
 
-// checkCalendar notes what is wrong with the periods.
+// checkCalendar adds what is wrong with the periods.
 func (l *Limit) checkCalendar(m *mistakes) {
 	if l.Algorithm != AlgorithmCalendar {
 		if l.Start != 0 || l.Zone != "" {

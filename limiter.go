@@ -18,36 +18,37 @@ import (
 // as one, across any number of processes. A Limiter is safe for concurrent use. The zero value is
 // not usable; see [New].
 //
-// A limiter has four methods that decide. They differ in what they do when there is no room:
+// A limiter has four methods that decide. They differ in what they do if a limit has no room:
 //
-//   - [Limiter.Allow] denies at once: the decision says when to try again. Most callers want this.
-//   - [Limiter.Wait] books the earliest room and sleeps until then, or fails at once if that is too
-//     late. It suits clients of an API with a limit.
-//   - [Limiter.Peek] only looks: it answers like Allow and charges nothing.
+//   - [Limiter.Allow] denies at once: the decision reports when to try again. Most callers want
+//     this.
+//   - [Limiter.Wait] books the earliest time with room and sleeps until then, or fails at once if
+//     that is too late. It suits clients of an API with a limit.
+//   - [Limiter.Peek] answers like Allow and charges nothing.
 //   - [Limiter.Take] is the general form: any [Request], with several subjects, costs, a request
 //     ID, and any [Mode]. With [ModeReserve] it books like Wait and leaves the sleeping to the
 //     caller.
 //
 // Allow charges one unit. [Limiter.AllowN] charges several: tokens, bytes, credits. Once the true
 // cost is known, [Limiter.Settle] corrects the charge, and [Limiter.Refund] gives all of it back.
-// If the work takes longer than a window, or must not be charged if its process dies, a
-// [Request.Hold] holds an estimate until the true cost is settled. [Limiter.Charge] charges usage
-// that is known only afterwards. Under a concurrency limit, see [AtOnce], a request takes a place,
-// and [Limiter.Hold] keeps it until it is released.
+// Work may take longer than a window, or its estimate must not stay charged if its process dies.
+// For such work, a [Request.Hold] holds an estimate until the true cost is settled.
+// [Limiter.Charge] charges usage that is known only afterwards. Under a concurrency limit, see
+// [AtOnce], a request takes a place, and [Limiter.Hold] keeps it until it is released.
 type Limiter struct {
 	store   Store
 	limits  []Limit
 	bans    *BanPolicy
 	failure *FailurePolicy
 	log     *limiterLog // nil if nothing is logged
-	plain   plainStore  // decides for Allow, if it is not nil
+	plain   plainStore  // decides for Allow; nil if the store cannot
 	claims  sync.Pool   // of *[1]Claim, for Allow: a store does not keep them
 	waiters waiters     // callers of Wait
 	sleep   func(ctx context.Context, d time.Duration, wake <-chan struct{}) (took time.Duration, err error)
 }
 
-// Option sets up a limiter. A [Limit] is an option: it adds itself. By in packages httplimit and
-// grpclimit, which limit by key, accepts options too.
+// Option is an option of a limiter. A [Limit] is an option: it adds itself. By in packages
+// httplimit and grpclimit, which limit by key, accepts options too.
 type Option interface {
 	HTTPOption
 	GRPCOption
@@ -79,8 +80,8 @@ func WithBans(policy BanPolicy) Option {
 	})
 }
 
-// WithFailure sets what happens to the limiter's requests when the store fails. The default is the
-// store's configuration. It needs a store of package resilience.
+// WithFailure sets what happens to the limiter's requests when the store fails. Without it, the
+// configuration of the store applies. It needs a store of package resilience.
 func WithFailure(policy FailurePolicy) Option {
 	return optionFunc(func(l *Limiter) { l.failure = &policy })
 }
@@ -104,7 +105,7 @@ func New(store Store, options ...Option) (*Limiter, error) {
 	}
 	r := Request{Claims: []Claim{{Subject: "any", Limits: l.limits}}, Bans: l.bans, Failure: l.failure}
 	if len(l.limits) == 0 {
-		r.Claims[0].Limits = []Limit{PerSecond(1)} // a limiter need not have any
+		r.Claims[0].Limits = []Limit{PerSecond(1)} // a limiter may have no limits
 	}
 	r.check(&m)
 	if err := m.invalid(); err != nil {
@@ -147,8 +148,8 @@ func (l *Limiter) AllowN(ctx context.Context, subject string, n int64) (d Decisi
 	return d, err
 }
 
-// allow is AllowN, but stores the decision in d: Go copies a decision twice wherever a function
-// returns what another one returned.
+// allow is AllowN, but it stores the decision in d, because Go copies a decision twice wherever a
+// function returns what another one returned.
 func (l *Limiter) allow(ctx context.Context, subject string, n int64, d *Decision) (err error) {
 	// New has validated the limits, so only the rest of the claim can be wrong.
 	if subject == "" || len(subject) > MaxSubject || uint64(n) > uint64(MaxUnits) || len(l.limits) == 0 {
@@ -191,8 +192,8 @@ func (l *Limiter) Take(ctx context.Context, r Request) (Decision, error) {
 }
 
 // Charge charges a request whether or not there is room, even above the capacity. It is for usage
-// that is known only after the fact. Later decisions count it. Charge ignores bans and causes no
-// denial. The decision is always allowed, and its charge can be settled like any other.
+// that is known only after the fact. Later decisions count it. Charge ignores bans, and never
+// denies. Its charge can be settled like any other.
 func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 	r.Mode, r.MaxWait = modeForce, 0
 	return l.Take(ctx, r)
@@ -204,14 +205,14 @@ func (l *Limiter) Refund(ctx context.Context, d Decision) (Amended, error) {
 	return l.Settle(ctx, d, 0)
 }
 
-// Settle replaces the cost that a decision charged with the true cost, once. If that is more, it
-// may take a limit above its capacity: a debt, which later decisions count. Settle changes the
-// limits that still count the charge. If the work may take longer than their windows, use a
-// [Request.Hold]: then the true cost is charged in any case, unless the hold expired more than its
-// own length ago.
+// Settle replaces the cost that a decision charged with the true cost, once. If the true cost is
+// higher, it may take a limit above its capacity: a debt, which later decisions count. Settle
+// changes only the limits that still count the charge. If the work may take longer than their
+// windows, use a [Request.Hold]. Then the true cost is charged in any case, unless the hold expired
+// more than its own length ago.
 //
-// A bucket, or a limit with a burst, takes a debt of at most one capacity; the answer says how much
-// is charged:
+// A bucket, or a limit with a burst, takes a debt of at most one capacity; the answer reports how
+// much is charged:
 //
 //	settled, err := limiter.Settle(ctx, d, tokens)
 //	if settled.Changed && settled.Charged < tokens {
@@ -222,17 +223,17 @@ func (l *Limiter) Settle(ctx context.Context, d Decision, cost int64) (Amended, 
 }
 
 // Extend is a heartbeat of a hold (see [Request.Hold]) for callers that do not use [Limiter.Hold]:
-// the hold lasts as long again from now. used is what the work has used so far, or 0. Usage beyond
-// what is charged is charged, so that only later usage is lost if the process dies. Extend also
-// renews places under concurrency limits. The answer says whether the hold is open. An expired hold
-// can still be settled.
+// it extends the hold by its full length from now. used is what the work has used so far, or 0.
+// Extend charges usage beyond what is charged, so that only later usage is lost if the process
+// dies. It also renews places under concurrency limits. The answer reports whether the hold is
+// open. An expired hold can still be settled.
 func (l *Limiter) Extend(ctx context.Context, d Decision, used int64) (Amended, error) {
 	return l.Amend(ctx, d, Amendment{Kind: AmendExtend, Cost: used})
 }
 
-// Amend is the general form of Refund, Settle and Extend. With Costs it settles or extends several
-// quantities at once, or some of them, by the names of their limits. It changes nothing, without an
-// error, if the decision charged nothing:
+// Amend is the general form of Refund, Settle and Extend. With Costs, it settles or extends several
+// quantities at once, or some of them, by the names of their limits. If the decision charged
+// nothing, Amend changes nothing and returns no error.
 //
 //	limiter.Amend(ctx, d, stint.Amendment{
 //		Kind:  stint.AmendSettle,
@@ -265,7 +266,7 @@ func (a *Amendment) total() (sum int64) {
 	return sum
 }
 
-// Reset forgets what the subject has used of the limiter's limits, in the given scopes, or outside
+// Reset clears what the subject has used of the limiter's limits, in the given scopes, or outside
 // of any scope if none is given.
 func (l *Limiter) Reset(ctx context.Context, subject string, scopes ...string) error {
 	return l.inScopes(ctx, Command{Kind: CommandReset, Subject: subject, Limits: l.limits}, scopes)
@@ -296,9 +297,9 @@ func (l *Limiter) inScopes(ctx context.Context, c Command, scopes []string) erro
 	return nil
 }
 
-// Ban denies the subject everything for a time, in every limiter over the store that was created
-// [WithBans]. It never shortens a ban in force: of several bans, the one that ends last counts. To
-// shorten a ban, call Unban first.
+// Ban denies all requests of the subject for a time, in every limiter over the store that was
+// created [WithBans]. It never shortens a ban in force: of several bans, the one that ends last
+// counts. To shorten a ban, call Unban first.
 func (l *Limiter) Ban(ctx context.Context, subject string, d time.Duration) error {
 	if l.bans == nil {
 		return &InvalidError{errors.New("the limiter does not apply bans; make it with WithBans")}

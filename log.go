@@ -11,16 +11,16 @@ import (
 	"github.com/stint-limiter/stint/internal/logsample"
 )
 
-// WithLogger makes the limiter log what it decides: failures of the store at ERROR with the cause,
+// WithLogger makes the limiter log its decisions: failures of the store at ERROR with the cause,
 // denials at WARN with the time to wait, settlements that are not charged in full at WARN, and
 // admissions at DEBUG. Each record has the limit and the shortened key. At most five records of
-// each kind are logged per second. By default the limiter logs nothing: callers get the decision
-// and the error.
+// each kind are logged per second. By default the limiter logs nothing, because callers get the
+// decision and the error.
 func WithLogger(logger *slog.Logger) Option {
 	return optionFunc(func(l *Limiter) { l.log = &limiterLog{logger: cmp.Or(logger, slog.Default())} })
 }
 
-// limiterLog logs the decisions of a limiter. A nil one logs nothing.
+// limiterLog logs the decisions of a limiter. A nil limiterLog logs nothing.
 type limiterLog struct {
 	logger                              *slog.Logger
 	admissions, denials, failures, cuts logsample.Sampler
@@ -37,8 +37,8 @@ func (l *limiterLog) decided(ctx context.Context, c *Claim, mode Mode, d *Decisi
 	}
 }
 
-// failed logs a failure of the store, and what failed. A caller's mistake or cancellation is not a
-// failure.
+// failed logs a failure of the store; what is the message. A caller's mistake or cancellation is
+// not a failure.
 func (l *limiterLog) failed(ctx context.Context, what string, c *Claim, err error) {
 	if l == nil || err == nil || errors.Is(err, context.Canceled) {
 		return

@@ -2,8 +2,8 @@ package stint
 
 import "context"
 
-// Observer receives events from every part of stint. All parts use this one interface, so that one
-// value can be passed to each: to count, to log, to trace. Package observe provides one.
+// Observer receives events from every part of stint. All parts use this one interface, so one value
+// can be passed to each, for instance to count, to log or to trace. Package observe provides one.
 //
 // An observer ignores event types that it does not know.
 type Observer interface {
@@ -12,10 +12,11 @@ type Observer interface {
 	Observe(ctx context.Context, event Event)
 }
 
-// Event is a pointer to an event type of the package that sends it: *policy.Verdict,
-// *policy.Settlement and *policy.Threshold of a guard; *resilience.Decided, *resilience.StoreCall
-// and *resilience.BreakerChange of a stack; *outbound.Call and *outbound.Cooldown of an API.
+// Event is an event. Its dynamic type is a pointer to a type of the package that sends it:
+// *policy.Verdict, *policy.Settlement and *policy.Threshold of a guard; *resilience.Decided,
+// *resilience.StoreCall and *resilience.BreakerChange of a stack; *outbound.Call and
+// *outbound.Cooldown of an API.
 type Event interface {
-	// Event does nothing. It marks the type.
+	// Event does nothing. It marks event types.
 	Event()
 }

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// plainStore is a faster way for Allow to ask a store in memory. Passing the claims of a [Request]
-// and a [Decision] takes such a store about as long as deciding: with plainStore, Limiter.Allow
-// takes half the time.
+// plainStore is a faster way for Allow to ask a store in memory. To pass the claims of a [Request]
+// and a [Decision] to such a store takes about as long as the decision itself. So with plainStore,
+// Limiter.Allow takes half the time.
 type plainStore interface {
 	// TakePlain decides as Take would on a request that has this subject, scope, limits and cost,
 	// perhaps a ban policy, and nothing else. The results are those in the Decision and its Charge:
@@ -17,8 +17,9 @@ type plainStore interface {
 		id uint64, now int64, generation uint32, retry time.Duration, ok bool, first, second, third Usage)
 }
 
-// findPlain returns the store as a plainStore, or nil if the limiter cannot use it. A store that
-// inherits the method from an embedded store must see every request itself.
+// findPlain returns the store as a plainStore, or nil if the limiter cannot use it. It returns nil
+// for a store that inherits the method from an embedded store, because the outer store must see
+// every request.
 func (l *Limiter) findPlain() plainStore {
 	if len(l.limits) > inlineUsages || l.log != nil {
 		return nil
@@ -37,7 +38,7 @@ func (l *Limiter) findPlain() plainStore {
 	return p
 }
 
-// allowPlain is AllowN through TakePlain. It reports false if that does not decide.
+// allowPlain is AllowN through TakePlain. It reports false if TakePlain does not decide.
 func (l *Limiter) allowPlain(ctx context.Context, subject string, n int64, d *Decision) (ok bool) {
 	c, few := &d.Charge.data, &d.few
 	c.ID, c.Now, c.Generation, d.RetryAfter, ok, few[0], few[1], few[2] = l.plain.TakePlain(ctx, subject, "",

@@ -7,13 +7,13 @@ import (
 	"github.com/stint-limiter/stint/internal/protocol"
 )
 
-// Mode says what a request wants.
+// Mode determines what a request does.
 type Mode uint8
 
 const (
-	// ModeTake charges the cost if every limit has room now, and nothing otherwise.
+	// ModeTake charges the cost if every limit has room now; otherwise it charges nothing.
 	ModeTake Mode = iota
-	// ModePeek answers as Take would, charges nothing and writes nothing.
+	// ModePeek answers as ModeTake would, but charges nothing and writes nothing.
 	ModePeek
 	// ModeReserve books the earliest time with room in every limit, first come, first served, at
 	// most MaxWait ahead.
@@ -28,24 +28,25 @@ type Claim struct {
 	// the subject in all its scopes.
 	Subject string
 	// Scope divides a subject, for instance by route or endpoint: each scope has its own counts.
-	// The empty scope is a scope like any other.
+	// The empty scope is a scope of its own.
 	Scope string
-	// Limits must all have room. Nil means the limits of the limiter. They must not be changed
-	// afterwards: the charge refers to them, and so does a store that has yet to answer.
+	// Limits are the limits that must all have room. Nil means the limits of the limiter. They must
+	// not be changed afterwards: the charge refers to them, and so does a store that has yet to
+	// answer.
 	Limits []Limit
 	// Cost is the number of units to charge to each limit: 1 for most requests. A claim with a cost
-	// of zero charges nothing and needs no room: it is allowed even under a full limit, and shows
-	// the usage. To ask whether there is room, use [Limiter.Peek].
+	// of zero charges nothing and needs no room: it is allowed even under a full limit, and its
+	// decision reports the usage. To ask whether there is room, use [Limiter.Peek].
 	Cost int64
-	// Costs are the costs under named limits, by name, where they differ from Cost:
-	// {"input_tokens": 900, "output_tokens": 4096} beside a Cost of 1 for all others.
+	// Costs are the costs under limits that differ from Cost, by limit name: {"input_tokens": 900,
+	// "output_tokens": 4096} beside a Cost of 1 for all others.
 	Costs Costs
-	// Shared marks a subject that stands for all callers together, such as a global ceiling: bans
-	// neither apply to it nor result from its denials.
+	// Shared marks a subject that stands for all callers together, such as a global ceiling. Bans
+	// do not apply to it, and its denials lead to no ban.
 	Shared bool
 }
 
-// Costs are units by the names of limits. See [Limit.Name].
+// Costs maps names of limits to units. See [Limit.Name].
 type Costs map[string]int64
 
 // CostOf returns the units that the claim charges to one of its limits.
@@ -58,43 +59,43 @@ func (c *Claim) CostOf(l *Limit) int64 {
 	return c.Cost
 }
 
-// Request asks a store whether something may happen. Its claims are granted all together or not at
-// all.
+// Request asks a store whether something may happen. Either all of its claims are granted or none.
 type Request struct {
 	// Claims are the parts of the request, at least one: one for most requests, several for
 	// requests that count for several subjects, for instance a user and its organization.
 	Claims []Claim
-	// ID names one logical request. A repeat of an ID that was charged within its life is allowed
-	// again without being charged, at most 8 times. An ID belongs to the subject and scope of the
-	// first claim. If the repeat has the same claims, apart from cost, Max and Burst, its decision
-	// has the charge of the first request.
+	// ID identifies one logical request. A repeat of an ID that was charged within its life is
+	// allowed again without being charged, at most 8 times. An ID belongs to the subject and scope
+	// of the first claim. If the repeat has the same claims, apart from cost, Max and Burst, its
+	// decision has the charge of the first request.
 	ID string
 	// IDLife is how long an ID is remembered; zero means the shortest window of the first claim.
 	IDLife time.Duration
 	// Hold marks the costs as estimates, and is the longest time between heartbeats: at most
 	// [MaxHold]. [Limiter.Settle] charges the true cost, even when the charge has left its window.
-	// Until then, a limit whose window is longer than Hold holds the estimate. If no heartbeat
-	// comes for that long, see [Limiter.Hold] and [Limiter.Extend], the hold expires: what
-	// heartbeats have reported is charged, and the rest is given back. A limit with a shorter
-	// window is charged the estimate at once, as for a request without Hold. Zero means no hold.
-	// A request with a Hold cannot book ahead; [Limiter.WaitFor] waits for it without a booking.
+	// Until then, a limit with a window longer than Hold holds the estimate. If no heartbeat comes
+	// for that long (see [Limiter.Hold] and [Limiter.Extend]), the hold expires: what heartbeats
+	// have reported is charged, and the rest is given back. A limit with a shorter window charges
+	// the estimate at once, as for a request without Hold. Zero means no hold. A request with a
+	// Hold cannot book ahead; [Limiter.WaitFor] waits for it without a booking.
 	Hold time.Duration
 	// Mode is [ModeTake] unless set.
 	Mode Mode
 	// MaxWait bounds how far ahead [ModeReserve] may book; zero means no bound.
 	MaxWait time.Duration
-	// Bans applies bans to the request, and says when repeated denials lead to a ban. Nil means the
-	// policy of the limiter, see [WithBans]. If that has none either, bans are not even checked.
+	// Bans applies bans to the request, and determines when repeated denials lead to a ban. Nil
+	// means the policy of the limiter; see [WithBans]. If that has none either, bans are not
+	// checked.
 	Bans *BanPolicy
-	// Failure says what to do when the store fails. Nil means the policy of the limiter; if that
-	// has none either, the store decides.
+	// Failure determines what to do when the store fails. Nil means the policy of the limiter. If
+	// that has none either, the configuration of the store applies.
 	Failure *FailurePolicy
 
 	terms protocol.Terms
 }
 
-// Terms returns the parts of the request for stores that wrap another store, as a *driver.Terms.
-// Programs that only apply limits do not need them.
+// Terms returns further parts of the request, as a *driver.Terms, for stores that wrap another
+// store. Programs that only apply limits do not need them.
 func (r *Request) Terms() *protocol.Terms { return &r.terms }
 
 // Bounds on requests.
@@ -109,22 +110,22 @@ const (
 	MaxHold = 24 * time.Hour
 )
 
-// BanPolicy bans a subject that keeps being denied. The zero policy applies bans made by hand and
-// makes none itself.
+// BanPolicy bans a subject that keeps being denied. The zero policy applies bans made by hand, and
+// its denials lead to none.
 type BanPolicy struct {
 	// After is the number of denials within Within that leads to a ban, 1 to [Resolution]. Zero
-	// means that denials lead to no ban; then all other fields are zero, too.
+	// means that denials lead to no ban; then all other fields must be zero, too.
 	After  int
 	Within time.Duration
 	// Durations are the lengths of the first ban, the second and so on; the last one repeats.
 	// Example: 1m, 5m, 1h, 24h.
 	Durations []time.Duration
-	// Forgive is the time after the end of a ban from which the next ban starts again at the first
-	// duration.
+	// Forgive is the time after the end of a ban after which the next ban has the first duration
+	// again.
 	Forgive time.Duration
 }
 
-// leaseFits reports whether Fit and Lease are compatible with the rest of the request.
+// leaseFits reports whether the terms Fit and Lease are compatible with the rest of the request.
 func (r *Request) leaseFits() bool {
 	t := &r.terms
 	if !t.Fit && t.Lease == 0 {
@@ -146,8 +147,8 @@ func (r *Request) leaseFits() bool {
 // books reports whether the request may book ahead.
 func (r *Request) books() bool { return r.Mode == ModeReserve || r.Mode == modeForce && r.MaxWait > 0 }
 
-// grace returns how long after its instant a booking may be used: it counts as if it were charged
-// at the end of that time. The grace is a twentieth of the shortest window, from 2 to 20
+// grace returns how long after its instant a booking may be used. The booking counts as if it were
+// charged at the end of that time. The grace is a twentieth of the shortest window, from 2 to 20
 // milliseconds.
 func (r *Request) grace() time.Duration {
 	shortest := MaxWindow
@@ -182,8 +183,8 @@ func (c *Claim) sharesLimit(d *Claim) bool {
 	return false
 }
 
-// sharesState reports whether claim i has a limit with the same name as one of an earlier claim for
-// the same subject and scope: the two then share a state.
+// sharesState reports whether claim i shares a state with an earlier claim: both have the same
+// subject and scope, and a limit with the same name.
 func (r *Request) sharesState(i int) bool {
 	d := &r.Claims[i]
 	for j := range i {

@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// Store remembers what subjects have used and decides requests. Its own clock applies: no caller
+// Store remembers what subjects have used, and decides requests. It uses its own clock: no caller
 // passes a time. Every method is atomic with respect to every other, at least for one subject, and
 // safe for concurrent use.
 //
-// Package storetest holds the contract as a test suite that every store passes.
+// Package storetest has a test suite for this contract, which every store passes.
 type Store interface {
 	// Take decides a request that passed Request.Validate. It charges every limit of every claim,
-	// or none. An error means that no decision was made; whether a charge was made is then unknown,
-	// but there is at most one. The caller may reuse r.Claims once Take has returned, so a store
-	// keeps copies; what the claims refer to, such as Limits, never changes.
+	// or none. After an error, no decision is known, and the request may have been charged, but at
+	// most once. The caller may reuse r.Claims once Take has returned, so a store keeps copies.
+	// What the claims refer to, such as Limits, never changes.
 	Take(ctx context.Context, r Request) (Decision, error)
 
 	// Amend changes what an earlier decision charged, once: a second amendment of the same charge
 	// changes nothing, except for [AmendExtend] and [AmendRelease]. Nothing changes if the charge
-	// was made without the store or from leased units, see package driver: only the process that
-	// made it can amend it. An amendment that does not pass Amendment.Validate is refused with an
+	// was made without the store or from leased units: only the process that made it can amend it;
+	// see package driver. An amendment that does not pass Amendment.Validate is refused with an
 	// [*InvalidError].
 	Amend(ctx context.Context, c Charge, a Amendment) (Amended, error)
 
@@ -34,37 +34,38 @@ type Amendment struct {
 	// Kind is what to do. It must be set.
 	Kind AmendmentKind
 	// Cost is the true cost, for [AmendSettle]. It applies to the limits that still count the
-	// charge; what exceeds the charged cost becomes a debt if necessary. If the request had a Hold,
-	// the true cost is charged in any case. For [AmendExtend] of a hold, Cost is the usage so far.
+	// charge; what exceeds the charged cost and has no room becomes a debt. If the request had a
+	// Hold, the true cost is charged in any case. For [AmendExtend] of a hold, Cost is the usage so
+	// far.
 	Cost int64
 	// Costs are true costs by the names of limits, instead of Cost. Limits whose name is missing
 	// stay as they are, and can be settled later. If Costs is nil, Cost applies to every limit; if
 	// it is empty but not nil, no limit changes.
 	Costs Costs
-	// MaxDebt bounds how many units above its capacity this amendment may take a bucket or a limit
-	// with a burst, because these limits need time to recover from a debt. What exceeds the bound
-	// is not charged; see [Amended]. Zero means one capacity of each limit. Other limits take the
-	// whole cost: they forget it after a window.
+	// MaxDebt is the largest number of units by which this amendment may take a bucket or a limit
+	// with a burst above its capacity, because these limits need time to recover from a debt. What
+	// exceeds the bound is not charged; see [Amended]. Zero means one capacity of each limit. Other
+	// limits take the whole cost, because they forget it after a window.
 	MaxDebt int64
-	// KnownOnly keeps [AmendExtend] from taking back a place that the store has forgotten. It is
-	// for heartbeats on behalf of untrusted clients, and not valid with another Kind.
+	// KnownOnly prevents [AmendExtend] from taking back a place that the store has forgotten. It is
+	// for heartbeats on behalf of untrusted clients, and is valid only with that Kind.
 	KnownOnly bool
 }
 
-// Amended is what an amendment did.
+// Amended is the result of an amendment.
 type Amended struct {
-	// Changed reports whether anything changed; after [AmendExtend], whether all places of the
-	// charge are held or, if it has none, whether all of its holds are open.
+	// Changed reports whether anything changed. After [AmendExtend], it reports whether all places
+	// of the charge are held or, if it has none, whether all of its holds are open.
 	Changed bool
-	// Charged is the cost that remains charged after [AmendSettle], with Costs the sum over all
-	// names. It is the cost in the limit that took the least, among the limits to which the
-	// amendment applied, and 0 if nothing changed. It is less than the true cost if MaxDebt kept a
-	// limit from taking all of it.
+	// Charged is the cost that remains charged after [AmendSettle]; with Costs, it is the sum over
+	// all names. Of the limits to which the amendment applied, the one that took the least counts.
+	// Charged is 0 if nothing changed. It is less than the true cost if MaxDebt kept a limit from
+	// taking all of it.
 	Charged int64
 }
 
-// AmendmentKind says what an amendment does. The zero value is not a kind, so an amendment without
-// one is refused rather than taken for a refund.
+// AmendmentKind determines what an amendment does. The zero value is not a kind, so an amendment
+// without a kind is refused rather than taken for a refund.
 type AmendmentKind uint8
 
 const (
@@ -73,13 +74,13 @@ const (
 	AmendSettle AmendmentKind = iota + 1
 	// AmendExtend is a heartbeat: it renews a hold, and a holder's place under concurrency limits.
 	// It charges the usage so far that is not charged yet. It takes back a place that the store has
-	// forgotten, above the maximum if necessary. It does not do so after the context's deadline,
-	// after a release or a settlement of the charge, or for as long as a place lasts after a
-	// [CommandReset].
+	// forgotten, above the maximum if necessary. It does not take a place back after the context's
+	// deadline, after a release or a settlement of the charge, or within the lifetime of a place
+	// after a [CommandReset].
 	AmendExtend
 	// AmendRelease gives a holder's place back. Charges under other limits stay. A heartbeat that
-	// may still be under way, because it was not answered, could take the place back until its
-	// deadline: send AmendRelease after that. See [Limiter.Hold].
+	// was not answered may still be under way, and could take the place back until its deadline:
+	// send AmendRelease after that. See [Limiter.Hold].
 	AmendRelease
 )
 
@@ -88,8 +89,8 @@ type Command struct {
 	// Kind is what to do. It must be set.
 	Kind    CommandKind
 	Subject string
-	// Scope and Limits say what [CommandReset] forgets, and where [CommandGiveBack] gives back.
-	// Both need at least one limit.
+	// Scope and Limits determine what [CommandReset] clears, and where [CommandGiveBack] gives
+	// back. Both commands need at least one limit.
 	Scope  string
 	Limits []Limit
 	// For is the length of a [CommandBan]: whole microseconds from MinWindow to MaxWindow.
@@ -98,28 +99,28 @@ type Command struct {
 	Units int64
 }
 
-// CommandKind says what a command does. The zero value is not a kind.
+// CommandKind determines what a command does. The zero value is not a kind.
 type CommandKind uint8
 
 const (
-	// CommandReset forgets what the subject has used of the given limits in the given scope, its
+	// CommandReset clears what the subject has used of the given limits in the given scope, its
 	// bookings there, and its request IDs. Charges made before it can no longer be amended, and
 	// places are lost.
 	CommandReset CommandKind = iota + 1
-	// CommandBan denies the subject everything, in all scopes, for a time. A ban in force that ends
-	// later stays as it is.
+	// CommandBan denies all requests of the subject, in all scopes, for a time. A ban in force that
+	// ends later stays as it is.
 	CommandBan
 	// CommandUnban ends a ban and forgets earlier ones and the denials that led to them.
 	CommandUnban
 	// CommandGiveBack subtracts up to Units from what the subject has used of each of the given
-	// limits in the given scope: the oldest first, and never from what lies ahead, bookings and
-	// leases. It is for charges that are not at hand, for instance those of another process; a
-	// caller that has the [Charge] settles it instead. Concurrency limits are left alone, because
-	// their places are released.
+	// limits in the given scope. It subtracts the oldest first, and never from bookings and leases,
+	// which lie ahead. It is for charges that are not at hand, for instance those of another
+	// process; a caller that has the [Charge] settles it instead. Concurrency limits do not change,
+	// because their places are released.
 	//
-	// Where requests share an entry (see [Resolution]; in a fixed window all do), a lease that ends
-	// in the current entry cannot be told apart from usage: giving back more than was used there
-	// gives back units that their holder may still use.
+	// Where requests share an entry (see [Resolution]; in a fixed window all do), the store cannot
+	// tell a lease that ends in the current entry from usage. There, a command to give back more
+	// than was used gives back units that the process with the lease may still use.
 	//
 	// CommandGiveBack is not idempotent. After an error it is unknown whether the units were given
 	// back, and repeating the command may give back twice as many.

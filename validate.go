@@ -18,7 +18,7 @@ type mistakes struct {
 	errs  []error
 }
 
-// add notes a broken rule.
+// add adds a broken rule.
 func (m *mistakes) add(format string, args ...any) {
 	if m.claim > 0 {
 		format = fmt.Sprintf("Claims[%d].", m.claim-1) + format
@@ -26,10 +26,10 @@ func (m *mistakes) add(format string, args ...any) {
 	m.errs = append(m.errs, fmt.Errorf(format, args...))
 }
 
-// err returns all mistakes as one error, nil if there are none.
+// err returns all mistakes as one error, or nil if there are none.
 func (m *mistakes) err() error { return errors.Join(m.errs...) }
 
-// invalid returns all mistakes in an [*InvalidError], nil if there are none.
+// invalid returns all mistakes in an [*InvalidError], or nil if there are none.
 func (m *mistakes) invalid() error {
 	if len(m.errs) == 0 {
 		return nil
@@ -119,7 +119,7 @@ func (c *Claim) checkSubject(m *mistakes) {
 	}
 }
 
-// checkLimits notes what is wrong with the limits, apart from their number.
+// checkLimits adds what is wrong with the limits, apart from their number.
 func (c *Claim) checkLimits(m *mistakes) {
 	for i := range c.Limits {
 		var own mistakes
@@ -133,7 +133,7 @@ func (c *Claim) checkLimits(m *mistakes) {
 	}
 }
 
-// check notes costs that are out of bounds, or under a name that no limit has.
+// check adds costs that are out of bounds, and costs with a name that no limit has.
 func (c Costs) check(m *mistakes, limits []Limit) {
 	if c == nil {
 		return // collecting the keys of a nil map allocates, too
@@ -306,7 +306,7 @@ func (a Amendment) check(m *mistakes) {
 	}
 }
 
-// checkNames notes costs under names that no limit of the charge has: they would change nothing. A
+// checkNames adds costs with a name that no limit of the charge has: they would change nothing. A
 // store does not check names, because it may see only a part of the charge.
 func (a Amendment) checkNames(m *mistakes, c *Charge) {
 	if len(a.Costs) == 0 {
@@ -351,22 +351,22 @@ func (c *Command) Validate() error {
 	return m.invalid()
 }
 
-// canLease reports whether units can be taken ahead of their use: only a log can count them from
-// the time when they are taken.
+// canLease reports whether units can be taken ahead of their use. That needs a log, which can count
+// them from the time when they are taken.
 func (l *Limit) canLease() bool {
 	return l.Algorithm == AlgorithmSliding || l.Algorithm == AlgorithmFixed || l.Algorithm == AlgorithmCalendar
 }
 
-// canHold reports whether the limit can hold units until they are settled: a meter cannot, because
+// canHold reports whether the limit can hold units until they are settled. A meter cannot, because
 // it gives units back over time.
 func (l *Limit) canHold() bool { return l.canLease() && !l.hasMeter() }
 
-// meterHint says how to change a limit whose meter cannot be counted exactly.
+// meterHint describes how to change a limit with a meter that cannot be counted exactly.
 const meterHint = "a rounder rate or window: capacity × window/gcd(maximum, window) of at most 2^53, " +
 	"the window in µs, or in whole milliseconds or seconds"
 
 // meterFits reports whether the limit's meter can be counted exactly, and is empty again within the
-// longest time that a store remembers anything.
+// longest time that a store keeps data.
 func (l *Limit) meterFits() bool {
 	unit, rate, tick := l.Meter()
 	if unit == 0 {
@@ -376,13 +376,14 @@ func (l *Limit) meterFits() bool {
 	return ticks <= uint64((MaxBurst*MaxWindow).Microseconds()/tick)
 }
 
-// ticks are the lengths that a meter's steps may have, in microseconds.
+// ticks are the possible lengths of a meter's tick, in microseconds.
 var ticks = [...]int64{1, 1000, 1_000_000}
 
 // Meter returns how the meter of a bucket or a burst counts in integers: one unit of cost weighs
-// unit, and every tick, in microseconds, gives back rate. The tick is the finest of 1 µs, 1 ms and
-// 1 s that divides the window and in which the weight of the capacity is at most [MaxUnits]. If Max
-// is 0, rate is 0. If the limit has no meter, or one that cannot be counted exactly, all are 0.
+// unit, and each tick, which is tick microseconds long, gives back rate. The tick is the finest of
+// 1 µs, 1 ms and 1 s that divides the window and in which the weight of the capacity is at most
+// [MaxUnits]. If Max is 0, rate is 0. If the limit has no meter, or one that cannot be counted
+// exactly, all are 0.
 func (l *Limit) Meter() (unit, rate, tick int64) {
 	window := l.Window.Microseconds()
 	if !l.hasMeter() || window <= 0 || l.Max < 0 {

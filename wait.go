@@ -10,12 +10,12 @@ import (
 // its booking is due. Bookings are made in the order of the calls, across all processes.
 //
 // A Wait makes one call to the store. Under a sliding limit with a window below four seconds it
-// makes two or three, because it confirms its booking when that is due. When other callers give
-// units back, it asks for an earlier time: once, or twice if there is none.
+// makes two or three, because it confirms its booking when the booking is due. When other callers
+// give units back, it asks for an earlier time: once, or twice if the first call finds none.
 //
 // Wait fails at once, with a [*DeniedError], if the wait would be longer than the context allows,
-// or if waiting does not help. If the context ends first, the booking is given back, and those
-// behind it move up. The decision describes the moment of admission.
+// or if waiting does not help. If the context ends first, the booking is given back, and later
+// bookings move up. The decision describes the moment of admission.
 func (l *Limiter) Wait(ctx context.Context, subject string) (Decision, error) {
 	return l.WaitFor(ctx, l.request(subject, 1))
 }
@@ -59,7 +59,8 @@ func (l *Limiter) WaitFor(ctx context.Context, r Request) (Decision, error) {
 	}
 }
 
-// waitToHold asks until the request is allowed, or until waiting would take too long or not help.
+// waitToHold asks until the request is allowed. It stops if waiting would take too long or would
+// not help.
 func (l *Limiter) waitToHold(ctx context.Context, r Request) (Decision, error) {
 	longest := MaxWindow * MaxBurst
 	if r.MaxWait > 0 {
@@ -101,16 +102,17 @@ func (l *Limiter) awaitRoom(ctx context.Context, claims []Claim, d *Decision, as
 	return nil
 }
 
-// outcome says what to do with a booking when its waiter stops waiting.
+// outcome determines what to do with a booking when its waiter stops waiting.
 type outcome uint8
 
 const (
 	useIt outcome = iota
-	// giveItBack: the waiter was canceled or banned, or woke so late, for instance because its
-	// machine slept, that others have been counting without it.
+	// giveItBack: the waiter was canceled or banned, or it woke so late, for instance because its
+	// machine slept, that the booking no longer covers its use.
 	giveItBack
-	// leaveIt: the instant of the booking is unknown, and its earlier one may belong to another
-	// booking. A store that learns the instant later gives the booking back; otherwise it expires.
+	// leaveIt: the instant of the booking is unknown, and its previous instant may belong to
+	// another booking. A store that learns the instant later gives the booking back; otherwise the
+	// booking expires.
 	leaveIt
 )
 
@@ -123,15 +125,14 @@ const (
 
 // await sleeps until the booking of d is due, and returns what to do with it. When the store
 // announces that there may be room earlier, await asks for an earlier booking. It also asks when a
-// tentative booking is due. It then stores the answer in d.
+// tentative booking is due. It stores each answer in d.
 //
-// The answer may come late. The instants that the store reports, before and now, then show how much
-// earlier the booking is.
+// The answer may come late. Then the instants that the store reported before and reports now show
+// by how much the booking has moved.
 //
-// asked is the time when the booking was requested. The booking may count from earlier than the
-// caller can tell, by up to the time that the answer took, so that time counts as being late. At
-// most half of the grace counts in this way: otherwise, with a slow store, every caller would wait
-// forever.
+// asked is when the booking was requested. The booking may count from earlier than the caller can
+// tell, by up to the time that the answer took, so that time counts as lateness, up to half of the
+// grace. If all of it counted, every caller of a slow store would wait forever.
 func (l *Limiter) await(ctx context.Context, r Request, d *Decision, asked time.Time) outcome {
 	answered := time.Since(asked)
 	w := l.waiters.join(r.Claims, d, asked)
@@ -145,9 +146,9 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, asked time.
 		left -= took
 		told := l.waiters.told(w)
 		switch {
-		case left > 0 && (d.Repeat || left <= tooNear || !told): // the first of repeats moves the booking
+		case left > 0 && (d.Repeat || left <= tooNear || !told): // of repeats, only the first request moves it
 			continue
-		case left > 0: // there may be room earlier; a late answer reports the instant, too
+		case left > 0: // there may be room earlier; even a late answer reports the instant
 			r.Failure = &FailurePolicy{Mode: FailError, Budget: min(left/2, moveUpTime)}
 		case d.Repeat || !r.terms.Tentative:
 			if grace := r.grace(); min(answered, grace/2)-left > grace {
@@ -174,14 +175,14 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, asked time.
 				left = moved.RetryAfter
 			}
 			*d, answered = moved, took
-			if moved.RetryAfter == 0 || stands { // in tests, the clock of a store may stand still
+			if moved.RetryAfter == 0 || stands { // in tests, the clock of a store may not move
 				return useIt
 			}
 		case err == nil && !moved.Degraded: // the subject was banned
 			return giveItBack
 		case err == nil || !notRun(err):
 			return leaveIt
-		case left <= 0: // without an answer, it may not be used
+		case left <= 0: // without an answer, the booking may not be used
 			return giveItBack
 		default:
 			left -= took
@@ -189,9 +190,9 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, asked time.
 	}
 }
 
-// tentative reports whether the request books tentatively: the grace of a booking would take more
-// than a two-hundredth of a window, so a waiter asks again before it uses its booking. In a window
-// of less than 20 graces, asking would lose more.
+// tentative reports whether the request books tentatively, so that a waiter asks again before it
+// uses its booking. That is so if the grace of a booking takes more than a two-hundredth of a
+// window. In a window of less than 20 graces, asking would lose more.
 func (r *Request) tentative() bool {
 	shortest := MaxWindow
 	for i := range r.Claims {
@@ -238,8 +239,8 @@ func (l *Limiter) reserve(ctx context.Context, r Request) (Decision, error) {
 	return d, err
 }
 
-// sleep waits for d, or less if it is woken, and reports how long it took: by the wall clock too,
-// since the monotonic clock may stop while a machine sleeps.
+// sleep waits for d, or less if it is woken, and returns how long it took. It also reads the wall
+// clock, because the monotonic clock may stop while a machine sleeps.
 func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) (took time.Duration, err error) {
 	start := time.Now()
 	timer := time.NewTimer(d)
@@ -254,8 +255,8 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) (took tim
 	return max(now.Sub(start), now.Round(0).Sub(start.Round(0))), nil
 }
 
-// unbookTime is how long to wait for the store to take back a canceled caller's booking: a booking
-// that is not given back expires by itself.
+// unbookTime is how long to wait for the store to take back the booking of a canceled caller. A
+// booking that is not given back expires by itself.
 const unbookTime = time.Second
 
 func (l *Limiter) unbook(ctx context.Context, c Charge) {

@@ -14,21 +14,22 @@ type announcer interface {
 	Announcements(ctx context.Context, f func(subject string, commanded bool)) error
 }
 
-// waiters are the callers of Wait whose bookings are ahead. While there are any, the limiter
-// listens to the announcements of its store. When a subject gets room back, its waiters ask for
-// earlier bookings.
+// waiters holds the callers of Wait that have booked a later time. While there are any, the limiter
+// listens to the announcements of its store. When a subject is given units back, its waiters ask
+// for earlier bookings.
 //
-// They do not all ask at once: those of one subject ask one after the other, in order of arrival,
-// moveUpApart apart. Each of them asks again only after moveUpPause, or after all others if that is
-// later. So a limiter asks at most a hundred times a second for one subject, however many callers
-// wait and however much is given back. Asking does not let a waiter overtake another, so a waiter
-// that could not move up asks once more: those ahead of it, in other processes too, may have moved
-// by then. A waiter that joins a moving line asks, too: it has booked behind those that move.
+// The waiters of one subject do not all ask at once. They ask one after the other, in order of
+// arrival, moveUpApart apart. Each of them asks again only after moveUpPause, or after all others
+// if that is later. So a limiter asks at most a hundred times a second for one subject, however
+// many callers wait and however much is given back. Asking does not let a waiter overtake another.
+// So a waiter that could not move up asks once more: those ahead of it, in other processes too, may
+// have moved by then. A waiter that joins a line while others in it move asks, too, because it has
+// booked behind them.
 //
-// A missed announcement costs only time, because a booking stands. If the store announces nothing,
-// or while the limiter cannot listen to it, a waiter asks when half of its wait is over, but not
-// within pollAfter: not at all in a wait of ten seconds, three times in a wait of a minute, and
-// nine times in a wait of an hour.
+// A missed announcement costs only time, because the booking remains. If the store announces
+// nothing, or while the limiter cannot listen to it, a waiter asks when half of its wait is over,
+// but not within pollAfter: not at all in a wait of ten seconds, three times in a wait of a minute,
+// and nine times in a wait of an hour.
 type waiters struct {
 	store announcer // nil if the store announces nothing
 
@@ -40,19 +41,20 @@ type waiters struct {
 	stop  context.CancelFunc // ends listening
 }
 
-// maxHeard is the maximum number of announced subjects that a limiter remembers, for callers that
-// book during an announcement and join after it.
+// maxHeard is the maximum number of announced subjects that a limiter remembers. It remembers them
+// for callers that book during an announcement and join after it.
 const maxHeard = 1000
 
 const (
 	moveUpApart = 10 * time.Millisecond
 	moveUpPause = time.Second
 	pollAfter   = 10 * time.Second
-	// listenAgain is the pause after a failure to listen.
+	// listenAgain is the pause after the limiter fails to listen.
 	listenAgain = 5 * time.Second
 )
 
-// waiter is a caller of Wait. A nil waiter does not wait long enough for announcements to matter.
+// waiter is a caller of Wait. It is nil if the caller waits so briefly that announcements do not
+// matter.
 type waiter struct {
 	names []string
 	woken chan struct{} // signaled when the time to ask may have changed
@@ -61,10 +63,10 @@ type waiter struct {
 	askAt time.Time     // zero if it has no reason to ask
 	next  time.Time     // it does not ask before then
 	again bool          // it asks once more if it cannot move up
-	pause time.Duration // between two questions
+	pause time.Duration // minimum time between two questions
 }
 
-// join adds the waiter for a booking that was requested at asked.
+// join adds a waiter for a booking that was requested at asked.
 func (ws *waiters) join(claims []Claim, d *Decision, asked time.Time) *waiter {
 	if d.RetryAfter < moveUpPause || d.Repeat {
 		return nil
@@ -125,7 +127,7 @@ func (w *waiter) wake() <-chan struct{} {
 	return w.woken
 }
 
-// pause returns how much of the time left a waiter sleeps.
+// pause returns how long a waiter sleeps now, given the time left until its booking.
 func (ws *waiters) pause(w *waiter, left time.Duration) time.Duration {
 	pause := left
 	if w == nil {
@@ -166,7 +168,7 @@ func (ws *waiters) told(w *waiter) bool {
 	return true
 }
 
-// answered notes whether a waiter that asked could move up.
+// answered records whether a waiter that asked could move up.
 func (ws *waiters) answered(w *waiter, moved bool) {
 	if w == nil {
 		return
@@ -179,8 +181,8 @@ func (ws *waiters) answered(w *waiter, moved bool) {
 	w.again = false
 }
 
-// listen follows the announcements of the store until the last waiter has left. Each makes a waiter
-// ask again early.
+// listen receives the announcements of the store until the last waiter has left. Each announcement
+// makes waiters ask earlier.
 func (ws *waiters) listen(ctx context.Context) {
 	for ctx.Err() == nil {
 		start := time.Now()
@@ -195,8 +197,8 @@ func (ws *waiters) listen(ctx context.Context) {
 	}
 }
 
-// setHears notes whether the limiter listens, and wakes all waiters so that they adapt, unless a
-// newer listener has taken over.
+// setHears records whether the limiter listens, and wakes all waiters so that they adapt. It does
+// nothing if a newer listener has taken over.
 func (ws *waiters) setHears(ctx context.Context, hears bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
