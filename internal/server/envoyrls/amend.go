@@ -8,15 +8,15 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// amendTime is the time limit for the store to take units back, whether or not a request waits for
+// amendTime is how long the store may take to take units back, whether or not a request waits for
 // it. Units that are not given back by then expire.
 const amendTime = time.Second
 
-// errUnfinished is the result of work that continues after its request was answered.
+// errUnfinished means that an operation of the store continues after its request was answered.
 var errUnfinished = errors.New("the store has not answered in time; it may still do so")
 
-// finish runs an operation of the store, and waits for it until the deadline of the request. If the
-// store takes longer, the operation continues in the background while Envoy receives its answer.
+// finish runs an operation of the store, and waits for it until the request's deadline. If the
+// operation takes longer, it continues in the background, and Envoy receives its answer.
 func (s *Service) finish(ctx context.Context, deadline time.Time, do func(context.Context) error) error {
 	done := make(chan error, 1)
 	s.amending.Go(func() { // ends after amendTime at the latest
@@ -67,9 +67,8 @@ func (it *item) uncharge(units int64) {
 	}
 }
 
-// giveBackHits gives back the hits of descriptors with negative hits, in sliding windows. It takes
-// the oldest hits of each counter, as far as it has any, regardless of the requests that were
-// charged for them.
+// giveBackHits gives hits back for descriptors with negative hits, in sliding windows. It removes
+// the oldest hits of each counter, up to all that it has, whichever requests they were charged for.
 func (s *Service) giveBackHits(ctx context.Context, c *call) {
 	var commands []stint.Command
 	for i := range c.items {
@@ -86,7 +85,7 @@ func (it *item) giveBack(w Window) stint.Command {
 	return stint.Command{Kind: stint.CommandGiveBack, Subject: it.subject, Limits: it.claim(w).Limits, Units: it.hits}
 }
 
-// giveBack gives hits back in the store, possibly after the answer. It also logs the error.
+// giveBack gives hits back in the store, if necessary after the answer. It also logs the error.
 func (s *Service) giveBack(ctx context.Context, deadline time.Time, commands []stint.Command) error {
 	err := s.finish(ctx, deadline, func(ctx context.Context) error {
 		var errs []error

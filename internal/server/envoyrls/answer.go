@@ -65,8 +65,7 @@ func (it *item) status(to *rlsv3.RateLimitResponse_DescriptorStatus, reset *dura
 }
 
 // resetSeconds returns the time until the limit is unused, in whole seconds as in
-// envoyproxy/ratelimit. A limit of zero never has room; for it, resetSeconds returns a whole
-// window.
+// envoyproxy/ratelimit. For a limit of zero, it returns a whole window.
 func (it *item) resetSeconds() int64 {
 	reset := it.usage.ResetAfter
 	if reset <= 0 && it.rule.max() == 0 {
@@ -90,7 +89,7 @@ func (h *addedHeaders) set(i int, key, value string) {
 	h.pointers[i] = &h.values[i]
 }
 
-// addHeaders adds header fields about the limit that matters most, if there is one.
+// addHeaders adds header fields about the decisive item, if there is one.
 func (s *Service) addHeaders(to *answer, c *call, denied bool) {
 	it := c.decisive()
 	if it == nil {
@@ -152,8 +151,9 @@ func (c *call) decisive() *item {
 	return best
 }
 
-// retrySeconds returns how long a denied request must wait, or zero if waiting does not help. It
-// must wait until all limits that deny it have room; of limits in quota mode, one is enough.
+// retrySeconds returns how long a denied request must wait, or zero if waiting does not help. The
+// wait ends when all limits that deny the request have room; of the limits in quota mode, one is
+// enough.
 func (c *call) retrySeconds() int64 {
 	longest, shortest := time.Duration(0), stint.Never
 	for i := range c.items {

@@ -12,7 +12,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// call is the state of one request while it is decided. It is reused for other requests.
+// call is the state of one request while it is decided. A call is reused for other requests.
 type call struct {
 	items []item
 	heads []int
@@ -44,14 +44,14 @@ type item struct {
 	rule    *rule
 	subject string
 	hits    int64
-	// own reports whether the number of hits is the descriptor's own, not the request's.
+	// own reports whether the descriptor has its own number of hits instead of the request's.
 	own bool
 	// refund reports whether to give the hits back.
 	refund bool
-	// quota reports whether the item is in quota mode: of the items in quota mode, one with room is
-	// enough.
+	// quota reports whether the item is in quota mode. If one of the items in quota mode has room,
+	// they do not deny the request.
 	quota bool
-	// over reports whether there was no room, even if that does not deny the request.
+	// over reports whether the limit had no room, even if that does not deny the request.
 	over  bool
 	usage stint.Usage
 	// degraded reports whether the item was decided without the store, and unavailable whether it
@@ -61,8 +61,8 @@ type item struct {
 	charged int64
 	// asked is a buffer for the item's claim during a call to the store.
 	asked [1]stint.Claim
-	// next and last are indexes of items of the same counter. next is 0 if there is none; only the
-	// first item of a counter uses last.
+	// next and last are indexes of items of the same counter. next is 0 after the last item. Only
+	// the first item of a counter uses last.
 	next, last int
 }
 
@@ -76,8 +76,8 @@ func (it *item) code() rlsv3.RateLimitResponse_Code {
 	return rlsv3.RateLimitResponse_OK
 }
 
-// cost returns the number of units for which there must be room. It is 0 for a refund, which only
-// peeks.
+// cost returns the number of units that the limit must have room for. It is 0 for a refund, which
+// only peeks.
 func (it *item) cost() int64 {
 	if it.refund {
 		return 0
@@ -135,7 +135,7 @@ func (c *call) open(config *Config, r *rlsv3.RateLimitRequest, quotaMode bool) e
 			it.rule, c.subject = d.match(descriptor, c.subject[:0], &c.composite)
 		}
 		if it.rule != nil {
-			it.quota = (quotaMode || it.rule.quota) && it.counted() // an unlimited descriptor is not a quota
+			it.quota = (quotaMode || it.rule.quota) && it.counted() // an unlimited descriptor is no quota
 			replaces = replaces || len(it.rule.replaces) > 0
 		}
 		if it.counted() {
@@ -168,14 +168,15 @@ func (c *call) replace(quotaMode bool) {
 	}
 }
 
-// free clears the call. Memory beyond room is left to the garbage collector.
+// free clears the call. It keeps only room; the garbage collector frees other memory.
 func (c *call) free() {
 	clear(c.items)
 	c.reset()
 }
 
 // hitsOf returns how many units a descriptor asks for: its own number, which may be zero, or else
-// the request's number, where zero means one. No limit has room for more than [stint.MaxUnits].
+// the number of the request, where zero means one. It is at most [stint.MaxUnits], because no limit
+// has more room.
 func hitsOf(r *rlsv3.RateLimitRequest, d *commonv3.RateLimitDescriptor) int64 {
 	if own := d.GetHitsAddend(); own != nil {
 		return int64(min(own.GetValue(), uint64(stint.MaxUnits)))

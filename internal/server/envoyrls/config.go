@@ -14,7 +14,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Config is the content of a configuration directory: it maps descriptors to limits. It is
+// Config is the content of a configuration directory, which maps descriptors to limits. It is
 // immutable and safe for concurrent use. See [Load].
 type Config struct {
 	domains map[string]*domain
@@ -23,13 +23,13 @@ type Config struct {
 
 type domain struct {
 	node
-	// subject is the prefix of the subjects of all its counters.
+	// subject is the prefix of the subjects of all counters in the domain.
 	subject string
-	// override is the rule name, for observers, of limits that requests include.
+	// override is the rule name that observers see for limits that requests include.
 	override string
 }
 
-// node is a node of the tree. The first entries of a descriptor lead to it.
+// node is a node of the tree of descriptors. The first entries of a descriptor lead to it.
 type node struct {
 	rule *rule
 	// children maps composite keys to nodes. A composite key is the key, or key_value if the entry
@@ -37,7 +37,7 @@ type node struct {
 	children map[string]*node
 	// wildcards are the children whose composite key has an asterisk, in the order of the file.
 	wildcards []wildcard
-	// pattern is the composite key of a child whose values share one counter, else "".
+	// pattern is the composite key if all values that match it share one counter, else "".
 	pattern string
 }
 
@@ -51,24 +51,24 @@ type wildcard struct {
 type rule struct {
 	// key is the path of the limit in the configuration: domain.key_value.key.
 	key string
-	// current is the limit in the form for answers. Answers share it; it must not be modified.
+	// current is the limit in the form for answers. Answers share it, so it must not be modified.
 	current *rlsv3.RateLimitResponse_RateLimit
 	// limits is the limit in the form for stores, for each [Window].
 	limits [3][]stint.Limit
-	// exceeded replaces a limit of zero in fixed windows. It has room for one hit, because hits
-	// without room are not counted, and so shows requests with zero hits that the limit is
-	// exceeded.
+	// exceeded replaces a limit of zero in fixed windows. It has room for one hit, because a store
+	// counts only hits that have room. The counted hit shows that the limit is exceeded, even to
+	// requests with zero hits.
 	exceeded [3][]stint.Limit
 	// observed is the limit as a rule for observers, for each [Window].
 	observed [3]policy.Rule
 	// text is RequestsPerUnit in the form for header fields.
 	text string
 
-	// looked reports whether a request had zero hits, and begun whether one had a single hit that
-	// was not the descriptor's own; see chargeUsed.
+	// looked reports whether any request had zero hits. begun reports whether any request had a
+	// single hit without a number of hits in the descriptor. See chargeUsed.
 	looked, begun atomic.Bool
 
-	// counts are the counters in [Stats]; nil without Stats.
+	// counts are the rule's counters in [Stats]; nil without Stats.
 	counts *counts
 
 	unlimited, shadow, quota bool
@@ -100,7 +100,7 @@ func (r *rule) setLimit(current *rlsv3.RateLimitResponse_RateLimit) {
 	}
 }
 
-// Size returns the numbers of configured domains and limits.
+// Size returns how many domains and limits are configured.
 func (c *Config) Size() (domains, limits int) { return len(c.domains), len(c.rules) }
 
 // observed returns the rules in the form for observers.
@@ -139,7 +139,7 @@ func (c *Config) Dump() string {
 	return b.String()
 }
 
-// oneLine escapes characters in text that would end or hide a line of a dump.
+// oneLine escapes characters that would end or hide a line of a dump.
 func oneLine(text string) string {
 	if q := strconv.Quote(text); len(q) != len(text)+2 {
 		return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
@@ -177,14 +177,14 @@ func windowOf(unit rlsv3.RateLimitResponse_RateLimit_Unit, multiplier uint32) ti
 	return lengths[unit] * time.Duration(multiplier)
 }
 
-// multiplierOf returns the number of units in a window. If unset or zero, it is one.
+// multiplierOf returns the number of units in a window: one if it is unset or zero.
 func multiplierOf(l *rlsv3.RateLimitResponse_RateLimit) uint32 {
 	return max(l.GetUnitMultiplier().GetValue(), 1)
 }
 
 // LimitsOf returns the limits on a subject in one kind of windows, and their path in the
-// configuration. There are none if the subject is not one of Envoy's, if its name is a hash, if its
-// descriptor no longer has a limit, or if the limit came from requests only.
+// configuration. It returns none if the subject does not belong to Envoy's service, if its name is
+// a hash, or if the configuration has no limit on its descriptor.
 func (c *Config) LimitsOf(subject string, w Window) (rule string, limits []stint.Limit) {
 	name, descriptor, ok := readSubject(subject)
 	if !ok || c == nil {

@@ -21,10 +21,10 @@ import (
 type reader struct {
 	config   Config
 	file     string
-	nodes    yamlread.Counter // nodes visited, including those through aliases
+	nodes    yamlread.Counter // counts visited nodes, including those through aliases
 	mistakes []config.Mistake
-	// domainLines holds the first position of each domain in the files, and tops the positions of
-	// its top-level descriptors.
+	// domainLines holds the first position of each domain in the files. tops holds the positions of
+	// top-level descriptors.
 	domainLines map[string]string
 	tops        map[*node]string
 	// mergeDomains allows several files to configure one domain.
@@ -88,8 +88,8 @@ func (r *reader) position(n *yaml.Node) string {
 	return fmt.Sprintf("%s:%d", r.file, n.Line)
 }
 
-// descriptors reads a list of descriptors into their parent. path locates it in messages about
-// mistakes, and key is the prefix of the keys of its limits.
+// descriptors reads a list of descriptors into their parent. path is the place of the list in
+// messages, and key is the prefix of the keys of its limits.
 func (r *reader) descriptors(parent *node, list *yaml.Node, path, key string, depth int) {
 	if depth > maxDepth {
 		r.mistake(list, path, "descriptors are nested too deeply; want at most %d levels", maxDepth)
@@ -115,7 +115,7 @@ func (r *reader) descriptor(parent *node, fields fields, n *yaml.Node, path, key
 	child := &node{}
 	if first, ok := parent.children[composite]; ok {
 		where := ""
-		if r.mergeDomains && depth == 1 { // it may be in another file
+		if r.mergeDomains && depth == 1 { // the first one may be in another file
 			where = "; first set at " + r.tops[first]
 		}
 		r.mistake(fields.at("key", n), path, "duplicate descriptor composite key '%s'%s", key, where)

@@ -13,14 +13,14 @@ import (
 	"github.com/stint-limiter/stint/internal/yamlread"
 )
 
-// Bounds on a file, because aliases can expand a small file to a huge one.
+// Bounds on a file. A small file can have a huge content, because of aliases.
 const (
 	maxDepth = 64
 	maxNodes = 1 << 20
 )
 
 // parse returns the only document in the text. For an empty text, it returns a null. Null documents
-// may follow: some programs end their output with the line that begins another document.
+// may follow, because some programs end their output with the line that begins another document.
 func parse(text []byte) (*yaml.Node, *yamlread.SyntaxError) {
 	documents, err := yamlread.Parse(text)
 	switch {
@@ -64,7 +64,7 @@ func (r *reader) resolve(n *yaml.Node) *yaml.Node {
 
 type fields map[string]*yaml.Node
 
-// at returns the value of a key, or the mapping itself if it has none.
+// at returns the value of a key, or the mapping itself if it does not have the key.
 func (f fields) at(key string, mapping *yaml.Node) *yaml.Node {
 	if n := f[key]; n != nil {
 		return n
@@ -72,9 +72,9 @@ func (f fields) at(key string, mapping *yaml.Node) *yaml.Node {
 	return mapping
 }
 
-// mapping reads a mapping with a set of known keys, including the mappings that it merges. A null
-// at the top level is an empty mapping. For anything that is not a mapping, it reports a mistake
-// and returns nil.
+// mapping reads a mapping with a set of known keys, including the mappings that it merges. At the
+// top level, a null is an empty mapping. For any other value, mapping reports a mistake and returns
+// nil.
 func (r *reader) mapping(n *yaml.Node, path string, known []string) fields {
 	from := r.resolve(n)
 	if r.nodes.Over() {
@@ -133,7 +133,8 @@ func (r *reader) merge(into fields, n *yaml.Node, path string, known []string, d
 	}
 }
 
-// whereKnown returns a hint: the mapping to which a key belongs, or the known keys.
+// whereKnown returns a hint about an unknown key: the mapping to which it belongs, or the known
+// keys.
 func whereKnown(key string, known []string) string {
 	for _, parent := range []struct {
 		name string
@@ -185,8 +186,8 @@ func (r *reader) boolean(n *yaml.Node, path string) bool {
 	return value
 }
 
-// truth reads the words for true and false, including those of older YAML. In quotes they are
-// strings.
+// truth reads the words for true and false, including those of older YAML. A quoted word is a
+// string.
 func truth(n *yaml.Node) (value, ok bool) {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!str" && n.Style != 0 {
 		return false, false
@@ -200,7 +201,7 @@ func truth(n *yaml.Node) (value, ok bool) {
 	return false, false
 }
 
-// quoted returns an explanation for a mistake in a quoted value.
+// quoted returns an explanation for mistakes in quoted values.
 func quoted(n *yaml.Node) string {
 	if n.Kind == yaml.ScalarNode && n.Style != 0 {
 		return "; in quotes it is a string"

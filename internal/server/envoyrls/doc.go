@@ -9,11 +9,11 @@
 //	service.Register(grpcServer)
 //
 // With [Sliding] windows, either all descriptors of a request are charged or none. Descriptors of
-// one counter are decided together. Requests with more than [stint.MaxClaims] counters, and those
-// with limits both in and outside quota mode, are decided in steps. If a later step denies, the
-// charges of earlier steps are given back. All steps together have the Budget of the
-// [stint.FailurePolicy]; charges that have not been given back by then are given back after the
-// answer.
+// one counter are decided together. Requests with more than [stint.MaxClaims] counters, and
+// requests with limits both in and outside quota mode, are decided in steps. If a later step
+// denies, the service gives back the charges of earlier steps. All steps together have the Budget
+// of the [stint.FailurePolicy]. Charges that could not be given back in that time are given back
+// after the answer.
 //
 // With [Fixed] windows, every descriptor is counted separately, whether admitted or not, so a
 // request for more than is left uses up the window. Counters stop counting at the first denial in a

@@ -9,11 +9,11 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// countFixed completes a decision in fixed windows. asked is the time of the request to the store.
-// Fixed windows count hits whether they are admitted or not: once a counter is above its limit,
-// every later request in the window is denied, even if it has no hits.
+// countFixed completes a decision in fixed windows. asked is when the store was asked. Fixed
+// windows count hits whether they are admitted or not: once a counter is above its limit, every
+// later request in the window is denied, even without hits.
 //
-// A store does not charge denied requests. So countFixed charges the hits of the first denial. It
+// A store does not charge denied requests, so countFixed charges the hits of the first denial. It
 // need not charge the hits of later denials, because they make no visible difference.
 func (s *Service) countFixed(ctx context.Context, deadline time.Time, it *item, d *stint.Decision, asked time.Time) {
 	limit := it.rule.max()
@@ -23,7 +23,7 @@ func (s *Service) countFixed(ctx context.Context, deadline time.Time, it *item, 
 		s.lower(ctx, deadline, it)
 	case d.Degraded:
 	case it.cost() == 0:
-		it.over = false // the usage shows whether the counter is above its limit
+		it.over = false // whether the counter is above its limit follows from the usage
 	case it.over && it.usage.Used <= limit && limit > 0:
 		s.exceed(ctx, deadline, it, asked)
 	}
@@ -36,8 +36,8 @@ func (s *Service) countFixed(ctx context.Context, deadline time.Time, it *item, 
 	}
 }
 
-// exceed charges hits that were denied. A counter does not depend on its limit, so exceed charges
-// them under a limit that has room for everything.
+// exceed charges hits that were denied. It charges them under a limit that has room for everything,
+// because the counter is the same under any limit.
 func (s *Service) exceed(ctx context.Context, deadline time.Time, it *item, asked time.Time) {
 	before, limit := it.usage, &it.rule.limits[s.options.Window][0]
 	claim := it.claim(s.options.Window)
@@ -57,7 +57,7 @@ func (s *Service) exceed(ctx context.Context, deadline time.Time, it *item, aske
 			later = gone+left-d.Decisive().ResetAfter < s.options.Now().Sub(asked)
 		}
 		if reset = d.Decisive().ResetAfter; later {
-			// This window may have begun after the denial, which then must not use it up.
+			// This window may have begun after the denial. The denial must not use it up.
 			reset = time.Second
 			_, err = s.store.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
 		}
@@ -71,7 +71,7 @@ func (s *Service) exceed(ctx context.Context, deadline time.Time, it *item, aske
 	}
 }
 
-// lower gives hits back, as far as the counter has them.
+// lower gives hits back, up to all that the counter has.
 func (s *Service) lower(ctx context.Context, deadline time.Time, it *item) {
 	if it.hits == 0 || it.usage.Used == 0 && !it.degraded {
 		return

@@ -25,7 +25,7 @@ func (s *Service) Register(on grpc.ServiceRegistrar) {
 	on.RegisterService(&described, s)
 }
 
-// handler handles a call like the generated handler, but reuses messages.
+// handler returns a handler that works like the generated one, but reuses messages.
 func (s *Service) handler() grpc.MethodHandler {
 	info := &grpc.UnaryServerInfo{Server: s, FullMethod: rlsv3.RateLimitService_ShouldRateLimit_FullMethodName}
 	decide := func(ctx context.Context, e any) (any, error) { return s.exchange(ctx, e.(*exchange)) }
@@ -43,11 +43,11 @@ func (s *Service) handler() grpc.MethodHandler {
 	}
 }
 
-// exchange is a request with its decision and its answer. It is reused for other requests.
+// exchange is a request with its decision and its answer. An exchange is reused for other requests.
 type exchange struct {
 	call    call
 	request rlsv3.RateLimitRequest
-	invalid error // the reason if the message is not a valid request
+	invalid error // why the message is not a valid request; nil if it is
 	answer  answer
 	encoded []byte
 }
@@ -87,8 +87,8 @@ func (e *exchange) decode(message []byte) error {
 	return nil
 }
 
-// maxParts is the largest number of messages in a request within the bounds: the request itself,
-// its descriptors, each with a limit of its own, and their entries. It bounds the cost of decoding
+// maxParts is the maximum number of messages in a request within the bounds: the request itself,
+// its descriptors, a limit in each descriptor, and their entries. It bounds the cost of decoding
 // other requests.
 const maxParts = 1 + 2*maxDescriptors + maxEntries
 
@@ -97,11 +97,11 @@ func tooManyParts() error {
 		maxDescriptors, maxEntries)
 }
 
-// descriptorsField is the number of [rlsv3.RateLimitRequest.Descriptors].
+// descriptorsField is the field number of [rlsv3.RateLimitRequest.Descriptors].
 const descriptorsField = 2
 
-// countParts counts the messages that a request consists of. In a malformed request, it counts
-// those before the error, where a decoder would stop too.
+// countParts counts the messages in a request. In a malformed request, it counts those before the
+// error, where a decoder would stop too.
 func countParts(request []byte) int {
 	n := 1
 	eachMessage(request, func(field protowire.Number, descriptor []byte) {
@@ -155,7 +155,7 @@ func (c codec) Marshal(message any) (mem.BufferSlice, error) {
 }
 
 // Unmarshal implements [encoding.CodecV2]. It stores the error of an invalid request in the
-// exchange: gRPC would give every error the same code.
+// exchange instead of returning it, because gRPC would give every error the same code.
 func (c codec) Unmarshal(data mem.BufferSlice, message any) error {
 	e, ok := message.(*exchange)
 	if !ok {

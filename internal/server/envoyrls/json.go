@@ -13,14 +13,14 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// maxBody is the largest body of a request to [Service.JSONHandler].
+// maxBody is the maximum size of the body of a request to [Service.JSONHandler].
 const maxBody = 256 << 10
 
-// JSONHandler returns the service for clients without gRPC: the body of a POST is a
+// JSONHandler returns the service for clients without gRPC. The body of a POST is a
 // RateLimitRequest as JSON, and the answer is a RateLimitResponse. The status is 200, or 429 if the
 // request is over a limit; 400 for an invalid request or one with too many descriptors, 413 for one
 // that is too large, and 503 if the store cannot decide. [Options.Public] defines which callers are
-// served; others get 401, pages of other sites 403, and bodies whose type is not JSON 415. Negative
+// served: others get 401, pages of other sites 403, and bodies whose type is not JSON 415. Negative
 // hits that are not allowed get 403.
 func (s *Service) JSONHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -44,7 +44,7 @@ func (s *Service) JSONHandler() http.Handler {
 		}
 		var request rlsv3.RateLimitRequest
 		if err := protojson.Unmarshal(body, &request); err != nil {
-			why := strings.TrimSpace(strings.TrimPrefix(err.Error(), "proto:")) // followed by a space or a no-break space
+			why := strings.TrimSpace(strings.TrimPrefix(err.Error(), "proto:")) // then a space or a no-break space
 			http.Error(w, "envoyrls: the body is not a RateLimitRequest: "+oneLine(shown(why)), http.StatusBadRequest)
 			return
 		}
@@ -62,7 +62,7 @@ func (s *Service) JSONHandler() http.Handler {
 		if response.GetOverallCode() == rlsv3.RateLimitResponse_OVER_LIMIT {
 			w.WriteHeader(http.StatusTooManyRequests)
 		}
-		_, _ = w.Write(text) // the client may have gone away
+		_, _ = w.Write(text) // ignore an error: the client has gone away
 	})
 }
 

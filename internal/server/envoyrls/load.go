@@ -16,8 +16,8 @@ import (
 const maxSize = 16 << 20
 
 // Load reads the configuration of Envoy's rate limit service from a file, or from all files in a
-// directory and its subdirectories, in the order of their paths. Each file is one domain, unless
-// domains are merged; see [Read].
+// directory and its subdirectories, in the order of their paths. Each file configures one domain;
+// with mergeDomains, several files may configure the same one. See [Read].
 //
 // In a directory, Load reads the files whose names end in .yaml or .yml or have no extension. It
 // skips hidden files and directories, leftovers of editors, and names of digits only. A directory
@@ -32,8 +32,8 @@ func Load(path string, mergeDomains bool) (*Config, error) {
 	return Read(files, mergeDomains)
 }
 
-// Open reads exactly the files that [Load] reads, for callers that check whether they have changed.
-// If a configuration is too large, Open returns just enough of it for [Read] to refuse it.
+// Open reads exactly the files that [Load] reads, so that a caller can check whether they have
+// changed. If a configuration is too large, Open returns just enough of it for [Read] to refuse it.
 func Open(path string) ([]reload.File, error) {
 	files, err := reload.Open(path, maxSize, true, configName)
 	if wrong, ok := errors.AsType[*reload.FileError](err); ok {
@@ -45,10 +45,10 @@ func Open(path string) ([]reload.File, error) {
 	return files, nil
 }
 
-// Read parses files, in order, as a configuration. With mergeDomains, several of them may configure
-// one domain, as with MERGE_DOMAIN_CONFIG in envoyproxy/ratelimit: their descriptors form one list,
-// in the order of the files, which must not contain duplicates. Without it, a second file of the
-// same domain is a mistake.
+// Read parses files, in order, as a configuration. With mergeDomains, several files may configure
+// the same domain, as with MERGE_DOMAIN_CONFIG in envoyproxy/ratelimit: their descriptors form one
+// list, in the order of the files, which must not contain duplicates. Otherwise a second file for a
+// domain is a mistake.
 //
 // An error is a [*config.Error].
 func Read(files []reload.File, mergeDomains bool) (*Config, error) {
@@ -68,14 +68,14 @@ func Read(files []reload.File, mergeDomains bool) (*Config, error) {
 	return &r.config, nil
 }
 
-// Parse reads a configuration of one file from text. name is the name of the file in mistakes. An
+// Parse reads the text of one file as a configuration. name is the name of the file in mistakes. An
 // error is a [*config.Error].
 func Parse(name string, text []byte) (*Config, error) {
 	return Read([]reload.File{{Name: name, Text: text}}, false)
 }
 
-// configName reports whether a file belongs to a configuration. Editors leave files such as a.yaml~
-// and 4913.
+// configName reports whether a file with this name belongs to a configuration. Leftovers of
+// editors, such as a.yaml~ and 4913, do not.
 func configName(name string) bool {
 	if strings.HasSuffix(name, "~") || strings.Trim(name, "0123456789") == "" {
 		return false

@@ -7,7 +7,7 @@ import (
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 )
 
-// matches reports whether a composite key matches the pattern. An asterisk matches any text, even
+// matches reports whether a composite key matches the wildcard. An asterisk matches any text, even
 // none.
 func (w *wildcard) matches(composite []byte) bool {
 	first, middle, last := w.parts[0], w.parts[1:len(w.parts)-1], w.parts[len(w.parts)-1]
@@ -26,9 +26,9 @@ func (w *wildcard) matches(composite []byte) bool {
 	return true
 }
 
-// step returns the child that an entry leads to, or nil: the one with exactly its value, else the
-// first whose wildcard matches, else the one for any value. It reports whether a wildcard matched.
-// scratch is a buffer for the composite key.
+// step returns the child for an entry, or nil if there is none: the child with exactly the entry's
+// value, else the first child whose wildcard matches, else the child for any value. It reports
+// whether a wildcard matched. scratch is a buffer for the composite key.
 func (n *node) step(e *commonv3.RateLimitDescriptor_Entry, scratch *[]byte) (child *node, wild bool) {
 	composite := append((*scratch)[:0], e.GetKey()...)
 	composite = append(composite, '_')
@@ -45,10 +45,10 @@ func (n *node) step(e *commonv3.RateLimitDescriptor_Entry, scratch *[]byte) (chi
 	return n.children[e.GetKey()], false
 }
 
-// match returns the limit on a descriptor, or nil, and appends the subject of its counter: the
-// descriptor, in which a wildcard replaces the value if all values of the wildcard share one
-// counter. A descriptor has a limit only if all of its entries together lead to one; limits of
-// fewer entries do not count.
+// match returns the limit on a descriptor, or nil, and appends the subject of its counter. The
+// subject is the descriptor; if all values of a wildcard share one counter, the wildcard replaces
+// the value. A descriptor has a limit only if all of its entries together lead to one: limits on
+// fewer entries do not apply.
 func (d *domain) match(descriptor *commonv3.RateLimitDescriptor, subject []byte, scratch *[]byte) (*rule, []byte) {
 	subject = append(subject, d.subject...)
 	at := &d.node

@@ -12,12 +12,12 @@ import (
 const tier = "envoy"
 
 // observe sends the observer a [*policy.Verdict] for each descriptor of a decided request, or one
-// for a request that could not be decided. Only the first contains how long the request took.
+// for a request that could not be decided. Only the first verdict says how long the request took.
 //
 // The verdict's Route, and the policy of its rule, is the path of the limit in the configuration,
-// such as "messaging.to_number", or the domain and "(override)" for a limit that the request
-// includes. It is "" if no limit matched. It never contains anything from a request, so it can be a
-// label. Descriptors with negative hits, which give hits back, are left out.
+// such as "messaging.to_number". For a limit that the request includes, it is the domain and
+// "(override)". It is "" if no limit matched. It never contains anything from a request, so it can
+// be a label. Descriptors with negative hits, which give hits back, are left out.
 func (s *Service) observe(ctx context.Context, c *call, took time.Duration, err error) {
 	if s.options.Observer == nil {
 		return

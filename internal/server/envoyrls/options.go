@@ -20,10 +20,10 @@ const ServiceName = "envoy.service.ratelimit.v3.RateLimitService"
 type Window uint8
 
 const (
-	// Sliding, the default, never allows more than a limit in any window; a denied request charges
+	// Sliding, the default, never allows more than a limit in any window. A denied request charges
 	// nothing.
 	Sliding Window = iota
-	// Fixed counts as envoyproxy/ratelimit does: in windows aligned to the Unix epoch, every
+	// Fixed counts as envoyproxy/ratelimit does: in windows aligned to the Unix epoch, and each
 	// descriptor separately, whether it is denied or not.
 	Fixed
 	// Calendar is Fixed with calendar months, in UTC, instead of 30 days, like the setting
@@ -45,8 +45,8 @@ func ParseWindow(name string) (Window, error) {
 	return Window(i), nil
 }
 
-// Headers selects the header fields that answers ask Envoy to add. They describe the limit that
-// matters most: one that is exceeded, else the one with the least left.
+// Headers selects the header fields that answers ask Envoy to add. The fields describe one limit:
+// one that is exceeded, else the one with the least left.
 type Headers uint8
 
 const (
@@ -59,9 +59,9 @@ const (
 	// in [HeaderNames], as envoyproxy/ratelimit does if configured.
 	HeadersUpstream
 	// HeadersAll adds the fields of HeadersUpstream, and X-RateLimit-Limit, X-RateLimit-Remaining
-	// and X-RateLimit-Reset. When a request is denied, it also adds Retry-After, unless waiting
-	// does not help, and, if there is an observer, X-RateLimit-Denial, an id for "stint why".
-	// Resets are in seconds from now.
+	// and X-RateLimit-Reset. To a denial, it also adds Retry-After unless waiting does not help,
+	// and X-RateLimit-Denial, an id for "stint why", if there is an observer. Resets are in seconds
+	// from now.
 	HeadersAll
 )
 
@@ -87,12 +87,12 @@ type Options struct {
 	// its limit, the others are not charged, as with STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT in
 	// envoyproxy/ratelimit. As there, all descriptors are checked before any is charged, so
 	// concurrent requests may be charged in part. An exceeded limit in shadow or quota mode also
-	// stops the others, although it lets the request through. Sliding windows ignore this option,
-	// and have neither flaw.
+	// keeps the others from being charged, although it lets the request through. Sliding windows
+	// have neither flaw, and ignore this option.
 	StopOverLimit bool
 	// Failure defines how to answer requests that the store cannot decide. The default of its
-	// Budget is 15 ms. With [stint.FailError] these requests fail with UNAVAILABLE, and Envoy's
-	// failure_mode_deny applies.
+	// Budget is 15 ms. With [stint.FailError], these requests fail with UNAVAILABLE, and Envoy
+	// applies its failure_mode_deny.
 	Failure stint.FailurePolicy
 	// Headers selects header fields. The default is HeadersDefault.
 	Headers     Headers
@@ -103,15 +103,15 @@ type Options struct {
 	// ShadowMode answers OK to every request, as if every limit were in shadow mode. Statuses still
 	// show which limits are exceeded.
 	ShadowMode bool
-	// QuotaMode treats every limit as one in quota mode, and a descriptor without a limit as one
-	// with room. An unlimited descriptor is not a quota.
+	// QuotaMode treats every limit as if it were in quota mode, and a descriptor without a limit as
+	// a quota with room. An unlimited descriptor is not a quota.
 	QuotaMode bool
 	// Public makes [Service.JSONHandler] serve all callers. By default, it serves only callers on
-	// this host that address it as localhost or by its IP address. A caller can use up the limits
+	// this host that address it as localhost or by its IP address. Any caller can use up the limits
 	// of any subject, so require a token or a certificate in front of the handler.
 	Public bool
-	// NegativeHits lets requests give hits back. Callers can then undo all use of a limit, so set
-	// it only if every caller, over gRPC and over HTTP, has presented a token or a certificate.
+	// NegativeHits lets requests give hits back. Any caller can then undo all use of a limit, so
+	// set it only if every caller, over gRPC and over HTTP, has presented a token or a certificate.
 	NegativeHits bool
 	// Observer receives a [*policy.Verdict] for each descriptor, and one for a request that could
 	// not be decided. A [policy.Guard] logs them. It may be nil.

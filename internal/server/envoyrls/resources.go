@@ -31,8 +31,7 @@ type resource struct {
 	err   error
 }
 
-// openResources reads resources, sorted by name, because the order in which they arrive has no
-// meaning.
+// openResources reads resources and sorts them by name, because they arrive in no particular order.
 func openResources(received []*anypb.Any) []resource {
 	list := make([]resource, 0, len(received))
 	for i, any := range received {
@@ -53,7 +52,7 @@ func openResources(received []*anypb.Any) []resource {
 	return list
 }
 
-// filesOf returns resources as files, to detect changes.
+// filesOf returns resources as files. A change of the files shows a change of the resources.
 func filesOf(list []resource) []reload.File {
 	files := make([]reload.File, 0, len(list))
 	for _, r := range list {
@@ -86,8 +85,8 @@ func readResources(list []resource, mergeDomains bool) (*Config, error) {
 	return &r.config, nil
 }
 
-// nodeOf returns a resource in the form of a file with the same rules: the keys in files are the
-// names of the fields of the resource.
+// nodeOf returns the content of a file with the same rules as a resource. The keys in files are the
+// names of the resource's fields.
 func nodeOf(rules *rlsconfv3.RateLimitConfig) (*yaml.Node, error) {
 	anonymous := proto.CloneOf(rules)
 	anonymous.Name = "" // files have no name

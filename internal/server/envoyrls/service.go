@@ -40,8 +40,7 @@ var _ rlsv3.RateLimitServiceServer = (*Service)(nil)
 
 // NewService returns a service that decides by the configuration, over a store. If config is nil,
 // requests fail with UNAVAILABLE until [Service.Swap]. The error is a [*stint.InvalidError] with
-// every mistake in the options. After the last request, call [Service.Close] to finish the work in
-// the background.
+// every mistake in the options. Call [Service.Close] after the last request.
 func NewService(store stint.Store, config *Config, o Options) (*Service, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -60,9 +59,9 @@ func NewService(store stint.Store, config *Config, o Options) (*Service, error) 
 	return s, nil
 }
 
-// Swap puts another configuration in force. Requests in progress keep the old one.
-// Counters belong to descriptors and windows, not to configurations: a changed limit keeps its
-// history. Swap returns the changes.
+// Swap puts another configuration in force, and returns the changes. Requests in progress keep the
+// old one. A counter belongs to a descriptor and a window, not to a configuration, so a changed
+// limit keeps its history.
 func (s *Service) Swap(config *Config) reload.InForce {
 	if s.options.Stats != nil {
 		s.options.Stats.attach(config)
@@ -78,8 +77,8 @@ func (s *Service) Swap(config *Config) reload.InForce {
 // Config returns the configuration in force, or nil if there is none yet.
 func (s *Service) Config() *Config { return s.config.Load() }
 
-// Close waits at most one second for units that are being given back in the store. Call it after
-// all requests have been answered, and before the store is closed.
+// Close waits, for at most one second, until the store has taken back all units that are being
+// given back. Call it after all requests have been answered, and before the store is closed.
 func (s *Service) Close() error {
 	s.amending.Wait()
 	return nil
@@ -121,18 +120,18 @@ func (s *Service) respond(ctx context.Context, c *call, r *rlsv3.RateLimitReques
 	return nil
 }
 
-// Bounds on a request, because each descriptor may be a counter and require a call to the store.
-// Envoy sends at most one descriptor for each rate limit of a route, with one entry for each of its
-// actions. Both numbers come from Envoy's configuration, never from a client; Envoy Gateway allows
-// 64 rules.
+// Bounds on a request. Each descriptor may be a counter of its own, and require a call to the
+// store. Envoy sends at most one descriptor for each rate limit of a route, with one entry for each
+// of its actions. Envoy's configuration determines both numbers, never a client; Envoy Gateway
+// allows 64 rules.
 const (
 	maxDescriptors = 256
 	maxEntries     = 4096 // of all descriptors together
 )
 
-// check returns an error for a request that no configuration can decide. For mistakes that
-// envoyproxy/ratelimit also refuses, it uses the same code and text, so that existing searches find
-// them.
+// check returns an error for a request that no configuration can decide. If envoyproxy/ratelimit
+// refuses the request, too, the error has the same code and text, so that users find existing
+// advice.
 func (s *Service) check(r *rlsv3.RateLimitRequest) error {
 	descriptors := r.GetDescriptors()
 	switch n := len(descriptors); {
@@ -174,8 +173,8 @@ func (s *Service) decide(ctx context.Context, c *call) error {
 
 // countApart decides a request by fixed windows, in which every descriptor counts separately.
 //
-// With StopOverLimit it peeks at all descriptors first, which charges only those that are over
-// their limits.
+// With StopOverLimit, it first peeks at all descriptors. The peeks charge only descriptors that are
+// over their limits.
 func (s *Service) countApart(ctx context.Context, c *call) error {
 	if !s.options.StopOverLimit || len(c.items) == 1 {
 		return s.takeApart(ctx, c, anyItem, stint.ModeTake)
@@ -183,7 +182,7 @@ func (s *Service) countApart(ctx context.Context, c *call) error {
 	if err := s.takeApart(ctx, c, anyItem, stint.ModePeek); err != nil || c.exceeds() {
 		return err
 	}
-	return s.takeApart(ctx, c, notRefund, stint.ModeTake) // refunds have already been made
+	return s.takeApart(ctx, c, notRefund, stint.ModeTake) // the peeks have already made the refunds
 }
 
 func notRefund(it *item) bool { return !it.refund }
@@ -203,11 +202,12 @@ func failure(ctx context.Context, err error) error {
 	return status.Error(codes.Unavailable, "stint: the store cannot decide")
 }
 
-// complainEvery is the minimum interval between log records of failures, and of refused callers.
+// complainEvery is the minimum interval between log records of failures of the store, and of refused
+// requests.
 const complainEvery = 10 * time.Second
 
-// complain logs a failure of the store that does not change an answer. The store logs the failed
-// call itself.
+// complain logs a failure of the store that does not change an answer. The store logs the call that
+// failed.
 func (s *Service) complain(message string, err error) {
 	if unlogged, ok := s.complaints.Allow(1, complainEvery); ok {
 		s.options.Logger.Error(message, "cause", err, "unlogged", unlogged)

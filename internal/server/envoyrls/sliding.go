@@ -10,9 +10,9 @@ import (
 
 // slide decides a request by sliding windows: it charges either all limits or none.
 //
-// Limits in shadow mode never deny, and limits in quota mode deny only if all of them do, so
-// neither can share a request to the store with the other limits. They are decided afterwards, and
-// charged if the request is allowed.
+// Limits in shadow mode never deny, and limits in quota mode deny only if all of them do. So they
+// cannot be in the same request to the store as the other limits. They are decided after the
+// others, and charged only if the request is allowed.
 func (s *Service) slide(ctx context.Context, c *call) error {
 	if err := s.takeAll(ctx, c); err != nil {
 		return err
@@ -22,7 +22,7 @@ func (s *Service) slide(ctx context.Context, c *call) error {
 }
 
 func (s *Service) takeAll(ctx context.Context, c *call) error {
-	if len(c.items) == 1 { // most requests; there is never anything to undo
+	if len(c.items) == 1 { // true for most requests; there is never anything to undo
 		if it := &c.items[0]; it.counted() {
 			return s.takeAlone(ctx, c, it, stint.ModeTake)
 		}
@@ -56,21 +56,21 @@ func (s *Service) takeAll(ctx context.Context, c *call) error {
 // ends. By then the hits have been used, whether or not there is room. The answer is still a
 // denial.
 //
-// A single request does not show its kind. A limit is assumed to be on streams in two cases: an
-// earlier request had zero hits, which only peeks; or an earlier request had no number of hits in
-// the descriptor, which counts one hit, and this request has one.
+// A request does not say whether a stream begins or ends. A limit is assumed to be on streams in
+// two cases: an earlier request had zero hits, which only peeks; or an earlier descriptor had no
+// number of hits, which counts one hit, and this descriptor has a number.
 func (s *Service) chargeUsed(ctx context.Context, c *call) {
 	if !slices.ContainsFunc(c.items, func(it item) bool { return it.over }) {
 		return
 	}
-	denied := c.denied() // otherwise, items with room were charged
+	denied := c.denied() // unless the request is denied, items with room have been charged
 	for _, head := range c.counters(func(it *item) bool { return (denied || it.over) && it.used() }) {
 		it := &c.items[head]
 		if it.asked[0] = c.united(head); it.asked[0].Cost == 0 {
 			continue
 		}
 		d, err := s.store.Take(ctx, s.request(c.deadline, it.asked[:], driver.ModeForce))
-		if err != nil { // the request is decided anyway
+		if err != nil { // log only: the request has been decided
 			s.complain("stint: hits without room could not be charged", err)
 			return
 		}
@@ -80,7 +80,7 @@ func (s *Service) chargeUsed(ctx context.Context, c *call) {
 	}
 }
 
-// note records how requests use the limit, for used.
+// note records how requests use the limit. [item.used] reads the record.
 func (r *rule) note(hits int64, own bool) {
 	switch {
 	case hits == 0 && !r.looked.Load():
@@ -98,8 +98,8 @@ func inQuotaMode(it *item) bool  { return !it.rule.shadow && it.quota }
 func inShadowMode(it *item) bool { return it.rule.shadow }
 
 // takeTogether decides the items whose limits must all have room, in one request to the store. If
-// there are more counters than a request can have claims, it sends several, one after the other,
-// and gives back all charges if one is denied. It returns the charges.
+// there are more counters than a request can have claims, it sends several requests, one after the
+// other, and gives back all charges if one is denied. It returns the charges.
 func (s *Service) takeTogether(ctx context.Context, c *call) ([]stint.Charge, error) {
 	heads := c.counters(enforced)
 	var charges []stint.Charge
@@ -129,8 +129,8 @@ func (s *Service) takeTogether(ctx context.Context, c *call) ([]stint.Charge, er
 	return charges, nil
 }
 
-// united returns the claim for all items of a counter: the sum of their hits, under the lowest of
-// their limits. There are several limits if a request includes one of its own.
+// united returns one claim for all items of a counter: the sum of their hits, under the lowest of
+// their limits. Their limits differ only if a request includes a limit of its own.
 func (c *call) united(head int) stint.Claim {
 	claim := c.items[head].claim(Sliding)
 	for i := c.items[head].next; i != 0; i = c.items[i].next {

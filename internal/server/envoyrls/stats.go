@@ -11,14 +11,14 @@ import (
 )
 
 // Stats counts requests under the names of envoyproxy/ratelimit's metrics in Prometheus, for
-// dashboards made for that service. It has five series for each configured limit, so it is off by
-// default. All hits of a denied request count as over the limit.
+// dashboards that were made for that service. It has five series per configured limit, so it is off
+// by default. All hits of a denied request count as over the limit.
 type Stats struct {
 	// near is the share of a limit above which hits count as near the limit.
 	near float64
 
 	mu     sync.Mutex
-	limits map[[3]string]*counts // by domain and keys; limits of older configurations stay
+	limits map[[3]string]*counts // by domain and keys; limits of older configurations are kept
 
 	requests, errors prometheus.Counter
 	took             prometheus.Histogram
@@ -30,8 +30,8 @@ type counts struct{ total, over, near, within, shadow atomic.Int64 }
 
 const statsPrefix = "ratelimit_service_"
 
-// NewStats returns a new Stats with all counters at zero. Hits above the share near of a limit
-// count as near the limit.
+// NewStats returns Stats with all counters at zero. Hits above the share near of a limit count as
+// near the limit.
 func NewStats(near float64) *Stats {
 	method := prometheus.Labels{"grpc_method": "ShouldRateLimit"}
 	counter := func(name, help string, labels prometheus.Labels) prometheus.Counter {
@@ -49,11 +49,11 @@ func NewStats(near float64) *Stats {
 	}
 }
 
-// address matches an IPv4 address. Its dots do not split a name.
+// address matches an IPv4 address. The dots of an address do not split a name.
 var address = regexp.MustCompile(`\d+\.\d+\.\d+\.\d+`)
 
-// statLabels returns the domain and the first two keys of a limit, split at dots as in the mapping
-// of envoyproxy/ratelimit.
+// statLabels returns the domain and the first two keys of a limit. It splits at dots, like the
+// mapping of envoyproxy/ratelimit.
 func statLabels(key string) (labels [3]string) {
 	key = strings.NewReplacer(":", "_", "|", "_").Replace(key)
 	key = address.ReplaceAllStringFunc(key, func(ip string) string { return strings.ReplaceAll(ip, ".", "_") })

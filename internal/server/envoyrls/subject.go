@@ -9,12 +9,12 @@ import (
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 )
 
-// A counter's subject is its descriptor in a readable form that is unique to it:
+// A counter's subject is its descriptor in a readable, unique form:
 //
 //	envoy:messaging:message_type=marketing,to_number=2061111111
 //
-// Separators within the parts are escaped, for example as %2c. A subject that would be too long is
-// a hash instead, envoy#…, because requests choose the length of descriptors.
+// Separators within the parts are escaped, for example as %2c. Requests choose the length of
+// descriptors, so a subject that would be too long is a hash instead: envoy#….
 const (
 	subjectPrefix = "envoy:"
 	hashPrefix    = "envoy#"
@@ -55,7 +55,7 @@ func appendEscaped(b []byte, text, reserved string) []byte {
 	}
 }
 
-// finishSubject returns the subject as a string of bounded length.
+// finishSubject returns the subject, or its hash if it is too long.
 func finishSubject(b []byte) string {
 	if len(b) <= maxSubject {
 		return string(b)

@@ -17,7 +17,7 @@ func anyItem(*item) bool { return true }
 // request returns a request to the store, which has until the deadline to answer it.
 func (s *Service) request(deadline time.Time, claims []stint.Claim, mode stint.Mode) stint.Request {
 	r := stint.Request{Claims: claims, Mode: mode, Failure: &s.options.Failure}
-	// The first request has the whole budget. Treating a request that follows at once the same way
+	// Even a later request in the same call gets the whole budget if it follows at once, which
 	// saves an allocation.
 	if left := time.Until(deadline); left < r.Failure.Budget/16*15 {
 		r.Failure = &stint.FailurePolicy{Mode: r.Failure.Mode, Budget: max(left, 1)}
@@ -25,15 +25,15 @@ func (s *Service) request(deadline time.Time, claims []stint.Claim, mode stint.M
 	return r
 }
 
-// counters groups the picked items by counter. It returns the first item of each counter; the
-// others are linked to it.
+// counters groups the picked items by counter. It returns the first item of each counter; the other
+// items are linked to it.
 func (c *call) counters(pick func(*item) bool) []int {
 	c.heads = c.heads[:0]
 	type counter struct {
 		subject string
 		window  time.Duration
 	}
-	var index map[counter]int // used for many counters; few are searched linearly
+	var index map[counter]int // for many counters; few are searched linearly
 	for i := range c.items {
 		it := &c.items[i]
 		if !it.counted() || !pick(it) {
@@ -79,7 +79,7 @@ func (it *item) claim(w Window) stint.Claim {
 	case limit == 0:
 		c.Limits, c.Cost = it.rule.exceeded[w], min(c.Cost, 1)
 	case c.Cost > limit:
-		c.Cost = 0 // peek at this window: for a cost that never fits, the store may return a denial from the previous one
+		c.Cost = 0 // only peek: for a cost that never fits, the store may return a denial from the previous window
 	}
 	return c
 }
@@ -89,7 +89,7 @@ func (it *item) neverFits() bool { return it.cost() > it.rule.max() }
 
 func (it *item) window() time.Duration { return it.rule.limits[Sliding][0].Window }
 
-// takeApart decides each picked item separately: different counters in parallel, items of one
+// takeApart decides each picked item separately: different counters in parallel, and items of one
 // counter in order.
 func (s *Service) takeApart(ctx context.Context, c *call, pick func(*item) bool, mode stint.Mode) error {
 	heads := c.counters(pick)
@@ -113,7 +113,7 @@ func (s *Service) takeApart(ctx context.Context, c *call, pick func(*item) bool,
 		group.Go(work)
 	}
 	func() {
-		defer group.Wait() // even after a panic, because the call is reused
+		defer group.Wait() // after a panic, too, because the call is reused
 		work()
 	}()
 	for _, err := range errs {
@@ -158,7 +158,7 @@ func (s *Service) takeAlone(ctx context.Context, c *call, it *item, mode stint.M
 }
 
 // use sets the usage of the item's limit to the kth usage of a decision. If the store could not
-// decide, nothing is left until it is worth asking again.
+// decide, use sets the limit to used up until it is worth asking again.
 func (it *item) use(d *stint.Decision, k int) {
 	if usages := d.Usages(); k < len(usages) {
 		it.usage = usages[k]
@@ -170,7 +170,7 @@ func (it *item) use(d *stint.Decision, k int) {
 	}
 }
 
-// noteCharge records what the kth claim of a charge has charged to the item's counter.
+// noteCharge records what the kth claim of a charge charged to the item's counter.
 func (it *item) noteCharge(c *stint.Charge, k int) {
 	if c.Data().ID != 0 && !c.Data().Fallback && !c.Data().IsLeased(k) {
 		it.charged = c.Claims()[k].Cost

@@ -33,9 +33,9 @@ import (
 	"github.com/stint-limiter/stint/internal/tlsfiles"
 )
 
-// XDSConfig configures an [XDS]: the server that sends the rules, and the use of the rules.
+// XDSConfig configures an [XDS]: the server that sends the rules, and how to use them.
 type XDSConfig struct {
-	// Server is host:port of an aggregated discovery service, such as Envoy Gateway's.
+	// Server is the host:port of an aggregated discovery service, such as Envoy Gateway's.
 	Server string
 	// NodeID and NodeMetadata identify this client to the server, which sends each node its own
 	// rules.
@@ -44,7 +44,7 @@ type XDSConfig struct {
 	// Headers are added to the gRPC call.
 	Headers map[string]string
 	// TLS encrypts the connection. Every connection reads Files again. ServerName is the name that
-	// the server's certificate must have; the default is the host of Server.
+	// the server's certificate must have. By default, it is the host of Server.
 	TLS        bool
 	Files      tlsfiles.Files
 	ServerName string
@@ -55,14 +55,14 @@ type XDSConfig struct {
 
 	// Use puts rules in force.
 	Use func(*Config) reload.InForce
-	// Reloaded is called after every change and every refused change, including the first rules.
+	// Reloaded is called after every change and every refused change. The first rules are a change.
 	Reloaded func(reload.Result)
 	Logger   *slog.Logger
 }
 
-// XDS follows the rules that a server sends. It is a client of the state-of-the-world protocol. It
-// refuses rules with a mistake, reports all mistakes to the server, and keeps the last good rules
-// in force, even without a connection. It is safe for concurrent use.
+// XDS receives rules from a server. It is a client of the state-of-the-world protocol. It refuses
+// rules with a mistake, reports all mistakes to the server, and keeps the last good rules in force,
+// even without a connection. It is safe for concurrent use.
 type XDS struct {
 	c        XDSConfig
 	received atomic.Pointer[[]resource]
@@ -79,7 +79,7 @@ type XDS struct {
 func NewXDS(c XDSConfig) *XDS {
 	c.MaxMessage = cmp.Or(c.MaxMessage, maxSize)
 	x := &XDS{c: c, dial: dial, broken: errors.New("not connected yet")}
-	var opened []resource // set by Open, used by Read
+	var opened []resource // Open sets it, and Read uses it
 	x.rules = reload.New(reload.Config{
 		Name:  "server: the configuration of Envoy's service",
 		Paths: []string{x.Path()},
@@ -108,8 +108,8 @@ func (x *XDS) Path() string { return "xds://" + x.c.Server }
 // Reload reads the last received rules again.
 func (x *XDS) Reload() reload.Result { return x.rules.Reload() }
 
-// Last returns the result of reading the last rules. If they have no mistakes but the connection is
-// lost, the error is the reason for that.
+// Last returns the result of reading the last rules. If they have no mistakes but there is no
+// connection, the error says why there is none.
 func (x *XDS) Last() reload.Result {
 	r := x.rules.Last()
 	x.mu.Lock()
@@ -121,18 +121,18 @@ func (x *XDS) Last() reload.Result {
 }
 
 const (
-	// minRetry and maxRetry bound the wait before the next connection. One attempt per second is
-	// cheap for the server, and rules that changed while it was away take effect within a second of
-	// its return.
+	// minRetry and maxRetry bound the wait before the next connection. One attempt per second costs
+	// the server little. If the rules have changed during an outage, they take effect within a
+	// second of its end.
 	minRetry = 100 * time.Millisecond
 	maxRetry = 800 * time.Millisecond
 	// connectTime is the timeout for connecting, including TLS.
 	connectTime = 5 * time.Second
 	// lasting is how long a connection must last for the next attempt to follow soon. Some servers
-	// send rules and then close.
+	// close the connection as soon as they have sent the rules.
 	lasting = time.Second
-	// refusedTime is how long to wait before refusing the same rules again: some servers resend
-	// them at once.
+	// refusedTime is how long to wait before refusing the same rules again, because some servers
+	// resend them at once.
 	refusedTime = 500 * time.Millisecond
 )
 
@@ -163,7 +163,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// lost records that there is no connection, and logs it at most once per minute.
+// lost records why there is no connection, and logs it at most once per minute.
 func (x *XDS) lost(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -199,12 +199,12 @@ func (x *XDS) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The server sends rules only to a client that has another version. A restarted server may
-	// reuse the last acknowledged version for other rules, and go-control-plane uses "" as the
-	// version of no rules at all. So this client reports neither.
+	// A server sends rules only if the client has another version. A restarted server may use the
+	// last acknowledged version for other rules, and go-control-plane uses "" as the version when
+	// there are no rules. So the client reports neither of them.
 	request := &discoveryv3.DiscoveryRequest{Node: x.node(), TypeUrl: resourceType, VersionInfo: "none"}
 	for {
-		if err := stream.Send(request); err != nil && !errors.Is(err, io.EOF) { // Recv returns why the stream ended
+		if err := stream.Send(request); err != nil && !errors.Is(err, io.EOF) { // Recv returns why it ended
 			return err
 		}
 		response, err := stream.Recv()
@@ -219,8 +219,8 @@ func (x *XDS) follow(ctx context.Context) error {
 	}
 }
 
-// answer puts the received rules in force or refuses them, and prepares the next request
-// accordingly.
+// answer puts the received rules in force or refuses them, and sets up the next request to
+// acknowledge or refuse them.
 func (x *XDS) answer(ctx context.Context, response *discoveryv3.DiscoveryResponse, next *discoveryv3.DiscoveryRequest) {
 	refused := next.GetErrorDetail().GetMessage()
 	next.ResponseNonce, next.ErrorDetail = response.GetNonce(), nil
@@ -248,7 +248,7 @@ func (x *XDS) answer(ctx context.Context, response *discoveryv3.DiscoveryRespons
 	}
 }
 
-// maxReasons is the maximum size in bytes of the reasons for a refusal.
+// maxReasons is the maximum size of a refusal's reasons, in bytes.
 const maxReasons = 64 << 10
 
 // mistakes returns every mistake, one per line.
@@ -297,8 +297,8 @@ func (x *XDS) dialOptions() ([]grpc.DialOption, error) {
 	}, nil
 }
 
-// dial connects over TCP. TCP keep-alive probes detect a dead host sooner than gRPC pings, which
-// detect a server that hangs, or that is dead behind a proxy.
+// dial connects over TCP. TCP keep-alive probes detect a dead host before gRPC pings do. The pings
+// detect a server that hangs, or one that is dead behind a proxy.
 func dial(ctx context.Context, address string) (net.Conn, error) {
 	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
 		Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 4}}
