@@ -10,6 +10,9 @@ import (
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	rlsconfv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
+	"github.com/stint-limiter/stint/internal/testkit"
+	"github.com/stint-limiter/stint/internal/xdstest"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -185,6 +188,34 @@ func TestEnvoyJSON(t *testing.T) {
 				t.Errorf("negative hits over gRPC: got %v, want all 3 back", answer)
 			}
 		})
+	}
+}
+
+// TestXDSReady: a server whose rules come over xDS is not ready until the first ones have arrived.
+// /healthcheck can succeed before. Package main of cmd/stint shows that they are obeyed.
+func TestXDSReady(t *testing.T) {
+	for _, healthy := range []bool{false, true} {
+		listen, address := xdstest.OnTCP(t)
+		control := xdstest.New(t, listen)
+		c := everywhere(t)
+		c.Envoy = Envoy{Window: "fixed", XDS: &EnvoyXDS{Server: address, NodeID: xdstest.Node, Healthy: healthy}}
+		r := start(t, c)
+		if is, body := r.get(HTTP, "/readyz", ""); is != http.StatusServiceUnavailable || body != "starting\n" {
+			t.Errorf("/readyz before the first rules: %d %q", is, body)
+		}
+		if is, _ := r.get(HTTP, "/healthcheck", ""); (is == http.StatusOK) != healthy {
+			t.Errorf("/healthcheck before the first rules: %d; healthy is %v", is, healthy)
+		}
+		control.Send(xdstest.Limit("test", "user", 1, rlsconfv3.RateLimitUnit_HOUR))
+		control.Start()
+		defer control.Stop()
+		testkit.Eventually(t, "the server is ready", func() bool {
+			is, _ := r.get(HTTP, "/readyz", "")
+			return is == http.StatusOK
+		})
+		if is, _ := r.get(HTTP, "/healthcheck", ""); is != http.StatusOK {
+			t.Errorf("/healthcheck %d", is)
+		}
 	}
 }
 
