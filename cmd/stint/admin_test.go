@@ -11,7 +11,6 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/redistest"
-	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/redisstore"
 )
 
@@ -112,20 +111,6 @@ func TestTakeWaits(t *testing.T) {
 		if got := execute(t, "", append([]string{"take", "job:1", "--wait"}, flags...)...); got.code != exitGood ||
 			!strings.Contains(got.stdout, "allowed") {
 			t.Errorf("got %+v, want that it is allowed in the end", got)
-		}
-	}
-}
-
-// TestTakeUnavailable: a denial for want of the store does not read as if a limit were exceeded.
-func TestTakeUnavailable(t *testing.T) {
-	url := answering(t, map[string]any{"/api/take": control.TakeResult{Named: control.Named{Subject: "user:42"},
-		Degraded: true, Unavailable: true, RetryAfter: 1, Limits: []control.Limit{}}})
-	for command, want := range map[string]string{
-		"take": "user:42  denied: the store is unavailable; try again in 1s\n",
-		"peek": "user:42  would be denied: the store is unavailable; try again in 1s\n",
-	} {
-		if got := execute(t, "", command, "user:42", "--server", url); got.code != exitBad || got.stdout != want {
-			t.Errorf("%s: got %+v, want %q", command, got, want)
 		}
 	}
 }

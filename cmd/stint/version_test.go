@@ -25,15 +25,4 @@ func TestVersion(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
 		}
 	}
-	want := result{stdout: `{
-  "version": "v1.2.3",
-  "revision": "0123456789abcdef",
-  "time": "2026-01-02T03:04:05Z",
-  "modified": true,
-  "go": "go1.26.1"
-}
-`}
-	if got := execute(t, "", "version", "--json"); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
 }

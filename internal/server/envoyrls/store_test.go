@@ -237,29 +237,6 @@ func TestEndOfWindow(t *testing.T) {
 	})
 }
 
-// TestSkew: hits are counted and given back by the store's clock, whatever this host's clock says.
-func TestSkew(t *testing.T) {
-	for _, window := range windows {
-		for _, skew := range []time.Duration{-time.Hour, 700 * time.Millisecond, time.Hour} {
-			at := newClock(noon.Add(100 * time.Millisecond))
-			var log strings.Builder
-			service := newService(t, inMemory(t, at.now), parse(t, tenASecond), envoyrls.Options{
-				Window: window, Logger: textLogger(&log), Now: func() time.Time { return at.now().Add(skew) },
-				Failure: stint.FailurePolicy{Budget: 10 * time.Second}, // else the store may finish after the answer
-			})
-			run(t, service, window, []step{
-				{1, own(0, 5, ask("d", "a=1")), "OK: OK 5 of 10/SECOND", ""},
-				{1, own(0, 6, ask("d", "a=1")), "OVER: OVER 5 of 10/SECOND", "OVER: OVER 0 of 10/SECOND"},
-				{1, own(0, -2, ask("d", "a=1")), "OK: OK 7 of 10/SECOND", "OK: OK 1 of 10/SECOND"}, // 9 of the 11
-				{1, own(0, 1, ask("d", "a=1")), "OK: OK 6 of 10/SECOND", "OK: OK 0 of 10/SECOND"},
-			})
-			if log.Len() > 0 {
-				t.Errorf("skew %v: log: got %q, want nothing", skew, log.String())
-			}
-		}
-	}
-}
-
 // TestCalendarMonth: a month is 30 days from 1970 on, or that of the calendar.
 func TestCalendarMonth(t *testing.T) {
 	const monthly = "domain: d\ndescriptors: [{key: a, rate_limit: {unit: month, requests_per_unit: 1}}]"
