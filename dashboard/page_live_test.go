@@ -77,6 +77,35 @@ func testChanges(t *testing.T, f *fixture, page *browsertest.Page) {
 	page.WaitText(".verdict", "The process web-2/7 (policies 2b) has a different configuration in force than web-1/7 (policies 1a).")
 }
 
+// testAttack: within a tick of a flood the page says who is attacking, and that the limiter is
+// healthy all the same. Alerts about requests are not about its health.
+func testAttack(t *testing.T, f *fixture, page *browsertest.Page) {
+	open(t, f, page, "overview")
+	page.WaitText(".verdict h1", "Limiter healthy. No subject is limited.")
+	flood := func(rate, share float64, others int64) {
+		now := time.Now()
+		f.tick(observe.Tick{
+			Point: counted(100, int64(rate*share)+others),
+			Offenders: []observe.Offender{{Kind: "ip", Subject: "ip:203.0.113.9", Ref: "r", Rate: rate, Share: share,
+				First: now.Add(-time.Second), Last: now}},
+			Alerts: []observe.Alert{{Name: "BlockedShare", Severity: "ticket", State: "firing", Unit: "share"}},
+		})
+	}
+	flood(60, 1, 10)
+	page.WaitText(".verdict h1", "Limiter healthy. Under attack: ip:203.0.113.9 60 requests/s, 100% denied.")
+	if got := page.Count(".verdict h1 a[href='#/subject/ref/r']"); got != 1 {
+		t.Errorf("%d links to the attacker, want 1", got)
+	}
+	flood(6, 0.5, 10) // too few
+	page.Wait("!document.querySelector('.verdict h1').textContent.includes('attack')")
+	flood(60, 1, 400) // others are denied much more
+	page.Wait("!document.querySelector('.verdict h1').textContent.includes('attack')")
+	flood(6000, 0.9, 0)
+	page.WaitText(".verdict h1", "Under attack: ip:203.0.113.9 6000 requests/s, 90% denied.")
+	f.tick(observe.Tick{Point: counted(100, 0)})
+	page.Wait("!document.querySelector('.verdict h1').textContent.includes('attack')")
+}
+
 func testLost(t *testing.T, f *fixture, page *browsertest.Page) {
 	page.Expect("503")
 	open(t, f, page, "violations")

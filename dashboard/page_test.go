@@ -43,6 +43,7 @@ func TestPage(t *testing.T) {
 		{"subject", testSubject},
 		{"alerts and processes", testAlerts},
 		{"changes", testChanges},
+		{"attack", testAttack},
 		{"connection lost", testLost},
 		{"hidden", testHidden},
 		{"left for another page", testLeft},
