@@ -373,86 +373,79 @@ func TestNamesAreLost(t *testing.T) {
 }
 
 // TestRowsOfLists: what lists show can be acted upon, by people. Requests never reach anybody by
-// it.
+// it, nor does anybody who has chosen such a name.
 func TestRowsOfLists(t *testing.T) {
 	s := open(t, redistest.Start(t).URL(), named(keyA))
-	ctx := t.Context()
-	claim := stint.Claim{Subject: jane, Scope: phone, Limits: five, Cost: 1}
+	at := func(subject, scope string) stint.Claim {
+		return stint.Claim{Subject: subject, Scope: scope, Limits: five, Cost: 1}
+	}
 	take := func(c stint.Claim) stint.Decision {
 		t.Helper()
 		return take(t, s, stint.Request{Claims: []stint.Claim{c}, Bans: &stint.BanPolicy{}})
 	}
-	used := func(subject, scope string) int64 {
+	command := func(kind stint.CommandKind, c stint.Claim) {
 		t.Helper()
-		shown, err := s.Inspect(ctx, stint.Claim{Subject: subject, Scope: scope, Limits: five})
-		if err != nil {
-			t.Fatal(err)
+		of := stint.Command{Kind: kind, Subject: c.Subject}
+		switch kind {
+		case stint.CommandReset:
+			of.Scope, of.Limits = c.Scope, five
+		case stint.CommandBan:
+			of.For = time.Hour
 		}
-		return shown.Windows[0].Used
+		command(t, s, of)
 	}
-	take(claim)
-	take(claim)
-	command(t, s, stint.Command{Kind: stint.CommandBan, Subject: jane, For: time.Hour})
-	row := banned(t, s)[0]
-	if !strings.HasPrefix(row, "user#") || len(row) != len("user#")+22 {
-		t.Fatalf("the list shows %q", row)
+	wantUsed := func(what string, c stint.Claim, want int64) {
+		t.Helper()
+		if shown, err := s.Inspect(t.Context(), c); err != nil || shown.Windows[0].Used != want {
+			t.Errorf("%s: %+v used, %v; want %d", what, shown.Windows, err, want)
+		}
 	}
-	scopes, err := s.Scopes(ctx, row)
-	if err != nil || len(scopes) != 1 || !strings.HasPrefix(scopes[0], "login#") {
-		t.Fatalf("scopes %q, %v; want login and a hash", scopes, err)
+	her := at(jane, phone)
+	take(her)
+	take(her)
+	command(stint.CommandBan, her)
+	list := banned(t, s)
+	scopes, err := s.Scopes(t.Context(), list[0])
+	if err != nil || len(scopes) != 1 || !strings.HasPrefix(scopes[0], "login#") ||
+		!strings.HasPrefix(list[0], "user#") || len(list[0]) != len("user#")+22 {
+		t.Fatalf("the lists show %q and %q, %v; want kinds and hashes", list, scopes, err)
 	}
-	if clear, err := s.Scopes(ctx, jane); err != nil || !slices.Equal(clear, scopes) {
+	if clear, err := s.Scopes(t.Context(), jane); err != nil || !slices.Equal(clear, scopes) {
 		t.Errorf("scopes %q by name, %q by row", clear, scopes)
 	}
+	row := at(list[0], scopes[0])
 
 	// Somebody is called as the list calls Jane.
-	hostile := stint.Claim{Subject: row, Scope: scopes[0], Limits: five, Cost: 1}
-	d := take(hostile)
+	d := take(row)
 	if !d.Allowed || d.Usages()[0].Used != 1 {
 		t.Errorf("the other has %d used, banned %t; want 1 of their own", d.Usages()[0].Used, d.Banned)
 	}
-	if d := take(stint.Claim{Subject: jane, Scope: scopes[0], Limits: five, Cost: 1}); d.Usages()[0].Used == 3 {
+	if d := take(at(jane, scopes[0])); d.Usages()[0].Used == 3 {
 		t.Error("a scope as the list has it is that of another")
 	}
 	amend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle, Cost: 5})
-	command(t, s, stint.Command{Kind: stint.CommandGiveBack, Subject: row, Scope: scopes[0], Limits: five, Units: 5})
-	if got := used(jane, phone); got != 2 {
-		t.Errorf("Jane has used %d, want 2", got)
-	}
+	wantUsed("Jane", her, 2)
 
 	// Somebody else has chosen such a name. They can be acted upon by it, and Jane is not.
-	called := stint.Claim{Subject: "user:" + strings.TrimPrefix(row, "user"),
-		Scope: "login:" + strings.TrimPrefix(scopes[0], "login"), Limits: five, Cost: 1}
-	command(t, s, stint.Command{Kind: stint.CommandUnban, Subject: called.Subject})
-	if d := take(claim); !d.Banned {
+	called := at("user:"+strings.TrimPrefix(row.Subject, "user"), "login:"+strings.TrimPrefix(row.Scope, "login"))
+	command(stint.CommandUnban, called)
+	if d := take(her); !d.Banned {
 		t.Error("Jane was unbanned by the name of another")
 	}
 	take(called)
-	if got := used(called.Subject, called.Scope); got != 1 {
-		t.Errorf("by a name like a row %d are used, want 1", got)
-	}
-	command(t, s, stint.Command{Kind: stint.CommandReset, Subject: called.Subject, Scope: called.Scope, Limits: five})
-	if got := used(called.Subject, called.Scope); got != 0 {
-		t.Errorf("after the reset by a name like a row %d are used", got)
-	}
-	command(t, s, stint.Command{Kind: stint.CommandBan, Subject: called.Subject, For: time.Hour})
-	if d := take(called); !d.Banned {
-		t.Error("after the ban by a name like a row nobody is banned")
-	}
+	wantUsed("a name like a row", called, 1)
+	command(stint.CommandReset, called)
+	wantUsed("a name like a row, after its reset", called, 0)
 
-	if got := used(row, scopes[0]); got != 2 {
-		t.Errorf("by row %d are used, want 2", got)
-	}
-	command(t, s, stint.Command{Kind: stint.CommandUnban, Subject: row})
-	if d := take(claim); d.Banned || d.Usages()[0].Used != 3 {
+	wantUsed("the row", row, 2)
+	command(stint.CommandUnban, row)
+	if d := take(her); d.Banned || d.Usages()[0].Used != 3 {
 		t.Errorf("after the unban by row: banned %t, %d used", d.Banned, d.Usages()[0].Used)
 	}
-	command(t, s, stint.Command{Kind: stint.CommandReset, Subject: row, Scope: scopes[0], Limits: five})
-	if got := used(jane, phone); got != 0 {
-		t.Errorf("after the reset by row %d are used", got)
-	}
-	command(t, s, stint.Command{Kind: stint.CommandBan, Subject: row, For: time.Hour})
-	if d := take(claim); !d.Banned {
+	command(stint.CommandReset, row)
+	wantUsed("Jane, after the reset by row", her, 0)
+	command(stint.CommandBan, row)
+	if d := take(her); !d.Banned {
 		t.Error("after the ban by row she is not banned")
 	}
 }

@@ -104,3 +104,28 @@ func TestDebtsAreChargedOnce(t *testing.T) {
 		wantUsed(t, store, "a", hour, 1)
 	})
 }
+
+// An answer that came while a refund or a give-back was under way may be from after it, so that
+// others have what it counts beside the units that this process still counted as its own.
+func TestAnswersDuringARefund(t *testing.T) {
+	for _, limit := range []stint.Limit{stint.Per(4, time.Minute), stint.TokenBucket(4, 4, time.Minute)} {
+		for _, command := range []bool{false, true} {
+			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+				d := mustDecide(t, s, oneUnit("a", limit))
+				wantAdmitted(t, store, 2, oneUnit("a", limit), 2)
+				sent := s.ledger.now()
+				time.Sleep(time.Millisecond)
+				mustAmend(t, store, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
+				wantAdmitted(t, s, 1, ask("a", 4, limit), 0)
+				if command {
+					s.ledger.commanded(&stint.Command{Kind: stint.CommandGiveBack, Subject: "a", Units: 1,
+						Limits: []stint.Limit{limit}}, true, sent)
+				} else {
+					s.ledger.amended(&d.Charge, stint.Amendment{Kind: stint.AmendSettle}, 0, sent)
+				}
+				store.fail(refusedCall())
+				wantAdmitted(t, s, 4, oneUnit("a", limit), 2)
+			})
+		}
+	}
+}
