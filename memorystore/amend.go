@@ -51,7 +51,7 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (d
 	return done, nil
 }
 
-// lowers reports whether a settlement charges less than a claim was charged.
+// lowers reports whether a settlement lowers the cost of a claim under any of its limits.
 func lowers(a *stint.Amendment, c *stint.Claim) bool {
 	return slices.ContainsFunc(c.Limits, func(l stint.Limit) bool {
 		total, named := contract.TotalOf(a, l.Name)
@@ -59,7 +59,7 @@ func lowers(a *stint.Amendment, c *stint.Claim) bool {
 	})
 }
 
-// releasePlaces releases the places of a charge, and reports whether it held any.
+// releasePlaces releases the places of a charge, and reports whether the charge had any.
 func (q *query) releasePlaces(c *stint.Charge) (changed bool) {
 	for k := range q.views {
 		if v := &q.views[k]; v.holds() && v.cost > 0 {

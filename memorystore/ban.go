@@ -97,8 +97,8 @@ func (b *ban) bytes() int {
 	return int(allocated(unsafe.Sizeof(*b))) + b.strikes.Bytes()
 }
 
-// banned answers a request with a banned subject, and reports whether it did. It ignores shared
-// subjects.
+// banned answers a request if one of its subjects is banned, and reports whether it did. It ignores
+// shared subjects.
 func (q *query) banned(r *stint.Request, d *stint.Decision) bool {
 	if !contract.AppliesBans(r) {
 		return false
@@ -119,7 +119,8 @@ func (q *query) banned(r *stint.Request, d *stint.Decision) bool {
 	return false
 }
 
-// stepBans moves back the bans of the subjects with a cost if the clock stepped back.
+// stepBans moves bans back if the clock stepped back. It ignores claims that cost nothing and
+// shared subjects.
 func (q *query) stepBans(r *stint.Request) {
 	if r.Mode == stint.ModePeek || !contract.AppliesBans(r) {
 		return

@@ -8,7 +8,8 @@ import (
 )
 
 // charge charges, books or leases every claim that costs something, at an instant. It gives up the
-// booking that the request replaces. If that booking is due, charge books between the others.
+// booking that the request replaces. If come is set, that booking is due, and charge may book
+// between others.
 func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, come bool) {
 	end := q.endOf(r, at, come)
 	id := uint64(0)

@@ -42,8 +42,8 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 	return nil
 }
 
-// reset forgets the counts and holders of a claim's limits, and the request ids. Their states get a
-// new generation, and reset records its time.
+// reset forgets the counts and holders of a claim's limits, and the claim's request ids. States get
+// a new generation. The counts of concurrency limits record the time of the reset.
 func (q *query) reset() {
 	for k := range q.views {
 		v := &q.views[k]

@@ -69,7 +69,7 @@ func addWithin(counter *atomic.Int64, n, most int64) bool {
 	}
 }
 
-// over reports whether records must be evicted because of writes.
+// over reports whether records must be evicted before writes fit into the store.
 func (s *Store) over(w *written) bool {
 	return s.bytes.Load() > s.bounds.bytes-w.bytes || s.subjects.Load() > s.bounds.subjects-w.records
 }
@@ -91,9 +91,9 @@ func (s *Store) makeRoom(w *written) {
 	}
 }
 
-// evict evicts from the shard with the greatest load or, if that has nothing to evict, from
-// another. It evicts from the other class only if no shard has records of the first. It reports
-// false if there was nothing to evict at all.
+// evict evicts from the shard and the class that heaviest returns. If that shard has nothing to
+// evict, evict tries the other shards, and then the other class. It reports false if there was
+// nothing to evict at all.
 func (s *Store) evict(w *written) bool {
 	first, c := s.heaviest(w.shard)
 	for _, c := range [...]class{c, roomy - c} {

@@ -157,7 +157,7 @@ func (q *query) prolong(c *driver.ChargeData) {
 	}
 }
 
-// repeated answers a request whose id was charged before.
+// repeated answers a request whose id is in force, and reports whether it did.
 func (q *query) repeated(r *stint.Request, d *stint.Decision) bool {
 	seen := q.seen(r.ID, contract.Life(r))
 	if seen == nil || seen.repeats >= driver.MaxRepeats && r.Mode != driver.ModeForce {

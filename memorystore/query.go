@@ -27,7 +27,7 @@ type claim struct {
 	number  int
 	shard   *shard
 	hash    uint64 // of the subject
-	part    int    // the record without a name, which has the ids, places and settled charges
+	part    int    // index of the part without a name, which has the ids, places and settled charges
 	settled bool   // it was settled before this amendment
 	until   int64  // when the store may forget that this amendment has settled the claim
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // behind finds the booking that the request is to move up, and makes the views ignore the bookings
-// behind it. It returns the booking's instant, or 0 if a limit does not have the booking. In that
+// after it. It returns the booking's instant, or 0 if a limit does not have the booking. In that
 // case the booking is not moved; if the request is booked again, the limits that have the old
 // booking give it up.
 func (q *query) behind(r *stint.Request) (old int64) {
@@ -36,8 +36,8 @@ func (q *query) behind(r *stint.Request) (old int64) {
 }
 
 // giveUp removes the units of a due booking from all limits, if a log has them and no state has
-// another generation. From then on, the query ignores bookings whose owners ask again before they
-// use them.
+// another generation, and reports whether it did. From then on, the query ignores bookings whose
+// owners ask again before they use them.
 func (q *query) giveUp(r *stint.Request) (come bool) {
 	if r.Terms().Booked == nil {
 		return false

@@ -23,10 +23,10 @@
 //
 // Among records with room, and among those without, the store compares 16 and evicts the one with
 // the most left. It evicts a record with a ban, a place or an open hold only if 512 records without
-// room all have one; those with bans go last. Evictions begin in the shard that has the most
+// room all have one, and one with a ban last. Evictions begin in the shard that has the most
 // records. All records of a subject are in one shard, so a subject with many scopes makes room for
-// itself. The records that the call itself has written are evicted last, only if no others are left
-// and they do not fit into the store alone. The units that they counted are then lost, so MaxBytes
+// itself. The store evicts the records that the call itself has written only if no others are left
+// and these do not fit into the store alone. The units that they counted are then lost, so MaxBytes
 // must be well above the size of what one request can write.
 package memorystore
 
@@ -170,8 +170,9 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// read returns the time of the store's own clock in microseconds since the Unix epoch. Calls read
-// it before they take a lock, to hold the lock for less time; see follow.
+// read returns the time of the store's own clock in microseconds since the Unix epoch, or 0 if the
+// store uses Config.Now. Calls read it before they take a lock, to hold the lock for less time; see
+// follow.
 func (s *Store) read() int64 {
 	if s.clock != nil {
 		return 0

@@ -33,7 +33,8 @@ func (s *Store) sweepUntilStopped() {
 }
 
 // sweepSome examines one turn's share of the records, starting at a shard. It returns the shard to
-// continue with. A shard counts as a minimum number of records even if it has fewer.
+// continue with. To bound the number of shards in a turn, it counts at least sweepPiece/8 records
+// for each.
 func (s *Store) sweepSome(next int) int {
 	left := int(s.subjects.Load())/sweepTurns + sweepPiece
 	for range s.shards {

@@ -122,8 +122,8 @@ func (q *query) fit(r *stint.Request) {
 	}
 }
 
-// promised reports whether bookings leave no room for the cost for the whole lease, although there
-// is room now. For such limits it fills in when to ask again.
+// promised reports whether any limit has room for the cost now, but not for the whole lease because
+// of bookings. For each such limit, it sets RetryAfter.
 func (q *query) promised(r *stint.Request, d *stint.Decision) bool {
 	usages, promised := d.Usages(), false
 	for k := range q.views {
@@ -136,7 +136,8 @@ func (q *query) promised(r *stint.Request, d *stint.Decision) bool {
 }
 
 // earliest returns the first instant at which all limits have room. In Reserve mode, that is not
-// before any booking, unless ahead is set. It fills in when each limit separately has room.
+// before any booking, unless ahead is set. It sets the RetryAfter of each limit to the wait until
+// that limit alone has room.
 func (q *query) earliest(r *stint.Request, ahead bool, d *stint.Decision) int64 {
 	usages := d.MakeUsages(len(q.views))
 	from, latest, fits := q.now, q.now, true
@@ -177,7 +178,7 @@ func (q *query) together(at int64) int64 {
 	}
 }
 
-// horizon returns the instant before which bookings must be.
+// horizon returns the instant from which on nothing can be booked.
 func (q *query) horizon() int64 {
 	at := algorithm.Never
 	for k := range q.views {

@@ -57,8 +57,8 @@ func (q *query) open(look bool) {
 	}
 }
 
-// leads reports whether no view before the nth has the same claim and record, except those of
-// concurrency limits.
+// leads reports whether the nth view is the first with its claim and record. Views of concurrency
+// limits do not count.
 func (q *query) leads(n int) bool {
 	v := &q.views[n]
 	for k := range n {
@@ -115,8 +115,8 @@ func (q *query) write(v *view) {
 	*r.state(v.index) = v.state
 }
 
-// A record with more states than tooManyStates, more than most requests have limits, is searched
-// for expired ones before it gets another.
+// tooManyStates is more than most requests have limits. A record with more states is searched for
+// expired ones before it gets another.
 const tooManyStates = 8
 
 // newState returns the index of a free state in the part's record. It adds a state if none is free.

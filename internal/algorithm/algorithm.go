@@ -57,8 +57,7 @@ type Params struct {
 	unit, rate, tick int64
 	full, refill     int64
 
-	// calendar determines the ends of a calendar limit's slices, which its log has instead of
-	// Slice.
+	// calendar determines the slices of a calendar limit. Slice is then not used.
 	calendar *calendar.Calendar
 }
 

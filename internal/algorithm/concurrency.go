@@ -50,7 +50,8 @@ func (v *View) placesReset() int64 {
 	return v.expiry(v.count.holders()-1) - v.now
 }
 
-// placeRoom returns the instant at which enough holders have expired for a cost.
+// placeRoom returns the instant at which enough holders have expired for a cost, or 0 if there is
+// room now.
 func (v *View) placeRoom(cost int64) int64 {
 	over := v.inWindow + cost - v.p.Cap
 	if over <= 0 {
@@ -76,8 +77,8 @@ func (v *View) ExtendPlace(id uint64) bool {
 	return true
 }
 
-// RetakePlace gives a former holder back the place that it was charged at an instant, unless a
-// reset followed. It reports whether it did.
+// RetakePlace gives a place back to a former holder that was charged at an instant, unless a reset
+// followed the charge. It reports whether it gave the place back.
 func (v *View) RetakePlace(id uint64, at int64) bool {
 	end := v.count.noRetake()
 	if reset := end - v.p.Window; end > 0 && reset <= v.now && v.now < end && at <= reset {

@@ -85,7 +85,8 @@ func (v *View) Earliest(from, cost int64) int64 {
 	return instant(t)
 }
 
-// logRoom returns the instant at which enough units have left the window for a cost.
+// logRoom returns the instant at which enough units have left the window for a cost, or 0 if there
+// is room now.
 func (v *View) logRoom(cost int64) (t int64) {
 	over, k := v.inWindow+v.booked+v.held.total+cost-v.p.Cap, v.expired
 	if over <= 0 {

@@ -17,8 +17,8 @@ func (m *meter) convert(p *Params) {
 	m.unit = p.unit
 }
 
-// leak brings the meter up to t. If the clock stepped back, m.at may be later than t; a booking
-// that was due before is then before m.at.
+// leak brings the meter up to t. If t is not after m.at, the meter stays unchanged: after the clock
+// stepped back, a due booking can be before m.at.
 func (m *meter) leak(p *Params, t int64) {
 	if t <= m.at {
 		return
@@ -29,7 +29,7 @@ func (m *meter) leak(p *Params, t int64) {
 	m.at = t
 }
 
-// pass brings the meter up to a booking and adds the booking.
+// pass advances the meter to the time of a booking and adds the booking.
 func (m *meter) pass(p *Params, b *booking) {
 	m.leak(p, b.at)
 	m.level = min(m.level+p.weight(b.n), MaxUnits)

@@ -6,8 +6,8 @@ import "github.com/stint-limiter/stint/driver"
 // Charge returns the number of bytes by which the count's log has grown.
 func (v *View) Charge(cost int64) int { return v.Lease(v.now, cost) }
 
-// Lease adds a cost that counts from now on, and that a log counts as if it were charged at until,
-// which is not before now. It returns the same as Charge.
+// Lease adds a cost that counts from now on. A log counts it as if it were charged at until, which
+// is not before now. Lease returns the same as Charge.
 func (v *View) Lease(until, cost int64) int {
 	if v.p.unit > 0 {
 		v.meter.level = min(v.meter.level+v.p.weight(cost), MaxUnits)
@@ -22,10 +22,9 @@ func (v *View) Lease(until, cost int64) int {
 	return 8 * (cap(c.words) - before)
 }
 
-// ChargeLate adds a cost that was used at an instant not after now, and that a meter has been
-// giving back for the time refilled since then. A log counts the cost as if it were charged at that
-// instant, unless the instant has left the window. A meter is charged the rest of the cost now. The
-// cost is at most [View.Spare].
+// ChargeLate adds a cost that was used at an instant, which is not after now. A log counts the cost
+// as if it were charged at that instant, unless the instant has left the window. A meter is charged
+// the cost now, less what it has given back in the time refilled. The cost is at most [View.Spare].
 func (v *View) ChargeLate(at, cost, refilled int64) {
 	p := v.p
 	if p.unit > 0 {
@@ -114,8 +113,7 @@ func (v *View) Settle(at, cost, truth, debt int64) (charged int64, found bool) {
 	return cost + delta, true
 }
 
-// Settleable returns the longest time after its instant for which a charge of a cost can be
-// settled.
+// Settleable returns for how long after its instant a charge of a cost can be settled.
 func (v *View) Settleable(cost int64) int64 {
 	switch {
 	case v.p.log || v.p.Places:
