@@ -2,7 +2,7 @@ package driver
 
 import "time"
 
-// Bounds beyond which a store forgets or refuses. The documentation of the package describes what
+// A store may forget or refuse what exceeds these bounds. The package comment describes what
 // happens beyond each of them, and package storetest tests it.
 const (
 	MaxRepeats  = 8      // allowed repeats of a request ID

@@ -1,7 +1,7 @@
 // Package driver is for authors of stores, including stores that wrap another store. It contains
-// everything that a store can do beyond [stint.Store]: inspection, batches, and announcements of
-// room. Programs that only apply limits do not need it. Package storetest tests a new store against
-// the contract.
+// everything that a store can do beyond [stint.Store]: inspection, batches, tables, and
+// announcements that wake waiting callers. Programs that only apply limits do not need it. Package
+// storetest tests a new store against the contract.
 //
 // # What a store has to remember
 //
@@ -13,8 +13,8 @@
 //   - 1,000 bookings ahead are possible on one limit of one subject. The next request is denied.
 //   - 1,000 settlements of one subject and scope are remembered, so that each applies once. A
 //     process also remembers the last 65,536 that it sent itself. A first settlement is never
-//     refused for lack of memory. A second one is applied only if it comes from another process
-//     after that many later ones.
+//     refused for lack of memory. A repeated one applies only if another process sends it, after
+//     that many others.
 //   - 20,000 holds of one subject, scope and name of limits can be open. The next request with a
 //     hold is denied. Units that [ModeForce] charges there are charged for good, and not held.
 //   - [Inspector.Inspect] shows the newest 1,000 charges of one limit, and [Inspector.Scopes] lists

@@ -12,7 +12,7 @@ import (
 // these methods fails with [errors.ErrUnsupported].
 //
 // A table has a version, which changes with every change. A table that does not exist has version
-// 0: it was never written, or the store has lost its memory.
+// 0: it was never written, or the store has lost its data.
 type Keeper interface {
 	stint.Store
 	// Keep writes rows, and removes rows whose text is "". seen is the version that the caller

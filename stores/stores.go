@@ -26,8 +26,8 @@ type Store interface {
 	// for a moment, decisions may be made locally although Ping succeeds, or by Redis although it
 	// fails.
 	Ping(ctx context.Context) error
-	// Close gives back leases, charges Redis with what it missed, for at most a few seconds, and
-	// closes the connections. Later calls do nothing.
+	// Close gives back leases, and charges Redis for what was admitted without it, for at most a
+	// few seconds. Then it closes the connections. Later calls do nothing.
 	Close() error
 }
 

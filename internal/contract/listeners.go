@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 )
 
-// ErrSilent is the error of a call of Listen that was ended by [Listeners.End].
+// ErrSilent is the error of [Listeners.Listen] when [Listeners.End] has ended it.
 var ErrSilent = errors.New("announcements are not available")
 
-// Listeners lets a store tell several listeners in one process which subjects got room back: see
+// Listeners passes the announcements of a store to several listeners in one process: see
 // [driver.Announcer]. The zero Listeners is ready for use. Without listeners, Tell takes a
 // nanosecond.
 type Listeners struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// A request ID remembers its charge, so that a repeat can settle it:
+// A store keeps the charge of a request ID, so that a repeat can settle it, in this form:
 //
 //	ID (8 bytes), At, units charged to the first claim
 //	note, see AppendNote
@@ -26,8 +26,8 @@ const headSize = 24
 
 // AppendNote appends the data of a charge that is known before the charge is made: the shape of the
 // request, see Shape, the costs of the claims after the first, and the costs of names. If the
-// claims of other subjects were charged before, in separate calls, it appends their instants and
-// generations from the charge elsewhere.
+// claims of other subjects were charged before, in separate calls, elsewhere is their charge, and
+// AppendNote appends its instants and generations.
 func AppendNote(b []byte, r *stint.Request, shape uint32, elsewhere *stint.Charge) []byte {
 	b = little.AppendUint32(b, shape)
 	if b = append(b, 0); elsewhere != nil {
@@ -60,7 +60,7 @@ func AppendNote(b []byte, r *stint.Request, shape uint32, elsewhere *stint.Charg
 	return b
 }
 
-// AppendCharge appends everything that an ID remembers of a charge, including a note.
+// AppendCharge appends the charge of a request ID as a store keeps it, with a note.
 func AppendCharge(b []byte, c *stint.Charge, note []byte) []byte {
 	b = little.AppendUint64(b, c.Data().ID)
 	b = little.AppendUint64(b, math.Float64bits(float64(c.Data().At)))
@@ -72,8 +72,8 @@ func AppendCharge(b []byte, c *stint.Charge, note []byte) []byte {
 	return b
 }
 
-// Recall returns the charge that the ID of a request remembers. It reports false if the request has
-// another shape than the first one.
+// Recall returns the charge of a request ID, given the text that the store keeps. It reports false
+// if the request has another shape than the first one with that ID.
 func Recall(r *stint.Request, shape uint32, text string) (c stint.Charge, ok bool) {
 	if len(text) < headSize+5 {
 		return c, false

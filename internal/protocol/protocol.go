@@ -8,39 +8,39 @@ import "time"
 // Terms are requirements of the stack for a request, in addition to those of users. The zero Terms
 // require nothing.
 type Terms struct {
-	// Booked is the charge of an earlier booking of the same claims. Reserve then moves the booking
-	// to the earliest time that is not before the bookings that were ahead of it, if that is
-	// earlier than its current time, and returns the booking's current time. If that time has come,
-	// Reserve decides again: now, or at the earliest time that delays no waiter except those that
-	// ask again.
+	// Booked is the charge of an earlier booking of the same claims. It applies to Reserve, which
+	// then moves the booking to an earlier time if possible: to the earliest time that is not
+	// before the bookings that were ahead of it. The decision has the time of the booking. If the
+	// booking is due, Reserve decides again: now, or at the earliest time that delays no waiter
+	// except those that ask again.
 	//
 	// After an error, the caller no longer has a booking, unless it is certain that nothing was
-	// done. If it becomes known later where the booking is, the booking is given back.
+	// done. If the booking is found later, it is given back.
 	Booked *ChargeData
 	// Tentative makes a booking whose owner asks again, with Booked, before using it: the end of
-	// the booking is its instant. For Reserve.
+	// the booking is its instant. It applies to Reserve.
 	Tentative bool
 	// Lease charges units that are to be used during that time from now. They count from now on,
-	// and as if they were charged at the end of that time. Lease implies Fit. For logs, that is,
-	// limits that can be leased.
+	// and as if they were charged at the end of that time. Lease implies Fit. It applies to limits
+	// with a log, which are those that can be leased.
 	Lease time.Duration
 	// Fit lowers the cost to the units that there is room for, but not below one. The decision's
-	// charge has the lowered cost. For Take with a single claim.
+	// charge has the lowered cost. Fit applies to a Take with a single claim.
 	Fit bool
 	// Age is how long ago the units of a Force were used, truncated to whole microseconds. A log
 	// counts them as if they were charged then, and not at all if they have left its window. The
-	// charge's At is that instant. For Force without MaxWait. Concurrency limits ignore Age: a
-	// place is taken now.
+	// charge's At is that instant. Age applies to a Force without MaxWait. Concurrency limits
+	// ignore it: a place is taken now.
 	Age time.Duration
 	// Refilled is how long meters have been giving back the units of a Force since they were used,
 	// truncated to whole microseconds: a meter is charged only the rest, now. It may be shorter
-	// than Age, because a meter also gives back what was used before. For Force without MaxWait.
-	// Logs and concurrency limits ignore Refilled.
+	// than Age, because a meter also gives back what was used before. Refilled applies to a Force
+	// without MaxWait. Logs and concurrency limits ignore it.
 	Refilled time.Duration
 	// AtLeast makes a Force charge each limit only the units that its usage lacks to reach the
 	// cost: none if the usage, from any charges, is at least the cost. It restores usage that the
 	// store has lost, and may be repeated, even by several processes. The charge must not be
-	// amended. For Force with one claim, without MaxWait and Hold.
+	// amended. AtLeast applies to a Force with one claim, without MaxWait and Hold.
 	AtLeast bool
 }
 

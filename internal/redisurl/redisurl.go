@@ -195,9 +195,9 @@ func check(u *url.URL) error {
 	return nil
 }
 
-// misread reports whether a URL has an @ after its host: then a slash, a question mark or a number
-// sign in the password has ended the host too early, and the user is mistaken for the host. The
-// path of a socket may contain an @, and has no host before it.
+// misread reports whether a URL has an @ after its host. In that case, a slash, a question mark or
+// a number sign in the password has ended the host too early, and the user name was taken for the
+// host. The path of a socket may contain an @, and has no host before it.
 func misread(u *url.URL) bool {
 	if u.Scheme == "unix" {
 		return u.Host != "" || u.Fragment != ""

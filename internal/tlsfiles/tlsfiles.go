@@ -65,8 +65,9 @@ func (f Files) Apply(c *tls.Config) error {
 	return nil
 }
 
-// Again reads the files into a copy of the TLS configuration of a client. before is the last good
-// configuration, or nil.
+// Again reads the files into a copy of c, the TLS configuration of a client. before is the last
+// good configuration, or nil. If its certificate must not be replaced, see Replaces, Again returns
+// an error, too.
 func (f Files) Again(c, before *tls.Config) (*tls.Config, error) {
 	c = c.Clone()
 	if err := f.Apply(c); err != nil {
