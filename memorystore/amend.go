@@ -114,7 +114,7 @@ func (q *query) isSettled(claim *claim, c *stint.Charge) bool {
 		q.store.own.Has(c.Data().ID, claim.Claim)
 }
 
-// compare records which states have another generation than when they were charged.
+// compare records for each state whether its generation is no longer the one that was charged.
 func (q *query) compare(c *driver.ChargeData) {
 	n := 0
 	for k := range q.views {
@@ -126,8 +126,8 @@ func (q *query) compare(c *driver.ChargeData) {
 	}
 }
 
-// settle replaces the cost of a charge with the true cost, where the charge still counts or has a
-// hold.
+// settle replaces the cost of a charge with the true cost, under the limits where the charge still
+// counts or has a hold.
 func (q *query) settle(c *stint.Charge, a stint.Amendment) (done stint.Amended) {
 	data, refund := c.Data(), a.Cost == 0 && a.Costs == nil
 	if seen := q.seen(data.RequestID, data.IDLife); refund && seen != nil && seen.repeats > 0 {

@@ -79,7 +79,7 @@ func (b *ban) byHand(length, now int64) {
 	b.known, b.until, b.at = true, max(until, now+length), now
 }
 
-// dead reports whether forgetting the ban changes no later answer.
+// dead reports whether the ban can be forgotten without changing any later answer.
 func (b *ban) dead(now int64) bool {
 	if b == nil {
 		return true

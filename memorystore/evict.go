@@ -11,7 +11,7 @@ const (
 	// One record in roomyShare is reserved for records with room. Until loads are compared again,
 	// up to one more record per shard may be reserved.
 	roomyShare = 32
-	// A record with room has at least this share of each of its limits left.
+	// enough is the minimum share of each of its limits that a record with room has left.
 	enough = 0.5
 	// evictAmong is the number of records that are compared to evict one; evictFurther is the
 	// number if all of them are banned or hold places.
@@ -189,9 +189,9 @@ func (sh *shard) evictOne(w *written, c class) bool {
 	return true
 }
 
-// mostLeft returns the record with the largest unused share among the next records of a class. The
-// next record is the one after the hand; the first record follows the last one. It reclassifies
-// records that no longer have room. Among equal records near a limit, it prefers one of the subject
+// mostLeft returns the record with the largest unused share among the next records of a class:
+// those after the hand, and after the last record again from the first. It reclassifies records
+// that no longer have room. Among equal records near a limit, it prefers a record of the subject
 // that needs the room.
 func (sh *shard) mostLeft(w *written, c class, now int64) (best uint32, found bool) {
 	bestLeft, seen, n, own := spared, 0, sh.hand, false

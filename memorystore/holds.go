@@ -9,8 +9,8 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// hold is an open hold of one state: when it expires, when it can no longer be settled, and the
-// cost that heartbeats have reported.
+// hold is an open hold of one state. It has the time at which it expires, the time after which it
+// can no longer be settled, and the cost that heartbeats have reported.
 type hold struct{ expires, end, reported int64 }
 
 // holds are the holds of one state, by the id of their charge.
@@ -84,8 +84,9 @@ func (p *part) holdsFull(now int64) (at int64) {
 	return at
 }
 
-// delayHold delays a request with a hold until all of its states have room for another hold, and
-// returns the instant at which the hold could be taken.
+// delayHold returns the instant at which a request with a hold fits, given the instant at which its
+// limits have room: its states must have room for another hold, too. It raises the RetryAfter of
+// the limits accordingly.
 func (q *query) delayHold(r *stint.Request, d *stint.Decision, at int64) int64 {
 	if r.Hold == 0 || at == algorithm.Never {
 		return at

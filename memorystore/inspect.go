@@ -78,7 +78,8 @@ func (b *ban) state(now int64) (s driver.BanState) {
 // instant turns microseconds since the Unix epoch into a time.
 func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
-// Bans implements [driver.Inspector]. It holds no lock for longer than the sweeper does.
+// Bans implements [driver.Inspector]. It holds a lock for no longer at a time than the sweeper
+// does.
 func (s *Store) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
 	list := contract.NewBanList(n)
 	for i := range s.shards {
@@ -120,7 +121,7 @@ func (sh *shard) list(ctx context.Context, op string, f func(r *record, now int6
 }
 
 // Scopes implements [driver.Inspector]. It reads only one shard, because all records of a subject
-// are there, and holds its lock for no longer than the sweeper does.
+// are there, and holds the lock for no longer at a time than the sweeper does.
 func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 	if err := contract.ValidateInspect((stint.Claim{Subject: subject})); err != nil {
 		return nil, err

@@ -132,7 +132,8 @@ func (sh *shard) shrink() {
 	}
 }
 
-// letGo clears leftovers of earlier calls that would keep records from being freed.
+// letGo clears what earlier calls have left in the shard, because it would keep records from being
+// garbage-collected.
 func (sh *shard) letGo() {
 	sh.plain = [maxPlain]algorithm.View{}
 	q := &sh.query

@@ -76,7 +76,7 @@ func (sh *shard) sweep() (seen int, whole bool) {
 	return seen, false
 }
 
-// dead reports whether forgetting a record changes no later answer.
+// dead reports whether a record can be forgotten without changing any later answer.
 func (sh *shard) dead(r *record, now int64) bool {
 	for i := range r.states() {
 		if sh.alive(r, i, now) {

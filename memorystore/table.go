@@ -19,12 +19,13 @@ type tables struct {
 type table struct {
 	version int64
 	rows    map[string]tableRow
-	// removed counts the rows without a text; purged is the version that last dropped such rows.
+	// removed counts the rows without a text. purged is the version of the table when it last
+	// dropped such rows.
 	removed int
 	purged  int64
 }
 
-// maxRemoved bounds the removed rows that a table remembers.
+// maxRemoved is the maximum number of removed rows that a table remembers.
 const maxRemoved = 10_000
 
 // tableRow is a text and the version that wrote it. A removed row stays, without a text.

@@ -29,7 +29,7 @@ type view struct {
 func (v *view) holds() bool { return v.limit.Algorithm == stint.AlgorithmConcurrency }
 
 // open opens every limit of every claim. If the clock stepped back, it writes the moved states,
-// unless look is set or the claim has no cost.
+// unless look is set or the claim costs nothing.
 func (q *query) open(look bool) {
 	n := 0
 	for i := range q.claims {

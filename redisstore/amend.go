@@ -159,7 +159,7 @@ func extended(c *stint.Charge) (claims uint16) {
 	return claims
 }
 
-// unsettled returns a charge in which claims that this process has settled cost nothing.
+// unsettled returns a copy of a charge. Claims that this process has settled cost nothing in it.
 func (s *Store) unsettled(c stint.Charge) stint.Charge {
 	c.SetClaims(c.Claims()) // makes a copy
 	for i := range c.Claims() {

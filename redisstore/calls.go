@@ -16,8 +16,8 @@ type caller interface {
 }
 
 const (
-	// outlastTime is how long a call that began a connection may continue after its caller has
-	// left.
+	// outlastTime is how long a call may take even if its caller leaves earlier: the call may be
+	// opening a connection. It also bounds the opening of a connection for batches.
 	outlastTime = time.Second
 	// maxLeft is approximately how many calls may continue without their callers.
 	maxLeft = 1024

@@ -15,11 +15,11 @@ import (
 // can carry its not-after, so that a server that was stopped and resumes does not charge requests
 // whose callers have long given up.
 //
-// The server reads the time in a reply before the reply travels to us. So the difference that
-// follows from the reply is too small by the time of that travel, and a deadline translated with it
-// leaves the reply time to arrive. The largest difference of the last two seconds counts: it comes
-// from the fastest reply. All nodes of a Cluster share one difference: a not-after is then late by
-// as much as their clocks differ.
+// The time in a reply is from before the reply traveled to us. So the difference computed from it
+// is too small by the time of travel, and a deadline translated with it leaves the reply time to
+// arrive. The fastest reply has the largest difference, so the largest one of the last two seconds
+// counts. All nodes of a Cluster share one difference: a not-after can be late by as much as their
+// clocks differ.
 type serverClock struct {
 	start time.Time // of our clock, which is monotonic
 
@@ -32,7 +32,7 @@ type serverClock struct {
 
 func newServerClock() *serverClock { return &serverClock{start: time.Now(), second: noSecond} }
 
-// noSecond is the second before the first reply. No actual second follows it.
+// noSecond stands for no second: no actual second follows it.
 const noSecond = -2
 
 // micros returns a time on our clock, in microseconds.

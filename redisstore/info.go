@@ -14,8 +14,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Info is the report of the servers, summed over the masters of a Cluster. A value that they do not
-// report is zero, with a warning.
+// Info is the report of the servers, summed over the masters of a Cluster. If the servers do not
+// report a value, it is zero, and Warnings mentions that.
 type Info struct {
 	// Mode is "standalone", "sentinel" or "cluster". Masters is the number of servers that
 	// answered.

@@ -83,9 +83,9 @@ func dialerOf(co rueidis.ClientOption) dialer {
 }
 
 // link is a connection for batches: each user sends a call, then reads all of the answer. If the
-// connection breaks, the call on it fails, because the server may have executed it. So a link that
-// was idle for too long, or since before another link was lost, does not send a call: it returns
-// errStale, and the call can be sent elsewhere.
+// connection breaks, the call on it fails, because the server may have executed it. So a link sends
+// no call if it was idle for too long, or if another link has broken since this one was last used.
+// Then the call fails with errStale, and can be sent on another connection.
 type link struct {
 	net.Conn
 	of   *connection

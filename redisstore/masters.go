@@ -31,8 +31,8 @@ func ownerOf(masters []slotOwner, slot uint16) string {
 	return masters[i].addr
 }
 
-// mastersOf returns the owners of all slots, in slot order, according to the first node that
-// answers, so that a silent node does not use up the time.
+// mastersOf returns the owners of all slots, in slot order, as the first node to answer reports
+// them. It asks all nodes at once, so that a silent one does not use up the time.
 func mastersOf(ctx context.Context, client rueidis.Client) (owners []slotOwner, addr string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -19,7 +19,7 @@ const minNameKey = 32
 var ErrNameKey = errors.New("name key mismatch")
 
 // The hash <prefix>:names in Redis has the fingerprints of the name key that is in use, and of the
-// one that follows it.
+// one that will replace it.
 const (
 	keyInUse = "key"
 	keyNext  = "next"

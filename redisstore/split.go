@@ -21,7 +21,7 @@ type group struct {
 	decision stint.Decision // set if asked
 }
 
-// groups divides claims by subject; the first claim is in the first group.
+// groups divides claims by subject. The first claim is in the first group.
 func groups(claims []stint.Claim) []group {
 	var out []group
 	bySubject := map[string]int{}

@@ -4,8 +4,8 @@
 // simple one in internal/oracle. The root package defines its name and bounds, and package
 // resilience decides how much of it one process may grant while the store is down.
 //
-// A [Count] is the state of one limit: a log, a meter or both, and bookings; for a concurrency
-// limit, it is the holders of places.
+// A [Count] is the state of one limit: a log, a meter or both, and bookings. The count of a
+// concurrency limit has the holders of places instead.
 //
 // A [View] is a count at one instant, according to the rules. Opening and querying a view writes
 // nothing. Charging, leasing, booking, settling and giving back write the opened count together

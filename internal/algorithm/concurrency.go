@@ -60,7 +60,7 @@ func (v *View) placeRoom(cost int64) int64 {
 	return v.expiry(v.expired + int(over) - 1)
 }
 
-// TakePlace gives a place to the holder with a charge id.
+// TakePlace gives a place to the charge with an id.
 func (v *View) TakePlace(id uint64) {
 	v.writePlaces()
 	v.count.words = append(v.count.words, id, uint64(v.now+v.p.Window))

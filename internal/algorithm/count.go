@@ -18,7 +18,7 @@ type more struct {
 // Booked reports whether the count has bookings.
 func (c *Count) Booked() bool { return c.more != nil && len(c.more.list) > 0 }
 
-// extra returns c.more, which it creates if there is none.
+// extra returns c.more. It creates c.more if there is none.
 func (c *Count) extra() *more {
 	if c.more == nil {
 		c.more = new(more)
@@ -37,8 +37,8 @@ func (c *Count) tidy() {
 	}
 }
 
-// StepBack moves the count back with a clock that stepped back to now. Periods of a calendar do not
-// move.
+// StepBack moves the times of the count back after the clock has stepped back to now. Periods of a
+// calendar do not move.
 func (c *Count) StepBack(back, now int64) {
 	if c.calendar {
 		return
@@ -79,8 +79,8 @@ func (c *Count) Bytes() int {
 	return n
 }
 
-// Dead reports whether forgetting the count changes no later answer, given that it was last written
-// under p, and not after now.
+// Dead reports whether the count can be forgotten without changing any later answer. The count was
+// last written under p, and not after now.
 func (c *Count) Dead(p *Params, now int64) bool {
 	if p.Places {
 		return c.Vacant(now) && c.noRetake() < now

@@ -121,8 +121,8 @@ func (v *View) logRoom(cost int64) (t int64) {
 	return t
 }
 
-// Only makes later queries of the view ignore bookings that are not before an instant. With Never,
-// they ignore none.
+// Only makes later queries of the view ignore bookings at or after an instant. With Never, the
+// queries ignore no booking.
 func (v *View) Only(before int64) {
 	v.ahead, v.booked = nil, 0
 	if v.count.more == nil || v.p.void() {
@@ -135,8 +135,8 @@ func (v *View) Only(before int64) {
 	}
 }
 
-// Firm makes later queries of the view ignore bookings without a grace: their owners ask again
-// before they use them.
+// Firm makes later queries of the view ignore bookings without a grace, because their owners ask
+// again before they use them.
 func (v *View) Firm() {
 	list := v.ahead
 	v.ahead, v.booked = nil, 0

@@ -173,7 +173,7 @@ func (v *View) ChargeMore(n, debt int64) (dropped int64) {
 	return n - charged
 }
 
-// goes returns the instant from which held units no longer count if they are not settled: when they
+// goes returns the instant from which held units that are not settled no longer count: when they
 // expire or, if they are charged then, a span later. For bookings it is always a span later,
 // because the units may be charged at any time until they expire.
 func (v *View) goes(u *heldUnits, books bool) int64 {

@@ -24,9 +24,9 @@ type log struct {
 	wide  bool     // entries are two words
 	// calendar means that the entries end with periods of the calendar.
 	calendar bool
-	// Owner is for the owner of the count: nothing here reads it. These bytes would otherwise be
-	// padding. Elsewhere they would enlarge the memory store's record of a subject by 8%, from 96
-	// to 104 bytes.
+	// Owner is for the owner of the count. Nothing in this package reads it. Its bytes would
+	// otherwise be padding: elsewhere, the field would enlarge the memory store's record of a
+	// subject by 8%, from 96 to 104 bytes.
 	Owner uint32
 }
 

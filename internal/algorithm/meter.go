@@ -17,7 +17,7 @@ func (m *meter) convert(p *Params) {
 	m.unit = p.unit
 }
 
-// leak brings the meter up to t. If t is not after m.at, the meter stays unchanged: after the clock
+// leak advances the meter to t. If t is not after m.at, the meter stays unchanged: after the clock
 // stepped back, a due booking can be before m.at.
 func (m *meter) leak(p *Params, t int64) {
 	if t <= m.at {

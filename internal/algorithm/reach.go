@@ -9,10 +9,9 @@ import (
 )
 
 // Reach returns the most that a subject under several limits can take in a window of the limit at
-// i: its capacity, or less if another of the limits admits less in that time. For a bucket, most is
-// the maximum at once, and more is the maximum that a window adds to it. Additions by settlements
-// and outages do not count. Limits with other names may count something else, so Reach ignores
-// them.
+// i: the capacity of that limit, or less if another limit admits less in that time. For a bucket,
+// most is the maximum at once, and more is the maximum that a window adds to it. Reach ignores what
+// settlements and outages can add, and limits with other names, which may count something else.
 func Reach(limits []stint.Limit, i int) (most, more int64) {
 	l := &limits[i]
 	p := Of(l)
@@ -35,8 +34,8 @@ func Reach(limits []stint.Limit, i int) (most, more int64) {
 }
 
 // Idle reports whether the limit at i has no effect because another limit denies everything that it
-// would deny. It considers limits with the same name that skip does not exclude. If several of them
-// make the limit idle, Idle returns the one that admits the least, and how much it admits in a
+// would deny. Idle ignores limits with other names, and those that skip excludes. If several limits
+// make it idle, Idle returns the one that admits the least, and how much that one admits in a
 // window of the idle limit. Refunds, settlements and outages can still fill an idle limit.
 func Idle(limits []stint.Limit, i int, skip func(j int) bool) (by int, most int64, ok bool) {
 	l := &limits[i]
@@ -76,7 +75,7 @@ func bounds(m, l *stint.Limit, p *Params, leased bool) bool {
 	return p.unit == 0 || slower(m, l, p)
 }
 
-// align returns the duration at whose multiples the windows of the limit begin.
+// align returns a duration of which the beginnings of the limit's windows are multiples.
 func (p *Params) align() int64 {
 	if p.log && p.Span == 0 && p.Slice > 0 {
 		return p.Slice

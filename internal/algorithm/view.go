@@ -19,8 +19,8 @@ type View struct {
 	periods    periods // of a calendar limit
 }
 
-// Open brings a count up to date under p at now, without writing it. back is how far the clock has
-// stepped back, if the count was not moved back yet.
+// Open opens a count under p at now: it computes what counts then, without writing the count. back
+// is how far the clock has stepped back, if the count was not moved back yet.
 func (v *View) Open(c *Count, p *Params, now, back int64) {
 	v.count, v.stored, v.p, v.now = c, c, p, now
 	v.expired, v.expiredSum, v.inWindow, v.most = 0, 0, 0, p.most
@@ -60,7 +60,7 @@ func (v *View) Open(c *Count, p *Params, now, back int64) {
 	}
 }
 
-// openMeter brings the meter up to now. The meter of a new burst begins with the units in the log,
+// openMeter advances the meter to now. The meter of a new burst begins with the units in the log,
 // which a bucket does not have.
 func (v *View) openMeter() {
 	p, m := v.p, &v.meter
@@ -127,15 +127,15 @@ func (v *View) Used() int64 {
 // MaxUnits for later charges and bookings.
 func (v *View) Spare() int64 { return max(MaxUnits/2-v.Used(), 0) }
 
-// Books declares that later queries are for a booking: held units may be charged until they expire,
-// and so may count after that.
+// Books makes later queries of the view answer for a booking. Held units may be charged until they
+// expire, and so may count for longer.
 func (v *View) Books() { v.books = true }
 
 // LastEnd returns the end of the last booking, or 0 if there is none.
 func (v *View) LastEnd() int64 { return lastEnd(v.ahead) }
 
-// EndsAround returns the last end of the bookings that are no later than an instant, or 0 if there
-// are none, and the first end of the other bookings, or Never if there are none.
+// EndsAround returns two ends of bookings: before is the last end of those at or before an instant,
+// or 0 if there are none, and after the first end of the others, or Never.
 func (v *View) EndsAround(at int64) (before, after int64) {
 	n := due(v.ahead, at)
 	if n < len(v.ahead) {

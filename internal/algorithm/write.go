@@ -77,10 +77,10 @@ func (v *View) Unbook(end, cost int64) {
 	v.Only(Never)
 }
 
-// Settle replaces the cost that was charged at an instant with the true cost. For a booking or
-// lease, the instant is its end. A raise takes a meter at most debt units above the capacity; 0
-// means one capacity. Settle returns the units charged afterwards, and whether it still found the
-// charge.
+// Settle replaces the cost that was charged at an instant with the true cost. The instant of a
+// booking or lease is its end. If the true cost is higher, Settle raises a meter to at most debt
+// units above the capacity; 0 means one capacity. It returns the units charged afterwards, and
+// whether it found the charge.
 func (v *View) Settle(at, cost, truth, debt int64) (charged int64, found bool) {
 	p, delta := v.p, truth-cost
 	if p.void() {
@@ -124,8 +124,8 @@ func (v *View) Settleable(cost int64) int64 {
 	return v.p.wait(v.p.weight(cost)) + 2*v.p.tick
 }
 
-// raise returns the most units by which a charge can be raised, with a debt as for Settle. No sum
-// and no level exceeds MaxUnits.
+// raise returns by how many units a charge can be raised at most, with a debt as for Settle. It
+// lets no sum and no level exceed MaxUnits.
 func (v *View) raise(debt int64) int64 {
 	most, ahead := MaxUnits, v.booked+v.held.total
 	if v.p.log {

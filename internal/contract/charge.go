@@ -15,12 +15,12 @@ func ChargeOf(r *stint.Request) (c stint.Charge) {
 	return c
 }
 
-// FromStore reports whether the store made the whole charge: this process made none of it, as a
-// fallback or from a lease.
+// FromStore reports whether the store made the whole charge. Otherwise a process made it, or a part
+// of it, as a fallback or from a lease.
 func FromStore(c *stint.Charge) bool { return !c.Data().Fallback && c.Data().Leased == 0 }
 
-// SetGeneration sets the generation of the ith state of a charge. A charge with several states has
-// its own list of generations.
+// SetGeneration sets the generation of the ith state of a charge. If a charge has several states,
+// SetGeneration makes its own list for their generations.
 func SetGeneration(c *stint.Charge, i int, generation uint32) {
 	data := c.Data()
 	if i == 0 {

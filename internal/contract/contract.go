@@ -1,5 +1,5 @@
-// Package contract provides small computations on requests, claims, charges and limits that stores
-// and the stores that wrap them share, and that users of the root package do not need.
+// Package contract has small computations on requests, claims, charges and limits. Stores share
+// them with the stores that wrap stores; users of the root package do not need them.
 package contract
 
 import (
@@ -84,8 +84,8 @@ func Longest(r *stint.Request) time.Duration {
 	return stint.MaxWindow * stint.MaxBurst
 }
 
-// StateNames returns the distinct names of the claim's limits in their order, without concurrency
-// limits. A store keeps a state for each name. It appends to names.
+// StateNames appends to names the distinct names of the claim's limits, in their order, without
+// concurrency limits. A store keeps a state for each name.
 func StateNames(c *stint.Claim, names []string) []string {
 	first := len(names)
 	for i := range c.Limits {
@@ -122,8 +122,8 @@ func Mistakes(err error) error {
 	return err
 }
 
-// Limits yields every limit of claims with its claim, in the order of a decision's usages. The
-// claims escape to the heap, so decisions must not use it.
+// Limits yields every limit of claims with its claim, in the order of a decision's usages.
+// Decisions must not use Limits, because it moves the claims to the heap.
 func Limits(claims []stint.Claim) iter.Seq2[*stint.Claim, *stint.Limit] {
 	return func(yield func(*stint.Claim, *stint.Limit) bool) {
 		for i := range claims {

@@ -56,7 +56,8 @@ func (l *Listeners) Tell(subject string, commanded bool) {
 	}
 }
 
-// End ends all current calls of Listen, because announcements from now on may be missed.
+// End ends all current calls of Listen. A store calls it when announcements may be missed from now
+// on.
 func (l *Listeners) End() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,9 +8,9 @@ import (
 )
 
 // SettledSet remembers the last [MaxOwnSettled] charges that this process has settled, or whose
-// places it has released. A store remembers the last 1,000 settlements of each subject and scope;
-// the set recognizes repeats after more than that. The zero SettledSet is empty and ready for use.
-// It is safe for concurrent use.
+// places it has released. A store remembers only the last 1,000 settlements of each subject and
+// scope; the set also recognizes repeats of earlier ones. The zero SettledSet is empty and ready
+// for use. It is safe for concurrent use.
 type SettledSet struct {
 	mu    sync.Mutex
 	seed  maphash.Seed
@@ -22,7 +22,7 @@ type SettledSet struct {
 // Has reports whether a claim of a charge is known to be settled.
 func (s *SettledSet) Has(charge uint64, c *stint.Claim) bool { return s.HasState(charge, c, "") }
 
-// HasState reports whether a state of a claim, by its name, is known to be settled: the states of a
+// HasState reports whether the state of a claim with a name is known to be settled. The states of a
 // charge with a hold are settled one by one.
 func (s *SettledSet) HasState(charge uint64, c *stint.Claim, name string) bool {
 	s.mu.Lock()
@@ -38,7 +38,7 @@ func (s *SettledSet) HasState(charge uint64, c *stint.Claim, name string) bool {
 // before.
 func (s *SettledSet) Add(charge uint64, c *stint.Claim) bool { return s.AddState(charge, c, "") }
 
-// AddState remembers that a state of a claim, by its name, was settled. It reports whether the
+// AddState remembers that the state of a claim with a name was settled. It reports whether the
 // state was not known before.
 func (s *SettledSet) AddState(charge uint64, c *stint.Claim, name string) bool {
 	s.mu.Lock()

@@ -1,11 +1,11 @@
-// Package protocol defines what stores and the stack in front of them exchange besides the requests
-// and answers of users. Package driver exports its types for authors of stores. It is a separate
-// package because package stint, which driver imports, stores values of these types.
+// Package protocol defines what stores and the stack in front of them exchange, apart from the
+// requests and answers of users. Package driver exports its types for authors of stores. It is a
+// separate package because package stint, which driver imports, has values of these types.
 package protocol
 
 import "time"
 
-// Terms are requirements of the stack for a request, in addition to those of users. The zero Terms
+// Terms are what the stack requires of a request, in addition to what users require. The zero Terms
 // require nothing.
 type Terms struct {
 	// Booked is the charge of an earlier booking of the same claims. It applies to Reserve, which
@@ -53,12 +53,12 @@ type ChargeData struct {
 	// Unix epoch; zero if nothing was charged. For a booking, it is the end of the period in which
 	// the booking may be used.
 	At int64
-	// Now is the instant by the store's clock at which it answered; zero if the store was not
+	// Now is the instant at which the store answered, by its clock; zero if the store was not
 	// asked.
 	Now int64
-	// Generation is the generation of the first state. A store draws a new one when it starts a
-	// state again, for instance after a reset, and does not amend charges of an earlier generation.
-	// It is zero if there is no state: nothing was charged, or only places.
+	// Generation is the generation of the first state. When a store begins a state again, for
+	// instance after a reset, it draws a new generation, and no longer amends charges of an earlier
+	// one. Generation is zero if there is no state: nothing was charged, or only places.
 	Generation uint32
 	// Fallback means that the charge was made in the memory of this process because the store could
 	// not be reached. Only the process that made such a charge can amend it; the store cannot.

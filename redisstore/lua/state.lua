@@ -114,7 +114,7 @@ local function drop_left(st, at)
   if not whole then st[o + SHAPE] = shape - shape % SHAPE_BACK + n end
 end
 
--- read_state reads the beginning of a state, and brings the requested limits up to date. It also
+-- read_state reads the beginning of a state, and updates the requested limits to now. It also
 -- returns how many of the `equal` requests with this cost fit.
 local function read_state(key, set, cost, equal, now, generation)
   local value = call('GETRANGE', key, '0', set[LAST])

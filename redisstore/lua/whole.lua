@@ -191,7 +191,7 @@ local function ask(c, set, at)
   if set[at + WIDTH] > 0 then W.widen(c.st, c.at, 0, set[at + WIDTH]) end
 end
 
--- refresh brings a count up to date.
+-- refresh updates a count to now.
 local function refresh(c)
   local st, at, set = c.st, c.at, c.st[SET]
   local unit, m = set[at + UNIT], set[at + METER]
