@@ -9,7 +9,7 @@ import (
 // [stint.Request.Terms]. The zero Terms require nothing. In short, the fields are as follows; run
 // "go doc -all github.com/stint-limiter/stint/internal/protocol" for all that a store must know:
 //
-//	Booked    *ChargeData    move this booking of the same claims to an earlier time, if there is one
+//	Booked    *ChargeData    move this booking of the same claims to an earlier time, if possible
 //	Tentative bool           make a booking that its owner does not use before it has asked again
 //	Lease     time.Duration  charge units that are to be used during that time from now
 //	Fit       bool           lower the cost to what there is room for, but not below one unit

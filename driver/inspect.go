@@ -14,8 +14,8 @@ type Inspector interface {
 	stint.Store
 	// Inspect shows what a subject has used of some limits in a scope, and its ban. It ignores the
 	// claim's Cost and Shared. Without limits it shows only the ban. It shows the 1,000 newest
-	// charges of every limit. A subject that was never seen has used nothing. A claim that is not
-	// valid in a request is refused with a [*stint.InvalidError].
+	// charges of every limit. A subject that was never seen has used nothing. For a claim that is
+	// not valid in a request, Inspect returns a [*stint.InvalidError].
 	Inspect(ctx context.Context, c stint.Claim) (Inspection, error)
 	// Bans lists bans in force, those with the longest remaining time first, and at most n of them:
 	// if it returns n, more may be in force. It reads the whole store.
@@ -25,8 +25,8 @@ type Inspector interface {
 	// has at most 1,000 scopes: if it has that many, others may have been left out. A scope that
 	// was too long to be stored is shown as a hash, which begins with "~" and is not a scope. A
 	// store that does not keep names shows a scope in the form "login#4kWXjsbSBbkYkHdLyaQgIQ",
-	// which can be inspected and reset. Scopes reads the whole store. A subject that is not valid
-	// in a claim is refused with a [*stint.InvalidError].
+	// which can be inspected and reset. Scopes reads the whole store. For a subject that is not
+	// valid in a claim, it returns a [*stint.InvalidError].
 	Scopes(ctx context.Context, subject string) ([]string, error)
 }
 

@@ -43,7 +43,8 @@ func IsHashed(subject string) bool {
 	return ok && (before == "" || isKind(before))
 }
 
-// Kind returns the kind of a subject, or "" if it has none: the word before the first colon.
+// Kind returns the kind of a subject, which is the word before the first colon, or "" if it has
+// none.
 func Kind(subject string) string {
 	if before, _, ok := strings.Cut(subject, ":"); ok && isKind(before) {
 		return before

@@ -1,5 +1,5 @@
-// Package keypart encodes subjects and scopes for keys. It is shared by the packages that write
-// keys and those that derive a subject from its keys.
+// Package keypart encodes subjects and scopes for keys, for packages that write keys and for
+// packages that find the subject of a key.
 package keypart
 
 import (
@@ -49,8 +49,8 @@ func Read(text string) (string, bool) {
 	return part, err == nil
 }
 
-// Name returns a subject as keys show it: unchanged, or as a hash if it is too long. The Name of a
-// Name is that Name.
+// Name returns a subject as keys show it: unchanged, or as a hash if it is too long. If the subject
+// already is such a hash, Name returns it unchanged.
 func Name(subject string) string {
 	if len(subject) <= Max/3 {
 		return subject

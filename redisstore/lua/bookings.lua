@@ -220,8 +220,8 @@ function W.fits(c, n)
   return (set[at + WIDTH] == 0 or log_fits(c, n)) and (set[at + UNIT] <= 0 or meter_fits(c, n))
 end
 
--- latest iterates over the stamps and units of all entries and bookings, the latest first. With
--- with_held, it includes held units, with stamps a span before they stop counting.
+-- latest iterates over the stamps and units of all entries and bookings, the latest first. If
+-- with_held is set, it includes held units, with stamps a span before they stop counting.
 local function latest(c, with_held)
   local list, set, i = {}, c.st[SET], last_index(c)
   for stamp, units in W.entries(c) do list[#list + 1] = { stamp, units } end

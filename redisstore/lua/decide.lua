@@ -269,7 +269,7 @@ local function remember(r, t)
   end
 end
 
--- heal writes the changes of a step back of the clock, although the request was denied.
+-- heal writes the parts of a denied request that have moved because the clock stepped back.
 local function heal(r)
   if r.flags ~= 0 and (r.flags ~= BANNED or r.banned) then return end
   for _, part in ipairs(r) do

@@ -87,8 +87,8 @@ function W.release(c, e, n)
   st[o + SUM] = st[o + SUM] - (n - left)
 end
 
--- goes returns the instant from which held units no longer count if they are not settled: when they
--- expire or, if they are charged then, a span later. With books set, it is always a span later,
+-- goes returns the instant from which held units that are not settled no longer count: when they
+-- expire or, if they are charged then, a span later. If books is set, it is always a span later,
 -- because bookings must allow for a charge at any time until then.
 function W.goes(c, e, books)
   if not books and not c.held.charges then return e end

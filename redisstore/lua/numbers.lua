@@ -120,7 +120,8 @@ local CLAIMS, MODE, FIT, BANS_ON, SHARED, AFTER, LONGEST, MOVES = 1, 2, 3, 4, 5,
 local ID_LIFE, LEASE, GRACE, WITHIN, FORGIVE, HOLD, CHARGE_ID, STEPS = 9, 10, 11, 12, 13, 14, 15, 16
 local DURATIONS, AGE, REFILLED = 17, 18, 19
 
--- Offset of the length of the hold and the charge id of a PLAIN_HOLD, from the number of its parts.
+-- RUN_HOLD is the offset of the length of the hold of a PLAIN_HOLD from the number of its parts.
+-- The charge id follows the length.
 local RUN_HOLD = 70
 
 -- A part of an amendment (amend.lua) is an array of these fields. The first part of a claim is also
@@ -163,7 +164,7 @@ local WRITING, DROPPED, TOTAL, STATES, NAMED, FOUND = 21, 22, 23, 24, 25, 26
 local AMENDS, REFUND, OWN, HOLD_LIFE, DEBT, CHARGE, LIVES, NOT_AFTER, RETAKES = 27, 28, 29, 30, 31, 32, 33, 34, 35
 local HAS_ID, CLAIMED, CHARGED_AT, PARTS, WHICH, COST, TRUTH, OF = 36, 37, 38, 39, 40, 41, 42, 43
 
--- The oldest stamp of an empty log.
+-- FAR is the oldest stamp of an empty log.
 local FAR = 9007199254740992
 
 -- A log's shape (state.lua) is the sum of: entries in its front; SHAPE_BACK times the entries in
@@ -173,10 +174,10 @@ local SHAPE_BACK, SHAPE_FIRST, SHAPE_BLOCKS, SHAPE_SLOTS = 16, 128, 4096, 131072
 local BLOCK, BACK_MOST = 8, 7 -- maximum entries of a block or the front, and of the back
 local MOST_BLOCKS = 28        -- maximum blocks; with more, a log could have MAX_ENTRIES entries
 
--- CHARGED as a character.
+-- CHARGED_MARK is CHARGED as a character.
 local CHARGED_MARK = '\64'
 
--- Bytes of a booking (bookings.lua).
+-- BOOKED is the size of a booking in bytes (bookings.lua).
 local BOOKED = 16
 
 -- KEPT is how long a state is kept after it has stopped mattering, in microseconds.
