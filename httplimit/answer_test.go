@@ -3,15 +3,19 @@ package httplimit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/policy"
+	"github.com/stint-limiter/stint/resilience"
 )
 
 // one is a configuration under which the second request is denied for a minute.
@@ -183,5 +187,61 @@ func TestEndedContextIsNoSuccess(t *testing.T) {
 	h.ServeHTTP(w, request("GET", "/").WithContext(ctx))
 	if w.Code != http.StatusServiceUnavailable || called {
 		t.Errorf("got %d, WithError called: %v; want 503, false", w.Code, called)
+	}
+}
+
+// away returns a stack over a store that fails.
+func away(t *testing.T) stint.Store {
+	t.Helper()
+	store, err := resilience.New(failing{memory(t)}, resilience.Config{Instances: 1, Logger: discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	return store
+}
+
+// TestWithoutTheStore: the failure mode decides. A local limit that denies is a limit like any other, a request that
+// is allowed in any case has no fields about limits, and one that is refused is not the client's fault.
+func TestWithoutTheStore(t *testing.T) {
+	unknown := []string{"X-RateLimit-Limit:", "X-RateLimit-Remaining:", "X-RateLimit-Reset:", "RateLimit:", "RateLimit-Policy:"}
+	for _, c := range []struct {
+		mode   stint.FailureMode
+		limit  stint.Limit
+		codes  []int
+		fields []string
+	}{
+		{stint.FailLocal, stint.PerHour(1), []int{200, 429}, []string{"X-RateLimit-Remaining: 0"}},
+		{stint.FailAllow, stint.PerHour(1), []int{200, 200}, unknown},
+		{stint.FailAllow, stint.AtOnce(1, time.Minute), []int{200, 200, 200}, unknown},
+		{stint.FailDeny, stint.PerHour(1), []int{503, 503}, append(unknown, "Retry-After: 1")},
+	} {
+		text := fmt.Sprintf("failure: {mode: %s}\ntiers: [{name: free, identity: everyone, limits: %s}]", c.mode, c.limit)
+		shown := httplimit.WithHeaders(policy.Headers{Draft11: true})
+		for name, h := range map[string]http.Handler{
+			"New": httplimit.New(guardOver(t, away(t), text), shown)(ok),
+			"By": httplimit.By(httplimit.Everyone(), c.limit, shown, httplimit.WithStore(away(t)),
+				stint.WithFailure(stint.FailurePolicy{Mode: c.mode}))(ok),
+		} {
+			for _, want := range c.codes {
+				w := ask(h, "/")
+				if w.Code != want {
+					t.Errorf("%s, %s: got %d, want %d", name, c.mode, w.Code, want)
+				}
+				wantFields(t, w.Header(), append(c.fields, "X-RateLimit-Degraded: true")...)
+				if n := len(w.Header()); c.mode == stint.FailAllow && n != 2 { // and the handler's Content-Type
+					t.Errorf("%s: got %v, want no other fields about limits", name, w.Header())
+				}
+				if want != http.StatusServiceUnavailable {
+					continue
+				}
+				if got := bodyOf(t, w); got.Error != "unavailable" || got.Message != tryAgain || got.RetryAfter != 1 {
+					t.Errorf("%s: got %+v", name, got)
+				}
+				if got := bodyOf(t, ask(h, "/", "Accept: application/problem+json")).Type; got != problems+"temporary-reduced-capacity" {
+					t.Errorf("%s: got the type %s", name, got)
+				}
+			}
+		}
 	}
 }

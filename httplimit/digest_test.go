@@ -286,3 +286,113 @@ func TestDerivedIDsWithoutDeadlines(t *testing.T) {
 	post.over(t, http.DefaultTransport, s.URL)
 	wantFields(t, post.over(t, http.DefaultTransport, s.URL).Header, "X-RateLimit-Remaining: 998")
 }
+
+// A request that costs more is not a repeat of one that cost less.
+func TestDerivedIDsOfOtherCharges(t *testing.T) {
+	const text = `
+tiers: [{name: all, identity: everyone, limits: unlimited}]
+policies:
+  - {name: click, budget: 100/1h, cost: {header: X-Cost, max: 9}, request_id: {derive: 2s}}
+  - {name: beta, match: {header: {X-Beta: "*"}}, limits: 100/1h}
+`
+	h := httplimit.New(guardOf(t, text), httplimit.WithVerdict())(http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			v, _ := httplimit.FromContext(r.Context())
+			fmt.Fprint(w, v.Decision.Repeat)
+		}))
+	for i, c := range []struct {
+		field string
+		want  string
+	}{
+		{"X-Cost: 1", "false"}, {"X-Cost: 9", "false"}, {"X-Cost: 1", "true"}, {"X-Beta: 1", "false"},
+		{"X-Beta: 2", "true"},
+	} {
+		if got := ask(h, "/", c.field).Body.String(); got != c.want {
+			t.Errorf("%d, %s: repeat is %s, want %s", i, c.field, got, c.want)
+		}
+	}
+}
+
+// The time for the body is not that of the handler: its context does not end with it, and the
+// connection can be used again.
+func TestDerivedIDsEndNoHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := httplimit.New(guardOf(t, derives))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(time.Minute)
+			if r.Context().Err() != nil {
+				w.WriteHeader(http.StatusTeapot)
+			}
+		}))
+		conn := piped(t, h)()
+		for i := range 2 {
+			if resp := exchange(t, conn, time.Second, slowHead, "body"); resp.StatusCode != http.StatusOK {
+				t.Errorf("%d: got %d, want 200", i, resp.StatusCode)
+			}
+		}
+	})
+}
+
+// A client that hangs up in the middle of a body is charged, whatever statuses are refunded, and
+// its place is free again. No handler sees half a body.
+func TestDerivedIDsOfBodiesThatEnd(t *testing.T) {
+	const text = `
+tiers: [{name: all, identity: ip, limits: 3/1h}]
+policies:
+  - {name: click, match: {path: /click/a}, request_id: {derive: 2s}, refund: [4xx, 5xx]}
+  - {name: one, identity: everyone, limits: 1/1m concurrency}
+`
+	h := httplimit.New(guardOf(t, text))(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			t.Error("the handler was called without a body")
+		}
+	}))
+	s := testkit.ServeHTTP2(t, h)
+	for range 2 {
+		conn, err := net.Dial("tcp", s.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err = io.WriteString(conn, slowHead+"bo"); err != nil {
+			t.Fatal(err)
+		}
+		if err = conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusBadRequest {
+			t.Errorf("got %d, want 400", resp.StatusCode)
+		}
+	}
+	resp := sent{"GET", "/", "", "", false}.over(t, http.DefaultTransport, s.URL)
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("got %d, want 200", resp.StatusCode)
+	}
+	wantFields(t, resp.Header, "X-RateLimit-Remaining: 0")
+}
+
+// A client that is banned or has nothing left gets the usual answer even if it does not send its body.
+func TestDerivedIDsOfTheDenied(t *testing.T) {
+	const text = `
+bans: {after: 2, within: 1h, durations: [24h]}
+identities: {who: {header: X-Who}}
+tiers: [{name: all, identity: [who, ip], limits: 1/1m}]
+policies: [{name: click, match: {path: /click/a}, request_id: {derive: 2s}}]
+`
+	synctest.Test(t, func(t *testing.T) {
+		connect := piped(t, httplimit.New(guardOf(t, text))(echoed))
+		for i, want := range []int{408, 429, 429, 429} {
+			if got := exchange(t, connect(), 0, slowHead, "bo").StatusCode; got != want {
+				t.Errorf("%d: got %d, want %d", i, got, want)
+			}
+		}
+		time.Sleep(time.Hour) // the limit has room again: the ban denies
+		if got := exchange(t, connect(), 0, slowHead, "bo").StatusCode; got != http.StatusTooManyRequests {
+			t.Errorf("banned: got %d, want 429", got)
+		}
+	})
+}

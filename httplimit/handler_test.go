@@ -1,6 +1,8 @@
 package httplimit_test
 
 import (
+	"context"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -161,5 +163,40 @@ func TestWrongUse(t *testing.T) {
 			}()
 			c.use()
 		}()
+	}
+}
+
+func TestKeys(t *testing.T) {
+	plain, proxied := httplimit.ClientIP(), httplimit.ClientIP("192.0.2.0/24", "unix")
+	const unix = "unix"
+	for _, c := range []struct {
+		what   string
+		key    httplimit.KeyFunc
+		peer   string
+		fields []string
+		want   string
+	}{
+		{"peer", plain, "198.51.100.7:1234", nil, "ip:198.51.100.7"},
+		{"peer, IPv6", plain, "[2001:db8:1:2:3::4]:1234", nil, "ip:2001:db8:1:2::/64"},
+		{"trusted proxy", proxied, "192.0.2.1:1234", []string{"X-Forwarded-For: 10.0.0.1, 203.0.113.9"},
+			"ip:203.0.113.9"},
+		{"Unix socket", plain, unix, nil, ""},
+		{"Unix socket with a proxy", proxied, unix, []string{"X-Forwarded-For: 203.0.113.9"}, "ip:203.0.113.9"},
+		{"no header", httplimit.Header("X-API-Key"), "192.0.2.1:1", nil, ""},
+		{"empty header", httplimit.Header("X-API-Key"), "192.0.2.1:1", []string{"X-API-Key: "}, ""},
+		{"header", httplimit.Header("x-api-key"), "192.0.2.1:1", []string{"X-API-Key: secret"},
+			"x-api-key:2bb80d537b1da3e38bd30361aa855686"},
+		{"first of", httplimit.FirstOf(httplimit.Header("X-API-Key"), plain), "192.0.2.1:1", nil, "ip:192.0.2.1"},
+	} {
+		r := request("GET", "/", c.fields...)
+		r.RemoteAddr = c.peer
+		if c.peer == unix { // whose name looks like an address
+			r.RemoteAddr = "192.0.2.1:80"
+			r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey,
+				&net.UnixAddr{Net: "unix", Name: "s"}))
+		}
+		if got := c.key(r); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.what, got, c.want)
+		}
 	}
 }

@@ -219,3 +219,151 @@ tiers:
 		}
 	}
 }
+
+func TestXFields(t *testing.T) {
+	bubble(t, tierTable, func(t *testing.T, h http.Handler) {
+		time.Sleep(200 * time.Millisecond) // Reset is rounded up
+		w := ask(h, "/", "X-User: 7")
+		wantFields(t, w.Header(),
+			"X-RateLimit-Limit: 30", "X-RateLimit-Remaining: 59", "X-RateLimit-Burst: 60", "X-RateLimit-Window: 60",
+			"X-RateLimit-Policy: free", "X-RateLimit-Tier: free", "X-RateLimit-Cost: 1", "X-RateLimit-Degraded:",
+			"X-RateLimit-Reset: 946684861", // a minute after the beginning of the year 2000, and 200ms
+			"RateLimit:", "RateLimit-Policy:", "Retry-After:")
+		if got, want := w.Body.String(), "ok\n"; got != want {
+			t.Errorf("body: got %q, want %q", got, want)
+		}
+	})
+}
+
+func TestWindowsOfPartsOfASecond(t *testing.T) {
+	bubble(t, `
+headers: {format: [x, draft-11]}
+tiers: [{name: all, identity: everyone, limits: [4/250ms, 9/1.5s]}]`, func(t *testing.T, h http.Handler) {
+		wantFields(t, ask(h, "/").Header(),
+			"X-RateLimit-Window: 0.25", "X-RateLimit-Remaining: 3",
+			`RateLimit-Policy: "all-250ms";q=4;w=1, "all-1.5s";q=9;w=2`,
+			`RateLimit: "all-250ms";r=3;t=1, "all-1.5s";r=8;t=2`)
+	})
+}
+
+// A concurrency limit is shown if it denies or is alone, without a window.
+func TestConcurrencyIsShownLast(t *testing.T) {
+	const places, alone = "limits: [100/1m, 1/10s concurrency]", "limits: 1/10s concurrency"
+	for _, c := range []struct {
+		what, limits string
+		nested       bool // asks while another request has the place
+		fields       []string
+	}{
+		{"room", places, false, []string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 99",
+			"X-RateLimit-Window: 60", "X-RateLimit-Reset: 60"}},
+		{"denied", places, true, []string{"X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Window:",
+			"X-RateLimit-Reset:"}},
+		{"room, alone", alone, false, []string{"X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0",
+			"X-RateLimit-Window:", "X-RateLimit-Reset:"}},
+		{"denied, alone", alone, true,
+			[]string{"X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Window:", "X-RateLimit-Reset:"}},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var h http.Handler
+				h = httplimit.New(guardOf(t, "headers: {reset: delta}\ntiers: [{name: all, identity: everyone, "+c.limits+"}]"))(
+					http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+						if c.nested && r.URL.Path != "/nested" {
+							wantFields(t, ask(h, "/nested").Header(), c.fields...)
+						}
+					}))
+				if w := ask(h, "/"); !c.nested {
+					wantFields(t, w.Header(), c.fields...)
+				}
+			})
+		})
+	}
+}
+
+// TestNothingIsSaid when nothing limits, or when headers are off.
+func TestNothingIsSaid(t *testing.T) {
+	for text, want := range map[string]int{
+		"headers: {format: [x, draft-11]}\ntiers: [{name: all, identity: everyone, limits: unlimited}]": 200,
+		"headers: {format: none}" + tierTable: 429, // after 20 requests
+	} {
+		bubble(t, text, func(t *testing.T, h http.Handler) {
+			for range 20 {
+				if got := ask(h, "/").Header(); len(got) != 1 { // the handler's Content-Type
+					t.Fatalf("got %v, want no fields about limits", got)
+				}
+			}
+			if w := ask(h, "/"); w.Code != want || (w.Header().Get("Retry-After") == "") != (want == 200) {
+				t.Errorf("got %d with %v, want %d", w.Code, w.Header(), want)
+			}
+		})
+	}
+}
+
+// Without a configuration, [httplimit.Everyone] says that callers share a limit.
+func TestF35By(t *testing.T) {
+	for _, c := range []struct {
+		what    string
+		key     httplimit.KeyFunc
+		options []httplimit.ByOption
+		apart   bool
+	}{
+		{"everyone", httplimit.Everyone(), nil, true},
+		{"everyone, off", httplimit.Everyone(),
+			[]httplimit.ByOption{httplimit.WithHeaders(policy.Headers{Jitter: new(float64)})}, false},
+		{"by address", httplimit.ClientIP(), nil, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := httplimit.By(c.key, append(c.options, stint.PerMinute(1), httplimit.WithStore(memory(t)))...)(ok)
+			ask(h, "/")
+			seen := map[string]bool{}
+			for range 100 {
+				seen[ask(h, "/").Header().Get("Retry-After")] = true
+			}
+			if apart := len(seen) > 1; apart != c.apart || !apart && !seen["60"] {
+				t.Errorf("%s: got %v", c.what, seen)
+			}
+		})
+	}
+}
+
+// The cost of a request through the middleware: a text and the values of header fields that are
+// parts of it. A caller other than the one before costs a name.
+func TestAllocations(t *testing.T) {
+	const most = 2
+	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	for _, c := range []struct {
+		what    string
+		handler http.Handler
+	}{
+		{"allowed", httplimit.New(guardOf(t, tierTable), signedIn())(next)},
+		{"denied", httplimit.New(guardOf(t, tierTable))(next)},
+		{"draft-11, allowed", httplimit.New(guardOf(t, "headers: {format: [x, draft-11]}"+tierTable),
+			signedIn())(next)},
+		{"draft-11, denied", httplimit.New(guardOf(t, "headers: {format: [x, draft-11]}"+tierTable))(next)},
+	} {
+		r := request(http.MethodGet, "/")
+		w := &idle{http.Header{}}
+		for range 50 { // the first are allowed, and the first denials are logged
+			c.handler.ServeHTTP(w, r)
+		}
+		got := testing.AllocsPerRun(1000, func() { c.handler.ServeHTTP(w, r) })
+		if got > most {
+			t.Errorf("%s: got %v allocations, want at most %d", c.what, got, most)
+		}
+	}
+}
+
+// idle is a ResponseWriter that costs nothing.
+type idle struct{ header http.Header }
+
+func (w *idle) Header() http.Header             { return w.header }
+func (*idle) Write(p []byte) (int, error)       { return len(p), nil }
+func (*idle) WriteString(s string) (int, error) { return len(s), nil }
+func (*idle) WriteHeader(int)                   {}
+
+// signedIn makes every request one of a member of the tier that is never denied anything.
+func signedIn() httplimit.GuardOption {
+	return httplimit.WithClaims(func(_ *http.Request, name string) string {
+		return map[string]string{"user": "42", "plan": "vast"}[name]
+	})
+}

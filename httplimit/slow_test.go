@@ -1,8 +1,12 @@
 package httplimit_test
 
 import (
+	"bytes"
 	"io"
+	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -71,6 +75,75 @@ func TestF48StalledReader(t *testing.T) {
 			})
 			if n, err := io.Copy(io.Discard, stalled.Body); err == nil {
 				t.Errorf("the response ended after %d bytes, want it cut off", n)
+			}
+		})
+	}
+}
+
+// A large response passes that is taken slowly and steadily, however it is written, and so does one
+// that has nothing to send for a while.
+func TestF48HonestReaders(t *testing.T) {
+	const large, timeout = 24 << 20, time.Second
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, make([]byte, large), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	note := func(n int64, err error) {
+		if err != nil || n != large {
+			t.Errorf("%d bytes were written: %v", n, err)
+		}
+	}
+	const text = "tiers: [{name: all, identity: ip, limits: 9/1h concurrency}]\n"
+	h := httplimit.New(guardOf(t, text), httplimit.WithSendTimeout(timeout))(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/write":
+				n, err := w.Write(make([]byte, large))
+				note(int64(n), err)
+			case "/copy":
+				note(io.Copy(w, struct{ io.Reader }{bytes.NewReader(make([]byte, large))}))
+			case "/file":
+				http.ServeFile(w, r, file)
+			case "/idle":
+				in, out := net.Pipe()
+				defer in.Close()
+				go func() {
+					for range 2 {
+						io.WriteString(out, "event\n")
+						time.Sleep(3 * timeout / 2)
+					}
+					out.Close()
+				}()
+				if n, err := io.Copy(w, in); n != 12 || err != nil {
+					t.Errorf("idle: %d bytes were written: %v", n, err)
+				}
+			}
+		}))
+	for _, path := range []string{"/write", "/copy", "/file", "/idle"} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			s := testkit.ServeHTTP2(t, h)
+			resp, err := http.Get(s.URL + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			want, total := int64(large), int64(0)
+			if path == "/idle" {
+				want = 12
+			}
+			for {
+				n, err := io.CopyN(io.Discard, resp.Body, 256<<10)
+				if total += n; err == io.EOF {
+					break
+				}
+				if err != nil {
+					t.Fatalf("after %d bytes: %v", total, err)
+				}
+				time.Sleep(20 * time.Millisecond) // 2 s in all
+			}
+			if resp.StatusCode != 200 || total != want {
+				t.Errorf("got %d with %d bytes, want %d", resp.StatusCode, total, want)
 			}
 		})
 	}

@@ -161,3 +161,18 @@ func (b *watched) Close() error {
 	b.closed.Add(1)
 	return nil
 }
+
+// wantTimes checks when requests reached the API.
+func wantTimes(t *testing.T, r *remote, want ...time.Duration) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.at) != len(want) {
+		t.Fatalf("requests at %v, want %v", r.at, want)
+	}
+	for i := range want {
+		if r.at[i] != want[i] {
+			t.Fatalf("requests at %v, want %v", r.at, want)
+		}
+	}
+}
