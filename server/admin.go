@@ -14,7 +14,8 @@ import (
 	"github.com/stint-limiter/stint/resilience"
 )
 
-// newAdmin returns the endpoint that serves the dashboard to operators and other paths to programs.
+// newAdmin returns the endpoint of the admin listener, which serves the dashboard and paths for
+// programs.
 func (s *Server) newAdmin() (endpoint, error) {
 	scrape, err := s.scrapes()
 	if err != nil {
@@ -64,8 +65,9 @@ func (s *Server) newAdmin() (endpoint, error) {
 	return ep, nil
 }
 
-// sameSite rejects requests from pages of other sites in an operator's browser. Such pages, for
-// example of chats and Grafana, may link to the dashboard, because the page itself has no data.
+// sameSite rejects requests from pages of other sites in an operator's browser. Links to the
+// dashboard from such pages, for example from chats and Grafana, work, because the page itself has
+// no data.
 func sameSite(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if callers.CrossSite(r) && !(r.URL.Path == "/" && callers.Navigates(r)) {

@@ -20,7 +20,7 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// Config configures a [Server]. Addresses are host:port; an empty address disables that listener.
+// Config configures a [Server]. Addresses are host:port; an empty address disables the listener.
 // Token files have one token per line, alone or after the name of its holder: "alice: 8a9f7d1b…".
 type Config struct {
 	// Policies is a file or a directory, as in [config.Load]. If it is empty, built-in limits apply
@@ -30,14 +30,14 @@ type Config struct {
 	// name the store; their default is memory. Redis need not be reachable at the start.
 	Store string
 	// StorePrefix begins every key in Redis; see redisstore.Config.Prefix. If it is empty, the
-	// policies set it; their default is "stint".
+	// policies set the prefix; their default is "stint".
 	StorePrefix string
 	// StoreMemory is the maximum number of bytes of a store in memory. If it is 0, the policies set
-	// it; their default is 1 GiB. If the store is Redis, it must be 0.
+	// the maximum; their default is 1 GiB. With Redis, it must be 0.
 	StoreMemory int64
 	// BreakerFailures, BreakerProbe and BreakerRetry determine when to stop calling Redis because
-	// it keeps failing, and when to try again; see package resilience. The policies set those that
-	// are 0.
+	// it keeps failing, and when to try again; see package resilience. If one is 0, the policies
+	// set it.
 	BreakerFailures            int
 	BreakerProbe, BreakerRetry time.Duration
 
@@ -48,25 +48,25 @@ type Config struct {
 	// closes connections beyond it at once. The default is 10,000, enough for more than a thousand
 	// Envoys with eight threads each. 10,000 idle clients of a gateway take about 200 MB.
 	MaxConnections int
-	// Gateway turns HTTP into a reverse proxy that applies the policies. The gateway section of the
-	// policies can set the fields that are zero here. Only routes are required, in either place.
-	// Its default logger is this Config's Logger.
+	// Gateway makes HTTP a reverse proxy that applies the policies. The gateway section of the
+	// policies can set the fields that are zero here. Routes are required, in either place; all
+	// other fields are optional. Its default logger is this Config's Logger.
 	Gateway *config.Gateway
 	// Envoy configures Envoy's rate limit service.
 	Envoy Envoy
 
 	// TLSCert and TLSKey enable TLS on all listeners. TLSCert is a PEM file with the certificate
-	// and its chain, TLSKey one with the key. Set both or neither. ClientCA is a PEM file with
-	// authorities; if it is set, clients need a certificate from one of them. With TLSOnlyGRPC only
-	// gRPC uses TLS, as in envoyproxy/ratelimit: the other listeners use plain HTTP, and require no
-	// certificate.
+	// and its chain, and TLSKey a PEM file with the key. Set both or neither. ClientCA is a PEM
+	// file with authorities; if it is set, clients need a certificate from one of them. With
+	// TLSOnlyGRPC, only gRPC uses TLS, as in envoyproxy/ratelimit: the other listeners use plain
+	// HTTP, and require no certificate.
 	TLSCert, TLSKey, ClientCA string
 	TLSOnlyGRPC               bool
 
 	// APITokens is a file of bearer tokens for the JSON API. APIPublic serves anyone who can
-	// connect, also on /json. Without either and without client certificates, only callers on this
-	// host are served. Any caller that is served can use up the limits of any subject. Forward-auth
-	// serves only proxies that the policies trust.
+	// connect, also on /json. Without either and without client certificates, the API serves only
+	// callers on this host. Any caller that it serves can use up the limits of any subject.
+	// Forward-auth serves only proxies that the policies trust.
 	APITokens string
 	APIPublic bool
 	// APIAdHoc lets API callers send limits in their requests.
@@ -163,7 +163,7 @@ type EnvoyXDS struct {
 	// the name in the server's certificate if it differs from the host in Server.
 	TLS                       bool
 	CA, Cert, Key, ServerName string
-	// MaxMessage is the maximum number of bytes of rules; the default is 16 MiB.
+	// MaxMessage is the maximum size of a message with rules, in bytes. The default is 16 MiB.
 	MaxMessage int
 	// Healthy makes /healthcheck succeed before the first rules arrive, as in envoyproxy/ratelimit
 	// with FORCE_START_WITHOUT_INITIAL_CONFIG. The server is still not ready until then.
@@ -186,7 +186,7 @@ func (x *EnvoyXDS) validate() error {
 	return errors.Join(errs...)
 }
 
-// options returns the options of the service that e sets.
+// options returns the options of the service that e configures.
 func (e *Envoy) options() (envoyrls.Options, error) {
 	var errs []error
 	window, err := envoyrls.ParseWindow(string(e.Window))
@@ -324,7 +324,7 @@ func (c *Config) storeOf(read *config.Config) string {
 var errNoRoutes = errors.New("the gateway has no routes; " +
 	"want Config.Gateway.Routes, or gateway.routes in Config.Policies")
 
-// accept returns an error if a valid configuration lacks the routes that the gateway needs.
+// accept returns an error if there is a gateway and neither c nor the configuration has routes.
 func (c *Config) accept(read *config.Config) error {
 	if c.Gateway != nil && len(c.Gateway.Routes) == 0 && len(read.Gateway.Routes) == 0 {
 		return errNoRoutes

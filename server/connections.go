@@ -16,10 +16,10 @@ import (
 )
 
 // connections is a listener with a maximum number of open connections. It closes connections beyond
-// the maximum at once, because their clients would otherwise wait in vain for an answer.
+// the maximum at once, so that their clients do not wait in vain for an answer.
 //
-// There is no bound per address: Envoys behind one NAT share an address, and so do all clients of a
-// gateway behind a load balancer.
+// There is no maximum per address, because Envoys behind one NAT share an address, and so do all
+// clients of a gateway behind a load balancer.
 type connections struct {
 	*net.TCPListener
 	name   Listener
@@ -28,7 +28,7 @@ type connections struct {
 	logger *slog.Logger
 	full   logsample.Sampler
 	// newConns holds the connections that have not made a call yet. If it is nil, their number is
-	// not bounded, and an [http.Server] tracks the silent ones.
+	// not bounded, and the [http.Server] tracks the silent connections.
 	newConns *boundedSet
 	silent   *silentConns
 	evicted  logsample.Sampler
@@ -63,7 +63,7 @@ func (l *connections) take(tcp *net.TCPConn) *connection {
 					"listener", l.name, "connections", l.newConns.most, "peer", tcp.RemoteAddr().String(),
 					"unlogged", n)
 			}
-			_ = c.Close() // the goroutine that serves it notices
+			_ = c.Close() // the goroutine that serves the connection notices
 		})
 		c.called = func() {
 			c.heard()
@@ -94,8 +94,8 @@ func (c *connection) Close() error {
 
 func (c *connection) RemoteAddr() net.Addr { return remoteAddr{c.TCPConn.RemoteAddr(), c} }
 
-// remoteAddr is the remote address of a connection. It also refers to the connection, because gRPC
-// passes on only the address.
+// remoteAddr is the remote address of a connection, with a reference to the connection, because
+// gRPC passes on only the address.
 type remoteAddr struct {
 	net.Addr
 	of *connection
@@ -106,15 +106,17 @@ func connectionOf(ctx context.Context) *connection {
 	return p.Addr.(remoteAddr).of
 }
 
-// boundedSet is a set of connections or calls, bounded in size. Adding one beyond the bound ends
-// the oldest. So slow clients make room for new ones, and early clients cannot block later ones.
+// boundedSet is a set of connections or calls of bounded size. Adding an element to a full set ends
+// the oldest element. So slow clients make room for new ones, and early clients cannot block later
+// ones.
 type boundedSet struct {
 	most int
 	mu   sync.Mutex
 	ends list.List // of func(), oldest first
 }
 
-// add adds an element, given the function that ends it, and returns the function that removes it.
+// add adds an element. end is the function that ends the element, and remove removes it from the
+// set.
 func (n *boundedSet) add(end func()) (remove func()) {
 	n.mu.Lock()
 	var oldest *list.Element
@@ -158,7 +160,7 @@ func (s *silentConns) track(c net.Conn, state http.ConnState) {
 }
 
 // end closes each connection that is still silent at the given age, including connections that are
-// accepted before the listener is closed. A younger one may be about to send its request.
+// accepted before the listener is closed. A younger connection may be about to send its request.
 func (s *silentConns) end(age time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

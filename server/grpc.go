@@ -19,25 +19,26 @@ import (
 const (
 	// maxMessage is the maximum size of a message in bytes. Envoy's messages have a few hundred.
 	maxMessage = 256 << 10
-	// streamWindow and connWindow are the maximum numbers of bytes of a call, and of all calls of a
-	// connection, in flight to the server. Fixed windows bound the memory that a connection can
-	// make the server use, and save the pings that gRPC needs to tune them.
+	// streamWindow and connWindow are the maximum numbers of bytes in flight to the server: of a
+	// call, and of all calls of a connection. Fixed windows bound the memory that a connection can
+	// make the server use. They also save the pings that gRPC needs to tune windows.
 	streamWindow = 64 << 10
 	connWindow   = 1 << 20
 	// maxStreams is the maximum number of calls in progress on one connection, each with a message
-	// in memory. Beyond it Envoy opens another connection; at one millisecond per call that happens
-	// at 250,000 calls per second.
+	// in memory. Beyond it, Envoy opens another connection; at one millisecond per call, that
+	// happens at 250,000 calls per second.
 	maxStreams = 250
 	// streamWorkers is the number of goroutines that wait for calls. A new goroutine for each call
-	// would have to grow its stack each time, a sixth of the process's work. The stacks of the
-	// waiting ones take a few megabytes. When all are busy, gRPC starts new ones.
+	// would have to grow its stack each time, which is a sixth of the process's work. The stacks of
+	// the waiting goroutines take a few megabytes. When all are busy, gRPC starts new ones.
 	streamWorkers = 256
 	// pingEvery is the minimum interval between pings of a client.
 	pingEvery = 5 * time.Second
 )
 
 // Bounds on the resources that callers without a token can use, about a hundred megabytes in all.
-// At the bounds of all connections together, the server ends the oldest connection or call.
+// When a bound on all connections together is reached, the server ends the oldest connection or
+// call.
 const (
 	// maxNewConns is the maximum number of open connections that have made no call yet, not
 	// counting health checks. Envoy makes a call as soon as it is connected, so this many Envoys
@@ -103,7 +104,8 @@ func (s *Server) newGRPC() (endpoint, error) {
 }
 
 // intercept recovers from panics, so that one call cannot end others. It also records that a
-// connection has made a call: its message has arrived, and its token was checked if one is needed.
+// connection has made a call: by then the message has arrived, and the token, if one is needed, has
+// been checked.
 func (s *Server) intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (
 	reply any, err error) {
 	defer func() {

@@ -12,8 +12,8 @@ import (
 )
 
 // admitCall admits or rejects a call when its header has arrived, before gRPC keeps any of its
-// message. A caller that needs a token must present it in the header. The health service needs no
-// token, so the number of its calls is bounded.
+// message. If the call needs a token, the header must have it. The health service needs no token,
+// so the number of its calls is bounded.
 func (s *Server) admitCall(ctx context.Context, info *tap.Info) (context.Context, error) {
 	switch info.FullMethodName {
 	case healthpb.Health_Check_FullMethodName:
@@ -37,8 +37,8 @@ func (s *Server) admitCall(ctx context.Context, info *tap.Info) (context.Context
 type arrivedKey struct{}
 
 // admitHealthCall is like [Server.admitCall] for calls that need no token. Their message must
-// arrive soon, and the number of pending calls is bounded. The number of streams is bounded too,
-// but not their duration.
+// arrive soon, and the number of pending calls is bounded. The number of streams is bounded, too,
+// but their duration is not.
 func (s *Server) admitHealthCall(ctx context.Context, streams *boundedSet) (context.Context, error) {
 	conn := connectionOf(ctx)
 	conn.heard()
@@ -66,8 +66,8 @@ func (s *Server) admitHealthCall(ctx context.Context, streams *boundedSet) (cont
 	return context.WithValue(ctx, arrivedKey{}, arrived), nil
 }
 
-// endStreams ends all streams when the given context ends. Only the health service has streams, and
-// its clients determine how long they last, so a stopping server could wait for them forever.
+// endStreams ends all streams when the context end ends. Only the health service has streams. Its
+// clients determine how long they last, so a stopping server could wait for them forever.
 func endStreams(end context.Context) grpc.StreamServerInterceptor {
 	return func(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 		ctx, cancel := context.WithCancel(stream.Context())

@@ -19,7 +19,7 @@ const (
 )
 
 // healthState shows load balancers and supervisors whether the server is ready. The server is ready
-// even if the store is down, because it still decides according to the failure policy.
+// even if the store is down, because it still decides by the failure policy.
 type healthState struct {
 	phase atomic.Value // a string
 	grpc  *health.Server
@@ -30,7 +30,8 @@ type healthState struct {
 	missing int // number of events that must happen before the server is ready
 }
 
-// newHealth returns the state of a server that is starting, with the names of its gRPC services.
+// newHealth returns the state of a server that is starting. services are the names of its gRPC
+// services.
 func newHealth(services ...string) *healthState {
 	h := &healthState{grpc: health.NewServer(), missing: 1} // listening
 	for _, name := range services {

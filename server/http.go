@@ -34,10 +34,10 @@ func (s *Server) newHTTP() (endpoint, error) {
 	mux.HandleFunc("GET /healthcheck", s.health.healthcheck)
 	mux.Handle("/auth", a.Auth())
 	mux.Handle("GET /openapi.json", a.Handler())
-	mux.Handle("/v1/usage", a.Handler()) // for callers identified by a proxy or a certificate
+	mux.Handle("/v1/usage", a.Handler()) // a proxy or a certificate identifies the callers
 	mux.Handle("/", s.apiTokens.guard(a.Handler()))
-	// Client certificates enable refunds of hits, on gRPC and /json. If HTTP does not verify them,
-	// /json needs tokens.
+	// Callers with a client certificate may refund hits, on gRPC and /json. If HTTP does not verify
+	// certificates, /json needs tokens.
 	if s.envoy != nil && (s.envoyTokens != nil || s.c.ClientCA == "" || !s.c.TLSOnlyGRPC) {
 		mux.Handle("/json", s.envoyTokens.guard(s.envoy.JSONHandler()))
 	}
@@ -50,7 +50,8 @@ func (s *Server) newHTTP() (endpoint, error) {
 	return ep, nil
 }
 
-// exactPaths serves only clean paths, because a redirect by the mux would lose the body of a POST.
+// exactPaths serves only clean paths. For others the mux would redirect, which loses the body of a
+// POST.
 func exactPaths(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if clean := path.Clean(r.URL.Path); r.URL.Path == clean || r.URL.Path == clean+"/" && clean != "/" {

@@ -42,7 +42,7 @@ func defaultTimeouts() timeouts {
 	}
 }
 
-// maxHeader is the maximum size of a request header in bytes. Clients that exceed it get a 431.
+// maxHeader is the maximum size of a request header in bytes. Larger headers get a 431.
 const maxHeader = 64 << 10
 
 type endpoint struct {
@@ -139,8 +139,8 @@ func (s *Server) serve(all []endpoint) {
 	})
 }
 
-// shutdown ends all listeners at the same time, so that none accepts requests while another one
-// finishes.
+// shutdown ends all listeners at the same time. Otherwise one would still accept requests while
+// another finishes.
 func (s *Server) shutdown(ctx context.Context, all []endpoint) error {
 	errs := make([]error, len(all))
 	var work sync.WaitGroup
@@ -196,7 +196,7 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 			switch problem := recover(); problem {
 			case nil:
 			case http.ErrAbortHandler:
-				panic(problem) // meant for the server
+				panic(problem) // for the server, which expects it
 			default:
 				s.panicked(r.Method+" "+r.Pattern, problem)
 				// part of an answer may have been written: do not reuse the connection
@@ -207,7 +207,8 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 	})
 }
 
-// panicked logs a defect. It names the request by its route, not by text from the client.
+// panicked logs a defect. It names the request by its route, because text from the client is not
+// safe to log.
 func (s *Server) panicked(what string, problem any) {
 	s.c.Logger.Error("server: defect: a request panicked", "request", what, "panic", problem, "stack",
 		string(debug.Stack()))

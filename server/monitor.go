@@ -13,7 +13,8 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// openMonitor opens the monitor. It must be open before, and close after, everything it watches.
+// openMonitor opens the monitor. The monitor must be opened before everything that it watches, and
+// closed after it.
 func (s *Server) openMonitor(context.Context) error {
 	c := s.c.Observe
 	c.Logger, c.Webhooks = s.c.Logger, s.webhooks
@@ -64,14 +65,14 @@ func redisHealth(
 	}
 }
 
-// cpuShare computes how busy servers are from their CPU times.
+// cpuShare computes how busy servers are from the CPU times that they report.
 type cpuShare struct {
 	at   time.Time
 	busy map[string]time.Duration
 }
 
 // of returns how busy the main thread of the busiest server has been since the last call, as a
-// share of the time. It is 0 on the first call, and for a server that has restarted since.
+// share of the time. It returns 0 on the first call, and ignores servers that have restarted since.
 func (c *cpuShare) of(busy map[string]time.Duration, now time.Time) (share float64) {
 	for addr, t := range busy {
 		if before, ok := c.busy[addr]; ok && now.After(c.at) {
@@ -88,13 +89,14 @@ const clockStep = 2 * time.Second
 
 // clockSteps detects when the clocks of servers are set.
 type clockSteps struct {
-	ahead map[string]time.Duration // relative to our monotonic clock, by server, at the last call
+	ahead map[string]time.Duration // by server: how far its clock was ahead of our monotonic clock at the last call
 	count int64
 	last  *observe.ClockStep
 }
 
-// look reports whether a server's clock was set since the last call. ahead holds the lead of each
-// server's clock over our wall clock, and ours the total by which our wall clock has been set.
+// look reports whether a server's clock was set since the last call. ahead is how far each
+// server's clock is ahead of our wall clock. ours is by how much our wall clock has been set in
+// total.
 func (c *clockSteps) look(ahead map[string]time.Duration, ours time.Duration, now time.Time) (found bool) {
 	seen := map[string]time.Duration{}
 	for server, d := range ahead {

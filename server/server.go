@@ -44,8 +44,8 @@ type Server struct {
 	certificate *certificates
 	health      *healthState
 
-	// Users of gRPC without a token: connections without a call, calls of the health service that
-	// wait for their message, and its streams.
+	// Callers of gRPC without a token: connections without a call, calls of the health service that
+	// wait for their message, and streams of the health service.
 	newConns, pendingCalls, watches boundedSet
 
 	// Set only by Start.
@@ -72,9 +72,9 @@ type Server struct {
 	stopErr  error         // readable when stopped is closed
 }
 
-// New reads all files and checks everything that can be checked without a network. The error is a
-// [*stint.InvalidError] that lists every mistake in c, each with the name of its field; a
-// [*config.Error] about the policies; or an error about another file.
+// New reads all files and checks everything that can be checked without a network. The error is one
+// of these: a [*stint.InvalidError] that lists every mistake in c, each with the name of its field;
+// a [*config.Error] about the policies; or an error about another file.
 func New(c Config) (*Server, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
@@ -127,8 +127,9 @@ func New(c Config) (*Server, error) {
 
 var errStarted = errors.New("server: already started")
 
-// Start connects to the store and listens. It returns when the server serves requests. After an
-// error nothing is left running, and Stop does nothing. The context applies only to starting.
+// Start connects to the store and listens. It returns when the server serves requests. If it
+// returns an error, nothing is left running, and Stop does nothing. The context applies only to
+// starting.
 func (s *Server) Start(ctx context.Context) error {
 	err := errStarted
 	s.starting.Do(func() {
@@ -154,16 +155,16 @@ func (s *Server) start(ctx context.Context) error {
 	return nil
 }
 
-// step records one of the events that make the server ready: it listens, and, with xDS, the first
-// rules of Envoy's service have arrived.
+// step records one of the events that make the server ready: the server listens, or the first rules
+// of Envoy's service have arrived over xDS.
 func (s *Server) step() {
 	if s.health.happened() {
 		s.c.Logger.Info("server: ready", "store", s.storeName, "policies", cmp.Or(s.c.Policies, "built in"))
 	}
 }
 
-// Addr returns the address of a listener. It is nil if the server does not listen there, and before
-// Start.
+// Addr returns the address of a listener. It returns nil if the server does not listen there, and
+// before Start has returned.
 func (s *Server) Addr(name Listener) net.Addr {
 	select {
 	case <-s.started:
@@ -173,8 +174,8 @@ func (s *Server) Addr(name Listener) net.Addr {
 	}
 }
 
-// Wait returns when the server has stopped, or a listener has failed. It returns the listener's
-// error, if any; then call Stop.
+// Wait returns when the server has stopped, or when a listener has failed. It returns the
+// listener's error, if any. After an error, call Stop.
 func (s *Server) Wait() error {
 	select {
 	case err := <-s.failed:
@@ -185,9 +186,9 @@ func (s *Server) Wait() error {
 }
 
 // Stop reports that the server is not ready, waits for [Config.Drain], finishes the requests in
-// progress and closes everything. When the context ends, it stops waiting for load balancers and
-// for requests. If the server has not been started, it does nothing. Later calls wait for the first
-// one to return.
+// progress and closes everything. When the context ends, it no longer waits for load balancers or
+// requests. If the server has not been started, it does nothing. Later calls wait until the first
+// call returns.
 func (s *Server) Stop(ctx context.Context) error {
 	select {
 	case <-s.started:

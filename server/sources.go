@@ -36,7 +36,7 @@ type watcher interface {
 }
 
 // overridesTime is how long a starting server waits for overrides. After that it starts without
-// them, and applies them when they have been read.
+// them, and applies them once it has read them.
 const overridesTime = 5 * time.Second
 
 // openGuard makes the guard, which decides on requests, and Envoy's service.
@@ -104,7 +104,7 @@ func (s *Server) watch(context.Context) error {
 		if _, arrives := from.files.(*envoyrls.XDS); arrives {
 			continue
 		}
-		if from.files.Last().At.IsZero() { // New has already read the others
+		if from.files.Last().At.IsZero() { // New has already read the other sources
 			if err := from.files.Reload().Err; err != nil {
 				return err
 			}
@@ -133,7 +133,7 @@ func (s *Server) watchEnvoy() *reload.Watcher {
 	})
 }
 
-// followEnvoy returns a client that follows the rules of an xDS server. The first rules make the
+// followEnvoy returns a client that receives the rules from an xDS server. The first rules make the
 // server ready.
 func (s *Server) followEnvoy() *envoyrls.XDS {
 	x := s.c.Envoy.XDS

@@ -60,7 +60,7 @@ type sharedStore interface {
 	Info(ctx context.Context) (redisstore.Info, error)
 }
 
-// breakerState has the breaker settings in force, as shown by the admin listener.
+// breakerState is the breaker's settings in force, in the form that the admin listener shows.
 type breakerState struct {
 	Failures     int     `json:"failures"`
 	Probe        float64 `json:"probe_seconds"`
@@ -68,8 +68,8 @@ type breakerState struct {
 	probe, retry time.Duration
 }
 
-// breaker returns the breaker settings: from flags, else from the policies at the start, else the
-// defaults.
+// breaker returns the breaker's settings. Flags take precedence over the policies at the start,
+// which take precedence over the defaults.
 func (s *Server) breaker() *breakerState {
 	b := &breakerState{
 		Failures: cmp.Or(s.c.BreakerFailures, s.config.BreakerFailures, contract.DefaultBreakerFailures),
@@ -80,8 +80,8 @@ func (s *Server) breaker() *breakerState {
 	return b
 }
 
-// openOutbound makes the clients of the external APIs that the policies name. Callers of the JSON
-// API name the external API they want to wait for.
+// openOutbound makes the clients of the third-party APIs that the policies name. Callers of the
+// JSON API wait for an API by its name.
 func (s *Server) openOutbound(context.Context) error {
 	var err error
 	s.apis, err = outbound.New(s.store, s.config.Outbound,
@@ -94,9 +94,9 @@ func (s *Server) openOutbound(context.Context) error {
 	return nil
 }
 
-// Outbound returns clients of the external APIs that the policies in force name, for programs that
-// embed the server. The clients use the server's store and appear on its dashboard. Stop closes the
-// registry.
+// Outbound returns clients of the third-party APIs that the policies in force name, for programs
+// that embed the server. The clients use the server's store and appear on its dashboard. Stop
+// closes the registry.
 func (s *Server) Outbound() (*outbound.Registry, error) {
 	select {
 	case <-s.started:

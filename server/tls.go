@@ -29,7 +29,8 @@ func (c *Config) validateTLS() error {
 // maxPEM is the maximum total size of the files in bytes.
 const maxPEM = 4 << 20
 
-// certificates holds the certificates of the listeners. New connections use a changed certificate.
+// certificates holds the certificates of the listeners. When they change, new connections use the
+// new ones.
 type certificates struct {
 	config atomic.Pointer[tls.Config]
 	files  *reload.Watcher
@@ -98,7 +99,7 @@ func readCertificates(files []reload.File, want int) (*tls.Config, error) {
 }
 
 // watchStoreFiles watches the TLS files for Redis, and returns nil if there are none. Connections
-// read these files themselves; the watcher only reports changes and the expiry of the certificate.
+// read these files themselves. The watcher only reports changes, and when the certificate expires.
 func (s *Server) watchStoreFiles() *source {
 	where := s.config.Store
 	files := tlsfiles.Files{CA: where.CAFile, Cert: where.CertFile, Key: where.KeyFile}

@@ -25,7 +25,7 @@ const (
 	adminTokenName = "admin tokens"
 )
 
-// tokens are the bearer tokens of a file, in the format of [callers.ParseTokens], that grant access
+// tokens are the bearer tokens of a file, in the format of [callers.ParseTokens]. They grant access
 // to a listener or a part of one. A nil *tokens grants access to everyone.
 type tokens struct {
 	name    string
@@ -59,7 +59,7 @@ func newTokens(name, path string, logger *slog.Logger, reloaded func(reload.Resu
 	return t, nil
 }
 
-// read parses the file. It rejects a file without tokens, which would lock everyone out.
+// read parses the file. A file without tokens is an error, because it would lock everyone out.
 func (t *tokens) read(file reload.File) (*callers.Tokens, error) {
 	if len(file.Text) > maxTokens {
 		return nil, fmt.Errorf("%s: larger than %d bytes", file.Name, maxTokens)

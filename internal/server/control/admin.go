@@ -1,7 +1,7 @@
 // Package control inspects and manages subjects for operators: it shows what subjects have used and
 // why they are denied, and resets, bans and unbans them. [Admin] works on a store and the policies
-// in force, for the admin listener and for commands that open a store themselves. [Client] does the
-// same through a server's admin listener.
+// in force; the admin listener uses it, and so do commands that open a store themselves. [Client]
+// does the same through a server's admin listener.
 package control
 
 import (
@@ -22,16 +22,16 @@ import (
 
 // Config configures an [Admin].
 type Config struct {
-	// Store counts the subjects. Its contents can be shown if it is a [driver.Inspector].
+	// Store counts the subjects. If it is a [driver.Inspector], its contents can be shown.
 	Store stint.Store
 	// Set returns the policies in force. It may be nil.
 	Set func() *policy.Set
-	// Envoy returns the limits of a subject of Envoy's rate limit service and the name of their
-	// rule. It is nil without that service.
+	// Envoy returns the limits of a subject of Envoy's rate limit service, and the name of their
+	// rule. It is nil if there is no such service.
 	Envoy func(subject string) (rule string, limits []stint.Limit)
-	// Overrides holds limits of single subjects that differ from the policies; nil for none.
+	// Overrides holds the limits of single subjects that differ from the policies. It may be nil.
 	Overrides *overrides.Table
-	// Limits, if not empty, apply to every subject, in Scope, instead of the policies.
+	// Limits, if not empty, apply to every subject instead of the policies, and count in Scope.
 	Limits []stint.Limit
 	Scope  string
 }
@@ -42,7 +42,7 @@ type Config struct {
 // [ErrNotInspectable], and errors of the store.
 type Admin struct {
 	c         Config
-	inspector driver.Inspector // nil if the store is not one
+	inspector driver.Inspector // nil if the store is not an inspector
 	scopes    scopeCache
 	later     *laterBans // nil unless SendLater was called
 }
@@ -59,7 +59,7 @@ const (
 	MaxLimits = 1000
 	// MaxBans is the maximum number of bans in a list.
 	MaxBans = 10_000
-	// parallel is the number of requests of one call that the store handles at the same time.
+	// parallel is how many requests of one call the store handles at the same time.
 	parallel = 8
 )
 
@@ -98,7 +98,7 @@ func (d *Admin) Subject(ctx context.Context, t Target) (Subject, error) {
 	return result, nil
 }
 
-// inspect reads counters, each once, and returns their contents by key.
+// inspect reads each counter once, and returns the contents by key.
 func (d *Admin) inspect(ctx context.Context, subject string, counters []counter) (
 	map[string]*driver.Inspection, error) {
 	seen := map[string]*driver.Inspection{}
@@ -117,7 +117,7 @@ func (d *Admin) inspect(ctx context.Context, subject string, counters []counter)
 	return seen, err
 }
 
-// Each calls do for all items, a few in parallel, and returns the first error in the order of the
+// Each calls do for all items, a few in parallel. It returns the first error, in the order of the
 // list.
 func Each[T any](list []T, do func(T) error) error {
 	errs := make([]error, len(list))
@@ -139,9 +139,9 @@ func Each[T any](list []T, do func(T) error) error {
 	return nil
 }
 
-// Reset clears what a subject has used, under every limit that [Admin.Subject] would show. A ban
-// stays; see [Admin.Unban]. For policies that count in parts, it clears the parts that the store
-// can list. If there may be others, it returns an error after clearing the rest.
+// Reset clears what a subject has used, under every limit that [Admin.Subject] would show. It does
+// not end a ban; see [Admin.Unban]. For policies that count in parts, it clears the parts that the
+// store can list. If there may be other parts, it returns an error after clearing the rest.
 //
 // Like all methods that act on a subject, it returns the subject, even with an error if the subject
 // is known.
@@ -183,9 +183,9 @@ func (d *Admin) reset(ctx context.Context, subject string, counters []counter) e
 	return Each(commands, func(c stint.Command) error { return d.command(ctx, c) })
 }
 
-// Ban bans a subject for a time, wherever bans apply. It returns an error if they apply nowhere. It
-// does not shorten a current ban. After [Admin.SendLater], it keeps a ban that the store cannot
-// take for later, and mentions this in the Note.
+// Ban bans a subject for a time, wherever bans apply. If they apply nowhere, it returns an error.
+// It does not shorten a current ban. After [Admin.SendLater], it keeps a ban that the store cannot
+// take, and the Note says so.
 func (d *Admin) Ban(ctx context.Context, t Target, length time.Duration) (Named, error) {
 	who, err := d.find(t)
 	if err != nil {
@@ -221,7 +221,7 @@ func (d *Admin) Unban(ctx context.Context, t Target) (Named, error) {
 	return who, d.command(ctx, stint.Command{Kind: stint.CommandUnban, Subject: who.Subject})
 }
 
-// Bans lists at most n bans in force, those with the most time left first.
+// Bans lists at most n bans in force. The ban with the most time left is the first.
 func (d *Admin) Bans(ctx context.Context, n int) ([]Ban, error) {
 	if d.inspector == nil {
 		return nil, ErrNotInspectable

@@ -22,7 +22,7 @@ import (
 	"github.com/stint-limiter/stint/overrides"
 )
 
-// Client does what an [Admin] does through a server's admin listener, and reads what the server
+// Client does the same as an [Admin] through a server's admin listener, and reads what the server
 // observes. It is safe for concurrent use.
 //
 // Its errors are an [*UnreachableError], or a [*RefusedError] with the server's answer.
@@ -36,8 +36,8 @@ type Client struct {
 // callTimeout is the timeout of a call. A server may take 20 s to scan all bans.
 const callTimeout = 25 * time.Second
 
-// maxAnswer is the maximum size in bytes of an answer with status 200, and maxProblem of any other
-// answer.
+// maxAnswer is the maximum size in bytes of an answer with status 200. maxProblem is the maximum
+// size of other answers.
 const (
 	maxAnswer  = 64 << 20
 	maxProblem = 1 << 20
@@ -109,7 +109,8 @@ func (e *RefusedError) Error() string {
 // RefPrefix marks a ref that a server shows instead of a subject: "ref:x1y2".
 const RefPrefix = "ref:"
 
-// TargetOf returns the target that a text names: a ref if it begins with [RefPrefix].
+// TargetOf returns the target that a text names. A text that begins with [RefPrefix] names a ref,
+// unless raw is true.
 func TargetOf(text string, raw bool) Target {
 	if ref, ok := strings.CutPrefix(text, RefPrefix); ok && !raw {
 		return Target{Ref: ref}
@@ -137,8 +138,8 @@ func (c *Client) Bans(ctx context.Context, n int) ([]Ban, error) {
 	return result.Bans, err
 }
 
-// Processes lists the processes that the other lists cover, or none if the process does not share
-// its counts.
+// Processes lists the processes that the other lists cover. It lists none if the process does not
+// share its counts.
 func (c *Client) Processes(ctx context.Context) ([]observe.Process, error) {
 	result, err := get[struct{ Processes []observe.Process }](ctx, c, "/api/processes", nil)
 	return result.Processes, err
@@ -165,7 +166,7 @@ func (c *Client) Why(ctx context.Context, id string) ([]observe.Denial, error) {
 	return result.Denials, err
 }
 
-// Denials lists the denials of a subject or a ref: all if at is zero, else those around that time.
+// Denials lists the denials of a subject or a ref: those around the time at, or all if at is zero.
 // See [observe.Monitor.Denials].
 func (c *Client) Denials(ctx context.Context, subject string, at time.Time) ([]observe.Denial, error) {
 	query := url.Values{}
@@ -189,8 +190,8 @@ type State struct {
 	Config  ConfigState         `json:"config"`
 }
 
-// ConfigState is the state of the configuration in force, with the errors of files that are not in
-// force.
+// ConfigState is the state of the configuration in force. It includes the errors of files that are
+// not in force.
 type ConfigState struct {
 	Phase   string        `json:"phase"`
 	Sources []SourceState `json:"sources"`
@@ -364,7 +365,7 @@ func (c *Client) do(r *http.Request) (*http.Response, error) {
 	got, err := c.http.Do(r)
 	if err != nil {
 		if call, ok := errors.AsType[*url.Error](err); ok {
-			err = call.Err // the rest of the error repeats what the caller knows
+			err = call.Err // the caller knows the rest of the error
 		}
 		return nil, &UnreachableError{c.shown, err}
 	}

@@ -11,14 +11,14 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// counter is one way to count a subject: limits and a scope, with their tier and policy.
+// counter is one way in which a subject is counted: limits and a scope, with their tier and policy.
 type counter struct {
 	tier, policy, scope string
 	limits              []stint.Limit
-	claimed             []policy.Limit // the same limits, if the number of any comes from a claim
+	claimed             []policy.Limit // the same limits, if a claim sets the maximum of any of them
 	configured          []stint.Limit  // the same limits without overrides
-	of                  *policy.Rule   // the rule with the limits; nil if they do not come from policies
-	// costs reports whether the counter counts costs, divided whether the scope has parts, shadow
+	of                  *policy.Rule   // the rule that the limits come from; nil if they do not come from policies
+	// costs reports whether the counter counts costs, divided whether its scope has parts, shadow
 	// whether it denies nothing, and bans whether bans apply.
 	costs, divided, shadow, bans bool
 }
@@ -29,7 +29,7 @@ const (
 	tierOutbound = "outbound"
 )
 
-// key returns a key that is the same for counters with the same limits and scope.
+// key returns a key for the counter. Counters with the same limits and scope have the same key.
 func (p *counter) key() string {
 	var b strings.Builder
 	for i := range p.limits {
@@ -38,7 +38,7 @@ func (p *counter) key() string {
 	return b.String() + p.scope
 }
 
-// claim returns the name of the claim that sets the number of a limit, or "".
+// claim returns the name of the claim that sets the maximum of a limit, or "".
 func (p *counter) claim(l *stint.Limit) string {
 	for i := range p.claimed {
 		if contract.SameID(&p.limits[i], l) {
@@ -48,7 +48,7 @@ func (p *counter) claim(l *stint.Limit) string {
 	return ""
 }
 
-// configuredAs returns the text of a limit without overrides, or "" if no override changes it.
+// configuredAs returns the configured limit as text if an override changes it, else "".
 func (p *counter) configuredAs(l *stint.Limit) string {
 	for i := range p.configured {
 		if c := &p.configured[i]; contract.SameID(c, l) && (c.Max != l.Max || c.Burst != l.Burst) {
@@ -58,7 +58,7 @@ func (p *counter) configuredAs(l *stint.Limit) string {
 	return ""
 }
 
-// notifies returns the shares of a limit that are reported when reached.
+// notifies returns the percentages of a limit at which its use is reported.
 func (p *counter) notifies(l *stint.Limit) []int {
 	if p.of == nil || p.shadow {
 		return nil
@@ -74,7 +74,7 @@ func (p *counter) rule() string {
 	return cmp.Or(p.policy, p.tier)
 }
 
-// counters returns the counters that may count a subject, at least one.
+// counters returns the counters that may count a subject. There is at least one.
 func (d *Admin) counters(subject string) ([]counter, error) {
 	if err := checkSubject(subject); err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (d *Admin) checkBansApply(subject string) error {
 		return invalid("%s stands for many callers, which cannot be banned together; name one of them", subject)
 	}
 	if len(d.c.Limits) > 0 || d.set() == nil {
-		return nil // only the owner of those limits knows whether bans apply
+		return nil // bans may apply: only the caller with these limits knows
 	}
 	counters, err := d.counters(subject)
 	if err != nil {
@@ -127,8 +127,8 @@ func (d *Admin) checkBansApply(subject string) error {
 	return invalid("no limit of this subject applies bans; set `bans: {after: 0}` in the configuration to apply those made by hand")
 }
 
-// mergeTiers merges counters that differ only in their tier: a policy with the same limits for
-// several tiers has one merged counter, without a tier.
+// mergeTiers merges counters that differ only in their tier. If a policy has the same limits for
+// several tiers, it has one merged counter, without a tier.
 func mergeTiers(counters []counter) []counter {
 	var kept []counter
 	for _, p := range counters {

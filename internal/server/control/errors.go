@@ -11,12 +11,13 @@ import (
 // ErrNotInspectable means that the store cannot show what it holds.
 var ErrNotInspectable = errors.New("control: this store cannot show what it holds: it is not a driver.Inspector")
 
-// UnknownError is a subject that nothing in the configuration limits: most likely a typo.
+// UnknownError means that no limit in the configuration applies to a subject. Most likely, the
+// subject is a typo.
 type UnknownError struct {
 	Subject string
 	// Kinds are the prefixes of subjects that the configuration limits.
 	Kinds []string
-	// written reports whether a person wrote the subject, and so can try again with --raw.
+	// written reports whether a person wrote the subject, who can try again with --raw.
 	written bool
 }
 
@@ -34,7 +35,7 @@ func (e *UnknownError) Error() string {
 	return text
 }
 
-// quoteSubject returns enough of a subject to recognize it, and no more: errors are logged.
+// quoteSubject returns just enough of a subject to recognize it, because errors are logged.
 func quoteSubject(subject string) string { return `"` + label.Short(subject) + `"` }
 
 // shown shortens a text for errors.

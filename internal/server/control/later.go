@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// maxLater is the maximum number of bans kept for later, and laterEvery the interval between
-	// attempts to send them.
+	// maxLater is the maximum number of bans that are kept for later. laterEvery is the interval
+	// between attempts to send them.
 	maxLater   = 1000
 	laterEvery = time.Second
 )
 
-// laterBans holds bans that the store could not take. They are kept until the store takes them, or
-// until they end. It is safe for concurrent use; a nil *laterBans keeps none.
+// laterBans holds bans that the store could not take, until it takes them or they end. It is safe
+// for concurrent use. A nil *laterBans keeps no bans.
 type laterBans struct {
 	mu    sync.Mutex
 	until map[string]time.Time // by subject
 }
 
-// SendLater keeps bans that the store cannot take, and sends them when it can, until the context
-// ends. Call it before any other method of the Admin.
+// SendLater makes the Admin keep bans that the store cannot take, and send them when it can, until
+// the context ends. Call it before any other method of the Admin.
 func (d *Admin) SendLater(ctx context.Context, logger *slog.Logger) {
 	d.later = &laterBans{until: map[string]time.Time{}}
 	go func() { // ends with the context
@@ -44,7 +44,7 @@ func (d *Admin) SendLater(ctx context.Context, logger *slog.Logger) {
 	}()
 }
 
-// sendLater sends the kept bans. It stops at the first that fails, and retries it later with the
+// sendLater sends the kept bans. If one fails, it stops; the next call retries that one and the
 // rest.
 func (d *Admin) sendLater(ctx context.Context, logger *slog.Logger) {
 	for subject, until := range d.later.all() {
@@ -93,8 +93,8 @@ func (l *laterBans) drop(subject string) {
 	delete(l.until, subject)
 }
 
-// sent removes a ban that the store has taken, unless it was replaced, and reports whether it was
-// still kept.
+// sent removes a ban that the store has taken, unless a longer one has replaced it. It reports
+// whether the subject still had a kept ban.
 func (l *laterBans) sent(subject string, until time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

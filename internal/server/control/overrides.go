@@ -26,8 +26,8 @@ const (
 // errNoOverrides means that there is no table of overrides.
 var errNoOverrides = fmt.Errorf("overrides are not in use here: %w", errors.ErrUnsupported)
 
-// OverrideList is a list of overrides, sorted by subject and policy. Total is the number of all
-// matching overrides.
+// OverrideList is a list of overrides, sorted by subject and policy. Total also counts the matching
+// overrides that are not in the list.
 type OverrideList struct {
 	Overrides []ListedOverride `json:"overrides"`
 	Total     int              `json:"total"`
@@ -36,12 +36,12 @@ type OverrideList struct {
 // ListedOverride is an override in a list.
 type ListedOverride struct {
 	overrides.Override
-	// Ref stands for a subject that is shown shortened.
+	// Ref stands for the subject if it is shown shortened.
 	Ref string `json:"ref,omitempty"`
 }
 
-// Overrides lists the first n overrides whose subjects begin with a prefix. Subjects are hashes if
-// the store keeps no names.
+// Overrides lists the first n overrides whose subjects begin with a prefix. If the store keeps no
+// names, their subjects are hashes.
 func (d *Admin) Overrides(_ context.Context, prefix string, n int) (OverrideList, error) {
 	list := OverrideList{Overrides: []ListedOverride{}}
 	if d.c.Overrides == nil {
@@ -156,8 +156,8 @@ func (d *Admin) UnsetOverride(ctx context.Context, t Target, policy string) (Nam
 	return who, err
 }
 
-// ImportOverrides sets overrides as exported, or none of them if one is invalid. Subjects are taken
-// literally. Policies and windows that are not in the configuration are invalid.
+// ImportOverrides sets exported overrides. If one is invalid, it sets none. Subjects are taken
+// literally. The configuration must have the policies and windows of all overrides.
 func (d *Admin) ImportOverrides(ctx context.Context, all []overrides.Override) error {
 	if d.c.Overrides == nil {
 		return errNoOverrides

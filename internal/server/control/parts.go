@@ -13,8 +13,8 @@ import (
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// inParts replaces divided counters with their parts, as far as the store can list them. A counter
-// that may have other parts stays in the list, beside the known ones.
+// inParts replaces divided counters with their parts, as far as the store can list them. If a
+// counter may have more parts, the counter itself stays in the list, too.
 func (d *Admin) inParts(ctx context.Context, subject string, counters []counter) []counter {
 	if !slices.ContainsFunc(counters, isDivided) {
 		return counters
@@ -54,8 +54,8 @@ func (d *Admin) resetParts(ctx context.Context, subject string, counters []count
 
 func isDivided(p counter) bool { return p.divided }
 
-// parts returns the parts of a counter that are among scopes, or none if the counter is not
-// divided.
+// parts returns the parts of a counter that are among scopes. A counter that is not divided has
+// none.
 func (p *counter) parts(scopes []string) (parts []counter) {
 	for _, scope := range scopes {
 		of, _, hashed := keypart.SumIn(scope)
@@ -72,7 +72,7 @@ func (p *counter) parts(scopes []string) (parts []counter) {
 func unlistedParts(scopes []string) error {
 	hashed := 0
 	for _, scope := range scopes {
-		if strings.HasPrefix(scope, string(keypart.HashMark)) { // no policy's name begins with it
+		if strings.HasPrefix(scope, string(keypart.HashMark)) { // no policy's name begins with this mark
 			hashed++
 		}
 	}
@@ -86,7 +86,7 @@ func unlistedParts(scopes []string) error {
 	return nil
 }
 
-// partsLeft returns the error of a reset that has cleared everything except some parts.
+// partsLeft returns the error of a reset that has cleared everything except, possibly, some parts.
 func partsLeft(counters []counter, why error) error {
 	var names []string
 	for _, p := range counters {
@@ -103,7 +103,7 @@ func partsLeft(counters []counter, why error) error {
 
 // scopeCache caches the scopes of subjects. To list them, a store scans everything it holds, and a
 // page that shows a subject lists them repeatedly. So only one caller scans at a time, and a list
-// stays valid for several times the duration of its scan, which leaves the store time for other
+// stays valid for several times the duration of its scan. This leaves the store time for other
 // work.
 type scopeCache struct {
 	turn chan struct{} // holds one value while a caller reads or scans

@@ -15,7 +15,7 @@ import (
 type TakeRequest struct {
 	Target
 	// Tier and Policy select the limits: those of the policy for members of the tier or, without a
-	// policy, the tier's own. Either may be omitted if the limits are still unambiguous.
+	// policy, the tier's own. Either may be omitted unless the limits would then be ambiguous.
 	Tier   string `json:"tier,omitempty"`
 	Policy string `json:"policy,omitempty"`
 	// Scope is the scope to count in; "" means the scope of requests without a route.
@@ -33,10 +33,10 @@ type TakeResult struct {
 	// RetryAfter is how long to wait; -1 means forever.
 	RetryAfter float64 `json:"retry_after_seconds"`
 	Banned     bool    `json:"banned,omitempty"`
-	// Degraded reports whether the decision was made without the store.
+	// Degraded reports whether the request was decided without the store.
 	Degraded bool `json:"degraded,omitempty"`
-	// Unavailable reports whether the request was denied only because the store is unavailable.
-	// Nothing is known about its limits then.
+	// Unavailable reports whether the request was denied only because the store is unavailable. The
+	// state of its limits is then unknown.
 	Unavailable bool    `json:"unavailable,omitempty"`
 	Limits      []Limit `json:"limits"`
 }
@@ -141,7 +141,7 @@ func (d *Admin) countersOf(a *TakeRequest) ([]counter, error) {
 	return d.inScope(a, list)
 }
 
-// narrow returns the counters with a name, or all counters if the name is "".
+// narrow returns the counters with a tier or a policy of that name, or all counters if name is "".
 func narrow(list []counter, what, name string, of func(*counter) string) ([]counter, error) {
 	if name == "" {
 		return list, nil
@@ -166,7 +166,8 @@ func narrow(list []counter, what, name string, of func(*counter) string) ([]coun
 		strings.Join(names, ", "), messages.Hint(name, names))
 }
 
-// tiersOwn removes the limits of policies from a list, unless it contains no others.
+// tiersOwn removes the limits of policies from a list. If there are no others, it returns the list
+// unchanged.
 func tiersOwn(list []counter) []counter {
 	own := slices.DeleteFunc(slices.Clone(list), func(p counter) bool { return p.policy != "" })
 	if len(own) == 0 {
@@ -175,7 +176,8 @@ func tiersOwn(list []counter) []counter {
 	return own
 }
 
-// oneTier returns an error if limits differ by tier or policy and the request names neither.
+// oneTier returns an error if the limits depend on the tier or the policy and the request names
+// neither.
 func oneTier(a *TakeRequest, list []counter) error {
 	var tiers, policies []string
 	same := true

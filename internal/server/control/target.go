@@ -13,9 +13,9 @@ import (
 type Target struct {
 	// Subject is in the form that operators write; see [setinfo.Subject].
 	Subject string `json:"subject,omitempty"`
-	// Ref stands for a subject that a server shows shortened. Only that server knows it.
+	// Ref stands for a subject that a server shows shortened. Only that server knows the subject.
 	Ref string `json:"ref,omitempty"`
-	// Raw takes the subject literally, because programs may have their own subjects.
+	// Raw takes Subject literally, for programs with subjects of their own.
 	Raw bool `json:"raw,omitempty"`
 }
 
@@ -26,7 +26,7 @@ type Named struct {
 	Note string `json:"note,omitempty"`
 }
 
-// find returns the subject of a target. All subjects that operators write go through it.
+// find returns the subject of a target. Every subject that an operator writes goes through it.
 func (d *Admin) find(t Target) (Named, error) {
 	if t.Ref != "" {
 		return Named{}, invalid("a ref stands for a subject on the server that showed it; name the subject here")
@@ -48,7 +48,7 @@ func (d *Admin) find(t Target) (Named, error) {
 	}
 	set := d.set()
 	if len(d.c.Limits) > 0 {
-		set = nil // callers with their own limits have their own subjects
+		set = nil // the caller has limits of its own, and so subjects of its own
 	}
 	blind := set == nil && len(d.c.Limits) == 0
 	if blind && kind != setinfo.IP && kind != setinfo.User {
@@ -70,7 +70,7 @@ func (d *Admin) find(t Target) (Named, error) {
 	return Named{subject, note}, err
 }
 
-// isHashed reports whether a subject is a keyed hash, as stores that keep no names list them.
+// isHashed reports whether a subject is a keyed hash. Stores that keep no names list such hashes.
 func (d *Admin) isHashed(subject string) bool {
 	set := d.set()
 	return set != nil && setinfo.Config(set).Store.NameKeyFile != "" && keypart.IsHashed(subject)

@@ -9,8 +9,8 @@ import (
 	"github.com/stint-limiter/stint/overrides"
 )
 
-// Subject is the state of a subject in a store: its ban, and its usage of every limit that could
-// apply to it according to the configuration.
+// Subject is the state of a subject in a store: its ban, and its usage of every limit in the
+// configuration that could apply to it.
 type Subject struct {
 	Named
 	// Now is the store's clock.
@@ -36,10 +36,10 @@ type Limit struct {
 	Scope  string `json:"scope"`
 	// Divided reports that the policy counts in parts of the scope, such as one for each value of a
 	// path variable, and that some parts may be missing here because the store could not list them
-	// all. If it could, each part is listed with its own scope.
+	// all. If the store lists all parts, each is a Limit with its own scope.
 	Divided bool `json:"divided,omitempty"`
-	// Limit is the limit as text, such as "10/1m burst 2x". With a Claim, it is the limit for
-	// requests without the claim: only requests contain the numbers of their claims.
+	// Limit is the limit as text, such as "10/1m burst 2x". If a Claim is set, it is the limit for
+	// requests without the claim, because the values of claims are only in requests.
 	Limit string `json:"limit"`
 	Claim string `json:"claim,omitempty"`
 	// Configured is the limit in the configuration if an override has changed it, else "".
@@ -47,26 +47,27 @@ type Limit struct {
 	Algorithm  string `json:"algorithm"`
 	// Costs reports whether the limit counts costs instead of requests.
 	Costs bool `json:"costs,omitempty"`
-	// Notify lists the shares of the limit, in percent, that are reported when they are reached.
+	// Notify lists the percentages of the limit at which its use is reported.
 	Notify []int `json:"notify,omitempty"`
 	// Shadow reports whether the limit is not enforced.
 	Shadow   bool  `json:"shadow,omitempty"`
 	Max      int64 `json:"max"`
 	Capacity int64 `json:"capacity"`
-	// Window is the time in which Max units are restored, and at most Capacity units are admitted.
+	// Window is the time in which Max units are restored. At most Capacity units are admitted in
+	// any window.
 	Window    float64 `json:"window_seconds"`
 	Used      int64   `json:"used"`
 	Remaining int64   `json:"remaining"`
-	// Held is the number of units in Used that are held until their true cost is known. It is not
-	// set in results of [Admin.Take].
+	// Held is the number of units in Used that are held until their true cost is known. Results of
+	// [Admin.Take] do not have it.
 	Held int64 `json:"held,omitempty"`
-	// ResetAfter is the time until nothing is used, and RetryAfter the time until there is room; -1
+	// ResetAfter is the time until nothing is used. RetryAfter is the time until there is room. -1
 	// means never.
 	ResetAfter float64 `json:"reset_after_seconds"`
 	RetryAfter float64 `json:"retry_after_seconds"`
-	// Entries are the charges, oldest first. It is not set in results of [Admin.Take].
+	// Entries are the charges, oldest first. Results of [Admin.Take] do not have them.
 	Entries []driver.Entry `json:"entries,omitempty"`
-	// LeftOut is the number of units in entries that are not shown.
+	// LeftOut is the number of units in entries that Entries leaves out.
 	LeftOut int64 `json:"left_out,omitempty"`
 }
 
@@ -82,7 +83,7 @@ func (l *Limit) Rule() string {
 // Ban is a ban in force.
 type Ban struct {
 	driver.Banned
-	// Ref stands for a subject that is shown shortened.
+	// Ref stands for the subject if it is shown shortened.
 	Ref string `json:"ref,omitempty"`
 	// Matched is the number of requests that the server has denied because of the ban.
 	Matched int64 `json:"matched,omitempty"`
