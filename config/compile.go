@@ -20,7 +20,8 @@ import (
 )
 
 // compiler turns a document into a configuration. It reports all mistakes to the reader instead of
-// stopping at the first. It translates policies for package policy, which finds their mistakes.
+// stopping at the first. It translates policies for package policy, and package policy finds their
+// mistakes.
 type compiler struct {
 	*reader
 	doc    *document
@@ -28,8 +29,8 @@ type compiler struct {
 	spec   policy.Spec
 }
 
-// compile returns the configuration that a document describes. The configuration is valid only if
-// there are no mistakes.
+// compile returns the configuration that a document describes. If there are mistakes, the
+// configuration is not valid.
 func compile(doc *document, r *reader) *Config {
 	c := &compiler{reader: r, doc: doc, config: &Config{}}
 	c.spec.Source = c.config
@@ -56,7 +57,7 @@ func compile(doc *document, r *reader) *Config {
 	return c.config
 }
 
-// makeSet makes the set of policies, and reports its mistakes under the keys of the document.
+// makeSet makes the set of policies. It reports the set's mistakes under the keys of the document.
 func (c *compiler) makeSet() {
 	set, err := policy.New(c.spec)
 	c.config.Set = set
@@ -65,7 +66,8 @@ func (c *compiler) makeSet() {
 	}
 }
 
-// mistakes reports each of the errors that err joins as a separate mistake.
+// mistakes reports err as a mistake. If err joins several errors, each of them is reported as a
+// separate mistake.
 func (c *compiler) mistakes(key string, err error) {
 	switch e := err.(type) {
 	case interface{ Unwrap() []error }:
@@ -126,7 +128,7 @@ func (c *compiler) store() {
 	c.config.Store = s
 }
 
-// webhooks checks the webhooks, as far as possible without reading their keys.
+// webhooks checks the webhooks without reading their keys.
 func (c *compiler) webhooks() {
 	for i, doc := range c.doc.Webhooks {
 		key := item("webhooks", i)
@@ -141,8 +143,8 @@ func (c *compiler) webhooks() {
 	}
 }
 
-// file returns the path of the file that a key names, resolved relative to the file that contains
-// the key.
+// file returns the path of the file that a key names. A relative path starts at the directory of
+// the file that contains the key.
 func (c *compiler) file(key, path string) string {
 	if path == "" {
 		if c.has(key) {
@@ -159,8 +161,8 @@ func (c *compiler) file(key, path string) string {
 // maxInstances is the maximum number of processes that share a store.
 const maxInstances = 1 << 20
 
-// failure returns the failure policy of a section, with defaults from the top level. It returns nil
-// without a section.
+// failure returns the failure policy of a section. Keys that are not set have the values at the top
+// level. failure returns nil if there is no section.
 func (c *compiler) failure(key string, doc *failureDoc) *stint.FailurePolicy {
 	if doc == nil {
 		return nil
@@ -252,8 +254,8 @@ func (c *compiler) log() {
 
 var headerFormats = []string{"x", "draft-11", "none"}
 
-// at returns the key of element i of a list. The only element of a list has the key of the list,
-// because it may be written without a list.
+// at returns the key of element i of a list. If the list has one element, at returns the key of the
+// list: a single element may be written without a list.
 func at[E any](key string, i int, of []E) string {
 	if len(of) == 1 {
 		return key

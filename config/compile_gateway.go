@@ -38,7 +38,7 @@ func (c *compiler) gateway() {
 	if says("unusual_paths") && doc.UnusualPaths != "refuse" && doc.UnusualPaths != "pass" {
 		c.mistake(key+".unusual_paths", "%q; want refuse or pass", doc.UnusualPaths)
 	}
-	taken := map[routecheck.Match]string{} // the keys of the routes
+	taken := map[routecheck.Match]string{} // the keys of the routes so far
 	for i := range doc.Routes {
 		at := item(key+".routes", i)
 		for _, r := range c.routes(at, &doc.Routes[i]) {
@@ -57,7 +57,8 @@ func (c *compiler) gateway() {
 	}
 }
 
-// routes returns a route for each host and path of a section, or none if any of these is invalid.
+// routes returns a route for each host and path of a section. It returns none if a host or path is
+// invalid.
 func (c *compiler) routes(key string, doc *routeDoc) []Route {
 	r := Route{
 		Upstream: doc.Upstream, StripPrefix: doc.StripPrefix, RewriteHost: doc.RewriteHost,
@@ -84,14 +85,14 @@ func (c *compiler) routes(key string, doc *routeDoc) []Route {
 		for _, prefix := range prefixes {
 			r.Host, r.PathPrefix = host, prefix
 			if routes = append(routes, r); len(routes) > maxRoutes {
-				return routes // too many already
+				return routes // there are too many already
 			}
 		}
 	}
 	return routes
 }
 
-// each returns the values that read returns for the elements of a list, and whether all of them are
+// each calls read for each element of a list. It returns the values, and whether all elements are
 // valid. For an empty list it returns "", which stands for all.
 func (c *compiler) each(key string, elements list, read func(string) (string, error)) (values []string, ok bool) {
 	if len(elements) == 0 {
@@ -109,9 +110,9 @@ func (c *compiler) each(key string, elements list, read func(string) (string, er
 	return values, ok
 }
 
-// prefixOf returns the common prefix of the paths that a pattern matches. It accepts only patterns
-// that end in ** and have no other variables, so that it is obvious which of several patterns is
-// the longest.
+// prefixOf returns the common prefix of all paths that a pattern matches. It accepts only patterns
+// that end in ** and have no other variables, so that it is clear which of several patterns is the
+// longest.
 func prefixOf(text string) (string, error) {
 	p, err := pathpattern.Parse(text)
 	if err != nil {
@@ -124,7 +125,7 @@ func prefixOf(text string) (string, error) {
 	return prefix, nil
 }
 
-// timeout checks and returns a timeout; 0 if it is not set.
+// timeout checks and returns a timeout. It returns 0 if the key is not set.
 func (c *compiler) timeout(key string, d duration) time.Duration {
 	if d <= 0 && c.has(key) {
 		c.mistake(key, "must be longer than 0s; want something like 10s")

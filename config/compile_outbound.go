@@ -62,7 +62,7 @@ func (c *compiler) outbound() {
 	}
 }
 
-// repeated reports whether two of the limits would share a count, and adds a mistake if so.
+// repeated reports whether two of the limits would share a count. If so, it adds a mistake.
 func (c *compiler) repeated(key string, limits []stint.Limit) bool {
 	for i, l := range limits {
 		if slices.ContainsFunc(limits[:i], func(m stint.Limit) bool { return contract.SameID(&l, &m) }) {
@@ -74,7 +74,7 @@ func (c *compiler) repeated(key string, limits []stint.Limit) bool {
 	return false
 }
 
-// nameOK reports whether a name is valid in keys, labels and headers.
+// nameOK reports whether a name is valid in keys, labels and headers. If not, it adds a mistake.
 func (c *compiler) nameOK(key, name string) bool {
 	if syntax.IsName(name) && len(name) <= 64 {
 		return true
@@ -83,7 +83,7 @@ func (c *compiler) nameOK(key, name string) bool {
 	return false
 }
 
-// identityOf returns the name of the identity with a type, and whether there is one.
+// identityOf returns the name of the identity whose subjects have a type, and whether there is one.
 func (c *compiler) identityOf(typ string) (string, bool) {
 	for _, name := range sorted(c.doc.Identities) {
 		if cmp.Or(c.doc.Identities[name].Type, name) == typ {

@@ -11,7 +11,8 @@ import (
 )
 
 // This file translates the sections that package policy understands. It reports only mistakes that
-// a [policy.Spec] cannot express: keys with a zero value, which in a Spec means the default.
+// a [policy.Spec] cannot express: keys that are set to a zero value, which is the default in a
+// Spec.
 
 func (c *compiler) clientIP() {
 	doc := &c.doc.ClientIP
@@ -27,8 +28,8 @@ func (c *compiler) notZero(key string, value int64, message string) {
 	}
 }
 
-// claims translates the claims that headers assert. An empty header is omitted: it stands for a
-// claim that the application passes.
+// claims translates the claims that headers assert. It omits a claim with an empty header, because
+// the application passes that claim.
 func (c *compiler) claims() {
 	c.spec.Claims = maps.Clone(c.doc.Claims)
 	maps.DeleteFunc(c.spec.Claims, func(_, header string) bool { return header == "" })
@@ -38,7 +39,7 @@ func (c *compiler) identities() {
 	c.spec.Identities = map[string]policy.Identity{}
 	for name, doc := range c.doc.Identities {
 		if c.lacks("identities." + name) {
-			doc.Claim = cmp.Or(doc.Claim, name) // assume a claim, which requests may lack
+			doc.Claim = cmp.Or(doc.Claim, name) // assume a claim, because requests may lack one
 		}
 		c.spec.Identities[name] = policy.Identity{
 			Claim: doc.Claim, Header: doc.Header, Cookie: doc.Cookie, All: doc.All, Type: doc.Type, Plain: doc.Plain,
@@ -58,7 +59,7 @@ func (c *compiler) requestID(key string, doc *requestIDDoc) (header string, life
 	return doc.Header, time.Duration(doc.Life), time.Duration(doc.Derive)
 }
 
-// defaultForgive is how long a ban counts after its end.
+// defaultForgive is how long after its end a ban counts by default.
 const defaultForgive = duration(24 * time.Hour)
 
 func (c *compiler) bans(key string, doc *bansDoc) *stint.BanPolicy {
@@ -147,7 +148,7 @@ func matchOf(doc *matchDoc) *policy.Match {
 	}
 }
 
-// plain converts lists by name to the types of package policy; nil stays nil.
+// plain converts the types of lists by name to those of package policy. It returns nil for nil.
 func plain[E any, L ~[]E](lists map[string]L) map[string][]E {
 	if lists == nil {
 		return nil
@@ -179,8 +180,8 @@ func (c *compiler) cost(key string, doc *costDoc) *policy.Cost {
 	return &policy.Cost{Units: or(doc.Default, one), Header: doc.Header, Min: or(doc.Min, one), Max: or(doc.Max, 0)}
 }
 
-// The values of the key "missing", which sets the charge for streams that do not report their
-// usage.
+// These constants are the values of the key "missing". It sets what is charged for streams that do
+// not report their usage.
 const (
 	missingEstimate = "estimate"
 	missingEvents   = "events"
@@ -228,7 +229,8 @@ func (c *compiler) usage(key string, doc *usageDoc) *policy.TokenUsage {
 	return u
 }
 
-// rates returns a rate for each kind of token. Otherwise is the default for input and output.
+// rates returns the rate for each kind of token. The argument otherwise is the default for input
+// and output.
 func (d *ratesDoc) rates(otherwise int64) policy.Rates {
 	r := policy.Rates{Input: otherwise, Output: otherwise}
 	if d.Input != nil {

@@ -9,33 +9,34 @@ import (
 
 // Config is a valid configuration. It must not be changed.
 type Config struct {
-	// Set holds the policies and the settings of the rate limit headers.
+	// Set holds the policies, with the settings of the rate limit headers.
 	Set *policy.Set
 	// Store describes the store.
 	Store Store
-	// Instances is the number of processes that share the store; 0 means not set.
+	// Instances is the number of processes that share the store; 0 is not set.
 	Instances int
-	// LocalBytes is the maximum memory in bytes for decisions without the store; 0 means not set.
+	// LocalBytes is the maximum memory in bytes for decisions without the store; 0 is not set.
 	LocalBytes int64
 	// BreakerFailures, BreakerProbe and BreakerRetry are the fields of resilience.Config with these
-	// names; 0 means not set.
+	// names; 0 is not set.
 	BreakerFailures            int
 	BreakerProbe, BreakerRetry time.Duration
-	// Outbound lists the external APIs to call, sorted by name.
+	// Outbound lists the external APIs that the program calls, sorted by name.
 	Outbound []outbound.API
-	// Webhooks are the addresses that receive a post when a subject reaches a share of a quota.
+	// Webhooks lists the addresses to which an event is posted when a subject has used a share of a
+	// limit.
 	Webhooks []Webhook
-	// Warnings are settings that are probably not intended, in the order of files and lines.
+	// Warnings lists settings that are probably not intended, in the order of files and lines.
 	Warnings []Mistake
 	// Gateway holds the settings of the gateway.
 	Gateway Gateway
 }
 
-// Webhook is an address that receives events. Unlike the Webhook of package observe, it names a
-// file instead of holding the key.
+// Webhook is an address to which events are posted. Unlike the Webhook of package observe, it has
+// the name of a file instead of the key.
 type Webhook struct {
-	// URL begins with https://, or with http:// on a loopback address.
+	// URL is the address. It begins with https://, or with http:// if it is a loopback address.
 	URL string
-	// KeyFile is the file with the secret that signs posts.
+	// KeyFile is the file with the secret that signs messages.
 	KeyFile string
 }

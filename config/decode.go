@@ -12,12 +12,12 @@ import (
 	"github.com/stint-limiter/stint/internal/yamlread"
 )
 
-// maxValues is the maximum number of values in a file. A value counts once for each alias that
-// repeats it.
+// maxValues is the maximum number of values in a file. If aliases repeat a value, it counts once
+// for each alias.
 const maxValues = 100_000
 
-// decoder reads one file into the document. It adds to the tiers, policies and names that the
-// document has from other files.
+// decoder reads one file into the document. It adds tiers, policies and names to those from other
+// files.
 type decoder struct {
 	*reader
 	file   int
@@ -42,7 +42,7 @@ func (d *decoder) decode(text []byte, doc *document) {
 	d.bad(&yaml.Node{Line: line}, "", "%s", message)
 }
 
-// readable is a value with its own text form.
+// readable is a value that reads its own text form.
 type readable interface {
 	// want describes valid values.
 	want() string
@@ -89,7 +89,7 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, key string) {
 	}
 }
 
-// another counts a value, and reports whether it is within the maximum.
+// another counts a value. It reports whether the number of values is within the maximum.
 func (d *decoder) another(n *yaml.Node, key string) bool {
 	first, over := d.values.Next()
 	if first {
@@ -99,9 +99,9 @@ func (d *decoder) another(n *yaml.Node, key string) bool {
 	return !over
 }
 
-// structure reads a mapping whose keys are the fields of v. A misspelled key is a mistake, but is
-// read as the field with the nearest name, so that its value is checked and the field does not
-// count as missing.
+// structure reads a mapping whose keys are the fields of v. If a key is misspelled, structure
+// reports a mistake but reads the value into the field with the nearest name. So the value is
+// checked, and the field does not count as missing.
 func (d *decoder) structure(n *yaml.Node, v reflect.Value, key string) {
 	fields := fieldsOf(v.Type())
 	known := make([]string, len(fields))
@@ -169,7 +169,7 @@ func (d *decoder) items(n *yaml.Node, v reflect.Value, key string) {
 	}
 }
 
-// mapping calls f for every valid key of a mapping.
+// mapping calls f for each valid key of a mapping.
 func (d *decoder) mapping(n *yaml.Node, v reflect.Value, key string, f func(name string, k, value *yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
 		d.bad(n, key, "want %s; got %s", wantOf(v), got(n))
@@ -191,7 +191,7 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, key string, f func(name
 	}
 }
 
-// twice reports that another file has already set the key.
+// twice reports a key that another file has already set.
 func (d *decoder) twice(n *yaml.Node, key string) {
 	d.note(position{d.file, n.Line}, key, "duplicate key, first set at %s; all files together are one configuration", d.where(d.positions[key]))
 }
@@ -242,7 +242,7 @@ func wantOf(v reflect.Value) string {
 	return "a string"
 }
 
-// got describes a node that is not what a key needs.
+// got describes a node for messages about wrong values.
 func got(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:

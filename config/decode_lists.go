@@ -18,7 +18,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Descriptions of the elements of a list.
+// These constants describe the elements of a list.
 const (
 	oneText   = "a string"
 	oneStatus = "a status such as 404 or a class such as 5xx"
@@ -26,16 +26,16 @@ const (
 	oneShare  = "a share such as 80%"
 )
 
-// scalars calls f for every element of a list of scalars, or for a single scalar in place of a
-// list.
+// scalars calls f for each element of a list of scalars. A scalar may stand in place of a list of
+// one.
 func (d *decoder) scalars(n *yaml.Node, key, one string, f func(n *yaml.Node, key string)) {
 	d.elements(n, key, one, isScalar, f)
 }
 
 func isScalar(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode }
 
-// elements calls f for every element of a list, or for a single element in place of a list, and
-// reports elements of the wrong kind.
+// elements calls f for each element of a list, and reports elements of the wrong kind. A single
+// element may stand in place of a list.
 func (d *decoder) elements(
 	n *yaml.Node, key, one string, is func(*yaml.Node) bool, f func(n *yaml.Node, key string),
 ) {
@@ -68,7 +68,7 @@ func (d *decoder) elements(
 
 func orSeveral(one string) string { return one + ", or a list of several" }
 
-// namedLimit returns a hint for "- login: 5/15m", which is a mapping because the quotes are
+// namedLimit returns a hint for "- login: 5/15m". This is a mapping, because the quotes are
 // missing.
 func namedLimit(n *yaml.Node) string {
 	if n.Kind != yaml.MappingNode || len(n.Content) != 2 {
@@ -103,7 +103,7 @@ func (v *statuses) read(d *decoder, n *yaml.Node, key string) {
 			d.bad(n, key, "want %s; got %s", oneStatus, got(n))
 			return
 		}
-		// Cannot fail: the pattern has matched.
+		// This cannot fail: the pattern has matched.
 		status, _ := strconv.Atoi(strings.TrimSuffix(n.Value, "xx"))
 		*v = append(*v, status)
 	})
@@ -126,7 +126,7 @@ func (v *shares) read(d *decoder, n *yaml.Node, key string) {
 	})
 }
 
-// unlimited is the keyword for no limit.
+// unlimited is the keyword for an unlimited rule.
 const unlimited = "unlimited"
 
 func (v *limitList) want() string { return orSeveral(oneLimit) }
@@ -146,8 +146,8 @@ func (v *ruleLimits) read(d *decoder, n *yaml.Node, key string) {
 	})
 }
 
-// limits reads limits, as text or as mappings with a claim. An empty list is explicitly unlimited;
-// the result is nil only if there are too many limits.
+// limits reads limits, which may be texts or mappings with a claim. An empty list is explicitly
+// unlimited. The result is nil only if there are too many limits.
 func (d *decoder) limits(n *yaml.Node, key string, is func(*yaml.Node) bool) []policy.Limit {
 	limits := []policy.Limit{}
 	var keys []string
@@ -178,13 +178,13 @@ func (d *decoder) limits(n *yaml.Node, key string, is func(*yaml.Node) bool) []p
 	})
 	if len(limits) > stint.MaxLimits {
 		d.bad(n, key, "%d limits; want at most %d", len(limits), stint.MaxLimits)
-		limits = nil // limits are compared in pairs, which would take too long
+		limits = nil // limits are compared in pairs, which would take too long for so many
 	}
 	d.idle(limits, keys)
 	return limits
 }
 
-// claimed reads a limit whose number comes from a claim.
+// claimed reads a limit whose maximum comes from a claim.
 func (d *decoder) claimed(n *yaml.Node, key string) (policy.Limit, bool) {
 	var doc limitDoc
 	d.structure(n, reflect.ValueOf(&doc).Elem(), key)
@@ -206,9 +206,9 @@ func (d *decoder) claimed(n *yaml.Node, key string) (policy.Limit, bool) {
 	return policy.Limit{}, false
 }
 
-// idle warns of limits that have no effect because of others in the list. If two limits make each
-// other ineffective, only the second one gets a warning. Limits whose numbers come from claims are
-// ignored.
+// idle warns of limits that have no effect because of others in the list. If each of two limits
+// makes the other ineffective, only the second one gets a warning. idle ignores limits whose
+// maximum comes from a claim.
 func (d *decoder) idle(list []policy.Limit, keys []string) {
 	limits, warnings := make([]stint.Limit, len(list)), make([]string, len(list))
 	for i := range list {
@@ -217,7 +217,7 @@ func (d *decoder) idle(list []policy.Limit, keys []string) {
 	for i, l := range slices.Backward(limits) {
 		by, most, ok := algorithm.Idle(limits, i, func(j int) bool {
 			return warnings[j] != "" || list[j].Claim != "" ||
-				contract.SameID(&limits[i], &limits[j]) // reported as a mistake elsewhere
+				contract.SameID(&limits[i], &limits[j]) // reported elsewhere as a mistake
 		})
 		if ok && list[i].Claim == "" {
 			warnings[i] = fmt.Sprintf("%s has no effect: %s allows at most %s; lower it, raise %[2]s, or leave it out",
@@ -231,7 +231,7 @@ func (d *decoder) idle(list []policy.Limit, keys []string) {
 	}
 }
 
-// limitMistakes returns the mistakes that [stint.ParseLimit] found, without the text of the limit.
+// limitMistakes returns the mistakes that [stint.ParseLimit] found. It omits the text of the limit.
 func limitMistakes(err error) string {
 	if inner := errors.Unwrap(contract.Mistakes(err)); inner != nil {
 		err = inner

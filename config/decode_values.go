@@ -18,7 +18,7 @@ import (
 	"github.com/stint-limiter/stint/internal/yamlread"
 )
 
-// The text forms of values. The schema has the same patterns.
+// These constants are the patterns of values in text form. The schema has the same patterns.
 const (
 	durationPattern = `^([0-9]+d)?([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))*$`
 	percentPattern  = `^(100(\.0+)?|[0-9]{1,2}(\.[0-9]+)?)%$`
@@ -33,7 +33,7 @@ var (
 	integerText  = regexp.MustCompile(integerPattern)
 )
 
-// text reads a scalar as written, since a name may be an unquoted number.
+// text reads a scalar as it is written, because a name may be an unquoted number.
 func (d *decoder) text(n *yaml.Node, key, want string) (string, bool) {
 	if n.Kind != yaml.ScalarNode {
 		d.bad(n, key, "want %s; got %s", want, got(n))
@@ -114,7 +114,7 @@ func (v *budget) read(d *decoder, n *yaml.Node, key string) {
 // strictBudget names [stint.StrictBudget].
 const strictBudget = "strict"
 
-// parseDuration parses a Go duration with an optional number of days before it, as in limits.
+// parseDuration parses a Go duration. A number of days may come first, as in limits.
 func parseDuration(text string) (time.Duration, error) {
 	if text == "" || !durationText.MatchString(text) {
 		return 0, errors.New("not a duration")
@@ -132,7 +132,7 @@ func parseDuration(text string) (time.Duration, error) {
 	}
 	rest, err := time.ParseDuration(text)
 	if err != nil || rest > stint.MaxWindow {
-		return math.MaxInt64, nil // it has the right form, so it is too long
+		return math.MaxInt64, nil // its form is right, so it is too long
 	}
 	return length + rest, nil
 }
@@ -152,12 +152,12 @@ func (v *percent) read(d *decoder, n *yaml.Node, key string) {
 		d.bad(n, key, "want %s; got %s%s", v.want(), got(n), hint)
 		return
 	}
-	// Cannot fail: the pattern has matched.
+	// This cannot fail: the pattern has matched.
 	share, _ := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
 	*v = percent(share)
 }
 
-// share returns the percentage as a share from 0 to 1; nil stays nil.
+// share returns the percentage as a share from 0 to 1. It returns nil for nil.
 func (v *percent) share() *float64 {
 	if v == nil {
 		return nil

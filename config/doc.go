@@ -11,8 +11,8 @@
 //	watcher := &config.Watcher{Path: "stint.yaml", Guard: guard}
 //	go watcher.Run(ctx)
 //
-// A file is decoded into the types in document.go and translated to a [policy.Spec], from which
-// package policy makes the set. So anything in a file can also be written in Go, with one
+// A file is decoded into the types in document.go. They are translated to a [policy.Spec], and
+// package policy makes the set from it. So anything in a file can also be written in Go, with one
 // exception: in a file, claims: {user: ""} lists a claim that the application passes, so that it
-// causes no warning. Leave out such a claim in Go. docs/configuration.md lists all keys.
+// causes no warning. In Go, leave out such a claim. docs/configuration.md lists all keys.
 package config

@@ -7,9 +7,9 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// The types in this file are the configuration language: each field is a key, and its comment is
-// the reference in docs/configuration.md and in the JSON Schema, which are generated from this
-// file. A field is a pointer if leaving it out differs from its zero value.
+// The types in this file are the configuration language. Each field is a key. Its comment is the
+// reference of that key: docs/configuration.md and the JSON Schema are generated from this file. A
+// field is a pointer if leaving out the key differs from setting it to zero.
 
 // document is a whole configuration.
 type document struct {
@@ -19,9 +19,9 @@ type document struct {
 	Failure *failureDoc `yaml:"failure"`
 	// How to find the client's address when there are proxies in front.
 	ClientIP clientIPDoc `yaml:"client_ip"`
-	// Claims that trusted proxies assert in headers: the claim's name, then the header's. From
-	// other peers, these headers are ignored. Claims that the application passes take precedence.
-	// An empty string marks a claim that only the application passes.
+	// Claims that trusted proxies assert in headers: the name of the claim, then the name of the
+	// header. From other peers, these headers are ignored. Claims that the application passes take
+	// precedence. An empty string marks a claim that only the application passes.
 	Claims map[string]string `yaml:"claims"`
 	// Ways to identify the caller of a request, by name. Predefined: `ip` (the client's address),
 	// `user` (the claim `user`, unless defined otherwise) and `everyone` (all callers together).
@@ -47,7 +47,7 @@ type document struct {
 	Log logDoc `yaml:"log"`
 	// External APIs that this application calls, by name.
 	Outbound map[string]outboundDoc `yaml:"outbound"`
-	// Addresses that are notified when a subject reaches a share of a quota (see notify). Read only
+	// Addresses that are notified when a subject reaches a share of a limit (see notify). Read only
 	// at startup.
 	Webhooks []webhookDoc `yaml:"webhooks"`
 	// Routes, timeouts and bounds of `stint gateway`. Other commands ignore them. Flags take
@@ -61,8 +61,8 @@ type storeDoc struct {
 	URL string `yaml:"url"`
 	// The prefix of every key. Default: stint.
 	Prefix string `yaml:"prefix"`
-	// How much memory the store `memory` may use: 256MiB. When it is full, it forgets subjects,
-	// those with the most left of their limits first. Does not apply to Redis; `failure.memory` is
+	// How much memory the store `memory` may use: 256MiB. When it is full, it forgets the subjects
+	// that have the most left of their limits first. Does not apply to Redis; `failure.memory` is
 	// for decisions without Redis. Default: 1GiB.
 	Memory size `yaml:"memory"`
 	// A PEM file with the CA certificates that verify the certificate of a Redis server with a
@@ -119,8 +119,8 @@ type clientIPDoc struct {
 	// Peers that are trusted to name the client: addresses, networks, and the words `loopback`,
 	// `private` and `unix` (peers on a Unix socket). Default: none, the peer is the client.
 	TrustedProxies list `yaml:"trusted_proxies"`
-	// The one header in which they name the client: X-Forwarded-For, Forwarded, X-Real-IP or
-	// another with one address. Default: X-Forwarded-For.
+	// The header in which they name the client: X-Forwarded-For, Forwarded, X-Real-IP or another
+	// header with one address. Default: X-Forwarded-For.
 	Header string `yaml:"header"`
 	// How many leading bits of an IPv4 address identify a client. Default: 32.
 	IPv4Prefix int64 `yaml:"ipv4_prefix"`
@@ -135,7 +135,8 @@ type identityDoc struct {
 	Header string `yaml:"header"`
 	// A cookie, such as a session cookie.
 	Cookie string `yaml:"cookie"`
-	// Several identities combined. Absent if any of them is absent.
+	// Several identities combined. A request without one of them does not have the combination
+	// either.
 	All list `yaml:"all"`
 	// The prefix of the identifier in keys. Default: the identity's name.
 	Type string `yaml:"type"`
@@ -160,7 +161,8 @@ type tierDoc struct {
 	// route. Default: global.
 	Scope string `yaml:"scope"`
 	// Limits on the number of requests, such as 100/1m burst 3x. `unlimited` sets no limit, and
-	// `unlimited/1d` sets none for that window. A mapping takes its number from a claim.
+	// `unlimited/1d` sets none for that window. A mapping takes the maximum of a limit from a
+	// claim.
 	Limits ruleLimits `yaml:"limits"`
 	// Limits on the total cost of requests.
 	Budget ruleLimits `yaml:"budget"`
@@ -170,7 +172,7 @@ type tierDoc struct {
 	Notify shares `yaml:"notify"`
 	// Decide and count, but do not deny requests over this tier's limits.
 	Shadow bool `yaml:"shadow"`
-	// The share of members whose limits are enforced. For the others, the limits are in shadow.
+	// The share of members for which limits are enforced. For the others, the limits are in shadow.
 	// Default: 100%.
 	Rollout *percent `yaml:"rollout"`
 	// Bans for this tier, instead of those at the top level.
@@ -230,8 +232,8 @@ type policyDoc struct {
 	RequestID *requestIDDoc `yaml:"request_id"`
 	// Decide and count, but do not deny requests over this policy's limits.
 	Shadow bool `yaml:"shadow"`
-	// The share of subjects whose limits are enforced. For the others, the limits are in shadow.
-	// Default: 100%.
+	// The share of subjects for which limits are enforced. For the others, the limits are in
+	// shadow. Default: 100%.
 	Rollout *percent `yaml:"rollout"`
 	// What happens when the store does not answer, for matching requests.
 	Failure *failureDoc `yaml:"failure"`
@@ -240,13 +242,13 @@ type policyDoc struct {
 	Contact string `yaml:"contact"`
 }
 
-// limitDoc is a limit whose number comes from a claim.
+// limitDoc is a limit whose maximum comes from a claim.
 type limitDoc struct {
-	// The limit, with the number for requests without the claim: 60/1m. 0/1m denies them.
+	// The limit for requests without the claim: 60/1m. 0/1m denies them.
 	Limit string `yaml:"limit"`
-	// The claim with the number of the limit, such as `rpm`: a whole number from 0, which denies,
-	// to max. The application passes it or a trusted proxy asserts it, as with claims of
-	// identities. When the number changes, usage stays and a burst changes in proportion. A claim
+	// The claim that gives the maximum of the limit, such as `rpm`: a whole number from 0, which
+	// denies, to max. The application passes it or a trusted proxy asserts it, as with claims of
+	// identities. When the maximum changes, usage stays and a burst changes in proportion. A claim
 	// that is not a whole number counts as missing, and is logged.
 	Claim string `yaml:"claim"`
 	// The largest number that the claim may give. A larger one counts as this number, and is
@@ -292,8 +294,8 @@ type settleDoc struct {
 	// one unit, too.
 	Bytes size `yaml:"bytes"`
 	// The largest debt that one true cost may cause in a bucket or a limit with a burst, in units
-	// above its capacity. Units beyond that are not charged. Other limits take the whole cost,
-	// because they forget it after a window. Default: the capacity of each limit.
+	// above its capacity. Units beyond that are not charged. Other limits are charged the whole
+	// cost, because they forget it after a window. Default: the capacity of each limit.
 	MaxDebt *int64 `yaml:"max_debt"`
 }
 
@@ -378,8 +380,8 @@ type headersDoc struct {
 	// (RateLimit and RateLimit-Policy of the IETF draft), several of them, or `none`. Default: x.
 	Format list `yaml:"format"`
 	// The form of X-RateLimit-Reset: seconds since 1970 (`epoch`) or from now (`delta`). After a
-	// denied request, it is the time when there is room again, as in Retry-After. After an allowed
-	// one, it is the time when the limit is fully reset. Default: epoch.
+	// denied request, it is the time when such a request will be allowed, as in Retry-After. After
+	// an allowed one, it is the time when the limit is fully reset. Default: epoch.
 	Reset string `yaml:"reset"`
 	// Add a random time to Retry-After when all callers share the limit that denied (identity
 	// `everyone`), so that they do not all come back at once. The time is at most this share of
@@ -406,7 +408,7 @@ type outboundDoc struct {
 	Usage string `yaml:"usage"`
 	// Limits on the number of calls, for all processes together.
 	Limits limitList `yaml:"limits"`
-	// Fail at once instead of waiting for room.
+	// Fail at once instead of waiting until the limits permit a call.
 	FailFast bool `yaml:"fail_fast"`
 	// The longest wait. Default: as long as the caller's context permits.
 	MaxWait duration `yaml:"max_wait"`
@@ -483,11 +485,11 @@ type (
 // list is a list of strings. A single string may be written without a list.
 type list []string
 
-// limitList is a list of limits. A single limit may be written without a list. Limits that are
-// "unlimited" are left out.
+// limitList is a list of limits. A single limit may be written without a list. The list does not
+// contain limits that are "unlimited".
 type limitList []stint.Limit
 
-// ruleLimits is like limitList, but the number of each limit may come from a claim.
+// ruleLimits is like limitList, but the maximum of each limit may come from a claim.
 type ruleLimits []policy.Limit
 
 // tierLimits are limits for all tiers, or for each tier by name.

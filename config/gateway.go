@@ -6,60 +6,61 @@ import (
 	"time"
 )
 
-// Gateway configures a gateway. The first group of fields can be set in files and by a program,
-// which takes precedence. The second group can only be set by a program. A zero field is not set.
+// Gateway configures a gateway. The first group of fields can be set in files and by a program; the
+// program takes precedence. The second group can be set only by a program. A zero field is not set.
 type Gateway struct {
-	// Routes map requests to upstreams. Routes for a request's host come before those for any host,
-	// and of these the longest prefix wins. Routes set by a program replace those in files.
+	// Routes map requests to upstreams. Routes for a request's host take precedence over those for
+	// any host; among these, the longest prefix wins. Routes set by a program replace those in
+	// files.
 	Routes []Route
-	// DialTimeout is the timeout for connecting to an upstream; 0 means 5 s.
+	// DialTimeout is the timeout for connecting to an upstream; 0 is 5 s.
 	DialTimeout time.Duration
 	// ResponseHeaderTimeout is the timeout from the end of the request to the beginning of the
-	// response; 0 means one minute, a negative value no limit. A body that keeps arriving has no
-	// time limit.
+	// response; 0 is one minute, and a negative value is no limit. A body that keeps arriving has
+	// no time limit.
 	ResponseHeaderTimeout time.Duration
-	// BodyTimeout is how long a client may pause in the middle of a request's body; after that it
-	// gets a 408. It applies until the response begins, because upstream and client may then
-	// exchange messages, as in gRPC. 0 means 10 s, a negative value no limit.
+	// BodyTimeout is how long a client may pause in the middle of a request's body before it gets a
+	// 408. It applies until the response begins; after that, upstream and client may exchange
+	// messages, as in gRPC. 0 is 10 s, and a negative value is no limit.
 	BodyTimeout time.Duration
 	// MinBodyRate is the minimum number of bytes of a request's body that a client must send per
-	// second, on average over the BodyTimeout; 0 means 500.
+	// second, on average over the BodyTimeout; 0 is 500.
 	MinBodyRate int64
 	// SendTimeout is how long a client may read nothing of a response while there is data to send;
-	// 0 means 30 s.
+	// 0 is 30 s.
 	SendTimeout time.Duration
-	// MaxBody is the maximum number of bytes in the body of a request; 0 means no limit.
+	// MaxBody is the maximum number of bytes in the body of a request; 0 is no limit.
 	MaxBody int64
 	// PassUnusualPaths forwards requests with a raw backslash in the path or a raw "#".
 	PassUnusualPaths bool
 
-	// The fields below can only be set by a program, not in files.
+	// The fields below can be set only by a program, not in files.
 
 	// Reserved lists header fields that only trusted proxies may send, in addition to the usual
-	// ones such as X-Forwarded-For. They should include every other field that upstreams trust.
+	// ones such as X-Forwarded-For. List every other field that upstreams trust.
 	Reserved []string
 	// TLS is the configuration for https upstreams; nil is the default of crypto/tls.
 	TLS *tls.Config
 	// NoHTTP2 uses HTTP/1.1 for https upstreams even if they offer HTTP/2.
 	NoHTTP2 bool
-	// TLSHandshakeTimeout is the timeout for the TLS handshake after connecting; 0 means 5 s.
+	// TLSHandshakeTimeout is the timeout for the TLS handshake after connecting; 0 is 5 s.
 	TLSHandshakeTimeout time.Duration
-	// IdleTimeout is how long unused connections to upstreams stay open; 0 means 90 s. Keep it
-	// shorter than the idle timeout of the upstream.
+	// IdleTimeout is how long unused connections to upstreams stay open; 0 is 90 s. Keep it shorter
+	// than the idle timeout of the upstreams.
 	IdleTimeout time.Duration
-	// IdleConns is the maximum number of unused connections to each upstream that stay open; 0
-	// means 256.
+	// IdleConns is the maximum number of unused connections to each upstream that stay open; 0 is
+	// 256.
 	IdleConns int
-	// MaxConns is the maximum number of connections to an upstream; other requests wait. 0 means no
-	// limit. Routes with different timeouts use separate connections.
+	// MaxConns is the maximum number of connections to an upstream; 0 is no limit. When it is
+	// reached, requests wait. Routes with different timeouts use separate connections.
 	MaxConns int
-	// Logger logs requests and failures. It is slog.Default() unless set.
+	// Logger logs requests and failures; nil is slog.Default().
 	Logger *slog.Logger
 	// NoAccessLog logs only requests that fail because of the gateway or its upstream.
 	NoAccessLog bool
-	// AccessLogEvery logs one of every n requests; 0 means all.
+	// AccessLogEvery logs one of every n requests; 0 logs all.
 	AccessLogEvery int
-	// AccessLogQuery logs query strings too, which often hold secrets.
+	// AccessLogQuery also logs query strings, which often contain secrets.
 	AccessLogQuery bool
 }
 
@@ -78,6 +79,6 @@ type Route struct {
 	// RewriteHost sets the Host field to the upstream's host, instead of the one that the client
 	// sent.
 	RewriteHost bool
-	// DialTimeout and ResponseHeaderTimeout are the timeouts of this route; 0 means the gateway's.
+	// DialTimeout and ResponseHeaderTimeout are the timeouts of this route; 0 is the gateway's.
 	DialTimeout, ResponseHeaderTimeout time.Duration
 }

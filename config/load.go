@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/internal/reload"
 )
 
-// maxSize is the maximum size in bytes of a configuration, all files together.
+// maxSize is the maximum size in bytes of all files of a configuration together.
 const maxSize = 1 << 20
 
 //go:embed schema.json
@@ -20,7 +20,7 @@ var schema []byte
 // still have mistakes that a schema cannot find, such as undefined names or limits out of bounds.
 func Schema() []byte { return slices.Clone(schema) }
 
-// Parse reads a configuration from text. Mistakes are reported under the given file name. The error
+// Parse reads a configuration from text. It reports mistakes under the given file name. The error
 // is an [*Error].
 func Parse(name string, text []byte) (*Config, error) {
 	return read([]reload.File{{Name: name, Text: text}})

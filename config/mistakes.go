@@ -13,11 +13,12 @@ import (
 
 // Mistake is a mistake in a configuration, or a warning about it.
 type Mistake struct {
-	// File is the name of the file, and Line counts from 1. Line is 0 for mistakes that have no
-	// line.
+	// File is the name of the file. Line is the line in it, counted from 1. Line is 0 if the
+	// mistake is not in a line.
 	File string `json:"file"`
 	Line int    `json:"line,omitempty"`
-	// Key is the path of the key in the file, such as "tiers[1].limits[0]"; "" is the whole file.
+	// Key is the path of the key in the file, such as "tiers[1].limits[0]". It is "" for the whole
+	// file.
 	Key string `json:"key,omitempty"`
 	// Message says what is wrong, and how to fix it.
 	Message string `json:"message"`
@@ -40,15 +41,15 @@ func (m *Mistake) text() string {
 	return text + m.Message
 }
 
-// Error lists every mistake in a configuration, warnings included, in the order of files and lines.
+// Error lists every mistake and warning in a configuration, in the order of files and lines.
 type Error struct{ Mistakes []Mistake }
 
-// maxMistakes is the maximum number of mistakes, and of warnings, that are kept. More than that
-// usually have a common cause.
+// maxMistakes is the maximum number of mistakes that are kept, and the maximum number of warnings.
+// If there are more, they usually have a common cause.
 const maxMistakes = 1000
 
-// mostShown is the maximum number of mistakes in the text of an Error. More than that usually have
-// a common cause.
+// mostShown is the maximum number of mistakes in the text of an Error. If there are more, they
+// usually have a common cause.
 const mostShown = 50
 
 // Error returns the mistakes, one per line.
@@ -66,20 +67,22 @@ func (e *Error) lines() []string {
 	return lines
 }
 
-// reader collects the mistakes in a configuration, and holds the position of every key. Keys are
+// reader collects the mistakes in a configuration. It holds the position of every key. Keys are
 // paths in the whole configuration: tiers[2] may be the first tier of the second file.
 type reader struct {
 	files     []source
 	positions map[string]position
 	mistakes  []found
 	warned    []found
-	// unread holds the keys whose values could not be read, unsure the keys that contain these.
+	// unread holds the keys with values that could not be read. unsure holds the keys that contain
+	// these.
 	unread, unsure map[string]bool
-	// blind reports that too much could not be read to check the rest.
+	// blind is true if too much could not be read: checking the rest would find false mistakes.
 	blind bool
 }
 
-// source is a file, with the number of tiers and policies in the files before it.
+// source is a file. tiers and policies are the numbers of tiers and policies in the files before
+// it.
 type source struct {
 	name            string
 	tiers, policies int
@@ -87,7 +90,7 @@ type source struct {
 
 type position struct{ file, line int }
 
-// found is a mistake with its position, by which mistakes are sorted.
+// found is a mistake with its position. Mistakes are sorted by position.
 type found struct {
 	position
 	Mistake
@@ -102,16 +105,17 @@ func (r *reader) has(key string) bool {
 	return ok
 }
 
-// mistake records a mistake in a key whose value could be read. It is placed at the key, or at its
-// nearest parent in a file. It is dropped if it may follow from an unread value.
+// mistake records a mistake in a key. Its position is that of the key, or of the nearest parent
+// that is in a file. It is dropped if the value of the key could not be read, because it may be a
+// consequence of that.
 func (r *reader) mistake(key, format string, args ...any) {
 	if !r.lacks(key) {
 		r.note(r.nearest(key), key, format, args...)
 	}
 }
 
-// warn records a warning about a setting that is probably not intended. Warnings are kept apart
-// from mistakes, so that many warnings do not crowd out mistakes.
+// warn records a warning about a setting that is probably not intended. Warnings are counted
+// separately, so that many warnings do not displace mistakes.
 func (r *reader) warn(key, format string, args ...any) {
 	if !r.lacks(key) && len(r.warned) < maxMistakes {
 		w := r.found(r.nearest(key), key, format, args...)
@@ -133,8 +137,8 @@ func (r *reader) lacks(key string) bool {
 	return false
 }
 
-// cannotRead records that a value could not be read. If it is a whole file, nothing else is
-// checked.
+// cannotRead records that the value of a key could not be read. If the key is a whole file, nothing
+// else is checked.
 func (r *reader) cannotRead(key string) {
 	r.blind = r.blind || key == ""
 	r.unread[key] = true
@@ -160,8 +164,8 @@ func (r *reader) found(p position, key, format string, args ...any) found {
 	}}
 }
 
-// nearest returns the position of a key or of its nearest parent that has one, else the first line
-// of the first file.
+// nearest returns the position of a key, or of its nearest parent that has one. If there is none,
+// it returns the first line of the first file.
 func (r *reader) nearest(key string) position {
 	for ; key != ""; key = parent(key) {
 		if p, ok := r.positions[key]; ok {
@@ -173,7 +177,7 @@ func (r *reader) nearest(key string) position {
 
 func (r *reader) where(p position) string { return fmt.Sprintf("%s:%d", r.files[p.file].name, p.line) }
 
-// all returns mistakes and warnings in order, and whether there are any mistakes.
+// all returns mistakes and warnings in order. It reports whether there is a mistake.
 func (r *reader) all() (mistakes []Mistake, wrong bool) {
 	all := slices.Concat(r.mistakes, r.warned)
 	slices.SortStableFunc(all, func(a, b found) int {
@@ -185,7 +189,7 @@ func (r *reader) all() (mistakes []Mistake, wrong bool) {
 	return mistakes, len(r.mistakes) > 0
 }
 
-// local returns a key with the indexes of tiers and policies counted within the file.
+// local returns a key in which tiers and policies are counted within the file.
 func (s source) local(key string) string {
 	for section, before := range map[string]int{"tiers[": s.tiers, "policies[": s.policies} {
 		rest, ok := strings.CutPrefix(key, section)
@@ -197,7 +201,7 @@ func (s source) local(key string) string {
 	return key
 }
 
-// parent returns the key that contains a key; "" at the top level.
+// parent returns the key that contains a key. It returns "" at the top level.
 func parent(key string) string { return key[:max(0, strings.LastIndexAny(key, ".["))] }
 
 // oneLine shortens a text, and replaces characters that would break or disguise a log line.

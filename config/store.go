@@ -22,23 +22,23 @@ type Store struct {
 	URL string
 	// Prefix is the prefix of all keys; "" is the default of the store.
 	Prefix string
-	// CAFile holds the CA certificates for Redis over TLS. CertFile and KeyFile hold a client
-	// certificate. URL also includes all three as parameters, unless it is "memory".
+	// CAFile has the CA certificates for Redis over TLS. CertFile and KeyFile have a client
+	// certificate. Unless URL is "memory", it also has all three as parameters.
 	CAFile, CertFile, KeyFile string
 	// Memory is the maximum number of bytes of a store in memory; 0 is the default of the store.
 	Memory int64
-	// NameKeyFile is the file with the key for hashing subjects in Redis, and PreviousNameKeyFile
-	// the file with the key that it replaces. "" is none.
+	// NameKeyFile is the file with the key for hashing subjects in Redis; "" is none.
+	// PreviousNameKeyFile is the file with the key that it replaces; "" is none.
 	NameKeyFile, PreviousNameKeyFile string
 }
 
 // OpenStore opens the store of the configuration, with all its settings: prefix, memory, name keys,
-// TLS files, failure policy, instances and breaker. Settings in with, such as an observer, a logger
-// or another store (Redis.URL or Redis.Client), take precedence.
+// TLS files, failure policy, instances and breaker. If with has a setting, such as an observer, a
+// logger or another store (Redis.URL or Redis.Client), it takes precedence.
 //
 //	store, err := c.OpenStore(ctx, stores.Config{})
 //
-// See [stores.Config.Open] for its errors and when it returns.
+// See [stores.Config.Open] for the errors of OpenStore and for when it returns.
 func (c *Config) OpenStore(ctx context.Context, with stores.Config) (stores.Store, error) {
 	where, named, r := c.Store, with.Redis.URL != "", &with.Resilience
 	where.URL = cmp.Or(with.Redis.URL, where.URL)
@@ -79,8 +79,7 @@ func (c *Config) OpenStore(ctx context.Context, with stores.Config) (stores.Stor
 	return with.Open(ctx, files.AddTo(where.URL, false))
 }
 
-// nameKeys reads the files with name keys, and warns about those that any user of the machine can
-// read.
+// nameKeys reads the files with name keys. It warns of files that any user of the machine can read.
 func (s *Store) nameKeys(logger *slog.Logger) (keys [][]byte, err error) {
 	for _, file := range []struct{ key, path string }{
 		{"name_key_file", s.NameKeyFile}, {"previous_name_key_file", s.PreviousNameKeyFile},

@@ -67,24 +67,24 @@ func (c *compiler) warnings() {
 	}
 }
 
-// notifies reports whether any tier or policy has notify.
+// notifies reports whether a tier or policy has the key notify.
 func (c *compiler) notifies() bool {
 	return slices.ContainsFunc(c.doc.Tiers, func(t tierDoc) bool { return len(t.Notify) > 0 }) ||
 		slices.ContainsFunc(c.doc.Policies, func(p policyDoc) bool { return len(p.Notify) > 0 })
 }
 
-// listsClaims reports whether every claim should be listed. If no claims are listed, claims of
-// identities may come from an application or a caller of the API; but a gateway has neither.
+// listsClaims reports whether the configuration should list every claim. If it lists none, an
+// application or a caller of the API may pass the claims of identities; but a gateway has neither.
 func (c *compiler) listsClaims() bool { return len(c.doc.Claims) > 0 || c.doc.Gateway != nil }
 
-// userIsSet warns if the predefined identity "user" is used, but its claim is not set.
+// userIsSet warns if the predefined identity "user" is used but nothing sets its claim.
 func (c *compiler) userIsSet(key string, identity list) {
 	if _, redefined := c.doc.Identities["user"]; !redefined && c.listsClaims() && slices.Contains(identity, "user") {
 		c.claimIsSet(key, "user")
 	}
 }
 
-// limitClaims warns if claims that numbers of limits come from are not set.
+// limitClaims warns if the maximum of a limit comes from a claim that nothing sets.
 func (c *compiler) limitClaims(key string, limits ruleLimits) {
 	for i := range limits {
 		if claim := limits[i].Claim; claim != "" && c.listsClaims() {
@@ -100,7 +100,7 @@ func (c *compiler) tierLimitClaims(key string, limits *tierLimits) {
 	}
 }
 
-// claimIsSet warns of a claim that no header asserts.
+// claimIsSet warns if no header asserts a claim.
 func (c *compiler) claimIsSet(key, claim string) {
 	if _, ok := c.doc.Claims[claim]; !ok && !c.lacks("claims."+claim) && len(c.warned) < maxMistakes {
 		c.warn(key, `no header sets the claim %q; want one under claims, or claims: {%s: ""} if the application passes it%s`,
@@ -131,7 +131,7 @@ var (
 	foreignPattern = regexp.MustCompile(`\.[*+]|[\\^$()|]`)
 )
 
-// oddPaths warns of paths that use the syntax of other programs, and would be matched literally.
+// oddPaths warns of paths in the syntax of other programs. Such paths would be matched literally.
 func (c *compiler) oddPaths(key string, paths list) {
 	for i, text := range paths {
 		key := at(key, i, paths)
@@ -151,13 +151,14 @@ func (c *compiler) oddPaths(key string, paths list) {
 	}
 }
 
-// The minimum prefix lengths of networks of proxies; shorter ones are too wide.
+// These constants are the minimum prefix lengths of networks of proxies. Networks with shorter
+// prefixes are too wide.
 const (
 	fewBits4 = 8
 	fewBits6 = 16
 )
 
-// wide describes a network that is too wide for proxies; "" for any other.
+// wide describes a network if it is too wide for proxies. Otherwise it returns "".
 func wide(text string) string {
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
@@ -183,15 +184,15 @@ var methods = strings.Fields(`GET HEAD POST PUT PATCH DELETE OPTIONS CONNECT TRA
 	UPDATEREDIRECTREF VERSION-CONTROL`)
 
 const (
-	// leastPrice is the lowest price of a million tokens that gets no warning: with a lower price,
-	// a request of a thousand tokens costs less than one unit.
+	// leastPrice is the lowest price of a million tokens that gets no warning. If the price is
+	// lower, a request of a thousand tokens costs less than one unit.
 	leastPrice = 1000
-	// leastHold is the minimum hold of a request that counts tokens: a pause of the process or of
-	// the store must not end it.
+	// leastHold is the minimum hold of a request that counts tokens. A pause of the process or the
+	// store must not end the hold.
 	leastHold = 10 * time.Second
 )
 
-// oddUsage warns of prices in units that are too coarse, and of a hold that is too short.
+// oddUsage warns of prices in units that are too large, and of a hold that is too short.
 func (c *compiler) oddUsage(key string, p *policy.Policy) {
 	if p.Usage == nil {
 		return
@@ -210,11 +211,11 @@ func (c *compiler) oddUsage(key string, p *policy.Policy) {
 	}
 }
 
-// quantities are the names of budgets that count one quantity.
+// quantities are the names of budgets that count a single quantity.
 var quantities = []string{tokens.InputName, tokens.OutputName, tokens.CachedName, tokens.PriceName}
 
-// oddQuantities warns of budgets whose names resemble the name of a quantity, because they count
-// all tokens.
+// oddQuantities warns of budgets whose names resemble that of a quantity. Such budgets count all
+// tokens.
 func (c *compiler) oddQuantities() {
 	if !slices.ContainsFunc(c.spec.Policies, func(p policy.Policy) bool { return p.Usage != nil }) {
 		return

@@ -10,13 +10,13 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// counted is a tier, or a policy within a tier, that counts requests of the tier.
+// counted is a tier that counts its requests, or a policy that counts requests of a tier.
 type counted struct {
 	match, unless  *policy.Match
 	identity, per  []string
 	limits, budget []policy.Limit // in the tier
 	shadow         bool
-	inherits       bool // a policy that inherits the identity of the tier
+	inherits       bool // whether a policy inherits the identity of the tier
 }
 
 func countedBy(t *policy.Tier) *counted {
@@ -26,7 +26,7 @@ func countedBy(t *policy.Tier) *counted {
 	}
 }
 
-// inShadow reports whether limits are enforced for no subject.
+// inShadow reports whether there is no subject for which limits are enforced.
 func inShadow(shadow bool, rollout *float64) bool { return shadow || rollout != nil && *rollout == 0 }
 
 func countedByPolicy(p *policy.Policy, t *policy.Tier) *counted {
@@ -47,17 +47,18 @@ func (n *counted) isRoute() bool {
 	return m != nil && len(m.Path)+len(m.Method)+len(m.Host) > 0
 }
 
-// class holds known facts about requests: matches that they fit, and identities that they have.
+// class holds what is known about some requests: matches that they fit, and identities that they
+// have.
 type class struct {
 	matches []*policy.Match
 	has     []string
 }
 
-// maxComparisons is the maximum number of pairs of tiers and policies that are compared, which
-// takes a few tenths of a second. A larger configuration gets fewer warnings.
+// maxComparisons is the maximum number of pairs of tiers and policies that are compared. Comparing
+// them takes a few tenths of a second. A larger configuration gets fewer warnings.
 const maxComparisons = 200_000
 
-// chosenIdentities warns of limits by headers and cookies, whose values clients choose.
+// chosenIdentities warns of limits by header or cookie: clients choose these values.
 func (c *compiler) chosenIdentities() {
 	warned := map[string]bool{}
 	left := maxComparisons
@@ -72,7 +73,7 @@ func (c *compiler) chosenIdentities() {
 			}
 			all, keys = append(all, n), append(keys, key)
 		}
-		// The tiers and policies whose counts clients cannot choose.
+		// These tiers and policies have counts that clients cannot choose.
 		others := slices.DeleteFunc(slices.Clone(all), func(n *counted) bool {
 			return !n.denies() || len(n.identity) == 0 || c.chosen(n.identity[0]) != ""
 		})
@@ -90,9 +91,9 @@ func (c *compiler) chosenIdentities() {
 	}
 }
 
-// chosenIdentity warns if a client can evade the limits of n by choosing values, because none of
-// the others counts the same requests by another identity. It also warns if others can use such a
-// value to get its owner banned. It reports whether it warned.
+// chosenIdentity warns if a client can evade the limits of n by choosing values. It can if none of
+// the others counts the same requests by another identity. chosenIdentity also warns if others can
+// use such a value to get its owner banned. It reports whether it warned.
 func (c *compiler) chosenIdentity(key string, t *policy.Tier, n *counted, others []*counted) (warned bool) {
 	requests := class{matches: []*policy.Match{t.Match, n.match}}
 	if len(t.Identity) == 1 {
@@ -131,7 +132,8 @@ func (c *compiler) parts(name string) []string {
 	return []string{name}
 }
 
-// chosen returns a description of the header or cookie in an identity, or "".
+// chosen returns a description of a header or cookie in an identity. It returns "" if there is
+// none.
 func (c *compiler) chosen(name string) string {
 	for _, part := range c.parts(name) {
 		switch id := c.spec.Identities[part]; {
@@ -144,8 +146,9 @@ func (c *compiler) chosen(name string) string {
 	return ""
 }
 
-// public returns a header of an identity that consists only of headers whose values may not be
-// secret, or "". Cookies are secret, because browsers keep them from other sites.
+// public returns a header of an identity if the identity consists only of headers whose values may
+// not be secret. Otherwise it returns "". Cookies are secret, because browsers keep them from other
+// sites.
 func (c *compiler) public(name string) (header string) {
 	for _, part := range c.parts(name) {
 		header = c.spec.Identities[part].Header
@@ -164,9 +167,9 @@ func (c *compiler) certain(name string, these *class) bool {
 	})
 }
 
-// holds reports whether other, which counts requests of the same tier, limits the requests that n
-// counts, whatever headers and cookies clients send. A limit for every route does not replace the
-// limit of a policy for some routes, unless it allows no more.
+// holds reports whether other limits the requests that n counts, whatever headers and cookies
+// clients send. Both count requests of the same tier. If other counts all routes and n is a policy
+// for some routes, other must also allow no more than n.
 func (c *compiler) holds(other, n *counted, these *class) bool {
 	if !bounds(other, n) || !c.covers(other, n, these) {
 		return false
@@ -188,7 +191,7 @@ func (c *compiler) holds(other, n *counted, these *class) bool {
 		slower(other.limits, n.limits) && slower(other.budget, n.budget)
 }
 
-// bounds reports whether other limits a rate, or n does not.
+// bounds reports whether other limits a rate, if n does.
 func bounds(other, n *counted) bool {
 	return other.often() || !n.often()
 }
@@ -198,8 +201,8 @@ func (n *counted) often() bool {
 	return slices.ContainsFunc(n.limits, often) || slices.ContainsFunc(n.budget, often)
 }
 
-// slower reports whether, in the long run, limits allow no more than each of others, whatever
-// numbers claims give them.
+// slower reports whether, for each of others, one of limits allows no more in the long run. Where
+// maximums come from claims, it uses the largest maximum of limits.
 func slower(limits, others []policy.Limit) bool {
 	return !slices.ContainsFunc(others, func(other policy.Limit) bool {
 		m := &other.Limit
@@ -212,8 +215,8 @@ func slower(limits, others []policy.Limit) bool {
 	})
 }
 
-// covers reports whether other applies to all known requests that n applies to. Exceptions by claim
-// or network do not matter, because clients cannot choose those.
+// covers reports whether other applies to all known requests that n applies to. It ignores
+// exceptions by claim or network, because clients cannot choose these.
 func (c *compiler) covers(other, n *counted, these *class) bool {
 	if u := other.unless; u != nil && len(u.Claim)+len(u.Network) == 0 && !reflect.DeepEqual(u, n.unless) {
 		return false
@@ -245,7 +248,8 @@ func (c *compiler) covers(other, n *counted, these *class) bool {
 		these.narrower(m.Network, func(m *policy.Match) []string { return m.Network }, fitsValue)
 }
 
-// claimOf returns the claim that an identity consists of, or "".
+// claimOf returns the claim of an identity that consists of a claim. It returns "" for any other
+// identity.
 func (c *compiler) claimOf(name string) string {
 	if _, ok := c.spec.Identities[name]; !ok && name == "user" {
 		return name
@@ -253,8 +257,8 @@ func (c *compiler) claimOf(name string) string {
 	return c.spec.Identities[name].Claim
 }
 
-// narrower reports whether one of the matches admits only values that fit one of the patterns.
-// Everything fits an empty list of patterns.
+// narrower reports whether one of the matches accepts only values that fit one of the patterns. If
+// there are no patterns, everything fits.
 func (r *class) narrower(
 	patterns []string, of func(*policy.Match) []string, fits func(pattern, text string) bool,
 ) bool {
@@ -277,7 +281,7 @@ func fitsHost(pattern, text string) bool {
 }
 
 // fitsPath reports whether every path that fits the pattern text also fits pattern, as far as this
-// can be determined: {name} and * are any segment, and ** is any number of segments.
+// can be determined. {name} and * stand for any segment, and ** for any number of segments.
 func fitsPath(pattern, text string) bool {
 	segments := func(path string) []string {
 		return strings.FieldsFunc(path, func(c rune) bool { return c == '/' })

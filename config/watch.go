@@ -14,45 +14,45 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Watcher keeps a guard's set up to date with the files that it was read from. Broken, empty or
-// missing files change nothing: the last valid set stays in force. The fields must not change after
-// first use. The methods are safe for concurrent use.
+// Watcher keeps the set of a guard up to date with its files. If files are broken, empty or
+// missing, the last valid set stays in force. The fields must not change after first use. The
+// methods are safe for concurrent use.
 type Watcher struct {
 	// Path is a file or a directory, as in [Load].
 	Path string
 	// Guard gets every new set.
 	Guard *policy.Guard
-	// Logger logs every change, and every mistake and warning once; it is slog.Default() unless
-	// set.
+	// Logger logs every change, and every mistake and warning once; nil is slog.Default().
 	Logger *slog.Logger
-	// Accept, unless nil, can reject a valid configuration. Its error is treated like a mistake.
+	// Accept can reject a valid configuration. Its error is treated like a mistake. It may be nil.
 	Accept func(*Config) error
-	// Reloaded, unless nil, is called after every change, after every rejected change, and when a
-	// rejected change is undone. It must not call the watcher's Reload.
+	// Reloaded is called after every change, after every rejected change, and when a rejected
+	// change is undone. It must not call the watcher's Reload. It may be nil.
 	Reloaded func(Reload)
 
 	once  sync.Once
 	files *reload.Watcher // see watch
 }
 
-// Reload is the result of checking the files. At is the time of the check. Err is the reason why
-// the files are not in force: an [*Error], an error of the file system, or the error of
-// [Watcher.Accept]; nil if they are in force. Changed reports that a new set is in force since the
-// check. Good and Failed count the changes so far that were put in force and that were rejected.
-// Files are the files that differ since the last change, Changes describe the differences in
-// readable form, and Fingerprint is equal for configurations that decide alike, on any host.
+// Reload is the result of checking the files. At is the time of the check. Err is nil if the files
+// are in force. Otherwise it is the reason why they are not: an [*Error], an error of the file
+// system, or the error of [Watcher.Accept]. Changed reports that this check put a new set in force.
+// Good is the number of changes so far that were put in force, and Failed the number of those that
+// were rejected. Files are the files that differ since the last change. Changes describe the
+// differences in readable form. Configurations that decide alike have the same Fingerprint, on any
+// host.
 type Reload = reload.Result
 
-// Reload checks the files now, and puts them in force if they have changed and are valid. The first
-// call puts them in force even if unchanged, so that no change since they were loaded is missed;
-// that does not count as a change.
+// Reload checks the files now. It puts them in force if they have changed and are valid. The first
+// call puts them in force even if they have not changed, because they may have changed since they
+// were loaded; that does not count as a change.
 func (w *Watcher) Reload() Reload { return w.watch().Reload() }
 
 // Last returns the result of the last check of the files.
 func (w *Watcher) Last() Reload { return w.watch().Last() }
 
-// Run keeps the guard up to date until the context ends, and returns the context's error. If the
-// files cannot be put in force at the beginning, it returns the reason at once.
+// Run keeps the guard up to date until the context ends, and then returns the context's error. If
+// the files cannot be put in force at the beginning, it returns the reason at once.
 func (w *Watcher) Run(ctx context.Context) error { return w.watch().Run(ctx) }
 
 func (w *Watcher) watch() *reload.Watcher {
@@ -76,7 +76,7 @@ func (w *Watcher) read(files []reload.File) (use func() reload.InForce, err erro
 	}
 	return func() reload.InForce {
 		was := w.Guard.Set()
-		_ = w.Guard.Replace(config.Set) // read has made it
+		_ = w.Guard.Replace(config.Set) // it cannot fail: read has made the set
 		for _, m := range config.Warnings {
 			cmp.Or(w.Logger, slog.Default()).Warn("config: "+m.Message, "file", m.File, "line", m.Line, "key", m.Key)
 		}
@@ -85,7 +85,7 @@ func (w *Watcher) read(files []reload.File) (use func() reload.InForce, err erro
 }
 
 // open opens the files. The path must be a directory or a regular file, which can be read
-// repeatedly: with a pipe, the watcher would block until another process writes.
+// repeatedly. If it were a pipe, the watcher would block until another process writes.
 func (w *Watcher) open() ([]reload.File, error) {
 	if w.Path == "" || w.Guard == nil {
 		return nil, &stint.InvalidError{Err: errors.New("a watcher needs a path and a guard")}

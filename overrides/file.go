@@ -29,8 +29,7 @@ func Write(w io.Writer, all []Override) error {
 	return nil
 }
 
-// Read calls f with every override in the output of Write. Its errors, and those of f, name the
-// line.
+// Read calls f with each override in the output of Write. An error, also one of f, names the line.
 func Read(r io.Reader, f func(Override) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
@@ -59,7 +58,7 @@ func Read(r io.Reader, f func(Override) error) error {
 	return lines.Err()
 }
 
-// plain rewords a decoding error for the author of the line.
+// plain rewords a decoding error for people who write overrides.
 func plain(err error) error {
 	if err == nil {
 		return nil
@@ -75,7 +74,8 @@ func plain(err error) error {
 		`{"subject": "user:42", "policy": "api", "limits": ["500/1m"], "until": "2026-11-20T18:00:00Z"}`)
 }
 
-// Fixed returns overrides that stay in force even after they end. Use it to try out overrides.
+// Fixed returns overrides that stay in force even after they have ended. Use it to try out
+// overrides.
 func Fixed(all []Override) policy.Overrides {
 	f := fixed{}
 	for _, o := range all {

@@ -16,28 +16,28 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Override gives one subject other limits. Exports use its JSON form.
+// Override gives one subject other limits. Its JSON form is the form of exports.
 type Override struct {
-	// Subject is exactly the counted subject, such as "user:42".
+	// Subject is the subject exactly as it is counted, such as "user:42".
 	Subject string `json:"subject"`
 	// Policy is the name of the policy or tier whose limits it overrides.
 	Policy string `json:"policy"`
-	// Limits replace the limits of the policy that have the same name, algorithm and window,
-	// wherever they are larger. Other limits stay.
+	// Limits replace smaller limits of the policy with the same name, algorithm and window. Other
+	// limits stay.
 	Limits []stint.Limit `json:"limits"`
-	// Lower lets Limits replace larger limits, too.
+	// Lower lets Limits replace larger limits too.
 	Lower bool `json:"lower,omitempty"`
-	// Until is when the override ends, in whole seconds; the zero time means never.
+	// Until is when the override ends, in whole seconds; the zero time is never.
 	Until time.Time `json:"until,omitzero"`
-	// Why and By are for people: a ticket, and who made the override.
+	// Why and By are for people: why the override was made, such as a ticket, and who made it.
 	Why string `json:"why,omitempty"`
 	By  string `json:"by,omitempty"`
 	// Made is when the override was made. [Table.Set] fills it in.
 	Made time.Time `json:"made,omitzero"`
 }
 
-// Apply returns the limits of the subject, given its configured limits. It returns the same slice
-// if nothing changes, and ignores when the override ends.
+// Apply returns the limits of the subject, given its configured limits. If nothing changes, it
+// returns the same slice. It applies the override even if it has ended.
 func (o *Override) Apply(configured []stint.Limit) []stint.Limit {
 	return apply(configured, o.Limits, o.Lower)
 }
@@ -61,11 +61,11 @@ func apply(configured, limits []stint.Limit, lower bool) []stint.Limit {
 	return effective
 }
 
-// maxText bounds Why and By, in bytes.
+// maxText is the maximum length of Why and By in bytes.
 const maxText = 200
 
-// Validate reports everything that is wrong with the override itself, in one
-// [*stint.InvalidError].
+// Validate reports every mistake in the override, in one [*stint.InvalidError]. It does not depend
+// on a configuration.
 func (o *Override) Validate() error {
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -97,7 +97,7 @@ func (o *Override) Validate() error {
 	return nil
 }
 
-// Check reports whether the override has an effect in a configuration: the policy or tier exists,
+// Check reports whether the override has an effect in a configuration: the policy or tier exists
 // and has limits with these names, algorithms and windows. The error is a [*stint.InvalidError].
 func (o *Override) Check(set *policy.Set) error {
 	var names, limits []string
@@ -131,8 +131,8 @@ func (o *Override) Check(set *policy.Set) error {
 // base is the number base of the times in a text.
 const base = 36
 
-// text returns the override without its subject and policy, as stored in a table: a line for each
-// part. It is short because every process keeps up to a million of them.
+// text returns the override without its subject and policy, in the form in which a table stores it:
+// a line for each part. It is short because every process keeps up to a million of these texts.
 func (o *Override) text() string {
 	limits := make([]string, len(o.Limits))
 	for i, l := range o.Limits {
@@ -143,7 +143,7 @@ func (o *Override) text() string {
 		verb = "set"
 	}
 	if !o.Until.IsZero() {
-		until = max(o.Until.Unix(), 1) // 0 means never
+		until = max(o.Until.Unix(), 1) // 0 is never
 	}
 	return strings.Join([]string{verb + " " + strings.Join(limits, ", "), strconv.FormatInt(until, base),
 		strconv.FormatInt(o.Made.UnixMicro(), base), o.By, o.Why}, "\n")
@@ -167,11 +167,11 @@ func split(text string) (p parts, ok bool) {
 	return parts{h, made, lines[3], lines[4]}, ok && err == nil
 }
 
-// head holds the parts of a text that a decision needs.
+// head has the parts of a text that a decision needs.
 type head struct {
 	limits string
 	lower  bool
-	until  int64 // seconds; 0 means never
+	until  int64 // seconds; 0 is never
 }
 
 // headOf splits the first two lines of a text.
@@ -186,8 +186,8 @@ func headOf(text string) (h head, ok bool) {
 // ended reports whether the override has ended.
 func (h *head) ended(now time.Time) bool { return h.until > 0 && now.Unix() >= h.until }
 
-// effect returns the limit that applies if over overrides configured: the larger number and the
-// larger capacity, unless the override may lower.
+// effect returns the limit that applies if over overrides configured. It has the larger maximum and
+// the larger capacity, unless the override may lower.
 func effect(configured, over stint.Limit, lower bool) stint.Limit {
 	l := configured
 	if lower {
@@ -207,7 +207,7 @@ func effect(configured, over stint.Limit, lower bool) stint.Limit {
 	}
 	switch {
 	case l.Validate() == nil:
-	case over.Max < configured.Max: // valid apart, but not combined
+	case over.Max < configured.Max: // both are valid, but their combination is not
 		return configured
 	default:
 		l.Max, l.Burst = over.Max, over.Burst

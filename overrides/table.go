@@ -1,6 +1,6 @@
 // Package overrides changes the limits of single subjects at run time: for instance, one customer
-// gets more until Friday, without a deploy. The store keeps the overrides. Every process that
-// shares the store holds them in memory and polls for changes twice a second. Decisions make no
+// gets more until Friday, without a deployment. The store keeps the overrides. Every process that
+// shares the store keeps them in memory and asks for changes twice a second. Decisions make no
 // extra calls.
 //
 //	table, err := overrides.Open(ctx, store, overrides.Config{})
@@ -10,13 +10,13 @@
 //	err = table.Set(ctx, overrides.Override{Subject: "user:42", Policy: "api",
 //		Limits: []stint.Limit{stint.PerMinute(500)}, Until: friday, Why: "TICKET-7"})
 //
-// A subject keeps its usage: an override changes only the number of a limit, which is not part of
-// its identity. The larger of the configured and the overriding limit applies, even if the
-// configuration is raised later, unless the override may lower.
+// A subject keeps its usage: an override changes only the maximum of a limit, and the store does
+// not identify a limit by its maximum. The larger of the configured and the overriding limit
+// applies, even if the configured one is raised later, unless the override may lower.
 //
-// While the store is unavailable, the last known overrides apply. A process that starts without the
-// store has no overrides until the store is available. A store that has lost its memory gets them
-// back from the processes.
+// While the store is unavailable, the last known overrides apply. A process that starts while the
+// store is unavailable has no overrides until it is available. If the store loses its data,
+// processes restore the overrides.
 package overrides
 
 import (
@@ -44,27 +44,27 @@ const MaxOverrides = 1_000_000
 const (
 	// tableName is the name of the table of overrides in the store.
 	tableName = "overrides"
-	// separator separates subject and policy in the name of a row. Names of policies do not contain
+	// separator separates subject and policy in the name of a row. Names of policies cannot contain
 	// it.
 	separator = "\x00"
 
 	pollEvery  = 500 * time.Millisecond
 	sweepEvery = time.Minute
 	sweepMost  = 1000
-	sweepAfter = time.Hour // so that an override that was extended meanwhile is not removed
+	sweepAfter = time.Hour // so that an override that is extended at the same time is not removed
 
-	// maxParsed is the maximum number of parsed lists of limits to keep. Many subjects usually
-	// share a list.
+	// maxParsed is the maximum number of lists of limits that are kept parsed. Usually many
+	// subjects share a list.
 	maxParsed = 10_000
 )
 
-// Config sets up a [Table]. The zero Config is ready for use.
+// Config configures a [Table]. The zero Config is ready to use.
 type Config struct {
-	// Logger receives failures; nil means slog.Default().
+	// Logger logs failures; nil is slog.Default().
 	Logger *slog.Logger
 }
 
-// Table holds the overrides that processes share. It is safe for concurrent use.
+// Table holds the overrides of a store. It is safe for concurrent use.
 type Table struct {
 	store  driver.Keeper
 	config Config
@@ -74,20 +74,20 @@ type Table struct {
 	n    atomic.Int64 // number of rows
 	none unlisted
 
-	// turn holds a value while a call reads or writes the table in the store, so that reads are
-	// applied in order.
+	// turn holds a value while a call reads or writes the table in the store, so that the results
+	// of reads are applied in order.
 	turn    chan struct{}
-	version int64 // for the call that has the turn
+	version int64 // used by the call that has the turn
 	failing bool  // the last poll failed; used by Open and follow
 
 	mu       sync.RWMutex
 	rows     map[string]string        // texts by names of rows
 	limits   map[string][]stint.Limit // parsed limits by their texts
-	policies map[string]struct{}      // all that rows have named
+	policies map[string]struct{}      // all policies that rows have named
 }
 
-// Open returns the table of a store, and follows the store until the table is closed. If the store
-// does not answer while ctx lasts, there are no overrides until it does.
+// Open returns the table of a store. It keeps the table up to date until the table is closed. If
+// the store does not answer before ctx ends, there are no overrides until it does.
 func Open(ctx context.Context, store stint.Store, c Config) (*Table, error) {
 	if _, err := stint.New(store); err != nil { // it is nil
 		return nil, err
@@ -113,7 +113,7 @@ func Open(ctx context.Context, store stint.Store, c Config) (*Table, error) {
 	return t, nil
 }
 
-// Close stops following the store.
+// Close stops updating the table.
 func (t *Table) Close() {
 	t.stop()
 	t.ended.Wait()
@@ -146,8 +146,8 @@ func (t *Table) Limits(subject, policy string, configured []stint.Limit) []stint
 	return apply(configured, t.parsed(h.limits), h.lower)
 }
 
-// find returns the text of the row of a subject, by its stored name, under a policy, and whether
-// there are rows under other policies.
+// find returns the text of the row for a subject and a policy, and whether the subject has rows for
+// other policies. The subject is given by its stored name.
 func (t *Table) find(policy, name string) (text string, ok, others bool) {
 	var room [128]byte
 	key := append(append(room[:0], name...), separator...)
@@ -164,7 +164,7 @@ func (t *Table) find(policy, name string) (text string, ok, others bool) {
 	return "", false, false
 }
 
-// parsed returns the limits of a text, which is known to be valid.
+// parsed returns the limits in a text. The text is known to be valid.
 func (t *Table) parsed(text string) []stint.Limit {
 	t.mu.RLock()
 	limits, ok := t.limits[text]
@@ -175,11 +175,11 @@ func (t *Table) parsed(text string) []stint.Limit {
 	return limits
 }
 
-// Set makes an override, or replaces the override of the same subject and policy. It is in force in
-// this process when Set returns, and within a second in the others.
+// Set makes an override. It replaces the override of the same subject and policy, if there is one.
+// When Set returns, the override is in force in this process; in the others it is within a second.
 func (t *Table) Set(ctx context.Context, o Override) error { return t.SetAll(ctx, []Override{o}) }
 
-// SetAll makes several overrides. If it fails, some of them may have been made.
+// SetAll makes several overrides. If it fails, it may have made some of them.
 func (t *Table) SetAll(ctx context.Context, all []Override) error {
 	now := time.Now()
 	for i := range all {
@@ -209,7 +209,7 @@ func (t *Table) SetAll(ctx context.Context, all []Override) error {
 	})
 }
 
-// Unset removes the override of a subject under a policy, and reports whether there was one.
+// Unset removes the override of a subject under a policy. It reports whether there was one.
 func (t *Table) Unset(ctx context.Context, subject, policy string) (was bool, err error) {
 	err = t.update(ctx, func(ctx context.Context) error {
 		if err := t.poll(ctx); err != nil {
@@ -224,15 +224,15 @@ func (t *Table) Unset(ctx context.Context, subject, policy string) (was bool, er
 	return was && err == nil, err
 }
 
-// All returns the overrides in force, by subject and policy. Subjects are as stored: hashes if the
-// store has a name key.
+// All returns the overrides in force, by subject and policy. It returns subjects as they are
+// stored: as hashes if the store has a name key.
 func (t *Table) All() []Override {
 	all, _ := t.List("", MaxOverrides)
 	return all
 }
 
 // List returns the first n overrides in force whose subjects begin with a prefix, by subject and
-// policy, and how many there are. Subjects are as stored.
+// policy. It also returns how many there are in total. It returns subjects as they are stored.
 func (t *Table) List(prefix string, n int) (first []Override, total int) {
 	now := time.Now()
 	var names []string
@@ -246,7 +246,7 @@ func (t *Table) List(prefix string, n int) (first []Override, total int) {
 	slices.Sort(names)
 	for _, name := range names[:min(n, len(names))] {
 		text, _ := t.text(name)
-		if o, err := read(name, text); err == nil { // the row was there just now
+		if o, err := read(name, text); err == nil { // the row may have been removed meanwhile
 			first = append(first, o)
 		}
 	}
@@ -273,8 +273,8 @@ func (t *Table) Of(subject string) []Override {
 	return all
 }
 
-// name returns the name of the row of a subject and a policy. The subject may be given as the store
-// lists it, which may be a hash.
+// name returns the name of the row of a subject and a policy. The subject may also be a hash, as
+// the store lists it.
 func (t *Table) name(subject, policy string) string {
 	stored := t.store.StoredName(subject)
 	if stored != subject && keypart.IsHashed(subject) {
@@ -291,7 +291,7 @@ func (t *Table) text(name string) (text string, ok bool) {
 	return text, ok
 }
 
-// update waits for the turn, then calls a function that reads or writes the table in the store.
+// update waits for the turn and then calls a function that reads or writes the table in the store.
 func (t *Table) update(ctx context.Context, do func(context.Context) error) error {
 	select {
 	case t.turn <- struct{}{}:
@@ -302,7 +302,7 @@ func (t *Table) update(ctx context.Context, do func(context.Context) error) erro
 	return do(ctx)
 }
 
-// keep writes rows to the store, then to memory.
+// keep writes rows to the store and then to memory.
 func (t *Table) keep(ctx context.Context, rows []driver.Row) error {
 	version, err := t.store.Keep(ctx, tableName, rows, t.version, false)
 	if err == nil {
@@ -311,7 +311,7 @@ func (t *Table) keep(ctx context.Context, rows []driver.Row) error {
 	return err
 }
 
-// apply applies rows that the store has.
+// apply applies rows that were read from the store or written to it.
 func (t *Table) apply(rows []driver.Row, version int64) {
 	t.mu.Lock()
 	for _, r := range rows {
@@ -345,7 +345,7 @@ func (t *Table) put(r driver.Row) {
 			t.limits[strings.Clone(h.limits)] = limits
 		}
 	}
-	if !ok { // removed, or written by another version
+	if !ok { // the row was removed, or another version wrote it
 		delete(t.rows, r.Name)
 		return
 	}
@@ -379,7 +379,7 @@ func (t *Table) follow(life context.Context) {
 	}
 }
 
-// complain logs once that the store does not answer.
+// complain logs that the store does not answer. It logs this once until the store answers.
 func (t *Table) complain(err error) {
 	if err != nil && !t.failing {
 		t.config.Logger.Warn("stint: overrides cannot be read; the last known ones apply", "cause", err)
@@ -387,7 +387,7 @@ func (t *Table) complain(err error) {
 	t.failing = err != nil
 }
 
-// poll applies what has changed in the store. If the store has lost rows, poll puts them back.
+// poll applies the changes in the store. If the store has lost rows, poll puts them back.
 func (t *Table) poll(ctx context.Context) error {
 	var rows []driver.Row
 	version, which, err := t.store.Kept(ctx, tableName, t.version, func(r driver.Row) { rows = append(rows, r) })
@@ -405,8 +405,8 @@ func (t *Table) poll(ctx context.Context) error {
 	return nil
 }
 
-// restore puts back what the store has lost, given the rows that it still has: if both have a row,
-// the one that was made later wins.
+// restore puts back rows that the store has lost. The argument left has the rows that it still has.
+// If a row differs, the version that was made later wins.
 func (t *Table) restore(ctx context.Context, left []driver.Row, version int64) error {
 	has := make(map[string]string, len(left))
 	for _, r := range left {

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// unlisted remembers subjects that have no override, so that most decisions need neither a lock nor
-// the store's name of the subject, which may be a hash. It forgets all of them with every change.
+// unlisted caches subjects that have no override. So most decisions need neither a lock nor the
+// stored name of the subject, which may be a hash. Every change clears the cache.
 type unlisted struct {
 	seed  maphash.Seed
 	turn  *atomic.Uint64 // number of changes
@@ -19,8 +19,8 @@ func newUnlisted() unlisted {
 	return unlisted{maphash.MakeSeed(), new(atomic.Uint64), new([unlistedSize]atomic.Uint64)}
 }
 
-// mark returns a mark for a subject as of now: a hash, which two subjects share once in 2^64 cases.
-// Call it before looking for the subject's overrides.
+// mark returns a hash of a subject and of the number of changes so far. Two subjects share a mark
+// once in 2^64 cases. Call mark before looking for the subject's overrides.
 func (u *unlisted) mark(subject string) uint64 {
 	return maphash.String(u.seed, subject) + u.turn.Load()*0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio
 }
