@@ -1,9 +1,9 @@
 // Package answer writes the answers of stint's own listeners, so that all have the same form.
-// Errors are
+// Errors look like this:
 //
 //	{"error": "not_found", "message": "There is nothing here."}
 //
-// with a word for programs and a sentence for people.
+// error is a word for programs, and message a sentence for people.
 package answer
 
 import (
@@ -15,7 +15,7 @@ import (
 
 // Problem describes why a request failed.
 type Problem struct {
-	// Error is one word, for programs. It never changes.
+	// Error is one word, for programs. The word for a problem never changes.
 	Error string `json:"error"`
 	// Message is a sentence for people. Its wording may change.
 	Message string `json:"message"`
@@ -32,8 +32,8 @@ func JSON(w http.ResponseWriter, status int, body any) { write(w, status, body, 
 // Indented answers with an indented value, for people to read.
 func Indented(w http.ResponseWriter, status int, body any) { write(w, status, body, "  ") }
 
-// unwritable is the answer if a value cannot be encoded, which does not happen with the values of
-// any caller.
+// unwritable is the answer if a value cannot be encoded. This does not happen with the values that
+// callers pass.
 const unwritable = `{"error":"internal","message":"The answer could not be written."}` + "\n"
 
 func write(w http.ResponseWriter, status int, body any, indent string) {

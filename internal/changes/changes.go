@@ -17,13 +17,13 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Sets lists the changes from one set to another: first the limits, then all other settings.
+// Sets lists the changes from one set to another: first those of limits, then those of all other
+// settings.
 func Sets(was, is *policy.Set) []reload.Change {
 	return append(Rules(was.Rules(), is.Rules()), settings(was, is)...)
 }
 
-// Fingerprint returns a short text that is the same for two sets only if they make the same
-// decisions.
+// Fingerprint returns a short text. Sets with the same text make the same decisions.
 func Fingerprint(set *policy.Set) string {
 	spec := *set.Spec()
 	spec.Source = nil
@@ -34,7 +34,7 @@ func Fingerprint(set *policy.Set) string {
 	return Digest(text)
 }
 
-// Digest returns a short text for content of any length.
+// Digest returns a short hash of texts, in hexadecimal digits.
 func Digest(texts ...[]byte) string {
 	h := sha256.New()
 	for _, text := range texts {
@@ -44,14 +44,14 @@ func Digest(texts ...[]byte) string {
 	return hex.EncodeToString(h.Sum(nil)[:length])
 }
 
-// limited identifies changed limits: of a policy, or of a tier if policy is ""; on costs, or on
-// requests.
+// limited identifies limits that have changed. They belong to a policy, or to tiers if policy is
+// "". They limit costs or, if costs is false, requests.
 type limited struct {
 	policy string
 	costs  bool
 }
 
-// group is a change that is the same for several tiers.
+// group is a change that is the same in several tiers.
 type group struct {
 	limited
 	from, to string
@@ -59,7 +59,7 @@ type group struct {
 	denies   []reload.Rule
 }
 
-// Rules lists the changes of limits: "api for enterprise from 500/1m to 50/1m".
+// Rules lists the changes of limits, such as "api for enterprise from 500/1m to 50/1m".
 func Rules(was, is []*policy.Rule) []reload.Change {
 	type key struct {
 		limited
@@ -67,7 +67,7 @@ func Rules(was, is []*policy.Rule) []reload.Change {
 	}
 	keyOf := func(r *policy.Rule) key { return key{limited{r.Policy, r.Costs}, r.Tier} }
 	before, after := map[key]*policy.Rule{}, map[key]*policy.Rule{}
-	all := map[limited]int{} // number of tiers with the limits, before or after
+	all := map[limited]int{} // number of tiers that have the limits, before or after
 	var order []key
 	for i, list := range [...][]*policy.Rule{is, was} {
 		into := [...]map[key]*policy.Rule{after, before}[i]
@@ -123,7 +123,7 @@ func Rules(was, is []*policy.Rule) []reload.Change {
 	return list
 }
 
-// text returns the limits of a rule as text. A nil rule has no limits.
+// text describes the limits of a rule. A nil rule has no limits.
 func text(r *policy.Rule) string {
 	if r == nil || len(r.Limits) == 0 {
 		return "no limit"
@@ -138,8 +138,8 @@ func text(r *policy.Rule) string {
 	return limits
 }
 
-// tighter reports whether a rule may deny requests that it did not deny before. It may unless each
-// of its limits existed before and allowed no more than now.
+// tighter reports whether a rule may deny requests that it did not deny before. It returns false if
+// each limit existed before and allowed no more than now.
 func tighter(was, is *policy.Rule) bool {
 	switch {
 	case is == nil || is.Enforced == 0:
@@ -156,7 +156,7 @@ func tighter(was, is *policy.Rule) bool {
 	})
 }
 
-// settings lists all other differences: by tier, by policy, and for the whole set.
+// settings lists all other differences, by tier, by policy and for the whole set.
 func settings(was, is *policy.Set) []reload.Change {
 	var list []reload.Change
 	add := func(text string, mine func(*policy.Rule) bool) {
@@ -183,9 +183,9 @@ func settings(was, is *policy.Set) []reload.Change {
 	return list
 }
 
-// each finds the tiers or policies that differ in something other than their limits, and calls
-// found with the name of each and a description of the difference. The name is "" for a change of
-// their order.
+// each finds the tiers or policies that differ in more than their limits. It calls found for each
+// of them, with its name and a description of the difference. If their order has changed, it also
+// calls found with the name "".
 func each[T any](was, is []T, kind string, nameOf func(T) string, found func(name, text string)) {
 	in := func(list []T, name string) int {
 		return slices.IndexFunc(list, func(t T) bool { return nameOf(t) == name })
@@ -216,8 +216,8 @@ func each[T any](was, is []T, kind string, nameOf func(T) string, found func(nam
 	}
 }
 
-// different returns the names, as written in configurations, of the fields in which two structs
-// differ, except the fields in but.
+// different returns the names of the fields in which two structs differ. The names are those in
+// configurations. It ignores the fields in but.
 func different[T any](a, b T, but ...string) (fields []string) {
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
 	for i := range x.NumField() {

@@ -8,13 +8,13 @@ import (
 )
 
 // ID identifies the denials of a subject in one second. It consists of the Unix time and a hash of
-// the subject, with a key that exists only in this process. Only the process that made it can
-// relate it to the subject.
+// the subject. The key of the hash exists only in this process, so no other process can relate the
+// ID to the subject.
 type ID uint64
 
 var seed = maphash.MakeSeed()
 
-// length is the length of the text of an ID.
+// length is the length of an ID as text.
 const length = 16
 
 // New returns the id of a denial.
@@ -28,7 +28,7 @@ func Parse(text string) (ID, bool) {
 	return ID(n), err == nil && len(text) == length
 }
 
-// Append appends the text of an id: 16 hexadecimal digits.
+// Append appends the text of an id, which is 16 hexadecimal digits.
 func (id ID) Append(b []byte) []byte {
 	const digits = "0123456789abcdef"
 	for shift := 60; shift >= 0; shift -= 4 {
@@ -40,8 +40,8 @@ func (id ID) Append(b []byte) []byte {
 // String returns the text of an id.
 func (id ID) String() string { return string(id.Append(nil)) }
 
-// Time returns the second of the denial.
+// Time returns the time of the denial, in whole seconds.
 func (id ID) Time() time.Time { return time.Unix(int64(id>>32), 0) }
 
-// Of reports whether the id belongs to a subject.
+// Of reports whether the id is that of a denial of a subject.
 func (id ID) Of(subject string) bool { return uint32(id) == uint32(New(time.Time{}, subject)) }

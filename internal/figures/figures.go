@@ -1,4 +1,4 @@
-// Package figures formats numbers for plain text: durations, and charts drawn with characters.
+// Package figures formats numbers for plain text. It also draws charts with characters.
 package figures
 
 import (
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The characters of bars.
+// These constants are the characters of bars.
 const (
 	Full  = "█"
 	Empty = "░"
@@ -27,8 +27,8 @@ func Exact(d time.Duration) string {
 	return text
 }
 
-// Length returns a duration rounded for people, in at most two units: 850ms, 12.5s, 1m43s, 2h5m,
-// 3d4h.
+// Length returns a duration rounded for people. It has at most two units: 850ms, 12.5s, 1m43s,
+// 2h5m, 3d4h.
 func Length(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d < 0 {
@@ -53,7 +53,7 @@ func Length(d time.Duration) string {
 	return strconv.FormatInt(int64(days), 10) + "d" + Exact(rest)
 }
 
-// Seconds returns a duration as an exact decimal number of seconds, which is also a valid JSON
+// Seconds returns a duration as an exact decimal number of seconds. The result is also a valid JSON
 // number. [time.Duration.Seconds] is inexact for some durations: it may return 421.68710599999997.
 func Seconds(d time.Duration) string {
 	sign, n := "", uint64(d)
@@ -64,8 +64,8 @@ func Seconds(d time.Duration) string {
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
-// Bar returns a bar that is filled to the given share, from 0 to 1. A share above 0 never looks
-// empty, and one below 1 never looks full.
+// Bar returns a bar that is filled to a share from 0 to 1. A share above 0 never looks empty, and a
+// share below 1 never looks full.
 func Bar(share float64, width int) string {
 	full := 0
 	switch {
@@ -77,8 +77,8 @@ func Bar(share float64, width int) string {
 	return strings.Repeat(Full, full) + strings.Repeat(Empty, width-full)
 }
 
-// Heights draws numbers as columns; the largest fills the height of the line. A number above 0 is
-// never blank.
+// Heights draws numbers as columns. The column of the largest number is as high as the line. A
+// number above 0 is never blank.
 func Heights(numbers []int64) string {
 	marks := []rune(" ▁▂▃▄▅▆▇█")
 	if len(numbers) == 0 {
@@ -109,7 +109,7 @@ func Number(n int64) string {
 	return sign + digits
 }
 
-// Percent formats a share as a percentage. It never rounds to 0% or to 100%.
+// Percent formats a share as a percentage. Only 0 is shown as 0%, and only 1 as 100%.
 func Percent(x float64) string {
 	switch {
 	case x > 0 && x < 0.0001:
@@ -122,8 +122,8 @@ func Percent(x float64) string {
 	return Decimal(100*x, 1) + "%"
 }
 
-// Decimal formats a number with at most the given number of digits after the decimal point, at
-// least 1.
+// Decimal formats a number with at most the given number of digits after the decimal point. That
+// number must be at least 1.
 func Decimal(x float64, digits int) string {
 	text := strconv.FormatFloat(x, 'f', digits, 64)
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")

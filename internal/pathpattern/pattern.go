@@ -11,7 +11,8 @@ import (
 	"github.com/stint-limiter/stint/internal/syntax"
 )
 
-// Pattern is a path with variables: segments, and at most one gap (**) for any number of segments.
+// Pattern is a path with variables. It has segments and at most one gap (**), which stands for any
+// number of segments.
 type Pattern struct {
 	// Text is the pattern as written.
 	Text string
@@ -21,14 +22,15 @@ type Pattern struct {
 	fold  segments // folded by Fold
 }
 
-// segments are the segments before the gap (all of them if there is none), and those after it.
+// segments holds the segments before the gap and those after it. If there is no gap, all are in
+// head.
 type segments struct {
 	head, tail []segment
-	begin      string // common prefix of all paths that fit; rules out most others quickly
+	begin      string // common prefix of all paths that fit; it quickly rules out most others
 }
 
-// segment fits a word that begins with prefix and ends with suffix or, if exact, a word that is
-// equal to prefix.
+// segment fits a word that begins with prefix and ends with suffix. If exact is true, it fits only
+// the word prefix.
 type segment struct {
 	name           string // name of a variable, or ""
 	prefix, suffix string
@@ -40,7 +42,7 @@ const maxPattern = 1024
 
 const patternForm = `want something like /users/{id}, /static/** or /**/*.css`
 
-// Parse parses a pattern. The error explains how to fix the pattern.
+// Parse parses a pattern. The error says how to fix the pattern.
 func Parse(text string) (Pattern, error) {
 	p := Pattern{Text: text}
 	if !strings.HasPrefix(text, "/") {
@@ -122,8 +124,8 @@ func (s *segment) fits(word string) bool {
 		strings.HasPrefix(word, s.prefix) && strings.HasSuffix(word, s.suffix)
 }
 
-// Fold returns a text in the form for comparisons that ignore case: all letters that differ only in
-// case become the same letter, including letters beyond ASCII.
+// Fold returns a text for comparisons that ignore case. It maps all letters that differ only in
+// case to the same letter, also letters beyond ASCII.
 func Fold(text string) string {
 	return strings.Map(func(c rune) rune {
 		least := c
@@ -139,14 +141,15 @@ func Fold(text string) string {
 	}, text)
 }
 
-// Begins reports whether a path has the common prefix of all paths that fit. It rules out most
-// paths, and is inlined.
+// Begins reports whether a path begins with the common prefix of all paths that fit. It rules out
+// most paths, and is inlined.
 func (p *Pattern) Begins(path string) bool { return strings.HasPrefix(path, p.exact.begin) }
 
 // Fits reports whether a clean path fits the pattern.
 func (p *Pattern) Fits(clean string) bool { return p.Begins(clean) && p.fits(clean, &p.exact) }
 
-// FitsFolded reports whether a clean path fits, ignoring case. The path must be folded by Fold.
+// FitsFolded reports whether a clean path fits if case is ignored. The path must be a result of
+// Fold.
 func (p *Pattern) FitsFolded(folded string) bool {
 	return strings.HasPrefix(folded, p.fold.begin) && p.fits(folded, &p.fold)
 }
@@ -178,7 +181,7 @@ func (p *Pattern) fits(path string, want *segments) bool {
 	return true
 }
 
-// Ends reports whether a match depends on how the last segment of a path ends.
+// Ends reports whether the pattern depends on how the last segment of a path ends.
 func (p *Pattern) Ends() bool {
 	last := p.exact.tail
 	if !p.gap {
@@ -215,8 +218,8 @@ func (p *Pattern) Names(to []string) []string {
 	return to
 }
 
-// Prefix returns the path above all paths that fit, "/api" for "/api/**", and whether the pattern
-// has no variables other than the ** at its end.
+// Prefix returns the path above all paths that fit, such as "/api" for "/api/**". It also reports
+// whether the pattern ends in ** and has no other variables.
 func (p *Pattern) Prefix() (string, bool) {
 	literal := p.gap && len(p.exact.tail) == 0
 	for i := range p.exact.head {
@@ -225,7 +228,8 @@ func (p *Pattern) Prefix() (string, bool) {
 	return strings.TrimSuffix(strings.TrimSuffix(p.Text, "/"), "/**"), literal
 }
 
-// Clean returns a rooted path without empty or dot segments and without a trailing slash.
+// Clean returns a path that begins with a slash, without empty segments, dot segments and trailing
+// slash.
 func Clean(p string) string {
 	if p == "" {
 		return "/"
@@ -236,18 +240,18 @@ func Clean(p string) string {
 	return path.Clean("/" + p)
 }
 
-// untidy reports whether a rooted path may need cleaning.
+// untidy reports whether a path that begins with a slash may need cleaning.
 func untidy(p string) bool {
 	for i := 0; i+1 < len(p); i++ {
 		if p[i] == '/' && (p[i+1] == '/' || p[i+1] == '.') {
-			return true // perhaps only a segment that begins with a dot
+			return true // it may also be a segment that begins with a dot
 		}
 	}
 	return len(p) > 1 && p[len(p)-1] == '/'
 }
 
-// Dotted reports whether a path has dot segments. It includes segments that only some servers treat
-// as such: those with a parameter ("..;x") and those between backslashes.
+// Dotted reports whether a path has dot segments. Only some servers treat segments with a parameter
+// ("..;x") or between backslashes as dot segments, but Dotted includes them.
 func Dotted(path string) bool {
 	if !strings.Contains(path, ".") {
 		return false

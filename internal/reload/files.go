@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// File is a file that was read.
+// File is a file and its content.
 type File struct {
 	Name string
 	Text []byte
@@ -18,10 +18,10 @@ type FileError struct{ Name, Message string }
 
 func (e *FileError) Error() string { return e.Name + ": " + e.Message }
 
-// Open reads a file, or the files of a directory that wanted selects by name, like [ReadFiles]. If
-// deep is true, it includes subdirectories. Files are in the order of their paths. It skips hidden
-// files and directories, and leftovers of editors such as #a.yaml#. An error is a [*FileError] or
-// comes from the system.
+// Open reads a file, or the files in a directory that wanted selects by name. It reads at most size
+// bytes, as in [ReadFiles]. If deep is true, it includes subdirectories. Files are in the order of
+// their paths. Open skips hidden files and directories, and files that editors leave behind, such
+// as #a.yaml#. The error is a [*FileError] or comes from the system.
 func Open(path string, size int, deep bool, wanted func(name string) bool) ([]File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -40,7 +40,8 @@ func Open(path string, size int, deep bool, wanted func(name string) bool) ([]Fi
 	return ReadFiles(size, names...)
 }
 
-// list returns the files of a directory. In a Kubernetes ConfigMap, files are symbolic links.
+// list returns the names of the files in a directory. Links count as files: in a Kubernetes
+// ConfigMap, files are symbolic links.
 func list(directory string, deep bool, wanted func(name string) bool) (names []string, err error) {
 	entries, err := os.ReadDir(directory)
 	for _, entry := range entries {
@@ -72,8 +73,8 @@ func list(directory string, deep bool, wanted func(name string) bool) (names []s
 	return names, err
 }
 
-// ReadFiles reads files in order until their total exceeds size bytes. The last file read is then
-// truncated, so that the total is size+1 bytes.
+// ReadFiles reads files in order until they exceed size bytes in total. It then truncates the last
+// file, so that the total is size+1 bytes.
 func ReadFiles(size int, names ...string) ([]File, error) {
 	var files []File
 	left := size

@@ -1,5 +1,5 @@
-// Package reload keeps a program's configuration in sync with its files. Files that are broken,
-// empty or missing change nothing: the last good version stays in force.
+// Package reload keeps a program's configuration up to date with its files. If files are broken,
+// empty or missing, the last good version stays in force.
 package reload
 
 import (
@@ -15,26 +15,26 @@ import (
 	"time"
 )
 
-// Config configures a [Watcher]: what to read, from where, and what to call after a change.
+// Config configures a [Watcher].
 type Config struct {
-	// Name describes what is read, for logs: "policy: the configuration".
+	// Name describes the files in logs, as in "policy: the configuration".
 	Name string
-	// Paths are the files and directories to watch. If Deep is set, directories below them are
+	// Paths are the files and directories to watch. If Deep is true, directories below them are
 	// watched too.
 	Paths []string
 	Deep  bool
-	// Whole reports whether Open always returns all files, so that a missing file has been removed
-	// and is not being replaced.
+	// Whole reports whether Open always returns all files. If it does, a missing file has been
+	// removed and is not just being replaced.
 	Whole bool
 	// Open returns the current files.
 	Open func() ([]File, error)
-	// Read parses the files. It returns a function that puts them in force and describes what is
-	// then in force. The error has a line for every mistake.
+	// Read parses the files. It returns a function that puts them in force and describes them. The
+	// error has a line for every mistake.
 	Read func([]File) (use func() InForce, err error)
-	// Logger logs every change, and every mistake once. The default is slog.Default().
+	// Logger logs every change, and every mistake once; nil is slog.Default().
 	Logger *slog.Logger
-	// Reloaded, if not nil, is called after every change, after every refused change, and when a
-	// refused change has been undone. It must not call the watcher's Reload.
+	// Reloaded is called after every change, after every refused change, and when a refused change
+	// has been undone. It must not call the watcher's Reload. It may be nil.
 	Reloaded func(Result)
 }
 
@@ -42,32 +42,33 @@ type Config struct {
 type Result struct {
 	// At is the time of the check.
 	At time.Time
-	// Err is the reason that the files are not in force; nil if they are.
+	// Err is the reason why the files are not in force; nil if they are.
 	Err error
 	// Changed reports whether this check put a change in force.
 	Changed bool
-	// Good counts the changes so far that were put in force, and Failed those that were refused.
+	// Good is the number of changes so far that were put in force, and Failed the number that were
+	// refused.
 	Good, Failed int
-	// Files names the files that changed; none if this check put nothing in force. InForce
-	// describes the files in force.
+	// Files names the files that have changed. It is empty if this check put nothing in force.
+	// InForce describes the files in force.
 	Files []string
 	InForce
 }
 
 // InForce describes the files that were put in force.
 type InForce struct {
-	// Fingerprint is the same for files with the same meaning, on any host. It is "" for files that
+	// Fingerprint is the same for files with the same meaning, on any host. It is "" if the files
 	// may differ between processes.
 	Fingerprint string
 	// Changes lists the changes. It is empty the first time.
 	Changes []Change
-	// Expires is the time when the files in force become invalid; zero means never.
+	// Expires is when the files in force become invalid; zero is never.
 	Expires time.Time
 }
 
 // Change is a single difference.
 type Change struct {
-	// Text describes the change in a few words: "api for enterprise from 500/1m to 50/1m".
+	// Text describes the change in a few words, as in "api for enterprise from 500/1m to 50/1m".
 	Text string
 	// Denies lists the rules that may deny more because of the change.
 	Denies []Rule
@@ -79,7 +80,7 @@ type Rule struct{ Tier, Policy string }
 // maxTexts is the maximum number of changes that Texts describes.
 const maxTexts = 10
 
-// Texts returns the texts of the first changes, and the number of the others.
+// Texts returns the texts of the first changes, and a text with the number of further changes.
 func (f *InForce) Texts() (texts []string) {
 	for i := range f.Changes[:min(len(f.Changes), maxTexts)] {
 		texts = append(texts, f.Changes[i].Text)
@@ -96,13 +97,13 @@ type Watcher struct {
 	poll time.Duration
 
 	mu      sync.Mutex        // one reload at a time
-	good    digest            // of the files in force; zero until there are any
+	good    digest            // digest of the files in force; zero until there are any
 	files   map[string]digest // the digests of the files in force, by name
-	refused digest            // of the last refused files; zero if none were refused since the last good ones
+	refused digest            // digest of the last refused files; zero if none were refused since the last good ones
 	last    atomic.Pointer[Result]
 }
 
-// New returns a watcher of files. It has not read them yet.
+// New returns a watcher that has not read the files yet.
 func New(c Config) *Watcher {
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	w := &Watcher{c: c, poll: pollEvery}
@@ -113,9 +114,9 @@ func New(c Config) *Watcher {
 // Last returns the result of the last check of the files.
 func (w *Watcher) Last() Result { return *w.last.Load() }
 
-// Reload checks the files now, and puts them in force if they have changed and are good. Until the
-// files have been good once, Reload only returns their error. The first good version does not count
-// as a change.
+// Reload checks the files now. It puts them in force if they have changed and are good. If the
+// files have never been good, Reload only returns their error. The first good version does not
+// count as a change.
 func (w *Watcher) Reload() Result {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -135,7 +136,7 @@ func (w *Watcher) Reload() Result {
 			w.c.Logger.Info(w.c.Name+" was restored to the version in force", "path", w.path())
 		}
 		w.refused, r.Err = digest{}, nil
-	case w.refused: // logged already
+	case w.refused: // already logged
 		tell = false
 	default:
 		var use func() InForce
@@ -168,8 +169,8 @@ func (w *Watcher) Reload() Result {
 	return r
 }
 
-// settle is the time that a file may be missing before it counts as removed: editors rename the old
-// file before they write the new one.
+// settle is how long a file may be missing before it counts as removed. Editors rename the old file
+// before they write the new one.
 const settle = 300 * time.Millisecond
 
 // lost reports whether a file in force no longer exists.
@@ -183,7 +184,7 @@ func (w *Watcher) lost(files []File) bool {
 	return false
 }
 
-// different returns the names of the files that are new, removed or changed.
+// different returns the names of files that are new, removed or changed.
 func different(was, is map[string]digest) (names []string) {
 	for name := range is {
 		if was[name] != is[name] {
@@ -213,7 +214,7 @@ func (w *Watcher) path() string { return strings.Join(w.c.Paths, ", ") }
 // digest identifies content.
 type digest [sha256.Size]byte
 
-// digestOf returns the digest of files, or of the reason why there are none.
+// digestOf returns the digest of files, or of the error if there are none.
 func digestOf(files []File, err error) digest {
 	h := sha256.New()
 	add := func(text []byte) {

@@ -12,16 +12,17 @@ import (
 )
 
 const (
-	// pollEvery is the interval of checks without an event: network file systems send no events.
+	// pollEvery is the interval of checks without an event. Network file systems send no events.
 	pollEvery = 30 * time.Second
-	// settleFor is the time that files must be unchanged before they are read, and settleAtMost the
-	// longest wait for that. Editors and deployments write in several steps.
+	// settleFor is how long files must be unchanged before they are read. settleAtMost is the
+	// maximum wait for that. Editors and deployments write in several steps.
 	settleFor    = 100 * time.Millisecond
 	settleAtMost = time.Second
 )
 
-// Run reloads the files whenever they change, until the context ends, and returns the error of the
-// context. If no files are in force yet and these are invalid, it returns their error at once.
+// Run reloads the files when they change, until the context ends, and returns the error of the
+// context. If no files are in force yet and the current ones are invalid, it returns their error at
+// once.
 func (w *Watcher) Run(ctx context.Context) error {
 	w.mu.Lock()
 	begun := w.good != digest{}
@@ -36,7 +37,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	warned := false
 	for ctx.Err() == nil {
 		// A watch covers what the names refer to now, so every check needs a new watch. The watch
-		// begins before the check, so that every later change is an event.
+		// begins before the check, so that it sees every later change.
 		events, err := fsnotify.NewWatcher()
 		if err == nil {
 			err = w.watch(events)
@@ -56,8 +57,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 }
 
 // watch watches the directories in which files can change: the parents of the paths, the paths that
-// are directories, and the directories of symbolic links on the way and of their targets.
-// Polling covers directories that do not exist.
+// are directories, the directories of symbolic links on the way, and those of their targets.
+// Directories that do not exist are not watched, but polled.
 func (w *Watcher) watch(events *fsnotify.Watcher) error {
 	var errs []error
 	add := func(directory string) {
@@ -74,7 +75,8 @@ func (w *Watcher) watch(events *fsnotify.Watcher) error {
 }
 
 // directories adds a directory, the directories that links in it lead to and, if the watch is deep,
-// the directories below it. It skips hidden directories, which are never part of a configuration.
+// the directories below it. It skips hidden directories, because they are never part of a
+// configuration.
 func (w *Watcher) directories(path string, add func(directory string)) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -93,8 +95,8 @@ func (w *Watcher) directories(path string, add func(directory string)) {
 	}
 }
 
-// await waits until the next check is due: after an event, when the files have been unchanged for
-// settleFor; at the next poll; or when the context has ended.
+// await waits until the next check is due. That is when files have been unchanged for settleFor
+// after an event, at the next poll, or when the context ends.
 func await(ctx context.Context, events *fsnotify.Watcher, poll <-chan time.Time) {
 	var changed <-chan fsnotify.Event
 	var lost <-chan error

@@ -10,24 +10,24 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Count identifies a count that a subject may have: a rule and a scope.
+// Count identifies a count that a subject may have, by a rule and a scope.
 type Count struct {
 	// Rule is the rule with the limits.
 	Rule *policy.Rule
 	// Scope is the scope of the count. If Divided is true, there is a count for each value of an
-	// attribute, such as a variable in a path, and the set does not list the values. The scopes of
-	// these counts begin with Scope and a colon.
+	// attribute, such as a variable in a path. The set does not list these values; the scopes of
+	// the counts begin with Scope and a colon.
 	Scope   string
 	Divided bool
-	// Shadow reports that the rule is not enforced for this subject.
+	// Shadow reports that the rule is not enforced for the subject.
 	Shadow bool
-	// Bans reports that bans apply to the count, including manual bans.
+	// Bans reports that a ban applies to the count, including one that an operator makes.
 	Bans bool
 }
 
-// Counts returns the counts that a subject such as "user:42" may have: every rule and scope, as far
-// as the set determines them without a request. They may include several tiers, but the subject is
-// in only one at a time. Counts returns nil if no identity makes such subjects.
+// Counts returns the counts that a subject such as "user:42" may have: all rules and scopes that
+// can be found without a request. They may belong to several tiers, although the subject is in only
+// one at a time. Counts returns nil if no identity makes such subjects.
 func Counts(set *policy.Set, subject string) []Count {
 	spec := set.Spec()
 	var counts []Count
@@ -60,8 +60,8 @@ func Counts(set *policy.Set, subject string) []Count {
 	return counts
 }
 
-// Kinds returns the types of subjects, the part before the colon such as "user", in the order of
-// the set.
+// Kinds returns the types of subjects, in the order of the set. The type is the part before the
+// colon, such as "user".
 func Kinds(set *policy.Set) []string {
 	var kinds []string
 	for _, id := range counted(set.Spec()) {
@@ -81,15 +81,15 @@ func makes(spec *policy.Spec, names []string, subject string) bool {
 	})
 }
 
-// Scopes of tiers. otherScope stands for the route of requests without one, and for the method of
-// requests with an unknown method.
+// These constants are scopes of tiers. otherScope stands for the route of requests without one, and
+// for the method of requests with an unknown one.
 const (
 	globalScope = "global"
 	otherScope  = "other"
 )
 
-// tierScopes returns the scopes that a tier counts in. The last one is the scope of requests
-// without a route.
+// tierScopes returns the scopes in which a tier counts. The last one is for requests without a
+// route.
 func tierScopes(spec *policy.Spec, t *policy.Tier) []string {
 	switch t.Scope {
 	case "route":
@@ -100,8 +100,8 @@ func tierScopes(spec *policy.Spec, t *policy.Tier) []string {
 	return []string{cmp.Or(t.Scope, globalScope)}
 }
 
-// routesOf returns the routes that requests of a tier may have. If the policy is not nil, it
-// returns only the routes of requests to which the policy applies.
+// routesOf returns the routes that requests of a tier may have. If a policy is given, it returns
+// only the routes of requests that the policy applies to.
 func routesOf(spec *policy.Spec, t *policy.Tier, of *policy.Policy) []string {
 	var names []string
 	for i := range spec.Policies {
@@ -123,8 +123,8 @@ func routesOf(spec *policy.Spec, t *policy.Tier, of *policy.Policy) []string {
 // maxScopes is the maximum number of scopes of a policy that are listed individually.
 const maxScopes = 64
 
-// policyScopes returns the scopes of a policy for a tier, or the policy's name and false if they
-// are unknown.
+// policyScopes returns the scopes of a policy for a tier. If they are unknown or too many, it
+// returns the policy's name and false.
 func policyScopes(spec *policy.Spec, p *policy.Policy, t *policy.Tier) ([]string, bool) {
 	scopes := []string{p.Name}
 	for _, per := range p.Per {
@@ -143,7 +143,8 @@ func policyScopes(spec *policy.Spec, p *policy.Policy, t *policy.Tier) ([]string
 	return scopes, true
 }
 
-// valuesOf returns the values that may divide a policy's count for a tier; nil if they are unknown.
+// valuesOf returns the values that may divide a policy's count for a tier. It returns nil if they
+// are unknown.
 func valuesOf(spec *policy.Spec, per string, p *policy.Policy, t *policy.Tier) []string {
 	switch per {
 	case "route":
@@ -163,7 +164,7 @@ func valuesOf(spec *policy.Spec, per string, p *policy.Policy, t *policy.Tier) [
 	return nil
 }
 
-// methodsOf returns the methods that a match accepts; otherScope stands for all unknown methods.
+// methodsOf returns the methods that a match accepts. otherScope stands for all unknown methods.
 func methodsOf(m *policy.Match) []string {
 	if m == nil || len(m.Method) == 0 {
 		return append(slices.Clone(syntax.Methods[:]), otherScope)

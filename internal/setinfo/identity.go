@@ -7,26 +7,26 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// The predefined identities. Everyone stands for all callers together, and cannot be banned. User
-// is the claim "user" unless it is defined otherwise.
+// These constants are the predefined identities. Everyone is all callers together, and cannot be
+// banned. User is the claim "user", unless the configuration defines it otherwise.
 const (
 	IP       = "ip"
 	User     = "user"
 	Everyone = "everyone"
 )
 
-// UnknownClient stands for an unknown address of a client.
+// UnknownClient replaces the address of a client if it is unknown.
 const UnknownClient = "unknown"
 
-// identityNamed returns an identity of a valid set, with its type. A predefined identity has no
-// other fields.
+// identityNamed returns an identity of a valid set with its type. If the identity is predefined,
+// all other fields are empty.
 func identityNamed(spec *policy.Spec, name string) policy.Identity {
 	id := spec.Identities[name]
 	id.Type = cmp.Or(id.Type, name)
 	return id
 }
 
-// counted returns the identities that tiers and policies count by, without duplicates.
+// counted returns the identities by which tiers and policies count, without duplicates.
 func counted(spec *policy.Spec) []policy.Identity {
 	var names []string
 	for _, t := range spec.Tiers {

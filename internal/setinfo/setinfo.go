@@ -1,5 +1,5 @@
-// Package setinfo answers questions about a set of policies that do not involve a request, for
-// pages, reports and operators.
+// Package setinfo answers questions about a set of policies for pages, reports and operators. The
+// questions do not depend on a request.
 package setinfo
 
 import (
@@ -28,8 +28,9 @@ func Policies(set *policy.Set) []string {
 	return names
 }
 
-// FailureOf returns the failure policy for requests to which only this policy and this tier apply:
-// the policy's, otherwise the tier's, otherwise the set's. Either name may be "".
+// FailureOf returns the failure policy for requests to which only this policy and this tier apply.
+// It is that of the policy or, if not set, of the tier or, if not set, of the set. Either name may
+// be "".
 func FailureOf(set *policy.Set, policyName, tierName string) stint.FailurePolicy {
 	spec := set.Spec()
 	for _, p := range spec.Policies {
@@ -45,8 +46,8 @@ func FailureOf(set *policy.Set, policyName, tierName string) stint.FailurePolicy
 	return spec.Failure
 }
 
-// EstimatesOf returns a policy's settings for requests whose cost is known afterwards: their
-// estimated costs by the names of budgets, and the duration of the hold.
+// EstimatesOf returns a policy's settings for requests whose cost is known afterwards: the
+// estimated costs by name of budget, and the hold.
 func EstimatesOf(set *policy.Set, policyName string) (costs stint.Costs, hold time.Duration) {
 	for _, p := range set.Spec().Policies {
 		if p.Name == policyName {
@@ -56,8 +57,8 @@ func EstimatesOf(set *policy.Set, policyName string) (costs stint.Costs, hold ti
 	return nil, 0
 }
 
-// TierScopes returns the scopes that a tier counts in. The last one is the scope of requests
-// without a route.
+// TierScopes returns the scopes in which a tier counts. The last one is for requests without a
+// route.
 func TierScopes(set *policy.Set, tier string) []string {
 	spec := set.Spec()
 	for i := range spec.Tiers {
@@ -74,8 +75,8 @@ func ScopeOf(set *policy.Set, tier string) string {
 	return scopes[len(scopes)-1]
 }
 
-// Config returns the configuration that a set was read from. If the set was made in Go, or is nil,
-// the configuration contains only the set.
+// Config returns the configuration that a set was read from. If the set is nil or was made in Go,
+// it returns a configuration that contains only the set.
 func Config(set *policy.Set) *config.Config {
 	if set != nil {
 		if c, ok := set.Spec().Source.(*config.Config); ok {

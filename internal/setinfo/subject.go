@@ -16,18 +16,18 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// ErrUnknownSubject reports a subject of a type that no tier and no policy counts by.
+// ErrUnknownSubject is the error for a subject of a type that no tier or policy counts.
 var ErrUnknownSubject = errors.New("the configuration does not count subjects of this kind")
 
-// Subject converts a text that an operator has entered to the subject under which requests are
-// counted: "ip:2001:db8::7" to "ip:2001:db8::/64", and "apikey:" with a key to "apikey:" with its
-// hash. It leaves a subject that it returned unchanged. The note explains the conversion if that is
-// useful: "2001:db8::7 is counted under it".
+// Subject converts text that an operator has entered to the subject that is counted:
+// "ip:2001:db8::7" to "ip:2001:db8::/64", and "apikey:" with a key to "apikey:" with the key's
+// hash. A subject that Subject returned stays unchanged. The note explains the conversion if that
+// helps: "2001:db8::7 is counted under it".
 //
-// The error is [ErrUnknownSubject], or a [*stint.InvalidError] that explains how to fix the text.
+// The error is [ErrUnknownSubject], or a [*stint.InvalidError] that says how to fix the text.
 //
-// A nil set stands for a program without a configuration: addresses are converted to their default
-// form, and all other subjects are unchanged.
+// If the program has no configuration, the set is nil. Subject then converts addresses to their
+// default form and leaves all other subjects unchanged.
 func Subject(set *policy.Set, text string) (subject, note string, err error) {
 	kind, identifier, found := strings.Cut(text, ":")
 	spec, known := &policy.Spec{}, []policy.Identity{{Type: kind}}
@@ -55,7 +55,7 @@ func Subject(set *policy.Set, text string) (subject, note string, err error) {
 	return string(b), note, err
 }
 
-// read appends the identifier for an entered text, as in requests.
+// read appends the identifier that an entered text stands for. It is the same as in requests.
 func read(b []byte, spec *policy.Spec, id *policy.Identity, text string) (_ []byte, note string, err error) {
 	switch {
 	case len(id.All) > 0:
@@ -72,7 +72,8 @@ func read(b []byte, spec *policy.Spec, id *policy.Identity, text string) (_ []by
 	return b, note, nil
 }
 
-// readAddress reads an address in any form that clients have, or a network that is one client.
+// readAddress reads an address in any form in which clients have it, or a network that counts as
+// one client.
 func readAddress(b []byte, text string, r *clientip.Resolver) (_ []byte, note string, err error) {
 	text = strings.TrimSpace(text)
 	if text == UnknownClient {
@@ -82,7 +83,7 @@ func readAddress(b []byte, text string, r *clientip.Resolver) (_ []byte, note st
 	if a := clientip.ParsePeer(text); a.IsValid() {
 		b = r.AppendSubject(b, a)
 	} else if network, err := netip.ParsePrefix(text); err != nil {
-		return nil, "", mistaken(`invalid address "%s"; want one such as ip:203.0.113.9 or ip:2001:db8::7`, label.Short(text)) // it may be a misplaced secret
+		return nil, "", mistaken(`invalid address "%s"; want one such as ip:203.0.113.9 or ip:2001:db8::7`, label.Short(text)) // the text may be a misplaced secret
 	} else if !r.IsOneSubject(network) {
 		example := network.Addr()
 		if network == network.Masked() {
@@ -100,8 +101,8 @@ func readAddress(b []byte, text string, r *clientip.Resolver) (_ []byte, note st
 	return b, note, nil
 }
 
-// readSecret reads the value of a header or cookie that is counted under its hash, or the hash
-// itself.
+// readSecret reads the value of a header or cookie that is counted under its hash. It also reads
+// the hash.
 func readSecret(b []byte, text, field string) (_ []byte, note string, err error) {
 	if hash, _ := keypart.AppendIdentifier(nil, text, false); keypart.IsIdentifierHash(text) {
 		return append(b, text...), fmt.Sprintf("taken as the hash of a value of %s; if it is the value itself, its hash is %s", field, hash), nil
@@ -110,7 +111,8 @@ func readSecret(b []byte, text, field string) (_ []byte, note string, err error)
 	return b, "it is the hash of the given value of " + field, nil
 }
 
-// readTogether reads the parts of a combined identity, in order and separated by plus signs.
+// readTogether reads the parts of a combined identity. They are in order, with plus signs between
+// them.
 func readTogether(b []byte, spec *policy.Spec, id *policy.Identity, text string) (_ []byte, note string, err error) {
 	texts := strings.Split(text, "+")
 	if len(texts) != len(id.All) || slices.Contains(texts, "") {
@@ -134,10 +136,10 @@ func readTogether(b []byte, spec *policy.Spec, id *policy.Identity, text string)
 	return b, strings.Join(notes, ", "), nil
 }
 
-// unescaped undoes [keypart.AppendEscaped].
+// unescaped reverses [keypart.AppendEscaped].
 var unescaped = strings.NewReplacer("%2b", "+", "%2B", "+", "%25", "%")
 
-// resolverOf returns a resolver with the prefixes of a set, which were validated with the set.
+// resolverOf returns a resolver with the prefixes of a set. They are valid, because the set is.
 func resolverOf(spec *policy.Spec) *clientip.Resolver {
 	r, _ := clientip.New(clientip.Config{IPv4Prefix: spec.IPv4Prefix, IPv6Prefix: spec.IPv6Prefix})
 	return r

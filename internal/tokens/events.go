@@ -2,16 +2,16 @@ package tokens
 
 import "bytes"
 
-// events splits server-sent events, which arrive in pieces of any size, and passes on the data of
-// each event as a separate text.
+// events splits server-sent events that arrive in pieces of any size. It passes the data of each
+// event to a Scanner as a separate text.
 type events struct {
 	json  *Scanner
 	count int64 // number of events whose data is an object
 
-	held    []byte // the beginning of an incomplete event, to be read later
+	held    []byte // the beginning of an incomplete event, which is read later
 	line    lineState
 	field   int  // number of bytes of "data:" read in the line so far
-	cr      bool // the last byte was a carriage return; a line feed after it belongs to the same line end
+	cr      bool // the last byte was a carriage return; if a line feed follows, it belongs to the same end of line
 	atEvent bool // at the beginning of an event
 	object  int8 // 1 if the data of the event is an object, -1 if it is not, 0 if unknown
 }
@@ -27,10 +27,10 @@ const (
 const dataField = "data:"
 
 const (
-	// maxSkip limits how far ahead skip looks, so that a piece with many events is not scanned
+	// maxSkip bounds how far ahead skip looks, so that it does not scan a piece with many events
 	// repeatedly.
 	maxSkip = 4 << 10
-	// maxHeld limits how many bytes of an event are held.
+	// maxHeld is the maximum number of bytes of an event that are held.
 	maxHeld = 1 << 10
 )
 
@@ -57,7 +57,7 @@ func (e *events) flush() {
 	e.held = nil
 }
 
-// read reads the next piece. If hold is set, it holds an incomplete event at the end that has no
+// read reads the next piece. If hold is true, it holds an incomplete event at the end that has no
 // counters so far: skipping it when it is complete is much cheaper than scanning it.
 func (e *events) read(p []byte, hold bool) {
 	for i := 0; i < len(p); {
@@ -103,8 +103,7 @@ func (e *events) read(p []byte, hold bool) {
 }
 
 // skip skips whole events without counters at the beginning of a piece. It returns their length,
-// and whether the whole piece has no counters. The check is cheap, and most events have no
-// counters.
+// and whether the whole piece has no counters. The check is cheap, and most events have none.
 func (e *events) skip(p []byte) (end int, all bool) {
 	size := len(p)
 	if cr := bytes.IndexByte(p, '\r'); cr >= 0 {
@@ -129,7 +128,7 @@ func (e *events) skip(p []byte) (end int, all bool) {
 	return end, len(p) == size
 }
 
-// name processes a byte of a field's name.
+// name processes a byte in the name of a field.
 func (e *events) name(c byte) {
 	switch {
 	case c != dataField[e.field]:

@@ -6,28 +6,31 @@ import (
 	"strings"
 )
 
-// Format locates the numbers in requests and responses of an API. Both are JSON, and JSON pointers
-// identify the values to read. For responses, an entry that does not begin with a slash names a
+// Format locates numbers in the requests and responses of an API. Both are JSON, and JSON pointers
+// identify the values. For responses, an entry without a slash at the beginning is the name of a
 // header field or a trailer.
 type Format struct {
-	// Max lists the members of a request that limit the tokens of one answer, and Choices those
+	// Max lists the members of a request that limit the tokens of one answer. Choices lists those
 	// that set the number of answers.
 	Max, Choices []string
-	// Model lists the members of a request that name the model. If none does, the model is the path
-	// segment after the segment ModelAfter, up to a colon. An empty ModelAfter disables this.
+	// Model lists the members of a request that name the model. If the request has none of them,
+	// the model is the path segment after the segment ModelAfter, up to a colon. If ModelAfter is
+	// "", the path is not read.
 	Model      []string
 	ModelAfter string
 	// Input, Output and Cached list the members of a response that count tokens. The last value of
-	// each counts. Members with the same last name hold the same number in different places;
+	// each counts. Members with the same last name have the same number in different places;
 	// numbers with different names are added up. OpenAI's prompt_tokens and input_tokens count as
-	// the same name, and so do completion_tokens and output_tokens. Cached is a part of Input.
+	// the same name, and so do completion_tokens and output_tokens. Cached tokens are a part of
+	// Input.
 	Input, Output, Cached []string
 }
 
 // Presets returns the formats of well-known APIs, by name. They also fit compatible APIs.
 func Presets() map[string]Format {
 	// Anthropic sends the tokens of the prompt in the first event of a stream, and the generated
-	// tokens at the end. The first event's number of generated tokens is not a count but always 1.
+	// tokens at the end. The number of generated tokens in the first event is always 1 and not a
+	// count.
 	anthropic := func(names ...string) (pointers []string) {
 		for _, name := range names {
 			pointers = append(pointers, "/message/usage/"+name, "/usage/"+name)
@@ -84,8 +87,8 @@ func modelIn(path, after string) string {
 	return ""
 }
 
-// lastName returns the name that distinguishes numbers: the last name of a pointer, or the name of
-// a field.
+// lastName returns the name by which numbers are told apart: the last name of a pointer, or the
+// name of a field.
 func lastName(place string) string {
 	name := strings.ToLower(place[strings.LastIndexByte(place, '/')+1:])
 	if same, ok := sameNames[name]; ok {
@@ -94,6 +97,6 @@ func lastName(place string) string {
 	return name
 }
 
-// sameNames maps names to the names that other OpenAI APIs use for the same numbers. Some servers
-// send both in one response.
+// sameNames maps names to the names that other APIs of OpenAI use for the same numbers. Some
+// servers send both in one response.
 var sameNames = map[string]string{"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}

@@ -10,14 +10,14 @@ const (
 	streamOptions = `"stream_options":{` + includeUsage + `}`
 )
 
-// Inject returns the body of a request with the option that makes a stream of OpenAI's chat
-// completions report its usage in the last event, and whether the body changed. Inject changes only
-// stream_options, in a request with "stream": true. The body must be complete.
+// Inject returns the body of a request with an option added, and whether the body has changed. The
+// option makes a stream of OpenAI's chat completions report its usage in the last event. Inject
+// changes only stream_options, and only in requests with "stream": true. The body must be complete.
 func (r *Rules) Inject(body []byte) ([]byte, bool) {
 	if !r.config.Inject {
 		return body, false
 	}
-	// edit replaces size bytes.
+	// edit replaces size bytes at an offset.
 	type edit struct {
 		at   int64
 		size int
@@ -41,7 +41,7 @@ func (r *Rules) Inject(body []byte) ([]byte, bool) {
 			case 'n':
 				options = &edit{at, len(value), `{` + includeUsage + `}`}
 			default:
-				known = true // the API rejects it
+				known = true // the API rejects such a value
 			}
 		case isInclude:
 			include = &edit{at, len(value), "true"}
@@ -68,7 +68,7 @@ func (r *Rules) Inject(body []byte) ([]byte, bool) {
 // Inject calls [Rules.Inject].
 func (m *Meter) Inject(body []byte) ([]byte, bool) { return m.rules.Inject(body) }
 
-// emptyObject reports whether a text begins with an empty object.
+// emptyObject reports whether a text begins with an empty object. Its first byte is "{".
 func emptyObject(text []byte) bool {
 	for _, c := range text[1:] {
 		switch c {

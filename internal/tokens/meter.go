@@ -9,7 +9,8 @@ import (
 	"sync"
 )
 
-// maxInflated limits how much of a compressed response is read, in bytes after decompression.
+// maxInflated is the maximum number of bytes that are read from a compressed response, after
+// decompression.
 const maxInflated = 16 << 20
 
 // Meter reads the token counts of a response while the response passes through. It is safe for
@@ -18,7 +19,7 @@ type Meter struct {
 	rules *Rules
 	mu    sync.Mutex
 	ended bool
-	to    io.Writer // destination of the body; nil before Begin, and if the body cannot be read
+	to    io.Writer // destination of the body; nil before Begin, or if the body cannot be read
 
 	scanner  *Scanner
 	events   *events // nil if the response is not an event stream
@@ -75,7 +76,7 @@ func (m *Meter) inflate() {
 	go func() {
 		defer close(m.inflated)
 		if in, err := gzip.NewReader(from); err == nil {
-			_, _ = io.Copy(plain, io.LimitReader(in, maxInflated)) // counts in an unreadable part stay unknown
+			_, _ = io.Copy(plain, io.LimitReader(in, maxInflated)) // if a part cannot be read, the counts in it stay unknown
 		}
 		_ = from.Close()
 	}()
@@ -91,7 +92,7 @@ func (m *Meter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Trailer processes the header of a response after its body, including trailers.
+// Trailer processes the header of a response after its body. It contains the trailers.
 func (m *Meter) Trailer(h http.Header) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -113,7 +114,7 @@ func (m *Meter) read(h http.Header) {
 	}
 }
 
-// End returns the counts of the response. Nothing is read after that.
+// End returns the counts of the response. After that, nothing is read.
 func (m *Meter) End() Counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -128,13 +129,13 @@ func (m *Meter) End() Counts {
 	return m.counts()
 }
 
-// emptyEvents is the number of events of a stream that may carry no token: those at its beginning
-// and end, and those that keep the connection open.
+// emptyEvents is the number of events of a stream that may have no token: those at the beginning
+// and the end, and those that keep the connection open.
 const emptyEvents = 16
 
-// SoFar returns a lower bound of the usage so far: the counts in the response, with at least one
-// token of output for each event of a stream beyond the first 16. For a compressed response it is
-// 0: the counts are known only at the end.
+// SoFar returns a lower bound of the usage so far. It is the counts in the response, but the output
+// is at least one token for each event of a stream after the first 16. For a compressed response it
+// is 0, because the counts are known only at the end.
 func (m *Meter) SoFar() Counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -165,11 +166,11 @@ func (m *Meter) counts() Counts {
 // Found reports whether the response reported its usage.
 func (c Counts) Found() bool { return c.Input >= 0 && (c.Output >= 0 || c.Events < 0) }
 
-// Settled returns the usage of a request, given the counts of its response, its estimate, and
-// whether the response is an error. The estimate replaces missing counts; with Config.CountEvents,
-// the number of events replaces the missing output of a stream. A response other than a stream that
-// reports input but no output, such as embeddings, generated nothing. An error without counts used
-// nothing.
+// Settled returns the usage of a request, given the counts in its response, its estimate, and
+// whether the response is an error. Missing counts are estimated. With Config.CountEvents, the
+// number of events replaces the missing output of a stream. If a response is not a stream and
+// reports input but no output, as for embeddings, the output is 0. If an error reports no counts,
+// the usage is 0.
 func (r *Rules) Settled(found, estimate Counts, failed bool) Counts {
 	found.Model = estimate.Model
 	found.Cached = max(found.Cached, 0)

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// maxPointer limits the length of a JSON pointer, and so the memory of a Scanner.
+// maxPointer is the maximum length of a JSON pointer in bytes. It bounds the memory of a Scanner.
 const maxPointer = 256
 
-// node is a member of the objects and arrays that a Scanner descends into.
+// node is a member of an object or array that a Scanner descends into.
 type node struct {
 	children map[string]*node
 	leaf     int // the index of the pointer that ends here, or -1
@@ -18,11 +18,11 @@ type node struct {
 // Pointers is a set of JSON pointers (RFC 6901) to look for.
 type Pointers struct {
 	root   *node
-	depth  int    // of the deepest pointer
+	depth  int    // depth of the deepest pointer
 	maxKey int    // length of the longest key in bytes, with every character escaped
 	common []byte // a substring of the last names of all pointers
 	rare   int    // the index of the rarest letter of common
-	folded bool   // case is ignored
+	folded bool   // whether case is ignored
 }
 
 // child returns the node of a member of an object, or nil if no pointer leads to the member.
@@ -33,11 +33,11 @@ func (p *Pointers) child(n *node, key []byte) *node {
 	return n.children[fold(string(key))]
 }
 
-// fold folds the case of a name as package encoding/json does to compare names. Servers in Go
+// fold folds the case of a name as package encoding/json does to compare names: servers in Go
 // accept "Max_Tokens" for "max_tokens".
 func fold(name string) string { return strings.ToLower(strings.ToUpper(name)) }
 
-// NewFolded is like [NewPointers], but the names ignore case.
+// NewFolded is like [NewPointers], but ignores the case of names.
 func NewFolded(texts ...string) (*Pointers, error) {
 	folded := make([]string, len(texts))
 	for i, text := range texts {
@@ -51,7 +51,7 @@ func NewFolded(texts ...string) (*Pointers, error) {
 }
 
 // before returns the length of a prefix of text that cannot contain the last name of a pointer. The
-// check is cheap. An ASCII letter can also be written as an escape, which begins with \u00.
+// check is cheap. It allows for letters that are written as escapes, which begin with \u00.
 func (p *Pointers) before(text []byte) int {
 	if len(p.common) == 0 {
 		return 0
@@ -75,7 +75,7 @@ func (p *Pointers) before(text []byte) int {
 
 var escapedLetter = []byte(`\u00`)
 
-// commonPart returns the longest substring that two texts have in common.
+// commonPart returns the longest common substring of two texts.
 func commonPart(a, b string) (longest string) {
 	for i := range len(a) {
 		for j := i + len(longest) + 1; j <= len(a) && strings.Contains(b, a[i:j]); j++ {
@@ -85,7 +85,7 @@ func commonPart(a, b string) (longest string) {
 	return longest
 }
 
-// rarest returns the index of the letter of a text that is rarest in English.
+// rarest returns the index of the letter that is rarest in English.
 func rarest(text string) int {
 	const letters = "zjqxkvbpygwfmucldrhsnioate" // from rarest to most frequent in English
 	for _, c := range letters {
@@ -96,8 +96,8 @@ func rarest(text string) int {
 	return 0
 }
 
-// NewPointers returns pointers to look for. A [Scanner] reports them by their index. The empty
-// pointer refers to the whole document.
+// NewPointers returns a set of pointers. A [Scanner] reports them by their index in texts. The
+// empty pointer refers to the whole document.
 func NewPointers(texts ...string) (*Pointers, error) {
 	p := &Pointers{root: &node{leaf: -1}}
 	common := ""
@@ -135,13 +135,13 @@ func NewPointers(texts ...string) (*Pointers, error) {
 		}
 	}
 	if !strings.ContainsFunc(common, func(c rune) bool { return c > 'z' || strings.ContainsRune(`~/\"`, c) }) {
-		p.common = []byte(common) // JSON can write the excluded characters in other ways
+		p.common = []byte(common) // JSON may write the excluded characters in other ways
 		p.rare = rarest(common)
 	}
 	return p, nil
 }
 
-// CheckPointer reports a mistake in a JSON pointer.
+// CheckPointer returns an error if a JSON pointer has a mistake.
 func CheckPointer(text string) error {
 	switch {
 	case text == "":

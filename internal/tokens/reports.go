@@ -11,28 +11,28 @@ import (
 const (
 	// reportEvery is the maximum time between two checks of the usage so far.
 	reportEvery = 10 * time.Second
-	// reportTime is the time that a report waits for the store.
+	// reportTime is the timeout of a report.
 	reportTime = time.Second
 )
 
-// Reports reports the usage of a response to a store while the response is in progress. Usage
-// beyond the estimate then counts against other requests at once, not only when the response ends.
-// If this process dies, the reported usage is charged.
+// Reports reports the usage of a response to a store while the response is in progress. So usage
+// above the estimate counts against other requests at once, not only when the response ends. If
+// this process dies, the store charges the reported usage.
 type Reports struct {
 	ctx   context.Context
 	store stint.Store
-	every time.Duration // a report is due this long after the last, even if usage is below the estimate
+	every time.Duration // a report is due this long after the last one, even if usage is below the estimate
 
 	mu    sync.Mutex
-	read  func() (stint.Charge, stint.Amendment) // nil after the response has ended
+	read  func() (stint.Charge, stint.Amendment) // nil once the response has ended
 	timer *time.Timer
 	sent  stint.Costs // costs in the last report
 	at    time.Time   // time of the last report
 }
 
-// StartReports starts to report the usage of a response. The response's hold expires after hold
-// without a heartbeat. Read returns the charge, or a part of it, and the heartbeat with the usage
-// so far. Read is not called after Stop.
+// StartReports starts to report the usage of a response. The argument hold is the time after which
+// the response's hold expires without a heartbeat. read returns the charge, or a part of it, and
+// the amendment that sends the usage so far as a heartbeat. read is not called after Stop.
 func StartReports(ctx context.Context, store stint.Store, hold time.Duration,
 	read func() (stint.Charge, stint.Amendment)) *Reports {
 	r := &Reports{ctx: context.WithoutCancel(ctx), store: store, every: hold / 3, read: read, at: time.Now()}
@@ -42,7 +42,7 @@ func StartReports(ctx context.Context, store stint.Store, hold time.Duration,
 	return r
 }
 
-// Stop ends the reports. It may be called on nil, and more than once.
+// Stop ends the reports. It may be called on nil and more than once.
 func (r *Reports) Stop() {
 	if r == nil {
 		return
@@ -81,8 +81,8 @@ func (r *Reports) look() {
 	}
 }
 
-// news reports whether there is something to report: usage above the charge or, when a report is
-// due, above the last report.
+// news reports whether there is usage to report: usage that is above the last report and either
+// above the charge or due.
 func (r *Reports) news(c *stint.Charge, costs stint.Costs) bool {
 	due := time.Since(r.at) >= r.every
 	claims := c.Claims()

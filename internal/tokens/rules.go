@@ -11,14 +11,15 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Defaults of [Config].
+// These constants are the defaults of [Config].
 const (
 	DefaultOutput        = 1000
 	DefaultBytesPerToken = 4
 	DefaultBody          = 64 << 10
 )
 
-// Names of budgets that count one quantity. All other budgets count tokens by their weights.
+// These constants are the names of budgets that count a single quantity. All other budgets count
+// tokens by their weights.
 const (
 	InputName  = "input_tokens"
 	OutputName = "output_tokens"
@@ -26,7 +27,7 @@ const (
 	PriceName  = "price"
 )
 
-// AnyModel names the prices of all models without prices of their own.
+// AnyModel is the name for the prices of all models without their own.
 const AnyModel = "default"
 
 // Rates holds a number for each kind of token: weights, or prices per million tokens.
@@ -37,20 +38,20 @@ type Config struct {
 	Format
 	// Default is the estimated output of a request that does not limit it. BytesPerToken is the
 	// approximate number of bytes of a request's body per token. Body is the maximum number of
-	// bytes of the body to read. 0 selects the default of each.
+	// bytes of the body that are read. If one is 0, it has its default.
 	Default, BytesPerToken, Body int64
-	// CountEvents counts each event as one token if a stream does not report its output. Otherwise
-	// the estimate counts.
+	// CountEvents counts each event of a stream as a token of output if the stream does not report
+	// its output. Otherwise the output is estimated.
 	CountEvents bool
 	// Inject makes streams of OpenAI's chat completions report their usage.
 	Inject bool
-	// Weights holds the weights of tokens in budgets; the zero Rates means 1 for each.
+	// Weights holds the weights of tokens in budgets; the zero Rates is 1 for each.
 	Weights Rates
 	// Prices holds the prices per million tokens by model, with [AnyModel] for all others.
 	Prices map[string]Rates
 }
 
-// Rules is a checked [Config].
+// Rules is a valid [Config].
 type Rules struct {
 	config  Config
 	request *Pointers
@@ -82,13 +83,13 @@ const (
 	isCached
 )
 
-// field is a header field of a response, and the slot of its number.
+// field is a header field of a response, with the slot of its number.
 type field struct {
 	name string
 	slot int
 }
 
-// New returns the rules of a configuration with valid pointers.
+// New returns the rules of a configuration. It fails if a pointer is not valid.
 func New(c Config) (*Rules, error) {
 	if c.Default == 0 {
 		c.Default = DefaultOutput
@@ -127,7 +128,7 @@ func New(c Config) (*Rules, error) {
 	return r, err
 }
 
-// places assigns a slot to every number of a response, and returns the pointers to the numbers.
+// places assigns a slot to every number in a response. It returns the pointers to the numbers.
 func (r *Rules) places() (pointers []string) {
 	index := map[string]int{}
 	for k, places := range [][]string{r.config.Input, r.config.Output, r.config.Cached} {
@@ -152,7 +153,8 @@ func (r *Rules) places() (pointers []string) {
 	return pointers
 }
 
-// IsQuantity reports whether a budget with this name counts something other than weighted tokens.
+// IsQuantity reports whether a budget with this name counts a single quantity instead of weighted
+// tokens.
 func IsQuantity(name string) bool {
 	return name == InputName || name == OutputName || name == CachedName || name == PriceName
 }
@@ -173,14 +175,15 @@ type Counts struct {
 }
 
 // Estimate estimates the usage of a request from the beginning of its body and the length of the
-// whole body, below 0 if unknown. For a body that is not a JSON object it returns the default.
+// whole body, which is below 0 if unknown. If the body is not a JSON object, it returns the
+// default.
 func (r *Rules) Estimate(path string, head []byte, length int64) Counts {
 	most, choices := int64(-1), int64(1)
 	model, several, object := "", false, false
 	scanner := NewScanner(r.request, func(leaf int, value []byte, at int64) {
 		switch r.kinds[leaf] {
 		case isMax:
-			if n, ok := Number(value); ok && n > 0 { // some servers treat 0 as no bound
+			if n, ok := Number(value); ok && n > 0 { // some servers treat 0 as no limit
 				most = max(most, n)
 			}
 		case isChoices:
@@ -197,7 +200,7 @@ func (r *Rules) Estimate(path string, head []byte, length int64) Counts {
 	})
 	_, _ = scanner.Write(head) // never fails
 	switch {
-	case several: // the application decides which one applies
+	case several: // the application decides which of them applies
 		model = ""
 	case model == "":
 		model = modelIn(path, r.config.ModelAfter)
@@ -213,8 +216,8 @@ func (r *Rules) Estimate(path string, head []byte, length int64) Counts {
 	return c
 }
 
-// Units returns the cost of counts under limits with a name: tokens of one kind, the price, or
-// weighted tokens. A model without a price costs more than any limit allows.
+// Units returns the cost of counts under limits with a name. It is the tokens of one kind, the
+// price, or the weighted tokens. If a model has no price, it is more than any limit allows.
 func (r *Rules) Units(c Counts, name string) int64 {
 	input, output, cached := max(c.Input, 0), max(c.Output, 0), max(c.Cached, 0)
 	cached = min(cached, input)
@@ -237,7 +240,7 @@ func (r *Rules) Units(c Counts, name string) int64 {
 	return r.config.Weights.of(input-cached, output, cached, 1)
 }
 
-// of returns the sum of counts multiplied by their rates, divided by per and rounded up once.
+// of returns the sum of the counts multiplied by their rates, divided by per. It rounds up once.
 func (r Rates) of(input, output, cached int64, per uint64) int64 {
 	var high, low uint64
 	for _, part := range [...][2]int64{{input, r.Input}, {output, r.Output}, {cached, r.Cached}} {
@@ -255,7 +258,7 @@ func (r Rates) of(input, output, cached int64, per uint64) int64 {
 	return int64(min(sum, uint64(stint.MaxUnits)))
 }
 
-// multiply returns the product, at most [stint.MaxUnits].
+// multiply returns the product of a and b, but at most [stint.MaxUnits].
 func multiply(a, b int64) int64 {
 	high, low := bits.Mul64(uint64(a), uint64(b))
 	if high > 0 || low > uint64(stint.MaxUnits) {
@@ -264,7 +267,7 @@ func multiply(a, b int64) int64 {
 	return int64(low)
 }
 
-// Number parses a JSON number as a count and rounds fractions up.
+// Number parses a JSON number as a count. It rounds fractions up.
 func Number(value []byte) (int64, bool) {
 	if len(value) == 0 || value[0] < '0' || value[0] > '9' || bytes.ContainsAny(value, "xX_") {
 		return 0, false // also rejects "inf", and "0x10", which [strconv.ParseFloat] accepts
@@ -279,7 +282,7 @@ func Number(value []byte) (int64, bool) {
 	return int64(math.Ceil(min(f, float64(stint.MaxUnits)))), true
 }
 
-// text parses a JSON string; it returns "" for any other value.
+// text parses a JSON string. It returns "" for any other value.
 func text(value []byte) (s string) {
 	if json.Unmarshal(value, &s) != nil {
 		return ""

@@ -6,41 +6,42 @@ import (
 	"strconv"
 )
 
-// maxText is the length in bytes of the longest number or string that a Scanner reports.
+// maxText is the maximum length in bytes of a number or string that a Scanner reports.
 const maxText = 256
 
 // Scanner finds the values of JSON pointers in text that arrives in pieces of any size. It reports
-// each value as soon as it has read it: a number, a literal, a string as written with its quotes,
-// or the bracket that opens an object or an array. Values longer than 256 bytes are not reported.
+// each value as soon as it has read it. A value is a number, a literal, a string as written with
+// its quotes, or the bracket that opens an object or array. Values longer than 256 bytes are not
+// reported.
 //
-// The text may consist of several documents, one after the other. The elements of an array at the
-// top are documents too. After a syntax error, the text is ignored until the next Reset. Text that
-// the pointers do not lead to is not checked.
+// The text may consist of several documents, one after the other. If a document is an array, each
+// of its elements is also a document. After a syntax error, the text is ignored until the next
+// Reset. Text that no pointer leads to is not checked.
 //
-// A Scanner's memory does not depend on the text: it counts the levels of nesting but does not
+// The memory of a Scanner does not depend on the text: it counts the levels of nesting but does not
 // store them.
 type Scanner struct {
 	pointers *Pointers
 	found    func(leaf int, value []byte, at int64)
 
 	state state
-	at    int64 // bytes read before this piece
+	at    int64 // number of bytes before this piece
 	depth int   // number of open objects and arrays
 	open  []frame
 	leaf  int   // index of the pointer to the value being read, or -1
 	start int64 // offset of the value
 	text  []byte
-	long  bool // text is incomplete
+	long  bool // the text is incomplete because the value is too long
 }
 
-// frame is an open object or array that pointers lead into. If there are more open objects and
-// arrays than frames, the innermost ones are skipped.
+// frame is an open object or array that pointers lead into. If more objects and arrays are open
+// than there are frames, the innermost ones are skipped.
 type frame struct {
 	node  *node
 	array bool
 	top   bool  // an array of documents
 	next  *node // the member being read; nil if no pointer leads to it
-	index int   // of the current element of an array
+	index int   // index of the current element of an array
 }
 
 type state uint8
@@ -61,13 +62,13 @@ const (
 	lost // after a syntax error
 )
 
-// NewScanner returns a scanner that calls found with the index of a pointer, its value and the
-// value's offset. The value is valid until found returns.
+// NewScanner returns a scanner that calls found for each value, with the index of the pointer, the
+// value and its offset. The value is valid until found returns.
 func NewScanner(p *Pointers, found func(leaf int, value []byte, at int64)) *Scanner {
 	return &Scanner{pointers: p, found: found, open: make([]frame, 0, p.depth+1)}
 }
 
-// Reset begins another text.
+// Reset begins a new text.
 func (s *Scanner) Reset() {
 	s.state, s.at, s.depth, s.open, s.text = atValue, 0, 0, s.open[:0], s.text[:0]
 }
@@ -90,7 +91,7 @@ func (s *Scanner) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// step processes text that is not skipped, and returns the index of the text that follows.
+// step processes text that is not skipped. It returns the index of the text that follows.
 func (s *Scanner) step(p []byte, i int) int {
 	switch c := p[i]; s.state {
 	case inStringEscape:
@@ -115,8 +116,7 @@ func (s *Scanner) step(p []byte, i int) int {
 	return i + 1
 }
 
-// word continues a number or a literal. It leaves the byte that ends the word to the surrounding
-// value.
+// word continues a number or a literal. It does not consume the byte that ends the word.
 func (s *Scanner) word(p []byte, i int) int {
 	end := i
 	for end < len(p) && !endsWord[p[end]] {
@@ -132,7 +132,7 @@ func (s *Scanner) word(p []byte, i int) int {
 	return end
 }
 
-// endsWord holds the bytes that end a number or a literal.
+// endsWord has the bytes that end a number or a literal.
 var endsWord = [256]bool{' ': true, '\t': true, '\n': true, '\r': true, ',': true, ']': true, '}': true}
 
 // mark processes a byte between values that is not a space.
@@ -253,7 +253,7 @@ func (s *Scanner) report() {
 
 // collect continues a key or a reported string. It keeps up to most bytes.
 func (s *Scanner) collect(p []byte, i, most int) int {
-	piece := p[i:min(i+2*maxText, len(p))] // a text with many escapes must not cause many scans of all of p
+	piece := p[i:min(i+2*maxText, len(p))] // bounded, so that a text with many escapes does not cause many scans of all of p
 	end := bytes.IndexByte(piece, '"')
 	if end >= 0 {
 		piece = piece[:end]
@@ -308,7 +308,7 @@ func (s *Scanner) member() *node {
 	return s.pointers.child(s.inner().node, []byte(key))
 }
 
-// skip continues in a skipped object or array.
+// skip continues in an object or array that is skipped.
 func (s *Scanner) skip(p []byte, i int) int {
 	for ; i < len(p); i++ {
 		switch p[i] {

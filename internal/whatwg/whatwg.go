@@ -1,9 +1,9 @@
-// Package whatwg reads the target of a request in the same way as applications with a WHATWG URL
-// parser, such as most servers on Node, Deno and Bun:
+// Package whatwg reads the target of a request like applications with a WHATWG URL parser, such as
+// most servers on Node, Deno and Bun:
 //
 //	new URL(request.url, "http://application").pathname
 //
-// It is for tests. Their expected values come from Node.
+// It is for tests. The expected values in its own tests come from Node.
 package whatwg
 
 import (
@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// Pathname returns the path that such an application reads from a target. It reports false if there
-// is none because the host is empty. It does not check hosts and ports otherwise: if Node rejects a
-// target because of them, Pathname still finds a path, so a test that uses it covers more targets
+// Pathname returns the path that such an application reads from a target. It returns false if there
+// is no path because the host is empty. It does not check hosts and ports in other ways. Node
+// rejects some targets because of them, but Pathname finds a path, so that tests cover more targets
 // than Node accepts.
 func Pathname(target string) (path string, ok bool) {
 	target = strings.TrimFunc(target, func(c rune) bool { return c <= ' ' })
@@ -55,10 +55,10 @@ func Pathname(target string) (path string, ok bool) {
 	return u.path(rest), true
 }
 
-// special are the schemes that read a backslash as a slash, and always have a path.
+// special lists the schemes for which a backslash is a slash and a URL always has a path.
 var special = []string{"http", "https", "ws", "wss", "ftp", "file"}
 
-// cutScheme returns the scheme in lower case, or "", and the rest after its colon.
+// cutScheme returns the scheme in lower case, or "", and the text after its colon.
 func cutScheme(target string) (scheme, rest string) {
 	for i := range len(target) {
 		c := target[i] | 0x20
@@ -95,7 +95,7 @@ func (u parser) slashes() string {
 	return "/"
 }
 
-// path returns a path without dot segments. Empty segments are kept.
+// path returns a path without dot segments. It keeps empty segments.
 func (u parser) path(rest string) string {
 	rest = untilQuery(rest)
 	if u.special {
@@ -120,8 +120,8 @@ func (u parser) path(rest string) string {
 	return "/" + strings.Join(segments, "/")
 }
 
-// escape encodes the bytes of a set, control characters and bytes beyond ASCII. Node reads each
-// byte of a target as a character, and encodes it as UTF-8.
+// escape encodes the bytes in set, control characters, and bytes beyond ASCII. Node reads each byte
+// of a target as a character and encodes that as UTF-8.
 func escape(text, set string) string {
 	var b strings.Builder
 	for _, c := range []byte(text) {

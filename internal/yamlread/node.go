@@ -6,24 +6,24 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Counter bounds the number of values that are read. A value counts once for each alias that
-// repeats it. The zero Counter with a Max is ready for use.
+// Counter bounds the number of values that are read. If aliases repeat a value, it counts once for
+// each alias. A Counter with a Max is ready to use.
 type Counter struct {
 	Max  int
 	seen int
 }
 
-// Next counts a value. Over reports whether there are now too many, and first whether this is the
-// first one too many.
+// Next counts a value. It reports in over whether there are more than Max values, and in first
+// whether this value is the first one above Max.
 func (c *Counter) Next() (first, over bool) {
 	c.seen++
 	return c.seen == c.Max+1, c.seen > c.Max
 }
 
-// Over reports whether there were too many values.
+// Over reports whether there were more than Max values.
 func (c *Counter) Over() bool { return c.seen > c.Max }
 
-// Resolve returns the node that an alias refers to; any other node is returned unchanged.
+// Resolve returns the node that an alias refers to. It returns any other node unchanged.
 func Resolve(n *yaml.Node) *yaml.Node {
 	for n != nil && n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -45,7 +45,7 @@ func IsTagged(n *yaml.Node) bool { return n.Style&yaml.TaggedStyle != 0 }
 
 // Key is a key of a mapping.
 type Key struct {
-	// Node is the key as written in the file, and Name its value with aliases resolved.
+	// Node is the key as written in the file. Name is its value after aliases are resolved.
 	Node, Name *yaml.Node
 	// Merge reports that the key is the merge key, "<<".
 	Merge bool
@@ -53,12 +53,12 @@ type Key struct {
 	First *yaml.Node
 }
 
-// IsName reports whether the key is a valid text.
+// IsName reports whether the key is text that can be a name.
 func (k *Key) IsName() bool {
 	return k.Name.Kind == yaml.ScalarNode && !IsNull(k.Name) && k.Name.Value != "" && !IsTagged(k.Name)
 }
 
-// Keys yields the keys and values of a mapping.
+// Keys returns an iterator over the keys and values of a mapping.
 func Keys(mapping *yaml.Node) iter.Seq2[Key, *yaml.Node] {
 	return func(yield func(Key, *yaml.Node) bool) {
 		first := map[string]*yaml.Node{}

@@ -1,4 +1,4 @@
-// Package yamlread reads YAML files strictly, for stint's configuration and Envoy's rules: it turns
+// Package yamlread reads YAML files strictly, for stint's configuration and Envoy's rules. It turns
 // text into nodes, reports errors with their position and a fix, and resolves aliases so that they
 // neither hide anything nor grow without bound.
 package yamlread
@@ -16,7 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// SyntaxError describes why a text is not valid YAML.
+// SyntaxError says why a text is not valid YAML.
 type SyntaxError struct {
 	Line int
 	// Message describes the mistake and, if known, how to fix it.
@@ -31,7 +31,7 @@ type Document struct {
 	Root *yaml.Node
 }
 
-// Parse returns all documents in a text. An empty text has none.
+// Parse returns all documents in a text. An empty text has no documents.
 func Parse(text []byte) ([]Document, *SyntaxError) {
 	if i := invalidAt(text); i >= 0 {
 		return nil, &SyntaxError{Line: lineAt(text, i), Message: "not UTF-8"}
@@ -49,8 +49,8 @@ func Parse(text []byte) ([]Document, *SyntaxError) {
 	}
 }
 
-// parseNext reads the next document. It recovers from panics of the library, which some inputs
-// cause.
+// parseNext reads the next document. Some inputs cause panics of the library; parseNext recovers
+// from them.
 func parseNext(decoder *yaml.Decoder, n *yaml.Node) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -71,7 +71,7 @@ var (
 	controlCode   = regexp.MustCompile(`[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]`)
 )
 
-// hints lists the usual causes of the library's errors.
+// hints lists messages of the library with hints about their usual causes.
 var hints = []struct{ message, hint string }{
 	{"did not find expected alphabetic or numeric character", `a text that begins with * or & needs quotes, as in "*.example.com"`},
 	{"mapping values are not allowed in this context", `a text with ": " in it needs quotes; keys of one mapping are indented alike`},
@@ -94,7 +94,7 @@ func syntaxError(text []byte, err error) *SyntaxError {
 		return &SyntaxError{Line: 1, Message: err.Error()}
 	}
 	message := parts[2]
-	line, _ := strconv.Atoi(parts[1]) // 0 if there is none
+	line, _ := strconv.Atoi(parts[1]) // 0 if the message has no line
 	if anchor := unknownAnchor.FindStringSubmatch(message); anchor != nil {
 		return &SyntaxError{
 			Line:    lineAt(text, bytes.Index(text, []byte("*"+anchor[1]))),
@@ -116,7 +116,7 @@ func syntaxError(text []byte, err error) *SyntaxError {
 	return &SyntaxError{Line: min(max(1, line), lineAt(text, len(text))), Message: "not YAML: " + message}
 }
 
-// lineAt returns the line of the byte at i; 1 if i is negative.
+// lineAt returns the line of the byte at index i. It returns 1 if i is negative.
 func lineAt(text []byte, i int) int { return 1 + bytes.Count(text[:max(0, i)], []byte("\n")) }
 
 // invalidAt returns the index of the first byte that is not UTF-8, or -1.
