@@ -7,7 +7,8 @@ import (
 
 type format uint8
 
-// The formats of an answer, in order of preference if the client has none.
+// The formats of an answer, in the order in which they are preferred for a client without a
+// preference.
 const (
 	formatJSON format = iota
 	formatProblem
@@ -18,24 +19,26 @@ const (
 var contentTypes = [formats][]string{fixed("application/json"), fixed("application/problem+json"),
 	fixed("text/plain; charset=utf-8")}
 
-// offers are the media types of the formats.
+// offers lists the media types of the formats.
 var offers = [formats]string{"application/json", "application/problem+json", "text/plain"}
 
-// maxAccept is the number of bytes of an Accept header that are read; real clients send far less.
+// maxAccept is the maximum number of bytes of an Accept header that are read. Real clients send far
+// less.
 const maxAccept = 1024
 
 // negotiate chooses the format that the client prefers according to the values of its Accept
-// header: the highest quality, then the most precisely named type, then the order of the formats.
-// It chooses JSON if none is acceptable. Parameters of media types other than q are ignored.
+// header. The highest quality wins, then the most precisely named type, then the order of the
+// formats. negotiate chooses JSON if no format is acceptable. Parameters of media types other than
+// q are ignored.
 //
-// It is written by hand because it runs for every denial: it does not allocate (a whole denial
+// It is written by hand because it runs for every denial. It does not allocate (a whole denial
 // allocates at most twice, for its header fields), and it reads a bounded part of the header.
 func negotiate(values []string) format {
 	if len(values) == 0 || len(values) == 1 && values[0] == "*/*" {
 		return formatJSON
 	}
 	var quality [formats]float64
-	var precision [formats]int // of the range that sets quality
+	var precision [formats]int // precision of the range that sets quality
 	left := maxAccept
 	for _, list := range values {
 		for rest := list[:min(len(list), left)]; rest != ""; {
@@ -62,7 +65,7 @@ func negotiate(values []string) format {
 	return best
 }
 
-// precisionOf returns how precisely a media range names a type, from 1 to 3; 0 if it does not
+// precisionOf returns how precisely a media range names a type, from 1 to 3, or 0 if it does not
 // match.
 func precisionOf(media, offer string) int {
 	kind, isAny := strings.CutSuffix(media, "/*")

@@ -13,18 +13,19 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Denial describes a refused request to functions that answer it themselves. It is valid until they
-// return.
+// Denial describes a refused request to a function that answers it. It is valid until the function
+// returns.
 type Denial struct {
 	// Status is 429, or 503 if the request is refused because the store cannot be reached.
 	Status int
 	// RetryAfter is the wait in the Retry-After header, in whole seconds, or [stint.Never].
 	RetryAfter time.Duration
-	// Policy and Tier are names from the configuration. They are "" if no limit is known.
+	// Policy and Tier are names from the configuration. They are "" if the limit that denied is
+	// unknown.
 	Policy, Tier string
-	// Contact tells the client where to ask for more, as text or a URL; "" if there is none.
+	// Contact is where the client can ask for more, as text or a URL; "" if there is none.
 	Contact string
-	// Violated lists the names, as in RateLimit-Policy, of the limits that denied.
+	// Violated lists the limits that denied, by their names in RateLimit-Policy.
 	Violated []string
 	// Verdict is the complete verdict. Under [By] its Set is nil and its Tier is "".
 	Verdict *policy.Verdict
@@ -47,11 +48,12 @@ type notice struct {
 	status  int
 	message string
 	json    string // the beginning of the plain JSON body
-	problem string // the beginning of the problem+json body, up to the type
-	rest    string // the rest of it, up to the detail, without its closing quote
+	problem string // the beginning of the problem+json body, including the type
+	rest    string // the rest of that body, up to the end of the detail, without the closing quote
 }
 
-// newNotice returns a notice. The problem types are registered with IANA.
+// newNotice returns a notice. problem is a problem type that is registered with IANA, or
+// "about:blank".
 func newNotice(status int, word, message, problem, title string) *notice {
 	return &notice{
 		status: status, message: message,
@@ -139,8 +141,8 @@ func (x *exchange) denial(n *notice, seconds int64) *Denial {
 	return d
 }
 
-// fail answers a request that could not be decided. It answers even if the context has ended: an
-// outer handler may have ended it, and would take a missing answer for success.
+// fail answers a request that could not be decided. It answers even if the context has ended: if an
+// outer handler has ended it, that handler would take a missing answer for success.
 func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 	n := unavailableNotice
 	var invalid *stint.InvalidError

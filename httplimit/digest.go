@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxDigest is the maximum length in bytes of a body that a request id is derived from.
+	// maxDigest is the maximum length in bytes of a body from which a request id is derived.
 	maxDigest = 64 << 10
 	// digestTime is the time limit for such a body to arrive.
 	digestTime = 10 * time.Second
@@ -21,8 +21,8 @@ const (
 // Digest implements the Content of [policy.Input]. It reads the whole body, and puts it back for
 // the handler. Because this takes memory and time, it derives no id from a body that is too long or
 // of unknown length, such as a stream, or if it cannot set a read deadline. If the body cannot be
-// read, the request is decided without an id before it is answered: banned and denied clients get
-// their usual answer, and other clients are charged.
+// read, the request is still decided, without an id: banned and denied clients get their usual
+// answer, and other clients are charged.
 func (x *exchange) Digest() string {
 	r := x.request
 	if r.ContentLength < 0 || r.ContentLength > maxDigest || len(r.Trailer) > 0 {
@@ -48,7 +48,7 @@ func (x *exchange) Digest() string {
 	return string(h.Sum(nil))
 }
 
-// answerUnread answers an allowed request with a body that could not be read.
+// answerUnread answers a request that was allowed but has a body that could not be read.
 func (x *exchange) answerUnread(w http.ResponseWriter, r *http.Request) {
 	n := malformedNotice
 	var tooLarge *http.MaxBytesError

@@ -1,5 +1,6 @@
-// Package httplimit is for HTTP servers and clients: middleware that limits incoming requests, and
-// a transport that limits outgoing ones. To limit each address to a hundred requests per minute:
+// Package httplimit limits HTTP servers and clients. It has middleware that limits incoming
+// requests, and a transport that limits outgoing ones. To limit each address to a hundred requests
+// per minute:
 //
 //	mux := http.NewServeMux()
 //	...
@@ -25,7 +26,7 @@
 //
 // [NewTransport] is for calls to third-party APIs.
 //
-// Functions whose arguments are written in code panic if an argument is invalid. [NewBy] and
+// Functions with arguments that are written in code panic if an argument is invalid. [NewBy] and
 // [NewClientIP] are for arguments that come from a configuration: they return all mistakes in one
 // [*stint.InvalidError].
 //
@@ -85,12 +86,13 @@
 // headers.
 //
 // The name of an item consists of its policy or tier, its window, its own name if it has one
-// ("cost" for budgets), and its algorithm if that is not sliding. Quota and window are strict: the
-// quota is the capacity, including a burst, and the window is a time in which at most that much is
-// admitted; for a bucket, the time that refills its capacity. Windows are whole seconds, rounded
-// up. The effective window t is the time until a limit that denied has room or, for other limits,
-// until they are unused. Concurrency limits have no windows; their unit is concurrent-requests.
-// Partition keys are not sent, because they would show how callers are identified.
+// ("cost" for budgets), and its algorithm if that is not sliding. Quota and window are strict
+// bounds. The quota is the capacity, including a burst. The window is a time in which at most the
+// quota is admitted; for a bucket, it is the time that refills its capacity. Windows are whole
+// seconds, rounded up. The effective window t is the time until a limit that denied has room or,
+// for other limits, until they are unused. Concurrency limits have no windows; their unit is
+// concurrent-requests. Partition keys are not sent, because they would reveal how callers are
+// identified.
 //
 // # Answers
 //
@@ -120,16 +122,16 @@
 // If a policy derives request ids, the body of a request without an id is read before the decision,
 // provided its length is announced and at most 64 KiB, and passed to the handler unchanged. It has
 // ten seconds to arrive, instead of the server's ReadTimeout; afterwards the connection has no read
-// deadline. A request whose body does not arrive is decided without an id, and charged. If it is
-// allowed, it is answered with 408, 413 or 400, and the charge is never refunded. No id is derived
-// from other bodies, or if the [http.ResponseWriter] does not support read deadlines. Other requests
-// are not affected.
+// deadline. If the body does not arrive, the request is decided without an id, and charged. If it
+// is allowed, it is answered with 408, 413 or 400, and the charge is never refunded. No id is
+// derived from other bodies, or if the [http.ResponseWriter] does not support read deadlines. Other
+// requests are not affected.
 //
 // # Tokens of language models
 //
 // If a policy has a usage, the beginning of a request's body is read before the decision, 64 KiB
 // unless the policy sets another size, in the same way and with the same time limit. The usage in
-// the response is read while the response passes. The handler gets the request with
+// the response is read while the response is sent. The handler gets the request with
 // "Accept-Encoding: identity" and, if the policy injects it, with an option in its body that makes
 // streams report their usage.
 //
@@ -148,11 +150,12 @@
 // While such a request is served, its response is cut off if the client reads nothing for 30
 // seconds ([WithSendTimeout]): a client that does not read loses its place. The handler's write
 // fails, and when the handler returns, the middleware panics with [http.ErrAbortHandler]. A handler
-// with nothing to send may pause for any time. If the [http.ResponseWriter] does not support write
-// deadlines, the place is given back after another 30 seconds even if the handler is still blocked.
-// The server must limit what the middleware cannot: the time that the body of a request takes to
-// arrive (ReadTimeout, or a read deadline that the handler sets), HTTP/2 connections from which the
-// client reads nothing (WriteByteTimeout of its HTTP2Config), and hijacked connections.
+// may pause for any time while it has nothing to send. If the [http.ResponseWriter] does not
+// support write deadlines, the place is given back after another 30 seconds even if the handler is
+// still blocked. The server must limit what the middleware cannot: the time that the body of a
+// request takes to arrive (ReadTimeout, or a read deadline that the handler sets), HTTP/2
+// connections from which the client reads nothing (WriteByteTimeout of its HTTP2Config), and
+// hijacked connections.
 //
 // The end of such a response waits until the store has recorded the outcome, for at most one second
 // if the store does not respond. A place that could not be given back expires, and so does a charge

@@ -14,19 +14,19 @@ import (
 // maxField is the maximum length in bytes of a body that [FormField] and [JSONField] search.
 const maxField = 64 << 10
 
-// FormField distinguishes requests by a field of a form that they post, such as the account of a
+// FormField distinguishes requests by a field of the form that they post, such as the account of a
 // login. It reads up to 64 KiB of the body, and puts them back for the handler. The key contains a
 // hash of the value, in lower case and without surrounding spaces. The form must have the type
 // application/x-www-form-urlencoded; see [JSONField] for the other common type.
 //
-// All requests whose field cannot be determined share one key: those with a method other than POST,
-// PUT and PATCH, with another type of body, with a longer or compressed body, without the field, or
-// with several of it. Fields of the query count, too, and the case of names does not matter. So a
-// client cannot evade the limit of an account with a request that the application reads in another
-// way. Use FormField only for the handler of the form.
+// All requests from which the field cannot be read share one key: those with a method other than
+// POST, PUT and PATCH, with another type of body, with a longer or compressed body, without the
+// field, or with several of it. Fields of the query count, too, and the case of names does not
+// matter. So a client cannot evade the limit of an account with a request that the application
+// reads in another way. Use FormField only for the handler of the form.
 //
-// Values that only the application considers equal have different keys, such as other forms of
-// Unicode, or dots in the address of a mailbox: for these, write a KeyFunc.
+// Two values may be equal only to the application, such as different forms of Unicode, or dots in
+// the address of a mailbox. They have different keys: for such values, write a KeyFunc.
 //
 // The server's ReadTimeout bounds how long a body may take to arrive. FormField panics if name is
 // empty.
@@ -98,7 +98,8 @@ func JSONField(name string) KeyFunc {
 	})
 }
 
-// field makes a key from the value that find finds in a body, if it finds exactly one.
+// field returns a KeyFunc that makes a key from the value that find finds in a body, if it finds
+// exactly one.
 func field(constructor, name string, find func(r *http.Request, body []byte) []string) KeyFunc {
 	if name == "" {
 		panic("httplimit: " + constructor + ": the name is empty; want the name of a field, such as email")

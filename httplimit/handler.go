@@ -15,18 +15,17 @@ import (
 //
 // Each request costs one unit of every limit, unless [WithCost] sets another cost. Limits that
 // differ between callers come from [WithLimits], and [AndBy] counts a request by a second key as
-// well. Requests with equal keys are counted together. The key has no default, because if it were
-// left out by mistake, everyone would share one count. Use [ClientIP], [Header], [FirstOf],
-// [Everyone] or a function of your own. Under a concurrency limit, see [stint.AtOnce], a request
-// keeps its place until the handler returns.
+// well. Requests with equal keys are counted together. The key has no default: if one were left out
+// by mistake, all clients would share one count. Use [ClientIP], [Header], [FirstOf], [Everyone] or
+// a function of your own. Under a concurrency limit, see [stint.AtOnce], a request keeps its place
+// until the handler returns.
 //
 // The options are limits, at least one unless [WithLimits] gives them, other options of package
 // stint such as [stint.WithBans], and options of this package. Without [WithStore] the requests are
-// counted in the memory of this process. Each call of By then has separate counts, in 64 MiB at
-// most: when that is full, the keys with the most left of their limits are evicted first. All
-// handlers wrapped by one returned middleware share its counts. Requests that cannot be decided are
-// logged at ERROR, at most five per second, to the logger of [stint.WithLogger] or, without it, to
-// slog.Default().
+// counted in the memory of this process. Each call of By then has separate counts, in at most 64
+// MiB. When that is full, the keys with the most units left are evicted first. All handlers wrapped
+// by one returned middleware share its counts. Requests that cannot be decided are logged at ERROR,
+// at most five per second, to the logger of [stint.WithLogger] or, without it, to slog.Default().
 //
 // By panics if an argument is invalid, and lists every mistake. [NewBy] returns an error instead.
 func By(key KeyFunc, options ...ByOption) func(http.Handler) http.Handler {
@@ -54,7 +53,7 @@ func NewBy(key KeyFunc, options ...ByOption) (func(http.Handler) http.Handler, e
 //
 //	http.ListenAndServe(":8080", httplimit.ByIP(stint.PerMinute(100))(mux))
 //
-// Behind a proxy or a load balancer all requests come from the proxy's address: use By, and
+// Behind a proxy or a load balancer, all requests come from the proxy's address. There, use By, and
 // ClientIP with the addresses of the proxies to trust.
 func ByIP(options ...ByOption) func(http.Handler) http.Handler {
 	return By(ClientIP(), options...)
@@ -65,8 +64,8 @@ type limit struct {
 	*responder
 	*middleware.Limits
 	counts []*count
-	limits func(*http.Request) []stint.Limit // of the first count; nil: the limits in its Options
-	cost   func(*http.Request) int64         // nil: 1
+	limits func(*http.Request) []stint.Limit // limits of the first count; nil: the limits in its Options
+	cost   func(*http.Request) int64         // cost in all counts; nil: 1
 }
 
 // count is one of the counts of a request: from [By] or from an [AndBy].
@@ -153,7 +152,7 @@ func (l *limit) ask(asks []middleware.Ask, r *http.Request) []middleware.Ask {
 	return asks
 }
 
-// describe appends the texts of the results.
+// describe appends the texts for the results.
 func (l *limit) describe(results []policy.Result, to []*ruleText) []*ruleText {
 	for i := range results {
 		r := &results[i]

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// The header fields that answers set, in canonical form, as http.Header has them.
+// The header fields that answers set, in canonical form, as in http.Header.
 const (
 	fieldLimit           = "X-Ratelimit-Limit"
 	fieldRemaining       = "X-Ratelimit-Remaining"
@@ -29,11 +29,12 @@ const (
 	fieldNoSniff         = "X-Content-Type-Options"
 )
 
-// drafted is the maximum number of header fields per answer whose values change between answers.
+// drafted is the maximum number of header fields per answer with values that change between
+// answers.
 const drafted = 8
 
-// draft collects the header fields whose values change between answers. Their values are parts of
-// one string, in one slice: two allocations in all.
+// draft collects header fields with values that change between answers. The values are parts of one
+// string, in one slice: two allocations in all.
 type draft struct {
 	text  []byte
 	parts []part
@@ -53,7 +54,7 @@ type part struct {
 
 func (d *draft) clear() { d.text, d.parts = d.text[:0], d.parts[:0] }
 
-// endField drafts field f; its value is the text since the last field.
+// endField drafts field f. Its value is the text since the previous field.
 func (d *draft) endField(f string) { d.parts = append(d.parts, part{field: f, end: len(d.text)}) }
 
 // number sets a header field to a number if the number is small, and drafts it otherwise.
@@ -66,9 +67,9 @@ func (d *draft) number(h http.Header, f string, n int64) {
 	d.parts = append(d.parts, part{f, len(d.text), n})
 }
 
-// setReset is like number for the time of a reset. Requests allowed within one second by limits
-// with the same window have the same reset time, and denied requests share a few, so an earlier
-// value can often be reused.
+// setReset is like number, for the time of a reset. An earlier value can often be reused: requests
+// that are allowed within one second by limits with the same window have the same reset time, and
+// denied requests share a few.
 func (d *draft) setReset(h http.Header, n int64) {
 	if r := &d.resets[n&15]; n > 0 && n == r.number {
 		h[fieldReset] = r.value
@@ -77,7 +78,7 @@ func (d *draft) setReset(h http.Header, n int64) {
 	d.number(h, fieldReset, n)
 }
 
-// setDrafted sets the drafted header fields. Their memory lives as long as the response.
+// setDrafted sets the drafted header fields. Their memory is kept as long as the response.
 func (d *draft) setDrafted(h http.Header) {
 	if len(d.parts) == 0 {
 		return
@@ -113,11 +114,12 @@ var (
 	noSniff = fixed("nosniff")
 )
 
-// smallNumbers is the number of small numbers whose values answers share. They cover most limits
-// and waits.
+// smallNumbers is the number of small numbers with values that answers share. They cover most
+// limits and waits.
 const smallNumbers = 1000
 
-// decimals are the values of small numbers. A denial with X fields does not allocate them.
+// decimals holds the values of small numbers, so that a denial with X fields does not allocate
+// them.
 var decimals = func() (all [smallNumbers]string) {
 	for n := range all {
 		all[n] = strconv.Itoa(n)
@@ -125,7 +127,7 @@ var decimals = func() (all [smallNumbers]string) {
 	return all
 }()
 
-// fixed returns a value for setFixed.
+// fixed returns a value for setFixed. For "" it returns nil, which removes the field.
 func fixed(value string) []string {
 	if value == "" {
 		return nil
@@ -171,7 +173,7 @@ func (x *exchange) setX(h http.Header, seconds int64) {
 	x.number(h, fieldCost, x.v.Cost)
 	after, more := x.state.ResetAfter, int64(0)
 	if d := &x.v.Decision; !d.Allowed {
-		// The instant of Retry-After, with the same jitter if it has one.
+		// Use the instant of Retry-After, with the same jitter if it has one.
 		after, more = d.RetryAfter, seconds-wholeSeconds(d.RetryAfter)
 	}
 	switch {
@@ -185,9 +187,9 @@ func (x *exchange) setX(h http.Header, seconds int64) {
 	}
 }
 
-// findDecisive finds the same state as [stint.Decision.Decisive], with the texts of its limit, with
-// one exception: unless it denies, a limit without a window ranks below limits with one. A shortage
-// of places ends soon, at a time that cannot be predicted.
+// findDecisive finds the same state as [stint.Decision.Decisive], with the texts of its limit.
+// There is one exception: unless it denies, a limit without a window ranks below limits with one,
+// because a shortage of places ends soon, at a time that cannot be predicted.
 func (x *exchange) findDecisive() {
 	x.rule = nil
 	x.eachLimit(func(r *ruleText, l *limitText, s stint.State) {
@@ -205,9 +207,10 @@ func (x *exchange) findDecisive() {
 	})
 }
 
-// maxPolicies is the maximum length in bytes of a RateLimit-Policy with all limits. Beyond it, the
-// two fields show only the decisive limit: proxies reject responses with large headers, nginx by
-// default above 4 KiB, and treat such a response of forward-auth as an outage.
+// maxPolicies is the maximum length in bytes of a RateLimit-Policy with all limits. If it would be
+// longer, the two fields show only the decisive limit, because proxies reject responses with large
+// headers. By default, nginx rejects them above 4 KiB, and treats such a response of forward-auth
+// as an outage.
 const maxPolicies = 512
 
 // setDraft11 sets RateLimit and RateLimit-Policy.
@@ -242,7 +245,7 @@ func (x *exchange) setDraft11(h http.Header) {
 	x.endField(fieldRateLimit)
 }
 
-// setDecisive is like setDraft11 for only the limit that matters most.
+// setDecisive is like setDraft11, but only for the limit that matters most.
 func (x *exchange) setDecisive() {
 	if x.findDecisive(); x.rule == nil {
 		return

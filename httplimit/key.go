@@ -18,11 +18,11 @@ import (
 // convention a key is "type:identifier". A key must not begin with a zero byte.
 //
 // The empty key means that the request has no key. Such a request is not counted: [By] answers it
-// with [ErrNoKey], because otherwise all clients that omit a header would share one count. With
-// [FirstOf], such requests get another key.
+// with [ErrNoKey], because otherwise all clients that omit a header would share one count.
+// [FirstOf] can give such requests another key.
 //
-// Keys should be made of verified data, or at least of data that is hard to make up: anyone who can
-// choose the key gets as many counts as they like.
+// Make keys of verified data, or at least of data that is hard to invent: anyone who can choose the
+// key gets as many counts as they like.
 type KeyFunc func(*http.Request) string
 
 // ErrNoKey is the error that the handler of [WithError] receives for a request without a key.
@@ -30,9 +30,9 @@ var ErrNoKey = middleware.ErrNoKey
 
 // ClientIP distinguishes clients by their address: all of an IPv4 address, the first 64 bits of an
 // IPv6 address, or the IPv4 address embedded in an IPv6 address of NAT64, 6to4 or Teredo. It uses
-// X-Forwarded-For only as far as trusted proxies wrote it. They are given as addresses, networks,
-// and the words "loopback", "private" and "unix". Without trusted proxies, the client is the peer,
-// regardless of the header. A peer that has no address and names no client has no key.
+// only the part of X-Forwarded-For that trusted proxies wrote. The proxies are given as addresses,
+// networks, and the words "loopback", "private" and "unix". Without trusted proxies, the client is
+// the peer, regardless of the header. A peer that has no address and names no client has no key.
 //
 // ClientIP panics if an entry is invalid. [NewClientIP] returns an error instead.
 func ClientIP(trusted ...string) KeyFunc {
@@ -55,8 +55,8 @@ func NewClientIP(trusted ...string) (KeyFunc, error) {
 // the header's value, which may be a secret. A request without the header has no key. Header panics
 // if name cannot be the name of a header.
 //
-// Clients can send any header. Use Header only where a proxy or middleware in front has verified
-// it, or together with a limit by [ClientIP].
+// Clients can send any header. Use Header only if a proxy or earlier middleware has verified it, or
+// together with a limit by [ClientIP].
 func Header(name string) KeyFunc {
 	if !syntax.IsToken(name) {
 		panic(fmt.Sprintf("httplimit: Header: %q is not the name of a header; want one such as X-API-Key", name))
@@ -100,12 +100,12 @@ func FirstOf(keys ...KeyFunc) KeyFunc {
 	}
 }
 
-// Everyone makes all requests share one count intentionally: it protects the server behind the
-// handler, without fairness between clients. The key is never banned.
+// Everyone makes all requests share one count. It protects the server behind the handler, but is
+// not fair to clients: one client can use up the count. The key is never banned.
 func Everyone() KeyFunc {
 	return func(*http.Request) string { return everyone }
 }
 
-// everyone is the key of [Everyone] in this process. It is secret: a caller must not be able to
-// choose it as its own key, and so to be counted with everyone or to escape bans.
+// everyone is the key of [Everyone] in this process. It is secret, so that a caller cannot choose
+// it as its own key, to be counted with everyone or to escape bans.
 var everyone = middleware.Everyone + rand.Text()

@@ -10,12 +10,12 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// New returns middleware in which a guard judges every request. Allowed requests are passed to the
+// New returns middleware in which a guard decides every request. Allowed requests are passed to the
 // handler, with header fields that show what is left of the limits. Other requests are answered
 // with 429, or with 503 if the store cannot be reached.
 //
-// It works with any router whose middleware is a func(http.Handler) http.Handler. Put it after
-// authentication if tiers depend on that ([WithClaims]), and before expensive work.
+// It works with any router that accepts middleware of the type func(http.Handler) http.Handler. Put
+// it after authentication if tiers depend on that ([WithClaims]), and before expensive work.
 //
 // New panics if the guard or an option is invalid.
 func New(guard *policy.Guard, options ...GuardOption) func(http.Handler) http.Handler {
@@ -34,10 +34,10 @@ func New(guard *policy.Guard, options ...GuardOption) func(http.Handler) http.Ha
 // NewAnswer returns a function that answers requests as the middleware of [New] does, for programs
 // that get their verdicts in another way, such as proxies and servers that decide for others. The
 // function sets the header fields about limits, and answers a request that was denied or could not
-// be decided. It reports whether it answered the request: if not, the request may go ahead.
+// be decided. It reports whether it answered the request. If not, the request may go ahead.
 //
-// A verdict need not come from a guard, but without a Set its limits are not reported. The function
-// is safe for concurrent use. NewAnswer panics if an option is invalid.
+// A verdict may come from a source other than a guard, but without a Set its limits are not
+// reported. The function is safe for concurrent use. NewAnswer panics if an option is invalid.
 func NewAnswer(options ...AnswerOption) func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) (refused bool) {
 	f := configured("NewAnswer", options, AnswerOption.applyToAnswer)
 	return func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) (refused bool) {
@@ -87,8 +87,8 @@ type exchange struct {
 	unread  error         // reason why the body could not be read before the decision
 	head    []byte        // the beginning of the body, if read to estimate usage
 	rest    io.ReadCloser // the body after head
-	whole   bool          // head is the whole body
-	// rules are the texts of the enforced rules, in the order of the verdict's results.
+	whole   bool          // whether head is the whole body
+	// rules holds the texts of the enforced rules, in the order of the verdict's results.
 	rules []*ruleText
 	// rule, limit and state belong to the limit that matters most to the client; rule is nil if
 	// there is none.

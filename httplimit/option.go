@@ -68,7 +68,7 @@ type by struct {
 	first *count // the count of By itself
 }
 
-// responder has the settings and state for answering requests, regardless of how they are decided.
+// responder holds the settings and state for answering requests, regardless of what decides them.
 type responder struct {
 	claims  func(*http.Request, string) string
 	denied  func(http.ResponseWriter, *http.Request, *Denial)
@@ -86,7 +86,8 @@ func newResponder() *responder {
 	return &responder{random: rand.Float64, timeout: defaultSendTimeout}
 }
 
-// configured returns a responder with the options of a constructor. It panics if one is invalid.
+// configured returns a responder with options. It panics if one is invalid, and names the
+// constructor.
 func configured[O any](constructor string, options []O, apply func(O, *responder)) *responder {
 	f := newResponder()
 	for _, o := range options {
@@ -101,22 +102,22 @@ func configured[O any](constructor string, options []O, apply func(O, *responder
 }
 
 // WithClaims sets a function that returns the value of a claim about the caller, such as "user" or
-// "plan", or "" if the application does not know it. It is called while the request is judged, so
-// authentication must come before the middleware. By default there are no claims.
+// "plan", or "" if the application does not know it. The function is called while the request is
+// decided, so authentication must come before the middleware. By default there are no claims.
 func WithClaims(claims func(r *http.Request, name string) string) GuardOption {
 	return guardOption(func(f *responder) { f.claims = claims })
 }
 
 // WithDenied replaces the answer to refused requests, 429 or 503. The header fields about limits
-// and Retry-After have been set when it is called. By default, [Denial.Answer] answers.
+// and Retry-After are set before the function is called. By default, [Denial.Answer] answers.
 func WithDenied(denied func(w http.ResponseWriter, r *http.Request, d *Denial)) AnswerOption {
 	return forAnswer(func(f *responder) { f.denied = denied })
 }
 
-// WithError replaces the answer to requests that could not be decided because the store failed and
-// the failure mode is "error", or because the request has no key ([ErrNoKey]). By default the
-// answer is 503 for a failure and 500 for a mistake. The function may also let the request through
-// itself. It is not called for a body that could not be read.
+// WithError replaces the answer to requests that could not be decided, because the store failed and
+// the failure mode is "error", or because the request has no key ([ErrNoKey]). By default, the
+// answer is 503 for a failure and 500 for a mistake. The function may also let the request through.
+// It is not called for a body that could not be read.
 func WithError(failed func(w http.ResponseWriter, r *http.Request, err error)) AnswerOption {
 	return forAnswer(func(f *responder) { f.failed = failed })
 }
@@ -132,11 +133,11 @@ func WithHeaders(headers policy.Headers) AnswerOption {
 	})
 }
 
-// WithName names the policy of [By] in headers and answers: letters, digits and "_-.". The default
-// is "default". In a shared store ([WithStore]) the name is also the scope in which requests are
-// counted: middlewares with the same name share the counts of limits with the same window. A count
-// is kept when the number of a limit changes; a new window starts empty. A policy of that name on
-// the same store has the same scope.
+// WithName sets the name of the policy of [By] in headers and answers. It may contain letters,
+// digits and "_-."; the default is "default". In a shared store ([WithStore]), the name is also the
+// scope in which requests are counted: middlewares with the same name share the counts of limits
+// with the same window, also with a configured policy of that name. If the maximum of a limit
+// changes, its count is kept; if its window changes, it starts from zero.
 func WithName(name string) ByOption {
 	return byOption{set: func(b *by) {
 		b.first.Name = name
@@ -147,18 +148,18 @@ func WithName(name string) ByOption {
 }
 
 // WithLimits gives each request under [By] its own limits, such as those of the customer, from a
-// database or a verified token. If the function returns none, the limits passed to By apply; if
-// there are none of these either, the request is not limited. In a shared store, the limits need a
-// name ([WithName]).
+// database or a verified token. If the function returns none, the limits passed to By apply. If By
+// has none either, the request is not limited. In a shared store, the limits need a name
+// ([WithName]).
 //
 //	plan := func(r *http.Request) []stint.Limit {
 //		return []stint.Limit{stint.PerMinute(customerOf(r).RequestsPerMinute)}
 //	}
 //	r.Use(httplimit.By(userOf, httplimit.WithLimits(plan)))
 //
-// A customer's usage is kept when the number of a limit changes; a new window starts empty. The
-// function is called for every request, before the decision: keep its data in memory. A request
-// with invalid limits is answered with 500, or by [WithError].
+// If the maximum of a limit changes, a customer's usage is kept; if its window changes, usage
+// starts from zero. The function is called for every request, before the decision: keep its data in
+// memory. A request with invalid limits is answered with 500, or by [WithError].
 func WithLimits(limits func(r *http.Request) []stint.Limit) ByOption {
 	return byOption{set: func(b *by) {
 		b.limit.limits, b.first.Varies = limits, limits != nil
@@ -182,8 +183,8 @@ func WithCost(cost func(r *http.Request) int64) ByOption {
 
 // AndBy counts each request under [By] by another key as well, in one decision: a request is
 // charged to all keys or, if one of them has no room, to none. Two middlewares in a row would
-// instead charge the first for requests that the second denies. For example, a login that allows an
-// address 20 attempts per minute and an account 5 per quarter of an hour:
+// instead charge the first for requests that the second denies. For example, a login may allow 20
+// attempts per minute for an address and 5 per quarter of an hour for an account:
 //
 //	httplimit.ByIP(stint.PerMinute(20),
 //		httplimit.AndBy("account", httplimit.FormField("email"), stint.Per(5, 15*time.Minute)))
@@ -204,8 +205,8 @@ func AndBy(name string, key KeyFunc, limits ...stint.Limit) ByOption {
 	}}
 }
 
-// WithStore sets the store in which [By] counts: Redis, for limits that hold across processes, or
-// any store that you monitor and close yourself. Package stores opens one:
+// WithStore sets the store in which [By] counts. Use Redis for limits that apply across processes,
+// or any store that you monitor and close yourself. Package stores opens one:
 //
 //	store, err := stores.Open(ctx, "redis://localhost:6379")
 //	...
@@ -223,14 +224,14 @@ const defaultSendTimeout = 30 * time.Second
 
 // WithSendTimeout sets how long a client may read nothing of a watched response (see the package
 // documentation) while there is data to send. The default is 30 seconds; 0 means no timeout. After
-// that, the response is cut off, so that a client cannot keep a place under a concurrency limit by
-// not reading. The timeout applies to each write of 64 KiB.
+// that time, the response is cut off, so that a client cannot keep a place under a concurrency
+// limit by not reading. The timeout applies to each write of 64 KiB.
 func WithSendTimeout(timeout time.Duration) Option {
 	return option{set: func(f *responder) { f.timeout = timeout }}
 }
 
-// WithVerdict passes the verdict to the handler: see [FromContext]. This is not the default,
-// because it copies the request and its context: two allocations.
+// WithVerdict passes the verdict to the handler; see [FromContext]. It is not the default, because
+// it copies the request and its context: two allocations.
 func WithVerdict() Option {
 	return option{set: func(f *responder) { f.shares = true }}
 }

@@ -13,17 +13,17 @@ import (
 	"github.com/stint-limiter/stint/internal/middleware"
 )
 
-// pause is the pause that a response asks for.
+// pause describes the pause that a response asks for.
 type pause struct {
-	// wait is the time until the API may be called again; 0 if at once.
+	// wait is the time until the API may be called again; 0 if it may be called at once.
 	wait time.Duration
-	// again reports that the request was refused for coming too early. It may be repeated.
+	// again reports whether the request was refused because it came too early, and may be repeated.
 	again bool
 }
 
-// readPause reads the pause that a response asks for. Dates are measured against the response's own
-// Date if it has one, so that the local clock does not matter, and otherwise against now. The age
-// of a cached response, from its Age field, is subtracted, so its pause may already be over. Other
+// readPause reads the pause that a response asks for. Dates are compared with the response's own
+// Date if it has one, so that the local clock does not matter, and otherwise with now. The age of a
+// cached response, from its Age field, is subtracted, so its pause may already be over. Other
 // fields are ignored. No pause is longer than [stint.MaxWindow].
 func readPause(resp *http.Response, now time.Time) pause {
 	h := resp.Header
@@ -52,7 +52,7 @@ func ageOf(h http.Header) time.Duration {
 	return pauseOf(s)
 }
 
-// retryAfter reads the fields of a refusal. It prefers the more exact one, unless that has no
+// retryAfter reads the fields of a refusal. It prefers the more exact field, unless that has no
 // value.
 func retryAfter(h http.Header, at time.Time) time.Duration {
 	if ms, ok := plainNumber(h.Get("Retry-After-Ms")); ok && ms > 0 {
@@ -87,7 +87,7 @@ func quotaReset(h http.Header, at time.Time) time.Duration {
 	return pause
 }
 
-// modelQuotas are the fields of language model APIs, which have several quotas.
+// modelQuotas lists the fields of APIs of language models, which have several quotas.
 var modelQuotas = []struct{ left, reset string }{
 	{"X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"},
 	{"X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"},
@@ -157,9 +157,9 @@ func whenEmpty(left, reset any) time.Duration {
 	return pauseOf(float64(seconds))
 }
 
-// At or above these values, a reset is an instant, in seconds or milliseconds since the Unix epoch,
-// instead of a number of seconds to wait: 1e9 seconds is September 9, 2001. As a pause, it would be
-// 30 years.
+// At or above these values, a reset is an instant, in seconds or milliseconds since the Unix epoch.
+// Below them, it is a number of seconds to wait. 1e9 seconds is September 9, 2001; as a pause, it
+// would be 30 years.
 const (
 	epochSeconds      = 1e9
 	epochMilliseconds = 1e12
@@ -177,8 +177,8 @@ func untilReset(reset float64, at time.Time) time.Duration {
 	return pauseOf(reset)
 }
 
-// plainNumber parses digits with an optional fraction, which some APIs send: no sign, no exponent,
-// no "Infinity".
+// plainNumber parses digits with an optional fraction, which some APIs send. It accepts no sign, no
+// exponent, and no "Infinity".
 func plainNumber(text string) (float64, bool) {
 	text = strings.TrimSpace(text)
 	if text == "" || strings.Trim(text, "0123456789.") != "" {

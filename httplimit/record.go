@@ -31,8 +31,8 @@ type recorder struct {
 	returned bool // the handler returned without panicking
 }
 
-// serve calls the handler. Finish, unless nil, is called once with the outcome, even if the handler
-// panics; the panic then continues.
+// serve calls the handler. It calls finish, unless that is nil, once with the outcome, even if the
+// handler panics; the panic then continues.
 func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handler, finish func(policy.Outcome)) {
 	if x.shares {
 		r = r.WithContext(context.WithValue(r.Context(), verdictKey{}, x.v))
@@ -66,7 +66,7 @@ type verdictKey struct{}
 
 // FromContext returns the verdict on the request that a handler serves, if the middleware has the
 // option [WithVerdict]. The verdict must not be changed. Under [By] it has only the Decision, a
-// result for each key and the Cost: there is no configuration, so Set is nil and Tier is "".
+// result for each key and the Cost. There is no configuration, so Set is nil and Tier is "".
 func FromContext(ctx context.Context) (*policy.Verdict, bool) {
 	v, ok := ctx.Value(verdictKey{}).(*policy.Verdict)
 	return v, ok
@@ -119,7 +119,7 @@ func (r *recorder) send(size int, write func(from, to int) (int, error)) (sent i
 	}
 }
 
-// ReadFrom implements [io.ReaderFrom]: it passes a file to the wrapped writer, so that the kernel
+// ReadFrom implements [io.ReaderFrom]. It passes a file to the wrapped writer, so that the kernel
 // can copy it from disk to network. An empty or failing source does not start a response.
 func (r *recorder) ReadFrom(source io.Reader) (total int64, err error) {
 	if r.status == 0 {
@@ -159,7 +159,7 @@ func (r *recorder) readFrom(w io.ReaderFrom, source io.Reader) (int64, error) {
 	return n, err
 }
 
-// isRegular reports whether a source is a regular file, whose reads never block for long.
+// isRegular reports whether a source is a regular file. Reads of one never block for long.
 func isRegular(source io.Reader) bool {
 	file, ok := source.(*os.File)
 	if !ok {
@@ -169,7 +169,7 @@ func isRegular(source io.Reader) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// watchedReader is the source of a response that is copied. The watch does not run while it reads,
+// watchedReader is the source of a response that is copied. The watch pauses while it reads,
 // because the client does not cause that delay.
 type watchedReader struct {
 	io.Reader
@@ -198,7 +198,7 @@ func (r *recorder) FlushError() error {
 	return err
 }
 
-// begin records the beginning of the body, which sends the header.
+// begin records that the body begins, which sends the header.
 func (r *recorder) begin() {
 	if r.status == 0 {
 		r.takeCost()
@@ -213,9 +213,9 @@ func (r *recorder) meterHeader() {
 	}
 }
 
-// meterBody passes a piece of the body to the meter after it was sent, so that the client does not
-// wait for the meter. It also passes a piece that could not be sent, because that piece was used
-// too.
+// meterBody passes a piece of the body to the meter. It does so after the piece was sent, so that
+// the client does not wait for the meter. It also passes a piece that could not be sent, because
+// the usage in it occurred anyway.
 func (r *recorder) meterBody(p []byte) {
 	if r.meter != nil && !r.noBody {
 		_, _ = r.meter.Write(p) // never fails
@@ -235,8 +235,8 @@ func (r *recorder) takeCost() {
 	}
 }
 
-// outcome returns the outcome of a request, which was served with ctx. A handler that panicked has
-// the status that it sent before, or 500. A failure is attributed to the client if it has
+// outcome returns the outcome of a request that was served with ctx. If the handler panicked, the
+// status is the one that it sent before, or 500. A failure counts as the client's if the client has
 // disconnected or did not send its body: otherwise a client that can make a request fail could get
 // a refund. The cost may also be set after the body, when it is known; it is not sent as a trailer
 // either.

@@ -7,7 +7,7 @@ import (
 )
 
 // wrapped returns the recorder with exactly those interfaces of the writer that handlers find by
-// type assertion: a writer that cannot flush must not look as if it could. Interfaces that
+// type assertion, because a writer that cannot flush must not seem to. Interfaces that
 // [http.ResponseController] finds need no wrapping. CloseNotify and Push are safe on any writer, so
 // every recorder has them.
 func (r *recorder) wrapped() http.ResponseWriter {
@@ -61,7 +61,7 @@ func (f flusher) Flush() {
 }
 
 // hijacker lets a handler take over the connection. The status is then 101 unless another one was
-// written before, and data sent from then on is not counted.
+// written before. Data sent from then on is not counted.
 type hijacker struct{ r *recorder }
 
 func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {

@@ -16,14 +16,14 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// ruleText has the texts about a rule that do not depend on the request. They are made once and
+// ruleText holds the texts about a rule that do not depend on the request. They are made once and
 // reused.
 type ruleText struct {
 	policy, contact        string
 	json                   string // members of a JSON body
 	policyField, tierField []string
 	// problem is the beginning of a problem+json body with the contact as its type, if the contact
-	// is an http or https URL. detail is any other contact, as a text to append to the detail. At
+	// is an http or https URL. detail is any other contact, as text to append to the detail. At
 	// least one of the two is "".
 	problem, detail string
 	// policies is the rule's part of RateLimit-Policy.
@@ -32,20 +32,21 @@ type ruleText struct {
 }
 
 type limitText struct {
-	// name is the limit's name in RateLimit-Policy: unique within an answer, and always the same.
+	// name is the limit's name in RateLimit-Policy. It is unique within an answer, and does not
+	// change between answers.
 	name string
-	// item is the beginning of the limit's item of RateLimit, up to the number of remaining units,
-	// and policy the limit's item of RateLimit-Policy.
+	// item is the beginning of the limit's item of RateLimit, up to the number of remaining units.
+	// policy is the limit's item of RateLimit-Policy.
 	item, policy string
-	// timed reports that the limit has a window.
+	// timed reports whether the limit has a window.
 	timed bool
 	// max, window and burst are values of the X fields; window or burst is nil if the limit has
 	// none.
 	max, window, burst []string
 }
 
-// ruleTexts has the texts about a rule: for its own limits, and for the limits of requests that
-// have other numbers or several readings.
+// ruleTexts holds the texts about a rule: those for its own limits, and those for other limits that
+// requests have under the rule.
 type ruleTexts struct {
 	own ruleText
 
@@ -92,8 +93,8 @@ func (t *ruleTexts) of(r *policy.Result) *ruleText {
 	return text
 }
 
-// describe makes a text for limits other than the rule's own. Limits that differ from the rule's
-// own only in their numbers keep their names.
+// describe makes a text for limits other than the rule's own. Limits with the same algorithm,
+// window and name as one of the rule's own keep its name in RateLimit-Policy.
 func (t *ruleTexts) describe(r *policy.Result) *ruleText {
 	taken := names{}
 	text := newRuleText(r.Rule, r.Limits, func(l *stint.Limit) string {
@@ -107,7 +108,7 @@ func (t *ruleTexts) describe(r *policy.Result) *ruleText {
 	return &text
 }
 
-// setText has the texts about the rules of a set, by rule index.
+// setText holds the texts about the rules of a set, by rule index.
 type setText struct {
 	set   *policy.Set
 	rules []ruleTexts
@@ -171,8 +172,8 @@ func (x *exchange) eachLimit(f func(*ruleText, *limitText, stint.State)) {
 	}
 }
 
-// equal is like slices.Equal, but returns early if both slices are the same, as for most requests,
-// which have the rule's own limits. Comparing those took 2% of the time of a request.
+// equal is like slices.Equal, but returns early if both slices are the same. They are for most
+// requests, which have the rule's own limits; comparing those took 2% of the time of a request.
 func equal(a, b []stint.Limit) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
@@ -252,10 +253,10 @@ func (n names) add(name string) string {
 	return free
 }
 
-// policyItem returns a limit's item of RateLimit-Policy. Its quota is the limit's capacity, and its
-// window a time in which at most that much is admitted. For a sliding limit that is its own window,
-// with or without a burst; for a bucket, it is the time in which its capacity is refilled. Windows
-// are whole seconds, rounded up. Concurrency limits have none.
+// policyItem returns a limit's item of RateLimit-Policy. Its quota is the limit's capacity. Its
+// window is a time in which at most the quota is admitted: for a sliding limit, its own window,
+// with or without a burst; for a bucket, the time that refills its capacity. Windows are whole
+// seconds, rounded up. Concurrency limits have none.
 func policyItem(name string, l *stint.Limit) httpsfv.Item {
 	item := httpsfv.NewItem(name)
 	item.Params.Add("q", quota(l.Capacity()))
@@ -272,13 +273,13 @@ func policyItem(name string, l *stint.Limit) httpsfv.Item {
 	return item
 }
 
-// quota returns a number of units, limited to the fifteen digits of an integer in a structured
-// field.
+// quota returns a number of units, but at most the largest integer of fifteen digits, the maximum
+// of a structured field.
 func quota(units int64) int64 { return min(units, 999_999_999_999_999) }
 
 func wholeSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
-// serialize returns a structured field as text. It cannot fail for the names that it is given.
+// serialize returns a structured field as text. It cannot fail for the names that are passed to it.
 func serialize(v httpsfv.StructuredFieldValue) string {
 	s, _ := httpsfv.Marshal(v)
 	return s

@@ -21,11 +21,12 @@ const (
 //
 //	client := &http.Client{Transport: httplimit.NewTransport(igdb, nil)}
 //
-// Every request waits for its turn, as in [outbound.Client.Wait]. Without a turn, it is not sent
-// and fails with the error of Wait. When a response asks to slow down, all processes that share the
-// store pause. Such responses are: a 429 or 503 with Retry-After; any response whose RateLimit or
-// X-RateLimit fields, including those of OpenAI and Anthropic for tokens, have nothing left; and a
-// bare 429, for a second. The caller gets the response unchanged.
+// Every request waits for its turn, as in [outbound.Client.Wait]. A request that gets no turn is
+// not sent, and fails with the error of Wait. When a response asks to slow down, all processes that
+// share the store pause. Such responses are: a 429 or 503 with Retry-After; any response with
+// RateLimit or X-RateLimit fields that have nothing left, including those of OpenAI and Anthropic
+// for tokens; and a 429 without any of these fields, for a second. The caller gets the response
+// unchanged.
 //
 // If the API's Retries is not zero, a request that gets a 429, or a 503 with a Retry-After, is
 // repeated up to that many times, after each pause, before the caller gets the response. This
@@ -37,7 +38,7 @@ const (
 // If the API has a Usage, limits on tokens are charged the estimated usage of a request, and
 // settled to the usage that its response reports: see [outbound.Client.Send].
 //
-// Each hop of a redirect is a request like any other, whatever host it leads to.
+// Each hop of a redirect is limited as a request to the API, whatever its host.
 //
 // NewTransport panics if api is nil.
 func NewTransport(api *outbound.Client, base http.RoundTripper) http.RoundTripper {
@@ -94,7 +95,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// sender is a function that sends a request.
+// sender is a function that sends a request. It implements [http.RoundTripper].
 type sender func(*http.Request) (*http.Response, error)
 
 // RoundTrip implements [http.RoundTripper].
@@ -120,7 +121,7 @@ func (t *transport) CloseIdleConnections() {
 	}
 }
 
-// repeat returns the request as it was before it was sent, and whether it may be sent again.
+// repeat returns the request in its state before it was sent, and whether it may be sent again.
 func repeat(req *http.Request) (*http.Request, bool) {
 	if !idempotent(req) {
 		return nil, false
@@ -140,7 +141,7 @@ func repeat(req *http.Request) (*http.Request, bool) {
 	return next, true
 }
 
-// idempotent reports whether a request can safely be sent twice: because of its method, or because
+// idempotent reports whether a request can safely be sent twice, because of its method or because
 // of a header field that [http.Transport] also accepts.
 func idempotent(req *http.Request) bool {
 	switch req.Method {

@@ -44,9 +44,9 @@ func (x *exchange) Body(most int64) (head []byte, length int64) {
 	return x.head[:min(int64(len(x.head)), most)], length
 }
 
-// readDeadlines returns the deadline for the part of a body that is read before the decision, and
-// the deadline for the rest; the zero time is no deadline. An [http.Server.ReadTimeout] starts
-// again here.
+// readDeadlines returns two deadlines: one for the part of a body that is read before the decision,
+// and one for the rest. The zero time means no deadline. An [http.Server.ReadTimeout] starts again
+// here.
 func readDeadlines(r *http.Request) (soon, rest time.Time) {
 	now := time.Now()
 	soon = now.Add(digestTime)
@@ -59,15 +59,15 @@ func readDeadlines(r *http.Request) (soon, rest time.Time) {
 }
 
 // putBack is a body after some or all of it was read and put back. If all of it was read, the
-// Reader contains only those bytes: the server closes its own body when the response begins, and a
-// transport that read on to the end of that body would get an error and close its connection.
+// Reader contains only those bytes. The server closes its own body when the response begins, so a
+// transport that reads on to the end of that body would get an error and close its connection.
 type putBack struct {
 	io.Reader
 	io.Closer
 }
 
-// askForUsage returns the request for a handler with a metered response. The request asks for no
-// compression and, if the policy injects the option, for a stream that reports its usage.
+// askForUsage returns the request for a handler with a metered response. It asks for an
+// uncompressed response and, if the policy injects the option, for a stream that reports its usage.
 func (x *exchange) askForUsage(r *http.Request, m policy.Meter) *http.Request {
 	next := r.WithContext(r.Context())
 	next.Header = maps.Clone(r.Header)
