@@ -110,3 +110,19 @@ func TestNamesInAStream(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesWithoutTokens: lists are shortened where there are no operators, and a subject that is
+// opened has its name.
+func TestNamesWithoutTokens(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Who = nil })
+	for range 4 {
+		r.ask("customer-1", "/")
+	}
+	if got := call(r, "/api/top?by=user"); !strings.Contains(got, "user:custom…#") ||
+		strings.Contains(got, "customer") {
+		t.Errorf("the list is %s", got)
+	}
+	if got := call(r, "/api/subject?ref="+r.ref("user:customer-1")); !strings.Contains(got, "user:customer-1") {
+		t.Errorf("the subject is %s", got)
+	}
+}

@@ -43,6 +43,7 @@ func TestBinary(t *testing.T) {
 	t.Run("completion", func(t *testing.T) { completion(t, binary) })
 	t.Run("broken pipe", func(t *testing.T) { brokenPipe(t, binary) })
 	t.Run("daemons", func(t *testing.T) { daemons(t, binary) })
+	t.Run("bans", func(t *testing.T) { bansAsTyped(t, binary) })
 	t.Run("in Envoy Gateway", func(t *testing.T) { inEnvoyGateway(t, binary) })
 }
 

@@ -170,3 +170,23 @@ func TestDoctorServer(t *testing.T) {
 	wantFinding(t, examine(t, exitBad, "--server", draining.URL), "server", resultFail,
 		"not ready: It is being stopped.", "wait")
 }
+
+func TestDoctorHealthyRedis(t *testing.T) {
+	redis := redistest.Start(t)
+	found := examine(t, exitGood, "--store", redis.URL(), "--config", example)
+	for _, name := range []string{"policies", "permissions", "scripts", "version", "eviction", "memory", "clock",
+		"persistence", "replication"} {
+		wantFinding(t, found, name, resultOK, "", "")
+	}
+	// What is left is the note of a reset, which expires: no later settlement brings back what it
+	// ended.
+	for _, key := range strings.Fields(redis.CLI(t, "KEYS", "*doctor*")) {
+		if ttl := redis.CLI(t, "TTL", key); !strings.HasSuffix(key, ":settled") || strings.HasPrefix(ttl, "-") {
+			t.Errorf("left behind: %s with a TTL of %s", key, ttl)
+		}
+	}
+	got := execute(t, "", "doctor", "--store", redis.URL())
+	if !strings.Contains(got.stdout, "ok    eviction     noeviction\n") {
+		t.Errorf("got %s", got.stdout)
+	}
+}

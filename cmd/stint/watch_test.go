@@ -248,3 +248,18 @@ func TestTail(t *testing.T) {
 		t.Errorf("got %d lines, of which the first is %q, %v", len(lines), lines[0], err)
 	}
 }
+
+func TestTopOnce(t *testing.T) {
+	url := answering(t, top())
+	testkit.Golden(t, *update, "top.txt", execute(t, "", "top", "--once", "--server", url).stdout)
+	got := execute(t, "", "top", "--once", "--by", "ip", "-n", "1", "--json", "--server", url)
+	if want := `"denied": 1200`; got.code != exitGood || strings.Count(got.stdout, `"subject"`) != 1 ||
+		!strings.Contains(got.stdout, want) {
+		t.Errorf("got %+v, want the first one, in JSON", got)
+	}
+	if got := execute(t, "", "top", "--once", "--server",
+		answering(t, map[string]any{"/api/top": map[string]any{}, "/api/processes": map[string]any{}})); got.
+		stdout != "no denials in the last few minutes\n" {
+		t.Errorf("got %+v", got)
+	}
+}

@@ -41,3 +41,19 @@ func TestLinksOnTheWay(t *testing.T) {
 	put(t, filepath.Join(root, "releases", "3", "rules", "book"), "4")
 	b.says("4")
 }
+
+// TestLinksInCircles end somewhere.
+func TestLinksInCircles(t *testing.T) {
+	root := t.TempDir()
+	if err := os.Symlink("b", filepath.Join(root, "a")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("a", filepath.Join(root, "b")); err != nil {
+		t.Fatal(err)
+	}
+	added := map[string]bool{}
+	follow(filepath.Join(root, "a", "file"), func(directory string) { added[directory] = true })
+	if !added[root] {
+		t.Errorf("got %v, want %s among them", added, root)
+	}
+}

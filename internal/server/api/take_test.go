@@ -2,11 +2,13 @@ package api_test
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/resilience"
 )
 
 // usage is what a decision says of its limits: "free 1/9".
@@ -135,6 +137,77 @@ func TestCacheable(t *testing.T) {
 		}
 		if d := c.s.post(c.path, c.body).decision(429); d.Cacheable != c.want {
 			t.Errorf("%s %s: cacheable is %v", c.path, c.body, d.Cacheable)
+		}
+	}
+}
+
+// A policy or a tier that is named says what happens if the store fails, and so does one that
+// matches.
+func TestFailures(t *testing.T) {
+	const text = `failure: {mode: deny}
+tiers:
+  - {name: pro, identity: user, limits: 3/1m, scope: none, failure: {mode: allow}}
+  - {name: own, identity: user, limits: 3/1m, match: {claim: {plan: own}}, failure: {mode: local}}
+  - {name: all, identity: ip, limits: 3/1m, scope: route}
+policies:
+  - {name: login, match: {path: /login}, limits: 9/2m, failure: {mode: error}}
+  - {name: search, match: {path: /search}, limits: 9/2m}
+`
+	stack, err := resilience.New(failing{}, resilience.Config{Logger: discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stack.Close()
+	s := serve(t, stack, text)
+	for body, want := range map[string]string{
+		`{"subject":"a","policy":"login"}`:               "503 unavailable",
+		`{"subject":"a","policy":"login","tier":"pro"}`:  "503 unavailable",
+		`{"subject":"a","policy":"search"}`:              "503 unavailable",
+		`{"subject":"a","policy":"search","tier":"pro"}`: "200 ",
+		`{"subject":"a","tier":"pro"}`:                   "200 ",
+		`{"subject":"a","tier":"own"}`:                   "200 ",
+		`{"subject":"a","tier":"all"}`:                   "503 unavailable",
+		`{"subject":"a","limits":["3/1m"]}`:              "503 unavailable",
+		`{"method":"GET","path":"/login","peer":"::1"}`:  "503 unavailable",
+		`{"method":"GET","path":"/search","peer":"::1"}`: "503 unavailable",
+	} {
+		a := s.post("/v1/take", body)
+		var p struct {
+			Error             string
+			Allowed, Degraded bool
+		}
+		a.loosely(&p)
+		good := a.Code == http.StatusOK
+		if got := fmt.Sprint(a.Code, " ", p.Error); got != want || p.Allowed != good || p.Degraded != good ||
+			!good && a.Header().Get("Retry-After") != "1" {
+			t.Errorf("%s: got %s, %+v; want %s", body, a.Body, p, want)
+		}
+	}
+}
+
+// The body says what the Retry-After of its answer says: the exact time, and where a limit of all
+// callers denied with the same jitter.
+func TestRetryAfterAgrees(t *testing.T) {
+	for identity, want := range map[string]bool{"ip": false, "everyone": true} {
+		s := serve(t, memory(t), "tiers: [{name: all, identity: "+identity+", limits: 1/1h}]")
+		seen := map[string]bool{}
+		const body = `{"method":"GET","path":"/","peer":"203.0.113.9"}`
+		s.post("/v1/take", body).decision(200)
+		for range 50 {
+			a := s.post("/v1/take", body)
+			d, after := a.decision(429), a.Header().Get("Retry-After")
+			if got := fmt.Sprint(math.Ceil(*d.RetryAfter)); got != after {
+				t.Errorf("%s: the body says %v, the header %s", identity, *d.RetryAfter, after)
+			}
+			if exact := *d.Limits[0].RetryAfter; exact > 3600 || *d.RetryAfter < exact {
+				t.Errorf("%s: the body says %v, its limit %v", identity, *d.RetryAfter, exact)
+			}
+			if *d.RetryAfter > 3600 {
+				seen[after] = true
+			}
+		}
+		if spread := len(seen) > 0; spread != want {
+			t.Errorf("%s: got the times %v above the exact one", identity, seen)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/browsertest"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/control"
@@ -72,4 +73,32 @@ func TestRaise(t *testing.T) {
 	page.Click("nav [data-view=audit]")
 	page.WaitText("section.audit tbody", "limits unset all")
 	page.WaitText("section.audit tbody", "TICKET-8")
+}
+
+// TestRaiseKeepsOthers: to raise one limit of a policy on the page leaves another one lowered.
+func TestRaiseKeepsOthers(t *testing.T) {
+	r := start(t, "tiers:\n  - {name: all, identity: [user, ip], limits: [5/1h, 50/1d]}\n", withToken(t))
+	client := r.client(operator)
+	who := control.Target{Subject: "user:42"}
+	if _, err := client.SetOverride(t.Context(), control.SetRequest{Target: who, Policy: "all",
+		Limits: []stint.Limit{stint.PerDay(20)}, Lower: true}); err != nil {
+		t.Fatal(err)
+	}
+	r.use("42", 5)
+	page := browsertest.Start(t).Page(t, 1280, 900)
+	r.signIn(page, "subject/user:42", operator)
+	page.WaitText(".card", "5 of 5 used")
+	page.Click("[data-act=raise]")
+	page.Wait("document.querySelector('#raise').open")
+	page.Click("#raise [value=ok]")
+	page.WaitText(".overrides tbody", "10/1h")
+	subject, err := client.Subject(t.Context(), who)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range subject.Limits {
+		if want := map[float64]int64{3600: 10, 86400: 20}[l.Window]; l.Max != want {
+			t.Errorf("got %s, want %d", l.Limit, want)
+		}
+	}
 }

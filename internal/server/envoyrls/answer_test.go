@@ -11,6 +11,8 @@ import (
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
 )
@@ -250,6 +252,30 @@ descriptors:
 	} {
 		if got[name] != want {
 			t.Errorf("%s: %v, want %v", name, got[name], want)
+		}
+	}
+}
+
+// TestFixedAnswer holds an answer in fixed windows to the bit: nothing is in it that upstream's
+// would not have.
+func TestFixedAnswer(t *testing.T) {
+	at := newClock(noon.Add(10250 * time.Millisecond))
+	service := newService(t, inMemory(t, at.now), parse(t, timed), envoyrls.Options{Window: envoyrls.Fixed, Now: at.now})
+	few := &rlsv3.RateLimitResponse_RateLimit{RequestsPerUnit: 2, Unit: rlsv3.RateLimitResponse_RateLimit_MINUTE}
+	many := &rlsv3.RateLimitResponse_RateLimit{RequestsPerUnit: 100, Unit: rlsv3.RateLimitResponse_RateLimit_HOUR}
+	for i := range 4 {
+		code, left := ok, uint32(1-i)
+		if i > 1 {
+			code, left = over, 0
+		}
+		want := &rlsv3.RateLimitResponse{OverallCode: code, Statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{
+			{Code: code, CurrentLimit: few, LimitRemaining: left, DurationUntilReset: &durationpb.Duration{Seconds: 50}},
+			{Code: ok},
+			{Code: ok, CurrentLimit: many, LimitRemaining: uint32(99 - i),
+				DurationUntilReset: &durationpb.Duration{Seconds: 3590}},
+		}}
+		if got := decide(t, service, ask("d", "few=1", "other=1", "many=1")); !proto.Equal(got, want) {
+			t.Errorf("request %d: got %v\nwant %v", i, got, want)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
 )
 
@@ -256,6 +257,31 @@ func TestCalendarMonth(t *testing.T) {
 		at.advance(want)
 		if got := decide(t, service, ask("d", "a=1")); got.OverallCode != ok {
 			t.Errorf("%v: got %v in the next month; want OK", window, got)
+		}
+	}
+}
+
+// TestGiveBackElsewhere: hits are given back through another process than the one that charged them.
+func TestGiveBackElsewhere(t *testing.T) {
+	server := redistest.Start(t)
+	failure := stint.FailurePolicy{Budget: 5 * time.Second}
+	for _, window := range windows {
+		open := func() *envoyrls.Service {
+			return newService(t, behindStack(t, inRedis(t, server, window.String()), failure), parse(t, hundredADay),
+				envoyrls.Options{Window: window, Failure: failure})
+		}
+		a, b := open(), open()
+		for i, step := range []struct {
+			service *envoyrls.Service
+			hits    int64
+			left    string
+		}{
+			{a, 60, "40"}, {b, -50, "90"}, {b, 20, "70"}, {a, -25, "95"}, {b, -1000, "100"}, {a, -1, "100"}, {a, 100, "0"},
+			{b, -3, "3"}, {a, 3, "0"},
+		} {
+			if got := show(decide(t, step.service, own(0, step.hits, ask("d", "k=1")))); got != "OK: OK "+step.left+" of 100/DAY" {
+				t.Errorf("%v, step %d: got %s, want %s left", window, i+1, got, step.left)
+			}
 		}
 	}
 }

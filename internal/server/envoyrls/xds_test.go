@@ -320,3 +320,25 @@ func questionOf(q xdstest.Question) *rlsv3.RateLimitRequest {
 	}
 	return r
 }
+
+// TestXDSRestarts: rules that change or are deleted while there is no connection do not stay in
+// force, even if the restarted server counts its versions from one again, and a client that has had
+// none gets to know that there are none.
+func TestXDSRestarts(t *testing.T) {
+	c, address := control(t)
+	c.Send(xdstest.Limit("shop", "user", 2, hour))
+	c.Start()
+	f := follow(t, envoyrls.XDSConfig{Server: address})
+	f.inForce(t, dumped("shop.user", 2, "HOUR"))
+	c.Stop()
+	c.Version = 0
+	c.Send(xdstest.Limit("shop", "user", 3, hour))
+	c.Start()
+	f.inForce(t, dumped("shop.user", 3, "HOUR"))
+	c.Stop()
+	c.Send()
+	c.Start()
+	f.inForce(t, "")
+	fresh := follow(t, envoyrls.XDSConfig{Server: address})
+	testkit.Eventually(t, "no rules are in force", func() bool { return fresh.Config() != nil })
+}
