@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/outbound"
 	"github.com/stint-limiter/stint/policy"
@@ -44,6 +47,37 @@ func TestNewMistakes(t *testing.T) {
 	if err := good.Validate(); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestStatusIsWhole: a status has all of a second or nothing of it, also while that second ends.
+func TestStatusIsWhole(t *testing.T) {
+	status := make(chan observe.Tick, 1)
+	var m *observe.Monitor
+	asked := false
+	m = open(t,
+		observe.Config{Logger: slog.New(slog.NewTextHandler(writer(func() { // an alert is logged in between
+			if !asked {
+				asked = true
+				go func() { status <- m.Status(1) }()
+				time.Sleep(50 * time.Millisecond) // for one that does not wait
+			}
+		}), nil))},
+	)
+	defer m.Close()
+	m.Reloaded("policies", config.Reload{Err: errors.New("a mistake"), At: time.Now()})
+	got := <-status
+	refused := func(a observe.Alert) bool { return a.Name == "ConfigRefused" && a.State == "firing" }
+	if !slices.ContainsFunc(got.Alerts, refused) {
+		t.Errorf("the alert that was logged is not in the status: %+v", got.Alerts)
+	}
+}
+
+// writer is called for every line.
+type writer func()
+
+func (w writer) Write(line []byte) (int, error) {
+	w()
+	return len(line), nil
 }
 
 // TestTicks: subscribers receive every second, those that do not listen hold up none, and all ends

@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/examples/tiers"
 	"github.com/stint-limiter/stint/internal/setinfo"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -152,6 +154,33 @@ func TestSubject(t *testing.T) {
 	}
 }
 
+// TestPlacesAreWhereRequestsAreCounted: every claim of a request is at one of its subject's places,
+// or where that place is divided.
+func TestPlacesAreWhereRequestsAreCounted(t *testing.T) {
+	for name, config := range map[string]string{"example": string(tiers.YAML), "divided": dividedConfig} {
+		w := newWorld(t, config)
+		for _, method := range []string{"GET", "HEAD", "POST", "BREW", "MILK"} {
+			for _, path := range []string{"/", "/login", "/api/simulation/start", "/api/simulation/7/frames", "/api/pdb/1", "/items/9"} {
+				for _, host := range []string{"a.example", "b.example:8080", "elsewhere"} {
+					for _, header := range []http.Header{
+						{}, {"X-User-Id": {"42"}}, {"X-User-Id": {"42"}, "X-User-Plan": {"pro"}},
+						{"X-Service": {"cron"}}, {"X-Session-Id": {"s"}}, {"X-Fingerprint": {"f"}}, {"X-Tenant": {"t"}}} {
+						in := policy.Input{Method: method, Host: host, Path: path, Peer: netip.MustParseAddr("127.0.0.1"), Header: header}
+						for _, r := range w.judge(in).Results {
+							if !r.Shadow && !slices.ContainsFunc(setinfo.Counts(w.Set(), r.Subject), func(p setinfo.Count) bool {
+								return p.Rule == r.Rule && !p.Shadow &&
+									(p.Scope == r.Scope || p.Divided && strings.HasPrefix(r.Scope, p.Scope+":"))
+							}) {
+								t.Errorf("%s: %s %s%s: no place for %q under %s", name, method, host, path, r.Key(), r.Rule.Name())
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
 // FuzzSubject: whatever is a subject is the same one again.
 func FuzzSubject(f *testing.F) {
 	set := parse(f, everyKind)
@@ -174,4 +203,71 @@ func FuzzSubject(f *testing.F) {
 			t.Errorf("%q: got %q, and for that %q, %v", text, subject, again, err)
 		}
 	})
+}
+
+// placesText tells places in a word each: tier/policy@scope, with a mark for costs, divisions and
+// shadow.
+func placesText(places []setinfo.Count) []string {
+	var words []string
+	for _, p := range places {
+		word := p.Rule.Tier + "/" + p.Rule.Policy + "@" + p.Scope
+		if p.Rule.Costs {
+			word += "$"
+		}
+		if p.Divided {
+			word += "*"
+		}
+		if p.Shadow {
+			word += "?"
+		}
+		words = append(words, word)
+	}
+	return words
+}
+
+const dividedConfig = `
+identities:
+  tenant: {header: X-Tenant, plain: true}
+tiers:
+  - {name: all, identity: ip, limits: 10/1m}
+policies:
+  - {name: ceiling, identity: everyone, limits: 1000/1s}
+  - {name: verbs, per: method, limits: 5/1m}
+  - {name: reads, match: {method: [GET, BREW]}, per: [method, route], limits: 5/1m}
+  - {name: sites, match: {host: [a.example, b.example]}, per: host, limits: 5/1m}
+  - {name: wild, match: {host: "*.example"}, per: host, limits: 5/1m}
+  - {name: item, match: {path: "/items/{id}"}, per: [id], limits: 5/1m}
+  - {name: trial, shadow: true, limits: 5/1m}
+  - {name: half, rollout: 50%, identity: [tenant, ip], limits: 5/1m}
+`
+
+func TestPlacesThatAreDivided(t *testing.T) {
+	set := parse(t, dividedConfig)
+	want := strings.Fields(`all/@global
+		all/verbs@verbs:GET all/verbs@verbs:HEAD all/verbs@verbs:POST all/verbs@verbs:PUT all/verbs@verbs:PATCH
+		all/verbs@verbs:DELETE all/verbs@verbs:OPTIONS all/verbs@verbs:CONNECT all/verbs@verbs:TRACE all/verbs@verbs:other
+		all/reads@reads:GET:reads all/reads@reads:HEAD:reads all/reads@reads:other:reads
+		all/sites@sites:a.example all/sites@sites:b.example
+		all/wild@wild* all/item@item* all/trial@trial?`)
+	got := placesText(setinfo.Counts(set, "ip:192.0.2.1"))
+	if last := len(got) - 1; !slices.Equal(got[:last], want) || !strings.HasPrefix(got[last], "all/half@half") {
+		t.Errorf("got %q\nwant %q and half", got, want)
+	}
+	if got, want := placesText(setinfo.Counts(set, "everyone")), []string{
+		"all/ceiling@ceiling"}; !slices.Equal(got, want) {
+		t.Errorf("everyone: got %q, want %q", got, want)
+	}
+	shadowed := 0
+	for i := range 1000 {
+		places := setinfo.Counts(set, fmt.Sprint("tenant:", i))
+		if len(places) != 1 || places[0].Rule.Policy != "half" {
+			t.Fatalf("tenant: got %q, want half alone", placesText(places))
+		}
+		if places[0].Shadow {
+			shadowed++
+		}
+	}
+	if shadowed < 400 || shadowed > 600 {
+		t.Errorf("half is in shadow for %d of 1000 tenants, want about half", shadowed)
+	}
 }
