@@ -1,7 +1,9 @@
 package resilience
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -127,5 +129,25 @@ func TestAnswersDuringARefund(t *testing.T) {
 				wantAdmitted(t, s, 4, oneUnit("a", limit), 2)
 			})
 		}
+	}
+}
+
+// A debt that surely did not reach the store is charged less what was refilled since.
+func TestDebtThatWasNotSent(t *testing.T) {
+	for _, cause := range []error{refusedCall(), &stint.StoreError{Op: "take", Kind: stint.KindUnreachable,
+		Err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}} {
+		over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+			limit := stint.TokenBucket(10, 1, time.Second)
+			time.Sleep(time.Second)
+			wantAdmitted(t, s, 1, oneUnit("a", limit), 1) // what was used before is known
+			store.fail(cause)
+			wantAdmitted(t, s, 12, oneUnit("a", limit), 9) // each tries to charge those before it
+			time.Sleep(3 * time.Second)
+			store.up()
+			time.Sleep(2 * time.Second)
+			if used := usedOf(t, store, "a", limit); used < 5 || used > 6 {
+				t.Errorf("%v: %d used after 5 seconds, want 5 of 10", cause, used)
+			}
+		})
 	}
 }
