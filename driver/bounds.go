@@ -12,6 +12,6 @@ const (
 	MaxEntries  = 1000   // charges of one limit that Inspect shows
 	MaxScopes   = 1000   // scopes of one subject that Scopes lists
 	MaxHolds    = 20_000 // open holds of one state
-	// LongestHold is how long units stay held at most after the clock has stepped back.
+	// LongestHold is the maximum time for which units stay held after the clock has stepped back.
 	LongestHold = 25 * time.Hour
 )

@@ -1,8 +1,8 @@
 package memorystore
 
-// index finds records by the hash of their key: open addressing with linear probing, four bytes per
-// slot, no tombstones. It grows by half when seven eighths are in use, and shrinks when fewer than
-// three eighths are.
+// index finds records by the hash of their key. It uses open addressing with linear probing, four
+// bytes per slot and no tombstones. It grows by half when seven eighths of its slots are in use,
+// and shrinks when fewer than three eighths are.
 type index struct {
 	slots []uint32 // 8 bits of hash, 24 of record number plus one; 0 is empty
 	used  int

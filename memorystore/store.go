@@ -23,11 +23,11 @@
 //
 // Among records with room, and among those without, the store compares 16 and evicts the one with
 // the most left. It evicts a record with a ban, a place or an open hold only if 512 records without
-// room all have one, and one with a ban last. Evictions begin in the shard that has the most
-// records. All records of a subject are in one shard, so a subject with many scopes makes room for
-// itself. The store evicts the records that the call itself has written only if no others are left
-// and these do not fit into the store alone. The units that they counted are then lost, so MaxBytes
-// must be well above the size of what one request can write.
+// room all have one; of these, it evicts a record with a ban last. Evictions begin in the shard
+// that has the most records. All records of a subject are in one shard, so a subject with many
+// scopes makes room for itself. The store evicts the records that the call itself has written only
+// if no others are left and these do not fit into the store alone. The units that they counted are
+// then lost, so MaxBytes must be well above the size of what one request can write.
 package memorystore
 
 import (

@@ -21,7 +21,7 @@ func (v *variant) bytes() int64 {
 	return int64(allocated(unsafe.Sizeof(*v))+2*unsafe.Sizeof(v.limit)+24) + int64(len(v.limit.Name))
 }
 
-// tag returns a limit's tag, and counts one more state with that tag.
+// tag returns a limit's tag, and records that one more state has it.
 func (sh *shard) tag(l *stint.Limit) uint32 {
 	t := sh.tagOf(l)
 	if t == 0 {
@@ -56,7 +56,7 @@ func (sh *shard) freeTag(v *variant) uint32 {
 	return uint32(len(sh.variants) - 1)
 }
 
-// untag counts one state less with a tag. It is called for every state that is forgotten.
+// untag records that one state fewer has a tag. It is called for every state that is forgotten.
 func (sh *shard) untag(t uint32) {
 	if t == 0 {
 		return

@@ -115,8 +115,8 @@ func (q *query) write(v *view) {
 	*r.state(v.index) = v.state
 }
 
-// tooManyStates is more than most requests have limits. A record with more states is searched for
-// expired ones before it gets another.
+// tooManyStates is the number of states above which a record is searched for expired states before
+// it gets another. Most requests have fewer limits.
 const tooManyStates = 8
 
 // newState returns the index of a free state in the part's record. It adds a state if none is free.

@@ -54,8 +54,8 @@ const (
 	connectTime = 3 * time.Second
 	// connectEvery is the approximate pause between two attempts.
 	connectEvery = time.Second
-	// connectAgain is how long after an attempt a ping returns its error, and does not wait for the
-	// next attempt.
+	// connectAgain is the time after an attempt during which a ping returns the error of that
+	// attempt, instead of waiting for the next one.
 	connectAgain = 100 * time.Millisecond
 	// renewEvery is the minimum time between two replacements of the client.
 	renewEvery = 500 * time.Millisecond
@@ -155,7 +155,7 @@ func (c *connection) awaitEnd(ctx context.Context, ended <-chan struct{}) error 
 	return c.cause
 }
 
-// notConnected returns the error of an operation that found no connection, with the cause.
+// notConnected returns the error of an operation that failed because there is no connection.
 func notConnected(op string, cause error) error {
 	if failed, ok := cause.(*stint.StoreError); ok {
 		return &stint.StoreError{Op: op, Kind: failed.Kind, Err: failed.Err}

@@ -17,8 +17,8 @@ const (
 	maxEqual = 1024
 )
 
-// sameTime is how far apart the deadlines of equal requests may be if the requests are decided
-// together. The earliest deadline applies.
+// sameTime is the maximum difference between the deadlines of equal requests that are decided
+// together. The earliest of their deadlines applies.
 const sameTime = 2 * time.Millisecond
 
 // run is a group of equal requests that are decided together, in the order of the batch.

@@ -232,7 +232,7 @@ func (q *split) end(err error) (stint.Decision, error) {
 	return q.repeat(d), nil
 }
 
-// repeat returns a decision. If a repeat is allowed, the decision has the charge of the first
+// repeat returns a decision. If the decision allows a repeat, it gets the charge of the first
 // request.
 func (q *split) repeat(d stint.Decision) stint.Decision {
 	if d.Repeat && d.Allowed && !q.recalled.IsZero() {

@@ -115,8 +115,8 @@ func (v *View) writePlaces() {
 	v.expired = 0
 }
 
-// EachPlace calls f with the expiry of each holder, in order. If there are more than most holders,
-// it calls f only for the last ones. It returns the number of the others.
+// EachPlace calls f with the expiry of each holder, in order, but only of the `most` holders that
+// expire last. It returns the number of the others.
 func (v *View) EachPlace(most int, f func(expiry int64)) (others int64) {
 	n := v.count.holders()
 	from := max(v.expired, n-most)

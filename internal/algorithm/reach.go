@@ -75,7 +75,7 @@ func bounds(m, l *stint.Limit, p *Params, leased bool) bool {
 	return p.unit == 0 || slower(m, l, p)
 }
 
-// align returns a duration of which the beginnings of the limit's windows are multiples.
+// align returns a duration. Every window of the limit begins at a multiple of it.
 func (p *Params) align() int64 {
 	if p.log && p.Span == 0 && p.Slice > 0 {
 		return p.Slice

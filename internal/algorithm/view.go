@@ -134,8 +134,8 @@ func (v *View) Books() { v.books = true }
 // LastEnd returns the end of the last booking, or 0 if there is none.
 func (v *View) LastEnd() int64 { return lastEnd(v.ahead) }
 
-// EndsAround returns two ends of bookings: before is the last end of those at or before an instant,
-// or 0 if there are none, and after the first end of the others, or Never.
+// EndsAround returns the last end of the bookings at or before an instant, or 0 if there are none,
+// and the first end of the later bookings, or Never if there are none.
 func (v *View) EndsAround(at int64) (before, after int64) {
 	n := due(v.ahead, at)
 	if n < len(v.ahead) {

@@ -124,8 +124,8 @@ func (v *View) Settleable(cost int64) int64 {
 	return v.p.wait(v.p.weight(cost)) + 2*v.p.tick
 }
 
-// raise returns by how many units a charge can be raised at most, with a debt as for Settle. It
-// lets no sum and no level exceed MaxUnits.
+// raise returns the maximum number of units by which a charge can be raised, with a debt as for
+// Settle. No sum and no level then exceeds MaxUnits.
 func (v *View) raise(debt int64) int64 {
 	most, ahead := MaxUnits, v.booked+v.held.total
 	if v.p.log {

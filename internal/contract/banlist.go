@@ -7,7 +7,8 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// BanList keeps those of any number of bans that last longest, in bounded memory. See [NewBanList].
+// BanList keeps the bans that last longest, out of any number of bans, in bounded memory. See
+// [NewBanList].
 type BanList struct {
 	most int
 	bans []driver.Banned
@@ -16,8 +17,8 @@ type BanList struct {
 // NewBanList returns an empty list of at most the given number of bans.
 func NewBanList(most int) *BanList { return &BanList{most: max(most, 0)} }
 
-// slack is by how many bans the list may exceed its bound before it is cut. To sort the list for
-// every ban would take longer.
+// slack is the number of bans by which the list may exceed its bound before it is cut. Sorting the
+// list for every ban would take longer.
 const slack = 1024
 
 // Add adds a ban to the list. Only the bans that last longest stay in it. The same subject may be

@@ -26,8 +26,8 @@ const headSize = 24
 
 // AppendNote appends the data of a charge that is known before the charge is made: the shape of the
 // request, see Shape, the costs of the claims after the first, and the costs of names. If the
-// claims of other subjects were charged before, in separate calls, elsewhere is their charge, and
-// AppendNote appends its instants and generations.
+// claims of other subjects were charged before, in separate calls, AppendNote also appends the
+// instants and generations of that charge, which is given as elsewhere.
 func AppendNote(b []byte, r *stint.Request, shape uint32, elsewhere *stint.Charge) []byte {
 	b = little.AppendUint32(b, shape)
 	if b = append(b, 0); elsewhere != nil {

@@ -17,7 +17,7 @@ const (
 	// sumMark begins a sum in a name. Append escapes it.
 	sumMark = '#'
 	sumSize = 22 // characters
-	// maxKind is the maximum length of a kind, the same as that of a name in a configuration.
+	// maxKind is the maximum length of a kind. Names in a configuration have the same maximum.
 	maxKind = 64
 )
 

@@ -5,8 +5,7 @@ package protocol
 
 import "time"
 
-// Terms are what the stack requires of a request, in addition to what users require. The zero Terms
-// require nothing.
+// Terms are requirements that the stack adds to a request. The zero Terms add none.
 type Terms struct {
 	// Booked is the charge of an earlier booking of the same claims. It applies to Reserve, which
 	// then moves the booking to an earlier time if possible: to the earliest time that is not
@@ -71,8 +70,8 @@ type ChargeData struct {
 	Leased, Leaser uint16
 	// Hold is the Hold of the request.
 	Hold time.Duration
-	// RequestID is the ID of the request. A refund forgets it, so that a repeat is charged again.
-	// If the ID was repeated within IDLife, nothing is refunded.
+	// RequestID is the ID of the request. After a refund, the store no longer knows the ID, so that
+	// a repeat is charged again. If the ID was repeated within IDLife, nothing is refunded.
 	RequestID string
 	IDLife    time.Duration
 	// Others describes the states and claims after the first; nil if there is nothing to report

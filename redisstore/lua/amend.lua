@@ -94,7 +94,7 @@ local function remember(a, claim)
   keep(key, at > now and at - now + life or life)
 end
 
--- limit_of returns the end of a part's key: the limit, or the state.
+-- limit_of returns the end of a part's key, which names the limit or the state.
 local function limit_of(claim, part) return part[KEY]:sub(#claim[SETTLED] - #'settled' + 1) end
 
 -- amend_holders renews a place, takes a lost place back if that is allowed, or releases the place.

@@ -30,8 +30,8 @@ local function plus(sum, n)
   return sum + n
 end
 
--- unsum subtracts n units that were removed from bookings from the sum. A sum above 2^53 is not
--- exact, so unsum computes it again.
+-- unsum lowers the sum by n units, which were removed from bookings. A sum above 2^53 is not exact,
+-- so unsum computes it again.
 local function unsum(c, n)
   if c.booked_sum <= MAX_UNITS then
     c.booked_sum = c.booked_sum - n
@@ -76,7 +76,7 @@ function W.leaked(c, level, from, t)
   return math.max(0, level - (math.floor(t / tick) - math.floor(from / tick)) * set[at + RATE])
 end
 
--- falls_to returns the instant at which a level at t has fallen to room.
+-- falls_to returns the instant at which a meter falls to the level `room`, given its level at t.
 function W.falls_to(c, level, t, room)
   local set, at = c.st[SET], c.at
   if level <= room then return t end
@@ -305,7 +305,7 @@ function W.at(c, t)
   return inside, W.resets(c, t)
 end
 
--- shift_bookings moves bookings back with a clock that stepped back.
+-- shift_bookings moves the times of bookings back after the clock stepped back.
 function W.shift_bookings(c, back)
   local out = {}
   for i = 0, last_index(c) do

@@ -22,7 +22,7 @@ local function expiry(at, life)
   return ends + -ends % math.ceil(life / 64)
 end
 
--- stamp_of returns the stamp of a charge at t: the instant from which it counts for a span.
+-- stamp_of returns the stamp of a charge at t. The charge counts until its stamp plus the span.
 local function stamp_of(set, at, t)
   local slice = set[at + SLICE]
   if set[at + UNIT] < 0 then -- periods of a calendar

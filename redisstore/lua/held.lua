@@ -18,7 +18,7 @@ function W.held_sum(c)
   return c.held and c.st[c.st[SET][c.held.at + LOG] + SUM] or 0
 end
 
--- open_held drops or charges expired units. After a clock that was far ahead, it lets no hold last
+-- open_held drops or charges expired units. If the clock was far ahead before, it lets no hold last
 -- longer than LONGEST_HOLD from now.
 function W.open_held(c)
   local st, set, h = c.st, c.st[SET], c.held

@@ -32,7 +32,7 @@ function holders.heal(c)
 end
 
 -- earliest returns the instant at which a request fits: now, or when enough current holders have
--- gone.
+-- lost their places.
 function holders.earliest(c, n)
   if c.cap == 0 then return NEVER end
   local gone = c.held - c.cap + math.min(n, 1)

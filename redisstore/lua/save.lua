@@ -141,7 +141,7 @@ function W.save_once(st)
   if st.saved == nil then W.save(st) end
 end
 
--- heal writes the stored state, moved back, if the clock stepped back.
+-- heal writes the stored state with its times moved back, if the clock stepped back.
 function W.heal(st)
   local stored = st.stepped and W.read(st[KEY])
   if stored and stored.stepped then W.save(stored) end

@@ -143,7 +143,7 @@ local function decode(key, value)
   return st
 end
 
--- step_back moves a state back with a clock that stepped back.
+-- step_back moves the times of a state back after the clock stepped back.
 local function step_back(st)
   local set, back = st[SET], st[WRITTEN] - now
   st.stepped = true
@@ -158,8 +158,8 @@ local function step_back(st)
   end
 end
 
--- read returns the stored state of a key, moved back if the clock stepped back. If there is no
--- state, or it is damaged, read returns an empty one.
+-- read returns the stored state of a key. If the clock stepped back, the times of the state are
+-- moved back. If there is no state, or it is damaged, read returns an empty one.
 function W.read(key)
   local value = redis.pcall('GET', key)
   if not value then return empty(key) end
