@@ -13,8 +13,8 @@
 //   - 1,000 bookings ahead are possible on one limit of one subject. The next request is denied.
 //   - 1,000 settlements of one subject and scope are remembered, so that each applies once. A
 //     process also remembers the last 65,536 that it sent itself. A first settlement is never
-//     refused for lack of memory. A repeated one applies only if another process sends it, after
-//     that many others.
+//     refused for lack of memory. A repeated one applies only if the store has forgotten the first
+//     and another process sends it.
 //   - 20,000 holds of one subject, scope and name of limits can be open. The next request with a
 //     hold is denied. Units that [ModeForce] charges there are charged for good, and not held.
 //   - [Inspector.Inspect] shows the newest 1,000 charges of one limit, and [Inspector.Scopes] lists

@@ -363,7 +363,7 @@ func (c *scriptCall) decodeInspect(limits []stint.Limit, reply string) (driver.I
 			in.window(&shown.Windows[p.position(0)], &limits[p.position(0)])
 			continue
 		}
-		for _, l := range p.set.limits { // none is a held one, because these are part of their limits
+		for _, l := range p.set.limits { // no held entries: only sets for a hold have them
 			in.window(&shown.Windows[p.position(l.index)], &limits[p.position(l.index)])
 		}
 	}

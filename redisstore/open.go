@@ -229,7 +229,7 @@ func (s *Store) probe(ctx context.Context) error {
 			node.B().Arbitrary("INFO").Build().ToPipe(),
 			takeScript.whole(node, nil, nothing),
 		}
-		for i := range 16 { // one node of many does not have all of these slots
+		for i := range 16 { // a node of a Cluster with several nodes does not own all of these slots
 			if !s.cluster {
 				ask = append(ask, takeScript.bySHA(node, []string{s.prefix + ":{" + strconv.Itoa(i) + "}:"}, nothing))
 			}

@@ -15,7 +15,7 @@
 limits, whole, bans = make_limits(), make_whole(), make_bans()
 local kind, amount, states
 kind, amount, states, pos = struct.unpack('<BdB', args, pos)
-local mark = '!' -- announces a command; '+' announces that there is room again
+local mark = '!' -- announces a command; '+' announces that units were given back
 
 -- give_back removes up to n units from the entries, the oldest first, except from those ahead of
 -- now, and from the meter. It reports whether there was anything to give back.

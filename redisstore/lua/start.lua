@@ -28,7 +28,7 @@
 --
 -- Redis creates the functions of a script, and a cell for each outer local that they use, again at
 -- every call. So functions use few outer locals, get other values as parameters, and create few
--- tables. A table with preallocated fields does not grow with each of them. A local for a library
+-- tables. A table with preallocated fields does not grow when these are set. A local for a library
 -- function costs less than looking it up several times. Arguments of commands are strings, because
 -- Redis formats numbers as floats.
 
