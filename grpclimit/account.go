@@ -20,9 +20,9 @@ type account struct {
 	mu     sync.Mutex
 	key    string // metadata key of the true cost, or ""
 	cost   string
-	weighs bool // add up the sizes of the answer's messages
+	weighs bool // whether the sizes of the answer's messages are added up
 	bytes  int64
-	begun  bool // a message of the answer was sent
+	begun  bool // whether a message of the answer was sent
 }
 
 func newAccount(v *policy.Verdict) *account {
@@ -39,7 +39,8 @@ func (a *account) open(v *policy.Verdict) {
 	a.weighs, a.bytes, a.begun = v.SettlesBytes, 0, false
 }
 
-// note records the true cost from metadata that is about to be sent, and removes it there.
+// note records the true cost from metadata that is about to be sent, and returns the metadata
+// without it.
 func (a *account) note(md metadata.MD) metadata.MD {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -56,8 +57,8 @@ func (a *account) note(md metadata.MD) metadata.MD {
 	return md
 }
 
-// sent records that a message of the answer was sent, and the size of a protobuf message if that
-// determines the cost.
+// sent records that a message of the answer was sent. It also records the size of a protobuf
+// message if that determines the cost.
 func (a *account) sent(m any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -75,10 +76,10 @@ func (a *account) sent(m any) {
 	a.bytes += int64(size)
 }
 
-// errPanicked is used as the error of a handler that panicked.
+// errPanicked stands for the error of a handler that panicked.
 var errPanicked = errors.New("grpclimit: the handler panicked")
 
-// outcome returns the outcome of a call whose handler ended with err. ctx is the call's own
+// outcome returns the outcome of a call after its handler ended with err. ctx is the call's own
 // context. A panic after the answer has begun does not count as a failure. Neither does a failure
 // after the client has disconnected or its deadline has passed: otherwise a client that can make a
 // call fail could get a refund.
@@ -96,8 +97,8 @@ func (a *account) outcome(ctx context.Context, err error) policy.Outcome {
 	return o
 }
 
-// listenIn returns a context in which the account sees the metadata of [grpc.SetHeader] and similar
-// functions.
+// listenIn returns a context in which the account receives the metadata of [grpc.SetHeader] and
+// similar functions.
 func (a *account) listenIn(ctx context.Context) context.Context {
 	stream := grpc.ServerTransportStreamFromContext(ctx)
 	if stream == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// KeyFunc returns the key of a call from its context, which comes from the interceptors before.
+// KeyFunc returns the key of a call from its context, which earlier interceptors may have extended.
 // Calls with equal keys are counted together. By convention a key is "type:identifier". A call with
 // the key "" is not counted: it ends with Internal, so that calls do not share a count by accident.
 type KeyFunc func(context.Context) string
@@ -27,12 +27,12 @@ type KeyFunc func(context.Context) string
 //
 // Each call costs one unit of every limit, unless [WithCost] sets another cost; a stream is charged
 // once, when it is opened. Under a concurrency limit, see [stint.AtOnce], a call keeps its place
-// until the handler returns. Health checks and reflection are calls like any other: to exempt some,
-// call the interceptors from one of your own.
+// until the handler returns. Health checks and reflection are calls like any other. To exempt some
+// calls, call the interceptors from one of your own.
 //
 // The options are limits, at least one unless [WithLimits] gives them, other options of package
 // stint such as [stint.WithBans], and options of this package that are a [ByOption]. Without
-// [WithStore], the calls are counted in the memory of this process, in 64 MiB at most, separately
+// [WithStore], the calls are counted in the memory of this process, in at most 64 MiB, separately
 // for each use of By. Calls that cannot be decided are logged at ERROR, at most five per second, to
 // the logger of [stint.WithLogger] or, without it, to slog.Default().
 //
@@ -72,14 +72,14 @@ func NewBy(key KeyFunc, options ...ByOption) (
 //
 //	unary, stream := grpclimit.ByIP(stint.PerMinute(100))
 //
-// Behind a proxy or a load balancer all calls come from the proxy's address: use By, and ClientIP
-// with the addresses of the proxies to trust.
+// Behind a proxy or a load balancer, all calls come from the proxy's address. There, use By, and
+// ClientIP with the addresses of the proxies to trust.
 func ByIP(options ...ByOption) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
 	return By(ClientIP(), options...)
 }
 
-// ClientIP distinguishes clients by their address, like httplimit.ClientIP: it uses the metadata
-// "x-forwarded-for" only as far as trusted proxies wrote it. A peer without an address, as on a
+// ClientIP distinguishes clients by their address, like httplimit.ClientIP. It uses only the part
+// of the metadata "x-forwarded-for" that trusted proxies wrote. A peer without an address, as on a
 // Unix socket, has no key unless "unix" is trusted and the peer names the client.
 //
 // ClientIP panics if an entry is invalid. [NewClientIP] returns an error instead.
@@ -104,14 +104,14 @@ type ByOption = stint.GRPCOption
 
 // WithStore sets the store in which [By] counts, such as one opened by package stores. In one
 // store, calls with equal keys are counted together, across processes and with requests of
-// httplimit.By, if they have the same name ([WithName]), or no name and the same limits. To keep
-// counts when the limits change, give them a name.
+// httplimit.By, if these uses of By have the same name ([WithName]), or no name and the same
+// limits. To keep counts when the limits change, set a name.
 func WithStore(store stint.Store) ByOption {
 	return byOption{set: func(b *by) { b.Store, b.Stored = store, true }}
 }
 
-// WithName names the limits of [By]: letters, digits and "_-.". In a shared store ([WithStore]) the
-// name is also the scope in which calls are counted.
+// WithName sets the name of the limits of [By]. It may contain letters, digits and "_-.". In a
+// shared store ([WithStore]), the name is also the scope in which calls are counted.
 func WithName(name string) ByOption {
 	return byOption{set: func(b *by) {
 		b.Name = name
@@ -122,10 +122,9 @@ func WithName(name string) ByOption {
 }
 
 // WithLimits gives each call under [By] its own limits, such as those of the customer. If the
-// function returns none, the limits passed to By apply; if there are none of these either, the call
-// is not limited. In a shared store, the limits need a name ([WithName]). The function is called
-// for every call, with the context from the interceptors before. A call with invalid limits ends
-// with Internal.
+// function returns none, the limits passed to By apply. If By has none either, the call is not
+// limited. In a shared store, the limits need a name ([WithName]). The function is called for every
+// call, with the context from earlier interceptors. A call with invalid limits ends with Internal.
 func WithLimits(limits func(ctx context.Context) []stint.Limit) ByOption {
 	return byOption{set: func(b *by) {
 		b.limits, b.Varies = limits, limits != nil
@@ -164,7 +163,7 @@ type byOption struct {
 // Its status is Internal.
 var ErrNoKey = middleware.ErrNoKey
 
-// keyed decides on calls by key and limits, without a guard.
+// keyed decides calls by key and limits, without a guard.
 type keyed struct {
 	*middleware.Limits
 	key    KeyFunc

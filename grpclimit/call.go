@@ -18,8 +18,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// call is a call that is being judged and served, or a stream with messages that are judged one by
-// one.
+// call holds the state of a call while it is checked and served, or of a stream with messages that
+// are checked one by one.
 type call struct {
 	server  *server
 	ctx     context.Context // of the call, with the same lifetime
@@ -58,9 +58,10 @@ func (f fields) Values(name string) []string {
 // Claim implements the Claims of [policy.Input].
 func (c *call) Claim(name string) string { return c.server.claims(c.ctx, name) }
 
-// judge asks the guard. It returns the trailer to set, if any, and the status of a refused call.
+// judge asks the guard about the call. It returns the trailer to set, if any, and the error of a
+// refused call.
 func (c *call) judge() (metadata.MD, error) {
-	v := new(policy.Verdict) // not reused: a store may still use its claims
+	v := new(policy.Verdict) // not reused, because a store may still use its claims
 	c.verdict = v
 	if err := c.server.guard.Decide(c.ctx, &c.input, v); err != nil {
 		if ended := c.ctx.Err(); ended != nil {
@@ -92,8 +93,8 @@ func peerOf(ctx context.Context) netip.Addr {
 	if tcp, ok := p.Addr.(*net.TCPAddr); ok {
 		return tcp.AddrPort().Addr()
 	}
-	// Behind net/http, the peer's address is text and its network is reported as TCP even on a Unix
-	// socket, where clients choose the text.
+	// Behind net/http, the peer's address is text, and its network is reported as TCP even on a
+	// Unix socket. There, clients choose the text.
 	if p.Addr.Network() != "tcp" || p.LocalAddr == nil || p.LocalAddr.Network() != "tcp" {
 		return netip.Addr{}
 	}

@@ -30,9 +30,10 @@ func newClient(api *outbound.Client, perMessage bool) *client {
 // and Unavailable if the store failed, also under [stint.FailDeny].
 //
 // When the service answers ResourceExhausted or Unavailable and gives a delay, in a RetryInfo or a
-// pushback, all processes that share the store pause for that long; the longer of the two counts.
-// After a bare ResourceExhausted they pause for a second, even if the cause was a message that was
-// too large: gRPC does not distinguish these. A negative pushback asks for no pause.
+// pushback, all processes that share the store pause for that long. If it gives both, the longer
+// one applies. After a ResourceExhausted without a delay, they pause for a second, even if the
+// cause was a message that was too large, because gRPC does not distinguish these causes. A
+// negative pushback asks for no pause.
 func UnaryClientInterceptor(api *outbound.Client) grpc.UnaryClientInterceptor {
 	c := newClient(api, false)
 	return func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,
@@ -47,15 +48,15 @@ func UnaryClientInterceptor(api *outbound.Client) grpc.UnaryClientInterceptor {
 	}
 }
 
-// StreamClientInterceptor returns an interceptor like [UnaryClientInterceptor] for streams. They
-// wait once, when they are opened. It panics if api is nil.
+// StreamClientInterceptor returns an interceptor like that of [UnaryClientInterceptor], for
+// streams. A stream waits once, when it is opened. StreamClientInterceptor panics if api is nil.
 func StreamClientInterceptor(api *outbound.Client) grpc.StreamClientInterceptor {
 	return newClient(api, false).stream()
 }
 
-// MessageClientInterceptor is [StreamClientInterceptor] for streams whose messages count: each
-// message sent waits for its turn, as if it were a call. The opening of a stream does not count. A
-// message that gets no turn ends its stream.
+// MessageClientInterceptor is like [StreamClientInterceptor], for streams on which messages count:
+// each message sent waits for its turn, as if it were a call. The opening of a stream does not
+// count. A message that gets no turn ends its stream.
 func MessageClientInterceptor(api *outbound.Client) grpc.StreamClientInterceptor {
 	return newClient(api, true).stream()
 }
@@ -86,8 +87,8 @@ type clientStream struct {
 	client    *client
 	ctx       context.Context // of the stream; calling its Context method would end gRPC's retries
 	abort     context.CancelFunc
-	oneAnswer bool // the first message received is the last
-	paused    bool // the status was handled; RecvMsg is called by one goroutine at a time
+	oneAnswer bool // whether the first message received is the last
+	paused    bool // whether the status was handled; RecvMsg is called by one goroutine at a time
 }
 
 // SendMsg waits for a turn if messages need one. An error ends the stream, as gRPC requires.

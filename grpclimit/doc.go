@@ -1,6 +1,6 @@
-// Package grpclimit is for gRPC servers and clients: interceptors that limit incoming calls, and
-// interceptors that hold outgoing calls to the limits of an API. To limit each address to a hundred
-// calls per minute:
+// Package grpclimit limits gRPC servers and clients. It has interceptors that limit incoming calls,
+// and interceptors that keep outgoing calls within the limits of an API. To limit each address to a
+// hundred calls per minute:
 //
 //	unary, stream := grpclimit.ByIP(stint.PerMinute(100))
 //	server := grpc.NewServer(grpc.UnaryInterceptor(unary), grpc.StreamInterceptor(stream))
@@ -24,18 +24,19 @@
 //		grpc.ChainStreamInterceptor(grpclimit.StreamServerInterceptor(guard)),
 //	)
 //
-// A guard judges every call before its handler runs. To its policies, a call is a POST to the path
-// "/package.Service/Method" on the host that the client dialed; metadata are its header fields. Put
-// interceptors that authenticate callers before these in the chain, and pass their results with
-// [WithClaims]. A stream counts once, unless its messages count: see [MessageServerInterceptor].
+// A guard decides every call before its handler runs. For its policies, a call is a POST to the
+// path "/package.Service/Method" on the host that the client dialed, and metadata are its header
+// fields. Put interceptors that authenticate callers before these in the chain, and pass their
+// results with [WithClaims]. A stream counts once, unless its messages count: see
+// [MessageServerInterceptor].
 //
 // A denied call ends with ResourceExhausted. The message names the policy, never the caller. The
 // details are a RetryInfo, a QuotaFailure and, if the configuration has a contact, a Help with a
 // link to it. The trailer "grpc-retry-pushback-ms" tells gRPC clients with a retry policy when to
-// retry. It is -1, do not retry, if waiting does not help or if the call's deadline comes first. A
-// call that is refused because the store cannot be reached ends with Unavailable, with the same
-// trailer. Waits are rounded up to milliseconds. If all callers share the limit that denied the
-// call, the jitter that the configuration sets for Retry-After is added.
+// retry. It is -1, which means "do not retry", if waiting does not help or if the call's deadline
+// comes first. A call that is refused because the store cannot be reached ends with Unavailable,
+// with the same trailer. Waits are rounded up to milliseconds. If all callers share the limit that
+// denied the call, the jitter that the configuration sets for Retry-After is added.
 //
 // If a policy refunds, the status of a call is the HTTP status for its code. A failure counts as
 // 499 if the client has disconnected by then or its deadline has passed, so that clients cannot get
@@ -49,6 +50,7 @@
 //	)
 //
 // Every call waits for its turn among the calls of all processes. If the service asks to slow down,
-// all processes pause. The interceptors never repeat a call. A gRPC retry policy works below them:
-// its retries respect the pushback, but neither wait for a turn nor pause the other processes.
+// all processes pause. The interceptors never repeat a call. A gRPC retry policy works below them.
+// Its retries respect the pushback, but do not wait for a turn, and do not pause the other
+// processes.
 package grpclimit

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// messageStream is a stream whose messages are judged as they are received. The verdict on a
-// message is in force until the next message arrives or the handler returns.
+// messageStream is a stream on which messages are checked as they are received. The verdict on a
+// message applies until the next message arrives or the handler returns.
 type messageStream struct {
 	accountedStream
 	call *call
@@ -22,10 +22,10 @@ type messageStream struct {
 	finish  func(policy.Outcome)
 	trailer metadata.MD
 	denial  error
-	over    bool // the handler has returned
+	over    bool // whether the handler has returned
 }
 
-// serveMessages calls a handler, and judges every message that it receives.
+// serveMessages calls a handler, and checks every message that it receives.
 func serveMessages(c *call, srv any, stream grpc.ServerStream, handler grpc.StreamHandler) error {
 	ctx, stop := context.WithCancelCause(c.ctx)
 	defer stop(nil)
@@ -40,7 +40,7 @@ func serveMessages(c *call, srv any, stream grpc.ServerStream, handler grpc.Stre
 	return err
 }
 
-// RecvMsg receives and judges a message. After a denial, it always returns that denial.
+// RecvMsg receives and checks a message. After a denial, it always returns that denial.
 func (s *messageStream) RecvMsg(m any) error {
 	if err := s.denied(); err != nil {
 		return err
@@ -98,9 +98,9 @@ func (s *messageStream) admit(trailer metadata.MD, finish func(policy.Outcome)) 
 	}
 }
 
-// succeed prepares for the verdict on the next message: it returns the function that finishes the
-// last one, or nil. Afterwards, only the receiver uses the verdict. It fails if the handler has
-// returned.
+// succeed prepares for the verdict on the next message. It returns the function that finishes the
+// previous message, or nil. From then on, only the receiver uses the verdict. succeed fails if the
+// handler has returned.
 func (s *messageStream) succeed() (finish func(policy.Outcome), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// notMade is the error of a call that was not made or, on a server, not passed to its handler. It
-// has a gRPC status, and errors.As finds its cause.
+// notMade is the error of a call that was not made or, on a server, was not passed to its handler.
+// It has a gRPC status, and errors.As finds its cause.
 type notMade struct {
 	cause  error
 	status *status.Status
@@ -42,8 +42,8 @@ func (c *client) wait(ctx context.Context) error {
 	return &notMade{err, status.New(codes.Unavailable, err.Error())}
 }
 
-// deniedHere returns the status of a call that got no turn or could not be decided, with the wait
-// for a turn if there is one.
+// deniedHere returns the status of a call that got no turn or could not be decided. The status
+// includes the wait for a turn, if there is one.
 func deniedHere(err error, denied *stint.DeniedError) *status.Status {
 	code := codes.ResourceExhausted
 	if denied.Unavailable {

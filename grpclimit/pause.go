@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// pause pauses all processes if the status of a call asks for it. It ignores the error of a call
-// that was not made: it comes from an inner interceptor, and reports nothing about this API.
+// pause makes all processes pause if the status of a call asks for it. It ignores a notMade error,
+// which comes from an inner interceptor and reports nothing about this API.
 func (c *client) pause(err error, trailer metadata.MD) {
 	if _, own := errors.AsType[*notMade](err); err == nil || own {
 		return
@@ -43,7 +43,7 @@ func pauseOf(st *status.Status, trailer metadata.MD) time.Duration {
 	return pause
 }
 
-// retryDelay returns the delay in the status's RetryInfo, and whether it has one.
+// retryDelay returns the delay in the RetryInfo of a status, and whether there is one.
 func retryDelay(st *status.Status) (delay time.Duration, ok bool) {
 	for _, detail := range st.Details() {
 		if info, is := detail.(*errdetails.RetryInfo); is && info.GetRetryDelay() != nil {

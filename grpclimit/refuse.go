@@ -20,8 +20,7 @@ import (
 // pushbackKey is the trailer in which a server tells gRPC's retry policies when to retry.
 const pushbackKey = "grpc-retry-pushback-ms"
 
-// outageRetry is the wait before retrying a call that could not be decided because the store
-// failed.
+// outageRetry is the wait reported to a call that could not be decided because the store failed.
 const outageRetry = time.Second
 
 // refusal is the reason why a call is refused. It contains nothing from the call.
@@ -110,8 +109,8 @@ func (c *call) refuse(r refusal) (metadata.MD, error) {
 	if r.wait != stint.Never {
 		message = r.reason + ", retry in " + r.wait.String()
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(r.wait)})
-		// A client told to wait beyond the call's deadline would wait in vain, and learn only that
-		// the deadline was exceeded.
+		// If a client is told to wait beyond the call's deadline, it waits in vain, and only learns
+		// that the deadline was exceeded.
 		if deadline, ok := c.ctx.Deadline(); !ok || r.wait < time.Until(deadline) {
 			pushback = strconv.FormatInt(r.wait.Milliseconds(), 10)
 		}

@@ -12,11 +12,11 @@ import (
 type server struct {
 	guard   decider
 	claims  func(ctx context.Context, name string) string
-	trailer bool           // add the state of a limit to the trailer
+	trailer bool           // whether to add the state of a limit to the trailer
 	random  func() float64 // in [0, 1)
 }
 
-// decider is a guard, or limits without one.
+// decider decides calls: a guard, or keyed.
 type decider interface {
 	Decide(ctx context.Context, in *policy.Input, v *policy.Verdict) error
 	Follow(ctx context.Context, v *policy.Verdict) func(policy.Outcome)
@@ -36,13 +36,13 @@ func newServer(guard *policy.Guard, options []GuardOption) *server {
 	return s
 }
 
-// UnaryServerInterceptor returns an interceptor in which a guard judges every unary call. It panics
-// if guard or an option is nil.
+// UnaryServerInterceptor returns an interceptor in which a guard decides every unary call. It
+// panics if guard or an option is nil.
 //
 // If a policy settles by a response header, the handler sets the cost in metadata of that name,
 // with [grpc.SetHeader] or [grpc.SetTrailer]; the last value counts, and it is removed from the
-// answer. Under such a policy [grpc.SetSendCompressor] does not work, because it accepts only
-// gRPC's own stream. If a policy settles by bytes, they are the bytes of the encoded protobuf
+// answer. Under such a policy, [grpc.SetSendCompressor] does not work, because it accepts only
+// gRPC's own stream. If a policy settles by bytes, it counts the bytes of the encoded protobuf
 // message before compression. An answer waits until the store has recorded its outcome.
 func UnaryServerInterceptor(guard *policy.Guard, options ...GuardOption) grpc.UnaryServerInterceptor {
 	return newServer(guard, options).unary()
@@ -75,7 +75,7 @@ func (s *server) unary() grpc.UnaryServerInterceptor {
 	}
 }
 
-// serve calls a handler, and then finish once with the outcome, even if the handler panics.
+// serve calls a handler, and then calls finish once with the outcome, even if the handler panics.
 func (a *account) serve(ctx context.Context, finish func(policy.Outcome), handle func(context.Context) error) error {
 	within := ctx
 	if a.key != "" {
@@ -87,8 +87,8 @@ func (a *account) serve(ctx context.Context, finish func(policy.Outcome), handle
 	return err
 }
 
-// StreamServerInterceptor returns an interceptor in which a guard judges every stream once, when it
-// is opened. It panics if guard or an option is nil.
+// StreamServerInterceptor returns an interceptor in which a guard decides every stream once, when
+// it is opened. It panics if guard or an option is nil.
 //
 // A place under a concurrency limit is held until the handler returns. Costs are settled as in
 // [UnaryServerInterceptor].
@@ -96,8 +96,9 @@ func StreamServerInterceptor(guard *policy.Guard, options ...GuardOption) grpc.S
 	return newServer(guard, options).stream(serveStream)
 }
 
-// MessageServerInterceptor is [StreamServerInterceptor] for streams whose messages count: a guard
-// judges each message received, as if it were a call. The opening of a stream does not count.
+// MessageServerInterceptor is like [StreamServerInterceptor], for streams on which messages count:
+// a guard decides each message received, as if it were a call. The opening of a stream does not
+// count.
 //
 // A denied message ends the stream with the status of the denial, whatever the handler returns.
 // When the next message arrives or the handler returns, an allowed message gives up its place under
@@ -114,7 +115,7 @@ func (s *server) stream(
 	}
 }
 
-// serveStream judges a stream, and calls its handler.
+// serveStream checks a stream, and calls its handler if it is allowed.
 func serveStream(c *call, srv any, stream grpc.ServerStream, handler grpc.StreamHandler) error {
 	trailer, err := c.judge()
 	stream.SetTrailer(trailer)

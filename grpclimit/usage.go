@@ -8,9 +8,8 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// withUsage adds the state of the decisive limit to a trailer, if the server is configured to: see
-// [WithTrailer]. wait is the time until a denied call has room, or [stint.Never]; 0 if the call is
-// allowed.
+// withUsage adds the state of the decisive limit to a trailer, if [WithTrailer] is set. wait is the
+// time until a denied call has room, or [stint.Never]; 0 if the call is allowed.
 func (c *call) withUsage(trailer metadata.MD, wait time.Duration) metadata.MD {
 	if !c.server.trailer {
 		return trailer
