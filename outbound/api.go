@@ -26,39 +26,41 @@ const (
 
 // API describes a third-party API and the limits on calls to it.
 type API struct {
-	// Name is the name by which callers look it up: letters, digits and "_-.", such as "igdb". The
-	// subject in the store is the name and ":api", so errors read: rate limit exceeded for key
-	// 'igdb:api'.
+	// Name is the name by which callers look up the API. It may contain letters, digits and "_-.",
+	// as in "igdb". The subject in the store is the name with ":api" after it, so an error is, for
+	// example: rate limit exceeded for key 'igdb:api'.
 	Name string
-	// Limits are the limits of the API. They must not include concurrency limits: nothing reports
-	// when a call has ended.
+	// Limits are the limits of the API. They must not include concurrency limits, because nothing
+	// reports when a call has ended.
 	Limits []stint.Limit
-	// Usage names the format of a language model's API, "openai", "anthropic" or "gemini", for the
-	// transport of package httplimit: limits with the name "tokens", "input_tokens" or
-	// "output_tokens" then count tokens, and all others count calls. Each call is estimated from
-	// its request, and settled to what the response reports. "" counts calls.
+	// Usage is the format of a language model's API, "openai", "anthropic" or "gemini", for the
+	// transport of package httplimit. Limits with the name "tokens", "input_tokens" or
+	// "output_tokens" then count tokens, and all others count calls. Each call is charged an
+	// estimate from its request, and settled to what the response reports. With "", all limits
+	// count calls.
 	Usage string
-	// FailFast makes a call that would have to wait fail at once, with a [*stint.DeniedError]. The
-	// default is to wait.
+	// FailFast makes a call that would have to wait fail at once, with a [*stint.DeniedError]. By
+	// default, the call waits.
 	FailFast bool
 	// MaxWait is the longest time that a call waits, pauses included; zero means that only its
 	// context limits the wait. A call that would have to wait longer fails at once.
 	MaxWait time.Duration
-	// MaxCooldown is the longest pause that the API may impose; zero means 15 minutes. Pauses that
-	// other processes write to the store apply at any length.
+	// MaxCooldown is the longest pause that the API may impose; zero means 15 minutes. It does not
+	// limit pauses that other processes write to the store.
 	MaxCooldown time.Duration
 	// Retries is the maximum number of times that a transport repeats an idempotent request after
-	// the answer "too many requests"; 0 to 10. Each repeat waits for its turn, so Retries cannot be
-	// combined with FailFast.
+	// an answer that asks to slow down; 0 to 10. Each repeat waits for its turn, so Retries cannot
+	// be combined with FailFast.
 	Retries int
-	// Failure determines what happens to calls when the store fails; nil leaves it to the store.
+	// Failure determines what happens to calls when the store fails. If it is nil, the
+	// configuration of the store applies.
 	Failure *stint.FailurePolicy
 }
 
 // subject returns the subject in the store.
 func (a *API) subject() string { return a.Name + ":api" }
 
-// clamp returns the pause that applies when the API asks for one of length d, in whole
+// clamp returns the pause that applies when the API asks for a pause of d. It is in whole
 // microseconds, as stores count.
 func (a *API) clamp(d time.Duration) time.Duration {
 	longest := a.MaxCooldown
@@ -142,7 +144,7 @@ func parts(err error) []error {
 	return all
 }
 
-// clone returns a copy that is independent of changes by the caller.
+// clone returns a copy that later changes by the caller do not affect.
 func (a *API) clone() API {
 	own := *a
 	own.Limits = slices.Clone(a.Limits)
@@ -155,7 +157,8 @@ func (a *API) clone() API {
 
 // Presets returns APIs by name, with the limits that their owners publish, for the caller to adapt:
 // igdb with 4/1s, musicbrainz with 1/1s, spotify with 180/1m, tmdb with 40/10s. The RCSB PDB
-// publishes no figure but asks for a few requests per second: rcsb has 3/1s. Calls to them wait.
+// publishes no figure but asks for a few requests per second, so rcsb has 3/1s. Calls to these APIs
+// wait.
 func Presets() map[string]API {
 	presets := map[string]API{}
 	for name, limit := range map[string]stint.Limit{

@@ -11,12 +11,12 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// ErrCoolingDown is in the error chain of a call that is not made because the API asked this
-// process, or another one, for a pause. The chain also contains a [*stint.DeniedError] with the
+// ErrCoolingDown is in the error chain of a call that is not made because the API asked for a
+// pause, in this process or in another. The chain also contains a [*stint.DeniedError] with the
 // rest of the pause.
 var ErrCoolingDown = errors.New("outbound: the API asked for a pause")
 
-// Client limits the calls to one API. It is safe for concurrent use, and stays valid when the
+// Client limits the calls to one API. It is safe for concurrent use. It stays valid when the
 // registry is updated.
 type Client struct {
 	registry *Registry
@@ -26,7 +26,7 @@ type Client struct {
 
 	mu      sync.Mutex
 	counted Stats                    // without the name, the limits and the end of a pause
-	held    map[uint64]chan struct{} // of calls in progress with estimates, by the ID of their charge
+	held    map[uint64]chan struct{} // by charge ID of calls with held estimates; closed to end the heartbeats
 }
 
 // Retries returns the API's [API.Retries], or 0 if the API is no longer registered.
@@ -39,13 +39,13 @@ func (c *Client) Retries() int {
 }
 
 // Wait returns when one call may be made: at once if there is room and no pause, otherwise when its
-// turn comes. The decision reports what remains; its RetryAfter is zero, because the wait is over.
+// turn comes. The decision reports what remains. Its RetryAfter is zero, because the wait is over.
 //
 // Wait fails at once, with a [*stint.DeniedError], if the call would have to wait and the API is
 // set to FailFast, if the wait would be longer than MaxWait or the context allows, or if 1,000
-// calls are waiting already. If the context's deadline leaves too little time, the error is also a
-// context.DeadlineExceeded. If the context ends first, the booking is given back. The API's Failure
-// determines what happens if the store fails.
+// calls are already waiting. If the context's deadline leaves too little time, the error chain also
+// contains context.DeadlineExceeded. If the context ends first, the booking is given back. The
+// API's Failure determines what happens if the store fails.
 func (c *Client) Wait(ctx context.Context) (stint.Decision, error) { return c.wait(ctx, nil) }
 
 func (c *Client) wait(ctx context.Context, costs stint.Costs) (stint.Decision, error) {
@@ -65,7 +65,7 @@ func (c *Client) wait(ctx context.Context, costs stint.Costs) (stint.Decision, e
 }
 
 // Peek returns the decision that Wait would return without waiting, and charges nothing. While the
-// API is cooling down, the decision is not Allowed.
+// API pauses, the decision is not Allowed.
 func (c *Client) Peek(ctx context.Context) (stint.Decision, error) {
 	e, err := c.registry.find(c.name)
 	if err != nil {
@@ -79,7 +79,8 @@ func (c *Client) Peek(ctx context.Context) (stint.Decision, error) {
 	return d, err
 }
 
-// admit waits until a call may be made. It reports whether the call had to wait, even if in vain.
+// admit waits until a call may be made. It reports whether the call had to wait, even if it was
+// then not made.
 func (c *Client) admit(ctx context.Context, start time.Time, costs stint.Costs) (
 	d stint.Decision, slept bool, _ error) {
 	for {
@@ -136,11 +137,11 @@ func (e *entry) book(ctx context.Context, start time.Time, costs stint.Costs) (s
 	return e.limiter.WaitFor(ctx, r)
 }
 
-// brokenOff reports whether an error is only the end of a context during a wait, and not a refusal
-// to wait or an error of the store.
+// brokenOff reports whether an error is only the end of a context during a wait. A refusal to wait
+// and an error of the store are not.
 func brokenOff(err error) bool { return err == context.Canceled || err == context.DeadlineExceeded }
 
-// sleep waits for the end of a pause. If the call must not wait that long, it fails at once.
+// sleep waits for the end of a pause. If the call may not wait that long, sleep fails at once.
 func (e *entry) sleep(ctx context.Context, start time.Time, pause time.Duration) error {
 	denied := fmt.Errorf("%w: %w", ErrCoolingDown, &stint.DeniedError{Key: e.client.subject, RetryAfter: pause})
 	if e.api.FailFast || e.api.MaxWait > 0 && time.Since(start)+pause > e.api.MaxWait {
@@ -159,8 +160,9 @@ func (e *entry) sleep(ctx context.Context, start time.Time, pause time.Duration)
 	}
 }
 
-// overtaken reports whether a pause began after the booking. A call that waited for its booking
-// asks the store once more: meanwhile, the API may have asked another process for a pause.
+// overtaken reports whether a pause began after the booking. If the call waited for its booking,
+// overtaken asks the store once more, because another process may have been asked for a pause in
+// the meantime.
 func (c *Client) overtaken(ctx context.Context, e *entry, booked bool) bool {
 	if c.cooldown.left(c.registry.now()) > 0 {
 		return true
@@ -169,7 +171,7 @@ func (c *Client) overtaken(ctx context.Context, e *entry, booked bool) bool {
 		return false
 	}
 	d, err := e.limiter.Peek(ctx, c.subject)
-	return err == nil && d.Banned // without an answer the booking stands
+	return err == nil && d.Banned // without an answer, the booking remains
 }
 
 // giveBackTime is the timeout for giving a booking back to the store. The booking also expires by
@@ -183,12 +185,13 @@ func (e *entry) giveBack(ctx context.Context, d stint.Decision) {
 }
 
 // noting is a store that records in the context whether a call has to wait for its turn. The
-// decision after the wait describes the admission, and does not show this.
+// decision after the wait does not show this, because it describes the admission.
 type noting struct{ stint.Store }
 
 type bookedKey struct{}
 
-// Announcements implements [driver.Announcer], so that waiting calls move up when others give up.
+// Announcements implements [driver.Announcer], so that waiting calls move up when other calls give
+// up.
 func (n noting) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
 	if a, ok := n.Store.(driver.Announcer); ok {
 		return a.Announcements(ctx, f)
@@ -210,15 +213,15 @@ func (n noting) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 // requests, so they are suitable as labels.
 type Call struct {
 	API  string
-	Wait time.Duration // time spent waiting, in vain or not; zero if it did not wait
+	Wait time.Duration // time spent waiting, even if the call was then not made; zero if it did not wait
 	Err  error         // reason why the call may not be made; nil if it may
 }
 
 // Event implements [stint.Event].
 func (*Call) Event() {}
 
-// Cooldown is the event of a pause that the API imposed on this process. If the API prolongs the
-// pause while it lasts, there is no other event.
+// Cooldown is the event of a pause that the API imposed on this process. If the API prolongs a
+// pause before it has ended, there is no other event.
 type Cooldown struct {
 	API string
 	For time.Duration

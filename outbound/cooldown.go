@@ -14,26 +14,26 @@ import (
 const (
 	// writeTime is the timeout of one attempt to write a pause to the store.
 	writeTime = time.Second
-	// gather is the minimum time between two writes of a pause: an overloaded API asks for a pause
-	// in many answers.
+	// gather is the minimum time between two writes of a pause, because an overloaded API asks for
+	// a pause in many answers.
 	gather = 100 * time.Millisecond
 	// firstRetry and lastRetry are the first and the longest pause between a failed attempt and the
 	// next one.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = time.Second
-	// logEvery is the minimum time between two logs of the same message: some APIs ask for a pause
-	// in every window.
+	// logEvery is the minimum time between two logs of the same message, because some APIs ask for
+	// a pause in every window.
 	logEvery = time.Minute
 )
 
-// cooldown holds the pauses of an API that this process knows of. Instants are times since the
-// start of the registry.
+// cooldown holds the pauses of an API that this process knows. Instants are times since the start
+// of the registry.
 type cooldown struct {
 	until atomic.Int64 // the end of the pause that the API imposed on this process; it only grows
 	seen  atomic.Int64 // the end of the pause that the store last reported; for statistics only
 
-	mu      sync.Mutex // guards the fields below, and raising until
-	writing bool       // a goroutine writes pauses to the store
+	mu      sync.Mutex // guards the fields below, and increases of until
+	writing bool       // whether a goroutine writes pauses to the store
 
 	began, unwritten logsample.Sampler
 }
@@ -43,8 +43,8 @@ func (k *cooldown) left(now time.Duration) time.Duration {
 	return max(time.Duration(k.until.Load())-now, 0)
 }
 
-// see records a pause that another process wrote, only for [Stats]: the pause may be ended early in
-// the store.
+// see records a pause that another process wrote. It is used only for [Stats], because the pause
+// may end early in the store.
 func (k *cooldown) see(end time.Duration) { k.seen.Store(int64(end)) }
 
 // resumed records that there is no pause in the store.
@@ -59,8 +59,8 @@ func (k *cooldown) end() time.Duration {
 	return time.Duration(max(k.until.Load(), k.seen.Load()))
 }
 
-// prolong raises the end of the pause. It reports whether the end changed, and whether that began a
-// pause.
+// prolong sets the end of the pause, if that is later than before. It reports whether the end
+// changed, and whether a pause began with it.
 func (k *cooldown) prolong(now, end time.Duration) (changed, begun bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -72,7 +72,8 @@ func (k *cooldown) prolong(now, end time.Duration) (changed, begun bool) {
 	return true, was <= now
 }
 
-// startWriting reports whether the caller must start the goroutine that writes, because none runs.
+// startWriting reports whether the caller must start the goroutine that writes pauses, because none
+// is running.
 func (k *cooldown) startWriting() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -81,8 +82,8 @@ func (k *cooldown) startWriting() bool {
 	return !was
 }
 
-// toWrite returns the end of the pause if it is not in the store, given the end that was last
-// written. Otherwise there is nothing to write, and the writing goroutine ends.
+// toWrite returns the end of the pause if it is not yet in the store, given the end that was last
+// written. If there is nothing to write, it returns false, and the writing goroutine ends.
 func (k *cooldown) toWrite(written, now time.Duration) (end time.Duration, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -93,9 +94,9 @@ func (k *cooldown) toWrite(written, now time.Duration) (end time.Duration, ok bo
 
 // Cooldown pauses calls to the API because it asked for a pause of d. The pause is at least a
 // millisecond and at most the API's MaxCooldown. Calls of this process pause from now on, even if
-// the store fails. Other processes get the pause through the store, in the background; failures are
-// retried for as long as the pause lasts. A pause in force is never shortened. Cooldown returns the
-// pause of calls in this process, or 0 if the API is no longer registered.
+// the store fails. Other processes get the pause through the store, in the background; failed
+// writes are repeated while the pause lasts. A pause in force is never shortened. Cooldown returns
+// the pause of calls in this process, or 0 if the API is no longer registered.
 func (c *Client) Cooldown(d time.Duration) time.Duration {
 	e, err := c.registry.find(c.name)
 	if err != nil {
@@ -150,10 +151,10 @@ func (c *Client) writePauses() {
 	}
 }
 
-// write writes a pause that ends at the given time to the store, as a ban of the API's subject.
-// Both deny a subject everything until an instant, the later end wins, and every request that
-// applies bans learns of it in the call that decides. A separate command would do the same under
-// another name in three stores.
+// write writes a pause that ends at the given time to the store, as a ban of the API's subject. A
+// ban does what a pause needs: it denies the subject everything until an instant, the later of two
+// ends wins, and a request that applies bans learns of it in the call that decides. A separate
+// command for pauses would do the same in each store.
 func (c *Client) write(end time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTime)
 	defer cancel()
@@ -162,7 +163,7 @@ func (c *Client) write(end time.Duration) error {
 	return c.registry.store.Command(ctx, stint.Command{Kind: stint.CommandBan, Subject: c.subject, For: left})
 }
 
-// sleep waits for d. It reports false if the registry was closed meanwhile.
+// sleep waits for d. It reports false if the registry was closed in the meantime.
 func (r *Registry) sleep(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -1,9 +1,8 @@
-// Package outbound is for programs that call third-party APIs: it keeps the calls of any number of
-// processes within the limits of those APIs. Start with [New]; httplimit.NewTransport uses it for
-// HTTP.
+// Package outbound keeps the calls that any number of processes make to third-party APIs within the
+// limits of those APIs. Start with [New]; httplimit.NewTransport uses this package for HTTP.
 //
-// An HTTP client that makes at most four calls per second, in order, together with all other
-// processes on this Redis server:
+// This HTTP client makes at most four calls per second, in order, together with all other processes
+// on the same Redis server:
 //
 //	store, err := stores.Open(ctx, "redis://localhost:6379")
 //	...
@@ -23,7 +22,7 @@
 //	}
 //
 // Calls wait for their turn, first come, first served across all processes that share the store.
-// When the API itself asks for a pause, [Client.Cooldown] pauses all of them: this process stops at
-// once, and writes the pause to the store, where the others find it before their next call. Package
+// When the API asks for a pause, [Client.Cooldown] pauses all of them. This process stops at once,
+// and writes the pause to the store, where the others find it before their next call. Package
 // httplimit has a transport that does both for HTTP.
 package outbound

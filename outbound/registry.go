@@ -16,11 +16,11 @@ import (
 	"github.com/stint-limiter/stint/internal/tokens"
 )
 
-// Config sets up a [Registry]. Its zero value is ready for use.
+// Config configures a [Registry]. Its zero value is ready for use.
 type Config struct {
 	// Logger receives a message when an API asks for a pause, and when the pause cannot be written
-	// to the store, each at most once a minute per API, and the messages of [stint.WithLogger]. The
-	// default is slog.Default().
+	// to the store, each at most once a minute per API. It also receives the messages of
+	// [stint.WithLogger]. The default is slog.Default().
 	Logger *slog.Logger
 	// Observer receives a [*Call] for every call and a [*Cooldown] for every pause. It may be nil.
 	Observer stint.Observer
@@ -36,18 +36,19 @@ type Registry struct {
 	observer stint.Observer
 	start    time.Time
 
-	// table holds the registered APIs. It is replaced, never changed: calls take no lock.
+	// table holds the registered APIs. It is replaced, never changed, so calls take no lock.
 	table atomic.Pointer[map[string]*entry]
 
 	mu      sync.Mutex         // guards the fields below
-	clients map[string]*Client // of all names that were ever registered
+	clients map[string]*Client // clients of all APIs that were ever registered, by name
 	closed  bool
 
 	done       chan struct{} // closed by Close
 	background sync.WaitGroup
 }
 
-// entry is the current version of an API, and the client that outlives changes of the API.
+// entry holds the current version of an API, and the client, which stays the same when the API
+// changes.
 type entry struct {
 	api     API
 	limiter *stint.Limiter
@@ -55,7 +56,7 @@ type entry struct {
 	usage   *tokens.Rules // nil: calls are counted
 }
 
-// New returns a registry of APIs over a store. Close it to end its background work. Every mistake
+// New returns a registry of APIs over a store. Call Close to end its background work. Every mistake
 // is reported in one [*stint.InvalidError].
 func New(store stint.Store, apis []API, c Config) (*Registry, error) {
 	if store == nil {
@@ -74,10 +75,10 @@ func New(store stint.Store, apis []API, c Config) (*Registry, error) {
 	return r, nil
 }
 
-// Update replaces the APIs, all at once or, if there is a mistake in them, not at all. The next
-// call of each API applies its new limits, and the history is kept; a call that is waiting keeps
-// its turn. Clients stay valid: those of a removed API fail with a [*stint.InvalidError] until it
-// is registered again. Every mistake is reported in one [*stint.InvalidError].
+// Update replaces the APIs: all of them or, if there is a mistake, none. The next call of each API
+// applies its new limits, and the history is kept. A call that is waiting keeps its turn. Clients
+// stay valid. Clients of a removed API fail with a [*stint.InvalidError] until it is registered
+// again. Every mistake is reported in one [*stint.InvalidError].
 func (r *Registry) Update(apis []API) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,7 +119,7 @@ func (r *Registry) Update(apis []API) error {
 	return nil
 }
 
-// API returns the client of an API, or a [*stint.InvalidError] that lists the registered ones.
+// API returns the client of an API, or a [*stint.InvalidError] that lists the registered names.
 func (r *Registry) API(name string) (*Client, error) {
 	e, err := r.find(name)
 	if err != nil {
@@ -139,9 +140,9 @@ func (r *Registry) find(name string) (*entry, error) {
 		Err: fmt.Errorf("there is no API %q%s; known: %s", name, messages.Hint(name, known), strings.Join(known, ", "))}
 }
 
-// Close ends the background work and waits for it. It tries one last time to write a pause that is
+// Close ends the background work and waits for it. It makes a last attempt to write a pause that is
 // not in the store yet, which takes a second or two if the store does not answer. Clients still
-// work, but write no pauses, and held estimates last for five minutes.
+// work afterwards, but write no pauses, and their estimates are held for only five minutes.
 func (r *Registry) Close() {
 	r.mu.Lock()
 	if !r.closed {

@@ -15,12 +15,13 @@ import (
 // settleTime is the timeout for settling a cost in the store.
 const settleTime = time.Second
 
-// Send waits for a turn as [Client.Wait] does, and then sends an HTTP request through base. Without
-// a turn, it sends nothing. If the API has a Usage, the call is charged an estimate from the first
-// 64 KiB of its body. When the response body has been read or closed, the call is settled to the
-// usage that the response reports. An error response that reports no usage used nothing.
+// Send waits for a turn as [Client.Wait] does, and then sends an HTTP request through base. If it
+// gets no turn, it sends nothing. If the API has a Usage, the call is charged an estimate from the
+// first 64 KiB of its body. When the response body has been read or closed, the call is settled to
+// the usage that the response reports. An error response without a reported usage counts as no
+// usage.
 //
-// The transport of package httplimit does this for an HTTP client, and pauses and repeats calls as
+// The transport of package httplimit calls Send for an HTTP client, and pauses and repeats calls as
 // the API asks.
 func (c *Client) Send(req *http.Request, base http.RoundTripper) (*http.Response, error) {
 	e, err := c.registry.find(c.name)
@@ -44,7 +45,7 @@ func (c *Client) Send(req *http.Request, base http.RoundTripper) (*http.Response
 }
 
 // readHead reads the beginning of the body of a request. It returns the request with its whole
-// body: a copy, because a transport must not change the request of its caller.
+// body. The result is a copy, because a transport must not change the request of its caller.
 func readHead(req *http.Request, most int64) (out *http.Request, head []byte, length int64) {
 	if req.Body == nil || req.Body == http.NoBody || req.Header.Get("Content-Encoding") != "" {
 		return req, nil, 0
@@ -67,7 +68,7 @@ type failed struct{ err error }
 
 func (f failed) Read([]byte) (int, error) { return 0, f.err }
 
-// sending is a call with counted tokens.
+// sending is a call of which the tokens are counted.
 type sending struct {
 	client   *Client
 	api      *entry
@@ -75,8 +76,8 @@ type sending struct {
 	decision stint.Decision
 }
 
-// settles charges the call its actual usage when its response has ended, and until then reports the
-// usage so far. A nil response means that the call failed.
+// settles settles the call to its actual usage when its response has ended, and reports the usage
+// so far until then. A nil response means that the call failed.
 func (s *sending) settles(ctx context.Context, resp *http.Response) {
 	m := s.api.usage.Meter()
 	var reports *tokens.Reports

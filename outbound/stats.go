@@ -11,22 +11,23 @@ import (
 
 // Stats counts the calls to an API in this process since the registry was created.
 type Stats struct {
-	// Name is the API's name, and Limits are its limits; nil if the API is no longer registered.
+	// Name is the API's name. Limits are its limits, or nil if the API is no longer registered.
 	Name   string
 	Limits []stint.Limit
 	// Calls is the number of calls that were admitted.
 	Calls int64
-	// Waited is the number of calls that had to wait, including those that gave up or were refused
-	// in the end.
+	// Waited is the number of calls that had to wait, including those that then gave up or were
+	// refused.
 	Waited int64
 	// TotalWait is the sum of their waits, and LongestWait is the longest one. Example: the average
 	// is TotalWait / Waited.
 	TotalWait, LongestWait time.Duration
-	// Denied is the number of calls that were refused: they would have had to wait, or to wait too
-	// long, or the store was unavailable and the API's Failure is [stint.FailDeny].
+	// Denied is the number of calls that were refused because they would have had to wait or to
+	// wait too long, or because the store was unavailable and the API's Failure is
+	// [stint.FailDeny].
 	Denied int64
-	// Failed is the number of calls that ended with any other error: of the store, or of their
-	// context.
+	// Failed is the number of calls that ended with any other error, such as an error of the store
+	// or of their context.
 	Failed int64
 	// Waiting is the number of callers that are waiting now.
 	Waiting int64

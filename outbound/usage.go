@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// holdTime is the time that the estimate of a call is held after the last heartbeat, for
-	// instance after its process has died.
+	// holdTime is how long the estimate of a call is held after the last heartbeat, for instance if
+	// its process has died.
 	holdTime = 5 * time.Minute
 	// longestCall is the maximum time that the estimate of a call is held until it is settled.
 	longestCall = time.Hour
@@ -24,8 +24,8 @@ func countsTokens(name string) bool { return slices.Contains(tokenNames, name) }
 
 // WaitFor is [Client.Wait] for a call that costs more than one unit of some limits. costs holds
 // estimates by the names of these limits, such as {"tokens": 4096}; all other limits count one
-// call. The estimates are held until [Client.Settle], for an hour at most, and for five minutes if
-// the process dies. Such calls are not made in order: each asks again when there may be room.
+// call. The estimates are held until [Client.Settle], but for at most an hour, or for five minutes
+// if the process dies. Such calls are not made in order: each asks again when there may be room.
 func (c *Client) WaitFor(ctx context.Context, costs stint.Costs) (stint.Decision, error) {
 	if costs == nil {
 		costs = stint.Costs{}
@@ -37,8 +37,8 @@ func (c *Client) WaitFor(ctx context.Context, costs stint.Costs) (stint.Decision
 	return d, err
 }
 
-// keep sends heartbeats for the estimates of a call, until it is settled, takes too long, or the
-// registry is closed.
+// keep sends heartbeats for the estimates of a call. It stops when the call is settled or takes too
+// long, or when the registry is closed.
 func (c *Client) keep(d stint.Decision) {
 	if d.Charge.Data().Hold == 0 {
 		return // nothing is held, because the store is unavailable
@@ -79,9 +79,9 @@ func (c *Client) letGo(d stint.Decision) {
 	}
 }
 
-// Settle charges a call that [Client.WaitFor] admitted its actual costs, by the names of limits,
-// instead of its estimate. The charges of other limits stay as they were. Settle refuses the name
-// of an unknown limit with a [*stint.InvalidError]; the estimate then stays held.
+// Settle replaces the estimates of a call that [Client.WaitFor] admitted with its actual costs, by
+// the names of limits. The charges of other limits stay as they were. Settle refuses the name of an
+// unknown limit with a [*stint.InvalidError]; the estimate then stays held.
 func (c *Client) Settle(ctx context.Context, d stint.Decision, costs stint.Costs) error {
 	if !d.Charge.IsZero() {
 		claim := d.Charge.Claims()[0]
@@ -109,7 +109,7 @@ func (c *Client) Settle(ctx context.Context, d stint.Decision, costs stint.Costs
 	return err
 }
 
-// costs returns the costs of token counts, by the names of limits. An estimate is at most half of
+// costs returns the costs for token counts, by the names of limits. An estimate is at most half of
 // the smallest limit that counts the same quantity.
 func (e *entry) costs(counts tokens.Counts, estimate bool) stint.Costs {
 	costs := stint.Costs{}
