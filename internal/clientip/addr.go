@@ -15,7 +15,7 @@ import (
 // Servers on such a socket must use the zero Addr for its peers instead.
 func ParsePeer(remoteAddr string) netip.Addr { return parseHop(remoteAddr) }
 
-// parseHop returns the address in an entry of a header or the name of a peer, which may have a
+// parseHop returns the address in an entry of a header or in the name of a peer, which may have a
 // port, brackets and a zone: "192.0.2.1:80", "[2001:db8::1%eth0]:80". For any other text it returns
 // the zero Addr.
 func parseHop(s string) netip.Addr {
@@ -33,7 +33,7 @@ func parseHop(s string) netip.Addr {
 }
 
 // parseIPv4 parses an IPv4 address with or without a port. It parses most peers in one pass, which
-// takes 32 ns instead of 85 for cutting off the port and parsing the rest.
+// takes 32 ns. To cut off the port and parse the rest takes 85 ns.
 func parseIPv4(s string) netip.Addr {
 	var ip [4]byte
 	part, digits, value := 0, 0, 0
@@ -76,8 +76,8 @@ func parseIPv6(s string) netip.Addr {
 	return a.Unmap()
 }
 
-// resemblesIPv6 rules out most texts that are not addresses. The parser would also reject them, but
-// would allocate an error each time, and "unknown" is common.
+// resemblesIPv6 reports false for most texts that are not addresses. The parser would also reject
+// them, but would allocate an error each time, and "unknown" is common.
 func resemblesIPv6(s string) bool {
 	if len(s) > len("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255") {
 		return false

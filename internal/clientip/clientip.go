@@ -1,8 +1,8 @@
 // Package clientip finds the client of a request behind proxies, and determines which part of its
 // address counts as one client. It is for all components that receive requests.
 //
-// Anyone can send a header that names an address. It is trusted only as far as trusted proxies
-// wrote it: the list of hops is read from its end, where the nearest proxy wrote, up to the first
+// Anyone can send a header that names an address. Only the part that trusted proxies wrote is
+// trusted: the list of hops is read from its end, which the nearest proxy wrote, up to the first
 // hop that is not trusted.
 package clientip
 
@@ -20,15 +20,15 @@ import (
 const DefaultHeader = "X-Forwarded-For"
 
 // DefaultIPv4Prefix and DefaultIPv6Prefix are the numbers of leading bits of an address that
-// identify a subject: all of an IPv4 address; of an IPv6 address, the network from which a single
-// host may choose its addresses.
+// identify a subject. For IPv4, these are all bits. For IPv6, they are the network in which a
+// single host may choose its addresses.
 const (
 	DefaultIPv4Prefix = 32
 	DefaultIPv6Prefix = 64
 )
 
-// Config sets which proxies are trusted to name the client of a request. The zero Config trusts
-// none: the client is the peer.
+// Config determines which proxies are trusted to name the client of a request. The zero Config
+// trusts none: the client is the peer.
 type Config struct {
 	// Trusted lists the trusted proxies. A client that connects from one of these addresses can
 	// claim any address. An IPv4 prefix also covers the IPv4-mapped form of its addresses; ::/0
@@ -36,9 +36,10 @@ type Config struct {
 	Trusted []netip.Prefix
 	// TrustUnix trusts peers without an address: any process that may connect to the Unix socket.
 	TrustUnix bool
-	// Header is the one header that the trusted proxies write: X-Forwarded-For if empty, Forwarded
-	// (RFC 7239), or any other, such as X-Real-IP, that holds a single address. No other header is
-	// read, because a proxy that does not overwrite it would pass on the client's value.
+	// Header is the only header that is read. The trusted proxies must write it. It is
+	// X-Forwarded-For if empty, Forwarded (RFC 7239), or a header with a single address, such as
+	// X-Real-IP. Other headers are not read, because a proxy that does not overwrite them would
+	// pass on the client's value.
 	Header string
 	// IPv4Prefix and IPv6Prefix are the numbers of leading bits that identify a subject; zero means
 	// 32 and 64.
@@ -118,9 +119,9 @@ func (r *Resolver) Trusts(peer netip.Addr) bool {
 	return r.trusted.contains(canonical(peer))
 }
 
-// Client returns the address of the client that peer forwards for, or of the peer itself if it is
-// not trusted. IPv4-mapped addresses are returned as IPv4, and zones are removed. The zero Addr
-// means that the client is unknown: the peer has no address and names no client.
+// Client returns the address of the client for which peer forwards the request, or of the peer if
+// it is not trusted. IPv4-mapped addresses are returned as IPv4, and zones are removed. The zero
+// Addr means that the client is unknown: the peer has no address and names no client.
 //
 // All lines of the header form one list, which is read from its end: the first hop that is not
 // trusted is the client. If all are trusted, the client is the first hop of the list. A hop that is

@@ -6,7 +6,8 @@ import (
 )
 
 // lastListed returns the address in the last entry of a comma-separated list, or the zero Addr if
-// the entry is not an address, and the rest of the list before it.
+// the entry is not an address. It also returns the list before that entry, and whether there is
+// one.
 func lastListed(s string) (hop netip.Addr, rest string, more bool) {
 	i := strings.LastIndexByte(s, ',')
 	hop = parseHop(unquote(strings.Trim(s[i+1:], " \t")))
@@ -16,7 +17,7 @@ func lastListed(s string) (hop netip.Addr, rest string, more bool) {
 	return hop, s[:i], true
 }
 
-// lastForwarded is like lastListed for a line of Forwarded (RFC 7239): the parameter for= of an
+// lastForwarded is like lastListed for a line of Forwarded (RFC 7239). The parameter for= of an
 // element holds the address, and values may be quoted.
 //
 // Quotes are paired from the end of the line. An unbalanced quote from a client affects only the
@@ -66,7 +67,8 @@ func escaped(s string) bool {
 	return (len(s)-len(strings.TrimRight(s, `\`)))%2 == 1
 }
 
-// unquote removes the quotes around s, if both are there. Escapes are kept: no address needs one.
+// unquote removes the quotes around s, if it has both. Escapes are kept, because no address needs
+// one.
 func unquote(s string) string {
 	if len(s) >= 2 && s[0] == '"' && s[len(s)-1] == '"' {
 		return s[1 : len(s)-1]

@@ -80,9 +80,9 @@ func notAPrefix(s string) error {
 	return fmt.Errorf("is %q; want a prefix such as 10.0.0.0/8, an address, or one of loopback, private and unix", s)
 }
 
-// canonicalPrefix returns the canonical form of a prefix: IPv4 unmapped. It rejects a prefix with
-// bits set beyond its length, because it is larger than it looks: 10.1.2.3/8 is sixteen million
-// proxies.
+// canonicalPrefix returns the canonical form of a prefix, with IPv4 unmapped. It rejects a prefix
+// with bits set beyond its length, because the prefix is larger than it seems: 10.1.2.3/8 trusts
+// sixteen million addresses.
 func canonicalPrefix(p netip.Prefix) (netip.Prefix, error) {
 	if !p.IsValid() {
 		return netip.Prefix{}, errors.New("is the zero Prefix or has too many bits; want a valid one such as 10.0.0.0/8")
@@ -102,8 +102,8 @@ func canonicalPrefix(p netip.Prefix) (netip.Prefix, error) {
 // prefixSet is a sorted list of prefixes that do not overlap.
 type prefixSet []netip.Prefix
 
-// newPrefixSet returns a set of canonical prefixes. It leaves out prefixes within another one,
-// which sort after the prefix that contains them.
+// newPrefixSet returns a set of canonical prefixes. It leaves out each prefix that lies within
+// another one. Such a prefix sorts after the one that contains it.
 func newPrefixSet(prefixes []netip.Prefix) prefixSet {
 	var set prefixSet
 	for _, p := range slices.SortedFunc(slices.Values(prefixes), netip.Prefix.Compare) {

@@ -1,6 +1,6 @@
-// Package label makes texts safe to show: in logs, on pages, in messages, on terminals. The sender
-// of a request chooses the subject, so it may contain line breaks, terminal codes, half a
-// character, a kilobyte, or a secret.
+// Package label makes texts safe to show in logs, on pages, in messages and on terminals. The
+// sender of a request chooses the subject, so a subject may contain line breaks, terminal codes,
+// part of a character, a kilobyte of text, or a secret.
 package label
 
 import (
@@ -29,7 +29,7 @@ const (
 	// tagged is the number of bytes of a ref that Tagged shows.
 	tagged = 4
 
-	// more and hidden replace text that is left out, and secret replaces a password.
+	// more and hidden replace text that is left out. secret replaces a password.
 	more, hidden = "…", ".x"
 	secret       = "xxxxx"
 )
@@ -47,8 +47,8 @@ func Short(subject string) string {
 	return Line(kind + messages.Shorten(identifier, shown))
 }
 
-// Tagged is like [Short] but, if that hides a part of the subject, adds the beginning of its ref:
-// "user:mallor…#x1y2". So subjects with the same beginning look different.
+// Tagged is like [Short], but if that hides a part of the subject, Tagged adds the beginning of its
+// ref: "user:mallor…#x1y2". So subjects with the same beginning look different.
 func Tagged(subject, ref string) string {
 	short := Short(subject)
 	if short == Line(subject) || len(ref) < tagged {
@@ -80,8 +80,8 @@ func Line(text string) string {
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`) // every quote inside is escaped
 }
 
-// Wait returns a wait for a log: a duration, which logs in JSON write as a number of seconds, or
-// "never" if it is the longest duration.
+// Wait returns a wait for a log. It is a duration, which logs in JSON write as a number of seconds,
+// or "never" if it is the longest duration.
 func Wait(d time.Duration) slog.Value {
 	if d == math.MaxInt64 {
 		return slog.StringValue("never")
@@ -99,8 +99,8 @@ func List[T fmt.Stringer](values []T) string {
 }
 
 // URL returns a URL without its secrets: the password, the query, and a user name without a
-// password, which is usually a password in the wrong place. It hides an invalid URL, and one with
-// an @ after the host, where a malformed password may end.
+// password, which is usually a password in the wrong place. It hides all of an invalid URL, and of
+// one with an @ after the host, because a malformed password may end there.
 func URL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" || strings.Contains(u.EscapedPath()+u.RawQuery+u.EscapedFragment(), "@") {
@@ -115,7 +115,7 @@ func URL(text string) string {
 	return Line(shown.String())
 }
 
-// split returns the kind of a subject with its colon, or the # of a hashed one, and the rest.
+// split splits a subject into its kind, with the colon or the # of a hashed subject, and the rest.
 func split(subject string) (kind, identifier string) {
 	colon := strings.IndexByte(subject, ':')
 	if keypart.IsHashed(subject) {
@@ -132,7 +132,8 @@ func split(subject string) (kind, identifier string) {
 	return subject[:colon+1], subject[colon+1:]
 }
 
-// network returns the network of the address that an identifier begins with. A scope may follow.
+// network returns the network of the address at the beginning of an identifier. A scope may follow
+// the address.
 func network(identifier string) (string, bool) {
 	for {
 		if a, ok := address(identifier); ok {
@@ -159,8 +160,8 @@ func address(s string) (netip.Addr, bool) {
 	return a.Unmap().WithZone(""), err == nil
 }
 
-// mask removes what distinguishes the customers of a provider: the last number of an IPv4 address,
-// and everything after the first 48 bits of others.
+// mask removes the part of an address that distinguishes the customers of a provider: the last
+// number of an IPv4 address, and everything after the first 48 bits of an IPv6 address.
 func mask(a netip.Addr) string {
 	if a.Is4() {
 		text := a.String()

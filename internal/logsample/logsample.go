@@ -1,4 +1,4 @@
-// Package logsample keeps logs small. When events come in floods, it lets a few be logged and
+// Package logsample keeps logs small. When many events occur at once, it lets a few be logged and
 // counts the others, so that the next record can report how many were left out.
 //
 // It is written by hand because packages that depend only on the standard library use it, and
@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Few is the usual number of logged events of a kind per second, enough to show whether they are
-// alike.
+// Few is the usual number of logged events of a kind per second. It is enough to show whether they
+// are alike.
 const Few = 5
 
 // clockEvery is the number of events that [Sampler.Sample] leaves out between two readings of the
@@ -31,8 +31,8 @@ type Sampler struct {
 
 // Allow lets at most the given number of events through per interval, which begins with its first
 // event. It reports whether this event may be logged and, if so, how many were left out since the
-// last one. With 1 and a minute, the first of ten events in a second yields (0, true), the others
-// yield false, and one that comes a minute later yields (9, true).
+// last logged one. For example, with 1 and a minute, the first of ten events in a second yields (0,
+// true), the others yield false, and one that comes a minute later yields (9, true).
 func (g *Sampler) Allow(most int, every time.Duration) (left int64, ok bool) {
 	if !g.admit(most, every) {
 		g.left.Add(1)
@@ -42,9 +42,9 @@ func (g *Sampler) Allow(most int, every time.Duration) (left int64, ok bool) {
 }
 
 // Sample is [Sampler.Allow] for events that may come thousands of times a second, such as denials.
-// Once it has left out sixteen, it reads the clock only for one event in sixteen. So it may leave
-// out the first few events after a flood, which Allow would let through. Do not use it for rare
-// events.
+// Once it has left out more than sixteen events, it reads the clock only for one event in sixteen.
+// So it may leave out the first few events after a flood, which Allow would let through. Do not use
+// it for rare events.
 func (g *Sampler) Sample(most int, every time.Duration) (left int64, ok bool) {
 	if left := g.left.Load(); left > clockEvery && left%clockEvery != 0 {
 		g.left.Add(1)
@@ -53,7 +53,7 @@ func (g *Sampler) Sample(most int, every time.Duration) (left int64, ok bool) {
 	return g.Allow(most, every)
 }
 
-// admit counts an event if its interval has room.
+// admit counts an event if fewer than most events were let through in its interval.
 func (g *Sampler) admit(most int, every time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

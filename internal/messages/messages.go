@@ -1,11 +1,11 @@
-// Package messages helps to write messages: lists of words, shortened values, and hints such as
+// Package messages formats parts of messages: lists of words, shortened values, and hints such as
 // "did you mean".
 package messages
 
 import "strings"
 
-// Shorten shortens a text for messages: to at most the given number of bytes, and an ellipsis if
-// there are more.
+// Shorten shortens a text for messages to at most the given number of bytes. It adds an ellipsis if
+// the text was longer.
 func Shorten(text string, most int) string {
 	if len(text) > most {
 		return strings.ToValidUTF8(text[:most], "") + "…"
@@ -13,7 +13,7 @@ func Shorten(text string, most int) string {
 	return text
 }
 
-// OneOf lists words for a sentence: "x, y or z".
+// OneOf joins words for a sentence: "x, y or z".
 func OneOf(words []string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")

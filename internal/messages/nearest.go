@@ -14,8 +14,8 @@ func Hint(got string, known []string) string {
 	return ""
 }
 
-// Nearest returns the known word that is the fewest slips away from got, if they are few for its
-// length. It ignores case and separators.
+// Nearest returns the known word that differs from got by the fewest slips, if these are few for
+// its length. It ignores case and separators.
 func Nearest(got string, known []string) (word string, ok bool) {
 	const longest = 64 // longer words are not worth a guess
 	if got == "" || len(got) > longest {
@@ -40,8 +40,8 @@ func fold(word string) string { return separators.Replace(strings.ToLower(word))
 
 var separators = strings.NewReplacer("_", "", "-", "", " ", "", ".", "")
 
-// slips returns the minimum number of letters to insert, delete, replace or swap with a neighbor to
-// turn one word into the other.
+// slips returns the minimum number of changes that turn one word into the other. A change inserts,
+// deletes or replaces a letter, or swaps two neighbors.
 func slips(a, b string) int {
 	var before, last []int // the previous rows, by length of b's prefix
 	row := make([]int, len(b)+1)

@@ -24,24 +24,24 @@ import (
 
 // Config configures [Limits].
 type Config struct {
-	// Store is the store to count in if Stored is set. Otherwise New creates a store of its own in
-	// memory.
+	// Store is the store in which requests are counted if Stored is set. Otherwise New creates a
+	// store in memory.
 	Store  stint.Store
 	Stored bool
-	// Parts are the counts that every request is charged to; at least one.
+	// Parts are the counts to which every request is charged; at least one.
 	Parts []Part
 }
 
-// Part is one of the counts that a request is charged to. The first comes from By, the others from
+// Part is one of the counts to which a request is charged. The first comes from By, the others from
 // AndBy.
 type Part struct {
 	// Name is the name of the limits. In the first part, "" means "default".
 	Name string
 	// Options are the limits and, in the first part, other options of [stint.New].
 	Options []stint.Option
-	// Varies reports that requests may have their own limits: see [Ask].
+	// Varies reports whether requests may have their own limits; see [Ask].
 	Varies bool
-	// Errs are mistakes that were found earlier, for [New] to report.
+	// Errs are mistakes that were found before, for [New] to report.
 	Errs []error
 }
 
@@ -55,10 +55,10 @@ type Limits struct {
 	failures logsample.Sampler
 }
 
-// Ask is a request as one part sees it.
+// Ask describes a request to one part.
 type Ask struct {
-	// Key is the key of the request, or "" if it has none. Shared reports that all callers share
-	// this key; no caller can have it as its own.
+	// Key is the key of the request, or "" if it has none. Shared reports whether all callers share
+	// this key; no caller can have such a key as its own.
 	Key    string
 	Shared bool
 	// Limits are the request's own limits. If it has none, the limits of the part apply.
@@ -66,11 +66,11 @@ type Ask struct {
 	Cost   int64
 }
 
-// memoryBytes is the memory of a store that New creates. Each route may have one.
+// memoryBytes is the maximum memory of a store that New creates. Each route may have such a store.
 const memoryBytes = 64 << 20
 
-// Everyone is the subject of all callers together. It begins with a zero byte; [Limits.Decide]
-// rejects keys of callers that do.
+// Everyone is the subject of all callers together. It begins with a zero byte. [Limits.Decide]
+// rejects keys of callers that begin with one.
 const Everyone = "\x00everyone"
 
 // ErrNoKey is the error of a request without a key.
@@ -78,7 +78,7 @@ var ErrNoKey = errors.New("stint: the request has no key to count it by; give By
 
 var errReserved = errors.New("the key begins with a zero byte, which is reserved; want one such as user:42")
 
-// Must panics if a constructor has found mistakes. The text lists them on one line.
+// Must panics if a constructor has found mistakes. The panic lists them on one line.
 func Must(constructor string, err error) {
 	if err == nil {
 		return
@@ -170,8 +170,8 @@ func scopeOf(limits []stint.Limit) string {
 	return strings.Join(texts, ", ")
 }
 
-// Decide charges the costs of a request to all parts, all or nothing, and fills in the verdict. A
-// part without limits for the request is left out; if no part has limits for it, the request is
+// Decide charges the costs of a request either to all parts or to none, and fills in the verdict.
+// It leaves out a part without limits for the request. If no part has limits for it, the request is
 // allowed. Decide logs failures.
 func (l *Limits) Decide(ctx context.Context, asks []Ask, v *policy.Verdict) error {
 	err := l.decide(ctx, asks, v)
@@ -230,12 +230,13 @@ func (l *Limits) decide(ctx context.Context, asks []Ask, v *policy.Verdict) (err
 	return nil
 }
 
-// plain reports whether a request costs one unit of the limiter's own limits.
+// plain reports whether a request costs one unit of the limiter's own limits, so that Allow can
+// decide it.
 func (l *Limits) plain(a *Ask) bool {
 	return a.Cost == 1 && !a.Shared && l.scopes[0] == "" && len(a.Limits) == 0
 }
 
-// Follow holds the place of a request until the returned function is called; the function is nil if
+// Follow holds the place of a request until the returned function is called. The function is nil if
 // the request has no place.
 func (l *Limits) Follow(ctx context.Context, v *policy.Verdict) func(policy.Outcome) {
 	if v.Decision.Charge.IsZero() || v.Decision.Repeat || !slices.ContainsFunc(v.Results, holds) {
@@ -246,7 +247,7 @@ func (l *Limits) Follow(ctx context.Context, v *policy.Verdict) func(policy.Outc
 	return func(policy.Outcome) { l.failed(ctx, key, release()) }
 }
 
-// holds reports whether a rule has a concurrency limit.
+// holds reports whether a result has a concurrency limit.
 func holds(r policy.Result) bool {
 	return slices.ContainsFunc(r.Limits, func(l stint.Limit) bool {
 		return l.Algorithm == stint.AlgorithmConcurrency

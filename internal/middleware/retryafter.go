@@ -6,7 +6,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// DefaultRetryAfter is the pause after an API asks to slow down without specifying a time.
+// DefaultRetryAfter is the pause after an API asks to slow down without a time.
 const DefaultRetryAfter = time.Second
 
 const (
@@ -45,7 +45,8 @@ func deniedByShared(v *policy.Verdict) bool {
 }
 
 // spread rounds a wait up to whole units, at least one. Unless share is 0, it adds a random number
-// of units, up to that share of the wait. The upper limit is at least one unit and at most maxMore.
+// of units, up to that share of the wait, but the maximum to add is at least one unit and at most
+// maxMore.
 func spread(wait, unit time.Duration, share, random float64) time.Duration {
 	n := max((wait+unit-1)/unit, 1)
 	if share > 0 {

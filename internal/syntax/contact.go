@@ -43,8 +43,9 @@ func IsContactURL(contact string) bool {
 	return ok
 }
 
-// contactURL returns the URL of a contact, and whether the contact is meant to be a URL: a text
-// contains a space, or has no colon after its first word. The URL is nil if it is malformed.
+// contactURL returns the URL of a contact, and whether the contact is meant to be a URL. A contact
+// that contains a space, or has no colon after its first word, is meant to be text. The URL is nil
+// if it is malformed.
 func contactURL(text string) (*url.URL, bool) {
 	scheme, rest, ok := strings.Cut(text, ":")
 	if !ok || rest == "" || strings.ContainsFunc(text, unicode.IsSpace) || !consistsOf(scheme, "+-.") {

@@ -9,19 +9,21 @@ import (
 	"strings"
 )
 
-// IsName reports whether s can name something in a configuration, a store's keys or a metric: ASCII
-// letters and digits and "_-.", at least one. Callers check its length.
+// IsName reports whether s can be a name in a configuration, in the keys of a store or of a metric:
+// one or more ASCII letters, digits and "_-.". Callers check its length.
 func IsName(s string) bool { return consistsOf(s, "_-.") }
 
 // IsToken reports whether s is an HTTP token (RFC 9110, section 5.6.2), such as a header name or a
 // method.
 func IsToken(s string) bool { return consistsOf(s, "!#$%&'*+-.^_`|~") }
 
-// IsHost reports whether s has only characters of host names and addresses, and of a port. HTTP
-// allows more, such as a comma, which some frameworks treat as the end of a host.
+// IsHost reports whether s is a host, with or without a port, made only of characters that occur in
+// host names, IP addresses and ports. HTTP allows other characters, such as a comma, but some
+// frameworks take one as the end of the host.
 func IsHost(s string) bool { return consistsOf(s, ".-_:[]") && Host(s) != "" }
 
-// consistsOf reports whether s has only letters, digits and the given other characters.
+// consistsOf reports whether s is not empty and has only ASCII letters, digits and the given other
+// characters.
 func consistsOf(s, others string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -33,8 +35,9 @@ func consistsOf(s, others string) bool {
 	return s != ""
 }
 
-// Host returns a host without its port, the brackets of an IPv6 address, and trailing dots. If its
-// argument is not a host and port, such as "a:80:80", it returns the text before the first colon.
+// Host returns a host without its port, the brackets of an IPv6 address, and trailing dots. For an
+// argument that is not a host and port, such as "a:80:80", it returns the text before the first
+// colon.
 func Host(hostport string) string {
 	host := hostport
 	if end := strings.LastIndexByte(host, ']'); strings.HasPrefix(host, "[") && end > 0 {
@@ -78,11 +81,12 @@ func Size(text string) (int64, error) {
 // MinMemory is the minimum memory of a store in bytes.
 const MinMemory = 1 << 20
 
-// StatusClientGone is nginx's status for a request whose client disconnected before the response.
+// StatusClientGone is the status that nginx gives a request if the client disconnected before the
+// response.
 const StatusClientGone = 499
 
 // IsError reports whether a status is an error. StatusClientGone is not.
 func IsError(status int) bool { return status >= 400 && status != StatusClientGone }
 
-// Methods are the HTTP methods with a count of their own; all others share one count.
+// Methods lists the HTTP methods that are counted separately. All others share one count.
 var Methods = [...]string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"}
