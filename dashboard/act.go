@@ -47,7 +47,7 @@ func (d *dashboard) ban(w http.ResponseWriter, r *http.Request, by operator) {
 		})
 }
 
-// act applies do to a subject, records the action or why it failed, and answers with the changed
+// act applies do to a subject, records the action with its result, and answers with the changed
 // subject.
 func (d *dashboard) act(w http.ResponseWriter, r *http.Request, by operator, what string, t control.Target,
 	do func(context.Context, control.Target) (control.Named, error)) {
@@ -90,7 +90,8 @@ func (d *dashboard) take(w http.ResponseWriter, r *http.Request, by operator) {
 	answer.JSON(w, http.StatusOK, result)
 }
 
-// read reads a body and resolves its target. If it fails, it answers the request.
+// read decodes a body and resolves its target. If either fails, it answers the request and returns
+// false.
 func (d *dashboard) read(w http.ResponseWriter, r *http.Request, into any, target *control.Target) bool {
 	return decode(w, r, into) && d.find(w, target)
 }
@@ -119,7 +120,7 @@ func (d *dashboard) find(w http.ResponseWriter, target *control.Target) bool {
 			"The store keeps only a hash of this subject because its name is too long. Enter its name.")
 		return false
 	}
-	*target = control.Target{Subject: subject, Raw: true} // a ref identifies the subject exactly as it is counted
+	*target = control.Target{Subject: subject, Raw: true} // a ref stands for the subject in the form that is counted
 	return true
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/internal/label"
 )
 
-// maxActions is the number of actions kept. The log has all of them.
+// maxActions is the maximum number of actions kept. The log has all actions.
 const maxActions = 200
 
 // action is a change that an operator made or attempted.
@@ -18,7 +18,7 @@ type action struct {
 	At   time.Time `json:"at"`
 	Who  string    `json:"who"`
 	What string    `json:"what"`
-	// Subject is the full name. Callers who may not see full names receive a shortened one, with
+	// Subject is the full name. Callers who may not see full names get a shortened one, with its
 	// Ref.
 	Subject string `json:"subject"`
 	Ref     string `json:"ref,omitempty"`

@@ -8,9 +8,9 @@ import (
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-// banCache caches the list of bans in force. To list bans, a store scans everything it holds, so
-// only one caller scans at a time, and a list stays valid for a few times as long as the scan took.
-// The store thus spends most of its time on other work, however many callers list bans.
+// banCache caches the list of bans in force. To list bans, a store scans everything it holds. So
+// only one caller scans at a time, and a list stays valid for several times the duration of its
+// scan. However many callers list bans, the store spends most of its time on other work.
 type banCache struct {
 	changed atomic.Bool   // by this process, since the last scan
 	turn    chan struct{} // holds one value while a caller reads or scans

@@ -30,16 +30,16 @@ type Config struct {
 	Set func() *policy.Set
 	// Overrides holds limits of individual subjects, which operators can change. It may be nil.
 	Overrides *overrides.Table
-	// Envoy returns the limits of a subject of Envoy's rate limit service, and the name of the rule
-	// that they belong to. It is nil without that service.
+	// Envoy returns the limits of a subject of Envoy's rate limit service, and the name of their
+	// rule. It is nil if there is no such service.
 	Envoy func(subject string) (rule string, limits []stint.Limit)
 	// Phase returns the phase of the process, such as "ready", and Sources returns the files that
 	// it reads. Either may be nil.
 	Phase   func() string
 	Sources func() []Source
 
-	// Protect wraps everything except the page, to authenticate callers. If it is nil, only callers
-	// on this host are served.
+	// Protect wraps everything except the page, to authenticate callers. If it is nil, the
+	// dashboard serves only callers on this host.
 	Protect func(next http.Handler) http.Handler
 	// Who returns the name of the sender of a request, for the audit log, or "" if it is unknown.
 	// It also reports whether the sender may make changes. If Who is nil, no changes are allowed.
@@ -56,8 +56,8 @@ type Config struct {
 
 // Bounds on the work that callers can cause.
 const (
-	// lookTime is the timeout of looking up a subject in the store, and scanTime the timeout of
-	// changing one or scanning the whole store.
+	// lookTime is the timeout of looking up a subject in the store. scanTime is the timeout of
+	// changing a subject or scanning the whole store.
 	lookTime = 5 * time.Second
 	scanTime = 20 * time.Second
 	// sendTime is how long the client of a stream may take to read an event, and maxStreams is the
@@ -67,9 +67,9 @@ const (
 	// worthZipping is the smallest size in bytes of an answer that is compressed. Compressing an
 	// answer that fits into one or two packets would gain nothing.
 	worthZipping = 4 << 10
-	// maxBody is the largest body of a request in bytes.
+	// maxBody is the maximum size of the body of a request, in bytes.
 	maxBody = 2 * stint.MaxSubject
-	// maxImport is the largest body in bytes of an import of overrides.
+	// maxImport is the maximum size of the body of an import of overrides, in bytes.
 	maxImport = 16 << 20
 )
 
@@ -86,9 +86,9 @@ type dashboard struct {
 	closed  <-chan struct{}
 }
 
-// New returns a handler that serves a dashboard. Streams last until their clients disconnect.
-// Cancel the context to end them before shutting down a server that waits for open connections; all
-// other requests are still served after that.
+// New returns a handler that serves a dashboard. A stream lasts until its client disconnects or the
+// context ends. Cancel the context before shutting down a server that waits for open connections.
+// All other requests are still served after that.
 func New(ctx context.Context, c Config) (http.Handler, error) {
 	if c.Monitor == nil {
 		return nil, &stint.InvalidError{Err: errors.New("dashboard.Config.Monitor is required")}

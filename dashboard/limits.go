@@ -15,7 +15,7 @@ type ruleList struct {
 	// Shadow reports whether none of the limits is enforced.
 	Shadow bool `json:"shadow"`
 	// Contact is the text or URL that tells denied callers how to get higher limits. It is "" if
-	// there is none or if it depends on the tier.
+	// there is none, or if it depends on the tier.
 	Contact string `json:"contact"`
 	// Failure is the failure mode, which applies while the store is down: "local", "allow", "deny"
 	// or "error". It is "" for a policy without a failure mode if the tiers have different ones.

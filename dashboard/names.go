@@ -13,7 +13,7 @@ import (
 type names struct {
 	monitor *observe.Monitor
 	full    bool
-	// asMonitor is true if the monitor's own lists show subjects the same way.
+	// asMonitor reports whether the monitor's own lists show subjects in the same way.
 	asMonitor bool
 }
 
@@ -47,8 +47,8 @@ func (n names) of(subject string) string {
 	return label.Tagged(subject, refOf(n.monitor, subject))
 }
 
-// shown returns a subject in a list of the monitor as it is displayed. text is the subject as the
-// monitor shows it. A subject without a ref is too long for the monitor to know it in full.
+// shown returns a subject from a list of the monitor as it is displayed. text is the subject as the
+// monitor shows it. A subject without a ref was too long for the monitor to keep in full.
 func (n names) shown(text, ref string) string {
 	if n.asMonitor {
 		return text
@@ -94,8 +94,9 @@ func (n names) actions(list []action) []action {
 }
 
 // shorten shortens the subject of an answer for callers who may not see names in full. It leaves
-// the subject unchanged if the caller sent the name and therefore knows it, or if Who is nil, in
-// which case callers on this host see everything. names=short always shortens the subject.
+// the subject unchanged if the caller sent the name, and so knows it. It also does so if Who is
+// nil, because callers on this host may then see everything. names=short always shortens the
+// subject.
 func (d *dashboard) shorten(r *http.Request, byRef bool, who *control.Named) {
 	asked := r.URL.Query().Get("names") == "short"
 	if asked || byRef && d.c.Who != nil && !d.mayName(r) {

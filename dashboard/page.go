@@ -36,7 +36,7 @@ var media = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
-// readPages reads all files of the page, including the chart files, which reports use too.
+// readPages reads all files of the page, including the chart files that reports use, too.
 func readPages() (pages, error) {
 	all := pages{}
 	err := fs.WalkDir(static, "static", func(name string, entry fs.DirEntry, err error) error {
@@ -80,8 +80,8 @@ func (all pages) file(w http.ResponseWriter, r *http.Request) {
 	all.serve(w, r, r.URL.Path)
 }
 
-// serve serves a file. Browsers cache the file but revalidate it every time, because a new version
-// may have been deployed.
+// serve serves a file. Browsers cache the file but revalidate it every time, because the program
+// may have been updated.
 func (all pages) serve(w http.ResponseWriter, r *http.Request, name string) {
 	file, ok := all[name]
 	if !ok {

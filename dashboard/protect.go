@@ -47,8 +47,8 @@ type operator struct {
 
 type operatorHandler func(w http.ResponseWriter, r *http.Request, by operator)
 
-// requireOperator returns a handler for requests that make changes. The sender must have a name and
-// the right to make changes, and the body must be JSON, which no HTML form can send.
+// requireOperator returns a handler for requests that make changes. It requires a sender with a
+// name and the right to make changes, and a body of JSON, which no HTML form can send.
 func (d *dashboard) requireOperator(act operatorHandler) http.HandlerFunc {
 	return d.requireName(func(w http.ResponseWriter, r *http.Request, by operator) {
 		if d.mayChange(w, r, by) {

@@ -54,7 +54,8 @@ type Source struct {
 	Name string    `json:"name"`
 	Path string    `json:"path"`
 	At   time.Time `json:"looked_at"`
-	// Good counts the changes that were applied, and Failed the changes that were invalid.
+	// Good is the number of changes that were applied. Failed is the number of changes that were
+	// invalid.
 	Good   int `json:"changes"`
 	Failed int `json:"refused"`
 	// Error explains why the current files are not in force.

@@ -10,8 +10,8 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// stream sends an event every second, until the client disconnects or does not read in time, or the
-// dashboard is closed.
+// stream sends an event every second until the client disconnects, the client does not read in
+// time, or the dashboard is closed.
 func (d *dashboard) stream(w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-d.closed:
@@ -36,7 +36,7 @@ func (d *dashboard) stream(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // keeps proxies from buffering
 	if r.ProtoMajor == 1 {
-		h.Set("Connection", "close") // otherwise the deadline of the last event would apply to the next answer
+		h.Set("Connection", "close") // otherwise the deadline of the last event would also apply to the next answer
 	}
 	w.WriteHeader(http.StatusOK)
 	if send(w, nil) != nil {

@@ -88,7 +88,7 @@ func checkRedis(store string) error {
 	return nil
 }
 
-// act opens an admin and calls do with it. Scope applies to the limits of --limit.
+// act opens an admin and calls do with it. scope is the scope of the limits of --limit.
 func (f *adminFlags) act(ctx context.Context, s *system, scope string, do func(admin) error) error {
 	a, closing, err := f.open(ctx, s, scope)
 	if err != nil {
@@ -135,8 +135,8 @@ func (f *adminFlags) open(ctx context.Context, s *system, scope string) (admin, 
 	return control.New(c), closing, nil
 }
 
-// direct sends every request to Redis. Commands are short-lived: they have nothing in memory on
-// which to base a decision, and report why Redis cannot be used.
+// direct sends every request to Redis. A command is short-lived: it remembers nothing from which it
+// could decide, and it must report why Redis cannot be used.
 var direct = resilience.Config{
 	NoDenyCache: true, NoLeases: true, Logger: slog.New(slog.DiscardHandler),
 	Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: 10 * time.Second},

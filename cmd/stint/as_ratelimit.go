@@ -19,9 +19,8 @@ import (
 	"github.com/stint-limiter/stint/server"
 )
 
-// ratelimitName is the name of the program that --as-ratelimit replaces. When stint is called by
-// this name, it serves in place of that program: Envoy Gateway starts /bin/ratelimit without
-// arguments.
+// ratelimitName is the name of the program that --as-ratelimit replaces. If stint is called by this
+// name, it acts as that program, because Envoy Gateway starts /bin/ratelimit without arguments.
 const ratelimitName = "ratelimit"
 
 // asRatelimit reads the environment of envoyproxy/ratelimit. Flags take precedence over it.
@@ -33,11 +32,11 @@ type asRatelimit struct {
 	warnings []string
 }
 
-// notNeeded lists the variables that have no effect here: there is no pool of connections to Redis,
-// denials are always remembered, and connections to the xDS server are retried within a second. The
-// variables of memcached, DogStatsD and the second Redis matter only if those are used.
-// REDIS_USE_EXPLICIT_PIPELINE is from earlier versions of envoyproxy/ratelimit. Envoy Gateway sets
-// GRPC_SERVER_TLS_CA_CERT, but no program reads it.
+// notNeeded lists the variables that have no effect here, for these reasons: stint has no pool of
+// connections to Redis, always remembers denials, and retries connections to the xDS server within
+// a second. The variables of memcached, DogStatsD and the second Redis matter only if those are
+// used. REDIS_USE_EXPLICIT_PIPELINE is from earlier versions of envoyproxy/ratelimit. Envoy Gateway
+// sets GRPC_SERVER_TLS_CA_CERT, but no program reads it.
 var notNeeded = []string{
 	"LOCAL_CACHE_SIZE_IN_BYTES", "EXPIRATION_JITTER_MAX_SECONDS", "RUNTIME_IGNOREDOTFILES", "RUNTIME_WATCH_ROOT",
 	"REDIS_SOCKET_TYPE", "REDIS_POOL_SIZE", "REDIS_PIPELINE_WINDOW", "REDIS_PIPELINE_LIMIT",
@@ -49,8 +48,8 @@ var notNeeded = []string{
 	"GRPC_SERVER_TLS_CA_CERT",
 }
 
-// ratelimitWarnings holds the variables that are ignored with a warning if they have any value
-// other than fine, and the effect of ignoring each. Decisions do not depend on them.
+// ratelimitWarnings holds the variables that are ignored with a warning, unless their value is
+// fine. change is the effect of ignoring one. Decisions do not depend on them.
 var ratelimitWarnings = map[string]struct{ fine, change string }{
 	"REDIS_PERSECOND":                      {"false", "limits per second are also counted in the Redis server of REDIS_URL"},
 	"REDIS_HEALTH_CHECK_ACTIVE_CONNECTION": {"false", "/healthcheck does not fail without Redis, because limits still hold in each process"},
@@ -66,8 +65,8 @@ var ratelimitWarnings = map[string]struct{ fine, change string }{
 	"GRPC_MAX_CONNECTION_AGE_GRACE":            {"", "connections of Envoy are not closed by age"},
 }
 
-// ratelimitRefused holds the variables that prevent the start if they have any value other than
-// fine: ignoring them would change decisions, admit other callers, or leave requests unserved.
+// ratelimitRefused holds the variables that prevent the start, unless their value is fine. To
+// ignore them would change decisions, admit other callers, or leave requests unserved.
 var ratelimitRefused = map[string]struct{ fine, want string }{
 	"BACKEND_TYPE":                         {"redis", "stint counts in Redis, not in memcached; want redis, and a Redis server in REDIS_URL"},
 	"GRPC_UDS":                             {"", "gRPC over a Unix socket is not supported; want GRPC_HOST and GRPC_PORT"},
@@ -77,7 +76,8 @@ var ratelimitRefused = map[string]struct{ fine, want string }{
 }
 
 // ratelimitNeeds holds the variables that have an effect in envoyproxy/ratelimit only if another
-// one has a value, which may be its default.
+// variable has a certain value. byDefault reports whether that value is the other variable's
+// default.
 var ratelimitNeeds = map[string]struct {
 	name, value string
 	byDefault   bool
@@ -91,7 +91,7 @@ var ratelimitNeeds = map[string]struct {
 	"STATSD_PORT":                              {"USE_STATSD", "true", true},
 }
 
-// applyRatelimit applies the environment of envoyproxy/ratelimit to settings that no flag gives.
+// applyRatelimit applies the environment of envoyproxy/ratelimit to the settings that no flag sets.
 func (c *serveCommand) applyRatelimit(r *asRatelimit) error {
 	for _, name := range slices.Sorted(maps.Keys(ratelimitRefused)) {
 		if of := ratelimitRefused[name]; r.other(name, of.fine) && r.effective(name) {
@@ -136,7 +136,8 @@ func (r *asRatelimit) wrong(name, format string, args ...any) {
 	r.errs = append(r.errs, usageMistake(fmt.Errorf("%s: "+format, append([]any{name}, args...)...)))
 }
 
-// set sets the value of a flag from a variable, if the variable is set and the flag is not given.
+// set sets the value of a flag from a variable, if the variable has a value and the flag is not
+// given.
 func (r *asRatelimit) set(flag string, to *string, name string) {
 	if value := r.env(name); value != "" && !r.given(flag) {
 		*to = value
@@ -253,7 +254,7 @@ func (r *asRatelimit) counting(c *serveCommand) {
 	}
 }
 
-// rules sets where the rules come from: files or a server.
+// rules sets where the rules come from: files, or an xDS server.
 func (r *asRatelimit) rules(c *serveCommand) {
 	if r.given("envoy-config") {
 		return

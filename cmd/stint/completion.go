@@ -23,12 +23,12 @@ func (*completionCommand) Help() string {
 
 func (c *completionCommand) Run(s *system) error { return s.print([]byte(completionScripts[c.Shell])) }
 
-// completeArg is the first argument of a call by a completion script. The others are the words of
-// the command line after the program, the last of which is to be completed.
+// completeArg is the first argument of a call by a completion script. The other arguments are the
+// words of the command line after the program. The last one is the word to complete.
 const completeArg = "__complete"
 
-// completionScripts run the program on the command line, which may not be in PATH, to get
-// completions. They complete file names if the program requests that.
+// completionScripts get completions from the program on the command line, because it may not be in
+// PATH. They complete file names if the program asks for that.
 var completionScripts = map[string]string{
 	"bash": `# Completion of stint for bash: source <(stint completion bash)
 _stint() {

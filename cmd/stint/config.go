@@ -19,7 +19,7 @@ const (
 	// stdinPath is the argument for standard input, and stdinName its name in error messages.
 	stdinPath = "-"
 	stdinName = "<stdin>"
-	// maxStdin limits how much is read from standard input. Even much smaller configurations are
+	// maxStdin is how many bytes to read from standard input. Even much smaller configurations are
 	// rejected as too large.
 	maxStdin = 4 << 20
 )

@@ -40,8 +40,8 @@ func (c *checkCommand) Validate() error {
 type checked struct {
 	Name string `json:"name"`
 	Good bool   `json:"good"`
-	// Summary and Totals are nil if the configuration is invalid, or if it holds rules for Envoy's
-	// service. Envoy summarizes these.
+	// Summary and Totals are nil if the configuration is invalid, or if it has rules for Envoy's
+	// service, which Envoy summarizes.
 	Summary *summary      `json:"summary,omitempty"`
 	Totals  []tierTotal   `json:"totals,omitempty"`
 	Envoy   *envoySummary `json:"envoy,omitempty"`
@@ -113,8 +113,8 @@ func (c *checkCommand) check(s *system, path string) (checked, error) {
 	return check(path, read, err), err
 }
 
-// check turns the outcome of loading a configuration into a result. Read is nil if loading failed,
-// or if the file holds rules for Envoy's service.
+// check returns the result of loading a configuration. read is nil if loading failed, or if the
+// file has rules for Envoy's service.
 func check(path string, read *config.Config, err error) checked {
 	found := checked{Name: path, Good: err == nil}
 	if path == stdinPath {

@@ -58,7 +58,7 @@ func (c *explainCommand) input() *policy.Input {
 	for _, h := range c.Header {
 		if h.name != "Host" {
 			header.Add(h.name, h.value)
-		} else if in.Host == "" { // servers keep it separately, and the host of a URL takes precedence
+		} else if in.Host == "" { // servers keep the host apart from the header, and the host of a URL takes precedence
 			in.Host = h.value
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// tierTotal describes how much the limits of a tier allow one caller in total.
+// tierTotal is the total that the limits of a tier allow one caller.
 type tierTotal struct {
 	Tier string `json:"tier"`
 	// Scopes are the scopes in which a caller is counted, each with these Limits. With scope:
@@ -41,7 +41,7 @@ func totalsOf(c *config.Config) []tierTotal {
 	return all
 }
 
-// totalText describes how much the rules allow a caller that is counted in the given number of
+// totalText describes the total that the rules allow a caller who is counted in the given number of
 // scopes: "60 requests in any minute, 500 in any hour, over all routes".
 func totalText(rules []*policy.Rule, parts int) string {
 	if len(rules) == 0 {
@@ -80,8 +80,8 @@ func totalText(rules []*policy.Rule, parts int) string {
 	return text
 }
 
-// byClaim describes how much the limit at i allows in n scopes if claims set the largest numbers.
-// It returns "" if claims do not raise the limit.
+// byClaim describes how much the limit at index i allows in n scopes if claims set the largest
+// maximums. It returns "" if claims do not raise the limit.
 func byClaim(r *policy.Rule, i int, n int64) string {
 	if r.Claimed == nil {
 		return ""
@@ -100,8 +100,8 @@ func byClaim(r *policy.Rule, i int, n int64) string {
 	return ""
 }
 
-// allowance describes how much the limit at i allows in one of its windows, in n scopes together.
-// The unit is singular, or "".
+// allowance describes how much the limit at index i allows in one of its windows, in n scopes
+// together. unit is singular, or "".
 func allowance(limits []stint.Limit, i int, n int64, unit string) string {
 	l := &limits[i]
 	window := figures.Length(l.Window)

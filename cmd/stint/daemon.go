@@ -50,7 +50,7 @@ type daemonFlags struct {
 	LogLevel   levelFlag     `name:"log-level" placeholder:"LEVEL" values:"debug,info,warn,error" default:"info" help:"debug, info, warn or error. Default: ${default}."`
 	LogFormat  string        `name:"log-format" placeholder:"FORMAT" enum:"text,json" default:"text" help:"text or json. Default: ${default}."`
 
-	envStore string // the URL from the environment of another program
+	envStore string // the URL in the environment of the program that stint replaces
 }
 
 type levelFlag slog.Level
@@ -108,7 +108,7 @@ const (
 const builtInLimits = "every client may make 600 requests a minute, 1,200 at once, and 10,000 an hour"
 
 // Names that --store accepts besides URLs. redisStore means the URL in REDIS_URL, or urlExample if
-// there is none.
+// REDIS_URL is not set.
 const (
 	memoryStore = "memory"
 	redisStore  = "redis"
@@ -123,8 +123,8 @@ func redisURL(store string) string {
 	return store
 }
 
-// envURL returns the URL in the environment, or "". A URL that comes from a file may end in a line
-// break.
+// envURL returns the URL in the environment, or "". It removes the line break at the end of a URL
+// that comes from a file.
 func envURL() string { return strings.TrimSpace(os.Getenv(redisEnv)) }
 
 func (f *daemonFlags) Validate() error {
@@ -241,8 +241,8 @@ func (f *daemonFlags) configuration(s *system) (server.Config, error) {
 var errInterrupted = errors.New("stopped immediately by a second signal; requests in progress may have failed")
 
 func runDaemon(c server.Config) error {
-	// Signals are caught before anything is set up, so that an early signal takes effect once there
-	// is something to stop.
+	// Catch signals before anything is set up, so that an early signal takes effect once there is
+	// something to stop.
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
@@ -267,7 +267,7 @@ func runDaemon(c server.Config) error {
 				return stopDaemon(c.Logger, srv, signals)
 			}
 			notifySystemd(c.Logger, "RELOADING=1")
-			_ = srv.Reload() // logged, and the last valid configuration stays in effect
+			_ = srv.Reload() // Reload logs the error, and the last valid configuration stays in force
 			notifySystemd(c.Logger, "READY=1")
 		}
 	}
@@ -283,8 +283,8 @@ func (e *serverError) Error() string { return e.text }
 
 func (e *serverError) Unwrap() error { return e.error }
 
-// inFlags returns an error of package server that names the flags which set the fields of the
-// configuration.
+// inFlags returns an error of package server in which flags replace the fields of the configuration
+// that they set.
 func inFlags(c *server.Config, err error) error {
 	text := err.Error()
 	if invalid, ok := errors.AsType[*stint.InvalidError](err); ok {
@@ -352,7 +352,7 @@ func stopDaemon(logger *slog.Logger, srv *server.Server, signals <-chan os.Signa
 	return err
 }
 
-// notifySystemd reports the state to a service manager, if there is one (see sd_notify(3)).
+// notifySystemd reports the state to a service manager, if there is one. See sd_notify(3).
 func notifySystemd(logger *slog.Logger, state string) {
 	socket := os.Getenv(notifyEnv)
 	if socket == "" {

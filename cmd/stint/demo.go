@@ -75,7 +75,7 @@ func (c *demoCommand) Run(s *system) error {
 	return c.run(ctx, s, incidentAfter, outageLength)
 }
 
-// shadowPolicy is a policy in shadow that shows the effect of a limit without bursts.
+// shadowPolicy is a policy in shadow. It shows the effect of a limit without bursts.
 const shadowPolicy = `
   - name: steady
     match: {method: GET, path: "/api/pdb/{id}"}
@@ -92,7 +92,7 @@ func demoPolicies() string {
 // demoStore keeps the demo's counts separate from others in the same Redis.
 const demoStore = "\nstore: {prefix: stint-demo}\n"
 
-// run runs the demo until the context ends. After and length are the delay before an incident and
+// run runs the demo until the context ends. after is the delay before an incident, and length is
 // the duration of an outage.
 func (c *demoCommand) run(ctx context.Context, s *system, after, length time.Duration) (err error) {
 	directory, err := os.MkdirTemp("", "stint-demo-")
@@ -221,7 +221,7 @@ Press Ctrl-C to stop.
 `, dashboard, at, d.gateway, taken, d.policies, flags, s.Program, d.incident.guide(dashboard), who, tier)
 }
 
-// free returns the address, or the same host with a free port if the address is in use.
+// free returns the address, or one with the same host and a free port if the address is in use.
 func free(address string) string {
 	l, err := net.Listen("tcp", address)
 	if err == nil {
@@ -229,7 +229,7 @@ func free(address string) string {
 	}
 	host, _, wrong := net.SplitHostPort(address)
 	if !errors.Is(err, syscall.EADDRINUSE) || wrong != nil {
-		return address // if something else is wrong with the address, the server reports it
+		return address // the server reports what is wrong with the address
 	}
 	return net.JoinHostPort(host, "0")
 }

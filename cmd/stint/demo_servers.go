@@ -91,12 +91,12 @@ func reply(w http.ResponseWriter, status int, body any) {
 const (
 	// pretendAPI is the API of examples/tiers that the demo calls.
 	pretendAPI = "igdb"
-	// demoWorkers is the number of workers that call it, each as fast as the limits permit.
+	// demoWorkers is the number of workers that call pretendAPI, each as fast as the limits permit.
 	demoWorkers = 6
 )
 
-// callPretendAPI makes calls, which wait for their turn, until the context ends. If the registry no
-// longer has the API because the limits were changed, it tries again after a while.
+// callPretendAPI makes calls until the context ends. Each call waits for its turn. If the registry
+// no longer has the API because the limits were changed, callPretendAPI tries again after a while.
 func callPretendAPI(ctx context.Context, apis *outbound.Registry, url string) {
 	base := &http.Transport{}
 	defer base.CloseIdleConnections()
@@ -118,7 +118,8 @@ func callPretendAPI(ctx context.Context, apis *outbound.Registry, url string) {
 	work.Wait()
 }
 
-// call makes a request and reads the answer, whatever it is, so that the connection can be reused.
+// call makes a request. It reads the answer, whatever the status, so that the connection can be
+// reused.
 func call(ctx context.Context, client *http.Client, method, url string, header http.Header) error {
 	r, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {

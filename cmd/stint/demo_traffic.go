@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// demoTraffic makes the requests of the demo. Header fields describe each caller the way a proxy
-// would, as examples/tiers expects.
+// demoTraffic makes the requests of the demo. Header fields describe each caller as a proxy would,
+// in the form that examples/tiers expects.
 type demoTraffic struct {
 	url  string
 	rate int
@@ -37,8 +37,9 @@ func newDemoTraffic(url string, rate int, calm bool) *demoTraffic {
 	}}
 }
 
-// callerKinds returns all kinds of callers, with or without those who abuse the API, except the
-// user who sends bursts. There are enough quiet users that each stays within the limits for hours.
+// callerKinds returns all kinds of callers, except the user who sends bursts. If abuse is false, it
+// leaves out the callers who abuse the API. There are so many quiet users that each stays within
+// the limits for hours.
 func callerKinds(abuse bool) []callerKind {
 	user := func(name, plan string) http.Header {
 		h := http.Header{"X-User-Id": {name}}
@@ -131,7 +132,7 @@ func (c *demoTraffic) steady(ctx context.Context, visits chan<- demoRequest) {
 		case <-tick.C:
 		}
 		due := int(time.Since(began).Seconds() * float64(c.rate))
-		if due-made > c.rate { // if sending falls behind, do not catch up
+		if due-made > c.rate { // do not catch up after falling behind
 			made = due
 		}
 		for ; made < due; made++ {

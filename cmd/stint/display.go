@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// display shows a text that changes. On a terminal it redraws the text in place; elsewhere it
-// prints each version below the last.
+// display shows a text that changes. On a terminal, it redraws the text in place. Elsewhere, it
+// prints each version below the last one.
 type display struct {
 	*system
 	drawn int // lines
@@ -32,7 +32,7 @@ func (s *display) draw(text []byte) error {
 	return s.write(b.Bytes())
 }
 
-// cut shortens a line to a width, because a wrapped line would take two rows and break redrawing.
+// cut shortens a line to a width, because a line that wraps takes two rows and breaks redrawing.
 // Color sequences have no width.
 func cut(line string, width int) string {
 	inside, n := false, 0

@@ -41,7 +41,7 @@ const (
 type finding struct {
 	Name   string `json:"name"`
 	Result string `json:"result"`
-	// Found describes the result, and Fix how to fix it.
+	// Found describes the result, and Fix says how to fix the problem.
 	Found string `json:"found"`
 	Fix   string `json:"fix,omitempty"`
 }

@@ -197,8 +197,8 @@ func (e *redisDiagnosis) nodes(ctx context.Context) bool {
 
 const (
 	pings = 100
-	// A decision takes one round trip. A ping of slowPing leaves little of the usual time budget, a
-	// ping of poorPing none.
+	// A decision takes one round trip. If a ping takes slowPing, little of the usual time budget is
+	// left; if it takes poorPing, nothing is left.
 	slowPing = 5 * time.Millisecond
 	poorPing = 50 * time.Millisecond
 )
@@ -301,7 +301,7 @@ func (e *redisDiagnosis) memory() {
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
-// maxSkew is the maximum difference between clocks at which times in responses are still useful.
+// maxSkew is the maximum difference between clocks with which times in responses are still useful.
 const maxSkew = time.Second
 
 func (e *redisDiagnosis) clock() {

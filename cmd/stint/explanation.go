@@ -11,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// explanation describes how a request would be decided, in the form in which it is printed.
+// explanation describes how a request would be decided, in the order in which it is printed.
 // Programs read its JSON form: keys may be added, and existing ones stay.
 type explanation struct {
 	Method string `json:"method"`
@@ -52,7 +52,7 @@ type charge struct {
 	Limits []stint.Limit `json:"limits"`
 	Units  int64         `json:"units"`
 	Costs  bool          `json:"costs"`                   // units are costs, not requests
-	ByName stint.Costs   `json:"units_by_name,omitempty"` // units of the named limits, which count other costs
+	ByName stint.Costs   `json:"units_by_name,omitempty"` // the units of limits with a name and a cost of their own
 	Shadow bool          `json:"shadow,omitempty"`
 	// Override is the override of the subject, or nil. Configured holds the limits without the
 	// override.
@@ -144,6 +144,6 @@ func bansOf(b *stint.BanPolicy) *bans {
 	return result
 }
 
-// duration is a duration that prints as in configurations: 1h, not 1h0m0s. In JSON it is in
-// seconds.
+// duration is a duration that prints in the form of configurations: 1h, not 1h0m0s. In JSON, it is
+// a number of seconds.
 type duration time.Duration

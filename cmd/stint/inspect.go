@@ -43,8 +43,8 @@ func (c *inspectCommand) Run(s *system) error {
 	})
 }
 
-// narrow keeps only the limits that the flags name, and fails if there are none. A limit that is
-// the same for several tiers has no tier, and is kept.
+// narrow keeps only the limits that the flags select, and fails if there are none. It also keeps
+// limits that are the same for several tiers, because these have no tier.
 func (c *inspectCommand) narrow(result *control.Subject) error {
 	for _, by := range []struct {
 		what, name string

@@ -71,7 +71,7 @@ func overrideOf(result *control.Subject, l *control.Limit) *overrides.Override {
 	return nil
 }
 
-// banNumber returns the number of the ban, if it is not the first.
+// banNumber describes how many bans in a row the subject has had, or that an operator made the ban.
 func banNumber(level int) string {
 	if level == 0 {
 		return "by hand"

@@ -15,8 +15,8 @@ import (
 const flushTime = time.Second
 
 // newLogger returns the logger of a long-running command and makes it the default logger. From then
-// on, the process neither blocks nor ends if standard error is not read, cannot be written or is
-// closed.
+// on, the process neither blocks nor ends if standard error is closed, cannot be written or is not
+// read.
 func (s *system) newLogger(level slog.Level, format string) *slog.Logger {
 	handler := func(to io.Writer) slog.Handler {
 		options := &slog.HandlerOptions{Level: level}
@@ -36,8 +36,7 @@ func (s *system) newLogger(level slog.Level, format string) *slog.Logger {
 	return logger
 }
 
-// durationInSeconds makes JSON logs write durations in seconds like all other JSON, not in
-// nanoseconds.
+// durationInSeconds makes JSON logs write durations in seconds, as in all other JSON.
 func durationInSeconds(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		return slog.Float64(a.Key+"_seconds", a.Value.Duration().Seconds())

@@ -8,19 +8,20 @@ import (
 )
 
 const (
-	// queueSize is the maximum number of bytes that wait while up to the same number are being
-	// written: a few thousand records, which a slow reader reads within a few seconds.
+	// queueSize is the maximum number of bytes that wait. Up to the same number may be in the
+	// middle of being written. That is a few thousand records, which a slow reader reads within a
+	// few seconds.
 	queueSize = 512 << 10
 	// pieceSize is the largest number of bytes that a pipe accepts atomically (PIPE_BUF on Linux).
-	// Lines of several processes that share a pipe are not mixed if no write is longer.
+	// If no write is longer, the lines of several processes that share a pipe are not mixed.
 	pieceSize = 4096
 )
 
-// logQueue prevents a log that cannot be written, such as a pipe that is not read or a full disk,
-// from blocking the program: it is a bounded queue in front of a writer. Every Write is one record,
-// a line with its line break. Records are written in order. When the queue is full, records are
-// dropped until it is empty, and then a record in their place reports their number. It is safe for
-// concurrent use.
+// logQueue is a bounded queue in front of a writer. It prevents a log that cannot be written, such
+// as a pipe that is not read or a full disk, from blocking the program. Every Write is one record,
+// a line with its line break. Records are written in order. When the queue is full, it drops
+// records until it is empty, and then writes a record with their number in their place. It is safe
+// for concurrent use.
 type logQueue struct {
 	to     io.Writer
 	report func(to io.Writer, dropped int64)
@@ -38,7 +39,7 @@ type logQueue struct {
 	torn bool // used by the writing goroutine: the last write ended in the middle of a line
 }
 
-// newLogQueue returns a queue in front of a writer. report writes the record that reports how many
+// newLogQueue returns a queue in front of a writer. report writes a record that says how many
 // records were dropped.
 func newLogQueue(to io.Writer, report func(to io.Writer, dropped int64)) *logQueue {
 	return &logQueue{to: to, report: report, waiting: make([]byte, 0, queueSize), writing: make([]byte, 0, queueSize)}
@@ -116,8 +117,8 @@ func (w *logQueue) run() {
 	}
 }
 
-// next takes the waiting records, and returns how many dropped ones must be reported before them.
-// It returns false if there is nothing to write.
+// next takes the waiting records, and returns how many dropped records to report before them. It
+// returns false if there is nothing to write.
 func (w *logQueue) next() (unreported int64, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -146,7 +147,7 @@ func (w *logQueue) write(lines []byte) (lost int64) {
 		if end == 0 { // the first line is longer
 			end = bytes.IndexByte(lines, '\n') + 1
 		}
-		if end == 0 { // and has no line break
+		if end == 0 { // the text has no line break
 			end = len(lines)
 		}
 		piece := lines[:end]

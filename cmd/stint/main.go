@@ -27,7 +27,7 @@ import (
 
 // Signals have their default effect, except for daemons and commands that run until they are
 // interrupted. stint reads the environment variables COLUMNS, NO_COLOR and TERM, and those that
-// flags name. Daemons also read those in daemon.go, and with --as-ratelimit those in
+// flags name. Daemons also read the variables in daemon.go, and with --as-ratelimit those in
 // as_ratelimit.go.
 func main() {
 	redirectGRPC()

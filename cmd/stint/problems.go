@@ -28,8 +28,8 @@ func usageMistake(err error) error { return &exitError{Code: exitUsage, Err: err
 
 func unreachable(err error) error { return &exitError{Code: exitUnreachable, Err: err} }
 
-// problem adds advice and an exit code to an error of an admin, as [serverFlags.problem] does,
-// except to errors about tokens.
+// problem adds advice and an exit code to an error of an admin. Unlike [serverFlags.problem], it
+// does not handle errors about tokens.
 func problem(err error) error {
 	var (
 		silent  *control.UnreachableError

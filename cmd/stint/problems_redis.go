@@ -34,7 +34,7 @@ const (
 // doctorHint is advice about missing permissions.
 const doctorHint = `"stint doctor" with the same --store shows what the user lacks`
 
-// redisFailure classifies a connection error. The server's reasons are available only as text.
+// redisFailure classifies a connection error. Redis gives its reasons only as text.
 func redisFailure(err error, where string) noRedis {
 	says := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(err.Error(), w) })
@@ -70,8 +70,8 @@ func hasPassword(where string) bool {
 	return ok
 }
 
-// withPassword returns a URL that shows where the password goes, without any password it already
-// has.
+// withPassword returns a URL that shows where the password belongs. It leaves out a password that
+// the URL already has.
 func withPassword(where string) string {
 	u, err := url.Parse(where)
 	if err != nil {
@@ -81,8 +81,8 @@ func withPassword(where string) string {
 	return u.String()
 }
 
-// userOf returns the user of a URL with a password. A name without a password is usually a
-// misplaced password.
+// userOf returns the user of a URL that has a password. A URL with only a user most likely has the
+// password in the wrong place.
 func userOf(u *url.URL) string {
 	if _, ok := u.User.Password(); ok {
 		return u.User.Username()

@@ -71,7 +71,7 @@ func (c *raiseCommand) Run(s *system) error {
 }
 
 // raised returns the configured limits of a policy or tier, multiplied by times. If name is "", it
-// uses the policy or tier whose limit the subject has used most.
+// chooses the policy or tier with the limit that the subject has used most.
 func raised(s *control.Subject, name string, times float64) (policy string, limits []stint.Limit, err error) {
 	var names []string
 	most := 0.0
@@ -128,7 +128,7 @@ func multiplied(s *control.Subject, policy string, times float64) (limits []stin
 		limit.Max = int64(math.Ceil(float64(limit.Max) * times))
 		switch {
 		case before.Burst == 0:
-		case before.Burst%before.Max == 0: // keep it a multiple of max, as some algorithms require
+		case before.Burst%before.Max == 0: // stay a multiple of max, as some algorithms require
 			limit.Burst = before.Burst / before.Max * limit.Max
 		default:
 			limit.Burst = int64(math.Ceil(float64(before.Burst) * times))

@@ -34,7 +34,7 @@ const (
 	localTLSAdmin = "https://127.0.0.1:6070"
 )
 
-// client returns a client. The token of a server on this machine is sent only to this machine.
+// client returns a client. It sends the token of a server on this machine only to this machine.
 func (f *serverFlags) client() (*control.Client, error) {
 	where, token := cmp.Or(f.Server, localAdmin), f.Token
 	files := tlsfiles.Files{CA: f.CA, Cert: f.Cert, Key: f.Key}
@@ -98,7 +98,7 @@ func (f *serverFlags) problem(err error) error {
 }
 
 // tlsProblem describes a TLS problem between a command and a server, and returns the flags that
-// would fix it. Both are "" if an error has another cause.
+// would fix it. It returns "" for both if the error has another cause.
 func (f *serverFlags) tlsProblem(err error) (what, flags string) {
 	silent, ok := errors.AsType[*control.UnreachableError](err)
 	if !ok {

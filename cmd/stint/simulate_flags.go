@@ -15,7 +15,7 @@ var momentLayouts = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15
 // "2026-03-02T15:04:05+01:00".
 type timeFlag struct{ time.Time }
 
-// UnmarshalText reads a date, or a date and a time, in UTC unless it has a zone.
+// UnmarshalText reads a date, or a date and a time. Without a zone, they are in UTC.
 func (t *timeFlag) UnmarshalText(text []byte) error {
 	for _, layout := range append(momentLayouts, time.DateOnly) {
 		if at, err := time.Parse(layout, string(text)); err == nil {

@@ -10,10 +10,10 @@ import (
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
 )
 
-// redrawn is the interval at which progress is shown.
+// redrawn is the interval at which progress is redrawn.
 const redrawn = 100 * time.Millisecond
 
-// progress shows on standard error, if that is a terminal, how much of a log has been read.
+// progress shows how much of a log has been read, if standard error is a terminal.
 type progress struct {
 	out    io.Writer // nil without a terminal
 	window func() (columns, rows int)

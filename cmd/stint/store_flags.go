@@ -12,7 +12,7 @@ type storeTLSFlags struct {
 	StoreKey  string `name:"store-key" placeholder:"FILE" help:"The private key of --store-cert."`
 }
 
-// addTo returns the URL of a store, or "". The files that the flags name replace those of the URL.
+// addTo returns the URL of a store, or "". The files that the flags name replace those in the URL.
 func (f *storeTLSFlags) addTo(store string) (string, error) {
 	files := tlsfiles.Files{CA: f.StoreCA, Cert: f.StoreCert, Key: f.StoreKey}
 	if files == (tlsfiles.Files{}) {

@@ -73,16 +73,16 @@ func (s *system) report(err error) int {
 	return exitBad
 }
 
-// writeError writes an error to standard error. Mistakes in a configuration have the form that
-// editors and CI systems parse, file:line: and so on; all other errors follow the name of the
-// program.
+// writeError writes an error to standard error. It writes mistakes in a configuration in the form
+// that editors and CI systems parse, beginning with file:line. Other errors begin with the name of
+// the program.
 func (s *system) writeError(err error) {
 	wrong, ok := errors.AsType[*config.Error](err)
 	if !ok {
 		fmt.Fprintf(s.errors(), "stint: %v\n", err)
 		return
 	}
-	for i := range wrong.Mistakes { // one by one: the error itself omits what exceeds a page
+	for i := range wrong.Mistakes { // one by one, because the error itself leaves out what exceeds a page
 		fmt.Fprintln(s.errors(), &config.Error{Mistakes: wrong.Mistakes[i : i+1]})
 	}
 }

@@ -89,8 +89,8 @@ func (c *tailCommand) Run(s *system) error {
 	}))
 }
 
-// contains reports whether list holds the newest violation of a tick. If it does, all others of the
-// tick are in the list too, or are older than it.
+// contains reports whether list has the newest violation of a tick. If it does, the tick's other
+// violations are also in the list, or are older than the list.
 func contains(list, ofTick []observe.Violation) bool {
 	if len(ofTick) == 0 {
 		return false

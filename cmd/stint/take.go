@@ -62,7 +62,8 @@ func (c *takeCommand) Run(s *system) error {
 	return c.take(ctx, s, false, c.Wait)
 }
 
-// take sends a request, repeats it until it is allowed if wait is true, and prints the result.
+// take sends a request and prints the result. If wait is true, it repeats the request until it is
+// allowed.
 func (f *takeFlags) take(ctx context.Context, s *system, peek, wait bool) error {
 	return f.act(ctx, s, f.Scope, func(d admin) error {
 		for {

@@ -23,8 +23,8 @@ func (s *system) columns() int {
 	return columns
 }
 
-// paint returns a text in a color if output is colored. A mark that cannot be guessed precedes each
-// sequence, so that [system.render] can distinguish it from sequences in untrusted texts.
+// paint returns a text in a color if output is colored. It writes a random mark before each color
+// sequence, so that [system.render] can distinguish the sequence from those in untrusted texts.
 func (s *system) paint(color, text string) string {
 	if !s.Color || s.columns() == 0 {
 		return text
@@ -36,8 +36,8 @@ func (s *system) paint(color, text string) string {
 }
 
 // render makes a text safe to write to a terminal or a log. It keeps the colors of paint, line
-// breaks and tabs, and escapes all other characters that are not printable. All output of commands
-// goes through render, because arguments, files, servers and Redis may hold sequences that move the
+// breaks and tabs, and escapes all other unprintable characters. All output of commands goes
+// through render, because arguments, files, servers and Redis may contain sequences that move the
 // cursor or hide text.
 func (s *system) render(text []byte) []byte {
 	if s.mark == "" {
@@ -104,8 +104,8 @@ const (
 	upLines   = "\x1b[%dA"
 )
 
-// confirm asks a question on a terminal, and reports whether the answer is yes. Without a terminal
-// it reports true: a script needs no confirmation.
+// confirm asks a question on a terminal, and reports whether the answer is yes. Without a terminal,
+// it returns true, because a script needs no confirmation.
 func (s *system) confirm(question string) (bool, error) {
 	if !s.Asks {
 		return true, nil

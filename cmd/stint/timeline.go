@@ -21,8 +21,8 @@ func (a *timeline) column(t time.Time) int {
 	return min(max(int(float64(t.Sub(a.from))/float64(length)*float64(a.width)), 0), a.width-1)
 }
 
-// labels returns a line with the times of the timeline's ends, its middle and now, where there is
-// room.
+// labels returns a line with the times of the timeline's ends, its middle and now. It leaves out
+// times without room.
 func (a *timeline) labels(now time.Time) string {
 	line := []rune(strings.Repeat("·", a.width))
 	taken := make([]bool, a.width)

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// tokenName is the file in the state directory that holds the token a daemon created, and
-	// serviceToken the file of the systemd unit.
+	// tokenName is the file in the state directory with the token that a daemon created.
+	// serviceToken is the file of the systemd unit.
 	tokenName    = "admin-token"
 	serviceToken = "/var/lib/stint/" + tokenName
 
@@ -40,8 +40,8 @@ func stateDir() (string, error) {
 	return filepath.Join(home, ".local", "state", "stint"), nil
 }
 
-// ensureToken returns the file with the token of the admin listener, and creates it if it is
-// missing.
+// ensureToken returns the path of the file with the admin listener's token. It creates the file if
+// it is missing.
 func ensureToken(directory string, logger *slog.Logger) (path string, err error) {
 	const want = "cannot store the token for --admin: %w; " +
 		"want a writable directory in --state-dir, a file of tokens in --admin-token-file, or --no-admin-token"
@@ -84,7 +84,7 @@ func localToken() (token, path string, err error) {
 	return "", "", missing
 }
 
-// onThisMachine reports whether a URL has a host that always means this machine: localhost or a
+// onThisMachine reports whether the host of a URL always means this machine: localhost or a
 // loopback address.
 func onThisMachine(where string) bool {
 	u, err := url.Parse(where)

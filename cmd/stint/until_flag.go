@@ -17,8 +17,9 @@ func (u *untilFlag) UnmarshalText(text []byte) error {
 	return err
 }
 
-// parseUntil reads an end relative to now. Times without a zone are in the zone of now. A day means
-// the end of that day.
+// parseUntil parses the time at which something ends. Durations and weekdays count from now; times
+// without a zone are in the zone of now. A day means the end of that day; "never" gives the zero
+// time.
 func parseUntil(text string, now time.Time) (time.Time, error) {
 	day := func(days int) time.Time {
 		return time.Date(now.Year(), now.Month(), now.Day()+days+1, 0, 0, 0, 0, now.Location())

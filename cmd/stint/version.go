@@ -18,7 +18,7 @@ uncommitted changes.
     stint version --json`
 }
 
-// release is the version of a build without a repository, such as one from a source archive:
+// release is the version of a build outside a repository, such as one from a source archive:
 //
 //	go build -ldflags="-X main.release=v0.1.0" ./cmd/stint
 var release string

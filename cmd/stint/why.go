@@ -34,8 +34,8 @@ func (c *whyCommand) Validate() error {
 	return err
 }
 
-// parseAt reads a date and a time, or a time of day, of today or, if that is in the future, of
-// yesterday. For "", it returns the zero time.
+// parseAt reads a date and a time, or a time of day. A time of day is today's or, if that is in the
+// future, yesterday's. For "", parseAt returns the zero time.
 func parseAt(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -95,7 +95,7 @@ func (c *whyCommand) Run(s *system) error {
 	return err
 }
 
-// silent describes the processes that did not answer.
+// silent describes the processes that did not answer. It returns "" if all answered.
 func silent(ctx context.Context, client *control.Client) string {
 	all, err := client.Processes(ctx)
 	var names []string
