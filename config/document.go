@@ -80,8 +80,8 @@ type storeDoc struct {
 	// directory of this file. The secret is read only at startup. Default: none, subjects are not
 	// hashed.
 	NameKeyFile string `yaml:"name_key_file"`
-	// The file with the previous key, while name_key_file replaces it. The previous key stays in
-	// use until a process has only the new one.
+	// The file with the previous key, while processes change to the key in name_key_file. The
+	// previous key stays in use until a process has only the new one.
 	PreviousNameKeyFile string `yaml:"previous_name_key_file"`
 }
 
@@ -349,8 +349,8 @@ type ratesDoc struct {
 }
 
 type bansDoc struct {
-	// Ban a subject after this many denials. 0 makes no bans, but applies those that operators
-	// make.
+	// Ban a subject after this many denials. With 0, no subject is banned automatically, but bans
+	// that operators make apply.
 	After int64 `yaml:"after"`
 	// The period in which these denials occur.
 	Within duration `yaml:"within"`

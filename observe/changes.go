@@ -16,8 +16,7 @@ const (
 	changeLife = time.Hour
 	// maxNewly is the maximum number of newly denied subjects that are counted for a change.
 	maxNewly = 10_000
-	// explains is the smallest share of all denials that the subjects denied because of a change
-	// must have for the change to explain the denials.
+	// explains is the smallest Share with which a change explains the denials.
 	explains = 0.6
 )
 

@@ -147,7 +147,7 @@ func (f *fleet) run(life context.Context) {
 		case <-life.Done():
 			ctx, cancel := context.WithTimeout(context.Background(), reportTime)
 			defer cancel()
-			_, _ = f.store.Keep(ctx, fleetTable, removed(f.id), f.version, false) // on failure, others consider this process silent
+			_, _ = f.store.Keep(ctx, fleetTable, removed(f.id), f.version, false) // on failure, others see a silent process
 			return
 		}
 	}

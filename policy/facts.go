@@ -142,8 +142,8 @@ type noHeader struct{}
 
 func (noHeader) Values(string) []string { return nil }
 
-// lines returns the values of a header field. The name must be canonical: http.Header.Values would
-// canonicalize it again.
+// lines returns the values of a header field. The name must be canonical. Most headers are an
+// http.Header; its Values method would canonicalize the name again.
 func (f *facts) lines(name string) []string {
 	if h, ok := f.in.Header.(http.Header); ok {
 		return h[name]

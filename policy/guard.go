@@ -146,7 +146,8 @@ func (g *Guard) Prepare(in *Input, v *Verdict, r *stint.Request) error {
 	set.ask(&f, v, r)
 	v.UnknownClient = f.hasClient && !f.client.IsValid()
 	g.log.oddClaim(&f)
-	// The request determines how many claims there are, and whether they share a hold.
+	// Depending on the request, there may be too many claims, or several may hold units under the
+	// same name.
 	if v.enforced > len(v.resultRoom) || r.Hold > 0 && v.enforced > 1 {
 		return r.Validate()
 	}

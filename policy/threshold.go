@@ -27,7 +27,7 @@ type Threshold struct {
 	Rule *Rule
 	// Subject and Scope identify the count that has reached the share.
 	Subject, Scope string
-	// Limit is the limit as it applied to the request, after claims and overrides.
+	// Limit is the limit as it applied to the request, with the effects of claims and overrides.
 	Limit stint.Limit
 	// Percent is the share of the limit, 1 to 100. 100 means that a request was denied.
 	Percent int

@@ -74,7 +74,7 @@ type Result struct {
 	// Rule is the rule.
 	Rule *Rule
 	// The Claim has the subject that was counted and the cost that was charged. Its Limits are
-	// those of the rule, after the caller's claims and overrides. If the request has several
+	// those of the rule, with the effects of claims and overrides. If the request has several
 	// readings, they are the strictest ones.
 	stint.Claim
 	// Usages are the usages of Limits, in the same order. They share the memory of the verdict.

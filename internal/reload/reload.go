@@ -23,8 +23,8 @@ type Config struct {
 	// watched too.
 	Paths []string
 	Deep  bool
-	// Whole reports whether Open always returns all files. If it does, a missing file has been
-	// removed and is not just being replaced.
+	// Whole is true if Open always returns all files. Then a missing file has been removed and is
+	// not just being replaced.
 	Whole bool
 	// Open returns the current files.
 	Open func() ([]File, error)

@@ -253,7 +253,7 @@ func (s *Scanner) report() {
 
 // collect continues a key or a reported string. It keeps up to most bytes.
 func (s *Scanner) collect(p []byte, i, most int) int {
-	piece := p[i:min(i+2*maxText, len(p))] // bounded, so that a text with many escapes does not cause many scans of all of p
+	piece := p[i:min(i+2*maxText, len(p))] // a text with many escapes must not cause many scans of all of p
 	end := bytes.IndexByte(piece, '"')
 	if end >= 0 {
 		piece = piece[:end]
