@@ -74,9 +74,9 @@ type Config struct {
 // Redis.Client, or addresses from Redis.AdjustClient, the URL may be "".
 //
 // It returns when the first attempt to connect has ended, after one second, or at the end of ctx,
-// whichever comes first; ctx does not affect the store afterwards. An error is a mistake that
-// waiting does not fix, see the package comment: a [*stint.InvalidError], which reveals nothing of
-// the URL, or [redisstore.ErrNameKey]; or it reports that ctx was canceled.
+// whichever comes first; ctx does not affect the store afterwards. An error reports a mistake that
+// waiting does not fix (see the package comment): it is a [*stint.InvalidError], which reveals
+// nothing of the URL, or [redisstore.ErrNameKey]. Open also returns an error if ctx was canceled.
 func (c Config) Open(ctx context.Context, url string) (Store, error) {
 	url = strings.TrimSpace(url) // a URL from a file may end in a line break
 	switch {
