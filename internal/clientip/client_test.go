@@ -3,6 +3,7 @@ package clientip
 import (
 	"net/http"
 	"net/netip"
+	"strings"
 	"testing"
 )
 
@@ -146,6 +147,51 @@ func TestNamesLocal(t *testing.T) {
 	} {
 		if got := NamesLocal(host); got != want {
 			t.Errorf("%q: got %v, want %v", host, got, want)
+		}
+	}
+}
+
+func TestF10UntrustedPeerIsTheClient(t *testing.T) {
+	everything := http.Header{
+		"X-Forwarded-For":  {"198.51.100.1"},
+		"X-Real-Ip":        {"198.51.100.2"},
+		"Forwarded":        {"for=198.51.100.3"},
+		"Cf-Connecting-Ip": {"198.51.100.4"},
+	}
+	for _, header := range []string{"", "X-Forwarded-For", "X-Real-IP", "Forwarded", "CF-Connecting-IP"} {
+		r := resolver(t, Config{Trusted: proxies, Header: header})
+		for _, peer := range []string{"192.0.2.1", "2001:db8::1", ""} {
+			if got, want := r.Client(addr(peer), everything), addr(peer); got != want {
+				t.Errorf("header %q, peer %q: got client %v, want the peer", header, peer, got)
+			}
+		}
+	}
+	for _, peer := range []string{"127.0.0.1", "10.0.0.1", "::1", ""} { // the zero Config trusts none
+		if got, want := resolver(t, Config{}).Client(addr(peer), everything), addr(peer); got != want {
+			t.Errorf("zero Config, peer %q: got client %v, want the peer", peer, got)
+		}
+	}
+}
+
+func TestClientDoesNotAllocate(t *testing.T) {
+	long := strings.Repeat("198.51.100.66, ", 1<<16)
+	tests := []struct{ header, value string }{
+		{"X-Forwarded-For", "198.51.100.66, 192.0.2.1, 10.0.0.2"},
+		{"X-Forwarded-For", "2001:db8::1, [fd00::1%eth0]:80"},
+		{"X-Forwarded-For", long + "192.0.2.1"},
+		{"X-Forwarded-For", strings.Repeat("x", 1<<20)},
+		{"Forwarded", `for=198.51.100.66, for="[2001:db8::1]:80";host="a,\"b";proto=https, for=10.0.0.2`},
+	}
+	for _, tt := range tests {
+		r := resolver(t, Config{Trusted: proxies, Header: tt.header})
+		h := http.Header{}
+		h.Set(tt.header, tt.value)
+		var key [64]byte
+		n := testing.AllocsPerRun(100, func() {
+			r.AppendSubject(key[:0], r.Client(ParsePeer("10.0.0.1:4711"), h))
+		})
+		if n != 0 {
+			t.Errorf("%s: %.40s: got %v allocations, want none", tt.header, tt.value, n)
 		}
 	}
 }

@@ -109,3 +109,24 @@ func TestIsOneSubject(t *testing.T) {
 		t.Error("the zero Prefix is one subject")
 	}
 }
+
+func TestF28MappedIsIPv4Everywhere(t *testing.T) {
+	want := addr("192.0.2.1")
+	mapped := []netip.Prefix{netip.MustParsePrefix("::ffff:10.0.0.0/104")}
+	for _, trusted := range [][]netip.Prefix{proxies, mapped} {
+		r := resolver(t, Config{Trusted: trusted})
+		if got := r.Client(addr("::ffff:192.0.2.1"), nil); got != want {
+			t.Errorf("trusted %v: got untrusted peer %v, want %v", trusted, got, want)
+		}
+		for _, peer := range []string{"10.0.0.1", "::ffff:10.0.0.1", "::ffff:10.0.0.1%eth0"} {
+			if !r.Trusts(addr(peer)) {
+				t.Errorf("trusted %v: got peer %s not trusted, want trusted", trusted, peer)
+			}
+			for _, list := range []string{"192.0.2.1", "::ffff:192.0.2.1", "[::ffff:c000:201]:80, ::ffff:10.0.0.2"} {
+				if got := r.Client(addr(peer), lines("X-Forwarded-For", list)); got != want {
+					t.Errorf("trusted %v, peer %s, %q: got client %v, want %v", trusted, peer, list, got, want)
+				}
+			}
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
@@ -276,5 +277,47 @@ func TestKeysDeleted(t *testing.T) {
 	b.pass(keysPause)
 	if _, err := b.open(ctx, a.textOf(ctx, storedCharge())); err != nil {
 		t.Errorf("they do not agree on a new key: %v", err)
+	}
+}
+
+// The largest charge that a request can make fits into the body that amends it.
+func TestLargestCharge(t *testing.T) {
+	long := strings.Repeat("x", maxKey)
+	c := charged{
+		Charge: driver.NewCharge(
+			nil,
+			driver.ChargeData{ID: 1<<64 - 1, At: stint.MaxUnits, RequestID: long, IDLife: stint.MaxWindow,
+				Hold: stint.MaxHold},
+		),
+	}
+	total, all := 0, []stint.Claim(nil)
+	for i := range stint.MaxClaims {
+		claim := stint.Claim{Subject: long, Scope: long, Cost: stint.MaxUnits, Costs: stint.Costs{}}
+		for k := 0; k < stint.MaxTotal/stint.MaxClaims; k++ {
+			total++
+			claim.Limits = append(claim.Limits,
+				stint.Per(2_848_346*int64(stint.MaxWindow.Seconds()), stint.MaxWindow).WithBurst(100).WithName(
+					strings.Repeat("n", 63)+string(rune('a'+k))))
+			claim.Costs[claim.Limits[k].Name] = stint.MaxUnits
+		}
+		if i > 0 {
+			claim.Subject = long[1:] + string(rune('a'+i))
+		}
+		all = append(all, claim)
+	}
+	c.SetClaims(all)
+	if total != stint.MaxTotal {
+		t.Fatalf("%d limits", total)
+	}
+	for i := range total {
+		contract.SetGeneration(&c.Charge, i, 1<<32-1) // each limit has a name, and so a state of its own
+	}
+	ctx, s := t.Context(), newKeys(nil, slog.Default())
+	text := s.textOf(ctx, &c)
+	if len(text) > maxCharge {
+		t.Errorf("%d bytes, want at most %d", len(text), maxCharge)
+	}
+	if _, err := s.open(ctx, text); err != nil {
+		t.Error(err)
 	}
 }
