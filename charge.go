@@ -46,7 +46,7 @@ func (c *Charge) SetClaims(claims []Claim) {
 // apply limits do not need it.
 func (c *Charge) Data() *protocol.ChargeData { return &c.data }
 
-// check adds the reasons why the charge cannot come from a decision.
+// check records the reasons why the charge cannot come from a decision.
 func (c *Charge) check(m *mistakes) {
 	if c.many == nil && c.one[0].Subject == "" {
 		m.add("the charge has no claims; want the charge of a decision, or a Part of it with indexes of its claims")

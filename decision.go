@@ -170,7 +170,7 @@ func (d *Decision) Decisive() State {
 
 // Outweighs reports whether a state matters more to the caller than another. It does if it denies
 // for longer, or if it admits fewer requests of the same cost. If both admit equally many, the one
-// of which a larger share is used matters more. Example: 30 units left for requests that cost 10
+// with the larger used share matters more. Example: 30 units left for requests that cost 10
 // outweigh 5 units left for requests that cost 1.
 func (s State) Outweighs(than State) bool {
 	if s.RetryAfter != than.RetryAfter {

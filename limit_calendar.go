@@ -69,7 +69,7 @@ func (l *Limit) parseCalendar(words []string) ([]string, error) {
 	return words, nil
 }
 
-// checkCalendar adds what is wrong with the periods.
+// checkCalendar records what is wrong with the periods.
 func (l *Limit) checkCalendar(m *mistakes) {
 	if l.Algorithm != AlgorithmCalendar {
 		if l.Start != 0 || l.Zone != "" {

@@ -120,7 +120,7 @@ type BanPolicy struct {
 	// Durations are the lengths of the first ban, the second and so on; the last one repeats.
 	// Example: 1m, 5m, 1h, 24h.
 	Durations []time.Duration
-	// Forgive is the time after the end of a ban after which the next ban has the first duration
+	// Forgive is the time after the end of a ban from which the next ban has the first duration
 	// again.
 	Forgive time.Duration
 }

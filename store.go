@@ -38,9 +38,9 @@ type Amendment struct {
 	// Hold, the true cost is charged in any case. For [AmendExtend] of a hold, Cost is the usage so
 	// far.
 	Cost int64
-	// Costs are true costs by the names of limits, instead of Cost. Limits whose name is missing
-	// stay as they are, and can be settled later. If Costs is nil, Cost applies to every limit; if
-	// it is empty but not nil, no limit changes.
+	// Costs are true costs by the names of limits, instead of Cost. Limits without an entry stay as
+	// they are, and can be settled later. If Costs is nil, Cost applies to every limit; if it is
+	// empty but not nil, no limit changes.
 	Costs Costs
 	// MaxDebt is the largest number of units by which this amendment may take a bucket or a limit
 	// with a burst above its capacity, because these limits need time to recover from a debt. What

@@ -18,7 +18,7 @@ type mistakes struct {
 	errs  []error
 }
 
-// add adds a broken rule.
+// add records a broken rule.
 func (m *mistakes) add(format string, args ...any) {
 	if m.claim > 0 {
 		format = fmt.Sprintf("Claims[%d].", m.claim-1) + format
@@ -119,7 +119,7 @@ func (c *Claim) checkSubject(m *mistakes) {
 	}
 }
 
-// checkLimits adds what is wrong with the limits, apart from their number.
+// checkLimits records what is wrong with the limits, apart from their number.
 func (c *Claim) checkLimits(m *mistakes) {
 	for i := range c.Limits {
 		var own mistakes
@@ -133,7 +133,7 @@ func (c *Claim) checkLimits(m *mistakes) {
 	}
 }
 
-// check adds costs that are out of bounds, and costs with a name that no limit has.
+// check records costs that are out of bounds, and costs with a name that no limit has.
 func (c Costs) check(m *mistakes, limits []Limit) {
 	if c == nil {
 		return // collecting the keys of a nil map allocates, too
@@ -306,8 +306,8 @@ func (a Amendment) check(m *mistakes) {
 	}
 }
 
-// checkNames adds costs with a name that no limit of the charge has: they would change nothing. A
-// store does not check names, because it may see only a part of the charge.
+// checkNames records costs with a name that no limit of the charge has: they would change nothing.
+// A store does not check names, because it may see only a part of the charge.
 func (a Amendment) checkNames(m *mistakes, c *Charge) {
 	if len(a.Costs) == 0 {
 		return

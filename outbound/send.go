@@ -68,7 +68,7 @@ type failed struct{ err error }
 
 func (f failed) Read([]byte) (int, error) { return 0, f.err }
 
-// sending is a call of which the tokens are counted.
+// sending holds the state of a call with counted tokens.
 type sending struct {
 	client   *Client
 	api      *entry

@@ -146,7 +146,7 @@ func (s *Stack) amendOwn(ctx context.Context, c stint.Charge, a stint.Amendment)
 	made := s.ledger.settle(o, &c, a, held)
 	s.sender.finish(made.backs)
 	s.sender.start()
-	if made.stored.Data().ID == 0 && o == nil && held { // the store may know of the place
+	if made.stored.Data().ID == 0 && o == nil && held { // the store may have the place
 		made.stored, a = stored(&c), stint.Amendment{Kind: stint.AmendRelease}
 	}
 	if made.stored.Data().ID != 0 {

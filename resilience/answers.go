@@ -186,7 +186,7 @@ func (l *ledger) booked(d *stint.Decision, now int64) {
 	}
 }
 
-// adopt counts a charge of the store whose answer came just after its caller gave up.
+// adopt counts a charge that the store made, if the answer came just after the caller gave up.
 func (l *ledger) adopt(r *stint.Request, d *stint.Decision, call uint64) {
 	if d.Charge.Data().ID == 0 || d.Repeat || d.RetryAfter > 0 || !d.Allowed || r.Terms().Lease > 0 ||
 		r.Terms().Booked != nil {

@@ -94,7 +94,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// budget returns the time budget of requests whose policy sets none.
+// budget returns the time budget of requests without one of their own.
 func (c *Config) budget() time.Duration {
 	return cmp.Or(max(c.Failure.Budget, 0), contract.DefaultBudget)
 }

@@ -85,7 +85,7 @@ func (r *rule) cost(c *stint.Claim) int64 {
 type others struct {
 	units       int64
 	from, until int64
-	// booked is the part of units booked by this process, all of which counts until bookedUntil.
+	// booked is the part of units that this process has booked. All of it counts until bookedUntil.
 	booked, bookedUntil int64
 }
 

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// maxDebts is the maximum number of debts of a record. Beyond it, due units do not become
-	// debts, and requests with an ID get no separate debt.
+	// maxDebts is the maximum number of debts of a record. If a record has that many, due units do
+	// not become debts, and requests with an ID get no separate debt.
 	maxDebts = 256
 	// maxNamed is the number of request ids that a record remembers, as a store does.
 	maxNamed = 1000
@@ -28,7 +28,7 @@ const (
 
 // debt is a request that charges the store with units that were granted without it. It has an ID,
 // so it is charged once, however often it is sent. There are two kinds. A group combines all units
-// of a limit that are due when it is sent. A request that has an ID, or whose answer is late, has a
+// of a limit that are due when it is sent. A request with an ID or with a late answer has a
 // separate debt, which can be amended in the store afterwards.
 type debt struct {
 	home     *record
@@ -80,7 +80,7 @@ func (l *ledger) noteOwing(rec *record) {
 	rec.owing = owing
 }
 
-// oweTogether adds the rest of a debt to the units that its subjects owe together.
+// oweTogether adds the units that are left of a debt to those that its subjects owe together.
 func (l *ledger) oweTogether(o *debt) {
 	for it := range l.each(o.claims) {
 		if it.Algorithm != stint.AlgorithmConcurrency && o.at >= it.since {

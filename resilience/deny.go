@@ -24,9 +24,9 @@ const denialLife = time.Second
 // a subject more drops its denials, in this process and, if it is announced, in others.
 //
 // It remembers only denials of requests that are sure to be denied again. Requests with an ID,
-// peeks, reservations and concurrency limits always go to the store, and so do requests whose
-// denial counts toward a ban, until they are banned. A denial of a cost above half of a limit is
-// not remembered either, so a refund need not be announced while half of a limit is free.
+// peeks, reservations and concurrency limits always go to the store, and so do requests with
+// denials that count toward a ban, until the subject is banned. A denial of a cost above half of a
+// limit is not remembered either, so a refund need not be announced while half of a limit is free.
 //
 // It is safe for concurrent use and takes no locks.
 type denyCache struct {
@@ -213,7 +213,7 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 	}
 	life := denialLife
 	if anyLeased(r) || d.Degraded {
-		life /= 10 // the next block of this process may have used the room, or the store has not decided
+		life /= 10 // the next block of this process may have taken the units, or the store has not decided
 	}
 	life = min(life, d.RetryAfter)
 	if d.Banned {

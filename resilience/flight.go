@@ -68,8 +68,8 @@ func (b *batch) start() {
 	b.rest <- f
 }
 
-// fill fills a flight with the waiting requests whose callers still wait for an answer, and returns
-// nil if there are none. The lock is held.
+// fill fills a flight with waiting requests, and leaves out those of callers that no longer wait.
+// It returns nil if none are left. The lock is held.
 func (b *batch) fill(f *flight) *flight {
 	f.waiters, f.calls, f.amends = f.waiters[:0], f.calls[:0], f.amends[:0]
 	now, number := time.Now(), b.ledger.nextCall()
@@ -221,7 +221,7 @@ func (b *batch) landEarly(w *waiter) {
 // deliver counts an answer that came at an instant, and lets its caller continue. If the caller has
 // given up and passed a function to whenAnswered, deliver first calls that function.
 func (b *batch) deliver(w *waiter, now int64) {
-	late := w.gaveUp != nil // this cannot change any more
+	late := w.gaveUp != nil // this no longer changes
 	if w.follow != nil {    // first, so that the ledger knows that the answer counts the debt
 		w.follow(w.call.Decision, w.call.Err, w.number)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// leasedPart is a request on several subjects of which blocks of this process serve a part, for
+// leasedPart is a request on several subjects. Blocks of this process serve a part of it, for
 // instance the claim on the organization. The store decides the rest, for instance the claim on the
 // user, in a separate request; there may be no rest.
 //

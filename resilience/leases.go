@@ -238,7 +238,7 @@ func (l *leases) renewNow(ls *lease, due leaseTime) (after int64) {
 		return now.mono + int64(min(denialPause, d.RetryAfter))
 	default:
 		l.add(ls, newBlock(&d, &p, sent, now))
-		if d.Charge.Claims()[0].Cost < p.units { // units that come back meanwhile are for all processes
+		if d.Charge.Claims()[0].Cost < p.units { // units that are given back until then are for all processes
 			return now.mono + int64(p.length/4)
 		}
 	}

@@ -132,7 +132,7 @@ func (o *debt) report(c *stint.Charge, a stint.Amendment) {
 	o.pending = append(o.pending, newJob(*c, a, nil))
 }
 
-// prolong records a heartbeat of a charge of the store whose request ID may be known here.
+// prolong records a heartbeat of a charge that the store made, if its request ID is known here.
 func (l *ledger) prolong(c *stint.Charge) {
 	claims := c.Claims()[:1]
 	defer l.unlock(l.lock(claims))
