@@ -2,8 +2,8 @@ package simulate
 
 import "math/bits"
 
-// alive counts the subjects that Redis would hold as time passes. They expire in buckets. The
-// length of a bucket is at most a 128th of the time that a subject had left, or a second.
+// alive counts the subjects that Redis would hold as time passes. They expire in buckets. A bucket
+// is at most as long as a 128th of the time that a subject has left, or a second.
 type alive struct {
 	now, most int64
 	mostAt    int64
@@ -33,7 +33,7 @@ func expiryAt(at, now int64) expiry {
 
 func bucketLength(level int) int64 { return 1e6 << level }
 
-// advance removes what has expired.
+// advance removes the subjects that have expired.
 func (a *alive) advance(now int64) {
 	for i, end := range a.ends {
 		if now < end {
@@ -50,7 +50,7 @@ func (a *alive) advance(now int64) {
 	}
 }
 
-// replace counts a subject with a new time of expiry, instead of its old one if there is one. It
+// replace counts a subject with a new time of expiry, and no longer with its old one, if any. It
 // returns the new expiry, which the caller keeps.
 func (a *alive) replace(old expiry, at, now int64) expiry {
 	if old != 0 {

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// clock is the virtual time, which is the time of the latest request. It does not move between
-// requests and never goes back. It is atomic because background goroutines of the stores read it
-// too.
+// clock is the virtual time: the time of the latest request. It does not move between requests and
+// never goes back. It is atomic because background goroutines of the stores read it, too.
 type clock struct{ us atomic.Int64 }
 
 // advance moves the clock forward to a time in Unix nanoseconds. It returns the clock's time in

@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// comparison counts how the decisions of two replayers differ. The first replayer determines which
-// caller a request belongs to.
+// comparison counts how the decisions of two replayers differ. The first replayer determines the
+// caller of a request.
 type comparison struct {
 	sum     Comparison
 	max     int                // subjects
-	changes map[string]*Change // of subjects denied by either replayer
+	changes map[string]*Change // of the subjects that either replayer denies
 }
 
 func newComparison(maxSubjects int) *comparison {
 	return &comparison{max: maxSubjects, changes: make(map[string]*Change)}
 }
 
-// add counts the last request of both replayers.
+// add counts the last request, which both replayers have decided.
 func (c *comparison) add(one, other *replayer) {
 	denied, against := !one.verdict.Decision.Allowed, !other.verdict.Decision.Allowed
 	switch {

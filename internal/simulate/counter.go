@@ -27,7 +27,7 @@ type counter struct {
 	subjects subjects
 	sizer    *sizer
 	others   Count               // for subjects that are not counted separately
-	hosts    map[*subject]string // the host names of addresses that stand in for them
+	hosts    map[*subject]string // the host names in the log, for subjects that are stand-in addresses
 
 	// The last request:
 	caller        string     // the caller of the request; "" if nothing limits it
@@ -90,14 +90,14 @@ func (c *counter) add(v *policy.Verdict, method string, now int64) {
 }
 
 // addUsages counts what a request used of its limits. It also finds the caller: the first subject
-// that is not shared by everyone.
+// that does not stand for everyone.
 func (c *counter) addUsages(v *policy.Verdict, now int64) {
 	c.caller, c.callerSubject, c.subjectsOf = "", nil, c.subjectsOf[:0]
 	everyone := true
 	for i := range v.Results {
 		r := &v.Results[i]
 		var s *subject
-		if len(r.Usages) > 0 { // otherwise it is in shadow, and the store was not called
+		if len(r.Usages) > 0 { // otherwise the rule is in shadow, and the store was not called
 			s = c.subjects.of(r.Subject, r.Shared)
 			if s != nil && !slices.Contains(c.subjectsOf, s) {
 				s.requests++
@@ -130,7 +130,7 @@ func (c *counter) addUsage(s *subject, r *policy.Result, now int64) {
 	}
 }
 
-// nameHost records that the log has a host name for the last request's client.
+// nameHost records the host name that the log has for the client of the last request.
 func (c *counter) nameHost(name string) {
 	s := c.callerSubject
 	if s != nil && c.hosts[s] == "" && strings.HasPrefix(s.name, addressKind) {
@@ -141,11 +141,11 @@ func (c *counter) nameHost(name string) {
 // addressKind is the prefix of subjects that are addresses.
 const addressKind = "ip:"
 
-// title returns the name of a subject for the report.
+// title returns the name that the report shows for a subject.
 func (c *counter) title(s *subject) string { return cmp.Or(c.hosts[s], s.name) }
 
-// index returns the index of a limit in c.limits, or -1 for the limit on requests with too many
-// readings, which is not configured.
+// index returns the index of a limit in c.limits. It returns -1 for the limit on requests with too
+// many readings, which no configuration has.
 func (c *counter) index(rule *policy.Rule, l *stint.Limit) int {
 	for i := range rule.Limits {
 		if contract.SameID(&rule.Limits[i], l) {
@@ -155,8 +155,8 @@ func (c *counter) index(rule *policy.Rule, l *stint.Limit) int {
 	return -1
 }
 
-// hit returns the subject that is affected by a denial of result i: the caller if everyone shares
-// the limit, and otherwise the subject of the result. It returns nil if that is not counted
+// hit returns the subject that a denial by result i affects: the caller if everyone shares the
+// limit, otherwise the subject of the result. It returns nil for a subject that is not counted
 // separately.
 func (c *counter) hit(v *policy.Verdict, i int) *subject {
 	if v.Results[i].Shared {
@@ -165,8 +165,8 @@ func (c *counter) hit(v *policy.Verdict, i int) *subject {
 	return c.subjectsOf[i]
 }
 
-// deny counts a denial. It reports whether a ban already in force denied the request. If the
-// subject is not counted separately, every ban counts as already in force.
+// deny counts a denial. It reports whether the request was denied by a ban that was already in force.
+// For a subject that is not counted separately, every ban counts as already in force.
 func (c *counter) deny(v *policy.Verdict, now int64) (inForce bool) {
 	d := &v.Decision
 	s := c.hit(v, max(int(d.Denier)-1, 0))
@@ -195,7 +195,7 @@ func (c *counter) deny(v *policy.Verdict, now int64) (inForce bool) {
 }
 
 // allow counts an allowed request, and the denials by rules in shadow. It reports whether a rule in
-// shadow would have denied the request. A request counts once for each subject.
+// shadow would have denied the request. Each subject counts a request only once.
 func (c *counter) allow(v *policy.Verdict, now int64) (shadowed bool) {
 	for _, s := range c.subjectsOf {
 		if s != nil {
@@ -248,7 +248,7 @@ func (c *counter) methodCount(v *policy.Verdict, method string) *Count {
 	return &counts[i]
 }
 
-// methodNames lists the methods that are counted separately, and the name for all others.
+// methodNames lists the methods that are counted separately, and "other" for the rest.
 var methodNames = append(slices.Clone(syntax.Methods[:]), "other")
 
 func (c *Count) add(d *Count) {

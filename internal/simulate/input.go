@@ -7,14 +7,14 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// input converts records to the input of a guard. It is reused for all records to avoid
+// input converts records to the input of a guard. One input is reused for all records, to avoid
 // allocations.
 type input struct {
 	in     policy.Input
 	record *accesslog.Record
 	values []string // returned by Values for this record
 
-	usedUser bool // Claim returned the user of the log
+	usedUser bool // whether Claim has returned the user of the log
 	known    tokens.Known
 }
 
@@ -67,7 +67,7 @@ func (i *input) Body(int64) (head []byte, length int64) { return nil, 0 }
 // Digest implements the Content of [policy.Input]. Logs have no bodies.
 func (i *input) Digest() string { return "" }
 
-// outcomeOf returns the outcome of a request: its response.
+// outcomeOf returns the outcome of a request, which is its response.
 func outcomeOf(r *accesslog.Record) policy.Outcome {
 	return policy.Outcome{Status: r.Status, Bytes: r.Bytes}
 }

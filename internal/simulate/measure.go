@@ -6,24 +6,24 @@ import (
 	"github.com/stint-limiter/stint/internal/algorithm"
 )
 
-// measure holds what limits of one window would have counted for one claim.
+// measure counts charges of one claim under limits with one window.
 //
 // Two counts hold all charges, as if nothing were ever denied, with the algorithm of the limits:
 //
-//   - The large one has slices, like the count of every limit above stint.Resolution: room comes
-//     back late, and the count reflects this.
-//   - The exact one is as large as a limit without slices can be. Its count is exact until the
-//     limit is exceeded. After that it is no longer needed: a subject that needs more needs a limit
+//   - The large one has slices, like the count of every limit above stint.Resolution: units become
+//     available late, and this count shows how late.
+//   - The exact one is as large as a limit without slices can be. It is exact until the limit is
+//     exceeded. After that it is no longer needed, because a subject that needs more needs a limit
 //     with slices.
 //
-// A step is the count of a limit of the scale. It differs from the counts above only after it has
+// A step is the count of one limit of the scale. It differs from the two counts only after it has
 // denied something, or after a settlement that it could not charge in full. So a step is created
-// only then, as a copy of one of them, and denies what the limit would have denied. Steps without
-// slices and steps with slices are separate: a limit without slices may deny less than a somewhat
-// larger one with slices.
+// only then, as a copy of one of the counts. From then on, it denies what the limit would have
+// denied. Steps without slices and steps with slices are separate, because a limit without slices
+// may deny less than a somewhat larger limit with slices.
 //
-// The counts above have no burst, because the meter of a burst depends on the maximum. A meter of
-// all charges computes the maximum that a burst needs, and the meter of a new step.
+// The two counts have no burst, because the meter of a burst depends on the maximum. The meter of
+// all charges gives the maximum that a burst needs, and the meter of a new step.
 type measure struct {
 	need        *need // of the subject
 	exact       *algorithm.Count
@@ -35,10 +35,11 @@ type measure struct {
 // step is the count of one limit of the scale.
 type step struct {
 	*algorithm.Count
-	took bool // it admitted the last request
+	took bool // whether it admitted the last request
 }
 
-// add adds a charge. It counts the limits that would have denied it.
+// add adds a charge. It also counts, for each limit, whether the limit would have denied the
+// charge.
 func (m *measure) add(w *window, at, cost int64) {
 	bucketMax := int64(0)
 	if w.Burst > 1 {
@@ -65,8 +66,8 @@ func (m *measure) add(w *window, at, cost int64) {
 	w.take(m.wide, w.sliceless, at, cost)
 }
 
-// climb adds steps that are copies of a history: those for limits with a maximum below most, up to
-// the index to. From is the scale index of the first element of steps.
+// climb adds steps, as copies of a history, up to the scale index to. It adds only those for limits
+// with a maximum below most. from is the scale index of the first element of steps.
 func (m *measure) climb(steps []step, w *window, from, to int, most, last int64, history *algorithm.Count) []step {
 	for i := from + len(steps); i < to && w.steps[i].max < most; i++ {
 		count := history.Clone()
@@ -78,7 +79,7 @@ func (m *measure) climb(steps []step, w *window, from, to int, most, last int64,
 	return steps
 }
 
-// take decides on a charge with some steps. Index is the index of the first step in the scale.
+// take decides on a charge with some steps. index is the scale index of the first step.
 func (w *window) take(steps []step, index int, at, cost int64) {
 	var v algorithm.View
 	for i := range steps {
@@ -118,7 +119,7 @@ func (m *measure) settle(w *window, at, cost, truth, debt int64) {
 	}
 }
 
-// raise adds the steps that a settlement may raise above their capacity by adding units.
+// raise adds the steps whose usage may exceed their capacity when a settlement adds units.
 func (m *measure) raise(w *window, at, units int64) {
 	var v algorithm.View
 	v.Open(m.large, &w.largeLimit, at, 0)

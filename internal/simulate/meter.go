@@ -8,14 +8,14 @@ import (
 	"github.com/stint-limiter/stint/internal/algorithm"
 )
 
-// meter finds the smallest maximum L of a limit with a burst whose bucket denies nothing. The
-// bucket of a limit with window W and a burst of b times L has room for all charges if, for any two
-// of them, the units charged from the first to the second are at most L·(b + the time between them
-// / W).
+// meter finds the smallest maximum L of a limit with a burst whose bucket denies nothing. Take a
+// limit with window W and a burst of b times L. Its bucket has room for all charges if the
+// following holds for any two of them: the units charged from the first to the second are at most
+// L·(b + the time between them / W).
 //
 // So L is W times the steepest slope from a point (time of a charge, units charged before it) to a
 // later point (time + b·W, units charged including it). Only points on the lower convex hull can be
-// the start of the steepest slope, so only those are kept.
+// the start of the steepest slope, so the meter keeps only those.
 type meter struct {
 	sum  int64 // units charged
 	hull []point
@@ -25,11 +25,11 @@ type meter struct {
 type point struct{ at, units int64 }
 
 // add adds a charge, which must not be earlier than the last one. It returns the smallest maximum
-// with room for the charge if all earlier charges were admitted.
+// that has room for the charge if all earlier charges were admitted.
 func (m *meter) add(at, units, window, burst int64) int64 {
 	p := point{at, m.sum}
 	n := len(m.hull)
-	if n == 0 || m.hull[n-1].at < at { // otherwise the last point is lower
+	if n == 0 || m.hull[n-1].at < at { // otherwise keep the last point, which is lower
 		for ; n >= 2 && !steeper(m.hull[n-1], p, m.hull[n-2], m.hull[n-1]); n-- {
 		}
 		m.hull = append(m.hull[:n], p)
@@ -40,13 +40,13 @@ func (m *meter) add(at, units, window, burst int64) int64 {
 	steepest := sort.Search(len(m.hull)-1, func(i int) bool { return !steeper(m.hull[i+1], end, m.hull[i], end) })
 	needed := rise(m.hull[steepest], end, window)
 	if m.sum > stint.MaxUnits {
-		*m = meter{} // unreachable in practice; a restart avoids an overflow
+		*m = meter{} // never happens in practice; starting again avoids an overflow
 	}
 	return needed
 }
 
 // bucket returns a count whose meter has all charges except the last few units. The points on the
-// hull determine its level.
+// hull determine the level of the meter.
 func (m *meter) bucket(p *algorithm.Params, last int64) *algorithm.Count {
 	c := new(algorithm.Count)
 	var v algorithm.View

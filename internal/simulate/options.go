@@ -16,12 +16,12 @@ const (
 	defaultTop         = 20
 )
 
-// Options selects what to replay a log through, and what to report.
+// Options selects the configurations to replay a log through, and what to report.
 type Options struct {
 	// Set is the configuration.
 	Set *policy.Set
-	// Against is a second configuration to compare with. It decides on the same requests. Nil means
-	// no comparison.
+	// Against is a second configuration to compare with. It decides the same requests. Nil means no
+	// comparison.
 	Against *policy.Set
 	// EnforceAll enforces all limits for everyone, regardless of shadow and rollout in the
 	// configuration.
@@ -34,9 +34,9 @@ type Options struct {
 	// 0.999. A limit is recommended for each share. If Recommend is empty, nothing is measured for
 	// recommendations. Measuring takes longer than everything else.
 	Recommend []float64
-	// Windows and Bursts select what to recommend limits for, in addition to the windows and bursts
-	// of the configuration: every window is combined with every burst. A burst is a multiple of the
-	// limit. An empty Bursts means a burst of 1, which is no burst.
+	// Windows and Bursts add to the windows and bursts of the configuration for which limits are
+	// recommended. Every window is combined with every burst. A burst is a multiple of the limit.
+	// An empty Bursts means a burst of 1, which is no burst.
 	Windows []time.Duration
 	Bursts  []int64
 

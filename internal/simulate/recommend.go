@@ -22,9 +22,9 @@ func (r *recommender) recommend(shares []float64) []Recommendation {
 	return list
 }
 
-// sortedNeeds holds the maximums that subjects need in one window, in ascending order. exact holds
-// those of limits without slices, except for subjects that exceed all such limits, and large holds
-// those of limits with slices.
+// sortedNeeds holds the maximums that subjects need in one window, in ascending order. exact has
+// the maximums of limits without slices; it leaves out subjects that exceed all such limits. large
+// has the maximums of limits with slices.
 type sortedNeeds struct{ exact, large []int64 }
 
 // sortedNeeds returns the needs of all subjects by window number.
@@ -63,7 +63,7 @@ func (w *window) recommend(needs *sortedNeeds, scale scale, shares []float64) Re
 		exact := w.smallest(needs, wanted)
 		index := scale.index(exact)
 		for w.untouched(needs, scale[index]) < wanted && index < len(scale)-1 {
-			index++ // a limit with slices may need to be larger than one without
+			index++ // a limit with slices may have to be larger than one without
 		}
 		r.Choices = append(r.Choices, Choice{
 			Share: math.Round(share*1e9) / 1e9, Exact: w.Limit(exact), Limit: w.Limit(scale[index]),
@@ -78,7 +78,7 @@ func (w *window) recommend(needs *sortedNeeds, scale scale, shares []float64) Re
 		p := w.point(needs, scale, index)
 		r.Curve = append(r.Curve, p)
 		if p.Subjects == 0 && most <= max(p.Max, w.smallestSliced()) {
-			break // larger limits, with slices, affect no subjects either
+			break // no larger limit affects a subject, even if it has slices
 		}
 	}
 	return r
@@ -100,8 +100,8 @@ func (w *window) untouched(needs *sortedNeeds, max int64) int {
 	return n
 }
 
-// smallest returns the smallest maximum of a limit under which at least the wanted number of
-// subjects are never denied.
+// smallest returns the smallest maximum under which at least the wanted number of subjects are
+// never denied.
 func (w *window) smallest(needs *sortedNeeds, wanted int) int64 {
 	if wanted <= len(needs.exact) {
 		if max := needs.exact[wanted-1]; !w.sliced(max) {
@@ -125,8 +125,8 @@ func (r *Recommendation) isCalendar() bool {
 	return r.Configured != nil && r.Configured.Algorithm == stint.AlgorithmCalendar
 }
 
-// Limit returns the limit with a maximum, or with the next larger maximum whose burst can be
-// counted exactly.
+// Limit returns the limit with a maximum. If the burst of that limit cannot be counted exactly, it
+// returns the limit with the next larger maximum whose burst can.
 func (r *Recommendation) Limit(max int64) stint.Limit {
 	if r.isCalendar() {
 		l := *r.Configured

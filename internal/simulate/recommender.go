@@ -17,7 +17,7 @@ import (
 
 // recommender measures what subjects use, and recommends limits that fit their usage.
 type recommender struct {
-	store       *memorystore.Store // never denies; it recognizes repeated request ids
+	store       *memorystore.Store // denies nothing within the largest maximum; it recognizes repeated request ids
 	guard       *policy.Guard
 	scale       scale
 	rules       []ruleQuantities // by index of the rule
@@ -30,10 +30,10 @@ type recommender struct {
 	request stint.Request
 }
 
-// ruleQuantities holds what to measure for one rule. Each name of its limits counts one quantity.
+// ruleQuantities holds what to measure for one rule. Limits of the same name count one quantity.
 type ruleQuantities struct {
 	windows [][]*window   // for each quantity
-	limits  []stint.Limit // one for each quantity, in place of the rule's limits in the store
+	limits  []stint.Limit // one for each quantity; in the store, they replace the limits of the rule
 }
 
 // window is a window to measure for one rule.
@@ -62,9 +62,9 @@ type subjectNeeds []*need
 
 // need is the smallest maximum in one window that would have admitted all requests of a subject.
 type need struct {
-	window       int // its number
+	window       int // the number of the window
 	exact, large int64
-	exceeded     bool // the exact count was exceeded: exact is unknown
+	exceeded     bool // whether the exact count was exceeded; exact is then unknown
 }
 
 func newRecommender(o *Options, c *clock) (*recommender, error) {
@@ -87,7 +87,7 @@ func newRecommender(o *Options, c *clock) (*recommender, error) {
 				number++
 			}
 			q.windows = append(q.windows, windows)
-			// The window distinguishes the claims of a subject.
+			// A different window for each rule keeps the claims of a subject apart.
 			unlimited := stint.Per(largestMax, stint.MinWindow+time.Duration(rule.Index)*time.Microsecond)
 			q.limits = append(q.limits, unlimited.WithName(name))
 		}
@@ -119,7 +119,7 @@ func quantitiesOf(rule *policy.Rule) (names []string) {
 }
 
 // windowsOf returns what to measure for a quantity of a rule: the windows and bursts of its limits,
-// and those in the options.
+// and the windows and bursts in the options.
 func windowsOf(rule *policy.Rule, name string, o *Options) []*window {
 	var list []*window
 	add := func(length time.Duration, burst int64, configured *stint.Limit) {
@@ -153,7 +153,7 @@ func windowsOf(rule *policy.Rule, name string, o *Options) []*window {
 	return list
 }
 
-// scaled prepares the limits of a scale.
+// scaled sets up the limits of a scale.
 func (w *window) scaled(s scale) {
 	length := time.Duration(w.Window)
 	of := func(l stint.Limit) algorithm.Params { return algorithm.Of(&l) }
@@ -216,8 +216,8 @@ func (r *recommender) claim(i int) *stint.Claim {
 	return &r.request.Claims[i]
 }
 
-// measures returns the measures of a claim for a quantity of a rule, one for each window. It
-// returns none for a new subject once there are too many.
+// measures returns the measures of a claim for a quantity of a rule, one for each window. If there
+// are too many subjects, it returns none for a new one.
 func (r *recommender) measures(claim *stint.Claim, rule, quantity int) []measure {
 	key := claimKey{claim.Subject, claim.Scope, rule, quantity}
 	if list, ok := r.claims[key]; ok {
@@ -254,7 +254,8 @@ func (s *subjectNeeds) of(w *window) *need {
 	return n
 }
 
-// settlingStore is the store of a recommender. It settles the measures along with the charges.
+// settlingStore is the store of a recommender. It settles the recommender's measures when it
+// settles charges.
 type settlingStore struct {
 	Timeless
 	recommender *recommender

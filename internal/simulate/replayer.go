@@ -19,7 +19,7 @@ type replayer struct {
 	counter *counter
 	sizer   *sizer
 
-	unsettled bool // the cost of some requests is settled from a response header, which logs do not have
+	unsettled bool // a response header settles some requests, and logs do not have it
 }
 
 func newReplayer(set *policy.Set, o *Options, c *clock) (*replayer, error) {
@@ -46,8 +46,8 @@ const (
 	maxSubjects = 1 << 27
 )
 
-// newStore returns a store in virtual time. Its bounds are never below those for the default number
-// of subjects, because unused capacity costs nothing.
+// newStore returns a store in virtual time. Its bounds are at least those for the default number of
+// subjects, because unused capacity costs nothing.
 func newStore(o *Options, c *clock) (*memorystore.Store, error) {
 	subjects := max(o.MaxSubjects, DefaultMaxSubjects)
 	return memorystore.New(memorystore.Config{
@@ -59,8 +59,8 @@ func newStore(o *Options, c *clock) (*memorystore.Store, error) {
 
 func (r *replayer) close() { _ = r.store.Close() }
 
-// replay decides on a request and counts the verdict. The response settles the request at once,
-// because logs do not record how long it took.
+// replay decides a request and counts the verdict. It settles the request at once, because logs do
+// not record how long a request took.
 func (r *replayer) replay(in *policy.Input, record *accesslog.Record, now int64) error {
 	ctx := context.Background()
 	v := &r.verdict
@@ -80,7 +80,7 @@ func (r *replayer) replay(in *policy.Input, record *accesslog.Record, now int64)
 }
 
 // Timeless is a store without deadlines. A guard waits for the store by the real clock, not by the
-// log's. With deadlines, a slow machine would miss some answers for rules in shadow and some
+// log's. With deadlines, a slow machine would lose some answers for rules in shadow, and some
 // settlements.
 type Timeless struct{ stint.Store }
 

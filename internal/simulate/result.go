@@ -14,8 +14,8 @@ import (
 // Result is the result of a replay. In JSON, times are RFC 3339 in UTC, durations are seconds and
 // limits are strings such as "100/1m burst 3x". Lists are empty rather than null.
 type Result struct {
-	// Warning reports that too much of the log could not be read to rely on the result; "" if there
-	// is no such problem. It comes first, in JSON and in the report.
+	// Warning says that too much of the log could not be read to rely on the result. It is "" if
+	// there is no such problem. It comes first, in JSON and in the report.
 	Warning string `json:"warning,omitempty"`
 	// Log describes what was read.
 	Log Log `json:"log"`
@@ -65,7 +65,7 @@ type Count struct {
 	Requests int64 `json:"requests"`
 	Allowed  int64 `json:"allowed"`
 	Denied   int64 `json:"denied"`
-	// Banned counts those of Denied that a ban already in force denied.
+	// Banned counts those of Denied that were denied by a ban that was already in force.
 	Banned int64 `json:"banned"`
 	// Shadowed counts those of Allowed that would have been denied if all limits were enforced for
 	// everyone.
@@ -79,8 +79,8 @@ type Outcome struct {
 	// Total counts all requests.
 	Total Count `json:"total"`
 	// Tiers counts all tiers, in the order of the configuration. Routes counts the routes that were
-	// requested, in the same order, followed by requests without a route under the name "". Exempt
-	// requests have neither a tier nor a route: they are in Exempt, under the name of the policy
+	// requested, in the same order, and then requests without a route under the name "". Exempt
+	// requests have neither a tier nor a route: Exempt counts them under the name of the policy
 	// that exempts them.
 	Tiers  []NamedCount `json:"tiers"`
 	Routes []NamedCount `json:"routes"`
@@ -95,8 +95,8 @@ type Outcome struct {
 	Limits []LimitUse `json:"limits"`
 	// Subjects counts the subjects.
 	Subjects Subjects `json:"subjects"`
-	// Hit lists the subjects that were denied, or would have been without shadow, starting with
-	// those that have the most denials. The list has at most Options.Top entries.
+	// Hit lists the subjects that were denied, or would have been denied without shadow. The
+	// subjects with the most denials come first. The list has at most Options.Top entries.
 	Hit []Hit `json:"hit"`
 	// Size describes the load on Redis.
 	Size Size `json:"size"`
@@ -127,9 +127,9 @@ type RuleCount struct {
 	// Enforced is the share of subjects that the rule is enforced for.
 	Enforced float64 `json:"enforced"`
 	// Requests is the number of requests that the rule applied to. Denied counts those that it
-	// denied: if several limits deny a request, the request counts for the limit with the longest
-	// wait. Shadowed counts those that it would have denied if it were enforced. A rule in shadow
-	// applies only to requests that all other rules allow.
+	// denied. If several limits deny a request, it counts for the limit with the longest wait.
+	// Shadowed counts the requests that the rule would have denied if it were enforced. A rule in
+	// shadow applies only to requests that all other rules allow.
 	Requests int64 `json:"requests"`
 	Denied   int64 `json:"denied"`
 	Shadowed int64 `json:"shadowed"`
@@ -144,21 +144,21 @@ type Series struct {
 	Shadowed []int64   `json:"shadowed"` // included in Allowed
 }
 
-// LimitUse describes how much of one limit subjects used at their busiest. If a subject has counts
+// LimitUse describes how much of one limit subjects used at their busiest. If a subject is counted
 // in several scopes, the scope with the most use counts.
 type LimitUse struct {
 	Policy string      `json:"policy"`
 	Tier   string      `json:"tier"`
 	Costs  bool        `json:"costs"`
 	Limit  stint.Limit `json:"limit"`
-	// Claim is the claim that gives the limit's number, or "". If it is set, Limit is the limit of
-	// requests without the claim, and shares refer to the limit that each subject had.
+	// Claim is the claim that sets the maximum of the limit, or "". If it is set, Limit is the
+	// limit of requests without the claim, and shares refer to the limit that each subject had.
 	Claim string `json:"claim,omitempty"`
 	// Subjects is the number of subjects that the limit applied to: 1 if everyone shares it. Hit is
 	// the number of callers that it denied, or would have denied without shadow.
 	Subjects int64 `json:"subjects"`
 	Hit      int64 `json:"hit"`
-	// Headroom covers the subjects that no limit ever denied, or would have denied without shadow.
+	// Headroom covers the subjects that no limit denied, or would have denied without shadow.
 	Headroom Headroom `json:"headroom"`
 	// Busiest lists the subjects that used the most of the limit at once, denied or not, in
 	// descending order.
@@ -191,7 +191,7 @@ type Busy struct {
 type Subjects struct {
 	// Seen is the number of subjects that were counted separately. Hit counts those that were
 	// denied at least once, Shadowed those that would have been denied without shadow, and Banned
-	// those that were banned. The subject of a shared limit, which stands for everyone, is not
+	// those that were banned. The subject that stands for everyone under a shared limit is not
 	// included.
 	Seen     int64 `json:"seen"`
 	Hit      int64 `json:"hit"`
@@ -204,15 +204,15 @@ type Subjects struct {
 	// applied to them, but no list or distribution includes them.
 	Cap    int   `json:"cap"`
 	Others Count `json:"others"`
-	// Forgotten is the number of counts of subjects that were dropped for lack of memory. If it is
-	// not 0, the result may show more requests as allowed than a server would have allowed.
+	// Forgotten is the number of counts that were dropped for lack of memory. If it is not 0, the
+	// result may show more requests as allowed than a server would have allowed.
 	Forgotten int64 `json:"forgotten"`
 }
 
-// Size describes the load on the Redis server that decides the requests. Only subjects that are
-// counted separately are included.
+// Size describes the load on the Redis server that decides the requests. It includes only subjects
+// that are counted separately.
 type Size struct {
-	// Subjects is the largest number of subjects with used limits at the same time.
+	// Subjects is the largest number of subjects that had used limits at the same time.
 	Subjects   int64     `json:"subjects"`
 	SubjectsAt time.Time `json:"subjects_at,omitzero"`
 	// Second and Minute are the busiest second and minute.
@@ -220,9 +220,9 @@ type Size struct {
 	Minute Load `json:"minute"`
 }
 
-// Load counts the requests and store calls within some time.
+// Load counts the requests and store calls within a second or a minute.
 type Load struct {
-	// At is the start of that time; zero if there were no requests.
+	// At is the start of the second or minute; zero if there were no requests.
 	At       time.Time `json:"at,omitzero"`
 	Requests int64     `json:"requests"`
 	// Decisions is the number of decisions requested from the store: one for a request, one more
@@ -232,14 +232,14 @@ type Load struct {
 	Settlements int64 `json:"settlements"`
 }
 
-// Hit is a subject that was denied, or would have been without shadow. Requests that a shared limit
-// denies count for the caller.
+// Hit is a subject that was denied, or would have been denied without shadow. If a shared limit
+// denies a request, the request counts for the caller.
 type Hit struct {
 	Subject  string `json:"subject"`
 	Requests int64  `json:"requests"`
 	Denied   int64  `json:"denied"`
 	Shadowed int64  `json:"shadowed"`
-	// First and Last are the times of the first and the last such request.
+	// First and Last are the times of the first and the last denial, enforced or in shadow.
 	First time.Time `json:"first"`
 	Last  time.Time `json:"last"`
 	// Longest is the longest time from one denial to another with nothing allowed in between.
@@ -251,7 +251,7 @@ type Hit struct {
 	WorstWait Duration `json:"worst_wait_seconds"`
 	Never     bool     `json:"never"`
 	// By lists the limits that denied requests, in descending order of denials. Banned counts those
-	// of Denied that a ban already in force denied, not a limit.
+	// of Denied that were denied not by a limit, but by a ban that was already in force.
 	By     []HitBy `json:"by"`
 	Banned int64   `json:"banned"`
 	// Bans is the number of times that the subject was banned, and BannedFor the total length.
@@ -272,18 +272,18 @@ type HitBy struct {
 // Comparison describes how two configurations differ on the same requests.
 type Comparison struct {
 	// AllowedByBoth, DeniedByBoth, OnlyDenied and OnlyAgainst add up to all requests. OnlyDenied
-	// counts requests that only this configuration denies, OnlyAgainst those that only the other
-	// one denies.
+	// counts the requests that only this configuration denies. OnlyAgainst counts the requests that
+	// only the other configuration denies.
 	AllowedByBoth int64 `json:"allowed_by_both"`
 	DeniedByBoth  int64 `json:"denied_by_both"`
 	OnlyDenied    int64 `json:"only_denied"`
 	OnlyAgainst   int64 `json:"only_against"`
-	// Gaining is the number of subjects that this configuration denies less than the other one, and
-	// Losing the number of those that it denies more.
+	// Gaining is the number of subjects that this configuration denies less often than the other
+	// one. Losing is the number of subjects that it denies more often.
 	Gaining int64 `json:"gaining"`
 	Losing  int64 `json:"losing"`
-	// Gain and Lose list the subjects that gain and lose, those with the largest differences first.
-	// Each list has at most Options.Top entries.
+	// Gain and Lose list the subjects that gain and lose. The largest differences come first. Each
+	// list has at most Options.Top entries.
 	Gain []Change `json:"gain"`
 	Lose []Change `json:"lose"`
 }
@@ -319,8 +319,8 @@ type Recommendation struct {
 	Requests int64 `json:"requests"`
 	// Choices lists the smallest limits for the requested shares, in the order of the shares.
 	Choices []Choice `json:"choices"`
-	// Curve lists the effects of limits in ascending order. It ends with the first limit that, like
-	// all larger ones, affects no subject.
+	// Curve lists the effects of limits in ascending order. It ends with the first limit such that
+	// neither it nor a larger one affects a subject.
 	Curve []Point `json:"curve"`
 }
 

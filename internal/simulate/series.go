@@ -38,8 +38,8 @@ func (s *series) add(now int64, c *Count) {
 	s.steps[i].add(c)
 }
 
-// widen changes to the next length of steps. It works in place: a step moves to its own index or to
-// a lower one.
+// widen changes to the next length of steps. It works in place, because no step moves to a higher
+// index.
 func (s *series) widen() {
 	old := s.microseconds()
 	s.length++

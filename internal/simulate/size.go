@@ -32,10 +32,10 @@ func (s *sizer) begin(now int64) {
 	s.sum.requests++
 }
 
-// charge counts a subject until the limits that a result charges have reset.
+// charge counts a subject as held in Redis until all limits that a result charges have reset.
 func (s *sizer) charge(to *subject, r *policy.Result, now int64) {
 	if to.shared || r.Cost == 0 || len(r.Limits) != len(r.Rule.Limits) {
-		return // nothing is charged, or only a part of the rule, for a path with several readings
+		return // nothing is charged, or only some limits, for a path with several readings
 	}
 	until := to.until
 	for i := range r.Usages {
@@ -58,12 +58,12 @@ func (s *sizer) size() Size {
 	return size
 }
 
-// busiest finds the step of time with the most calls to the store. Steps begin at multiples of
-// their length.
+// busiest finds the step of time with the most calls to the store. A step begins at a multiple of
+// its length.
 type busiest struct {
 	length int64 // microseconds
 	end    int64 // of the current step, in Unix microseconds
-	before load  // at its start
+	before load  // the load before the current step
 	most   load
 	mostAt int64
 }

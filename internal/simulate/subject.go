@@ -11,7 +11,7 @@ import (
 type subjects struct {
 	max    int
 	byName map[string]*subject
-	last   *subject  // the last one returned: several results of a request share their subject
+	last   *subject  // the last subject that was returned, because several results of a request share theirs
 	block  []subject // preallocated, for fewer allocations
 }
 
@@ -36,7 +36,8 @@ type peak struct {
 
 func newSubjects(max int) subjects { return subjects{max: max, byName: make(map[string]*subject)} }
 
-// of returns the subject with a name. It returns nil for a new subject if there are already max.
+// of returns the subject with a name. If there are already max subjects, it returns nil for a new
+// one.
 func (t *subjects) of(name string, shared bool) *subject {
 	if t.last != nil && t.last.name == name {
 		return t.last
@@ -82,7 +83,7 @@ func (s *subject) denied(now int64) *denials {
 	return s.denials
 }
 
-// allowed ends a stretch of denials.
+// allowed records that a request was allowed, which ends a stretch of denials.
 func (s *subject) allowed() {
 	if s.denials != nil {
 		s.denials.inStretch = false
@@ -98,7 +99,7 @@ type denials struct {
 	since              int64 // start of the current stretch
 	longest, longestAt int64 // length and start of the longest stretch
 	worstWait          time.Duration
-	never              bool // one of the requests could never be allowed
+	never              bool // whether one of the requests could never be allowed
 	byLimit            []limitDenials
 
 	banned      int64 // denials by a ban already in force

@@ -6,7 +6,7 @@ import (
 	"github.com/stint-limiter/stint/internal/figures"
 )
 
-// tokenCounts counts the requests whose tokens are counted by the configuration or the log.
+// tokenCounts counts the requests whose tokens the configuration or the log counts.
 type tokenCounts struct {
 	needed   int64 // by a policy
 	logged   int64 // in the log

@@ -23,7 +23,7 @@ const (
 //	[HOST[:PORT] ]CLIENT IDENTITY USER [TIME] "REQUEST" STATUS SIZE
 //	    [ "REFERRER" "USER AGENT"[ "FORWARDED FOR"]]
 //
-// Anything after that is ignored.
+// It ignores the rest of a line.
 type lineFormat struct{}
 
 // Parse implements [Format].
@@ -118,9 +118,9 @@ func (r *Record) readHead(head string, q quoting) error {
 	}
 	client, known := readClient(first)
 	name, identity, user := first, second, others
-	// If three or more words follow the first one, it may be a host. It is a host if the second
-	// word is an address, because an identity never is, or if it is not an address itself and the
-	// third word is an identity.
+	// If at least three words follow the first one, the first one may be a host. It is a host if
+	// the second word is an address, because an identity never is. It is also a host if it is not
+	// an address itself and the third word is an identity.
 	if third, further, _ := strings.Cut(others, " "); further != "" {
 		if next, isClient := readClient(second); next.IsValid() || !known && third == "-" {
 			client, known = next, isClient
@@ -130,7 +130,8 @@ func (r *Record) readHead(head string, q quoting) error {
 			}
 		}
 	}
-	// Few servers log identities. Without this, any word could be the name of a client.
+	// Few servers log identities. Without the check of the identity, any word could be the name of
+	// a client.
 	if r.Client = client; !known && (identity != "-" || !r.nameClient(name)) {
 		return brokenClient
 	}
@@ -156,7 +157,8 @@ func readClient(s string) (client netip.Addr, ok bool) {
 }
 
 // nameClient derives an address from the host name of a client. The address is in fc00::/8, which
-// no client uses, and in a /64 of its own, because policies count all addresses of a /64 together.
+// no client uses. It is in a /64 of its own, because policies count all addresses of a /64
+// together.
 func (r *Record) nameClient(name string) bool {
 	if !syntax.IsName(name) || strings.Trim(name, "0123456789.-_") == "" {
 		return false
@@ -171,8 +173,8 @@ func (r *Record) nameClient(name string) bool {
 	return true
 }
 
-// parseIPv4 reads an IPv4 address, like [netip.ParseAddr]. Most clients have one; with only
-// [clientip.ParsePeer], reading a line takes about a tenth longer.
+// parseIPv4 reads an IPv4 address, like [netip.ParseAddr]. Most clients have one. With
+// [clientip.ParsePeer] alone, reading a line takes about a tenth longer.
 func parseIPv4(s string) (addr netip.Addr, ok bool) {
 	var octets [4]byte
 	octet, digits, dots := 0, 0, 0
@@ -244,9 +246,9 @@ func (r *Record) cutQuoted(s string, q quoting) (value, rest string, ok bool) {
 	return value, rest, true
 }
 
-// closingQuote returns the index of the quote that ends a value, or -1. It is the first quote that
-// is not escaped. If quotes are raw, it is the first one that is followed by the end of the line, a
-// number or another value.
+// closingQuote returns the index of the quote that ends a value, or -1. This is the first quote
+// that is not escaped. If quotes are raw, it is the first quote that is followed by the end of the
+// line, a number or another value.
 func closingQuote(s string, q quoting) int {
 	for i := 0; i < len(s); i++ {
 		switch after := s[i+1:]; {
@@ -261,8 +263,8 @@ func closingQuote(s string, q quoting) int {
 }
 
 // unescape decodes the escapes of Apache and nginx: \" \\ \b \n \r \t \v and \xHH. Any other
-// backslash stands for itself. strconv.Unquote does not do this: it rejects what these servers may
-// write.
+// backslash stands for itself. strconv.Unquote cannot be used, because it rejects some values that
+// these servers write.
 func (r *Record) unescape(s string) string {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s

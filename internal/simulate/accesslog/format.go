@@ -34,8 +34,8 @@ var detected = []string{"combined", "envoy", "traefik", "caddy", "json"}
 //	caddy     the JSON of Caddy
 //	json      JSON with common keys of nginx and others
 //
-// For JSON, a mapping adds to the keys of the format and replaces some of them. An empty name
-// stands for json.
+// For JSON, the paths of a mapping are added to those of the format, and replace those to the same
+// parts. An empty name stands for json.
 func NewFormat(name string, m Mapping) (Format, error) {
 	name = cmp.Or(name, "json")
 	if keys, ok := jsonMappings[name]; ok {
@@ -63,12 +63,12 @@ func NewFormat(name string, m Mapping) (Format, error) {
 }
 
 // detector reads each line in the format of the previous line or, if that fails, in any other
-// format. A log may begin with a banner, and a server may change the format of a log that it
-// appends to.
+// format. It does so because a log may begin with a banner, and because a server may append to a
+// log in another format.
 type detector struct {
 	formats []Format
 	last    int    // index of the format of the last line
-	found   bool   // some line could be read
+	found   bool   // whether any line could be read
 	first   []byte // the first unreadable line, until a readable one was found
 }
 
@@ -128,8 +128,8 @@ func (d *detector) unknown() error {
 // reasonText returns the reason why a line is malformed, without the name of the package.
 func reasonText(err error) string { return strings.TrimPrefix(err.Error(), "accesslog: ") }
 
-// excerpt returns the beginning of the longest part of a line that is printable unchanged, so that
-// users can find it in the log.
+// excerpt returns the beginning of the longest part of a line in which all characters are
+// printable. It is unchanged, so that users can find it in the log.
 func excerpt(line []byte) string {
 	const most = 160
 	longest := ""

@@ -20,8 +20,8 @@ const byteOrderMark = "\ufeff"
 
 const tooLong = reason("the line is longer than 64 KB")
 
-// unknownLines is the number of lines at the beginning of a log that may be malformed before its
-// format counts as unknown.
+// unknownLines is how many lines at the beginning of a log may be malformed before its format
+// counts as unknown.
 const unknownLines = 10_000
 
 // input is one log.
@@ -37,7 +37,7 @@ type input struct {
 	sorter sorter
 }
 
-// countingReader counts the bytes that it reads. It keeps the error that ended reading.
+// countingReader counts the bytes that it reads. It keeps the error that ended the reading.
 type countingReader struct {
 	from io.Reader
 	n    int64
@@ -133,8 +133,8 @@ func (in *input) skip(err error) error {
 	return tooLong
 }
 
-// end returns the error for an input that cannot be read any further: io.EOF if its compressed data
-// is damaged. The lines before the damage are good.
+// end returns the error of an input that cannot be read any further. If its compressed data is
+// damaged, the error is io.EOF, because the lines before the damage are good.
 func (in *input) end(err error) error {
 	if in.raw.err != nil && in.raw.err != io.EOF {
 		return in.failed(err)

@@ -12,8 +12,8 @@ import (
 
 const brokenJSON = reason("the line is not a JSON object")
 
-// jsonFormat reads lines of JSON objects. It skips all values that are not wanted, and takes two
-// thirds of the time of package encoding/json with a struct.
+// jsonFormat reads lines of JSON objects. It skips all values that are not wanted, and so takes two
+// thirds of the time that package encoding/json takes with a struct.
 type jsonFormat struct {
 	text   Format // for lines that are not JSON; may be nil
 	root   node
@@ -26,7 +26,7 @@ type jsonFormat struct {
 	noTime, noPath reason
 }
 
-// part is a part of a record, with the values that may hold it.
+// part is a part of a record, with the values that it can come from.
 type part struct {
 	name   string // of a header or claim
 	broken reason // the error if a value that should be a count is not one

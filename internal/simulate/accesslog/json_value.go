@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// node is a position in an object that a path of keys leads to: a value, or an object with more
+// node is a position in an object, to which a path of keys leads: a value, or an object with more
 // keys.
 type node struct {
 	below  map[string]*node // by key; nil for a value
-	folded map[string]*node // by key in lower case; the first of several
+	folded map[string]*node // by key in lower case; if keys differ only in case, the first one counts
 	raw    []byte           // the value as written in the line
 }
 
-// at returns the node that some keys lead to. It adds the node if there is none.
+// at returns the node to which keys lead. It adds the node if there is none.
 func (n *node) at(keys []string) *node {
 	for _, key := range keys {
 		if n.below == nil {
@@ -33,7 +33,7 @@ func (n *node) at(keys []string) *node {
 	return n
 }
 
-// read keeps the wanted values of an object. A value that is not an object has none.
+// read stores the wanted values of an object. If the input is not an object, it stores none.
 func (n *node) read(object []byte) {
 	if object[0] != '{' {
 		return
@@ -107,9 +107,9 @@ func (r *Record) textOf(raw []byte) string {
 	return r.keep(raw)
 }
 
-// cutValue returns the first value, or key, of the content of an array or an object, and the rest.
-// The value is empty if there is none. The input must be valid. Unlike a json.Decoder, cutValue
-// allocates nothing.
+// cutValue returns the first value or key in the content of an array or an object, and the rest of
+// the content. If there is none, the value is empty. The input must be valid. Unlike a
+// json.Decoder, cutValue allocates nothing.
 func cutValue(s []byte) (value, rest []byte) {
 	for len(s) > 0 && strings.IndexByte(" \t\r\n,:", s[0]) >= 0 {
 		s = s[1:]

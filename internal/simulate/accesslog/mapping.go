@@ -41,13 +41,14 @@ var parts = []string{"time", "client", "user", "method", "host", "path", "reques
 //
 //	time=ts,client=request.remote_ip,header:X-Api-Key=request.headers.X-Api-Key,claim:plan=plan
 //
-// It is a list of parts and the keys that lead to them. Dots separate the keys of nested objects; a
-// backslash before a dot makes it part of a key. The parts are time, client, user, method, host,
-// path (with or without a query), request (a whole request line, if there is no path), status,
-// bytes, headers (an object with all of them), header:NAME and claim:NAME for single ones, and for
-// requests to language models input_tokens, output_tokens, cached_tokens, max_output (the bound of
-// the request) and model. If a part is mapped several times, the first key with a value counts. In
-// an array, the first element counts. All mistakes are reported together.
+// It is a list of parts, each with the keys that lead to it. Dots separate the keys of nested
+// objects; a backslash before a dot makes it part of a key. The parts are time, client, user,
+// method, host, path (with or without a query), request (a whole request line, if there is no
+// path), status, bytes, headers (an object with all headers), header:NAME and claim:NAME for single
+// ones, and for requests to language models input_tokens, output_tokens, cached_tokens, max_output
+// (the bound of the request) and model. If a part is mapped several times, the first key with a
+// value counts. If a value is an array, its first element counts. All mistakes are reported
+// together.
 func ParseMapping(text string) (Mapping, error) {
 	var m Mapping
 	var errs []error
@@ -116,13 +117,14 @@ func splitKeys(path string) []string {
 	return keys
 }
 
-// contradicts reports whether one path leads through the end of the other.
+// contradicts reports whether one of the two paths is the beginning of the other.
 func (p partPath) contradicts(q partPath) bool {
 	shared := min(len(p.keys), len(q.keys))
 	return len(p.keys) != len(q.keys) && slices.Equal(p.keys[:shared], q.keys[:shared])
 }
 
-// over returns the paths of the mapping, followed by those of a format that it does not replace.
+// over returns the paths of the mapping, followed by the paths of a format that the mapping does
+// not replace.
 func (m Mapping) over(format []partPath) []partPath {
 	all := slices.Clone(m.paths)
 	for _, p := range format {
@@ -138,7 +140,7 @@ func (m Mapping) over(format []partPath) []partPath {
 
 // jsonMappings locates the parts of a record in each JSON format.
 var jsonMappings = map[string]string{
-	// The client is the one behind the proxies that Caddy trusts.
+	// client_ip is the client behind the proxies that Caddy trusts.
 	"caddy": `time=ts, client=request.client_ip, client=request.remote_ip, user=user_id,
 		method=request.method, host=request.host, path=request.uri, status=status, bytes=size,
 		headers=request.headers`,

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// Record is one request of a log. Its strings point to memory of the record: they are valid until
-// the next request is read into it. Reuse a record to read lines without allocations.
+// Record is one request of a log. Its strings point to memory of the record, so they are valid
+// until the next request is read into it. Reuse a record to read lines without allocations.
 type Record struct {
 	// At is the time in Unix nanoseconds.
 	At int64
@@ -14,18 +14,19 @@ type Record struct {
 	// the log does not have the address.
 	Client netip.Addr
 	// ClientName is the host name that the log has instead of the client's address, or "". If it is
-	// set, Client is a stand-in: the same address for the same name, and not the address of any
-	// client.
+	// set, Client is a stand-in: no client has this address, and the same name always gives the
+	// same address.
 	ClientName string
-	// User is the user according to the logging server, which may not have authenticated it, or "".
+	// User is the user according to the logging server, or "". The server may not have
+	// authenticated the user.
 	User string
 	// Method is "" if the log does not have it. Lines of Apache and nginx always do.
 	Method string
 	// Host is the host of the request, with the port if the log has it; "" if it is unknown.
 	Host string
 	// Path and RawPath are the fields of the [net/url.URL] that a Go server would have seen: the
-	// decoded path, and the original one if encoding Path gives a different one. Example: "/a b"
-	// and "" for "/a%20b", "/a/b" and "/a%2fb" for "/a%2fb".
+	// decoded path, and the original path if encoding Path gives a different one. For "/a%20b" they
+	// are "/a b" and "", and for "/a%2fb" they are "/a/b" and "/a%2fb".
 	Path, RawPath string
 	// Status and Bytes describe the response; 0 if the log does not have them.
 	Status int
@@ -45,13 +46,13 @@ type Record struct {
 
 // Tokens holds what a line records about the tokens of a request to a language model.
 type Tokens struct {
-	// Counted is set if the line has token counts. Input counts the tokens of the prompt, Output
-	// those of the answer, and Cached those of Input that came from a cache. Counts that the line
-	// does not have are 0.
+	// Counted is set if the line has token counts. Input counts the tokens of the prompt, and
+	// Output the tokens of the answer. Cached counts those of Input that came from a cache. Counts
+	// that the line does not have are 0.
 	Counted               bool
 	Input, Output, Cached int64
-	// Bounded is set if the log records the bounds that requests set on the tokens of their
-	// answers. MaxOutput is that bound; 0 if the request has none.
+	// Bounded is set if the log records the maximum number of tokens that requests allow for their
+	// answers. MaxOutput is that maximum; 0 if the request has none.
 	Bounded   bool
 	MaxOutput int64
 	// Model is the model; "" if the line does not name it.
@@ -64,7 +65,7 @@ type Field struct{ Name, Value string }
 // UserClaim is the claim that holds the user of the log.
 const UserClaim = "user"
 
-// Claim returns a claim, or "". A mapped one takes precedence over the user of the log.
+// Claim returns a claim, or "". A claim from the mapping takes precedence over the user of the log.
 func (r *Record) Claim(name string) string {
 	for i := range r.Claims {
 		if f := &r.Claims[i]; f.Name == name {

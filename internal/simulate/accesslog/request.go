@@ -7,7 +7,7 @@ import (
 	"github.com/stint-limiter/stint/internal/syntax"
 )
 
-// reason states why a line is malformed. Reasons are few and general: the line itself has the
+// reason says why a line is malformed. Reasons are few and general, because the line itself has the
 // details.
 type reason string
 
@@ -38,8 +38,8 @@ func (r *Record) readRequest(line string) error {
 	return r.readTarget(target)
 }
 
-// readTarget reads the target of a request. For by far the most common target, a path with nothing
-// to decode and possibly a query, it avoids the time and the allocations of package net/url.
+// readTarget reads the target of a request. Most targets are a path that needs no decoding, with or
+// without a query. For these, it does not call package net/url, which takes time and allocates.
 func (r *Record) readTarget(target string) error {
 	path, query, _ := strings.Cut(target, "?")
 	if strings.HasPrefix(path, "/") && isLiteral(path) && !hasControl(query) {
@@ -60,8 +60,8 @@ func (r *Record) readTarget(target string) error {
 	return nil
 }
 
-// isLiteral reports whether package net/url encodes no byte of a path: it holds only letters,
-// digits and the punctuation $&+,-./:;=@_~.
+// isLiteral reports whether package net/url leaves a path as it is, because the path has only
+// letters, digits and the punctuation $&+,-./:;=@_~.
 func isLiteral(path string) bool {
 	for i := range len(path) {
 		switch c := path[i]; {

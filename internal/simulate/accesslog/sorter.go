@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// maxHeld is the maximum number of lines held to sort one input: 10 seconds at 13,000 lines per
-// second, about 80 MB.
+// maxHeld is the maximum number of lines of one input that are held for sorting: 10 seconds at
+// 13,000 lines per second, about 80 MB.
 const maxHeld = 1 << 17
 
 // held is a record that waits for earlier ones.
 type held struct {
 	Record
-	line int64 // its number: records with the same time keep their order
+	line int64 // the number of the line: records with the same time keep their order
 }
 
 func (h *held) before(other *held) bool {
@@ -20,7 +20,7 @@ func (h *held) before(other *held) bool {
 }
 
 // sorter sorts the records of one input, which are nearly in order. Records in order wait in a
-// queue; only those that follow a later one wait in a heap.
+// queue. A record that comes after a later one waits in a heap.
 type sorter struct {
 	slack   int64
 	max     int // records held
@@ -47,8 +47,8 @@ func (s *sorter) empty() *held {
 // recycle takes back a record for later use.
 func (s *sorter) recycle(h *held) { s.spare = append(s.spare, h) }
 
-// add adds a record. It is late if a later record was already removed; it then gets the time of
-// that record.
+// add adds a record. If a later record was already removed, the record is late, and gets the time
+// of that record.
 func (s *sorter) add(h *held) (late bool) {
 	if h.At < s.removed {
 		h.At, late = s.removed, true
@@ -73,8 +73,8 @@ func (s *sorter) first() *held {
 	return s.strays[0]
 }
 
-// ready reports whether the first record can be removed: either no earlier one is expected, or too
-// many are held.
+// ready reports whether the first record can be removed: no earlier record is expected, or too many
+// records are held.
 func (s *sorter) ready() bool {
 	first := s.first()
 	return first != nil && (s.latest-first.At >= s.slack || s.len() >= s.max)

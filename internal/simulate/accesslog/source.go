@@ -24,8 +24,8 @@ type Options struct {
 	// Slack is how far lines may be out of order. Servers write a line when a request ends, with
 	// the time when it began, so some lines follow later ones. Lines within the slack are sorted.
 	// Other lines are late: they are counted, and returned with the time of the last record. To
-	// sort lines, those of each log are held for this time, but at most 131,072 of them. The
-	// default is 10 seconds. If Slack is negative, no lines are held.
+	// sort the lines of a log, a Source holds them for this time, but at most 131,072 of them. The
+	// default is 10 seconds. If Slack is negative, it holds no lines.
 	Slack time.Duration
 	// Stdin is read for the path "-". Close does not close it.
 	Stdin io.Reader
@@ -191,7 +191,7 @@ func (s *Source) Stats() Stats {
 	return stats
 }
 
-// Close closes the files. It may be called more than once, and while Next runs, which then fails.
+// Close closes the files. It may be called more than once. If Next is running, it fails.
 func (s *Source) Close() error {
 	if s.closed.Swap(true) {
 		return nil
@@ -212,13 +212,13 @@ func byFirstRecord(a, b *input) int {
 
 // Stats describes what was read.
 type Stats struct {
-	// Lines is the number of lines, empty ones excluded. Malformed counts those that could not be
-	// read, and Late those that were too far out of order: see [Options.Slack].
+	// Lines is the number of lines that are not empty. Malformed counts those that could not be
+	// read. Late counts those that were too far out of order; see [Options.Slack].
 	Lines, Malformed, Late int64
 	// Examples holds up to five malformed lines.
 	Examples []Malformed
-	// Damaged lists the logs whose compressed data could not be read to the end. Lines before the
-	// damage are included.
+	// Damaged lists the logs whose compressed data could not be read to the end. The lines before
+	// the damage were read.
 	Damaged []Damage
 	// Read is the number of bytes read, before decompression. Total is the size of all logs, or 0
 	// if it is unknown, as for standard input.
@@ -243,8 +243,8 @@ type Damage struct {
 	Reason string `json:"reason"`
 }
 
-// maxExamples is the maximum number of examples of malformed lines, and maxAlike the maximum with
-// the same reason.
+// maxExamples is the maximum number of examples of malformed lines. maxAlike is the maximum number
+// of examples with the same reason.
 const (
 	maxExamples = 5
 	maxAlike    = 2

@@ -50,7 +50,7 @@ func parseApacheTime(s string) (at int64, ok bool) {
 	year := twoDigits(s[7:])*100 + twoDigits(s[9:])
 	hour, minute, second := twoDigits(s[12:]), twoDigits(s[15:]), twoDigits(s[18:])
 	offset := twoDigits(s[zone+2:])*60 + twoDigits(s[zone+4:])
-	// Values that are not digits are outside these ranges.
+	// Characters that are not digits give values outside these ranges.
 	if month == 0 || day < 1 || day > 31 || year < firstYear || year > lastYear ||
 		hour > 23 || minute > 59 || second > 60 || offset > 24*60 {
 		return 0, false
@@ -68,7 +68,8 @@ func parseApacheTime(s string) (at int64, ok bool) {
 	return seconds*1e9 + fraction, true
 }
 
-// twoDigits returns the number at the beginning of s, or 100,000 or more if there is none.
+// twoDigits returns the number that the first two digits of s form, or 100,000 or more if they are
+// not digits.
 func twoDigits(s string) int {
 	tens, ones := s[0]-'0', s[1]-'0'
 	if tens > 9 || ones > 9 {
@@ -77,7 +78,7 @@ func twoDigits(s string) int {
 	return int(tens)*10 + int(ones)
 }
 
-// monthOf returns the month with these first three letters, or 0.
+// monthOf returns the month whose name begins with three letters, or 0.
 func monthOf(s string) time.Month {
 	const names = "JanFebMarAprMayJunJulAugSepOctNovDec"
 	for i := 0; i < len(names); i += 3 {
@@ -88,8 +89,9 @@ func monthOf(s string) time.Month {
 	return 0
 }
 
-// daysSince1970 counts in years that begin in March, so that a leap day is the last day of its
-// year. With [time.Date], reading a line would take a tenth longer.
+// daysSince1970 returns the number of days from January 1, 1970, to a date. Its years begin in
+// March, so that a leap day is the last day of its year. With [time.Date], reading a line would
+// take a tenth longer.
 func daysSince1970(year, month, day int) int {
 	const until1970 = 719_468 // days from March 1 of the year 0
 	if month < 3 {

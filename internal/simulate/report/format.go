@@ -23,7 +23,7 @@ func share(part, whole int64) string {
 	return figures.Percent(float64(part) / float64(whole))
 }
 
-// exactly formats a requested share with all its digits.
+// exactly formats a share that the user requested, with all its digits.
 func exactly(x float64) string {
 	return figures.Decimal(100*x, 6) + "%"
 }

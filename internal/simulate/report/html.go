@@ -35,14 +35,14 @@ type page struct {
 }
 
 // HTML returns the report as a page in one file, which can be opened from disk or served. The page
-// loads nothing, and its content security policy allows only the script that draws its charts. The
+// loads nothing. Its content security policy allows only the script that draws its charts. The
 // element with the id "result" contains the whole result as JSON.
 func (r *Report) HTML() ([]byte, error) {
 	t, err := template.New("page.html").Funcs(template.FuncMap{"kind": kind, "list": list}).Parse(pageTemplate)
 	if err != nil {
 		return nil, fmt.Errorf("report: %w", err)
 	}
-	result, err := json.Marshal(r.result) // escapes <, > and &: no text from a log can end the script element
+	result, err := json.Marshal(r.result) // JSON escapes <, > and &, so no text from a log can end the script element
 	if err != nil {
 		return nil, fmt.Errorf("report: %w", err)
 	}

@@ -6,8 +6,9 @@
 //	r := report.New(found, report.Names{Config: "stint.yaml", Logs: []string{"access.log"}})
 //	os.Stdout.Write(r.Text(report.Terminal{}))
 //
-// Programs read the JSON of [simulate.Result] instead. Times are UTC. Subjects and paths come from
-// requests, so they may contain any characters: the report shows them as text on one line.
+// For programs, use the JSON of [simulate.Result] instead. Times are in UTC. Subjects and paths
+// come from requests, so they may contain any characters. The report shows each as text on one
+// line.
 //
 // To add a section, write a method of builder as in the files section_*.go and call it in New.
 package report

@@ -6,7 +6,8 @@ import (
 	"github.com/stint-limiter/stint/internal/simulate"
 )
 
-// headroom returns the section on the subjects that were not denied, and on the busiest ones.
+// headroom returns the section on the headroom of subjects that were not denied, and on the busiest
+// subjects.
 func (b *builder) headroom(r *simulate.Result) section {
 	s := section{ID: "headroom", Title: "Headroom of the other subjects"}
 	t := table{Columns: []column{
@@ -41,7 +42,7 @@ func (b *builder) headroom(r *simulate.Result) section {
 	return s
 }
 
-// limitOf formats a limit and the claim that gives its number.
+// limitOf formats a limit, with the claim that sets its maximum if there is one.
 func limitOf(l *simulate.LimitUse) string {
 	if l.Claim == "" {
 		return l.Limit.String()
@@ -49,10 +50,11 @@ func limitOf(l *simulate.LimitUse) string {
 	return l.Limit.String() + " or claim " + l.Claim
 }
 
-// near is the share of a limit above which the subject may reach the limit on a busier day.
+// near is the used share of a limit from which the subject may reach the limit on a busier day.
 const near = 0.8
 
-// fullness returns the tone for the used share of a limit: denied from bound on, otherwise below.
+// fullness returns the tone for the used share of a limit: denied from bound on, and below under
+// it.
 func fullness(share, bound float64, below tone) tone {
 	if share >= bound {
 		return denied

@@ -27,7 +27,7 @@ func (b *builder) hit(r *simulate.Result) section {
 	return s
 }
 
-// hitTable lists the subjects that were denied.
+// hitTable lists the subjects that were denied, or would have been denied without shadow.
 func (b *builder) hitTable(o *simulate.Outcome) table {
 	t := table{Columns: []column{
 		{Name: "subject", Long: true}, {Name: "requests", Number: true, Spare: 2}, {Name: "denied", Number: true},
@@ -68,8 +68,8 @@ func lengthOrNone(d simulate.Duration) string {
 	return figures.Length(time.Duration(d))
 }
 
-// hitBy names the limit that denied a subject most often, and a ban if there was one. It counts the
-// others.
+// hitBy names the limit that denied a subject most often, and a ban if there was one. It gives only
+// the number of the other limits.
 func hitBy(h *simulate.Hit) string {
 	var names []string
 	if len(h.By) > 0 {

@@ -59,7 +59,7 @@ func newCountTable(title string, names ...string) table {
 	return t
 }
 
-// countCells returns the cells of the other columns.
+// countCells returns the cells of a count, for the columns after the names.
 func countCells(c *simulate.Count) []cell {
 	return []cell{
 		{Text: figures.Number(c.Requests)}, deniedCell(c.Denied), {Text: share(c.Denied, c.Requests)},
@@ -91,8 +91,8 @@ func namedTable(title, column string, all []simulate.NamedCount, nameless string
 
 func tiers(o *simulate.Outcome) table { return namedTable("By tier", "tier", o.Tiers, "") }
 
-// routes returns the table of routes. It includes the requests that a policy exempts, under its
-// name.
+// routes returns the table of routes. It includes the requests that policies exempt, under the
+// names of the policies.
 func routes(o *simulate.Outcome) table {
 	all := append([]simulate.NamedCount(nil), o.Routes...)
 	if len(all) <= 1 && len(o.Exempt) == 0 { // no request has a route

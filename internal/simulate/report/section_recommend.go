@@ -67,8 +67,8 @@ func choices(r *simulate.Recommendation) table {
 	return t
 }
 
-// curve returns a table of the effects of limits, from those that affect half of the subjects to
-// the first that affects none.
+// curve returns a table of the effects of limits. It begins with limits that affect half of the
+// subjects, and ends with the first limit that affects none.
 func curve(r *simulate.Recommendation) table {
 	t := table{Columns: []column{
 		{Name: "limit", Number: true}, {Name: "hit", Number: true}, {Name: "of subjects", Number: true},
@@ -91,7 +91,7 @@ func curve(r *simulate.Recommendation) table {
 	return t
 }
 
-// marked states whether a limit is configured or recommended.
+// marked says whether a limit is configured or recommended.
 func marked(r *simulate.Recommendation, limit int64) string {
 	var marks []string
 	if r.Configured != nil && r.Configured.Max == limit {

@@ -24,10 +24,10 @@ type column struct {
 	Number bool
 	// Long is for names, which may be shortened if the table is too wide.
 	Long bool
-	// Verbatim is for texts that readers search for: they are cut without an ellipsis.
+	// Verbatim is for texts that readers search for. They are cut without an ellipsis.
 	Verbatim bool
-	// Spare is for columns that are dropped if the table is still too wide, starting with the
-	// highest number. Columns with 0 are never dropped.
+	// Spare is for columns that are dropped if the table is still too wide. The column with the
+	// highest number is dropped first. Columns with 0 are never dropped.
 	Spare int
 }
 
@@ -68,7 +68,7 @@ func cells(texts ...string) []cell {
 	return row
 }
 
-// leaveOut records how many things the rows do not show, if any.
+// leaveOut records how many things the rows leave out, if any.
 func (t *table) leaveOut(n int64, one, many string) {
 	if n > 0 {
 		t.LeftOut = count(n, one, many)
@@ -80,7 +80,7 @@ func (t table) Headed() bool {
 	return slices.ContainsFunc(t.Columns, func(c column) bool { return c.Name != "" })
 }
 
-// without returns the table without those named columns that no row uses.
+// without returns the table without those of the named columns that no row uses.
 func (t table) without(unused ...string) table {
 	for _, name := range unused {
 		for i, c := range t.Columns {
@@ -119,7 +119,7 @@ const (
 	barWidth = 16
 	// gap is the space between two columns.
 	gap = 2
-	// leastName is the minimum width to which a name is shortened.
+	// leastName is the width below which a name is not shortened.
 	leastName = 14
 )
 
@@ -220,7 +220,7 @@ func (t *table) natural() []int {
 	return widths
 }
 
-// shorten reduces the widest columns of names by over characters in total. It reports whether that
+// shorten reduces the widest columns of names by over characters in total. It reports whether this
 // was possible.
 func (t *table) shorten(widths []int, over int) bool {
 	for ; over > 0; over-- {

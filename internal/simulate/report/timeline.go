@@ -88,7 +88,7 @@ func (t *timeline) peaks(group int) []string {
 	return notes
 }
 
-// ends formats the times of both ends for the line below a chart of this width.
+// ends formats the times of both ends, for the line below a chart of the given width.
 func (t *timeline) ends(width int) string {
 	from, to := t.at(t.Start), t.at(t.Start.Add(time.Duration(len(t.Lines[0].Values))*t.Step))
 	blanks := width - utf8.RuneCountInString(from) - utf8.RuneCountInString(to)

@@ -12,8 +12,8 @@ import (
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
 )
 
-// Every run uses the same cases, so that only a change can make a test fail. -rapid.seed=0 draws
-// different ones.
+// Every run uses the same cases, so that a test fails only if something has changed. -rapid.seed=0
+// draws other cases.
 var _ = flag.Set("rapid.seed", "1")
 
 // drawConfig draws a configuration with a random selection of features.
@@ -74,7 +74,7 @@ func drawSeverity(rt *rapid.T) string {
 }
 
 // drawLimits draws small limits of the first few kinds, each with a different window. The name
-// separates limits of different policies.
+// keeps the limits of different policies apart.
 func drawLimits(rt *rapid.T, name string, kinds int) string {
 	forms := []func(n int) string{
 		func(n int) string { return fmt.Sprintf("%d/1m", n) },

@@ -28,10 +28,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Equal sends random requests under random configurations to middleware over an empty store, which
-// fresh returns with its clock. A replay of their log must make the same decision on each of them:
-// whether it is allowed, how much of each limit is used, enforced or in shadow, and when there is
-// room again. The flags of rapid set how long Equal runs.
+// Equal sends random requests under random configurations to middleware over an empty store. fresh
+// returns the store with its clock. A replay of the log must make the same decision on each
+// request: whether it is allowed, how much of each limit is used, enforced or in shadow, and when
+// there is room again. The flags of rapid set how long Equal runs.
 func Equal(t *testing.T, fresh func(t *testing.T) storetest.Harness) {
 	t.Helper()
 	rapid.Check(t, func(rt *rapid.T) {
