@@ -86,8 +86,8 @@ type storeDoc struct {
 }
 
 type failureDoc struct {
-	// `local` (apply the same limits in memory; several instances divide what is left), `allow`,
-	// `deny` (503) or `error` (the caller gets the error). Default: local.
+	// `local` (apply the same limits in memory; if there are several instances, each gets a part of
+	// what is left), `allow`, `deny` (503) or `error` (the caller gets the error). Default: local.
 	Mode *failureMode `yaml:"mode"`
 	// How long a decision may take. `strict` is 1s: if Redis is slow, decisions wait for it instead
 	// of being made without it. Default: 15ms.
@@ -356,7 +356,8 @@ type bansDoc struct {
 	Within duration `yaml:"within"`
 	// How long the first ban lasts, the second, and so on. The last duration repeats.
 	Durations []duration `yaml:"durations"`
-	// How long after a ban ends the next ban starts again at the first duration. Default: 24h.
+	// How long after its end a ban counts. If the subject is banned again later, that ban has the
+	// first duration. Default: 24h.
 	Forgive *duration `yaml:"forgive"`
 }
 

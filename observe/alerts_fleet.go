@@ -72,7 +72,7 @@ func (r *readings) differing() (n float64) {
 
 // configs lists the configurations, with the processes that use each of them.
 func (r *readings) configs() string {
-	const most = 5 // names
+	const most = 5 // maximum number of names
 	var texts []string
 	for _, g := range r.groups() {
 		names := strings.Join(g.names[:min(len(g.names), most)], ", ")

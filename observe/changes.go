@@ -55,7 +55,7 @@ func (c *Change) String() string {
 type change struct {
 	Change
 	denies map[reload.Rule]bool
-	newly  map[string]bool // subjects
+	newly  map[string]bool // subjects that are denied because of the change
 	theirs int64           // denials of the subjects in newly since the change
 	all    int64           // all denials since the change
 }

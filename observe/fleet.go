@@ -305,7 +305,7 @@ func (f *fleet) takeCounts(p *peer, counts *countsRecord, now time.Time) {
 	heard := p.heard
 	p.counts, p.total, p.heard = *counts, total, now
 	pace := f.pace()
-	timed := p.known && now.Sub(heard) <= 3*pace || counts.seq <= fewReports // not after an outage
+	timed := p.known && now.Sub(heard) <= 3*pace || counts.seq <= fewReports // false after an outage
 	before := f.whole.add(p, timed, int64(pace/time.Second))
 	if before != nil {
 		f.history.rebase(before.Point, before.series)

@@ -6,7 +6,7 @@ import "time"
 // are spread evenly over the seconds until the next reports.
 type sums struct {
 	names []seriesName
-	index map[seriesName]int // of names
+	index map[seriesName]int // indexes into names
 	taken totals             // counts already in the sums
 	owed  totals             // counts to add in the next seconds
 	steps int64              // the number of seconds over which owed is spread

@@ -89,7 +89,7 @@ type Table struct {
 // Open returns the table of a store. It keeps the table up to date until the table is closed. If
 // the store does not answer before ctx ends, there are no overrides until it does.
 func Open(ctx context.Context, store stint.Store, c Config) (*Table, error) {
-	if _, err := stint.New(store); err != nil { // it is nil
+	if _, err := stint.New(store); err != nil { // the store is nil
 		return nil, err
 	}
 	keeper, ok := store.(driver.Keeper)

@@ -7,7 +7,7 @@ import (
 	"github.com/stint-limiter/stint/internal/messages"
 )
 
-// The predefined identities.
+// These constants are the names of the predefined identities.
 const (
 	identityIP       = "ip"
 	identityUser     = "user"
@@ -85,7 +85,7 @@ func (c *compiler) identity(key, name string) *identity {
 	return id
 }
 
-// identityParts resolves the parts of an identity that combines several.
+// identityParts finds the identities that a combined identity consists of.
 func (c *compiler) identityParts(key string, id *identity, parts []string) {
 	if id == nil || id.kind != byAll {
 		return

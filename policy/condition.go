@@ -111,7 +111,7 @@ func (c *condition) pathOf(f *facts) *pathpattern.Pattern {
 
 // clause is a condition and an exception to it.
 type clause struct {
-	when, unless *condition // a nil when always fits; a nil unless never fits
+	when, unless *condition // if when is nil, all requests fit it; if unless is nil, none do
 }
 
 // mayFit reports whether the path of a request begins like one of the clause's patterns. For most

@@ -19,7 +19,7 @@ import (
 // Guard is safe for concurrent use.
 type Guard struct {
 	store    stint.Store
-	limiter  *stint.Limiter // uses the store; holds places
+	limiter  *stint.Limiter // uses the store; keeps concurrency places
 	set      atomic.Pointer[Set]
 	observer stint.Observer
 	watch    *stopwatch // nil without an observer
@@ -30,7 +30,7 @@ type Guard struct {
 	reached    func() *reached // allocated when first needed
 }
 
-// GuardConfig sets up a [Guard].
+// GuardConfig configures a [Guard].
 type GuardConfig struct {
 	// Observer receives every [*Verdict], even if the request could not be decided. It receives a
 	// [*Settlement] for every correction that was not applied completely and for every settled

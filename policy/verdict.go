@@ -57,11 +57,11 @@ type Verdict struct {
 	usage           *tokens.Rules // how tokens are counted; nil if they are not
 	fixed           stint.Costs   // fixed costs of limits that do not count tokens
 	estimated, used tokens.Counts
-	meter           *tokens.Meter // of the response
+	meter           *tokens.Meter // the meter of the response
 	known           *tokens.Known // nil for a request that is not replayed
 	unsaid          bool          // the response does not report its usage
 
-	claims     []stint.Claim // of the request
+	claims     []stint.Claim // the claims of the request
 	resultRoom [3]Result
 	claimRoom  [3]stint.Claim
 }
