@@ -50,7 +50,8 @@ func (e *InvalidError) Error() string { return "stint: invalid: " + e.Err.Error(
 // Unwrap returns the mistakes, joined.
 func (e *InvalidError) Unwrap() error { return e.Err }
 
-// StoreError is a failure of the store. No decision was received.
+// StoreError is a failure of the store. The outcome of the operation is unknown, unless
+// [StoreErrorKind.NothingDone] reports true for its Kind.
 type StoreError struct {
 	// Op is the operation that failed: "take", "amend" or "command", or another operation of a
 	// store, such as "ping".

@@ -234,7 +234,7 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 	return life
 }
 
-// announced returns how long the request is denied by limits whose refunds are announced: those of
+// announced returns how long the request is denied by limits that announce refunds to it: those of
 // which it needs at most half, rounded up. A limit that is smaller than the cost always denies the
 // request.
 func announced(r *stint.Request, d *stint.Decision) (longest time.Duration) {

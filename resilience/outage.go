@@ -194,8 +194,8 @@ func (s *Stack) untilBack() int64 {
 }
 
 // answers reports whether a store that does not answer calls in time answers a ping. If the ping
-// fails in another way than the calls, its failure becomes the cause, because calls may not get
-// that far.
+// fails for another reason than the calls, that reason becomes the cause, because the calls may not
+// get that far.
 func (s *Stack) answers() bool {
 	if s.outage.lasting().Kind != stint.KindTimeout {
 		return false

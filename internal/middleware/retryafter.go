@@ -45,8 +45,7 @@ func deniedByShared(v *policy.Verdict) bool {
 }
 
 // spread rounds a wait up to whole units, at least one. Unless share is 0, it adds a random number
-// of units, up to that share of the wait, but the maximum to add is at least one unit and at most
-// maxMore.
+// of units. Their maximum is that share of the wait, but at least one unit and at most maxMore.
 func spread(wait, unit time.Duration, share, random float64) time.Duration {
 	n := max((wait+unit-1)/unit, 1)
 	if share > 0 {
