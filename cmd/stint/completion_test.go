@@ -135,3 +135,17 @@ func TestCompletionOfNegatedFlag(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// TestGuide has every command in docs/cli.md or in the guides of the daemons.
+func TestGuide(t *testing.T) {
+	guide := read(t, "../../docs/cli.md")
+	for _, line := range strings.Split(execute(t, "", "--help").stdout, "\n") {
+		name, _, ok := strings.Cut(strings.TrimPrefix(line, "  "), " ")
+		if !ok || !strings.HasPrefix(line, "  ") || name == "" || name[0] == '-' || name == "version" {
+			continue
+		}
+		if !strings.Contains(guide, "`"+name) && !strings.Contains(guide, "stint "+name) {
+			t.Errorf("%s is not in docs/cli.md", name)
+		}
+	}
+}

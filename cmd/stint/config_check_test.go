@@ -168,3 +168,11 @@ func TestCheckEnvoy(t *testing.T) {
 		})
 	}
 }
+
+// TestCheckHuge does not read standard input to its end if it has none.
+func TestCheckHuge(t *testing.T) {
+	got := execute(t, strings.Repeat("# a comment\n", maxStdin), "config", "check", "-")
+	if got.code != exitBad || !strings.HasPrefix(got.stderr, "<stdin>:1: oversized") {
+		t.Errorf("got %+v, want that it is oversized", got)
+	}
+}

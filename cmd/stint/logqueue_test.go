@@ -176,3 +176,42 @@ func TestFlush(t *testing.T) {
 		}
 	})
 }
+
+// A stalled reader blocks no writer. Once it reads again, it gets what was queued, in order and
+// whole, then the number of those that were dropped, then what came later.
+func TestStalledReader(t *testing.T) {
+	r := newLogReader()
+	q := newLogQueue(r, reportDropped)
+	const total = 20_000
+	padding := strings.Repeat("x", 90)
+	for round := range 3 {
+		before, droppedBefore := 0, q.Dropped()
+		if round > 0 {
+			before = len(r.lines())
+		}
+		r.gate.Lock()
+		for i := range total {
+			fmt.Fprintf(q, "%d %d %s\n", round, i, padding)
+		}
+		q.Flush(0) // does not wait
+		r.gate.Unlock()
+		q.Flush(flushing)
+		dropped := q.Dropped() - droppedBefore
+		fmt.Fprintf(q, "later\n")
+		q.Flush(flushing)
+
+		got := r.lines()[before:]
+		kept := total - int(dropped)
+		if dropped == 0 || kept < total/4 || len(got) != kept+2 {
+			t.Fatalf("round %d: %d of %d dropped, %d lines; want some dropped, and all others", round, dropped, total, len(got))
+		}
+		for i := range kept {
+			if want := fmt.Sprintf("%d %d %s", round, i, padding); got[i] != want {
+				t.Fatalf("round %d: line %d is %q, want %q", round, i, got[i], want)
+			}
+		}
+		if want := fmt.Sprintf("dropped %d", dropped); got[kept] != want || got[kept+1] != "later" {
+			t.Errorf("round %d: at the end %q, want %q and the later one", round, got[kept:], want)
+		}
+	}
+}

@@ -165,3 +165,25 @@ func TestNothingUnescaped(t *testing.T) {
 		}
 	}
 }
+
+// TestPaint: colors are those that we set, and no others.
+func TestPaint(t *testing.T) {
+	s := &system{Color: true, Window: func() (int, int) { return 80, 24 }}
+	got := string(s.render([]byte(s.paint(red, "a\x1b[34mb") + "\x1b[1mc\n")))
+	if want := "\x1b[31ma\\u001b[34mb\x1b[0m\\u001b[1mc\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	const honest = "user:jürgen\t用户 ▁█ ✓ “quoted” 🙂\n"
+	if got := string(s.render([]byte(honest))); got != honest {
+		t.Errorf("got %q, want %q", got, honest)
+	}
+	var out strings.Builder
+	s.Stdout = &out
+	screen := display{system: s}
+	if err := screen.draw([]byte(s.paint(red, "a\x1b[2J") + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	if want := "\x1b[31ma\\u001b[2J\x1b[0m\x1b[0m\x1b[K\n\x1b[J"; out.String() != want {
+		t.Errorf("drew %q, want %q", out.String(), want)
+	}
+}
