@@ -247,3 +247,22 @@ func FuzzParseLimit(f *testing.F) {
 		}
 	})
 }
+
+// Validation is on the request path: what is valid costs no allocation.
+func TestValidateDoesNotAllocate(t *testing.T) {
+	r := stint.Request{
+		Claims: []stint.Claim{{Subject: "a",
+			Limits: []stint.Limit{
+				stint.PerMinute(10).WithBurst(2),
+				stint.TokenBucket(5, 1, time.Second),
+			}, Cost: 1}, {Subject: "b", Limits: []stint.Limit{stint.PerHour(5).WithName("n")}, Cost: 1}},
+		Bans: &stint.BanPolicy{After: 3, Within: time.Minute, Durations: []time.Duration{time.Minute}},
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		if err := r.Validate(); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations, want none", n)
+	}
+}

@@ -125,6 +125,8 @@ func TestF33Writes(t *testing.T) {
 		{"plain text that names JSON", []string{bearer, "Content-Type: text/plain; application/json"}, 415, "media_type"},
 		{"another site", []string{bearer, json, "Sec-Fetch-Site: cross-site"}, 403, "forbidden"},
 		{"another origin", []string{bearer, json, "Origin: https://evil.example"}, 403, "forbidden"},
+		{"another port", []string{bearer, json, "Sec-Fetch-Site: same-site"}, 403, "forbidden"},
+		{"no origin", []string{bearer, json, "Origin: null"}, 403, "forbidden"},
 	}
 	r := newRig(t)
 	for _, write := range writesOf {

@@ -1,11 +1,14 @@
 package policy_test
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -356,6 +359,33 @@ policies: [{name: login, match: {path: /login}, limits: 1/1m`
 		v := newWorld(t, test.config).judge(request(t, "POST", test.target, test.header))
 		if v.Decision.Allowed == test.denied || test.denied && test.target == many && (!v.Results[0].Shared || v.Results[0].Subject != "everyone") {
 			t.Errorf("%s, %.40v: allowed %v by %+v", test.target, test.header, v.Decision.Allowed, v.Results)
+		}
+	}
+}
+
+// TestTooManyReadings: a request that would be counted more often than one question can ask is
+// denied, and is no mistake.
+func TestTooManyReadings(t *testing.T) {
+	for _, shadow := range []string{"", ", shadow: true"} {
+		config := "tiers: [{name: anyone, identity: ip, limits: 1000/1m}]\npolicies:\n"
+		for i := range 6 {
+			config += fmt.Sprintf("  - {name: p%d, per: method, limits: 1000/1m%s}\n", i, shadow)
+		}
+		w := newWorld(t, config)
+		in := request(t, "POST", "/", http.Header{"X-Http-Method-Override": {"GET,PUT,DELETE,PATCH"}})
+		v := w.judge(in)
+		if denied := shadow == ""; v.Decision.Allowed == denied {
+			t.Errorf("shadow %q: allowed %v", shadow, v.Decision.Allowed)
+		}
+		if r := v.Decisive(); r == nil || shadow == "" && (r.Decisive().Limit.Max != 0 || r.Rule.Tier != "anyone") {
+			t.Errorf("decisive is %+v", r)
+		}
+		inShadow := slices.DeleteFunc(slices.Clone(v.Results), func(r policy.Result) bool { return !r.Shadow })
+		if n := len(inShadow); shadow != "" && (n == 0 || n > stint.MaxClaims) {
+			t.Errorf("%d rules in shadow are asked", n)
+		}
+		if !w.judge(request(t, "POST", "/", nil)).Decision.Allowed {
+			t.Error("an ordinary request is denied")
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stint-limiter/stint/internal/testkit"
 )
@@ -237,5 +238,40 @@ func TestReadFiles(t *testing.T) {
 		if err != nil || got != want {
 			t.Errorf("up to %d bytes: got %q, %v; want %q", size, got, err, want)
 		}
+	}
+}
+
+// TestSeveralFiles is one thing made of several files, any of which may change.
+func TestSeveralFiles(t *testing.T) {
+	first, second := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
+	put(t, first, "1")
+	put(t, second, "2")
+	b := open(t, Config{Paths: []string{first, second}}, true)
+	b.says("12")
+	put(t, second, "3")
+	b.says("13")
+	put(t, first, "2")
+	b.says("23")
+	if err := os.Remove(first); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.Reload(); !errors.Is(r.Err, fs.ErrNotExist) {
+		t.Errorf("got %+v, want that a file does not exist", r)
+	}
+	put(t, first, "4")
+	b.says("43")
+}
+
+// TestPolling finds a change that nobody tells of.
+func TestPolling(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "book")
+	put(t, name, "one")
+	b := open(t, Config{Paths: []string{name}}, false)
+	poll := make(chan time.Time, 1)
+	poll <- time.Now()
+	await(context.Background(), nil, poll) // without a watch, it returns for the poll
+	put(t, name, "two")
+	if r := b.Reload(); !r.Changed {
+		t.Errorf("got %+v, want a change", r)
 	}
 }
