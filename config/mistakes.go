@@ -137,8 +137,8 @@ func (r *reader) lacks(key string) bool {
 	return false
 }
 
-// cannotRead records that the value of a key could not be read. If the key is a whole file, nothing
-// else is checked.
+// cannotRead records that the value of a key could not be read. If the key is "", which is a whole
+// file, nothing else is checked.
 func (r *reader) cannotRead(key string) {
 	r.blind = r.blind || key == ""
 	r.unread[key] = true

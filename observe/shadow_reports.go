@@ -24,8 +24,8 @@ type shadowReports struct {
 	start time.Time
 
 	// recent is a cache for finding reports without a lock. It is cleared every minute, so that it
-	// does not keep rules that are no longer in force. Then rules that got no report because there
-	// were too many try again.
+	// does not keep rules that are no longer in force. After that, a rule that got no report
+	// because there were too many can get one.
 	recent [recentSize]atomic.Pointer[recentReport]
 
 	mu     sync.RWMutex

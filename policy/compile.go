@@ -29,7 +29,7 @@ func New(spec Spec) (*Set, error) {
 // Mistake is a mistake in one key of a spec.
 type Mistake struct {
 	// Key is the path of the key in the configuration language, such as "tiers[0].match.path[1]".
-	// It is "" for a mistake of the whole spec.
+	// It is "" if the mistake is in the spec as a whole.
 	Key string
 	// Message says what is wrong, and how to fix it.
 	Message string

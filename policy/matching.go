@@ -112,8 +112,8 @@ func (p *policy) miss(f *facts, t *tier) miss {
 	return p.clause.miss(f, p.skips)
 }
 
-// askerIn returns the asker by which a policy counts a request. The argument tier is the asker in
-// the tier.
+// askerIn returns the identity and the subject by which a policy counts a request. The argument
+// tier has those by which the tier counts it.
 func (p *policy) askerIn(f *facts, tier asker) asker {
 	if p.who == nil || p.who[0] == tier.by {
 		return tier

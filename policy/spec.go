@@ -99,8 +99,8 @@ type Tier struct {
 	// Bans and Failure replace those of the spec for this tier; nil keeps the spec's.
 	Bans    *stint.BanPolicy
 	Failure *stint.FailurePolicy
-	// Contact is shown to callers that the tier's limits deny, or a policy without a contact; "" is
-	// the spec's.
+	// Contact is shown to callers that are denied by the tier's limits, or by a policy without a
+	// contact; "" is the spec's.
 	Contact string
 }
 

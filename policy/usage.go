@@ -38,7 +38,7 @@ type TokenUsage struct {
 	// CountEvents counts each event of a stream as a token of output if the stream does not report
 	// its usage. Without CountEvents, such a stream is charged the estimate.
 	CountEvents bool
-	// Inject adds an option to requests for a stream that makes OpenAI report the usage. It
+	// Inject adds to requests for a stream the option with which OpenAI reports the usage. It
 	// requires the preset "openai".
 	Inject bool
 	// Weights are the units per token in budgets that do not count a quantity of their own; nil is
