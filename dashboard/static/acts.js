@@ -1,4 +1,5 @@
-// Operator actions. Each action asks for confirmation, requires a token, and is recorded in the server's audit log.
+// Operator actions. Each action asks for confirmation, requires a token, and is recorded in the
+// server's audit log.
 import { askRaise, confirm } from "./dialogs.js";
 import { h } from "./dom.js";
 import { count, sentence, tierAndPolicy } from "./words.js";
@@ -33,10 +34,16 @@ export function ban(app, s) {
   });
 }
 
-/** rule returns the name that overrides use for the policy or tier of a limit, or null if the limit belongs to neither. */
+/**
+ * rule returns the name that overrides use for the policy or tier of a limit, or null if the limit
+ * belongs to neither.
+ */
 const rule = (l) => (["envoy", "outbound"].includes(l.tier) ? null : l.policy || l.tier || null);
 
-/** raisable returns the limits of a subject that can be raised, without duplicates, the highest share of usage first. */
+/**
+ * raisable returns the limits of a subject that can be raised, without duplicates, the highest
+ * share of usage first.
+ */
 export function raisable(s) {
   const all = new Map();
   const share = (l) => (l.capacity > 0 ? l.used / l.capacity : 1);
@@ -46,10 +53,13 @@ export function raisable(s) {
   return [...all.values()];
 }
 
-/** identity reduces a limit to its name, window and algorithm, without its number. */
+/** identity reduces a limit to its name, window and algorithm, without its maximum. */
 const identity = (limit) => limit.replace(/(^|: )\d+\//, "$1/").replace(/ (burst|on|from|in) \S+| leased/g, "");
 
-/** raise gives a subject a higher limit for a time. The policy's other overrides stay, including those that lower a limit. */
+/**
+ * raise gives a subject a higher limit for a time. The policy's other overrides stay, including
+ * those that lower a limit.
+ */
 export async function raise(app, s) {
   const limits = raisable(s);
   const title = `Raise ${s.subject}?`;
@@ -72,7 +82,10 @@ export function unset(app, s, override) {
   });
 }
 
-/** actions returns the buttons that ban and reset a subject, and the number of requests that its ban has matched. */
+/**
+ * actions returns the buttons that ban and reset a subject, and a sentence with the number of
+ * requests that its ban has matched.
+ */
 export function actions(app, s) {
   const button = (label, call) => h("button", {
     type: "button", "aria-label": `${label} ${s.subject}`, disabled: !app.model.state.writable,

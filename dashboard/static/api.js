@@ -1,4 +1,5 @@
-// Calls to the server. The token is kept in the tab's session storage; the page asks for it when the server requires one.
+// Calls to the server. The token is kept in the tab's session storage; the page asks for it when
+// the server requires one.
 
 const KEY = "stint-token";
 const SHORT = "stint-names-short";
@@ -13,7 +14,10 @@ export class Refused extends Error {
 }
 
 export class API {
-  /** ask(wrong) asks for a token; wrong reports whether one was refused. Its promise resolves to a token or null. */
+  /**
+   * ask(wrong) asks for a token; wrong reports whether one was refused. Its promise resolves to a
+   * token or null.
+   */
   constructor(ask) {
     this.ask = ask;
     this.asked = null;
@@ -38,10 +42,11 @@ export class API {
   }
 
   /**
-   * stream connects, waits for onOpen, and then calls onTick with every tick until the server ends the stream. From the
-   * time when it calls onOpen, no tick is missed. It throws if nothing arrives for ten seconds or if the signal is
-   * aborted; in both cases, the signal that it passed to onOpen is aborted too. It also throws any error that onOpen or
-   * onTick throws. It always closes its connection.
+   * stream connects, waits for onOpen, and then calls onTick with every tick until the server ends
+   * the stream. It misses no tick after it has called onOpen. It throws if nothing arrives for ten
+   * seconds, or if the signal is aborted; in both cases, it also aborts the signal that it passed
+   * to onOpen. It also throws any error that onOpen or onTick throws. It always closes its
+   * connection.
    */
   async stream(onOpen, onTick, signal) {
     const silence = new AbortController();

@@ -1,5 +1,5 @@
-// Page visibility. Over HTTP/1, all tabs of a browser share six connections to a server, and a live page occupies one.
-// Hidden pages therefore close their connection.
+// Page visibility. Over HTTP/1, all tabs of a browser share six connections to a server, and a live
+// page occupies one. Hidden pages therefore close their connection.
 
 const AWAY = 5000; // milliseconds until a hidden page disconnects, so that switching tabs does not cause reconnects
 
@@ -16,9 +16,10 @@ export async function shown() {
 const next = (target, event) => new Promise((resolve) => target.addEventListener(event, resolve, { once: true }));
 
 /**
- * whileShown calls f and waits for it. It passes a signal to f that is aborted when the page has been hidden for a while
- * or the user leaves it. whileShown returns whether the signal was aborted. In that case it ignores errors of f, except
- * for an error answer of the server, which the abort did not cause.
+ * whileShown calls f and waits for it. It passes a signal to f, and aborts the signal when the page
+ * has been hidden for a while or the user leaves it. It returns whether it aborted the signal. If
+ * it did, it ignores errors of f, except for an error answer of the server, which the abort cannot
+ * have caused.
  */
 export async function whileShown(f) {
   const left = new AbortController();
@@ -44,8 +45,8 @@ export async function whileShown(f) {
 }
 
 /**
- * watching polls for a view: now polls immediately and then once per interval, until stop. It does not poll while the
- * page is hidden or paused.
+ * watching polls for a view. now polls immediately and then once per interval, until stop. It does
+ * not poll while the page is hidden or paused.
  */
 export function watching(app, every, ask) {
   let timer = 0;

@@ -16,8 +16,8 @@ export async function askToken(wrong) {
 }
 
 /**
- * confirm asks for confirmation of an action: {title, text, action, choices: [[value, label]]}. Its promise resolves to
- * the choice (true if there are no choices), or to null if canceled.
+ * confirm asks for confirmation of an action: {title, text, action, choices: [[value, label]]}. Its
+ * promise resolves to the choice (true if there are no choices), or to null if canceled.
  */
 export async function confirm({ title, text, action, choices = [] }) {
   const dialog = find("confirm");
@@ -35,8 +35,8 @@ const DAY = "day";
 const ENDS = [["1h", "in an hour"], ["tomorrow", "at the end of tomorrow"], ["7d", "in a week"], [DAY, "on a day…"]];
 
 /**
- * askRaise asks for a higher limit: {title, limits: [{label, max}]}. Its promise resolves to {index, max, until, why},
- * where until is a Date, or to null if canceled.
+ * askRaise asks for a higher limit: {title, limits: [{label, max}]}. Its promise resolves to
+ * {index, max, until, why}, where until is a Date, or to null if canceled.
  */
 export async function askRaise({ title, limits }) {
   const dialog = find("raise");
@@ -62,7 +62,9 @@ export async function askRaise({ title, limits }) {
   return { index: Number(limit.value), max: Number(max.value), until: endOf(end.value, date.value), why: why.value.trim() };
 }
 
-/** endOf returns the end time for a choice of ENDS. Days end at midnight in the browser's time zone. */
+/**
+ * endOf returns the end time for a choice of ENDS. Days end at midnight in the browser's time zone.
+ */
 function endOf(end, date, now = new Date()) {
   if (end === "1h") return new Date(now.getTime() + 3600_000);
   if (end === "7d") return new Date(now.getTime() + 7 * 86400_000);
@@ -80,8 +82,9 @@ export function help(keys) {
 }
 
 /**
- * answered shows a dialog. Its promise resolves to whether the user accepted, after moving the focus back to the element
- * that had it, even if the page has redrawn that element in the meantime.
+ * answered shows a dialog. When the dialog closes, it moves the focus back to the element that had
+ * it, even if the page has redrawn that element. Its promise then resolves to whether the user
+ * accepted.
  */
 function answered(dialog) {
   const back = bookmark(document.activeElement);

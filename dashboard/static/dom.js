@@ -1,4 +1,5 @@
-// Functions that create elements from data. Nothing here parses markup, so the name of a subject cannot become markup.
+// Functions that create elements from data. Nothing here parses markup, so the name of a subject
+// cannot become markup.
 
 /** h creates an element: h("a", {class: "x", href: "#", on: {click}}, "text", child, null). */
 export function h(name, attributes = {}, ...children) {
@@ -13,9 +14,9 @@ export function h(name, attributes = {}, ...children) {
 }
 
 /**
- * fill replaces the content of an element. If the focus is inside, fill keeps the focused element in place of the
- * matching new one, so that screen readers do not announce it again. If no new element matches, it uses bookmark to move
- * the focus.
+ * fill replaces the content of an element. If the focus is inside, fill keeps the focused element
+ * in place of the new element that matches it, so that screen readers do not announce it again. If
+ * no new element matches, it uses bookmark to move the focus.
  */
 export function fill(node, ...children) {
   const list = children.flat().filter((child) => child != null && child !== false);
@@ -37,8 +38,8 @@ export function fill(node, ...children) {
 }
 
 /**
- * refill is fill for content that changes without user action. It does nothing while a control inside is pressed or a
- * list inside is open. It returns whether it replaced the content.
+ * refill is like fill, for content that changes without user action. It does nothing while a
+ * control inside is pressed or a list inside is open. It returns whether it replaced the content.
  */
 export function refill(node, ...children) {
   if (node.querySelector(":active, select:focus")) return false;
@@ -46,7 +47,10 @@ export function refill(node, ...children) {
   return true;
 }
 
-/** around replaces the content of an element with a list that contains one of its children, without moving that child. */
+/**
+ * around replaces the content of an element with a list that contains one of its children, without
+ * moving that child.
+ */
 function around(node, child, list) {
   for (const other of [...node.childNodes]) if (other !== child) other.remove();
   child.before(...list.slice(0, list.indexOf(child)));
@@ -54,8 +58,9 @@ function around(node, child, list) {
 }
 
 /**
- * graft replaces the content of an old element with that of a fresh one, but keeps one descendant of the old element in
- * place of the matching new one. It returns false if that is not possible.
+ * graft replaces the content of an old element with that of a fresh one. It keeps one descendant of
+ * the old element in place of the new element that matches it. It returns false if that is not
+ * possible.
  */
 function graft(old, fresh, kept, like) {
   const path = (from, to) => (from === to ? [] : [...path(from, to.parentNode), to]);
@@ -75,8 +80,9 @@ const FOCUSABLE = "a[href], button:not(:disabled), input:not(:disabled), select:
 const stops = (node) => [...node.querySelectorAll(FOCUSABLE)];
 
 /**
- * bookmark returns a function that moves the focus back to an element. If the element is gone by then, the function moves
- * the focus to the matching element, else to the element now in its position, else to the content of the page.
+ * bookmark returns a function that moves the focus back to an element. If the element no longer
+ * exists by then, the function moves the focus to the matching element, else to the element that is
+ * now in its position, else to the content of the page.
  */
 export function bookmark(element) {
   const name = nameOf(element);
@@ -96,14 +102,20 @@ export function bookmark(element) {
   };
 }
 
-/** nameOf returns a text that identifies an element. The link in a row distinguishes buttons with the same name. */
+/**
+ * nameOf returns a text that identifies an element. The link in a row distinguishes buttons with
+ * the same name.
+ */
 function nameOf(element) {
   const link = element.closest("tr, li, article")?.querySelector("a[href]");
   return [element.localName, element.id, element.getAttribute("href") ?? (element.ariaLabel || element.textContent),
     link?.getAttribute("href")].join("\n");
 }
 
-/** say changes the text of an element only if it differs, so that screen readers do not repeat the same text. */
+/**
+ * say changes the text of an element only if it differs, so that screen readers do not repeat the
+ * same text.
+ */
 export function say(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
@@ -123,7 +135,10 @@ export function table(caption, columns) {
   return { node: h("table", {}, h("caption", { class: "unseen" }, caption), h("thead", {}, h("tr", {}, head)), body), body };
 }
 
-/** row creates a row of a table. Each cell has the name of its column as an attribute, for narrow screens. */
+/**
+ * row creates a row of a table. Each cell has the name of its column as an attribute, for narrow
+ * screens.
+ */
 export function row(columns, cells, attributes = {}) {
   return h("tr", attributes, cells.map((cell, i) => h("td", { "data-name": columns[i].name, class: columns[i].kind }, cell)));
 }

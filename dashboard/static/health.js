@@ -57,7 +57,10 @@ function alerts({ alerts: list }) {
   return { name: "Alerts", level: "good", word: "none", detail: `${count(list.length, "condition")} checked` };
 }
 
-/** memory describes the memory usage of a store, if known. While the store is down, it is the last known usage. */
+/**
+ * memory describes the memory usage of a store, if known. While the store is down, it is the last
+ * known usage.
+ */
 function memory({ store: s }) {
   const old = s && !s.up && time(s.at) ? `as of ${clock(time(s.at))}` : "";
   if (s?.redis) {

@@ -6,10 +6,16 @@ import { clock, count, duration, number, tierAndPolicy, time } from "./words.js"
 const LISTED = 50; // maximum number of charges listed as text
 const CHARGES = columns("Charged at | time", "Units | figure", "Expires | time");
 
-/** full reports whether a limit has no room left and denies requests. A limit in shadow never denies. */
+/**
+ * full reports whether a limit has no room left and denies requests. A limit in shadow never
+ * denies.
+ */
 export const full = (limit) => limit.used >= limit.capacity && !limit.shadow;
 
-/** limitCard draws a limit at a time, with a given width. unfolded has the names of the limits whose charges are shown. */
+/**
+ * limitCard draws a limit at a time, with a given width. unfolded has the names of the limits whose
+ * charges are shown.
+ */
 export function limitCard(limit, now, width, unfolded) {
   const used = limit.capacity > 0 ? limit.used / limit.capacity : 1;
   const label = `${limit.limit}: ${limit.used} of ${limit.capacity} used`;
@@ -32,7 +38,10 @@ export function limitCard(limit, now, width, unfolded) {
     entries.length > 0 ? charges(limit, entries, unfolded) : null);
 }
 
-/** thresholds lists the shares of a limit that are reported when reached: those already reached, and the others. */
+/**
+ * thresholds lists the percentages of a limit at which its use is reported: those already reached,
+ * and the others.
+ */
 function thresholds({ notify, used, max }) {
   const reached = (n) => 100 * used >= n * max;
   const list = (found) => found.map((n) => `${n}%`).join(", ");

@@ -73,7 +73,10 @@ class App {
     this.paint();
   }
 
-  /** notice shows the result of an action for a while, or until the user closes it if the action failed. */
+  /**
+   * notice shows the result of an action for a while, or until the user closes it if the action
+   * failed.
+   */
   notice(text, wrong = false) {
     const node = find("notice");
     const back = bookmark(document.activeElement);
@@ -178,7 +181,10 @@ class App {
     await this.refresh().catch(() => {}); // the stream notices when the server is gone
   }
 
-  /** keep stays connected while the page is visible. It reconnects when the connection is lost, after increasing pauses. */
+  /**
+   * keep stays connected while the page is visible. It reconnects when the connection is lost,
+   * after increasing pauses.
+   */
   async #keep() {
     let failures = 0;
     const follow = async (left) => {
@@ -222,8 +228,8 @@ class App {
   }
 
   /**
-   * lost shows that the connection is lost. It then waits 1 s, 2 s, 4 s and so on, up to 15 s, or until the user clicks
-   * the button. Without a token, it waits only for the click.
+   * lost shows that the connection is lost. It then waits 1 s, 2 s, 4 s and so on, up to 15 s, or
+   * until the user clicks the button. Without a token, it waits only for the click.
    */
   #lost(why, failures, locked = false) {
     const pause = Math.min(15_000, 1000 * 2 ** failures) * (0.8 + 0.4 * Math.random());

@@ -1,4 +1,5 @@
-// The page's data: the initial state, updated by a tick each second. All lists have a maximum length.
+// The page's data: the initial state, updated by a tick each second. All lists have a maximum
+// length.
 import { time } from "./words.js";
 
 const SECONDS = 15 * 60; // one-second points kept: 15 minutes
@@ -26,7 +27,7 @@ export class Model {
   state = {}; // everything else, which changes slowly: version, config, top, outbound, audit, writable, who
   loads = 0; // how many times load has replaced all data
   #serial = 0;
-  #missed = null; // the last period without ticks, {from, to}, if the violations of its beginning are missing
+  #missed = null; // a past period without ticks, {from, to}, if violations of its beginning are missing; else null
   #tens = null; // the current, incomplete ten-second step: {step, point}
   #phase = 0; // offset of the ten-second steps, which the server counts from its start, not from the minute
   #seconds = []; // number of known seconds in each step of the series
@@ -90,7 +91,10 @@ export class Model {
     return this.points.length > 0 ? this.points.at(-1).at - this.points[0].at + 1 : 0;
   }
 
-  /** gap is the period before the oldest violation in which violations may be missing, {from, to}, or null. */
+  /**
+   * gap is the period before the oldest violation for which violations may be missing, {from, to},
+   * or null.
+   */
   get gap() {
     const oldest = this.#oldest;
     return oldest > this.#missed?.from && oldest <= this.#missed.to ? { from: this.#missed.from, to: oldest } : null;
@@ -105,7 +109,10 @@ export class Model {
     if (this.violations.length > VIOLATIONS) this.violations.splice(0, this.violations.length - VIOLATIONS);
   }
 
-  /** turn adds a second to its ten-second step. When a step is over, it begins a new one for the points and all series. */
+  /**
+   * turn adds a second to its ten-second step. When a step is over, it begins the next one, for the
+   * points and for all series.
+   */
   #turn(point) {
     const step = Math.floor((point.at - 1 - this.#phase) / 10);
     if (this.#tens?.step !== step) {
@@ -149,8 +156,9 @@ export class Model {
   }
 
   /**
-   * steps adds up the recent steps of the matching series. Each step has counts, its end time, and the number of seconds
-   * for which there is data. The newest step is left out while it is too short to compute a rate.
+   * steps adds up the recent steps of the matching series. Each step has counts, its end time, and
+   * the number of seconds for which there is data. The newest step is left out while it is too
+   * short to compute a rate.
    */
   steps(match) {
     const end = this.#tens?.point.at ?? this.long.at(-1)?.at ?? 0;

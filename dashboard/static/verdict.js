@@ -1,33 +1,48 @@
-// Sentences that answer the first questions of an on-call engineer: is the limiter healthy, and if many requests are
-// denied, is the cause an attack or a mistake in a policy? All functions are pure functions of the model.
+// Sentences that answer the first questions of an on-call engineer: is the limiter healthy, and if
+// many requests are denied, is the cause an attack or a mistake in a policy? All functions are pure
+// functions of the model.
 import { clock, count, duration, forHowLong, number, sentence, share, time } from "./words.js";
 
-/** Fewer denials than this in five minutes, or a smaller share of decisions, are normal. */
+/**
+ * If the denials of five minutes are fewer than this, or are a smaller share of the decisions, they
+ * are normal.
+ */
 const FEW = 20;
 const SMALL = 0.01;
 /** If three subjects make up this share of the denials, they are the cause. */
 const CONCENTRATED = 0.6;
 /** If three subjects make up less than this share, the denials are spread. */
 const SPREAD = 0.4;
-/** If the denials are spread and one policy makes up this share of them, it is the cause. */
+/**
+ * If the denials are spread and one policy makes up this share of them, the policy is the cause.
+ */
 const ONE_POLICY = 0.7;
 
-/** Subjects that cause at least this many denials per second are called an attack, unless the denials are a small share. */
+/**
+ * If subjects cause at least this many denials per second, they are called an attack, unless the
+ * denials are a small share.
+ */
 const ATTACK = 5;
 /** Alerts about requests. All others are about the limiter itself. */
 const TRAFFIC = ["BlockedShare", "DenialJump", "Spike"];
-/** Alerts that an outage of the store causes. They cover the last minutes, so they may fire for up to LINGERS after it. */
+/**
+ * Alerts that an outage of the store causes. They cover the last minutes, so they may fire for up
+ * to LINGERS after it.
+ */
 const OUTAGE = ["LimiterSlow", "RedisMemory", "ScriptErrors", "ScriptSlow"];
 const LINGERS = 7 * 60_000;
 /**
- * Subjects that were first denied within this time after a configuration change are not called an attack: they sent as
- * many requests before the change.
+ * If subjects were first denied within this time after a configuration change, they are not called
+ * an attack, because they sent as many requests before the change.
  */
 const SOON = 5 * 60_000;
 /** An outage is mentioned for this long after its end. */
 const MENTIONED = 15 * 60_000;
 
-/** health returns the health of the limiter itself: {level: "good"|"watch"|"bad", text, reasons: [sentence]}. */
+/**
+ * health returns the health of the limiter itself: {level: "good"|"watch"|"bad", text, reasons:
+ * [sentence]}.
+ */
 export function health(model, now = Date.now()) {
   const bad = [];
   const watch = [];
@@ -84,7 +99,10 @@ const clockSet = ({ at, server, by_seconds: by }) => `At ${clock(time(at))} the 
 const silent = (processes, now) => processes.filter((p) => p.silent).map((p) =>
   `The process ${p.name} has not reported ${forHowLong(time(p.heard) ?? now, now)}: it hangs, was killed, or cannot reach the store.`);
 
-/** elsewhere describes the alerts about the limiter that fire in other processes. Alerts of this process have their own rows. */
+/**
+ * elsewhere describes the alerts about the limiter that fire in other processes. Alerts of this
+ * process have their own rows.
+ */
 const elsewhere = (processes) => processes.filter((p) => !p.self).map((p) => [p.name, (p.alerts ?? []).filter((a) => !TRAFFIC.includes(a))])
   .filter(([, alerts]) => alerts.length > 0).map(([name, alerts]) =>
     `In the process ${name}, ${alerts.length === 1 ? "an alert is" : "alerts are"} firing: ${alerts.join(", ")}.`);
@@ -132,12 +150,16 @@ export function traffic(model) {
   return denied === null ? "No decisions in the last minute." : `${rate}, ${denied === 0 ? "none" : number(denied, "share")} denied.`;
 }
 
-/** explaining returns the newest configuration change that explains the denials since then, if there are recent denials. */
+/**
+ * explaining returns the newest configuration change that explains the denials since then, if there
+ * are recent denials.
+ */
 const explaining = (model) => (model.sum(300).denied > 0 ? model.changes.findLast((c) => c.explains) : undefined);
 
 /**
- * cause explains the traffic: {kind: "quiet"|"surge"|"change"|"attack"|"abuse"|"policy"|"spread", headline, text, subjects: [offender],
- * policy: name or null}. It detects attacks by the last ten seconds, and everything else by the last minutes.
+ * cause explains the traffic: {kind: "quiet"|"surge"|"change"|"attack"|"abuse"|"policy"|"spread",
+ * headline, text, subjects: [offender], policy: name or null}. It detects attacks from the last ten
+ * seconds, and everything else from the last minutes.
  */
 export function cause(model) {
   const found = (kind, headline, text, rest) => ({ kind, headline, text, subjects: [], policy: null, ...rest });
@@ -195,7 +217,10 @@ function attack(model) {
 /** pace describes the traffic of an attacker: "60 requests/s, 100% denied". */
 export const pace = (o) => `${number(o.rate < 10 ? o.rate : Math.round(o.rate))} requests/s, ${number(o.share, "share")} denied`;
 
-/** fewest returns the fewest subjects that make up most of the denials: at most three, or none if three are not enough. */
+/**
+ * fewest returns the fewest subjects, at most three, that make up most of the denials. It returns
+ * none if three are not enough.
+ */
 function fewest(subjects, all, denials) {
   const list = [];
   let sum = 0;
@@ -208,7 +233,7 @@ function fewest(subjects, all, denials) {
 }
 
 /**
- * total adds up the field denied, which is accurate to a thousandth of all denials. In a flood, at_least is not useful
- * because only a sample of the denials is counted.
+ * total adds up the field denied, which is accurate to a thousandth of all denials. The field
+ * at_least would be too low in a flood, because only a sample of the denials is counted.
  */
 const total = (offenders) => offenders.reduce((sum, o) => sum + o.denied, 0);

@@ -1,7 +1,10 @@
 // Numbers and times as text, in addition to those of chart.js.
 import { clock, duration, number } from "./chart.js";
 
-/** time converts a time in JSON to milliseconds since 1970, or to null if it is missing or Go's zero time. */
+/**
+ * time converts a time in JSON to milliseconds since 1970, or to null if it is missing or Go's zero
+ * time.
+ */
 export function time(text) {
   const ms = text ? Date.parse(text) : NaN;
   return Number.isNaN(ms) || ms <= 0 ? null : ms;
@@ -62,7 +65,10 @@ export function tierAndPolicy(tier, policy) {
 /** policyNames lists policies and tiers. Limits that the program itself defines have no name. */
 export const policyNames = (names) => names.map((name) => name || "limits without a name").join(", ");
 
-/** lately describes the period that offenders cover: the last eight to ten minutes, or the time since the start if shorter. */
+/**
+ * lately describes the period that offenders cover: the last eight to ten minutes, or the time
+ * since the start if shorter.
+ */
 export const lately = (model) => (model.seconds < 8 * 60 ? `since the start ${duration(Math.max(1, model.seconds) * 1000)} ago` : "in the last eight to ten minutes");
 
 /** share returns the share of part in all, or null if all is 0. */

@@ -1,6 +1,6 @@
-// Charts as SVG: pure functions that take a document and data, and return elements. chart.css styles them by
-// class: a series of class "denied" has that color. Times are milliseconds since 1970. This file imports
-// nothing, so that a report can embed it.
+// Charts as SVG: pure functions that take a document and data, and return elements. chart.css
+// styles them by class: a series of class "denied" has that color. Times are milliseconds since
+// 1970. This file imports nothing, so that a report can embed it.
 
 const SVG = "http://www.w3.org/2000/svg";
 let serial = 0; // makes pattern ids unique among the charts of a page
@@ -13,7 +13,10 @@ function el(doc, name, attributes = {}, ...children) {
   return node;
 }
 
-/** drawing makes an empty chart of a given size, and stretched one that the style sheet sizes. A chart without a label is hidden from screen readers. */
+/**
+ * drawing makes an empty chart of a given size, and stretched makes one that the style sheet sizes.
+ * A chart without a label is hidden from screen readers.
+ */
 function drawing(doc, kind, width, height, label) {
   const named = label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" };
   return el(doc, "svg", { class: `chart ${kind}`, viewBox: `0 0 ${width} ${height}`, width, height, ...named });
@@ -29,7 +32,9 @@ function stretched(doc, kind, width, height, label) {
 
 const round = (x) => Math.round(x * 10) / 10;
 
-/** number formats a value with its unit and at most three digits: 12.3 k/s, 4.5 ms, 12%, 1.5 GiB. */
+/**
+ * number formats a value with its unit and at most three digits: 12.3 k/s, 4.5 ms, 12%, 1.5 GiB.
+ */
 export function number(value, unit = "") {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   if (unit === "share") return `${short(value * 100)}%`;
@@ -86,7 +91,10 @@ export function timeTicks(from, to, count = 5) {
   return list;
 }
 
-/** clock formats a time of day, with seconds if the span between ticks is short, or the date if it is long. */
+/**
+ * clock formats a time of day, with seconds if the span between ticks is short, or the date if it
+ * is long.
+ */
 export function clock(time, span = 0) {
   const d = new Date(time);
   const two = (n) => String(n).padStart(2, "0");
@@ -98,11 +106,13 @@ export function clock(time, span = 0) {
 /**
  * areaChart and lineChart draw series over time.
  *
- * spec: {label, width, height, times, unit, from, to, max, marks: [{name, value}], cursor, series: [{name, kind, values, over, rare}]}
- * A value of null is a gap. kind is the class of the series' color. An area chart stacks its series, except those with
- * over set: they are part of the others, and are hatched on top of them. cursor is the index of the time to mark, or
- * null. from and to widen the time axis, and max is the minimum height of the value axis. marks are levels drawn as
- * lines if the axis reaches them.
+ * spec: {label, width, height, times, unit, from, to, max, marks: [{name, value}], cursor, series:
+ * [{name, kind, values, over, rare}]}
+ * A value of null is a gap. kind is the class of the series' color. An area chart stacks its
+ * series, except those with over set: they are part of the others, and are drawn as hatching on top
+ * of them. cursor is the index of the time to mark, or null. from and to widen the time axis, and
+ * max is the minimum height of the value axis. marks are levels that are drawn as lines if the axis
+ * reaches them.
  */
 export function areaChart(doc, spec) {
   const stacked = spec.series.filter((s) => !s.over);
@@ -128,7 +138,9 @@ export function areaChart(doc, spec) {
   return f.svg;
 }
 
-/** lineChart draws every series as a line; see areaChart. A rare series has no line where it is 0. */
+/**
+ * lineChart draws every series as a line; see areaChart. A rare series has no line where it is 0.
+ */
 export function lineChart(doc, spec) {
   const f = frame(doc, spec, Math.max(0, ...spec.series.flatMap((s) => s.values.map((v) => v ?? 0))));
   for (const s of spec.series) {
@@ -183,8 +195,9 @@ function frame(doc, spec, highest) {
 }
 
 /**
- * runs returns the runs of values that are not null, as first and last index. If nothing is true, zeros count as null:
- * a run has only values above 0, plus the zeros directly before and after it, so zeros have no edge.
+ * runs returns the runs of values that are not null, each as its first and last index. If nothing
+ * is true, zeros also count as null: a run has only values above 0, and the zeros directly before
+ * and after them, so zeros have no edge.
  */
 function runs(values, nothing = false) {
   const list = [];
@@ -220,7 +233,10 @@ function hatch(doc, svg, kind) {
   return `url(#${id})`;
 }
 
-/** sparkline draws stacked series without axes: {label, width, height, max, series: [{kind, values}]}. */
+/**
+ * sparkline draws stacked series without axes: {label, width, height, max, series: [{kind,
+ * values}]}.
+ */
 export function sparkline(doc, spec) {
   const { width, height } = spec;
   const length = Math.max(2, ...spec.series.map((s) => s.values.length));
@@ -242,7 +258,10 @@ export function sparkline(doc, spec) {
   return svg;
 }
 
-/** bar draws a share of a whole as one horizontal bar: {label, share, sure, kind}. The part that is not sure is pale. */
+/**
+ * bar draws a share of a whole as one horizontal bar: {label, share, sure, kind}. The part of share
+ * beyond sure is pale.
+ */
 export function bar(doc, spec) {
   const part = (share) => round(100 * Math.min(1, Math.max(0, share || 0)));
   const svg = stretched(doc, "bar", 100, 8, spec.label);
@@ -251,7 +270,10 @@ export function bar(doc, spec) {
   return svg;
 }
 
-/** barChart draws named values as horizontal bars: {label, width, unit, kind, bars: [{name, value, kind}]}. */
+/**
+ * barChart draws named values as horizontal bars: {label, width, unit, kind, bars: [{name, value,
+ * kind}]}.
+ */
 export function barChart(doc, spec) {
   const { width, bars, unit = "" } = spec;
   const names = Math.min(width * 0.45, 8 + 6.6 * Math.max(4, ...bars.map((b) => b.name.length)));
@@ -274,13 +296,16 @@ export function barChart(doc, spec) {
 }
 
 /**
- * windowLine draws a limit's window on a timeline. To the left of now are the charges, as marks whose height shows their
- * units. To the right is the usage as it leaves the window, which shows when there is room again.
+ * windowLine draws a limit's window on a timeline. To the left of now are the charges, as marks
+ * whose height shows their units. To the right is the usage as it leaves the window, which shows
+ * when there is room again.
  *
- * spec: {label, width, height, now, window, used, capacity, resetAfter, retryAfter, steady, rate, logged, entries: [{at, until, units}] or null}
- * window, resetAfter and retryAfter are milliseconds. Entries with a null at are places held. A limit without entries
- * records no times: its usage ends at resetAfter, gradually if steady is set, else at once. A limit with a burst has both:
- * logged units, which leave with their entries, and a meter that falls by rate units per millisecond.
+ * spec: {label, width, height, now, window, used, capacity, resetAfter, retryAfter, steady, rate,
+ * logged, entries: [{at, until, units}] or null}
+ * window, resetAfter and retryAfter are milliseconds. An entry whose at is null is a place that is
+ * held. A limit without entries records no times: its usage ends at resetAfter, gradually if steady
+ * is set, else at once. A limit with a burst has both: logged units, which leave with their
+ * entries, and a meter that falls by rate units per millisecond.
  */
 export function windowLine(doc, spec) {
   const { width, height = 120, now, used, capacity } = spec;
@@ -347,7 +372,10 @@ function leaving(spec, entries, now) {
   return list;
 }
 
-/** aboveMeter returns the maximum of a log that falls in steps and a meter that falls evenly, as the corners of a line. */
+/**
+ * aboveMeter returns the maximum of a log, which falls in steps, and a meter, which falls evenly,
+ * as the corners of a line.
+ */
 function aboveMeter(steps, spec, now) {
   const empty = now + spec.resetAfter; // when the meter is empty; if the log lasts longer, the meter is unknown
   const meter = (t) => (empty > steps.at(-1)[0] + 1 ? Math.min(spec.used, Math.max(0, (empty - t) * spec.rate)) : 0);
@@ -382,9 +410,10 @@ export function duration(ms) {
 }
 
 /**
- * figure is a chart with a cursor, which follows the pointer, or the arrow keys while the chart has the focus. The cursor
- * stays at its time while the chart moves on. draw is areaChart or lineChart; show(spec) draws at the available width.
- * The legend shows the values at the cursor, or the last ones.
+ * figure is a chart with a cursor that follows the pointer, or the arrow keys while the chart has
+ * the focus. The cursor stays at its time while the chart moves on. draw is areaChart or lineChart;
+ * show(spec) draws at the available width. The legend shows the values at the cursor or, without a
+ * cursor, the last ones.
  */
 export function figure(doc, draw, label) {
   const html = (name, attributes) => {

@@ -5,7 +5,7 @@
  */
 import { refusal, type Claims, type Request as Asked, type Stint } from "./index.js";
 
-/** The parts of Express's request and response that are used. */
+/** The parts of Express's request and response that the middleware uses. */
 export interface ExpressRequest {
   method: string;
   url: string;
@@ -24,15 +24,22 @@ export interface ExpressOptions<R> {
   stint: Stint;
   /** Claims about the client that the application has verified: { user, plan }. */
   claims?: (request: R) => Claims | Promise<Claims>;
-  /** The header fields that the configuration matches or uses to identify clients. No others are sent to stint. */
+  /**
+   * The header fields that the configuration matches, or by which it identifies clients. No others
+   * are sent to stint.
+   */
   headers?: string[];
-  /** Returns what to ask instead, such as { subject, policy }, or undefined if the request is not limited. */
+  /**
+   * Returns what to ask the server instead, such as { subject, policy }, or undefined if the
+   * request is not limited.
+   */
   ask?: (request: R) => Asked | undefined | Promise<Asked | undefined>;
 }
 
 /**
- * A middleware for Express. It sends the address of the connection. If a proxy is in between, list the proxy under
- * client_ip.trusted_proxies of the configuration, and send the field that it writes (headers: ["x-forwarded-for"]).
+ * A middleware for Express. It sends the address of the connection. If a proxy is in between, list
+ * the proxy under client_ip.trusted_proxies of the configuration, and send the field that it writes
+ * (headers: ["x-forwarded-for"]).
  */
 export function rateLimit<R extends ExpressRequest>(options: ExpressOptions<R>) {
   return async (request: R, response: ExpressResponse, next: (err?: unknown) => void): Promise<void> => {

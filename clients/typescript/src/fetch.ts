@@ -10,15 +10,24 @@ export interface LimitOptions<R = Request> {
   stint: Stint;
   /** Claims about the client that the application has verified: { user, plan }. */
   claims?: (request: R) => Claims | Promise<Claims>;
-  /** The client's address, required if the configuration limits by address. Use only a header that your proxy writes. */
+  /**
+   * Returns the client's address. Required if the configuration limits by address. Use only a
+   * header that your proxy writes.
+   */
   peer?: (request: R) => string | null | undefined;
-  /** The header fields that the configuration matches or uses to identify clients. No others are sent to stint. */
+  /**
+   * The header fields that the configuration matches, or by which it identifies clients. No others
+   * are sent to stint.
+   */
   headers?: string[];
-  /** Returns what to ask instead, such as { subject, policy }, or undefined if the request is not limited. */
+  /**
+   * Returns what to ask the server instead, such as { subject, policy }, or undefined if the
+   * request is not limited.
+   */
   ask?: (request: R) => Asked | undefined | Promise<Asked | undefined>;
 }
 
-/** Returns what to ask about an HTTP request that the policies decide. */
+/** Returns the question to ask the server about an HTTP request that the policies decide. */
 export async function question(request: Request, options: LimitOptions): Promise<Asked | undefined> {
   if (options.ask) return options.ask(request);
   const url = new URL(request.url);
@@ -39,14 +48,17 @@ export async function decide(request: Request, options: LimitOptions): Promise<A
   return asked && options.stint.take(asked, { signal: request.signal });
 }
 
-/** The response to a denied request. */
+/** Returns the response to a denied request. */
 export function denied(answer: Answer): Response {
   const { status, body } = refusal(answer);
   const headers = { ...answer.headers, "Content-Type": "application/json", "Cache-Control": "no-store" };
   return new Response(body, { status, headers });
 }
 
-/** Adds the header fields about limits to a response, unless it cannot be copied: an error, or a switch of protocols. */
+/**
+ * Adds the header fields about limits to a response. A response that cannot be copied, such as an
+ * error or a switch of protocols, stays as it is.
+ */
 export function withHeaders(response: Response, answer: Answer): Response {
   if (response.status < 200 || response.status > 599) return response;
   const named = new Response(response.body, response);
@@ -66,7 +78,7 @@ export function withRateLimit<Rest extends unknown[]>(
   };
 }
 
-/** The parts of Hono's context that are used. */
+/** The parts of Hono's context that the middleware uses. */
 export interface HonoContext {
   req: { raw: Request };
   header(name: string, value: string): void;

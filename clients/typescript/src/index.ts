@@ -1,5 +1,6 @@
 /**
- * A client of stint for Node, Deno, Bun, workers and edge functions. It needs only fetch, AbortController and crypto.
+ * A client of stint for Node, Deno, Bun, workers and edge functions. It needs only fetch,
+ * AbortController and crypto.
  *
  *     const stint = new Stint({ url: "http://localhost:8080", token: process.env.STINT_TOKEN });
  *     const decision = await stint.take({ subject: "user:42", policy: "search" });
@@ -9,21 +10,32 @@ import type { Changed, Charge, Costs, Decision, ExtendRequest, Pause, Problem, R
 
 export type * from "./types.js";
 
-/** What to do with a request that no server decides in time. */
+/** What to do with a request if no server decides it in time. */
 export type FailureMode = "allow" | "deny" | "throw";
 
 export interface Options {
-  /** The server, or several that share a store: if one fails, the client asks the next. Example: "http://localhost:8080". */
+  /**
+   * The server, or several that share a store: if one fails, the client asks the next. Example:
+   * "http://localhost:8080".
+   */
   url: string | string[];
-  /** A token of the server's `--api-token-file`. It is a secret: a client in a browser refuses it. */
+  /**
+   * A token of the server's `--api-token-file`. It is a secret: a client in a browser refuses it.
+   */
   token?: string;
-  /** The time limit of a decision, including retries, in milliseconds; 250 unless set. */
+  /** The time limit of a decision in milliseconds, including retries. The default is 250. */
   timeout?: number;
-  /** What to do with a request without a decision; "allow" unless set, "deny" for wait. An invalid request always throws. */
+  /**
+   * What to do with a request without a decision. The default is "allow", and "deny" for wait. An
+   * invalid request always throws.
+   */
   onFailure?: FailureMode;
-  /** How many denials to remember until they end, so that repeats need no call; 1000 unless set, 0 for none. */
+  /**
+   * How many denials to remember until they end, so that repeats need no call. The default is 1000;
+   * 0 remembers none.
+   */
   denyCache?: number;
-  /** Makes the calls; the global fetch unless set. */
+  /** The function that makes the calls. The default is the global fetch. */
   fetch?: (url: string, init: RequestInit) => Promise<Response>;
 }
 
@@ -36,13 +48,16 @@ export interface CallOptions {
 
 /** A decision of the server, or of the failure mode. */
 export interface Answer extends Decision {
-  /** The server's header fields about limits, to pass on to clients: RateLimit, Retry-After and others. */
+  /**
+   * The server's header fields about limits, to pass on to clients: RateLimit, Retry-After and
+   * others.
+   */
   headers: Record<string, string>;
-  /** Why no server has decided. The failure mode then determines all other fields. */
+  /** The reason why no server has decided. The failure mode then determines all other fields. */
   failed?: StintError;
 }
 
-/** A failed call: an unexpected answer, or none at all. */
+/** The error of a failed call: an unexpected answer, or no answer. */
 export class StintError extends Error {
   override name = "StintError";
   constructor(
@@ -81,7 +96,10 @@ export class Stint {
     this.#options = options;
   }
 
-  /** Charges a request if there is room. A request without an id gets one, so that a retry is charged once. */
+  /**
+   * Charges a request if there is room. A request without an id gets one, so that a retry is not
+   * charged again.
+   */
   async take(request: Request, options: CallOptions = {}): Promise<Answer> {
     const key = JSON.stringify(request);
     const denials = this.#denials; // replaced if a charge changes during the call, because there may be room again
@@ -104,15 +122,16 @@ export class Stint {
     return answer;
   }
 
-  /** Answers as take would, and charges nothing. */
+  /** Answers as take would, but charges nothing. */
   peek(request: Request, options: CallOptions = {}): Promise<Answer> {
     return this.#decide("peek", request, options);
   }
 
   /**
-   * Answers when it is the request's turn, first come, first served across all processes. With a timeout, a request
-   * whose turn does not come in time is denied as soon as that is known. When the signal ends the call, the request
-   * gives its place back. While no server decides, the client asks again every second until the timeout.
+   * Answers when it is the request's turn: first come, first served across all processes. With a
+   * timeout, it denies a request whose turn does not come in time as soon as it knows that. If the
+   * signal ends the call, the request gives its place back. While no server decides, the client
+   * asks again every second until the timeout.
    */
   async wait(request: WaitRequest, options: CallOptions = {}): Promise<Answer> {
     const end = Date.now() + Math.min(options.timeout ?? Infinity, (request.max_wait_seconds ?? Infinity) * 1000);
@@ -125,7 +144,8 @@ export class Stint {
         if (answer.allowed || answer.retry_after_seconds === null) return answer;
         pause = answer.retry_after_seconds * 1000;
         if (pause > end - Date.now()) return answer;
-        // A call keeps its place in line for longPoll seconds at most. For a later turn, pause first, then join the line.
+        // A call keeps its place in line for at most longPoll seconds. If the turn comes later,
+        // pause first, then join the line.
         if (pause > longPoll * 1000) pause -= (longPoll - 5) * 1000;
       } catch (err) {
         pause = Math.min(retryPause, end - Date.now());
@@ -150,20 +170,27 @@ export class Stint {
     return this.#amend("release", decision, {}, options);
   }
 
-  /** A heartbeat: renews a hold or a place for the same time again. It can report what was used so far. */
+  /**
+   * Sends a heartbeat, which renews a hold or a place for the same time again. It can report what
+   * was used so far.
+   */
   extend(decision: Charged, used?: Amount, options: CallOptions = {}): Promise<Changed> {
     return this.#amend("extend", decision, used === undefined ? {} : amount(used), options);
   }
 
   /**
-   * Takes a request with estimated costs and holds them for hold_seconds (60 unless set). Heartbeats renew the hold until
-   * it is settled, refunded or released. If this process dies, the costs are given back.
+   * Takes a request with estimated costs and holds them for hold_seconds (60 unless set).
+   * Heartbeats renew the hold until it is settled, refunded or released. If this process dies, the
+   * costs are given back.
    */
   async hold(request: Request, options: CallOptions = {}): Promise<Held> {
     return new Held(this, await this.take({ ...request, hold_seconds: request.hold_seconds ?? 60 }, options));
   }
 
-  /** Pauses all processes' calls to an API, because it asked one of them to. Needs a token. Returns the pause in force. */
+  /**
+   * Pauses the calls of all processes to an API, because the API asked one of them to. Needs a
+   * token. Returns the pause in force.
+   */
   async cooldown(api: string, seconds: number, options: CallOptions = {}): Promise<Pause> {
     const [pause] = await this.#post<Pause>("cooldown", { api, for_seconds: seconds }, options, amendTimeout, "paused_seconds");
     return pause;
@@ -198,8 +225,9 @@ export class Stint {
   }
 
   /**
-   * Asks one server after the other, at most twice each, until the time is over. The one that answered last comes first.
-   * A repeat is safe, because it has the same id or charge. An answer without the member counts as a failure.
+   * Asks one server after the other, at most twice each, until the time is over. It begins with the
+   * server that answered last. A repeat is safe, because it has the same id or charge. An answer
+   * without the member counts as a failure.
    */
   async #post<T>(operation: string, body: object, options: CallOptions, usual: number, member: keyof T): Promise<[T, Record<string, string>]> {
     const time = options.timeout ?? usual;
@@ -216,9 +244,10 @@ export class Stint {
       const left = end - performance.now();
       if (left <= 0) break;
       const index = (first + attempt) % servers;
-      // A server that hangs leaves time for the others, except if the call is meant to wait.
+      // A server that hangs leaves time for the others, unless the call is meant to wait.
       const share = operation.startsWith("wait") ? left : Math.min(left, time / servers);
-      // Not AbortSignal.any and AbortSignal.timeout: Node 20 may free such signals before they end the call.
+      // Do not use AbortSignal.any and AbortSignal.timeout: Node 20 may free such signals before
+      // they end the call.
       const controller = new AbortController();
       const stop = () => controller.abort();
       const timeout = setTimeout(() => controller.abort(new DOMException(late, "TimeoutError")), timer(share));
@@ -249,10 +278,10 @@ export class Stint {
   }
 }
 
-/** What was charged: a decision, or its charge. */
+/** The charge to change, or the decision that has it. */
 export type Charged = { charge: Charge } | Charge;
 
-/** A decision with a held estimate. Settle, refund or release it in the end. */
+/** A decision with a held estimate. At the end, settle, refund or release it. */
 export class Held {
   readonly #stint: Stint;
   readonly #beats: ReturnType<typeof setInterval> | undefined;
@@ -276,7 +305,10 @@ export class Held {
     return this.decision.allowed;
   }
 
-  /** Sets what was used so far. The next heartbeat reports it; if the process dies, only unreported use is lost. */
+  /**
+   * Sets what was used so far. The next heartbeat reports it. If the process dies, only unreported
+   * use is not charged.
+   */
   used(cost: Amount): void {
     this.#used = cost;
   }
@@ -297,7 +329,10 @@ export class Held {
   }
 }
 
-/** The status and the body of a refusal, as in the server's gateway and the Go middleware. */
+/**
+ * Returns the status and the body of a refusal, which are the same as in the server's gateway and
+ * the Go middleware.
+ */
 export function refusal(answer: Answer): { status: number; body: string } {
   const seconds = answer.retry_after_seconds;
   if (answer.failed) {
@@ -321,10 +356,13 @@ export function refusal(answer: Answer): { status: number; body: string } {
 
 const mistaken = (err: StintError) => [400, 404, 405, 413, 415].includes(err.status);
 
-/** Whether a failed call may succeed later. A refused call, such as one without a token, never does. */
+/**
+ * Reports whether a failed call may succeed later. A refused call, such as one without a token,
+ * never does.
+ */
 const passing = (err: unknown) => err instanceof StintError && (err.status < 400 || err.status === 429 || err.status >= 500);
 
-/** The error for an unexpected answer. */
+/** Returns the error for an unexpected answer. */
 function refused(status: number, answer: unknown): StintError {
   const problem = answer as Problem | null | undefined;
   if (typeof problem?.message !== "string") return new StintError(`stint: an unexpected answer with the status ${status}`, status);
@@ -332,13 +370,16 @@ function refused(status: number, answer: unknown): StintError {
   return new StintError(`stint: ${problem.message}${mistakes}`, status, problem);
 }
 
-/** A valid time for timers: whole milliseconds, and not so many that a timer ends at once. */
+/**
+ * Returns a valid time for timers: whole milliseconds, and few enough that the timer does not end
+ * at once.
+ */
 const timer = (milliseconds: number) => Math.min(Math.max(Math.ceil(milliseconds), 0), 2 ** 31 - 1);
 
 const amount = (cost: Amount): Partial<SettleRequest & ExtendRequest> =>
   typeof cost === "number" ? { cost } : { costs: cost };
 
-/** The decision of the failure mode. */
+/** Returns the decision of the failure mode. */
 function undecided(allowed: boolean): Answer {
   return {
     allowed, tier: "", policy: "", route: "", skipped: "", cost: 1, retry_after_seconds: allowed ? 0 : 1,
@@ -347,7 +388,10 @@ function undecided(allowed: boolean): Answer {
   };
 }
 
-/** A remembered denial, as of now. It leaves out the header fields that the client cannot bring up to date. */
+/**
+ * Returns a remembered denial as of now. It leaves out the header fields that the client cannot
+ * update.
+ */
 function delayed(answer: Answer, seconds: number): Answer {
   const { RateLimit: _, "X-RateLimit-Reset": __, ...headers } = answer.headers;
   if (headers["Retry-After"]) headers["Retry-After"] = String(Math.max(Math.ceil(seconds), 1));

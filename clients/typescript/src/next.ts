@@ -8,7 +8,10 @@ import { decide, denied, type LimitOptions } from "./fetch.js";
 
 export { withRateLimit, type LimitOptions } from "./fetch.js";
 
-/** A middleware. It denies a request, or passes it on and adds the header fields about limits to the response. */
+/**
+ * A middleware. It denies a request, or passes it on and adds the header fields about limits to the
+ * response.
+ */
 export function rateLimitMiddleware(options: LimitOptions) {
   return async (request: Request): Promise<Response> => {
     const answer = await decide(request, options);

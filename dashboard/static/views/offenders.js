@@ -76,7 +76,9 @@ export function offenders(app) {
       bar(document, { share: o.denied / most, sure: o.at_least / most, kind: "denied", label: `${Math.round((100 * o.denied) / most)}%` }),
     ];
   }
-  /** policyLink links to the violations of a policy, or of a tier if the name is like "tier free". */
+  /**
+   * policyLink links to the violations of a policy, or of a tier if the name is like "tier free".
+   */
   function policyLink(name) {
     const tier = (app.model.state.config?.tiers ?? []).find((t) => `tier ${t.name}` === name)?.name;
     const filter = () => Object.assign(app.filter, { text: "", reason: "", tier: tier ?? "", policy: tier ? "" : name });

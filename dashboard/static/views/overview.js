@@ -1,5 +1,5 @@
-// The overview answers these questions in order: is the limiter healthy, which subjects are limited, and is the cause an
-// attack or a mistake?
+// The overview answers these questions in order: is the limiter healthy, which subjects are
+// limited, and is the cause an attack or a mistake?
 import { areaChart, bar, figure, lineChart, sparkline } from "../chart.js";
 import { columns, empty, fill, h, refill, row, say, table } from "../dom.js";
 import { cells } from "../health.js";
@@ -134,7 +134,10 @@ export function overview(app) {
     ] });
   }
 
-  /** alertAt returns a mark at the threshold of an alert. It writes the threshold next to the title, so that no line crosses it. */
+  /**
+   * alertAt returns a mark at the threshold of an alert. It writes the threshold next to the title,
+   * so that no line crosses it.
+   */
   function alertAt(name) {
     const alert = model.alerts.find((a) => a.name === name);
     say(notes[name], alert ? `Alert above ${number(alert.threshold, alert.unit)}` : "");
@@ -199,7 +202,10 @@ export function overview(app) {
   return { node, update, slow: true };
 }
 
-/** alike groups violations that differ only in time, newest first, so that one subject does not hide all others. */
+/**
+ * alike groups violations that differ only in time, newest first, so that one subject does not hide
+ * all others.
+ */
 function alike(violations) {
   const found = new Map();
   for (const v of violations.toReversed()) {
@@ -216,7 +222,10 @@ const listed = (items, parts, between) => items.flatMap((item, i) => (i === 0 ? 
 const header = (title, ...rest) => h("header", {}, h("h2", {}, title), rest);
 const glyph = (level) => h("span", { class: "glyph", "aria-hidden": "true" }, GLYPHS[level]);
 
-/** axis returns the time axis for points. It spans the range, or less if the points cover less, but at least a minute. */
+/**
+ * axis returns the time axis for points. It spans the range, or less if the points cover less, but
+ * at least a minute.
+ */
 function axis(list, range) {
   const times = list.map((p) => p.at * 1000);
   const to = times.at(-1) ?? Date.now();

@@ -46,7 +46,10 @@ function card(t) {
     t.top.length > 0 ? hit(name, t.top) : null);
 }
 
-/** course draws the requests that would have been denied, by minute. On the scale of all requests, small numbers would not show. */
+/**
+ * course draws the requests that would have been denied, by minute. On the scale of all requests,
+ * small numbers would not show.
+ */
 function course(name, minutes) {
   const worst = minutes.reduce((a, b) => (b.denied > a.denied ? b : a));
   const label = `Would have been denied, by minute: at most ${worst.denied.toLocaleString("en")} of ${count(worst.requests, "request")}`;
@@ -70,7 +73,10 @@ function summary(reach, when) {
 /** percent formats a share with a non-breaking space before the percent sign. */
 const percent = (part, all) => number(share(part, all), "share").replace(" ", "\u00a0");
 
-/** rounded converts seconds to milliseconds. It rounds durations of a minute or more to whole minutes. */
+/**
+ * rounded converts seconds to milliseconds. It rounds durations of a minute or more to whole
+ * minutes.
+ */
 function rounded(seconds) {
   return seconds < 60 ? Math.max(1, Math.round(seconds)) * 1000 : Math.round(seconds / 60) * 60_000;
 }

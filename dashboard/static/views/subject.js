@@ -117,8 +117,8 @@ export function subject(app) {
     fill(list, rest.map((l) => h("li", {}, h("span", { class: "code" }, l.limit), " ", h("span", { class: "quiet" }, whose(l)))));
   }
   /**
-   * update redraws the subject if writable has changed since it was drawn, because the subject may arrive before the
-   * state. Otherwise it redraws only the denials.
+   * update redraws the subject if writable has changed since it was drawn, because the subject may
+   * arrive before the state. Otherwise update redraws only the denials.
    */
   function update() {
     if (!known) return;
@@ -145,7 +145,10 @@ export function subject(app) {
     ])));
     refill(overridden, list.length > 0 ? [h("h3", {}, "Overrides"), given] : null);
   }
-  /** ofTier returns the limits of the selected tier. If no tier is selected, it selects the tier of the subject's last denial. */
+  /**
+   * ofTier returns the limits of the selected tier. If no tier is selected, it selects the tier of
+   * the subject's last denial.
+   */
   function ofTier(s) {
     const all = s.limits ?? [];
     const names = [...new Set(all.map((l) => l.tier).filter(Boolean))];
@@ -161,7 +164,10 @@ export function subject(app) {
     say(tiers.lastChild, `The tier of a caller depends on the request.${denied ? ` The last denial was in tier ${denied}.` : ""}`);
     return all.filter((l) => !tier.value || !l.tier || l.tier === tier.value);
   }
-  /** buttons redraws the buttons only if they have changed, and not while one is pressed, so that they do not move. */
+  /**
+   * buttons redraws the buttons only if they have changed, and not while one is pressed, so that
+   * they do not move.
+   */
   function buttons(s) {
     const lifts = time(s.ban?.until) !== null;
     const raises = raisable(s).length > 0;
@@ -173,7 +179,10 @@ export function subject(app) {
     }, label);
     if (refill(actions, button("Reset", forget), button("Ban", ban), raises ? button("Raise", raise) : null, lifts ? button("Unban", lift, "primary") : null)) actions.dataset.key = key;
   }
-  /** cardWidth returns the inner width of a card, given how many columns fit. parts.css has the same numbers. */
+  /**
+   * cardWidth returns the inner width of a card, given how many columns fit. parts.css has the same
+   * numbers.
+   */
   function cardWidth() {
     const wide = cards.clientWidth || 400;
     const across = Math.max(1, Math.floor((wide + 14) / (400 + 14)));
@@ -182,7 +191,10 @@ export function subject(app) {
   return { node, show, update, hide: watch.stop, focus: () => input.focus() };
 }
 
-/** named parses the address ref/…, name/…, or a subject as typed, which may contain slashes. It returns null for an empty address. */
+/**
+ * named parses an address: ref/…, name/…, or a subject as typed, which may contain slashes. It
+ * returns null for an empty address.
+ */
 function named([by = "", ...rest]) {
   const text = (by === "ref" || by === "name" ? rest : [by, ...rest]).join("/");
   if (text === "") return null;

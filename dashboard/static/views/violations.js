@@ -95,7 +95,10 @@ export function violations(app) {
   return { node, update, focus: () => text.focus() };
 }
 
-/** bySubject groups violations by subject: [{list}]. The lists, and the violations in each list, are newest first. */
+/**
+ * bySubject groups violations by subject: [{list}]. The lists, and the violations in each list, are
+ * newest first.
+ */
 function bySubject(violations) {
   const found = new Map();
   for (const v of violations.toReversed()) {
@@ -113,13 +116,19 @@ function groupRow({ list }) {
   return row(GROUPS, [at, subject, list.length.toLocaleString("en"), policies, ...rest], look(v));
 }
 
-/** isShadow reports whether a request was allowed but would have been denied if a shadow rule were enforced. */
+/**
+ * isShadow reports whether a request was allowed but would have been denied if a shadow rule were
+ * enforced.
+ */
 export const isShadow = (v) => v.reason === "shadow";
 
 /** look returns attributes that distinguish allowed requests from denied ones. */
 const look = (v) => (isShadow(v) ? { class: "would" } : {});
 
-/** matches reports whether a violation matches a filter. It searches everything shown of the violation for the filter's text. */
+/**
+ * matches reports whether a violation matches a filter: whether any text shown for the violation
+ * contains the text of the filter.
+ */
 export function matches(v, filter) {
   if (filter.tier && v.tier !== filter.tier) return false;
   if (filter.policy && v.policy !== filter.policy) return false;
