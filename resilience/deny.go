@@ -234,8 +234,8 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 	return life
 }
 
-// announced returns how long the request is denied by limits that announce refunds to it: those of
-// which it needs at most half, rounded up. A limit that is smaller than the cost always denies the
+// announced returns how long the request is denied by limits with announced refunds: those of which
+// it needs at most half, rounded up. A limit that is smaller than the cost always denies the
 // request.
 func announced(r *stint.Request, d *stint.Decision) (longest time.Duration) {
 	usages := d.Usages()
