@@ -61,9 +61,9 @@ type storeDoc struct {
 	URL string `yaml:"url"`
 	// The prefix of every key. Default: stint.
 	Prefix string `yaml:"prefix"`
-	// How much memory the store `memory` may use: 256MiB. When it is full, it forgets the subjects
-	// that have the most left of their limits first. Does not apply to Redis; `failure.memory` is
-	// for decisions without Redis. Default: 1GiB.
+	// How much memory the store `memory` may use: 256MiB. When it is full, it first forgets the
+	// subjects that have the most left of their limits. Does not apply to Redis; `failure.memory`
+	// is for decisions without Redis. Default: 1GiB.
 	Memory size `yaml:"memory"`
 	// A PEM file with the CA certificates that verify the certificate of a Redis server with a
 	// rediss:// URL. New connections read this file, cert_file and key_file again; relative paths
