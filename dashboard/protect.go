@@ -85,7 +85,8 @@ func (d *dashboard) mayChange(w http.ResponseWriter, r *http.Request, by operato
 	return by.operates
 }
 
-// requireName returns a handler for requests with a JSON body whose sender must have a name.
+// requireName returns a handler for requests with a JSON body. The sender of a request must have a
+// name.
 func (d *dashboard) requireName(act operatorHandler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		by, ok := d.operatorOf(w, r)

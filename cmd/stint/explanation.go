@@ -11,8 +11,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// explanation describes how a request would be decided, in the order in which it is printed.
-// Programs read its JSON form: keys may be added, and existing ones stay.
+// explanation describes how a request would be decided, in the form that is printed. Programs read
+// its JSON form: keys may be added, and existing ones stay.
 type explanation struct {
 	Method string `json:"method"`
 	Host   string `json:"host,omitempty"`

@@ -165,8 +165,8 @@ func (c *counter) hit(v *policy.Verdict, i int) *subject {
 	return c.subjectsOf[i]
 }
 
-// deny counts a denial. It reports whether the request was denied by a ban that was already in force.
-// For a subject that is not counted separately, every ban counts as already in force.
+// deny counts a denial. It reports whether a ban that was already in force denied the request. For
+// a subject that is not counted separately, every ban counts as already in force.
 func (c *counter) deny(v *policy.Verdict, now int64) (inForce bool) {
 	d := &v.Decision
 	s := c.hit(v, max(int(d.Denier)-1, 0))

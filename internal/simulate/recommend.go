@@ -125,8 +125,8 @@ func (r *Recommendation) isCalendar() bool {
 	return r.Configured != nil && r.Configured.Algorithm == stint.AlgorithmCalendar
 }
 
-// Limit returns the limit with a maximum. If the burst of that limit cannot be counted exactly, it
-// returns the limit with the next larger maximum whose burst can.
+// Limit returns the limit with a maximum. If the burst of that limit cannot be counted exactly,
+// Limit raises the maximum to the next one for which it can.
 func (r *Recommendation) Limit(max int64) stint.Limit {
 	if r.isCalendar() {
 		l := *r.Configured

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// keyTable is the store's table of the keys that sign charges. It maps the number of the period
-	// in which a key was created to the key in hexadecimal.
+	// keyTable is the store's table of the keys that sign charges. A row maps the number of a
+	// period to the key that was created in that period, in hexadecimal.
 	keyTable = "charge-keys"
 	keySize  = 32
 	// keyPeriod is how long a key signs charges. After that, its signatures are accepted for

@@ -202,8 +202,8 @@ func failure(ctx context.Context, err error) error {
 	return status.Error(codes.Unavailable, "stint: the store cannot decide")
 }
 
-// complainEvery is the minimum interval between log records of failures of the store, and of refused
-// requests.
+// complainEvery is the minimum interval between log records of failures of the store. It is also
+// the interval for refused requests.
 const complainEvery = 10 * time.Second
 
 // complain logs a failure of the store that does not change an answer. The store logs the call that
