@@ -1,10 +1,12 @@
 package httplimit_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -202,4 +204,49 @@ policies: [{name: "plan-1h", limits: 9/1h fixed}]`), httplimit.WithClaims(claimH
 		}
 		wantFields(t, ask(h, "/", "X-user: b").Header(), "X-RateLimit-Limit: 2", "X-RateLimit-Burst: 4")
 	})
+}
+
+// TestPartMistakes: wrong options are refused at start, each with what would be right and once.
+func TestPartMistakes(t *testing.T) {
+	const (
+		noKey    = `the key is nil; want one such as ClientIP() or Header("X-API-Key"), or Everyone() to count all requests together`
+		noLimit  = "no limit; want one such as stint.PerMinute(100)"
+		noName   = "want a name of letters, digits and _-."
+		noOption = "an option is nil; want a limit such as stint.PerMinute(100), or another option"
+		second   = "duplicate name; want a different one for each count"
+	)
+	ip, limit := httplimit.ClientIP(), stint.PerMinute(1)
+	some := func(*http.Request) []stint.Limit { return nil }
+	store, noStore := httplimit.WithStore(memory(t)), httplimit.WithStore(nil)
+	for _, c := range []struct {
+		key     httplimit.KeyFunc
+		options []httplimit.ByOption
+		want    []string
+	}{
+		{ip, []httplimit.ByOption{limit, httplimit.AndBy("a", ip, limit)}, nil},
+		{ip, []httplimit.ByOption{httplimit.WithLimits(some), store},
+			[]string{"requests have limits of their own, and a shared store counts them under a name; want WithName"}},
+		{ip, []httplimit.ByOption{limit, httplimit.AndBy("", ip, limit), httplimit.AndBy("b c", ip, limit),
+			httplimit.AndBy("b c", ip, limit)},
+			[]string{`AndBy(""): ` + noName, `AndBy("b c"): ` + noName, `AndBy("b c"): ` + noName}},
+		{nil, []httplimit.ByOption{limit, httplimit.AndBy("a", nil, limit)}, []string{noKey, `AndBy("a"): ` + noKey}},
+		{ip, []httplimit.ByOption{limit, httplimit.AndBy("a", ip)}, []string{`AndBy("a"): ` + noLimit}},
+		{ip, []httplimit.ByOption{limit, httplimit.AndBy("a", ip, limit), httplimit.AndBy("a", ip, limit)},
+			[]string{`AndBy("a"): ` + second}},
+		{ip, []httplimit.ByOption{limit, noStore, httplimit.AndBy("a", ip, stint.PerMinute(-1), stint.PerHour(-1))},
+			[]string{"the store is nil; want a store, such as one from stores.Open",
+				`AndBy("a"): Limits[0] (-1/1m): a maximum of -1; want 0 to 9007199254740992`,
+				`AndBy("a"): Limits[1] (-1/1h): a maximum of -1; want 0 to 9007199254740992`}},
+		{ip, []httplimit.ByOption{limit, struct{ stint.Option }{}}, []string{noOption}},
+		{ip, []httplimit.ByOption{limit, struct{ httplimit.Option }{}}, []string{noOption}},
+	} {
+		_, err := httplimit.NewBy(c.key, c.options...)
+		var got []string
+		if invalid, ok := errors.AsType[*stint.InvalidError](err); ok {
+			got = strings.Split(invalid.Err.Error(), "\n")
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("got  %q\nwant %q", got, c.want)
+		}
+	}
 }

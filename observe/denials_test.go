@@ -1,15 +1,22 @@
 package observe_test
 
 import (
+	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
+	"github.com/stint-limiter/stint/resilience"
 )
 
 // deny asks until a request is denied, and returns the id of the denial.
@@ -132,5 +139,39 @@ func TestWhyAcrossProcesses(t *testing.T) {
 				t.Errorf("without the store, after %v: %+v", time.Since(began), list)
 			}
 		})
+	}
+}
+
+// The denials of httplimit.By have ids too, of the key that denied.
+func TestWhyBy(t *testing.T) {
+	m := open(t, observe.Config{Logger: discard, ShowSubjects: true})
+	defer m.Close()
+	stack, err := resilience.New(batched{newMemory(t)}, resilience.Config{Observer: m.StackObserver(), Logger: discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stack.Close()
+	handler := httplimit.By(httplimit.Header("X-User"), stint.PerMinute(100), httplimit.WithStore(stack),
+		httplimit.AndBy("team", httplimit.Header("X-Team"), stint.PerHour(1)))(http.NotFoundHandler())
+	var id string
+	for range 2 {
+		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("X-User", "7")
+		r.Header.Set("X-Team", "blue")
+		handler.ServeHTTP(w, r)
+		id = w.Header().Get("X-RateLimit-Denial")
+	}
+	if list := m.Why(t.Context(), id); len(list) != 1 || list[0].Limit != "1/1h" ||
+		!strings.HasPrefix(list[0].Subject, "x-team:") {
+		t.Errorf("%q: %+v", id, list)
+	}
+}
+
+// batched is a store in memory that takes batches, as a stack wants.
+type batched struct{ *memorystore.Store }
+
+func (b batched) TakeBatch(ctx context.Context, batch []*driver.Call) {
+	for _, c := range batch {
+		c.Decision, c.Err = b.Take(ctx, c.Request)
 	}
 }

@@ -162,3 +162,24 @@ func TestTiming(t *testing.T) {
 		}
 	})
 }
+
+// TestVerdictSubject: the subject is the one that was denied, whichever claim that was.
+func TestVerdictSubject(t *testing.T) {
+	w := newWorld(t, `
+tiers: [{name: member, identity: user, limits: 9/1m}, {name: anyone, identity: ip, limits: unlimited}]
+policies:
+  - {name: login, match: {path: /login}, identity: ip, limits: 1/1m}
+  - {name: trial, match: {path: /trial}, identity: ip, limits: 0/1m, shadow: true}
+  - {name: free, match: {path: /free}, skip: true}
+`)
+	address := "ip:" + client.String()
+	for _, test := range []struct{ path, user, want string }{
+		{"/login", "7", "user:7"}, {"/login", "7", address}, // which has no room
+		{"/trial", "7", address}, {"/trial", "", address},
+		{"/", "7", "user:7"}, {"/", "", ""}, {"/free", "7", ""},
+	} {
+		if v := w.judge(getAs(test.path, claims{"user": test.user})); v.Subject() != test.want {
+			t.Errorf("%s: about %q, want %q", test.path, v.Subject(), test.want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -154,5 +155,36 @@ func TestScopesThatAreTooLong(t *testing.T) {
 	got, err := s.Scopes(t.Context(), long)
 	if err != nil || len(got) != 2 || got[0] != "item:1" || got[1][0] != '~' {
 		t.Errorf("scopes are %q, %v; want item:1 and a hash", got, err)
+	}
+}
+
+// Holds are merged in the state, and Inspect does not read their records: it costs the same beside
+// thousands of them.
+func TestInspectBesideManyHolds(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, server.URL())
+	now := time.Now()
+	s.SetClock(func() time.Time { return now })
+	r := unit("a", stint.Per(1_000_000, 48*time.Hour))
+	r.Hold = stint.MaxHold
+	const holds = 2000
+	for range holds {
+		now = now.Add(20 * time.Second)
+		admit(t, s, r)
+	}
+	server.CLI(t, "CONFIG", "RESETSTAT")
+	shown, err := s.Inspect(t.Context(), r.Claims[0])
+	if err != nil || shown.Windows[0].Held != holds {
+		t.Errorf("%+v, %v", shown, err)
+	}
+	stats := server.CLI(t, "INFO", "commandstats")
+	for _, command := range []string{"hgetall", "hscan", "hvals", "hlen"} {
+		if strings.Contains(stats, "cmdstat_"+command+":") {
+			t.Errorf("Inspect calls %s", command)
+		}
+	}
+	const most = 8 << 10 // two logs of 250 entries of up to 14 bytes, and their heads
+	if n, err := strconv.Atoi(server.CLI(t, "STRLEN", "stint:{a}:limits")); err != nil || n == 0 || n > most {
+		t.Errorf("the state has %d bytes, %v", n, err)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -313,4 +315,70 @@ func TestProcessThatLagsBehind(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Many callers at once, in flights that answer early, and some of them give up: each gets its own
+// answer, and the store has charged those who were admitted and nobody else. For the race detector.
+func TestWaitersAreReusedSafely(t *testing.T) {
+	store := newFake(t)
+	c := alone
+	c.Failure = patient
+	s := newStack(t, store, c)
+	const callers, requests = 32, 200
+	var got [callers]int64
+	var group sync.WaitGroup
+	for i := range callers {
+		if i == callers/2 {
+			store.change(way{each: time.Nanosecond})
+		}
+		group.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(i), 0))
+			subject, limits := fmt.Sprint(i%8), []stint.Limit{stint.PerHour(1 << 40).WithName(fmt.Sprint(i))}
+			for range requests {
+				ctx, cancel := context.WithCancel(context.Background())
+				if random.IntN(4) == 0 {
+					time.AfterFunc(time.Duration(random.IntN(200))*time.Microsecond, cancel)
+				}
+				r := ask(subject, 1+random.Int64N(9), limits...)
+				d, err := s.Take(ctx, r)
+				switch {
+				case err == nil && (!d.Allowed || d.Degraded || !reflect.DeepEqual(d.Charge.Claims(), r.Claims)):
+					t.Errorf("%+v is the answer to %+v", d, r)
+				case err == nil:
+					got[i] += r.Claims[0].Cost
+				case !errors.Is(err, context.Canceled):
+					t.Error(err)
+				}
+				cancel()
+			}
+		})
+	}
+	group.Wait()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range got {
+		wantUsed(t, store, fmt.Sprint(i%8), stint.PerHour(1<<40).WithName(fmt.Sprint(i)), want)
+	}
+}
+
+// The deadline of a caller is its own, and no outage: the store decides all the same within the
+// budget. One without any time is not decided.
+func TestHurriedCallers(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		store.change(way{there: 3 * time.Millisecond})
+		for i := range 20 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			d, err := s.Take(ctx, oneUnit("a", stint.PerHour(5)))
+			if err != nil || d.Degraded || d.Allowed != (i < 5) {
+				t.Errorf("request %d: allowed %v, degraded %v, %v", i, d.Allowed, d.Degraded, err)
+			}
+			cancel()
+		}
+		ended, cancel := context.WithTimeout(t.Context(), -time.Second)
+		defer cancel()
+		if _, err := s.Take(ended, oneUnit("b")); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("without any time: %v", err)
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 const holdLife = time.Minute
@@ -79,4 +80,76 @@ func TestTotalsWithoutTheStore(t *testing.T) {
 		time.Sleep(2 * holdLife)
 		wantUsed(t, store, "a", limit, 40+170)
 	})
+}
+
+// A request that streams for longer than its ID lives is not admitted a second time under that,
+// with the store or without.
+func TestIDOfALongHold(t *testing.T) {
+	r := held(named(ask("a", 100, stint.PerDay(1000)), "x"))
+	r.IDLife = time.Second
+	for _, without := range []bool{false, true} {
+		over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+			if without {
+				store.down()
+			}
+			d := mustDecide(t, s, r)
+			for range 6 {
+				time.Sleep(holdLife / 2)
+				mustAmend(t, s, d.Charge, report(0))
+			}
+			if again := mustDecide(t, s, r); !again.Repeat || again.Charge.Data().ID != d.Charge.Data().ID {
+				t.Errorf("%+v, want the charge of the first", again)
+			}
+			other := r
+			other.Hold = 2 * holdLife
+			if d := mustDecide(t, s, other); !d.Repeat || !d.Charge.IsZero() {
+				t.Errorf("with another hold: %+v, want no charge", d)
+			}
+		})
+	}
+}
+
+// Heartbeats keep a place of a request with a hold, also where nothing else was charged.
+func TestPlaceWithAHold(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		place := stint.AtOnce(1, 10*time.Second)
+		store.down()
+		d := mustDecide(t, s, held(oneUnit("a", place)))
+		for range 5 {
+			time.Sleep(5 * time.Second)
+			if done := mustAmend(t, s, d.Charge, report(0)); !done.Changed {
+				t.Fatal("the place is lost")
+			}
+			wantAdmitted(t, s, 1, oneUnit("a", place), 0)
+		}
+		store.up()
+		time.Sleep(5 * time.Second)
+		mustAmend(t, s, d.Charge, report(0))
+		wantUsed(t, store, "a", place, 1)
+	})
+}
+
+// A hold that was granted without the store lasts for as long as heartbeats come, however long the
+// outage is, and is then settled. What a rate was charged at first has left its window by then.
+func TestLongHoldWithoutTheStore(t *testing.T) {
+	testkit.SkipUnderRace(t)
+	for limit, want := range map[stint.Limit]int64{stint.PerHour(1000): 250, stint.PerSecond(1000): 150} {
+		each(t, failures, alone, func(t *testing.T, store *fake, s *Stack, fail func(*fake)) {
+			fail(store)
+			d := mustDecide(t, s, held(ask("a", 100, limit)))
+			for i := range 40 {
+				if i == 20 {
+					store.up()
+				}
+				time.Sleep(holdLife / 2)
+				if done := mustAmend(t, s, d.Charge, report(0)); !done.Changed {
+					t.Fatal("the hold is lost")
+				}
+			}
+			if done := mustAmend(t, s, d.Charge, settleTo(250)); done != (stint.Amended{Changed: true, Charged: 250}) {
+				t.Errorf("%+v", done)
+			}
+			wantUsed(t, store, "a", limit, want)
+		})
+	}
 }

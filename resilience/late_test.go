@@ -3,6 +3,7 @@ package resilience
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -139,4 +140,38 @@ func TestRefusedMoveOfACanceledWaiter(t *testing.T) {
 			t.Errorf("the next place is in %v, behind one that is not taken", theirs.RetryAfter)
 		}
 	})
+}
+
+// Units are refunded while the store is being charged with them. Others that were granted meanwhile
+// are charged in full: the refill was of the store's level.
+func TestRefillBesideARefund(t *testing.T) {
+	for _, id := range []string{"", "id"} {
+		over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+			limit := stint.Per(10, 10*time.Second).WithBurst(2)
+			time.Sleep(time.Second)
+			begin := time.Now()
+			wantAdmitted(t, s, 1, ask("a", 10, limit), 1)
+			store.fail(refusedCall())
+			d := mustDecide(t, s, named(ask("a", 5, limit), id))
+			var others sync.WaitGroup
+			store.hook(func(op string) {
+				if op != opTake { // a probe
+					return
+				}
+				store.hook(nil)
+				store.fail(refusedCall())
+				others.Go(func() {
+					mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
+					wantAdmitted(t, s, 1, ask("a", 5, limit), 1)
+				})
+			})
+			store.change(way{there: 10 * time.Millisecond})
+			store.fail(nil)
+			time.Sleep(3 * time.Second)
+			others.Wait()
+			store.up()
+			time.Sleep(12*time.Second - time.Since(begin)) // the log is empty, and the meter is not
+			wantUsed(t, store, "a", limit, 3)
+		})
+	}
 }

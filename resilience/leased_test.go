@@ -304,3 +304,25 @@ func TestLeasable(t *testing.T) {
 		t.Error("two claims of one subject are")
 	}
 }
+
+// Costs by the names of limits are settled in the store, and end the block: a second settlement
+// finds the first, in whatever form.
+func TestLeasedCostsSettleOnce(t *testing.T) {
+	for name, r := range map[string]stint.Request{"alone": ask("team", 5, ofTeam), "with a user": member("user", 5, ofUser)} {
+		t.Run(name, func(t *testing.T) {
+			inTeam(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+				b := s.leases.blockOf(&ask("team", 1, ofTeam).Claims[0])
+				before := b.usages[0].Used - b.units.Load()
+				d := mustDecide(t, s, r)
+				if got := mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{"": 2}}); !got.Changed {
+					t.Errorf("not settled: %+v", got)
+				}
+				if got := mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle}); got.Changed {
+					t.Errorf("settled twice: %+v", got)
+				}
+				time.Sleep(3 * maxLease)
+				wantUsed(t, store, "team", ofTeam, before+2)
+			})
+		})
+	}
+}

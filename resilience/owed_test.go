@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -100,4 +101,62 @@ func TestChargesRememberedTogether(t *testing.T) {
 			t.Errorf("%d units are charged after the answer, want 1 at least", got)
 		}
 	})
+}
+
+// F52: requests of one window that are refunded in the next give nothing of that one back: what is
+// owed by then is of others.
+func TestRefundsOfAWindowThatIsOver(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		const most = 20
+		minute, hour := stint.PerMinute(most), stint.PerHour(1000) // the second keeps the charges
+		r := oneUnit("a", minute, hour)
+		store.down()
+		var slow []stint.Decision
+		for range most {
+			slow = append(slow, mustDecide(t, s, r))
+		}
+		time.Sleep(64 * time.Second)
+		wantAdmitted(t, s, 2*most, r, most)
+		for _, d := range slow {
+			mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
+		}
+		store.up()
+		for range 50 { // what is owed is charged meanwhile
+			time.Sleep(200 * time.Millisecond)
+			wantAdmitted(t, s, 1, r, 0)
+		}
+		time.Sleep(time.Minute)
+		wantUsed(t, s, "a", hour, most)
+	})
+}
+
+// The answer to a request that carries what is owed counts that: it is not taken for what others
+// used, nor held against the request, also if the answer comes before others of its call.
+func TestCarriedUnitsAreCounted(t *testing.T) {
+	for name, back := range map[string]way{"together": {}, "early": {each: time.Microsecond}} {
+		for instances, left := range map[int]map[bool]int{1: {false: 4, true: 3}, 2: {false: 2, true: 2}} {
+			for again, left := range left {
+				t.Run(fmt.Sprint(name, ", instances ", instances, ", again ", again), func(t *testing.T) {
+					over(t, among(instances), func(t *testing.T, store *fake, s *Stack) {
+						r := oneUnit("a", stint.PerHour(10))
+						var group sync.WaitGroup
+						store.change(way{there: 20 * time.Millisecond}) // too late
+						for range 5 {
+							group.Go(func() { wantAdmitted(t, s, 1, r, 1) })
+						}
+						group.Wait()
+						time.Sleep(10 * time.Millisecond)
+						store.change(back)
+						wantAdmitted(t, s, 1, r, 1)
+						time.Sleep(time.Millisecond)
+						if again {
+							wantAdmitted(t, s, 1, r, 1)
+						}
+						store.fail(refusedCall())
+						wantAdmitted(t, s, 10, r, left)
+					})
+				})
+			}
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -149,5 +150,32 @@ func TestDebtThatWasNotSent(t *testing.T) {
 				t.Errorf("%v: %d used after 5 seconds, want 5 of 10", cause, used)
 			}
 		})
+	}
+}
+
+// Units that are owed from different times are charged as of their own time, or a little later, in
+// whatever order they became known.
+func TestDueOutOfOrder(t *testing.T) {
+	s, r := newStack(t, newFake(t), alone), oneUnit("a", stint.PerMinute(100))
+	n := s.ledger.count(s.ledger.record(&r.Claims[0], 0), &r.Claims[0].Limits[0], 0)
+	var granted []int64
+	for second := range int64(200) {
+		at := second * int64(time.Second)
+		n.owe(1, at, at)
+		granted = append(granted, at)
+	}
+	for _, at := range slices.Backward(granted) {
+		n.together(1, at)
+	}
+	due := int64(0)
+	for _, p := range n.owed.parts {
+		until := n.owedUntil(&p)
+		if due += p.due; p.due > 0 && (p.at-p.from >= n.part || until < p.at+int64(n.Window)) {
+			t.Errorf("%d units of %v to %v count until %v", p.due, time.Duration(p.from), time.Duration(p.at),
+				time.Duration(until))
+		}
+	}
+	if due < 60 || due > 64 {
+		t.Errorf("%d units are due, want those of the last minute, and of no more than a sixteenth before", due)
 	}
 }

@@ -156,3 +156,21 @@ func TestNoLossIsRestored(t *testing.T) {
 		})
 	}
 }
+
+// The latest answer of all processes counts what each was granted. Their sum would be too much.
+func TestTheLatestAnswerIsRestored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, limit := newVolatile(t), stint.PerHour(100)
+		a, b, c := newStack(t, v, alone), newStack(t, v, alone), newStack(t, v, alone)
+		for i, s := range []*Stack{a, b, c, a, b} {
+			takeUnits(t, s, int64(i+1), limit)
+			time.Sleep(time.Second)
+		}
+		time.Sleep(3 * time.Second) // answers since the last heartbeat are not sent
+		v.flush(t)
+		time.Sleep(3 * time.Second)
+		if got := v.used(t, limit)[0]; got != 15 {
+			t.Errorf("used %d; want 15", got)
+		}
+	})
+}

@@ -181,3 +181,49 @@ func TestRaiseBeyondTheDebt(t *testing.T) {
 		})
 	}
 }
+
+// A raise that the store cannot be told of yet counts at once, and is charged to it once.
+func TestRaiseThatWaits(t *testing.T) {
+	for _, fail := range []func(*fake){outages["refused"], outages["unreachable"]} {
+		each(t, eachKind(5, time.Hour), alone, func(t *testing.T, store *fake, s *Stack, limit stint.Limit) {
+			d := mustDecide(t, s, ask("a", 10, limit))
+			fail(store)
+			if done := mustAmend(t, s, d.Charge, settleTo(50)); !done.Changed || done.Charged != 50 {
+				t.Errorf("raise: %+v", done)
+			}
+			wantAdmitted(t, s, 1, ask("a", 51, limit), 0)
+			wantAdmitted(t, s, 20, oneUnit("a", limit), 20)
+			store.up()
+			wantAdmitted(t, s, 1, ask("a", 31, limit), 0)
+			time.Sleep(5 * time.Second)
+			wantUsed(t, store, "a", limit, 70)
+			wantAdmitted(t, s, 50, oneUnit("a", limit), 30)
+			store.fail(refusedCall())
+			wantAdmitted(t, s, 50, oneUnit("a", limit), 0)
+		})
+	}
+}
+
+// A request under an ID that the store was charged with afterwards is settled and released there,
+// in either order, and also before it has been charged.
+func TestSettleAndReleaseOfAnID(t *testing.T) {
+	tokens, place, settle := stint.PerHour(1000), stint.AtOnce(10, time.Minute), settleTo(40)
+	for _, order := range [][]stint.Amendment{{settle, release}, {release, settle}} {
+		for _, pause := range []time.Duration{time.Second, 0} {
+			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+				store.down()
+				d := mustDecide(t, s, named(ask("a", 100, tokens, place), "x"))
+				store.up()
+				time.Sleep(pause)
+				for _, a := range order {
+					if done := mustAmend(t, s, d.Charge, a); !done.Changed {
+						t.Errorf("%v changed nothing", a.Kind)
+					}
+				}
+				time.Sleep(5 * time.Second)
+				wantUsed(t, store, "a", tokens, 40)
+				wantUsed(t, store, "a", place, 0)
+			})
+		}
+	}
+}

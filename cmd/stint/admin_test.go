@@ -11,6 +11,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/redisstore"
 )
 
@@ -264,6 +265,20 @@ func TestConfirm(t *testing.T) {
 		if code != test.code || calls != test.calls || stdout.String() != test.stdout ||
 			stderr.String() != test.stderr {
 			t.Errorf("%+v: exit code %d, %d calls, output %q, errors %q", test, code, calls, &stdout, &stderr)
+		}
+	}
+}
+
+// TestTakeUnavailable: a denial for want of the store does not read as if a limit were exceeded.
+func TestTakeUnavailable(t *testing.T) {
+	url := answering(t, map[string]any{"/api/take": control.TakeResult{Named: control.Named{Subject: "user:42"},
+		Degraded: true, Unavailable: true, RetryAfter: 1, Limits: []control.Limit{}}})
+	for command, want := range map[string]string{
+		"take": "user:42  denied: the store is unavailable; try again in 1s\n",
+		"peek": "user:42  would be denied: the store is unavailable; try again in 1s\n",
+	} {
+		if got := execute(t, "", command, "user:42", "--server", url); got.code != exitBad || got.stdout != want {
+			t.Errorf("%s: got %+v, want %q", command, got, want)
 		}
 	}
 }

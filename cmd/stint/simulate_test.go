@@ -159,3 +159,44 @@ func TestSimulateGenerate(t *testing.T) {
 		t.Error("help lists simulate-generate, which is hidden")
 	}
 }
+
+// TestSimulateUnreadable: a log that is mostly unreadable is called that first, everywhere, and
+// fails if asked to.
+func TestSimulateUnreadable(t *testing.T) {
+	simulated(t)
+	log := strings.Repeat("not a line of a log\n", 367)
+	for range 25 {
+		log += `192.0.2.1 - - [02/Mar/2026:10:00:00 +0000] "GET / HTTP/1.1" 200 10` + "\n"
+	}
+	put(t, "access.log", log)
+	const want = "The log is mostly unreadable: 367 of 392 lines (93.6%) could not be read"
+	for _, test := range []struct {
+		flags []string
+		start string
+		code  int
+		err   string
+	}{
+		{nil, "tight.yaml on access.log\n" + want, exitGood, ""},
+		{[]string{"--json"}, "{\n  \"warning\": \"" + want, exitGood, ""},
+		{[]string{"--max-malformed", "93.7%"}, "tight.yaml on access.log\n" + want, exitGood, ""},
+		{[]string{"--max-malformed", "5%"}, "tight.yaml on access.log\n" + want, exitMalformed,
+			"stint: 367 of 392 lines could not be read, more than --max-malformed 5%; the report has examples; " +
+				"want another --format, or --map to name the keys of JSON lines, or a higher --max-malformed\n"},
+		{[]string{"--max-malformed", "0%", "--json"}, "{\n  \"warning\": \"" + want, exitMalformed,
+			"stint: 367 of 392 lines could not be read, more than --max-malformed 0%; "},
+	} {
+		args := append([]string{"simulate", "--config", "tight.yaml", "--html", "page.html", "access.log"},
+			test.flags...)
+		got := execute(t, "", args...)
+		if got.code != test.code || !strings.HasPrefix(got.stdout, test.start) ||
+			!strings.HasPrefix(got.stderr, test.err) ||
+			test.err == "" && got.stderr != "" {
+			t.Errorf("%v: exit code %d, errors %q, output:\n%.300s\nwant %d, %q, %q", test.flags, got.code, got.stderr,
+				got.stdout, test.code, test.err, test.start)
+		}
+		page, err := os.ReadFile("page.html")
+		if err != nil || !strings.Contains(string(page), `<p class="lead">`+want) {
+			t.Errorf("%v: the page does not begin with it (%v)", test.flags, err)
+		}
+	}
+}
