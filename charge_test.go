@@ -15,7 +15,7 @@ func TestChargePart(t *testing.T) {
 	}
 	a, b, c := claim("a"), claim("b"), claim("c")
 	named := stint.Claim{Subject: "n", Cost: 1, Limits: []stint.Limit{
-		stint.PerHour(1), stint.PerDay(1), stint.PerHour(1).WithName("x"), stint.AtOnce(1, time.Hour)}}
+		stint.PerHour(1), stint.PerDay(1), stint.PerHour(1).WithName("x"), stint.Concurrency(1, time.Hour)}}
 	scoped := named
 	scoped.Scope = "other"
 	charge := func(d driver.ChargeData, claims ...stint.Claim) stint.Charge {
@@ -78,7 +78,7 @@ func TestChargePart(t *testing.T) {
 	}{
 		{nil, []stint.Limit{hour}, true},
 		{nil, []stint.Limit{hour, stint.PerDay(1)}, true}, // one state
-		{nil, []stint.Limit{hour, stint.AtOnce(1, time.Hour).WithName("x")}, true},
+		{nil, []stint.Limit{hour, stint.Concurrency(1, time.Hour).WithName("x")}, true},
 		{nil, []stint.Limit{hour, x}, false},
 		{[]uint32{1}, []stint.Limit{hour, x}, true},
 		{[]uint32{1, 2}, []stint.Limit{hour, x}, false},

@@ -171,7 +171,7 @@ func ExampleLimiter_Settle() {
 // Hold keeps a place while something slow runs, here one report at a time.
 func ExampleLimiter_Hold() {
 	ctx := context.Background()
-	lim := newExample(stint.AtOnce(1, time.Minute))
+	lim := newExample(stint.Concurrency(1, time.Minute))
 	first, _ := lim.Allow(ctx, "report:7")
 	held, release := lim.Hold(ctx, first)
 	second, _ := lim.Allow(ctx, "report:7")
@@ -188,7 +188,7 @@ func ExampleLimiter_Hold() {
 // The same code works while the store is down and every request is allowed.
 func ExampleLimiter_Hold_noPlace() {
 	ctx := context.Background()
-	lim := newExample(stint.AtOnce(1, time.Minute))
+	lim := newExample(stint.Concurrency(1, time.Minute))
 	report := stint.Request{Claims: []stint.Claim{{Subject: "report:7", Cost: 1}}, ID: "4711"}
 	_, _ = lim.Take(ctx, report)
 	again, _ := lim.Take(ctx, report)
@@ -310,8 +310,8 @@ func ExampleParseLimit() {
 }
 
 // A burst admits more at once, at the same rate in the long run.
-func ExampleLimit_WithBurst() {
-	lim := newExample(stint.PerMinute(10).WithBurst(2))
+func ExampleLimit_BurstTimes() {
+	lim := newExample(stint.PerMinute(10).BurstTimes(2))
 	first, _ := lim.AllowN(context.Background(), "user:42", 20)
 	next, _ := lim.Allow(context.Background(), "user:42")
 	fmt.Println(first.Allowed, next.Allowed, next.RetryAfter.Round(time.Second))
@@ -339,8 +339,8 @@ func ExampleTokenBucket() {
 }
 
 // At most two at the same time. A place that is not given back is free again after a minute.
-func ExampleAtOnce() {
-	lim := newExample(stint.AtOnce(2, time.Minute))
+func ExampleConcurrency() {
+	lim := newExample(stint.Concurrency(2, time.Minute))
 	for range 3 {
 		d, _ := lim.Allow(context.Background(), "user:42")
 		fmt.Println(d.Allowed) // see Limiter.Hold for how to keep a place and give it back

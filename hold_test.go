@@ -52,7 +52,7 @@ func newCut(t *testing.T) *cut {
 func newPlaces(t *testing.T, store stint.Store, most int64, lasts time.Duration) (lim *stint.Limiter,
 	acquire func() stint.Decision) {
 	t.Helper()
-	lim, err := stint.New(store, stint.AtOnce(most, lasts))
+	lim, err := stint.New(store, stint.Concurrency(most, lasts))
 	if err != nil {
 		t.Fatal(err)
 	}

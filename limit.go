@@ -170,16 +170,16 @@ func (l Limit) starting(window time.Duration, day int) Limit {
 	return l
 }
 
-// AtOnce returns a concurrency limit of max holders. A holder that neither releases its place nor
-// sends a heartbeat loses it after expiry.
-func AtOnce(max int64, expiry time.Duration) Limit {
+// Concurrency returns a concurrency limit of max holders. A holder that neither releases its place
+// nor sends a heartbeat loses it after expiry.
+func Concurrency(max int64, expiry time.Duration) Limit {
 	return Limit{Max: max, Window: expiry, Algorithm: AlgorithmConcurrency}
 }
 
-// WithBurst returns the limit with a burst of times its Max. The rate in the long run stays the
-// same, but more may be taken at once. PerMinute(10).WithBurst(2) admits 20 at once, then one more
-// every six seconds, and at most 20 in any minute.
-func (l Limit) WithBurst(times int64) Limit {
+// BurstTimes returns the limit with a Burst of the given multiple of its Max. The rate in the long
+// run stays the same, but more may be taken at once. PerMinute(10).BurstTimes(2) admits 20 at once,
+// then one more every six seconds, and at most 20 in any minute.
+func (l Limit) BurstTimes(times int64) Limit {
 	if l.Max == 0 {
 		return l
 	}
@@ -431,7 +431,7 @@ func parseBurst(s string, max int64) (int64, error) {
 	if !isMultiple {
 		return n, nil
 	}
-	return Limit{Max: max}.WithBurst(n).Burst, nil
+	return Limit{Max: max}.BurstTimes(n).Burst, nil
 }
 
 const day = 24 * time.Hour

@@ -31,15 +31,15 @@ var texts = []struct {
 	{"0/1h", stint.PerHour(0), ""},
 	{"9007199254740992/1s", stint.PerSecond(stint.MaxUnits), ""},
 	{"1/366d", stint.Per(1, stint.MaxWindow), ""},
-	{"10/1m burst 2x", stint.PerMinute(10).WithBurst(2), ""},
-	{" 10/1m   burst  2x ", stint.PerMinute(10).WithBurst(2), "10/1m burst 2x"},
+	{"10/1m burst 2x", stint.PerMinute(10).BurstTimes(2), ""},
+	{" 10/1m   burst  2x ", stint.PerMinute(10).BurstTimes(2), "10/1m burst 2x"},
 	{"login: 5/15m", stint.Per(5, 15*time.Minute).WithName("login"), ""},
 	{"10/1s burst 25 bucket", stint.TokenBucket(25, 10, time.Second), ""},
 	{"10/1s burst 3x bucket", stint.TokenBucket(30, 10, time.Second), ""},
-	{"20/30s concurrency", stint.AtOnce(20, 30*time.Second), ""},
+	{"20/30s concurrency", stint.Concurrency(20, 30*time.Second), ""},
 	{"100/1m fixed", stint.Limit{Max: 100, Window: time.Minute, Algorithm: stint.AlgorithmFixed}, ""},
 	{"100000/1m leased", stint.PerMinute(100_000).WithLease(), ""},
-	{"123457/1d burst 2x", stint.PerDay(123_457).WithBurst(2), ""},
+	{"123457/1d burst 2x", stint.PerDay(123_457).BurstTimes(2), ""},
 	{"100/1m burst 1x", stint.Limit{Max: 100, Window: time.Minute, Burst: 100}, ""},
 	{"100/1m sliding", stint.PerMinute(100), "100/1m"},
 	{"10000/month", stint.Monthly(10_000), ""},
@@ -161,7 +161,7 @@ func TestAllMistakesAtOnce(t *testing.T) {
 }
 
 func TestLimitAsJSON(t *testing.T) {
-	in := map[string]stint.Limit{"api": stint.PerMinute(10).WithBurst(2)}
+	in := map[string]stint.Limit{"api": stint.PerMinute(10).BurstTimes(2)}
 	text, err := json.Marshal(in)
 	if err != nil || string(text) != `{"api":"10/1m burst 2x"}` {
 		t.Fatalf("%s, %v", text, err)
@@ -182,7 +182,7 @@ func TestIdentity(t *testing.T) {
 		same bool
 	}{
 		{stint.PerMinute(20), true},
-		{stint.PerMinute(10).WithBurst(3), true},
+		{stint.PerMinute(10).BurstTimes(3), true},
 		{stint.PerHour(10), false},
 		{stint.PerMinute(10).WithName("login"), false},
 		{stint.TokenBucket(10, 10, time.Minute), false},
@@ -253,7 +253,7 @@ func TestValidateDoesNotAllocate(t *testing.T) {
 	r := stint.Request{
 		Claims: []stint.Claim{{Subject: "a",
 			Limits: []stint.Limit{
-				stint.PerMinute(10).WithBurst(2),
+				stint.PerMinute(10).BurstTimes(2),
 				stint.TokenBucket(5, 1, time.Second),
 			}, Cost: 1}, {Subject: "b", Limits: []stint.Limit{stint.PerHour(5).WithName("n")}, Cost: 1}},
 		Bans: &stint.BanPolicy{After: 3, Within: time.Minute, Durations: []time.Duration{time.Minute}},

@@ -34,7 +34,7 @@ import (
 // Work may take longer than a window, or its estimate must not stay charged if its process dies.
 // For such work, a [Request.Hold] holds an estimate until the true cost is settled.
 // [Limiter.Charge] charges usage that is known only afterwards. Under a concurrency limit, see
-// [AtOnce], a request takes a place, and [Limiter.Hold] keeps it until it is released.
+// [Concurrency], a request takes a place, and [Limiter.Hold] keeps it until it is released.
 type Limiter struct {
 	store   Store
 	limits  []Limit
@@ -88,7 +88,7 @@ func WithFailure(policy FailurePolicy) Option {
 
 // New returns a limiter over a store:
 //
-//	lim, err := stint.New(store, stint.PerMinute(100).WithBurst(3), stint.PerDay(50_000))
+//	lim, err := stint.New(store, stint.PerMinute(100).BurstTimes(3), stint.PerDay(50_000))
 //
 // A limiter without limits is for requests that bring their own. Every mistake in the options is
 // reported in one [*InvalidError].

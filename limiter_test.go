@@ -230,7 +230,7 @@ func TestCallMistakes(t *testing.T) {
 		"a bad limit":           take(func(r *stint.Request) { r.Claims[0].Limits = []stint.Limit{{Max: -1}} }),
 		"one state, two claims": take(func(r *stint.Request) { r.Claims = append(r.Claims, r.Claims[0]) }),
 		"too many claims":       take(func(r *stint.Request) { r.Claims = make([]stint.Claim, 99) }),
-		"booking a concurrency": wait(func(r *stint.Request) { r.Claims[0].Limits = []stint.Limit{stint.AtOnce(1, time.Second)} }),
+		"booking a concurrency": wait(func(r *stint.Request) { r.Claims[0].Limits = []stint.Limit{stint.Concurrency(1, time.Second)} }),
 	} {
 		var invalid *stint.InvalidError
 		if !errors.As(err, &invalid) {

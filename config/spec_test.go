@@ -92,7 +92,7 @@ func TestEveryKey(t *testing.T) {
 					Network: []string{"private"}},
 				Unless:   &policy.Match{Network: []string{"192.0.2.0/24", "loopback"}},
 				Identity: []string{"key", "session"}, Scope: "route",
-				Limits:  policy.Limits(stint.PerMinute(10).WithBurst(2), stint.PerHour(100)),
+				Limits:  policy.Limits(stint.PerMinute(10).BurstTimes(2), stint.PerHour(100)),
 				Budget:  []policy.Limit{{Limit: stint.PerHour(1000), Claim: "tokens", Max: 5000}},
 				Rollout: new(0.125), Bans: &stint.BanPolicy{},
 				Failure: &stint.FailurePolicy{Mode: stint.FailError, Budget: time.Second},

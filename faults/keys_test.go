@@ -18,9 +18,9 @@ func TestF15(t *testing.T) {
 		server := redistest.Start(t)
 		s := patient(r, server.URL())
 		limits := []stint.Limit{
-			stint.PerMinute(3), stint.PerHour(1000), stint.PerDay(1000).WithBurst(2),
+			stint.PerMinute(3), stint.PerHour(1000), stint.PerDay(1000).BurstTimes(2),
 			stint.TokenBucket(3, 3, time.Minute),
-			{Max: 3, Window: time.Minute, Algorithm: stint.AlgorithmFixed}, stint.AtOnce(3, time.Minute),
+			{Max: 3, Window: time.Minute, Algorithm: stint.AlgorithmFixed}, stint.Concurrency(3, time.Minute),
 		}
 		bans := &stint.BanPolicy{After: 3, Within: time.Minute, Durations: []time.Duration{time.Second}}
 		ours := []string{"ban", "strikes", "seen", "settled", "limits", "concurrency/1m"}

@@ -34,7 +34,7 @@ func soakLimits() []soaked {
 	return []soaked{
 		{name: "exact", limit: stint.Per(50, second)},
 		{name: "sliced", limit: stint.Per(2000, second)},
-		{name: "burst", limit: stint.Per(100, second).WithBurst(3)},
+		{name: "burst", limit: stint.Per(100, second).BurstTimes(3)},
 		{name: "strict", limit: stint.Per(300, second), mode: stint.FailDeny, strict: true},
 		{name: "error", limit: stint.Per(300, second), mode: stint.FailError, strict: true},
 		{name: "leased", limit: stint.Per(3000, 3*second).WithLease(), strict: true},

@@ -30,7 +30,7 @@ func TestF46(t *testing.T) {
 			{stint.PerSecond(4)},
 			{stint.PerSecond(4), stint.PerMinute(200)},
 			{stint.PerSecond(200), stint.PerMinute(5000)},
-			{stint.PerSecond(4).WithBurst(3)},
+			{stint.PerSecond(4).BurstTimes(3)},
 			{stint.TokenBucket(10, 4, time.Second)},
 		} {
 			queueCosts(r, server, redis, limits)

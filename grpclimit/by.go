@@ -26,7 +26,7 @@ type KeyFunc func(context.Context) string
 //	server := grpc.NewServer(grpc.UnaryInterceptor(unary), grpc.StreamInterceptor(stream))
 //
 // Each call costs one unit of every limit, unless [WithCost] sets another cost; a stream is charged
-// once, when it is opened. Under a concurrency limit, see [stint.AtOnce], a call keeps its place
+// once, when it is opened. Under a concurrency limit, see [stint.Concurrency], a call keeps its place
 // until the handler returns. Health checks and reflection are calls like any other. To exempt some
 // calls, call the interceptors from one of your own.
 //

@@ -213,7 +213,7 @@ func TestWithoutTheStore(t *testing.T) {
 	}{
 		{stint.FailLocal, stint.PerHour(1), []int{200, 429}, []string{"X-RateLimit-Remaining: 0"}},
 		{stint.FailAllow, stint.PerHour(1), []int{200, 200}, unknown},
-		{stint.FailAllow, stint.AtOnce(1, time.Minute), []int{200, 200, 200}, unknown},
+		{stint.FailAllow, stint.Concurrency(1, time.Minute), []int{200, 200, 200}, unknown},
 		{stint.FailDeny, stint.PerHour(1), []int{503, 503}, append(unknown, "Retry-After: 1")},
 	} {
 		text := fmt.Sprintf("failure: {mode: %s}\ntiers: [{name: free, identity: everyone, limits: %s}]", c.mode, c.limit)

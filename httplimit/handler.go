@@ -17,7 +17,7 @@ import (
 // differ between callers come from [WithLimits], and [AndBy] counts a request by a second key as
 // well. Requests with equal keys are counted together. The key has no default: if one were left out
 // by mistake, all clients would share one count. Use [ClientIP], [Header], [FirstOf], [Everyone] or
-// a function of your own. Under a concurrency limit, see [stint.AtOnce], a request keeps its place
+// a function of your own. Under a concurrency limit, see [stint.Concurrency], a request keeps its place
 // until the handler returns.
 //
 // The options are limits, at least one unless [WithLimits] gives them, other options of package

@@ -61,7 +61,7 @@ func named(name string, limits ...httplimit.ByOption) []httplimit.ByOption {
 func TestByScope(t *testing.T) {
 	store := memory(t)
 	for _, options := range [][]httplimit.ByOption{
-		named("login", stint.PerHour(2)), {stint.PerMinute(5).WithBurst(2), stint.AtOnce(1, time.Minute)},
+		named("login", stint.PerHour(2)), {stint.PerMinute(5).BurstTimes(2), stint.Concurrency(1, time.Minute)},
 	} {
 		ask(httplimit.ByIP(append(options, httplimit.WithStore(store))...)(ok), "/")
 	}

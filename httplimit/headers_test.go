@@ -149,7 +149,7 @@ func items(t *testing.T, h http.Header, name string) map[string]*httpsfv.Params 
 // An inner layer replaces all that an outer one says, also what it does not say itself.
 func TestInnerLayerReplacesOuter(t *testing.T) {
 	outer := guardOf(t, "tiers: [{name: outer, identity: everyone, limits: 10/1m burst 2x}]")
-	inner := httplimit.By(httplimit.Everyone(), stint.AtOnce(2, time.Minute), httplimit.WithName("inner"))
+	inner := httplimit.By(httplimit.Everyone(), stint.Concurrency(2, time.Minute), httplimit.WithName("inner"))
 	wantFields(t, ask(httplimit.New(outer)(inner(ok)), "/").Header(), "X-RateLimit-Limit: 2", "X-RateLimit-Remaining: 1",
 		"X-RateLimit-Policy: inner", "X-RateLimit-Tier:", "X-RateLimit-Burst:", "X-RateLimit-Window:", "X-RateLimit-Reset:")
 }

@@ -127,9 +127,9 @@ func fetch(t *testing.T, method, url string) *http.Response {
 func TestPlacesAreGivenBack(t *testing.T) {
 	for name, wrap := range map[string]func(http.Handler) http.Handler{
 		"New": httplimit.New(guardOf(t, "tiers: [{name: free, identity: everyone, limits: 1/10s concurrency}]")),
-		"By":  httplimit.By(httplimit.Everyone(), stint.AtOnce(1, stint.MinWindow*10_000)),
+		"By":  httplimit.By(httplimit.Everyone(), stint.Concurrency(1, stint.MinWindow*10_000)),
 		"WithLimits": httplimit.By(httplimit.Everyone(), httplimit.WithLimits(func(*http.Request) []stint.Limit {
-			return []stint.Limit{stint.AtOnce(1, time.Minute)}
+			return []stint.Limit{stint.Concurrency(1, time.Minute)}
 		})),
 	} {
 		var h http.Handler

@@ -304,7 +304,7 @@ func TestTransportWithoutAnswer(t *testing.T) {
 
 // A server of our own with all places taken is no reason to pause: it names no time.
 func TestTransportDoesNotPauseForPlaces(t *testing.T) {
-	h := httplimit.By(httplimit.Everyone(), stint.AtOnce(1, time.Minute))(ok)
+	h := httplimit.By(httplimit.Everyone(), stint.Concurrency(1, time.Minute))(ok)
 	c, gate := newProcess(t, memory(t), outbound.API{Name: "own", Limits: []stint.Limit{stint.PerSecond(1000)}},
 		roundTrip(func(req *http.Request) (*http.Response, error) { return ask(h, "/").Result(), nil }))
 	if got := callRemote(t, c); got != 200 || gate.Stats().Cooldowns != 0 {

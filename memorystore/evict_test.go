@@ -286,7 +286,7 @@ func TestNothingButBansAndPlaces(t *testing.T) {
 			continue
 		}
 		r := stint.Request{Claims: []stint.Claim{{Subject: fmt.Sprint("holder:", i),
-			Limits: []stint.Limit{stint.AtOnce(10, time.Hour)}, Cost: 1}}}
+			Limits: []stint.Limit{stint.Concurrency(10, time.Hour)}, Cost: 1}}}
 		if d, err := s.Take(ctx, r); err != nil || !d.Allowed {
 			t.Fatal(d, err)
 		}
@@ -344,7 +344,7 @@ func TestFullStoreUnderEverything(t *testing.T) {
 				claim := func(subject, scope string) stint.Claim {
 					return stint.Claim{Subject: subject, Scope: scope,
 						Limits: []stint.Limit{stint.PerHour(10), stint.PerDay(100).WithName("daily"),
-							stint.AtOnce(100, time.Hour)}, Cost: 1}
+							stint.Concurrency(100, time.Hour)}, Cost: 1}
 				}
 				_, err := s.Take(ctx, stint.Request{ID: fmt.Sprint(g, i, strings.Repeat("x", 500)), Claims: []stint.Claim{
 					claim(fmt.Sprint("user:", g, ":", i), ""),

@@ -59,10 +59,10 @@ func TestAccountsOfEverything(t *testing.T) {
 	for range 20 {
 		clock := newClock()
 		s := newStore(t, Config{Now: clock.now})
-		limits := []stint.Limit{stint.PerSecond(3), stint.PerMinute(300), stint.PerSecond(3).WithBurst(2),
+		limits := []stint.Limit{stint.PerSecond(3), stint.PerMinute(300), stint.PerSecond(3).BurstTimes(2),
 			stint.PerSecond(20).WithName("n"),
 			stint.TokenBucket(20, 5, time.Second), stint.TokenBucket(5, 5, time.Second).WithName("n"),
-			stint.AtOnce(5, time.Second),
+			stint.Concurrency(5, time.Second),
 			{Max: 5, Window: time.Second, Algorithm: stint.AlgorithmFixed},
 			stint.TokenBucket(7, 9, 2*time.Second).WithName("a-longer-name")}
 		var charges []stint.Charge
@@ -180,7 +180,7 @@ func TestScopesThatHaveExpired(t *testing.T) {
 		take(t, s, stint.Request{Claims: []stint.Claim{{Subject: "user:1", Scope: scope, Limits: []stint.Limit{l}, Cost: 1}}})
 	}
 	for _, l := range []stint.Limit{stint.PerMinute(5), stint.TokenBucket(5, 5, time.Minute),
-		stint.AtOnce(5, time.Minute)} {
+		stint.Concurrency(5, time.Minute)} {
 		in("a minute of "+l.Algorithm.String(), l)
 	}
 	in("an hour", stint.PerHour(5))

@@ -66,7 +66,7 @@ func TestConfigMistakesAreAllReported(t *testing.T) {
 func TestNoAllocations(t *testing.T) {
 	minute, hour, bucket := stint.PerMinute(50), stint.PerHour(5000), stint.TokenBucket(1_000_000, 1000, time.Second)
 	for _, limits := range [][]stint.Option{{minute}, {minute, hour}, {minute, hour, bucket},
-		{minute.WithName("n"), stint.PerSecond(5).WithBurst(2).WithName("n")}} {
+		{minute.WithName("n"), stint.PerSecond(5).BurstTimes(2).WithName("n")}} {
 		clock := newClock()
 		lim := newLimiter(t, newStore(t, Config{Now: clock.now}), limits...)
 		ctx := context.Background()

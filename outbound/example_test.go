@@ -34,7 +34,7 @@ func ExampleNew_mistakes() {
 	store, _ := memorystore.New(memorystore.Config{})
 	defer store.Close()
 	_, err := outbound.New(store, []outbound.API{
-		{Name: "my api", Limits: []stint.Limit{stint.AtOnce(5, time.Minute)}},
+		{Name: "my api", Limits: []stint.Limit{stint.Concurrency(5, time.Minute)}},
 		{Name: "igdb"},
 	}, outbound.Config{})
 	fmt.Println(err)

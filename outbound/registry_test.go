@@ -39,7 +39,7 @@ func TestMistakesAreAllReported(t *testing.T) {
 		{outbound.API{Name: "a", Limits: []stint.Limit{{Max: 1}, {Max: -1, Window: time.Second}}}, []string{
 			`API 0 ("a"): Limits[0] (1/0s): a window of 0s`, `API 0 ("a"): Limits[1] (-1/1s): a maximum of -1`,
 		}},
-		{outbound.API{Name: "a", Limits: []stint.Limit{stint.AtOnce(5, time.Minute)}},
+		{outbound.API{Name: "a", Limits: []stint.Limit{stint.Concurrency(5, time.Minute)}},
 			[]string{"5/1m concurrency is a concurrency limit"}},
 		{outbound.API{Name: "a", Limits: one, MaxWait: -1}, []string{"the longest wait is -1ns"}},
 		{outbound.API{Name: "a", Limits: one, MaxCooldown: -1}, []string{"the longest pause is -1ns"}},

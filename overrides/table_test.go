@@ -174,7 +174,7 @@ func TestOverrides(t *testing.T) {
 // limit with the larger number applies.
 func TestNeverLower(t *testing.T) {
 	const year = 366 * 24 * time.Hour
-	configured, burst := stint.Per(200_000_033, year), stint.Per(126_489_600, year).WithBurst(2)
+	configured, burst := stint.Per(200_000_033, year), stint.Per(126_489_600, year).BurstTimes(2)
 	for _, c := range []struct{ configured, over, want stint.Limit }{
 		{configured, burst, configured},
 		{burst, configured, configured},

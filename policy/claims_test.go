@@ -37,7 +37,7 @@ func TestMistakenNumbers(t *testing.T) {
 			"tiers[0].limits.limit: 0/1s burst 25 bucket: a burst is a multiple"},
 		{policy.Limit{Limit: stint.TokenBucket(1e12, 1, time.Millisecond), Claim: "rpm", Max: 1 << 53},
 			"tiers[0].limits.max: with 9007199254740992 units the burst has more than 9007199254740992"},
-		{policy.Limit{Limit: stint.PerDay(10).WithBurst(2), Claim: "rpm", Max: 1 << 50}, "cannot be counted exactly"},
+		{policy.Limit{Limit: stint.PerDay(10).BurstTimes(2), Claim: "rpm", Max: 1 << 50}, "cannot be counted exactly"},
 	} {
 		_, err := policy.New(policy.Spec{Tiers: []policy.Tier{
 			{Name: "all", Identity: []string{"everyone"}, Limits: []policy.Limit{c.limit}}}})

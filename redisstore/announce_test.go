@@ -97,7 +97,7 @@ func TestNoRefundIsMissed(t *testing.T) {
 		{stint.Per(7, 3*time.Second)},
 		{stint.TokenBucket(10, 7, time.Second)},
 		{{Max: 8, Window: 2 * time.Second, Algorithm: stint.AlgorithmFixed}, stint.PerHour(12)},
-		{stint.Per(5, time.Second).WithBurst(2)},
+		{stint.Per(5, time.Second).BurstTimes(2)},
 	} {
 		store := &counted{Store: open(t, server.URL()), announce: make(chan func(string, bool), 1)}
 		cache, err := resilience.New(store, resilience.Config{

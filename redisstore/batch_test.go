@@ -48,7 +48,7 @@ func anyRequest(t *rapid.T, prefix string) stint.Request {
 		{stint.Per(7, window), stint.Per(400, 60*window)},
 		{stint.Per(200, window)},
 		{stint.TokenBucket(5, 2, window)},
-		{stint.AtOnce(2, window)},
+		{stint.Concurrency(2, window)},
 		{{Max: 6, Window: window, Algorithm: stint.AlgorithmFixed}},
 	}).Draw(t, "limits")
 	r := stint.Request{Claims: []stint.Claim{{

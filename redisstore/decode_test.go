@@ -170,7 +170,7 @@ func decodeInspect(limits []stint.Limit, reply string) (driver.Inspection, error
 }
 
 func TestInspectionsOfOtherCallsAreRefused(t *testing.T) {
-	limits := []stint.Limit{stint.PerMinute(10), stint.AtOnce(2, time.Minute)}
+	limits := []stint.Limit{stint.PerMinute(10), stint.Concurrency(2, time.Minute)}
 	log := window{used: 5, reset: 60_000_000,
 		entries: [][3]int64{{instant, instant + 60_000_000, 4}, {instant - 1, instant + 59_999_999, 1}}}
 	places := window{used: 3, reset: 1, retry: -1, hidden: 2, entries: [][3]int64{{0, instant + 1, 1}}}

@@ -61,7 +61,7 @@ func TestKeysAreDistinctAndInTheirSlot(t *testing.T) {
 
 func TestReadableKeysStayReadable(t *testing.T) {
 	limits, named, places := []stint.Limit{stint.PerMinute(100)}, []stint.Limit{
-		stint.PerMinute(5).WithName("login")}, []stint.Limit{stint.AtOnce(2, time.Minute)}
+		stint.PerMinute(5).WithName("login")}, []stint.Limit{stint.Concurrency(2, time.Minute)}
 	for _, test := range []struct {
 		subject, scope string
 		limits         []stint.Limit

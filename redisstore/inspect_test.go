@@ -17,7 +17,7 @@ import (
 func TestInspectOfKeysThatAreNotOurs(t *testing.T) {
 	server := redistest.Start(t)
 	s := open(t, server.URL())
-	limits := []stint.Limit{stint.PerMinute(10), stint.TokenBucket(5, 1, time.Second), stint.AtOnce(2, time.Minute)}
+	limits := []stint.Limit{stint.PerMinute(10), stint.TokenBucket(5, 1, time.Second), stint.Concurrency(2, time.Minute)}
 	what := []string{"ban", "strikes"}
 	for i := range limits {
 		what = append(what, limits[i].ID())

@@ -98,7 +98,7 @@ func history(t *testing.T, s *redisstore.Store) {
 		claim.Scope = "waiting"
 		take(stint.Request{Claims: []stint.Claim{claim}, Mode: stint.ModeReserve})
 		claim.Scope = "held"
-		claim.Limits = []stint.Limit{stint.AtOnce(2, time.Hour)}
+		claim.Limits = []stint.Limit{stint.Concurrency(2, time.Hour)}
 		held := take(stint.Request{Claims: []stint.Claim{claim}})
 		amend(t, s, held.Charge, extend)
 		released := take(stint.Request{

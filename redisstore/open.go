@@ -265,7 +265,7 @@ func (s *Store) probe(ctx context.Context) error {
 		return fmt.Errorf("reading the name key: %w", err)
 	}
 	s.names.Store(use)
-	limits := []stint.Limit{stint.PerSecond(1), stint.TokenBucket(1, 1, time.Second), stint.AtOnce(1, time.Second)}
+	limits := []stint.Limit{stint.PerSecond(1), stint.TokenBucket(1, 1, time.Second), stint.Concurrency(1, time.Second)}
 	subject := "probe:" + strconv.FormatUint(s.nextCall(), 36)
 	d, err := s.take(ctx, stint.Request{
 		Claims: []stint.Claim{{Subject: subject, Cost: 1, Limits: limits}},

@@ -104,7 +104,7 @@ func exercise(t *testing.T, s stint.Store) {
 	ctx := t.Context()
 	bans := stint.BanPolicy{After: 1, Within: time.Minute, Durations: []time.Duration{time.Minute}, Forgive: time.Hour}
 	lim, err := stint.New(s, stint.PerSecond(1), stint.Per(1000, time.Hour), stint.TokenBucket(5, 1, time.Second),
-		stint.Limit{Max: 9, Window: time.Minute, Algorithm: stint.AlgorithmFixed}, stint.AtOnce(2, time.Minute),
+		stint.Limit{Max: 9, Window: time.Minute, Algorithm: stint.AlgorithmFixed}, stint.Concurrency(2, time.Minute),
 		stint.WithBans(bans))
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 func TestALateHeartbeatTakesNoPlace(t *testing.T) {
 	server := redistest.Start(t)
 	s, other := open(t, server.URL()), open(t, server.URL())
-	l := stint.AtOnce(1, 100*time.Millisecond)
+	l := stint.Concurrency(1, 100*time.Millisecond)
 	c := admit(t, s, unit("job", l)).Charge
 	time.Sleep(150 * time.Millisecond) // it is forgotten
 	server.Pause(t)

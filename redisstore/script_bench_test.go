@@ -37,7 +37,7 @@ func scriptBenches() []scriptBench {
 	one := []stint.Limit{stint.PerMinute(100)}
 	three := []stint.Limit{stint.PerMinute(100), stint.PerHour(1000), stint.Per(10000, 24*time.Hour)}
 	thousand, stock := []stint.Limit{stint.PerMinute(1000)}, []stint.Limit{stint.Per(1_000_000, 48*time.Hour)}
-	places := []stint.Limit{stint.AtOnce(100, time.Minute)}
+	places := []stint.Limit{stint.Concurrency(100, time.Minute)}
 	waits := func(r *stint.Request, _ int) { r.Mode, r.MaxWait = stint.ModeReserve, 10*time.Second }
 	hasID := func(r *stint.Request, i int) { r.ID = strconv.Itoa(i) }
 	costly := func(r *stint.Request, _ int) { r.Claims[0].Cost = 3 }

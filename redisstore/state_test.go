@@ -67,7 +67,7 @@ func TestDamagedStates(t *testing.T) {
 	server := redistest.Start(t)
 	s, c := open(t, server.URL()), client(t, server.URL())
 	ctx := t.Context()
-	limits := []stint.Limit{stint.PerMinute(100), stint.PerHour(1000).WithBurst(2),
+	limits := []stint.Limit{stint.PerMinute(100), stint.PerHour(1000).BurstTimes(2),
 		stint.TokenBucket(10, 10, time.Second)}
 	r := unit("a", limits...)
 	booking := r
@@ -126,7 +126,7 @@ func TestManyLimitsInOneState(t *testing.T) {
 	for round := range int64(2) {
 		for i := range 35 { // more than 27
 			l := stint.Per(10, time.Duration(i+100)*time.Second)
-			d := admit(t, s, unit("a", l, l.WithBurst(2).WithName("b")))
+			d := admit(t, s, unit("a", l, l.BurstTimes(2).WithName("b")))
 			if d.Usages()[0].Used != round+1 {
 				t.Fatalf("%s: %v; want %d used", l, d.Usages(), round+1)
 			}

@@ -190,7 +190,7 @@ func TestBudgets(t *testing.T) {
 				t.Errorf("%v left, want %v", left, want)
 			}
 		}
-		place := oneUnit("a", stint.AtOnce(2, time.Minute))
+		place := oneUnit("a", stint.Concurrency(2, time.Minute))
 		kept, released := mustDecide(t, s, place), mustDecide(t, s, place)
 		store.change(way{silent: true})
 		for want, do := range map[time.Duration]func() error{

@@ -68,7 +68,7 @@ func TestRefundOfWhatWasNotCounted(t *testing.T) {
 	})
 	t.Run("a level", func(t *testing.T) {
 		over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-			limit := stint.Per(16, 16*time.Second).WithBurst(2)
+			limit := stint.Per(16, 16*time.Second).BurstTimes(2)
 			time.Sleep(500 * time.Millisecond)
 			wantAdmitted(t, s, 1, ask("a", 32, limit), 1)
 			time.Sleep(16*time.Second + 200*time.Millisecond)

@@ -66,7 +66,7 @@ func TestBreakerOpensAfterFailuresInARow(t *testing.T) {
 // of a take is not made anew for every call.
 func TestBreakerRefusesEveryVerb(t *testing.T) {
 	over(t, strict, func(t *testing.T, store *fake, s *Stack) {
-		place := mustDecide(t, s, oneUnit("p", stint.AtOnce(1, time.Minute)))
+		place := mustDecide(t, s, oneUnit("p", stint.Concurrency(1, time.Minute)))
 		verbs := map[string]func() error{
 			"take": func() error { _, err := s.Take(t.Context(), oneUnit("a")); return err },
 			"amend": func() error {

@@ -112,7 +112,7 @@ func TestDenialsAreTrueOverASlowNetwork(t *testing.T) {
 	for _, l := range []stint.Limit{
 		stint.Per(3, 700*time.Millisecond), stint.Per(300, 2*time.Second),
 		stint.TokenBucket(5, 7, 1000003*time.Microsecond),
-		{Max: 4, Window: 300 * time.Millisecond, Algorithm: stint.AlgorithmFixed}, stint.PerSecond(2).WithBurst(3),
+		{Max: 4, Window: 300 * time.Millisecond, Algorithm: stint.AlgorithmFixed}, stint.PerSecond(2).BurstTimes(3),
 	} {
 		remembering(t, func(g denyRig) {
 			rand := rand.New(rand.NewPCG(1, uint64(l.Window)))
@@ -165,9 +165,9 @@ func TestRequestsThatPassTheDenyCacheBy(t *testing.T) {
 			r.Claims[0].Shared, r.Bans = true, banAfter(100, time.Minute)
 		},
 		"concurrency": func(r *stint.Request) {
-			r.Claims[0].Limits = []stint.Limit{stint.PerHour(1), stint.AtOnce(1, time.Hour)}
+			r.Claims[0].Limits = []stint.Limit{stint.PerHour(1), stint.Concurrency(1, time.Hour)}
 		},
-		"concurrency of another": func(r *stint.Request) { *r = and(*r, ask("b", 1, stint.AtOnce(1, time.Hour))) },
+		"concurrency of another": func(r *stint.Request) { *r = and(*r, ask("b", 1, stint.Concurrency(1, time.Hour))) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			remembering(t, func(g denyRig) {

@@ -529,7 +529,7 @@ func (f *fake) Announcements(ctx context.Context, _ func(subject string, command
 func eachKind(n int64, window time.Duration) map[string]stint.Limit {
 	return map[string]stint.Limit{
 		"sliding": stint.Per(20*n, window),
-		"burst":   stint.Per(10*n, window).WithBurst(2),
+		"burst":   stint.Per(10*n, window).BurstTimes(2),
 		"bucket":  stint.TokenBucket(20*n, 20*n, window),
 		"fixed":   {Max: 20 * n, Window: window, Algorithm: stint.AlgorithmFixed},
 	}

@@ -37,7 +37,7 @@ func wantOnce(t *testing.T, s *Stack, c stint.Charge, a stint.Amendment, changes
 // A hold and the place beside it are settled once each, whether the store is there or not. A
 // settlement to more than 0 keeps the place.
 func TestPlaceSettledAgain(t *testing.T) {
-	place, stock := stint.AtOnce(1, 10*time.Minute), stint.PerDay(100)
+	place, stock := stint.Concurrency(1, 10*time.Minute), stint.PerDay(100)
 	for _, byStore := range []bool{true, false} {
 		each(t, failures, alone, func(t *testing.T, store *fake, s *Stack, fail func(*fake)) {
 			if !byStore {
@@ -112,7 +112,7 @@ func TestIDOfALongHold(t *testing.T) {
 // Heartbeats keep a place of a request with a hold, also where nothing else was charged.
 func TestPlaceWithAHold(t *testing.T) {
 	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		place := stint.AtOnce(1, 10*time.Second)
+		place := stint.Concurrency(1, 10*time.Second)
 		store.down()
 		d := mustDecide(t, s, held(oneUnit("a", place)))
 		for range 5 {

@@ -64,7 +64,7 @@ func TestLateAnswersWhereFailuresAllow(t *testing.T) {
 	c := alone
 	c.Failure.Mode = stint.FailAllow
 	over(t, c, func(t *testing.T, store *fake, s *Stack) {
-		place, limit := stint.AtOnce(5, time.Minute), stint.PerHour(1)
+		place, limit := stint.Concurrency(5, time.Minute), stint.PerHour(1)
 		mustDecide(t, store, oneUnit("b", limit))
 		store.change(way{back: 100 * time.Millisecond})
 		for _, r := range []stint.Request{oneUnit("a", place), booking(oneUnit("b", limit))} {
@@ -147,7 +147,7 @@ func TestRefusedMoveOfACanceledWaiter(t *testing.T) {
 func TestRefillBesideARefund(t *testing.T) {
 	for _, id := range []string{"", "id"} {
 		over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-			limit := stint.Per(10, 10*time.Second).WithBurst(2)
+			limit := stint.Per(10, 10*time.Second).BurstTimes(2)
 			time.Sleep(time.Second)
 			begin := time.Now()
 			wantAdmitted(t, s, 1, ask("a", 10, limit), 1)

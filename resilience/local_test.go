@@ -125,7 +125,7 @@ func TestMistakesOfCallers(t *testing.T) {
 func TestPartOfWhatIsLeft(t *testing.T) {
 	bucket := stint.TokenBucket(12, 12, time.Hour)
 	fixed := stint.Limit{Max: 12, Window: 24 * time.Hour, Algorithm: stint.AlgorithmFixed}
-	place := stint.AtOnce(12, time.Hour)
+	place := stint.Concurrency(12, time.Hour)
 	for _, test := range []struct {
 		limits       []stint.Limit
 		others, used int // before
@@ -135,7 +135,7 @@ func TestPartOfWhatIsLeft(t *testing.T) {
 		{[]stint.Limit{stint.PerHour(12)}, 0, 0, 3, 4},
 		{[]stint.Limit{stint.PerHour(10)}, 0, 0, 3, 4}, // rounded up
 		{[]stint.Limit{stint.PerHour(1)}, 0, 0, 3, 1},
-		{[]stint.Limit{stint.PerHour(10).WithBurst(3)}, 0, 0, 3, 10},
+		{[]stint.Limit{stint.PerHour(10).BurstTimes(3)}, 0, 0, 3, 10},
 		{[]stint.Limit{stint.TokenBucket(100, 70, time.Hour)}, 0, 0, 3, 34},
 		{[]stint.Limit{fixed}, 0, 0, 5, 3},
 		{[]stint.Limit{place}, 0, 0, 5, 3},
@@ -145,7 +145,7 @@ func TestPartOfWhatIsLeft(t *testing.T) {
 		{[]stint.Limit{stint.PerHour(12)}, 0, 7, 1, 5},
 		{[]stint.Limit{stint.PerHour(10)}, 9, 1, 2, 0},
 		{[]stint.Limit{stint.PerDay(1000)}, 0, 200, 10, 80},
-		{[]stint.Limit{stint.PerHour(4).WithBurst(3)}, 0, 12, 3, 0},
+		{[]stint.Limit{stint.PerHour(4).BurstTimes(3)}, 0, 12, 3, 0},
 		{[]stint.Limit{bucket}, 0, 9, 3, 1},
 		{[]stint.Limit{fixed}, 0, 9, 3, 1},
 		{[]stint.Limit{stint.PerHour(100), stint.PerDay(12), bucket}, 0, 12, 2, 0},

@@ -58,7 +58,7 @@ func TestDroppedDebtsAreLogged(t *testing.T) {
 func TestMemoryOfManySubjects(t *testing.T) {
 	testkit.SkipUnderRace(t)
 	for name, limit := range map[string]stint.Limit{
-		"sliding": stint.PerHour(5), "burst": stint.PerHour(5).WithBurst(2), "places": stint.AtOnce(5, time.Hour),
+		"sliding": stint.PerHour(5), "burst": stint.PerHour(5).BurstTimes(2), "places": stint.Concurrency(5, time.Hour),
 	} {
 		t.Run(name, func(t *testing.T) {
 			const most = 1 << 20

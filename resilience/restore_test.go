@@ -83,7 +83,7 @@ func takeUnits(t *testing.T, s *Stack, cost int64, limits ...stint.Limit) {
 func TestALossIsRestored(t *testing.T) {
 	limits := []stint.Limit{stint.PerHour(10), stint.PerDay(1000),
 		{Max: 20, Window: 24 * time.Hour, Algorithm: stint.AlgorithmFixed},
-		stint.Monthly(30), stint.TokenBucket(20, 1, time.Hour), stint.PerMinute(10).WithBurst(3)}
+		stint.Monthly(30), stint.TokenBucket(20, 1, time.Hour), stint.PerMinute(10).BurstTimes(3)}
 	for name, asks := range map[string]bool{"without a question": false, "with a question": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

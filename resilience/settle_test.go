@@ -52,7 +52,7 @@ func TestAmendmentsGather(t *testing.T) {
 // arrive stays free.
 func TestReleaseAfterALateHeartbeat(t *testing.T) {
 	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		place := stint.AtOnce(5, time.Minute)
+		place := stint.Concurrency(5, time.Minute)
 		d := mustDecide(t, s, oneUnit("a", place))
 		store.hook(func(op string) {
 			if op == opAmend {
@@ -92,7 +92,7 @@ func (s *sender) queue(jobs []*job) (before []*job) {
 // An amendment that could not be made later is refused before anything changes, and works once
 // there is room: a refund of a charge of the store, of one that was made without it, and a release.
 func TestAmendmentsWithAFullQueue(t *testing.T) {
-	limit, place := stint.PerHour(100), stint.AtOnce(5, time.Minute)
+	limit, place := stint.PerHour(100), stint.Concurrency(5, time.Minute)
 	full := make([]*job, maxJobs)
 	for i := range full {
 		full[i] = &job{from: time.Now().Add(1000 * time.Hour)}
@@ -207,7 +207,7 @@ func TestRaiseThatWaits(t *testing.T) {
 // A request under an ID that the store was charged with afterwards is settled and released there,
 // in either order, and also before it has been charged.
 func TestSettleAndReleaseOfAnID(t *testing.T) {
-	tokens, place, settle := stint.PerHour(1000), stint.AtOnce(10, time.Minute), settleTo(40)
+	tokens, place, settle := stint.PerHour(1000), stint.Concurrency(10, time.Minute), settleTo(40)
 	for _, order := range [][]stint.Amendment{{settle, release}, {release, settle}} {
 		for _, pause := range []time.Duration{time.Second, 0} {
 			over(t, alone, func(t *testing.T, store *fake, s *Stack) {

@@ -22,7 +22,7 @@ func Linearizable(t *testing.T, store stint.Store) {
 	limits := []stint.Limit{
 		stint.Per(40, 24*time.Hour),
 		stint.Per(400, stint.MaxWindow), // in slices of three days; the test needs one
-		stint.Per(25, stint.MaxWindow).WithBurst(2).WithName("burst"),
+		stint.Per(25, stint.MaxWindow).BurstTimes(2).WithName("burst"),
 	}
 	// Few calls per subject, because the search is exponential in the worst case.
 	var names []string

@@ -89,16 +89,16 @@ func families() [][]stint.Limit {
 	const odd = 1000003 * time.Microsecond
 	second, day := stint.PerSecond, stint.PerDay
 	return [][]stint.Limit{
-		{second(4), second(3).WithBurst(3), second(10), second(2).WithBurst(2), second(0), second(3).WithBurst(2)},
-		{second(4).WithName("n"), second(126).WithName("n"), second(60).WithName("n").WithBurst(3),
+		{second(4), second(3).BurstTimes(3), second(10), second(2).BurstTimes(2), second(0), second(3).BurstTimes(2)},
+		{second(4).WithName("n"), second(126).WithName("n"), second(60).WithName("n").BurstTimes(3),
 			second(1000).WithName("n"),
 			second(126).WithName("n").WithLease()},
-		{second(2).WithBurst(2), second(2), second(7).WithBurst(2), second(2).WithBurst(5), second(50).WithBurst(3),
-			second(1).WithBurst(100)},
-		{stint.PerMinute(5), stint.PerMinute(126), stint.PerMinute(130).WithBurst(2), stint.PerMinute(2).WithBurst(5)},
-		{day(123457).WithBurst(2), day(99991).WithBurst(3), day(1000), day(7).WithBurst(2)},
-		{stint.Per(7, odd), stint.Per(300, odd), stint.Per(2, odd).WithBurst(7), stint.Per(150, odd).WithBurst(2)},
-		{stint.PerHour(20), stint.PerHour(100000), stint.PerHour(5).WithBurst(10)},
+		{second(2).BurstTimes(2), second(2), second(7).BurstTimes(2), second(2).BurstTimes(5), second(50).BurstTimes(3),
+			second(1).BurstTimes(100)},
+		{stint.PerMinute(5), stint.PerMinute(126), stint.PerMinute(130).BurstTimes(2), stint.PerMinute(2).BurstTimes(5)},
+		{day(123457).BurstTimes(2), day(99991).BurstTimes(3), day(1000), day(7).BurstTimes(2)},
+		{stint.Per(7, odd), stint.Per(300, odd), stint.Per(2, odd).BurstTimes(7), stint.Per(150, odd).BurstTimes(2)},
+		{stint.PerHour(20), stint.PerHour(100000), stint.PerHour(5).BurstTimes(10)},
 		{stint.Per(2, time.Millisecond), stint.Per(200, time.Millisecond)},
 		{fixed(3, time.Second),
 			fixed(10, time.Second),
@@ -117,9 +117,9 @@ func families() [][]stint.Limit {
 		{chargeExpired(stint.Per(7, time.Minute).WithName("x")),
 			chargeExpired(stint.Per(300, time.Minute).WithName("x"))},
 		{holdThrough(stint.Per(50, time.Second).WithName("h")), stint.Per(500, time.Second).WithName("h")},
-		{stint.AtOnce(2, time.Second), stint.AtOnce(5, time.Second), stint.AtOnce(1, time.Second),
-			stint.AtOnce(0, time.Second)},
-		{stint.AtOnce(3, time.Minute), stint.AtOnce(1, time.Minute)},
+		{stint.Concurrency(2, time.Second), stint.Concurrency(5, time.Second), stint.Concurrency(1, time.Second),
+			stint.Concurrency(0, time.Second)},
+		{stint.Concurrency(3, time.Minute), stint.Concurrency(1, time.Minute)},
 	}
 }
 

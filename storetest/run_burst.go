@@ -10,7 +10,7 @@ import (
 var bursts = []check{
 	clocked("a burst admits its capacity in any window, and the limit in the long run", nil, func(k *tester) {
 		for _, x := range []struct{ limit, times int64 }{{10, 2}, {30, 2}, {100, 3}, {150, 5}} {
-			k := k.other().under(stint.PerMinute(x.limit).WithBurst(x.times))
+			k := k.other().under(stint.PerMinute(x.limit).BurstTimes(x.times))
 			k.toFull(time.Minute)
 			start := k.Clock.Now()
 			slice := time.Duration(0)
@@ -47,7 +47,7 @@ var bursts = []check{
 		}
 	}),
 	clocked("no wait is longer than a window for a cost up to the limit", limits{
-		stint.PerMinute(10).WithBurst(2), stint.PerMinute(500).WithBurst(5), stint.PerSecond(3).WithBurst(100),
+		stint.PerMinute(10).BurstTimes(2), stint.PerMinute(500).BurstTimes(5), stint.PerSecond(3).BurstTimes(100),
 	}, func(k *tester) {
 		slice := (k.limit().Window + stint.Resolution - 1) / stint.Resolution
 		for i := range int64(400) {
@@ -62,7 +62,7 @@ var bursts = []check{
 		}
 	}),
 	clocked("a window after a burst the whole limit is free at once, then single units",
-		limits{stint.PerMinute(10).WithBurst(2)}, func(k *tester) {
+		limits{stint.PerMinute(10).BurstTimes(2)}, func(k *tester) {
 			k.mustTake(20)
 			k.wantRetry(k.take(1), time.Minute)
 			k.Clock.Advance(time.Minute)

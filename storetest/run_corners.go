@@ -54,7 +54,7 @@ func corner(name string, under limits, history func(k *tester)) check {
 
 var corners = []check{
 	corner("a log with and without slices, with and without a meter", nil, func(k *tester) {
-		large, burst, small := stint.PerSecond(1000), stint.PerSecond(60).WithBurst(3), stint.PerSecond(125)
+		large, burst, small := stint.PerSecond(1000), stint.PerSecond(60).BurstTimes(3), stint.PerSecond(125)
 		for i := range 340 {
 			k.under(large).take(1)
 			if i%3 == 0 {
@@ -70,7 +70,7 @@ var corners = []check{
 		}
 	}),
 	corner("a burst is in use across a step back of the clock", nil, func(k *tester) {
-		plain, burst := stint.PerSecond(5), stint.PerSecond(2).WithBurst(3)
+		plain, burst := stint.PerSecond(5), stint.PerSecond(2).BurstTimes(3)
 		k.under(burst).take(5)
 		k.after(s).under(plain).take(1)
 		k.under(plain).reserve(5, 0)
@@ -81,7 +81,7 @@ var corners = []check{
 		k.under(burst).take(1)
 		k.after(s).under(burst).take(1)
 	}),
-	corner("a step back of the clock extends no place beyond a window", limits{stint.AtOnce(2, s)}, func(k *tester) {
+	corner("a step back of the clock extends no place beyond a window", limits{stint.Concurrency(2, s)}, func(k *tester) {
 		k.take(1)
 		k.take(1)
 		k.after(-time.Hour).peek(1)
@@ -90,7 +90,7 @@ var corners = []check{
 		k.after(500 * ms).take(1)
 	}),
 	corner("hundreds of bookings of all sizes", limits{
-		stint.PerSecond(5), stint.PerSecond(300), stint.PerSecond(3).WithBurst(2),
+		stint.PerSecond(5), stint.PerSecond(300), stint.PerSecond(3).BurstTimes(2),
 		stint.TokenBucket(7, 3, 1000003*us),
 		fixed(4, s),
 	}, func(k *tester) {

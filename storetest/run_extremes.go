@@ -32,7 +32,7 @@ var extremes = []check{
 	}),
 	corner("the largest costs beside bookings", limits{
 		stint.PerSecond(stint.MaxUnits), fixed(stint.MaxUnits, s),
-		stint.PerSecond(half).WithBurst(2), stint.TokenBucket(stint.MaxUnits, half, s),
+		stint.PerSecond(half).BurstTimes(2), stint.TokenBucket(stint.MaxUnits, half, s),
 	}, func(k *tester) {
 		k.toFull(s)
 		for _, cost := range []int64{half + 1, half + 1, half, half - 1, stint.MaxUnits, 1, stint.MaxUnits - 1} {
@@ -46,7 +46,7 @@ var extremes = []check{
 		}
 	}),
 	corner("a debt of the largest kind beside a booking", limits{
-		stint.TokenBucket(10, 10, s), stint.PerSecond(10).WithBurst(2), stint.PerSecond(10),
+		stint.TokenBucket(10, 10, s), stint.PerSecond(10).BurstTimes(2), stint.PerSecond(10),
 	}, func(k *tester) {
 		// 90,071,992,547 tokens of 100,000 each: just below 2^53.
 		for _, debt := range []int64{0, 90_071_992_500, stint.MaxUnits - 100} {
@@ -103,8 +103,8 @@ var extremes = []check{
 // timed returns a limit of every kind with a window of seconds.
 func timed() []stint.Limit {
 	return []stint.Limit{
-		stint.Per(5, 10*s), stint.Per(200, 10*s), stint.Per(5, 10*s).WithBurst(3), stint.TokenBucket(5, 5, 10*s),
-		fixed(5, 10*s), stint.AtOnce(5, 10*s),
+		stint.Per(5, 10*s), stint.Per(200, 10*s), stint.Per(5, 10*s).BurstTimes(3), stint.TokenBucket(5, 5, 10*s),
+		fixed(5, 10*s), stint.Concurrency(5, 10*s),
 	}
 }
 

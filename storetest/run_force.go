@@ -21,7 +21,7 @@ func (k *tester) force(cost int64, ahead time.Duration) stint.Decision {
 // forcing are checks of charges that need no room.
 var forcing = []check{
 	everyStore("force charges above the capacity", limits{
-		stint.PerMinute(3), stint.PerMinute(200), stint.PerMinute(3).WithBurst(2),
+		stint.PerMinute(3), stint.PerMinute(200), stint.PerMinute(3).BurstTimes(2),
 		stint.TokenBucket(3, 3, time.Minute),
 		fixed(3, stint.MaxWindow), stint.PerMinute(0),
 	}, func(k *tester) {
@@ -72,7 +72,7 @@ var forcing = []check{
 		k.pass(30 * time.Minute)
 		k.wantUsed(k.under(limit).peek(0), driver.MaxBookings+6)
 	}),
-	everyStore("force takes a place above the maximum", limits{stint.AtOnce(1, time.Minute)}, func(k *tester) {
+	everyStore("force takes a place above the maximum", limits{stint.Concurrency(1, time.Minute)}, func(k *tester) {
 		first := k.force(1, 0)
 		second := k.force(1, 0)
 		k.wantUsed(second, 2)
@@ -134,7 +134,7 @@ var forcing = []check{
 			return d.Usages()[0].Used == 3
 		})
 	}),
-	exact("no limit is forced above 2^52", limits{stint.PerMinute(3), stint.PerMinute(3).WithBurst(2),
+	exact("no limit is forced above 2^52", limits{stint.PerMinute(3), stint.PerMinute(3).BurstTimes(2),
 		stint.TokenBucket(3, 3, time.Minute)}, func(k *tester) {
 		k.mustTake(1)
 		k.force(stint.MaxUnits, 0)

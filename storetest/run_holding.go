@@ -13,7 +13,7 @@ var (
 )
 
 var holding = []check{
-	exact("a released place is free", limits{stint.AtOnce(2, 3600*s)}, func(k *tester) {
+	exact("a released place is free", limits{stint.Concurrency(2, 3600*s)}, func(k *tester) {
 		first := k.mustTake(1)
 		k.mustTake(1)
 		k.mustDeny(1)
@@ -24,7 +24,7 @@ var holding = []check{
 		k.mustDeny(1)
 	}),
 	exact("release leaves what other limits charged", nil, func(k *tester) {
-		hold, rate := stint.AtOnce(5, 3600*s), stint.PerHour(10)
+		hold, rate := stint.Concurrency(5, 3600*s), stint.PerHour(10)
 		d := k.under(hold, rate).mustTake(3)
 		k.wantUsed(d, 1, 3)
 		k.wantApplied(k.amend(d, release), true)
@@ -32,7 +32,7 @@ var holding = []check{
 		k.wantApplied(k.settle(d, 0), true)
 		k.wantUsed(k.under(hold, rate).peek(1), 0, 0)
 	}),
-	clocked("a heartbeat keeps a place, which is lost without heartbeats", limits{stint.AtOnce(1, s)}, func(k *tester) {
+	clocked("a heartbeat keeps a place, which is lost without heartbeats", limits{stint.Concurrency(1, s)}, func(k *tester) {
 		d := k.mustTake(1)
 		for range 5 {
 			k.wantApplied(k.after(s-us).amend(d, extend), true)
@@ -43,7 +43,7 @@ var holding = []check{
 		k.mustTake(1)
 	}),
 	clocked("a heartbeat takes a forgotten place back, above the maximum if necessary",
-		limits{stint.AtOnce(1, s)}, func(k *tester) {
+		limits{stint.Concurrency(1, s)}, func(k *tester) {
 			old := k.mustTake(1)
 			k.wantApplied(k.after(s).amend(old, renew), false)
 			other := k.mustTake(1)
@@ -56,7 +56,7 @@ var holding = []check{
 			k.mustTake(1)
 		}),
 	clocked("after a reset, heartbeats of earlier places report that the place is lost",
-		limits{stint.AtOnce(1, s)}, func(k *tester) {
+		limits{stint.Concurrency(1, s)}, func(k *tester) {
 			forgotten := k.mustTake(1)
 			old := k.after(s).mustTake(1)
 			k.after(time.Millisecond).reset()
@@ -68,11 +68,11 @@ var holding = []check{
 			k.wantApplied(k.amend(since, extend), true)
 			k.wantApplied(k.after(us).amend(old, extend), true) // its holder was told that the place is lost
 			k.wantUsed(k.peek(1), 2)
-			k.under(stint.AtOnce(1, 2*s)).reset()
+			k.under(stint.Concurrency(1, 2*s)).reset()
 			k.wantUsed(k.peek(1), 2)
 		}),
 	clocked("a heartbeat is answered for all places of a charge", nil, func(k *tester) {
-		l, other, a, b := stint.AtOnce(1, s), stint.AtOnce(1, s).WithName("n"), k.newSubject(), k.newSubject()
+		l, other, a, b := stint.Concurrency(1, s), stint.Concurrency(1, s).WithName("n"), k.newSubject(), k.newSubject()
 		r := k.as(a, l, other, stint.PerHour(10)).request(1)
 		r.Claims = append(r.Claims[:1:1], []stint.Claim{{Subject: b, Limits: []stint.Limit{l}, Cost: 1},
 			{Subject: b, Scope: "s", Limits: []stint.Limit{l}}}...)
@@ -91,7 +91,7 @@ var holding = []check{
 		}
 		k.wantApplied(k.amend(k.other().under(stint.PerHour(1)).mustTake(1), extend), false)
 	}),
-	everyStore("never more holders than places", limits{stint.AtOnce(3, 3600*s)}, func(k *tester) {
+	everyStore("never more holders than places", limits{stint.Concurrency(3, 3600*s)}, func(k *tester) {
 		var held []stint.Decision
 		for i := range 50 {
 			if d := k.take(1); d.Allowed {

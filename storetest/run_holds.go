@@ -42,7 +42,7 @@ var holds = []check{
 			k.pass(20 * holdLife)
 			other.wantUsed(other.peek(1), 30)
 		}),
-	clocked("a rate is charged only the excess after its window", limits{rate(100), rate(100).WithBurst(3),
+	clocked("a rate is charged only the excess after its window", limits{rate(100), rate(100).BurstTimes(3),
 		stint.TokenBucket(100, 100, holdLife/2), fixed(100, holdLife/4)}, func(k *tester) {
 		less, more := k.hold(30), k.hold(40)
 		k.pass(holdLife - time.Second)

@@ -140,7 +140,7 @@ var inspecting = []check{
 	}),
 	clocked("the oldest entries are left out if there are too many", nil, func(k *tester) {
 		const more = 5
-		places := stint.AtOnce(driver.MaxEntries+more, time.Hour)
+		places := stint.Concurrency(driver.MaxEntries+more, time.Hour)
 		for range driver.MaxEntries + more {
 			k.under(places).mustTake(1)
 		}
@@ -221,7 +221,7 @@ var inspecting = []check{
 			}
 		}
 		limits := []stint.Limit{
-			stint.PerHour(5), stint.TokenBucket(5, 1, time.Minute), stint.AtOnce(5, time.Hour),
+			stint.PerHour(5), stint.TokenBucket(5, 1, time.Minute), stint.Concurrency(5, time.Hour),
 			fixed(5, time.Hour),
 		}
 		take := func(of, scope string, limits ...stint.Limit) stint.Decision {

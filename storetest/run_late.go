@@ -46,7 +46,7 @@ var lateCharges = []check{
 		k.wantUsed(k.late(1, s, s-us), 14)
 	}),
 	clocked("some units of a charge are refunded as a separate charge", limits{stint.PerSecond(5),
-		stint.PerSecond(200), stint.PerSecond(5).WithBurst(2), fixed(5, 1000*s)}, func(k *tester) {
+		stint.PerSecond(200), stint.PerSecond(5).BurstTimes(2), fixed(5, 1000*s)}, func(k *tester) {
 		k.pass(time.Second)
 		k.mustTake(1)
 		d := k.late(4, 300*ms, 0)

@@ -118,7 +118,7 @@ var leases = []check{
 		}), 10)
 	}),
 	everyStore("requests that cannot be fitted or leased are invalid", nil, func(k *tester) {
-		hour, bucket, holders := stint.PerHour(10), stint.TokenBucket(1, 1, s), stint.AtOnce(1, s)
+		hour, bucket, holders := stint.PerHour(10), stint.TokenBucket(1, 1, s), stint.Concurrency(1, s)
 		for _, x := range []struct {
 			name        string
 			limits      []stint.Limit

@@ -104,7 +104,7 @@ var reservations = []check{
 		k.wantUsed(k.peek(1), 4)
 	}),
 	clocked("the last of two hundred moves up when the others have gone", limits{
-		stint.PerSecond(10), stint.PerSecond(5).WithBurst(2), stint.TokenBucket(10, 10, s),
+		stint.PerSecond(10), stint.PerSecond(5).BurstTimes(2), stint.TokenBucket(10, 10, s),
 	}, func(k *tester) {
 		var waiters []stint.Decision
 		for range 200 {

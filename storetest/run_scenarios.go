@@ -46,7 +46,7 @@ var scenarios = []scenario{
 		{0, 1, ok, 3, s, 0},
 		{s, 3, ok, 3, s, 0},
 	}},
-	{"sliding with a burst", stint.PerSecond(2).WithBurst(3), []line{
+	{"sliding with a burst", stint.PerSecond(2).BurstTimes(3), []line{
 		{0, 6, ok, 6, 3 * s, 0},
 		{0, 1, no, 6, 3 * s, s}, // no more than six in any second
 		{500 * ms, 1, no, 6, 2500 * ms, 500 * ms},
@@ -91,7 +91,7 @@ var scenarios = []scenario{
 		{us, 1, ok, 1, 333334 * us, 0}, // the refill beyond a full bucket is not carried over
 		{333334 * us, 1, ok, 1, 333334 * us, 0},
 	}},
-	{"concurrency", stint.AtOnce(2, s), []line{
+	{"concurrency", stint.Concurrency(2, s), []line{
 		{0, 1, ok, 1, s, 0},
 		{300 * ms, 9, ok, 2, s, 0},
 		{0, 1, no, 2, s, 700 * ms},

@@ -92,7 +92,7 @@ var settlements = []check{
 			}
 		}),
 	exact("a meter takes a debt of one capacity, or of the settlement's MaxDebt", limits{
-		stint.TokenBucket(10, 1, time.Hour), stint.PerHour(5).WithBurst(2)}, func(k *tester) {
+		stint.TokenBucket(10, 1, time.Hour), stint.PerHour(5).BurstTimes(2)}, func(k *tester) {
 		for _, x := range []struct{ cost, maxDebt, want int64 }{
 			{9, 1, 9}, {10, 1, 10}, {11, 1, 11}, {100, 1, 11}, {100, 5, 15}, {100, 10, 20}, {100, 25, 35},
 			{100, 1000, 100}, {100, 0, 20}, {stint.MaxUnits, 0, 20},
@@ -147,7 +147,7 @@ var settlements = []check{
 		k.wantUsed(under.peek(1), stint.MaxUnits)
 		under.wantSettled(b, stint.Amendment{Kind: stint.AmendSettle, Cost: 2, MaxDebt: 1}, 1)
 		k.wantUsed(under.peek(1), stint.MaxUnits)
-		for _, l := range []stint.Limit{stint.TokenBucket(10, 10, time.Hour), stint.Per(10, time.Minute).WithBurst(2)} {
+		for _, l := range []stint.Limit{stint.TokenBucket(10, 10, time.Hour), stint.Per(10, time.Minute).BurstTimes(2)} {
 			under := k.under(l)
 			unit, _, _ := l.Meter()
 			under.wantSettled(under.mustTake(1), all, stint.MaxUnits/unit)

@@ -10,8 +10,8 @@ import (
 
 // retryLimits are limits of every kind, with a window that no slice divides.
 var retryLimits = limits{
-	stint.Per(7, odd), stint.Per(500, odd), stint.Per(3, odd).WithBurst(4), stint.Per(200, odd).WithBurst(2),
-	fixed(6, odd), stint.TokenBucket(11, 3, odd), stint.TokenBucket(4, 7, odd), stint.AtOnce(3, odd),
+	stint.Per(7, odd), stint.Per(500, odd), stint.Per(3, odd).BurstTimes(4), stint.Per(200, odd).BurstTimes(2),
+	fixed(6, odd), stint.TokenBucket(11, 3, odd), stint.TokenBucket(4, 7, odd), stint.Concurrency(3, odd),
 }
 
 const odd = 1000003 * us
@@ -43,7 +43,7 @@ func retryHonesty(k *tester) {
 }
 
 var comebackLimits = limits{
-	stint.Per(2, 50*ms), stint.Per(200, 50*ms), stint.TokenBucket(2, 2, 50*ms), stint.AtOnce(2, 50*ms),
+	stint.Per(2, 50*ms), stint.Per(200, 50*ms), stint.TokenBucket(2, 2, 50*ms), stint.Concurrency(2, 50*ms),
 	fixed(2, 50*ms),
 }
 
@@ -73,7 +73,7 @@ func neverOver(k *tester) {
 	limits := []limits{
 		{stint.PerSecond(5), stint.PerMinute(40)},
 		{stint.PerSecond(300)},
-		{stint.PerSecond(3).WithBurst(4), fixed(20, 10*s)},
+		{stint.PerSecond(3).BurstTimes(4), fixed(20, 10*s)},
 		{stint.TokenBucket(10, 3, s)},
 	}
 	for range 1500 {

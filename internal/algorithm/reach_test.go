@@ -112,7 +112,7 @@ func randomLimit(rng *rand.Rand) stint.Limit {
 	case 1:
 		return stint.Limit{Max: most, Window: window, Algorithm: stint.AlgorithmFixed}
 	case 2:
-		return stint.Per(most, window).WithBurst(2 + rng.Int64N(3))
+		return stint.Per(most, window).BurstTimes(2 + rng.Int64N(3))
 	default:
 		return stint.Per(most, window)
 	}

@@ -12,7 +12,7 @@ import (
 
 func TestRecall(t *testing.T) {
 	minute, hour := stint.PerMinute(10), stint.PerHour(100).WithName("n")
-	place := stint.AtOnce(3, time.Minute)
+	place := stint.Concurrency(3, time.Minute)
 	of := func(claims ...stint.Claim) stint.Request {
 		return stint.Request{Claims: claims, ID: "x", IDLife: time.Hour}
 	}

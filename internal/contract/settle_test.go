@@ -14,7 +14,7 @@ import (
 func TestSettle(t *testing.T) {
 	requests := stint.Claim{Subject: "a", Cost: 1, Limits: []stint.Limit{stint.PerDay(9)}}
 	costs := stint.Claim{Subject: "a", Cost: 5, Limits: []stint.Limit{stint.PerDay(9).WithName("cost")}}
-	place := stint.Claim{Subject: "a", Cost: 1, Limits: []stint.Limit{stint.AtOnce(3, time.Minute)}}
+	place := stint.Claim{Subject: "a", Cost: 1, Limits: []stint.Limit{stint.Concurrency(3, time.Minute)}}
 	settled := stint.Amendment{Kind: stint.AmendSettle, Cost: 7}
 	for _, test := range []struct {
 		name    string
@@ -53,7 +53,7 @@ func TestSettle(t *testing.T) {
 // One call settles both if their names tell them apart, and reports what is charged of the costs.
 func TestSettleOnce(t *testing.T) {
 	requests := stint.Claim{Subject: "a", Cost: 1, Limits: []stint.Limit{stint.PerDay(9), stint.PerHour(5)}}
-	place := stint.Claim{Subject: "a", Cost: 1, Limits: []stint.Limit{stint.AtOnce(3, time.Minute)}}
+	place := stint.Claim{Subject: "a", Cost: 1, Limits: []stint.Limit{stint.Concurrency(3, time.Minute)}}
 	costs := stint.Claim{Subject: "a", Cost: 5, Limits: []stint.Limit{stint.PerDay(9).WithName("in"),
 		stint.PerDay(9).WithName("out")}}
 	other := stint.Claim{Subject: "b", Cost: 5, Limits: []stint.Limit{stint.PerDay(9)}}

@@ -169,7 +169,7 @@ func someone(rng *rand.Rand, n int) subject {
 	}
 	if rng.IntN(5) == 0 {
 		s.limits = []stint.Limit{
-			stint.AtOnce(pick[int64](rng, 1, 2, 5), pick(rng, 300*time.Millisecond, time.Second, 2*time.Second))}
+			stint.Concurrency(pick[int64](rng, 1, 2, 5), pick(rng, 300*time.Millisecond, time.Second, 2*time.Second))}
 		s.mode = pick(rng, stint.FailLocal, stint.FailDeny, stint.FailDeny)
 		s.ledger = false
 		return s
@@ -194,7 +194,7 @@ func someRate(rng *rand.Rand) stint.Limit {
 	case 6:
 		return stint.TokenBucket(most, pick(rng, most, (most+1)/2, 2*most), window)
 	default:
-		return stint.Per((most+2)/3, window).WithBurst(pick[int64](rng, 2, 3))
+		return stint.Per((most+2)/3, window).BurstTimes(pick[int64](rng, 2, 3))
 	}
 }
 

@@ -13,7 +13,7 @@ func TestOutagesLongerThanAPlace(t *testing.T) {
 	sec := time.Second
 	p := plan{
 		instances: 1,
-		subjects:  []subject{{name: "s", limits: []stint.Limit{stint.AtOnce(5, sec)}, mode: stint.FailDeny}},
+		subjects:  []subject{{name: "s", limits: []stint.Limit{stint.Concurrency(5, sec)}, mode: stint.FailDeny}},
 		faults: []fault{{kind: stopServer, slot: -1, from: 2 * sec, to: 3600 * time.Millisecond},
 			{kind: stopServer, slot: -1, from: 7 * sec, to: 8600 * time.Millisecond}},
 	}

@@ -66,7 +66,7 @@ func TestTruthFindsLies(t *testing.T) {
 		want   string
 	}{
 		{"honest", stint.PerSecond(20), func(*stint.Limit) {}, ""},
-		{"honest slices", stint.PerSecond(90).WithBurst(2), func(*stint.Limit) {}, ""},
+		{"honest slices", stint.PerSecond(90).BurstTimes(2), func(*stint.Limit) {}, ""},
 		{"honest bucket", stint.TokenBucket(20, 20, time.Second), func(*stint.Limit) {}, ""},
 		{"honest fixed", fixed, func(*stint.Limit) {}, ""},
 		{"one too many", stint.PerSecond(20), func(l *stint.Limit) { l.Max++ }, "admitted 21"},
@@ -79,10 +79,10 @@ func TestTruthFindsLies(t *testing.T) {
 		}, "admitted 21"},
 		{"a bucket that refills too fast", stint.TokenBucket(20, 20, time.Second), func(l *stint.Limit) { l.Max *= 3 },
 			"admitted 21"},
-		{"honest burst", stint.PerSecond(20).WithBurst(2), func(*stint.Limit) {}, ""},
-		{"a burst without a meter", stint.PerSecond(20).WithBurst(2), func(l *stint.Limit) { l.Max, l.Burst = 40, 0 },
+		{"honest burst", stint.PerSecond(20).BurstTimes(2), func(*stint.Limit) {}, ""},
+		{"a burst without a meter", stint.PerSecond(20).BurstTimes(2), func(l *stint.Limit) { l.Max, l.Burst = 40, 0 },
 			"admitted 41 up to"},
-		{"a burst without a log", stint.PerSecond(20).WithBurst(2), func(l *stint.Limit) {
+		{"a burst without a log", stint.PerSecond(20).BurstTimes(2), func(l *stint.Limit) {
 			l.Algorithm = stint.AlgorithmBucket
 		}, "admitted 41"},
 		{"one too many, fixed", fixed, func(l *stint.Limit) { l.Max++ }, "admitted 21"},
@@ -137,10 +137,10 @@ func TestTruthFindsLiesAboutLeases(t *testing.T) {
 		want  string
 	}{
 		{"honest", stint.PerSecond(20), honest, ""},
-		{"honest slices", stint.PerSecond(90).WithBurst(2), honest, ""},
+		{"honest slices", stint.PerSecond(90).BurstTimes(2), honest, ""},
 		{"honest fixed", fixed, honest, ""},
 		{"counted from the start only", stint.PerSecond(20), early, "admitted"},
-		{"counted from the start only, in slices", stint.PerSecond(90).WithBurst(2), early, "admitted"},
+		{"counted from the start only, in slices", stint.PerSecond(90).BurstTimes(2), early, "admitted"},
 		{"counted from the start only, fixed", fixed, early, "admitted"},
 		{"less than fits", stint.PerSecond(20), small, "room for more"},
 	} {
@@ -198,9 +198,9 @@ func TestTruthFindsLiesFromMemory(t *testing.T) {
 		want  string
 	}{
 		{"honest", stint.PerSecond(20), false, ""},
-		{"honest burst", stint.PerSecond(20).WithBurst(4), false, ""},
+		{"honest burst", stint.PerSecond(20).BurstTimes(4), false, ""},
 		{"unlimited", stint.PerSecond(20), true, "within 1000000"},
-		{"a burst unlimited", stint.PerSecond(20).WithBurst(4), true, "within 1000000"},
+		{"a burst unlimited", stint.PerSecond(20).BurstTimes(4), true, "within 1000000"},
 		{"a burst without a meter", stint.Limit{Max: 20, Burst: 80, Window: time.Second}, false, "not counting refills"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -139,10 +139,10 @@ func (r *Recommendation) Limit(max int64) stint.Limit {
 	}
 	l := plain
 	for range 256 {
-		if burst := l.WithBurst(r.Burst); burst.Validate() == nil {
+		if burst := l.BurstTimes(r.Burst); burst.Validate() == nil {
 			return burst
 		}
 		l.Max++
 	}
-	return plain.WithBurst(r.Burst)
+	return plain.BurstTimes(r.Burst)
 }

@@ -22,10 +22,10 @@ import (
 
 // charges are of every shape.
 func charges() []charged {
-	one := stint.Claim{Subject: "user:42", Limits: []stint.Limit{stint.PerMinute(100).WithBurst(3)}, Cost: 1}
+	one := stint.Claim{Subject: "user:42", Limits: []stint.Limit{stint.PerMinute(100).BurstTimes(3)}, Cost: 1}
 	two := stint.Claim{Subject: "a\x00{}:é\xff", Scope: "global", Cost: stint.MaxUnits, Shared: true,
 		Limits: []stint.Limit{
-			stint.TokenBucket(25, 10, time.Second).WithName("cost"), stint.AtOnce(3, 1500*time.Microsecond),
+			stint.TokenBucket(25, 10, time.Second).WithName("cost"), stint.Concurrency(3, 1500*time.Microsecond),
 			stint.PerDay(1).WithLease(), {Max: 0, Window: time.Hour, Algorithm: stint.AlgorithmFixed},
 		}}
 	charge := func(claims []stint.Claim, data driver.ChargeData, priced uint16) charged {
@@ -296,7 +296,7 @@ func TestLargestCharge(t *testing.T) {
 		for k := 0; k < stint.MaxTotal/stint.MaxClaims; k++ {
 			total++
 			claim.Limits = append(claim.Limits,
-				stint.Per(2_848_346*int64(stint.MaxWindow.Seconds()), stint.MaxWindow).WithBurst(100).WithName(
+				stint.Per(2_848_346*int64(stint.MaxWindow.Seconds()), stint.MaxWindow).BurstTimes(100).WithName(
 					strings.Repeat("n", 63)+string(rune('a'+k))))
 			claim.Costs[claim.Limits[k].Name] = stint.MaxUnits
 		}

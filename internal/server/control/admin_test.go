@@ -171,7 +171,7 @@ func TestOutboundAndEnvoy(t *testing.T) {
 func TestLimitsOfOnesOwn(t *testing.T) {
 	d := inRedis(t, control.Config{
 		Set:    func() *policy.Set { return nil },
-		Limits: []stint.Limit{stint.PerHour(2), stint.AtOnce(1, time.Minute)}, Scope: "nightly",
+		Limits: []stint.Limit{stint.PerHour(2), stint.Concurrency(1, time.Minute)}, Scope: "nightly",
 	})
 	if a := take(t, d, control.TakeRequest{Target: of("job:1")}); !a.Allowed ||
 		len(a.Limits) != 2 ||

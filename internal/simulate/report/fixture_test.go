@@ -32,7 +32,7 @@ func small() *simulate.Result {
 
 // busy is a log of three days with everything that can happen.
 func busy() *simulate.Result {
-	minute := stint.PerMinute(30).WithBurst(2)
+	minute := stint.PerMinute(30).BurstTimes(2)
 	r := &simulate.Result{
 		Log: simulate.Log{
 			Requests: 1_204_331, Outside: 17, Limited: 1200, Lines: 1_204_360, Bytes: 251_658_240, Malformed: 12,
@@ -136,7 +136,7 @@ func compared() *simulate.Result {
 // recommended is busy with recommended limits.
 func recommended() *simulate.Result {
 	r := busy()
-	minute := stint.PerMinute(30).WithBurst(2)
+	minute := stint.PerMinute(30).BurstTimes(2)
 	one := simulate.Recommendation{Tier: "free", Window: simulate.Duration(time.Minute), Burst: 2, Configured: &minute,
 		Subjects: 9000, Requests: 784_219}
 	for i, max := range []int64{1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 100, 1200} {
@@ -148,11 +148,11 @@ func recommended() *simulate.Result {
 	}
 	one.Curve[len(one.Curve)-1] = simulate.Point{Max: 1200}
 	one.Choices = []simulate.Choice{
-		{Share: 0.99, Exact: stint.PerMinute(14).WithBurst(2), Limit: stint.PerMinute(15).WithBurst(2),
+		{Share: 0.99, Exact: stint.PerMinute(14).BurstTimes(2), Limit: stint.PerMinute(15).BurstTimes(2),
 			Affected: simulate.Point{Max: 15, Subjects: 88, Requests: 3520}},
-		{Share: 0.999, Exact: stint.PerMinute(37).WithBurst(2), Limit: stint.PerMinute(40).WithBurst(2),
+		{Share: 0.999, Exact: stint.PerMinute(37).BurstTimes(2), Limit: stint.PerMinute(40).BurstTimes(2),
 			Affected: simulate.Point{Max: 40, Subjects: 8, Requests: 320}},
-		{Share: 1, Exact: stint.PerMinute(1171).WithBurst(2), Limit: stint.PerMinute(1200).WithBurst(2),
+		{Share: 1, Exact: stint.PerMinute(1171).BurstTimes(2), Limit: stint.PerMinute(1200).BurstTimes(2),
 			Affected: simulate.Point{Max: 1200}},
 	}
 	r.Recommendations = []simulate.Recommendation{one,
