@@ -126,7 +126,7 @@ func TestCompileMistakes(t *testing.T) {
 		{"no hold", tail + "policies: [{name: p, limits: 9/1m, hold: 0s}]", `policies[0].hold: 0s; want the longest time between two heartbeats`},
 		{"a long hold", tail + "policies: [{name: p, hold: 25h}]", `policies[0].hold: 25h0m0s; want whole microseconds from 1ms to 24h0m0s`},
 		{"costs of no budget", tail + "policies: [{name: p, costs: {tokens: 1}}]", `policies[0].costs.tokens: no budget has a limit "tokens"; want a budget with a name, as in tokens: 100000/1m`},
-		{"costs of another budget", tail + "policies: [{name: p, budget: 'tokens: 9/1m', costs: {token: 1}}]", `policies[0].costs.token: no budget has a limit "token"; want "tokens" (did`},
+		{"costs of another budget", tail + "policies: [{name: p, budget: 'tokens: 9/1m', costs: {token: 1}}]", `policies[0].costs.token: no budget has a limit "token"; want tokens (did`},
 		{"a hold of one name twice", "tiers: [{name: a, identity: ip, limits: 'n: 9/1m', budget: 'n: 9/1h'}]\npolicies: [{name: p, hold: 5m}]", `limits and budget both have the name "n", but policies[0].hold holds units by name`},
 		{"a hold of one name twice, in a policy", "tiers: [{name: a, identity: ip, limits: 9/1m}]\npolicies:\n  - {name: p, hold: 5m}\n  - name: q\n    match: {path: /q}\n    limits: 'n: 9/1m'\n    budget: 'n: 9/1h'", `7: policies[1].budget: limits and budget both have the name "n"`},
 		{"a hold of one name twice, by routes", "tiers: [{name: a, identity: ip, limits: 9/1m, scope: route}]\npolicies:\n  - name: p\n    match: {path: /p}\n    hold: 5m\n    limits: 9/1h", `6: policies[0].limits: a limit of the policy and one of the tier "a", which counts per route, both have the name ""`},
