@@ -220,8 +220,8 @@ func (c *charged) costs() (claims []int) {
 	return claims
 }
 
-// quantities returns how many different names the limits that count the cost have. Each of them can
-// be settled separately.
+// quantities returns the number of quantities that the charge's costs are counted in: limits with
+// the same name count the same quantity. Each quantity can be settled separately.
 func (c *charged) quantities() int {
 	names := map[string]bool{}
 	for _, i := range c.costs() {

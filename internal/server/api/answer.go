@@ -208,9 +208,9 @@ func (a *API) decisionOf(ctx context.Context, q *question) *decision {
 	return out
 }
 
-// cacheable reports whether the caller may repeat a denial without asking again: until its wait is
-// over, the request is denied again unless units are given back or a limit changes, and its denials
-// do not count toward a ban.
+// cacheable reports whether the caller may repeat a denial without asking again. It may if two
+// conditions hold. Until the wait is over, the store would deny the same request again, unless
+// units are given back or a limit changes. And the denials do not count toward a ban.
 func (q *question) cacheable() bool {
 	r, d := &q.request, &q.verdict.Decision
 	if d.Allowed || d.Degraded || d.RetryAfter == stint.Never || q.api ||

@@ -160,8 +160,8 @@ func askNames(mode stint.Mode, batch bool) []string {
 	return names
 }
 
-// waitNames returns the members of a request that waits for its turn. It has no id, because it
-// gives its place back when the caller goes away.
+// waitNames returns the members of a request that waits for its turn. Such a request has no id,
+// because it gives its place back when the caller goes away.
 func waitNames() []string {
 	names := slices.DeleteFunc(askNames(stint.ModeTake, false), func(name string) bool { return name == "id" })
 	return append(names, "max_wait_seconds", "api")

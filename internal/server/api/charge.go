@@ -49,8 +49,9 @@ var (
 	errNewVersion = errors.New("is from another version of the server")
 )
 
-// textOf returns the text of a charge, or "" if nothing was charged. Amendments of a charge from
-// its text settle leased units in the store, because any process may receive the text.
+// textOf returns the text of a charge, or "" if nothing was charged. For a charge of the store, the
+// text does not say which units are leased, because any process may receive it. So amendments of
+// these units go to the store.
 func (k *keys) textOf(ctx context.Context, c *charged) string {
 	if c.IsZero() {
 		return ""

@@ -71,8 +71,9 @@ func randomKey() []byte {
 	return key
 }
 
-// signer returns the seal to sign a charge with: the newest shared key or, if there is none, the
-// process's own key. If there is none and the charge is in the store, signer reads the table first.
+// signer returns the seal to sign a charge with: the newest shared key or, if there is no shared
+// key, the process's own key. If it knows no shared key and the charge is in the store, it reads
+// the table first.
 func (k *keys) signer(ctx context.Context, stored bool) *seal {
 	ring := k.ring.Load()
 	switch {

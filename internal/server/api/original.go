@@ -26,10 +26,12 @@ const (
 var errNotDescribed = errors.New("the proxy does not describe the original request; want X-Forwarded-Method and X-Forwarded-Uri, " +
 	"or X-Original-Method and X-Original-URI or X-Original-URL")
 
-// originalOf returns the request that a trusted proxy asks about, without its peer and header.
+// originalOf returns the request that a trusted proxy asks about. It leaves out the peer and the
+// header fields of the request.
 //
-// A proxy that writes one family of fields passes on the other family as its client sent it, and
-// the client could name a path that is exempt. So originalOf refuses a request with both families.
+// A proxy that writes one family of fields passes on the other family as its client sent it. In
+// that family, the client could name a path that is exempt. So originalOf refuses a request with
+// both families.
 func originalOf(r *http.Request) (policy.Input, error) {
 	forwarded := anyOf(r.Header, forwardedMethod, forwardedURI)
 	original := anyOf(r.Header, originalMethod, originalURI, originalURL)
@@ -81,8 +83,9 @@ func readOriginal(r *http.Request, methodField, targetField string) (policy.Inpu
 	return in, nil
 }
 
-// parseURL parses an absolute URL, which must have a path. Proxies build the URL from the host and
-// the path: if the host contains a question mark, the path ends up in the query.
+// parseURL parses an absolute URL, and refuses a URL without a path. A path is missing if the host
+// contains a question mark: proxies build the URL from the host and the path, so the path ends up
+// in the query.
 func parseURL(s string) (*url.URL, bool) {
 	u, err := url.ParseRequestURI(s)
 	return u, err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") &&

@@ -14,8 +14,8 @@ import (
 
 const usagePath = "/v1/usage"
 
-// usageLimit limits how often a caller may ask for its usage. No policy can have the name of the
-// scope in which it counts.
+// usageLimit limits how often a caller may ask for its usage. It counts in a scope whose name no
+// policy can have.
 var usageLimit = []stint.Limit{stint.PerMinute(60)}
 
 // usage is the usage of a caller.

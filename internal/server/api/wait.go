@@ -50,12 +50,13 @@ func newWaits(store stint.Store) (*waits, error) {
 // many were waiting.
 func (a *API) Waits() (waiting, refused int64) { return a.waits.waiting.Load(), a.waits.refused.Load() }
 
-// EndWaits ends all current and future waits: the calls give their places back, and are told to ask
-// again. Call it when a server stops.
+// EndWaits ends all current and future waits. Each call gives its place back, and its answer tells
+// the caller to ask again. Call it when a server stops.
 func (a *API) EndWaits() { a.waits.end() }
 
-// wait answers when the request is allowed, or at once if it would have to wait too long. While it
-// waits, it has a place in line. It gives the place back when the connection closes.
+// wait handles a request that waits for its turn. It answers when the request is allowed, or at
+// once if the wait would be too long. While the request waits, it has a place in line; if the
+// connection closes, it gives the place back.
 func (a *API) wait(w http.ResponseWriter, r *http.Request, body *reader) {
 	k := &ask{mode: stint.ModeTake, waits: true}
 	known := waitNames()
@@ -86,8 +87,8 @@ func (a *API) wait(w http.ResponseWriter, r *http.Request, body *reader) {
 	defer cancel()
 	defer context.AfterFunc(a.waits.life, cancel)()
 
-	// The server's own deadlines are for calls that do not wait. Writers in tests support no
-	// deadlines.
+	// The server's own deadlines are for calls that do not wait. Errors are ignored, because the
+	// writers in tests support no deadlines.
 	deadlines := http.NewResponseController(w)
 	_ = deadlines.SetReadDeadline(time.Time{})
 	_ = deadlines.SetWriteDeadline(time.Now().Add(k.maxWait + sendTime))

@@ -143,8 +143,8 @@ func Each[T any](list []T, do func(T) error) error {
 // not end a ban; see [Admin.Unban]. For policies that count in parts, it clears the parts that the
 // store can list. If there may be other parts, it returns an error after clearing the rest.
 //
-// Like all methods that act on a subject, it returns the subject, even with an error if the subject
-// is known.
+// Like all methods that act on a subject, it returns the subject. If it fails, it returns the
+// subject with the error, unless the subject is not known.
 func (d *Admin) Reset(ctx context.Context, t Target) (Named, error) {
 	who, err := d.find(t)
 	if err != nil {
@@ -185,7 +185,7 @@ func (d *Admin) reset(ctx context.Context, subject string, counters []counter) e
 
 // Ban bans a subject for a time, wherever bans apply. If they apply nowhere, it returns an error.
 // It does not shorten a current ban. After [Admin.SendLater], it keeps a ban that the store cannot
-// take, and the Note says so.
+// take, and says so in the Note of the result.
 func (d *Admin) Ban(ctx context.Context, t Target, length time.Duration) (Named, error) {
 	who, err := d.find(t)
 	if err != nil {

@@ -17,7 +17,7 @@ type UnknownError struct {
 	Subject string
 	// Kinds are the prefixes of subjects that the configuration limits.
 	Kinds []string
-	// written reports whether a person wrote the subject, who can try again with --raw.
+	// written reports whether a person wrote the subject. That person can try again with --raw.
 	written bool
 }
 

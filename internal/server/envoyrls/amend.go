@@ -68,7 +68,8 @@ func (it *item) uncharge(units int64) {
 }
 
 // giveBackHits gives hits back for descriptors with negative hits, in sliding windows. It removes
-// the oldest hits of each counter, up to all that it has, whichever requests they were charged for.
+// the oldest hits of each counter, whichever requests they were charged for. It cannot remove more
+// hits than the counter has.
 func (s *Service) giveBackHits(ctx context.Context, c *call) {
 	var commands []stint.Command
 	for i := range c.items {

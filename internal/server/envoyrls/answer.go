@@ -131,8 +131,8 @@ func (s *Service) addHeaders(to *answer, c *call, denied bool) {
 	to.response.ResponseHeadersToAdd = h.pointers[:n:n]
 }
 
-// decisive returns the last item that denies, or else the first of those with the least left. It
-// returns nil if no item has a limit.
+// decisive returns the last item that denies. If none denies, it returns the first of the items with
+// the least left, or nil if no item has a limit.
 func (c *call) decisive() *item {
 	var best *item
 	least := uint32(math.MaxUint32)

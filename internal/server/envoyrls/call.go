@@ -26,7 +26,7 @@ type call struct {
 	// subject and composite are buffers for strings under construction.
 	subject, composite []byte
 
-	// room is large enough for most requests, so that a call is a single allocation.
+	// room holds the items and strings of most requests, so that a call is a single allocation.
 	room struct {
 		items              [4]item
 		heads              [4]int
@@ -48,8 +48,8 @@ type item struct {
 	own bool
 	// refund reports whether to give the hits back.
 	refund bool
-	// quota reports whether the item is in quota mode. If one of the items in quota mode has room,
-	// they do not deny the request.
+	// quota reports whether the item is in quota mode. Items in quota mode deny the request only if
+	// none of them has room.
 	quota bool
 	// over reports whether the limit had no room, even if that does not deny the request.
 	over  bool
@@ -168,7 +168,8 @@ func (c *call) replace(quotaMode bool) {
 	}
 }
 
-// free clears the call. It keeps only room; the garbage collector frees other memory.
+// free empties the call for its next request. The call then uses its room again, so that the
+// garbage collector can free larger buffers.
 func (c *call) free() {
 	clear(c.items)
 	c.reset()

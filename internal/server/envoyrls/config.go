@@ -64,8 +64,8 @@ type rule struct {
 	// text is RequestsPerUnit in the form for header fields.
 	text string
 
-	// looked reports whether any request had zero hits. begun reports whether any request had a
-	// single hit without a number of hits in the descriptor. See chargeUsed.
+	// looked reports whether any request had zero hits. begun reports whether any descriptor had no
+	// number of hits of its own, and counted one hit. See chargeUsed.
 	looked, begun atomic.Bool
 
 	// counts are the rule's counters in [Stats]; nil without Stats.

@@ -88,8 +88,8 @@ func (r *reader) position(n *yaml.Node) string {
 	return fmt.Sprintf("%s:%d", r.file, n.Line)
 }
 
-// descriptors reads a list of descriptors into their parent. path is the place of the list in
-// messages, and key is the prefix of the keys of its limits.
+// descriptors reads a list of descriptors into their parent. path is the position of the list, for
+// messages. key is the prefix of the keys of its limits.
 func (r *reader) descriptors(parent *node, list *yaml.Node, path, key string, depth int) {
 	if depth > maxDepth {
 		r.mistake(list, path, "descriptors are nested too deeply; want at most %d levels", maxDepth)

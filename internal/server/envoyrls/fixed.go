@@ -71,7 +71,7 @@ func (s *Service) exceed(ctx context.Context, deadline time.Time, it *item, aske
 	}
 }
 
-// lower gives hits back, up to all that the counter has.
+// lower gives hits back, at most as many as the counter has.
 func (s *Service) lower(ctx context.Context, deadline time.Time, it *item) {
 	if it.hits == 0 || it.usage.Used == 0 && !it.degraded {
 		return

@@ -87,9 +87,9 @@ func (e *exchange) decode(message []byte) error {
 	return nil
 }
 
-// maxParts is the maximum number of messages in a request within the bounds: the request itself,
-// its descriptors, a limit in each descriptor, and their entries. It bounds the cost of decoding
-// other requests.
+// maxParts is the maximum number of messages in a request that is within the bounds: the request
+// itself, its descriptors, a limit in each descriptor, and their entries. It bounds the cost of
+// decoding requests that are not.
 const maxParts = 1 + 2*maxDescriptors + maxEntries
 
 func tooManyParts() error {

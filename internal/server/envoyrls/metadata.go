@@ -52,8 +52,8 @@ func describe(d *commonv3.RateLimitDescriptor) *structpb.Struct {
 	return s
 }
 
-// describeLimit formats a limit like protobuf's text format, without zeros, but always with the
-// same spaces.
+// describeLimit formats a limit in the text format of protobuf. It leaves out fields that are not
+// set. Unlike protobuf, it always uses the same spaces.
 func describeLimit(l *commonv3.RateLimitDescriptor_RateLimitOverride) string {
 	var fields []string
 	if n := l.GetRequestsPerUnit(); n != 0 {

@@ -14,10 +14,11 @@ const tier = "envoy"
 // observe sends the observer a [*policy.Verdict] for each descriptor of a decided request, or one
 // for a request that could not be decided. Only the first verdict says how long the request took.
 //
-// The verdict's Route, and the policy of its rule, is the path of the limit in the configuration,
-// such as "messaging.to_number". For a limit that the request includes, it is the domain and
-// "(override)". It is "" if no limit matched. It never contains anything from a request, so it can
-// be a label. Descriptors with negative hits, which give hits back, are left out.
+// The Route of a verdict, and the policy of its rule, are the path of the limit in the
+// configuration, such as "messaging.to_number". For a limit that the request includes, they are the
+// domain and "(override)". If no limit matched, the Route is "". These names never contain anything
+// from a request, so they can be labels. Descriptors with negative hits, which give hits back, are
+// left out.
 func (s *Service) observe(ctx context.Context, c *call, took time.Duration, err error) {
 	if s.options.Observer == nil {
 		return

@@ -52,7 +52,8 @@ func openResources(received []*anypb.Any) []resource {
 	return list
 }
 
-// filesOf returns resources as files. A change of the files shows a change of the resources.
+// filesOf returns resources as files, so that a change of the resources shows as a change of the
+// files.
 func filesOf(list []resource) []reload.File {
 	files := make([]reload.File, 0, len(list))
 	for _, r := range list {

@@ -51,14 +51,15 @@ func (s *Service) takeAll(ctx context.Context, c *call) error {
 	return nil
 }
 
-// chargeUsed charges hits without room if they belong to a stream that ends. If the cost is known
-// only afterwards, Envoy sends one request when a stream begins, and another with the hits when it
-// ends. By then the hits have been used, whether or not there is room. The answer is still a
-// denial.
+// chargeUsed charges hits for which there was no room, if they belong to a stream that ends. If the
+// cost is known only afterwards, Envoy sends one request when a stream begins, and another with the
+// hits when it ends. By then the hits have been used, whether or not there is room. The answer is
+// still a denial.
 //
-// A request does not say whether a stream begins or ends. A limit is assumed to be on streams in
-// two cases: an earlier request had zero hits, which only peeks; or an earlier descriptor had no
-// number of hits, which counts one hit, and this descriptor has a number.
+// A request does not say whether a stream begins or ends. chargeUsed assumes that a limit applies
+// to streams in two cases. In the first, an earlier request had zero hits, which only peeks. In the
+// second, an earlier descriptor had no number of hits, which counts one hit, and this descriptor
+// has a number.
 func (s *Service) chargeUsed(ctx context.Context, c *call) {
 	if !slices.ContainsFunc(c.items, func(it item) bool { return it.over }) {
 		return

@@ -30,8 +30,8 @@ type counts struct{ total, over, near, within, shadow atomic.Int64 }
 
 const statsPrefix = "ratelimit_service_"
 
-// NewStats returns Stats with all counters at zero. Hits above the share near of a limit count as
-// near the limit.
+// NewStats returns Stats with all counters at zero. near is a share of each limit: hits above it
+// count as near the limit.
 func NewStats(near float64) *Stats {
 	method := prometheus.Labels{"grpc_method": "ShouldRateLimit"}
 	counter := func(name, help string, labels prometheus.Labels) prometheus.Counter {

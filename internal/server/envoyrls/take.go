@@ -158,7 +158,7 @@ func (s *Service) takeAlone(ctx context.Context, c *call, it *item, mode stint.M
 }
 
 // use sets the usage of the item's limit to the kth usage of a decision. If the store could not
-// decide, use sets the limit to used up until it is worth asking again.
+// decide, the limit counts as used up until it is worth asking again.
 func (it *item) use(d *stint.Decision, k int) {
 	if usages := d.Usages(); k < len(usages) {
 		it.usage = usages[k]

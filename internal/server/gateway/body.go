@@ -87,8 +87,8 @@ func (b *body) release() {
 	}
 }
 
-// leave gives the connection back to the server before the handler returns. It limits the reading
-// of the rest of the body to drainTime; after that, a Read sets no deadlines.
+// leave gives the connection back to the server before the handler returns. From then on, a Read
+// sets no deadlines, and the rest of the body must be read within drainTime.
 func (b *body) leave() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -117,8 +117,8 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
 }
 
 // accept checks the header of a response before the gateway forwards it. It replaces the upstream's
-// fields about limits with the fields that the middleware wrote. It sets the latter again, because
-// an informational response clears them.
+// fields about limits with the fields that the middleware wrote. The middleware's fields are set
+// again here, because an informational response clears them.
 func accept(resp *http.Response) error {
 	x := stateOf(resp.Request.Context())
 	if resp.StatusCode == http.StatusSwitchingProtocols && !x.upgrade {
