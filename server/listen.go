@@ -25,8 +25,8 @@ type timeouts struct {
 	// alive is the silence after which an HTTP/2 client is pinged, and the time limit for its
 	// reply. A client that has sent half a header cannot reply.
 	alive time.Duration
-	// finish is the time limit for requests in progress when the server stops. silent is the
-	// maximum age of connections without a request from then on.
+	// finish is the time limit for requests in progress when the server stops. From then on, silent
+	// is the maximum age of a connection on which no request has arrived.
 	finish, silent time.Duration
 }
 

@@ -94,9 +94,8 @@ type clockSteps struct {
 	last  *observe.ClockStep
 }
 
-// look reports whether a server's clock was set since the last call. ahead is how far each
-// server's clock is ahead of our wall clock. ours is by how much our wall clock has been set in
-// total.
+// look reports whether a server's clock was set since the last call. ahead is how far each server's
+// clock is ahead of our wall clock. ours is the total time by which our wall clock has been set.
 func (c *clockSteps) look(ahead map[string]time.Duration, ours time.Duration, now time.Time) (found bool) {
 	seen := map[string]time.Duration{}
 	for server, d := range ahead {

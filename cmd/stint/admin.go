@@ -88,7 +88,7 @@ func checkRedis(store string) error {
 	return nil
 }
 
-// act opens an admin and calls do with it. scope is the scope of the limits of --limit.
+// act opens an admin and calls do with it. scope is the scope in which the limits of --limit count.
 func (f *adminFlags) act(ctx context.Context, s *system, scope string, do func(admin) error) error {
 	a, closing, err := f.open(ctx, s, scope)
 	if err != nil {
@@ -154,7 +154,7 @@ func openDirect(ctx context.Context, where config.Store, redis redisstore.Config
 	return store, err
 }
 
-// openRedis connects to Redis as configured. Only servers create the name key, not openRedis.
+// openRedis connects to Redis as configured. It does not create the name key; only servers do.
 func openRedis(ctx context.Context, where config.Store, s *system) (stores.Store, error) {
 	store, err := openDirect(ctx, where, redisstore.Config{
 		ExistingNames: true, Logger: slog.New(slog.NewTextHandler(s.errors(), nil)),

@@ -301,7 +301,7 @@ func (e *redisDiagnosis) memory() {
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
-// maxSkew is the maximum difference between clocks with which times in responses are still useful.
+// maxSkew is the maximum difference between clocks. If it is larger, times in responses are off.
 const maxSkew = time.Second
 
 func (e *redisDiagnosis) clock() {

@@ -85,7 +85,7 @@ func (f *serverFlags) client() (*control.Client, error) {
 	return c, nil
 }
 
-// problem adds advice and an exit code to an error of a server or an admin.
+// problem adds advice and an exit code to an error from a command that uses a server or a store.
 func (f *serverFlags) problem(err error) error {
 	if refused, ok := errors.AsType[*control.RefusedError](err); ok && refused.Status == http.StatusUnauthorized {
 		return unreachable(fmt.Errorf("the server requires a valid token: %s; pass one with --token-file or in STINT_TOKEN",

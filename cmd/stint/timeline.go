@@ -22,7 +22,7 @@ func (a *timeline) column(t time.Time) int {
 }
 
 // labels returns a line with the times of the timeline's ends, its middle and now. It leaves out
-// times without room.
+// times that do not fit.
 func (a *timeline) labels(now time.Time) string {
 	line := []rune(strings.Repeat("·", a.width))
 	taken := make([]bool, a.width)
