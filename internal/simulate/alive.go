@@ -3,7 +3,8 @@ package simulate
 import "math/bits"
 
 // alive counts the subjects that Redis would hold as time passes. They expire in buckets. A bucket
-// is at most as long as a 128th of the time that a subject has left, or a second.
+// is one second long or, if the subject expires in more than about four minutes, at most a 128th of
+// the time until then.
 type alive struct {
 	now, most int64
 	mostAt    int64

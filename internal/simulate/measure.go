@@ -10,11 +10,10 @@ import (
 //
 // Two counts hold all charges, as if nothing were ever denied, with the algorithm of the limits:
 //
-//   - The large one has slices, like the count of every limit above stint.Resolution: units become
-//     available late, and this count shows how late.
-//   - The exact one is as large as a limit without slices can be. It is exact until the limit is
-//     exceeded. After that it is no longer needed, because a subject that needs more needs a limit
-//     with slices.
+//   - large has slices, like the count of every limit above stint.Resolution. With slices, units
+//     become available late, and this count shows how late.
+//   - exact counts under the largest limit that has no slices. When that limit is exceeded, exact
+//     is no longer needed, because a subject that needs more needs a limit with slices.
 //
 // A step is the count of one limit of the scale. It differs from the two counts only after it has
 // denied something, or after a settlement that it could not charge in full. So a step is created
@@ -22,8 +21,9 @@ import (
 // denied. Steps without slices and steps with slices are separate, because a limit without slices
 // may deny less than a somewhat larger limit with slices.
 //
-// The two counts have no burst, because the meter of a burst depends on the maximum. The meter of
-// all charges gives the maximum that a burst needs, and the meter of a new step.
+// The two counts have no burst, because the meter of a burst depends on the maximum. Instead, meter
+// has all charges. It gives the maximum that a limit with the burst needs, and the meter of a new
+// step.
 type measure struct {
 	need        *need // of the subject
 	exact       *algorithm.Count

@@ -8,8 +8,8 @@ import (
 	"github.com/stint-limiter/stint/internal/algorithm"
 )
 
-// meter finds the smallest maximum L of a limit with a burst whose bucket denies nothing. Take a
-// limit with window W and a burst of b times L. Its bucket has room for all charges if the
+// meter finds the smallest maximum L with which the bucket of a limit with a burst denies nothing.
+// Take a limit with window W and a burst of b times L. Its bucket has room for all charges if the
 // following holds for any two of them: the units charged from the first to the second are at most
 // L·(b + the time between them / W).
 //
@@ -45,8 +45,8 @@ func (m *meter) add(at, units, window, burst int64) int64 {
 	return needed
 }
 
-// bucket returns a count whose meter has all charges except the last few units. The points on the
-// hull determine the level of the meter.
+// bucket returns a count whose meter has all charged units except the last ones; last is their
+// number. The points on the hull determine the level of the meter.
 func (m *meter) bucket(p *algorithm.Params, last int64) *algorithm.Count {
 	c := new(algorithm.Count)
 	var v algorithm.View

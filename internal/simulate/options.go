@@ -34,9 +34,10 @@ type Options struct {
 	// 0.999. A limit is recommended for each share. If Recommend is empty, nothing is measured for
 	// recommendations. Measuring takes longer than everything else.
 	Recommend []float64
-	// Windows and Bursts add to the windows and bursts of the configuration for which limits are
-	// recommended. Every window is combined with every burst. A burst is a multiple of the limit.
-	// An empty Bursts means a burst of 1, which is no burst.
+	// Windows and Bursts add recommendations. Without them, limits are recommended only for the
+	// windows and bursts of the configuration. Every window in Windows is combined with every burst
+	// in Bursts. A burst is a multiple of the limit. An empty Bursts means a burst of 1, which is no
+	// burst.
 	Windows []time.Duration
 	Bursts  []int64
 

@@ -14,8 +14,8 @@ import (
 // Result is the result of a replay. In JSON, times are RFC 3339 in UTC, durations are seconds and
 // limits are strings such as "100/1m burst 3x". Lists are empty rather than null.
 type Result struct {
-	// Warning says that too much of the log could not be read to rely on the result. It is "" if
-	// there is no such problem. It comes first, in JSON and in the report.
+	// Warning says that the result is unreliable because too much of the log could not be read. It
+	// is "" otherwise. It comes first, in JSON and in the report.
 	Warning string `json:"warning,omitempty"`
 	// Log describes what was read.
 	Log Log `json:"log"`
@@ -328,7 +328,7 @@ type Recommendation struct {
 type Choice struct {
 	// Share is the requested share: 0.999 means that 999 of 1,000 subjects are never denied.
 	Share float64 `json:"share"`
-	// Exact is the smallest such limit. Limit is the next round number.
+	// Exact is the smallest limit that leaves this share untouched. Limit is the next round number.
 	Exact stint.Limit `json:"exact"`
 	Limit stint.Limit `json:"limit"`
 	// Affected is the effect of Limit.

@@ -21,7 +21,8 @@ func newSizer() *sizer {
 	return &sizer{second: busiest{length: time.Second.Microseconds()}, minute: busiest{length: time.Minute.Microseconds()}}
 }
 
-// begin counts a request. Steps and buckets of expiries end only at the end of a second.
+// begin counts a request. When a second has ended, it first ends the steps of time that are over,
+// and removes the subjects that have expired.
 func (s *sizer) begin(now int64) {
 	if now >= s.second.end {
 		s.sum.settlements = s.settlements.Load()

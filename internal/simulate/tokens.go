@@ -6,11 +6,11 @@ import (
 	"github.com/stint-limiter/stint/internal/figures"
 )
 
-// tokenCounts counts the requests whose tokens the configuration or the log counts.
+// tokenCounts counts requests for which the configuration or the log counts tokens.
 type tokenCounts struct {
 	needed   int64 // by a policy
 	logged   int64 // in the log
-	missing  int64 // needed and not logged, in responses that are not errors
+	missing  int64 // needed but not in the log, except in error responses
 	unpriced int64 // the policy has no price for their model
 
 	firstMissing, firstUnpriced string // their location in the log

@@ -34,8 +34,8 @@ var detected = []string{"combined", "envoy", "traefik", "caddy", "json"}
 //	caddy     the JSON of Caddy
 //	json      JSON with common keys of nginx and others
 //
-// For JSON, the paths of a mapping are added to those of the format, and replace those to the same
-// parts. An empty name stands for json.
+// For JSON, the paths of a mapping are added to the paths of the format. If both have a path to the
+// same part, the mapping's path replaces the format's. An empty name stands for json.
 func NewFormat(name string, m Mapping) (Format, error) {
 	name = cmp.Or(name, "json")
 	if keys, ok := jsonMappings[name]; ok {

@@ -44,11 +44,11 @@ var parts = []string{"time", "client", "user", "method", "host", "path", "reques
 // It is a list of parts, each with the keys that lead to it. Dots separate the keys of nested
 // objects; a backslash before a dot makes it part of a key. The parts are time, client, user,
 // method, host, path (with or without a query), request (a whole request line, if there is no
-// path), status, bytes, headers (an object with all headers), header:NAME and claim:NAME for single
-// ones, and for requests to language models input_tokens, output_tokens, cached_tokens, max_output
-// (the bound of the request) and model. If a part is mapped several times, the first key with a
-// value counts. If a value is an array, its first element counts. All mistakes are reported
-// together.
+// path), status, bytes, headers (an object with all headers), header:NAME (a single header) and
+// claim:NAME (a single claim). For requests to language models, there are also input_tokens,
+// output_tokens, cached_tokens, max_output (the bound of the request) and model. If a part is
+// mapped several times, the first key with a value counts. If a value is an array, its first
+// element counts. All mistakes are reported together.
 func ParseMapping(text string) (Mapping, error) {
 	var m Mapping
 	var errs []error

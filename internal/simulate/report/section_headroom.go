@@ -50,11 +50,12 @@ func limitOf(l *simulate.LimitUse) string {
 	return l.Limit.String() + " or claim " + l.Claim
 }
 
-// near is the used share of a limit from which the subject may reach the limit on a busier day.
+// near is a share of a limit. A subject that used at least this share may reach the limit on a
+// busier day.
 const near = 0.8
 
-// fullness returns the tone for the used share of a limit: denied from bound on, and below under
-// it.
+// fullness returns the tone for the used share of a limit: denied if the share is at least bound,
+// otherwise below.
 func fullness(share, bound float64, below tone) tone {
 	if share >= bound {
 		return denied

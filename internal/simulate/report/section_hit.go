@@ -11,7 +11,8 @@ import (
 	"github.com/stint-limiter/stint/internal/simulate"
 )
 
-// hit returns the section on the subjects that were denied.
+// hit returns the section on the subjects that were denied, or would have been denied without
+// shadow.
 func (b *builder) hit(r *simulate.Result) section {
 	s := section{ID: "hit", Title: "Denied subjects"}
 	o := &r.Outcome

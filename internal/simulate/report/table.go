@@ -80,7 +80,7 @@ func (t table) Headed() bool {
 	return slices.ContainsFunc(t.Columns, func(c column) bool { return c.Name != "" })
 }
 
-// without returns the table without those of the named columns that no row uses.
+// without returns the table. It leaves out each of the named columns that no row uses.
 func (t table) without(unused ...string) table {
 	for _, name := range unused {
 		for i, c := range t.Columns {
