@@ -94,9 +94,9 @@ func (n names) actions(list []action) []action {
 }
 
 // shorten shortens the subject of an answer for callers who may not see names in full. It leaves
-// the subject unchanged if the caller sent the name, and so knows it. It also does so if Who is
-// nil, because callers on this host may then see everything. names=short always shortens the
-// subject.
+// the subject unchanged if the caller sent the name, and so knows it. If Who is nil, it also leaves
+// the subject unchanged, because callers on this host may then see everything. names=short always
+// shortens the subject.
 func (d *dashboard) shorten(r *http.Request, byRef bool, who *control.Named) {
 	asked := r.URL.Query().Get("names") == "short"
 	if asked || byRef && d.c.Who != nil && !d.mayName(r) {

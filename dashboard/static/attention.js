@@ -45,8 +45,8 @@ export async function whileShown(f) {
 }
 
 /**
- * watching polls for a view. now polls immediately and then once per interval, until stop. It does
- * not poll while the page is hidden or paused.
+ * watching polls for a view. It returns two functions: now polls immediately and then once per
+ * interval, and stop ends the polling. Nothing is polled while the page is hidden or paused.
  */
 export function watching(app, every, ask) {
   let timer = 0;

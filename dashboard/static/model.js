@@ -92,8 +92,8 @@ export class Model {
   }
 
   /**
-   * gap is the period before the oldest violation for which violations may be missing, {from, to},
-   * or null.
+   * gap is the period {from, to} in which violations may be missing; to is the time of the oldest
+   * known violation. It is null if there is no such period.
    */
   get gap() {
     const oldest = this.#oldest;

@@ -4,8 +4,8 @@
 import { clock, count, duration, forHowLong, number, sentence, share, time } from "./words.js";
 
 /**
- * If the denials of five minutes are fewer than this, or are a smaller share of the decisions, they
- * are normal.
+ * Denials are normal if there are fewer than FEW in five minutes, or if they are a smaller share of
+ * the decisions than SMALL.
  */
 const FEW = 20;
 const SMALL = 0.01;
@@ -26,8 +26,8 @@ const ATTACK = 5;
 /** Alerts about requests. All others are about the limiter itself. */
 const TRAFFIC = ["BlockedShare", "DenialJump", "Spike"];
 /**
- * Alerts that an outage of the store causes. They cover the last minutes, so they may fire for up
- * to LINGERS after it.
+ * Alerts that an outage of the store causes. Each covers the last minutes, so it may fire until
+ * LINGERS after the end of the outage.
  */
 const OUTAGE = ["LimiterSlow", "RedisMemory", "ScriptErrors", "ScriptSlow"];
 const LINGERS = 7 * 60_000;

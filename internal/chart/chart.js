@@ -1,6 +1,6 @@
 // Charts as SVG: pure functions that take a document and data, and return elements. chart.css
-// styles them by class: a series of class "denied" has that color. Times are milliseconds since
-// 1970. This file imports nothing, so that a report can embed it.
+// styles them by class: for example, it gives a series of class "denied" the color of denials.
+// Times are milliseconds since 1970. This file imports nothing, so that a report can embed it.
 
 const SVG = "http://www.w3.org/2000/svg";
 let serial = 0; // makes pattern ids unique among the charts of a page
@@ -111,8 +111,8 @@ export function clock(time, span = 0) {
  * A value of null is a gap. kind is the class of the series' color. An area chart stacks its
  * series, except those with over set: they are part of the others, and are drawn as hatching on top
  * of them. cursor is the index of the time to mark, or null. from and to widen the time axis, and
- * max is the minimum height of the value axis. marks are levels that are drawn as lines if the axis
- * reaches them.
+ * the value axis reaches at least max. marks are levels that are drawn as lines if the axis reaches
+ * them.
  */
 export function areaChart(doc, spec) {
   const stacked = spec.series.filter((s) => !s.over);
@@ -196,8 +196,8 @@ function frame(doc, spec, highest) {
 
 /**
  * runs returns the runs of values that are not null, each as its first and last index. If nothing
- * is true, zeros also count as null: a run has only values above 0, and the zeros directly before
- * and after them, so zeros have no edge.
+ * is true, a run has only values above 0, and also the zero directly before it and the zero
+ * directly after it, if any. All other zeros are left out, so that they are not drawn.
  */
 function runs(values, nothing = false) {
   const list = [];
@@ -297,8 +297,8 @@ export function barChart(doc, spec) {
 
 /**
  * windowLine draws a limit's window on a timeline. To the left of now are the charges, as marks
- * whose height shows their units. To the right is the usage as it leaves the window, which shows
- * when there is room again.
+ * whose height shows their units. To the right is the usage, which falls as units leave the window.
+ * It shows when there is room again.
  *
  * spec: {label, width, height, now, window, used, capacity, resetAfter, retryAfter, steady, rate,
  * logged, entries: [{at, until, units}] or null}
@@ -373,8 +373,8 @@ function leaving(spec, entries, now) {
 }
 
 /**
- * aboveMeter returns the maximum of a log, which falls in steps, and a meter, which falls evenly,
- * as the corners of a line.
+ * aboveMeter returns the corners of a line: the maximum of a log, which falls in steps, and a
+ * meter, which falls evenly.
  */
 function aboveMeter(steps, spec, now) {
   const empty = now + spec.resetAfter; // when the meter is empty; if the log lasts longer, the meter is unknown

@@ -129,7 +129,7 @@ export class Stint {
 
   /**
    * Answers when it is the request's turn: first come, first served across all processes. With a
-   * timeout, it denies a request whose turn does not come in time as soon as it knows that. If the
+   * timeout, it denies a request as soon as it knows that the turn will not come in time. If the
    * signal ends the call, the request gives its place back. While no server decides, the client
    * asks again every second until the timeout.
    */
@@ -171,8 +171,8 @@ export class Stint {
   }
 
   /**
-   * Sends a heartbeat, which renews a hold or a place for the same time again. It can report what
-   * was used so far.
+   * Sends a heartbeat, which renews a hold or a place for its full length. It can report what was
+   * used so far.
    */
   extend(decision: Charged, used?: Amount, options: CallOptions = {}): Promise<Changed> {
     return this.#amend("extend", decision, used === undefined ? {} : amount(used), options);
@@ -181,7 +181,7 @@ export class Stint {
   /**
    * Takes a request with estimated costs and holds them for hold_seconds (60 unless set).
    * Heartbeats renew the hold until it is settled, refunded or released. If this process dies, the
-   * costs are given back.
+   * costs are given back, except what heartbeats have reported as used.
    */
   async hold(request: Request, options: CallOptions = {}): Promise<Held> {
     return new Held(this, await this.take({ ...request, hold_seconds: request.hold_seconds ?? 60 }, options));
@@ -306,8 +306,8 @@ export class Held {
   }
 
   /**
-   * Sets what was used so far. The next heartbeat reports it. If the process dies, only unreported
-   * use is not charged.
+   * Sets what was used so far. The next heartbeat reports it. If the process dies, use that no
+   * heartbeat has reported is not charged.
    */
   used(cost: Amount): void {
     this.#used = cost;
@@ -371,8 +371,8 @@ function refused(status: number, answer: unknown): StintError {
 }
 
 /**
- * Returns a valid time for timers: whole milliseconds, and few enough that the timer does not end
- * at once.
+ * Returns a valid time for timers: whole milliseconds, at most the maximum. A timer with a longer
+ * time would end at once.
  */
 const timer = (milliseconds: number) => Math.min(Math.max(Math.ceil(milliseconds), 0), 2 ** 31 - 1);
 

@@ -180,8 +180,8 @@ export function subject(app) {
     if (refill(actions, button("Reset", forget), button("Ban", ban), raises ? button("Raise", raise) : null, lifts ? button("Unban", lift, "primary") : null)) actions.dataset.key = key;
   }
   /**
-   * cardWidth returns the inner width of a card, given how many columns fit. parts.css has the same
-   * numbers.
+   * cardWidth returns the inner width of a card if as many columns are shown as fit. parts.css has
+   * the same numbers.
    */
   function cardWidth() {
     const wide = cards.clientWidth || 400;
