@@ -8,7 +8,8 @@ import (
 
 // Charge identifies what a decision charged. Callers pass it on unchanged, to refund or settle it.
 // The zero Charge stands for no charge. A program that wraps stores can send charges to other
-// processes; see package driver. Other programs use [Limiter.GiveBack] there.
+// processes; see package driver. Other programs use [Limiter.GiveBack] in a process that does not
+// have the charge.
 type Charge struct {
 	one  [1]Claim // inline, so that most decisions allocate nothing
 	many *[]Claim // if there are several
@@ -73,17 +74,17 @@ func (c *Charge) check(m *mistakes) {
 	}
 }
 
-// Part returns the part of the charge that consists of some of its claims, by their index. Amending
-// a part amends only those claims. For example, the claim of a budget is settled to the true cost
-// of a request, while limits on requests still count one:
+// Part returns the part of the charge that has the claims with the given indexes. Amending a part
+// amends only those claims. For example, settle the claim of a budget to the true cost of a
+// request, while limits on requests still count one:
 //
 //	d.Charge = d.Charge.Part(1)
 //	settled, err := limiter.Settle(ctx, d, tokens)
 //
 // A part refers to the same charge. Claims of one subject and scope are settled together, once: put
 // them in the same part. The request ID belongs to the first claim. Without indexes, Part returns
-// the zero Charge. If the charge has no claim with one of the indexes, amending the part fails with
-// an [*InvalidError], unless nothing was charged.
+// the zero Charge. If an index is out of range, amending the part fails with an [*InvalidError],
+// unless nothing was charged.
 func (c Charge) Part(indexes ...int) Charge {
 	indexes = slices.Compact(slices.Sorted(slices.Values(indexes)))
 	claims := c.Claims()
@@ -132,8 +133,9 @@ func (c Charge) Part(indexes ...int) Charge {
 	return part
 }
 
-// pick adds the instant of claim i of a charge to a part, as that of claim k. The instant of the
-// first claim has its own field. The others are in a list, unless all claims have the same instant.
+// pick copies the instant of claim i of a charge to a part, where the claim has index k. The
+// instant of the first claim has a field of its own. The others are in a list, unless all claims
+// have the same instant.
 func pick(list, of []int64, first *int64, k, i int) []int64 {
 	switch {
 	case of == nil:

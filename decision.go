@@ -36,17 +36,18 @@ type Decision struct {
 	count uint8 // of usages
 
 	// RetryAfter is how long a denied request has to wait, or [Never]. It is zero if the request
-	// was allowed at once. If [ModeReserve] booked a later time, it is how long to wait before
-	// going ahead, and the usages are as of that instant.
+	// was allowed at once. If [ModeReserve] booked a later time, RetryAfter is how long to wait
+	// before going ahead, and the usages are as of that time.
 	RetryAfter time.Duration
 	// BanLeft is how long the subject remains banned, or zero if it is not banned. RetryAfter may
-	// be longer, because limits may still have no room when a ban ends. Example: 59m while a ban of
-	// an hour is a minute old.
+	// be longer, because a limit may still have no room when the ban ends. Example: 59m while a ban
+	// of an hour is a minute old.
 	BanLeft time.Duration
 	// Charge identifies what was charged, for [Limiter.Refund], [Limiter.Settle] and
 	// [Limiter.Hold]. It has the claims of the request, even if nothing was charged. An allowed
 	// repeat has the charge of the first request, so a caller that lost the first answer can still
-	// settle the charge. It can be settled once for both. Hold keeps no place for a repeat.
+	// settle the charge. The requests share the charge, which can be settled once. [Limiter.Hold]
+	// keeps no place for a repeat.
 	Charge Charge
 
 	few  [inlineUsages]Usage // the usages, if they fit
@@ -81,8 +82,8 @@ func (d *Decision) MakeUsages(n int) []Usage {
 // Usage is how much of one limit a subject has used, as of a decision.
 type Usage struct {
 	// Used is the number of units in the window, including those just charged. It exceeds the
-	// capacity only as a debt, after a settlement or after a limit was lowered. Example: 3 after
-	// three requests under 10/1m.
+	// capacity if a settlement or [Limiter.Charge] left a debt, or if the limit was lowered.
+	// Example: 3 after three requests under 10/1m.
 	Used int64
 	// ResetAfter is the time until the limit is completely unused, if nothing else happens.
 	// Example: 1m after a request under 10/1m.

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Never is the RetryAfter of a request that no wait will admit: its cost exceeds the capacity of a
-// limit, or a limit is zero. It is the longest duration, so that it compares as longer than any
-// other wait.
+// Never is the RetryAfter of a request that is not admitted however long it waits: its cost exceeds
+// the capacity of a limit, or a limit is zero. Never is the longest duration, so it compares as
+// longer than any other wait.
 const Never = time.Duration(math.MaxInt64)
 
 // DeniedError is a denial as an error, for callers that want one. See [Decision.Err]; stores never
@@ -69,8 +69,8 @@ const (
 	KindTimeout StoreErrorKind = "timeout"
 	// KindUnreachable: the connection was refused or lost.
 	KindUnreachable StoreErrorKind = "unreachable"
-	// KindAuth: the store rejects our name, password or permissions, which only an operator can
-	// fix. Nothing was done.
+	// KindAuth: the store rejects our name or password, or does not permit the call. Only an
+	// operator can fix this. Nothing was done.
 	KindAuth StoreErrorKind = "auth"
 	// KindFull: the store is out of memory. Nothing was done.
 	KindFull StoreErrorKind = "full"
@@ -84,7 +84,8 @@ const (
 	// KindMigrating: the subject's slot of a Redis Cluster is being moved. Nothing was done;
 	// other subjects are not affected.
 	KindMigrating StoreErrorKind = "migrating"
-	// KindRefused: the call was not made, because too many are waiting or the breaker is open.
+	// KindRefused: the call was not made, because too many calls are waiting or the breaker is
+	// open.
 	KindRefused StoreErrorKind = "refused"
 	// KindOther is any other failure.
 	KindOther StoreErrorKind = ""
@@ -96,7 +97,7 @@ func (k StoreErrorKind) String() string { return cmp.Or(string(k), "other") }
 // NothingDone reports whether a call that failed in this way is certain to have done nothing, so
 // that a repeat cannot charge twice. After any other failure, the store may have executed the call:
 // repeat only a request with an ID (see [Request.ID]). On a Redis Cluster, each subject has its own
-// call. For a request with several subjects, the result is about the call that failed.
+// call. For a request with several subjects, the result applies only to the call that failed.
 func (k StoreErrorKind) NothingDone() bool {
 	switch k {
 	case KindAuth, KindFull, KindReadOnly, KindBusy, KindMigrating, KindRefused:

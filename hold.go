@@ -38,14 +38,15 @@ var ErrPlaceLost = errors.New("stint: the place is lost")
 //
 // If the store is out of reach for longer than a place lasts, the place is lost: others may be
 // admitted instead. The next heartbeat that gets through takes the place back, above the limit's
-// maximum if necessary, so that no other holder is admitted until it is free. At any time, the
-// number of holders with a context that has not ended is at most the maximum, unless the store
-// loses its state.
+// maximum if necessary. Then no other holder is admitted until the number of holders is below the
+// maximum. At any time, the number of holders with a context that has not ended is at most the
+// maximum, unless the store loses its state.
 //
-// release returns the error of giving the place back. If the place was ever lost, it returns
-// [ErrPlaceLost], with the error of the last heartbeat. It waits for the store for at most the time
-// budget: after that, the place is given back in the background. Over a store without package
-// resilience, it also waits for a heartbeat that is under way: at most two seconds in all.
+// release returns an error if the place could not be given back. If the place was ever lost, the
+// error is [ErrPlaceLost], with the error of the last heartbeat. release waits for the store for at
+// most the time budget: after that, the place is given back in the background. If the store does
+// not use package resilience, release also waits for a heartbeat that is under way: at most two
+// seconds in all.
 //
 // release does not end the hold of a request: settle it, before or after release. If it is not
 // settled, it expires some time after release has ended the heartbeats. A hold that expires does
@@ -135,8 +136,8 @@ func hold(ctx context.Context, store Store, c Charge, window time.Duration, plac
 	}
 }
 
-// loses records once that the place is lost. A hold without a place may expire: the work goes on,
-// and is settled.
+// loses records, once, that the place is lost. It does nothing for a hold without a place: such a
+// hold may expire, because the work goes on and is settled later.
 func (h *holder) loses() {
 	if !h.place {
 		return

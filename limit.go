@@ -42,10 +42,10 @@ func (a Algorithm) String() string {
 	return "algorithm(" + strconv.Itoa(int(a)) + ")"
 }
 
-// Bounds on limits. Everything counted is an integer that a float64 holds exactly, because Redis
-// scripts compute in float64.
+// Bounds on limits. Every count is an integer that a float64 holds exactly, because Redis scripts
+// compute in float64.
 const (
-	// MaxUnits is the largest value of a limit, a burst, a cost and a sum: 2^53.
+	// MaxUnits is the largest value of a limit, a burst, a cost or a sum of costs: 2^53.
 	MaxUnits = int64(1) << 53
 	// MinWindow and MaxWindow bound a limit's window.
 	MinWindow = time.Millisecond
@@ -57,12 +57,12 @@ const (
 )
 
 // Resolution is the number of slices into which a sliding limit divides its window. A limit with a
-// capacity of at most Resolution remembers every request by its exact microsecond. A larger limit
-// combines requests in slices of a Resolution-th of its window, and counts each slice until its end
-// has left the window: units are never available early, and at most one slice late.
+// capacity of at most Resolution remembers the exact microsecond of every request. A larger limit
+// combines the requests in each slice, and counts them until the end of the slice has left the
+// window: units are never available early, and at most one slice late.
 const Resolution = 125
 
-// Limit is the number of units allowed per window. It is a plain value: copy it, write it as a
+// Limit is the number of units allowed per window. It is a plain value: copy it, or write it as a
 // literal. Limits with different fields may mean the same, such as a Burst of 0 and a Burst of Max.
 //
 // A store keeps usage by the limit's identity, which is its name, algorithm and window. Max and
@@ -81,8 +81,9 @@ type Limit struct {
 	Algorithm Algorithm
 	// Leased lets a process take units in blocks ahead of need and serve them from memory, if
 	// package resilience is in use. The limit stays strict across all processes. In return, units
-	// count from when a block is taken until after its end, and a process that cannot reach the
-	// store denies requests. It is for sliding, fixed and calendar limits.
+	// count from the moment when their block is taken until after the end of the block, and a
+	// process that cannot reach the store denies requests. It is for sliding, fixed and calendar
+	// limits.
 	Leased bool
 	// HoldThrough makes the limit hold the estimate of a request with [Request.Hold] until it is
 	// settled, even if the window is no longer than the hold. So the estimates in flight never
@@ -302,8 +303,8 @@ func (l *Limit) UnmarshalText(text []byte) error {
 // leased and how it holds. A window is a Go duration or a number of days ("1d"); "100/s" means
 // 100/1s. A window can also be a day, week, month or year of the calendar. It may be followed by
 // the day on which months begin (31 is the last), the day on which weeks begin, and a time zone.
-// The defaults are the first, Monday and UTC. ParseLimit validates the limit. Its error is an
-// [*InvalidError].
+// The defaults are the first day of the month, Monday and UTC. ParseLimit validates the limit. Its
+// error is an [*InvalidError].
 func ParseLimit(text string) (Limit, error) {
 	l, err := parseLimit(text)
 	if err == nil {

@@ -31,10 +31,10 @@ import (
 //
 // Allow charges one unit. [Limiter.AllowN] charges several: tokens, bytes, credits. Once the true
 // cost is known, [Limiter.Settle] corrects the charge, and [Limiter.Refund] gives all of it back.
-// Work may take longer than a window, or its estimate must not stay charged if its process dies.
-// For such work, a [Request.Hold] holds an estimate until the true cost is settled.
-// [Limiter.Charge] charges usage that is known only afterwards. Under a concurrency limit, see
-// [Concurrency], a request takes a place, and [Limiter.Hold] keeps it until it is released.
+// If work may take longer than a window, or if its estimate must not stay charged when its process
+// dies, use a [Request.Hold]: it holds the estimate until the true cost is settled.
+// [Limiter.Charge] charges usage that is known only afterwards. Under a concurrency limit
+// ([Concurrency]), a request takes a place, and [Limiter.Hold] keeps it until it is released.
 type Limiter struct {
 	store   Store
 	limits  []Limit
@@ -47,8 +47,8 @@ type Limiter struct {
 	sleep   func(ctx context.Context, d time.Duration, wake <-chan struct{}) (took time.Duration, err error)
 }
 
-// Option is an option of a limiter. A [Limit] is an option: it adds itself. By in packages
-// httplimit and grpclimit, which limit by key, accepts options too.
+// Option is an option of a limiter. A [Limit] is an option: it adds itself. The By functions of
+// packages httplimit and grpclimit, which limit by key, accept options too.
 type Option interface {
 	HTTPOption
 	GRPCOption
@@ -117,7 +117,7 @@ func New(store Store, options ...Option) (*Limiter, error) {
 }
 
 // applied applies an option. It reports false if the option is nil, a nil pointer, or a struct that
-// embeds a nil option: applying these panics.
+// embeds a nil option, because applying such an option panics.
 func (l *Limiter) applied(o Option) (ok bool) {
 	defer func() { ok = recover() == nil }()
 	o.apply(l)
@@ -149,7 +149,7 @@ func (l *Limiter) AllowN(ctx context.Context, subject string, n int64) (d Decisi
 }
 
 // allow is AllowN, but it stores the decision in d, because Go copies a decision twice wherever a
-// function returns what another one returned.
+// function returns the result of another.
 func (l *Limiter) allow(ctx context.Context, subject string, n int64, d *Decision) (err error) {
 	// New has validated the limits, so only the rest of the claim can be wrong.
 	if subject == "" || len(subject) > MaxSubject || uint64(n) > uint64(MaxUnits) || len(l.limits) == 0 {
@@ -273,9 +273,9 @@ func (l *Limiter) Reset(ctx context.Context, subject string, scopes ...string) e
 }
 
 // GiveBack subtracts up to the given number of units from what the subject has used of each of the
-// limiter's limits, the oldest first, in the given scopes, or outside of any scope if none is
-// given. It is for charges that are not at hand, such as those of another process. If you have the
-// decision, use Refund or Settle: they apply once, and to exactly what was charged.
+// limiter's limits, the oldest first. It does so in the given scopes, or outside of any scope if
+// none is given. It is for charges that are not at hand, such as those of another process. If you
+// have the decision, use Refund or Settle: they apply once, and to exactly what was charged.
 //
 // It is not idempotent: two calls give back twice. A call that failed may have succeeded in the
 // store, so do not repeat it blindly. It does not affect places under concurrency limits.

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// plainStore is a faster way for Allow to ask a store in memory. To pass the claims of a [Request]
-// and a [Decision] to such a store takes about as long as the decision itself. So with plainStore,
-// Limiter.Allow takes half the time.
+// plainStore is a store that can decide for Allow without a [Request] and a [Decision]. For a store
+// in memory, passing these takes about as long as deciding. So with a plainStore, Limiter.Allow
+// takes half the time.
 type plainStore interface {
 	// TakePlain decides as Take would on a request that has this subject, scope, limits and cost,
-	// perhaps a ban policy, and nothing else. The results are those in the Decision and its Charge:
-	// the request is allowed if id is not 0. If ok is false, nothing was decided and nothing
-	// charged: call Take.
+	// perhaps a ban policy, and nothing else. The results are the values that Take would put in the
+	// Decision and its Charge. The request is allowed if id is not 0. If ok is false, nothing was
+	// decided and nothing charged: call Take.
 	TakePlain(ctx context.Context, subject, scope string, limits []Limit, cost int64, bans bool) (
 		id uint64, now int64, generation uint32, retry time.Duration, ok bool, first, second, third Usage)
 }

@@ -38,7 +38,7 @@ type Claim struct {
 	// of zero charges nothing and needs no room: it is allowed even under a full limit, and its
 	// decision reports the usage. To ask whether there is room, use [Limiter.Peek].
 	Cost int64
-	// Costs are the costs under limits that differ from Cost, by limit name: {"input_tokens": 900,
+	// Costs holds the costs that differ from Cost, by the name of the limit: {"input_tokens": 900,
 	// "output_tokens": 4096} beside a Cost of 1 for all others.
 	Costs Costs
 	// Shared marks a subject that stands for all callers together, such as a global ceiling. Bans
@@ -61,34 +61,34 @@ func (c *Claim) CostOf(l *Limit) int64 {
 
 // Request asks a store whether something may happen. Either all of its claims are granted or none.
 type Request struct {
-	// Claims are the parts of the request, at least one: one for most requests, several for
-	// requests that count for several subjects, for instance a user and its organization.
+	// Claims are the parts of the request, at least one. Most requests have one. A request that
+	// counts for several subjects, for instance a user and its organization, has one for each.
 	Claims []Claim
-	// ID identifies one logical request. A repeat of an ID that was charged within its life is
-	// allowed again without being charged, at most 8 times. An ID belongs to the subject and scope
-	// of the first claim. If the repeat has the same claims, apart from cost, Max and Burst, its
-	// decision has the charge of the first request.
+	// ID identifies one logical request. If a request with the same ID was charged within the last
+	// IDLife, a request is a repeat: it is allowed without being charged again, at most 8 times. An
+	// ID belongs to the subject and scope of the first claim. If the repeat has the same claims,
+	// apart from cost, Max and Burst, its decision has the charge of the first request.
 	ID string
 	// IDLife is how long an ID is remembered; zero means the shortest window of the first claim.
 	IDLife time.Duration
 	// Hold marks the costs as estimates, and is the longest time between heartbeats: at most
 	// [MaxHold]. [Limiter.Settle] charges the true cost, even when the charge has left its window.
 	// Until then, a limit with a window longer than Hold holds the estimate. If no heartbeat comes
-	// for that long (see [Limiter.Hold] and [Limiter.Extend]), the hold expires: what heartbeats
-	// have reported is charged, and the rest is given back. A limit with a shorter window charges
-	// the estimate at once, as for a request without Hold. Zero means no hold. A request with a
-	// Hold cannot book ahead; [Limiter.WaitFor] waits for it without a booking.
+	// for the length of Hold (see [Limiter.Hold] and [Limiter.Extend]), the hold expires: what
+	// heartbeats have reported is charged, and the rest is given back. A limit with a shorter
+	// window charges the estimate at once, as for a request without Hold. Zero means no hold. A
+	// request with a Hold cannot book ahead; [Limiter.WaitFor] waits for it without a booking.
 	Hold time.Duration
 	// Mode is [ModeTake] unless set.
 	Mode Mode
 	// MaxWait bounds how far ahead [ModeReserve] may book; zero means no bound.
 	MaxWait time.Duration
 	// Bans applies bans to the request, and determines when repeated denials lead to a ban. Nil
-	// means the policy of the limiter; see [WithBans]. If that has none either, bans are not
+	// means the policy of the limiter; see [WithBans]. If the limiter has none either, bans are not
 	// checked.
 	Bans *BanPolicy
 	// Failure determines what to do when the store fails. Nil means the policy of the limiter. If
-	// that has none either, the configuration of the store applies.
+	// the limiter has none either, the configuration of the store applies.
 	Failure *FailurePolicy
 
 	terms protocol.Terms
@@ -110,18 +110,18 @@ const (
 	MaxHold = 24 * time.Hour
 )
 
-// BanPolicy bans a subject that keeps being denied. The zero policy applies bans made by hand, and
-// its denials lead to none.
+// BanPolicy bans a subject that keeps being denied. The zero policy applies bans made by hand, but
+// denials lead to no ban.
 type BanPolicy struct {
-	// After is the number of denials within Within that leads to a ban, 1 to [Resolution]. Zero
-	// means that denials lead to no ban; then all other fields must be zero, too.
+	// After is the number of denials, within the time Within, that leads to a ban: 1 to
+	// [Resolution]. Zero means that denials lead to no ban; then all other fields must be zero,
+	// too.
 	After  int
 	Within time.Duration
 	// Durations are the lengths of the first ban, the second and so on; the last one repeats.
 	// Example: 1m, 5m, 1h, 24h.
 	Durations []time.Duration
-	// Forgive is the time after the end of a ban from which the next ban has the first duration
-	// again.
+	// Forgive is the time without a ban after which the next ban has the first duration again.
 	Forgive time.Duration
 }
 

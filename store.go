@@ -19,9 +19,9 @@ type Store interface {
 
 	// Amend changes what an earlier decision charged, once: a second amendment of the same charge
 	// changes nothing, except for [AmendExtend] and [AmendRelease]. Nothing changes if the charge
-	// was made without the store or from leased units: only the process that made it can amend it;
-	// see package driver. An amendment that does not pass Amendment.Validate is refused with an
-	// [*InvalidError].
+	// was made without the store or from leased units: only the process that made such a charge can
+	// amend it; see package driver. An amendment that does not pass Amendment.Validate is refused
+	// with an [*InvalidError].
 	Amend(ctx context.Context, c Charge, a Amendment) (Amended, error)
 
 	// Command acts on one subject outside of any decision. A command that does not pass
@@ -58,9 +58,8 @@ type Amended struct {
 	// of the charge are held or, if it has none, whether all of its holds are open.
 	Changed bool
 	// Charged is the cost that remains charged after [AmendSettle]; with Costs, it is the sum over
-	// all names. Of the limits to which the amendment applied, the one that took the least counts.
-	// Charged is 0 if nothing changed. It is less than the true cost if MaxDebt kept a limit from
-	// taking all of it.
+	// all names. If the limits took different amounts, it is the smallest of them. Charged is 0 if
+	// nothing changed. It is less than the true cost if MaxDebt kept a limit from taking all of it.
 	Charged int64
 }
 
@@ -114,13 +113,13 @@ const (
 	CommandUnban
 	// CommandGiveBack subtracts up to Units from what the subject has used of each of the given
 	// limits in the given scope. It subtracts the oldest first, and never from bookings and leases,
-	// which lie ahead. It is for charges that are not at hand, for instance those of another
-	// process; a caller that has the [Charge] settles it instead. Concurrency limits do not change,
-	// because their places are released.
+	// because these are for later use. It is for charges that are not at hand, for instance those
+	// of another process; a caller that has the [Charge] settles it instead. Concurrency limits do
+	// not change, because their places are released.
 	//
-	// Where requests share an entry (see [Resolution]; in a fixed window all do), the store cannot
-	// tell a lease that ends in the current entry from usage. There, a command to give back more
-	// than was used gives back units that the process with the lease may still use.
+	// If requests share an entry (see [Resolution]; in a fixed window all do), the store cannot
+	// distinguish usage from a lease that ends in the current entry. Then a command that gives back
+	// more than was used also gives back units that the process with the lease may still use.
 	//
 	// CommandGiveBack is not idempotent. After an error it is unknown whether the units were given
 	// back, and repeating the command may give back twice as many.

@@ -12,7 +12,7 @@ import (
 )
 
 // mistakes collects the rules that a value breaks. Every rule is written once, in a method named
-// check: as long as no rule is broken, a check allocates nothing and can run on the request path.
+// check. If no rule is broken, a check allocates nothing, so it can run on the request path.
 type mistakes struct {
 	claim int // 1 + i while Claims[i] is checked, if there are several; else 0
 	errs  []error
@@ -306,8 +306,8 @@ func (a Amendment) check(m *mistakes) {
 	}
 }
 
-// checkNames records costs with a name that no limit of the charge has: they would change nothing.
-// A store does not check names, because it may see only a part of the charge.
+// checkNames records costs with a name that no limit of the charge has, because such costs would
+// change nothing. A store does not check names, because it may see only a part of the charge.
 func (a Amendment) checkNames(m *mistakes, c *Charge) {
 	if len(a.Costs) == 0 {
 		return
@@ -381,7 +381,7 @@ var ticks = [...]int64{1, 1000, 1_000_000}
 
 // Meter returns how the meter of a bucket or a burst counts in integers: one unit of cost weighs
 // unit, and each tick, which is tick microseconds long, gives back rate. The tick is the finest of
-// 1 µs, 1 ms and 1 s that divides the window and in which the weight of the capacity is at most
+// 1 µs, 1 ms and 1 s that divides the window and keeps the weight of the capacity at or below
 // [MaxUnits]. If Max is 0, rate is 0. If the limit has no meter, or one that cannot be counted
 // exactly, all are 0.
 func (l *Limit) Meter() (unit, rate, tick int64) {

@@ -116,7 +116,7 @@ const (
 	leaveIt
 )
 
-// tooNear is the time to a booking below which moving up is not worth it. moveUpTime is the longest
+// If a booking is due within tooNear, its waiter does not ask to move up. moveUpTime is the longest
 // time that a waiter waits for the answer when it asks to move up.
 const (
 	tooNear    = 100 * time.Millisecond
@@ -127,12 +127,12 @@ const (
 // announces that there may be room earlier, await asks for an earlier booking. It also asks when a
 // tentative booking is due. It stores each answer in d.
 //
-// The answer may come late. Then the instants that the store reported before and reports now show
-// by how much the booking has moved.
+// The answer may come late. So await compares the instants of the booking that the store reported
+// before and reports now: they show by how much it has moved.
 //
-// asked is when the booking was requested. The booking may count from earlier than the caller can
-// tell, by up to the time that the answer took, so that time counts as lateness, up to half of the
-// grace. If all of it counted, every caller of a slow store would wait forever.
+// asked is when the booking was requested. The booking may be due earlier than the caller thinks,
+// by up to the time that the answer took. So that time counts as lateness, but only up to half of
+// the grace: otherwise every caller of a slow store would wait forever.
 func (l *Limiter) await(ctx context.Context, r Request, d *Decision, asked time.Time) outcome {
 	answered := time.Since(asked)
 	w := l.waiters.join(r.Claims, d, asked)
@@ -191,8 +191,9 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, asked time.
 }
 
 // tentative reports whether the request books tentatively, so that a waiter asks again before it
-// uses its booking. That is so if the grace of a booking takes more than a two-hundredth of a
-// window. In a window of less than 20 graces, asking would lose more.
+// uses its booking. It does so if the grace of a booking is more than a two-hundredth of the
+// shortest sliding window. If the grace is more than a twentieth, asking would lose more than it
+// gains.
 func (r *Request) tentative() bool {
 	shortest := MaxWindow
 	for i := range r.Claims {

@@ -28,8 +28,8 @@ type announcer interface {
 //
 // A missed announcement costs only time, because the booking remains. If the store announces
 // nothing, or while the limiter cannot listen to it, a waiter asks when half of its wait is over,
-// but not within pollAfter: not at all in a wait of ten seconds, three times in a wait of a minute,
-// and nine times in a wait of an hour.
+// but at the earliest after pollAfter: not at all in a wait of ten seconds, three times in a wait
+// of a minute, and nine times in a wait of an hour.
 type waiters struct {
 	store announcer // nil if the store announces nothing
 
@@ -53,8 +53,8 @@ const (
 	listenAgain = 5 * time.Second
 )
 
-// waiter is a caller of Wait. It is nil if the caller waits so briefly that announcements do not
-// matter.
+// waiter is a caller of Wait. It is nil for a repeat, and if the wait is so short that
+// announcements do not matter.
 type waiter struct {
 	names []string
 	woken chan struct{} // signaled when the time to ask may have changed
