@@ -26,12 +26,12 @@ type KeyFunc func(context.Context) string
 //	server := grpc.NewServer(grpc.UnaryInterceptor(unary), grpc.StreamInterceptor(stream))
 //
 // Each call costs one unit of every limit, unless [WithCost] sets another cost; a stream is charged
-// once, when it is opened. Under a concurrency limit, see [stint.Concurrency], a call keeps its place
+// once, when it is opened. Under a concurrency limit ([stint.Concurrency]), a call keeps its place
 // until the handler returns. Health checks and reflection are calls like any other. To exempt some
 // calls, call the interceptors from one of your own.
 //
-// The options are limits, at least one unless [WithLimits] gives them, other options of package
-// stint such as [stint.WithBans], and options of this package that are a [ByOption]. Without
+// The options are limits (at least one, unless [WithLimits] gives them), other options of package
+// stint, such as [stint.WithBans], and options of this package that are a [ByOption]. Without
 // [WithStore], the calls are counted in the memory of this process, in at most 64 MiB, separately
 // for each use of By. Calls that cannot be decided are logged at ERROR, at most five per second, to
 // the logger of [stint.WithLogger] or, without it, to slog.Default().

@@ -7,8 +7,8 @@ import (
 
 type format uint8
 
-// The formats of an answer, in the order in which they are preferred for a client without a
-// preference.
+// These are the formats of an answer, in the order of preference for a client that has none of its
+// own.
 const (
 	formatJSON format = iota
 	formatProblem

@@ -19,8 +19,8 @@ const (
 )
 
 // Digest implements the Content of [policy.Input]. It reads the whole body, and puts it back for
-// the handler. Because this takes memory and time, it derives no id from a body that is too long or
-// of unknown length, such as a stream, or if it cannot set a read deadline. If the body cannot be
+// the handler. This takes memory and time. So Digest derives no id if the body is too long or of
+// unknown length, such as a stream, or if it cannot set a read deadline. If the body cannot be
 // read, the request is still decided, without an id: banned and denied clients get their usual
 // answer, and other clients are charged.
 func (x *exchange) Digest() string {

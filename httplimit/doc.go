@@ -26,9 +26,9 @@
 //
 // [NewTransport] is for calls to third-party APIs.
 //
-// Functions with arguments that are written in code panic if an argument is invalid. [NewBy] and
-// [NewClientIP] are for arguments that come from a configuration: they return all mistakes in one
-// [*stint.InvalidError].
+// Most functions expect arguments that are written in code, and panic if one is invalid. [NewBy]
+// and [NewClientIP] are for arguments that come from a configuration: they return all mistakes in
+// one [*stint.InvalidError].
 //
 // # Routers
 //

@@ -25,8 +25,9 @@ const maxField = 64 << 10
 // matter. So a client cannot evade the limit of an account with a request that the application
 // reads in another way. Use FormField only for the handler of the form.
 //
-// Two values may be equal only to the application, such as different forms of Unicode, or dots in
-// the address of a mailbox. They have different keys: for such values, write a KeyFunc.
+// An application may treat different values as equal, such as two forms of Unicode, or addresses of
+// one mailbox with and without dots. FormField gives them different keys: for such values, write a
+// KeyFunc.
 //
 // The server's ReadTimeout bounds how long a body may take to arrive. FormField panics if name is
 // empty.

@@ -15,17 +15,18 @@ import (
 //
 // Each request costs one unit of every limit, unless [WithCost] sets another cost. Limits that
 // differ between callers come from [WithLimits], and [AndBy] counts a request by a second key as
-// well. Requests with equal keys are counted together. The key has no default: if one were left out
-// by mistake, all clients would share one count. Use [ClientIP], [Header], [FirstOf], [Everyone] or
-// a function of your own. Under a concurrency limit, see [stint.Concurrency], a request keeps its place
-// until the handler returns.
+// well. Requests with equal keys are counted together. The key has no default: otherwise, if it
+// were left out by mistake, all clients would share one count. Use [ClientIP], [Header], [FirstOf],
+// [Everyone] or a function of your own. Under a concurrency limit ([stint.Concurrency]), a request
+// keeps its place until the handler returns.
 //
-// The options are limits, at least one unless [WithLimits] gives them, other options of package
-// stint such as [stint.WithBans], and options of this package. Without [WithStore] the requests are
-// counted in the memory of this process. Each call of By then has separate counts, in at most 64
-// MiB. When that is full, the keys with the most units left are evicted first. All handlers wrapped
-// by one returned middleware share its counts. Requests that cannot be decided are logged at ERROR,
-// at most five per second, to the logger of [stint.WithLogger] or, without it, to slog.Default().
+// The options are limits (at least one, unless [WithLimits] gives them), other options of package
+// stint, such as [stint.WithBans], and options of this package. Without [WithStore] the requests
+// are counted in the memory of this process. Each call of By then has separate counts, in at most
+// 64 MiB. When that is full, the keys with the most units left are evicted first. All handlers
+// wrapped by one returned middleware share its counts. Requests that cannot be decided are logged
+// at ERROR, at most five per second, to the logger of [stint.WithLogger] or, without it, to
+// slog.Default().
 //
 // By panics if an argument is invalid, and lists every mistake. [NewBy] returns an error instead.
 func By(key KeyFunc, options ...ByOption) func(http.Handler) http.Handler {

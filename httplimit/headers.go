@@ -29,8 +29,7 @@ const (
 	fieldNoSniff         = "X-Content-Type-Options"
 )
 
-// drafted is the maximum number of header fields per answer with values that change between
-// answers.
+// drafted is the maximum number of header fields in one answer whose values change between answers.
 const drafted = 8
 
 // draft collects header fields with values that change between answers. The values are parts of one
@@ -173,7 +172,7 @@ func (x *exchange) setX(h http.Header, seconds int64) {
 	x.number(h, fieldCost, x.v.Cost)
 	after, more := x.state.ResetAfter, int64(0)
 	if d := &x.v.Decision; !d.Allowed {
-		// Use the instant of Retry-After, with the same jitter if it has one.
+		// Use the same instant as Retry-After, including any jitter.
 		after, more = d.RetryAfter, seconds-wholeSeconds(d.RetryAfter)
 	}
 	switch {

@@ -21,8 +21,8 @@ import (
 // with [ErrNoKey], because otherwise all clients that omit a header would share one count.
 // [FirstOf] can give such requests another key.
 //
-// Make keys of verified data, or at least of data that is hard to invent: anyone who can choose the
-// key gets as many counts as they like.
+// Make keys of verified data, or at least of data that is hard to invent: a client that can choose
+// its key gets as many counts as it likes.
 type KeyFunc func(*http.Request) string
 
 // ErrNoKey is the error that the handler of [WithError] receives for a request without a key.

@@ -122,8 +122,9 @@ func WithError(failed func(w http.ResponseWriter, r *http.Request, err error)) A
 	return forAnswer(func(f *responder) { f.failed = failed })
 }
 
-// WithHeaders selects the header fields about limits. By default the configuration selects them,
-// and [By] sends the X fields, with Reset since 1970 and a jitter of a fifth for [Everyone].
+// WithHeaders selects the header fields about limits. By default, the configuration selects them.
+// [By] has no configuration: by default, it sends the X fields, with Reset in seconds since 1970,
+// and adds a jitter of a fifth for [Everyone].
 func WithHeaders(headers policy.Headers) AnswerOption {
 	return forAnswer(func(f *responder) {
 		f.headers = &headers

@@ -238,8 +238,7 @@ func (r *recorder) takeCost() {
 // outcome returns the outcome of a request that was served with ctx. If the handler panicked, the
 // status is the one that it sent before, or 500. A failure counts as the client's if the client has
 // disconnected or did not send its body: otherwise a client that can make a request fail could get
-// a refund. The cost may also be set after the body, when it is known; it is not sent as a trailer
-// either.
+// a refund. The handler may also set the cost after the body; it is not sent as a trailer either.
 func (r *recorder) outcome(ctx context.Context) policy.Outcome {
 	r.takeCost()
 	if r.meter != nil {

@@ -6,10 +6,10 @@ import (
 	"net/http"
 )
 
-// wrapped returns the recorder with exactly those interfaces of the writer that handlers find by
-// type assertion, because a writer that cannot flush must not seem to. Interfaces that
-// [http.ResponseController] finds need no wrapping. CloseNotify and Push are safe on any writer, so
-// every recorder has them.
+// wrapped returns the recorder as a writer that has Flush or Hijack only if the wrapped writer has
+// it. Handlers find these methods by type assertion, and a writer that cannot flush must not seem
+// to. Interfaces that [http.ResponseController] finds need no wrapping. CloseNotify and Push are
+// safe on any writer, so every recorder has them.
 func (r *recorder) wrapped() http.ResponseWriter {
 	_, flushes := r.ResponseWriter.(http.Flusher)
 	_, hijacks := r.ResponseWriter.(http.Hijacker)

@@ -172,8 +172,9 @@ func (x *exchange) eachLimit(f func(*ruleText, *limitText, stint.State)) {
 	}
 }
 
-// equal is like slices.Equal, but returns early if both slices are the same. They are for most
-// requests, which have the rule's own limits; comparing those took 2% of the time of a request.
+// equal is like slices.Equal, but returns early if a and b share an array. They usually do, because
+// most requests have the rule's own limits. Comparing element by element took 2% of the time of a
+// request.
 func equal(a, b []stint.Limit) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }

@@ -24,9 +24,9 @@ const (
 // Every request waits for its turn, as in [outbound.Client.Wait]. A request that gets no turn is
 // not sent, and fails with the error of Wait. When a response asks to slow down, all processes that
 // share the store pause. Such responses are: a 429 or 503 with Retry-After; any response with
-// RateLimit or X-RateLimit fields that have nothing left, including those of OpenAI and Anthropic
-// for tokens; and a 429 without any of these fields, for a second. The caller gets the response
-// unchanged.
+// RateLimit or X-RateLimit fields that report that nothing is left, including those of OpenAI and
+// Anthropic for tokens; and a 429 without any of these fields, after which the processes pause for
+// a second. The caller gets the response unchanged.
 //
 // If the API's Retries is not zero, a request that gets a 429, or a 503 with a Retry-After, is
 // repeated up to that many times, after each pause, before the caller gets the response. This

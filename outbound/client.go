@@ -137,8 +137,8 @@ func (e *entry) book(ctx context.Context, start time.Time, costs stint.Costs) (s
 	return e.limiter.WaitFor(ctx, r)
 }
 
-// brokenOff reports whether an error is only the end of a context during a wait. A refusal to wait
-// and an error of the store are not.
+// brokenOff reports whether a wait failed only because its context ended, and not because the call
+// was refused or the store failed.
 func brokenOff(err error) bool { return err == context.Canceled || err == context.DeadlineExceeded }
 
 // sleep waits for the end of a pause. If the call may not wait that long, sleep fails at once.

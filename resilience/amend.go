@@ -224,8 +224,8 @@ func (s *Stack) Command(ctx context.Context, c stint.Command) error {
 	return err
 }
 
-// noteFailure records a failure that is returned to the caller, and the claim that it concerns, or
-// nil if it concerns no subject.
+// noteFailure records a failure that is returned to the caller. claim is the claim that it
+// concerns, or nil if there is none.
 func (s *Stack) noteFailure(err error, claim *stint.Claim) {
 	if failure, ok := errors.AsType[*stint.StoreError](err); ok && !errors.Is(err, context.Canceled) {
 		s.failed(failure, &s.outage.others, claim, "")

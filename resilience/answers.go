@@ -49,7 +49,7 @@ func (l *ledger) answered(r *stint.Request, d *stint.Decision, call uint64, now 
 }
 
 // hear records the usage that the store reports for the limits of a request, unless a newer answer
-// was recorded. It reports whether the answer misses some units that this process was granted.
+// was recorded. It reports whether the answer leaves out some units that this process was granted.
 func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late bool, now int64) (uncounted bool) {
 	data, ahead, rest := d.Charge.Data(), d.Allowed && d.RetryAfter > 0, d.Usages()
 	for i := range r.Claims {
@@ -205,10 +205,10 @@ func (l *ledger) adopt(r *stint.Request, d *stint.Decision, call uint64) {
 	l.granted(d, now, true)
 }
 
-// returned records that the store has refunded a charge whose caller was not admitted. The refund
-// was sent at the instant sent. If the newest answer came before that and counted the charge,
-// returned subtracts the charge. If heard is true, the charge's own answer was recorded, and that
-// answer counts it.
+// returned records that the store has refunded a charge that it made for a caller that was not
+// admitted. The refund was sent at the instant sent. If the newest answer came before that and
+// counted the charge, returned subtracts the charge. If heard is true, the charge's own answer was
+// recorded, and that answer counts it.
 func (l *ledger) returned(c *stint.Charge, heard bool, sent int64) {
 	now := l.now()
 	defer l.unlock(l.lock(c.Claims()))

@@ -24,10 +24,10 @@ const (
 // arrival.
 //
 // No request waits for others to join. Requests gather only while a few flights are under way. They
-// are sent when a flight is answered or, if the store is far away, often enough to spread the
-// permitted flights over the duration of one. Every caller is answered by its deadline, and a
-// request whose caller has given up is no longer sent: neither a canceled context nor a store that
-// never answers delays others.
+// are sent when a flight is answered. If the store is far away, they are sent earlier, so that the
+// permitted flights are spread over the duration of one. Every caller is answered by its deadline,
+// and a request whose caller has given up is no longer sent: neither a canceled context nor a store
+// that never answers delays others.
 //
 // The time budget measures the store, not this process: if this process lags, because other
 // processes or a quota take its CPU, deadlines are postponed by the time that it lagged. So an

@@ -21,14 +21,15 @@ var errBreakerOpen = errors.New("the breaker is open")
 // calls at once, with errBreakerOpen.
 //
 // It counts calls to the store, not callers: a batch is one call. A call has failed if it ended in
-// a [*stint.StoreError], and a batch if it brought no decision at all. Mistakes of callers, callers
-// that give up, and a Cluster slot that is being moved prove nothing about the store and do not
-// count. Running out of time is a failure. Failures are in a row if each call began after the
-// previous failure was known: one lost packet is one failure, however many calls it delays.
+// a [*stint.StoreError]. A batch has failed only if it brought no decision at all. Mistakes of
+// callers, callers that give up, and a Cluster slot that is being moved prove nothing about the
+// store and do not count. Running out of time is a failure. Failures are in a row only if each call
+// began after the previous failure was known: one lost packet counts as one failure, however many
+// calls it delays.
 //
 // While the breaker is open, it pings the store in the background. When a ping succeeds, the next
 // call goes through alone. If that call succeeds too, the breaker closes; otherwise it continues to
-// ping. Libraries for circuit breakers do not ping, so this package has its own.
+// ping. Libraries for circuit breakers do not ping, so this package has its own breaker.
 type breaker struct {
 	store  driver.BatchStore
 	pinger pinger // nil if the store has no Ping

@@ -89,12 +89,12 @@ type others struct {
 	booked, bookedUntil int64
 }
 
-// bookedFor returns how long a booking counts, from the instant that it is for. In the store, grace
-// and slice together add less than a sixteenth of the window.
+// bookedFor returns how long a booking counts after the instant for which it was made. In the
+// store, its grace and its slice together add less than a sixteenth of the window.
 func (r *rule) bookedFor() int64 { return int64(r.Window + r.Window/parts) }
 
-// ours subtracts units from those of others if they were counted there. The units are this
-// process's own: the store charged them at an instant of its clock.
+// ours subtracts units of this process from those of others, if they were counted there. The store
+// charged the units at an instant of its clock.
 func (c *count) ours(units, at, now int64) {
 	if c.Algorithm == stint.AlgorithmConcurrency || stillIn(&c.Limit, units, at, c.heard.at) > 0 {
 		c.others.take(units, now)
@@ -164,7 +164,7 @@ func (c *count) number(t int64) int64 {
 	return t/c.part + parts + 1
 }
 
-// until returns the time from which the part with the given number no longer counts.
+// until returns the time until which the part with the given number counts.
 func (c *count) until(number int64) int64 {
 	switch c.Algorithm {
 	case stint.AlgorithmFixed:
@@ -231,8 +231,8 @@ func (c *count) mineAt(t int64) (sum int64) {
 }
 
 // grant counts units that this process was granted, by the store or not, at an instant: now, or the
-// instant of a charge that was raised. If the instant has left its window, the units are charged
-// now.
+// instant of a charge that was raised. If that instant has left the window, the units count from
+// now on.
 func (c *count) grant(units, at, now int64, stored bool) {
 	c.advance(now)
 	c.add(units, at)

@@ -80,7 +80,7 @@ func (l *ledger) noteOwing(rec *record) {
 	rec.owing = owing
 }
 
-// oweTogether adds the units that are left of a debt to those that its subjects owe together.
+// oweTogether adds the remaining units of a debt to those that its subjects owe together.
 func (l *ledger) oweTogether(o *debt) {
 	for it := range l.each(o.claims) {
 		if it.Algorithm != stint.AlgorithmConcurrency && o.at >= it.since {

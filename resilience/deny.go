@@ -96,7 +96,7 @@ func (c *denyCache) drop(subject string) {
 // drop all denials.
 func (c *denyCache) dropSubject(subject string) { c.gen(c.hash(subject)).Add(1) }
 
-// hash returns the hash of a subject, by its name in announcements.
+// hash returns the hash of the name that a subject has in announcements.
 func (c *denyCache) hash(subject string) uint64 { return maphash.String(c.seed, keypart.Name(subject)) }
 
 func (c *denyCache) gen(subject uint64) *atomic.Uint32 { return &c.gens[subject>>(64-genBits)] }
@@ -234,9 +234,9 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 	return life
 }
 
-// announced returns how long the request is denied by limits with announced refunds: those of which
-// it needs at most half, rounded up. A limit that is smaller than the cost always denies the
-// request.
+// announced returns how long the request is denied by limits of which it needs at most half,
+// rounded up, because refunds under these limits are announced. A limit that is smaller than the
+// cost counts too: it always denies the request.
 func announced(r *stint.Request, d *stint.Decision) (longest time.Duration) {
 	usages := d.Usages()
 	for i := range r.Claims {
@@ -268,9 +268,9 @@ func strikes(r *stint.Request) bool {
 	return false
 }
 
-// Odd numbers without a pattern, one for each kind of step in a hash. No field of a valid claim
-// reaches their highest bits, so equal values in different fields hash differently, and no factor
-// is zero.
+// These are odd numbers without a pattern, one for each kind of step in a hash. No field of a valid
+// claim reaches their highest bits, so equal values in different fields hash differently, and no
+// factor is zero.
 const (
 	oddSubject = 0xa0761d6478bd642f
 	oddScope   = 0xe7037ed1a0b428db
@@ -278,7 +278,8 @@ const (
 	oddKind    = 0x9fb21c651e98df25
 	oddName    = 0xd6e8feb86659fd93
 
-	// sharedBit is added to the cost of a claim that is Shared: above any cost, below those bits.
+	// sharedBit is added to the cost of a claim that is Shared. It is above any cost, and below the
+	// highest bits.
 	sharedBit = 1 << 54
 )
 

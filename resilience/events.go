@@ -15,7 +15,7 @@ type Decided struct {
 	Request  *stint.Request
 	Decision *stint.Decision
 	Err      error // why there is no decision
-	// Source tells what made the decision.
+	// Source is what made the decision.
 	Source Source
 	// Mode is the failure mode that the fallback applied, and Cause is why the store did not
 	// decide.
@@ -32,13 +32,14 @@ func (*Decided) Event() {}
 type Source string
 
 const (
-	// SourceStore is the store.
+	// SourceStore means that the store decided.
 	SourceStore Source = "store"
-	// SourceFallback is this process, by a [stint.FailureMode], because the store did not decide.
+	// SourceFallback means that this process decided, according to a [stint.FailureMode], because
+	// the store did not.
 	SourceFallback Source = "fallback"
-	// SourceDenyCache is this process, from a remembered denial of the store.
+	// SourceDenyCache means that this process repeated a denial of the store that it remembered.
 	SourceDenyCache Source = "denycache"
-	// SourceLease is this process, from units leased from the store.
+	// SourceLease means that this process decided, with units that it had leased from the store.
 	SourceLease Source = "lease"
 )
 

@@ -111,7 +111,8 @@ func (s *Stack) countInstances(roster driver.Roster) {
 }
 
 // noteMemory starts to restore the state that the store has lost: all of it, or only states that
-// were replaced. From then on, answers from before the epoch of this heartbeat are safe.
+// were replaced. It also records the epoch of this heartbeat: answers of earlier epochs came before
+// any loss that is yet to be noticed.
 func (s *Stack) noteMemory(lost bool, epoch uint32) {
 	l := s.ledger
 	defer l.safe.Store(epoch)

@@ -85,8 +85,9 @@ func newLease(hash uint64, c *stint.Claim, bans bool) *lease {
 	return ls
 }
 
-// serve answers a request with one claim from the block, in a zero decision. It reports whether it
-// did, and whether a renewal is due. mark is the mark of this process.
+// serve answers a request with one claim from the block. It fills in d, which must be a zero
+// decision. It reports whether it served the request, and whether a renewal is due. mark is the
+// mark of this process.
 func (ls *lease) serve(r *stint.Request, now leaseTime, mark uint64, d *stint.Decision) (served, renew bool) {
 	c := &r.Claims[0]
 	b, left, renew := ls.take(c.Cost, now)

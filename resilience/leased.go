@@ -16,9 +16,9 @@ import (
 //
 // The units are taken from the blocks before the store is asked. If the request is then allowed, by
 // whatever source, the units count as used; otherwise they are put back. So neither the outcome of
-// the request in the store nor a lost answer affects them. They count from the instant at which
-// they were taken, which is before the block's end. The caller is answered at most a time budget
-// later, as after any decision of the store; the block may have ended by then.
+// the request in the store nor a lost answer affects the units. They count from the instant at
+// which they were taken, which is before the block's end. The caller is answered at most a time
+// budget later, as after any decision of the store; the block may have ended by then.
 type leasedPart struct {
 	leases *leases
 	whole  []stint.Claim

@@ -18,7 +18,8 @@ import (
 // leases takes units of limits that are [stint.Limit.Leased] from the store in blocks, ahead of
 // need, and serves requests from them, in memory. The store decides all other requests: those for
 // which too few units are left, and those that are not leasable. The store knows every leased unit,
-// so its answers stay exact. Part of a request on several subjects may be served: see [leasedPart].
+// so its answers stay exact. A block may also serve a part of a request on several subjects: see
+// [leasedPart].
 //
 // A lease starts when two requests within its length had to go to the store. The length is a
 // twentieth of the shortest window, or longer if the store is far away. A renewal gets the next
@@ -38,9 +39,9 @@ import (
 // may serve its old units when it resumes.)
 //
 // The refill of a burst is not as strict. Its meter counts a block from the moment it is taken. So
-// the meter may be ahead by what it refills during d, and by what it had refilled of returned units
-// before their return. It still admits at most a capacity in any window, and Max per window in the
-// long run.
+// the meter may be ahead by what it refills during d, and by what it refilled of returned units
+// before they were returned. It still admits at most a capacity in any window, and Max per window
+// in the long run.
 //
 // # Drawbacks
 //

@@ -19,8 +19,8 @@ import (
 
 // ledger holds everything that a process needs to decide without the store. It has a record of
 // every subject and scope that the process asked about, if memory permits, and the record has a
-// [count] for each limit. The ledger also holds the units and debts with which the store has yet to
-// be charged.
+// [count] for each limit. The ledger also holds the units and debts that have yet to be charged to
+// the store.
 type ledger struct {
 	instances func() int64
 	later     *sender
@@ -203,8 +203,8 @@ func (l *ledger) each(claims []stint.Claim) iter.Seq[item] {
 	}
 }
 
-// make ensures that each limit of claims that cost something has a count. It skips leased limits,
-// which leases count.
+// make creates a count for each limit of claims that cost something, unless it has one. It skips
+// claims with leased limits, because leases count these.
 func (l *ledger) make(claims []stint.Claim, now int64) {
 	for i := range claims {
 		if c := &claims[i]; contract.Charges(c) && !slices.ContainsFunc(c.Limits, isLeased) {

@@ -17,7 +17,8 @@ const outageRetry = time.Second
 // decide decides a request without the store. If the request was sent and its answer may still
 // come, decide returns an open debt, because the answer will show whether the store has charged it.
 //
-// There are no bookings without the store: a Reserve that would have to wait is denied.
+// There are no bookings without the store: a request with [stint.ModeReserve] that would have to
+// wait is denied.
 func (l *ledger) decide(r *stint.Request, sent bool) (d stint.Decision, owes *debt, err error) {
 	if l.closed.Load() {
 		return d, nil, errClosed
@@ -201,7 +202,8 @@ func (l *ledger) banned(r *stint.Request) (d stint.Decision, err error) {
 	return stint.Decision{}, nil
 }
 
-// noRoom is a limit that denies everything, so that the denials that lead to a ban are counted.
+// noRoom is a limit that denies everything. The function strike takes from it to count a denial
+// toward a ban.
 var noRoom = []stint.Limit{{Max: 0, Window: time.Second}}
 
 // strike counts a denial toward a ban.

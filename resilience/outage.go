@@ -214,8 +214,8 @@ const probeSubject = "stint:probe"
 var probeLimits = []stint.Limit{stint.Per(1000, time.Second)}
 
 // probe asks the store as a decision does, so that the breaker closes even without requests. It
-// only peeks, unless the store answers but fails calls, for instance because it is full: such a
-// store may still answer a peek.
+// only peeks, unless the store answers but fails calls, for instance because it is full. Such a
+// store may still answer a peek, so probe then charges a unit.
 func (s *Stack) probe() error {
 	n := &s.outage
 	r := stint.Request{

@@ -195,9 +195,8 @@ func (c *count) cancel(units, from, to int64) int64 {
 
 // repaid records that the store has charged units that were granted at an instant. Units beyond
 // truth will be given back, and the meter no longer counts them. The store's meter counts fewer
-// units than were granted, because those that it refills during refilled were subtracted, or were
-// refilled since the charge. That refill belongs to the store's level, not to units that are still
-// owed.
+// units than were granted: it leaves out those that were refilled during the time refilled, before
+// the charge or since. That refill belongs to the store's level, not to units that are still owed.
 func (c *count) repaid(units, truth, granted, at int64, call uint64, now int64, refilled time.Duration) {
 	if units = c.unowe(units, granted); units == 0 {
 		return
@@ -225,7 +224,7 @@ func (c *count) repaid(units, truth, granted, at int64, call uint64, now int64, 
 	o.charged = append(o.charged, charged{at, call, until, now + int64(answerTime), units, weight})
 }
 
-// keep remembers a group that was charged while its units can be given back.
+// keep remembers a charged group for as long as its units can be given back.
 func (c *count) keep(g *debt, now int64) {
 	o := c.owed
 	o.paid = slices.DeleteFunc(o.paid, func(old *debt) bool { return now-old.at > int64(c.Window)+c.part })

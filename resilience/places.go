@@ -10,8 +10,8 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// holder is a holder of a place under a concurrency limit. It loses the place at until unless a
-// heartbeat arrives. The store may not know the holder.
+// holder is a holder of a place under a concurrency limit. It loses the place at the time until,
+// unless a heartbeat arrives before. The store may not know the holder.
 type holder struct {
 	id     uint64
 	until  int64

@@ -11,8 +11,8 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// A store may lose its state: it was flushed, it restarted from an old copy, a replica that lagged
-// took over, or it evicted a state. Every answer reports the usage of all processes. So the
+// A store loses state if it is flushed, if it restarts from an old copy, if a replica that lagged
+// takes over, or if it evicts a state. Every answer reports the usage of all processes. So the
 // processes send the store the last answers that they got before the loss. The store charges only
 // the units that it lacks, so neither order nor repeats matter.
 //
@@ -111,8 +111,9 @@ type lostCount struct {
 // part is a number of units that count until a time.
 type part struct{ until, units int64 }
 
-// outdated reports whether an answer of a time is outdated by a reset of the subject: it came
-// before the reset, or so soon after it that it may have been under way. The lock is held.
+// outdated reports whether an answer that came at the instant since is outdated, because the
+// subject was reset later, or so shortly before that the answer may have been under way. The lock
+// is held.
 func (l *ledger) outdated(rec *record, since int64) bool {
 	at := max(rec.resetAt, l.anyCommanded.Load())
 	return at > 0 && since < at+int64(resetTime)
@@ -142,7 +143,7 @@ func (l *ledger) lost(rec *record, since, now int64, all []lostCount) []lostCoun
 }
 
 // own returns the units that the store has charged to this process and still counts, the oldest
-// first. It leaves out units with which the store has yet to be charged. For a meter, own returns
+// first. It leaves out units that have yet to be charged to the store. For a meter, own returns
 // none: the answer includes them. The lock is held.
 func (l *ledger) own(rec *record, c *count, now int64) (own []part) {
 	if c.unit > 0 {
@@ -184,8 +185,8 @@ func (l *ledger) lostAll() (all []lostCount) {
 	return slices.Clone(all[:min(len(all), maxLost)])
 }
 
-// lostSome returns the usage of states that were replaced. It covers only answers since heardSince:
-// since then, this process listens, so the announcement of a reset would have reached it.
+// lostSome returns the usage of states that were replaced. It covers only answers since heardSince.
+// This process has listened since then, so the announcement of a reset would have reached it.
 func (l *ledger) lostSome(heardSince int64) (all []lostCount) {
 	for n := len(l.replaced); n > 0; n-- {
 		rec := <-l.replaced

@@ -47,8 +47,8 @@ const (
 	sendTime = time.Second
 	sendMost = 128
 	// sendEvery is the time between batches, unless there is more to send. sendPause is the pause
-	// after a failure, or if the store is slow. Requests for a subject charge its debts earlier
-	// than that.
+	// after a failure, or if the store is slow. A request for a subject charges the subject's debts
+	// before that.
 	sendEvery = 100 * time.Millisecond
 	sendPause = time.Second
 
@@ -139,8 +139,8 @@ func (s *sender) logDropped() {
 	}
 }
 
-// refund gives back a charge of the store whose caller was not admitted. It does so a moment later,
-// when the answers of the same call are counted.
+// refund gives back a charge that the store made for a caller that was not admitted. It does so a
+// moment later, when the answers of the same call are counted.
 func (s *sender) refund(c stint.Charge, heard bool) {
 	j := &job{AmendCall: driver.AmendCall{Charge: c, Amendment: stint.Amendment{Kind: stint.AmendSettle}}}
 	j.done = func(stint.Amended) { s.stack.ledger.returned(&c, heard, j.sent) }

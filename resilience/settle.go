@@ -39,8 +39,8 @@ func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged, sent int64
 // wasReset reports whether a charge made at an instant, in whole microseconds, was reset.
 func (c *count) wasReset(at int64) bool { return at+int64(time.Microsecond) <= c.since }
 
-// raise counts a raise with which the store has yet to be charged. It returns a function to call
-// when the store has been charged.
+// raise counts a raise that has yet to be charged to the store. It returns a function to call when
+// the store has charged it.
 func (l *ledger) raise(c *stint.Charge, a stint.Amendment) (charged func(stint.Amended)) {
 	defer l.unlock(l.lock(c.Claims()))
 	now := l.now()
@@ -78,7 +78,7 @@ func (l *ledger) whenRaised(c stint.Charge, a stint.Amendment, now int64) func(s
 	}
 }
 
-// stillIn returns how many of the units charged at an instant are certain to count still under a
+// stillIn returns how many of the units charged at an instant are certain to still count under a
 // limit. Both instants are by the store's clock.
 func stillIn(r *stint.Limit, units, at, now int64) int64 {
 	window, begin := r.Window.Microseconds(), int64(0)
@@ -94,9 +94,9 @@ func stillIn(r *stint.Limit, units, at, now int64) int64 {
 	return max(units, 0)
 }
 
-// settlement is the outcome of settling a local charge: done is the answer to the caller; stored is
-// the store's charge, if that is to be settled too; backs are amendments that give back units of
-// groups; and charged is called when the store has charged a raise.
+// settlement is the outcome of settling a local charge. done is the answer to the caller. stored is
+// the store's charge, if it must be settled too. backs are amendments that give back units of
+// groups. charged is a function to call when the store has charged a raise.
 type settlement struct {
 	done    stint.Amended
 	stored  stint.Charge
