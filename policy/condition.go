@@ -46,8 +46,8 @@ func (w *requirement) fits(value string) bool {
 	return value != "" && (w.values == nil || slices.Contains(w.values, value))
 }
 
-// fitsLines reports whether a header field with these lines fits. If every is false, one line must
-// fit, otherwise all lines must: applications differ in which line they read.
+// fitsLines reports whether a header field with these lines fits. Applications differ in which line
+// they read. So if every is true, all lines must fit, and otherwise one line is enough.
 func (w *requirement) fitsLines(lines []string, every bool) bool {
 	for _, line := range lines {
 		if w.fits(line) != every {

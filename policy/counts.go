@@ -6,11 +6,12 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Counts returns the tier of a caller and those of its counts that are determined by claims alone.
-// These are the limits of the tier and of every policy that could apply to a request of the caller,
-// with the effects of claims and overrides. Counts omits counts by address, header or cookie, the
-// count of everyone, counts that a policy divides with Per, and counts in shadow. The tier is "" if
-// claims do not identify the caller. The Results have no usages, because no store is asked.
+// Counts returns the tier of a caller, and the counts that are determined by the caller's claims
+// alone: those of the tier, and of every policy that could apply to a request of the caller. The
+// limits include the effects of claims and overrides. Counts omits counts by address, header or
+// cookie, the count that all callers share, counts that a policy divides with Per, and counts in
+// shadow. If claims do not identify the caller, the tier is "". The Results have no usages, because
+// no store is asked.
 func (g *Guard) Counts(in *Input) (tier string, counts []Result) {
 	set := g.set.Load()
 	f := facts{}

@@ -19,8 +19,8 @@
 // A request belongs to the first tier whose match fits and one of whose identities the request has.
 // The last tier must take every request. The tier's limits apply to every request of the tier.
 //
-// In addition, every matching policy applies, all or nothing: if one limit denies, none is charged.
-// A matching policy with Skip exempts the request from everything. A request has one cost, one
+// In addition, every matching policy applies. If one limit denies the request, none is charged. A
+// matching policy with Skip exempts the request from everything. A request has one cost, one
 // failure policy and one way to settle: each comes from the first matching policy that sets it. The
 // request's route is the first matching policy whose match has a path, a method or a host.
 package policy

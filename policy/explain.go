@@ -139,8 +139,8 @@ func (t *tier) considered(f *facts) Considered {
 	return Considered{Name: t.name, Applies: m == fits, Why: why}
 }
 
-// explainPolicies explains every policy. A policy with Skip does not apply to all readings here:
-// such a request is exempt, and its policies are not explained.
+// explainPolicies explains every policy. A policy with Skip cannot apply to all readings here:
+// otherwise the request would be exempt, and its policies would not be explained.
 func (s *Set) explainPolicies(f *facts, e *Explanation) {
 	for _, p := range s.all {
 		c := Considered{Name: p.name}

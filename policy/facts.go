@@ -112,7 +112,8 @@ func (f *facts) readCookies(names []string) {
 }
 
 // cookie returns the value of cookie i of the set, or "". If the cookie is repeated, cookie returns
-// the first or the last non-empty value, depending on the reading: handlers differ.
+// the first or the last non-empty value, depending on the reading, because handlers differ in which
+// one they use.
 func (f *facts) cookie(i int) string {
 	switch {
 	case f.cookies == nil:

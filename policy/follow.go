@@ -61,7 +61,7 @@ const settleTime = time.Second
 // keeps the request's concurrency places and its hold. Afterwards, it gives back the places,
 // settles budgets and refunds. It returns nil if there is nothing to do. Otherwise the caller must
 // call the returned function once, when the request has been served. That call takes at most a
-// second, plus a second for giving back a place and a second for a refund before it.
+// second. Giving back a place may take a second more, and a refund before that another second.
 //
 // A request loses its place if the store is unavailable for longer than a place lasts. It is served
 // nevertheless: canceling it would let a store outage break requests in progress. When the store is

@@ -34,7 +34,7 @@ type Guard struct {
 type GuardConfig struct {
 	// Observer receives every [*Verdict], even if the request could not be decided. It receives a
 	// [*Settlement] for every correction that was not applied completely and for every settled
-	// hold. It receives a [*Threshold] when a subject has used a share of a limit that
+	// hold. It receives a [*Threshold] when a subject's use of a limit reaches a percentage that
 	// [Tier.Notify] or [Policy.Notify] lists. It may be nil.
 	Observer stint.Observer
 	// Logger logs failures at level ERROR, at most five per second, and denials and admissions as
@@ -155,8 +155,8 @@ func (g *Guard) Prepare(in *Input, v *Verdict, r *stint.Request) error {
 }
 
 // reset prepares the verdict for another request. It keeps allocated memory, and skips fields that
-// are always set later: clearing the whole verdict, a kilobyte, would be a fifth of the work of
-// skipping a request.
+// are always set later. Clearing the whole verdict, a kilobyte of memory, would take a fifth of the
+// time of a request that a policy skips.
 func (v *Verdict) reset(set *Set) {
 	v.Results = v.Results[:0]
 	if cap(v.Results) <= len(v.resultRoom) {

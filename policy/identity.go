@@ -51,7 +51,7 @@ func (id *identity) shared(f *facts) bool {
 }
 
 // unknownClient replaces the address of a client if it is unknown. It is unknown if the peer is on
-// a Unix socket and not trusted to report it.
+// a Unix socket and is not trusted to report the address.
 const unknownClient = "unknown"
 
 // subject returns the subject of a request, "type:identifier", or "" if the request does not have

@@ -17,9 +17,9 @@ type Limit struct {
 	// Limit is the limit or, with a Claim, the limit of requests without that claim.
 	Limit stint.Limit
 	// Claim is the name of the claim that gives the maximum number of units, such as "rpm"; "" if
-	// there is none. The burst is scaled in proportion, and 0 denies. If the claim gives more than
-	// Max, Max applies. If the claim is not a whole number, it is treated as missing. Both cases
-	// are logged.
+	// there is none. The burst is scaled in proportion. A claim of 0 denies all requests. If the
+	// claim gives more than Max, Max applies. If the claim is not a whole number, it is treated as
+	// missing. Both cases are logged.
 	Claim string
 	// Max is the largest maximum that the Claim may give.
 	Max int64
@@ -148,8 +148,8 @@ func (c *compiler) claimed(key string, limits []Limit) {
 	}
 }
 
-// fits returns an error if the claim may give a maximum with which the limit cannot be counted. Of
-// the maximums of a limit with a meter, the hardest to count is the largest one that has no common
+// fits returns an error if the claim may give a maximum with which the limit cannot be counted. If
+// the limit has a meter, the maximum that is hardest to count is the largest one that has no common
 // divisor with the window.
 func (l *Limit) fits() error {
 	if hi, _ := bits.Mul64(uint64(l.Limit.Burst), uint64(l.Max)); hi > 0 && hi >= uint64(l.Limit.Max) {

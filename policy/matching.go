@@ -113,7 +113,7 @@ func (p *policy) miss(f *facts, t *tier) miss {
 }
 
 // askerIn returns the identity and the subject by which a policy counts a request. The argument
-// tier has those by which the tier counts it.
+// tier holds the identity and the subject by which the tier counts the request.
 func (p *policy) askerIn(f *facts, tier asker) asker {
 	if p.who == nil || p.who[0] == tier.by {
 		return tier

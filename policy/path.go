@@ -27,8 +27,8 @@ const (
 	maxReadingBytes = 32 << 10
 )
 
-// isPlain reports whether a path has no upper-case letters and no step changes it. Most paths are
-// plain. Dot is the index where the ending of the last segment begins, or 0.
+// isPlain reports whether a path has no upper-case letters and is not changed by any step. Most
+// paths are plain. Dot is the index where the ending of the last segment begins, or 0.
 func isPlain(p string) (plain bool, dot int) {
 	if p == "" || p[0] != '/' {
 		return false, 0
@@ -168,7 +168,8 @@ func withoutBackslashes(p string) string { return strings.ReplaceAll(p, `\`, "/"
 func cutAtNumberSign(p string) string { return cutAt(p, '#') }
 
 // cutAtQuestionMark cuts a path where a query begins. A decoded path contains a question mark if
-// the client encoded it. If a proxy passes on the decoded path, a query begins there.
+// the client sent it encoded. If a proxy passes on the decoded path, servers take the rest for a
+// query.
 func cutAtQuestionMark(p string) string { return cutAt(p, '?') }
 
 // cutAtNUL cuts a path at the first NUL, as C programs do.
@@ -234,8 +235,8 @@ func without(p string, drop func(byte) bool) string {
 	return p
 }
 
-// trimmed removes spaces at the end, as many frameworks do. In Python and Perl, the pattern
-// "^login$" matches "login\n". Bytes that are not valid UTF-8 are read as Latin-1.
+// trimmed removes white space at the end, as many frameworks do. For example, the pattern "^login$"
+// matches "login\n" in Python and Perl. Bytes that are not valid UTF-8 are read as Latin-1.
 func trimmed(p string) string {
 	for {
 		c, size := utf8.DecodeLastRuneInString(p)
@@ -250,7 +251,7 @@ func trimmed(p string) string {
 }
 
 // withoutAuthority removes //host from the beginning of a path, as URL parsers do. Some parsers
-// skip further slashes.
+// skip further slashes before the host, and so does withoutAuthority.
 func withoutAuthority(p string) string {
 	if !strings.HasPrefix(p, "//") {
 		return p

@@ -34,15 +34,15 @@ type Input struct {
 		// before Digest.
 		Body(most int64) (head []byte, length int64)
 		// Digest returns a hash of the query and the body. It returns "" if the body cannot be read
-		// or should not give an id. It is called at most once. If the context of the request ends
-		// during the call, the request is decided nevertheless, so that a client cannot avoid the
-		// charge by not sending its body.
+		// or if no id should be derived from it. It is called at most once. If the context of the
+		// request ends during the call, the request is decided nevertheless, so that a client
+		// cannot avoid the charge by not sending its body.
 		Digest() string
 	}
 }
 
-// Rule is a tier or a policy as it applies to one tier: its limits, and how requests are counted
-// together. It must not be changed.
+// Rule has limits of a tier, or limits of a policy for the requests of one tier, and defines which
+// requests they count together. It must not be changed.
 type Rule struct {
 	// Policy is the name of the policy, or "" for the tier's own limits.
 	Policy string
@@ -55,14 +55,14 @@ type Rule struct {
 	// Claimed holds the limits as in the Spec, in the same order as Limits. It is nil if no maximum
 	// comes from a claim.
 	Claimed []Limit
-	// Notify lists the percentages of limits at which their use is reported; nil if none are. See
-	// [Rule.Notifies].
+	// Notify lists the percentages at which the use of a limit is reported; nil if no use is
+	// reported. See [Rule.Notifies].
 	Notify []int
 	// Enforced is the share of subjects for which the rule is enforced: 1 is all of them. It is 0
 	// for a rule in shadow.
 	Enforced float64
-	// Contact tells callers that the rule denies where to ask for more, as text or a URL; "" if
-	// there is none.
+	// Contact is a text or a URL that tells denied callers where to ask for more; "" if there is
+	// none.
 	Contact string
 	// Index is the rule's index in [Set.Rules].
 	Index int

@@ -83,9 +83,9 @@ func (s *Set) keepFew(f *facts, v *Verdict) {
 	v.Results[0].Limits, v.enforced = none, 1
 }
 
-// refuse makes sure that a request with too many readings is denied if no rule is enforced for its
-// other readings: one of the missing readings may be limited. It adds a result with the first rule
-// that is enforced for the caller. It reports false if there is no such rule.
+// refuse adds a result to a request that has too many readings but no enforced result, so that the
+// request can be denied: one of the missing readings may be limited. The result has the first rule
+// that is enforced for the caller. refuse reports false if there is no such rule.
 func (s *Set) refuse(f *facts, v *Verdict) bool {
 	f.look(0)
 	_, who := s.tierOf(f)

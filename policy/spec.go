@@ -51,8 +51,8 @@ type Spec struct {
 	// level INFO. LogDenials is the maximum number of denied requests, at level WARN. 0 logs none.
 	// Nil is five; allowed requests are then logged at level DEBUG.
 	LogAdmissions, LogDenials *int
-	// Source is any value that code needs to get back from a set. Package config stores its
-	// *config.Config here. This package does not use it.
+	// Source is a value that a program can store here and get back from a set with [Set.Spec].
+	// Package config stores its *config.Config. This package does not use it.
 	Source any
 }
 
@@ -92,8 +92,8 @@ type Tier struct {
 	// Notify applies to fixed and calendar limits with a window of a minute or more; there must be
 	// at least one. Limits in shadow are not reported.
 	Notify []int
-	// Shadow counts and decides, but never denies. Rollout is the share of members for which limits
-	// are enforced, from 0 (none) to 1 (all); nil is 1.
+	// If Shadow is true, limits count and decide, but never deny. Rollout is the share of members
+	// for which limits are enforced, from 0 (none) to 1 (all); nil is 1.
 	Shadow  bool
 	Rollout *float64
 	// Bans and Failure replace those of the spec for this tier; nil keeps the spec's.
@@ -129,16 +129,16 @@ type Policy struct {
 	Notify []int
 	// Cost is the cost of a request; nil is 1.
 	Cost *Cost
-	// Costs has the costs of named limits where they differ from Cost: the quantities of budgets
-	// such as "input_tokens: 1000000/1d".
+	// Costs has the costs of those named limits whose cost differs from Cost. For example, it has
+	// the cost for "input_tokens: 1000000/1d", a budget that counts a quantity of its own.
 	Costs stint.Costs
-	// Hold says that costs are estimates, which the store holds while the request is served. It is
-	// how long the store waits for a heartbeat; see [stint.Request.Hold]. [Guard.Follow] sends the
-	// heartbeats. In the end it charges the true cost from SettleHeader or SettleBytes or, if there
-	// is none, the estimate. 0 holds nothing.
+	// If Hold is set, the costs are estimates, which the store holds while the request is served.
+	// Hold is how long the store waits for a heartbeat; see [stint.Request.Hold]. [Guard.Follow]
+	// sends the heartbeats. In the end it charges the true cost from SettleHeader or SettleBytes
+	// or, if there is none, the estimate. 0 holds nothing.
 	Hold time.Duration
-	// Usage makes budgets count the tokens of requests to a language model; nil does not. With
-	// Usage, Hold is 5 minutes by default, and Cost must be nil.
+	// Usage makes budgets count the tokens of requests to a language model. If it is nil, they do
+	// not count tokens. With Usage, Hold is 5 minutes by default, and Cost must be nil.
 	Usage *TokenUsage
 	// SettleHeader is the response header that reports the true cost. Budgets are then corrected to
 	// this cost. The header is removed from the response. SettleBytes is an alternative: the number
@@ -149,8 +149,8 @@ type Policy struct {
 	// above its capacity, if the limit is a bucket or has a burst; 0 is one capacity of each limit.
 	// Other limits are charged the whole cost.
 	MaxDebt int64
-	// Refund lists the statuses after which the whole charge is given back: 404 is that status, and
-	// 5 is all of 500 to 599.
+	// Refund lists the statuses after which the whole charge is given back: 404 stands for that
+	// status, and 5 for all of 500 to 599.
 	Refund []int
 	// RequestID and RequestIDLife replace those of the spec.
 	RequestID     string
@@ -159,8 +159,8 @@ type Policy struct {
 	// query and body. Equal requests within this time, such as those of a double click, are charged
 	// once. The maximum is 10 s; 0 derives none.
 	RequestIDDerive time.Duration
-	// Shadow counts and decides, but never denies. Rollout is the share of subjects for which
-	// limits are enforced, from 0 (none) to 1 (all); nil is 1.
+	// If Shadow is true, limits count and decide, but never deny. Rollout is the share of subjects
+	// for which limits are enforced, from 0 (none) to 1 (all); nil is 1.
 	Shadow  bool
 	Rollout *float64
 	// Failure determines what happens to matching requests when the store fails; nil is the tier's.

@@ -11,8 +11,8 @@ import (
 	"github.com/stint-limiter/stint/internal/tokens"
 )
 
-// terms are the settings of which a request has only one each, even if several policies match. Each
-// comes from the first matching policy that sets it.
+// terms are the settings that a request has only once, even if several policies match. Each comes
+// from the first matching policy that sets it.
 type terms struct {
 	cost    int64
 	costs   stint.Costs

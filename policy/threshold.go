@@ -218,8 +218,8 @@ func (t *Threshold) id() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// mark reports whether this process must report an event: it is the first to mark the event in the
-// store, or the store failed.
+// mark reports whether this process must report an event, because it is the first to mark the event
+// in the store or because the store failed.
 func (g *Guard) mark(ctx context.Context, t *Threshold, budget time.Duration) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxBudget)
 	defer cancel()

@@ -25,9 +25,10 @@ type TokenUsage struct {
 	// Choices lists the places of the number of answers that a request asks for. Model lists the
 	// places of the model's name.
 	MaxOutput, Choices, Model []string
-	// Input, Output and Cached are the places where a response counts tokens; the last value of
-	// each place counts. Places with the same last name report the same number; the numbers of
-	// places with different names are added. Cached tokens are a part of the input.
+	// Input, Output and Cached are the places where a response counts tokens. If a place has
+	// several values, the last one is used. Places that end in the same name have the same number,
+	// which is counted once; numbers with different names are added. Cached tokens are a part of
+	// the input.
 	Input, Output, Cached []string
 	// DefaultOutput is the estimated output of a request that does not bound it; 0 is 1,000.
 	// BytesPerToken is the number of bytes of a request body per token; 0 is 4.
@@ -97,8 +98,8 @@ func (v *Verdict) estimate(f *facts, only *terms) {
 
 // bounded returns the estimate in units of the limits with a name. It is at most half of the
 // smallest limit that counts the same quantity. It is at least 1, because a request that is not
-// charged cannot be settled. It is not bounded for a model without a price, whose request must be
-// denied.
+// charged cannot be settled. If the model has no price, the estimate is not bounded, because the
+// request must be denied.
 func (v *Verdict) bounded(name string, among []Result) int64 {
 	units := v.usage.Units(v.estimated, name)
 	if name == tokens.PriceName && units == stint.MaxUnits {
@@ -152,7 +153,7 @@ func (v *Verdict) Meter() Meter {
 }
 
 // measure determines the usage of a request, and whether the response reports it. If an error
-// response does not report its usage, there is none. The status of a client that disconnected is
+// response does not report its usage, the usage is 0. The status of a client that disconnected is
 // not an error.
 func (v *Verdict) measure(o *Outcome) {
 	found := tokens.Counts{Input: -1, Output: -1, Cached: -1, Events: -1}

@@ -36,8 +36,8 @@ type Verdict struct {
 	// SettlesBytes reports that the length of the response body determines the true cost.
 	SettleHeader string
 	SettlesBytes bool
-	// Took is the duration of the decision, or 0 if it was not timed. Reading the clock twice is a
-	// tenth of the work of a decision in memory, so a guard times only the first 32 decisions of
+	// Took is the duration of the decision, or 0 if it was not timed. Reading the clock twice takes
+	// a tenth of the time of a decision in memory, so a guard times only the first 32 decisions of
 	// every 20 ms.
 	Took time.Duration
 	// Err is the reason why there is no decision. It is nil if there is one.
