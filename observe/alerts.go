@@ -136,8 +136,8 @@ func (s *alertState) step(r *readings) {
 	}
 }
 
-// summary describes what is wrong. For a pending alert, it does not say that the threshold was
-// exceeded for long enough.
+// summary describes what is wrong. For a pending alert, it also says how long the condition has
+// held and when the alert will fire.
 func (s *alertState) summary(r *readings) string {
 	text := s.rule.describe(s.shown.Threshold)
 	if s.shown.State == alertOK {

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// leads reports whether this process raises the alerts about other processes. The process that
-// started first among those that report does. So a problem with a process raises one alert, not one
-// in every process.
+// leads reports whether this process raises the alerts about other processes. Of the processes that
+// report, the one that started first raises these alerts. So a problem with a process raises one
+// alert, not one in every process.
 func (r *readings) leads() bool {
 	if len(r.processes) == 0 {
 		return false

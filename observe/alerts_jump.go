@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// jumpBase is a lower bound for the earlier share of denials. A few denials are a large
-	// multiple of a smaller share.
+	// jumpBase replaces an earlier share of denials that is lower. Otherwise even a few denials
+	// would be a large multiple of the earlier share.
 	jumpBase = 0.01
 	// jumpFloor is the smallest number of denials in a tier that can be a jump.
 	jumpFloor = 20

@@ -49,9 +49,9 @@ type alertRule struct {
 	// waits reports whether the condition must hold for a while before the alert fires. stays
 	// reports whether it must be gone for a while before the alert ends.
 	waits, stays bool
-	// summary may contain a formatting verb for the threshold with its unit. pending is set if
-	// summary would not be true for a pending alert, and replaces it then; it contains verbs for
-	// the value and the threshold.
+	// summary may contain a formatting verb for the threshold with its unit. If summary would not
+	// be true for a pending alert, pending replaces it; otherwise pending is "". pending contains
+	// verbs for the value and the threshold.
 	summary, pending string
 	// value returns the value to compare with the threshold. detail returns text to append to the
 	// summary; it may be nil.

@@ -30,9 +30,9 @@ type Change struct {
 	// What describes the differences, as in "api for enterprise from 500/1m to 50/1m".
 	What []string `json:"what"`
 	// Subjects is the number of subjects that the stricter rules have denied in this process since
-	// the change, and had not denied before. Share is the share of all denials since the change
-	// that these subjects have, from 0 to 1. Explains reports whether Share is large enough for the
-	// change to explain the denials.
+	// the change, but had not denied before. Share is the number of their denials divided by the
+	// number of all denials since the change. Explains reports whether Share is large enough for
+	// the change to explain the denials.
 	Subjects int     `json:"subjects"`
 	Share    float64 `json:"share"`
 	Explains bool    `json:"explains"`

@@ -103,8 +103,9 @@ func (c *collection) histogram(name string, h *histogram, labels ...string) {
 	c.ch <- prometheus.MustNewConstHistogram(c.descs[name], count, h.sum().Seconds(), buckets, labels...)
 }
 
-// series collects the counts of all reasons that have occurred. It always collects within and
-// overLimit: Prometheus can compute a rate only if the series exists before its first event.
+// series collects the counts of all reasons that have occurred. It always collects the reasons
+// within and overLimit, because Prometheus can compute a rate only if the series exists before its
+// first event.
 func (c *collection) series(s *series) {
 	for r := range reasonCount {
 		if n := s.tally.sum(int(r)); n > 0 || r == within || r == overLimit {

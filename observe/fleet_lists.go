@@ -80,7 +80,7 @@ func (f *fleet) listOf(of func(*peer) []listed) (all []listed) {
 
 func topOf(p *peer) []listed { return p.facts.top }
 
-// top returns up to n offenders of a kind. Of other processes, it includes only the subjects that
+// top returns up to n offenders of a kind. From other processes, it includes only the subjects that
 // they deny most.
 func (f *fleet) top(kind string, n int, now time.Time) []Offender {
 	k := slices.Index(offenderKinds[:], kind)

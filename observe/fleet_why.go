@@ -100,8 +100,8 @@ func (f *fleet) hurry() {
 	}
 }
 
-// answered reports whether all processes that are not silent have answered. If one is true, one
-// answer that contains denials is enough.
+// answered reports whether all processes that are not silent have answered. If the argument one is
+// true, a single answer that contains denials is enough.
 func (f *fleet) answered(one bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

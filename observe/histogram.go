@@ -90,9 +90,9 @@ func (b *buckets) total() (n int64) {
 	return n
 }
 
-// quantile returns the duration that a share q of all durations, such as 0.99, does not exceed. It
-// returns zero if there are no durations. It assumes that durations are spread evenly within a
-// bucket. Durations above all bounds count as ten seconds.
+// quantile returns the duration that a share q of all durations does not exceed; q is 0.99, for
+// example. It returns zero if there are no durations. It assumes that durations are spread evenly
+// within a bucket. Durations above all bounds count as ten seconds.
 func (b *buckets) quantile(q float64) time.Duration {
 	total := b.total()
 	if total == 0 {

@@ -20,8 +20,8 @@ import (
 type Config struct {
 	// Logger logs alerts; nil is slog.Default().
 	Logger *slog.Logger
-	// ShowSubjects shows subjects in full. By default, subjects are shortened, addresses to their
-	// network and others to a few letters, and get a few letters of the ref at the end.
+	// ShowSubjects shows subjects in full. By default, addresses are shortened to their network and
+	// other subjects to a few letters, followed by a few letters of the ref.
 	ShowSubjects bool
 	// Alerts configures when alerts fire and where they are sent.
 	Alerts AlertConfig

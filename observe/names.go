@@ -15,7 +15,7 @@ import (
 )
 
 // longestKept is the maximum length in bytes of a subject that is kept unchanged. The process keeps
-// tens of thousands of subjects, and clients may choose their length.
+// tens of thousands of subjects, and clients can choose how long they are.
 const longestKept = 1 << 10
 
 // names converts subjects for display.
@@ -27,7 +27,7 @@ type names struct {
 	key   [sha256.Size]byte
 }
 
-// newNames returns names that show a subject as the result of labels. For example, labels is a
+// newNames returns names that use the function labels to show subjects. For example, labels is a
 // function of package label.
 func newNames(labels func(subject string) string) *names {
 	n := &names{label: labels, seed: maphash.MakeSeed()}
@@ -38,9 +38,9 @@ func newNames(labels func(subject string) string) *names {
 	return n
 }
 
-// kept returns the form in which a subject is kept. If a subject is too long, it is cut off,
-// because the rest is never shown, and gets a hash that distinguishes it from others. Other
-// subjects are unchanged.
+// kept returns the form in which a subject is kept. If a subject is too long, kept cuts off the
+// rest, which is never shown, and appends a hash that distinguishes the subject from others. It
+// returns other subjects unchanged.
 func (n *names) kept(subject string) string {
 	if len(subject) <= longestKept {
 		return subject

@@ -130,8 +130,8 @@ func (n *newcomers) tick(at time.Time) {
 	}
 }
 
-// without returns a copy of the sample. It omits expired subjects, and subjects whose hashes have
-// fewer than zeros low zero bits.
+// without returns a copy of the sample. It omits expired subjects, and subjects whose hashes end
+// with fewer zero bits than the argument zeros.
 func (t *sample) without(now time.Duration, zeros int) *sample {
 	kept := &sample{bits: zeros}
 	for i := range t.slots {

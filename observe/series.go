@@ -50,8 +50,8 @@ type recentSeries struct {
 func newLedger() *ledger { return &ledger{byName: newByName(seriesName.rest, newSeries)} }
 
 // of returns the series of a tier and policy. Hashing the two names would take longer than
-// counting. Most names are the same strings in the configuration each time, so of only compares
-// strings for them.
+// counting. Callers usually pass the strings of the configuration, so of usually finds the series
+// in a cache by their addresses, and only compares the names.
 func (l *ledger) of(tier, policy string) *series {
 	if r := l.recent[recentIndex(tier, policy)].Load(); r != nil && r.tier == tier && r.policy == policy {
 		return r.series
@@ -70,8 +70,8 @@ func (l *ledger) find(tier, policy string) *series {
 const recentSize = 256
 
 // recentIndex returns the cache index of a tier and policy. It computes the index from the
-// addresses of the two strings. If two pairs have the same index and alternate, each lookup goes to
-// the map.
+// addresses of the two strings. If lookups alternate between two pairs with the same index, each of
+// them goes to the map.
 func recentIndex(tier, policy string) uint8 {
 	const a, b = 0x9e3779b97f4a7c15, 0xc2b2ae3d27d4eb4f // odd multipliers with irregular bits
 	t, p := uintptr(unsafe.Pointer(unsafe.StringData(tier))), uintptr(unsafe.Pointer(unsafe.StringData(policy)))

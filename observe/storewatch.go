@@ -27,8 +27,8 @@ const (
 	// answerLife is how long the answer to a ping or probe proves that the store answers.
 	answerLife = 5 * time.Second
 	// grace is how long answers must be late before they count as an outage, so that a single late
-	// answer does not. Some calls to a slow store succeed, so an outage ends only when no call has
-	// failed for this time.
+	// answer is not an outage. Some calls to a slow store succeed, so an outage ends only when no
+	// call has failed for this time.
 	grace = time.Second
 )
 

@@ -167,8 +167,8 @@ type StoreHealth struct {
 	DownSince *time.Time              `json:"down_since,omitempty"`
 	Breaker   resilience.BreakerState `json:"breaker,omitempty"`
 	Instances int                     `json:"instances,omitempty"`
-	// Outage describes the current outage, and LastOutage the last one that has ended. Answers that
-	// are late for less than a second are not an outage.
+	// Outage describes the current outage, and LastOutage the last one that has ended. If answers
+	// are late for less than a second, that is not an outage.
 	Outage     *Outage `json:"outage,omitempty"`
 	LastOutage *Outage `json:"last_outage,omitempty"`
 	// Lost lists the masters of a Redis Cluster that do not answer.
