@@ -11,8 +11,8 @@ import (
 )
 
 // This file translates the sections that package policy understands. It reports only mistakes that
-// a [policy.Spec] cannot express: keys that are set to a zero value, which is the default in a
-// Spec.
+// package policy cannot find. For example, it reports some keys that are set to zero, because a
+// zero field of a [policy.Spec] is not set.
 
 func (c *compiler) clientIP() {
 	doc := &c.doc.ClientIP

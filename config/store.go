@@ -33,8 +33,8 @@ type Store struct {
 }
 
 // OpenStore opens the store of the configuration, with all its settings: prefix, memory, name keys,
-// TLS files, failure policy, instances and breaker. If with has a setting, such as an observer, a
-// logger or another store (Redis.URL or Redis.Client), it takes precedence.
+// TLS files, failure policy, instances and breaker. Settings in the argument with, such as an
+// observer, a logger or another store (Redis.URL or Redis.Client), take precedence.
 //
 //	store, err := c.OpenStore(ctx, stores.Config{})
 //

@@ -91,9 +91,10 @@ func (c *compiler) chosenIdentities() {
 	}
 }
 
-// chosenIdentity warns if a client can evade the limits of n by choosing values. It can if none of
-// the others counts the same requests by another identity. chosenIdentity also warns if others can
-// use such a value to get its owner banned. It reports whether it warned.
+// chosenIdentity warns if clients can evade the limits of n by choosing the value of a header or
+// cookie, because none of the others limits the same requests by an identity that clients cannot
+// choose. It also warns if a client can get another client banned by sending its value. It reports
+// whether it warned.
 func (c *compiler) chosenIdentity(key string, t *policy.Tier, n *counted, others []*counted) (warned bool) {
 	requests := class{matches: []*policy.Match{t.Match, n.match}}
 	if len(t.Identity) == 1 {
@@ -146,9 +147,9 @@ func (c *compiler) chosen(name string) string {
 	return ""
 }
 
-// public returns a header of an identity if the identity consists only of headers whose values may
-// not be secret. Otherwise it returns "". Cookies are secret, because browsers keep them from other
-// sites.
+// public returns a header of an identity if the identity consists only of headers, and their values
+// might not be secret. Otherwise it returns "". Cookies are secret, because browsers keep them from
+// other sites.
 func (c *compiler) public(name string) (header string) {
 	for _, part := range c.parts(name) {
 		header = c.spec.Identities[part].Header

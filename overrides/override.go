@@ -22,8 +22,8 @@ type Override struct {
 	Subject string `json:"subject"`
 	// Policy is the name of the policy or tier whose limits it overrides.
 	Policy string `json:"policy"`
-	// Limits replace smaller limits of the policy with the same name, algorithm and window. Other
-	// limits stay.
+	// Limits replace limits of the policy that have the same name, algorithm and window but are
+	// smaller. Other limits of the policy stay.
 	Limits []stint.Limit `json:"limits"`
 	// Lower lets Limits replace larger limits too.
 	Lower bool `json:"lower,omitempty"`
@@ -186,8 +186,9 @@ func headOf(text string) (h head, ok bool) {
 // ended reports whether the override has ended.
 func (h *head) ended(now time.Time) bool { return h.until > 0 && now.Unix() >= h.until }
 
-// effect returns the limit that applies if over overrides configured. It has the larger maximum and
-// the larger capacity, unless the override may lower.
+// effect returns the limit that applies if over overrides configured. If lower is true, it has the
+// maximum and the burst of over. Otherwise it has the larger maximum and the larger capacity of the
+// two, if a limit can have both.
 func effect(configured, over stint.Limit, lower bool) stint.Limit {
 	l := configured
 	if lower {

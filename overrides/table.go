@@ -74,8 +74,8 @@ type Table struct {
 	n    atomic.Int64 // number of rows
 	none unlisted
 
-	// turn holds a value while a call reads or writes the table in the store, so that the results
-	// of reads are applied in order.
+	// turn is a lock: it holds a value while a call reads or writes the table in the store. So the
+	// results of reads are applied in order.
 	turn    chan struct{}
 	version int64 // used by the call that has the turn
 	failing bool  // the last poll failed; used by Open and follow
@@ -176,7 +176,8 @@ func (t *Table) parsed(text string) []stint.Limit {
 }
 
 // Set makes an override. It replaces the override of the same subject and policy, if there is one.
-// When Set returns, the override is in force in this process; in the others it is within a second.
+// When Set returns, the override is in force in this process. Other processes apply it within a
+// second.
 func (t *Table) Set(ctx context.Context, o Override) error { return t.SetAll(ctx, []Override{o}) }
 
 // SetAll makes several overrides. If it fails, it may have made some of them.
@@ -379,7 +380,8 @@ func (t *Table) follow(life context.Context) {
 	}
 }
 
-// complain logs that the store does not answer. It logs this once until the store answers.
+// complain logs that the store does not answer. It does not log this again until the store has
+// answered.
 func (t *Table) complain(err error) {
 	if err != nil && !t.failing {
 		t.config.Logger.Warn("stint: overrides cannot be read; the last known ones apply", "cause", err)
@@ -406,7 +408,7 @@ func (t *Table) poll(ctx context.Context) error {
 }
 
 // restore puts back rows that the store has lost. The argument left has the rows that it still has.
-// If a row differs, the version that was made later wins.
+// Of a row that differs, restore keeps the version that was made later.
 func (t *Table) restore(ctx context.Context, left []driver.Row, version int64) error {
 	has := make(map[string]string, len(left))
 	for _, r := range left {

@@ -125,7 +125,7 @@ func (s *segment) fits(word string) bool {
 }
 
 // Fold returns a text for comparisons that ignore case. It maps all letters that differ only in
-// case to the same letter, also letters beyond ASCII.
+// case to the same letter, including letters beyond ASCII.
 func Fold(text string) string {
 	return strings.Map(func(c rune) rune {
 		least := c

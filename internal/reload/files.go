@@ -18,10 +18,10 @@ type FileError struct{ Name, Message string }
 
 func (e *FileError) Error() string { return e.Name + ": " + e.Message }
 
-// Open reads a file, or the files in a directory that wanted selects by name. It reads at most size
-// bytes, as in [ReadFiles]. If deep is true, it includes subdirectories. Files are in the order of
-// their paths. Open skips hidden files and directories, and files that editors leave behind, such
-// as #a.yaml#. The error is a [*FileError] or comes from the system.
+// Open reads a file or, if path is a directory, the files in it whose names wanted accepts. It
+// reads at most size bytes, as in [ReadFiles]. If deep is true, it includes subdirectories. Files
+// are in the order of their paths. Open skips hidden files and directories, and files that editors
+// leave behind, such as #a.yaml#. The error is a [*FileError] or comes from the system.
 func Open(path string, size int, deep bool, wanted func(name string) bool) ([]File, error) {
 	info, err := os.Stat(path)
 	if err != nil {

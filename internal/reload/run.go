@@ -95,8 +95,9 @@ func (w *Watcher) directories(path string, add func(directory string)) {
 	}
 }
 
-// await waits until the next check is due. That is when files have been unchanged for settleFor
-// after an event, at the next poll, or when the context ends.
+// await waits until the next check is due: when files have been unchanged for settleFor after an
+// event, but at most settleAtMost after it, or at the next poll. It also returns when the context
+// ends.
 func await(ctx context.Context, events *fsnotify.Watcher, poll <-chan time.Time) {
 	var changed <-chan fsnotify.Event
 	var lost <-chan error

@@ -81,15 +81,15 @@ func makes(spec *policy.Spec, names []string, subject string) bool {
 	})
 }
 
-// These constants are scopes of tiers. otherScope stands for the route of requests without one, and
-// for the method of requests with an unknown one.
+// These constants are scopes of tiers. If a request has no route, otherScope stands for the route.
+// If its method is unknown, otherScope stands for the method.
 const (
 	globalScope = "global"
 	otherScope  = "other"
 )
 
-// tierScopes returns the scopes in which a tier counts. The last one is for requests without a
-// route.
+// tierScopes returns the scopes in which a tier counts. If the tier counts each route separately,
+// the last one is for requests without a route.
 func tierScopes(spec *policy.Spec, t *policy.Tier) []string {
 	switch t.Scope {
 	case "route":

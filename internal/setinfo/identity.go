@@ -19,7 +19,7 @@ const (
 const UnknownClient = "unknown"
 
 // identityNamed returns an identity of a valid set with its type. If the identity is predefined,
-// all other fields are empty.
+// all fields except Type are empty.
 func identityNamed(spec *policy.Spec, name string) policy.Identity {
 	id := spec.Identities[name]
 	id.Type = cmp.Or(id.Type, name)

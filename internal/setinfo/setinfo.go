@@ -29,8 +29,8 @@ func Policies(set *policy.Set) []string {
 }
 
 // FailureOf returns the failure policy for requests to which only this policy and this tier apply.
-// It is that of the policy or, if not set, of the tier or, if not set, of the set. Either name may
-// be "".
+// It is the policy's. If the policy has none, it is the tier's, and if the tier has none either, it
+// is the set's. Either name may be "".
 func FailureOf(set *policy.Set, policyName, tierName string) stint.FailurePolicy {
 	spec := set.Spec()
 	for _, p := range spec.Policies {
@@ -57,8 +57,8 @@ func EstimatesOf(set *policy.Set, policyName string) (costs stint.Costs, hold ti
 	return nil, 0
 }
 
-// TierScopes returns the scopes in which a tier counts. The last one is for requests without a
-// route.
+// TierScopes returns the scopes in which a tier counts. If the tier counts each route separately,
+// the last one is for requests without a route.
 func TierScopes(set *policy.Set, tier string) []string {
 	spec := set.Spec()
 	for i := range spec.Tiers {

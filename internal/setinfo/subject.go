@@ -55,7 +55,8 @@ func Subject(set *policy.Set, text string) (subject, note string, err error) {
 	return string(b), note, err
 }
 
-// read appends the identifier that an entered text stands for. It is the same as in requests.
+// read converts a text that an operator has entered to the identifier under which requests are
+// counted, and appends it.
 func read(b []byte, spec *policy.Spec, id *policy.Identity, text string) (_ []byte, note string, err error) {
 	switch {
 	case len(id.All) > 0:
@@ -72,8 +73,8 @@ func read(b []byte, spec *policy.Spec, id *policy.Identity, text string) (_ []by
 	return b, note, nil
 }
 
-// readAddress reads an address in any form in which clients have it, or a network that counts as
-// one client.
+// readAddress reads the address of a client, in any form that [clientip.ParsePeer] accepts, or a
+// network that counts as one client.
 func readAddress(b []byte, text string, r *clientip.Resolver) (_ []byte, note string, err error) {
 	text = strings.TrimSpace(text)
 	if text == UnknownClient {
@@ -111,8 +112,8 @@ func readSecret(b []byte, text, field string) (_ []byte, note string, err error)
 	return b, "it is the hash of the given value of " + field, nil
 }
 
-// readTogether reads the parts of a combined identity. They are in order, with plus signs between
-// them.
+// readTogether reads the identifiers of a combined identity. They are in the order of its parts,
+// with plus signs between them.
 func readTogether(b []byte, spec *policy.Spec, id *policy.Identity, text string) (_ []byte, note string, err error) {
 	texts := strings.Split(text, "+")
 	if len(texts) != len(id.All) || slices.Contains(texts, "") {

@@ -57,8 +57,8 @@ func (e *events) flush() {
 	e.held = nil
 }
 
-// read reads the next piece. If hold is true, it holds an incomplete event at the end that has no
-// counters so far: skipping it when it is complete is much cheaper than scanning it.
+// read reads the next piece. If hold is true, it keeps an incomplete event at the end for later, if
+// the event has no counters so far. Skipping a complete event is much cheaper than scanning it.
 func (e *events) read(p []byte, hold bool) {
 	for i := 0; i < len(p); {
 		if e.atEvent && !e.cr {

@@ -18,11 +18,11 @@ type Format struct {
 	// "", the path is not read.
 	Model      []string
 	ModelAfter string
-	// Input, Output and Cached list the members of a response that count tokens. The last value of
-	// each counts. Members with the same last name have the same number in different places;
-	// numbers with different names are added up. OpenAI's prompt_tokens and input_tokens count as
-	// the same name, and so do completion_tokens and output_tokens. Cached tokens are a part of
-	// Input.
+	// Input, Output and Cached list the members of a response that count tokens. If a member has
+	// several values, the last one is used. Members whose pointers end in the same name have the
+	// same number, which is counted once; numbers with different names are added up. OpenAI's
+	// prompt_tokens and input_tokens count as the same name, and so do completion_tokens and
+	// output_tokens. Cached tokens are a part of Input.
 	Input, Output, Cached []string
 }
 
@@ -87,8 +87,8 @@ func modelIn(path, after string) string {
 	return ""
 }
 
-// lastName returns the name by which numbers are told apart: the last name of a pointer, or the
-// name of a field.
+// lastName returns the name of the number at a place: the last name of a pointer, or the name of a
+// field. Places with the same name have the same number.
 func lastName(place string) string {
 	name := strings.ToLower(place[strings.LastIndexByte(place, '/')+1:])
 	if same, ok := sameNames[name]; ok {

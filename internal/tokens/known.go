@@ -1,7 +1,7 @@
 package tokens
 
-// Known is the token usage of a request if it is known before the decision, as in the replay of a
-// log.
+// Known is what is known about the token usage of a request before the decision, as in the replay
+// of a log.
 type Known struct {
 	// Used is the usage of the request. Found reports whether it is known.
 	Used  Counts
@@ -9,9 +9,9 @@ type Known struct {
 	// MaxOutput is the maximum output that the request sets: 0 if it sets none, below 0 if that is
 	// unknown. If it is unknown, Used is the estimate.
 	MaxOutput int64
-	// Whole charges the actual usage: no estimate replaces it, and it is not reduced to half of a
-	// budget. Failed is true if the response is an error; then the usage is zero unless Found is
-	// true.
+	// If Whole is true, the actual usage is charged: no estimate replaces it, and it is not reduced
+	// to half of a budget. Failed is true if the response is an error; then the usage is zero
+	// unless Found is true.
 	Whole, Failed bool
 
 	// Counted is set when a policy counts the tokens of the request. Unpriced is set when that

@@ -68,7 +68,8 @@ func (m *Meter) Begin(h http.Header) {
 	}
 }
 
-// inflate starts a goroutine that reads a compressed response. It ends with the response.
+// inflate starts a goroutine that reads a compressed response. The goroutine ends with the
+// response.
 func (m *Meter) inflate() {
 	from, to := io.Pipe()
 	plain := m.to
@@ -133,9 +134,9 @@ func (m *Meter) End() Counts {
 // and the end, and those that keep the connection open.
 const emptyEvents = 16
 
-// SoFar returns a lower bound of the usage so far. It is the counts in the response, but the output
-// is at least one token for each event of a stream after the first 16. For a compressed response it
-// is 0, because the counts are known only at the end.
+// SoFar returns a lower bound of the usage so far: the counts in the response, but at least one
+// token of output for each event of a stream after the first 16. For a compressed response, it
+// returns 0, because the counts are known only at the end.
 func (m *Meter) SoFar() Counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()

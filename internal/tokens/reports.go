@@ -81,8 +81,8 @@ func (r *Reports) look() {
 	}
 }
 
-// news reports whether there is usage to report: usage that is above the last report and either
-// above the charge or due.
+// news reports whether there is usage to report. The usage must be above the last report. In
+// addition, it must be above the charge, or a report must be due.
 func (r *Reports) news(c *stint.Charge, costs stint.Costs) bool {
 	due := time.Since(r.at) >= r.every
 	claims := c.Claims()
