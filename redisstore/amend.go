@@ -193,8 +193,9 @@ func (s *Store) retakes(c *stint.Charge, a stint.Amendment) (claims uint16) {
 	return claims
 }
 
-// sendAmend calls amend.lua, and once more for the amendments that the server refused as too late.
-// If these still have time, the server's clock was set, and its reply carried the new time.
+// sendAmend sends amendments to amend.lua, and sends those that the server refused as too late once
+// more. If their deadlines have not passed, the server's clock was set, and its reply contains the
+// new time.
 func (s *Store) sendAmend(ctx context.Context, by caller, batch []*amending) {
 	for again := false; len(batch) > 0; again = true {
 		c, err := s.encodeAmend(ctx, batch)
@@ -219,7 +220,7 @@ func (s *Store) sendAmend(ctx context.Context, by caller, batch []*amending) {
 }
 
 // heartbeatDeadline returns the time after which a heartbeat must have no effect: the deadline of
-// its caller, but at most the shortest lifetime of its places and hold from now.
+// its caller or, if that is earlier, now plus the shortest lifetime of its places and its hold.
 func heartbeatDeadline(ctx context.Context, q *amending) time.Time {
 	shortest := stint.MaxWindow
 	for _, l := range contract.Limits(q.charge.Claims()) {

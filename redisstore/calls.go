@@ -16,8 +16,8 @@ type caller interface {
 }
 
 const (
-	// outlastTime is how long a call may take even if its caller leaves earlier: the call may be
-	// opening a connection. It also bounds the opening of a connection for batches.
+	// outlastTime is how long a call may take even if its caller has less time: the call may have
+	// to open a connection first. It also bounds the opening of a connection for batches.
 	outlastTime = time.Second
 	// maxLeft is approximately how many calls may continue without their callers.
 	maxLeft = 1024
@@ -76,9 +76,9 @@ func (c *connection) share(ctx context.Context, cmd rueidis.Completed) rueidis.R
 
 // flight carries a batch to a server, on a connection that no other call uses until the answer has
 // arrived or the batch's time is up. That is faster because nothing else reads from the connection.
-// The connection is closed if the answer is late. So a caller with little time must not use one
-// itself, but wait for a batch that has more time. If no such connection is free, the batch is sent
-// on the shared connection.
+// The connection is closed if the answer is late. So a call with little time must not use a flight
+// of its own: it should be part of a batch that has more time. If no such connection is free, the
+// batch is sent on the shared connection.
 type flight struct {
 	*connection
 	room *room // nil: the batch uses the shared connection
@@ -178,8 +178,8 @@ func (f flight) DoMulti(ctx context.Context, cmds rueidis.Commands) []rueidis.Re
 
 // listen calls f with each published message. With a single server it uses a separate connection:
 // on a connection that listens, the client hands every call from one goroutine to another, which
-// takes 10 µs. Clients of several servers close only shared connections when they leave a server,
-// so with those it listens on a shared one.
+// takes 10 µs. When a client of several servers no longer uses one of them, it closes only its
+// shared connections to that server. So with such a client, listen uses a shared connection.
 func (c *connection) listen(ctx context.Context, channel string, f func(rueidis.PubSubMessage)) error {
 	c.mu.Lock()
 	client, term := c.get(), c.term

@@ -13,7 +13,7 @@ import (
 const maxCeilings = 1024
 
 // ceilings holds the last known usage of shared subjects, for decisions that do not ask about these
-// subjects because the caller's own limits deny.
+// subjects because the caller's own limits deny the request.
 type ceilings struct {
 	mu   sync.Mutex
 	seen map[string]ceiling // by subject

@@ -15,11 +15,11 @@ import (
 // can carry its not-after, so that a server that was stopped and resumes does not charge requests
 // whose callers have long given up.
 //
-// The time in a reply is from before the reply traveled to us. So the difference computed from it
-// is too small by the time of travel, and a deadline translated with it leaves the reply time to
-// arrive. The fastest reply has the largest difference, so the largest one of the last two seconds
-// counts. All nodes of a Cluster share one difference: a not-after can be late by as much as their
-// clocks differ.
+// The server reads its clock before it sends the reply. So the difference computed from a reply is
+// too small by the time that the reply took to arrive. A deadline translated with it is early by
+// that time, and so leaves the next reply time to arrive. The fastest reply has the largest
+// difference, so the largest difference of the last two seconds counts. All nodes of a Cluster
+// share one difference, so a not-after can be late by as much as their clocks differ.
 type serverClock struct {
 	start time.Time // of our clock, which is monotonic
 

@@ -176,8 +176,8 @@ func (c *connection) renew() {
 	c.work.Go(func() { _ = c.replace() }) // the next failure tries again
 }
 
-// spawn runs f in the background if there is a connection, and reports whether it does. stop waits
-// for f.
+// spawn runs f in the background if there is a connection, and reports whether there is one. stop
+// waits for f.
 func (c *connection) spawn(f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

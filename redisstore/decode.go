@@ -44,9 +44,9 @@ const (
 	markFailed = 255 // followed by a message
 )
 
-// answer fills in the decisions of a reply, or the error. It returns what is left of the runs that
-// the server refused because its clock was set. It refused them as too late although they have time
-// left, or because the call had the wrong periods of a calendar.
+// answer fills in the decisions of a reply, or the error. If the server refused runs because its
+// clock was set, answer returns what is left of them, to be sent again: the server refused them as
+// too late although they have time left, or because the call had the wrong periods of a calendar.
 func (c *scriptCall) answer(reply string, err error) (late []run) {
 	if err == nil {
 		late, err = c.decodeTake(reply)

@@ -27,9 +27,10 @@
 //	unix:///run/redis.sock?db=1                            a Unix socket
 //
 // Certificates and keys are in PEM form. Open reads the files, and every new connection reads them
-// again: they can be replaced while the program runs. If a file is then missing or invalid, or a
-// new certificate is not valid while the last one is, nothing changes. With rediss, Sentinels and
-// all nodes must speak TLS, with certificates that are valid for the host of the URL.
+// again: they can be replaced while the program runs. If a file is missing or invalid then, or if
+// the new certificate is not valid but the last one still is, the store keeps what it read last.
+// With rediss, Sentinels and all nodes must speak TLS, with certificates that are valid for the
+// host of the URL.
 //
 // Open asks a server whether it belongs to a Cluster. Config.Client takes the caller's rueidis
 // client instead of a URL; package goredis takes a go-redis client.
@@ -37,10 +38,11 @@
 // # Connections
 //
 // A store connects in the background, and keeps trying. It has at most eight connections to a
-// server: up to six for batches ([Store.TakeBatch]), each for one batch at a time, until its answer
-// or its context's deadline; one that all other calls share; and one that listens. When all six are
-// taken, batches use the shared connection, too: a slow server causes no new connections. The store
-// closes a connection for batches when an answer is late, or when it is idle for 30 s.
+// server: up to six for batches ([Store.TakeBatch]), one that all other calls share, and one that
+// listens. A connection for batches serves one batch at a time, until the batch is answered or its
+// context's deadline has passed. When all six are in use, batches use the shared connection, too: a
+// slow server causes no new connections. The store closes a connection for batches when an answer
+// is late, or when it is idle for 30 s.
 //
 // [Config.AdjustClient] may set another number for batches (BlockingPoolSize) or for other calls
 // (PipelineMultiplex). Batches share connections as other calls do if AdjustClient sets
@@ -52,8 +54,10 @@
 //
 //	stint:{user:42}:limits           the usage of user:42 under its limits
 //	stint:{user:42}:/search:limits   the same in the scope "/search"
-//	stint:{user:42}:ban              its ban, stint:{user:42}:strikes the denials that may lead to one
-//	stint:{user:42}:seen             request ids, stint:{user:42}:settled refunds
+//	stint:{user:42}:ban              its ban
+//	stint:{user:42}:strikes          the denials that may lead to a ban
+//	stint:{user:42}:seen             request ids
+//	stint:{user:42}:settled          refunds
 //
 // docs/redis-keys.md lists all of them.
 //
@@ -67,8 +71,9 @@
 //
 // A single server, with or without Sentinel, decides them in one call. On a Cluster they may be on
 // different nodes: the store then charges them in parallel, and gives the charges back if one is
-// denied. No limit is ever exceeded; at worst, if a charge cannot be given back, a subject stays
-// overcharged for up to a window. On a Cluster, Reserve is refused for several subjects.
+// denied. No limit is ever exceeded. At worst, if a charge cannot be given back, the subject has
+// less left than it should for up to a window. On a Cluster, Reserve is refused for several
+// subjects.
 //
 // # Inspection
 //

@@ -465,11 +465,11 @@ func uniform(limits []stint.Limit) bool {
 
 // Keys
 
-// The endings of keys: of a state, without the name of its limits, and of other data of a subject
-// or scope.
+// The endings of keys of a state, and of other data of a subject or scope. If the limits of a state
+// have a name, it follows stateKey and holdsKey.
 const (
 	stateKey   = "limits"
-	holdsKey   = "holds" // of the holds of a state, also without the name
+	holdsKey   = "holds" // of the holds of a state
 	seenKey    = "seen"
 	settledKey = "settled"
 	banKey     = "ban"
@@ -552,8 +552,8 @@ func (c *scriptCall) number(s *set) byte {
 	return byte(i + 1)
 }
 
-// appendSets adds the sets for lua/sets.lua: the requested sets, or their usual replacements, each
-// with the other sets that states may have instead.
+// appendSets adds the sets for lua/sets.lua: each requested set, or the one that usually replaces
+// it, followed by the other sets that states may have instead.
 func (c *scriptCall) appendSets(b []byte) []byte {
 	asked := len(c.sets)
 	b = append(b, byte(asked))

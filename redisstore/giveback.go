@@ -28,8 +28,8 @@ const (
 	drainTime = time.Second
 )
 
-// giveBacks counts the charges to be given back: charges to some subjects of a request that was
-// denied because of another subject.
+// giveBacks counts the charges to be given back. Each is a charge to one subject of a request that
+// was denied because of another subject.
 type giveBacks struct {
 	waiting atomic.Int64 // to be given back
 	dropped atomic.Int64 // not given back: they count until they leave their window

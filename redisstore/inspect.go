@@ -81,9 +81,10 @@ func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-// scopeIn returns the scope in rest, the part of a key after the subject, or the scope's hash if
-// only that is known. It reports whether the key belongs to limits: it ends with stateKey, followed
-// by the limits' name if they have one, or with the ID of a concurrency limit.
+// scopeIn returns the scope in rest, which is the part of a key after the subject. If only the hash
+// of the scope is known, it returns the hash. It reports whether the key belongs to limits: such a
+// key ends with stateKey, followed by the limits' name if they have one, or with the ID of a
+// concurrency limit.
 func scopeIn(rest string) (scope string, ok bool) {
 	text, id, scoped := strings.Cut(rest, ":")
 	if !scoped {

@@ -124,8 +124,8 @@ func (k *link) Read(b []byte) (int, error) {
 	defer k.mu.Unlock()
 	k.used, k.sent = k.of.now(), false
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, net.ErrClosed) {
-		// The server was restarted, or the network failed: calls on other connections that were not
-		// used since then would fail as well.
+		// The server was restarted, or the network failed: calls on other connections would fail as
+		// well, unless these have been used since.
 		k.of.lost.Store(int64(k.used))
 	}
 	return n, err

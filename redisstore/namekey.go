@@ -41,9 +41,9 @@ func newNameKeys(secrets [][]byte) (keys nameKeys, err error) {
 
 // choose returns the key to hash names with, given the fields in Redis. If a field must be set
 // before the key is used, choose also returns that field and its value. A process that also has the
-// previous key announces the current one, and uses the previous one while that is in use. The first
-// process that has only the announced key starts to use it, and the others follow. A guest (see
-// Config.ExistingNames) sets no field.
+// previous key announces its current key there, but hashes with the previous key until the current
+// one is in use. The first process that has only the announced key puts that key in use, and the
+// others follow. A guest (see Config.ExistingNames) sets no field.
 func (keys nameKeys) choose(fields map[string]string, guest bool) (use *names, field, to string, err error) {
 	used, next := fields[keyInUse], fields[keyNext]
 	if len(keys) == 0 {

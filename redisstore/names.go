@@ -80,7 +80,7 @@ func (n *names) id(id string) string {
 
 // recent maps hashes to subjects, because announcements contain only hashes. It has the subjects
 // whose denials, bans or leases this process may remember. To bound its size, it forgets the oldest
-// subjects; announcements about them are not recognized.
+// subjects, and then does not recognize announcements about them.
 type recent struct {
 	mu         sync.Mutex
 	young, old map[keypart.Sum]string

@@ -221,8 +221,8 @@ var errOneOfMany = errors.New("the server is a node of a Cluster, but does not l
 // probe tries the commands that later calls need, on a subject that is used for nothing else, and
 // removes all its keys. It also reads the servers' reports, where that is permitted.
 func (s *Store) probe(ctx context.Context) error {
-	// Load the script of decisions on every node with a call that decides nothing. Then the first
-	// calls after a failover, or to the new owner of a slot, do not have to load it.
+	// Load the script of decisions on every node with a call that decides nothing. Then calls do
+	// not have to load it after a failover, or when a slot has moved to another node.
 	nothing := []string{rueidis.BinaryString(make([]byte, 8+8+4+1+2))}
 	for addr, node := range s.conn.get().Nodes() {
 		ask := rueidis.Commands{

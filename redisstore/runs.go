@@ -29,8 +29,8 @@ type run struct {
 	parts    int       // number of parts of each request
 
 	// For a request with an ID, shape is the hash of its claims, see contract.Shape. If the request
-	// is a part of another one, of is that request, and elsewhere has the charges of its other
-	// parts.
+	// is a part of another one, of is that request, and elsewhere has the charges of the other
+	// parts of that request.
 	shape     uint32
 	of        *stint.Request
 	elsewhere *stint.Charge
@@ -92,8 +92,8 @@ func (p *plan) add(c *driver.Call) {
 }
 
 // canJoin reports whether equal requests can be decided as one: a denial must have no side effect,
-// a charge must have no request ID, and the usage that each request would have seen must follow
-// from the usage after the last one. With a meter, it does not follow.
+// a charge must have no request ID, and the usage after the last request must suffice to compute
+// the usage after each of the others. With a meter, it does not suffice.
 func canJoin(r *stint.Request) bool {
 	if r.Mode != stint.ModeTake || r.ID != "" || r.Hold != 0 || len(r.Claims) > 1 || r.Claims[0].Costs != nil ||
 		r.Terms().Fit || r.Terms().Lease > 0 ||

@@ -46,9 +46,10 @@ func escapeGlob(text string) string {
 }
 
 // servers returns the servers that may hold a key, by address; if key is "", all servers that hold
-// keys. On a Cluster these are masters. lost are the masters that the client does not know. If it
-// knows none of them, the Cluster reports other addresses than those that the client uses. Then
-// servers returns all nodes, since asking a node that does not have a key does no harm.
+// keys. On a Cluster these are masters. lost has the addresses of the masters that the client does
+// not know. If the client knows none of the masters, the Cluster reports other addresses than those
+// that the client uses. Then servers returns all nodes: to ask a node that does not have the key
+// does no harm.
 func (s *Store) servers(
 	ctx context.Context, key string,
 ) (nodes map[string]rueidis.Client, lost []string, err error) {

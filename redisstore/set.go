@@ -22,9 +22,9 @@ type set struct {
 	size      int    // bytes from the end of the directory to the end of the heads
 	packed    []byte // for lua/sets.lua
 	numberAt  int    // offset of the set's number in packed
-	// others are the sets for states with another directory: with more limits, or with room for
-	// larger counts. usual is the one of them that fitted the last charged state, or nil if s
-	// itself did.
+	// others are the sets for states with another directory, which has more limits or room for
+	// larger counts. usual is the one of the others that fitted the last charged state, or nil if
+	// this set itself fitted it.
 	others atomic.Pointer[[]*set]
 	usual  atomic.Pointer[set]
 }
@@ -62,8 +62,8 @@ func (l *setLimit) order(m *setLimit) int {
 		cmp.Compare(oneIf(m.held), oneIf(l.held)))
 }
 
-// storedCalendar is the algorithm number of calendar limits in directories. It equals the number of
-// concurrency limits, which are in no directory.
+// storedCalendar stands for AlgorithmCalendar in directories. It has the value of
+// AlgorithmConcurrency, which is in no directory.
 const storedCalendar = stint.AlgorithmConcurrency
 
 // limitOf returns the entry of a set for a limit. For a calendar limit, the entry contains the

@@ -42,8 +42,8 @@ func groups(claims []stint.Claim) []group {
 // subjects first, in parallel, and shared subjects only if the caller's own have room: a request
 // that the caller's own limits deny never charges a limit that all callers share. Unless all
 // subjects allow the request, takeSplit gives its charges back in the background. A subject never
-// exceeds its limit; at worst, if giving back fails, it stays charged for units that it did not use
-// until these leave the window.
+// exceeds its limit; at worst, if giving back fails, it stays charged, until they leave the window,
+// for units that it did not use.
 func (s *Store) takeSplit(ctx context.Context, r *stint.Request) (stint.Decision, error) {
 	q := &split{store: s, ctx: ctx, r: r, id: s.nextCalls(2), groups: groups(r.Claims)}
 	switch n := len(q.groups); {
@@ -71,9 +71,10 @@ type split struct {
 	recalled stint.Charge  // of a repeat: the charge that was stored with the ID
 }
 
-// takeOnce is takeSplit with a request id. The first subject's charge records the id, so it comes
-// last, once the others are charged: a repeat then finds everything charged. If that last call
-// fails, it is unknown whether it charged; the others stay charged.
+// takeOnce is takeSplit for a request with an id. The call that charges the first subject records
+// the id. So takeOnce makes it last, after the other charges: a repeat that finds the id then finds
+// everything charged. If the last call fails, it may have charged nonetheless, so the other charges
+// stay.
 func (q *split) takeOnce() (stint.Decision, error) {
 	if err := q.ask([]int{0}, stint.ModePeek, true); err != nil {
 		return stint.Decision{}, err
@@ -106,8 +107,8 @@ func (q *split) takeOnce() (stint.Decision, error) {
 	return q.end(nil)
 }
 
-// force is takeSplit for Force, which charges without asking first. The first subject comes last,
-// as in takeOnce.
+// force is takeSplit for ModeForce, which does not peek before it charges. As in takeOnce, the
+// first subject is charged last.
 func (q *split) force() (stint.Decision, error) {
 	if err := q.askAll(1, driver.ModeForce); err != nil {
 		return q.end(err)
@@ -121,8 +122,8 @@ func (q *split) force() (stint.Decision, error) {
 	return q.end(err)
 }
 
-// askAll asks all groups, starting with the given one. To charge them, it asks the shared groups
-// last, and only if the others allow the request.
+// askAll asks all groups, starting with the given one. In ModeTake, it asks the shared groups last,
+// and only if the others allow the request.
 func (q *split) askAll(from int, mode stint.Mode) error {
 	var own, shared []int
 	for i := from; i < len(q.groups); i++ {
@@ -232,8 +233,7 @@ func (q *split) end(err error) (stint.Decision, error) {
 	return q.repeat(d), nil
 }
 
-// repeat returns a decision. If the decision allows a repeat, it gets the charge of the first
-// request.
+// repeat returns a decision. A decision that allows a repeat gets the charge of the first request.
 func (q *split) repeat(d stint.Decision) stint.Decision {
 	if d.Repeat && d.Allowed && !q.recalled.IsZero() {
 		now := *d.Charge.Data()
@@ -244,7 +244,7 @@ func (q *split) repeat(d stint.Decision) stint.Decision {
 }
 
 // merge combines the decisions of the groups into one, in the order of the request. A group that
-// was not asked because another one denied gets its last known usage.
+// was not asked, because another one denied the request, gets its last known usage.
 func (q *split) merge() stint.Decision {
 	for i := range q.groups {
 		if g := &q.groups[i]; !g.asked {

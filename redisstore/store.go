@@ -35,7 +35,7 @@ type Store struct {
 	settled  contract.SettledSet
 	released contract.SettledSet // charges whose places this process released
 	clock    func() int64        // returns 0, for the server's clock, except in tests
-	ceilings ceilings            // used on a Cluster, as are backs
+	ceilings ceilings            // used only on a Cluster, like backs
 	backs    giveBacks
 }
 
@@ -69,11 +69,11 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// nextCall returns an id that no other call has, in any process. Replies are checked against it,
-// and it identifies charges.
+// nextCall returns an id that no other call of any process has. The store checks that a reply
+// repeats the id of its call. Charges have such ids, too.
 func (s *Store) nextCall() uint64 { return s.nextCalls(1) }
 
-// nextCalls returns the first of n consecutive ids of this kind.
+// nextCalls is nextCall for n consecutive ids. It returns the first.
 func (s *Store) nextCalls(n int) uint64 {
 	for {
 		last := s.calls.Add(uint64(n))
@@ -122,8 +122,8 @@ func until(ctx context.Context, deadline time.Time) (context.Context, context.Ca
 	return context.WithDeadline(ctx, deadline)
 }
 
-// takeRun decides a run with one call. The script call has the given id, and the charge the next
-// one. If the server refuses the script call because its clock was set, takeRun repeats it once.
+// takeRun decides a run of one call. The script call has the given id, and the charge has the next
+// id. If the server refuses the script call because its clock was set, takeRun repeats it once.
 func (s *Store) takeRun(ctx context.Context, q run, id uint64) {
 	if late := s.send(ctx, &s.conn, []run{q}, id); len(late) > 0 {
 		s.send(ctx, &s.conn, late, id)
@@ -132,7 +132,8 @@ func (s *Store) takeRun(ctx context.Context, q run, id uint64) {
 
 // Ping checks that the server answers. If there is no connection, it waits for an attempt to
 // connect, within ctx, and returns the error of that attempt. On a Cluster it asks which masters
-// own which slots: callers ping after calls have failed, and slots may have moved.
+// own which slots: callers ping after calls have failed, and a call may have failed because a slot
+// has moved.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.conn.reach(ctx); err != nil {
 		return notConnected("ping", err)
@@ -168,8 +169,8 @@ func (s *Store) Present(ctx context.Context, last driver.Presence) (driver.Prese
 
 // Announcements implements [driver.Announcer]. It calls f with the subject of each announcement,
 // until the context ends or the connection is lost. commanded reports whether the subject was
-// reset, banned or unbanned; otherwise units were given back to it. The latter is announced only if
-// more than half of a limit was used or something is booked: otherwise, package resilience
+// reset, banned or unbanned; otherwise units were given back to it. A settlement is announced only
+// if more than half of a limit was used or something is booked. Otherwise package resilience
 // remembers no denial, and no caller waits.
 //
 // For a subject that is too long for a key, f receives "~" and a hash. For a hashed subject that

@@ -15,8 +15,8 @@
 //   - database, client name (default "stint"), protocol, DisableIdentity
 //
 // The store uses nothing else of the client: not its pool, timeouts, retries, hooks, OnConnect,
-// read routing or client-side caching, nor a Cluster's NewClient. Of its timeouts, DialTimeout
-// still bounds a connection over TLS.
+// read routing or client-side caching, nor a Cluster's NewClient. But its DialTimeout still bounds
+// how long it takes to open a connection over TLS.
 //
 // The caller closes the client. A failover client must be closed after the store.
 package goredis
@@ -38,7 +38,8 @@ import (
 // Open opens a store on the servers of a client: a [*redis.Client], including one from
 // [redis.NewFailoverClient], a [*redis.ClusterClient], or a type that embeds one of them. For any
 // other client, it returns a [*stint.InvalidError]. Leave URL and Client of the Config empty. Open
-// calls AdjustClient last; it may replace DialCtxFn to connect differently from the client.
+// calls AdjustClient last, so AdjustClient may replace DialCtxFn to connect differently from the
+// client.
 func Open(ctx context.Context, client redis.UniversalClient, c redisstore.Config) (*redisstore.Store, error) {
 	if c.URL != "" || c.Client != nil {
 		return nil, invalid(errors.New("got both a go-redis client and a URL or Client in the Config; want only one of them"))
@@ -92,8 +93,8 @@ func settings(client redis.UniversalClient) (func(*rueidis.ClientOption), error)
 // take copies the settings of a client to co.
 func take(co *rueidis.ClientOption, o *redis.Options, addrs ...string) {
 	co.InitAddress = addrs
-	// The dialer handles TLS itself. TLSConfig only selects which of the two ports of a Cluster
-	// node to use, and whether to warn.
+	// The dialer handles TLS itself. TLSConfig determines which of the two ports of a Cluster node
+	// the client uses, and whether the store warns that the certificate is not verified.
 	co.TLSConfig = o.TLSConfig
 	co.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, d.Timeout)
