@@ -221,7 +221,8 @@ function W.fits(c, n)
 end
 
 -- latest iterates over the stamps and units of all entries and bookings, the latest first. If
--- with_held is set, it includes held units, with stamps a span before they stop counting.
+-- with_held is set, it includes held units: their stamps are a span before the instant at which
+-- they stop counting.
 local function latest(c, with_held)
   local list, set, i = {}, c.st[SET], last_index(c)
   for stamp, units in W.entries(c) do list[#list + 1] = { stamp, units } end
@@ -246,8 +247,8 @@ local function latest(c, with_held)
   end
 end
 
--- earliest returns the first instant from t on at which n more units fit. t is not before the last
--- booking.
+-- earliest returns the first instant at which n more units fit, at t or later. t is not before the
+-- last booking.
 function W.earliest(c, t, n)
   local set, at = c.st[SET], c.at
   local room = set[at + CAP] - n

@@ -17,8 +17,8 @@ local kind, amount, states
 kind, amount, states, pos = struct.unpack('<BdB', args, pos)
 local mark = '!' -- announces a command; '+' announces that units were given back
 
--- give_back removes up to n units from the entries, the oldest first, except from those ahead of
--- now, and from the meter. It reports whether there was anything to give back.
+-- give_back removes up to n units from the meter, and up to n from the entries, the oldest first.
+-- It does not change entries ahead of now. It reports whether there was anything to give back.
 local function give_back(c, n)
   local st, set, at, list, left = c.st, c.st[SET], c.at, {}, n
   local o, m, unit = set[at + LOG], set[at + METER], set[at + UNIT]

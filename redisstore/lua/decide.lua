@@ -13,7 +13,7 @@
 --
 -- A part has claim, key, cost and retry. A concurrency limit also has cap, window and c, the
 -- holders; any other part has set and its state st. A part with a state has fitting, how many of
--- the requests fit; text, the packed usage if they do not; counts, if the state was read as a
+-- the requests fit; text, the packed usage if none of them fits; counts, if the state was read as a
 -- whole; and holds, the key of its holds, for a request with a hold.
 
 -- read_run reads the parts and the options of a run, from an offset in args. The set and the cost
@@ -147,7 +147,7 @@ end
 
 -- charge_all charges every claim that costs something, now or, for a booking, at t, and then writes
 -- the states. `come` is true if the request was booked before and its booking is due. charge_all
--- returns the answer if that can be CHARGED, else nil.
+-- returns the answer if CHARGED can be its kind, else nil.
 local function charge_all(r, t, come)
   local whole, equal = r.whole, r.charged / r[1].cost
   local at = math.max(1, now + r.options[LEASE] - (r.options[AGE] or 0))
@@ -214,7 +214,7 @@ local function repeated(r, at, repeats, til)
 end
 
 -- by_limits decides by the limits. If it charges, it returns the instant of the charge, and the
--- answer if that can be CHARGED.
+-- answer if CHARGED can be its kind.
 local function by_limits(r)
   local options, whole = r.options, r.whole
   local mode, moves = options[MODE], options[MOVES] > 0
@@ -269,7 +269,8 @@ local function remember(r, t)
   end
 end
 
--- heal writes the parts of a denied request that have moved because the clock stepped back.
+-- heal writes the parts of a denied request whose times were moved back because the clock stepped
+-- back.
 local function heal(r)
   if r.flags ~= 0 and (r.flags ~= BANNED or r.banned) then return end
   for _, part in ipairs(r) do

@@ -81,9 +81,9 @@ function W.insert(st, at, stamp, units)
 end
 
 -- open_periods finds the periods of a calendar limit around now. The stored entries determine the
--- periods and, where there are none, the limit's own calendar does. If that calendar lacks the
--- instant at which the current period began, c.began is that instant; an entry without units stores
--- it in the state.
+-- periods. Where there are none, the limit's own calendar does. If no period of that calendar
+-- begins when the current period began, open_periods sets c.began to the instant at which it began,
+-- and save stores that instant as an entry without units.
 function W.open_periods(c)
   local set, at = c.st[SET], c.at
   local far, own, late, mark, list = now + 2 * c.window, set[at + THIS], 0, nil, {}

@@ -1,4 +1,4 @@
--- limits has the functions of states that most plain takes do not need. make_limits (script.go)
+-- limits has the functions on states that most plain takes do not need. make_limits (script.go)
 -- returns them. They are for states without bookings; bookings.lua has the rules for states with
 -- bookings.
 
@@ -30,10 +30,10 @@ local function slot_of(st, at, slot)
   return ('%d'):format(ring + slot * size), ('%d'):format(ring + slot * size + size - 1)
 end
 
--- piece returns piece k of the entries of a limit: a text, and the positions in the text where the
--- entries begin and end. It returns nil if there is no such piece. Piece 0 is the front, followed
--- by the blocks of the ring, the back, and the newest entry. If only the heads of the state were
--- read, piece reads the state up to its rings.
+-- piece returns a text that has piece k of the entries of a limit, and the positions of the first
+-- and the last byte of the piece in the text. It returns nil if there is no piece k. Piece 0 is the
+-- front, followed by the blocks of the ring, the back, and the newest entry. If only the heads of
+-- the state were read, piece reads the state up to its rings.
 function limits.piece(st, at, k)
   local set = st[SET]
   local o, width = set[at + LOG], set[at + WIDTH]

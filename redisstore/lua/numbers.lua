@@ -120,14 +120,14 @@ local CLAIMS, MODE, FIT, BANS_ON, SHARED, AFTER, LONGEST, MOVES = 1, 2, 3, 4, 5,
 local ID_LIFE, LEASE, GRACE, WITHIN, FORGIVE, HOLD, CHARGE_ID, STEPS = 9, 10, 11, 12, 13, 14, 15, 16
 local DURATIONS, AGE, REFILLED = 17, 18, 19
 
--- RUN_HOLD is the offset of the length of the hold of a PLAIN_HOLD from the number of its parts.
--- The charge id follows the length.
+-- For a PLAIN_HOLD, RUN_HOLD is the number of bytes from the number of parts to the length of the
+-- hold. The charge id follows the length.
 local RUN_HOLD = 70
 
 -- A part of an amendment (amend.lua) is an array of these fields. The first part of a claim is also
 -- that claim, and the first claim is also the amendment, because creating a table costs as much as
--- a command. The fields from AMENDS on are as sent, and every part has those of its claim and its
--- amendment.
+-- a command. The fields from AMENDS on have the values that were sent. Every part also has those of
+-- its claim and its amendment.
 --
 --   KEY, SET         as in a state; SET is false for a concurrency limit
 --   HOLDS            the key of its holds, if any

@@ -65,8 +65,8 @@ local function put(st, offset, text)
   st[BODY] = st[BODY] .. value:sub(cursor + 1, offset) .. text
 end
 
--- drop_left drops the entries that have left the window of a limit. The rest of the piece with the
--- oldest entry that stays becomes the front.
+-- drop_left drops the entries that have left the window of a limit. The oldest entry that stays,
+-- and those after it in the same piece (limits.piece), become the front.
 local function drop_left(st, at)
   local set, whole = st[SET], st[WHOLE]
   local o, entry, width, cut = set[at + LOG], set[at + ENTRY], set[at + WIDTH], set[at + CUT]

@@ -1,8 +1,8 @@
 -- table keeps rows of texts. It writes rows, or returns the changes since a version.
 --
--- A version is the number of the table's life times LIFE, plus a number that grows with every
--- change times STEP, plus a tag. A newly created table has a new life. Lives and tags are random,
--- so that an older copy of the table has other versions once it changes.
+-- A version is life * LIFE + changes * STEP + tag. The first number identifies the table's life,
+-- and the second grows with every change. A newly created table has a new life. Lives and tags are
+-- random, so that an older copy of the table has other versions once it changes.
 --
 -- KEYS[1]  the rows by name, and the version by the empty name
 -- KEYS[2]  the names of recently changed rows, scored by the version of the change, and these

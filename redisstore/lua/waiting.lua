@@ -54,7 +54,8 @@ function W.over(r)
   return over
 end
 
--- let_go removes a booking that leave did not remove, because the request now has another time.
+-- let_go removes the booking that leave found in a limit but did not remove. The request has been
+-- given another time.
 local function let_go(c)
   if not c.found then return end
   W.change_booking(c, c.found, -c.cost)
@@ -64,9 +65,9 @@ end
 -- bounded_cost returns how much a Force can charge a limit.
 local function bounded_cost(c) return math.min(c.cost, math.max(0, MAX_UNITS / 2 - W.used(c))) end
 
--- charge charges the counts of a part. It adds the cost to their logs at an instant, if a charge
--- then still counts, and to their meters now, less the units refilled in a given time. It puts back
--- the bookings that leave set aside.
+-- charge charges the counts of a part. It adds the cost to their logs at an instant, if a charge at
+-- that instant still counts. It adds the cost to their meters now, less the units that have been
+-- refilled since (REFILLED). It puts back the bookings that leave set aside.
 function W.charge(part, instant, r)
   for _, c in ipairs(part.counts) do
     local st, set, at = c.st, c.st[SET], c.at
@@ -138,8 +139,8 @@ local function has_entry(c, instant)
 end
 
 -- give_up removes the units of a due booking from all limits, if a log has them and no state was
--- replaced since. It reports whether it removed them. If so, it also omits bookings without a
--- grace; those with one are used without asking again.
+-- replaced since. It reports whether it removed them. If so, it also leaves out the bookings
+-- without a grace, because their owners ask again before they use them.
 function W.give_up(r)
   local at, come = r.options[MOVES], false
   for _, part in ipairs(r) do
@@ -164,7 +165,7 @@ function W.give_up(r)
   return true
 end
 
--- see_all puts back the bookings that give_up omitted.
+-- see_all puts back the bookings that give_up left out.
 function W.see_all(r)
   each_count(r, function(c)
     c.booked, c.led = c.all_booked, nil
@@ -178,7 +179,8 @@ function W.save_changed(r)
   end)
 end
 
--- stay restores the bookings up to the one that was not moved, and records the usage at that time.
+-- stay restores the bookings up to the one that was not moved, and records the usage at the time of
+-- that one.
 function W.stay(r, t)
   each_count(r, function(c)
     c.booked, c.led = c.all_booked:sub(1, first_booking(c.all_booked, 1, t + 1) * BOOKED), nil
@@ -195,8 +197,8 @@ function W.full(r)
   return full
 end
 
--- beyond reports whether an instant is after the next period of a calendar, because later periods
--- are not known.
+-- beyond reports whether an instant is after the next period of a calendar limit. Nothing can be
+-- booked there, because later periods are not known.
 function W.beyond(r, t)
   local beyond = false
   each_count(r, function(c)
