@@ -8,8 +8,8 @@ import (
 )
 
 // charge charges, books or leases every claim that costs something, at an instant. It gives up the
-// booking that the request replaces. If come is set, that booking is due, and charge may book
-// between others.
+// booking that the request replaces. If come is set, that booking is due, and charge may make a
+// booking between others.
 func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, come bool) {
 	end := q.endOf(r, at, come)
 	id := uint64(0)
@@ -56,7 +56,7 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, come bool)
 }
 
 // endOf returns the time that identifies a charge at an instant: the end of a lease or booking, or,
-// for units that were used before now, the time of their use. A booking ends no earlier than the
+// if the units were used before now, the time of their use. A booking ends no earlier than the
 // bookings before it.
 func (q *query) endOf(r *stint.Request, at int64, come bool) int64 {
 	switch {
@@ -75,8 +75,9 @@ func (q *query) endOf(r *stint.Request, at int64, come bool) int64 {
 	return end
 }
 
-// endAmong returns the end of a booking that may have others after it. It is no earlier than the
-// ends before it and, as far as that allows, no later than those after it.
+// endAmong returns the end of a booking that may have other bookings after it. The end is no
+// earlier than the ends of the bookings before and, as far as that allows, no later than the ends
+// of the bookings after.
 func (q *query) endAmong(at, end int64) int64 {
 	last := int64(0)
 	for k := range q.views {

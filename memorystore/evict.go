@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	// One record in roomyShare is reserved for records with room. Until loads are compared again,
-	// up to one more record per shard may be reserved.
+	// Records with room are not evicted while at most one record in roomyShare has room. Until
+	// loads are compared again, up to one more record per shard may stay.
 	roomyShare = 32
 	// enough is the minimum share of each of its limits that a record with room has left.
 	enough = 0.5
-	// evictAmong is the number of records that are compared to evict one; evictFurther is the
-	// number if all of them are banned or hold places.
+	// evictAmong is the number of records that are compared to evict one; evictFurther is that
+	// number if all of them have a ban, a place or an open hold.
 	evictAmong   = 16
 	evictFurther = 512
 	// evictMost bounds the evictions under one lock.
@@ -190,9 +190,9 @@ func (sh *shard) evictOne(w *written, c class) bool {
 }
 
 // mostLeft returns the record with the largest unused share among the next records of a class:
-// those after the hand, and after the last record again from the first. It reclassifies records
-// that no longer have room. Among equal records near a limit, it prefers a record of the subject
-// that needs the room.
+// those after the hand and, after the last record of the shard, those from the first on. It
+// reclassifies records that no longer have room. Among equal records near a limit, it prefers a
+// record of the subject that needs the room.
 func (sh *shard) mostLeft(w *written, c class, now int64) (best uint32, found bool) {
 	bestLeft, seen, n, own := spared, 0, sh.hand, false
 	for range sh.count {

@@ -85,8 +85,8 @@ func (p *part) holdsFull(now int64) (at int64) {
 }
 
 // delayHold returns the instant at which a request with a hold fits, given the instant at which its
-// limits have room: its states must have room for another hold, too. It raises the RetryAfter of
-// the limits accordingly.
+// limits have room. It may be later, because the states must have room for another hold, too. It
+// raises the RetryAfter of the limits accordingly.
 func (q *query) delayHold(r *stint.Request, d *stint.Decision, at int64) int64 {
 	if r.Hold == 0 || at == algorithm.Never {
 		return at

@@ -100,8 +100,8 @@ func (s *Store) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
 }
 
 // list calls f with the shard's records, a few each time it takes the lock, until f returns false.
-// It begins with the last record, so that a record that moves to a lower number in between is seen
-// twice rather than missed.
+// It begins with the last records. So a record that moves to a lower number in the meantime is
+// passed twice rather than not at all.
 func (sh *shard) list(ctx context.Context, op string, f func(r *record, now int64) (more bool)) error {
 	for before, more := ^uint32(0), true; more && before > 0; {
 		if err := sh.store.ready(ctx, op); err != nil {

@@ -12,7 +12,8 @@ import (
 // inline.
 const maxPlain = 3
 
-// plain is a Store with the method that Limiter.Allow calls.
+// plain is a Store whose only method is TakePlain, the fast path of Limiter.Allow. The type keeps
+// TakePlain out of the methods of Store.
 type plain Store
 
 // Plain returns the store and its fast path for decisions, for package stint. A limiter uses the
@@ -21,9 +22,9 @@ func (s *Store) Plain() (store stint.Store, taker any) { return s, (*plain)(s) }
 
 // TakePlain decides the most common requests, for Take and for limiters: one known subject, a few
 // limits with one name, no concurrency limit, a clock that runs forward, no bookings and no ban to
-// check. It decides like query.decide, but omits everything that cannot happen for such requests:
-// it opens the counts in their record, and its results fit into registers and a few words on the
-// stack. It takes half as long.
+// check. It decides like query.decide, but takes half as long: it omits everything that such
+// requests do not need, opens the counts in their record, without a copy, and returns results that
+// fit into registers and a few words on the stack.
 //
 // If a request is not of this kind or fails, TakePlain reports false and writes nothing:
 // query.decide must answer it.

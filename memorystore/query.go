@@ -119,7 +119,8 @@ func (p *part) record() *record {
 	return p.rec
 }
 
-// touch records a write of a state in the part's record, except for concurrency limits.
+// touch prepares the part's record for a write of its state. Counts of concurrency limits are not
+// in the state.
 func (p *part) touch(now int64) {
 	r := p.rec
 	if r.generation == 0 {
@@ -177,8 +178,8 @@ func (q *query) unlock() {
 	s.makeRoom(&w)
 }
 
-// release releases the locks, the first shard's last, because the query is in that shard. It also
-// drops references to the caller's claims.
+// release releases the locks. It releases that of the first shard last, because the query is in
+// that shard. It also drops references to the caller's claims.
 func (q *query) release() {
 	for i := range q.claims {
 		q.claims[i].Claim = nil

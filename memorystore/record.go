@@ -17,8 +17,8 @@ type record struct {
 	rest  *rest
 	// generation is 0 until a count is written.
 	generation uint32
-	// key is subject, scope and name, concatenated: size bytes, with the scope from split on and
-	// the name from name on. A free record has no key.
+	// The first size bytes of key are subject, scope and name. The scope begins at split, and the
+	// name begins at name. A free record has no key.
 	size, split, name uint8
 	key               [17]byte
 }
@@ -62,7 +62,7 @@ func (r *record) setKey(subject, scope, name string) {
 	r.size, r.split, r.name = uint8(len(key)), uint8(split), uint8(end)
 }
 
-// fullKey returns subject, scope and name, and where the latter two start.
+// fullKey returns subject, scope and name, one after another, and the offsets of scope and name.
 func (r *record) fullKey() (key []byte, split, name int) {
 	if r.size == longKey {
 		return r.rest.key, r.rest.split, r.rest.name
@@ -134,8 +134,8 @@ func (r *record) stepBack(now int64) {
 }
 
 // A record has a state for each limit, the first in the record itself. The tag of a state,
-// Count.Owner, identifies the limit that it was last written under, which decides when it has
-// expired. A free state has the tag 0.
+// Count.Owner, identifies the limit under which the state was last written. That limit determines
+// when the state has expired. A free state has the tag 0.
 
 // states returns the number of states of a record, including free ones. r may be nil.
 func (r *record) states() int {

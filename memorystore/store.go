@@ -70,10 +70,10 @@ type Config struct {
 	// of its records; the sum is within about a tenth of the actual heap. It counts a call's writes
 	// when the call returns. Evicted records are garbage until they are collected.
 	MaxBytes int64
-	// Now replaces the clock, for tests and simulations. It must be safe for concurrent use,
-	// because the store's goroutine calls it, too, and must not call the store. docs/rules.md
-	// defines what happens if it steps back. Nil means a clock that starts at the wall clock's time
-	// and never steps.
+	// Now replaces the clock, for tests and simulations. It must not call the store. It must be
+	// safe for concurrent use, because the store's goroutine calls it, too. docs/rules.md defines
+	// what happens if it steps back. Nil means a clock that starts at the wall clock's time and
+	// never steps.
 	Now func() time.Time
 }
 

@@ -12,8 +12,8 @@ const (
 	sweepTurns = 600
 	// sweepPiece is the number of records that the sweeper examines under one lock.
 	sweepPiece = 128
-	// Expired states are kept for grace, in microseconds, so that a clock that steps back by less
-	// still finds them.
+	// Expired states are kept for grace, in microseconds, so that they still exist if the clock
+	// steps back by less than that.
 	grace = int64(time.Second / time.Microsecond)
 )
 

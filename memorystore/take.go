@@ -135,9 +135,9 @@ func (q *query) promised(r *stint.Request, d *stint.Decision) bool {
 	return promised
 }
 
-// earliest returns the first instant at which all limits have room. In Reserve mode, that is not
-// before any booking, unless ahead is set. It sets the RetryAfter of each limit to the wait until
-// that limit alone has room.
+// earliest returns the first instant at which all limits have room. In ModeReserve, it is not
+// before the last booking, unless ahead is set. It sets the RetryAfter of each limit to the wait
+// until that limit alone has room.
 func (q *query) earliest(r *stint.Request, ahead bool, d *stint.Decision) int64 {
 	usages := d.MakeUsages(len(q.views))
 	from, latest, fits := q.now, q.now, true
@@ -162,8 +162,8 @@ func (q *query) earliest(r *stint.Request, ahead bool, d *stint.Decision) int64 
 	return q.together(max(from, latest))
 }
 
-// together returns the first instant, from at on, at which all limits have room at the same time.
-// There must be no booking after at.
+// together returns the first instant at which all limits have room at the same time, starting with
+// the instant at. No booking may be later than that instant.
 func (q *query) together(at int64) int64 {
 	for {
 		next := at
@@ -178,7 +178,7 @@ func (q *query) together(at int64) int64 {
 	}
 }
 
-// horizon returns the instant from which on nothing can be booked.
+// horizon returns the instant at and after which nothing can be booked, or algorithm.Never.
 func (q *query) horizon() int64 {
 	at := algorithm.Never
 	for k := range q.views {
