@@ -28,7 +28,7 @@ const (
 	// MaxUnits bounds every count, level and sum.
 	MaxUnits = stint.MaxUnits
 	// MaxInstant bounds computations with instants. Instants past MaxUnits are never reached; only
-	// those of a meter in debt get near it.
+	// those of a meter in debt come near MaxInstant.
 	MaxInstant = int64(1) << 60
 	// Never is an instant that is never reached.
 	Never = int64(math.MaxInt64)

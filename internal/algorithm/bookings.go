@@ -2,8 +2,8 @@ package algorithm
 
 import "slices"
 
-// booking is a future charge: n units that may be used from at until end, and count from at on as
-// if they were charged at end.
+// booking is a future charge: n units that may be used from the instant at until end. From the
+// instant at on, they count as if they were charged at end.
 type booking struct{ at, end, n int64 }
 
 // bookings are in order of their times, and of their ends.

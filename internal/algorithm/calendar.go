@@ -95,8 +95,8 @@ func (v *View) stamp(t int64) int64 {
 	}
 }
 
-// Horizon returns the instant from which on nothing can be booked, or Never. For a calendar limit,
-// it is the end of the next period, because later ends are not known.
+// Horizon returns the instant at and after which nothing can be booked, or Never. For a calendar
+// limit, it is the end of the next period, because later ends are not known.
 func (v *View) Horizon() int64 {
 	if v.p.calendar == nil {
 		return Never

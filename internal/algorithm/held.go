@@ -7,8 +7,8 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// holdSlices is the number of slices in the life of a hold. Holds that expire in one slice are held
-// together, until its end.
+// holdSlices is the number of slices in the life of a hold. Units whose holds expire in the same
+// slice are all held until its end.
 const holdSlices = 64
 
 // Stock reports whether a limit holds the estimate of a request with a hold of the given length,
@@ -173,8 +173,8 @@ func (v *View) ChargeMore(n, debt int64) (dropped int64) {
 	return n - charged
 }
 
-// goes returns the instant from which held units that are not settled no longer count: when they
-// expire or, if they are charged then, a span later. For bookings it is always a span later,
+// goes returns the instant at which held units stop counting if they are not settled: when they
+// expire or, if they are charged then, a span later. If books is set, it is always a span later,
 // because the units may be charged at any time until they expire.
 func (v *View) goes(u *heldUnits, books bool) int64 {
 	if v.held.charges || books {

@@ -52,7 +52,7 @@ func Idle(limits []stint.Limit, i int, skip func(j int) bool) (by int, most int6
 }
 
 // bounds reports whether everything that m admits fits l, whose parameters are p. leased means that
-// units may be taken ahead of need. A log then counts them as if they were charged at the end of
+// units may be leased ahead of need. A log then counts them as if they were charged at the end of
 // their lease, but a meter counts them from its beginning, so no meter bounds a log.
 func bounds(m, l *stint.Limit, p *Params, leased bool) bool {
 	if l.Algorithm == stint.AlgorithmConcurrency || m.Algorithm == stint.AlgorithmConcurrency {
@@ -116,8 +116,9 @@ func within(l *stint.Limit, length, align int64) int64 {
 	return min(p.logged(length, align), p.metered(length))
 }
 
-// logged returns the most that the log admits: its capacity first, and again whenever the last
-// charges no longer count. It assumes the worst case, first charges at the end of a slice.
+// logged returns the most that the log admits: its capacity at first, and its capacity again
+// whenever the last charges no longer count. It assumes the worst case, in which the first charges
+// are at the end of a slice.
 func (p *Params) logged(length, align int64) int64 {
 	if !p.log {
 		return noBound

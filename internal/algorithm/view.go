@@ -60,8 +60,8 @@ func (v *View) Open(c *Count, p *Params, now, back int64) {
 	}
 }
 
-// openMeter advances the meter to now. The meter of a new burst begins with the units in the log,
-// which a bucket does not have.
+// openMeter advances the meter to now. If the burst of the limit is new, the meter begins with the
+// units in the log. A bucket has no log.
 func (v *View) openMeter() {
 	p, m := v.p, &v.meter
 	if m.unit == 0 {
@@ -127,8 +127,8 @@ func (v *View) Used() int64 {
 // MaxUnits for later charges and bookings.
 func (v *View) Spare() int64 { return max(MaxUnits/2-v.Used(), 0) }
 
-// Books makes later queries of the view answer for a booking. Held units may be charged until they
-// expire, and so may count for longer.
+// Books makes later queries of the view answer for a booking. For a booking, held units count for
+// longer, because they may be charged until they expire.
 func (v *View) Books() { v.books = true }
 
 // LastEnd returns the end of the last booking, or 0 if there is none.
@@ -163,7 +163,7 @@ func (v *View) Reset() int64 {
 	return v.count.newest() + v.p.Span - v.now
 }
 
-// moreReset is Reset with a meter, bookings or places.
+// moreReset is Reset with a meter, bookings, held units or places.
 func (v *View) moreReset() (reset int64) {
 	if v.p.Places {
 		return v.placesReset()

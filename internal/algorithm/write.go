@@ -6,8 +6,8 @@ import "github.com/stint-limiter/stint/driver"
 // Charge returns the number of bytes by which the count's log has grown.
 func (v *View) Charge(cost int64) int { return v.Lease(v.now, cost) }
 
-// Lease adds a cost that counts from now on. A log counts it as if it were charged at until, which
-// is not before now. Lease returns the same as Charge.
+// Lease adds a cost that counts from now on. A log counts it as if it were charged at the instant
+// until, which is not before now. Lease returns the same as Charge.
 func (v *View) Lease(until, cost int64) int {
 	if v.p.unit > 0 {
 		v.meter.level = min(v.meter.level+v.p.weight(cost), MaxUnits)
@@ -24,7 +24,7 @@ func (v *View) Lease(until, cost int64) int {
 
 // ChargeLate adds a cost that was used at an instant, which is not after now. A log counts the cost
 // as if it were charged at that instant, unless the instant has left the window. A meter is charged
-// the cost now, less what it has given back in the time refilled. The cost is at most [View.Spare].
+// the cost now, less what it gives back in the duration refilled. The cost is at most [View.Spare].
 func (v *View) ChargeLate(at, cost, refilled int64) {
 	p := v.p
 	if p.unit > 0 {
@@ -38,7 +38,7 @@ func (v *View) ChargeLate(at, cost, refilled int64) {
 	}
 }
 
-// Book adds a cost that may be used from at, a future instant, to end.
+// Book adds a cost that may be used from a future instant, at, until end.
 func (v *View) Book(at, end, cost int64) {
 	m := v.write().extra()
 	m.add(booking{at, end, cost})
@@ -50,7 +50,7 @@ func (v *View) Book(at, end, cost int64) {
 	v.Only(Never)
 }
 
-// Insert adds a cost that may be used from at, a future instant, to end. Other bookings may be
+// Insert adds a cost that may be used from a future instant, at, until end. Other bookings may be
 // later; the new one ends no later than they do. If there are [driver.MaxBookings] already, Insert
 // adds the cost to the last of them.
 func (v *View) Insert(at, end, cost int64) {

@@ -45,8 +45,8 @@ func CountStates(claims []stint.Claim) (n int) {
 	return n
 }
 
-// NoGenerations gives a charge that was not made by a store the generation 0 for each of its
-// states. No state in a store has that generation.
+// NoGenerations gives every state of a charge the generation 0, for a charge that no store has
+// made. No state in a store has that generation.
 func NoGenerations(c *stint.Charge) {
 	if n := CountStates(c.Claims()); n > 1 {
 		c.Data().Others = &driver.OtherStates{Generations: make([]uint32, n-1)}

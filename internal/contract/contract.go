@@ -122,8 +122,8 @@ func Mistakes(err error) error {
 	return err
 }
 
-// Limits yields every limit of claims with its claim, in the order of a decision's usages.
-// Decisions must not use Limits, because it moves the claims to the heap.
+// Limits yields every limit of claims with its claim, in the order of a decision's usages. Code
+// that decides requests must not use it, because it moves the claims to the heap.
 func Limits(claims []stint.Claim) iter.Seq2[*stint.Claim, *stint.Limit] {
 	return func(yield func(*stint.Claim, *stint.Limit) bool) {
 		for i := range claims {

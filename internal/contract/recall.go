@@ -10,7 +10,8 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// A store keeps the charge of a request ID, so that a repeat can settle it, in this form:
+// So that a repeat of a request can settle the charge, a store keeps the charge with the request
+// ID, in this form:
 //
 //	ID (8 bytes), At, units charged to the first claim
 //	note, see AppendNote
@@ -26,8 +27,8 @@ const headSize = 24
 
 // AppendNote appends the data of a charge that is known before the charge is made: the shape of the
 // request, see Shape, the costs of the claims after the first, and the costs of names. If the
-// claims of other subjects were charged before, in separate calls, AppendNote also appends the
-// instants and generations of that charge, which is given as elsewhere.
+// claims of other subjects were charged before, in separate calls, elsewhere is their charge, and
+// AppendNote also appends its instants and generations.
 func AppendNote(b []byte, r *stint.Request, shape uint32, elsewhere *stint.Charge) []byte {
 	b = little.AppendUint32(b, shape)
 	if b = append(b, 0); elsewhere != nil {
