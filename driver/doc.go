@@ -16,7 +16,7 @@
 //     refused for lack of memory. A repeated one applies only if the store has forgotten the first
 //     and another process sends it.
 //   - 20,000 holds of one subject, scope and name of limits can be open. The next request with a
-//     hold is denied. Units that [ModeForce] charges there are charged for good, and not held.
+//     hold is denied. Units that [ModeForce] charges there are charged at once, not held.
 //   - [Inspector.Inspect] shows the newest 1,000 charges of one limit, and [Inspector.Scopes] lists
 //     1,000 scopes of one subject.
 //

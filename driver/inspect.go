@@ -44,9 +44,8 @@ type Inspection struct {
 type BanState struct {
 	// Until is when the ban ends; zero if none is in force.
 	Until time.Time `json:"until,omitzero"`
-	// Level is the number of bans in a row that denials have led to, including the one in force:
-	// each is longer than the last. It is 0 again once the bans are forgiven. Manual bans do not
-	// raise it.
+	// Level is the number of bans in a row that denials have led to, including the one in force. It
+	// is 0 again once the bans are forgiven. Manual bans do not raise it.
 	Level int `json:"level"`
 	// Strikes is the number of denials that count toward the next ban. The ban policy in force at
 	// the last denial determined for how long they count.
@@ -70,8 +69,9 @@ type Window struct {
 // Entry is a number of units that were charged at about the same time, or that are booked or held.
 type Entry struct {
 	// At is when the units were charged: up to one [stint.Resolution]th of the window later if
-	// requests share entries, or the start of the window if the window is fixed. A booking has the
-	// time that it is booked for, a lease its end. At is zero for holders of a concurrency limit.
+	// requests share entries, or the start of the window if the window is fixed. For a booking, At
+	// is the booked time; for a lease, it is the end of the lease. At is zero for holders of a
+	// concurrency limit.
 	At time.Time `json:"at,omitzero"`
 	// Until is when the units leave the window, or when a holder expires unless it sends a
 	// heartbeat.

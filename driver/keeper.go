@@ -24,8 +24,9 @@ type Keeper interface {
 	// version. The text of a removed row is "". If the store cannot tell what has changed, Kept
 	// calls f with all rows.
 	Kept(ctx context.Context, table string, since int64, f func(Row)) (version int64, which Rows, err error)
-	// StoredName returns the name under which the store keeps a subject: a hash if its keys hold no
-	// names, and "" if the store has to be connected first to know that.
+	// StoredName returns the name under which the store keeps a subject: the subject itself, or its
+	// hash if the store does not keep names. It returns "" if the store does not know the name
+	// until it is connected.
 	StoredName(subject string) string
 }
 

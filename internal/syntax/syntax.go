@@ -18,8 +18,8 @@ func IsName(s string) bool { return consistsOf(s, "_-.") }
 func IsToken(s string) bool { return consistsOf(s, "!#$%&'*+-.^_`|~") }
 
 // IsHost reports whether s is a host, with or without a port, made only of characters that occur in
-// host names, IP addresses and ports. HTTP allows other characters, such as a comma, but some
-// frameworks take one as the end of the host.
+// host names, IP addresses and ports. HTTP allows other characters, such as commas, but some
+// frameworks treat such a character as the end of the host.
 func IsHost(s string) bool { return consistsOf(s, ".-_:[]") && Host(s) != "" }
 
 // consistsOf reports whether s is not empty and has only ASCII letters, digits and the given other
@@ -35,7 +35,7 @@ func consistsOf(s, others string) bool {
 	return s != ""
 }
 
-// Host returns a host without its port, the brackets of an IPv6 address, and trailing dots. For an
+// Host strips the port, the brackets of an IPv6 address, and trailing dots from a host. For an
 // argument that is not a host and port, such as "a:80:80", it returns the text before the first
 // colon.
 func Host(hostport string) string {

@@ -49,8 +49,7 @@ func Parse(text []byte) ([]Document, *SyntaxError) {
 	}
 }
 
-// parseNext reads the next document. Some inputs cause panics of the library; parseNext recovers
-// from them.
+// parseNext reads the next document. Some inputs make the library panic; parseNext recovers.
 func parseNext(decoder *yaml.Decoder, n *yaml.Node) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
