@@ -14,7 +14,7 @@ import (
 // refill.
 type meter struct {
 	stored, local int64
-	raised        int64 // how much answers have raised stored, perhaps by counting our charges that are still unanswered
+	raised        int64 // how much answers have raised stored, perhaps by counting our unanswered charges
 	at            int64
 }
 
