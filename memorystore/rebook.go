@@ -6,7 +6,7 @@ import (
 )
 
 // behind finds the booking that the request is to move up, and makes the views ignore the bookings
-// after it. It returns the booking's instant, or 0 if a limit does not have the booking. In that
+// after it. It returns the booking's instant, or 0 if any limit lacks the booking. In that
 // case the booking is not moved; if the request is booked again, the limits that have the old
 // booking give it up.
 func (q *query) behind(r *stint.Request) (old int64) {

@@ -70,9 +70,9 @@ func part(i, n int64) func(all, _ int64) int64 {
 	}
 }
 
-// sum adds up the seconds in the last d, as far as the history goes back. It also returns their
-// number. If d is longer than a quarter of an hour, it adds up coarse steps; the newest step may
-// have ended a few seconds ago. The sum has no quantiles; see during.
+// sum adds up the counts of the last d, as far as the history goes back, and returns how many
+// seconds they cover. If d is longer than a quarter of an hour, it adds up coarse steps; the newest
+// step may have ended a few seconds ago. The sum has no quantiles; see during.
 func (h *history) sum(d time.Duration) (sum Point, seconds int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -21,9 +21,9 @@ import (
 type TokenUsage struct {
 	// Preset selects the places of an API: "openai", "anthropic" or "gemini"; "" selects none.
 	Preset string
-	// MaxOutput lists the places where a request bounds its output; the largest number counts.
-	// Choices lists the places of the number of answers that a request asks for. Model lists the
-	// places of the model's name.
+	// MaxOutput lists the places where a request limits its output; if several do, the largest
+	// number is used. Choices lists the places where a request says how many answers it wants, and
+	// Model those where it names the model.
 	MaxOutput, Choices, Model []string
 	// Input, Output and Cached are the places where a response counts tokens. If a place has
 	// several values, the last one is used. Places that end in the same name have the same number,
@@ -153,8 +153,8 @@ func (v *Verdict) Meter() Meter {
 }
 
 // measure determines the usage of a request, and whether the response reports it. If an error
-// response does not report its usage, the usage is 0. The status of a client that disconnected is
-// not an error.
+// response does not report its usage, the usage is 0. A response that is cut short because the
+// client disconnected is no error response.
 func (v *Verdict) measure(o *Outcome) {
 	found := tokens.Counts{Input: -1, Output: -1, Cached: -1, Events: -1}
 	switch {

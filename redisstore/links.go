@@ -83,9 +83,10 @@ func dialerOf(co rueidis.ClientOption) dialer {
 }
 
 // link is a connection for batches: each user sends a call, then reads all of the answer. If the
-// connection breaks, the call on it fails, because the server may have executed it. So a link sends
-// no call if it was idle for too long, or if another link has broken since this one was last used.
-// Then the call fails with errStale, and can be sent on another connection.
+// connection breaks during a call, the call fails and is not repeated, because the server may have
+// executed it. To make that rare, a link refuses a call if it was idle for too long, or if another
+// link has broken since this one was last used. A refused call fails with errStale, and can safely
+// be sent on another connection.
 type link struct {
 	net.Conn
 	of   *connection

@@ -40,10 +40,10 @@ func newNameKeys(secrets [][]byte) (keys nameKeys, err error) {
 }
 
 // choose returns the key to hash names with, given the fields in Redis. If a field must be set
-// before the key is used, choose also returns that field and its value. A process that also has the
-// previous key announces its current key there, but hashes with the previous key until the current
-// one is in use. The first process that has only the announced key puts that key in use, and the
-// others follow. A guest (see Config.ExistingNames) sets no field.
+// before the key is used, choose also returns that field and its value. While the
+// key in use is the previous key of a process, the process announces its current key in keyNext,
+// and hashes with the previous one. The first process that has only the announced key makes it the
+// key in use, and the others follow. A guest (see Config.ExistingNames) sets no field.
 func (keys nameKeys) choose(fields map[string]string, guest bool) (use *names, field, to string, err error) {
 	used, next := fields[keyInUse], fields[keyNext]
 	if len(keys) == 0 {

@@ -92,8 +92,8 @@ func (l *ledger) oweTogether(o *debt) {
 	}
 }
 
-// forgive cancels units granted at an instant: it subtracts them from what is owed together. For
-// those already charged to the store, it returns jobs that refund them.
+// forgive cancels units of a limit that were granted at the given instant: it subtracts them from
+// the limit's debt. For units that the store has already charged, it returns jobs that refund them.
 func (l *ledger) forgive(rec *record, n *count, units, at int64) (due []*job) {
 	if n.owed == nil {
 		return nil

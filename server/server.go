@@ -211,7 +211,7 @@ func (s *Server) Stop(ctx context.Context) error {
 	return s.stopErr
 }
 
-// fail makes Wait return, if this is the first failure.
+// fail makes Wait return err, unless another failure came first.
 func (s *Server) fail(err error) {
 	select {
 	case s.failed <- err:

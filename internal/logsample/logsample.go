@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Few is the usual number of logged events of a kind per second. It is enough to show whether they
+// Few is how many events of one kind are usually logged per second. They show whether the events
 // are alike.
 const Few = 5
 

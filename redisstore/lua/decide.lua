@@ -4,17 +4,23 @@
 --   equal        the number of equal requests
 --   charges      whether the first claim costs anything
 --   options      the options of the run (numbers.lua; see take.lua)
---   id, id_key   request id and its key, if there is one; note: bytes for the id to remember
---   base, bans   the number of keys before those of its bans; the bans by claim, see bans.lua
+--   id, id_key   the request id and its key, if there is one
+--   note         the bytes to store with the request id
+--   base         the number of keys before those of its bans
+--   bans         the bans by claim; see bans.lua
 --   life         how long units are held, for a request with a hold
 --   whole        functions for states that are read as a whole (whole.lua), once needed
 --   writing      true once something may have been written
---   flags, decider, retry, at, charged, ban, recalled: the answer
+--   flags, decider, retry, at, charged, ban, recalled
+--                the answer
 --
 -- A part has claim, key, cost and retry. A concurrency limit also has cap, window and c, the
--- holders; any other part has set and its state st. A part with a state has fitting, how many of
--- the requests fit; text, the packed usage if none of them fits; counts, if the state was read as a
--- whole; and holds, the key of its holds, for a request with a hold.
+-- holders. Any other part has set and its state st, and
+--
+--   fitting      how many of the requests fit
+--   text         the packed usage, if none of them fits
+--   counts       the counts, if the state was read as a whole
+--   holds        the key of its holds, for a request with a hold
 
 -- read_run reads the parts and the options of a run, from an offset in args. The set and the cost
 -- of the first part are given.
