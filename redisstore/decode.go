@@ -439,7 +439,7 @@ func (in *reader) int(least int64) int64 {
 }
 
 func (in *reader) usage() stint.Usage {
-	return stint.Usage{Used: in.int(0), ResetAfter: micros(in.int(never)), RetryAfter: micros(in.int(never))}
+	return stint.Usage{Used: in.int(0), ResetAfter: micros(in.int(0)), RetryAfter: micros(in.int(never))}
 }
 
 // never stands for [stint.Never] in a reply.

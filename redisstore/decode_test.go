@@ -67,6 +67,7 @@ func TestRepliesOfOtherCallsAreRefused(t *testing.T) {
 		"a negative count":      reply(7, instant, 1, 0, 0, instant, -1, 1, 0, 1, 1, 0, 1, 1, 0),
 		"a duration too long":   reply(7, instant, 1, 0, 0, instant, 1, 1<<54, 0, 1, 1, 0, 1, 1, 0),
 		"a negative retry":      reply(7, instant, 0, 0, -2, 0, 1, 1, 0, 1, 1, 0, 1, 1, 0),
+		"a reset without end":   reply(7, instant, 1, 0, 0, instant, 1, -1, 0, 1, 1, 0, 1, 1, 0),
 		"no clock":              reply(7, 0, 1, 0, 0, instant, 1, 1, 0, 1, 1, 0, 1, 1, 0),
 		"text instead of bytes": "OK",
 	} {
@@ -106,7 +107,7 @@ func FuzzReply(f *testing.F) {
 			t.Fatalf("%x became %+v", text, d)
 		}
 		for _, s := range d.States() {
-			if s.Limit == nil || s.Used < 0 || s.ResetAfter < 0 || s.RetryAfter < 0 {
+			if s.Limit == nil || s.Used < 0 || s.ResetAfter < 0 || s.ResetAfter == stint.Never || s.RetryAfter < 0 {
 				t.Fatalf("%x became %+v", text, s)
 			}
 		}
