@@ -59,15 +59,15 @@ func (s *Server) newAdmin() (endpoint, error) {
 	ep := s.newHTTPServer(sameSite(exactPaths(mux)), false)
 	finish := ep.shutdown
 	ep.shutdown = func(ctx context.Context) error {
-		end() // the dashboard's streams, which do not end by themselves
+		end() // end the dashboard's streams, which do not end by themselves
 		return finish(ctx)
 	}
 	return ep, nil
 }
 
 // sameSite rejects requests from pages of other sites in an operator's browser. Links to the
-// dashboard from such pages, for example from chats and Grafana, work, because the page itself has
-// no data.
+// dashboard from such pages, for example from chats and Grafana, still work, because the page
+// itself contains no data.
 func sameSite(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if callers.CrossSite(r) && !(r.URL.Path == "/" && callers.Navigates(r)) {
@@ -89,7 +89,7 @@ type configState struct {
 }
 
 type storeState struct {
-	// Name is "memory", or the URL without its password.
+	// Name is "memory", or the URL of Redis without its password.
 	Name string `json:"name"`
 	// Breaker, BreakerSettings and Instances are set for a shared store only.
 	Breaker         resilience.BreakerState `json:"breaker,omitempty"`

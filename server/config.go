@@ -36,8 +36,8 @@ type Config struct {
 	// the maximum; their default is 1 GiB. With Redis, it must be 0.
 	StoreMemory int64
 	// BreakerFailures, BreakerProbe and BreakerRetry determine when to stop calling Redis because
-	// it keeps failing, and when to try again; see package resilience. If one is 0, the policies
-	// set it.
+	// it keeps failing, and when to try again; see package resilience. A field that is 0 is set by
+	// the policies.
 	BreakerFailures            int
 	BreakerProbe, BreakerRetry time.Duration
 
@@ -45,8 +45,8 @@ type Config struct {
 	// Metrics serves /metrics and probes without a token, to anyone who can connect.
 	HTTP, GRPC, Admin, Metrics string
 	// MaxConnections is the maximum number of simultaneous connections per listener. The server
-	// closes connections beyond it at once. The default is 10,000, enough for more than a thousand
-	// Envoys with eight threads each. 10,000 idle clients of a gateway take about 200 MB.
+	// closes connections beyond the maximum at once. The default is 10,000, enough for more than a
+	// thousand Envoys with eight threads each. 10,000 idle clients of a gateway take about 200 MB.
 	MaxConnections int
 	// Gateway makes HTTP a reverse proxy that applies the policies. The gateway section of the
 	// policies can set the fields that are zero here. Routes are required, in either place; all
@@ -63,10 +63,10 @@ type Config struct {
 	TLSCert, TLSKey, ClientCA string
 	TLSOnlyGRPC               bool
 
-	// APITokens is a file of bearer tokens for the JSON API. APIPublic serves anyone who can
-	// connect, also on /json. Without either and without client certificates, the API serves only
-	// callers on this host. Any caller that it serves can use up the limits of any subject.
-	// Forward-auth serves only proxies that the policies trust.
+	// APITokens is a file of bearer tokens for the JSON API. With APIPublic, the API and /json
+	// serve anyone who can connect. Without tokens, APIPublic and client certificates, the API
+	// serves only callers on this host. Any caller that it serves can use up the limits of any
+	// subject. Forward-auth serves only proxies that the policies trust.
 	APITokens string
 	APIPublic bool
 	// APIAdHoc lets API callers send limits in their requests.
@@ -74,10 +74,11 @@ type Config struct {
 
 	// AdminTokens is a file of bearer tokens for Admin. A token can have a role: the holder of
 	// "prometheus (read): 51d3e6a9…" may read but not change anything. If AdminTokens is empty,
-	// Admin must be a loopback address, and serves only callers on this host, read-only. A proxy on
-	// this host that does not identify itself looks like such a caller. Probes need no token.
+	// Admin must be a loopback address, and serves only callers on this host, read-only. A request
+	// through a proxy on this host looks like one from this host, unless the proxy adds
+	// X-Forwarded-For or a similar field. Probes need no token.
 	AdminTokens string
-	// AdminOpen lets callers on this host change things without tokens. It is for demos.
+	// AdminOpen lets callers on this host make changes without tokens. It is for demos.
 	AdminOpen bool
 
 	// Observe configures what operators see and when alerts fire. Its logger is this Config's
@@ -149,24 +150,26 @@ const (
 )
 
 // EnvoyXDS names the server that sends the rules of Envoy's service over xDS, such as Envoy
-// Gateway: an aggregated discovery service, in its state-of-the-world form. Until the first rules
-// arrive the [Server] is not ready.
+// Gateway. It must be an aggregated discovery service that supports the state-of-the-world
+// protocol. Until the first rules arrive, the [Server] is not ready.
 type EnvoyXDS struct {
 	// Server is host:port.
 	Server string
 	// NodeID and NodeMetadata identify this client to the server. Headers are added to the call.
 	NodeID                string
 	NodeMetadata, Headers map[string]string
-	// TLS encrypts the connection. CA, Cert and Key are PEM files, which every connection reads
-	// again: CA has the authorities for the server's certificate and replaces the system's; Cert
-	// and Key are the client certificate and its key, for a server that requires one. ServerName is
-	// the name in the server's certificate if it differs from the host in Server.
+	// TLS encrypts the connection. CA, Cert and Key are PEM files, which are read again for every
+	// connection. CA has the authorities for the server's certificate, and replaces those of the
+	// system. Cert and Key are the client certificate and its key, for a server that requires a
+	// certificate. ServerName is the name in the server's certificate if it differs from the host
+	// in Server.
 	TLS                       bool
 	CA, Cert, Key, ServerName string
 	// MaxMessage is the maximum size of a message with rules, in bytes. The default is 16 MiB.
 	MaxMessage int
 	// Healthy makes /healthcheck succeed before the first rules arrive, as in envoyproxy/ratelimit
-	// with FORCE_START_WITHOUT_INITIAL_CONFIG. The server is still not ready until then.
+	// with FORCE_START_WITHOUT_INITIAL_CONFIG. The server is still not ready before the first rules
+	// arrive.
 	Healthy bool
 }
 

@@ -76,8 +76,8 @@ func (l *connections) take(tcp *net.TCPConn) *connection {
 // connection is a counted connection. [connectionOf] finds it by its remote address.
 type connection struct {
 	*net.TCPConn
-	called    func() // called after its first call
-	heard     func() // called after a call of the health service
+	called    func() // called when the first call that is not a health check arrives, and by Close
+	heard     func() // called when a call of the health service arrives
 	release   func()
 	firstCall sync.Once
 	closing   sync.Once
@@ -107,16 +107,14 @@ func connectionOf(ctx context.Context) *connection {
 }
 
 // boundedSet is a set of connections or calls of bounded size. Adding an element to a full set ends
-// the oldest element. So slow clients make room for new ones, and early clients cannot block later
-// ones.
+// the oldest element. So clients that hold elements for a long time cannot keep new clients out.
 type boundedSet struct {
 	most int
 	mu   sync.Mutex
 	ends list.List // of func(), oldest first
 }
 
-// add adds an element. end is the function that ends the element, and remove removes it from the
-// set.
+// add adds an element. end ends the element. remove removes it from the set.
 func (n *boundedSet) add(end func()) (remove func()) {
 	n.mu.Lock()
 	var oldest *list.Element
@@ -127,7 +125,7 @@ func (n *boundedSet) add(end func()) (remove func()) {
 	e := n.ends.PushBack(end)
 	n.mu.Unlock()
 	if oldest != nil {
-		oldest.Value.(func())() // it may remove itself
+		oldest.Value.(func())() // its remove function may be called, which locks n.mu
 	}
 	return func() {
 		n.mu.Lock()
@@ -159,8 +157,9 @@ func (s *silentConns) track(c net.Conn, state http.ConnState) {
 	}
 }
 
-// end closes each connection that is still silent at the given age, including connections that are
-// accepted before the listener is closed. A younger connection may be about to send its request.
+// end closes each connection that is still silent when it reaches the given age, including
+// connections that are accepted before the listener is closed. A younger connection may be about to
+// send its request.
 func (s *silentConns) end(age time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,7 +5,7 @@
 //
 //	s, err := server.New(server.Config{Policies: "stint.yaml", HTTP: ":8080", Admin: "127.0.0.1:6070"})
 //	...
-//	if err := s.Start(ctx); err != nil { // returns when it listens
+//	if err := s.Start(ctx); err != nil { // returns once the server listens
 //		...
 //	}
 //	...
@@ -22,15 +22,18 @@
 //
 // GRPC serves Envoy's rate limit service and the health service. It requires [Envoy.Rules] or
 // [Envoy.XDS]. With XDS, it is not ready until the first rules have arrived. It checks a call's
-// token before it keeps any part of the message. The numbers of connections without a call, and of
-// calls of the health service, which need no token, are bounded; at a bound, it closes the oldest.
+// token before it keeps any part of the message. Connections on which no call has been made, and
+// calls of the health service, need no token. So their numbers are limited: when a limit is
+// reached, the server ends the oldest of them.
 //
 // Admin serves the dashboard and its API (/, /api/…), metrics for Prometheus (/metrics), probes,
 // the state of the configuration (/config), Envoy's rules (/rlconfig) and profiles (/debug/pprof/).
-// On an address that other machines can reach, it requires tokens. Without tokens, it is read-only.
+// On an address that other machines can reach, it requires tokens. Without tokens, it is read-only
+// unless [Config.AdminOpen] is set.
 //
 // Metrics serves only /metrics and probes, and needs no token, so that Prometheus on another
-// machine can read them while Admin stays on this one. Let only Prometheus connect.
+// machine can read the metrics while Admin listens on a local address. Allow only Prometheus to
+// connect to it.
 //
 // Each listener has at most [Config.MaxConnections] connections.
 //

@@ -17,7 +17,8 @@ import (
 
 // Bounds on the resources of a gRPC connection.
 const (
-	// maxMessage is the maximum size of a message in bytes. Envoy's messages have a few hundred.
+	// maxMessage is the maximum size of a message in bytes. Envoy's messages have a few hundred
+	// bytes.
 	maxMessage = 256 << 10
 	// streamWindow and connWindow are the maximum numbers of bytes in flight to the server: of a
 	// call, and of all calls of a connection. Fixed windows bound the memory that a connection can
@@ -25,20 +26,21 @@ const (
 	streamWindow = 64 << 10
 	connWindow   = 1 << 20
 	// maxStreams is the maximum number of calls in progress on one connection, each with a message
-	// in memory. Beyond it, Envoy opens another connection; at one millisecond per call, that
-	// happens at 250,000 calls per second.
+	// in memory. If Envoy needs more, it opens another connection. If each call takes a
+	// millisecond, that happens above 250,000 calls per second.
 	maxStreams = 250
 	// streamWorkers is the number of goroutines that wait for calls. A new goroutine for each call
-	// would have to grow its stack each time, which is a sixth of the process's work. The stacks of
-	// the waiting goroutines take a few megabytes. When all are busy, gRPC starts new ones.
+	// would have to grow its stack each time, which takes a sixth of the CPU time of the process.
+	// The stacks of the waiting goroutines take a few megabytes. When all are busy, gRPC starts new
+	// ones.
 	streamWorkers = 256
 	// pingEvery is the minimum interval between pings of a client.
 	pingEvery = 5 * time.Second
 )
 
 // Bounds on the resources that callers without a token can use, about a hundred megabytes in all.
-// When a bound on all connections together is reached, the server ends the oldest connection or
-// call.
+// maxHealth applies to each connection, the other bounds to all connections together. When one of
+// those is reached, the server ends the oldest connection or call.
 const (
 	// maxNewConns is the maximum number of open connections that have made no call yet, not
 	// counting health checks. Envoy makes a call as soon as it is connected, so this many Envoys
@@ -104,8 +106,8 @@ func (s *Server) newGRPC() (endpoint, error) {
 }
 
 // intercept recovers from panics, so that one call cannot end others. It also records that a
-// connection has made a call: by then the message has arrived, and the token, if one is needed, has
-// been checked.
+// connection has made a call. When intercept is called, the message has arrived, and the token, if
+// one is needed, has been checked.
 func (s *Server) intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (
 	reply any, err error) {
 	defer func() {

@@ -36,8 +36,8 @@ func (s *Server) newHTTP() (endpoint, error) {
 	mux.Handle("GET /openapi.json", a.Handler())
 	mux.Handle("/v1/usage", a.Handler()) // a proxy or a certificate identifies the callers
 	mux.Handle("/", s.apiTokens.guard(a.Handler()))
-	// Callers with a client certificate may refund hits, on gRPC and /json. If HTTP does not verify
-	// certificates, /json needs tokens.
+	// Client certificates allow callers of Envoy's service to refund hits, on /json too. With
+	// TLSOnlyGRPC, HTTP does not check certificates, so /json is then served only with tokens.
 	if s.envoy != nil && (s.envoyTokens != nil || s.c.ClientCA == "" || !s.c.TLSOnlyGRPC) {
 		mux.Handle("/json", s.envoyTokens.guard(s.envoy.JSONHandler()))
 	}
@@ -50,8 +50,8 @@ func (s *Server) newHTTP() (endpoint, error) {
 	return ep, nil
 }
 
-// exactPaths serves only clean paths. For others the mux would redirect, which loses the body of a
-// POST.
+// exactPaths serves only clean paths, and answers others with 404. The mux would redirect them, and
+// a redirected POST loses its body.
 func exactPaths(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if clean := path.Clean(r.URL.Path); r.URL.Path == clean || r.URL.Path == clean+"/" && clean != "/" {

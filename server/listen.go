@@ -23,10 +23,10 @@ type timeouts struct {
 	// idle is how long a connection may stay open without a request.
 	idle time.Duration
 	// alive is the silence after which an HTTP/2 client is pinged, and the time limit for its
-	// reply. A client that has sent half a header cannot reply.
+	// reply. A client that stops in the middle of a header cannot reply, and so is disconnected.
 	alive time.Duration
-	// finish is the time limit for requests in progress when the server stops. From then on, silent
-	// is the maximum age of a connection on which no request has arrived.
+	// finish is the time limit for requests in progress when the server stops. While the server
+	// stops, silent is the maximum age of a connection on which no request has arrived.
 	finish, silent time.Duration
 }
 
@@ -52,7 +52,7 @@ type endpoint struct {
 	// newConns holds the connections that have made no call yet; nil if their number is not
 	// bounded.
 	newConns *boundedSet
-	// silent are the connections on which nothing has arrived.
+	// silent holds the connections on which no request has arrived.
 	silent *silentConns
 	// shutdown stops accepting, and returns when all requests have been answered or the context
 	// ends. Then close ends the remaining requests.
@@ -60,7 +60,8 @@ type endpoint struct {
 	close    func() error
 }
 
-// listen opens all listeners before it serves any, so that no request is answered if one fails.
+// listen opens all listeners before it serves any, so that no request is answered if one of them
+// cannot be opened.
 func (s *Server) listen(ctx context.Context) error {
 	var all []endpoint
 	for _, of := range []struct {
@@ -139,8 +140,8 @@ func (s *Server) serve(all []endpoint) {
 	})
 }
 
-// shutdown ends all listeners at the same time. Otherwise one would still accept requests while
-// another finishes.
+// shutdown ends all listeners at the same time. If it ended them one after the other, later ones
+// would accept new requests until their turn came.
 func (s *Server) shutdown(ctx context.Context, all []endpoint) error {
 	errs := make([]error, len(all))
 	var work sync.WaitGroup
@@ -157,8 +158,8 @@ func (s *Server) shutdown(ctx context.Context, all []endpoint) error {
 	return errors.Join(errs...)
 }
 
-// newHTTPServer returns a server with timeouts. If streams is true, the duration of a request is
-// not bounded, and its handler sets deadlines for blocking operations.
+// newHTTPServer returns an endpoint that serves h over HTTP, with timeouts. If streams is true, the
+// duration of a request is not limited, and h sets the deadlines of blocking operations.
 func (s *Server) newHTTPServer(h http.Handler, streams bool) endpoint {
 	srv := &http.Server{
 		Handler:           s.recovered(s.health.closeWhileDraining(h)),

@@ -13,8 +13,8 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// openMonitor opens the monitor. The monitor must be opened before everything that it watches, and
-// closed after it.
+// openMonitor opens the monitor. Everything that the monitor watches must be opened after it, and
+// closed before it.
 func (s *Server) openMonitor(context.Context) error {
 	c := s.c.Observe
 	c.Logger, c.Webhooks = s.c.Logger, s.webhooks
@@ -83,8 +83,8 @@ func (c *cpuShare) of(busy map[string]time.Duration, now time.Time) (share float
 	return min(share, 1)
 }
 
-// clockStep is the smallest change of a clock that counts as a step. Clocks are known to within
-// half a second.
+// clockStep is the smallest change of a clock that counts as a step. The difference between two
+// clocks is measured to within half a second.
 const clockStep = 2 * time.Second
 
 // clockSteps detects when the clocks of servers are set.
@@ -95,7 +95,8 @@ type clockSteps struct {
 }
 
 // look reports whether a server's clock was set since the last call. ahead is how far each server's
-// clock is ahead of our wall clock. ours is the total time by which our wall clock has been set.
+// clock is ahead of our wall clock. ours is the total time by which our wall clock has been set
+// forward since the start.
 func (c *clockSteps) look(ahead map[string]time.Duration, ours time.Duration, now time.Time) (found bool) {
 	seen := map[string]time.Duration{}
 	for server, d := range ahead {

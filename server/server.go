@@ -35,7 +35,7 @@ type Server struct {
 	timeouts timeouts
 
 	// Set by New.
-	config      *config.Config // at the start; the guard has the set in force
+	config      *config.Config // as read by New; the guard has the set in force
 	rules       *envoyrls.Config
 	webhooks    []observe.Webhook
 	apiTokens   *tokens // of the API

@@ -35,8 +35,8 @@ type watcher interface {
 	Last() reload.Result
 }
 
-// overridesTime is how long a starting server waits for overrides. After that it starts without
-// them, and applies them once it has read them.
+// overridesTime is how long a starting server waits for overrides. If they cannot be read in that
+// time, it starts without them, and applies them once it has read them.
 const overridesTime = 5 * time.Second
 
 // openGuard makes the guard, which decides on requests, and Envoy's service.
@@ -174,7 +174,7 @@ func (s *Server) policiesChanged(r config.Reload) {
 		s.c.Logger.Error("server: kept the previous APIs of the outbound section", "cause", err)
 	}
 	is, was := now.Store, s.config.Store
-	if s.c.Store != "" { // the flag wins
+	if s.c.Store != "" { // the flag takes precedence
 		is.URL, was.URL = "", ""
 	}
 	if s.c.StorePrefix != "" {

@@ -60,7 +60,7 @@ type sharedStore interface {
 	Info(ctx context.Context) (redisstore.Info, error)
 }
 
-// breakerState is the breaker's settings in force, in the form that the admin listener shows.
+// breakerState holds the breaker's settings in force, in the form that the admin listener shows.
 type breakerState struct {
 	Failures     int     `json:"failures"`
 	Probe        float64 `json:"probe_seconds"`
@@ -81,7 +81,7 @@ func (s *Server) breaker() *breakerState {
 }
 
 // openOutbound makes the clients of the third-party APIs that the policies name. Callers of the
-// JSON API wait for an API by its name.
+// JSON API can name one of these APIs, and wait for their turn to call it.
 func (s *Server) openOutbound(context.Context) error {
 	var err error
 	s.apis, err = outbound.New(s.store, s.config.Outbound,

@@ -4,8 +4,8 @@ package messages
 
 import "strings"
 
-// Shorten shortens a text for messages to at most the given number of bytes. It adds an ellipsis if
-// the text was longer.
+// Shorten cuts a text for messages to at most the given number of bytes. If it cuts the text, it
+// adds an ellipsis.
 func Shorten(text string, most int) string {
 	if len(text) > most {
 		return strings.ToValidUTF8(text[:most], "") + "…"

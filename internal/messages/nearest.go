@@ -14,8 +14,8 @@ func Hint(got string, known []string) string {
 	return ""
 }
 
-// Nearest returns the known word that differs from got by the fewest slips, if these are few for
-// its length. It ignores case and separators.
+// Nearest returns the known word that differs least from got, unless it differs too much for its
+// length. It ignores case and separators.
 func Nearest(got string, known []string) (word string, ok bool) {
 	const longest = 64 // longer words are not worth a guess
 	if got == "" || len(got) > longest {
@@ -41,9 +41,9 @@ func fold(word string) string { return separators.Replace(strings.ToLower(word))
 var separators = strings.NewReplacer("_", "", "-", "", " ", "", ".", "")
 
 // slips returns the minimum number of changes that turn one word into the other. A change inserts,
-// deletes or replaces a letter, or swaps two neighbors.
+// deletes or replaces a byte, or swaps two neighbors.
 func slips(a, b string) int {
-	var before, last []int // the previous rows, by length of b's prefix
+	var before, last []int // the two previous rows of the table; column j is for the first j bytes of b
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

@@ -25,21 +25,22 @@ export interface ExpressOptions<R> {
   /** Claims about the client that the application has verified: { user, plan }. */
   claims?: (request: R) => Claims | Promise<Claims>;
   /**
-   * The header fields that the configuration matches, or by which it identifies clients. No others
-   * are sent to stint.
+   * The header fields that the configuration matches, or by which it identifies clients. No other
+   * fields are sent to stint.
    */
   headers?: string[];
   /**
-   * Returns what to ask the server instead, such as { subject, policy }, or undefined if the
-   * request is not limited.
+   * Returns the question for the server, such as { subject, policy }. By default, the question is
+   * the HTTP request, with its method, path and so on. Returns undefined if the request is not
+   * limited.
    */
   ask?: (request: R) => Asked | undefined | Promise<Asked | undefined>;
 }
 
 /**
- * A middleware for Express. It sends the address of the connection. If a proxy is in between, list
- * the proxy under client_ip.trusted_proxies of the configuration, and send the field that it writes
- * (headers: ["x-forwarded-for"]).
+ * A middleware for Express. It sends the address of the connection to stint. If clients connect
+ * through a proxy, list the proxy under client_ip.trusted_proxies in the configuration, and send
+ * the header field that the proxy writes (headers: ["x-forwarded-for"]).
  */
 export function rateLimit<R extends ExpressRequest>(options: ExpressOptions<R>) {
   return async (request: R, response: ExpressResponse, next: (err?: unknown) => void): Promise<void> => {

@@ -1,5 +1,5 @@
 /**
- * Limits for handlers of fetch: workers, Deno.serve, Bun.serve, route handlers; and for Hono.
+ * Limits for fetch handlers (workers, Deno.serve, Bun.serve, route handlers) and for Hono.
  *
  *     export default { fetch: withRateLimit(handler, { stint, claims: (request) => ({ user: userOf(request) }) }) };
  *     app.use(honoRateLimit({ stint, peer: (request) => request.headers.get("CF-Connecting-IP") }));
@@ -16,18 +16,19 @@ export interface LimitOptions<R = Request> {
    */
   peer?: (request: R) => string | null | undefined;
   /**
-   * The header fields that the configuration matches, or by which it identifies clients. No others
-   * are sent to stint.
+   * The header fields that the configuration matches, or by which it identifies clients. No other
+   * fields are sent to stint.
    */
   headers?: string[];
   /**
-   * Returns what to ask the server instead, such as { subject, policy }, or undefined if the
-   * request is not limited.
+   * Returns the question for the server, such as { subject, policy }. By default, the question is
+   * the HTTP request, with its method, path and so on. Returns undefined if the request is not
+   * limited.
    */
   ask?: (request: R) => Asked | undefined | Promise<Asked | undefined>;
 }
 
-/** Returns the question to ask the server about an HTTP request that the policies decide. */
+/** Returns the question to ask the server about an HTTP request, or undefined to ask none. */
 export async function question(request: Request, options: LimitOptions): Promise<Asked | undefined> {
   if (options.ask) return options.ask(request);
   const url = new URL(request.url);
@@ -56,8 +57,8 @@ export function denied(answer: Answer): Response {
 }
 
 /**
- * Adds the header fields about limits to a response. A response that cannot be copied, such as an
- * error or a switch of protocols, stays as it is.
+ * Adds the header fields about limits to a response. A response that cannot be copied, such as
+ * Response.error() or one with the status 101, stays as it is.
  */
 export function withHeaders(response: Response, answer: Answer): Response {
   if (response.status < 200 || response.status > 599) return response;
@@ -66,7 +67,7 @@ export function withHeaders(response: Response, answer: Answer): Response {
   return named;
 }
 
-/** Limits a handler. Its other arguments are passed on. */
+/** Limits the requests to a handler. Arguments after the request are passed on to the handler. */
 export function withRateLimit<Rest extends unknown[]>(
   handler: (request: Request, ...rest: Rest) => Response | Promise<Response>,
   options: LimitOptions,

@@ -20,19 +20,21 @@ export interface Options {
    */
   url: string | string[];
   /**
-   * A token of the server's `--api-token-file`. It is a secret: a client in a browser refuses it.
+   * A token of the server's `--api-token-file`. It is a secret, so the constructor throws an error
+   * if it runs in a browser.
    */
   token?: string;
   /** The time limit of a decision in milliseconds, including retries. The default is 250. */
   timeout?: number;
   /**
-   * What to do with a request without a decision. The default is "allow", and "deny" for wait. An
-   * invalid request always throws.
+   * What to do with a request without a decision. The default is "deny" for wait, and "allow" for
+   * other calls. An invalid request always throws.
    */
   onFailure?: FailureMode;
   /**
-   * How many denials to remember until they end, so that repeats need no call. The default is 1000;
-   * 0 remembers none.
+   * How many denials to remember. The client answers a repeated request with the denial that it
+   * remembers, without a call, until the wait of that denial is over. The default is 1000; 0
+   * remembers none.
    */
   denyCache?: number;
   /** The function that makes the calls. The default is the global fetch. */
@@ -53,7 +55,7 @@ export interface Answer extends Decision {
    * others.
    */
   headers: Record<string, string>;
-  /** The reason why no server has decided. The failure mode then determines all other fields. */
+  /** Why no server has decided. If it is set, the failure mode has determined all other fields. */
   failed?: StintError;
 }
 
@@ -82,7 +84,7 @@ const late = "no answer in time";
 export class Stint {
   readonly #urls: string[];
   readonly #options: Options;
-  #first = 0; // the server to ask first
+  #first = 0; // the index of the server to ask first
   #denials = new Map<string, { answer: Answer; until: number }>();
 
   constructor(options: Options) {
@@ -102,7 +104,9 @@ export class Stint {
    */
   async take(request: Request, options: CallOptions = {}): Promise<Answer> {
     const key = JSON.stringify(request);
-    const denials = this.#denials; // replaced if a charge changes during the call, because there may be room again
+    // If #amend replaces this.#denials during the call, the answer may be out of date. It is then
+    // stored in the old map, and so is forgotten.
+    const denials = this.#denials;
     const known = denials.get(key);
     if (known) {
       const left = known.until - Date.now();
@@ -129,9 +133,9 @@ export class Stint {
 
   /**
    * Answers when it is the request's turn: first come, first served across all processes. With a
-   * timeout, it denies a request as soon as it knows that the turn will not come in time. If the
-   * signal ends the call, the request gives its place back. While no server decides, the client
-   * asks again every second until the timeout.
+   * timeout, it denies a request as soon as it is known that the turn will not come in time. If the
+   * signal ends the call, the request leaves the line. While no server answers, the client asks
+   * again every second until the timeout.
    */
   async wait(request: WaitRequest, options: CallOptions = {}): Promise<Answer> {
     const end = Date.now() + Math.min(options.timeout ?? Infinity, (request.max_wait_seconds ?? Infinity) * 1000);
@@ -155,7 +159,7 @@ export class Stint {
     }
   }
 
-  /** Replaces the charged cost with the true cost, once. */
+  /** Replaces the charged cost with the true cost. A charge can be settled or refunded only once. */
   settle(decision: Charged, cost: Amount, options: CallOptions = {}): Promise<Changed> {
     return this.#amend("settle", decision, amount(cost), options);
   }
@@ -171,8 +175,8 @@ export class Stint {
   }
 
   /**
-   * Sends a heartbeat, which renews a hold or a place for its full length. It can report what was
-   * used so far.
+   * Sends a heartbeat, which renews a hold or a place for its full length. It can report what has
+   * been used so far.
    */
   extend(decision: Charged, used?: Amount, options: CallOptions = {}): Promise<Changed> {
     return this.#amend("extend", decision, used === undefined ? {} : amount(used), options);
@@ -188,8 +192,8 @@ export class Stint {
   }
 
   /**
-   * Pauses the calls of all processes to an API, because the API asked one of them to. Needs a
-   * token. Returns the pause in force.
+   * Pauses the calls of all processes to an API, because the API asked one of them to pause. Needs
+   * a token. Returns the pause in force.
    */
   async cooldown(api: string, seconds: number, options: CallOptions = {}): Promise<Pause> {
     const [pause] = await this.#post<Pause>("cooldown", { api, for_seconds: seconds }, options, amendTimeout, "paused_seconds");
@@ -220,14 +224,14 @@ export class Stint {
     const charge = typeof decision === "string" ? decision : decision.charge;
     if (charge === "") return { changed: false };
     const [changed] = await this.#post<Changed>(operation, { charge, ...body }, options, amendTimeout, "changed");
-    if (changed.changed) this.#denials = new Map(); // there may be room again
+    if (changed.changed) this.#denials = new Map(); // forget them: there may be room again
     return changed;
   }
 
   /**
-   * Asks one server after the other, at most twice each, until the time is over. It begins with the
+   * Asks one server after the other, at most twice each, until the timeout. It begins with the
    * server that answered last. A repeat is safe, because it has the same id or charge. An answer
-   * without the member counts as a failure.
+   * that lacks `member` counts as a failure.
    */
   async #post<T>(operation: string, body: object, options: CallOptions, usual: number, member: keyof T): Promise<[T, Record<string, string>]> {
     const time = options.timeout ?? usual;
@@ -244,7 +248,8 @@ export class Stint {
       const left = end - performance.now();
       if (left <= 0) break;
       const index = (first + attempt) % servers;
-      // A server that hangs leaves time for the others, unless the call is meant to wait.
+      // Each server gets only a share of the time, so that a server that hangs leaves time for the
+      // others. A waiting call gets all the time that is left.
       const share = operation.startsWith("wait") ? left : Math.min(left, time / servers);
       // Do not use AbortSignal.any and AbortSignal.timeout: Node 20 may free such signals before
       // they end the call.
@@ -295,7 +300,7 @@ export class Held {
     const seconds = decision.hold_seconds;
     if (decision.allowed && decision.charge !== "" && seconds) {
       this.#beats = setInterval(() => {
-        stint.extend(decision, this.#used).catch(() => {}); // the next one may succeed
+        stint.extend(decision, this.#used).catch(() => {}); // the next heartbeat may succeed
       }, (seconds * 1000) / 3);
       (this.#beats as { unref?: () => void }).unref?.();
     }
@@ -306,8 +311,8 @@ export class Held {
   }
 
   /**
-   * Sets what was used so far. The next heartbeat reports it. If the process dies, use that no
-   * heartbeat has reported is not charged.
+   * Sets what has been used so far. The next heartbeat reports it. If the process dies, usage that
+   * no heartbeat has reported is not charged.
    */
   used(cost: Amount): void {
     this.#used = cost;
@@ -357,8 +362,8 @@ export function refusal(answer: Answer): { status: number; body: string } {
 const mistaken = (err: StintError) => [400, 404, 405, 413, 415].includes(err.status);
 
 /**
- * Reports whether a failed call may succeed later. A refused call, such as one without a token,
- * never does.
+ * Reports whether a failed call may succeed if it is repeated. A call that the server refused, for
+ * example because it has no token, will not.
  */
 const passing = (err: unknown) => err instanceof StintError && (err.status < 400 || err.status === 429 || err.status >= 500);
 
@@ -371,15 +376,15 @@ function refused(status: number, answer: unknown): StintError {
 }
 
 /**
- * Returns a valid time for timers: whole milliseconds, at most the maximum. A timer with a longer
- * time would end at once.
+ * Rounds a duration up to whole milliseconds, and limits it to the longest that setTimeout
+ * supports. A timer with a longer duration would fire at once.
  */
 const timer = (milliseconds: number) => Math.min(Math.max(Math.ceil(milliseconds), 0), 2 ** 31 - 1);
 
 const amount = (cost: Amount): Partial<SettleRequest & ExtendRequest> =>
   typeof cost === "number" ? { cost } : { costs: cost };
 
-/** Returns the decision of the failure mode. */
+/** Returns the decision that the failure mode makes. */
 function undecided(allowed: boolean): Answer {
   return {
     allowed, tier: "", policy: "", route: "", skipped: "", cost: 1, retry_after_seconds: allowed ? 0 : 1,
@@ -389,8 +394,8 @@ function undecided(allowed: boolean): Answer {
 }
 
 /**
- * Returns a remembered denial as of now. It leaves out the header fields that the client cannot
- * update.
+ * Returns a remembered denial with its times counted from now. It leaves out the header fields that
+ * the client cannot update.
  */
 function delayed(answer: Answer, seconds: number): Answer {
   const { RateLimit: _, "X-RateLimit-Reset": __, ...headers } = answer.headers;

@@ -9,14 +9,14 @@ import { decide, denied, type LimitOptions } from "./fetch.js";
 export { withRateLimit, type LimitOptions } from "./fetch.js";
 
 /**
- * A middleware. It denies a request, or passes it on and adds the header fields about limits to the
- * response.
+ * A middleware that denies a request, or passes it on and adds the header fields about limits to
+ * the response.
  */
 export function rateLimitMiddleware(options: LimitOptions) {
   return async (request: Request): Promise<Response> => {
     const answer = await decide(request, options);
     if (answer && !answer.allowed) return denied(answer);
-    // As NextResponse.next() of next/server does.
+    // This is the response that NextResponse.next() of next/server returns.
     return new Response(null, { headers: { ...answer?.headers, "x-middleware-next": "1" } });
   };
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// The members that bodies may have, for each amendment.
+// The members that the body may have, for each kind of amendment.
 var (
 	settleNames  = []string{"charge", "cost", "costs", "max_debt"}
 	extendNames  = []string{"charge", "cost", "costs"}
@@ -140,7 +140,7 @@ func (a *API) release(w http.ResponseWriter, r *http.Request, body *reader) {
 	a.answerAmended(w, done, err, false)
 }
 
-// refused answers a body with mistakes, or an error, and reports whether there was either.
+// refused answers the call if the body has mistakes or err is not nil, and reports whether it did.
 func (a *API) refused(w http.ResponseWriter, body *reader, err error) bool {
 	switch {
 	case !body.ok():
@@ -167,7 +167,8 @@ func (a *API) answerAmended(w http.ResponseWriter, done stint.Amended, err error
 	answer.JSON(w, http.StatusOK, out)
 }
 
-// charge reads a charge and its amendment. It returns an error only if the store fails.
+// charge reads a charge, and reads into m how to amend it. It returns an error only if the store
+// fails.
 func (a *API) charge(ctx context.Context, body *reader, m *stint.Amendment, known []string) (c charged, err error) {
 	given := map[string]bool{}
 	body.object(known, func(name string) {

@@ -29,7 +29,7 @@ type decision struct {
 	// Shadowed lists the policies and tiers in shadow that would have denied the request.
 	Shadowed []string `json:"shadowed"`
 	Charge   string   `json:"charge"`
-	// Hold is how long the charge is held without a heartbeat.
+	// Hold is how long the charge is held without a heartbeat, in seconds.
 	Hold float64 `json:"hold_seconds,omitempty"`
 	// Denial is the id of the denial, for "stint why".
 	Denial string `json:"denial,omitempty"`
@@ -208,9 +208,11 @@ func (a *API) decisionOf(ctx context.Context, q *question) *decision {
 	return out
 }
 
-// cacheable reports whether the caller may repeat a denial without asking again. It may if two
-// conditions hold. Until the wait is over, the store would deny the same request again, unless
-// units are given back or a limit changes. And the denials do not count toward a ban.
+// cacheable reports whether the caller may repeat a denial without asking again. It may if both of
+// these are true:
+//   - Until the wait is over, the store would deny the same request again, unless units are given
+//     back or a limit changes.
+//   - Denials do not count toward a ban.
 func (q *question) cacheable() bool {
 	r, d := &q.request, &q.verdict.Decision
 	if d.Allowed || d.Degraded || d.RetryAfter == stint.Never || q.api ||
@@ -239,8 +241,8 @@ func stateOf(r *policy.Result, s stint.State) limitState {
 	}
 }
 
-// seconds returns a duration in seconds, rounded up to milliseconds so that callers do not return
-// too early. It is nil for [stint.Never].
+// seconds returns a duration in seconds, rounded up to milliseconds so that callers do not try
+// again too early. It is nil for [stint.Never].
 func seconds(d time.Duration) *float64 {
 	if d == stint.Never {
 		return nil

@@ -27,7 +27,7 @@ type ask struct {
 	subject, scope, policy, tier string
 	limits                       []stint.Limit
 	and                          []*ask // more requests by subject
-	also                         bool   // whether this is an element of and
+	also                         bool   // whether this is an element of the member "and"
 
 	cost    int64
 	costs   stint.Costs
@@ -55,7 +55,7 @@ const (
 	byAPI
 )
 
-// Bounds on members. They keep the text of the largest possible charge smaller than a body.
+// Bounds on members. They keep the text of the largest possible charge smaller than maxBody.
 const (
 	maxMethod  = 32
 	maxHost    = 255
@@ -65,7 +65,7 @@ const (
 	maxHeaders = 100
 	maxValue   = 16 << 10
 	maxClaims  = 32
-	maxAnd     = 7 // each may have limits and a budget; together with the first subject these use all claims of a request
+	maxAnd     = 7 // 8 subjects with the first one; each may use 2 of the 16 claims of a request
 )
 
 type member struct {
@@ -121,8 +121,8 @@ func (a *ask) longestWait() time.Duration {
 	return stint.MaxWindow
 }
 
-// form returns the form of the body: byAPI if it names an API, else bySubject if it has a member of
-// that form, else byAttributes.
+// form returns the form of the body: byAPI if it names an API, bySubject if it has a member of that
+// form, and byAttributes otherwise.
 func (a *ask) form() form {
 	if a.also {
 		return bySubject

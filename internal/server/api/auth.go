@@ -18,8 +18,8 @@ import (
 
 func isRefusal(status int) bool { return status >= 400 && status <= 599 }
 
-// statusField is the header field with the original status of a refusal if the proxy asked for
-// another status.
+// statusField is the header field with the status of a refusal. The answer itself may have another
+// status, if the proxy asked for one.
 const statusField = "X-RateLimit-Status"
 
 func (a *API) serveAuth(w http.ResponseWriter, r *http.Request) {
@@ -54,7 +54,7 @@ func (a *API) serveAuth(w http.ResponseWriter, r *http.Request) {
 }
 
 // decideOnly decides a request and charges its estimated cost. It does not hold the estimate,
-// because the API never learns of the end of a request that it decides for a proxy.
+// because the API never learns when a request that it decides for a proxy ends.
 func (a *API) decideOnly(ctx context.Context, in *policy.Input, v *policy.Verdict) {
 	var question stint.Request
 	if v.Err = a.guard.Prepare(in, v, &question); v.Err == nil && len(question.Claims) > 0 {

@@ -24,8 +24,8 @@ type charged struct {
 // seal signs encoded charges.
 type seal struct{ key [sha256.Size]byte }
 
-// newSeal returns a seal whose key is derived from another key, so that its signatures are valid
-// only for charges.
+// newSeal returns a seal whose key is derived from the given key. So if the given key also signs
+// other things, its signatures are not valid for charges.
 func newSeal(key []byte) seal {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("stint charge"))
@@ -50,8 +50,8 @@ var (
 )
 
 // textOf returns the text of a charge, or "" if nothing was charged. For a charge of the store, the
-// text does not say which units are leased, because any process may receive it. So amendments of
-// these units go to the store.
+// text does not say which units are leased: a lease belongs to one process, but any process may
+// receive the text. So amendments of these units go to the store.
 func (k *keys) textOf(ctx context.Context, c *charged) string {
 	if c.IsZero() {
 		return ""
@@ -154,8 +154,8 @@ func (x *codec) claim(c *stint.Claim) {
 	})
 }
 
-// cost encodes the cost of a limit by its name: as the cost plus one, or as 0 if the limit has no
-// cost of its own.
+// cost writes or reads the cost of the limit with the given name. It is encoded as the cost plus
+// one, or as 0 if the limit has no cost of its own.
 func (x *codec) cost(of *stint.Costs, name string) {
 	n := int64(0)
 	if cost, ok := (*of)[name]; ok {
@@ -169,7 +169,8 @@ func (x *codec) cost(of *stint.Costs, name string) {
 	}
 }
 
-// origin encodes where a charge was made. A single zero stands for the store.
+// origin writes or reads whether the store or its fallback made the charge. A single zero stands
+// for the store.
 func (x *codec) origin(c *driver.ChargeData) {
 	x.boolean(&c.Fallback)
 	if c.Fallback {

@@ -26,7 +26,7 @@ const (
 	// oldKeys more periods.
 	keyPeriod = 30 * 24 * time.Hour
 	oldKeys   = 13
-	// keysAge is the age at which the table is read again in the background. This is how a process
+	// keysAge is the age at which the table is read again in the background. In this way, a process
 	// learns that a key was removed. An unknown signature causes a read at once, unless the last
 	// read was less than keysPause ago. keysTime is the timeout of a read.
 	keysAge   = 5 * time.Second
@@ -45,7 +45,7 @@ type keys struct {
 	logger *slog.Logger
 	failed logsample.Sampler
 
-	turn chan struct{} // has room for one value, which it holds while the table is read
+	turn chan struct{} // holds a value while a goroutine reads the table; its capacity is 1
 	ring atomic.Pointer[keyRing]
 }
 
@@ -118,7 +118,7 @@ func (r *keyRing) signed(b, signature []byte) bool {
 	return false
 }
 
-// due reports whether the table was last read at least the given time ago.
+// due reports whether at least the duration after has passed since the table was last read.
 func (k *keys) due(ring *keyRing, after time.Duration) bool {
 	return k.store != nil && k.now().Sub(ring.read) >= after
 }

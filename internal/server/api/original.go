@@ -13,7 +13,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Header fields in which proxies describe the original request, in two families.
+// Header fields in which proxies describe the original request. There are two families: X-Forwarded
+// and X-Original.
 const (
 	forwardedMethod = "X-Forwarded-Method"
 	forwardedURI    = "X-Forwarded-Uri"

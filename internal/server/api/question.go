@@ -141,8 +141,8 @@ func (a *API) byAttributes(r *reader, q *question, k *ask) {
 	q.name(r, k)
 }
 
-// name sets the costs that the body gives by the names of limits. In claims that count costs, they
-// replace the costs from policies.
+// name sets the costs that the body gives for limits, by their names. In claims that count costs,
+// these costs replace the costs from policies.
 func (q *question) name(r *reader, k *ask) {
 	if k.costs == nil {
 		return
@@ -181,9 +181,9 @@ func (q *question) name(r *reader, k *ask) {
 	}
 }
 
-// bySubject fills in a question about a named subject, and any other subjects named with it. The
-// first subject determines the failure mode. The first policy that holds estimates determines how
-// long they are held.
+// bySubject fills in a question about the subject in the body, and about the subjects in its member
+// "and", if any. The first subject determines the failure mode. The first policy that holds
+// estimates determines how long they are held.
 func (a *API) bySubject(r *reader, q *question, with *reading, k *ask) {
 	q.named = true
 	q.verdict = policy.Verdict{Set: with.set, Tier: k.tier, Cost: 1, Decision: stint.Decision{Allowed: true}}

@@ -229,7 +229,7 @@ func integer(number string) (n int64, ok bool) {
 	if digits == "" || digits == "-" {
 		return 0, true
 	}
-	const most = 18 // the number of zeros that fit into an int64
+	const most = 18 // 1e18 is the largest power of ten in an int64
 	zeros := exponent - len(after) + len(before+after) - len(digits)
 	if zeros < 0 || zeros > most {
 		return 0, false

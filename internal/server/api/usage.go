@@ -89,7 +89,7 @@ func caller(set *policy.Set, r *http.Request) *policy.Input {
 	return in
 }
 
-// atOnce returns how many counts, from the first, fit into one request.
+// atOnce returns how many of the first counts fit into one request.
 func atOnce(counts []policy.Result) (n int) {
 	for limits := 0; n < min(len(counts), stint.MaxClaims); n++ {
 		if limits += len(counts[n].Limits); limits > stint.MaxTotal {

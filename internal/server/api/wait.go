@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// maxWait is the longest time that a call may wait, and the default. Proxies close connections
-	// that are idle for a minute.
+	// maxWait is the longest time that a call may wait, and the default. Many proxies close
+	// connections that are idle for a minute.
 	maxWait = 30 * time.Second
 	// maxWaiting is the maximum number of calls that wait at the same time: a tenth of the
 	// connections that a listener has by default. The other connections are for calls that do not
@@ -87,8 +87,8 @@ func (a *API) wait(w http.ResponseWriter, r *http.Request, body *reader) {
 	defer cancel()
 	defer context.AfterFunc(a.waits.life, cancel)()
 
-	// The server's own deadlines are for calls that do not wait. Errors are ignored, because the
-	// writers in tests support no deadlines.
+	// Replace the server's deadlines, which are too short for calls that wait. Errors are ignored,
+	// because the writers in tests support no deadlines.
 	deadlines := http.NewResponseController(w)
 	_ = deadlines.SetReadDeadline(time.Time{})
 	_ = deadlines.SetWriteDeadline(time.Now().Add(k.maxWait + sendTime))
@@ -109,7 +109,7 @@ func (a *API) wait(w http.ResponseWriter, r *http.Request, body *reader) {
 	}
 }
 
-// comeBack refuses a call that the caller should soon repeat.
+// comeBack refuses a call that the caller should repeat soon.
 func comeBack(w http.ResponseWriter, word, message string) {
 	w.Header().Set("Retry-After", outageWait)
 	answer.Refuse(w, http.StatusServiceUnavailable, word, message)
@@ -183,7 +183,7 @@ type pause struct {
 var coolDownNames = []string{"api", "for_seconds"}
 
 // coolDown makes all processes pause their calls to a third-party API, because the API asked one of
-// them to.
+// them to pause.
 func (a *API) coolDown(w http.ResponseWriter, _ *http.Request, body *reader) {
 	if !a.config.Known {
 		answer.Refuse(w, http.StatusForbidden, "forbidden", "A pause stops the calls of all processes, so it needs a token: "+

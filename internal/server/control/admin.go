@@ -22,7 +22,7 @@ import (
 
 // Config configures an [Admin].
 type Config struct {
-	// Store counts the subjects. If it is a [driver.Inspector], its contents can be shown.
+	// Store counts the usage of subjects. If it is a [driver.Inspector], its contents can be shown.
 	Store stint.Store
 	// Set returns the policies in force. It may be nil.
 	Set func() *policy.Set
@@ -98,7 +98,8 @@ func (d *Admin) Subject(ctx context.Context, t Target) (Subject, error) {
 	return result, nil
 }
 
-// inspect reads each counter once, and returns the contents by key.
+// inspect reads the counters, and returns their contents by key. It reads counters with the same
+// key only once.
 func (d *Admin) inspect(ctx context.Context, subject string, counters []counter) (
 	map[string]*driver.Inspection, error) {
 	seen := map[string]*driver.Inspection{}
@@ -140,8 +141,9 @@ func Each[T any](list []T, do func(T) error) error {
 }
 
 // Reset clears what a subject has used, under every limit that [Admin.Subject] would show. It does
-// not end a ban; see [Admin.Unban]. For policies that count in parts, it clears the parts that the
-// store can list. If there may be other parts, it returns an error after clearing the rest.
+// not end a ban; see [Admin.Unban]. If a policy counts in parts (see [Limit.Divided]), it clears
+// the parts that the store can list. If there may be other parts, it returns an error after
+// clearing the parts that are listed.
 //
 // Like all methods that act on a subject, it returns the subject. If it fails, it returns the
 // subject with the error, unless the subject is not known.
@@ -183,9 +185,9 @@ func (d *Admin) reset(ctx context.Context, subject string, counters []counter) e
 	return Each(commands, func(c stint.Command) error { return d.command(ctx, c) })
 }
 
-// Ban bans a subject for a time, wherever bans apply. If they apply nowhere, it returns an error.
-// It does not shorten a current ban. After [Admin.SendLater], it keeps a ban that the store cannot
-// take, and says so in the Note of the result.
+// Ban bans a subject for the given time, under all limits that apply bans. If there is no such
+// limit, it returns an error. It does not shorten a current ban. After [Admin.SendLater], it keeps
+// a ban that the store cannot take, and says so in the Note of the result.
 func (d *Admin) Ban(ctx context.Context, t Target, length time.Duration) (Named, error) {
 	who, err := d.find(t)
 	if err != nil {
@@ -221,7 +223,7 @@ func (d *Admin) Unban(ctx context.Context, t Target) (Named, error) {
 	return who, d.command(ctx, stint.Command{Kind: stint.CommandUnban, Subject: who.Subject})
 }
 
-// Bans lists at most n bans in force. The ban with the most time left is the first.
+// Bans lists at most n bans in force. The bans that last longest come first.
 func (d *Admin) Bans(ctx context.Context, n int) ([]Ban, error) {
 	if d.inspector == nil {
 		return nil, ErrNotInspectable

@@ -58,7 +58,8 @@ func NewClient(base, token string) (*Client, error) {
 		return nil, errors.New("control: the token has invalid characters; want printable ASCII without spaces")
 	}
 	c := &Client{base: u, shown: label.URL(base), token: token}
-	// A redirect would carry the token to another server, and turn a POST into a GET.
+	// Do not follow redirects: they could carry the token to another server, and turn a POST into a
+	// GET.
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, nil
 }
@@ -132,14 +133,14 @@ func (c *Client) Subject(ctx context.Context, t Target) (Subject, error) {
 	return get[Subject](ctx, c, "/api/subject", query)
 }
 
-// Bans lists bans in force.
+// Bans lists up to n bans in force.
 func (c *Client) Bans(ctx context.Context, n int) ([]Ban, error) {
 	result, err := get[struct{ Bans []Ban }](ctx, c, "/api/bans", url.Values{"n": {strconv.Itoa(n)}})
 	return result.Bans, err
 }
 
-// Processes lists the processes that the other lists cover. It lists none if the process does not
-// share its counts.
+// Processes lists the processes whose events the other lists include. It lists none if the server
+// does not share them with other processes.
 func (c *Client) Processes(ctx context.Context) ([]observe.Process, error) {
 	result, err := get[struct{ Processes []observe.Process }](ctx, c, "/api/processes", nil)
 	return result.Processes, err
@@ -153,14 +154,14 @@ func (c *Client) Top(ctx context.Context, kind string, n int) ([]observe.Offende
 	return result.Top, err
 }
 
-// Violations lists the last denials, newest last.
+// Violations lists the last n denials, newest last.
 func (c *Client) Violations(ctx context.Context, n int) ([]observe.Violation, error) {
 	result, err := get[struct{ Violations []observe.Violation }](ctx, c, "/api/violations",
 		url.Values{"n": {strconv.Itoa(n)}})
 	return result.Violations, err
 }
 
-// Why explains the denial with an id. See [observe.Monitor.Why].
+// Why explains the denial with the given id. See [observe.Monitor.Why].
 func (c *Client) Why(ctx context.Context, id string) ([]observe.Denial, error) {
 	result, err := get[struct{ Denials []observe.Denial }](ctx, c, "/api/why", url.Values{"id": {id}})
 	return result.Denials, err
@@ -223,7 +224,7 @@ func (c *Client) Reset(ctx context.Context, t Target) (Named, error) {
 	return post[Named](ctx, c, "/api/reset", t)
 }
 
-// Ban bans a subject for a time.
+// Ban bans a subject for the given time.
 func (c *Client) Ban(ctx context.Context, t Target, length time.Duration) (Named, error) {
 	return post[Named](ctx, c, "/api/ban", struct {
 		Target
@@ -244,7 +245,7 @@ func (c *Client) Take(ctx context.Context, a TakeRequest) (TakeResult, error) {
 // overridesPath is the path that lists overrides. Paths below it change them.
 const overridesPath = "/api/limits"
 
-// Overrides lists overrides whose subjects begin with a prefix.
+// Overrides lists up to n overrides whose subjects begin with a prefix.
 func (c *Client) Overrides(ctx context.Context, prefix string, n int) (OverrideList, error) {
 	return get[OverrideList](ctx, c, overridesPath, url.Values{"prefix": {prefix}, "n": {strconv.Itoa(n)}})
 }
@@ -341,7 +342,8 @@ func (c *Client) request(ctx context.Context, method, path string, query url.Val
 	return r, err
 }
 
-// call makes a call and decodes its answer into a value, unless that is nil.
+// call sends a request and decodes the answer into the value that into points to, unless into is
+// nil.
 func (c *Client) call(r *http.Request, into any) error {
 	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
 	defer cancel()
@@ -360,12 +362,12 @@ func (c *Client) call(r *http.Request, into any) error {
 	return nil
 }
 
-// do makes a call, and returns the answer if its status is 200.
+// do sends a request, and returns the answer if its status is 200.
 func (c *Client) do(r *http.Request) (*http.Response, error) {
 	got, err := c.http.Do(r)
 	if err != nil {
 		if call, ok := errors.AsType[*url.Error](err); ok {
-			err = call.Err // the caller knows the rest of the error
+			err = call.Err // leave out the method and the URL
 		}
 		return nil, &UnreachableError{c.shown, err}
 	}

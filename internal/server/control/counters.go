@@ -93,7 +93,7 @@ func (d *Admin) counters(subject string) ([]counter, error) {
 		found = append(found, outboundCounters(set, subject)...)
 		own, kind := d.overridesOf(subject), subject
 		if d.isHashed(subject) {
-			kind = strings.Replace(subject, "#", ":", 1) // a hashed subject has the counters of its kind
+			kind = strings.Replace(subject, "#", ":", 1) // user#1f2e has the same counters as user:42
 		}
 		for _, p := range setinfo.Counts(set, kind) {
 			found = append(found, counter{
@@ -109,13 +109,13 @@ func (d *Admin) counters(subject string) ([]counter, error) {
 	return found, nil
 }
 
-// checkBansApply returns an error unless a ban of the subject would apply somewhere.
+// checkBansApply returns an error if a ban of the subject would have no effect.
 func (d *Admin) checkBansApply(subject string) error {
 	if subject == setinfo.Everyone || subject == setinfo.IP+":"+setinfo.UnknownClient {
 		return invalid("%s stands for many callers, which cannot be banned together; name one of them", subject)
 	}
 	if len(d.c.Limits) > 0 || d.set() == nil {
-		return nil // bans may apply: only the caller with these limits knows
+		return nil // without policies, it is not known whether bans apply
 	}
 	counters, err := d.counters(subject)
 	if err != nil {

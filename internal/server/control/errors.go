@@ -12,12 +12,13 @@ import (
 var ErrNotInspectable = errors.New("control: this store cannot show what it holds: it is not a driver.Inspector")
 
 // UnknownError means that no limit in the configuration applies to a subject. Most likely, the
-// subject is a typo.
+// subject is misspelled.
 type UnknownError struct {
 	Subject string
 	// Kinds are the prefixes of subjects that the configuration limits.
 	Kinds []string
-	// written reports whether a person wrote the subject. That person can try again with --raw.
+	// written reports whether an operator wrote the subject. If it is set, the message suggests
+	// --raw.
 	written bool
 }
 

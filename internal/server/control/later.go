@@ -44,8 +44,8 @@ func (d *Admin) SendLater(ctx context.Context, logger *slog.Logger) {
 	}()
 }
 
-// sendLater sends the kept bans. If one fails, it stops; the next call retries that one and the
-// rest.
+// sendLater sends the kept bans. If it cannot send a ban, it stops; the next call tries that ban
+// again, and then the rest.
 func (d *Admin) sendLater(ctx context.Context, logger *slog.Logger) {
 	for subject, until := range d.later.all() {
 		left := time.Until(until).Truncate(time.Microsecond)
@@ -61,8 +61,9 @@ func (d *Admin) sendLater(ctx context.Context, logger *slog.Logger) {
 				"until", until)
 			continue
 		}
-		// The ban was lifted in the meantime.
-		_ = d.command(ctx, stint.Command{Kind: stint.CommandUnban, Subject: subject}) // repeats the call that lifted it
+		// The ban was lifted while it was being sent. The store may have executed the unban first,
+		// so send the unban again.
+		_ = d.command(ctx, stint.Command{Kind: stint.CommandUnban, Subject: subject})
 	}
 }
 
@@ -93,7 +94,7 @@ func (l *laterBans) drop(subject string) {
 	delete(l.until, subject)
 }
 
-// sent removes a ban that the store has taken, unless a longer one has replaced it. It reports
+// sent removes a ban that the store has taken, unless a longer ban has replaced it. It reports
 // whether the subject still had a kept ban.
 func (l *laterBans) sent(subject string, until time.Time) bool {
 	l.mu.Lock()

@@ -156,8 +156,8 @@ func (d *Admin) UnsetOverride(ctx context.Context, t Target, policy string) (Nam
 	return who, err
 }
 
-// ImportOverrides sets exported overrides. If one is invalid, it sets none. Subjects are taken
-// literally. The configuration must have the policies and windows of all overrides.
+// ImportOverrides sets exported overrides. If any of them is invalid, it sets none. Subjects are
+// taken literally. The configuration must have the policies and windows of all overrides.
 func (d *Admin) ImportOverrides(ctx context.Context, all []overrides.Override) error {
 	if d.c.Overrides == nil {
 		return errNoOverrides
@@ -186,7 +186,7 @@ func (d *Admin) overridesOf(subject string) []overrides.Override {
 	return d.c.Overrides.Of(subject)
 }
 
-// effective returns the limits of a rule for a subject with these overrides.
+// effective returns the limits of a rule for a subject whose overrides are own.
 func effective(own []overrides.Override, r *policy.Rule) []stint.Limit {
 	for i := range own {
 		if own[i].Policy == r.Name() {

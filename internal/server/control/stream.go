@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// streamTimeout is how long a stream may be silent. There is a tick each second.
+	// streamTimeout is how long a stream may be silent. A healthy stream has a tick every second.
 	streamTimeout = 15 * time.Second
 	// maxEvent is the maximum size of an event in bytes.
 	maxEvent = 4 << 20
@@ -76,7 +76,7 @@ type event struct {
 	data []byte
 }
 
-// add adds a line of the stream, and reports whether the event is complete.
+// add adds a line of the stream to the event, and reports whether the event is complete.
 func (e *event) add(line []byte) bool {
 	if len(line) == 0 {
 		return true

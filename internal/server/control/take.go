@@ -11,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/internal/setinfo"
 )
 
-// TakeRequest asks for a decision on a request of a subject with a cost.
+// TakeRequest describes a request of a subject, for [Admin.Take] to decide.
 type TakeRequest struct {
 	Target
 	// Tier and Policy select the limits: those of the policy for members of the tier or, without a
@@ -41,7 +41,8 @@ type TakeResult struct {
 	Limits      []Limit `json:"limits"`
 }
 
-// Take decides a request like a real one, and charges it if it is allowed.
+// Take decides a request as if the subject had made it. If the request is allowed, Take charges it,
+// unless a.Peek is set.
 func (d *Admin) Take(ctx context.Context, a TakeRequest) (TakeResult, error) {
 	who, err := d.find(a.Target)
 	if err != nil {
@@ -166,8 +167,8 @@ func narrow(list []counter, what, name string, of func(*counter) string) ([]coun
 		strings.Join(names, ", "), messages.Hint(name, names))
 }
 
-// tiersOwn removes the limits of policies from a list. If there are no others, it returns the list
-// unchanged.
+// tiersOwn removes the limits of policies from a list. If all limits belong to policies, it returns
+// the list unchanged.
 func tiersOwn(list []counter) []counter {
 	own := slices.DeleteFunc(slices.Clone(list), func(p counter) bool { return p.policy != "" })
 	if len(own) == 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-limiter/stint/overrides"
 )
 
-// Subject is the state of a subject in a store: its ban, and its usage of every limit in the
+// Subject is the state of a subject in a store: its ban, and its usage under every limit in the
 // configuration that could apply to it.
 type Subject struct {
 	Named
@@ -38,8 +38,9 @@ type Limit struct {
 	// path variable, and that some parts may be missing here because the store could not list them
 	// all. If the store lists all parts, each is a Limit with its own scope.
 	Divided bool `json:"divided,omitempty"`
-	// Limit is the limit as text, such as "10/1m burst 2x". If a Claim is set, it is the limit for
-	// requests without the claim, because the values of claims are only in requests.
+	// Limit is the limit as text, such as "10/1m burst 2x". If Claim is set, it names the claim
+	// from which requests get the limit's maximum. Limit is then the limit for requests without the
+	// claim, because only requests have values of claims.
 	Limit string `json:"limit"`
 	Claim string `json:"claim,omitempty"`
 	// Configured is the limit in the configuration if an override has changed it, else "".

@@ -8,8 +8,8 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// amendTime is how long the store may take to take units back, whether or not a request waits for
-// it. Units that are not given back by then expire.
+// amendTime is the time limit for giving units back to the store, whether or not a request waits
+// for it. Units that are not given back in that time expire.
 const amendTime = time.Second
 
 // errUnfinished means that an operation of the store continues after its request was answered.
@@ -86,7 +86,8 @@ func (it *item) giveBack(w Window) stint.Command {
 	return stint.Command{Kind: stint.CommandGiveBack, Subject: it.subject, Limits: it.claim(w).Limits, Units: it.hits}
 }
 
-// giveBack gives hits back in the store, if necessary after the answer. It also logs the error.
+// giveBack gives hits back in the store, if necessary after the request was answered. It also logs
+// the error that it returns.
 func (s *Service) giveBack(ctx context.Context, deadline time.Time, commands []stint.Command) error {
 	err := s.finish(ctx, deadline, func(ctx context.Context) error {
 		var errs []error

@@ -13,7 +13,8 @@ import (
 	"github.com/stint-limiter/stint/internal/denialid"
 )
 
-// answer is a response to a request with few descriptors, in a single allocation.
+// answer is a response, with memory for its parts. If the request has at most fewItems descriptors,
+// the response is a single allocation.
 type answer struct {
 	response rlsv3.RateLimitResponse
 	pointers [fewItems]*rlsv3.RateLimitResponse_DescriptorStatus
@@ -131,8 +132,8 @@ func (s *Service) addHeaders(to *answer, c *call, denied bool) {
 	to.response.ResponseHeadersToAdd = h.pointers[:n:n]
 }
 
-// decisive returns the last item that denies. If none denies, it returns the first of the items with
-// the least left, or nil if no item has a limit.
+// decisive returns the last item that denies the request. If none denies, it returns the first of
+// the items with the least left, or nil if no item has a limit.
 func (c *call) decisive() *item {
 	var best *item
 	least := uint32(math.MaxUint32)

@@ -16,7 +16,8 @@ import (
 type call struct {
 	items []item
 	heads []int
-	// deadline is when the call must be answered, regardless of the number of calls to the store.
+	// deadline is the time by which the request must be answered, regardless of the number of calls
+	// to the store.
 	deadline time.Time
 	// verdict is sent to the observer, once for each descriptor. usage holds the verdict's usage.
 	verdict policy.Verdict
@@ -26,7 +27,8 @@ type call struct {
 	// subject and composite are buffers for strings under construction.
 	subject, composite []byte
 
-	// room holds the items and strings of most requests, so that a call is a single allocation.
+	// room is the initial memory of the slices above. It is large enough for most requests, so that
+	// a call is a single allocation.
 	room struct {
 		items              [4]item
 		heads              [4]int
@@ -46,7 +48,7 @@ type item struct {
 	hits    int64
 	// own reports whether the descriptor has its own number of hits instead of the request's.
 	own bool
-	// refund reports whether to give the hits back.
+	// refund reports whether the hits are negative, and so are given back.
 	refund bool
 	// quota reports whether the item is in quota mode. Items in quota mode deny the request only if
 	// none of them has room.
@@ -61,8 +63,8 @@ type item struct {
 	charged int64
 	// asked is a buffer for the item's claim during a call to the store.
 	asked [1]stint.Claim
-	// next and last are indexes of items of the same counter. next is 0 after the last item. Only
-	// the first item of a counter uses last.
+	// next is the index of the next item of the same counter, or 0 if there is none. In the first
+	// item of a counter, last is the index of the last one.
 	next, last int
 }
 
@@ -135,7 +137,7 @@ func (c *call) open(config *Config, r *rlsv3.RateLimitRequest, quotaMode bool) e
 			it.rule, c.subject = d.match(descriptor, c.subject[:0], &c.composite)
 		}
 		if it.rule != nil {
-			it.quota = (quotaMode || it.rule.quota) && it.counted() // an unlimited descriptor is no quota
+			it.quota = (quotaMode || it.rule.quota) && it.counted() // an unlimited descriptor is not a quota
 			replaces = replaces || len(it.rule.replaces) > 0
 		}
 		if it.counted() {
@@ -168,8 +170,8 @@ func (c *call) replace(quotaMode bool) {
 	}
 }
 
-// free empties the call for its next request. The call then uses its room again, so that the
-// garbage collector can free larger buffers.
+// free empties the call for its next request. The call then uses the memory in room again, so that
+// the garbage collector can free larger buffers.
 func (c *call) free() {
 	clear(c.items)
 	c.reset()

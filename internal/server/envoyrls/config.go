@@ -29,7 +29,8 @@ type domain struct {
 	override string
 }
 
-// node is a node of the tree of descriptors. The first entries of a descriptor lead to it.
+// node is a node of the tree of descriptors. Each level of the tree matches one entry of a
+// descriptor.
 type node struct {
 	rule *rule
 	// children maps composite keys to nodes. A composite key is the key, or key_value if the entry
@@ -182,9 +183,9 @@ func multiplierOf(l *rlsv3.RateLimitResponse_RateLimit) uint32 {
 	return max(l.GetUnitMultiplier().GetValue(), 1)
 }
 
-// LimitsOf returns the limits on a subject in one kind of windows, and their path in the
-// configuration. It returns none if the subject does not belong to Envoy's service, if its name is
-// a hash, or if the configuration has no limit on its descriptor.
+// LimitsOf returns the limits on a subject in the form for windows of the kind w, and their path in
+// the configuration. It returns none if the subject does not belong to Envoy's service, if its name
+// is a hash, or if the configuration has no limit on its descriptor.
 func (c *Config) LimitsOf(subject string, w Window) (rule string, limits []stint.Limit) {
 	name, descriptor, ok := readSubject(subject)
 	if !ok || c == nil {

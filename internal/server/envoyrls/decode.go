@@ -21,7 +21,7 @@ import (
 type reader struct {
 	config   Config
 	file     string
-	nodes    yamlread.Counter // counts visited nodes, including those through aliases
+	nodes    yamlread.Counter // counts visited nodes, including those reached through aliases
 	mistakes []config.Mistake
 	// domainLines holds the first position of each domain in the files. tops holds the positions of
 	// top-level descriptors.
@@ -29,7 +29,7 @@ type reader struct {
 	tops        map[*node]string
 	// mergeDomains allows several files to configure one domain.
 	mergeDomains bool
-	// resources reports whether the input consists of resources, which have no line numbers.
+	// resources reports whether the input consists of xDS resources, which have no line numbers.
 	resources bool
 }
 
@@ -89,7 +89,7 @@ func (r *reader) position(n *yaml.Node) string {
 }
 
 // descriptors reads a list of descriptors into their parent. path is the position of the list, for
-// messages. key is the prefix of the keys of its limits.
+// messages. key is the prefix of the keys of the limits in the list.
 func (r *reader) descriptors(parent *node, list *yaml.Node, path, key string, depth int) {
 	if depth > maxDepth {
 		r.mistake(list, path, "descriptors are nested too deeply; want at most %d levels", maxDepth)
@@ -115,7 +115,7 @@ func (r *reader) descriptor(parent *node, fields fields, n *yaml.Node, path, key
 	child := &node{}
 	if first, ok := parent.children[composite]; ok {
 		where := ""
-		if r.mergeDomains && depth == 1 { // the first one may be in another file
+		if r.mergeDomains && depth == 1 { // the first descriptor may be in another file
 			where = "; first set at " + r.tops[first]
 		}
 		r.mistake(fields.at("key", n), path, "duplicate descriptor composite key '%s'%s", key, where)

@@ -13,7 +13,7 @@ import (
 	"github.com/stint-limiter/stint/internal/yamlread"
 )
 
-// Bounds on a file. A small file can have a huge content, because of aliases.
+// Bounds on a file. Because of aliases, even a small file can have millions of values.
 const (
 	maxDepth = 64
 	maxNodes = 1 << 20
@@ -72,9 +72,9 @@ func (f fields) at(key string, mapping *yaml.Node) *yaml.Node {
 	return mapping
 }
 
-// mapping reads a mapping with a set of known keys, including the mappings that it merges. At the
-// top level, a null is an empty mapping. For any other value, mapping reports a mistake and returns
-// nil.
+// mapping reads a mapping with a set of known keys, including the keys of mappings that are merged
+// into it with <<. At the top level, a null is an empty mapping. For any other value, mapping
+// reports a mistake and returns nil.
 func (r *reader) mapping(n *yaml.Node, path string, known []string) fields {
 	from := r.resolve(n)
 	if r.nodes.Over() {
@@ -96,7 +96,7 @@ func (r *reader) mapping(n *yaml.Node, path string, known []string) fields {
 	return f
 }
 
-// merge reads the keys of a mapping into another, except those that the other already has.
+// merge reads the keys of the mapping n into the given fields, except keys that these already have.
 func (r *reader) merge(into fields, n *yaml.Node, path string, known []string, depth int) {
 	var merged []*yaml.Node
 	for key, value := range yamlread.Keys(n) {
@@ -186,8 +186,8 @@ func (r *reader) boolean(n *yaml.Node, path string) bool {
 	return value
 }
 
-// truth reads the words for true and false, including those of older YAML. A quoted word is a
-// string.
+// truth reads the words for true and false, including those of YAML 1.1, such as yes and off. A
+// quoted word is a string.
 func truth(n *yaml.Node) (value, ok bool) {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!str" && n.Style != 0 {
 		return false, false

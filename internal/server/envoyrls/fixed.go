@@ -9,9 +9,9 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// countFixed completes a decision in fixed windows. asked is when the store was asked. Fixed
-// windows count hits whether they are admitted or not: once a counter is above its limit, every
-// later request in the window is denied, even without hits.
+// countFixed completes a decision in fixed windows. asked is the time at which the store was
+// called. Fixed windows count hits whether they are admitted or not: once a counter is above its
+// limit, every later request in the window is denied, even without hits.
 //
 // A store does not charge denied requests, so countFixed charges the hits of the first denial. It
 // need not charge the hits of later denials, because they make no visible difference.
@@ -23,7 +23,7 @@ func (s *Service) countFixed(ctx context.Context, deadline time.Time, it *item, 
 		s.lower(ctx, deadline, it)
 	case d.Degraded:
 	case it.cost() == 0:
-		it.over = false // whether the counter is above its limit follows from the usage
+		it.over = false // decided below, by the usage
 	case it.over && it.usage.Used <= limit && limit > 0:
 		s.exceed(ctx, deadline, it, asked)
 	}
@@ -36,8 +36,9 @@ func (s *Service) countFixed(ctx context.Context, deadline time.Time, it *item, 
 	}
 }
 
-// exceed charges hits that were denied. It charges them under a limit that has room for everything,
-// because the counter is the same under any limit.
+// exceed charges hits that were denied. It charges them under a larger limit, which has room for
+// everything. The larger limit has the same counter, because a counter does not depend on the
+// maximum of its limit.
 func (s *Service) exceed(ctx context.Context, deadline time.Time, it *item, asked time.Time) {
 	before, limit := it.usage, &it.rule.limits[s.options.Window][0]
 	claim := it.claim(s.options.Window)
@@ -71,14 +72,14 @@ func (s *Service) exceed(ctx context.Context, deadline time.Time, it *item, aske
 	}
 }
 
-// lower gives hits back, at most as many as the counter has.
+// lower gives hits back, but no more than the counter has.
 func (s *Service) lower(ctx context.Context, deadline time.Time, it *item) {
 	if it.hits == 0 || it.usage.Used == 0 && !it.degraded {
 		return
 	}
 	if s.giveBack(ctx, deadline, []stint.Command{it.giveBack(s.options.Window)}) == nil {
 		it.usage.Used = max(it.usage.Used-it.hits, 0)
-		it.over = false // as in countFixed
+		it.over = false // countFixed decides this by the usage
 	}
 }
 

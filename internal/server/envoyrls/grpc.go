@@ -88,8 +88,8 @@ func (e *exchange) decode(message []byte) error {
 }
 
 // maxParts is the maximum number of messages in a request that is within the bounds: the request
-// itself, its descriptors, a limit in each descriptor, and their entries. It bounds the cost of
-// decoding requests that are not.
+// itself, its descriptors, a limit in each descriptor, and their entries. Requests with more
+// messages are not decoded.
 const maxParts = 1 + 2*maxDescriptors + maxEntries
 
 func tooManyParts() error {
@@ -100,8 +100,8 @@ func tooManyParts() error {
 // descriptorsField is the field number of [rlsv3.RateLimitRequest.Descriptors].
 const descriptorsField = 2
 
-// countParts counts the messages in a request. In a malformed request, it counts those before the
-// error, where a decoder would stop too.
+// countParts counts the messages in a request. In a malformed request, it counts the messages
+// before the error, where a decoder would also stop.
 func countParts(request []byte) int {
 	n := 1
 	eachMessage(request, func(field protowire.Number, descriptor []byte) {

@@ -17,11 +17,19 @@ import (
 const maxBody = 256 << 10
 
 // JSONHandler returns the service for clients without gRPC. The body of a POST is a
-// RateLimitRequest as JSON, and the answer is a RateLimitResponse. The status is 200, or 429 if the
-// request is over a limit; 400 for an invalid request or one with too many descriptors, 413 for one
-// that is too large, and 503 if the store cannot decide. [Options.Public] defines which callers are
-// served: others get 401, pages of other sites 403, and bodies whose type is not JSON 415. Negative
-// hits that are not allowed get 403.
+// RateLimitRequest as JSON, and the answer is a RateLimitResponse. [Options.Public] defines which
+// callers are served. The statuses are:
+//
+//	200  the request is allowed
+//	400  the request is invalid, or has too many descriptors
+//	401  the caller is not served
+//	403  the request comes from a page of another site, or has negative hits that are not allowed
+//	405  the method is not POST
+//	413  the request is too large
+//	415  the type of the body is not JSON
+//	429  the request is over a limit
+//	500  an internal error occurred
+//	503  the store cannot decide
 func (s *Service) JSONHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
@@ -44,7 +52,8 @@ func (s *Service) JSONHandler() http.Handler {
 		}
 		var request rlsv3.RateLimitRequest
 		if err := protojson.Unmarshal(body, &request); err != nil {
-			why := strings.TrimSpace(strings.TrimPrefix(err.Error(), "proto:")) // then a space or a no-break space
+			// A space or a no-break space follows the prefix.
+			why := strings.TrimSpace(strings.TrimPrefix(err.Error(), "proto:"))
 			http.Error(w, "envoyrls: the body is not a RateLimitRequest: "+oneLine(shown(why)), http.StatusBadRequest)
 			return
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // matches reports whether a composite key matches the wildcard. An asterisk matches any text, even
-// none.
+// an empty one.
 func (w *wildcard) matches(composite []byte) bool {
 	first, middle, last := w.parts[0], w.parts[1:len(w.parts)-1], w.parts[len(w.parts)-1]
 	if len(composite) < len(first)+len(last) || !bytes.HasPrefix(composite, first) ||
@@ -47,8 +47,8 @@ func (n *node) step(e *commonv3.RateLimitDescriptor_Entry, scratch *[]byte) (chi
 
 // match returns the limit on a descriptor, or nil, and appends the subject of its counter. The
 // subject is the descriptor; if all values of a wildcard share one counter, the wildcard replaces
-// the value. A descriptor has a limit only if all of its entries together lead to one: limits on
-// fewer entries do not apply.
+// the value. A limit applies only if all entries of the descriptor match: a limit on the first two
+// entries does not apply to a descriptor with three.
 func (d *domain) match(descriptor *commonv3.RateLimitDescriptor, subject []byte, scratch *[]byte) (*rule, []byte) {
 	subject = append(subject, d.subject...)
 	at := &d.node

@@ -29,7 +29,7 @@ type Service struct {
 	config    atomic.Pointer[Config]
 	exchanges sync.Pool
 
-	amending sync.WaitGroup // work that continues after its request was answered
+	amending sync.WaitGroup // calls to the store that may continue after their request was answered
 
 	complaints, refusals logsample.Sampler
 
@@ -59,9 +59,9 @@ func NewService(store stint.Store, config *Config, o Options) (*Service, error) 
 	return s, nil
 }
 
-// Swap puts another configuration in force, and returns the changes. Requests in progress keep the
-// old one. A counter belongs to a descriptor and a window, not to a configuration, so a changed
-// limit keeps its history.
+// Swap puts a configuration in force, and returns the changes. Requests in progress keep the old
+// configuration. A counter belongs to a descriptor and a window, not to a configuration, so a
+// changed limit keeps its history.
 func (s *Service) Swap(config *Config) reload.InForce {
 	if s.options.Stats != nil {
 		s.options.Stats.attach(config)
@@ -77,8 +77,8 @@ func (s *Service) Swap(config *Config) reload.InForce {
 // Config returns the configuration in force, or nil if there is none yet.
 func (s *Service) Config() *Config { return s.config.Load() }
 
-// Close waits, for at most one second, until the store has taken back all units that are being
-// given back. Call it after all requests have been answered, and before the store is closed.
+// Close waits, for at most one second, until all calls that give units back to the store have
+// ended. Call it after all requests have been answered, and before the store is closed.
 func (s *Service) Close() error {
 	s.amending.Wait()
 	return nil
@@ -129,9 +129,9 @@ const (
 	maxEntries     = 4096 // of all descriptors together
 )
 
-// check returns an error for a request that no configuration can decide. If envoyproxy/ratelimit
-// refuses the request, too, the error has the same code and text, so that users find existing
-// advice.
+// check returns an error for a request that the service refuses whatever the configured limits are.
+// If envoyproxy/ratelimit refuses the request, too, the error has the same code and text, so that
+// users who search for it find existing advice.
 func (s *Service) check(r *rlsv3.RateLimitRequest) error {
 	descriptors := r.GetDescriptors()
 	switch n := len(descriptors); {

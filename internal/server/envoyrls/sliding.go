@@ -22,7 +22,7 @@ func (s *Service) slide(ctx context.Context, c *call) error {
 }
 
 func (s *Service) takeAll(ctx context.Context, c *call) error {
-	if len(c.items) == 1 { // true for most requests; there is never anything to undo
+	if len(c.items) == 1 { // true for most requests; with one item, there is never anything to undo
 		if it := &c.items[0]; it.counted() {
 			return s.takeAlone(ctx, c, it, stint.ModeTake)
 		}

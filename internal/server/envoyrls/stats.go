@@ -22,7 +22,7 @@ type Stats struct {
 
 	requests, errors prometheus.Counter
 	took             prometheus.Histogram
-	loaded, refused  prometheus.Counter // configurations
+	loaded, refused  prometheus.Counter // numbers of configurations
 }
 
 // counts are the counters of a limit.
@@ -49,11 +49,11 @@ func NewStats(near float64) *Stats {
 	}
 }
 
-// address matches an IPv4 address. The dots of an address do not split a name.
+// address matches an IPv4 address. statLabels does not split an address at its dots.
 var address = regexp.MustCompile(`\d+\.\d+\.\d+\.\d+`)
 
-// statLabels returns the domain and the first two keys of a limit. It splits at dots, like the
-// mapping of envoyproxy/ratelimit.
+// statLabels returns the domain and the first two keys of a limit. It splits the key at dots, like
+// the StatsD mapping of envoyproxy/ratelimit.
 func statLabels(key string) (labels [3]string) {
 	key = strings.NewReplacer(":", "_", "|", "_").Replace(key)
 	key = address.ReplaceAllStringFunc(key, func(ip string) string { return strings.ReplaceAll(ip, ".", "_") })

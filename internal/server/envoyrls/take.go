@@ -17,8 +17,8 @@ func anyItem(*item) bool { return true }
 // request returns a request to the store, which has until the deadline to answer it.
 func (s *Service) request(deadline time.Time, claims []stint.Claim, mode stint.Mode) stint.Request {
 	r := stint.Request{Claims: claims, Mode: mode, Failure: &s.options.Failure}
-	// Even a later request in the same call gets the whole budget if it follows at once, which
-	// saves an allocation.
+	// If nearly all of the budget is left, use the configured policy as it is, which saves an
+	// allocation.
 	if left := time.Until(deadline); left < r.Failure.Budget/16*15 {
 		r.Failure = &stint.FailurePolicy{Mode: r.Failure.Mode, Budget: max(left, 1)}
 	}
@@ -33,7 +33,7 @@ func (c *call) counters(pick func(*item) bool) []int {
 		subject string
 		window  time.Duration
 	}
-	var index map[counter]int // for many counters; few are searched linearly
+	var index map[counter]int // nil for up to MaxClaims counters, which are searched linearly
 	for i := range c.items {
 		it := &c.items[i]
 		if !it.counted() || !pick(it) {
@@ -140,7 +140,9 @@ func (s *Service) takeInOrder(ctx context.Context, c *call, i int, mode stint.Mo
 func (s *Service) takeAlone(ctx context.Context, c *call, it *item, mode stint.Mode) error {
 	asked := s.options.Now()
 	if s.options.Window != Sliding && it.neverFits() {
-		mode = stint.ModeTake // a peek would find nothing, and a limit of zero counts the hits that exceed it
+		// For a limit of zero, claim returns a limit with room for one hit, which must be charged even if
+		// the mode is a peek. Other claims have the cost 0 here.
+		mode = stint.ModeTake
 	}
 	it.asked[0] = it.claim(s.options.Window)
 	d, err := s.store.Take(ctx, s.request(c.deadline, it.asked[:], mode))
@@ -158,7 +160,7 @@ func (s *Service) takeAlone(ctx context.Context, c *call, it *item, mode stint.M
 }
 
 // use sets the usage of the item's limit to the kth usage of a decision. If the store could not
-// decide, the limit counts as used up until it is worth asking again.
+// decide, the limit counts as used up until the request may be tried again.
 func (it *item) use(d *stint.Decision, k int) {
 	if usages := d.Usages(); k < len(usages) {
 		it.usage = usages[k]

@@ -55,7 +55,8 @@ type XDSConfig struct {
 
 	// Use puts rules in force.
 	Use func(*Config) reload.InForce
-	// Reloaded is called after every change and every refused change. The first rules are a change.
+	// Reloaded is called after every change and every refused change. The first rules count as a
+	// change.
 	Reloaded func(reload.Result)
 	Logger   *slog.Logger
 }
@@ -108,8 +109,8 @@ func (x *XDS) Path() string { return "xds://" + x.c.Server }
 // Reload reads the last received rules again.
 func (x *XDS) Reload() reload.Result { return x.rules.Reload() }
 
-// Last returns the result of reading the last rules. If they have no mistakes but there is no
-// connection, the error says why there is none.
+// Last returns the result of reading the last rules. If the rules have no mistakes but there is no
+// connection, the error says why there is no connection.
 func (x *XDS) Last() reload.Result {
 	r := x.rules.Last()
 	x.mu.Lock()
@@ -128,8 +129,9 @@ const (
 	maxRetry = 800 * time.Millisecond
 	// connectTime is the timeout for connecting, including TLS.
 	connectTime = 5 * time.Second
-	// lasting is how long a connection must last for the next attempt to follow soon. Some servers
-	// close the connection as soon as they have sent the rules.
+	// lasting is how long a connection must last before the next wait is minRetry again. Without
+	// it, a server that closes each connection as soon as it has sent the rules would get a new
+	// connection every minRetry.
 	lasting = time.Second
 	// refusedTime is how long to wait before refusing the same rules again, because some servers
 	// resend them at once.
@@ -199,12 +201,14 @@ func (x *XDS) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// A server sends rules only if the client has another version. A restarted server may use the
-	// last acknowledged version for other rules, and go-control-plane uses "" as the version when
-	// there are no rules. So the client reports neither of them.
+	// A server sends rules only if their version differs from the one in the request. So the first
+	// request of a connection must not have a version that the server may use. That rules out the
+	// last acknowledged version, which a restarted server may use for other rules, and "", which
+	// go-control-plane uses when there are no rules.
 	request := &discoveryv3.DiscoveryRequest{Node: x.node(), TypeUrl: resourceType, VersionInfo: "none"}
 	for {
-		if err := stream.Send(request); err != nil && !errors.Is(err, io.EOF) { // Recv returns why it ended
+		// After an io.EOF, Recv returns why the stream has ended.
+		if err := stream.Send(request); err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
 		response, err := stream.Recv()
@@ -219,8 +223,8 @@ func (x *XDS) follow(ctx context.Context) error {
 	}
 }
 
-// answer puts the received rules in force or refuses them, and sets up the next request to
-// acknowledge or refuse them.
+// answer puts the received rules in force or refuses them, and prepares next, the request that
+// acknowledges or refuses them.
 func (x *XDS) answer(ctx context.Context, response *discoveryv3.DiscoveryResponse, next *discoveryv3.DiscoveryRequest) {
 	refused := next.GetErrorDetail().GetMessage()
 	next.ResponseNonce, next.ErrorDetail = response.GetNonce(), nil

@@ -21,8 +21,8 @@ const (
 )
 
 // maxRefusals is the maximum number of log records per second for denied requests. The same maximum
-// applies separately to requests that are refused before they are charged, because no limit applies
-// to those.
+// applies separately to requests that are refused before they are charged, because no limit bounds
+// how many of them arrive.
 const maxRefusals = 100
 
 // log writes the record of a request. It shortens text from clients and upstreams, and keeps it on
@@ -61,8 +61,8 @@ func (x *requestState) failed() bool {
 }
 
 // sampleRefusal reports whether to log a refused request, and returns the number of refused
-// requests that were not logged since the last one that was. If the configuration logs more denials
-// than maxRefusals, so does the access log.
+// requests that were not logged since the last one that was logged. If the configuration allows
+// more than maxRefusals logged denials per second, so does the access log.
 func (x *requestState) sampleRefusal() (unlogged int64, ok bool) {
 	g := x.gateway
 	if x.verdict == nil {

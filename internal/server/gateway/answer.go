@@ -43,8 +43,8 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 	x.answer(w, x.blame(err), err)
 }
 
-// blame returns the problem that caused an error. It checks the client first, because requests that
-// fail because of the client must not be refunded.
+// blame returns the problem that caused an error. It checks first whether the client caused the
+// error, because a request that failed because of its client must not be refunded.
 func (x *requestState) blame(err error) *problem {
 	if x.body != nil {
 		if failure := x.body.failure.Load(); failure != nil {
@@ -85,7 +85,7 @@ func isTimeout(err error) bool {
 
 func (x *requestState) answer(w http.ResponseWriter, p *problem, cause error) {
 	x.cause, x.id = cause, rand.Text()
-	maps.Copy(w.Header(), x.fields) // an informational response has cleared them
+	maps.Copy(w.Header(), x.fields) // an informational response clears them
 	answer.JSON(w, p.status, struct {
 		answer.Problem
 		RequestID string `json:"request_id"`

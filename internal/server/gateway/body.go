@@ -98,19 +98,20 @@ func (b *body) leave() {
 	b.conn, b.timeout = nil, 0
 }
 
-// setDeadline does nothing if the writer has no deadlines.
+// setDeadline does nothing if the writer does not support deadlines.
 func (b *body) setDeadline(at time.Time) {
 	if b.conn != nil {
 		_ = b.conn.SetReadDeadline(at)
 	}
 }
 
-// drainBody discards the rest of a body, because an HTTP/1 server would wait for it forever.
+// drainBody discards the rest of a body that was not read completely. Otherwise, an HTTP/1 server
+// would wait for the rest forever.
 func (x *requestState) drainBody() {
 	unread := !x.body.ended.Load()
 	x.body.leave()
 	if unread && x.returned && x.request.ProtoMajor == 1 {
-		_ = x.FlushError() // the client need not wait for the answer
+		_ = x.FlushError() // send the answer now, before the rest is read
 		_ = x.body.Close() // errors in the rest do not matter
 	}
 }

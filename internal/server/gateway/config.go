@@ -19,12 +19,13 @@ const (
 	DefaultResponseHeaderTimeout = time.Minute
 	DefaultIdleTimeout           = 90 * time.Second
 	DefaultIdleConns             = 256
-	// defaultMinBodyRate is the default of Apache. Even the slowest modems were faster.
+	// defaultMinBodyRate is in bytes per second. It is the default of Apache's mod_reqtimeout. Even
+	// a slow dial-up modem sends more.
 	defaultMinBodyRate = 500
 	defaultSendTimeout = 30 * time.Second
 )
 
-// Validate returns an error that lists all mistakes in a program's settings.
+// Validate returns an error that lists all mistakes in settings that a program passes to [New].
 func Validate(c *config.Gateway) error {
 	var errs []error
 	mistake := func(format string, args ...any) { errs = append(errs, fmt.Errorf("gateway: "+format, args...)) }

@@ -15,7 +15,8 @@ import (
 // proxies may set them.
 type reserved map[string]bool
 
-// newReserved returns the reserved fields of a set, together with others.
+// newReserved returns the fields that are always reserved, the fields from which the set takes
+// claims and client addresses, and others.
 func newReserved(set *policy.Set, others []string) reserved {
 	f := reserved{}
 	for _, name := range slices.Concat(alwaysReserved, slices.Collect(maps.Values(set.Spec().Claims)),
@@ -50,7 +51,7 @@ var reservedPrefixes = []string{"X-Forwarded-", "X-Envoy-"}
 // has reports whether a field is reserved. The name must be in canonical form.
 func (f reserved) has(name string) bool {
 	if rest, ok := strings.CutPrefix(name, "Http-"); ok && f.has(rest) {
-		return true // programs that use CGI variables spell it this way
+		return true // some programs use the name of the CGI variable, such as HTTP_CLIENT_IP
 	}
 	return f[name] || slices.ContainsFunc(reservedPrefixes,
 		func(prefix string) bool { return strings.HasPrefix(name, prefix) })

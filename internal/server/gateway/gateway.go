@@ -25,8 +25,8 @@ type Gateway struct {
 	config   config.Gateway
 	guard    *policy.Guard
 	settings atomic.Pointer[settings] // for the latest set
-	served   atomic.Uint64            // candidates for the access log
-	// denied and malformed limit the access log of refused requests.
+	served   atomic.Uint64            // the number of requests that loggable has counted
+	// denied and malformed limit how many refused requests are logged per second.
 	denied, malformed logsample.Sampler
 
 	limited    http.Handler // the middleware in front of forward
@@ -36,8 +36,8 @@ type Gateway struct {
 }
 
 // New returns a gateway that forwards the requests that a guard allows. If the guard gets a new
-// set, its gateway settings apply from the next request on. The error lists every mistake in the
-// settings.
+// set, the gateway settings of the new set apply from the next request on. The error lists every
+// mistake in the settings.
 func New(guard *policy.Guard, c config.Gateway) (*Gateway, error) {
 	if err := Validate(&c); err != nil {
 		return nil, err
@@ -136,10 +136,10 @@ func accept(resp *http.Response) error {
 	}
 	maps.Copy(h, x.fields)
 	if _, ok := resp.Header["Content-Type"]; !ok {
-		h["Content-Type"] = nil // net/http would guess one
+		h["Content-Type"] = nil // otherwise, net/http would guess a type
 	}
 	if len(resp.Trailer) > 0 && x.request.ProtoMajor == 1 && x.request.Method != http.MethodHead {
-		delete(resp.Header, "Content-Length") // HTTP/2 can have both; HTTP/1 has trailers only after chunks
+		delete(resp.Header, "Content-Length") // HTTP/2 can have both; HTTP/1 has trailers only after a chunked body
 	}
 	return nil
 }

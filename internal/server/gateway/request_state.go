@@ -40,7 +40,7 @@ type requestState struct {
 	status      int
 	bytes       int64
 	writeFailed bool
-	returned    bool     // whether all handlers have returned; otherwise the response is aborted
+	returned    bool     // whether all handlers have returned; false during a panic, which aborts the response
 	conn        net.Conn // of an upgraded client
 	cause       error
 	id          string
@@ -66,7 +66,7 @@ func (x *requestState) SetReadDeadline(at time.Time) error {
 	return http.NewResponseController(x.ResponseWriter).SetReadDeadline(at)
 }
 
-// setWriteDeadline replaces the server's WriteTimeout, which is for a whole response.
+// setWriteDeadline replaces the server's WriteTimeout, which would limit the whole response.
 func (x *requestState) setWriteDeadline(at time.Time) {
 	_ = http.NewResponseController(x.ResponseWriter).SetWriteDeadline(at)
 }
@@ -155,7 +155,8 @@ func (x *requestState) FlushError() error {
 	return err
 }
 
-// Hijack implements [http.Hijacker]. Bytes that are sent later are not counted.
+// Hijack implements [http.Hijacker]. The access log does not count bytes that are sent over the
+// hijacked connection.
 func (x *requestState) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffer, err := http.NewResponseController(x.ResponseWriter).Hijack()
 	if err != nil {

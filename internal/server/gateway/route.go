@@ -14,19 +14,19 @@ import (
 	"github.com/stint-limiter/stint/internal/syntax"
 )
 
-// route is a [config.Route] without mistakes, in the form for requests.
+// route is a valid [config.Route], in a form that is fast to match with requests.
 type route struct {
 	host        string // in lower case; "" means any host
 	prefix      string // without a trailing slash; "" means any path
 	name        string // of the upstream, for logs
 	target      *url.URL
-	http2       bool // without TLS
+	http2       bool // whether the upstream uses HTTP/2 without TLS
 	strip       bool
 	rewriteHost bool
 	transports  *transportPair
 }
 
-// newRoute converts a valid [config.Route]. It leaves out the transports.
+// newRoute converts a valid [config.Route]. It does not set the transports.
 func newRoute(r *config.Route) *route {
 	u, _ := url.Parse(r.Upstream) // never fails
 	n := &route{name: u.Host, target: u, http2: u.Scheme == "h2c", strip: r.StripPrefix, rewriteHost: r.RewriteHost}
@@ -128,7 +128,7 @@ func escapedPath(u *url.URL) string {
 	return b.String()
 }
 
-// join appends a path to another, with one slash between them.
+// join appends path to base, with one slash between them.
 func join(base, path string) string {
 	return strings.TrimSuffix(base, "/") + "/" + strings.TrimPrefix(path, "/")
 }
