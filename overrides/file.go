@@ -15,7 +15,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// maxLine is the maximum length of a line of an export, in bytes.
+// maxLine is the maximum length of a line that Read accepts, in bytes.
 const maxLine = 16 << 10
 
 // Write writes overrides as JSON, one per line.
@@ -29,7 +29,8 @@ func Write(w io.Writer, all []Override) error {
 	return nil
 }
 
-// Read calls f with each override in the output of Write. An error, also one of f, names the line.
+// Read reads the output of [Write] and calls f with each override. An error that a line or f causes
+// includes the number of the line.
 func Read(r io.Reader, f func(Override) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
@@ -74,8 +75,7 @@ func plain(err error) error {
 		`{"subject": "user:42", "policy": "api", "limits": ["500/1m"], "until": "2026-11-20T18:00:00Z"}`)
 }
 
-// Fixed returns overrides that stay in force even after they have ended. Use it to try out
-// overrides.
+// Fixed returns overrides that apply even after they have ended. Use it to try out overrides.
 func Fixed(all []Override) policy.Overrides {
 	f := fixed{}
 	for _, o := range all {

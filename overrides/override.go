@@ -16,23 +16,24 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Override gives one subject other limits. Its JSON form is the form of exports.
+// Override gives one subject other limits. [Write] and [Read] use its JSON form.
 type Override struct {
 	// Subject is the subject exactly as it is counted, such as "user:42".
 	Subject string `json:"subject"`
-	// Policy is the name of the policy or tier whose limits it overrides.
+	// Policy is the name of the policy or tier whose limits are overridden.
 	Policy string `json:"policy"`
 	// Limits replace limits of the policy that have the same name, algorithm and window but are
-	// smaller. Other limits of the policy stay.
+	// smaller. All other limits of the policy stay unchanged.
 	Limits []stint.Limit `json:"limits"`
 	// Lower lets Limits replace larger limits too.
 	Lower bool `json:"lower,omitempty"`
-	// Until is when the override ends, in whole seconds; the zero time is never.
+	// Until is the time at which the override ends, in whole seconds; with the zero time, it never
+	// ends.
 	Until time.Time `json:"until,omitzero"`
 	// Why and By are for people: why the override was made, such as a ticket, and who made it.
 	Why string `json:"why,omitempty"`
 	By  string `json:"by,omitempty"`
-	// Made is when the override was made. [Table.Set] fills it in.
+	// Made is the time at which the override was made. [Table.Set] fills it in.
 	Made time.Time `json:"made,omitzero"`
 }
 
@@ -128,11 +129,12 @@ func (o *Override) Check(set *policy.Set) error {
 	return nil
 }
 
-// base is the number base of the times in a text.
+// base is the number base in which a text has times.
 const base = 36
 
-// text returns the override without its subject and policy, in the form in which a table stores it:
-// a line for each part. It is short because every process keeps up to a million of these texts.
+// text returns the override without its subject and policy, in the form in which a table stores it.
+// The text has five lines: the limits after "raise" or "set", Until, Made, By and Why. It is short
+// because every process keeps up to a million of these texts.
 func (o *Override) text() string {
 	limits := make([]string, len(o.Limits))
 	for i, l := range o.Limits {
@@ -143,7 +145,7 @@ func (o *Override) text() string {
 		verb = "set"
 	}
 	if !o.Until.IsZero() {
-		until = max(o.Until.Unix(), 1) // 0 is never
+		until = max(o.Until.Unix(), 1) // 0 would mean that it never ends
 	}
 	return strings.Join([]string{verb + " " + strings.Join(limits, ", "), strconv.FormatInt(until, base),
 		strconv.FormatInt(o.Made.UnixMicro(), base), o.By, o.Why}, "\n")
@@ -152,7 +154,7 @@ func (o *Override) text() string {
 // parts holds the parts of a text.
 type parts struct {
 	head
-	made    int64 // microseconds
+	made    int64 // Unix time in microseconds
 	by, why string
 }
 
@@ -171,7 +173,7 @@ func split(text string) (p parts, ok bool) {
 type head struct {
 	limits string
 	lower  bool
-	until  int64 // seconds; 0 is never
+	until  int64 // Unix time in seconds; 0 if the override never ends
 }
 
 // headOf splits the first two lines of a text.
@@ -183,7 +185,7 @@ func headOf(text string) (h head, ok bool) {
 	return head{limits, verb == "set", n}, err == nil && (verb == "set" || verb == "raise")
 }
 
-// ended reports whether the override has ended.
+// ended reports whether the override has ended at the given time.
 func (h *head) ended(now time.Time) bool { return h.until > 0 && now.Unix() >= h.until }
 
 // effect returns the limit that applies if over overrides configured. If lower is true, it has the

@@ -12,7 +12,8 @@
 //
 // A subject keeps its usage: an override changes only the maximum of a limit, and the store does
 // not identify a limit by its maximum. The larger of the configured and the overriding limit
-// applies, even if the configured one is raised later, unless the override may lower.
+// applies, even if the configured one is raised later. An override with [Override.Lower] always
+// applies.
 //
 // While the store is unavailable, the last known overrides apply. A process that starts while the
 // store is unavailable has no overrides until it is available. If the store loses its data,
@@ -77,11 +78,11 @@ type Table struct {
 	// turn is a lock: it holds a value while a call reads or writes the table in the store. So the
 	// results of reads are applied in order.
 	turn    chan struct{}
-	version int64 // used by the call that has the turn
+	version int64 // guarded by turn
 	failing bool  // the last poll failed; used by Open and follow
 
 	mu       sync.RWMutex
-	rows     map[string]string        // texts by names of rows
+	rows     map[string]string        // texts of rows by their names
 	limits   map[string][]stint.Limit // parsed limits by their texts
 	policies map[string]struct{}      // all policies that rows have named
 }
@@ -164,7 +165,8 @@ func (t *Table) find(policy, name string) (text string, ok, others bool) {
 	return "", false, false
 }
 
-// parsed returns the limits in a text. The text is known to be valid.
+// parsed returns the limits in the first line of a row. The text is valid, because put has parsed
+// it.
 func (t *Table) parsed(text string) []stint.Limit {
 	t.mu.RLock()
 	limits, ok := t.limits[text]
@@ -225,15 +227,16 @@ func (t *Table) Unset(ctx context.Context, subject, policy string) (was bool, er
 	return was && err == nil, err
 }
 
-// All returns the overrides in force, by subject and policy. It returns subjects as they are
+// All returns the overrides in force, sorted by subject and policy. It returns subjects as they are
 // stored: as hashes if the store has a name key.
 func (t *Table) All() []Override {
 	all, _ := t.List("", MaxOverrides)
 	return all
 }
 
-// List returns the first n overrides in force whose subjects begin with a prefix, by subject and
-// policy. It also returns how many there are in total. It returns subjects as they are stored.
+// List returns the first n overrides in force whose subjects begin with a prefix, sorted by subject
+// and policy. It also returns the total number of these overrides. It returns subjects as they are
+// stored: as hashes if the store has a name key.
 func (t *Table) List(prefix string, n int) (first []Override, total int) {
 	now := time.Now()
 	var names []string
@@ -254,7 +257,7 @@ func (t *Table) List(prefix string, n int) (first []Override, total int) {
 	return first, len(names)
 }
 
-// Of returns the overrides of a subject that are in force, by policy.
+// Of returns the overrides of a subject that are in force, sorted by policy.
 func (t *Table) Of(subject string) []Override {
 	t.mu.RLock()
 	policies := slices.Sorted(maps.Keys(t.policies))
@@ -275,7 +278,7 @@ func (t *Table) Of(subject string) []Override {
 }
 
 // name returns the name of the row of a subject and a policy. The subject may also be a hash, as
-// the store lists it.
+// returned by [Table.List].
 func (t *Table) name(subject, policy string) string {
 	stored := t.store.StoredName(subject)
 	if stored != subject && keypart.IsHashed(subject) {
@@ -346,7 +349,7 @@ func (t *Table) put(r driver.Row) {
 			t.limits[strings.Clone(h.limits)] = limits
 		}
 	}
-	if !ok { // the row was removed, or another version wrote it
+	if !ok { // the row was removed, or another version of this package wrote it
 		delete(t.rows, r.Name)
 		return
 	}
@@ -380,8 +383,8 @@ func (t *Table) follow(life context.Context) {
 	}
 }
 
-// complain logs that the store does not answer. It does not log this again until the store has
-// answered.
+// complain logs that the store did not answer, unless the last call reported this too. A nil error
+// means that the store answered.
 func (t *Table) complain(err error) {
 	if err != nil && !t.failing {
 		t.config.Logger.Warn("stint: overrides cannot be read; the last known ones apply", "cause", err)
@@ -407,8 +410,9 @@ func (t *Table) poll(ctx context.Context) error {
 	return nil
 }
 
-// restore puts back rows that the store has lost. The argument left has the rows that it still has.
-// Of a row that differs, restore keeps the version that was made later.
+// restore puts back rows that the store has lost. The argument left has the rows that the store
+// still has. If a row in the store differs from the row of this process, restore keeps the override
+// that was made later.
 func (t *Table) restore(ctx context.Context, left []driver.Row, version int64) error {
 	has := make(map[string]string, len(left))
 	for _, r := range left {
@@ -447,7 +451,7 @@ func (t *Table) restore(ctx context.Context, left []driver.Row, version int64) e
 	return err
 }
 
-// sweep removes some of the overrides that have ended.
+// sweep removes up to sweepMost overrides that ended more than sweepAfter ago.
 func (t *Table) sweep(ctx context.Context) error {
 	before := time.Now().Add(-sweepAfter)
 	var ended []driver.Row

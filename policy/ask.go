@@ -54,7 +54,7 @@ func (s *Set) ask(f *facts, v *Verdict, r *stint.Request) (only terms) {
 			v.claims = append(v.claims, result.Claim)
 		}
 	}
-	r.Claims, r.Hold = v.claims, only.hold // a store does not keep the claims
+	r.Claims, r.Hold = v.claims, only.hold // a store does not retain the claims, so v can reuse them
 	r.ID, r.IDLife = only.id.of(f, v, who)
 	r.Bans, r.Failure = only.bans, only.failure
 	return only

@@ -77,8 +77,8 @@ func (c *compiler) compile() {
 	c.patterns()
 }
 
-// These constants bound the size of a set. A set has a rule for every policy in every tier, and
-// every request is checked against all of them.
+// These constants bound the size of a set. A set has rules for every policy in every tier, and
+// every request is checked against every policy.
 const (
 	maxTiers    = 100
 	maxPolicies = 1000
@@ -231,7 +231,7 @@ func (c *compiler) contact(key, text string) {
 	}
 }
 
-// inWindow checks that a store can represent a duration.
+// inWindow checks that a duration is valid as a window, so that a store can represent it.
 func (c *compiler) inWindow(key string, t time.Duration) {
 	if t < stint.MinWindow || t > stint.MaxWindow || t%time.Microsecond != 0 {
 		c.mistake(key, "%v; want whole microseconds from %v to 366 days", t, stint.MinWindow)

@@ -108,8 +108,8 @@ func (c *compiler) identityParts(key string, id *identity, parts []string) {
 	}
 }
 
-// identityNamed returns the identity with a name. If there is none, it adds a mistake and returns
-// nil.
+// identityNamed returns the identity with the given name. If there is none, it adds a mistake and
+// returns nil.
 func (c *compiler) identityNamed(key, name string) *identity {
 	id, ok := c.identities[name]
 	if !ok {

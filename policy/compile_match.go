@@ -87,7 +87,7 @@ func (c *compiler) patterns() {
 	}
 }
 
-// knowMethods adds to the methods that the set distinguishes.
+// knowMethods adds methods to those that the set distinguishes.
 func (c *compiler) knowMethods(methods ...string) {
 	for _, method := range methods {
 		if !slices.Contains(c.set.methods, method) {
@@ -121,7 +121,7 @@ func (c *compiler) values(key string, values []string) []string {
 }
 
 // at returns the key of element i of a list. If the list has one element, at returns the key of the
-// list: a single element may be written without a list.
+// list, because a single element may be written without a list.
 func at[E any](key string, i int, of []E) string {
 	if len(of) == 1 {
 		return key

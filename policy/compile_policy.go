@@ -177,7 +177,7 @@ func appendNames(names []string, budget []Limit) []string {
 	return names
 }
 
-// hold checks how long requests hold their estimated costs.
+// hold checks the Hold of a policy.
 func (c *compiler) hold(key string, hold time.Duration) {
 	if hold == 0 {
 		return
@@ -238,8 +238,8 @@ func sharedName(a, b []stint.Limit) (string, bool) {
 	return "", false
 }
 
-// namesRoute checks a policy that has only a match. Such a policy is useful only if it names a
-// route and something is counted by route.
+// namesRoute checks a policy that has only a match. It is useful only if it names a route and a
+// tier or policy counts by route.
 func (c *compiler) namesRoute(key string, p *policy) {
 	var given []string
 	byRoute := false
@@ -277,7 +277,7 @@ func (c *compiler) tierLimits(key string, all []Limit, byTier map[string][]Limit
 }
 
 // noClash makes sure that a policy does not share a count with a tier that counts per route. The
-// store keeps both under the policy's name.
+// scope of both counts is the policy's name, because the policy is also a route of the tier.
 func (c *compiler) noClash(key string, p *policy, rules []*Rule, t *tier) {
 	if !p.countsAsTier(t) {
 		return

@@ -150,7 +150,7 @@ func (r *Rule) hold(limits []Limit) {
 	r.Notify = notifiesOf(r.Notify, r.Limits)
 }
 
-// limitsOK adds a mistake if two limits would share a count.
+// limitsOK adds a mistake if a limit is not valid or if two limits would share a count.
 func (c *compiler) limitsOK(key string, limits []stint.Limit) {
 	for i := range limits {
 		if sharesLimit(limits[:i], limits[i:i+1]) {

@@ -110,7 +110,7 @@ func (c *compiler) usage(key string, from *Policy) *tokens.Rules {
 	return rules
 }
 
-// places checks the places where a request or response has numbers.
+// places checks a list of places in requests or responses; see [TokenUsage].
 func (c *compiler) places(key string, places []string, responses bool) {
 	for i, place := range places {
 		switch err := tokens.CheckPointer(place); {
@@ -131,7 +131,6 @@ func (c *compiler) places(key string, places []string, responses bool) {
 	}
 }
 
-// rates checks the rates of tokens.
 func (c *compiler) rates(key string, r Rates) {
 	c.inUnits(key+".input", r.Input)
 	c.inUnits(key+".output", r.Output)

@@ -47,7 +47,8 @@ func (w *requirement) fits(value string) bool {
 }
 
 // fitsLines reports whether a header field with these lines fits. Applications differ in which line
-// they read. So if every is true, all lines must fit, and otherwise one line is enough.
+// they read, so an exemption requires that all lines fit, whereas one line is enough for a limit.
+// For an exemption, every is true.
 func (w *requirement) fitsLines(lines []string, every bool) bool {
 	for _, line := range lines {
 		if w.fits(line) != every {
@@ -58,7 +59,7 @@ func (w *requirement) fitsLines(lines []string, every bool) bool {
 }
 
 // miss returns the first part of the condition that a request does not fit. It checks cheap parts
-// first. For conditions that exempt requests, every is true: then every line of a header field must
+// first. For conditions that exempt requests, every is true, and every line of a header field must
 // fit.
 func (c *condition) miss(f *facts, every bool) miss {
 	if len(c.methods) > 0 && !c.hasMethod(f.method) {
@@ -115,8 +116,8 @@ type clause struct {
 }
 
 // mayFit reports whether the path of a request begins like one of the clause's patterns. For most
-// requests, this check rules out most policies. It is small enough to be inlined; calling miss
-// alone takes twice the instructions.
+// requests, this check rules out most policies. It is small enough to be inlined. Without it,
+// calling miss for every policy would take twice as many instructions.
 func (c *clause) mayFit(f *facts) bool {
 	if c.when == nil || len(c.when.paths) == 0 || f.folded != "" {
 		return true

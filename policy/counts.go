@@ -62,7 +62,7 @@ func (s *Set) routesOf(t *tier) (names []string) {
 	return append(names, otherScope)
 }
 
-// mayConcern reports whether a request with these claims could fit the clause.
+// mayConcern reports whether a request with the claims in f could fit the clause.
 func (c *clause) mayConcern(f *facts) bool {
 	if c.when != nil && !c.when.fitsClaims(f) {
 		return false

@@ -16,11 +16,12 @@
 //
 // # How a request is decided
 //
-// A request belongs to the first tier whose match fits and one of whose identities the request has.
-// The last tier must take every request. The tier's limits apply to every request of the tier.
+// A request belongs to the first tier that meets two conditions: the request fits the match of the
+// tier, and it has one of the identities of the tier. The last tier must take every request. The
+// tier's limits apply to every request of the tier.
 //
-// In addition, every matching policy applies. If one limit denies the request, none is charged. A
-// matching policy with Skip exempts the request from everything. A request has one cost, one
-// failure policy and one way to settle: each comes from the first matching policy that sets it. The
-// request's route is the first matching policy whose match has a path, a method or a host.
+// In addition, every matching policy applies. If one limit denies the request, no limit is charged.
+// A matching policy with Skip exempts the request from all limits and bans. A request has one cost,
+// one failure policy and one way to settle: each comes from the first matching policy that sets it.
+// The request's route is the first matching policy whose match has a path, a method or a host.
 package policy

@@ -13,7 +13,7 @@ import (
 
 // Explanation describes how a request would be decided, and why. No store is asked.
 type Explanation struct {
-	// Path is the request's path, cleaned, and Client the client's address.
+	// Path is the cleaned path of the request. Client is the client's address.
 	Path, Client string
 	// Also has other readings of the request, such as "POST /login": applications interpret some
 	// paths, and header fields that override the method, in different ways. Limits apply if any
@@ -23,7 +23,7 @@ type Explanation struct {
 	// after it are empty.
 	Skipped string
 	// Tiers and Policies are the tiers and policies of the configuration, in order, each with its
-	// outcome. Tiers after the last one that fits are left out.
+	// outcome. Tiers after the last one that a reading belongs to are left out.
 	Tiers, Policies []Considered
 	// Tier, Route and Cost are those of the request.
 	Tier, Route string
@@ -34,8 +34,9 @@ type Explanation struct {
 	// Numbers describes the limits whose maximum comes from a claim.
 	Numbers []Number
 	// RequestID is the header with the id of a request; "" if there is none. Repeats have the same
-	// id and are not charged. Named reports whether this request has an id. Derived is how long
-	// repeats without an id are recognized by their content; 0 if they are not.
+	// id and are not charged. Named reports whether this request has an id. Derived is the time
+	// within which repeats without an id are recognized by their content; 0 if they are not
+	// recognized.
 	RequestID string
 	Named     bool
 	Derived   time.Duration
@@ -43,10 +44,10 @@ type Explanation struct {
 	// subject that keeps being denied; it is nil if there are no bans.
 	Failure stint.FailurePolicy
 	Bans    *stint.BanPolicy
-	// Hold is how long the estimated cost is held without a heartbeat; 0 if the cost is charged at
-	// once.
+	// Hold is the time for which the estimated cost is held without a heartbeat; 0 if the cost is
+	// charged at once.
 	Hold time.Duration
-	// After describes the corrections after the response.
+	// After describes how the charge is corrected after the response.
 	After string
 }
 
@@ -54,7 +55,7 @@ type Explanation struct {
 type Considered struct {
 	Name    string `json:"name"`
 	Applies bool   `json:"applies"`
-	// Why is the reason that decided.
+	// Why is the reason why it applies or does not apply.
 	Why string `json:"why"`
 }
 

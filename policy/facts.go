@@ -16,7 +16,7 @@ type facts struct {
 	in       *Input
 	resolver *clientip.Resolver
 	asserted map[string]string // maps claims to the headers that assert them
-	before   string            // an earlier subject; its string is reused if equal
+	before   string            // an earlier subject, whose string is reused for an equal subject
 
 	reading           // the current reading
 	first   reading   // the request as net/http reads it
@@ -27,7 +27,7 @@ type facts struct {
 
 	client    netip.Addr
 	hasClient bool
-	odd       oddClaim // one of the odd claims, if there are any
+	odd       oddClaim // one of the claims with an odd value, if there are any
 }
 
 // known caches a subject. If a header field or cookie is repeated, index 0 is for its first value,
@@ -81,8 +81,8 @@ func (f *facts) read(in *Input, s *Set) {
 // site.
 const maxCookies = 3000
 
-// readCookies finds the cookies with the given names. If there are more cookies than net/http
-// reads, the caller cannot be determined and the request is denied.
+// readCookies finds the cookies with the given names. If there are more than maxCookies, which is
+// also the maximum of net/http, the caller cannot be determined and the request is denied.
 func (f *facts) readCookies(names []string) {
 	if len(names) == 0 {
 		return

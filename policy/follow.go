@@ -29,9 +29,9 @@ type Settlement struct {
 	// Amended is the store's result. Changed is false if the correction was not applied. Charged is
 	// less than Cost if charging the rest would exceed the maximum debt.
 	Amended stint.Amended
-	// Err is the store's error if it failed. It is nil if the store found nothing to correct: the
-	// charge has left its windows, or was reset or corrected before, or its request was repeated by
-	// ID, so that the charge is not given back.
+	// Err is the store's error if it failed. It is nil if the store found nothing to correct. That
+	// happens if the charge has left its windows, or was reset or corrected before. It also happens
+	// to a refund if the request was repeated by ID.
 	Err error
 	// Hold is the hold of the request. Delay is the time from the charge to the settlement of the
 	// hold. Both are 0 without a hold.
@@ -53,15 +53,15 @@ func (s *Settlement) SetHold(c *stint.Charge) {
 	}
 }
 
-// settleTime is the time limit for corrections after a response. What the store does not give back
-// in that time expires by itself.
+// settleTime is the time limit for corrections after a response. If the store does not apply a
+// correction in that time, the charge stays until its windows have passed.
 const settleTime = time.Second
 
-// Follow accompanies an allowed request while it is served, and afterwards. During the request, it
-// keeps the request's concurrency places and its hold. Afterwards, it gives back the places,
-// settles budgets and refunds. It returns nil if there is nothing to do. Otherwise the caller must
-// call the returned function once, when the request has been served. That call takes at most a
-// second. Giving back a place may take a second more, and a refund before that another second.
+// Follow maintains the charge of an allowed request. While the request is served, Follow keeps the
+// request's concurrency places and its hold. Afterwards, it gives back the places, settles budgets
+// and refunds. It returns nil if there is nothing to do. Otherwise the caller must call the
+// returned function once, when the request has been served. That call takes at most a second. If it
+// gives back a place, it takes at most two seconds, and with a refund three.
 //
 // A request loses its place if the store is unavailable for longer than a place lasts. It is served
 // nevertheless: canceling it would let a store outage break requests in progress. When the store is
@@ -89,8 +89,8 @@ func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 			return
 		}
 		if v.after != nil && v.after.refunds(o.Status) {
-			// Refund before the release: once a place has been given back, it cannot be refunded,
-			// and the id of the request would stay.
+			// Refund before the release: a place that has been given back cannot be refunded, and
+			// the store would keep the id of the request.
 			g.refund(lasting, v)
 			g.release(release)
 			return
@@ -204,8 +204,9 @@ func (r *Result) onlyPlaces() bool {
 	return !slices.ContainsFunc(r.Limits, func(l stint.Limit) bool { return l.Algorithm != stint.AlgorithmConcurrency })
 }
 
-// truths returns the true costs of some results by limit name. Limits with a cost of their own keep
-// it; all others get the true cost of the request. It returns nil if no limit has its own cost.
+// truths returns the true costs of some results by limit name. A limit with a cost of its own gets
+// the cost that [Verdict.truthOf] returns. All others get the true cost of the request. truths
+// returns nil if no limit has its own cost.
 func (v *Verdict) truths(cost int64, results []int) stint.Costs {
 	named := false
 	for _, i := range results {
@@ -249,7 +250,8 @@ func (v *Verdict) truthOf(name string, charged int64, used tokens.Counts) int64 
 // settle corrects a charge. It sets the claims with the given indexes to the settlement's cost, or
 // to costs by limit name. If the store cannot correct the charge, the charge stays until its
 // windows have passed. If the true cost would exceed the maximum debt, the store charges only a
-// part. In both cases, settle logs the correction and sends it to the observer.
+// part. In both cases, settle logs the correction and sends it to the observer. It also sends the
+// settlement of a hold to the observer.
 func (g *Guard) settle(ctx context.Context, d *stint.Decision, c stint.Charge, s *Settlement, costs stint.Costs,
 	which []int) {
 	if c.IsZero() || d.Repeat {
@@ -283,7 +285,7 @@ func (g *Guard) settle(ctx context.Context, d *stint.Decision, c stint.Charge, s
 	}
 }
 
-// allClaims returns the numbers from 0 to n-1.
+// allClaims returns the indexes of n claims: 0 to n-1.
 func allClaims(n int) (claims []int) {
 	for i := range n {
 		claims = append(claims, i)
@@ -301,9 +303,9 @@ type after struct {
 }
 
 // join returns the corrections for a request with two readings. It refunds only if both readings
-// agree, and keeps a correction that may charge more if either reading has one: otherwise a client
-// could avoid it with another spelling of the request. If the readings differ in how to determine
-// the true cost, the first one counts.
+// agree. It settles to the true cost if either reading does: otherwise a client could avoid the
+// true cost with another spelling of the request. If the readings determine the true cost in
+// different ways, a takes precedence over other.
 func (a *after) join(other *after) *after {
 	if a == other {
 		return a

@@ -19,7 +19,7 @@ import (
 // Guard is safe for concurrent use.
 type Guard struct {
 	store    stint.Store
-	limiter  *stint.Limiter // uses the store; keeps concurrency places
+	limiter  *stint.Limiter // uses the store; keeps the concurrency places of requests
 	set      atomic.Pointer[Set]
 	observer stint.Observer
 	watch    *stopwatch // nil without an observer
@@ -27,7 +27,7 @@ type Guard struct {
 
 	enforceAll bool
 	overrides  Overrides
-	reached    func() *reached // allocated when first needed
+	reached    func() *reached // the thresholds reached; allocated by the first call
 }
 
 // GuardConfig configures a [Guard].
@@ -110,15 +110,16 @@ func (g *Guard) Replace(set *Set) error {
 // Decide decides a request and charges its cost. An error means that there is no decision: the
 // store failed and the failure mode is "error", or the context has ended.
 //
-// If the request is allowed and then served, call [Guard.Follow]. If you do not see the response
-// and cannot call it, call [Guard.Prepare] instead of Decide, set the Hold of the store's request
-// to 0, ask the store, and call [Guard.Finish].
+// If the request is allowed and then served, call [Guard.Follow]. If you do not see the response,
+// you cannot call Follow. In that case, call [Guard.Prepare] instead of Decide, set the Hold of the
+// store's request to 0, ask the store, and call [Guard.Finish].
 func (g *Guard) Decide(ctx context.Context, in *Input, v *Verdict) error {
 	var r stint.Request
 	v.Err = g.Prepare(in, v, &r)
 	v.follows = true
 	if v.waited {
-		// Otherwise a client could avoid the charge by disconnecting instead of sending its body.
+		// Ignore that ctx ends: otherwise a client could avoid the charge by disconnecting instead
+		// of sending its body.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), maxBudget)
 		defer cancel()

@@ -159,9 +159,9 @@ func unquoted(value string) string {
 	return string(b)
 }
 
-// credential returns one spelling for all values of a header field that have the same credential.
-// For Authorization, the scheme is in lower case and followed by one space, because RFC 9110
-// ignores case and further spaces. Lenient servers decode several encodings to the same Basic
+// credential returns one spelling for all values of a header field that contain the same
+// credential. For Authorization, the scheme is in lower case and followed by one space, because RFC
+// 9110 ignores case and further spaces. Lenient servers decode several encodings to the same Basic
 // credentials; these encodings get one spelling.
 func credential(field, value string) string {
 	if value == "" || field != "Authorization" && field != "Proxy-Authorization" {
@@ -194,11 +194,11 @@ func plainBase64(text string) string {
 	if len(digits)%4 == 1 {
 		digits = digits[:len(digits)-1]
 	}
-	plain, _ := base64.RawStdEncoding.DecodeString(digits) // cannot fail: text has only base64 digits
+	plain, _ := base64.RawStdEncoding.DecodeString(digits) // cannot fail: digits has only base64 digits
 	return base64.RawStdEncoding.EncodeToString(plain)
 }
 
-// repeated reports whether a request has several values of the header or cookie.
+// repeated reports whether a request has several values of the identity's header or cookie.
 func (id *identity) repeated(f *facts) bool {
 	if id.kind == byHeader {
 		return len(f.lines(id.key)) > 1

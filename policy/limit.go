@@ -16,7 +16,7 @@ import (
 type Limit struct {
 	// Limit is the limit or, with a Claim, the limit of requests without that claim.
 	Limit stint.Limit
-	// Claim is the name of the claim that gives the maximum number of units, such as "rpm"; "" if
+	// Claim is the name of the claim, such as "rpm", that gives the maximum number of units; "" if
 	// there is none. The burst is scaled in proportion. A claim of 0 denies all requests. If the
 	// claim gives more than Max, Max applies. If the claim is not a whole number, it is treated as
 	// missing. Both cases are logged.
@@ -56,8 +56,8 @@ func (l *Limit) with(n int64) stint.Limit {
 	limit := l.Limit
 	if limit.Burst > 0 && limit.Max > 0 {
 		hi, lo := bits.Mul64(uint64(limit.Burst), uint64(n))
-		burst, _ := bits.Div64(hi, lo, uint64(limit.Max)) // cannot overflow: see fits
-		limit.Burst = max(int64(burst), min(n, 1))        // a Burst of 0 would mean Max
+		burst, _ := bits.Div64(hi, lo, uint64(limit.Max)) // fits has ruled out an overflow
+		limit.Burst = max(int64(burst), min(n, 1))        // not 0, because a Burst of 0 stands for Max
 	}
 	limit.Max = n
 	return limit
@@ -109,7 +109,7 @@ func (r *Rule) limitsOf(f *facts, subject string, o Overrides) []stint.Limit {
 			continue
 		}
 		if own {
-			limits, own = slices.Clone(limits), false // a store may keep them
+			limits, own = slices.Clone(limits), false // a new slice, because a store may retain it
 		}
 		limits[i] = l.with(n)
 	}
@@ -119,8 +119,8 @@ func (r *Rule) limitsOf(f *facts, subject string, o Overrides) []stint.Limit {
 	return limits
 }
 
-// oddClaim describes a claim whose value is not a valid maximum for its limit. Limit is nil if
-// there is no such claim.
+// oddClaim describes a claim with an odd value: one that is not a valid maximum for its limit. The
+// field limit is nil if there is no such claim.
 type oddClaim struct {
 	limit *Limit
 	value string
@@ -148,9 +148,10 @@ func (c *compiler) claimed(key string, limits []Limit) {
 	}
 }
 
-// fits returns an error if the claim may give a maximum with which the limit cannot be counted. If
-// the limit has a meter, the maximum that is hardest to count is the largest one that has no common
-// divisor with the window.
+// fits returns an error if the claim may give a maximum with which the limit is not valid. If the
+// limit has a meter (see [stint.Limit.Meter]), not only the largest maximum must be checked, but
+// also the largest one that has no common divisor with the window. With that maximum, one unit has
+// the greatest weight in the meter.
 func (l *Limit) fits() error {
 	if hi, _ := bits.Mul64(uint64(l.Limit.Burst), uint64(l.Max)); hi > 0 && hi >= uint64(l.Limit.Max) {
 		return fmt.Errorf("with %d units the burst has more than %d; want a lower max", l.Max, stint.MaxUnits)

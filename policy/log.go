@@ -104,7 +104,7 @@ func (v *Verdict) shortKey() string {
 	return ""
 }
 
-// undecided logs a request that the store could not decide, with the first limit that the store was
+// undecided logs a request that the store could not decide, with the first rule that the store was
 // asked about. It logs nothing if the caller has canceled the request.
 func (l *guardLog) undecided(ctx context.Context, v *Verdict) {
 	if errors.Is(ctx.Err(), context.Canceled) || errors.Is(v.Err, context.Canceled) {
@@ -129,8 +129,7 @@ func (l *guardLog) failed(what string, err error) {
 }
 
 // unsettled logs a refund or settlement that was not applied, or not completely. It logs the cause
-// if the store failed. Otherwise there was nothing to correct: the charge has left its windows, or
-// was reset or corrected before, or the refund is for a request that was repeated.
+// if the store failed; see [Settlement.Err].
 func (l *guardLog) unsettled(c *stint.Charge, s *Settlement) {
 	unlogged, ok := l.corrections.Allow(logsample.Few, time.Second)
 	if !ok {
@@ -166,7 +165,7 @@ func (l *guardLog) unknownClient() {
 	}
 }
 
-// oddClaim logs a claim of the request that has an odd value, if there is one.
+// oddClaim logs a claim whose value is not a valid maximum for its limit, if the request has one.
 func (l *guardLog) oddClaim(f *facts) {
 	limit := f.odd.limit
 	if limit == nil {

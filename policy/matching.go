@@ -40,15 +40,15 @@ type policy struct {
 	failure *stint.FailurePolicy
 }
 
-// unit holds what a tier and a policy have in common: whose requests they count together, and for
-// which subjects they enforce their limits.
+// unit holds the fields that tiers and policies share: the identities by which they count requests,
+// and the share of subjects for which they enforce their limits.
 type unit struct {
 	name    string
-	who     []*identity // nil: the identity of the tier
+	who     []*identity // nil to count by the identity of the tier
 	enforce uint32      // number of subjects out of enforceAll
 }
 
-// These scopes have a special meaning. No policy may have one of them as its name.
+// These scopes have a special meaning. A policy must not have the name globalScope or otherScope.
 const (
 	scopeRoute  = "route"
 	scopeNone   = "none"

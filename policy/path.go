@@ -11,8 +11,8 @@ import (
 )
 
 // steps are the transformations that servers and frameworks apply to a path. They apply different
-// steps in different orders, so any sequence of steps on the path as it was sent gives a reading.
-// See docs/design.md.
+// steps in different orders. So every path that results from the path as sent by any sequence of
+// steps is a reading. See docs/design.md.
 var steps = [...]func(string) string{
 	decoded, decodedInSegments, withoutEmpty, withoutDots, withoutBackslashes, cutAtNumberSign, cutAtQuestionMark,
 	cutAtNUL, withoutParameters, withoutLastParameters, withoutNewlines, withoutControls, trimmed, withoutAuthority,
@@ -20,15 +20,16 @@ var steps = [...]func(string) string{
 }
 
 // These constants bound the number of readings of a request and the total bytes of their paths. A
-// request that exceeds them is denied: no client sends one by accident, and each reading takes
-// time.
+// request that exceeds them is denied: no client sends such a request by accident, and each reading
+// takes time.
 const (
 	maxReadings     = 32
 	maxReadingBytes = 32 << 10
 )
 
 // isPlain reports whether a path has no upper-case letters and is not changed by any step. Most
-// paths are plain. Dot is the index where the ending of the last segment begins, or 0.
+// paths are plain. dot is the index of the last dot in the last segment, where its ending begins,
+// or 0.
 func isPlain(p string) (plain bool, dot int) {
 	if p == "" || p[0] != '/' {
 		return false, 0
@@ -90,11 +91,11 @@ func rooted(p string) string {
 	return p
 }
 
-// decoded decodes every percent-encoded byte. Some frameworks decode repeatedly until nothing
-// changes.
+// decoded decodes every percent-encoded byte once. [readPath] repeats it, because some frameworks
+// decode until nothing changes.
 func decoded(p string) string { return unescape(p, true) }
 
-// decodedInSegments decodes all percent-encoded bytes but slashes.
+// decodedInSegments decodes all percent-encoded bytes except slashes.
 func decodedInSegments(p string) string { return unescape(p, false) }
 
 func unescape(p string, slashes bool) string {
@@ -168,8 +169,8 @@ func withoutBackslashes(p string) string { return strings.ReplaceAll(p, `\`, "/"
 func cutAtNumberSign(p string) string { return cutAt(p, '#') }
 
 // cutAtQuestionMark cuts a path where a query begins. A decoded path contains a question mark if
-// the client sent it encoded. If a proxy passes on the decoded path, servers take the rest for a
-// query.
+// the client sent it encoded. If a proxy passes on the decoded path, servers take the text after
+// the question mark for a query.
 func cutAtQuestionMark(p string) string { return cutAt(p, '?') }
 
 // cutAtNUL cuts a path at the first NUL, as C programs do.
@@ -182,7 +183,8 @@ func cutAt(p string, c byte) string {
 	return p
 }
 
-// withoutParameters removes the text after a semicolon in each segment, as servlets do.
+// withoutParameters removes the text after a semicolon in each segment, as Java servlet containers
+// do.
 func withoutParameters(p string) string {
 	if strings.IndexByte(p, ';') < 0 {
 		return p
@@ -260,7 +262,8 @@ func withoutAuthority(p string) string {
 	return "/" + rest
 }
 
-// script is the suffix of a front controller's name, in any case.
+// script is the suffix of the name of a front controller: a PHP script, such as index.php, that
+// handles the paths below its own. Upper and lower case are equal.
 const script = ".php"
 
 // withoutScript removes the first segment that names a front controller, if more segments follow:
@@ -277,8 +280,9 @@ func behindScript(p string) string {
 	return p[end:]
 }
 
-// scriptIn returns the begin and end of the first segment that names a front controller, with the
-// slash before it and without the slash after it. It returns 0 and 0 if there is none.
+// scriptIn returns the range p[begin:end] of the first segment that names a front controller. The
+// range includes the slash before the segment, but not the slash after it. If there is none,
+// scriptIn returns 0 and 0.
 func scriptIn(p string) (begin, end int) {
 	for at := strings.IndexByte(p, '.'); at >= 0 && at+len(script) < len(p); {
 		if end = at + len(script); p[end] == '/' && strings.EqualFold(p[at:end], script) {

@@ -11,9 +11,9 @@ type Input struct {
 	// Method and Host are as received: "GET", "example.com:8080".
 	Method, Host string
 	// Path is decoded, like URL.Path. RawPath is the path as received if that is different, like
-	// URL.RawPath, else "". Applications interpret some paths and methods in different ways. A
-	// limit applies if any reading of the request matches; an exemption applies only if all
-	// readings match.
+	// URL.RawPath, else "". Applications interpret some paths and methods in different ways. Each
+	// interpretation is a reading of the request. A limit applies if any reading matches. An
+	// exemption applies only if all readings match.
 	Path, RawPath string
 	// Peer is the address of the other end of the connection. It is invalid if the peer has no
 	// address, as on a Unix socket.
@@ -22,16 +22,16 @@ type Input struct {
 	// if there are none.
 	Header interface{ Values(name string) []string }
 	// Claims are facts about the caller that the application has verified, such as "user" and
-	// "plan". Claim returns "" for a fact that the application does not know. Claims is nil if it
-	// knows none.
+	// "plan". Claim returns "" for a fact that the application does not know. Claims is nil if the
+	// application knows no facts.
 	Claims interface{ Claim(name string) string }
 	// Content gives access to the query and body of a request. Policies derive request ids and
 	// estimate usage from them. If Content is nil, because the adapter does not see bodies, no id
 	// is derived, and usage is estimated by default values.
 	Content interface {
-		// Body returns at most the first most bytes of the body. It also returns the length of the
-		// whole body, or a negative number if the length is unknown. It is called at most once,
-		// before Digest.
+		// Body returns the beginning of the body, up to the given number of bytes. It also returns
+		// the length of the whole body, or a negative number if the length is unknown. It is called
+		// at most once, before Digest.
 		Body(most int64) (head []byte, length int64)
 		// Digest returns a hash of the query and the body. It returns "" if the body cannot be read
 		// or if no id should be derived from it. It is called at most once. If the context of the
@@ -42,7 +42,7 @@ type Input struct {
 }
 
 // Rule has limits of a tier, or limits of a policy for the requests of one tier, and defines which
-// requests they count together. It must not be changed.
+// requests they count together. A Rule must not be changed.
 type Rule struct {
 	// Policy is the name of the policy, or "" for the tier's own limits.
 	Policy string
@@ -81,7 +81,7 @@ func (r *Rule) Name() string {
 // EnforcedFor reports whether the rule is enforced for a subject. The rule must come from a [Set].
 func (r *Rule) EnforcedFor(subject string) bool { return r.unit.enforced(subject) }
 
-// Outcome is the outcome of a request that was allowed.
+// Outcome describes the response to a request that was allowed.
 type Outcome struct {
 	// Status is the status of the response, as an HTTP status code.
 	Status int

@@ -18,9 +18,9 @@ type requestID struct {
 	life, derive time.Duration
 }
 
-// of returns the ID of a request and its life, or "". The ID depends on the caller and the request:
-// in different requests, the same header value gives different IDs. The port of the host is
-// ignored, because only some clients send it.
+// of returns the ID of a request and its life, or "". The ID depends on the caller, method, host
+// and path: if one of them differs, the same header value gives a different ID. The port of the
+// host is ignored, because only some clients send it.
 func (r *requestID) of(f *facts, v *Verdict, subject string) (id string, life time.Duration) {
 	if r == nil {
 		return "", 0

@@ -20,7 +20,7 @@ func (v *Verdict) add(f *facts, u *unit, rules []*Rule, who asker, scope string)
 			continue
 		}
 		if shadow && len(v.Results)-v.enforced == stint.MaxClaims {
-			continue // enough to report which rules would deny
+			continue // a report does not need more results in shadow
 		}
 		result := Result{Rule: rule, Shadow: shadow, Claim: stint.Claim{
 			Subject: who.subject, Scope: scope, Limits: rule.limitsOf(f, who.subject, v.overrides), Cost: 1,
@@ -100,8 +100,8 @@ func (s *Set) refuse(f *facts, v *Verdict) bool {
 	return false
 }
 
-// keepStrictest removes limits that share a count with a stricter one, because a request may name
-// each count only once. For example, limits of two tiers can share a count.
+// keepStrictest removes limits that share a count with a stricter one, because a request to the
+// store may contain each count only once. For example, limits of two tiers can share a count.
 func (v *Verdict) keepStrictest() {
 	all := slices.Clone(v.Results)
 	v.Results = v.Results[:0]
@@ -121,7 +121,7 @@ func (v *Verdict) keepStrictest() {
 }
 
 // isStrictest reports whether l, a limit of result i, has the lowest Max of the limits that share
-// its count. If another one has a smaller burst, l gets that burst.
+// its count. If another of these limits has a smaller burst, l gets that burst.
 func isStrictest(l *stint.Limit, i int, results []Result) bool {
 	atOnce := l.Capacity()
 	for j := range results {

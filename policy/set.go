@@ -18,13 +18,13 @@ type Set struct {
 	asserted map[string]string
 	tiers    []*tier
 	all      []*policy // in the order of the spec
-	exempt   []*policy // policies in all that skip
+	exempt   []*policy // policies with Skip
 	policies []*policy // all other policies
 	methods  []string  // methods in conditions; all known methods if a count is divided by method
 	patterns []patternUse
 	endings  []*pathpattern.Pattern // patterns of limits that depend on how a path ends
 	upper    bool                   // a pattern has upper-case letters
-	chosen   []*identity            // identities by header or cookie, which callers choose
+	chosen   []*identity            // identities by header or cookie, whose values callers choose
 	cookies  []string               // names of the cookies of these identities
 
 	identities int // number of identities
@@ -71,9 +71,10 @@ func (s *Set) fitting(r *reading) string {
 	return string(b)
 }
 
-// endingMatters reports whether a path fits a pattern of a limit only without the ending of its
-// last segment. Otherwise the ending is treated as part of the segment, so that a pattern with the
-// ending can exempt the path.
+// endingMatters reports whether a path fits some pattern of a limit only without the ending of its
+// last segment, such as ".json". The argument without is the path without the ending. Only if the
+// ending matters, the path without it becomes a reading: a needless reading could prevent an
+// exemption, because an exemption for /static/*.css applies only if all readings end in .css.
 func (s *Set) endingMatters(path, without string, fits func(*pathpattern.Pattern, string) bool) bool {
 	return slices.ContainsFunc(s.endings, func(p *pathpattern.Pattern) bool {
 		return fits(p, without) && !fits(p, path)

@@ -8,9 +8,10 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Spec describes a set of policies. [New] makes a [Set] from it. Here and in all types below, a
-// zero field is not set and has its default. If 0 or an empty list is a valid setting, the field is
-// a pointer or a slice, and nil means not set. Package config reads a Spec from YAML.
+// Spec describes a set of policies. [New] makes a [Set] from it. In a Spec and in the types of its
+// fields, a field with its zero value is not set and has its default. If 0 or an empty list is a
+// valid setting, the field is a pointer or a slice, and nil means not set. Package config reads a
+// Spec from YAML.
 type Spec struct {
 	// Failure determines what happens when the store fails, unless a tier or a policy has its own.
 	Failure stint.FailurePolicy
@@ -38,8 +39,8 @@ type Spec struct {
 	// ignores existing bans.
 	Bans *stint.BanPolicy
 	// RequestID is the header that identifies a request, so that repeats are not charged again; ""
-	// is none. RequestIDLife is how long an id is remembered; 0 is the shortest window among the
-	// first limits of the request.
+	// is none. RequestIDLife is how long an id is remembered; 0 is the shortest window of the first
+	// rule that limits the request.
 	RequestID     string
 	RequestIDLife time.Duration
 	// Contact tells denied callers where to ask for more: text, or a URL (http, https, mailto). It
@@ -49,7 +50,7 @@ type Spec struct {
 	Headers Headers
 	// LogAdmissions is the maximum number of allowed requests that a guard logs per second, at
 	// level INFO. LogDenials is the maximum number of denied requests, at level WARN. 0 logs none.
-	// Nil is five; allowed requests are then logged at level DEBUG.
+	// Nil is 5 per second. If LogAdmissions is nil, the level of allowed requests is DEBUG.
 	LogAdmissions, LogDenials *int
 	// Source is a value that a program can store here and get back from a set with [Set.Spec].
 	// Package config stores its *config.Config. This package does not use it.
@@ -63,10 +64,10 @@ type Identity struct {
 	Claim, Header, Cookie string
 	// All combines several identities into one.
 	All []string
-	// Type is the first part of subjects; "" is the identity's name.
+	// Type is the first part of subjects, such as "user" in "user:42"; "" is the identity's name.
 	Type string
-	// Plain shows the value of a header or cookie in keys and logs. Otherwise they show a hash of
-	// it.
+	// If Plain is true, keys and logs show the value of the header or cookie. Otherwise they show
+	// its hash.
 	Plain bool
 }
 
@@ -87,13 +88,14 @@ type Tier struct {
 	// Limits limit the number of requests, Budget the sum of their costs. Nil is not set; an empty
 	// list is explicitly unlimited. See [Limits].
 	Limits, Budget []Limit
-	// Notify lists percentages of these limits, in ascending order. When a member has used such a
-	// share, the observer of a guard receives a [Threshold]. 100 is reached at the first denial.
-	// Notify applies to fixed and calendar limits with a window of a minute or more; there must be
-	// at least one. Limits in shadow are not reported.
+	// Notify lists percentages of these limits, in ascending order. When a member has used one of
+	// these percentages of a limit, the observer of a guard receives a [Threshold]. 100 is reached
+	// at the first denial. Notify applies to fixed and calendar limits with a window of a minute or
+	// more. The tier must have at least one such limit. Limits in shadow are not reported.
 	Notify []int
-	// If Shadow is true, limits count and decide, but never deny. Rollout is the share of members
-	// for which limits are enforced, from 0 (none) to 1 (all); nil is 1.
+	// If Shadow is true, limits count requests and report which ones they would deny, but never
+	// deny them. Rollout is the share of members for which limits are enforced, from 0 (none) to 1
+	// (all); nil is 1.
 	Shadow  bool
 	Rollout *float64
 	// Bans and Failure replace those of the spec for this tier; nil keeps the spec's.
@@ -110,10 +112,11 @@ type Policy struct {
 	// Match selects the requests that the policy applies to, and Unless excludes some of them. A
 	// nil Match selects all requests.
 	Match, Unless *Match
-	// Skip exempts matching requests from everything.
+	// Skip exempts matching requests from all limits and bans.
 	Skip bool
 	// Identity lists the identities by which requests are counted together. The first one that a
-	// request has is used. If Identity is empty, the identity in the request's tier is used.
+	// request has is used. If Identity is empty, requests are counted by the identity that their
+	// tier uses.
 	Identity []string
 	// Per lists the attributes that further divide the count: "method", "host", "route", or a
 	// variable of the path.
@@ -129,13 +132,15 @@ type Policy struct {
 	Notify []int
 	// Cost is the cost of a request; nil is 1.
 	Cost *Cost
-	// Costs has the costs of those named limits whose cost differs from Cost. For example, it has
-	// the cost for "input_tokens: 1000000/1d", a budget that counts a quantity of its own.
+	// Costs has the costs, by limit name, for limits whose cost differs from Cost. For example, if
+	// the budget "input_tokens: 1000000/1d" counts input tokens and others count requests, Costs
+	// has an entry for "input_tokens".
 	Costs stint.Costs
 	// If Hold is set, the costs are estimates, which the store holds while the request is served.
-	// Hold is how long the store waits for a heartbeat; see [stint.Request.Hold]. [Guard.Follow]
-	// sends the heartbeats. In the end it charges the true cost from SettleHeader or SettleBytes
-	// or, if there is none, the estimate. 0 holds nothing.
+	// Hold is the longest time between heartbeats; see [stint.Request.Hold]. [Guard.Follow] sends
+	// the heartbeats. After the response, it charges the true cost from SettleHeader or
+	// SettleBytes. If the response does not report its true cost, it charges the estimate. 0 holds
+	// nothing.
 	Hold time.Duration
 	// Usage makes budgets count the tokens of requests to a language model. If it is nil, they do
 	// not count tokens. With Usage, Hold is 5 minutes by default, and Cost must be nil.
@@ -145,9 +150,9 @@ type Policy struct {
 	// of bytes of response body that cost one unit.
 	SettleHeader string
 	SettleBytes  int64
-	// MaxDebt is the maximum number of units by which a true cost may raise the usage of a limit
-	// above its capacity, if the limit is a bucket or has a burst; 0 is one capacity of each limit.
-	// Other limits are charged the whole cost.
+	// MaxDebt bounds the debt of a limit that is a bucket or has a burst: the maximum number of
+	// units by which a true cost may raise its usage above its capacity. 0 is the capacity of each
+	// limit. All other limits are charged the whole true cost.
 	MaxDebt int64
 	// Refund lists the statuses after which the whole charge is given back: 404 stands for that
 	// status, and 5 for all of 500 to 599.
@@ -155,12 +160,13 @@ type Policy struct {
 	// RequestID and RequestIDLife replace those of the spec.
 	RequestID     string
 	RequestIDLife time.Duration
-	// RequestIDDerive derives an id for requests without one, from the caller, method, host, path,
-	// query and body. Equal requests within this time, such as those of a double click, are charged
-	// once. The maximum is 10 s; 0 derives none.
+	// If RequestIDDerive is set, an id is derived for requests without one, from the caller,
+	// method, host, path, query and body. Equal requests within this time, such as those of a
+	// double click, are charged once. The maximum is 10 s; 0 derives none.
 	RequestIDDerive time.Duration
-	// If Shadow is true, limits count and decide, but never deny. Rollout is the share of subjects
-	// for which limits are enforced, from 0 (none) to 1 (all); nil is 1.
+	// If Shadow is true, limits count requests and report which ones they would deny, but never
+	// deny them. Rollout is the share of subjects for which limits are enforced, from 0 (none) to 1
+	// (all); nil is 1.
 	Shadow  bool
 	Rollout *float64
 	// Failure determines what happens to matching requests when the store fails; nil is the tier's.
@@ -232,8 +238,8 @@ type Headers struct {
 	OmitX, Draft11 bool
 	// ResetDelta makes X-RateLimit-Reset the number of seconds from now, not since 1970.
 	ResetDelta bool
-	// Jitter is the maximum share that is added to Retry-After if the denying limit is shared by
-	// all callers, so that they do not all come back at once: 0.1 is a tenth, 0 is none, and nil is
-	// a fifth. For all other limits, Retry-After is exact.
+	// Jitter randomizes Retry-After if all callers share the denying limit, so that they do not all
+	// retry at once. It is the maximum share of the wait that is added: 0.1 is a tenth, 0 is none,
+	// and nil is a fifth. For all other limits, Retry-After is exact.
 	Jitter *float64
 }

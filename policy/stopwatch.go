@@ -11,12 +11,12 @@ const (
 	timedEvery  = 20 * time.Millisecond
 )
 
-// untimed is what begin returns for a decision that is not timed.
+// untimed is the result of begin for a decision that is not timed.
 const untimed = time.Duration(0)
 
 // stopwatch times decisions. Its times are relative to made. Once enough decisions of an interval
 // are timed, further ones only read a counter that rarely changes, not the clock. A timer ends the
-// interval. The timer runs only while there are decisions.
+// interval. The first decision of an interval starts the timer.
 type stopwatch struct {
 	made  time.Time
 	left  atomic.Int64 // decisions that may still be timed in this interval

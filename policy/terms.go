@@ -51,7 +51,8 @@ func (o *terms) add(p *policy, f *facts) {
 	}
 }
 
-// costsOf returns the costs of those limits that have their own, by name; nil if none has.
+// costsOf returns, by name, the costs of those limits that have a cost of their own. It returns nil
+// if none has.
 func (o *terms) costsOf(limits []stint.Limit) (costs stint.Costs) {
 	for i := range limits {
 		if cost, ok := o.costs[limits[i].Name]; ok {
@@ -91,7 +92,7 @@ func (o *terms) join(other *terms) {
 	}
 }
 
-// strictness ranks the failure modes.
+// strictness ranks the failure modes from the most lenient, 0, to the strictest.
 var strictness = [...]int{stint.FailAllow: 0, stint.FailLocal: 1, stint.FailError: 2, stint.FailDeny: 3}
 
 func (c *Cost) of(f *facts) int64 {

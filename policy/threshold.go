@@ -16,20 +16,21 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// Threshold reports that a subject has used a share of a limit in a period; see [Tier.Notify]. The
-// observer of a guard receives it at least once per subject, share and period, and normally exactly
-// once: of the processes that share a store, the first one that notices it reports it.
+// Threshold reports that a subject has used a percentage of a limit in a period; see [Tier.Notify].
+// The observer of a guard receives it at least once for each combination of subject, limit,
+// percentage and period, and normally exactly once: of the processes that share a store, only the
+// first one to notice the event reports it.
 type Threshold struct {
 	// ID is derived from everything that identifies the event, so it is the same in every process.
 	// Receivers can drop events whose ID they have seen before.
 	ID string
 	// Rule is the rule that the Limit belongs to.
 	Rule *Rule
-	// Subject and Scope identify the count that has reached the share.
+	// Subject and Scope identify the count that has reached the percentage.
 	Subject, Scope string
 	// Limit is the limit as it applied to the request, with the effects of claims and overrides.
 	Limit stint.Limit
-	// Percent is the share of the limit, 1 to 100. 100 means that a request was denied.
+	// Percent is the percentage of the limit, 1 to 100. 100 means that a request was denied.
 	Percent int
 	// Used is the number of units used.
 	Used int64
@@ -47,7 +48,8 @@ const (
 	minNotify = time.Minute
 	// markType is the first part of the subjects under which the store keeps marks.
 	markType = "threshold:"
-	// longestShift is longer than any clock change that sets clocks back within a period.
+	// longestShift is longer than any local time change, such as the end of daylight saving time. A
+	// time change makes a period longer than its window.
 	longestShift = 2 * time.Hour
 )
 
@@ -56,7 +58,7 @@ func hasPeriod(l *stint.Limit) bool {
 	return l.Algorithm == stint.AlgorithmFixed || l.Algorithm == stint.AlgorithmCalendar
 }
 
-// notify checks the percentages at which the use of limits is to be reported.
+// notify checks the percentages at which the use of limits is reported.
 func (c *compiler) notify(key string, shares []int, lists ...[]Limit) {
 	if shares == nil {
 		return
@@ -109,7 +111,8 @@ func (r *Rule) Notifies(l *stint.Limit) []int {
 }
 
 // reached caches the thresholds that this process has marked in the store, so that decisions need
-// not ask the store again. If it forgets one, the store is asked again.
+// not ask the store again. A threshold may be overwritten by another one; then the store is asked
+// again.
 type reached struct {
 	seed  maphash.Seed
 	marks [1 << 16]atomic.Uint64
@@ -123,7 +126,7 @@ func (r *reached) add(mark uint64) bool {
 
 // reportThresholds reports the thresholds that a request has reached according to the store's
 // decision. It ignores decisions that were made without the store, because they know only part of
-// the usage, and decisions about a later time.
+// the usage. It also ignores bookings, which allow a request only at a later time.
 func (g *Guard) reportThresholds(ctx context.Context, v *Verdict, r *stint.Request) {
 	d, budget := &v.Decision, time.Duration(0) // 0 is the store's default
 	if r.Failure != nil {
@@ -182,7 +185,8 @@ func isReached(percent int, l *stint.Limit, u *stint.Usage) bool {
 
 // endOf returns the end of a limit's period by the store's clock. If this process made the decision
 // from memory, it knows only the local clock, which may be off by some seconds. So endOf rounds the
-// end to whole windows or minutes. Units that are held may be reset later than the period ends.
+// end to whole windows or minutes. left is the time until the usage is reset. Held units may be
+// reset after the end of the period, so the end by the calendar is an upper bound.
 func endOf(v *Verdict, i int, l *stint.Limit, left time.Duration) time.Time {
 	now, latest := time.Now(), int64(math.MaxInt64)
 	if data := v.Decision.Charge.Data(); data.NowOf(i) != 0 && !data.IsLeased(i) {
@@ -197,7 +201,8 @@ func endOf(v *Verdict, i int, l *stint.Limit, left time.Duration) time.Time {
 	return time.UnixMicro(min(end-end%unit, latest)).UTC()
 }
 
-// hash returns a hash of a limit, a subject and a period. It differs between processes.
+// hash returns a hash of a limit, a subject and the end of a period. Different processes compute
+// different hashes.
 func (g *Guard) hash(r *Result, l *stint.Limit, until time.Time) uint64 {
 	var h maphash.Hash
 	h.SetSeed(g.reached().seed)

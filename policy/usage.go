@@ -11,13 +11,13 @@ import (
 // TokenUsage makes budgets count the tokens of requests to a language model. A guard estimates the
 // tokens from the request, holds them while it is served, and settles them to the usage that the
 // response reports. A budget named "input_tokens", "output_tokens" or "cached_tokens" counts these
-// tokens. A budget named "price" counts their price. All others count tokens by their Weights. An
+// tokens. A budget named "price" counts their price. All other budgets count tokens by Weights. An
 // estimate is at most half of the smallest budget that counts the same quantity, so that no single
 // request can use up these budgets.
 //
 // A place in a request is a JSON pointer. A place in a response is a JSON pointer into a JSON body
-// or into server-sent events, or the name of a header field or trailer. If a field of TokenUsage is
-// nil, it has the preset's value.
+// or into server-sent events, or the name of a header field or trailer. If a list of places is nil,
+// the preset's list applies.
 type TokenUsage struct {
 	// Preset selects the places of an API: "openai", "anthropic" or "gemini"; "" selects none.
 	Preset string
@@ -27,11 +27,11 @@ type TokenUsage struct {
 	MaxOutput, Choices, Model []string
 	// Input, Output and Cached are the places where a response counts tokens. If a place has
 	// several values, the last one is used. Places that end in the same name have the same number,
-	// which is counted once; numbers with different names are added. Cached tokens are a part of
+	// which is counted once. Numbers with different names are added. Cached tokens are a part of
 	// the input.
 	Input, Output, Cached []string
-	// DefaultOutput is the estimated output of a request that does not bound it; 0 is 1,000.
-	// BytesPerToken is the number of bytes of a request body per token; 0 is 4.
+	// DefaultOutput is the estimated output of a request that does not limit its output; 0 is
+	// 1,000. BytesPerToken is the number of bytes of a request body per token; 0 is 4.
 	DefaultOutput, BytesPerToken int64
 	// Body is the number of bytes of a request body that are read before the decision; 0 is 64 KiB.
 	// The rest of the body is ignored.
@@ -39,16 +39,16 @@ type TokenUsage struct {
 	// CountEvents counts each event of a stream as a token of output if the stream does not report
 	// its usage. Without CountEvents, such a stream is charged the estimate.
 	CountEvents bool
-	// Inject adds to requests for a stream the option with which OpenAI reports the usage. It
-	// requires the preset "openai".
+	// Inject adds an option to requests for a stream, so that OpenAI's API reports the usage of the
+	// stream. It requires the preset "openai".
 	Inject bool
 	// Weights are the units per token in budgets that do not count a quantity of their own; nil is
 	// 1 for each token.
 	Weights *Rates
 	// Prices are the prices per million tokens by model, for budgets named "price", in units of
-	// that budget, such as millionths of a dollar. The price of a request is the sum, rounded up
-	// once. "default" is the price of all other models. If there is no "default", budgets that
-	// count prices deny requests for other models.
+	// that budget, such as millionths of a dollar. The price of a request is the sum over its
+	// tokens, rounded up once. "default" is the price of all other models. If there is no
+	// "default", budgets that count prices deny requests for other models.
 	Prices map[string]Rates
 }
 
@@ -56,8 +56,8 @@ type TokenUsage struct {
 // Cached.
 type Rates struct{ Input, Output, Cached int64 }
 
-// estimate estimates the usage of a request and sets the costs of the results that count costs.
-// Limits with a cost of their own keep it.
+// estimate estimates the usage of a request and sets the costs of the results whose rules count
+// costs. Limits with a cost of their own keep it.
 func (v *Verdict) estimate(f *facts, only *terms) {
 	v.fixed = only.costs
 	var head []byte
@@ -99,7 +99,7 @@ func (v *Verdict) estimate(f *facts, only *terms) {
 // bounded returns the estimate in units of the limits with a name. It is at most half of the
 // smallest limit that counts the same quantity. It is at least 1, because a request that is not
 // charged cannot be settled. If the model has no price, the estimate is not bounded, because the
-// request must be denied.
+// request must be denied. It is not bounded either in a replay that charges the actual usage.
 func (v *Verdict) bounded(name string, among []Result) int64 {
 	units := v.usage.Units(v.estimated, name)
 	if name == tokens.PriceName && units == stint.MaxUnits {
@@ -136,7 +136,7 @@ type Meter interface {
 	Begin(http.Header)
 	// Write takes the next piece of the body. It does not retain p and never fails.
 	Write(p []byte) (int, error)
-	// Trailer takes the header after the body. It contains the trailers.
+	// Trailer takes the header again after the body, when it contains the trailers.
 	Trailer(http.Header)
 }
 
@@ -154,7 +154,7 @@ func (v *Verdict) Meter() Meter {
 
 // measure determines the usage of a request, and whether the response reports it. If an error
 // response does not report its usage, the usage is 0. A response that is cut short because the
-// client disconnected is no error response.
+// client disconnected is not an error response.
 func (v *Verdict) measure(o *Outcome) {
 	found := tokens.Counts{Input: -1, Output: -1, Cached: -1, Events: -1}
 	switch {

@@ -45,7 +45,7 @@ type Verdict struct {
 
 	enforced   int              // number of enforced results, which come first
 	shadow     []stint.Decision // decisions on the results in shadow
-	who        string           // the subject; its string is reused if equal
+	who        string           // the subject in the tier; its string is reused if the next one is equal
 	began      time.Duration    // see [stopwatch]
 	after      *after
 	enforceAll bool // see [GuardConfig]
@@ -75,7 +75,7 @@ type Result struct {
 	Rule *Rule
 	// The Claim has the subject that was counted and the cost that was charged. Its Limits are
 	// those of the rule, with the effects of claims and overrides. If the request has several
-	// readings, they are the strictest ones.
+	// readings, limits that share a count with a stricter limit are left out.
 	stint.Claim
 	// Usages are the usages of Limits, in the same order. They share the memory of the verdict.
 	// There are none if the store was not asked or failed.

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// The lengths of periods, which also identify them. They are maximum lengths, not counting changes
-// of the clocks.
+// These constants are the periods, each identified by its maximum length. The lengths do not
+// include changes of the clocks, such as to daylight saving time.
 const (
 	Day   = 24 * time.Hour
 	Week  = 7 * Day
@@ -18,27 +18,29 @@ const (
 )
 
 // Calendar divides time into periods. A period begins at the first instant of a local date. If the
-// clocks are put back over midnight, that is the earlier midnight; if they are put forward over
-// midnight, it is the moment of the change.
+// clocks are set back across midnight, so that midnight occurs twice, the period begins at the
+// earlier midnight. If they are set forward across midnight, it begins at the moment of the change.
 type Calendar struct {
 	// Period is Day, Week, Month or Year.
 	Period time.Duration
-	// Start is the weekday on which weeks begin, from 1 for Monday to 7 for Sunday, or the day on
-	// which months begin; a month that is too short for that day begins on its last day. 0 means 1.
-	// Days and years have no Start.
+	// Start is the day on which a week or month begins. For weeks, it is the weekday, from 1 for
+	// Monday to 7 for Sunday. For months, it is the day of the month. If a calendar month is too
+	// short for that day, the period begins on its last day. 0 means 1. Days and years have no
+	// Start.
 	Start int8
 	// Zone is the name of an IANA time zone; "" is UTC.
 	Zone string
 }
 
-// Ends are the ends of the periods around an instant, in microseconds since the Unix epoch: of the
-// previous period, of the one that contains the instant, and of the next one.
+// Ends holds the ends of three periods, in microseconds since the Unix epoch. This is the end of
+// the period that contains a given time, Last the end of the period before it, and Next the end of
+// the period after it.
 type Ends struct{ Last, This, Next int64 }
 
 var (
 	mu    sync.RWMutex
 	zones = map[string]*time.Location{}
-	ends  = map[Calendar]Ends{} // of the last answer
+	ends  = map[Calendar]Ends{} // the last result of Around for each calendar
 )
 
 // Location returns a time zone by its name. "Local" is not a valid name, because it would differ
@@ -54,7 +56,8 @@ func Location(zone string) (*time.Location, error) {
 		return loc, nil
 	}
 	loc, err := time.LoadLocation(zone)
-	if err != nil || zone == "Local" || path.Clean(zone) != zone { // one file has many names, and the cache keeps each
+	// Refuse paths that are not clean, such as Europe//Berlin: each of them would be cached.
+	if err != nil || zone == "Local" || path.Clean(zone) != zone {
 		return nil, fmt.Errorf("unknown time zone %q; want a name such as Europe/Berlin", zone)
 	}
 	mu.Lock()
@@ -63,7 +66,8 @@ func Location(zone string) (*time.Location, error) {
 	return loc, nil
 }
 
-// Around returns the ends around an instant. An unknown zone counts as UTC.
+// Around returns the ends of the periods around the time at, in microseconds since the Unix epoch.
+// An unknown zone counts as UTC.
 func (c Calendar) Around(at int64) Ends {
 	mu.RLock()
 	e, ok := ends[c]
@@ -85,20 +89,21 @@ func (c Calendar) around(at int64) Ends {
 	y, m, d := time.UnixMicro(at).In(loc).Date()
 	begin := func(n int) int64 { return firstInstant(c.begin(y, m, d, n), loc) }
 	n := 0
-	for begin(n) > at { // the clocks were put back to an earlier date
+	for begin(n) > at { // the clocks were set back to an earlier date
 		n--
 	}
 	for begin(n+1) <= at {
 		n++
 	}
 	e := Ends{Last: begin(n), This: begin(n + 1)}
-	for n += 2; e.Next <= e.This; n++ { // a date may be missing
+	for n += 2; e.Next <= e.This; n++ { // a zone may skip a whole date
 		e.Next = begin(n)
 	}
 	return e
 }
 
-// begin returns the first date of the nth period after the period of a date, as a time in UTC.
+// begin returns the first date of the nth period after the one that contains the date y-m-d, as
+// midnight in UTC.
 func (c Calendar) begin(y int, m time.Month, d, n int) time.Time {
 	start := max(int(c.Start), 1)
 	switch c.Period {
@@ -127,7 +132,7 @@ func firstInstant(date time.Time, loc *time.Location) int64 {
 	for t := date.Add(-36 * time.Hour).In(loc); ; {
 		from, to := t.ZoneBounds()
 		if !to.IsZero() && !to.After(t) {
-			to = to.AddDate(0, 0, 1) // package time ends a leap year a day early if it knows only a rule for the zone
+			to = to.AddDate(0, 0, 1) // for zones with a yearly rule, package time may end a leap year a day early
 		}
 		_, offset := t.Zone()
 		midnight := date.Add(-time.Duration(offset) * time.Second)

@@ -29,8 +29,8 @@ type segments struct {
 	begin      string // common prefix of all paths that fit; it quickly rules out most others
 }
 
-// segment fits a word that begins with prefix and ends with suffix. If exact is true, it fits only
-// the word prefix.
+// segment is a segment of a pattern. It fits a segment of a path, called a word, that begins with
+// prefix and ends with suffix. If exact is true, it fits only the word prefix.
 type segment struct {
 	name           string // name of a variable, or ""
 	prefix, suffix string
@@ -141,15 +141,15 @@ func Fold(text string) string {
 	}, text)
 }
 
-// Begins reports whether a path begins with the common prefix of all paths that fit. It rules out
-// most paths, and is inlined.
+// Begins reports whether a path begins with the common prefix of all paths that fit. This check
+// rules out most paths, and the compiler inlines it.
 func (p *Pattern) Begins(path string) bool { return strings.HasPrefix(path, p.exact.begin) }
 
-// Fits reports whether a clean path fits the pattern.
+// Fits reports whether a path fits the pattern. The path must be a result of [Clean].
 func (p *Pattern) Fits(clean string) bool { return p.Begins(clean) && p.fits(clean, &p.exact) }
 
-// FitsFolded reports whether a clean path fits if case is ignored. The path must be a result of
-// Fold.
+// FitsFolded reports whether a path fits the pattern if case is ignored. The path must be a result
+// of [Clean], folded by [Fold].
 func (p *Pattern) FitsFolded(folded string) bool {
 	return strings.HasPrefix(folded, p.fold.begin) && p.fits(folded, &p.fold)
 }
@@ -190,7 +190,8 @@ func (p *Pattern) Ends() bool {
 	return len(last) > 0 && (last[len(last)-1].exact || last[len(last)-1].suffix != "")
 }
 
-// Value returns the value of a variable in a clean path that fits.
+// Value returns the value of a variable in a clean path that fits the pattern. It reports false if
+// the pattern has no such variable.
 func (p *Pattern) Value(clean, name string) (string, bool) {
 	words := strings.Split(clean[1:], "/")
 	for i := range p.exact.head {
@@ -218,8 +219,9 @@ func (p *Pattern) Names(to []string) []string {
 	return to
 }
 
-// Prefix returns the path above all paths that fit, such as "/api" for "/api/**". It also reports
-// whether the pattern ends in ** and has no other variables.
+// Prefix returns the part of the pattern before a final "/**", such as "/api" for "/api/**". It
+// also reports whether the pattern matches exactly the paths under this prefix: it must end in **
+// and have no variables or other wildcards.
 func (p *Pattern) Prefix() (string, bool) {
 	literal := p.gap && len(p.exact.tail) == 0
 	for i := range p.exact.head {
@@ -228,8 +230,8 @@ func (p *Pattern) Prefix() (string, bool) {
 	return strings.TrimSuffix(strings.TrimSuffix(p.Text, "/"), "/**"), literal
 }
 
-// Clean returns a path that begins with a slash, without empty segments, dot segments and trailing
-// slash.
+// Clean returns a path in clean form: it begins with a slash and has no empty segments, no dot
+// segments and no trailing slash.
 func Clean(p string) string {
 	if p == "" {
 		return "/"

@@ -21,7 +21,7 @@ type Count struct {
 	Divided bool
 	// Shadow reports that the rule is not enforced for the subject.
 	Shadow bool
-	// Bans reports that a ban applies to the count, including one that an operator makes.
+	// Bans reports that bans apply to the count, including bans that an operator makes.
 	Bans bool
 }
 
@@ -60,8 +60,8 @@ func Counts(set *policy.Set, subject string) []Count {
 	return counts
 }
 
-// Kinds returns the types of subjects, in the order of the set. The type is the part before the
-// colon, such as "user".
+// Kinds returns the types of the subjects that the set counts, in the order in which tiers and
+// policies use them. The type is the part of a subject before the colon, such as "user".
 func Kinds(set *policy.Set) []string {
 	var kinds []string
 	for _, id := range counted(set.Spec()) {
@@ -89,7 +89,7 @@ const (
 )
 
 // tierScopes returns the scopes in which a tier counts. If the tier counts each route separately,
-// the last one is for requests without a route.
+// the last scope is for requests without a route.
 func tierScopes(spec *policy.Spec, t *policy.Tier) []string {
 	switch t.Scope {
 	case "route":
@@ -100,8 +100,8 @@ func tierScopes(spec *policy.Spec, t *policy.Tier) []string {
 	return []string{cmp.Or(t.Scope, globalScope)}
 }
 
-// routesOf returns the routes that requests of a tier may have. If a policy is given, it returns
-// only the routes of requests that the policy applies to.
+// routesOf returns the routes that requests of a tier may have. If of is not nil, it returns only
+// the routes of requests that the policy of applies to.
 func routesOf(spec *policy.Spec, t *policy.Tier, of *policy.Policy) []string {
 	var names []string
 	for i := range spec.Policies {

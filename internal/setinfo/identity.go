@@ -18,8 +18,8 @@ const (
 // UnknownClient replaces the address of a client if it is unknown.
 const UnknownClient = "unknown"
 
-// identityNamed returns an identity of a valid set with its type. If the identity is predefined,
-// all fields except Type are empty.
+// identityNamed returns the identity with the given name, with its Type filled in. If the identity
+// is predefined, all other fields are empty.
 func identityNamed(spec *policy.Spec, name string) policy.Identity {
 	id := spec.Identities[name]
 	id.Type = cmp.Or(id.Type, name)

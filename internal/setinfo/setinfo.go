@@ -1,5 +1,5 @@
-// Package setinfo answers questions about a set of policies for pages, reports and operators. The
-// questions do not depend on a request.
+// Package setinfo describes sets of policies for pages, reports and operators. It uses only the
+// configuration, not requests.
 package setinfo
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Tiers returns the names of the tiers, in their order.
+// Tiers returns the names of the tiers, in the order of the set.
 func Tiers(set *policy.Set) []string {
 	names := []string{}
 	for _, t := range set.Spec().Tiers {
@@ -19,7 +19,7 @@ func Tiers(set *policy.Set) []string {
 	return names
 }
 
-// Policies returns the names of the policies, in their order.
+// Policies returns the names of the policies, in the order of the set.
 func Policies(set *policy.Set) []string {
 	names := []string{}
 	for _, p := range set.Spec().Policies {
@@ -28,9 +28,9 @@ func Policies(set *policy.Set) []string {
 	return names
 }
 
-// FailureOf returns the failure policy for requests to which only this policy and this tier apply.
-// It is the policy's. If the policy has none, it is the tier's, and if the tier has none either, it
-// is the set's. Either name may be "".
+// FailureOf returns the failure policy for requests to which only the named policy and tier apply.
+// The failure policy of the policy takes precedence over that of the tier, which takes precedence
+// over that of the set. Either name may be "".
 func FailureOf(set *policy.Set, policyName, tierName string) stint.FailurePolicy {
 	spec := set.Spec()
 	for _, p := range spec.Policies {
@@ -58,7 +58,7 @@ func EstimatesOf(set *policy.Set, policyName string) (costs stint.Costs, hold ti
 }
 
 // TierScopes returns the scopes in which a tier counts. If the tier counts each route separately,
-// the last one is for requests without a route.
+// the last scope is for requests without a route.
 func TierScopes(set *policy.Set, tier string) []string {
 	spec := set.Spec()
 	for i := range spec.Tiers {

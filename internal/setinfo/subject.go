@@ -21,8 +21,9 @@ var ErrUnknownSubject = errors.New("the configuration does not count subjects of
 
 // Subject converts text that an operator has entered to the subject that is counted:
 // "ip:2001:db8::7" to "ip:2001:db8::/64", and "apikey:" with a key to "apikey:" with the key's
-// hash. A subject that Subject returned stays unchanged. The note explains the conversion if that
-// helps: "2001:db8::7 is counted under it".
+// hash. A subject that Subject has returned stays unchanged. The note explains the conversion and
+// can be shown after the subject, as in "ip:2001:db8::/64: 2001:db8::7 is counted under it". It is
+// "" if there is nothing to explain.
 //
 // The error is [ErrUnknownSubject], or a [*stint.InvalidError] that says how to fix the text.
 //
@@ -140,7 +141,8 @@ func readTogether(b []byte, spec *policy.Spec, id *policy.Identity, text string)
 // unescaped reverses [keypart.AppendEscaped].
 var unescaped = strings.NewReplacer("%2b", "+", "%2B", "+", "%25", "%")
 
-// resolverOf returns a resolver with the prefixes of a set. They are valid, because the set is.
+// resolverOf returns a resolver with the prefix lengths of a set. They are valid, because the set
+// is valid.
 func resolverOf(spec *policy.Spec) *clientip.Resolver {
 	r, _ := clientip.New(clientip.Config{IPv4Prefix: spec.IPv4Prefix, IPv6Prefix: spec.IPv6Prefix})
 	return r

@@ -8,7 +8,7 @@ type events struct {
 	json  *Scanner
 	count int64 // number of events whose data is an object
 
-	held    []byte // the beginning of an incomplete event, which is read later
+	held    []byte // the beginning of an incomplete event, to be read with the next piece
 	line    lineState
 	field   int  // number of bytes of "data:" read in the line so far
 	cr      bool // the last byte was a carriage return; if a line feed follows, it belongs to the same end of line
@@ -57,8 +57,9 @@ func (e *events) flush() {
 	e.held = nil
 }
 
-// read reads the next piece. If hold is true, it keeps an incomplete event at the end for later, if
-// the event has no counters so far. Skipping a complete event is much cheaper than scanning it.
+// read reads the next piece. If hold is true, it keeps an incomplete event at the end for later,
+// unless the event already has a name that a pointer looks for. If the complete event has no such
+// name, it can be skipped, which is much cheaper than scanning it.
 func (e *events) read(p []byte, hold bool) {
 	for i := 0; i < len(p); {
 		if e.atEvent && !e.cr {
@@ -102,8 +103,9 @@ func (e *events) read(p []byte, hold bool) {
 	}
 }
 
-// skip skips whole events without counters at the beginning of a piece. It returns their length,
-// and whether the whole piece has no counters. The check is cheap, and most events have none.
+// skip skips whole events at the beginning of a piece that cannot contain token counts; see
+// [Pointers.before]. It returns their length, and whether the whole piece cannot contain token
+// counts. The check is cheap, and most events have no counts.
 func (e *events) skip(p []byte) (end int, all bool) {
 	size := len(p)
 	if cr := bytes.IndexByte(p, '\r'); cr >= 0 {

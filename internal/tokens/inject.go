@@ -17,7 +17,7 @@ func (r *Rules) Inject(body []byte) ([]byte, bool) {
 	if !r.config.Inject {
 		return body, false
 	}
-	// edit replaces size bytes at an offset.
+	// edit replaces the size bytes at the offset at with new text.
 	type edit struct {
 		at   int64
 		size int
@@ -47,7 +47,7 @@ func (r *Rules) Inject(body []byte) ([]byte, bool) {
 			include = &edit{at, len(value), "true"}
 			known = known || string(value) == "true" || value[0] == '{' || value[0] == '[' || value[0] == '"'
 		case isResponses:
-			known = true // the API has no such option, and always reports usage
+			known = true // the Responses API has no such option, and always reports usage
 		}
 	})
 	_, _ = scanner.Write(body) // never fails
@@ -68,7 +68,8 @@ func (r *Rules) Inject(body []byte) ([]byte, bool) {
 // Inject calls [Rules.Inject].
 func (m *Meter) Inject(body []byte) ([]byte, bool) { return m.rules.Inject(body) }
 
-// emptyObject reports whether a text begins with an empty object. Its first byte is "{".
+// emptyObject reports whether a text begins with an empty object. The first byte of the text must
+// be "{".
 func emptyObject(text []byte) bool {
 	for _, c := range text[1:] {
 		switch c {

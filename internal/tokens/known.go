@@ -1,13 +1,13 @@
 package tokens
 
-// Known is what is known about the token usage of a request before the decision, as in the replay
+// Known describes the token usage of a request that is known before the decision, as in the replay
 // of a log.
 type Known struct {
 	// Used is the usage of the request. Found reports whether it is known.
 	Used  Counts
 	Found bool
-	// MaxOutput is the maximum output that the request sets: 0 if it sets none, below 0 if that is
-	// unknown. If it is unknown, Used is the estimate.
+	// MaxOutput is the maximum output that the request sets. It is 0 if the request sets none. If
+	// it is unknown, MaxOutput is below 0, and Used serves as the estimate.
 	MaxOutput int64
 	// If Whole is true, the actual usage is charged: no estimate replaces it, and it is not reduced
 	// to half of a budget. Failed is true if the response is an error; then the usage is zero

@@ -23,7 +23,7 @@ type Meter struct {
 
 	scanner  *Scanner
 	events   *events // nil if the response is not an event stream
-	values   []int64 // by slot; -1 if unknown
+	values   []int64 // by slot, as in Rules.numbers; -1 if unknown
 	inflater *io.PipeWriter
 	inflated chan struct{} // closed when everything has been read
 }
@@ -93,7 +93,7 @@ func (m *Meter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Trailer processes the header of a response after its body. It contains the trailers.
+// Trailer processes the header of a response again after the body, when it contains the trailers.
 func (m *Meter) Trailer(h http.Header) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -115,7 +115,7 @@ func (m *Meter) read(h http.Header) {
 	}
 }
 
-// End returns the counts of the response. After that, nothing is read.
+// End returns the counts of the response. After End, the meter ignores all input.
 func (m *Meter) End() Counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -135,8 +135,8 @@ func (m *Meter) End() Counts {
 const emptyEvents = 16
 
 // SoFar returns a lower bound of the usage so far: the counts in the response, but at least one
-// token of output for each event of a stream after the first 16. For a compressed response, it
-// returns 0, because the counts are known only at the end.
+// token of output for each event of a stream after the first 16. For a compressed response, all
+// counts are 0, because the actual ones are known only at the end.
 func (m *Meter) SoFar() Counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()

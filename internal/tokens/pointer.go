@@ -20,7 +20,7 @@ type Pointers struct {
 	root   *node
 	depth  int    // depth of the deepest pointer
 	maxKey int    // length of the longest key in bytes, with every character escaped
-	common []byte // a substring of the last names of all pointers
+	common []byte // a substring that the last names of all pointers share
 	rare   int    // the index of the rarest letter of common
 	folded bool   // whether case is ignored
 }
@@ -51,7 +51,8 @@ func NewFolded(texts ...string) (*Pointers, error) {
 }
 
 // before returns the length of a prefix of text that cannot contain the last name of a pointer. The
-// check is cheap. It allows for letters that are written as escapes, which begin with \u00.
+// check is cheap. The prefix ends before any letter that is written as an escape, such as \u0061,
+// because a name may be written with such escapes.
 func (p *Pointers) before(text []byte) int {
 	if len(p.common) == 0 {
 		return 0
@@ -141,7 +142,7 @@ func NewPointers(texts ...string) (*Pointers, error) {
 	return p, nil
 }
 
-// CheckPointer returns an error if a JSON pointer has a mistake.
+// CheckPointer returns an error if text is not a valid JSON pointer.
 func CheckPointer(text string) error {
 	switch {
 	case text == "":

@@ -16,12 +16,14 @@ const (
 )
 
 // Reports reports the usage of a response to a store while the response is in progress. So usage
-// above the estimate counts against other requests at once, not only when the response ends. If
-// this process dies, the store charges the reported usage.
+// above the estimate limits other requests within seconds, not only after the response has ended.
+// If this process dies, the store charges the reported usage.
 type Reports struct {
 	ctx   context.Context
 	store stint.Store
-	every time.Duration // a report is due this long after the last one, even if usage is below the estimate
+	// every is the time after the last report when the next one is due, even if usage is below the
+	// estimate.
+	every time.Duration
 
 	mu    sync.Mutex
 	read  func() (stint.Charge, stint.Amendment) // nil once the response has ended

@@ -38,24 +38,25 @@ type Config struct {
 	Format
 	// Default is the estimated output of a request that does not limit it. BytesPerToken is the
 	// approximate number of bytes of a request's body per token. Body is the maximum number of
-	// bytes of the body that are read. If one is 0, it has its default.
+	// bytes of the body that are read. Each has a default, which applies if it is 0.
 	Default, BytesPerToken, Body int64
 	// CountEvents counts each event of a stream as a token of output if the stream does not report
 	// its output. Otherwise the output is estimated.
 	CountEvents bool
 	// Inject makes streams of OpenAI's chat completions report their usage.
 	Inject bool
-	// Weights holds the weights of tokens in budgets; the zero Rates is 1 for each.
+	// Weights holds the weights of tokens in budgets; the zero Rates gives every token the weight
+	// 1.
 	Weights Rates
 	// Prices holds the prices per million tokens by model, with [AnyModel] for all others.
 	Prices map[string]Rates
 }
 
-// Rules is a valid [Config].
+// Rules is a compiled [Config].
 type Rules struct {
 	config  Config
 	request *Pointers
-	kinds   []requestKind // the kind of each pointer of a request
+	kinds   []requestKind // for each pointer of a request, the kind of its value
 	respond *Pointers
 	slots   [][]int // for each pointer of a response, its indexes in numbers
 	fields  []field // header fields of a response
@@ -83,7 +84,7 @@ const (
 	isCached
 )
 
-// field is a header field of a response, with the slot of its number.
+// field is a header field of a response. The slot is the index of its number in Rules.numbers.
 type field struct {
 	name string
 	slot int
@@ -128,7 +129,8 @@ func New(c Config) (*Rules, error) {
 	return r, err
 }
 
-// places assigns a slot to every number in a response. It returns the pointers to the numbers.
+// places assigns a slot, an index in r.numbers, to every number in a response. It returns the
+// pointers to the numbers.
 func (r *Rules) places() (pointers []string) {
 	index := map[string]int{}
 	for k, places := range [][]string{r.config.Input, r.config.Output, r.config.Cached} {
@@ -216,8 +218,9 @@ func (r *Rules) Estimate(path string, head []byte, length int64) Counts {
 	return c
 }
 
-// Units returns the cost of counts under limits with a name. It is the tokens of one kind, the
-// price, or the weighted tokens. If a model has no price, it is more than any limit allows.
+// Units returns the cost of the counts c under limits with the given name. Depending on the name,
+// the cost is the number of tokens of one kind, the price, or the sum of the weighted tokens. If
+// the model has no price, the cost under the name "price" is [stint.MaxUnits].
 func (r *Rules) Units(c Counts, name string) int64 {
 	input, output, cached := max(c.Input, 0), max(c.Output, 0), max(c.Cached, 0)
 	cached = min(cached, input)
@@ -240,7 +243,8 @@ func (r *Rules) Units(c Counts, name string) int64 {
 	return r.config.Weights.of(input-cached, output, cached, 1)
 }
 
-// of returns the sum of the counts multiplied by their rates, divided by per. It rounds up once.
+// of returns the sum of the counts multiplied by their rates, divided by per. It rounds the result
+// up.
 func (r Rates) of(input, output, cached int64, per uint64) int64 {
 	var high, low uint64
 	for _, part := range [...][2]int64{{input, r.Input}, {output, r.Output}, {cached, r.Cached}} {

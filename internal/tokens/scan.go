@@ -91,7 +91,8 @@ func (s *Scanner) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// step processes text that is not skipped. It returns the index of the text that follows.
+// step processes text that is not skipped, starting at p[i]. It returns the index of the first byte
+// that it has not processed.
 func (s *Scanner) step(p []byte, i int) int {
 	switch c := p[i]; s.state {
 	case inStringEscape:
@@ -135,7 +136,8 @@ func (s *Scanner) word(p []byte, i int) int {
 // endsWord has the bytes that end a number or a literal.
 var endsWord = [256]bool{' ': true, '\t': true, '\n': true, '\r': true, ',': true, ']': true, '}': true}
 
-// mark processes a byte between values that is not a space.
+// mark processes the byte c at the offset at: the first byte of a key or value, or a punctuation
+// mark. It is not white space.
 func (s *Scanner) mark(c byte, at int64) {
 	switch s.state {
 	case atKey:
@@ -284,7 +286,7 @@ func (s *Scanner) collect(p []byte, i, most int) int {
 	return i + 1
 }
 
-// keep keeps a piece of a key or value, unless the total exceeds most.
+// keep appends a piece of a key or value to s.text, unless the total would exceed most bytes.
 func (s *Scanner) keep(piece []byte, most int) {
 	if len(s.text)+len(piece) > most {
 		s.long = true
@@ -327,7 +329,8 @@ func (s *Scanner) skip(p []byte, i int) int {
 	return i
 }
 
-// skipString continues a string that is not reported. It scans each byte a fixed number of times.
+// skipString continues a string that is not reported. It scans each byte at most twice, even if the
+// string has many escapes.
 func (s *Scanner) skipString(p []byte, i int) int {
 	for {
 		end := bytes.IndexByte(p[i:], '"') + i
