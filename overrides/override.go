@@ -129,7 +129,7 @@ func (o *Override) Check(set *policy.Set) error {
 	return nil
 }
 
-// base is the number base in which a text has times.
+// base is the number base of the times in the stored form of an override.
 const base = 36
 
 // text returns the override without its subject and policy, in the form in which a table stores it.

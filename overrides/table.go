@@ -165,8 +165,7 @@ func (t *Table) find(policy, name string) (text string, ok, others bool) {
 	return "", false, false
 }
 
-// parsed returns the limits in the first line of a row. The text is valid, because put has parsed
-// it.
+// parsed returns the limits that text lists. The text is valid, because put has parsed it.
 func (t *Table) parsed(text string) []stint.Limit {
 	t.mu.RLock()
 	limits, ok := t.limits[text]
@@ -383,8 +382,8 @@ func (t *Table) follow(life context.Context) {
 	}
 }
 
-// complain logs that the store did not answer, unless the last call reported this too. A nil error
-// means that the store answered.
+// complain logs err, an error of reading the table. It logs only the first of several errors in a
+// row. If err is nil, the store has answered.
 func (t *Table) complain(err error) {
 	if err != nil && !t.failing {
 		t.config.Logger.Warn("stint: overrides cannot be read; the last known ones apply", "cause", err)

@@ -31,7 +31,7 @@ type Settlement struct {
 	Amended stint.Amended
 	// Err is the store's error if it failed. It is nil if the store found nothing to correct. That
 	// happens if the charge has left its windows, or was reset or corrected before. It also happens
-	// to a refund if the request was repeated by ID.
+	// if a refund is for a request that was repeated by ID.
 	Err error
 	// Hold is the hold of the request. Delay is the time from the charge to the settlement of the
 	// hold. Both are 0 without a hold.
@@ -61,7 +61,7 @@ const settleTime = time.Second
 // request's concurrency places and its hold. Afterwards, it gives back the places, settles budgets
 // and refunds. It returns nil if there is nothing to do. Otherwise the caller must call the
 // returned function once, when the request has been served. That call takes at most a second. If it
-// gives back a place, it takes at most two seconds, and with a refund three.
+// gives back a place, it takes at most two seconds, and at most three if it also refunds.
 //
 // A request loses its place if the store is unavailable for longer than a place lasts. It is served
 // nevertheless: canceling it would let a store outage break requests in progress. When the store is

@@ -48,7 +48,7 @@ type unit struct {
 	enforce uint32      // number of subjects out of enforceAll
 }
 
-// These scopes have a special meaning. A policy must not have the name globalScope or otherScope.
+// These scopes have a special meaning. A policy must not be named "global" or "other".
 const (
 	scopeRoute  = "route"
 	scopeNone   = "none"

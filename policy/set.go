@@ -72,9 +72,9 @@ func (s *Set) fitting(r *reading) string {
 }
 
 // endingMatters reports whether a path fits some pattern of a limit only without the ending of its
-// last segment, such as ".json". The argument without is the path without the ending. Only if the
-// ending matters, the path without it becomes a reading: a needless reading could prevent an
-// exemption, because an exemption for /static/*.css applies only if all readings end in .css.
+// last segment, such as ".json". The argument without is the path without the ending. The path
+// without the ending becomes a reading only in that case. A needless reading could prevent an
+// exemption: for example, an exemption for /static/*.css applies only if all readings end in .css.
 func (s *Set) endingMatters(path, without string, fits func(*pathpattern.Pattern, string) bool) bool {
 	return slices.ContainsFunc(s.endings, func(p *pathpattern.Pattern) bool {
 		return fits(p, without) && !fits(p, path)

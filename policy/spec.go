@@ -132,9 +132,8 @@ type Policy struct {
 	Notify []int
 	// Cost is the cost of a request; nil is 1.
 	Cost *Cost
-	// Costs has the costs, by limit name, for limits whose cost differs from Cost. For example, if
-	// the budget "input_tokens: 1000000/1d" counts input tokens and others count requests, Costs
-	// has an entry for "input_tokens".
+	// Costs has the costs, by limit name, for limits whose cost differs from Cost. For example,
+	// {"input_tokens": 2000} charges 2,000 units to a budget named "input_tokens".
 	Costs stint.Costs
 	// If Hold is set, the costs are estimates, which the store holds while the request is served.
 	// Hold is the longest time between heartbeats; see [stint.Request.Hold]. [Guard.Follow] sends

@@ -186,7 +186,8 @@ func isReached(percent int, l *stint.Limit, u *stint.Usage) bool {
 // endOf returns the end of a limit's period by the store's clock. If this process made the decision
 // from memory, it knows only the local clock, which may be off by some seconds. So endOf rounds the
 // end to whole windows or minutes. left is the time until the usage is reset. Held units may be
-// reset after the end of the period, so the end by the calendar is an upper bound.
+// reset after the end of the period. If the store's clock is known, the result is at most the end
+// of the period.
 func endOf(v *Verdict, i int, l *stint.Limit, left time.Duration) time.Time {
 	now, latest := time.Now(), int64(math.MaxInt64)
 	if data := v.Decision.Charge.Data(); data.NowOf(i) != 0 && !data.IsLeased(i) {

@@ -220,8 +220,8 @@ func (p *Pattern) Names(to []string) []string {
 }
 
 // Prefix returns the part of the pattern before a final "/**", such as "/api" for "/api/**". It
-// also reports whether the pattern matches exactly the paths under this prefix: it must end in **
-// and have no variables or other wildcards.
+// also reports whether the pattern matches exactly this path and all paths below it. If so, the
+// pattern ends in /** and has no variables or other wildcards.
 func (p *Pattern) Prefix() (string, bool) {
 	literal := p.gap && len(p.exact.tail) == 0
 	for i := range p.exact.head {

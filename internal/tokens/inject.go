@@ -17,7 +17,7 @@ func (r *Rules) Inject(body []byte) ([]byte, bool) {
 	if !r.config.Inject {
 		return body, false
 	}
-	// edit replaces the size bytes at the offset at with new text.
+	// edit replaces size bytes, beginning at the offset at, with other text.
 	type edit struct {
 		at   int64
 		size int

@@ -45,8 +45,7 @@ type Config struct {
 	CountEvents bool
 	// Inject makes streams of OpenAI's chat completions report their usage.
 	Inject bool
-	// Weights holds the weights of tokens in budgets; the zero Rates gives every token the weight
-	// 1.
+	// Weights holds the weights of tokens in budgets; the zero Rates gives each token weight 1.
 	Weights Rates
 	// Prices holds the prices per million tokens by model, with [AnyModel] for all others.
 	Prices map[string]Rates
