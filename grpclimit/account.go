@@ -31,7 +31,7 @@ func newAccount(v *policy.Verdict) *account {
 	return a
 }
 
-// open resets the account for another verdict.
+// open resets the account for a new verdict.
 func (a *account) open(v *policy.Verdict) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -57,8 +57,8 @@ func (a *account) note(md metadata.MD) metadata.MD {
 	return md
 }
 
-// sent records that a message of the answer was sent. It also records the size of a protobuf
-// message if that determines the cost.
+// sent records that a message of the answer was sent. It also adds up the sizes of protobuf
+// messages if they determine the cost.
 func (a *account) sent(m any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -80,8 +80,8 @@ func (a *account) sent(m any) {
 var errPanicked = errors.New("grpclimit: the handler panicked")
 
 // outcome returns the outcome of a call after its handler ended with err. ctx is the call's own
-// context. A panic after the answer has begun does not count as a failure. Neither does a failure
-// after the client has disconnected or its deadline has passed: otherwise a client that can make a
+// context. A panic after the answer has begun counts as a success. An error after the client has
+// disconnected or its deadline has passed has the status 499: otherwise a client that can make a
 // call fail could get a refund.
 func (a *account) outcome(ctx context.Context, err error) policy.Outcome {
 	a.mu.Lock()

@@ -28,7 +28,7 @@ type KeyFunc func(context.Context) string
 // Each call costs one unit of every limit, unless [WithCost] sets another cost; a stream is charged
 // once, when it is opened. Under a concurrency limit ([stint.Concurrency]), a call keeps its place
 // until the handler returns. Health checks and reflection are calls like any other. To exempt some
-// calls, call the interceptors from one of your own.
+// calls, write an interceptor that invokes these interceptors only for the other calls.
 //
 // The options are limits (at least one, unless [WithLimits] gives them), other options of package
 // stint, such as [stint.WithBans], and options of this package that are a [ByOption]. Without
@@ -72,8 +72,8 @@ func NewBy(key KeyFunc, options ...ByOption) (
 //
 //	unary, stream := grpclimit.ByIP(stint.PerMinute(100))
 //
-// Behind a proxy or a load balancer, all calls come from the proxy's address. There, use By, and
-// ClientIP with the addresses of the proxies to trust.
+// Behind a proxy or a load balancer, all calls come from the proxy's address. In that case, use By
+// with a ClientIP that lists the proxies to trust.
 func ByIP(options ...ByOption) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
 	return By(ClientIP(), options...)
 }
@@ -159,8 +159,8 @@ type byOption struct {
 	set func(*by)
 }
 
-// ErrNoKey is the error of a call without a key, for interceptors that run before those of [By].
-// Its status is Internal.
+// ErrNoKey is the error of a call without a key. An interceptor that runs before those of [By] can
+// detect it with errors.Is. The status of the call is Internal.
 var ErrNoKey = middleware.ErrNoKey
 
 // keyed decides calls by key and limits, without a guard.

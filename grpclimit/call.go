@@ -93,8 +93,8 @@ func peerOf(ctx context.Context) netip.Addr {
 	if tcp, ok := p.Addr.(*net.TCPAddr); ok {
 		return tcp.AddrPort().Addr()
 	}
-	// Behind net/http, the peer's address is text, and its network is reported as TCP even on a
-	// Unix socket. There, clients choose the text.
+	// If the gRPC server runs behind net/http, the peer's address is a text, and its network is
+	// reported as TCP even on a Unix socket, where the client chooses the text.
 	if p.Addr.Network() != "tcp" || p.LocalAddr == nil || p.LocalAddr.Network() != "tcp" {
 		return netip.Addr{}
 	}

@@ -27,12 +27,12 @@ func newClient(api *outbound.Client, perMessage bool) *client {
 // Every call waits for its turn, as in [outbound.Client.Wait]. A call that gets no turn is not
 // made. Its error wraps the error of Wait and has a gRPC status: ResourceExhausted for a denial,
 // the context's status if the context ended, FailedPrecondition if the API is no longer registered,
-// and Unavailable if the store failed, also under [stint.FailDeny].
+// and Unavailable if the store failed, even under [stint.FailDeny].
 //
 // When the service answers ResourceExhausted or Unavailable and gives a delay, in a RetryInfo or a
 // pushback, all processes that share the store pause for that long. If it gives both, the longer
 // one applies. After a ResourceExhausted without a delay, they pause for a second, even if the
-// cause was a message that was too large, because gRPC does not distinguish these causes. A
+// cause was a message that was too large, because gRPC uses the same code for both causes. A
 // negative pushback asks for no pause.
 func UnaryClientInterceptor(api *outbound.Client) grpc.UnaryClientInterceptor {
 	c := newClient(api, false)
@@ -81,14 +81,14 @@ func (c *client) stream() grpc.StreamClientInterceptor {
 	}
 }
 
-// clientStream is a stream to a service that may ask to slow down.
+// clientStream is a stream to a service that may ask clients to slow down.
 type clientStream struct {
 	grpc.ClientStream
 	client    *client
 	ctx       context.Context // of the stream; calling its Context method would end gRPC's retries
 	abort     context.CancelFunc
 	oneAnswer bool // whether the first message received is the last
-	paused    bool // whether the status was handled; RecvMsg is called by one goroutine at a time
+	paused    bool // whether the final status was handled; needs no lock, because gRPC forbids concurrent calls of RecvMsg
 }
 
 // SendMsg waits for a turn if messages need one. An error ends the stream, as gRPC requires.

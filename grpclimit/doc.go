@@ -49,8 +49,8 @@
 //		grpc.WithChainStreamInterceptor(grpclimit.StreamClientInterceptor(api)),
 //	)
 //
-// Every call waits for its turn among the calls of all processes. If the service asks to slow down,
-// all processes pause. The interceptors never repeat a call. A gRPC retry policy works below them.
-// Its retries respect the pushback, but do not wait for a turn, and do not pause the other
-// processes.
+// Every call waits for its turn among the calls of all processes. If the service asks clients to
+// slow down, all processes pause. The interceptors never repeat a call. A gRPC retry policy works
+// below the interceptors: its retries respect the pushback, but do not wait for a turn, and do not
+// pause the other processes.
 package grpclimit

@@ -93,14 +93,14 @@ func (s *messageStream) admit(trailer metadata.MD, finish func(policy.Outcome)) 
 		s.trailer, s.finish = trailer, finish
 	}
 	s.mu.Unlock()
-	if over && finish != nil { // too late to be served
+	if over && finish != nil { // the message came too late for the handler
 		finish(s.account.outcome(s.call.ctx, nil))
 	}
 }
 
 // succeed prepares for the verdict on the next message. It returns the function that finishes the
-// previous message, or nil. From then on, only the receiver uses the verdict. succeed fails if the
-// handler has returned.
+// previous message, or nil. From then on, only RecvMsg uses the verdict, until it calls admit or
+// deny. succeed fails if the handler has returned.
 func (s *messageStream) succeed() (finish func(policy.Outcome), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -43,7 +43,7 @@ func (c *client) wait(ctx context.Context) error {
 }
 
 // deniedHere returns the status of a call that got no turn or could not be decided. The status
-// includes the wait for a turn, if there is one.
+// includes the time to wait, unless waiting does not help.
 func deniedHere(err error, denied *stint.DeniedError) *status.Status {
 	code := codes.ResourceExhausted
 	if denied.Unavailable {

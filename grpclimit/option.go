@@ -23,8 +23,9 @@ func WithClaims(claims func(ctx context.Context, name string) string) GuardOptio
 // limit is unused. It is omitted for concurrency limits, and if waiting does not help. By default,
 // allowed calls get no trailer, which avoids its cost.
 //
-// The state is in the trailer because a header would turn a trailers-only response into a normal
-// one. Clients would then not retry a call that failed for another reason.
+// The state is in the trailer because a gRPC client does not retry a failed call once it has
+// received a header. With the state in a header, calls that fail for other reasons would not be
+// retried either.
 func WithTrailer() GuardOption {
 	return guardOption(func(s *server) { s.trailer = true })
 }

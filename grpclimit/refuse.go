@@ -109,8 +109,8 @@ func (c *call) refuse(r refusal) (metadata.MD, error) {
 	if r.wait != stint.Never {
 		message = r.reason + ", retry in " + r.wait.String()
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(r.wait)})
-		// If a client is told to wait beyond the call's deadline, it waits in vain, and only learns
-		// that the deadline was exceeded.
+		// A client that is told to wait past the call's deadline would wait in vain, and then
+		// report only that the deadline was exceeded.
 		if deadline, ok := c.ctx.Deadline(); !ok || r.wait < time.Until(deadline) {
 			pushback = strconv.FormatInt(r.wait.Milliseconds(), 10)
 		}

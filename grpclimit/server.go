@@ -40,8 +40,8 @@ func newServer(guard *policy.Guard, options []GuardOption) *server {
 // panics if guard or an option is nil.
 //
 // If a policy settles by a response header, the handler sets the cost in metadata of that name,
-// with [grpc.SetHeader] or [grpc.SetTrailer]; the last value counts, and it is removed from the
-// answer. Under such a policy, [grpc.SetSendCompressor] does not work, because it accepts only
+// with [grpc.SetHeader] or [grpc.SetTrailer]. The last value counts. The metadata is removed from
+// the answer. Under such a policy, [grpc.SetSendCompressor] does not work, because it accepts only
 // gRPC's own stream. If a policy settles by bytes, it counts the bytes of the encoded protobuf
 // message before compression. An answer waits until the store has recorded its outcome.
 func UnaryServerInterceptor(guard *policy.Guard, options ...GuardOption) grpc.UnaryServerInterceptor {

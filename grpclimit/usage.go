@@ -9,7 +9,7 @@ import (
 )
 
 // withUsage adds the state of the decisive limit to a trailer, if [WithTrailer] is set. wait is the
-// time until a denied call has room, or [stint.Never]; 0 if the call is allowed.
+// time until the limit has room for a denied call, or [stint.Never]; 0 if the call is allowed.
 func (c *call) withUsage(trailer metadata.MD, wait time.Duration) metadata.MD {
 	if !c.server.trailer {
 		return trailer

@@ -7,8 +7,7 @@ import (
 
 type format uint8
 
-// These are the formats of an answer, in the order of preference for a client that has none of its
-// own.
+// These are the formats of an answer. If a client has no preference, earlier ones are preferred.
 const (
 	formatJSON format = iota
 	formatProblem
@@ -27,9 +26,10 @@ var offers = [formats]string{"application/json", "application/problem+json", "te
 const maxAccept = 1024
 
 // negotiate chooses the format that the client prefers according to the values of its Accept
-// header. The highest quality wins, then the most precisely named type, then the order of the
-// formats. negotiate chooses JSON if no format is acceptable. Parameters of media types other than
-// q are ignored.
+// header. The format with the highest quality wins. Among formats of equal quality, the one that
+// the header names most precisely wins, and then the one that is first in the list of formats.
+// negotiate chooses JSON if no format is acceptable. Parameters of media types other than q are
+// ignored.
 //
 // It is written by hand because it runs for every denial. It does not allocate (a whole denial
 // allocates at most twice, for its header fields), and it reads a bounded part of the header.
@@ -38,7 +38,7 @@ func negotiate(values []string) format {
 		return formatJSON
 	}
 	var quality [formats]float64
-	var precision [formats]int // precision of the range that sets quality
+	var precision [formats]int // precision of the media range that set the quality
 	left := maxAccept
 	for _, list := range values {
 		for rest := list[:min(len(list), left)]; rest != ""; {
@@ -65,8 +65,8 @@ func negotiate(values []string) format {
 	return best
 }
 
-// precisionOf returns how precisely a media range names a type, from 1 to 3, or 0 if it does not
-// match.
+// precisionOf returns the precision with which a media range names a type: 3 for the type itself, 2
+// for a range such as text/*, 1 for */*, and 0 if the range does not contain the type.
 func precisionOf(media, offer string) int {
 	kind, isAny := strings.CutSuffix(media, "/*")
 	switch {

@@ -23,7 +23,8 @@ type Denial struct {
 	// Policy and Tier are names from the configuration. They are "" if the limit that denied is
 	// unknown.
 	Policy, Tier string
-	// Contact is where the client can ask for more, as text or a URL; "" if there is none.
+	// Contact is a text or a URL that tells the client where to ask for a higher limit; "" if there
+	// is none.
 	Contact string
 	// Violated lists the limits that denied, by their names in RateLimit-Policy.
 	Violated []string
@@ -49,7 +50,7 @@ type notice struct {
 	message string
 	json    string // the beginning of the plain JSON body
 	problem string // the beginning of the problem+json body, including the type
-	rest    string // the rest of that body, up to the end of the detail, without the closing quote
+	rest    string // the part of that body from the title to the end of the detail, without the closing quote
 }
 
 // newNotice returns a notice. problem is a problem type that is registered with IANA, or
@@ -141,8 +142,8 @@ func (x *exchange) denial(n *notice, seconds int64) *Denial {
 	return d
 }
 
-// fail answers a request that could not be decided. It answers even if the context has ended: if an
-// outer handler has ended it, that handler would take a missing answer for success.
+// fail answers a request that could not be decided. It answers even if the context has ended:
+// without an answer, an outer handler that has canceled the context would assume success.
 func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 	n := unavailableNotice
 	var invalid *stint.InvalidError

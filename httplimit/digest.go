@@ -14,7 +14,8 @@ import (
 const (
 	// maxDigest is the maximum length in bytes of a body from which a request id is derived.
 	maxDigest = 64 << 10
-	// digestTime is the time limit for such a body to arrive.
+	// digestTime is the time within which the part of a body that is read before the decision must
+	// arrive.
 	digestTime = 10 * time.Second
 )
 
@@ -58,6 +59,6 @@ func (x *exchange) answerUnread(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(x.unread, os.ErrDeadlineExceeded):
 		n = slowNotice
 	}
-	x.rules, x.rule = nil, nil // no limit is the cause
+	x.rules, x.rule = nil, nil // no limit caused the refusal
 	x.write(w, r, n, 0)
 }

@@ -15,22 +15,25 @@ import (
 const maxField = 64 << 10
 
 // FormField distinguishes requests by a field of the form that they post, such as the account of a
-// login. It reads up to 64 KiB of the body, and puts them back for the handler. The key contains a
-// hash of the value, in lower case and without surrounding spaces. The form must have the type
+// login. It reads up to 64 KiB of the body, and restores the body for the handler. The key contains
+// a hash of the value, in lower case and without surrounding spaces. The form must have the type
 // application/x-www-form-urlencoded; see [JSONField] for the other common type.
 //
-// All requests from which the field cannot be read share one key: those with a method other than
-// POST, PUT and PATCH, with another type of body, with a longer or compressed body, without the
-// field, or with several of it. Fields of the query count, too, and the case of names does not
-// matter. So a client cannot evade the limit of an account with a request that the application
-// reads in another way. Use FormField only for the handler of the form.
+// All requests from which the field cannot be read share one key:
+//   - requests with a method other than POST, PUT and PATCH
+//   - requests with another type of body, or with a longer or compressed body
+//   - requests without the field, or with more than one value for it
+//
+// Values in the query count too, and the case of field names does not matter. So a client cannot
+// evade the limit of an account with a request that the application reads in another way. Use
+// FormField only for the handler of the form.
 //
 // An application may treat different values as equal, such as two forms of Unicode, or addresses of
 // one mailbox with and without dots. FormField gives them different keys: for such values, write a
 // KeyFunc.
 //
-// The server's ReadTimeout bounds how long a body may take to arrive. FormField panics if name is
-// empty.
+// The server's ReadTimeout limits the time that a body may take to arrive. FormField panics if name
+// is empty.
 func FormField(name string) KeyFunc {
 	return field("FormField", name, func(r *http.Request, body []byte) (found []string) {
 		switch r.Method {
@@ -58,8 +61,8 @@ func FormField(name string) KeyFunc {
 }
 
 // JSONField is like [FormField] for a member of the object in a JSON body, regardless of
-// Content-Type and method. The value must be a string or a whole number. Like encoding/json, it
-// ignores case in names. It does not read the query.
+// Content-Type and method. The value must be a string or a whole number. Like encoding/json,
+// JSONField ignores case in names. It does not read the query.
 func JSONField(name string) KeyFunc {
 	return field("JSONField", name, func(_ *http.Request, body []byte) (found []string) {
 		in := json.NewDecoder(bytes.NewReader(body))
@@ -99,8 +102,8 @@ func JSONField(name string) KeyFunc {
 	})
 }
 
-// field returns a KeyFunc that makes a key from the value that find finds in a body, if it finds
-// exactly one.
+// field returns a KeyFunc that makes a key from the value that find returns for a body. If find
+// does not return exactly one value, the key ends with "unknown".
 func field(constructor, name string, find func(r *http.Request, body []byte) []string) KeyFunc {
 	if name == "" {
 		panic("httplimit: " + constructor + ": the name is empty; want the name of a field, such as email")
@@ -119,8 +122,8 @@ func field(constructor, name string, find func(r *http.Request, body []byte) []s
 	}
 }
 
-// peekBody returns the first maxField + 1 bytes of a body, or as many as could be read, and puts
-// them back.
+// peekBody returns the first maxField + 1 bytes of a body, or all that could be read if there are
+// fewer, and puts them back.
 func peekBody(r *http.Request) []byte {
 	if r.Body == nil {
 		return nil
@@ -137,7 +140,7 @@ func peekBody(r *http.Request) []byte {
 	return head
 }
 
-// failed is a body that could not be read.
+// failed is the rest of a body that could not be read.
 type failed struct{ err error }
 
 func (f failed) Read([]byte) (int, error) { return 0, f.err }

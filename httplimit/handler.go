@@ -23,9 +23,9 @@ import (
 // The options are limits (at least one, unless [WithLimits] gives them), other options of package
 // stint, such as [stint.WithBans], and options of this package. Without [WithStore] the requests
 // are counted in the memory of this process. Each call of By then has separate counts, in at most
-// 64 MiB. When that is full, the keys with the most units left are evicted first. All handlers
-// wrapped by one returned middleware share its counts. Requests that cannot be decided are logged
-// at ERROR, at most five per second, to the logger of [stint.WithLogger] or, without it, to
+// 64 MiB. When that memory is full, the keys with the most units left are evicted first. All
+// handlers that the returned middleware wraps share its counts. Requests that cannot be decided are
+// logged at ERROR, at most five per second, to the logger of [stint.WithLogger] or, without it, to
 // slog.Default().
 //
 // By panics if an argument is invalid, and lists every mistake. [NewBy] returns an error instead.
@@ -54,8 +54,8 @@ func NewBy(key KeyFunc, options ...ByOption) (func(http.Handler) http.Handler, e
 //
 //	http.ListenAndServe(":8080", httplimit.ByIP(stint.PerMinute(100))(mux))
 //
-// Behind a proxy or a load balancer, all requests come from the proxy's address. There, use By, and
-// ClientIP with the addresses of the proxies to trust.
+// Behind a proxy or a load balancer, all requests come from the proxy's address. In that case, use
+// By with a ClientIP that lists the proxies to trust.
 func ByIP(options ...ByOption) func(http.Handler) http.Handler {
 	return By(ClientIP(), options...)
 }

@@ -29,15 +29,15 @@ const (
 	fieldNoSniff         = "X-Content-Type-Options"
 )
 
-// drafted is the maximum number of header fields in one answer whose values change between answers.
+// drafted is the maximum number of header fields that one answer drafts; see [draft].
 const drafted = 8
 
-// draft collects header fields with values that change between answers. The values are parts of one
-// string, in one slice: two allocations in all.
+// draft collects header fields whose values change between answers. All values of an answer are
+// parts of one string, and are stored in one slice, so they take two allocations in total.
 type draft struct {
 	text  []byte
 	parts []part
-	// resets caches drafted values of fieldReset, by the last bits of their numbers.
+	// resets caches drafted values of fieldReset, by the last four bits of the number.
 	resets [16]struct {
 		number int64
 		value  []string
@@ -68,7 +68,7 @@ func (d *draft) number(h http.Header, f string, n int64) {
 
 // setReset is like number, for the time of a reset. An earlier value can often be reused: requests
 // that are allowed within one second by limits with the same window have the same reset time, and
-// denied requests share a few.
+// requests that are denied have only a few different ones.
 func (d *draft) setReset(h http.Header, n int64) {
 	if r := &d.resets[n&15]; n > 0 && n == r.number {
 		h[fieldReset] = r.value
@@ -77,7 +77,8 @@ func (d *draft) setReset(h http.Header, n int64) {
 	d.number(h, fieldReset, n)
 }
 
-// setDrafted sets the drafted header fields. Their memory is kept as long as the response.
+// setDrafted sets the drafted header fields, and clears the draft. Each field refers to the string
+// that holds all values, so the string stays in memory as long as the response header.
 func (d *draft) setDrafted(h http.Header) {
 	if len(d.parts) == 0 {
 		return
@@ -113,8 +114,8 @@ var (
 	noSniff = fixed("nosniff")
 )
 
-// smallNumbers is the number of small numbers with values that answers share. They cover most
-// limits and waits.
+// smallNumbers bounds the numbers from 0 whose values all answers share. They cover most limits and
+// waits.
 const smallNumbers = 1000
 
 // decimals holds the values of small numbers, so that a denial with X fields does not allocate
@@ -135,7 +136,7 @@ func fixed(value string) []string {
 }
 
 // setHeaders sets the header fields about limits that have fixed values, and drafts the others for
-// setDrafted. Seconds is the value of Retry-After.
+// setDrafted. The argument seconds is the value of Retry-After, or 0.
 func (x *exchange) setHeaders(h http.Header, seconds int64) {
 	if !x.shown.OmitX || !x.v.Decision.Allowed {
 		x.findDecisive()
@@ -148,8 +149,8 @@ func (x *exchange) setHeaders(h http.Header, seconds int64) {
 	}
 }
 
-// setX sets the X fields. They show the limit that matters most, and replace fields of outer
-// layers.
+// setX sets the X fields, which show the limit that matters most. It replaces those that an outer
+// layer has set.
 func (x *exchange) setX(h http.Header, seconds int64) {
 	var degraded []string
 	if x.v.Decision.Degraded {
@@ -187,8 +188,8 @@ func (x *exchange) setX(h http.Header, seconds int64) {
 }
 
 // findDecisive finds the same state as [stint.Decision.Decisive], with the texts of its limit.
-// There is one exception: unless it denies, a limit without a window ranks below limits with one,
-// because a shortage of places ends soon, at a time that cannot be predicted.
+// There is one exception: a concurrency limit that does not deny ranks below every other limit,
+// because its places are usually given back soon, at times that cannot be predicted.
 func (x *exchange) findDecisive() {
 	x.rule = nil
 	x.eachLimit(func(r *ruleText, l *limitText, s stint.State) {
@@ -206,10 +207,10 @@ func (x *exchange) findDecisive() {
 	})
 }
 
-// maxPolicies is the maximum length in bytes of a RateLimit-Policy with all limits. If it would be
-// longer, the two fields show only the decisive limit, because proxies reject responses with large
-// headers. By default, nginx rejects them above 4 KiB, and treats such a response of forward-auth
-// as an outage.
+// maxPolicies is the maximum length in bytes of a RateLimit-Policy with all limits. If the field
+// would be longer, RateLimit-Policy and RateLimit show only the limit that matters most, because
+// proxies reject responses with large headers. By default, nginx rejects a header above 4 KiB. If
+// it gets such a header in an answer to auth_request, it treats that as a failure of the server.
 const maxPolicies = 512
 
 // setDraft11 sets RateLimit and RateLimit-Policy.

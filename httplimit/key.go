@@ -17,12 +17,12 @@ import (
 // KeyFunc returns the key of a request: requests with equal keys are counted together. By
 // convention a key is "type:identifier". A key must not begin with a zero byte.
 //
-// The empty key means that the request has no key. Such a request is not counted: [By] answers it
+// The empty key means that the request has no key. Such a request is not counted: [By] rejects it
 // with [ErrNoKey], because otherwise all clients that omit a header would share one count.
 // [FirstOf] can give such requests another key.
 //
-// Make keys of verified data, or at least of data that is hard to invent: a client that can choose
-// its key gets as many counts as it likes.
+// Make keys from verified data, or at least from data that is hard to make up: a client that can
+// choose its key gets as many counts as it likes.
 type KeyFunc func(*http.Request) string
 
 // ErrNoKey is the error that the handler of [WithError] receives for a request without a key.
@@ -32,7 +32,8 @@ var ErrNoKey = middleware.ErrNoKey
 // IPv6 address, or the IPv4 address embedded in an IPv6 address of NAT64, 6to4 or Teredo. It uses
 // only the part of X-Forwarded-For that trusted proxies wrote. The proxies are given as addresses,
 // networks, and the words "loopback", "private" and "unix". Without trusted proxies, the client is
-// the peer, regardless of the header. A peer that has no address and names no client has no key.
+// the peer, regardless of the header. A request has no key if its peer has no address, as on a Unix
+// socket, and names no client.
 //
 // ClientIP panics if an entry is invalid. [NewClientIP] returns an error instead.
 func ClientIP(trusted ...string) KeyFunc {
@@ -106,6 +107,6 @@ func Everyone() KeyFunc {
 	return func(*http.Request) string { return everyone }
 }
 
-// everyone is the key of [Everyone] in this process. It is secret, so that a caller cannot choose
-// it as its own key, to be counted with everyone or to escape bans.
+// everyone is the key of [Everyone] in this process. It is secret: a caller that chose the same key
+// for itself would share this count, and could not be banned.
 var everyone = middleware.Everyone + rand.Text()

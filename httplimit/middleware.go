@@ -76,7 +76,8 @@ func (x *exchange) judge(guard *policy.Guard, w http.ResponseWriter, r *http.Req
 	x.serve(w, r, next, guard.Follow(ctx, x.v))
 }
 
-// exchange is a request and its answer. Exchanges are reused, so no response may point into one.
+// exchange is a request and its answer. Exchanges are reused, so a response must not refer to the
+// memory of its exchange.
 type exchange struct {
 	*responder
 	request *http.Request
@@ -133,8 +134,8 @@ func (f *responder) handler(handle func(*exchange, http.ResponseWriter, *http.Re
 	})
 }
 
-// end releases the exchange for another request. The verdict is reused too, unless it was passed to
-// the handler, which may keep it after [FromContext].
+// end releases the exchange for another request. The verdict is reused too, unless the handler
+// could get it with [FromContext], because it may keep it.
 func (x *exchange) end() {
 	if x.shares {
 		x.v = nil

@@ -65,7 +65,7 @@ func (o byOption) applyToBy(b *by) { o.set(b) }
 type by struct {
 	middleware.Config
 	limit *limit
-	first *count // the count of By itself
+	first *count // the count of By itself, as opposed to those of AndBy
 }
 
 // responder holds the settings and state for answering requests, regardless of what decides them.
@@ -75,7 +75,7 @@ type responder struct {
 	failed  func(http.ResponseWriter, *http.Request, error)
 	headers *policy.Headers // nil: from the configuration
 	shares  bool            // pass the verdict to the handler
-	timeout time.Duration   // for a write
+	timeout time.Duration   // for one write of a response
 	random  func() float64  // in [0, 1)
 	idle    sync.Pool       // holds *exchange
 	texts   atomic.Pointer[setText]
@@ -86,8 +86,8 @@ func newResponder() *responder {
 	return &responder{random: rand.Float64, timeout: defaultSendTimeout}
 }
 
-// configured returns a responder with options. It panics if one is invalid, and names the
-// constructor.
+// configured returns a responder with the given options. If an option is invalid, it panics with a
+// message that names the constructor.
 func configured[O any](constructor string, options []O, apply func(O, *responder)) *responder {
 	f := newResponder()
 	for _, o := range options {
@@ -109,22 +109,23 @@ func WithClaims(claims func(r *http.Request, name string) string) GuardOption {
 }
 
 // WithDenied replaces the answer to refused requests, 429 or 503. The header fields about limits
-// and Retry-After are set before the function is called. By default, [Denial.Answer] answers.
+// and Retry-After are set before the function is called. By default, the middleware calls
+// [Denial.Answer].
 func WithDenied(denied func(w http.ResponseWriter, r *http.Request, d *Denial)) AnswerOption {
 	return forAnswer(func(f *responder) { f.denied = denied })
 }
 
-// WithError replaces the answer to requests that could not be decided, because the store failed and
-// the failure mode is "error", or because the request has no key ([ErrNoKey]). By default, the
-// answer is 503 for a failure and 500 for a mistake. The function may also let the request through.
-// It is not called for a body that could not be read.
+// WithError replaces the answer to requests that could not be decided. Either the store failed and
+// the failure mode is "error", or the request has no key ([ErrNoKey]) or invalid limits or costs.
+// By default, the answer is 503 if the store failed, and 500 otherwise. The function may also serve
+// the request. It is not called for a body that could not be read.
 func WithError(failed func(w http.ResponseWriter, r *http.Request, err error)) AnswerOption {
 	return forAnswer(func(f *responder) { f.failed = failed })
 }
 
 // WithHeaders selects the header fields about limits. By default, the configuration selects them.
 // [By] has no configuration: by default, it sends the X fields, with Reset in seconds since 1970,
-// and adds a jitter of a fifth for [Everyone].
+// and adds a jitter of a fifth to Retry-After if the key is [Everyone].
 func WithHeaders(headers policy.Headers) AnswerOption {
 	return forAnswer(func(f *responder) {
 		f.headers = &headers
@@ -137,8 +138,8 @@ func WithHeaders(headers policy.Headers) AnswerOption {
 // WithName sets the name of the policy of [By] in headers and answers. It may contain letters,
 // digits and "_-."; the default is "default". In a shared store ([WithStore]), the name is also the
 // scope in which requests are counted: middlewares with the same name share the counts of limits
-// with the same window, also with a configured policy of that name. If the maximum of a limit
-// changes, its count is kept; if its window changes, it starts from zero.
+// with the same window. A configured policy of that name shares these counts too. If the maximum of
+// a limit changes, its count is kept; if its window changes, the count starts from zero.
 func WithName(name string) ByOption {
 	return byOption{set: func(b *by) {
 		b.first.Name = name
@@ -183,16 +184,16 @@ func WithCost(cost func(r *http.Request) int64) ByOption {
 }
 
 // AndBy counts each request under [By] by another key as well, in one decision: a request is
-// charged to all keys or, if one of them has no room, to none. Two middlewares in a row would
-// instead charge the first for requests that the second denies. For example, a login may allow 20
-// attempts per minute for an address and 5 per quarter of an hour for an account:
+// charged to all keys or, if one of them has no room, to none. If two separate middlewares were
+// used instead, the first would charge requests that the second then denies. For example, a login
+// may allow 20 attempts per minute for an address and 5 per 15 minutes for an account:
 //
 //	httplimit.ByIP(stint.PerMinute(20),
 //		httplimit.AndBy("account", httplimit.FormField("email"), stint.Per(5, 15*time.Minute)))
 //
 // The name appears in header fields and answers, and in a shared store it is the scope of the
 // limits, as with [WithName]. Options of By apply to all keys, except for [WithLimits], which
-// replaces only the limits of the first.
+// replaces only the limits of the first key.
 func AndBy(name string, key KeyFunc, limits ...stint.Limit) ByOption {
 	return byOption{set: func(b *by) {
 		c := newCount(name, key)
@@ -220,19 +221,20 @@ func WithStore(store stint.Store) ByOption {
 	return byOption{set: func(b *by) { b.Store, b.Stored = store, true }}
 }
 
-// defaultSendTimeout is half of nginx's default.
+// defaultSendTimeout is half of the default of nginx's send_timeout.
 const defaultSendTimeout = 30 * time.Second
 
-// WithSendTimeout sets how long a client may read nothing of a watched response (see the package
-// documentation) while there is data to send. The default is 30 seconds; 0 means no timeout. After
-// that time, the response is cut off, so that a client cannot keep a place under a concurrency
-// limit by not reading. The timeout applies to each write of 64 KiB.
+// WithSendTimeout sets the time after which a response is cut off if there is data to send but the
+// client reads none of it. The default is 30 seconds; 0 means no timeout. Without a timeout, a
+// client could keep a place under a concurrency limit by not reading. The timeout applies to each
+// write of 64 KiB, in the responses that the middleware watches: see "After the response" in the
+// package documentation.
 func WithSendTimeout(timeout time.Duration) Option {
 	return option{set: func(f *responder) { f.timeout = timeout }}
 }
 
-// WithVerdict passes the verdict to the handler; see [FromContext]. It is not the default, because
-// it copies the request and its context: two allocations.
+// WithVerdict passes the verdict to the handler; see [FromContext]. This is not the default,
+// because a copy of the request and a new context take two allocations.
 func WithVerdict() Option {
 	return option{set: func(f *responder) { f.shares = true }}
 }

@@ -23,8 +23,8 @@ type pause struct {
 
 // readPause reads the pause that a response asks for. Dates are compared with the response's own
 // Date if it has one, so that the local clock does not matter, and otherwise with now. The age of a
-// cached response, from its Age field, is subtracted, so its pause may already be over. Other
-// fields are ignored. No pause is longer than [stint.MaxWindow].
+// cached response, from its Age field, is subtracted, so its pause may already be over. No pause is
+// longer than [stint.MaxWindow].
 func readPause(resp *http.Response, now time.Time) pause {
 	h := resp.Header
 	age := ageOf(h)
@@ -52,8 +52,8 @@ func ageOf(h http.Header) time.Duration {
 	return pauseOf(s)
 }
 
-// retryAfter reads the fields of a refusal. It prefers the more exact field, unless that has no
-// value.
+// retryAfter reads the pause from Retry-After-Ms or, if that has no positive value, from
+// Retry-After.
 func retryAfter(h http.Header, at time.Time) time.Duration {
 	if ms, ok := plainNumber(h.Get("Retry-After-Ms")); ok && ms > 0 {
 		return pauseOf(ms / 1000)
@@ -87,7 +87,7 @@ func quotaReset(h http.Header, at time.Time) time.Duration {
 	return pause
 }
 
-// modelQuotas lists the fields of APIs of language models, which have several quotas.
+// modelQuotas lists the header fields in which APIs of language models report their quotas.
 var modelQuotas = []struct{ left, reset string }{
 	{"X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"},
 	{"X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"},
@@ -111,12 +111,12 @@ func untilRenewed(text string, at time.Time) time.Duration {
 	return 0
 }
 
-// rateLimit parses the structured field: a list of quotas, each with the remaining units and the
-// seconds until its reset, such as
+// rateLimit parses the structured field RateLimit: a list of quotas, each with the remaining units
+// and the seconds until its reset, such as
 //
 //	"burst";r=0;t=30, "daily";r=4711;t=36000
 //
-// or, as in drafts before the eighth, one quota as a dictionary:
+// or, as in drafts of the standard before the eighth, one quota as a dictionary:
 //
 //	limit=100, remaining=0, reset=30
 func rateLimit(values []string) (pause time.Duration) {
@@ -157,15 +157,17 @@ func whenEmpty(left, reset any) time.Duration {
 	return pauseOf(float64(seconds))
 }
 
-// At or above these values, a reset is an instant, in seconds or milliseconds since the Unix epoch.
-// Below them, it is a number of seconds to wait. 1e9 seconds is September 9, 2001; as a pause, it
-// would be 30 years.
+// A reset of at least epochMilliseconds is a time in milliseconds since the Unix epoch. A smaller
+// reset of at least epochSeconds is a time in seconds since then. Any other reset is a number of
+// seconds to wait. In practice, the bounds are unambiguous: 1e9 seconds after the epoch is
+// September 9, 2001, and a pause of 1e9 seconds would last 30 years.
 const (
 	epochSeconds      = 1e9
 	epochMilliseconds = 1e12
 )
 
-// untilReset returns the time until a reset given in one of three forms.
+// untilReset returns the time from at until a reset, in any of the three forms that epochSeconds
+// describes.
 func untilReset(reset float64, at time.Time) time.Duration {
 	switch {
 	case reset >= epochMilliseconds:
@@ -177,8 +179,8 @@ func untilReset(reset float64, at time.Time) time.Duration {
 	return pauseOf(reset)
 }
 
-// plainNumber parses digits with an optional fraction, which some APIs send. It accepts no sign, no
-// exponent, and no "Infinity".
+// plainNumber parses a decimal number, such as 30 or 0.5. It accepts fractions, because some APIs
+// send them, but no sign, no exponent, and no "Infinity".
 func plainNumber(text string) (float64, bool) {
 	text = strings.TrimSpace(text)
 	if text == "" || strings.Trim(text, "0123456789.") != "" {

@@ -31,8 +31,8 @@ type recorder struct {
 	returned bool // the handler returned without panicking
 }
 
-// serve calls the handler. It calls finish, unless that is nil, once with the outcome, even if the
-// handler panics; the panic then continues.
+// serve calls the handler. Unless finish is nil, serve calls it once with the outcome, even if the
+// handler panics. The panic then continues.
 func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handler, finish func(policy.Outcome)) {
 	if x.shares {
 		r = r.WithContext(context.WithValue(r.Context(), verdictKey{}, x.v))
@@ -82,7 +82,7 @@ func (r *recorder) WriteHeader(status int) {
 		r.status = status
 		r.meterHeader()
 	}
-	r.watch.Begin() // an informational response is sent at once
+	r.watch.Begin() // the call may block, because an informational response is sent at once
 	defer r.watch.End()
 	r.ResponseWriter.WriteHeader(status)
 }
@@ -159,7 +159,8 @@ func (r *recorder) readFrom(w io.ReaderFrom, source io.Reader) (int64, error) {
 	return n, err
 }
 
-// isRegular reports whether a source is a regular file. Reads of one never block for long.
+// isRegular reports whether a source is a regular file. Reading a regular file never blocks for
+// long.
 func isRegular(source io.Reader) bool {
 	file, ok := source.(*os.File)
 	if !ok {
@@ -169,7 +170,7 @@ func isRegular(source io.Reader) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// watchedReader is the source of a response that is copied. The watch pauses while it reads,
+// watchedReader is the source of a response that is copied. The watch pauses during each read,
 // because the client does not cause that delay.
 type watchedReader struct {
 	io.Reader
@@ -215,7 +216,7 @@ func (r *recorder) meterHeader() {
 
 // meterBody passes a piece of the body to the meter. It does so after the piece was sent, so that
 // the client does not wait for the meter. It also passes a piece that could not be sent, because
-// the usage in it occurred anyway.
+// the usage that it reports occurred anyway.
 func (r *recorder) meterBody(p []byte) {
 	if r.meter != nil && !r.noBody {
 		_, _ = r.meter.Write(p) // never fails
@@ -235,10 +236,11 @@ func (r *recorder) takeCost() {
 	}
 }
 
-// outcome returns the outcome of a request that was served with ctx. If the handler panicked, the
-// status is the one that it sent before, or 500. A failure counts as the client's if the client has
-// disconnected or did not send its body: otherwise a client that can make a request fail could get
-// a refund. The handler may also set the cost after the body; it is not sent as a trailer either.
+// outcome returns the outcome of a request that was served with the context ctx. If the handler
+// panicked, the status is the one that it sent before the panic, or 500. A failure counts as the
+// client's if the client has disconnected or did not send its body: otherwise a client that can
+// make a request fail could get a refund. A handler may set the cost header after the body; outcome
+// removes it, so that it is not sent as a trailer.
 func (r *recorder) outcome(ctx context.Context) policy.Outcome {
 	r.takeCost()
 	if r.meter != nil {

@@ -8,8 +8,8 @@ import (
 
 // wrapped returns the recorder as a writer that has Flush or Hijack only if the wrapped writer has
 // it. Handlers find these methods by type assertion, and a writer that cannot flush must not seem
-// to. Interfaces that [http.ResponseController] finds need no wrapping. CloseNotify and Push are
-// safe on any writer, so every recorder has them.
+// to. Methods that only [http.ResponseController] calls need no wrapping, because it finds them
+// with Unwrap. CloseNotify and Push are safe on any writer, so every recorder has them.
 func (r *recorder) wrapped() http.ResponseWriter {
 	_, flushes := r.ResponseWriter.(http.Flusher)
 	_, hijacks := r.ResponseWriter.(http.Hijacker)
@@ -34,8 +34,8 @@ func (r *recorder) wrapped() http.ResponseWriter {
 	return r
 }
 
-// CloseNotify implements http.CloseNotifier, which is deprecated but still required by gin. Its
-// channel is nil if the writer does not support it.
+// CloseNotify implements http.CloseNotifier, which is deprecated but still required by gin. It
+// returns a nil channel if the wrapped writer does not implement that interface.
 func (r *recorder) CloseNotify() <-chan bool {
 	if n, ok := r.ResponseWriter.(interface{ CloseNotify() <-chan bool }); ok {
 		return n.CloseNotify()
@@ -60,8 +60,8 @@ func (f flusher) Flush() {
 	f.r.ResponseWriter.(http.Flusher).Flush()
 }
 
-// hijacker lets a handler take over the connection. The status is then 101 unless another one was
-// written before. Data sent from then on is not counted.
+// hijacker lets a handler take over the connection. The recorded status is then 101, unless the
+// handler has already written another status. Data that is sent after that is not counted.
 type hijacker struct{ r *recorder }
 
 func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {

@@ -93,8 +93,9 @@ func (t *ruleTexts) of(r *policy.Result) *ruleText {
 	return text
 }
 
-// describe makes a text for limits other than the rule's own. Limits with the same algorithm,
-// window and name as one of the rule's own keep its name in RateLimit-Policy.
+// describe makes a text for limits other than the rule's own. A limit with the same algorithm,
+// window and name as one of the rule's own limits has the same name in RateLimit-Policy as that
+// limit.
 func (t *ruleTexts) describe(r *policy.Result) *ruleText {
 	taken := names{}
 	text := newRuleText(r.Rule, r.Limits, func(l *stint.Limit) string {
@@ -148,7 +149,8 @@ func (t *setText) of(results []policy.Result, to []*ruleText) []*ruleText {
 	return to
 }
 
-// describe sets the headers to show, and the texts of the rules that apply to the request.
+// describe sets x.shown, which selects the header fields, and x.rules, the texts about the rules
+// that apply to the request.
 func (x *exchange) describe() {
 	set := x.v.Set
 	x.shown = x.headers
@@ -255,9 +257,9 @@ func (n names) add(name string) string {
 }
 
 // policyItem returns a limit's item of RateLimit-Policy. Its quota is the limit's capacity. Its
-// window is a time in which at most the quota is admitted: for a sliding limit, its own window,
-// with or without a burst; for a bucket, the time that refills its capacity. Windows are whole
-// seconds, rounded up. Concurrency limits have none.
+// window is the limit's own window or, for a bucket, the time in which the bucket refills
+// completely. So a sliding limit, with or without a burst, admits at most the quota in any window.
+// Windows are whole seconds, rounded up. Concurrency limits have none.
 func policyItem(name string, l *stint.Limit) httpsfv.Item {
 	item := httpsfv.NewItem(name)
 	item.Params.Add("q", quota(l.Capacity()))
@@ -274,8 +276,8 @@ func policyItem(name string, l *stint.Limit) httpsfv.Item {
 	return item
 }
 
-// quota returns a number of units, but at most the largest integer of fifteen digits, the maximum
-// of a structured field.
+// quota returns a number of units, but at most the largest integer of fifteen digits, which is the
+// maximum in a structured field.
 func quota(units int64) int64 { return min(units, 999_999_999_999_999) }
 
 func wholeSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

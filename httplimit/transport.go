@@ -22,18 +22,21 @@ const (
 //	client := &http.Client{Transport: httplimit.NewTransport(igdb, nil)}
 //
 // Every request waits for its turn, as in [outbound.Client.Wait]. A request that gets no turn is
-// not sent, and fails with the error of Wait. When a response asks to slow down, all processes that
-// share the store pause. Such responses are: a 429 or 503 with Retry-After; any response with
-// RateLimit or X-RateLimit fields that report that nothing is left, including those of OpenAI and
-// Anthropic for tokens; and a 429 without any of these fields, after which the processes pause for
-// a second. The caller gets the response unchanged.
+// not sent, and fails with the error of Wait. When a response asks clients to slow down, all
+// processes that share the store pause. Such a response is one of these:
+//   - a 429 or 503 with Retry-After
+//   - any response whose RateLimit or X-RateLimit fields report that nothing is left, including the
+//     fields of OpenAI and Anthropic for tokens
+//   - a 429 without any of these fields, after which the processes pause for a second
+//
+// The caller gets the response unchanged.
 //
 // If the API's Retries is not zero, a request that gets a 429, or a 503 with a Retry-After, is
 // repeated up to that many times, after each pause, before the caller gets the response. This
 // applies to requests that can safely be sent twice: GET, HEAD, OPTIONS, TRACE, PUT, DELETE and
 // those with an Idempotency-Key, provided their body can be obtained again. A repeat that gets no
-// turn, for example because the pause is longer than MaxWait or the context allows, is not sent:
-// the caller gets the API's last response, without an error.
+// turn, for example because the pause is longer than MaxWait or than the context allows, is not
+// sent: the caller gets the API's last response, without an error.
 //
 // If the API has a Usage, limits on tokens are charged the estimated usage of a request, and
 // settled to the usage that its response reports: see [outbound.Client.Send].
@@ -121,7 +124,8 @@ func (t *transport) CloseIdleConnections() {
 	}
 }
 
-// repeat returns the request in its state before it was sent, and whether it may be sent again.
+// repeat returns the request for a repeat, with a new copy of the body. It reports false if the
+// request must not or cannot be sent again.
 func repeat(req *http.Request) (*http.Request, bool) {
 	if !idempotent(req) {
 		return nil, false
@@ -142,7 +146,8 @@ func repeat(req *http.Request) (*http.Request, bool) {
 }
 
 // idempotent reports whether a request can safely be sent twice, because of its method or because
-// of a header field that [http.Transport] also accepts.
+// it has an idempotency key, in one of the header fields in which [http.Transport] also looks for
+// one.
 func idempotent(req *http.Request) bool {
 	switch req.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:

@@ -45,8 +45,8 @@ func (x *exchange) Body(most int64) (head []byte, length int64) {
 }
 
 // readDeadlines returns two deadlines: one for the part of a body that is read before the decision,
-// and one for the rest. The zero time means no deadline. An [http.Server.ReadTimeout] starts again
-// here.
+// and one for the rest. The zero time means no deadline. If the server has a ReadTimeout, both
+// deadlines respect it, counted from now.
 func readDeadlines(r *http.Request) (soon, rest time.Time) {
 	now := time.Now()
 	soon = now.Add(digestTime)
@@ -58,16 +58,18 @@ func readDeadlines(r *http.Request) (soon, rest time.Time) {
 	return soon, rest
 }
 
-// putBack is a body after some or all of it was read and put back. If all of it was read, the
-// Reader contains only those bytes. The server closes its own body when the response begins, so a
-// transport that reads on to the end of that body would get an error and close its connection.
+// putBack is a body of which the beginning, or all, was read and put back. If all of it was read,
+// the Reader does not continue with the server's own body. The server closes its body when the
+// response begins, so a proxy that then reads up to the end of the body would get an error, and its
+// transport would close the connection to the upstream.
 type putBack struct {
 	io.Reader
 	io.Closer
 }
 
-// askForUsage returns the request for a handler with a metered response. It asks for an
-// uncompressed response and, if the policy injects the option, for a stream that reports its usage.
+// askForUsage returns the request for a handler with a metered response. The new request asks for
+// an uncompressed response and, if the policy injects the option, for a stream that reports its
+// usage.
 func (x *exchange) askForUsage(r *http.Request, m policy.Meter) *http.Request {
 	next := r.WithContext(r.Context())
 	next.Header = maps.Clone(r.Header)

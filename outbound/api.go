@@ -27,17 +27,17 @@ const (
 // API describes a third-party API and the limits on calls to it.
 type API struct {
 	// Name is the name by which callers look up the API. It may contain letters, digits and "_-.",
-	// as in "igdb". The subject in the store is the name with ":api" after it, so an error is, for
-	// example: rate limit exceeded for key 'igdb:api'.
+	// as in "igdb". The subject in the store is the name with ":api" after it, as in this error:
+	// rate limit exceeded for key 'igdb:api'.
 	Name string
 	// Limits are the limits of the API. They must not include concurrency limits, because nothing
 	// reports when a call has ended.
 	Limits []stint.Limit
 	// Usage is the format of a language model's API, "openai", "anthropic" or "gemini", for the
 	// transport of package httplimit. Limits with the name "tokens", "input_tokens" or
-	// "output_tokens" then count tokens, and all others count calls. Each call is charged an
-	// estimate from its request, and settled to what the response reports. With "", all limits
-	// count calls.
+	// "output_tokens" then count tokens, and all others count calls. Each call is first charged an
+	// estimate that is made from its request. The charge is corrected when the response reports the
+	// actual usage. If Usage is "", all limits count calls.
 	Usage string
 	// FailFast makes a call that would have to wait fail at once, with a [*stint.DeniedError]. By
 	// default, the call waits.
@@ -49,8 +49,8 @@ type API struct {
 	// limit pauses that other processes write to the store.
 	MaxCooldown time.Duration
 	// Retries is the maximum number of times that a transport repeats an idempotent request after
-	// an answer that asks to slow down; 0 to 10. Each repeat waits for its turn, so Retries cannot
-	// be combined with FailFast.
+	// an answer that asks clients to slow down; 0 to 10. Each repeat waits for its turn, so Retries
+	// cannot be combined with FailFast.
 	Retries int
 	// Failure determines what happens to calls when the store fails. If it is nil, the
 	// configuration of the store applies.
@@ -61,7 +61,7 @@ type API struct {
 func (a *API) subject() string { return a.Name + ":api" }
 
 // clamp returns the pause that applies when the API asks for a pause of d. It is in whole
-// microseconds, as stores count.
+// microseconds, because stores measure time in microseconds.
 func (a *API) clamp(d time.Duration) time.Duration {
 	longest := a.MaxCooldown
 	if longest == 0 {
@@ -119,7 +119,7 @@ func (a *API) mistakes() []error {
 	return errs
 }
 
-// limiter returns the limiter of an API without mistakes.
+// limiter returns a limiter for the API, which must be valid.
 func (a *API) limiter(store stint.Store, logger *slog.Logger) (*stint.Limiter, error) {
 	options := []stint.Option{stint.WithBans(stint.BanPolicy{}), stint.WithLogger(logger)}
 	for _, l := range a.Limits {
@@ -158,7 +158,7 @@ func (a *API) clone() API {
 // Presets returns APIs by name, with the limits that their owners publish, for the caller to adapt:
 // igdb with 4/1s, musicbrainz with 1/1s, spotify with 180/1m, tmdb with 40/10s. The RCSB PDB
 // publishes no figure but asks for a few requests per second, so rcsb has 3/1s. Calls to these APIs
-// wait.
+// wait for their turn, because FailFast is false.
 func Presets() map[string]API {
 	presets := map[string]API{}
 	for name, limit := range map[string]stint.Limit{

@@ -25,8 +25,8 @@ type Client struct {
 	cooldown cooldown
 
 	mu      sync.Mutex
-	counted Stats                    // without the name, the limits and the end of a pause
-	held    map[uint64]chan struct{} // by charge ID of calls with held estimates; closed to end the heartbeats
+	counted Stats                    // Name, Limits and CoolingUntil are not set
+	held    map[uint64]chan struct{} // for each call with held estimates, by charge ID; closed to end its heartbeats
 }
 
 // Retries returns the API's [API.Retries], or 0 if the API is no longer registered.
@@ -39,13 +39,14 @@ func (c *Client) Retries() int {
 }
 
 // Wait returns when one call may be made: at once if there is room and no pause, otherwise when its
-// turn comes. The decision reports what remains. Its RetryAfter is zero, because the wait is over.
+// turn comes. The decision reports what remains of the limits. Its RetryAfter is zero, because the
+// wait is over.
 //
 // Wait fails at once, with a [*stint.DeniedError], if the call would have to wait and the API is
 // set to FailFast, if the wait would be longer than MaxWait or the context allows, or if 1,000
 // calls are already waiting. If the context's deadline leaves too little time, the error chain also
-// contains context.DeadlineExceeded. If the context ends first, the booking is given back. The
-// API's Failure determines what happens if the store fails.
+// contains context.DeadlineExceeded. If the context ends before the call's turn comes, its booking
+// is given back. The API's Failure determines what happens if the store fails.
 func (c *Client) Wait(ctx context.Context) (stint.Decision, error) { return c.wait(ctx, nil) }
 
 func (c *Client) wait(ctx context.Context, costs stint.Costs) (stint.Decision, error) {
@@ -64,8 +65,8 @@ func (c *Client) wait(ctx context.Context, costs stint.Costs) (stint.Decision, e
 	return d, err
 }
 
-// Peek returns the decision that Wait would return without waiting, and charges nothing. While the
-// API pauses, the decision is not Allowed.
+// Peek returns the decision that Wait would return without waiting, and charges nothing. During a
+// pause, the decision is not Allowed.
 func (c *Client) Peek(ctx context.Context) (stint.Decision, error) {
 	e, err := c.registry.find(c.name)
 	if err != nil {
@@ -86,7 +87,7 @@ func (c *Client) admit(ctx context.Context, start time.Time, costs stint.Costs) 
 	for {
 		e, err := c.registry.find(c.name) // again after each pause: the API may have been updated
 		if err == nil {
-			err = ctx.Err() // later, the end of ctx ends the wait
+			err = ctx.Err() // from here on, the waits check ctx themselves
 		}
 		if err != nil {
 			return stint.Decision{}, slept, err
@@ -171,7 +172,7 @@ func (c *Client) overtaken(ctx context.Context, e *entry, booked bool) bool {
 		return false
 	}
 	d, err := e.limiter.Peek(ctx, c.subject)
-	return err == nil && d.Banned // without an answer, the booking remains
+	return err == nil && d.Banned // if the store does not answer, the booking is used
 }
 
 // giveBackTime is the timeout for giving a booking back to the store. The booking also expires by
@@ -185,7 +186,7 @@ func (e *entry) giveBack(ctx context.Context, d stint.Decision) {
 }
 
 // noting is a store that records in the context whether a call has to wait for its turn. The
-// decision after the wait does not show this, because it describes the admission.
+// decision after the wait does not show this, because it describes only the admission.
 type noting struct{ stint.Store }
 
 type bookedKey struct{}
@@ -210,7 +211,7 @@ func (n noting) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 }
 
 // Call is the event of a [Client.Wait]. Names of APIs come from the configuration, never from
-// requests, so they are suitable as labels.
+// requests, so they are suitable as labels of metrics.
 type Call struct {
 	API  string
 	Wait time.Duration // time spent waiting, even if the call was then not made; zero if it did not wait
@@ -221,7 +222,7 @@ type Call struct {
 func (*Call) Event() {}
 
 // Cooldown is the event of a pause that the API imposed on this process. If the API prolongs a
-// pause before it has ended, there is no other event.
+// pause that is in force, there is no second event.
 type Cooldown struct {
 	API string
 	For time.Duration

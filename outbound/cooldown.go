@@ -26,8 +26,8 @@ const (
 	logEvery = time.Minute
 )
 
-// cooldown holds the pauses of an API that this process knows. Instants are times since the start
-// of the registry.
+// cooldown holds the pauses of an API that this process knows. Its times are measured from the
+// creation of the registry.
 type cooldown struct {
 	until atomic.Int64 // the end of the pause that the API imposed on this process; it only grows
 	seen  atomic.Int64 // the end of the pause that the store last reported; for statistics only
@@ -59,8 +59,8 @@ func (k *cooldown) end() time.Duration {
 	return time.Duration(max(k.until.Load(), k.seen.Load()))
 }
 
-// prolong sets the end of the pause, if that is later than before. It reports whether the end
-// changed, and whether a pause began with it.
+// prolong moves the end of the pause to end, unless the pause already ends later. It reports
+// whether the end changed, and whether a new pause began because the previous one was over.
 func (k *cooldown) prolong(now, end time.Duration) (changed, begun bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -96,7 +96,7 @@ func (k *cooldown) toWrite(written, now time.Duration) (end time.Duration, ok bo
 // millisecond and at most the API's MaxCooldown. Calls of this process pause from now on, even if
 // the store fails. Other processes get the pause through the store, in the background; failed
 // writes are repeated while the pause lasts. A pause in force is never shortened. Cooldown returns
-// the pause of calls in this process, or 0 if the API is no longer registered.
+// the time for which calls in this process now pause, or 0 if the API is no longer registered.
 func (c *Client) Cooldown(d time.Duration) time.Duration {
 	e, err := c.registry.find(c.name)
 	if err != nil {
@@ -152,9 +152,12 @@ func (c *Client) writePauses() {
 }
 
 // write writes a pause that ends at the given time to the store, as a ban of the API's subject. A
-// ban does what a pause needs: it denies the subject everything until an instant, the later of two
-// ends wins, and a request that applies bans learns of it in the call that decides. A separate
-// command for pauses would do the same in each store.
+// ban has the properties that a pause needs:
+//   - It denies all calls until it ends.
+//   - Of two bans, the one that ends later applies.
+//   - Other processes learn of it in the same call of the store that decides a request.
+//
+// So stores need no separate command for pauses.
 func (c *Client) write(end time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTime)
 	defer cancel()

@@ -26,8 +26,8 @@ type Config struct {
 	Observer stint.Observer
 }
 
-// Registry holds APIs by name. Registries over one store, in any number of processes, share the
-// limits and the pauses of APIs with the same name. It is safe for concurrent use.
+// Registry holds APIs by name. Registries that use the same store, in any number of processes,
+// share the limits and the pauses of APIs with the same name. It is safe for concurrent use.
 //
 // The zero value is not usable; see [New].
 type Registry struct {
@@ -53,11 +53,11 @@ type entry struct {
 	api     API
 	limiter *stint.Limiter
 	client  *Client
-	usage   *tokens.Rules // nil: calls are counted
+	usage   *tokens.Rules // nil if only calls are counted, not tokens
 }
 
-// New returns a registry of APIs over a store. Call Close to end its background work. Every mistake
-// is reported in one [*stint.InvalidError].
+// New returns a registry of APIs whose limits are counted in store. Call Close to end its
+// background work. Every mistake is reported in one [*stint.InvalidError].
 func New(store stint.Store, apis []API, c Config) (*Registry, error) {
 	if store == nil {
 		return nil, &stint.InvalidError{Err: errors.New("the store is nil; want a store, such as one from stores.Open")}
@@ -75,10 +75,10 @@ func New(store stint.Store, apis []API, c Config) (*Registry, error) {
 	return r, nil
 }
 
-// Update replaces the APIs: all of them or, if there is a mistake, none. The next call of each API
-// applies its new limits, and the history is kept. A call that is waiting keeps its turn. Clients
-// stay valid. Clients of a removed API fail with a [*stint.InvalidError] until it is registered
-// again. Every mistake is reported in one [*stint.InvalidError].
+// Update replaces the APIs: all of them or, if there is a mistake, none. The new limits apply from
+// the next call to each API, and the history is kept. A call that is waiting keeps its turn.
+// Clients stay valid. Clients of a removed API fail with a [*stint.InvalidError] until it is
+// registered again. Every mistake is reported in one [*stint.InvalidError].
 func (r *Registry) Update(apis []API) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -162,5 +162,5 @@ func (r *Registry) run(what func()) {
 	}
 }
 
-// now returns the time since the start, by the monotonic clock.
+// now returns the time since the registry was created, by the monotonic clock.
 func (r *Registry) now() time.Duration { return time.Since(r.start) }

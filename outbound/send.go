@@ -17,9 +17,9 @@ const settleTime = time.Second
 
 // Send waits for a turn as [Client.Wait] does, and then sends an HTTP request through base. If it
 // gets no turn, it sends nothing. If the API has a Usage, the call is charged an estimate from the
-// first 64 KiB of its body. When the response body has been read or closed, the call is settled to
-// the usage that the response reports. An error response without a reported usage counts as no
-// usage.
+// first 64 KiB of its body. When the response body has been read or closed, the charge is corrected
+// to the usage that the response reports. For an error response that reports no usage, the charge
+// becomes zero.
 //
 // The transport of package httplimit calls Send for an HTTP client, and pauses and repeats calls as
 // the API asks.
@@ -44,8 +44,8 @@ func (c *Client) Send(req *http.Request, base http.RoundTripper) (*http.Response
 	return resp, err
 }
 
-// readHead reads the beginning of the body of a request. It returns the request with its whole
-// body. The result is a copy, because a transport must not change the request of its caller.
+// readHead reads the beginning of the body of a request. It returns a copy of the request that
+// still has its whole body: a transport must not change the request of its caller.
 func readHead(req *http.Request, most int64) (out *http.Request, head []byte, length int64) {
 	if req.Body == nil || req.Body == http.NoBody || req.Header.Get("Content-Encoding") != "" {
 		return req, nil, 0
@@ -76,8 +76,8 @@ type sending struct {
 	decision stint.Decision
 }
 
-// settles settles the call to its actual usage when its response has ended, and reports the usage
-// so far until then. A nil response means that the call failed.
+// settles settles the call to its actual usage when its response has ended. Until then, it reports
+// the usage so far to the store. A nil response means that the call failed.
 func (s *sending) settles(ctx context.Context, resp *http.Response) {
 	m := s.api.usage.Meter()
 	var reports *tokens.Reports

@@ -19,8 +19,8 @@ type Stats struct {
 	// Waited is the number of calls that had to wait, including those that then gave up or were
 	// refused.
 	Waited int64
-	// TotalWait is the sum of their waits, and LongestWait is the longest one. Example: the average
-	// is TotalWait / Waited.
+	// TotalWait is the sum of the waits that Waited counts, and LongestWait is the longest of them.
+	// The average wait is TotalWait / Waited.
 	TotalWait, LongestWait time.Duration
 	// Denied is the number of calls that were refused because they would have had to wait or to
 	// wait too long, or because the store was unavailable and the API's Failure is

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// holdTime is how long the estimate of a call is held after the last heartbeat, for instance if
-	// its process has died.
+	// holdTime is the time for which the estimate of a call is held after the last heartbeat, for
+	// instance if its process has died.
 	holdTime = 5 * time.Minute
 	// longestCall is the maximum time that the estimate of a call is held until it is settled.
 	longestCall = time.Hour
@@ -25,7 +25,8 @@ func countsTokens(name string) bool { return slices.Contains(tokenNames, name) }
 // WaitFor is [Client.Wait] for a call that costs more than one unit of some limits. costs holds
 // estimates by the names of these limits, such as {"tokens": 4096}; all other limits count one
 // call. The estimates are held until [Client.Settle], but for at most an hour, or for five minutes
-// if the process dies. Such calls are not made in order: each asks again when there may be room.
+// if the process dies. Such calls are not made in order: each asks the store again when there may
+// be room.
 func (c *Client) WaitFor(ctx context.Context, costs stint.Costs) (stint.Decision, error) {
 	if costs == nil {
 		costs = stint.Costs{}
@@ -45,7 +46,7 @@ func (c *Client) keep(d stint.Decision) {
 	}
 	e, err := c.registry.find(c.name)
 	if err != nil {
-		return // it is no longer registered
+		return // the API is no longer registered
 	}
 	done := make(chan struct{})
 	c.mu.Lock()
@@ -64,7 +65,7 @@ func (c *Client) keep(d stint.Decision) {
 			c.letGo(d)
 		case <-c.registry.done:
 		}
-		_ = release() // the call has no place
+		_ = release() // ends the heartbeats; there is no place to give back
 	})
 }
 
@@ -80,8 +81,8 @@ func (c *Client) letGo(d stint.Decision) {
 }
 
 // Settle replaces the estimates of a call that [Client.WaitFor] admitted with its actual costs, by
-// the names of limits. The charges of other limits stay as they were. Settle refuses the name of an
-// unknown limit with a [*stint.InvalidError]; the estimate then stays held.
+// the names of limits. The charges of other limits stay as they were. If costs contains the name of
+// an unknown limit, Settle returns a [*stint.InvalidError] and changes nothing.
 func (c *Client) Settle(ctx context.Context, d stint.Decision, costs stint.Costs) error {
 	if !d.Charge.IsZero() {
 		claim := d.Charge.Claims()[0]
@@ -109,8 +110,8 @@ func (c *Client) Settle(ctx context.Context, d stint.Decision, costs stint.Costs
 	return err
 }
 
-// costs returns the costs for token counts, by the names of limits. An estimate is at most half of
-// the smallest limit that counts the same quantity.
+// costs returns the costs for token counts, by the names of limits. An estimate is at least 1, and
+// at most half of the smallest limit that counts the same quantity.
 func (e *entry) costs(counts tokens.Counts, estimate bool) stint.Costs {
 	costs := stint.Costs{}
 	for i := range e.api.Limits {
