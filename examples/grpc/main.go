@@ -26,7 +26,7 @@ func main() {
 	// ../redis.
 	unary, stream := grpclimit.ByIP(stint.PerMinute(2))
 	server := grpc.NewServer(grpc.UnaryInterceptor(unary), grpc.StreamInterceptor(stream))
-	healthpb.RegisterHealthServer(server, health.NewServer()) // instead of your own service
+	healthpb.RegisterHealthServer(server, health.NewServer()) // stands for your own service
 	listener, err := net.Listen("tcp", "localhost:0")
 	check(err)
 	go func() { check(server.Serve(listener)) }()

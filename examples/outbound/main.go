@@ -1,6 +1,6 @@
 // Command outbound calls an API that allows five calls per second, and never exceeds that rate:
-// each call waits for its turn. It makes ten calls, and prints when each of them reached the API.
-// The sixth arrives a second after the first.
+// each call waits for its turn. It makes ten calls, and prints the time at which each call reaches
+// the API. The sixth arrives a second after the first.
 //
 //	go run ./examples/outbound
 package main

@@ -3,8 +3,8 @@
 //
 //	go run ./examples/overrides
 //
-// Three requests of user 42 are allowed. With the override, two more are, five in all, because
-// usage is kept. After the override is removed, none are.
+// Three requests of user 42 are allowed. With the override, which allows five, two more are
+// allowed, because usage is kept. After the override is removed, no request is allowed.
 package main
 
 import (

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// distant returns an address that forwards to another one with a delay of 40 ms in each direction.
-// It stands for the network between a region and its Redis server.
+// distant starts a proxy for the server at address, and returns the address of the proxy. The proxy
+// delays data by 40 ms in each direction. It stands for the network between a region and its Redis
+// server.
 func distant(address string) string {
 	listener, err := net.Listen("tcp", "localhost:0")
 	check(err)

@@ -4,13 +4,14 @@
 //
 //	examples/regions/run.sh
 //
-// It starts a Redis server and two regions, and prints:
+// The script starts a Redis server and two regions, and prints:
 //
 //	europe: 632 of 663 requests allowed, half of the decisions within 6µs
 //	america: 368 of 469 requests allowed, half of the decisions within 5µs
 //	together: 1000 of 1000
 //
-// Together they never allow more than 1,000, because no two regions hold the same unit.
+// Together, the regions never allow more than 1,000 requests, because each unit is leased to only
+// one region.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Package tiers is a complete example configuration, which the demo uses when it has no files.
+// Package tiers contains a complete example configuration. The command stint demo uses it.
 package tiers
 
 import _ "embed"

@@ -1,6 +1,6 @@
 // Command workers calls an API that allows four calls per second, together with a worker in another
-// language, worker.sh: both wait in one queue, in Redis. It also plays the API, which asks for a
-// pause once, and prints when each call arrives.
+// language, worker.sh: both wait in one queue, in Redis. It also runs a fake API, which asks for a
+// pause once, and prints the time at which each call arrives.
 //
 //	examples/workers/run.sh
 package main

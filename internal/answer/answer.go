@@ -3,7 +3,7 @@
 //
 //	{"error": "not_found", "message": "There is nothing here."}
 //
-// error is a word for programs, and message a sentence for people.
+// error is a word for programs, and message is a sentence for people.
 package answer
 
 import (

@@ -17,7 +17,7 @@ import (
 // Processes that start together use the token of the first one. The file contains only the token,
 // so that other programs can use it.
 //
-// If others can access an existing file, EnsureToken makes it private, and repaired is true.
+// If other users can access an existing file, EnsureToken makes it private, and repaired is true.
 func EnsureToken(path string) (repaired bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return false, err
@@ -59,8 +59,9 @@ func makeToken(path string) error {
 	}
 	err = os.Link(file.Name(), path)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
-		// Some file systems have no links. If another process renames its file at the same time,
-		// the last one wins, and the others notice that the file changes.
+		// Some file systems do not support hard links. If several processes rename their files at
+		// the same time, the last rename wins, and the other processes notice that the file has
+		// changed.
 		err = os.Rename(file.Name(), path)
 	}
 	if errors.Is(err, fs.ErrExist) {
@@ -69,7 +70,7 @@ func makeToken(path string) error {
 	return err
 }
 
-// maxSecret is the maximum size of a file with a secret in bytes.
+// maxSecret is the maximum size in bytes of a file with a secret.
 const maxSecret = 64 << 10
 
 // ReadSecret returns the text of a file with a secret, without surrounding white space.

@@ -11,17 +11,17 @@ import (
 	"github.com/stint-limiter/stint/internal/logsample"
 )
 
-// JSON decides which callers may post JSON to a public listener. It is safe for concurrent use.
+// JSON decides which callers may post JSON to a listener. It is safe for concurrent use.
 type JSON struct {
 	public   bool
-	notLocal string // why a caller is refused
+	notLocal string // the message to callers that are not on this host
 	logger   *slog.Logger
 	refused  logsample.Sampler
 }
 
 // NewJSON returns a JSON that admits every caller if public is set, because tokens or certificates
 // were checked before or are not required. Otherwise it admits only callers on this host; its
-// answer to others contains the flag that sets tokens.
+// answer to other callers names the flag that sets tokens.
 func NewJSON(public bool, flag string, logger *slog.Logger) *JSON {
 	return &JSON{public: public, logger: logger, notLocal: "no token is configured, so only direct connections over loopback " +
 		"(localhost, 127.0.0.1) are served; start the server with " + flag + ", or with --api-public to serve everyone"}
@@ -47,8 +47,8 @@ func (j *JSON) Admit(w http.ResponseWriter, r *http.Request) bool {
 		answer.Refuse(w, http.StatusForbidden, "forbidden", "Requests from pages of other sites are not allowed.")
 		return false
 	}
-	// Browsers let a page send this type to another site only after a preflight request to that
-	// site.
+	// Browsers let a page send this content type to another site only after a preflight request to
+	// that site.
 	if why := badType(r); why != "" {
 		answer.Refuse(w, http.StatusUnsupportedMediaType, "unsupported_media_type", why)
 		return false
@@ -56,7 +56,8 @@ func (j *JSON) Admit(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// badType returns how to fix the type of a body; "" if it is valid.
+// badType returns a message that says how to send the body instead, or "" if its type and encoding
+// are valid.
 func badType(r *http.Request) string {
 	media, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch charset, ok := parameters["charset"]; {

@@ -23,8 +23,8 @@ func Local(r *http.Request) bool {
 }
 
 // LocalOnly returns middleware that serves only callers on this host. It answers others with the
-// message, and logs some of them. In the log, place names what they requested, such as the
-// dashboard.
+// message, and logs some of them. In the log, place is the component that they requested, such as
+// "the dashboard".
 func LocalOnly(logger *slog.Logger, place, message string) func(next http.Handler) http.Handler {
 	var refused logsample.Sampler
 	return func(next http.Handler) http.Handler {

@@ -11,7 +11,7 @@ func CrossSite(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-origin", "none":
 		return false
-	case "": // browsers omit it without TLS, except on this host
+	case "": // browsers omit this field in requests without TLS, except to this host
 		origin := r.Header.Get("Origin")
 		if origin == "" {
 			return false

@@ -15,7 +15,7 @@ import (
 	"github.com/stint-limiter/stint/internal/syntax"
 )
 
-// Bounds on tokens and the names of their holders, in bytes.
+// The minimum length of a token and the maximum length of a holder's name, in bytes.
 const (
 	minToken  = 16
 	maxHolder = 64
@@ -25,15 +25,16 @@ const (
 type Role string
 
 const (
-	// Read may read everything, but not change anything.
+	// Read allows reading everything, but no changes.
 	Read Role = "read"
-	// Operate may also make changes. It is the default.
+	// Operate also allows changes. It is the default.
 	Operate Role = "operate"
 )
 
 // Holder is the owner of a token.
 type Holder struct {
-	// Name is the name in the file or, for a token without a name, its line.
+	// Name is the name in the file or, for a token without a name, its line, as in "line 3 of
+	// tokens".
 	Name string
 	Role Role
 }
@@ -46,10 +47,11 @@ type token struct {
 	hash   [sha256.Size]byte
 }
 
-// ParseTokens parses the tokens in a file, one per line: the token alone, or the name of its
-// holder, a role in parentheses unless it is [Operate], a colon, a space and the token. A holder
-// may have several tokens, so that one can replace another without a gap. Empty lines and lines
-// that begin with # are ignored. The error lists all mistakes, and contains no token.
+// ParseTokens parses the text of a file of tokens, with one token per line. Before the token, a
+// line may have the name of its holder, a role in parentheses, a colon and a space. The default
+// role is [Operate]. A holder may have several tokens, so that a new token can be introduced before
+// the old one is removed. Empty lines and lines that begin with # are ignored. The error lists all
+// mistakes, and contains no token.
 //
 //	# openssl rand -hex 24
 //	alice: 8a9f7d1be0c24b5f93d6a1e27c40b8f51d3e6a97c2b4f081
@@ -120,7 +122,8 @@ func parseHolder(text string, roles bool) (Holder, error) {
 }
 
 // Holder returns the owner of the token in the Authorization fields of a request. There must be one
-// field with one token. Holder takes the same time for all wrong tokens, however similar.
+// field with one token. Holder takes the same time for all wrong tokens, even if they begin like a
+// valid one.
 func (t *Tokens) Holder(authorization []string) (h Holder, ok bool) {
 	if len(authorization) != 1 {
 		return h, false

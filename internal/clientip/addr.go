@@ -33,7 +33,7 @@ func parseHop(s string) netip.Addr {
 }
 
 // parseIPv4 parses an IPv4 address with or without a port. It parses most peers in one pass, which
-// takes 32 ns. To cut off the port and parse the rest takes 85 ns.
+// takes 32 ns. Cutting off the port first and then parsing the rest would take 85 ns.
 func parseIPv4(s string) netip.Addr {
 	var ip [4]byte
 	part, digits, value := 0, 0, 0
@@ -77,7 +77,7 @@ func parseIPv6(s string) netip.Addr {
 }
 
 // resemblesIPv6 reports false for most texts that are not addresses. The parser would also reject
-// them, but would allocate an error each time, and "unknown" is common.
+// them, but would allocate an error each time, and the text "unknown" is common.
 func resemblesIPv6(s string) bool {
 	if len(s) > len("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255") {
 		return false

@@ -67,8 +67,8 @@ func escaped(s string) bool {
 	return (len(s)-len(strings.TrimRight(s, `\`)))%2 == 1
 }
 
-// unquote removes the quotes around s, if it has both. Escapes are kept, because no address needs
-// one.
+// unquote removes the quotes around s, if s begins and ends with one. It does not resolve escapes,
+// because an address contains none.
 func unquote(s string) string {
 	if len(s) >= 2 && s[0] == '"' && s[len(s)-1] == '"' {
 		return s[1 : len(s)-1]

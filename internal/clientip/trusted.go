@@ -103,7 +103,8 @@ func canonicalPrefix(p netip.Prefix) (netip.Prefix, error) {
 type prefixSet []netip.Prefix
 
 // newPrefixSet returns a set of canonical prefixes. It leaves out each prefix that lies within
-// another one. Such a prefix sorts after the one that contains it.
+// another prefix of the list. In sorted order, such a prefix follows the prefix that contains it,
+// so each prefix is compared only with the last one in the set.
 func newPrefixSet(prefixes []netip.Prefix) prefixSet {
 	var set prefixSet
 	for _, p := range slices.SortedFunc(slices.Values(prefixes), netip.Prefix.Compare) {

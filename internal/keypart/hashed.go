@@ -7,7 +7,7 @@ import (
 	"github.com/stint-limiter/stint/internal/syntax"
 )
 
-// Sum is the keyed hash of a name: 128 bits, so names do not collide.
+// Sum is the keyed hash of a name. It has 128 bits, so in practice no two names have the same Sum.
 type Sum [16]byte
 
 // sumText is the encoding of sums. All of its characters appear in keys unescaped.
@@ -27,7 +27,7 @@ func AppendSum(b []byte, sum Sum) []byte {
 }
 
 // SumIn returns the sum at the end of a hashed name, and the part before it. A hashed name contains
-// no colon, so a user's name that begins with a kind is never mistaken for a hashed one.
+// no colon, so a plain name such as "user:ann" is never mistaken for a hashed one.
 func SumIn(name string) (before string, sum Sum, ok bool) {
 	at := len(name) - sumSize
 	if at < 1 || name[at-1] != sumMark || strings.IndexByte(name, ':') >= 0 {

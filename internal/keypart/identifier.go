@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// MaxIdentifier is the length in bytes of the longest identifier that a subject contains verbatim;
-// longer ones are replaced by a hash.
+// MaxIdentifier is the length in bytes of the longest identifier that a subject contains verbatim.
+// Longer identifiers are replaced with a hash.
 const MaxIdentifier = 256
 
 // AppendIdentifier appends an identifier: verbatim if it is plain and not too long, otherwise as a

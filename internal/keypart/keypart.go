@@ -12,13 +12,13 @@ const (
 	// Max is the maximum length of a part that stays readable, in escaped bytes; longer parts are
 	// hashed.
 	Max = 128
-	// HashMark begins a part that was replaced by a hash. Escaping never produces it.
+	// HashMark begins a part that was replaced with a hash. Escaping never produces it.
 	HashMark = '~'
 )
 
 // Append appends a part of a key. The encoding is injective for any bytes, and keeps letters,
-// digits and common punctuation. It never contains a brace, which would move the hash tag. It
-// contains colons only if they are allowed, as inside the tag.
+// digits and common punctuation. The result never contains a brace, because braces delimit the hash
+// tag of a Redis key. It contains colons only if colons is true, as for a part inside the hash tag.
 func Append(b []byte, part string, colons bool) []byte {
 	start := len(b)
 	for i := range len(part) {
@@ -69,7 +69,7 @@ func Name(subject string) string {
 	return subject
 }
 
-// ReadName returns the Name of the subject that keys contain as text.
+// ReadName returns the [Name] of the subject whose encoding in keys is text.
 func ReadName(text string) (string, bool) {
 	if len(text) > 1 && text[0] == HashMark {
 		return text, true

@@ -66,7 +66,8 @@ type Ask struct {
 	Cost   int64
 }
 
-// memoryBytes is the maximum memory of a store that New creates. Each route may have such a store.
+// memoryBytes is the maximum memory of a store that New creates. A program may have many such
+// stores, one per route.
 const memoryBytes = 64 << 20
 
 // Everyone is the subject of all callers together. It begins with a zero byte. [Limits.Decide]
@@ -158,9 +159,10 @@ func mistakes(err error) []error {
 	return nil
 }
 
-// scopeOf returns the scope of limits without a name. Different limits on the same store, such as
-// five per minute for the login and a hundred for the rest, must not share a count, and a store
-// treats limits with equal windows as the same limit.
+// scopeOf returns the scope of limits without a name, which is a list of the limits. A store treats
+// limits with equal windows as the same limit if their scope is the same. But different limits,
+// such as five per minute for the login and a hundred per minute for other pages, must not share a
+// count.
 func scopeOf(limits []stint.Limit) string {
 	texts := make([]string, len(limits))
 	for i, l := range limits {
@@ -171,8 +173,8 @@ func scopeOf(limits []stint.Limit) string {
 }
 
 // Decide charges the costs of a request either to all parts or to none, and fills in the verdict.
-// It leaves out a part without limits for the request. If no part has limits for it, the request is
-// allowed. Decide logs failures.
+// It leaves out a part that has no limits for the request. If no part has limits for the request,
+// it is allowed. Decide logs failures.
 func (l *Limits) Decide(ctx context.Context, asks []Ask, v *policy.Verdict) error {
 	err := l.decide(ctx, asks, v)
 	if err == nil {
@@ -236,8 +238,8 @@ func (l *Limits) plain(a *Ask) bool {
 	return a.Cost == 1 && !a.Shared && l.scopes[0] == "" && len(a.Limits) == 0
 }
 
-// Follow holds the place of a request until the returned function is called. The function is nil if
-// the request has no place.
+// Follow holds the place of a request under a concurrency limit until the returned function is
+// called. The function is nil if the request has no place.
 func (l *Limits) Follow(ctx context.Context, v *policy.Verdict) func(policy.Outcome) {
 	if v.Decision.Charge.IsZero() || v.Decision.Repeat || !slices.ContainsFunc(v.Results, holds) {
 		return nil

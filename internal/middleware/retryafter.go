@@ -6,7 +6,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// DefaultRetryAfter is the pause after an API asks to slow down without a time.
+// DefaultRetryAfter is the pause after an API asks clients to slow down but gives no time.
 const DefaultRetryAfter = time.Second
 
 const (
@@ -16,9 +16,9 @@ const (
 )
 
 // RetryAfter returns the wait to report to a denied request, rounded up to whole units. If all
-// callers share the limit that denied the request, RetryAfter adds a random time, at most the
-// jitter, because that limit has room for all of them at the same instant. The jitter is a share of
-// the wait; nil means a fifth. Random returns numbers in [0, 1).
+// callers share the limit that denied the request, RetryAfter adds a random time. Otherwise, all of
+// them would retry at the same moment. The random time is at most a share of the wait: *jitter, or
+// a fifth if jitter is nil. The function random returns numbers in [0, 1).
 func RetryAfter(v *policy.Verdict, jitter *float64, unit time.Duration, random func() float64) time.Duration {
 	share := defaultJitter
 	if jitter != nil {

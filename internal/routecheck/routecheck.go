@@ -1,5 +1,5 @@
-// Package routecheck validates the routes of a gateway, with messages that fit a configuration,
-// flags and Go.
+// Package routecheck validates the routes of a gateway. Its messages fit routes from a
+// configuration, from flags and from Go code.
 package routecheck
 
 import (

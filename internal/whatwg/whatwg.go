@@ -1,5 +1,5 @@
-// Package whatwg reads the target of a request like applications with a WHATWG URL parser, such as
-// most servers on Node, Deno and Bun:
+// Package whatwg interprets the target of a request in the same way as applications with a WHATWG
+// URL parser. Most servers on Node, Deno and Bun are such applications:
 //
 //	new URL(request.url, "http://application").pathname
 //
@@ -12,9 +12,8 @@ import (
 )
 
 // Pathname returns the path that such an application reads from a target. It returns false if there
-// is no path because the host is empty. It does not check hosts and ports in other ways. Node
-// rejects some targets because of them, but Pathname finds a path, so that tests cover more targets
-// than Node accepts.
+// is no path because the host is empty. Pathname does not check hosts and ports otherwise. So it
+// also returns a path for some targets that Node rejects because of their host or port.
 func Pathname(target string) (path string, ok bool) {
 	target = strings.TrimFunc(target, func(c rune) bool { return c <= ' ' })
 	target = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(target)
@@ -120,8 +119,8 @@ func (u parser) path(rest string) string {
 	return "/" + strings.Join(segments, "/")
 }
 
-// escape encodes the bytes in set, control characters, and bytes beyond ASCII. Node reads each byte
-// of a target as a character and encodes that as UTF-8.
+// escape percent-encodes the bytes in set, control characters, and bytes beyond ASCII. Like Node,
+// it takes each byte of a target for one character, and encodes the UTF-8 form of that character.
 func escape(text, set string) string {
 	var b strings.Builder
 	for _, c := range []byte(text) {

@@ -1,5 +1,5 @@
-// Package model is a fake language model: it streams words like OpenAI's chat completions. It comes
-// with a configuration for its callers.
+// Package model is a fake language model: it streams words like OpenAI's chat completions. The
+// package also has a configuration that limits its callers.
 package model
 
 import (
@@ -18,8 +18,8 @@ import (
 //go:embed stint.yaml
 var YAML []byte
 
-// New returns the model. It pauses before each token. It generates half as many tokens as the
-// request permits and, like OpenAI, reports usage in streams only if asked to.
+// New returns the model. In a stream, it pauses after each token. It generates half of the tokens
+// that the request permits. Like OpenAI, it reports usage in streams only if asked to.
 func New(pause time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
@@ -77,7 +77,7 @@ type Answer struct {
 	Policy, Retry string
 }
 
-// Ask requests a stream of at most tokens tokens.
+// Ask requests a stream with at most the given number of tokens.
 func (c Caller) Ask(ctx context.Context, client *http.Client, url string, tokens int) (Answer, error) {
 	body := fmt.Sprintf(`{"model":"gpt-4o","stream":true,"max_tokens":%d,"messages":[{"role":"user","content":"Tell me a story."}]}`, tokens)
 	r, err := http.NewRequestWithContext(ctx, "POST", url+"/v1/chat/completions", strings.NewReader(body))

@@ -6,14 +6,15 @@
 
 local question = "http://stint/auth"
 local address = "abns@stint" -- the listener in haproxy.cfg
-local timeout_ms = 500 -- the listener's timeouts come first
+local timeout_ms = 500 -- longer than the listener's own timeouts, so that those apply first
 
--- asserted are the header fields that stint reads, after haproxy.cfg has written them. Add those that stint.yaml names
--- under claims or client_ip, or that your own policies match, in lower case. Other fields are not sent to stint: HAProxy's
--- HTTP client has room for about a hundred fields and crashes on more, and a client may send that many.
+-- asserted lists the header fields that are sent to stint. haproxy.cfg sets or removes them first. Add, in lower case,
+-- those that stint.yaml names under claims or client_ip, and those that your own policies match. Other fields are not
+-- sent to stint: HAProxy's HTTP client has room for about a hundred fields and crashes on more, and a client may send
+-- that many.
 local asserted = { "x-forwarded-for", "x-user-id", "x-http-method", "x-http-method-override", "x-method-override" }
 
--- kept are fields of stint's response that do not go to the client. HAProxy writes the length itself.
+-- kept lists fields of stint's response that are not sent to the client. HAProxy writes the length itself.
 local kept = {
 	["connection"] = true,
 	["content-length"] = true,
@@ -45,7 +46,7 @@ local function fields_of(txn)
 	return fields
 end
 
--- is_down reports whether an answer comes from the listener, which got none from stint.
+-- is_down reports whether an answer comes from the listener itself, because stint did not answer.
 local function is_down(answer)
 	return not answer.status or answer.status < 200 or (answer.status >= 500 and not answer.headers["x-ratelimit-status"])
 end

@@ -22,8 +22,9 @@ func main() {
 	log.Fatal(http.ListenAndServe("localhost:8080", e))
 }
 
-// answerErrors handles the errors of handlers inside the limits. Otherwise echo handles them
-// outside, where a policy of [httplimit.New] that refunds failed requests does not see the status.
+// answerErrors answers the errors of handlers before the middleware of package httplimit has
+// finished. Otherwise echo answers them afterwards. The middleware of [httplimit.New] would then
+// not see their status, and could not refund failed requests.
 func answerErrors(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if err := next(c); err != nil {

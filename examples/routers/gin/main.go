@@ -24,8 +24,9 @@ func main() {
 }
 
 // use adapts the middleware of [httplimit.By] to gin. Do not use it for the middleware of
-// [httplimit.New], which watches responses to refund and to settle costs: gin's handlers do not
-// write to it. Put that middleware around the engine: http.ListenAndServe(address, limit(r)).
+// [httplimit.New]. To refund and settle costs, that middleware passes on a ResponseWriter that
+// records the response, but gin's handlers would not write to it. Put that middleware around the
+// engine: http.ListenAndServe(address, limit(r)).
 func use(limit func(http.Handler) http.Handler) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		allowed := false
