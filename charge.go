@@ -20,8 +20,8 @@ type Charge struct {
 // was zero. A repeat of a request ID has the charge of the first request; see [Decision.Charge].
 func (c *Charge) IsZero() bool { return c.data.ID == 0 }
 
-// Claims returns the claims of the request, even if nothing was charged. Their costs are those that
-// were charged. Callers must not change the claims.
+// Claims returns the claims of the request, even if nothing was charged. If something was charged,
+// each claim has the cost that was charged. Callers must not change the claims.
 func (c *Charge) Claims() []Claim {
 	if c.many != nil {
 		return *c.many
@@ -47,7 +47,7 @@ func (c *Charge) SetClaims(claims []Claim) {
 // apply limits do not need it.
 func (c *Charge) Data() *protocol.ChargeData { return &c.data }
 
-// check records the reasons why the charge cannot come from a decision.
+// check records a mistake if no decision can have produced the charge.
 func (c *Charge) check(m *mistakes) {
 	if c.many == nil && c.one[0].Subject == "" {
 		m.add("the charge has no claims; want the charge of a decision, or a Part of it with indexes of its claims")
@@ -76,15 +76,15 @@ func (c *Charge) check(m *mistakes) {
 
 // Part returns the part of the charge that has the claims with the given indexes. Amending a part
 // amends only those claims. For example, settle the claim of a budget to the true cost of a
-// request, while limits on requests still count one:
+// request, while the limits on the number of requests still count one request:
 //
 //	d.Charge = d.Charge.Part(1)
 //	settled, err := limiter.Settle(ctx, d, tokens)
 //
 // A part refers to the same charge. Claims of one subject and scope are settled together, once: put
-// them in the same part. The request ID belongs to the first claim. Without indexes, Part returns
-// the zero Charge. If an index is out of range, amending the part fails with an [*InvalidError],
-// unless nothing was charged.
+// them in the same part. Only a part that has the first claim has the request ID. Without indexes,
+// Part returns the zero Charge. If an index is out of range, amending the part fails with an
+// [*InvalidError], unless nothing was charged.
 func (c Charge) Part(indexes ...int) Charge {
 	indexes = slices.Compact(slices.Sorted(slices.Values(indexes)))
 	claims := c.Claims()
@@ -133,9 +133,10 @@ func (c Charge) Part(indexes ...int) Charge {
 	return part
 }
 
-// pick copies the instant of claim i of a charge to a part, where the claim has index k. The
-// instant of the first claim has a field of its own. The others are in a list, unless all claims
-// have the same instant.
+// pick copies the instant of claim i of a charge to a part, in which the claim has index k. It
+// stores the instant of the part's first claim in first, and appends any other to list. of holds
+// the instants of the charge's claims after the first; it is nil if all claims have the same
+// instant.
 func pick(list, of []int64, first *int64, k, i int) []int64 {
 	switch {
 	case of == nil:

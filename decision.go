@@ -29,8 +29,8 @@ type Decision struct {
 	// unavailable: no limit is known to be exceeded. Example: true under [FailDeny] while Redis is
 	// down.
 	Unavailable bool
-	// Denier is the number of the claim that denied, counted from 1; 0 if none did. Example: 2 if
-	// Claims[1] had no room.
+	// Denier is the number of the claim that denied the request, counted from 1; 0 if none did.
+	// Example: 2 if Claims[1] had no room.
 	Denier uint8
 
 	count uint8 // of usages
@@ -54,10 +54,11 @@ type Decision struct {
 	many *[]Usage            // otherwise; a pointer because decisions are copied often
 }
 
-// Usages returns the usage of every limit: those of the first claim, then those of the second, and
-// so on, each in the order of its Limits. It is empty if the usage is unknown. The usages are part
-// of the decision: callers must not change them, and they are valid until the decision is
-// overwritten. Example: Usages()[1] is the usage of the hour under 10/1m and 100/1h.
+// Usages returns the usages of all limits: those of the first claim, then those of the second, and
+// so on. Those of one claim are in the order of its Limits. The list is empty if the usages are
+// unknown. The usages are part of the decision: callers must not change them, and they are valid
+// until the decision is overwritten. Example: Usages()[1] is the usage of the hour under 10/1m and
+// 100/1h.
 func (d *Decision) Usages() []Usage {
 	if d.many != nil {
 		return *d.many
@@ -115,7 +116,7 @@ func (s *State) capacity() int64 {
 	return s.Limit.Capacity()
 }
 
-// States returns the usages with their limits, in the same order.
+// States returns the usages with their limits, in the order of [Decision.Usages].
 func (d *Decision) States() []State {
 	states := make([]State, len(d.Usages()))
 	for i := range states {
@@ -124,7 +125,7 @@ func (d *Decision) States() []State {
 	return states
 }
 
-// noLimit is the limit of states that have none.
+// noLimit is the zero Limit, for a State without usages.
 var noLimit Limit
 
 // state returns the ith usage with its limit.
@@ -142,8 +143,8 @@ func (d *Decision) state(i int) State {
 	return s
 }
 
-// UsagesOf returns the usages of one claim, by its index, in the order of its Limits. It is empty
-// if they are unknown. See [Decision.Usages].
+// UsagesOf returns the usages of the claim with the given index, in the order of its Limits. It
+// returns none if they are unknown. See [Decision.Usages].
 func (d *Decision) UsagesOf(claim int) []Usage {
 	claims, usages := d.Charge.Claims(), d.Usages()
 	for i := range claims {
@@ -169,10 +170,10 @@ func (d *Decision) Decisive() State {
 	return best
 }
 
-// Outweighs reports whether a state matters more to the caller than another. It does if it denies
-// for longer, or if it admits fewer requests of the same cost. If both admit equally many, the one
-// with the larger used share matters more. Example: 30 units left for requests that cost 10
-// outweigh 5 units left for requests that cost 1.
+// Outweighs reports whether s matters more to the caller than the other state. The state that
+// denies for longer matters more. If they are equal in that, the state that admits fewer further
+// requests like this one matters more, and then the state that has used more of its capacity.
+// Example: 30 units left for requests that cost 10 outweigh 5 units left for requests that cost 1.
 func (s State) Outweighs(than State) bool {
 	if s.RetryAfter != than.RetryAfter {
 		return s.RetryAfter > than.RetryAfter
@@ -185,8 +186,8 @@ func (s State) Outweighs(than State) bool {
 	return hi > thanHi || hi == thanHi && lo > thanLo
 }
 
-// requests returns how many more requests of the same cost the limit admits. Each takes one place
-// under a concurrency limit.
+// requests returns how many more requests of this cost the limit admits. Under a concurrency limit,
+// each takes one place, whatever its cost.
 func (s *State) requests() int64 {
 	if s.Limit != nil && s.Limit.Algorithm == AlgorithmConcurrency {
 		return s.Remaining()
@@ -197,9 +198,9 @@ func (s *State) requests() int64 {
 // Remaining returns what is left of the decisive limit. See [Decision.Decisive].
 func (d *Decision) Remaining() int64 { return d.Decisive().Remaining() }
 
-// Key returns the subject of the decision, and its scope if it has one. They are those of the claim
-// that denied, or else of the first claim. Example: "user:42", or "user:42:login" in the scope
-// "login".
+// Key returns the subject of the decision, and its scope if it has one. Both come from the claim
+// that denied the request, or from the first claim if none did. Example: "user:42", or
+// "user:42:login" in the scope "login".
 func (d *Decision) Key() string {
 	claims := d.Charge.Claims()
 	if n := int(d.Denier); n > 0 && n <= len(claims) {

@@ -40,9 +40,10 @@ func (e *DeniedError) Error() string {
 // InvalidError reports mistakes of the caller: a value that does not pass validation, or a call
 // that the limiter or store is not set up for. Nothing was done. The error lists every mistake.
 //
-// In this package and in the packages of stores, outbound, overrides and observe, every error for
-// such a mistake is an InvalidError or has one in its chain: find it with errors.As. The exception
-// is overrides.Read, because the text that it reads may come from elsewhere.
+// In this package, in the packages that contain stores, and in packages outbound, overrides and
+// observe, every error for such a mistake is an InvalidError or has one in its chain: find it with
+// errors.As. The exception is overrides.Read, because the caller may not have written the text that
+// it reads.
 type InvalidError struct{ Err error }
 
 func (e *InvalidError) Error() string { return "stint: invalid: " + e.Err.Error() }
@@ -76,8 +77,8 @@ const (
 	KindFull StoreErrorKind = "full"
 	// KindReadOnly: the server is a replica now. Nothing was done.
 	KindReadOnly StoreErrorKind = "read-only"
-	// KindBusy: the store answers but cannot work at the moment. It loads its data, runs a long
-	// script, or has lost a part of its cluster. Nothing was done.
+	// KindBusy: the store answers but cannot work at the moment. It is loading its data, is running
+	// a long script, or has lost a part of its cluster. Nothing was done.
 	KindBusy StoreErrorKind = "busy"
 	// KindReply: the answer cannot be read or belongs to another call.
 	KindReply StoreErrorKind = "reply"
@@ -111,7 +112,7 @@ func (e *StoreError) Error() string { return fmt.Sprintf("stint: %s: %v", e.Op, 
 // Unwrap returns the cause.
 func (e *StoreError) Unwrap() error { return e.Err }
 
-// quote formats a key in single quotes, as in the documentation, and without control characters.
+// quote formats a key in single quotes. It escapes control characters and shortens a long key.
 func quote(s string) string {
 	const most = 128
 	if len(s) > most {

@@ -12,10 +12,11 @@ const (
 	// heartbeatTime is the longest time that a heartbeat waits for the store. A heartbeat that
 	// arrives later is void.
 	heartbeatTime = time.Second
-	// releaseTime is how long a release waits for the store. A place also expires by itself.
+	// releaseTime is how long a release waits for the store. If the release fails, the place
+	// expires by itself.
 	releaseTime = time.Second
 	// beatTime is how long a release waits for a heartbeat that is under way, if the store amends
-	// in order.
+	// in order; see package driver.
 	beatTime = time.Millisecond
 )
 
@@ -74,20 +75,20 @@ func (l *Limiter) Hold(ctx context.Context, d Decision) (held context.Context, r
 // releaseNothing is the release of a decision that holds no place.
 func releaseNothing() error { return nil }
 
-// holder keeps a place.
+// holder sends heartbeats to keep a place, a hold or both.
 type holder struct {
 	store  Store
 	charge Charge
 	window time.Duration
-	place  bool // whether it has a place, not only a hold
+	place  bool // whether there is a place, not only a hold
 
-	expires *time.Timer             // ends the context when the place is lost
-	lose    context.CancelCauseFunc // of that context
+	expires *time.Timer             // calls loses when the place expires
+	lose    context.CancelCauseFunc // ends the context
 	once    sync.Once
 	lost    bool // the place was lost; set at most once
 
 	failure error     // of the last heartbeat
-	until   time.Time // when the last unanswered heartbeat is void
+	until   time.Time // when the last unanswered heartbeat becomes void
 }
 
 // hold implements Hold for a charge that has a place or a hold. It is a separate function so that
@@ -160,7 +161,7 @@ func (h *holder) beat(ctx context.Context) bool {
 		h.expires.Reset(time.Until(sent.Add(h.window)))
 	case err == nil:
 		h.loses()
-		return !h.place // an expired hold can be settled while heartbeats arrive
+		return !h.place // while heartbeats arrive, an expired hold can still be settled
 	case !notRun(err):
 		h.until, _ = ctx.Deadline()
 	}
@@ -190,8 +191,8 @@ func (h *holder) release(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", ErrPlaceLost, err)
 }
 
-// place returns the shortest time that a place of the charge lasts without a heartbeat, or 0 if it
-// has no place.
+// place returns the shortest time that a place of the charge lasts without a heartbeat, or 0 if the
+// charge has no place.
 func (c *Charge) place() time.Duration {
 	shortest, claims := time.Duration(0), c.Claims()
 	for i := range claims {

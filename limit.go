@@ -15,8 +15,9 @@ import (
 type Algorithm uint8
 
 const (
-	// AlgorithmSliding keeps a compact log. It admits at most Max in any Window. With a burst of b,
-	// it admits at most b·Max in any Window, and Max per Window in the long run. It is the default.
+	// AlgorithmSliding keeps a compact log of the requests. It admits at most Max in any Window.
+	// With a burst of b, it admits at most b·Max in any Window, and Max per Window in the long run.
+	// It is the default.
 	AlgorithmSliding Algorithm = iota
 	// AlgorithmBucket refills Max tokens per Window, continuously, up to its capacity: at most
 	// capacity + Max in any Window.
@@ -28,7 +29,7 @@ const (
 	// without a heartbeat. A request takes one place whatever its cost.
 	AlgorithmConcurrency
 	// AlgorithmCalendar counts in days, weeks, months or years of the calendar: at most Max between
-	// two resets. The length of Window selects one of them: 24 hours, 7, 31 or 366 days.
+	// two resets. The length of Window selects the period: 24 hours, 7 days, 31 days or 366 days.
 	AlgorithmCalendar
 )
 
@@ -81,16 +82,16 @@ type Limit struct {
 	Algorithm Algorithm
 	// Leased lets a process take units in blocks ahead of need and serve them from memory, if
 	// package resilience is in use. The limit stays strict across all processes. In return, units
-	// count from the moment when their block is taken until after the end of the block, and a
-	// process that cannot reach the store denies requests. It is for sliding, fixed and calendar
-	// limits.
+	// count from the time at which their block is taken, whether or not they are used, and a
+	// process that cannot reach the store denies requests once its block is used up. It is for
+	// sliding, fixed and calendar limits.
 	Leased bool
 	// HoldThrough makes the limit hold the estimate of a request with [Request.Hold] until it is
 	// settled, even if the window is no longer than the hold. So the estimates in flight never
 	// exceed Max. It is for limits without a burst that are not buckets.
 	HoldThrough bool
 	// ChargeExpired charges the whole estimate of a hold that expires, instead of what heartbeats
-	// have reported. It is for limits that hold.
+	// have reported. It is for the same limits as HoldThrough.
 	ChargeExpired bool
 	// Start is the day on which the periods of a calendar limit begin. For months it is 1 to 31,
 	// where 31 is the last day of every month; for weeks it is 1 for Monday to 7 for Sunday. 0
@@ -145,24 +146,24 @@ func calendarLimit(max int64, window time.Duration) Limit {
 	return Limit{Max: max, Window: window, Algorithm: AlgorithmCalendar}
 }
 
-// In returns the calendar limit with a time zone. See [Limit.Zone].
+// In returns the calendar limit with the given time zone. See [Limit.Zone].
 func (l Limit) In(zone string) Limit {
 	l.Zone = zone
 	return l
 }
 
-// On returns the monthly limit with periods that begin on a day of the month, like billing periods:
-// 31 is the last day of every month. Called on another limit, it returns an invalid one.
+// On returns the monthly limit with periods that begin on the given day of the month, like billing
+// periods: 31 is the last day of every month. Called on another limit, it returns an invalid one.
 func (l Limit) On(day int) Limit { return l.starting(calendar.Month, day) }
 
-// From returns the weekly limit with weeks that begin on a weekday. Called on another limit, it
-// returns an invalid one.
+// From returns the weekly limit with weeks that begin on the given weekday. Called on another
+// limit, it returns an invalid one.
 func (l Limit) From(weekday time.Weekday) Limit {
 	return l.starting(calendar.Week, (int(weekday)+6)%7+1)
 }
 
-// starting returns the limit with periods that begin on a day. If its periods do not have the given
-// length, the result is invalid.
+// starting returns the limit with periods that begin on the given day. If window is not the window
+// of the limit, the result is invalid.
 func (l Limit) starting(window time.Duration, day int) Limit {
 	l.Start = -1 // refused by Validate
 	if l.Window == window && day != 0 {
@@ -192,7 +193,7 @@ func (l Limit) BurstTimes(times int64) Limit {
 	return l
 }
 
-// WithName returns the limit with a name. See [Limit.Name].
+// WithName returns the limit with the given name. See [Limit.Name].
 func (l Limit) WithName(name string) Limit {
 	l.Name = name
 	return l
@@ -212,8 +213,8 @@ func (l *Limit) Capacity() int64 {
 	return l.Max
 }
 
-// hasMeter reports whether the limit has a meter: a bucket, or a sliding limit with a burst. See
-// [Limit.Meter].
+// hasMeter reports whether a meter counts the limit: it does for a bucket, and for a sliding limit
+// with a burst. See [Limit.Meter].
 func (l *Limit) hasMeter() bool {
 	return l.Algorithm == AlgorithmBucket || l.Algorithm == AlgorithmSliding && l.Burst > l.Max && l.Max > 0
 }
@@ -298,13 +299,13 @@ func (l *Limit) UnmarshalText(text []byte) error {
 //	5000000/month on 17
 //	1000/week from sunday
 //
-// The parts are: an optional name and colon, units per window, an optional burst as a multiple
-// ("2x") or in units ("25", for buckets), an algorithm other than sliding, and whether the limit is
-// leased and how it holds. A window is a Go duration or a number of days ("1d"); "100/s" means
-// 100/1s. A window can also be a day, week, month or year of the calendar. It may be followed by
-// the day on which months begin (31 is the last), the day on which weeks begin, and a time zone.
-// The defaults are the first day of the month, Monday and UTC. ParseLimit validates the limit. Its
-// error is an [*InvalidError].
+// A limit begins with an optional name and colon, and the units per window. Next come an optional
+// burst, as a multiple ("2x") or in units ("25", for buckets), and the algorithm unless it is
+// sliding. The words leased, hold-through and charge-expired set the fields of these names. A
+// window is a Go duration or a number of days ("1d"); "100/s" means 100/1s. A window can also be a
+// day, week, month or year of the calendar. It may be followed by the day on which months begin (31
+// is the last), the day on which weeks begin, and a time zone. The defaults are the first day of
+// the month, Monday and UTC. ParseLimit validates the limit. Its error is an [*InvalidError].
 func ParseLimit(text string) (Limit, error) {
 	l, err := parseLimit(text)
 	if err == nil {
@@ -320,19 +321,19 @@ func ParseLimit(text string) (Limit, error) {
 	return l, nil
 }
 
-// limitOption is a word at the end of a limit.
+// limitOption is a word at the end of the text of a limit, and the field that it sets.
 type limitOption struct {
 	word string
 	set  *bool
 }
 
-// options returns the words that may end a limit, in their order.
+// options returns the words that can end the text of a limit, in the order in which they must
+// appear.
 func (l *Limit) options() [3]limitOption {
 	return [...]limitOption{
 		{"leased", &l.Leased}, {"hold-through", &l.HoldThrough}, {"charge-expired", &l.ChargeExpired}}
 }
 
-// isOption reports whether a word is one of the options.
 func isOption(word string) bool {
 	var l Limit
 	for _, option := range l.options() {
@@ -467,7 +468,7 @@ func parseWindow(s string) (time.Duration, error) {
 	return window + d, nil
 }
 
-// inUnits returns the text that is meant by "10/minute" or "10 per 5 minutes": "10/1m" or "10/5m".
+// inUnits corrects a text such as "10/minute" or "10 per 5 minutes" to "10/1m" or "10/5m".
 func inUnits(text string) (right string, ok bool) {
 	name, rest, named := strings.Cut(text, ":")
 	if !named {
@@ -499,7 +500,7 @@ func inUnits(text string) (right string, ok bool) {
 
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// appendWindow appends the window as in the text of a limit: "1m", or "month".
+// appendWindow appends the window as it appears in the text of the limit: "1m", or "month".
 func (l *Limit) appendWindow(b []byte) []byte {
 	if l.Algorithm == AlgorithmCalendar {
 		for name, window := range calendarWindows {

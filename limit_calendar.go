@@ -69,7 +69,8 @@ func (l *Limit) parseCalendar(words []string) ([]string, error) {
 	return words, nil
 }
 
-// checkCalendar records what is wrong with the periods.
+// checkCalendar records what is wrong with Window, Start and Zone if the limit is a calendar limit.
+// In other limits, it records a Start or Zone that is set.
 func (l *Limit) checkCalendar(m *mistakes) {
 	if l.Algorithm != AlgorithmCalendar {
 		if l.Start != 0 || l.Zone != "" {

@@ -41,8 +41,8 @@ type Limiter struct {
 	bans    *BanPolicy
 	failure *FailurePolicy
 	log     *limiterLog // nil if nothing is logged
-	plain   plainStore  // decides for Allow; nil if the store cannot
-	claims  sync.Pool   // of *[1]Claim, for Allow: a store does not keep them
+	plain   plainStore  // decides for Allow; nil if Allow must call Take
+	claims  sync.Pool   // of *[1]Claim: Allow reuses them, because a store does not keep them
 	waiters waiters     // callers of Wait
 	sleep   func(ctx context.Context, d time.Duration, wake <-chan struct{}) (took time.Duration, err error)
 }
@@ -149,7 +149,7 @@ func (l *Limiter) AllowN(ctx context.Context, subject string, n int64) (d Decisi
 }
 
 // allow is AllowN, but it stores the decision in d, because Go copies a decision twice wherever a
-// function returns the result of another.
+// function returns the result of another function.
 func (l *Limiter) allow(ctx context.Context, subject string, n int64, d *Decision) (err error) {
 	// New has validated the limits, so only the rest of the claim can be wrong.
 	if subject == "" || len(subject) > MaxSubject || uint64(n) > uint64(MaxUnits) || len(l.limits) == 0 {
@@ -224,16 +224,16 @@ func (l *Limiter) Settle(ctx context.Context, d Decision, cost int64) (Amended, 
 
 // Extend is a heartbeat of a hold (see [Request.Hold]) for callers that do not use [Limiter.Hold]:
 // it extends the hold by its full length from now. used is what the work has used so far, or 0.
-// Extend charges usage beyond what is charged, so that only later usage is lost if the process
-// dies. It also renews places under concurrency limits. The answer reports whether the hold is
-// open. An expired hold can still be settled.
+// Extend charges the part of it that is not charged yet, so that only later usage goes uncharged if
+// the process dies. It also renews places under concurrency limits. The answer reports whether the
+// hold is open. An expired hold can still be settled.
 func (l *Limiter) Extend(ctx context.Context, d Decision, used int64) (Amended, error) {
 	return l.Amend(ctx, d, Amendment{Kind: AmendExtend, Cost: used})
 }
 
 // Amend is the general form of Refund, Settle and Extend. With Costs, it settles or extends several
-// quantities at once, or some of them, by the names of their limits. If the decision charged
-// nothing, Amend changes nothing and returns no error.
+// quantities at once, each by the name of its limit. If the decision charged nothing, Amend changes
+// nothing and returns no error.
 //
 //	limiter.Amend(ctx, d, stint.Amendment{
 //		Kind:  stint.AmendSettle,
@@ -255,7 +255,7 @@ func (l *Limiter) Amend(ctx context.Context, d Decision, a Amendment) (Amended, 
 	return done, err
 }
 
-// total returns the true cost, summed over all names.
+// total returns the true cost, added up over all names.
 func (a *Amendment) total() (sum int64) {
 	if a.Costs == nil {
 		return a.Cost
@@ -274,8 +274,9 @@ func (l *Limiter) Reset(ctx context.Context, subject string, scopes ...string) e
 
 // GiveBack subtracts up to the given number of units from what the subject has used of each of the
 // limiter's limits, the oldest first. It does so in the given scopes, or outside of any scope if
-// none is given. It is for charges that are not at hand, such as those of another process. If you
-// have the decision, use Refund or Settle: they apply once, and to exactly what was charged.
+// none is given. It is for callers that do not have the charge, for example because another process
+// made it. If you have the decision, use Refund or Settle: they apply once, and to exactly what was
+// charged.
 //
 // It is not idempotent: two calls give back twice. A call that failed may have succeeded in the
 // store, so do not repeat it blindly. It does not affect places under concurrency limits.
@@ -297,9 +298,9 @@ func (l *Limiter) inScopes(ctx context.Context, c Command, scopes []string) erro
 	return nil
 }
 
-// Ban denies all requests of the subject for a time, in every limiter over the store that was
-// created [WithBans]. It never shortens a ban in force: of several bans, the one that ends last
-// counts. To shorten a ban, call Unban first.
+// Ban denies all requests of the subject for the duration d, in every limiter over the store that
+// was created with [WithBans]. It never shortens a ban in force: of several bans, the one that ends
+// last counts. To shorten a ban, call Unban first.
 func (l *Limiter) Ban(ctx context.Context, subject string, d time.Duration) error {
 	if l.bans == nil {
 		return &InvalidError{errors.New("the limiter does not apply bans; make it with WithBans")}

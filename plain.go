@@ -9,17 +9,17 @@ import (
 // in memory, passing these takes about as long as deciding. So with a plainStore, Limiter.Allow
 // takes half the time.
 type plainStore interface {
-	// TakePlain decides as Take would on a request that has this subject, scope, limits and cost,
-	// perhaps a ban policy, and nothing else. The results are the values that Take would put in the
-	// Decision and its Charge. The request is allowed if id is not 0. If ok is false, nothing was
-	// decided and nothing charged: call Take.
+	// TakePlain decides as Take would on a request that has this subject, scope, limits and cost, a
+	// ban policy if bans is set, and nothing else. The results are the values that Take would put
+	// in the Decision and its Charge. The request is allowed if id is not 0. If ok is false,
+	// nothing was decided and nothing charged: call Take.
 	TakePlain(ctx context.Context, subject, scope string, limits []Limit, cost int64, bans bool) (
 		id uint64, now int64, generation uint32, retry time.Duration, ok bool, first, second, third Usage)
 }
 
 // findPlain returns the store as a plainStore, or nil if the limiter cannot use it. It returns nil
-// for a store that inherits the method from an embedded store, because the outer store must see
-// every request.
+// for a store that inherits the method Plain from an embedded store, because the outer store must
+// see every request.
 func (l *Limiter) findPlain() plainStore {
 	if len(l.limits) > inlineUsages || l.log != nil {
 		return nil

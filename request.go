@@ -64,20 +64,22 @@ type Request struct {
 	// Claims are the parts of the request, at least one. Most requests have one. A request that
 	// counts for several subjects, for instance a user and its organization, has one for each.
 	Claims []Claim
-	// ID identifies one logical request. If a request with the same ID was charged within the last
-	// IDLife, a request is a repeat: it is allowed without being charged again, at most 8 times. An
-	// ID belongs to the subject and scope of the first claim. If the repeat has the same claims,
-	// apart from cost, Max and Burst, its decision has the charge of the first request.
+	// ID identifies one logical request. If an earlier request with the same ID was charged within
+	// the last IDLife, this request is a repeat: it is allowed without being charged again, at most
+	// 8 times. An ID belongs to the subject and scope of the first claim. If the repeat has the
+	// same claims (costs, Max and Burst may differ), its decision has the charge of the first
+	// request.
 	ID string
 	// IDLife is how long an ID is remembered; zero means the shortest window of the first claim.
 	IDLife time.Duration
 	// Hold marks the costs as estimates, and is the longest time between heartbeats: at most
 	// [MaxHold]. [Limiter.Settle] charges the true cost, even when the charge has left its window.
-	// Until then, a limit with a window longer than Hold holds the estimate. If no heartbeat comes
-	// for the length of Hold (see [Limiter.Hold] and [Limiter.Extend]), the hold expires: what
-	// heartbeats have reported is charged, and the rest is given back. A limit with a shorter
-	// window charges the estimate at once, as for a request without Hold. Zero means no hold. A
-	// request with a Hold cannot book ahead; [Limiter.WaitFor] waits for it without a booking.
+	// Until then, a limit that is not a bucket and has no burst holds the estimate, if its window
+	// is longer than Hold or its HoldThrough is set. If no heartbeat arrives for the length of Hold
+	// (see [Limiter.Hold] and [Limiter.Extend]), the hold expires: what heartbeats have reported is
+	// charged, and the rest is given back. Any other limit charges the estimate at once, as for a
+	// request without Hold. Zero means no hold. A request with a Hold cannot book ahead;
+	// [Limiter.WaitFor] waits for it without a booking.
 	Hold time.Duration
 	// Mode is [ModeTake] unless set.
 	Mode Mode
@@ -94,8 +96,8 @@ type Request struct {
 	terms protocol.Terms
 }
 
-// Terms returns further parts of the request, as a *driver.Terms, for stores that wrap another
-// store. Programs that only apply limits do not need them.
+// Terms returns the parts of the request that users do not set, as a *driver.Terms. It is for
+// stores that wrap another store. Programs that only apply limits do not need them.
 func (r *Request) Terms() *protocol.Terms { return &r.terms }
 
 // Bounds on requests.
@@ -148,7 +150,7 @@ func (r *Request) leaseFits() bool {
 func (r *Request) books() bool { return r.Mode == ModeReserve || r.Mode == modeForce && r.MaxWait > 0 }
 
 // grace returns how long after its instant a booking may be used. The booking counts as if it were
-// charged at the end of that time. The grace is a twentieth of the shortest window, from 2 to 20
+// charged at the end of the grace. The grace is a twentieth of the shortest window, from 2 to 20
 // milliseconds.
 func (r *Request) grace() time.Duration {
 	shortest := MaxWindow
@@ -158,8 +160,8 @@ func (r *Request) grace() time.Duration {
 	return min(max(shortest/20, 2*time.Millisecond), 20*time.Millisecond).Truncate(time.Microsecond)
 }
 
-// sameStateBefore reports whether claim i names a limit that an earlier claim names too, for the
-// same subject and scope.
+// sameStateBefore reports whether claim i and an earlier claim have the same subject and scope, and
+// a limit with the same identity.
 func (r *Request) sameStateBefore(i int) bool {
 	for j := range i {
 		if r.Claims[j].sharesLimit(&r.Claims[i]) {

@@ -9,7 +9,7 @@ import (
 // passes a time. Every method is atomic with respect to every other, at least for one subject, and
 // safe for concurrent use.
 //
-// Package storetest has a test suite for this contract, which every store passes.
+// Package storetest tests stores against this contract.
 type Store interface {
 	// Take decides a request that passed Request.Validate. It charges every limit of every claim,
 	// or none. After an error, no decision is known, and the request may have been charged, but at
@@ -103,19 +103,19 @@ type CommandKind uint8
 
 const (
 	// CommandReset clears what the subject has used of the given limits in the given scope, its
-	// bookings there, and its request IDs. Charges made before it can no longer be amended, and
-	// places are lost.
+	// bookings there, and its request IDs. Charges made before the reset can no longer be amended,
+	// and places are lost.
 	CommandReset CommandKind = iota + 1
-	// CommandBan denies all requests of the subject, in all scopes, for a time. A ban in force that
-	// ends later stays as it is.
+	// CommandBan denies all requests of the subject, in all scopes, for the duration For. A ban in
+	// force that ends later stays as it is.
 	CommandBan
 	// CommandUnban ends a ban and forgets earlier ones and the denials that led to them.
 	CommandUnban
 	// CommandGiveBack subtracts up to Units from what the subject has used of each of the given
 	// limits in the given scope. It subtracts the oldest first, and never from bookings and leases,
-	// because these are for later use. It is for charges that are not at hand, for instance those
-	// of another process; a caller that has the [Charge] settles it instead. Concurrency limits do
-	// not change, because their places are released.
+	// because these are for later use. It is for callers that do not have the [Charge], for
+	// instance because another process made it. A caller that has the Charge settles it instead.
+	// Concurrency limits do not change: holders release their places instead.
 	//
 	// If requests share an entry (see [Resolution]; in a fixed window all do), the store cannot
 	// distinguish usage from a lease that ends in the current entry. Then a command that gives back

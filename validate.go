@@ -119,7 +119,7 @@ func (c *Claim) checkSubject(m *mistakes) {
 	}
 }
 
-// checkLimits records what is wrong with the limits, apart from their number.
+// checkLimits records what is wrong with the limits. It does not check their number.
 func (c *Claim) checkLimits(m *mistakes) {
 	for i := range c.Limits {
 		var own mistakes
@@ -148,7 +148,6 @@ func (c Costs) check(m *mistakes, limits []Limit) {
 	}
 }
 
-// appendNames appends the names of limits.
 func appendNames(names []string, limits []Limit) []string {
 	for i := range limits {
 		names = append(names, limits[i].Name)
@@ -351,8 +350,8 @@ func (c *Command) Validate() error {
 	return m.invalid()
 }
 
-// canLease reports whether units can be taken ahead of their use. That needs a log, which can count
-// them from the time when they are taken.
+// canLease reports whether units can be taken ahead of their use. This requires a log, which can
+// count units from now until after the end of their lease.
 func (l *Limit) canLease() bool {
 	return l.Algorithm == AlgorithmSliding || l.Algorithm == AlgorithmFixed || l.Algorithm == AlgorithmCalendar
 }
@@ -383,7 +382,7 @@ var ticks = [...]int64{1, 1000, 1_000_000}
 // unit, and each tick, which is tick microseconds long, gives back rate. The tick is the finest of
 // 1 µs, 1 ms and 1 s that divides the window and keeps the weight of the capacity at or below
 // [MaxUnits]. If Max is 0, rate is 0. If the limit has no meter, or one that cannot be counted
-// exactly, all are 0.
+// exactly, all results are 0.
 func (l *Limit) Meter() (unit, rate, tick int64) {
 	window := l.Window.Microseconds()
 	if !l.hasMeter() || window <= 0 || l.Max < 0 {

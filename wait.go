@@ -110,9 +110,9 @@ const (
 	// giveItBack: the waiter was canceled or banned, or it woke so late, for instance because its
 	// machine slept, that the booking no longer covers its use.
 	giveItBack
-	// leaveIt: the instant of the booking is unknown, and its previous instant may belong to
-	// another booking. A store that learns the instant later gives the booking back; otherwise the
-	// booking expires.
+	// leaveIt: the store did not answer when asked to move the booking. Its instant is unknown, and
+	// its previous instant may now belong to another booking. A store that learns the instant later
+	// gives the booking back; otherwise the booking expires.
 	leaveIt
 )
 
@@ -127,12 +127,13 @@ const (
 // announces that there may be room earlier, await asks for an earlier booking. It also asks when a
 // tentative booking is due. It stores each answer in d.
 //
-// The answer may come late. So await compares the instants of the booking that the store reported
-// before and reports now: they show by how much it has moved.
+// The answer may come late. So await compares the instant of the booking in the new answer with the
+// one in the previous answer, to learn by how much the booking has moved.
 //
 // asked is when the booking was requested. The booking may be due earlier than the caller thinks,
 // by up to the time that the answer took. So that time counts as lateness, but only up to half of
-// the grace: otherwise every caller of a slow store would wait forever.
+// the grace: otherwise every booking in a slow store would count as late, and its caller would book
+// again and again.
 func (l *Limiter) await(ctx context.Context, r Request, d *Decision, asked time.Time) outcome {
 	answered := time.Since(asked)
 	w := l.waiters.join(r.Claims, d, asked)
@@ -146,9 +147,9 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, asked time.
 		left -= took
 		told := l.waiters.told(w)
 		switch {
-		case left > 0 && (d.Repeat || left <= tooNear || !told): // of repeats, only the first request moves it
+		case left > 0 && (d.Repeat || left <= tooNear || !told): // a repeat cannot move the booking
 			continue
-		case left > 0: // there may be room earlier; even a late answer reports the instant
+		case left > 0: // there may be room earlier: ask, and leave time to hear the answer
 			r.Failure = &FailurePolicy{Mode: FailError, Budget: min(left/2, moveUpTime)}
 		case d.Repeat || !r.terms.Tentative:
 			if grace := r.grace(); min(answered, grace/2)-left > grace {
@@ -175,7 +176,7 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, asked time.
 				left = moved.RetryAfter
 			}
 			*d, answered = moved, took
-			if moved.RetryAfter == 0 || stands { // in tests, the clock of a store may not move
+			if moved.RetryAfter == 0 || stands { // in tests, the clock of a store may stand still
 				return useIt
 			}
 		case err == nil && !moved.Degraded: // the subject was banned

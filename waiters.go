@@ -18,13 +18,13 @@ type announcer interface {
 // listens to the announcements of its store. When a subject is given units back, its waiters ask
 // for earlier bookings.
 //
-// The waiters of one subject do not all ask at once. They ask one after the other, in order of
-// arrival, moveUpApart apart. Each of them asks again only after moveUpPause, or after all others
-// if that is later. So a limiter asks at most a hundred times a second for one subject, however
-// many callers wait and however much is given back. Asking does not let a waiter overtake another.
-// So a waiter that could not move up asks once more: those ahead of it, in other processes too, may
-// have moved by then. A waiter that joins a line while others in it move asks, too, because it has
-// booked behind them.
+// The waiters of one subject form a line, in order of arrival. They do not all ask at once, but one
+// after the other, with a pause of moveUpApart in between. Each of them asks again only after
+// moveUpPause, or after all others if that is later. So a limiter asks at most a hundred times a
+// second for one subject, however many callers wait and however much is given back. Asking does not
+// let a waiter overtake another. So a waiter that could not move up asks once more: those ahead of
+// it, in other processes too, may have moved by then. A waiter that joins a line while others in it
+// move asks, too, because it has booked behind them.
 //
 // A missed announcement costs only time, because the booking remains. If the store announces
 // nothing, or while the limiter cannot listen to it, a waiter asks when half of its wait is over,
@@ -61,9 +61,9 @@ type waiter struct {
 
 	// Guarded by waiters.mu:
 	askAt time.Time     // zero if it has no reason to ask
-	next  time.Time     // it does not ask before then
-	again bool          // it asks once more if it cannot move up
-	pause time.Duration // minimum time between two questions
+	next  time.Time     // when it may ask at the earliest
+	again bool          // whether it asks once more if it cannot move up
+	pause time.Duration // minimum time between two calls that ask
 }
 
 // join adds a waiter for a booking that was requested at asked.
@@ -97,7 +97,7 @@ func (ws *waiters) join(claims []Claim, d *Decision, asked time.Time) *waiter {
 	return w
 }
 
-// leave removes a waiter. The last one ends listening.
+// leave removes a waiter. When no waiter is left, the limiter stops listening.
 func (ws *waiters) leave(w *waiter) {
 	if w == nil {
 		return
@@ -119,7 +119,7 @@ func (ws *waiters) leave(w *waiter) {
 	}
 }
 
-// wake returns the channel that wakes a waiter before its time.
+// wake returns the channel that wakes a waiter early. It is nil if the waiter is nil.
 func (w *waiter) wake() <-chan struct{} {
 	if w == nil {
 		return nil

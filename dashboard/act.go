@@ -90,13 +90,13 @@ func (d *dashboard) take(w http.ResponseWriter, r *http.Request, by operator) {
 	answer.JSON(w, http.StatusOK, result)
 }
 
-// read decodes a body and resolves its target. If either fails, it answers the request and returns
+// read decodes a body and resolves its target. If either fails, it refuses the request and returns
 // false.
 func (d *dashboard) read(w http.ResponseWriter, r *http.Request, into any, target *control.Target) bool {
 	return decode(w, r, into) && d.find(w, target)
 }
 
-// find replaces a ref with its subject. If the target is invalid, it answers the request and
+// find replaces a ref with its subject. If the target is invalid, it refuses the request and
 // returns false.
 func (d *dashboard) find(w http.ResponseWriter, target *control.Target) bool {
 	switch {
@@ -125,7 +125,7 @@ func (d *dashboard) find(w http.ResponseWriter, target *control.Target) bool {
 }
 
 // decode decodes a body that must be one JSON object without unknown members. If the body is
-// invalid, it answers the request and returns false.
+// invalid, it refuses the request and returns false.
 func decode(w http.ResponseWriter, r *http.Request, into any) bool {
 	return decodeUpTo(w, r, maxBody, into)
 }

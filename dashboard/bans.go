@@ -12,7 +12,7 @@ import (
 // only one caller scans at a time, and a list stays valid for several times the duration of its
 // scan. However many callers list bans, the store spends most of its time on other work.
 type banCache struct {
-	changed atomic.Bool   // by this process, since the last scan
+	changed atomic.Bool   // whether this process changed bans after the last scan
 	turn    chan struct{} // holds one value while a caller reads or scans
 
 	list []control.Ban

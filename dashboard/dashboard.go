@@ -56,7 +56,7 @@ type Config struct {
 
 // Bounds on the work that callers can cause.
 const (
-	// lookTime is the timeout of looking up a subject in the store. scanTime is the timeout of
+	// lookTime is the timeout for looking up a subject in the store. scanTime is the timeout for
 	// changing a subject or scanning the whole store.
 	lookTime = 5 * time.Second
 	scanTime = 20 * time.Second
@@ -88,7 +88,7 @@ type dashboard struct {
 
 // New returns a handler that serves a dashboard. A stream lasts until its client disconnects or the
 // context ends. Cancel the context before shutting down a server that waits for open connections.
-// All other requests are still served after that.
+// After the context ends, all other requests are still served.
 func New(ctx context.Context, c Config) (http.Handler, error) {
 	if c.Monitor == nil {
 		return nil, &stint.InvalidError{Err: errors.New("dashboard.Config.Monitor is required")}

@@ -25,7 +25,8 @@
 //	GET  /api/top             ?by=ip&n=20: the subjects with the most denials
 //	GET  /api/violations      ?n=100: the last denials
 //	GET  /api/processes       the processes that share their counts
-//	GET  /api/why             ?id=…: a denial and its cause; or ?subject=user:42 or ?ref=…, and &at=…
+//	GET  /api/why             ?id=…: a denial and its cause
+//	GET  /api/why             ?subject=user:42&at=…, or ?ref=…&at=…: the denials of one subject
 //	GET  /api/bans            ?n=100: bans in force
 //	GET  /api/shadow          ?n=10: reports on shadow rules
 //	GET  /api/subject         ?subject=user:42, or ?ref=…: the usage of one subject

@@ -22,7 +22,7 @@ const (
 	usualBans                       = 100
 )
 
-// kinds are the kinds of offenders.
+// kinds are the kinds of offenders: the values of the parameter by.
 var kinds = []string{"ip", "user", "apikey", "session", "internal", "envoy", "other", policyKind}
 
 const policyKind = "policy"
@@ -115,7 +115,7 @@ func (d *dashboard) showSubject(w http.ResponseWriter, r *http.Request) {
 	answer.JSON(w, http.StatusOK, s)
 }
 
-// hasAdmin reports whether subjects can be shown. If they cannot, it answers the request.
+// hasAdmin reports whether subjects can be shown. If not, it refuses the request.
 func (d *dashboard) hasAdmin(w http.ResponseWriter) bool {
 	if d.admin == nil {
 		answer.Refuse(w, http.StatusNotImplemented, "unsupported",
@@ -124,8 +124,8 @@ func (d *dashboard) hasAdmin(w http.ResponseWriter) bool {
 	return d.admin != nil
 }
 
-// listLength returns the number of items that a request specifies. If the number is invalid, it
-// answers the request and returns false.
+// listLength returns the number of items that a request asks for in the parameter n. If the number
+// is invalid, it refuses the request and returns false.
 func listLength(w http.ResponseWriter, r *http.Request, usual, most int) (n int, ok bool) {
 	text := r.FormValue("n")
 	if text == "" {

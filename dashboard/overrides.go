@@ -14,7 +14,6 @@ import (
 
 const usualOverrides = 100
 
-// showOverrides lists overrides.
 func (d *dashboard) showOverrides(w http.ResponseWriter, r *http.Request) {
 	n, ok := listLength(w, r, usualOverrides, control.MaxOverrides)
 	if !ok || !d.hasAdmin(w) {

@@ -57,8 +57,8 @@ func (d *dashboard) requireOperator(act operatorHandler) http.HandlerFunc {
 	})
 }
 
-// operatorOf returns the sender of a request, and reports whether the sender has a name. If it has
-// none, operatorOf answers the request.
+// operatorOf returns the sender of a request, and reports whether the sender has a name. If not,
+// operatorOf refuses the request.
 func (d *dashboard) operatorOf(w http.ResponseWriter, r *http.Request) (by operator, ok bool) {
 	if d.c.Who == nil || d.admin == nil {
 		answer.Refuse(w, http.StatusForbidden, "forbidden", changesNothing)
@@ -74,7 +74,7 @@ func (d *dashboard) operatorOf(w http.ResponseWriter, r *http.Request) (by opera
 }
 
 // mayChange reports whether the sender may make changes. If it may not, mayChange logs the attempt
-// and answers the request.
+// and refuses the request.
 func (d *dashboard) mayChange(w http.ResponseWriter, r *http.Request, by operator) bool {
 	if !by.operates {
 		text := fmt.Sprintf(needsRole, by.name)
@@ -85,8 +85,8 @@ func (d *dashboard) mayChange(w http.ResponseWriter, r *http.Request, by operato
 	return by.operates
 }
 
-// requireName returns a handler for requests with a JSON body. The sender of a request must have a
-// name.
+// requireName returns a handler for requests with a JSON body from senders with a name. It refuses
+// all others.
 func (d *dashboard) requireName(act operatorHandler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		by, ok := d.operatorOf(w, r)

@@ -7,13 +7,13 @@ import (
 )
 
 // Announcer is a [stint.Store] that announces which subjects may have room earlier than expected:
-// after a refund, a settlement, a reset, the end of a ban, or because a waiter gave up. A limiter
+// after a refund, a settlement, a reset, or the end of a ban, or after a waiter gives up. A limiter
 // listens while its callers wait, and package resilience always listens. All stores of this module
 // are Announcers.
 type Announcer interface {
 	stint.Store
 	// Announcements calls f for each subject that may have room earlier than expected, because of a
-	// call of any process, until the context ends or the store can no longer listen. It may miss
+	// call by any process, until the context ends or the store can no longer listen. It may miss
 	// some announcements, so nothing may depend on a single one. subject is a hash if keys contain
 	// only hashes of subjects, or "" if it could be any subject. commanded reports whether the
 	// subject was reset, banned or unbanned; otherwise units were given back to it. f must not

@@ -5,36 +5,41 @@ import (
 	"github.com/stint-limiter/stint/internal/protocol"
 )
 
-// Terms are the parts of a request that the stack in front of a store sets, and users do not; see
-// [stint.Request.Terms]. The zero Terms require nothing. In short, the fields are as follows; run
-// "go doc -all github.com/stint-limiter/stint/internal/protocol" for all that a store must know:
+// Terms are the parts of a request that the stack in front of a store sets and users do not set;
+// see [stint.Request.Terms]. The zero Terms require nothing. In short, the fields are as follows;
+// run "go doc -all github.com/stint-limiter/stint/internal/protocol" for everything that a store
+// must know:
 //
 //	Booked    *ChargeData    move this booking of the same claims to an earlier time, if possible
 //	Tentative bool           make a booking that its owner does not use before it has asked again
-//	Lease     time.Duration  charge units that are to be used during that time from now
-//	Fit       bool           lower the cost to what there is room for, but not below one unit
-//	Age       time.Duration  how long ago the units of a ModeForce were used; for logs
-//	Refilled  time.Duration  how long meters have given back units of a ModeForce since then
-//	AtLeast   bool           let a ModeForce charge each limit only what its usage lacks of the cost
+//	Lease     time.Duration  charge units now that the process may use for this long
+//	Fit       bool           lower the cost to the units that have room, but not below one
+//	Age       time.Duration  how long ago the units of a ModeForce were used; for limits with a log
+//	Refilled  time.Duration  how long meters have been giving back the units of a ModeForce
+//	AtLeast   bool           raise the usage of each limit to the cost of a ModeForce, not by it
 type Terms = protocol.Terms
 
 // ChargeData holds what a store knows about a charge besides its claims; see [stint.Charge.Data].
 // Times are microseconds since the Unix epoch by the store's clock. In short, the fields are as
-// follows; run "go doc -all github.com/stint-limiter/stint/internal/protocol" for all that a store
-// must know:
+// follows; run "go doc -all github.com/stint-limiter/stint/internal/protocol" for everything that a
+// store must know:
 //
 //	ID             uint64         unique to the charge; zero if nothing was charged
-//	At             int64          when the charge counts
-//	Now            int64          when the store answered; zero if it was not asked
-//	Generation     uint32         of the first state: the store does not amend an earlier one
-//	Fallback       bool           made in the memory of a process, which alone can amend it
-//	Leased, Leaser uint16         a bit for each claim made from leased units, and who had them
+//	At             int64          the instant at which the charge counts
+//	Now            int64          the instant at which the store answered; zero if it was not asked
+//	Generation     uint32         the generation of the first state; charges of earlier generations
+//	                              cannot be amended
+//	Fallback       bool           whether it was made in the memory of a process while the store was
+//	                              unavailable; only that process can amend it
+//	Leased, Leaser uint16         a bit for each claim made from leased units, and the mark of the
+//	                              process that had leased them
 //	Hold           time.Duration  the Hold of the request
-//	RequestID      string         the ID of the request, and how long it is remembered
-//	IDLife         time.Duration
+//	RequestID      string         the ID of the request
+//	IDLife         time.Duration  how long the ID is remembered
 //	Others         *OtherStates   the states and claims after the first; nil if there are none
 //
-// The methods GenerationAt, IsLeased, AtOf and NowOf find what applies to a state or a claim.
+// GenerationAt returns the generation of a state. IsLeased, AtOf and NowOf return the fields of a
+// claim.
 type ChargeData = protocol.ChargeData
 
 // OtherStates is the part of [ChargeData] about the states and claims after the first: Generations
@@ -43,8 +48,8 @@ type OtherStates = protocol.OtherStates
 
 // ModeForce charges the cost whether or not there is room, even above the capacity: now, MaxWait
 // from now, or at an earlier instant (see Age and Refilled in [Terms]). It always allows, ignores
-// bans and causes no strike. It is for units that were admitted elsewhere and have to be counted
-// here.
+// bans and causes no strike. It is for units that were admitted without the store and must still be
+// counted.
 const ModeForce = stint.Mode(protocol.ModeForce)
 
 // WithTerms returns a request with the given terms.

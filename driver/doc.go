@@ -3,7 +3,7 @@
 // announcements that wake waiting callers. Programs that only apply limits do not need it. Package
 // storetest tests a new store against the contract.
 //
-// # What a store has to remember
+// # What a store must remember
 //
 // A store may forget or refuse what exceeds these bounds, as follows:
 //

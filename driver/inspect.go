@@ -12,10 +12,10 @@ import (
 // change nothing. They may be slow and do not belong on the request path.
 type Inspector interface {
 	stint.Store
-	// Inspect shows what a subject has used of some limits in a scope, and its ban. It ignores the
-	// claim's Cost and Shared. Without limits it shows only the ban. It shows the 1,000 newest
-	// charges of every limit. A subject that was never seen has used nothing. For a claim that is
-	// not valid in a request, Inspect returns a [*stint.InvalidError].
+	// Inspect shows what the claim's subject has used of the claim's limits in its scope, and the
+	// ban of the subject. It ignores the claim's Cost and Shared. Without limits it shows only the
+	// ban. It shows the 1,000 newest charges of every limit. A subject that was never seen has used
+	// nothing. For a claim that is not valid in a request, Inspect returns a [*stint.InvalidError].
 	Inspect(ctx context.Context, c stint.Claim) (Inspection, error)
 	// Bans lists bans in force, those with the longest remaining time first, and at most n of them:
 	// if it returns n, more may be in force. It reads the whole store.
@@ -48,7 +48,7 @@ type BanState struct {
 	// is 0 again once the bans are forgiven. Manual bans do not raise it.
 	Level int `json:"level"`
 	// Strikes is the number of denials that count toward the next ban. The ban policy in force at
-	// the last denial determined for how long they count.
+	// the last denial determined how long they count.
 	Strikes int64 `json:"strikes"`
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // Keeper is a [stint.Store] that keeps tables of texts for all processes that share it, in addition
-// to counts: package overrides keeps exceptions from limits there. A table has up to a million rows
+// to counts: package overrides keeps exceptions to limits there. A table has up to a million rows
 // that rarely change. All stores of this module are Keepers; a store that wraps a store without
 // these methods fails with [errors.ErrUnsupported].
 //
@@ -20,7 +20,7 @@ type Keeper interface {
 	// knows all rows; otherwise it returns seen. If missing is set, Keep writes only the rows that
 	// the table does not have, to restore lost rows.
 	Keep(ctx context.Context, table string, rows []Row, seen int64, missing bool) (version int64, err error)
-	// Kept calls f with the rows that have changed since a version, and returns the current
+	// Kept calls f with the rows that have changed since the version since, and returns the current
 	// version. The text of a removed row is "". If the store cannot tell what has changed, Kept
 	// calls f with all rows.
 	Kept(ctx context.Context, table string, since int64, f func(Row)) (version int64, which Rows, err error)
@@ -37,11 +37,11 @@ type Row struct{ Name, Text string }
 type Rows uint8
 
 const (
-	// RowsChanged means the rows that have changed since the version.
+	// RowsChanged means the rows that have changed since the given version.
 	RowsChanged Rows = iota
 	// RowsAll means all rows: the caller knew no version, or too much has changed.
 	RowsAll
-	// RowsLeft means all rows of a table that has never had the version: the table was lost, or
-	// replaced by an older copy. Rows that the caller knows may be missing.
+	// RowsLeft means all rows of a table that has never had the given version: the table was lost,
+	// or replaced by an older copy. Rows that the caller knows may be missing.
 	RowsLeft
 )

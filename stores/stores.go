@@ -22,7 +22,7 @@ type Store interface {
 	driver.Inspector
 	driver.Keeper
 	// Ping reports whether the store can be reached now. While Redis is not connected, Ping tries
-	// to connect, within ctx, and returns why that failed. It does not ask the layers above Redis:
+	// to connect, within ctx, and returns why that failed. It bypasses the layers on top of Redis:
 	// for a moment, decisions may be made locally although Ping succeeds, or by Redis although it
 	// fails.
 	Ping(ctx context.Context) error

@@ -114,6 +114,6 @@ async function post(app, path, body, title, failed = "failed") {
     return false;
   }
   app.notice(`${title.replace("?", "")}: done.${done.note ? ` ${done.subject}: ${done.note}.` : ""}`);
-  app.refresh().catch(() => {}); // for the audit list; the stream notices when the server is gone
+  app.refresh().catch(() => {}); // updates the audit list; the stream reports a lost connection
   return true;
 }

@@ -1,5 +1,5 @@
 // Page visibility. Over HTTP/1, all tabs of a browser share six connections to a server, and a live
-// page occupies one. Hidden pages therefore close their connection.
+// page occupies one of them. Hidden pages therefore close their connection.
 
 const AWAY = 5000; // milliseconds until a hidden page disconnects, so that switching tabs does not cause reconnects
 

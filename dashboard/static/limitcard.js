@@ -13,8 +13,8 @@ const CHARGES = columns("Charged at | time", "Units | figure", "Expires | time")
 export const full = (limit) => limit.used >= limit.capacity && !limit.shadow;
 
 /**
- * limitCard draws the state of a limit at the time now, with a given width. unfolded has the names
- * of the limits whose charges are shown.
+ * limitCard draws the state of a limit at the time now, with the given width in pixels. unfolded
+ * has the names of the limits whose charges are shown.
  */
 export function limitCard(limit, now, width, unfolded) {
   const used = limit.capacity > 0 ? limit.used / limit.capacity : 1;

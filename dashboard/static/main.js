@@ -178,7 +178,7 @@ class App {
 
   async #slowly() {
     if (document.hidden || this.paused || !this.#view?.slow || !this.model.state.now) return;
-    await this.refresh().catch(() => {}); // the stream notices when the server is gone
+    await this.refresh().catch(() => {}); // the stream reports a lost connection
   }
 
   /**
@@ -207,7 +207,7 @@ class App {
     for (;;) {
       await shown();
       try {
-        if (await whileShown(follow)) say(find("link"), "Connecting…"); // as soon as the page is visible again
+        if (await whileShown(follow)) say(find("link"), "Connecting…"); // it connects as soon as the page is visible again
         else await this.#lost("The server closed the connection.", failures++);
       } catch (error) {
         if (this.#again.signal.aborted) continue;

@@ -27,7 +27,7 @@ export class Model {
   state = {}; // everything else, which changes slowly: version, config, top, outbound, audit, writable, who
   loads = 0; // how many times load has replaced all data
   #serial = 0;
-  #missed = null; // a past period without ticks, {from, to}, if violations of its beginning are missing; else null
+  #missed = null; // the last period without a connection, {from, to}, if violations in it are missing; else null
   #tens = null; // the current, incomplete ten-second step: {step, point}
   #phase = 0; // offset of the ten-second steps, which the server counts from its start, not from the minute
   #seconds = []; // number of known seconds in each step of the series
@@ -59,7 +59,9 @@ export class Model {
     for (const p of this.points) if (p.at > last) this.#turn(p);
   }
 
-  /** refresh replaces the data that ticks do not update with that in the answer of /api/state. */
+  /**
+   * refresh replaces the data that ticks do not update with the data in an answer of /api/state.
+   */
   refresh({ points, long, series, violations, offenders, alerts, store, processes, changes, surge, ...rest }) {
     this.state = rest;
   }
@@ -110,8 +112,8 @@ export class Model {
   }
 
   /**
-   * turn adds a second to its ten-second step. When a step is over, it begins the next one, for the
-   * points and for all series.
+   * turn adds the point of one second to its ten-second step. When a step is over, it begins the
+   * next one, for the points and for all series.
    */
   #turn(point) {
     const step = Math.floor((point.at - 1 - this.#phase) / 10);
@@ -144,7 +146,7 @@ export class Model {
     s.total = second.total;
   }
 
-  /** sum adds up the points of the last seconds. */
+  /** sum adds up the points of the given number of seconds before now. */
   sum(seconds) {
     const total = zero(SUMS);
     const from = (this.points.at(-1)?.at ?? 0) - seconds;

@@ -19,8 +19,8 @@ const SPREAD = 0.4;
 const ONE_POLICY = 0.7;
 
 /**
- * If subjects cause at least this many denials per second, they are called an attack, unless the
- * denials are a small share.
+ * A few subjects that cause at least this many denials per second are called an attack, unless
+ * their denials are a smaller share of the decisions than SMALL.
  */
 const ATTACK = 5;
 /** Alerts about requests. All others are about the limiter itself. */
@@ -32,8 +32,8 @@ const TRAFFIC = ["BlockedShare", "DenialJump", "Spike"];
 const OUTAGE = ["LimiterSlow", "RedisMemory", "ScriptErrors", "ScriptSlow"];
 const LINGERS = 7 * 60_000;
 /**
- * If subjects were first denied within this time after a configuration change, they are not called
- * an attack, because they sent as many requests before the change.
+ * Subjects that were first denied before a configuration change, or within this time after it, are
+ * not called an attack: they may have sent as many requests before the change.
  */
 const SOON = 5 * 60_000;
 /** An outage is mentioned for this long after its end. */
@@ -91,7 +91,10 @@ function wasDown(model, store, { since, until, is }) {
     + (degraded > 0 ? ` stint made ${count(degraded, "decision")} without it.` : "");
 }
 
-/** clockSet describes by how much the clock of a Redis server was set, and the effect. */
+/**
+ * clockSet describes by how much the clock of a Redis server was set, and the effect on windows and
+ * bans.
+ */
 const clockSet = ({ at, server, by_seconds: by }) => `At ${clock(time(at))} the clock of Redis (${server}) was set ${by > 0 ? "ahead" : "back"} by ${duration(Math.abs(by) * 1000)}: `
   + `windows and bans that began before end ${by > 0 ? "earlier" : "later"} by the same amount. Let NTP correct clocks slowly.`;
 

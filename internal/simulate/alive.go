@@ -2,9 +2,9 @@ package simulate
 
 import "math/bits"
 
-// alive counts the subjects that Redis would hold as time passes. They expire in buckets. A bucket
-// is one second long or, if the subject expires in more than about four minutes, at most a 128th of
-// the time until then.
+// alive counts the subjects that Redis would store as time passes. Subjects expire in buckets. A
+// bucket is one second long or, if the subject expires in more than about four minutes, at most a
+// 128th of the time until then.
 type alive struct {
 	now, most int64
 	mostAt    int64
@@ -23,10 +23,11 @@ const (
 	bucketLevel = 5 // bits of an expiry that hold its level; the others hold the bucket's number
 )
 
-// expiry is the bucket in which something expires. 0 means none.
+// expiry is the bucket in which a subject expires. 0 means none.
 type expiry int64
 
-// expiryAt returns the bucket for a time, in Unix microseconds.
+// expiryAt returns the bucket of a subject that expires at the time at. Both times are in Unix
+// microseconds.
 func expiryAt(at, now int64) expiry {
 	level := bits.Len64(uint64(max(at-now, 0) / (1e6 * buckets / 2)))
 	return expiry(at/bucketLength(level)<<bucketLevel | int64(level))
@@ -51,8 +52,8 @@ func (a *alive) advance(now int64) {
 	}
 }
 
-// replace counts a subject with a new time of expiry, and no longer with its old one, if any. It
-// returns the new expiry, which the caller keeps.
+// replace counts a subject that expires at the time at. If old is not 0, it no longer counts the
+// subject there. It returns the new expiry, which the caller passes as old the next time.
 func (a *alive) replace(old expiry, at, now int64) expiry {
 	if old != 0 {
 		l := a.levels[old&(1<<bucketLevel-1)]

@@ -10,8 +10,8 @@ import (
 // never goes back. It is atomic because background goroutines of the stores read it, too.
 type clock struct{ us atomic.Int64 }
 
-// advance moves the clock forward to a time in Unix nanoseconds. It returns the clock's time in
-// Unix microseconds.
+// advance moves the clock forward to the given time in Unix nanoseconds. It returns the clock's
+// time in Unix microseconds.
 func (c *clock) advance(to int64) int64 {
 	now := max(c.us.Load(), to/1000)
 	c.us.Store(now)

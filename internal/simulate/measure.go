@@ -66,8 +66,9 @@ func (m *measure) add(w *window, at, cost int64) {
 	w.take(m.wide, w.sliceless, at, cost)
 }
 
-// climb adds steps, as copies of a history, up to the scale index to. It adds only those for limits
-// with a maximum below most. from is the scale index of the first element of steps.
+// climb appends to steps a copy of history for each limit of the scale that has an index below to
+// and a maximum below most. from is the scale index of the first element of steps. last is the cost
+// of the last charge, which the meters of the new steps leave out.
 func (m *measure) climb(steps []step, w *window, from, to int, most, last int64, history *algorithm.Count) []step {
 	for i := from + len(steps); i < to && w.steps[i].max < most; i++ {
 		count := history.Clone()
@@ -79,7 +80,7 @@ func (m *measure) climb(steps []step, w *window, from, to int, most, last int64,
 	return steps
 }
 
-// take decides on a charge with some steps. index is the scale index of the first step.
+// take decides on a charge under each of the steps. index is the scale index of the first step.
 func (w *window) take(steps []step, index int, at, cost int64) {
 	var v algorithm.View
 	for i := range steps {
@@ -92,7 +93,7 @@ func (w *window) take(steps []step, index int, at, cost int64) {
 	}
 }
 
-// settle replaces the cost of the last charge.
+// settle replaces the cost of the last charge with its true cost, truth.
 func (m *measure) settle(w *window, at, cost, truth, debt int64) {
 	var v algorithm.View
 	if truth > cost {

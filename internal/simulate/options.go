@@ -36,8 +36,8 @@ type Options struct {
 	Recommend []float64
 	// Windows and Bursts add recommendations. Without them, limits are recommended only for the
 	// windows and bursts of the configuration. Every window in Windows is combined with every burst
-	// in Bursts. A burst is a multiple of the limit. An empty Bursts means a burst of 1, which is no
-	// burst.
+	// in Bursts. A burst is a multiple of the limit. If Bursts is empty, every recommended limit is
+	// without a burst.
 	Windows []time.Duration
 	Bursts  []int64
 

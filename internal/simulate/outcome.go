@@ -210,7 +210,7 @@ func rounded(x float64) float64 {
 // histogramSteps is the number of steps of [Headroom.Histogram].
 const histogramSteps = 10
 
-// headroom returns the distribution of shares. It sorts them.
+// headroom returns the distribution of the shares. It sorts the slice.
 func headroom(shares []float64) Headroom {
 	h := Headroom{Subjects: int64(len(shares)), Histogram: make([]int64, histogramSteps)}
 	if len(shares) == 0 {
@@ -226,8 +226,8 @@ func headroom(shares []float64) Headroom {
 	return h
 }
 
-// rank returns the smallest number, from 1 to n, that is at least a share of n. Rounding errors are
-// ignored: 0.07 of 100 is 7, although the float64 nearest to 0.07 is a little larger.
+// rank returns the smallest whole number, from 1 to n, that is at least share times n. Rounding
+// errors are ignored: 0.07 of 100 is 7, although the float64 nearest to 0.07 is a little larger.
 func rank(n int, share float64) int {
 	const slack = 1e-9
 	return min(max(int(math.Ceil(share*float64(n)-slack)), 1), n)

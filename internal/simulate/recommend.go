@@ -125,8 +125,8 @@ func (r *Recommendation) isCalendar() bool {
 	return r.Configured != nil && r.Configured.Algorithm == stint.AlgorithmCalendar
 }
 
-// Limit returns the limit with a maximum. If the burst of that limit cannot be counted exactly,
-// Limit raises the maximum to the next one for which it can.
+// Limit returns the limit with the given maximum. If a burst of that limit cannot be counted
+// exactly, Limit raises the maximum to the next one whose burst can be.
 func (r *Recommendation) Limit(max int64) stint.Limit {
 	if r.isCalendar() {
 		l := *r.Configured

@@ -17,7 +17,7 @@ import (
 
 // recommender measures what subjects use, and recommends limits that fit their usage.
 type recommender struct {
-	store       *memorystore.Store // denies nothing within the largest maximum; it recognizes repeated request ids
+	store       *memorystore.Store // recognizes repeated request IDs; its limits have the largest maximum
 	guard       *policy.Guard
 	scale       scale
 	rules       []ruleQuantities // by index of the rule
@@ -153,7 +153,8 @@ func windowsOf(rule *policy.Rule, name string, o *Options) []*window {
 	return list
 }
 
-// scaled sets up the limits of a scale.
+// scaled sets up the limits to measure: the limits of both counts, and one for each number of the
+// scale.
 func (w *window) scaled(s scale) {
 	length := time.Duration(w.Window)
 	of := func(l stint.Limit) algorithm.Params { return algorithm.Of(&l) }
@@ -261,7 +262,8 @@ type settlingStore struct {
 	recommender *recommender
 }
 
-// Amend implements [stint.Store]. A replay settles each request before the next one.
+// Amend implements [stint.Store]. It settles the last charge of each measure, because a replay
+// settles each request before it decides the next one.
 func (s settlingStore) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	done, err := s.Timeless.Amend(ctx, c, a)
 	if done.Changed && a.Kind == stint.AmendSettle {

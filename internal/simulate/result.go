@@ -15,7 +15,7 @@ import (
 // limits are strings such as "100/1m burst 3x". Lists are empty rather than null.
 type Result struct {
 	// Warning says that the result is unreliable because too much of the log could not be read. It
-	// is "" otherwise. It comes first, in JSON and in the report.
+	// is "" if the result is reliable. It comes first in JSON and in the report.
 	Warning string `json:"warning,omitempty"`
 	// Log describes what was read.
 	Log Log `json:"log"`
@@ -65,12 +65,12 @@ type Count struct {
 	Requests int64 `json:"requests"`
 	Allowed  int64 `json:"allowed"`
 	Denied   int64 `json:"denied"`
-	// Banned counts those of Denied that were denied by a ban that was already in force.
+	// Banned is the number of denied requests that a ban already in force denied.
 	Banned int64 `json:"banned"`
-	// Shadowed counts those of Allowed that would have been denied if all limits were enforced for
-	// everyone.
+	// Shadowed is the number of allowed requests that would have been denied if all limits were
+	// enforced for everyone.
 	Shadowed int64 `json:"shadowed"`
-	// Exempt counts those of Allowed that a policy exempts from all limits.
+	// Exempt is the number of allowed requests that a policy exempts from all limits.
 	Exempt int64 `json:"exempt"`
 }
 
@@ -250,8 +250,8 @@ type Hit struct {
 	// request could never be allowed because its cost exceeds the limit.
 	WorstWait Duration `json:"worst_wait_seconds"`
 	Never     bool     `json:"never"`
-	// By lists the limits that denied requests, in descending order of denials. Banned counts those
-	// of Denied that were denied not by a limit, but by a ban that was already in force.
+	// By lists the limits that denied requests, in descending order of denials. Banned is the
+	// number of denied requests that a ban already in force denied, not a limit.
 	By     []HitBy `json:"by"`
 	Banned int64   `json:"banned"`
 	// Bans is the number of times that the subject was banned, and BannedFor the total length.
@@ -319,8 +319,8 @@ type Recommendation struct {
 	Requests int64 `json:"requests"`
 	// Choices lists the smallest limits for the requested shares, in the order of the shares.
 	Choices []Choice `json:"choices"`
-	// Curve lists the effects of limits in ascending order. It ends with the first limit such that
-	// neither it nor a larger one affects a subject.
+	// Curve lists the effects of limits in ascending order. It ends with the first limit that
+	// affects no subject if all larger limits affect none either.
 	Curve []Point `json:"curve"`
 }
 

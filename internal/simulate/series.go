@@ -12,8 +12,8 @@ type series struct {
 
 const maxSteps = 480
 
-// stepLengths lists the lengths of steps, each a multiple of the previous one. The last ones are
-// for logs with wrong clocks.
+// stepLengths lists the lengths of steps, each a multiple of the previous one. The longest are for
+// logs in which some times are wrong.
 var stepLengths = [...]time.Duration{
 	time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute,
 	time.Hour, 3 * time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour,
@@ -22,7 +22,8 @@ var stepLengths = [...]time.Duration{
 
 func (s *series) microseconds() int64 { return stepLengths[s.length].Microseconds() }
 
-// add adds a count at a time in Unix microseconds. Times must not go back.
+// add adds a count at the time now, in Unix microseconds. now must not be before the time of an
+// earlier call.
 func (s *series) add(now int64, c *Count) {
 	if len(s.steps) == 0 {
 		s.start = now - now%s.microseconds()

@@ -11,8 +11,8 @@ import (
 
 // sizer counts the load that the requests would have put on Redis.
 type sizer struct {
-	sum            load         // of all requests
-	settlements    atomic.Int64 // a guard settles and releases at the same time
+	sum            load         // the load of all requests so far
+	settlements    atomic.Int64 // atomic, because a guard settles and releases concurrently
 	second, minute busiest
 	alive          alive
 }
@@ -21,8 +21,9 @@ func newSizer() *sizer {
 	return &sizer{second: busiest{length: time.Second.Microseconds()}, minute: busiest{length: time.Minute.Microseconds()}}
 }
 
-// begin counts a request. When a second has ended, it first ends the steps of time that are over,
-// and removes the subjects that have expired.
+// begin counts a request. If it is the first request in a new second, begin first compares the
+// seconds and minutes that are over with the busiest ones, and removes the subjects that have
+// expired.
 func (s *sizer) begin(now int64) {
 	if now >= s.second.end {
 		s.sum.settlements = s.settlements.Load()
@@ -33,10 +34,10 @@ func (s *sizer) begin(now int64) {
 	s.sum.requests++
 }
 
-// charge counts a subject as held in Redis until all limits that a result charges have reset.
+// charge counts a subject as stored in Redis until all limits that the result charges have reset.
 func (s *sizer) charge(to *subject, r *policy.Result, now int64) {
 	if to.shared || r.Cost == 0 || len(r.Limits) != len(r.Rule.Limits) {
-		return // nothing is charged, or only some limits, for a path with several readings
+		return // nothing is charged, or only some of the limits are
 	}
 	until := to.until
 	for i := range r.Usages {
@@ -59,8 +60,8 @@ func (s *sizer) size() Size {
 	return size
 }
 
-// busiest finds the step of time with the most calls to the store. A step begins at a multiple of
-// its length.
+// busiest finds the step of time, such as a second or a minute, with the most calls to the store. A
+// step begins at a multiple of its length.
 type busiest struct {
 	length int64 // microseconds
 	end    int64 // of the current step, in Unix microseconds
@@ -72,7 +73,7 @@ type busiest struct {
 // load is a number of requests and the store calls that they cause.
 type load struct{ requests, decisions, settlements int64 }
 
-// reach ends the current step if now is past it. The sum covers all requests so far.
+// reach ends the current step if now is past it. sum is the load of all requests so far.
 func (b *busiest) reach(now int64, sum load) {
 	if now < b.end {
 		return
@@ -114,7 +115,7 @@ func (s *countingStore) Take(ctx context.Context, r stint.Request) (stint.Decisi
 
 // Amend implements [stint.Store].
 func (s *countingStore) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
-	if a.Kind != stint.AmendExtend { // extensions follow the clock of the machine, not of the log
+	if a.Kind != stint.AmendExtend { // heartbeats follow the clock of the machine, not the times in the log
 		s.sizer.settlements.Add(1)
 	}
 	return s.Timeless.Amend(ctx, c, a)

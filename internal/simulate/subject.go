@@ -11,8 +11,8 @@ import (
 type subjects struct {
 	max    int
 	byName map[string]*subject
-	last   *subject  // the last subject that was returned, because several results of a request share theirs
-	block  []subject // preallocated, for fewer allocations
+	last   *subject  // the last subject that was returned; results of one request often share a subject
+	block  []subject // subjects allocated in advance, for fewer allocations
 }
 
 // subject counts the requests of one subject, or of everyone together.
@@ -21,8 +21,8 @@ type subject struct {
 	shared   bool
 	requests int64
 	peaks    []peak   // for the limits that applied to the subject
-	until    int64    // when its limits have reset, in Unix microseconds
-	expires  expiry   // until as an expiry of the sizer
+	until    int64    // the time at which its limits have reset, in Unix microseconds
+	expires  expiry   // the bucket of the sizer in which the subject expires
 	denials  *denials // nil if the subject was never denied
 }
 
@@ -30,14 +30,14 @@ type subject struct {
 type peak struct {
 	limit    int // index in counter.limits
 	used     int64
-	capacity int64 // of the limit, which claims may change
+	capacity int64 // of the limit at that time; a claim can set it
 	at       int64 // Unix microseconds
 }
 
 func newSubjects(max int) subjects { return subjects{max: max, byName: make(map[string]*subject)} }
 
-// of returns the subject with a name. If there are already max subjects, it returns nil for a new
-// one.
+// of returns the subject with the given name. If there are already max subjects, it returns nil for
+// a new subject.
 func (t *subjects) of(name string, shared bool) *subject {
 	if t.last != nil && t.last.name == name {
 		return t.last

@@ -8,12 +8,12 @@ import (
 
 // tokenCounts counts requests for which the configuration or the log counts tokens.
 type tokenCounts struct {
-	needed   int64 // by a policy
+	needed   int64 // requests whose tokens a policy counts
 	logged   int64 // in the log
-	missing  int64 // needed but not in the log, except in error responses
-	unpriced int64 // the policy has no price for their model
+	missing  int64 // needed requests without token counts in the log, except those with error responses
+	unpriced int64 // requests with a model that has no price
 
-	firstMissing, firstUnpriced string // their location in the log
+	firstMissing, firstUnpriced string // locations of the first such requests in the log
 }
 
 // add counts a request.

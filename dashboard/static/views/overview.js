@@ -10,7 +10,7 @@ import { isShadow, subjectLink } from "./violations.js";
 const RANGES = [["5 min", 300], ["15 min", 900], ["2 h", 7200]];
 const GLYPHS = { good: "●", watch: "▲", bad: "■" };
 const FEED = 8;
-const ALIKE = 200; // number of newest violations that are considered for grouping
+const ALIKE = 200; // number of newest violations to group
 const TOP = 8;
 const PROCESSES = columns("Process", "Decisions | figure", "Denied | figure", "Degraded | figure", "p99 | figure", "Store", "Since start | figure", "Last report | time");
 
@@ -135,8 +135,8 @@ export function overview(app) {
   }
 
   /**
-   * alertAt returns a mark at the threshold of an alert. It writes the threshold next to the title,
-   * so that no line crosses it.
+   * alertAt returns a mark at the threshold of an alert. It writes the threshold next to the title
+   * of the chart, so that no line of the chart crosses the text.
    */
   function alertAt(name) {
     const alert = model.alerts.find((a) => a.name === name);

@@ -47,8 +47,8 @@ function card(t) {
 }
 
 /**
- * course draws the requests that would have been denied, by minute. It does not draw all requests:
- * on their scale, small numbers would not show.
+ * course draws the requests that would have been denied, by minute. It does not draw the other
+ * requests: on a scale for all requests, a few denials would not be visible.
  */
 function course(name, minutes) {
   const worst = minutes.reduce((a, b) => (b.denied > a.denied ? b : a));

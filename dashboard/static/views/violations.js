@@ -26,7 +26,7 @@ export function violations(app) {
     heading("Violations", "Requests that were denied, or that shadow rules would have denied, as they happen."),
     h("div", { class: "filters" }, text, tier.label, policy.label, reason.label,
       h("label", { class: "check" }, group, " Group by subject"), clear), counts, nothing, groups, list);
-  let seen = 0; // the newest violation when the table was last updated
+  let seen = 0; // the serial number of the newest violation when the table was last updated
   let shown = ""; // the load and the filter that the table shows
 
   function picker(name, field) {
@@ -126,8 +126,8 @@ export const isShadow = (v) => v.reason === "shadow";
 const look = (v) => (isShadow(v) ? { class: "would" } : {});
 
 /**
- * matches reports whether a violation matches a filter: whether any text shown for the violation
- * contains the text of the filter.
+ * matches reports whether a violation matches a filter: it has the tier, policy and reason of the
+ * filter, and the text shown for it contains every word of the filter.
  */
 export function matches(v, filter) {
   if (filter.tier && v.tier !== filter.tier) return false;

@@ -12,7 +12,7 @@ import (
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
 )
 
-// Every run uses the same cases, so that a test fails only if something has changed. -rapid.seed=0
+// Every run uses the same cases, so that a test fails only if the code has changed. -rapid.seed=0
 // draws other cases.
 var _ = flag.Set("rapid.seed", "1")
 
@@ -92,8 +92,8 @@ func drawLimits(rt *rapid.T, name string, kinds int) string {
 	return "[" + strings.Join(limits, ", ") + "]"
 }
 
-// drawLog draws requests starting at a time, with pauses from zero to the length of windows and
-// bans.
+// drawLog draws requests that start at the time at, with pauses from zero to the length of windows
+// and bans.
 func drawLog(rt *rapid.T, at time.Time) []accesslog.Record {
 	pauses := []time.Duration{
 		0, 0, time.Microsecond, 40 * time.Millisecond, time.Second, 2999 * time.Millisecond, 5 * time.Second,
