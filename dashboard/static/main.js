@@ -207,7 +207,7 @@ class App {
     for (;;) {
       await shown();
       try {
-        if (await whileShown(follow)) say(find("link"), "Connecting…"); // it connects as soon as the page is visible again
+        if (await whileShown(follow)) say(find("link"), "Connecting…"); // the page was hidden; shown waits until it is visible
         else await this.#lost("The server closed the connection.", failures++);
       } catch (error) {
         if (this.#again.signal.aborted) continue;

@@ -9,7 +9,7 @@ import (
 // caller of a request.
 type comparison struct {
 	sum     Comparison
-	max     int                // subjects
+	max     int                // maximum number of subjects in changes
 	changes map[string]*Change // of the subjects that either replayer denies
 }
 

@@ -144,8 +144,8 @@ const addressKind = "ip:"
 // title returns the name that the report shows for a subject.
 func (c *counter) title(s *subject) string { return cmp.Or(c.hosts[s], s.name) }
 
-// index returns the index of a limit in c.limits. It returns -1 for the limit on requests with too
-// many readings, which no configuration has.
+// index returns the index of a limit in c.limits. It returns -1 for the built-in limit on requests
+// whose path can be read in too many ways, because no configuration contains that limit.
 func (c *counter) index(rule *policy.Rule, l *stint.Limit) int {
 	for i := range rule.Limits {
 		if contract.SameID(&rule.Limits[i], l) {

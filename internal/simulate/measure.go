@@ -15,11 +15,11 @@ import (
 //   - exact counts under the largest limit that has no slices. When that limit is exceeded, exact
 //     is no longer needed, because a subject that needs more needs a limit with slices.
 //
-// A step is the count of one limit of the scale. It differs from the two counts only after it has
-// denied something, or after a settlement that it could not charge in full. So a step is created
-// only then, as a copy of one of the counts. From then on, it denies what the limit would have
-// denied. Steps without slices and steps with slices are separate, because a limit without slices
-// may deny less than a somewhat larger limit with slices.
+// A step is the count of one limit of the scale (see scale.go). It differs from the two counts only
+// after it has denied something, or after a settlement that it could not charge in full. So a step
+// is created only then, as a copy of one of the counts. From then on, it denies what the limit
+// would have denied. Steps without slices and steps with slices are separate, because a limit
+// without slices may deny less than a somewhat larger limit with slices.
 //
 // The two counts have no burst, because the meter of a burst depends on the maximum. Instead, meter
 // has all charges. It gives the maximum that a limit with the burst needs, and the meter of a new

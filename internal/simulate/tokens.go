@@ -9,7 +9,7 @@ import (
 // tokenCounts counts requests for which the configuration or the log counts tokens.
 type tokenCounts struct {
 	needed   int64 // requests whose tokens a policy counts
-	logged   int64 // in the log
+	logged   int64 // requests with token counts in the log
 	missing  int64 // needed requests without token counts in the log, except those with error responses
 	unpriced int64 // requests with a model that has no price
 

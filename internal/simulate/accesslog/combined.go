@@ -120,7 +120,7 @@ func (r *Record) readHead(head string, q quoting) error {
 	name, identity, user := first, second, others
 	// If at least three words follow the first one, the first one may be a host. It is a host if
 	// the second word is an address, because an identity never is. It is also a host if it is not
-	// an address itself and the third word is an identity.
+	// an address itself and the third word is "-", which stands for an unknown identity.
 	if third, further, _ := strings.Cut(others, " "); further != "" {
 		if next, isClient := readClient(second); next.IsValid() || !known && third == "-" {
 			client, known = next, isClient
@@ -130,8 +130,8 @@ func (r *Record) readHead(head string, q quoting) error {
 			}
 		}
 	}
-	// Few servers log identities. Without the check of the identity, any word could be the name of
-	// a client.
+	// Accept a host name only if the identity is "-", as in the logs of most servers. Otherwise,
+	// any word could be a host name.
 	if r.Client = client; !known && (identity != "-" || !r.nameClient(name)) {
 		return brokenClient
 	}

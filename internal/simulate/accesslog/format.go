@@ -25,7 +25,7 @@ var formats = []string{"combined", "common", "envoy", "traefik", "caddy", "json"
 // detected lists the formats that a detector tries, in this order.
 var detected = []string{"combined", "envoy", "traefik", "caddy", "json"}
 
-// NewFormat returns the format with a name:
+// NewFormat returns the format with the given name:
 //
 //	combined  Apache, nginx and others, also with a host before the client and more at the end
 //	common    the same: referrer and user agent are read if present
@@ -63,8 +63,8 @@ func NewFormat(name string, m Mapping) (Format, error) {
 }
 
 // detector reads each line in the format of the previous line or, if that fails, in any other
-// format. It does so because a log may begin with a banner, and because a server may append to a
-// log in another format.
+// format. It does so because a log may begin with a banner, and because the format may change
+// within a log when the server is configured differently.
 type detector struct {
 	formats []Format
 	last    int    // index of the format of the last line
@@ -93,8 +93,8 @@ func (d *detector) Parse(line []byte, r *Record) error {
 	}
 	others := d.formats
 	if json := len(others) - 1; d.found && d.last > 0 {
-		// A line that a server writes beside its own JSON is not a request, though it may look like
-		// one.
+		// Do not try generic JSON: a JSON line that a server writes in addition to its requests is
+		// not a request, even if it looks like one.
 		others = others[:json]
 	}
 	for i, format := range others {

@@ -60,7 +60,7 @@ func newJSONFormat(paths []partPath) *jsonFormat {
 	return f
 }
 
-// named returns the part with a name. It adds the part if there is none.
+// named returns the part with the given name. It adds the part if there is none.
 func named(list *[]part, name string) *part {
 	i := slices.IndexFunc(*list, func(p part) bool { return p.name == name })
 	if i < 0 {
@@ -127,7 +127,7 @@ func (f *jsonFormat) Parse(line []byte, r *Record) error {
 	return f.readTokens(r)
 }
 
-// readTokens reads the counts of a request to a language model.
+// readTokens reads the token counts of a request to a language model.
 func (f *jsonFormat) readTokens(r *Record) error {
 	t := &r.Tokens
 	t.Bounded, t.Model = len(f.maxOutput.values) > 0, f.model.text(r)

@@ -33,7 +33,7 @@ const (
 	partModel     = "model"
 )
 
-// parts lists the parts that have no name of their own.
+// parts lists all parts except those with a name, header:NAME and claim:NAME.
 var parts = []string{"time", "client", "user", "method", "host", "path", "request", "status", "bytes", "headers",
 	partInput, partOutput, partCached, partMaxOutput, partModel}
 
@@ -46,9 +46,9 @@ var parts = []string{"time", "client", "user", "method", "host", "path", "reques
 // method, host, path (with or without a query), request (a whole request line, if there is no
 // path), status, bytes, headers (an object with all headers), header:NAME (a single header) and
 // claim:NAME (a single claim). For requests to language models, there are also input_tokens,
-// output_tokens, cached_tokens, max_output (the bound of the request) and model. If a part is
-// mapped several times, the first key with a value counts. If a value is an array, its first
-// element counts. All mistakes are reported together.
+// output_tokens, cached_tokens, max_output (the maximum number of output tokens that the request
+// sets) and model. If a part is mapped several times, the first key with a value counts. If a value
+// is an array, its first element counts. All mistakes are reported together.
 func ParseMapping(text string) (Mapping, error) {
 	var m Mapping
 	var errs []error
@@ -144,7 +144,7 @@ var jsonMappings = map[string]string{
 	"caddy": `time=ts, client=request.client_ip, client=request.remote_ip, user=user_id,
 		method=request.method, host=request.host, path=request.uri, status=status, bytes=size,
 		headers=request.headers`,
-	// The keys of Istio and Envoy Gateway differ in their dashes.
+	// Istio writes keys with underscores, and Envoy Gateway writes keys with dashes.
 	"envoy": `time=start_time, client=downstream_remote_address, method=method, host=authority,
 		host=:authority, path=path, path=x-envoy-origin-path, status=response_code, bytes=bytes_sent,
 		header:User-Agent=user_agent, header:User-Agent=user-agent,

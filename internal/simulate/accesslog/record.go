@@ -47,8 +47,8 @@ type Record struct {
 // Tokens holds what a line records about the tokens of a request to a language model.
 type Tokens struct {
 	// Counted is set if the line has token counts. Input counts the tokens of the prompt, and
-	// Output the tokens of the answer. Cached counts those of Input that came from a cache. Counts
-	// that the line does not have are 0.
+	// Output the tokens of the answer. Cached counts the tokens in Input that came from a cache.
+	// Counts that the line does not have are 0.
 	Counted               bool
 	Input, Output, Cached int64
 	// Bounded is set if the log records the maximum number of tokens that requests allow for their

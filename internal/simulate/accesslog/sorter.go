@@ -23,7 +23,7 @@ func (h *held) before(other *held) bool {
 // queue. A record that comes after a later one waits in a heap.
 type sorter struct {
 	slack   int64
-	max     int // records held
+	max     int // maximum number of records held
 	latest  int64
 	removed int64 // time of the last record that was removed
 	queue   []*held
@@ -47,8 +47,8 @@ func (s *sorter) empty() *held {
 // recycle takes back a record for later use.
 func (s *sorter) recycle(h *held) { s.spare = append(s.spare, h) }
 
-// add adds a record. If a later record was already removed, the record is late, and gets the time
-// of that record.
+// add adds a record. If a later record was already removed, h is late, and gets the time of the
+// removed record.
 func (s *sorter) add(h *held) (late bool) {
 	if h.At < s.removed {
 		h.At, late = s.removed, true

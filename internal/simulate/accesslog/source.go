@@ -175,7 +175,7 @@ func (s *Source) fill(in *input) error {
 	return nil
 }
 
-// Stats returns statistics of what was read so far.
+// Stats returns statistics on what was read so far.
 func (s *Source) Stats() Stats {
 	stats := s.stats
 	stats.Examples = slices.Clone(stats.Examples)
@@ -205,7 +205,8 @@ func (s *Source) Close() error {
 	return errors.Join(errs...)
 }
 
-// byFirstRecord orders inputs by the time of their first records, and then by their order.
+// byFirstRecord orders inputs by the time of their first records, and then by the order of their
+// paths.
 func byFirstRecord(a, b *input) int {
 	return cmp.Or(cmp.Compare(a.sorter.first().At, b.sorter.first().At), cmp.Compare(a.index, b.index))
 }

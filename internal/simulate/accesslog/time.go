@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Years outside this range cannot be request times. All times in it fit into Unix nanoseconds.
+// Years outside this range cannot be request times. All times within the range fit into Unix
+// nanoseconds.
 const (
 	firstYear = 1970
 	lastYear  = 2261
@@ -78,7 +79,7 @@ func twoDigits(s string) int {
 	return int(tens)*10 + int(ones)
 }
 
-// monthOf returns the month whose name begins with three letters, or 0.
+// monthOf returns the month whose name begins with the three letters s, or 0.
 func monthOf(s string) time.Month {
 	const names = "JanFebMarAprMayJunJulAugSepOctNovDec"
 	for i := 0; i < len(names); i += 3 {
@@ -89,9 +90,9 @@ func monthOf(s string) time.Month {
 	return 0
 }
 
-// daysSince1970 returns the number of days from January 1, 1970, to a date. Its years begin in
-// March, so that a leap day is the last day of its year. With [time.Date], reading a line would
-// take a tenth longer.
+// daysSince1970 returns the number of days from January 1, 1970, to a date. It computes with years
+// that begin in March, so that a leap day is the last day of its year. With [time.Date], reading a
+// line would take a tenth longer.
 func daysSince1970(year, month, day int) int {
 	const until1970 = 719_468 // days from March 1 of the year 0
 	if month < 3 {

@@ -101,7 +101,7 @@ func (c *people) call(member bool) (method, path string, number, bytes int) {
 	}
 }
 
-// person returns the user with a number, always the same one.
+// person returns the user with the given number. The same number always gives the same user.
 func (c *people) person(number int) person {
 	traits := mix(c.options.Seed, uint64(number))
 	p := person{number: number, member: traits%5 < 2, agent: browsers()[traits>>8%4]}

@@ -1,6 +1,6 @@
 
-// The charts of the report: bars and histograms in tables, and requests over time. The functions
-// above are from chart.js.
+// The charts of the report: bars and histograms in tables, and requests over time. The report
+// inserts chart.js above this script.
 
 /** utc shifts a time so that the charts, which show local times, show UTC. */
 const utc = (ms) => ms + new Date(ms).getTimezoneOffset() * 60_000;

@@ -22,12 +22,13 @@ type column struct {
 	Name string
 	// Number aligns cells to the right.
 	Number bool
-	// Long is for names, which may be shortened if the table is too wide.
+	// Long marks a column of names, which may be shortened if the table is too wide.
 	Long bool
-	// Verbatim is for texts that readers search for. They are cut without an ellipsis.
+	// Verbatim marks a column of texts that readers search for in a log. They are cut without an
+	// ellipsis.
 	Verbatim bool
-	// Spare is for columns that are dropped if the table is still too wide. The column with the
-	// highest number is dropped first. Columns with 0 are never dropped.
+	// Spare is the order in which columns are dropped if the table is still too wide: the column
+	// with the highest Spare is dropped first. A column with a Spare of 0 is never dropped.
 	Spare int
 }
 
@@ -43,7 +44,8 @@ type cell struct {
 	Heights []int64
 }
 
-// tone is the meaning of a color: the name of a class on a page, and a color on a terminal.
+// tone is the meaning of a colored text. It is a CSS class on the page, and it selects a color on a
+// terminal.
 type tone string
 
 const (
@@ -80,7 +82,7 @@ func (t table) Headed() bool {
 	return slices.ContainsFunc(t.Columns, func(c column) bool { return c.Name != "" })
 }
 
-// without returns the table. It leaves out each of the named columns that no row uses.
+// without returns the table, but leaves out each of the named columns that no row uses.
 func (t table) without(unused ...string) table {
 	for _, name := range unused {
 		for i, c := range t.Columns {
@@ -103,7 +105,7 @@ func (t *table) used(column int) bool {
 	return false
 }
 
-// cut returns a copy of the table without a column.
+// cut returns a copy of the table without the given column.
 func (t table) cut(column int) table {
 	rows := make([][]cell, len(t.Rows))
 	for i, row := range t.Rows {
