@@ -207,7 +207,7 @@ class App {
     for (;;) {
       await shown();
       try {
-        if (await whileShown(follow)) say(find("link"), "Connecting…"); // the page was hidden; shown waits until it is visible
+        if (await whileShown(follow)) say(find("link"), "Connecting…"); // until the page is visible again
         else await this.#lost("The server closed the connection.", failures++);
       } catch (error) {
         if (this.#again.signal.aborted) continue;
