@@ -39,7 +39,7 @@ func (c *compiler) identities() {
 	c.spec.Identities = map[string]policy.Identity{}
 	for name, doc := range c.doc.Identities {
 		if c.lacks("identities." + name) {
-			doc.Claim = cmp.Or(doc.Claim, name) // assume a claim, because requests may lack one
+			doc.Claim = cmp.Or(doc.Claim, name) // assume an identity that a request may lack
 		}
 		c.spec.Identities[name] = policy.Identity{
 			Claim: doc.Claim, Header: doc.Header, Cookie: doc.Cookie, All: doc.All, Type: doc.Type, Plain: doc.Plain,
@@ -59,7 +59,7 @@ func (c *compiler) requestID(key string, doc *requestIDDoc) (header string, life
 	return doc.Header, time.Duration(doc.Life), time.Duration(doc.Derive)
 }
 
-// defaultForgive is how long after its end a ban counts by default.
+// defaultForgive is the default of the key forgive.
 const defaultForgive = duration(24 * time.Hour)
 
 func (c *compiler) bans(key string, doc *bansDoc) *stint.BanPolicy {

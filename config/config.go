@@ -23,8 +23,8 @@ type Config struct {
 	BreakerProbe, BreakerRetry time.Duration
 	// Outbound lists the external APIs that the program calls, sorted by name.
 	Outbound []outbound.API
-	// Webhooks lists the addresses to which an event is posted when a subject has used a share of a
-	// limit.
+	// Webhooks lists the addresses to which an event is posted when the usage of a subject reaches
+	// a share of a limit, such as 80%.
 	Webhooks []Webhook
 	// Warnings lists settings that are probably not intended, in the order of files and lines.
 	Warnings []Mistake
@@ -32,8 +32,8 @@ type Config struct {
 	Gateway Gateway
 }
 
-// Webhook is an address to which events are posted. Unlike the Webhook of package observe, it has
-// the name of a file instead of the key.
+// Webhook is an address to which events are posted. Unlike the Webhook of package observe, it
+// contains the name of a key file instead of the key.
 type Webhook struct {
 	// URL is the address. It begins with https://, or with http:// if it is a loopback address.
 	URL string

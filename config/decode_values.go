@@ -132,7 +132,7 @@ func parseDuration(text string) (time.Duration, error) {
 	}
 	rest, err := time.ParseDuration(text)
 	if err != nil || rest > stint.MaxWindow {
-		return math.MaxInt64, nil // its form is right, so it is too long
+		return math.MaxInt64, nil // the pattern has matched, so the duration is too long
 	}
 	return length + rest, nil
 }

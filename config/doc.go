@@ -12,8 +12,8 @@
 //	go watcher.Run(ctx)
 //
 // A file is decoded into the types in document.go. This package translates their values to a
-// [policy.Spec], and package policy makes the set from it. So anything in a file can also be
-// written in Go, with one exception: in a file, claims: {user: ""} lists a claim that the
+// [policy.Spec], and package policy makes a [policy.Set] from that. So anything in a file can also
+// be written in Go, with one exception: in a file, claims: {user: ""} lists a claim that the
 // application passes, so that it causes no warning. In Go, leave out such a claim.
 // docs/configuration.md lists all keys.
 package config

@@ -17,11 +17,12 @@ type document struct {
 	Store storeDoc `yaml:"store"`
 	// What happens when the store does not answer.
 	Failure *failureDoc `yaml:"failure"`
-	// How to find the client's address when there are proxies in front.
+	// How to find the client's address when requests come through proxies.
 	ClientIP clientIPDoc `yaml:"client_ip"`
-	// Claims that trusted proxies assert in headers: the name of the claim, then the name of the
-	// header. From other peers, these headers are ignored. Claims that the application passes take
-	// precedence. An empty string marks a claim that only the application passes.
+	// Claims that trusted proxies assert in headers, as a mapping from the name of a claim to the
+	// name of a header. If another peer sends these headers, they are ignored. Claims that the
+	// application passes take precedence. An empty string marks a claim that only the application
+	// passes.
 	Claims map[string]string `yaml:"claims"`
 	// Ways to identify the caller of a request, by name. Predefined: `ip` (the client's address),
 	// `user` (the claim `user`, unless defined otherwise) and `everyone` (all callers together).
@@ -31,8 +32,8 @@ type document struct {
 	// Limits on the requests that they match, in addition to the limits of the tier. Every policy
 	// that matches applies.
 	Policies []policyDoc `yaml:"policies"`
-	// Bans for subjects that are denied repeatedly. A request without any limit is not checked, so
-	// no ban stops it. Default: no bans.
+	// Bans for subjects that are denied repeatedly. A request to which no limit applies is not
+	// checked, so a ban does not stop it. Default: no bans.
 	Bans *bansDoc `yaml:"bans"`
 	// The header that identifies a logical request, so that up to 8 repeats are not charged again.
 	// Callers who reuse an id on purpose get nine requests for the price of one, so set it in the
@@ -77,11 +78,12 @@ type storeDoc struct {
 	KeyFile string `yaml:"key_file"`
 	// A file with a secret of at least 32 bytes, the same for all processes. Redis then stores a
 	// keyed hash of every subject instead of the subject itself. A relative path starts at the
-	// directory of this file. The secret is read only at startup. Default: none, subjects are not
-	// hashed.
+	// directory of this configuration file. The secret is read only at startup. Default: none,
+	// subjects are not hashed.
 	NameKeyFile string `yaml:"name_key_file"`
-	// The file with the previous key, while processes change to the key in name_key_file. The
-	// previous key stays in use until a process has only the new one.
+	// The file with the previous key, while processes change to the key in name_key_file. Subjects
+	// are hashed with the previous key until a process starts that has only the new key. Then all
+	// processes use the new key.
 	PreviousNameKeyFile string `yaml:"previous_name_key_file"`
 }
 
@@ -119,8 +121,8 @@ type clientIPDoc struct {
 	// Peers that are trusted to name the client: addresses, networks, and the words `loopback`,
 	// `private` and `unix` (peers on a Unix socket). Default: none, the peer is the client.
 	TrustedProxies list `yaml:"trusted_proxies"`
-	// The header in which they name the client: X-Forwarded-For, Forwarded, X-Real-IP or another
-	// header with one address. Default: X-Forwarded-For.
+	// The header in which trusted proxies name the client: X-Forwarded-For, Forwarded, X-Real-IP or
+	// another header with one address. Default: X-Forwarded-For.
 	Header string `yaml:"header"`
 	// How many leading bits of an IPv4 address identify a client. Default: 32.
 	IPv4Prefix int64 `yaml:"ipv4_prefix"`
@@ -135,8 +137,7 @@ type identityDoc struct {
 	Header string `yaml:"header"`
 	// A cookie, such as a session cookie.
 	Cookie string `yaml:"cookie"`
-	// Several identities combined. A request without one of them does not have the combination
-	// either.
+	// Several identities combined. A request has the combination only if it has all of them.
 	All list `yaml:"all"`
 	// The prefix of the identifier in keys. Default: the identity's name.
 	Type string `yaml:"type"`
@@ -148,7 +149,7 @@ type identityDoc struct {
 type tierDoc struct {
 	// The tier's name in metrics, headers and keys.
 	Name string `yaml:"name"`
-	// Which requests belong to the tier. Default: all that have one of its identities.
+	// Which requests belong to the tier. Default: all requests that have one of its identities.
 	Match *matchDoc `yaml:"match"`
 	// Which requests do not belong to the tier, even if they match.
 	Unless *matchDoc `yaml:"unless"`
@@ -156,9 +157,9 @@ type tierDoc struct {
 	// request with none of them belongs to a later tier.
 	Identity list `yaml:"identity"`
 	// Which requests are counted together. A name such as `api` means one count for all requests of
-	// a member: type:identifier:api. `none` means the same without a name: type:identifier. `route`
-	// counts each route separately, type:identifier:route, so a member gets the limits once per
-	// route. Default: global.
+	// a member, with the key type:identifier:api. `none` means the same without a name, with the
+	// key type:identifier. `route` counts each route separately, with the key
+	// type:identifier:route, so a member gets the limits once per route. Default: global.
 	Scope string `yaml:"scope"`
 	// Limits on the number of requests, such as 100/1m burst 3x. `unlimited` sets no limit, and
 	// `unlimited/1d` sets none for that window. A mapping takes the maximum of a limit from a
@@ -168,7 +169,7 @@ type tierDoc struct {
 	Budget ruleLimits `yaml:"budget"`
 	// Shares of the tier's calendar and fixed-window limits and budgets: 50%, 80%, 100%. When a
 	// member reaches one, it is logged, counted and posted to the webhooks, once per period. 100%
-	// is the first denial. Does not apply to limits in shadow.
+	// is reached at the first denial. Does not apply to limits in shadow.
 	Notify shares `yaml:"notify"`
 	// Decide and count, but do not deny requests over this tier's limits.
 	Shadow bool `yaml:"shadow"`
@@ -310,8 +311,8 @@ type usageDoc struct {
 	// Where a request names the model: /model. Default for gemini: in the path.
 	Model list `yaml:"model"`
 	// Where a response reports its input tokens: JSON pointers, in a JSON body and in server-sent
-	// events, or names of header fields and trailers. The last value of each counts. Paths with the
-	// same last name report the same number; numbers with different names are added up.
+	// events, or names of header fields and trailers. The last value of each counts. Paths that end
+	// in the same name report the same number. Numbers with different names are added up.
 	Input list `yaml:"input"`
 	// Where a response reports its output tokens.
 	Output list `yaml:"output"`
@@ -356,8 +357,9 @@ type bansDoc struct {
 	Within duration `yaml:"within"`
 	// How long the first ban lasts, the second, and so on. The last duration repeats.
 	Durations []duration `yaml:"durations"`
-	// How long after its end a ban counts. If the subject is banned again later, that ban has the
-	// first duration. Default: 24h.
+	// How long a ban is remembered after its end. If the subject is banned again within this time,
+	// the new ban has the next duration. If it is banned later, the new ban has the first duration.
+	// Default: 24h.
 	Forgive *duration `yaml:"forgive"`
 }
 
@@ -366,13 +368,13 @@ type requestIDDoc struct {
 	Header string `yaml:"header"`
 	// How long an id is remembered. Default: the shortest window of the request's first limits.
 	Life duration `yaml:"life"`
-	// For clients that send no id: derive one from caller, method, host, path, query and body, so
-	// that equal requests within this time, such as those of a double click, are charged once: 2s.
-	// At most 10s, and only in policies. Works only where stint sees the body: in the gateway and
-	// the middleware, if the request declares the length of its body, at most 64KiB. Nine equal
-	// requests are served for one charge, so do not use it where a concurrency limit applies. Redis
-	// keeps a hash of the body, so do not use it on routes that take passwords or codes, unless
-	// store has a name_key_file. Default: no id is derived.
+	// For clients that send no id: derive one from caller, method, host, path, query and body.
+	// Equal requests within this time, such as the two requests of a double click, are then charged
+	// once. Use a short time such as 2s. At most 10s, and only in policies. Works only where stint
+	// sees the body: in the gateway and the middleware, for requests that declare the length of
+	// their body, at most 64KiB. Nine equal requests are served for one charge, so do not use it
+	// where a concurrency limit applies. Redis keeps a hash of the body, so do not use it on routes
+	// that take passwords or codes, unless store has a name_key_file. Default: no id is derived.
 	Derive duration `yaml:"derive"`
 }
 
@@ -426,14 +428,14 @@ type webhookDoc struct {
 	// The address: https://, or http:// on this machine. Redirects are not followed.
 	URL string `yaml:"url"`
 	// A file with a secret of at least 16 bytes that signs the posts. A relative path starts at the
-	// directory of this file.
+	// directory of this configuration file.
 	KeyFile string `yaml:"key_file"`
 }
 
 type gatewayDoc struct {
 	// Which requests go to which upstream. Routes for a request's host take precedence over those
-	// for any host, and among these the longest path wins. If flags name routes, these are not
-	// used.
+	// for any host, and among these the longest path wins. If flags name routes, the routes in the
+	// file are not used.
 	Routes []routeDoc `yaml:"routes"`
 	// How long connecting to an upstream may take. Default: 5s.
 	ConnectTimeout duration `yaml:"connect_timeout"`

@@ -31,7 +31,8 @@ type Gateway struct {
 	SendTimeout time.Duration
 	// MaxBody is the maximum number of bytes in the body of a request; 0 is no limit.
 	MaxBody int64
-	// PassUnusualPaths forwards requests with a raw backslash in the path or a raw "#".
+	// PassUnusualPaths forwards requests with a raw backslash in the path or a raw "#", instead of
+	// refusing them with a 400.
 	PassUnusualPaths bool
 
 	// The fields below can be set only by a program, not in files.
@@ -56,9 +57,10 @@ type Gateway struct {
 	MaxConns int
 	// Logger logs requests and failures; nil is slog.Default().
 	Logger *slog.Logger
-	// NoAccessLog logs only requests that fail because of the gateway or its upstream.
+	// NoAccessLog turns off the access log. Requests that fail because of the gateway or its
+	// upstream are still logged.
 	NoAccessLog bool
-	// AccessLogEvery logs one of every n requests; 0 logs all.
+	// If AccessLogEvery is n, one in n requests is logged; 0 logs all.
 	AccessLogEvery int
 	// AccessLogQuery also logs query strings, which often contain secrets.
 	AccessLogQuery bool

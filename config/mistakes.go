@@ -105,8 +105,8 @@ func (r *reader) has(key string) bool {
 	return ok
 }
 
-// mistake records a mistake in a key. Its position is that of the key, or of the nearest parent
-// that is in a file. It is dropped if the value of the key could not be read, because it may be a
+// mistake records a mistake at the position of a key, or of the nearest parent that has a position.
+// It records nothing if the value of the key could not be read, because the mistake may only be a
 // consequence of that.
 func (r *reader) mistake(key, format string, args ...any) {
 	if !r.lacks(key) {
@@ -137,8 +137,8 @@ func (r *reader) lacks(key string) bool {
 	return false
 }
 
-// cannotRead records that the value of a key could not be read. If the key is "", which is a whole
-// file, nothing else is checked.
+// cannotRead records that the value of a key could not be read. The key "" stands for a whole file.
+// If a whole file could not be read, nothing else is checked.
 func (r *reader) cannotRead(key string) {
 	r.blind = r.blind || key == ""
 	r.unread[key] = true
@@ -164,8 +164,8 @@ func (r *reader) found(p position, key, format string, args ...any) found {
 	}}
 }
 
-// nearest returns the position of a key, or of its nearest parent that has one. If there is none,
-// it returns the first line of the first file.
+// nearest returns the position of a key, or of its nearest parent that has a position. If no parent
+// has a position, it returns the first line of the first file.
 func (r *reader) nearest(key string) position {
 	for ; key != ""; key = parent(key) {
 		if p, ok := r.positions[key]; ok {
@@ -189,7 +189,8 @@ func (r *reader) all() (mistakes []Mistake, wrong bool) {
 	return mistakes, len(r.mistakes) > 0
 }
 
-// local returns a key in which tiers and policies are counted within the file.
+// local turns a key of the whole configuration into a key of the file: tiers[2] may become
+// tiers[0].
 func (s source) local(key string) string {
 	for section, before := range map[string]int{"tiers[": s.tiers, "policies[": s.policies} {
 		rest, ok := strings.CutPrefix(key, section)

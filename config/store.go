@@ -23,12 +23,13 @@ type Store struct {
 	// Prefix is the prefix of all keys; "" is the default of the store.
 	Prefix string
 	// CAFile has the CA certificates for Redis over TLS. CertFile and KeyFile have a client
-	// certificate. Unless URL is "memory", it also has all three as parameters.
+	// certificate. Unless URL is "memory", its parameters also name these three files.
 	CAFile, CertFile, KeyFile string
 	// Memory is the maximum number of bytes of a store in memory; 0 is the default of the store.
 	Memory int64
 	// NameKeyFile is the file with the key for hashing subjects in Redis; "" is none.
-	// PreviousNameKeyFile is the file with the key that it replaces; "" is none.
+	// PreviousNameKeyFile is the file with the previous key, which the key in NameKeyFile replaces;
+	// "" is none.
 	NameKeyFile, PreviousNameKeyFile string
 }
 

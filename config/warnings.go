@@ -73,8 +73,9 @@ func (c *compiler) notifies() bool {
 		slices.ContainsFunc(c.doc.Policies, func(p policyDoc) bool { return len(p.Notify) > 0 })
 }
 
-// listsClaims reports whether the configuration should list every claim. If it lists none, an
-// application or a caller of the API may pass the claims of identities; but a gateway has neither.
+// listsClaims reports whether the configuration should list every claim. If it lists none, the
+// application or the callers of the API may pass the claims of identities. A gateway has neither an
+// application nor such callers, so only headers can set claims there.
 func (c *compiler) listsClaims() bool { return len(c.doc.Claims) > 0 || c.doc.Gateway != nil }
 
 // userIsSet warns if the predefined identity "user" is used but nothing sets its claim.
@@ -187,8 +188,8 @@ const (
 	// leastPrice is the lowest price of a million tokens that gets no warning. If the price is
 	// lower, a request of a thousand tokens costs less than one unit.
 	leastPrice = 1000
-	// leastHold is the minimum hold of a request that counts tokens. A pause of the process or the
-	// store must not end the hold.
+	// leastHold is the shortest hold of a request that gets no warning. A shorter hold may expire
+	// while the process or the store pauses.
 	leastHold = 10 * time.Second
 )
 
@@ -211,11 +212,12 @@ func (c *compiler) oddUsage(key string, p *policy.Policy) {
 	}
 }
 
-// quantities are the names of budgets that count a single quantity.
+// quantities are the names of budgets that count a single quantity, such as input tokens, instead
+// of all tokens.
 var quantities = []string{tokens.InputName, tokens.OutputName, tokens.CachedName, tokens.PriceName}
 
-// oddQuantities warns of budgets whose names resemble that of a quantity. Such budgets count all
-// tokens.
+// oddQuantities warns of budgets whose names resemble the name of a quantity, such as input_token.
+// Such budgets count all tokens.
 func (c *compiler) oddQuantities() {
 	if !slices.ContainsFunc(c.spec.Policies, func(p policy.Policy) bool { return p.Usage != nil }) {
 		return

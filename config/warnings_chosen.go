@@ -54,8 +54,9 @@ type class struct {
 	has     []string
 }
 
-// maxComparisons is the maximum number of pairs of tiers and policies that are compared. Comparing
-// them takes a few tenths of a second. A larger configuration gets fewer warnings.
+// maxComparisons is the maximum number of pairs of tiers and policies that are compared. So many
+// comparisons take a few tenths of a second. In a configuration with more pairs, some limits are
+// not checked.
 const maxComparisons = 200_000
 
 // chosenIdentities warns of limits by header or cookie: clients choose these values.
@@ -93,8 +94,8 @@ func (c *compiler) chosenIdentities() {
 
 // chosenIdentity warns if clients can evade the limits of n by choosing the value of a header or
 // cookie, because none of the others limits the same requests by an identity that clients cannot
-// choose. It also warns if a client can get another client banned by sending its value. It reports
-// whether it warned.
+// choose. It also warns if a client can get another client banned by sending the other client's
+// value. It reports whether it warned.
 func (c *compiler) chosenIdentity(key string, t *policy.Tier, n *counted, others []*counted) (warned bool) {
 	requests := class{matches: []*policy.Match{t.Match, n.match}}
 	if len(t.Identity) == 1 {
@@ -161,7 +162,7 @@ func (c *compiler) public(name string) (header string) {
 	return header
 }
 
-// certain reports whether all requests of the class have an identity.
+// certain reports whether all requests of the class have the identity with the given name.
 func (c *compiler) certain(name string, these *class) bool {
 	return !slices.ContainsFunc(c.parts(name), func(part string) bool {
 		return part != "ip" && part != "everyone" && !slices.Contains(these.has, part)
@@ -202,8 +203,9 @@ func (n *counted) often() bool {
 	return slices.ContainsFunc(n.limits, often) || slices.ContainsFunc(n.budget, often)
 }
 
-// slower reports whether, for each of others, one of limits allows no more in the long run. Where
-// maximums come from claims, it uses the largest maximum of limits.
+// slower reports whether, for each of others, one of limits allows no more in the long run. If the
+// maximum of one of limits comes from a claim, slower uses the largest value that the claim may
+// have.
 func slower(limits, others []policy.Limit) bool {
 	return !slices.ContainsFunc(others, func(other policy.Limit) bool {
 		m := &other.Limit
@@ -258,8 +260,8 @@ func (c *compiler) claimOf(name string) string {
 	return c.spec.Identities[name].Claim
 }
 
-// narrower reports whether one of the matches accepts only values that fit one of the patterns. If
-// there are no patterns, everything fits.
+// narrower reports whether one of the class's matches accepts only values that fit one of the
+// patterns. If there are no patterns, everything fits.
 func (r *class) narrower(
 	patterns []string, of func(*policy.Match) []string, fits func(pattern, text string) bool,
 ) bool {

@@ -14,7 +14,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Watcher keeps the set of a guard up to date with its files. If files are broken, empty or
+// Watcher keeps the set of a guard up to date with the files at Path. If files are broken, empty or
 // missing, the last valid set stays in force. The fields must not change after first use. The
 // methods are safe for concurrent use.
 type Watcher struct {
@@ -37,10 +37,10 @@ type Watcher struct {
 // Reload is the result of checking the files. At is the time of the check. Err is nil if the files
 // are in force. Otherwise it is the reason why they are not: an [*Error], an error of the file
 // system, or the error of [Watcher.Accept]. Changed reports that this check put a new set in force.
-// Good is the number of changes so far that were put in force, and Failed the number of those that
-// were rejected. Files are the files that differ since the last change. Changes describe the
-// differences in readable form. Configurations that decide alike have the same Fingerprint, on any
-// host.
+// Good is the number of changes so far that were put in force, and Failed is the number of changes
+// that were rejected. If Changed is true, Files lists the files that have changed, and Changes
+// describes the differences. Configurations that make the same decisions have the same Fingerprint,
+// on any host.
 type Reload = reload.Result
 
 // Reload checks the files now. It puts them in force if they have changed and are valid. The first
@@ -76,7 +76,7 @@ func (w *Watcher) read(files []reload.File) (use func() reload.InForce, err erro
 	}
 	return func() reload.InForce {
 		was := w.Guard.Set()
-		_ = w.Guard.Replace(config.Set) // it cannot fail: read has made the set
+		_ = w.Guard.Replace(config.Set) // fails only for a set that policy.New has not made
 		for _, m := range config.Warnings {
 			cmp.Or(w.Logger, slog.Default()).Warn("config: "+m.Message, "file", m.File, "line", m.Line, "key", m.Key)
 		}

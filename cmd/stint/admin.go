@@ -83,7 +83,7 @@ func checkRedis(store string) error {
 		return errors.New("--store: a memory store exists only in a server's process; specify the server with --server")
 	case store != "" && store != redisStore && !strings.Contains(store, "://"):
 		return fmt.Errorf("--store: want redis, or a URL such as %s%s", urlExample,
-			messages.Hint(store, []string{redisStore})) // it may hold a password
+			messages.Hint(store, []string{redisStore})) // store is not shown, because it may hold a password
 	}
 	return nil
 }
@@ -135,8 +135,8 @@ func (f *adminFlags) open(ctx context.Context, s *system, scope string) (admin, 
 	return control.New(c), closing, nil
 }
 
-// direct sends every request to Redis. A command is short-lived: it remembers nothing from which it
-// could decide, and it must report why Redis cannot be used.
+// direct makes a store send every request to Redis. A command does not decide without Redis,
+// because it has just started and remembers no usage. It reports why Redis cannot be used.
 var direct = resilience.Config{
 	NoDenyCache: true, NoLeases: true, Logger: slog.New(slog.DiscardHandler),
 	Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: 10 * time.Second},
@@ -154,7 +154,8 @@ func openDirect(ctx context.Context, where config.Store, redis redisstore.Config
 	return store, err
 }
 
-// openRedis connects to Redis as configured. It does not create the name key; only servers do.
+// openRedis connects to Redis as configured. It does not record the name key in Redis; only servers
+// do.
 func openRedis(ctx context.Context, where config.Store, s *system) (stores.Store, error) {
 	store, err := openDirect(ctx, where, redisstore.Config{
 		ExistingNames: true, Logger: slog.New(slog.NewTextHandler(s.errors(), nil)),

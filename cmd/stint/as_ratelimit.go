@@ -48,8 +48,9 @@ var notNeeded = []string{
 	"GRPC_SERVER_TLS_CA_CERT",
 }
 
-// ratelimitWarnings holds the variables that are ignored with a warning, unless their value is
-// fine. change is the effect of ignoring one. Decisions do not depend on them.
+// ratelimitWarnings holds the variables that are ignored, with a warning unless the value is the
+// one in fine. change is the effect of ignoring the variable. Decisions do not depend on these
+// variables.
 var ratelimitWarnings = map[string]struct{ fine, change string }{
 	"REDIS_PERSECOND":                      {"false", "limits per second are also counted in the Redis server of REDIS_URL"},
 	"REDIS_HEALTH_CHECK_ACTIVE_CONNECTION": {"false", "/healthcheck does not fail without Redis, because limits still hold in each process"},
@@ -65,8 +66,9 @@ var ratelimitWarnings = map[string]struct{ fine, change string }{
 	"GRPC_MAX_CONNECTION_AGE_GRACE":            {"", "connections of Envoy are not closed by age"},
 }
 
-// ratelimitRefused holds the variables that prevent the start, unless their value is fine. To
-// ignore them would change decisions, admit other callers, or leave requests unserved.
+// ratelimitRefused holds the variables with which stint does not start, unless the value is the one
+// in fine. Ignoring these variables would change decisions, admit other callers, or leave requests
+// unserved. want says what to set instead.
 var ratelimitRefused = map[string]struct{ fine, want string }{
 	"BACKEND_TYPE":                         {"redis", "stint counts in Redis, not in memcached; want redis, and a Redis server in REDIS_URL"},
 	"GRPC_UDS":                             {"", "gRPC over a Unix socket is not supported; want GRPC_HOST and GRPC_PORT"},
@@ -76,7 +78,7 @@ var ratelimitRefused = map[string]struct{ fine, want string }{
 }
 
 // ratelimitNeeds holds the variables that have an effect in envoyproxy/ratelimit only if another
-// variable has a certain value. byDefault reports whether that value is the other variable's
+// variable has a certain value. byDefault reports whether the other variable has that value by
 // default.
 var ratelimitNeeds = map[string]struct {
 	name, value string
@@ -250,7 +252,7 @@ func (r *asRatelimit) counting(c *serveCommand) {
 		if c.nearLimit, err = strconv.ParseFloat(value, 64); err != nil || !(c.nearLimit >= 0 && c.nearLimit <= 1) {
 			r.wrong("NEAR_LIMIT_RATIO", "%q; want a share from 0 to 1, such as 0.8", value)
 		}
-		c.nearLimit = cmp.Or(c.nearLimit, math.SmallestNonzeroFloat64) // 0 is the default
+		c.nearLimit = cmp.Or(c.nearLimit, math.SmallestNonzeroFloat64) // a NearLimit of 0 would mean the default
 	}
 }
 
@@ -308,7 +310,7 @@ func (r *asRatelimit) pairs(name, between string) map[string]string {
 func (r *asRatelimit) logging(c *serveCommand) {
 	if value := r.env("LOG_LEVEL"); value != "" && !r.given("log-level") {
 		level := strings.ToLower(value)
-		switch level { // levels of that logger that have no counterpart here
+		switch level { // levels of envoyproxy/ratelimit that slog does not have
 		case "trace":
 			level = "debug"
 		case "warning":
@@ -327,7 +329,8 @@ func (r *asRatelimit) logging(c *serveCommand) {
 	}
 }
 
-// redis returns the URL of the store. Its errors do not contain REDIS_URL or REDIS_AUTH.
+// redis returns the URL of the store. The errors that it records do not contain the values of
+// REDIS_URL and REDIS_AUTH, because these may hold passwords.
 func (r *asRatelimit) redis() string {
 	text := r.env(redisEnv)
 	if text == "" {

@@ -23,12 +23,12 @@ func (*completionCommand) Help() string {
 
 func (c *completionCommand) Run(s *system) error { return s.print([]byte(completionScripts[c.Shell])) }
 
-// completeArg is the first argument of a call by a completion script. The other arguments are the
-// words of the command line after the program. The last one is the word to complete.
+// completeArg is the first argument when a completion script calls the program. The other arguments
+// are the words that follow the program on the command line. The last word is the one to complete.
 const completeArg = "__complete"
 
-// completionScripts get completions from the program on the command line, because it may not be in
-// PATH. They complete file names if the program asks for that.
+// completionScripts get completions from the program. They call it by the name on the command line,
+// because it may not be in PATH. They complete file names if the completions include ":files".
 var completionScripts = map[string]string{
 	"bash": `# Completion of stint for bash: source <(stint completion bash)
 _stint() {

@@ -19,8 +19,8 @@ const (
 	// stdinPath is the argument for standard input, and stdinName its name in error messages.
 	stdinPath = "-"
 	stdinName = "<stdin>"
-	// maxStdin is how many bytes to read from standard input. Even much smaller configurations are
-	// rejected as too large.
+	// maxStdin is the maximum number of bytes to read from standard input. Policies of this size
+	// are rejected as too large, so it does not matter that the rest is not read.
 	maxStdin = 4 << 20
 )
 

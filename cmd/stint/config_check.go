@@ -41,7 +41,7 @@ type checked struct {
 	Name string `json:"name"`
 	Good bool   `json:"good"`
 	// Summary and Totals are nil if the configuration is invalid, or if it has rules for Envoy's
-	// service, which Envoy summarizes.
+	// service. The field Envoy then summarizes these rules.
 	Summary *summary      `json:"summary,omitempty"`
 	Totals  []tierTotal   `json:"totals,omitempty"`
 	Envoy   *envoySummary `json:"envoy,omitempty"`

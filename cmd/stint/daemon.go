@@ -50,7 +50,7 @@ type daemonFlags struct {
 	LogLevel   levelFlag     `name:"log-level" placeholder:"LEVEL" values:"debug,info,warn,error" default:"info" help:"debug, info, warn or error. Default: ${default}."`
 	LogFormat  string        `name:"log-format" placeholder:"FORMAT" enum:"text,json" default:"text" help:"text or json. Default: ${default}."`
 
-	envStore string // the URL in the environment of the program that stint replaces
+	envStore string // the URL of Redis in the environment of envoyproxy/ratelimit
 }
 
 type levelFlag slog.Level
@@ -175,7 +175,8 @@ func (f *daemonFlags) observe() (observe.Config, error) {
 	return c, nil
 }
 
-// setThreshold reads the threshold of an alert, such as "BlockedShare=0.2" or "Spike=off".
+// setThreshold adds the threshold in text, such as "BlockedShare=0.2" or "Spike=off", to
+// thresholds.
 func setThreshold(thresholds map[string]float64, text string) error {
 	name, value, ok := strings.Cut(text, "=")
 	if !ok {
@@ -283,8 +284,8 @@ func (e *serverError) Error() string { return e.text }
 
 func (e *serverError) Unwrap() error { return e.error }
 
-// inFlags returns an error of package server in which flags replace the fields of the configuration
-// that they set.
+// inFlags returns an error of package server with each field of the configuration replaced with the
+// flag that sets it.
 func inFlags(c *server.Config, err error) error {
 	text := err.Error()
 	if invalid, ok := errors.AsType[*stint.InvalidError](err); ok {

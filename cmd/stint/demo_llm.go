@@ -42,8 +42,8 @@ Press Ctrl-C to stop.
 `, dashboard, d.gateway, d.policies, s.Program, flags)
 }
 
-// llmTraffic makes callers stream stories until the context ends. Together they request rate
-// thousand tokens a minute.
+// llmTraffic makes callers stream stories until the context ends. Together, the callers request
+// rate*1000 tokens a minute.
 func llmTraffic(ctx context.Context, gateway string, rate int) error {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: trafficWorkers}}
 	defer client.CloseIdleConnections()
@@ -52,7 +52,7 @@ func llmTraffic(ctx context.Context, gateway string, rate int) error {
 	defer work.Wait()
 	for ctx.Err() == nil {
 		work.Go(func() {
-			// The dashboard shows the answer.
+			// Ignore the result: the dashboard shows it.
 			_, _ = someCaller().Ask(ctx, client, gateway, 1+rand.IntN(2*storyTokens))
 		})
 		pause(ctx, every)

@@ -95,8 +95,9 @@ const (
 	demoWorkers = 6
 )
 
-// callPretendAPI makes calls until the context ends. Each call waits for its turn. If the registry
-// no longer has the API because the limits were changed, callPretendAPI tries again after a while.
+// callPretendAPI makes calls until the context ends. Each call waits until the limits permit it. If
+// the registry no longer has the API because the limits were changed, callPretendAPI tries again
+// after a while.
 func callPretendAPI(ctx context.Context, apis *outbound.Registry, url string) {
 	base := &http.Transport{}
 	defer base.CloseIdleConnections()

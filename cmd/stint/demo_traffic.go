@@ -38,8 +38,8 @@ func newDemoTraffic(url string, rate int, calm bool) *demoTraffic {
 }
 
 // callerKinds returns all kinds of callers, except the user who sends bursts. If abuse is false, it
-// leaves out the callers who abuse the API. There are so many quiet users that each stays within
-// the limits for hours.
+// leaves out the callers who abuse the API. There are so many of the other users that each of them
+// stays within the limits for hours.
 func callerKinds(abuse bool) []callerKind {
 	user := func(name, plan string) http.Header {
 		h := http.Header{"X-User-Id": {name}}

@@ -6,7 +6,7 @@ import (
 )
 
 // display shows a text that changes. On a terminal, it redraws the text in place. Elsewhere, it
-// prints each version below the last one.
+// prints each version below the previous one.
 type display struct {
 	*system
 	drawn int // lines
@@ -23,7 +23,7 @@ func (s *display) draw(text []byte) error {
 	}
 	lines := bytes.Split(bytes.TrimSuffix(s.render(text), []byte("\n")), []byte("\n"))
 	lines = lines[:min(len(lines), max(rows-1,
-		1))] // what scrolls away cannot be redrawn; the cursor is in the last row
+		1))] // lines that scroll away cannot be redrawn, and the last row is for the cursor
 	for _, line := range lines {
 		b.WriteString(cut(string(line), columns) + plainText + clearLine + "\n")
 	}

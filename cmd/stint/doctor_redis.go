@@ -131,7 +131,7 @@ func (e *redisDiagnosis) unreachable(err error, where string, addresses []string
 	case redisSilent:
 		silent := errkind.FaultOf(errkind.Silent)
 		fix := silent.Fix
-		if redisurl.IsTLS(where) { // a server without TLS would wait for the rest of a command
+		if redisurl.IsTLS(where) { // without TLS, a server waits for more of a command
 			fix += " Or " + withOrWithoutTLS(where)
 		}
 		e.found.fail("connection", fmt.Sprintf("%s %s: %s", at, silent.Is, err), fix)
@@ -203,7 +203,7 @@ const (
 	poorPing = 50 * time.Millisecond
 )
 
-// latency measures round trips, and reports whether any succeeded.
+// latency measures round trips. It reports false if the connection is lost or Redis is busy.
 func (e *redisDiagnosis) latency(ctx context.Context) bool {
 	took := make([]time.Duration, pings)
 	asked := e.client
@@ -343,7 +343,7 @@ func (e *redisDiagnosis) topology() {
 	case e.info.Role == "replica":
 		e.found.fail("replication", "this is a replica, which cannot charge",
 			"use the address of its master, or Sentinel: redis://sentinel:26379?master_set=NAME")
-	case len(e.info.Lost) > 0: // reported above
+	case len(e.info.Lost) > 0: // reported by nodes
 	case e.info.Mode == "cluster":
 		e.found.ok("replication", "a Cluster of %s", count(e.info.Masters, "master", "masters"))
 	case e.info.Mode == "sentinel":

@@ -19,7 +19,8 @@ type explanation struct {
 	Path   string `json:"path"`
 	// Also lists other readings of the request, which are matched as well.
 	Also []string `json:"also,omitempty"`
-	// Peer is the remote end, "unix" if it has no address, and Client the client behind it.
+	// Peer is the address of the remote end of the connection, or "unix" for a Unix socket. Client
+	// is the client behind it.
 	Peer   string `json:"peer"`
 	Client string `json:"client"`
 	// PeerAssumed means that the command line does not specify a peer.

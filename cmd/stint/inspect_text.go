@@ -15,7 +15,7 @@ import (
 	"github.com/stint-limiter/stint/overrides"
 )
 
-// subjectText omits unused limits, unless all is true.
+// subjectText describes a subject as text. It omits unused limits, unless all is true.
 func subjectText(s *system, result *control.Subject, all bool) []byte {
 	var b bytes.Buffer
 	b.WriteString(s.paint(bold, oneLine(result.Subject)) + noteText(result.Note) + "\n")
@@ -164,7 +164,8 @@ func drawLog(b *bytes.Buffer, now time.Time, l *control.Limit, width int) {
 	window := time.Duration(l.Window * float64(time.Second))
 	last := now
 	for _, e := range l.Entries {
-		// include bookings, but not the end of the slice in which a charge is counted
+		// Extend the timeline to bookings. A charge may also be after now, because it is counted at
+		// the end of a slice of the window, but only by up to window/Resolution.
 		if e.At.Sub(now) > window/stint.Resolution && e.At.After(last) {
 			last = e.At
 		}

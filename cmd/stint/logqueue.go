@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// queueSize is the maximum number of bytes that wait. Up to the same number may be in the
-	// middle of being written. That is a few thousand records, which a slow reader reads within a
-	// few seconds.
+	// queueSize is the maximum number of bytes that wait to be written. While they wait, up to the
+	// same number of bytes may be in the process of being written. That is a few thousand records,
+	// which a slow reader reads within a few seconds.
 	queueSize = 512 << 10
 	// pieceSize is the largest number of bytes that a pipe accepts atomically (PIPE_BUF on Linux).
 	// If no write is longer, the lines of several processes that share a pipe are not mixed.
@@ -20,8 +20,8 @@ const (
 // logQueue is a bounded queue in front of a writer. It prevents a log that cannot be written, such
 // as a pipe that is not read or a full disk, from blocking the program. Every Write is one record,
 // a line with its line break. Records are written in order. When the queue is full, it drops
-// records until it is empty, and then writes a record with their number in their place. It is safe
-// for concurrent use.
+// records until it is empty. It then writes one record with the number of dropped records. It is
+// safe for concurrent use.
 type logQueue struct {
 	to     io.Writer
 	report func(to io.Writer, dropped int64)
@@ -39,8 +39,8 @@ type logQueue struct {
 	torn bool // used by the writing goroutine: the last write ended in the middle of a line
 }
 
-// newLogQueue returns a queue in front of a writer. report writes a record that says how many
-// records were dropped.
+// newLogQueue returns a queue in front of a writer. report writes a record with the number of
+// dropped records.
 func newLogQueue(to io.Writer, report func(to io.Writer, dropped int64)) *logQueue {
 	return &logQueue{to: to, report: report, waiting: make([]byte, 0, queueSize), writing: make([]byte, 0, queueSize)}
 }
@@ -122,8 +122,9 @@ func (w *logQueue) run() {
 func (w *logQueue) next() (unreported int64, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// The waiting records are older than those that a full queue has dropped, and newer than those
-	// that could not be written.
+	// If the queue is full, the dropped records are newer than the waiting ones, so they are
+	// reported when nothing is waiting. Otherwise, the dropped records could not be written. They
+	// are older than the waiting records, so they are reported before these.
 	if w.full == (len(w.waiting) == 0) {
 		unreported, w.unreported, w.full = w.unreported, 0, false
 	}

@@ -1,5 +1,5 @@
-// Command stint is the command line of stint. A command is in the file with its name or, like unban
-// and peek, in the file of its opposite or variant.
+// Command stint is the command line of stint. Each command is in the file with its name, except
+// unban, which is in ban.go, and peek, which is in take.go.
 //
 //	stint config check stint.yaml
 //	stint config explain stint.yaml --request 'POST /api/simulation/start' --claim user=42
@@ -25,7 +25,7 @@ import (
 	_ "time/tzdata" // time zones of calendar limits, for images without them
 )
 
-// Signals have their default effect, except for daemons and commands that run until they are
+// Signals have their default effect, except in daemons and in commands that run until they are
 // interrupted. stint reads the environment variables COLUMNS, NO_COLOR and TERM, and those that
 // flags name. Daemons also read the variables in daemon.go, and with --as-ratelimit those in
 // as_ratelimit.go.

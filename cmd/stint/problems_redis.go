@@ -26,7 +26,7 @@ const (
 	redisSilent            // connected, but no answer
 	redisLocked            // it requires a password, and the URL has none
 	redisRefused           // it rejects the user or the password
-	redisForbids           // it accepts them, but denies a permission that limits need
+	redisForbids           // it accepts user and password, but denies a permission that limits need
 	redisUntrusted         // its certificate is not from a known authority, or not for this host
 	redisHungUp            // it closed the connection
 )

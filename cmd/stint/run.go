@@ -125,8 +125,8 @@ func isGiven(path []*kong.Path, name string) bool {
 	return slices.ContainsFunc(path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == name })
 }
 
-// helpVariables expands variables in help texts that kong does not know. They are not variables of
-// kong, because kong would expand all of them again for every flag.
+// helpVariables expands these variables in help texts. They are not declared as variables of kong,
+// because kong would expand all of them again for every flag.
 func helpVariables() kong.Option {
 	values := strings.NewReplacer(
 		"${admin}", localAdmin,

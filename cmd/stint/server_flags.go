@@ -28,13 +28,15 @@ type serverFlags struct {
 	asked *atomic.Bool // whether the server has asked for a client certificate
 }
 
-// localAdmin is the default address of a server, and localTLSAdmin the default with certificates.
+// localAdmin is the default address of a server. localTLSAdmin is the default if flags name
+// certificates.
 const (
 	localAdmin    = "http://127.0.0.1:6070"
 	localTLSAdmin = "https://127.0.0.1:6070"
 )
 
-// client returns a client. It sends the token of a server on this machine only to this machine.
+// client returns a client of the server. By default, the client sends the token that a server on
+// this machine created, but only to this machine.
 func (f *serverFlags) client() (*control.Client, error) {
 	where, token := cmp.Or(f.Server, localAdmin), f.Token
 	files := tlsfiles.Files{CA: f.CA, Cert: f.Cert, Key: f.Key}

@@ -36,7 +36,7 @@ func (c *simulateGenerateCommand) Validate() error {
 	return nil
 }
 
-// Run writes the log. It is not an error if the reader goes away.
+// Run writes the log. It is not an error if the reader closes the pipe.
 func (c *simulateGenerateCommand) Run(s *system) error {
 	err := loggen.Generate(s.Stdout, loggen.Options{
 		Seed: c.Seed, Lines: c.Lines, From: c.From.Time, Span: time.Duration(c.Span), Users: c.Users, JSON: c.JSON,

@@ -21,8 +21,8 @@ type system struct {
 	// Build is the program's build information, or nil if it is unknown.
 	Build *debug.BuildInfo
 	// Window returns the columns and rows of the terminal that is Stdout; it is nil if Stdout is
-	// not a terminal. Color means that output to it is colored. Asks means that Stdin is a
-	// terminal, so that commands can ask for confirmation.
+	// not a terminal. Color reports whether output to a terminal is colored. Asks reports whether
+	// Stdin is a terminal, so that commands can ask for confirmation.
 	Window func() (columns, rows int)
 	Color  bool
 	Asks   bool
@@ -40,7 +40,8 @@ const (
 	exitMalformed   = 4
 )
 
-// errReported is returned after everything has been printed.
+// errReported makes the exit code 1 without an error message, because the output already says what
+// is wrong.
 var errReported = errors.New("already reported")
 
 // errors returns a writer to standard error that escapes unprintable characters.
@@ -82,7 +83,7 @@ func (s *system) writeError(err error) {
 		fmt.Fprintf(s.errors(), "stint: %v\n", err)
 		return
 	}
-	for i := range wrong.Mistakes { // one by one, because the error itself leaves out what exceeds a page
+	for i := range wrong.Mistakes { // one by one, because Error.Error omits all but the first mistakes
 		fmt.Fprintln(s.errors(), &config.Error{Mistakes: wrong.Mistakes[i : i+1]})
 	}
 }
@@ -90,7 +91,7 @@ func (s *system) writeError(err error) {
 // print writes a text to standard output, safe for a terminal.
 func (s *system) print(text []byte) error { return s.write(s.render(text)) }
 
-// write writes to standard output. It is not an error if the reader goes away.
+// write writes to standard output. It is not an error if the reader closes the pipe.
 func (s *system) write(text []byte) error {
 	if _, err := s.Stdout.Write(text); err != nil && !errors.Is(err, syscall.EPIPE) {
 		return fmt.Errorf("standard output: %w", err)

@@ -51,7 +51,7 @@ func (c *tailCommand) Run(s *system) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	var past []observe.Violation // requested after the first tick, so that none in between is missed
+	var past []observe.Violation // requested after the first tick, so that no violation is missed
 	begun, told := c.Last == 0, false
 	var changed time.Time // the last configuration change that was printed
 	return c.problem(reconnecting(ctx, s, func(worked func()) error {

@@ -91,7 +91,7 @@ func (w escaped) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Sequences that terminals understand. The colors are ones that most people can distinguish.
+// Control sequences of terminals. Most people can distinguish these colors.
 const (
 	blue      = "\x1b[34m"
 	yellow    = "\x1b[33m"
@@ -122,7 +122,7 @@ func (s *system) confirm(question string) (bool, error) {
 	return false, nil
 }
 
-// Size of terminals that do not report one.
+// The assumed size of a terminal that does not report its size.
 const (
 	usualColumns = 80
 	usualRows    = 24

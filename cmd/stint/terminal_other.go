@@ -9,5 +9,5 @@ func isTerminal(f *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// windowSize returns the columns and rows of a terminal; 0 if it does not report them.
+// windowSize returns 0, because the size of a terminal is known only on Unix.
 func windowSize(*os.File) (columns, rows int) { return 0, 0 }

@@ -14,7 +14,7 @@ func isTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// windowSize returns the columns and rows of a terminal; 0 if it does not report them.
+// windowSize returns the columns and rows of a terminal, or 0 if the terminal does not report them.
 func windowSize(f *os.File) (columns, rows int) {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {

@@ -41,8 +41,7 @@ func (c *topCommand) Validate() error {
 type topState struct {
 	Point *observe.Point     `json:"point,omitempty"`
 	Top   []observe.Offender `json:"top"`
-	// Processes are the processes that Point and Top cover. It is empty if they cover a single
-	// process.
+	// Processes lists the processes that Point and Top cover. It is empty if they cover only one.
 	Processes []observe.Process `json:"processes,omitempty"`
 
 	alerts []observe.Alert
