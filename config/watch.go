@@ -38,7 +38,7 @@ type Watcher struct {
 // are in force. Otherwise it is the reason why they are not: an [*Error], an error of the file
 // system, or the error of [Watcher.Accept]. Changed reports that this check put a new set in force.
 // Good is the number of changes so far that were put in force, and Failed is the number of changes
-// that were rejected. If Changed is true, Files lists the files that have changed, and Changes
+// that were rejected. Files lists the changed files that this check put in force, and Changes
 // describes the differences. Configurations that make the same decisions have the same Fingerprint,
 // on any host.
 type Reload = reload.Result

@@ -70,7 +70,8 @@ func (q *query) releasePlaces(c *stint.Charge) (changed bool) {
 	return changed
 }
 
-// releasePlace releases a holder's place, and reports whether it had one.
+// releasePlace releases the place of the charge with the given id, and reports whether there was
+// one.
 func (q *query) releasePlace(v *view, id uint64) bool {
 	if !v.ReleasePlace(id) {
 		return false
@@ -79,8 +80,9 @@ func (q *query) releasePlace(v *view, id uint64) bool {
 	return true
 }
 
-// extend renews the holds and places of a charge, and takes back forgotten places. It reports
-// whether all places are held or, without places, all holds are open.
+// extend renews the holds and places of a charge. Places that the store has forgotten are taken
+// again, unless only known places are to be renewed. It reports whether all places are held or,
+// without places, all holds are open.
 func (q *query) extend(c *stint.Charge, a *stint.Amendment) bool {
 	places, held, holding := 0, 0, false
 	if c.Data().Hold > 0 {
@@ -100,7 +102,8 @@ func (q *query) extend(c *stint.Charge, a *stint.Amendment) bool {
 	return held == places && (places > 0 || holding)
 }
 
-// retake takes back a forgotten place, unless it was released.
+// retake takes a forgotten place again, unless the place was released or the charge was settled. It
+// reports whether it took the place.
 func (q *query) retake(v *view, c *stint.Charge) bool {
 	id := c.Data().ID
 	return !q.isSettled(v.claim, c) && !q.store.released.Has(id, v.claim.Claim) &&
@@ -114,7 +117,7 @@ func (q *query) isSettled(claim *claim, c *stint.Charge) bool {
 		q.store.own.Has(c.Data().ID, claim.Claim)
 }
 
-// compare records which states no longer have the generation that was charged.
+// compare sets stale for the parts whose records no longer have the generation that was charged.
 func (q *query) compare(c *driver.ChargeData) {
 	n := 0
 	for k := range q.views {
@@ -149,8 +152,8 @@ func (q *query) settleCharge(c *stint.Charge, a *stint.Amendment) (done stint.Am
 	id, data := c.Data().ID, c.Data()
 	q.compare(data)
 	for i := range q.claims {
-		// Claims may share a record, so check all of them for an earlier settlement before the
-		// first is settled.
+		// Claims may share a record, and settling one of them marks the record. So check all claims
+		// for an earlier settlement before the first is settled.
 		q.claims[i].settled = q.isSettled(&q.claims[i], c)
 	}
 	dropped, sum := int64(0), totals{}
@@ -171,7 +174,7 @@ func (q *query) settleCharge(c *stint.Charge, a *stint.Amendment) (done stint.Am
 			sum.add(a, v.limit.Name, total)
 		}
 	}
-	for k := range q.views { // the other names of the claim must not be settled later
+	for k := range q.views { // later settlements must not apply to other limits of the claim
 		if v := &q.views[k]; v.claim.until > 0 && v.cost > 0 {
 			v.claim.until = max(v.claim.until, data.AtOf(v.claim.number)+v.Settleable(v.cost))
 		}

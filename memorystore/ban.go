@@ -17,10 +17,10 @@ type ban struct {
 	forgive  int64 // from the policy, in microseconds
 	strikes  algorithm.Count
 	struckAt int64            // the clock at the last strike
-	counts   algorithm.Params // how strikes were counted last
+	counts   algorithm.Params // of the limit that last counted strikes
 }
 
-// stepped returns until and at, moved back if the clock stepped back.
+// stepped returns b.until and b.at, moved back if the clock stepped back.
 func (b *ban) stepped(now int64) (until, at int64) {
 	if now < b.at {
 		return b.until - (b.at - now), now
@@ -62,15 +62,15 @@ func (b *ban) strike(p *stint.BanPolicy, now int64) int64 {
 	return b.until
 }
 
-// struck returns the number of strikes that count.
+// struck returns the number of strikes that count at now.
 func (b *ban) struck(now int64) int64 {
 	var v algorithm.View
 	v.Open(&b.strikes, &b.counts, now, max(b.struckAt-now, 0))
 	return v.Used()
 }
 
-// byHand makes a manual ban of at least the given length: a ban that ends later stays. The level
-// stays, unless the last ban is forgiven.
+// byHand makes a manual ban of the given length. If the subject already has a ban that ends later,
+// the end does not change. The level stays, unless the last ban is forgiven.
 func (b *ban) byHand(length, now int64) {
 	until, _ := b.stepped(now)
 	if now-until >= b.forgive {

@@ -7,9 +7,9 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// charge charges, books or leases every claim that costs something, at an instant. It gives up the
-// booking that the request replaces. If come is set, that booking is due, and charge may make a
-// booking between others.
+// charge charges, books or leases every claim that costs something. at is the instant of the charge
+// or booking. charge gives up the booking that the request replaces. If come is true, that booking
+// is due, and the new booking may be before other bookings.
 func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, come bool) {
 	end := q.endOf(r, at, come)
 	id := uint64(0)
@@ -55,9 +55,9 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, come bool)
 	}
 }
 
-// endOf returns the time that identifies a charge at an instant: the end of a lease or booking, or,
-// if the units were used before now, the time of their use. A booking ends no earlier than the
-// bookings before it.
+// endOf returns the time that identifies a charge made at the instant at. For a lease or a booking,
+// it is the end of the lease or booking. If the units were used before now, it is the time of their
+// use. A booking ends no earlier than the bookings before it.
 func (q *query) endOf(r *stint.Request, at int64, come bool) int64 {
 	switch {
 	case r.Terms().Lease > 0:
@@ -75,9 +75,9 @@ func (q *query) endOf(r *stint.Request, at int64, come bool) int64 {
 	return end
 }
 
-// endAmong returns the end of a booking that may have other bookings after it. The end is no
-// earlier than the ends of the bookings before and, as far as that allows, no later than the ends
-// of the bookings after.
+// endAmong returns the end of a booking at the instant at that may have other bookings after it.
+// end is the end that the booking would have without these. The result is no earlier than the ends
+// of the bookings before and, as far as that allows, no later than the ends of the bookings after.
 func (q *query) endAmong(at, end int64) int64 {
 	last := int64(0)
 	for k := range q.views {
@@ -87,8 +87,8 @@ func (q *query) endAmong(at, end int64) int64 {
 	return max(last, end)
 }
 
-// force charges units that were used at end, or books them if end is after at. It charges or books
-// at most as many units as the count can hold.
+// force charges units that were used at end. If end is after at, it books them from at until end
+// instead. It drops units that the count cannot hold.
 func (v *view) force(at, end, units, refilled int64) {
 	if units = min(units, v.Spare()); at < end && units > 0 {
 		v.Insert(at, end, units)

@@ -42,8 +42,9 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 	return nil
 }
 
-// reset forgets the counts and holders of a claim's limits, and the claim's request ids. States get
-// a new generation. The counts of concurrency limits record the time of the reset.
+// reset forgets the counts and holders of a claim's limits, and the claim's request ids. The
+// records get new generations, so that earlier charges cannot be amended. The counts of concurrency
+// limits record the time of the reset.
 func (q *query) reset() {
 	for k := range q.views {
 		v := &q.views[k]
@@ -69,7 +70,8 @@ func (q *query) reset() {
 	}
 }
 
-// restart gives an existing state a new generation, which is a write.
+// restart gives the part's record a new generation, if there is a record. Like other writes, it
+// sets the time of the last write.
 func (p *part) restart(now int64) {
 	if p.rec == nil {
 		return

@@ -8,13 +8,14 @@ import (
 )
 
 const (
-	// Records with room are not evicted while at most one record in roomyShare has room. Until
-	// loads are compared again, up to one more record per shard may stay.
+	// Records with room are not evicted while at most one record in roomyShare has room.
+	// compareLoads checks the share only once in len(shards) evictions, so up to one more record
+	// with room per shard may stay.
 	roomyShare = 32
-	// enough is the minimum share of each of its limits that a record with room has left.
+	// enough is the minimum unused share of each limit of a record with room.
 	enough = 0.5
 	// evictAmong is the number of records that are compared to evict one; evictFurther is that
-	// number if all of them have a ban, a place or an open hold.
+	// number if all records compared so far have a ban, a place or an open hold.
 	evictAmong   = 16
 	evictFurther = 512
 	// evictMost bounds the evictions under one lock.
@@ -36,7 +37,7 @@ type loads [classes]atomic.Int32
 // bounds limit the size of the store.
 type bounds struct{ subjects, bytes int64 }
 
-// written describes the writes of a call that the store has not counted yet.
+// written describes the writes of one call, which the store has not counted yet.
 type written struct {
 	subject        string // of its first claim
 	shard          uint32 // of that subject
@@ -82,7 +83,7 @@ func (s *Store) makeRoom(w *written) {
 		if s.evict(w) {
 			continue
 		}
-		if w.spare == nil { // only uncounted writes of other calls are left
+		if w.spare == nil { // nothing is left to evict, so exceed the bounds
 			s.bytes.Add(w.bytes)
 			s.subjects.Add(w.records)
 			return
@@ -114,8 +115,8 @@ func (s *Store) evict(w *written) bool {
 	return false
 }
 
-// heaviest returns the shard and the class to evict from. The shard is the call's own, unless
-// another has many more records of that class, so that calls rarely contend for a shard.
+// heaviest returns the shard and the class to evict from. The shard is own, the call's own shard,
+// unless another has many more records of that class. So calls rarely contend for a shard.
 //
 // It compares loads in one of len(s.shards) evictions, and whenever the shard that had the most
 // records has none left.
@@ -189,10 +190,9 @@ func (sh *shard) evictOne(w *written, c class) bool {
 	return true
 }
 
-// mostLeft returns the record with the largest unused share among the next records of a class:
-// those after the hand and, after the last record of the shard, those from the first on. It
-// reclassifies records that no longer have room. Among equal records near a limit, it prefers a
-// record of the subject that needs the room.
+// mostLeft returns the record with the largest unused share among the next records of a class. It
+// starts after sh.hand and wraps around at the end of the shard. It reclassifies records that no
+// longer have room. Among records near a limit with equal shares, it prefers a record of w.subject.
 func (sh *shard) mostLeft(w *written, c class, now int64) (best uint32, found bool) {
 	bestLeft, seen, n, own := spared, 0, sh.hand, false
 	for range sh.count {
@@ -247,14 +247,16 @@ func (sh *shard) setClass(n uint32, c class) {
 
 func (sh *shard) loads() *loads { return &sh.store.loads[sh.number] }
 
-// Values of left for records that are evicted only if there are no others.
+// isBan and isHeld are results of left for records that are evicted only if there are no others.
+// spared is lower than every result.
 const (
 	spared = -3.0
 	isBan  = -2.0
 	isHeld = -1.0
 )
 
-// left returns the smallest unused share of the record's limits.
+// left returns the smallest unused share of the record's limits. It returns isBan for a banned
+// subject, and isHeld for a record with a place or an open hold.
 func (sh *shard) left(r *record, now int64) float64 {
 	least := 1.0
 	if b := banOf(r); b != nil {

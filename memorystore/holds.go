@@ -18,7 +18,7 @@ type holds struct {
 	open map[uint64]hold
 	// sweepAt is the number of holds at which put drops those that have ended.
 	sweepAt int
-	until   int64 // when the last one ends, or later
+	until   int64 // when the last hold ends, or later
 }
 
 const fewHolds = 64
@@ -68,7 +68,7 @@ func (p *part) hold(id uint64, now int64) (hold, bool) {
 	return h, ok && h.end > now
 }
 
-// holdsFull returns the instant at which a part's state has room for another hold, or 0 if it has
+// holdsFull returns the instant at which a part's record has room for another hold, or 0 if it has
 // room now.
 func (p *part) holdsFull(now int64) (at int64) {
 	if p.rec == nil || p.rec.rest == nil {
@@ -84,9 +84,9 @@ func (p *part) holdsFull(now int64) (at int64) {
 	return at
 }
 
-// delayHold returns the instant at which a request with a hold fits, given the instant at which its
-// limits have room. It may be later, because the states must have room for another hold, too. It
-// raises the RetryAfter of the limits accordingly.
+// delayHold returns the instant at which a request with a hold fits, given at, the instant at which
+// its limits have room. The result may be later than at, because the records must have room for
+// another hold, too. delayHold raises the RetryAfter of the limits accordingly.
 func (q *query) delayHold(r *stint.Request, d *stint.Decision, at int64) int64 {
 	if r.Hold == 0 || at == algorithm.Never {
 		return at
@@ -105,7 +105,7 @@ func (q *query) delayHold(r *stint.Request, d *stint.Decision, at int64) int64 {
 	return at
 }
 
-// noteHolds records the holds of a charge, one in every state that has room.
+// noteHolds records the holds of a charge, one in every record that has room for another hold.
 func (q *query) noteHolds(id uint64, life, from int64) {
 	expires := algorithm.Expiry(from, life)
 	for k := range q.views {
@@ -164,8 +164,9 @@ func (q *query) amendHolds(c *stint.Charge, a *stint.Amendment) (done stint.Amen
 	return done, wanted > 0 && found == wanted
 }
 
-// amendHold settles one limit of a hold to a total or, if until is not 0, holds the rest of the
-// estimate until then. It returns how much of the total is not charged.
+// amendHold settles one limit of a hold to a total. If until is not 0, it instead charges the total
+// and holds the rest of the estimate until that time. It returns how much of the total is not
+// charged.
 func (v *view) amendHold(h hold, total, until, life, at, debt, now int64, stale bool) (dropped int64) {
 	charged := max(v.cost, h.reported)
 	if algorithm.Stock(v.limit, life) {
@@ -202,8 +203,8 @@ func (q *query) settleHolds(c *stint.Charge, a *stint.Amendment) stint.Amended {
 	return done
 }
 
-// totals sums up the true costs of a settlement where it applied. It counts the true cost of each
-// name once.
+// totals sums up the true costs of a settlement, under the limits that it applied to. It counts the
+// true cost of each name once.
 type totals struct {
 	all   int64
 	named stint.Costs

@@ -12,7 +12,7 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// ids are the charged request ids of one subject and scope, in order of their ends.
+// ids are the charged request ids of one subject and scope, in the order in which they end.
 type ids struct {
 	list []seenID
 	text int // bytes of all ids and their charges, as textBytes counts them
@@ -62,7 +62,7 @@ func (d *ids) add(seed maphash.Seed, id, charge string, at, now, life int64) {
 	}
 }
 
-// endOf returns the end of an id that was recorded at an instant.
+// endOf returns the end of an id that was recorded at the instant at.
 func endOf(at, life int64) int64 { return (at + life + 15) / 16 * 16 }
 
 // insert adds an id after those that end no later.
@@ -76,7 +76,7 @@ func (d *ids) insert(s seenID) {
 }
 
 // dropLowest forgets the id with the lowest sum of end and repeats. That id is among those that end
-// first, because different ends are far enough apart.
+// first, because repeats are at most [driver.MaxRepeats] and different ends are 16 or more apart.
 func (d *ids) dropLowest() {
 	lowest := 0
 	for i := 1; i < len(d.list) && d.list[i].until == d.list[0].until; i++ {
@@ -164,7 +164,8 @@ func (q *query) repeated(r *stint.Request, d *stint.Decision) bool {
 		return false
 	}
 	d.Repeat = true
-	// Ends of ids are rounded up to 16 microseconds.
+	// Ends of ids are rounded up to multiples of 16 microseconds, so a difference of less than 16
+	// microseconds is not a wait.
 	if wait := seen.until - contract.Life(r).Microseconds() - q.now; wait >= 16 {
 		d.RetryAfter = duration(wait)
 	}

@@ -21,7 +21,8 @@ func hashBits(hash uint64) uint32 { return uint32(hash>>40) << 24 }
 // full reports whether one more record needs a larger index.
 func (x *index) full() bool { return x.used >= len(x.slots)-len(x.slots)/8 }
 
-// clear empties the index and gives it another size. The caller must add all records again.
+// clear empties the index and gives it the given number of slots, but at least 16. The caller must
+// add all records again.
 func (x *index) clear(slots int) {
 	x.slots = make([]uint32, max(16, slots))
 	x.used = 0

@@ -59,7 +59,7 @@ func (v *view) show(w *driver.Window, now int64) {
 	contract.Show(w, entries)
 }
 
-// state describes a ban that may be nil.
+// state describes the ban at now. b may be nil.
 func (b *ban) state(now int64) (s driver.BanState) {
 	if b == nil {
 		return s
@@ -127,7 +127,7 @@ func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 		return nil, err
 	}
 	sh := &s.shards[maphash.String(s.seed, subject)>>s.shift]
-	scopes := map[string]bool{} // limits with names have their own records
+	scopes := map[string]bool{} // a scope may have several records
 	err := sh.list(ctx, "scopes", func(r *record, now int64) bool {
 		if r.isOf(subject) && sh.counts(r, now) {
 			scopes[r.scope()] = true

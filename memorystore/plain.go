@@ -20,11 +20,11 @@ type plain Store
 // fast path only if it has this store itself, not a store that embeds it.
 func (s *Store) Plain() (store stint.Store, taker any) { return s, (*plain)(s) }
 
-// TakePlain decides the most common requests, for Take and for limiters: one known subject, a few
-// limits with one name, no concurrency limit, a clock that runs forward, no bookings and no ban to
-// check. It decides like query.decide, but takes half as long: it omits everything that such
-// requests do not need, opens the counts in their record, without a copy, and returns results that
-// fit into registers and a few words on the stack.
+// TakePlain decides the most common requests, for Take and for limiters: one subject that has a
+// record, a few limits with one name, no concurrency limit, a clock that runs forward, no bookings
+// and no ban to check. It decides like query.decide, but takes half as long: it omits everything
+// that such requests do not need, changes the counts in the record without copying them, and
+// returns results that fit into registers and a few words on the stack.
 //
 // If a request is not of this kind or fails, TakePlain reports false and writes nothing:
 // query.decide must answer it.

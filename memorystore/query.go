@@ -41,8 +41,8 @@ type part struct {
 	rec    *record // nil if there is none
 	size   int     // of the record when the call began
 	added  bool    // the call has inserted the record
-	number uint32  // of a record that was added
-	stale  bool    // in an amendment: the state is not the one that was charged
+	number uint32  // of the record, if the call has inserted it
+	stale  bool    // in an amendment: the record is not the one that was charged
 }
 
 // lock takes the locks of all claims' shards, in order, and finds their records. It returns nil if
@@ -119,8 +119,8 @@ func (p *part) record() *record {
 	return p.rec
 }
 
-// touch prepares the part's record for a write of its state. Counts of concurrency limits are not
-// in the state.
+// touch prepares the part's record for a write of a count: it sets the generation and the time of
+// the last write. Writes to concurrency limits do not need it.
 func (p *part) touch(now int64) {
 	r := p.rec
 	if r.generation == 0 {
@@ -132,7 +132,7 @@ func (p *part) touch(now int64) {
 	r.last = now
 }
 
-// generation returns the generation of the part's state, or 0 if there is none.
+// generation returns the generation of the part's record, or 0 if there is no record.
 func (p *part) generation() uint32 {
 	if p.rec == nil {
 		return 0
@@ -170,7 +170,7 @@ func (q *query) unlock() {
 			}
 		}
 	}
-	for _, i := range q.locked { // an index cannot address more
+	for _, i := range q.locked { // an index cannot address more than perShard records
 		for sh := &s.shards[i]; int(sh.count) > s.perShard && (sh.evictOne(&w, roomy) || sh.evictOne(&w, near)); {
 		}
 	}
@@ -178,7 +178,7 @@ func (q *query) unlock() {
 	s.makeRoom(&w)
 }
 
-// release releases the locks. It releases that of the first shard last, because the query is in
+// release releases the locks. It releases the lock of the first shard last, because the query is in
 // that shard. It also drops references to the caller's claims.
 func (q *query) release() {
 	for i := range q.claims {

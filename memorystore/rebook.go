@@ -5,10 +5,10 @@ import (
 	"github.com/stint-limiter/stint/internal/algorithm"
 )
 
-// behind finds the booking that the request is to move up, and makes the views ignore the bookings
-// after it. It returns the booking's instant, or 0 if any limit lacks the booking. In that
-// case the booking is not moved; if the request is booked again, the limits that have the old
-// booking give it up.
+// behind finds the booking that the request replaces with an earlier one, and makes the views
+// ignore that booking and the ones after it. It returns the booking's instant, or 0 if any limit
+// lacks the booking. In that case the booking is not moved. If the request is booked again, the
+// limits that have the old booking give it up.
 func (q *query) behind(r *stint.Request) (old int64) {
 	booked := r.Terms().Booked
 	if booked == nil {
@@ -35,9 +35,10 @@ func (q *query) behind(r *stint.Request) (old int64) {
 	return old
 }
 
-// giveUp removes the units of a due booking from all limits, if a log has them and no state has
-// another generation, and reports whether it did. From then on, the query ignores bookings whose
-// owners ask again before they use them.
+// giveUp removes the units of the booking that the request replaces from all limits, if the booking
+// is due: it is no longer ahead, and a log has its units. giveUp does nothing if a record no longer
+// has the generation that was charged. It reports whether it removed the units. From then on, the
+// query ignores tentative bookings, whose owners ask again before they use them.
 func (q *query) giveUp(r *stint.Request) (come bool) {
 	if r.Terms().Booked == nil {
 		return false
@@ -68,14 +69,15 @@ func (q *query) giveUp(r *stint.Request) (come bool) {
 	return true
 }
 
-// only makes the views ignore bookings that are not before an instant.
+// only makes the views ignore bookings at or after an instant. With algorithm.Never, they ignore
+// none.
 func (q *query) only(before int64) {
 	for k := range q.views {
 		q.views[k].Only(before)
 	}
 }
 
-// stay answers a request whose booking cannot move up.
+// stay answers a request whose booking cannot be moved to an earlier instant.
 func (q *query) stay(r *stint.Request, d *stint.Decision, at int64) {
 	q.only(algorithm.Never)
 	d.Allowed, d.RetryAfter = true, wait(at, q.now)

@@ -9,10 +9,10 @@ import (
 )
 
 // record is a state as in docs/rules.md: the counts of one subject in one scope, under limits with
-// one name or without a name. Most subjects have a short key and one limit without a name, and need
-// no rest.
+// one name or without a name. Most subjects have a short key and one limit without a name. Their
+// records need no rest.
 type record struct {
-	count algorithm.Count // of the first limit; in use if its tag is not 0
+	count algorithm.Count // of the first limit; in use if its Owner is not 0
 	last  int64           // the clock at the last write of a count
 	rest  *rest
 	// generation is 0 until a count is written.
@@ -28,7 +28,8 @@ const longKey = 255
 
 // rest has the fields that few records need.
 type rest struct {
-	// If the key is too long for the record: the key, and the offsets of scope and name.
+	// These are set if the key is too long for the record: the key, and the offsets of scope and
+	// name.
 	key         []byte
 	split, name int
 
@@ -36,7 +37,7 @@ type rest struct {
 
 	holds holds // of the state
 
-	// Only the record without a name has these.
+	// Only records without a name have the fields below.
 	ids     ids
 	settled settledList
 	ban     *ban // of the subject; only in its record with an empty scope
@@ -133,9 +134,10 @@ func (r *record) stepBack(now int64) {
 	r.last = now
 }
 
-// A record has a state for each limit, the first in the record itself. The tag of a state,
-// Count.Owner, identifies the limit under which the state was last written. That limit determines
-// when the state has expired. A free state has the tag 0.
+// In the functions below, a state is the count of one limit. A record has a state for each limit.
+// The first is in the record itself, and the others are in rest. The tag of a state, Count.Owner,
+// identifies the limit under which the state was last written. That limit determines when the state
+// has expired. A free state has the tag 0.
 
 // states returns the number of states of a record, including free ones. r may be nil.
 func (r *record) states() int {
@@ -185,7 +187,7 @@ func (r *rest) bytes() int {
 	return n
 }
 
-// allocated returns the memory that the allocator uses for a small value of a size.
+// allocated returns the memory that the allocator uses for a small value of the given size.
 func allocated(size uintptr) uintptr { return (size + 15) &^ 15 }
 
 // banOf returns the ban in a record, or nil. r may be nil.

@@ -29,8 +29,8 @@ func (s *settledList) has(at int64, id uint64) bool {
 	return found
 }
 
-// add records a settled charge, and keeps the list at least until an instant. An earlier claim on
-// the same subject and scope may have added the charge already, with an earlier instant.
+// add records a settled charge, and keeps the list at least until the given time. An earlier claim
+// on the same subject and scope may have added the charge already, with an earlier time.
 func (s *settledList) add(at int64, id uint64, until int64) {
 	s.until = max(s.until, until)
 	c := settledCharge{at, id}

@@ -11,7 +11,7 @@ import (
 // shard has the subjects in one range of hashes, with all their scopes, under one lock.
 type shard struct {
 	mu    sync.Mutex
-	clock int64 // the latest reading used, if the clock cannot step
+	clock int64 // the time of the latest call; unused with Config.Now
 	store *Store
 
 	number uint32 // index of the shard
@@ -19,13 +19,13 @@ type shard struct {
 	index  index
 	pieces []*piece // records; they move only when one is removed
 	roomy  []uint32 // the class of each record, one bit; one word per piece
-	count  uint32   // records; all are in use
+	count  uint32   // number of records
 	bans   int      // records that have a ban or strikes
 
 	variants  []*variant // by tag; the first is unused
 	variantOf map[stint.Limit]uint32
 
-	serial, serialStep uint64 // serial numbers of charges
+	serial, serialStep uint64 // the latest charge id, and the distance to the next
 	generation         uint32 // the latest generation drawn
 
 	sweepAt uint32                   // where the sweeper continues
@@ -50,7 +50,7 @@ func (sh *shard) open(s *Store, i, shards int) {
 	sh.generation = rand.Uint32()
 }
 
-// draw gives a state a generation that no earlier state of its key had.
+// draw gives a record a generation that no earlier record with the same key had.
 func (sh *shard) draw(r *record) {
 	if sh.generation++; sh.generation == 0 {
 		sh.generation++
@@ -105,7 +105,7 @@ func (sh *shard) insert(hash uint64, subject, scope, name string) (n uint32, r *
 	return n, r
 }
 
-// reindex rebuilds the index with another number of slots.
+// reindex rebuilds the index with the given number of slots.
 func (sh *shard) reindex(slots int) {
 	sh.index.clear(slots)
 	for n := range sh.count {

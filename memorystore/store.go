@@ -8,26 +8,28 @@
 //
 // # Eviction
 //
-// Memory is bounded. The store keeps one record for each subject and scope, and for each name of
-// limits there, and forgets expired records in the background. If a call would still exceed the
-// bounds of [Config], the store evicts records.
+// Memory is bounded. The store keeps one record for each subject and scope, and another for each
+// name that limits in the scope have. It forgets expired records in the background. If a call would
+// still exceed the bounds of [Config], the store evicts records.
 //
 // A record has room while at least half of each of its limits is left, and it has no place of a
 // concurrency limit, no open hold and no ban. Records with room are evicted first, wherever in the
-// store they are: no subject near a limit is evicted while more than one record in 20 has room.
-// Between one record in 32 and one in 20 are kept for new subjects. Otherwise, in a store full of
-// subjects at their limits, each new subject would be evicted for the next, and would not be
-// limited at all. The store determines whether a record has room when it inserts the record and
-// when it considers the record for eviction. If a record has room again, because time has passed or
-// units were refunded, the store notices that in the background, within about a minute.
+// store they are: no subject near a limit is evicted while more than one record in 20 has room. The
+// last records with room, between one record in 32 and one in 20, are kept so that new subjects
+// stay in the store. Otherwise, in a store full of subjects at their limits, each new subject would
+// be evicted for the next, and would not be limited at all. The store determines whether a record
+// has room when it inserts the record and when it considers the record for eviction. If a record
+// has room again, because time has passed or units were refunded, the store notices that in the
+// background, within about a minute.
 //
 // Among records with room, and among those without, the store compares 16 and evicts the one with
-// the most left. It evicts a record with a ban, a place or an open hold only if 512 records without
-// room all have one; of these, it evicts a record with a ban last. Evictions begin in the shard
-// that has the most records. All records of a subject are in one shard, so a subject with many
-// scopes makes room for itself. The store evicts the records that the call itself has written only
-// if no others are left and these do not fit into the store alone. The units that they counted are
-// then lost, so MaxBytes must be well above the size of what one request can write.
+// the largest share of its limits left. It evicts a record with a ban, a place or an open hold only
+// if 512 records without room all have a ban, a place or an open hold. Of these, it evicts a record
+// with a ban last. Evictions begin in the shard that has the most records. All records of a subject
+// are in one shard, so a subject with many scopes makes room for itself. The store evicts the
+// records that the call itself has written only if no others are left and these do not fit into the
+// store alone. The units that they counted are then lost, so MaxBytes must be well above the size
+// of what one request can write.
 package memorystore
 
 import (
@@ -54,8 +56,8 @@ const (
 	defaultMaxBytes    = 1 << 30
 	// maxSubjects is the largest Config.MaxSubjects.
 	maxSubjects = 1 << 30
-	// maxPerShard is the number of records that an index can address, less the records that one
-	// call inserts.
+	// maxPerShard is the maximum number of records in a shard after a call. During a call, the
+	// shard also has the records that the call inserts; an index can address 1<<24 - 1 records.
 	maxPerShard = 1<<24 - 1024
 )
 
@@ -81,7 +83,7 @@ type Config struct {
 type Store struct {
 	seed   maphash.Seed
 	shards []shard
-	shift  uint // a subject's shard is its hash shifted right by this
+	shift  uint // the index of a subject's shard is the hash of the subject, shifted right by shift
 
 	clock func() time.Time // Config.Now
 	start time.Time        // start of the default clock
@@ -89,8 +91,8 @@ type Store struct {
 
 	bounds   bounds              // from Config: above them, records are evicted
 	perShard int                 // maximum number of records per shard
-	own      contract.SettledSet // charges settled here
-	released contract.SettledSet // charges whose places were released here
+	own      contract.SettledSet // charges settled through this store
+	released contract.SettledSet // charges whose places were released through this store
 	tables   tables
 
 	announcements contract.Listeners
@@ -180,9 +182,9 @@ func (s *Store) read() int64 {
 	return s.epoch + time.Since(s.start).Microseconds()
 }
 
-// follow returns the time of a call that holds the shard's lock and has read now from the clock. It
-// is no earlier than the time of any call that held the lock before. Config.Now is read only here,
-// under the lock, because it may step back, and then the order of readings matters.
+// follow returns the time of a call that holds the shard's lock and has read now from the clock.
+// With the store's own clock, the time is never earlier than that of an earlier call. Config.Now
+// may step back, and then the order of readings matters. So it is read only here, under the lock.
 func (sh *shard) follow(now int64) int64 {
 	if sh.store.clock != nil {
 		const latest = 1 << 54

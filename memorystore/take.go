@@ -103,8 +103,8 @@ func (q *query) force(r *stint.Request, d *stint.Decision) {
 	q.noteID(r, d, at)
 }
 
-// fit lowers the cost of a fitted or leased request to the units that every limit has left, but not
-// below one. Such a request has one claim.
+// fit lowers the cost of a request with Fit or Lease (see [driver.Terms]) to the units that every
+// limit has left, but not below one. Such a request has one claim.
 func (q *query) fit(r *stint.Request) {
 	if !r.Terms().Fit && r.Terms().Lease == 0 {
 		return
@@ -135,9 +135,9 @@ func (q *query) promised(r *stint.Request, d *stint.Decision) bool {
 	return promised
 }
 
-// earliest returns the first instant at which all limits have room. In ModeReserve, it is not
-// before the last booking, unless ahead is set. It sets the RetryAfter of each limit to the wait
-// until that limit alone has room.
+// earliest returns the first instant at which all limits have room. In ModeReserve, that instant is
+// not before the last booking, unless ahead is true. earliest also sets the RetryAfter of each
+// limit to the wait until that limit alone has room.
 func (q *query) earliest(r *stint.Request, ahead bool, d *stint.Decision) int64 {
 	usages := d.MakeUsages(len(q.views))
 	from, latest, fits := q.now, q.now, true
@@ -162,8 +162,8 @@ func (q *query) earliest(r *stint.Request, ahead bool, d *stint.Decision) int64 
 	return q.together(max(from, latest))
 }
 
-// together returns the first instant at which all limits have room at the same time, starting with
-// the instant at. No booking may be later than that instant.
+// together returns the first instant, not before at, at which all limits have room. No booking may
+// be later than at.
 func (q *query) together(at int64) int64 {
 	for {
 		next := at
@@ -178,7 +178,7 @@ func (q *query) together(at int64) int64 {
 	}
 }
 
-// horizon returns the instant at and after which nothing can be booked, or algorithm.Never.
+// horizon returns the instant from which on nothing can be booked, or algorithm.Never.
 func (q *query) horizon() int64 {
 	at := algorithm.Never
 	for k := range q.views {
@@ -196,10 +196,11 @@ func (q *query) fullyBooked() bool {
 	return false
 }
 
-// conclude fills in the time, the generations, and the usages, now or at the instant of a booking.
+// conclude fills in the time of the decision, the generations of the records, and the usages. at is
+// the instant of a booking, or q.now.
 func (q *query) conclude(d *stint.Decision, at int64) {
 	d.Charge.Data().Now = q.now
-	if !d.Repeat || d.Charge.IsZero() { // otherwise it has the generations of the first request
+	if !d.Repeat || d.Charge.IsZero() { // otherwise the charge is that of the first request
 		n := 0
 		for k := range q.views {
 			if v := &q.views[k]; v.leads {
@@ -219,7 +220,7 @@ func (q *query) conclude(d *stint.Decision, at int64) {
 	}
 }
 
-// deny sets the claim that denied, and adds a strike to its subject unless the claim is shared.
+// deny sets the Denier, and adds a strike to the subject of that claim unless the claim is shared.
 func (q *query) deny(r *stint.Request, d *stint.Decision) {
 	c := &q.claims[0]
 	if k := slices.IndexFunc(d.Usages(), func(u stint.Usage) bool { return u.RetryAfter != 0 }); k >= 0 {
@@ -235,7 +236,7 @@ func (q *query) deny(r *stint.Request, d *stint.Decision) {
 	}
 }
 
-// wait returns the time from now until an instant.
+// wait returns the time from now until the instant at.
 func wait(at, now int64) time.Duration {
 	if at == algorithm.Never {
 		return stint.Never

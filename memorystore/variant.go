@@ -9,7 +9,7 @@ import (
 
 // variant is a limit under which some state in the shard was last written, with its parameters. A
 // state refers to its variant with a tag of four bytes. Two variants may have the same ID and
-// differ in Max and Burst.
+// differ in Max or Burst, for example.
 type variant struct {
 	limit  stint.Limit
 	params algorithm.Params

@@ -8,8 +8,8 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// view is one limit of one claim in a call: a copy of its state, opened at the call's instant.
-// query.write writes a changed copy to the record.
+// view is one limit of one claim in a call: a copy of the limit's state, opened at the time of the
+// call. query.write writes a changed copy to the record.
 type view struct {
 	claim  *claim
 	limit  *stint.Limit
@@ -28,8 +28,8 @@ type view struct {
 // holds reports whether the limit is a concurrency limit.
 func (v *view) holds() bool { return v.limit.Algorithm == stint.AlgorithmConcurrency }
 
-// open opens every limit of every claim. If the clock stepped back, it writes the moved states,
-// unless look is set or the claim costs nothing.
+// open opens every limit of every claim. If the clock stepped back, open also moves the times in
+// the records back, unless look is true or the claim costs nothing.
 func (q *query) open(look bool) {
 	n := 0
 	for i := range q.claims {
@@ -69,7 +69,7 @@ func (q *query) leads(n int) bool {
 	return true
 }
 
-// open finds the limit's state and opens a copy of it.
+// open finds the limit's state in the record of p and opens a copy of it.
 func (v *view) open(p *part, now int64, look bool) {
 	sh, r := p.claim.shard, p.rec
 	v.index, v.tag = sh.locate(r, v.limit)
@@ -116,7 +116,7 @@ func (q *query) write(v *view) {
 }
 
 // tooManyStates is the number of states above which a record is searched for expired states before
-// it gets another. Most requests have fewer limits.
+// it gets another state. Most requests have fewer limits.
 const tooManyStates = 8
 
 // newState returns the index of a free state in the part's record. It adds a state if none is free.
@@ -135,7 +135,7 @@ func (q *query) newState(p *part) int {
 	return r.states() - 1
 }
 
-// dropDead frees the expired states of a record that the query does not use.
+// dropDead frees the expired states of the part's record, except those of limits in the query.
 func (q *query) dropDead(p *part) {
 	sh, r := p.claim.shard, p.rec
 	for i := range r.states() {
@@ -156,8 +156,9 @@ func (q *query) uses(l *stint.Limit) bool {
 	return false
 }
 
-// locate returns the index of a limit's state in a record, or -1 if there is none, and the tag of
-// the limit if the state was last written under exactly this limit, else 0. r may be nil.
+// locate returns the index of a limit's state in a record, or -1 if there is none. It also returns
+// the tag of the limit if the state was last written under exactly this limit, or 0 otherwise. r
+// may be nil.
 func (sh *shard) locate(r *record, l *stint.Limit) (index int, tag uint32) {
 	for i := range r.states() {
 		t := r.state(i).Owner

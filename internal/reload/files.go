@@ -63,7 +63,7 @@ func list(directory string, deep bool, wanted func(name string) bool) (names []s
 		switch {
 		case err != nil:
 			return nil, err
-		case info.IsDir(): // behind a link
+		case info.IsDir(): // the entry is a link to a directory
 		case !info.Mode().IsRegular():
 			return nil, &FileError{name, "not a regular file"}
 		default:

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// maxLinks is the maximum number of symbolic links that are followed on the way to a file. It is
-// the same as in Linux.
+// maxLinks is the maximum number of symbolic links that are followed on the way to a file. Linux
+// has the same maximum.
 const maxLinks = 40
 
-// follow adds the directories in which a change can alter what a path refers to: the directory of
-// the final target, and that of each symbolic link on the way. For example, a deployment may
-// replace the link current in current/rules/a.yaml.
+// follow calls add for each directory in which a change can alter what a path refers to: the
+// directory of the final target, and the directory of each symbolic link on the way. For example, a
+// deployment may replace the link current in current/rules/a.yaml.
 func follow(path string, add func(directory string)) {
 	for range maxLinks {
 		link, rest := firstLink(path)
@@ -32,8 +32,8 @@ func follow(path string, add func(directory string)) {
 	add(filepath.Dir(path))
 }
 
-// firstLink returns the first symbolic link in a path, and the path after it. The link is "" if
-// there is none.
+// firstLink returns the first symbolic link in a path, and the rest of the path after it. If the
+// path has no link, link is "".
 func firstLink(path string) (link, rest string) {
 	path = filepath.Clean(path)
 	for at := 1; at <= len(path); at++ { // the root is not a link

@@ -50,7 +50,6 @@ type Result struct {
 	// refused.
 	Good, Failed int
 	// Files names the files that have changed. It is empty if this check put nothing in force.
-	// InForce describes the files in force.
 	Files []string
 	InForce
 }
@@ -62,7 +61,7 @@ type InForce struct {
 	Fingerprint string
 	// Changes lists the changes. It is empty the first time.
 	Changes []Change
-	// Expires is when the files in force become invalid; zero is never.
+	// Expires is the time at which the files in force become invalid; the zero time is never.
 	Expires time.Time
 }
 
@@ -173,7 +172,7 @@ func (w *Watcher) Reload() Result {
 // before they write the new one.
 const settle = 300 * time.Millisecond
 
-// lost reports whether a file in force no longer exists.
+// lost reports whether a file in force is missing from files.
 func (w *Watcher) lost(files []File) bool {
 	now := digests(files)
 	for name := range w.files {
@@ -211,7 +210,7 @@ func digests(files []File) map[string]digest {
 
 func (w *Watcher) path() string { return strings.Join(w.c.Paths, ", ") }
 
-// digest identifies content.
+// digest identifies the content of files.
 type digest [sha256.Size]byte
 
 // digestOf returns the digest of files, or of the error if there are none.

@@ -57,8 +57,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 }
 
 // watch watches the directories in which files can change: the parents of the paths, the paths that
-// are directories, the directories of symbolic links on the way, and those of their targets.
-// Directories that do not exist are not watched, but polled.
+// are directories, the directories of symbolic links on the way, and the directories of the targets
+// of these links. It skips directories that do not exist; Run polls them.
 func (w *Watcher) watch(events *fsnotify.Watcher) error {
 	var errs []error
 	add := func(directory string) {
@@ -95,9 +95,9 @@ func (w *Watcher) directories(path string, add func(directory string)) {
 	}
 }
 
-// await waits until the next check is due: when files have been unchanged for settleFor after an
-// event, but at most settleAtMost after it, or at the next poll. It also returns when the context
-// ends.
+// await waits until the next check is due. After an event, it waits until files have been unchanged
+// for settleFor, but no longer than settleAtMost. Without an event, it waits until the next poll.
+// It also returns when the context ends.
 func await(ctx context.Context, events *fsnotify.Watcher, poll <-chan time.Time) {
 	var changed <-chan fsnotify.Event
 	var lost <-chan error

@@ -57,7 +57,7 @@ const SizePattern = `^[1-9][0-9]*(KiB|MiB|GiB|KB|MB|GB|B)?$`
 // SizeExamples gives examples of sizes for error messages.
 const SizeExamples = "a number of bytes such as 1024, 1KiB or 1MB"
 
-// maxSize is the largest size. JSON numbers up to it are exact.
+// maxSize is the largest size in bytes. Whole numbers up to maxSize are exact in JSON.
 const maxSize = 1 << 53
 
 var sizeText = regexp.MustCompile(SizePattern)
@@ -85,7 +85,7 @@ const MinMemory = 1 << 20
 // response.
 const StatusClientGone = 499
 
-// IsError reports whether a status is an error. StatusClientGone is not.
+// IsError reports whether a status is an error. StatusClientGone is not an error.
 func IsError(status int) bool { return status >= 400 && status != StatusClientGone }
 
 // Methods lists the HTTP methods that are counted separately. All others share one count.

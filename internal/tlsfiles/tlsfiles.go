@@ -19,7 +19,8 @@ type Files struct {
 	// CA contains the CA certificates that verify the server's certificate, instead of the system's
 	// CA certificates.
 	CA string
-	// Cert contains the client's own certificate with its chain, and Key its key.
+	// Cert contains the client's own certificate with its chain. Key contains the private key of
+	// the certificate.
 	Cert, Key string
 }
 
@@ -66,8 +67,8 @@ func (f Files) Apply(c *tls.Config) error {
 }
 
 // Again reads the files into a copy of c, the TLS configuration of a client. before is the last
-// good configuration, or nil. If its certificate must not be replaced, see Replaces, Again returns
-// an error, too.
+// good configuration, or nil. Again also returns an error if the new certificate must not replace
+// the one in before; see [Replaces].
 func (f Files) Again(c, before *tls.Config) (*tls.Config, error) {
 	c = c.Clone()
 	if err := f.Apply(c); err != nil {
@@ -102,8 +103,8 @@ func Pair(certName string, cert []byte, keyName string, key []byte) (tls.Certifi
 	return pair, nil
 }
 
-// Valid returns an error that describes why a certificate is not valid at a time, or nil if it is
-// valid.
+// Valid returns an error that describes why a certificate is not valid at the time now, or nil if
+// it is valid.
 func Valid(name string, leaf *x509.Certificate, now time.Time) error {
 	switch {
 	case now.After(leaf.NotAfter):
@@ -141,8 +142,8 @@ func FromQuery(q url.Values) Files {
 }
 
 // AddTo adds the files to the parameters of a URL. If override is true, they replace files that the
-// URL already names, a certificate together with its key. A URL that cannot be parsed is returned
-// unchanged.
+// URL already names. A certificate is replaced together with its key. A URL that cannot be parsed
+// is returned unchanged.
 func (f Files) AddTo(text string, override bool) string {
 	u, err := url.Parse(text)
 	if err != nil || f == (Files{}) {

@@ -1,6 +1,6 @@
 // Package yamlread reads YAML files strictly, for stint's configuration and Envoy's rules. It turns
-// text into nodes, reports errors with their position and a fix, and resolves aliases so that they
-// neither hide anything nor grow without bound.
+// text into nodes, reports errors with their position and a fix, resolves aliases, and bounds the
+// number of values that aliases can produce.
 package yamlread
 
 import (
