@@ -15,14 +15,14 @@ const (
 	alertFiring  = "firing"
 )
 
-// alerts evaluates the alert rules every second. When an alert begins to fire or ends, it logs that
-// and posts it to the webhook, if one is configured.
+// alerts evaluates the alert rules every second. When an alert begins to fire or ends, alerts logs
+// the alert, and posts it to the webhook if one is configured.
 type alerts struct {
 	logger   *slog.Logger
 	webhook  *webhook // nil if none is configured
 	instance string
 	each     []*alertState
-	known    time.Duration // how much history comparisons with the past need
+	known    time.Duration // the length of history that comparisons with the past need
 	dropped  int64         // number of log records dropped until the last second
 }
 
@@ -199,7 +199,7 @@ func alertPlan() webhookPlan {
 type notice struct {
 	Alert
 	Instance string `json:"instance"`
-	// Text is the whole alert in one line, for chat services.
+	// Text describes the whole alert in one line, for chat services.
 	Text string `json:"text"`
 }
 
@@ -211,7 +211,6 @@ func (a *alerts) message(alert *Alert) message {
 	return message{what: alert.Name + " " + alert.State, body: body}
 }
 
-// text returns an alert as one line.
 func (a *alerts) text(alert *Alert) string {
 	if alert.State == alertFiring {
 		return fmt.Sprintf("[%s] stint on %s: %s (%s): %s", alert.Severity, a.instance, alert.Name,
@@ -220,7 +219,6 @@ func (a *alerts) text(alert *Alert) string {
 	return fmt.Sprintf("[ended] stint on %s: %s (%s)", a.instance, alert.Name, amount(alert.Value, alert.Unit))
 }
 
-// close closes the webhook.
 func (a *alerts) close() {
 	if a.webhook != nil {
 		a.webhook.close()

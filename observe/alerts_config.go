@@ -19,9 +19,10 @@ type AlertConfig struct {
 	// Thresholds replaces default thresholds. Keys are names of alerts; docs/alerts.md gives the
 	// units. An example is {"BlockedShare": 0.2}. An infinite threshold turns the alert off.
 	Thresholds map[string]float64
-	// For is how long a condition must hold before its alert fires, and how long it must be gone
-	// before the alert ends; 0 is one minute. Some alerts fire or end at once; see docs/alerts.md.
-	// Alerts that compare with the past need a history of ten times For.
+	// For is the time for which a condition must hold before its alert fires, and the time for
+	// which it must be gone before the alert ends; 0 is one minute. Some alerts fire or end at
+	// once; see docs/alerts.md. Alerts that compare with the past need a history that is ten times
+	// as long as For.
 	For time.Duration
 	// Webhook is the address to which every alert is posted when it begins to fire and when it
 	// ends; "" is none. See docs/alerts.md for the body.
@@ -30,7 +31,6 @@ type AlertConfig struct {
 	Instance string
 }
 
-// alertNames returns the names of all alerts.
 func alertNames() []string {
 	names := make([]string, len(alertRules))
 	for i := range alertRules {
@@ -54,7 +54,7 @@ func (c *AlertConfig) Validate() error {
 	return asInvalid(errs)
 }
 
-// asInvalid joins mistakes in one [*stint.InvalidError]. It returns nil if there are none.
+// asInvalid joins errors into one [*stint.InvalidError]. It returns nil if all of them are nil.
 func asInvalid(errs []error) error {
 	if err := errors.Join(errs...); err != nil {
 		return &stint.InvalidError{Err: err}

@@ -6,25 +6,26 @@ import (
 )
 
 const (
-	// jumpBase replaces an earlier share of denials that is lower. Otherwise even a few denials
-	// would be a large multiple of the earlier share.
+	// jumpBase is used instead of an earlier share of denials that is lower. Without this minimum,
+	// even a few denials would be a large multiple of the earlier share.
 	jumpBase = 0.01
 	// jumpFloor is the smallest number of denials in a tier that can be a jump.
 	jumpFloor = 20
 )
 
-// jump compares the share of denials in the last minute with the share before. It covers all
-// decisions if tier is "", and otherwise the decisions of a tier. If policy is set, it counts only
-// the denials by that policy.
+// jump compares the share of denials in the last minute with the share before that minute. It
+// covers all decisions if tier is "", and otherwise the decisions of a tier. If policy is set, it
+// counts only the denials by that policy.
 type jump struct {
 	tier, policy string
 	now, before  Counts
-	seconds      int64 // the length of the period of before
+	seconds      int64 // the length of the period that before covers
 
-	times float64
+	times float64 // the share in now divided by the share in before; see measure
 }
 
-// text names the tier and policy of the jump. It returns "" for a jump of all decisions.
+// text describes a jump of a tier or policy in a sentence. It returns "" for a jump of all
+// decisions.
 func (j *jump) text() string {
 	if j.tier == "" {
 		return ""
@@ -48,8 +49,8 @@ func (j *jump) measure(known time.Duration) {
 	j.times = shareOf(j.now.Denied, j.now.decisions()) / max(shareOf(j.before.Denied, j.before.decisions()), jumpBase)
 }
 
-// largestJump returns the largest of the jumps. If several are equal, it returns the most specific
-// one.
+// largestJump returns the largest of the given jumps. If a policy has the same jump as its tier, it
+// returns the jump of the policy.
 func largestJump(some []jump, largest jump, known time.Duration) jump {
 	largest.measure(known)
 	for _, j := range some {

@@ -22,14 +22,15 @@ const (
 	// alertFloor is the smallest number of decisions or calls for which shares and quantiles are
 	// computed. With fewer, a single one would change the result too much.
 	alertFloor = 100
-	// lateWindow is how recent a failed call must be for ScriptErrors. Older failures do not raise
-	// the alert, because their cause is gone.
+	// The alert ScriptErrors needs a call that failed in the last lateWindow. Older failures alone
+	// do not raise the alert, because their cause is probably gone.
 	lateWindow = 30 * time.Second
 	// alertFor is the default of AlertConfig.For.
 	alertFor = time.Minute
 
-	// A spike compares the last minute (spikeWindow) with the hour before it (spikePast). It needs
-	// at least spikeFloor decisions in that minute, and spikeHistory of history unless For is set.
+	// The alert Spike compares the last minute (spikeWindow) with the rest of the last hour
+	// (spikePast). It needs at least spikeFloor decisions in that minute. It also needs a history
+	// that is as long as spikeHistory, or ten times as long as AlertConfig.For if that is set.
 	spikeWindow  = time.Minute
 	spikePast    = time.Hour
 	spikeFloor   = 600
@@ -49,9 +50,9 @@ type alertRule struct {
 	// waits reports whether the condition must hold for a while before the alert fires. stays
 	// reports whether it must be gone for a while before the alert ends.
 	waits, stays bool
-	// summary may contain a formatting verb for the threshold with its unit. If summary would not
-	// be true for a pending alert, pending replaces it; otherwise pending is "". pending contains
-	// verbs for the value and the threshold.
+	// summary may contain a formatting verb for the threshold with its unit. If pending is not "",
+	// it replaces summary while the alert is pending, because summary would not be true yet.
+	// pending contains verbs for the value and the threshold.
 	summary, pending string
 	// value returns the value to compare with the threshold. detail returns text to append to the
 	// summary; it may be nil.
@@ -212,7 +213,8 @@ func (r *readings) spike() float64 {
 }
 
 // scriptErrors returns the share of calls that fail while others succeed. It returns 0 while the
-// store is down, because StoreDown reports that, and after an outage has ended.
+// store is down, because the alert StoreDown reports that. It also returns 0 if no call has failed
+// in the last lateWindow.
 func (r *readings) scriptErrors() float64 {
 	if r.store.DownSince != nil || r.justNow.CallsFailed == 0 {
 		return 0
@@ -241,7 +243,8 @@ func (r *readings) lastError() string {
 }
 
 // daysLeft returns the number of days until the first certificate expires. It returns 0 if there is
-// no certificate. If one has expired, it returns a little more than 0.
+// no certificate. If a certificate has expired, it returns a little more than 0, because 0 would
+// end the alert.
 func (r *readings) daysLeft() float64 {
 	if r.expiring == "" {
 		return 0
@@ -260,8 +263,9 @@ func (r *readings) change() string {
 	return ""
 }
 
-// redis returns what Redis reports about itself. It returns a zero RedisInfo if the report is out
-// of date. Redis reports even when its memory is full and no call succeeds.
+// redis returns the values that Redis last reported about itself, or a zero RedisInfo if they are
+// out of date. They may be up to date even if all calls fail, for instance when the memory of Redis
+// is full.
 func (r *readings) redis() RedisInfo {
 	if !r.store.fresh(r.now) {
 		return RedisInfo{}

@@ -10,7 +10,8 @@ import (
 // come from the configuration, but a configuration may be large and may be replaced many times.
 const maxSeries = 1000
 
-// other is the name under which items beyond maxSeries are counted. No policy may have this name.
+// other is the name under which all items after the first maxSeries are counted. No policy may have
+// this name.
 const other = "other"
 
 func anyOther(string) string { return other }
@@ -22,7 +23,7 @@ func clean(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
 // used, and never removes it.
 type byName[K comparable, T any] struct {
 	make func(K) *T
-	rest func(K) K // the name under which items beyond maxSeries are counted
+	rest func(K) K // returns the name to use if there are maxSeries items already
 
 	mu   sync.RWMutex
 	each map[K]*T

@@ -11,12 +11,14 @@ import (
 )
 
 const (
-	// maxChanges is the number of changes kept, and changeLife is how long they are kept.
+	// maxChanges is the maximum number of changes kept, and changeLife is the time for which they
+	// are kept.
 	maxChanges = 10
 	changeLife = time.Hour
-	// maxNewly is the maximum number of newly denied subjects that are counted for a change.
+	// maxNewly is the maximum number of newly denied subjects that are recorded for a change.
 	maxNewly = 10_000
-	// explains is the smallest Share with which a change explains the denials.
+	// explains is the smallest [Change.Share] with which a change counts as the explanation of the
+	// denials.
 	explains = 0.6
 )
 
@@ -54,10 +56,10 @@ func (c *Change) String() string {
 // change is a Change with its counters.
 type change struct {
 	Change
-	denies map[reload.Rule]bool
-	newly  map[string]bool // subjects that are denied because of the change
-	theirs int64           // denials of the subjects in newly since the change
-	all    int64           // all denials since the change
+	denies map[reload.Rule]bool // rules that may deny more because of the change
+	newly  map[string]bool      // subjects that are denied because of the change
+	theirs int64                // denials of the subjects in newly since the change
+	all    int64                // all denials since the change
 }
 
 func newChange(source string, r *reload.Result) *change {
@@ -77,8 +79,8 @@ func newChange(source string, r *reload.Result) *change {
 	return c
 }
 
-// denied counts a denial. A sampled denial represents weight denials. The argument first reports
-// whether it is the first denial of the subject by the rule.
+// denied counts a denial as weight denials; weight is above 1 if only a sample of the denials is
+// counted. The argument first reports whether it is the first denial of the subject by the rule.
 func (c *change) denied(w *who, first bool, weight int64) {
 	c.all += weight
 	limit := w.why == overLimit || w.why == deniedDegraded

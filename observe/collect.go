@@ -117,7 +117,7 @@ func (c *collection) series(s *series) {
 func (c *collection) storeCounters(s *storeCounters) {
 	for op, name := range storeOps {
 		if op == len(storeOps)-1 && s.calls[op].tally.sum(sumIndex) == 0 {
-			continue // no call had an unknown op
+			continue // there were no other operations
 		}
 		c.histogram("store_call_duration_seconds", s.calls[op], name)
 		for kind := range s.errors[op] {
@@ -136,8 +136,8 @@ func (c *collection) storeCounters(s *storeCounters) {
 	}
 }
 
-// storeHealth collects the metrics for a store of this kind. It omits values that may be out of
-// date.
+// storeHealth collects the metrics that exist for the kind of store in h. It omits values that may
+// be out of date.
 func (c *collection) storeHealth(h *StoreHealth) {
 	c.gauge("store_up", truth(h.Up))
 	if h.Instances > 0 {

@@ -27,7 +27,7 @@ func (t *tally) counts() (c Counts) {
 	return c
 }
 
-// combine applies f to each pair of counts.
+// combine applies f to each field of c and the same field of d.
 func (c Counts) combine(d Counts, f func(a, b int64) int64) Counts {
 	return Counts{
 		Allowed: f(c.Allowed, d.Allowed), Denied: f(c.Denied, d.Denied), Degraded: f(c.Degraded, d.Degraded),
@@ -35,7 +35,8 @@ func (c Counts) combine(d Counts, f func(a, b int64) int64) Counts {
 	}
 }
 
-// combine applies f to each pair of counts of the two points. Times are unchanged.
+// combine applies f to each count of p and the same count of q. The time and the percentiles are
+// those of p.
 func (p Point) combine(q Point, f func(a, b int64) int64) Point {
 	p.Counts = p.Counts.combine(q.Counts, f)
 	p.Saved, p.Carried = f(p.Saved, q.Saved), f(p.Carried, q.Carried)
@@ -70,9 +71,9 @@ func part(i, n int64) func(all, _ int64) int64 {
 	}
 }
 
-// sum adds up the counts of the last d, as far as the history goes back, and returns how many
-// seconds they cover. If d is longer than a quarter of an hour, it adds up coarse steps; the newest
-// step may have ended a few seconds ago. The sum has no quantiles; see during.
+// sum adds up the counts of the last d, as far as the history goes back. It also returns the number
+// of seconds that they cover. If d is longer than a quarter of an hour, it adds up coarse steps;
+// the newest step may have ended a few seconds ago. The sum has no percentiles; see during.
 func (h *history) sum(d time.Duration) (sum Point, seconds int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

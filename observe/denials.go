@@ -15,20 +15,21 @@ import (
 )
 
 const (
-	// maxDenials is the maximum number of records of denials. denialLife is how long records are
-	// kept by default.
+	// maxDenials is the maximum number of records of denials. denialLife is the time for which
+	// records are kept by default.
 	maxDenials = 20_000
 	denialLife = 24 * time.Hour
-	// denialSpan is the time within which denials of a subject by one rule share one record.
+	// denialSpan is the period within which denials of a subject by one rule and for one reason
+	// share one record.
 	denialSpan = time.Minute
-	// denialPast is how far back Why looks for earlier denials that explain a denial. For example,
-	// they may have led to a ban.
+	// denialPast is the period before a denial in which Why looks for other denials that explain
+	// it. For example, they may have led to a ban.
 	denialPast = 10 * time.Minute
 )
 
-// denials records why subjects were denied. All denials of a subject by one rule within a minute
-// share one record, so a flood from one address adds only one record per minute. denials is safe
-// for concurrent use.
+// denials records why subjects were denied. All denials of a subject by one rule and for one reason
+// within a minute share one record, so a flood from one address adds only about one record per
+// minute. denials is safe for concurrent use.
 type denials struct {
 	names    *names
 	life     time.Duration
@@ -39,7 +40,7 @@ type denials struct {
 	changes []*change        // the last changes, oldest first
 	each    []record         // a ring
 	next    int              // the position of the next record
-	latest  map[who]position // the position of the last record of each who
+	latest  map[who]position // the position of the last record with each key
 }
 
 // who identifies a record: the denials of one subject by one rule for one reason.
@@ -72,8 +73,9 @@ func newDenials(n *names, c *Config) *denials {
 	return &denials{names: n, life: life, instance: instanceName(c.Alerts.Instance), latest: map[who]position{}}
 }
 
-// add counts a denial by the rule of a series. The result is the one that denied; it may be nil. In
-// a flood, only a sample of the denials is added, and each represents weight denials.
+// add counts a denial by the rule of a series. The argument result is the result that denied the
+// request, or nil if a ban or an unavailable store did. In a flood, only a sample of the denials is
+// added, and each represents weight denials.
 func (d *denials) add(s *series, why reason, v *policy.Verdict, result *policy.Result, weight int64) {
 	if d.life < 0 {
 		return
@@ -99,8 +101,8 @@ func (d *denials) add(s *series, why reason, v *policy.Verdict, result *policy.R
 	}
 }
 
-// begin adds a new record and returns its position. If the ring is full, the record replaces the
-// oldest one.
+// begin adds a new record for key and returns its position. If the ring is full, the record
+// replaces the oldest one.
 func (d *denials) begin(key who, now time.Time) position {
 	nth := position(d.next)
 	if d.next++; len(d.each) < maxDenials {
@@ -229,8 +231,9 @@ func (m *Monitor) why(id string) []Denial {
 }
 
 // Denials lists the recorded denials of a subject, oldest first. If at is zero, it lists all of
-// them, otherwise those from ten minutes before at until one minute after. Like [Monitor.Why], it
-// asks other processes; each returns at most its last ten.
+// them, otherwise those from ten minutes before at until one minute after. It also asks the
+// processes that share their counts with this one; each of them returns at most its last ten
+// denials.
 func (m *Monitor) Denials(ctx context.Context, subject string, at time.Time) []Denial {
 	list := m.denialsOf(subject, at)
 	f := m.fleet.Load()

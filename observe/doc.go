@@ -1,8 +1,8 @@
 // Package observe monitors a limiter. A [Monitor] receives events and keeps counters, a history of
 // the last hours, the subjects denied most often, shadow reports, and alerts. A Monitor is a
 // Prometheus collector, and package observe/otel exports the same metrics to OpenTelemetry. The
-// dashboard and the command line show the data as [Point], [Series], [Violation], [Offender],
-// [Alert] and [StoreHealth]. Start with [New]:
+// dashboard and the command line show its data: [Point], [Series], [Violation], [Offender], [Alert]
+// and [StoreHealth]. Start with [New]:
 //
 //	monitor, err := observe.New(observe.Config{})
 //	...

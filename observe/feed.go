@@ -55,12 +55,12 @@ func (f *feed) add(e violation) {
 	e.subject = f.names.kept(e.subject)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.pending) < feedRate { // calls of add that began before the last drain may arrive late
+	if len(f.pending) < feedRate { // it may be full: drain resets taken before it empties pending
 		f.pending = append(f.pending, e)
 	}
 }
 
-// drain ends a second and returns its violations, newest last.
+// drain is called once a second. It returns the violations added since the last call, newest last.
 func (f *feed) drain() []Violation {
 	f.taken.Store(0)
 	f.mu.Lock()

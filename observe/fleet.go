@@ -19,23 +19,24 @@ import (
 )
 
 const (
-	// fleetTable is the table in the store that has the reports of all processes.
+	// fleetTable is the name of the table in the store that has the reports of all processes.
 	fleetTable = "fleet"
-	// reportEvery is how often a process writes its report and reads those of others. After every
-	// factsEvery reports, it also writes its facts again. reportTime is the timeout of a report.
+	// reportEvery is the interval at which a process writes its report and reads those of others.
+	// Every factsEvery reports, it also writes its facts again. reportTime is the timeout of a
+	// report.
 	reportEvery = 2 * time.Second
 	factsEvery  = 6
 	reportTime  = 1500 * time.Millisecond
-	// crowd is the largest number of processes that report every reportEvery. In a larger fleet,
-	// each process reports less often, so that the number of rows read by all processes grows in
-	// proportion to their number, not to its square.
+	// crowd is the largest number of processes that report at the interval reportEvery. If there
+	// are more, each process reports less often. Otherwise the number of rows that all processes
+	// read per second would grow with the square of the number of processes.
 	crowd = 50
-	// forgetAfter is how long a process may be silent before it is removed. It is removed earlier
-	// if another process replaces it.
+	// forgetAfter is the time after which a silent process is removed. It is removed earlier if
+	// another process replaces it.
 	forgetAfter = 10 * time.Minute
 	// maxProcesses is the maximum number of other processes that a process follows.
 	maxProcesses = 1000
-	// fewReports is the number of reports for which a process counts as just started.
+	// A process that has written at most fewReports reports counts as just started.
 	fewReports = 2
 )
 
@@ -45,8 +46,9 @@ type Process struct {
 	Name string `json:"name"`
 	// Self marks the process that returned this list.
 	Self bool `json:"self,omitempty"`
-	// Started is when the process began to count. Heard is when it last reported. Silent reports
-	// that the next report is overdue: the process hangs, was killed, or cannot reach the store.
+	// Started is the time at which the process began to share its counts. Heard is the time of its
+	// last report. Silent reports that the next report is overdue: the process hangs, was killed,
+	// or cannot reach the store.
 	Started time.Time `json:"started,omitzero"`
 	Heard   time.Time `json:"heard"`
 	Silent  bool      `json:"silent,omitempty"`
@@ -101,7 +103,7 @@ type fleet struct {
 	version int64
 	seq     int64
 	series  int    // the number of series in the last facts
-	news    string // the part of the last facts that is published at once when it changes
+	news    string // the part of the last facts that is written at once when it changes
 
 	asking asking
 
@@ -273,7 +275,6 @@ func (f *fleet) read(rows []driver.Row, which driver.Rows, now time.Time) (quest
 	return questions
 }
 
-// takeFacts stores the facts of a process.
 func (f *fleet) takeFacts(id string, facts factsRecord, now time.Time) {
 	p := f.peers[id]
 	if p == nil {
@@ -305,7 +306,9 @@ func (f *fleet) takeCounts(p *peer, counts *countsRecord, now time.Time) {
 	heard := p.heard
 	p.counts, p.total, p.heard = *counts, total, now
 	pace := f.pace()
-	timed := p.known && now.Sub(heard) <= 3*pace || counts.seq <= fewReports // false after an outage
+	// timed is false for reports that may cover a long time: the first one after an outage, and the
+	// first one read of a process that has run for a while.
+	timed := p.known && now.Sub(heard) <= 3*pace || counts.seq <= fewReports
 	before := f.whole.add(p, timed, int64(pace/time.Second))
 	if before != nil {
 		f.history.rebase(before.Point, before.series)
@@ -328,9 +331,9 @@ func (f *fleet) forget() (rows []driver.Row) {
 	return rows
 }
 
-// replaced returns the silent processes that another process has replaced. A process replaces at
-// most one silent process, and only if it started after the last report of that process. The caller
-// holds the lock.
+// replaced returns the silent processes that another process has replaced. Each process that is not
+// silent replaces at most one silent process, and only if the silent process last reported before
+// the other one started. The caller holds the lock.
 func (f *fleet) replaced() map[*peer]bool {
 	var silent []*peer
 	started := []int64{f.started.Unix()}
@@ -368,7 +371,7 @@ func (f *fleet) silence(p *peer) time.Duration {
 // isSilent reports whether a process has missed at least two reports.
 func (f *fleet) isSilent(p *peer) bool { return f.silence(p) > f.pace()*5/2 }
 
-// each calls do for each other process that is not silent. The caller holds the lock.
+// each calls do for every process that is not silent, except this one. The caller holds the lock.
 func (f *fleet) each(do func(*peer)) {
 	for _, id := range slices.Sorted(maps.Keys(f.peers)) {
 		if p := f.peers[id]; !f.isSilent(p) {

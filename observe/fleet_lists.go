@@ -81,7 +81,7 @@ func (f *fleet) listOf(of func(*peer) []listed) (all []listed) {
 func topOf(p *peer) []listed { return p.facts.top }
 
 // top returns up to n offenders of a kind. From other processes, it includes only the subjects that
-// they deny most.
+// they have denied most often.
 func (f *fleet) top(kind string, n int, now time.Time) []Offender {
 	k := slices.Index(offenderKinds[:], kind)
 	if k < 0 {
@@ -204,7 +204,7 @@ func (f *fleet) shadow(list []ShadowReport, n int) []ShadowReport {
 	return list
 }
 
-// addTop adds the counts of another process to a list of subjects.
+// addTop adds the counts of another process to the list top, and returns its first n subjects.
 func (f *fleet) addTop(top []Offender, others []listed, policy string, n int) []Offender {
 	at := map[string]int{}
 	for i := range top {

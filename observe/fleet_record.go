@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// A process publishes rows of a table: its counts every few seconds and, less often, its facts,
-// which need more space. All counts are totals since the process started, so a reader that misses a
-// report loses no counts.
+// Each process writes two rows to the table fleetTable: its counts every few seconds and, less
+// often, its facts, which need more space. All counts are totals since the process started, so a
+// reader that misses a report loses no counts.
 
 const (
 	// recordVersion is the first byte of every row. A row with another version is ignored.
@@ -18,9 +18,10 @@ const (
 	// factsSuffix is the end of the name of a row with facts.
 	factsSuffix = "/facts"
 
-	// These constants are maximum sizes in bytes: of the list of subjects with the most denials in
-	// the last seconds, of the list for the last minutes, and of a shadow report. With these sizes,
-	// a process with one rule writes at most 100 bytes per second.
+	// worstBytes, topBytes and shadowBytes are maximum sizes in bytes. worstBytes limits the list
+	// of subjects with the most denials in the last seconds, topBytes limits the list for the last
+	// minutes, and shadowBytes limits a shadow report. With these sizes, a process with one rule
+	// writes at most 100 bytes per second.
 	worstBytes, topBytes, shadowBytes = 56, 120, 160
 	// topSubjects is the maximum number of subjects in a list.
 	topSubjects = 10
@@ -49,7 +50,8 @@ type factsRecord struct {
 	shadow  []shadowFacts
 }
 
-// listed is a subject in a list of a process, under the name that the store uses for it.
+// listed is a subject in one of the lists of subjects that a process reports. Its name is the name
+// that the store uses.
 type listed struct {
 	kind            int
 	name, policy    string
@@ -84,7 +86,8 @@ func (e *encoder) counts(c Counts) {
 	}
 }
 
-// list appends as many subjects as fit into room bytes. It encodes each with the function one.
+// list appends the first subjects in all, up to topSubjects, as long as they fit into room bytes.
+// The function one encodes a subject.
 func (e *encoder) list(all []listed, room int, one func(*encoder, *listed)) {
 	var some encoder
 	n := 0
@@ -245,7 +248,7 @@ func (d *decoder) counts() Counts {
 	return Counts{Allowed: d.int(), Denied: d.int(), Degraded: d.int(), Failed: d.int(), Shadowed: d.int()}
 }
 
-// list reads a list of subjects.
+// list reads a list of subjects. The function one reads the fields after kind and name.
 func (d *decoder) list(one func(*listed)) []listed {
 	list := make([]listed, min(d.count(), topSubjects))
 	for i := range list {

@@ -12,8 +12,8 @@ type sums struct {
 	steps int64              // the number of seconds over which owed is spread
 }
 
-// at returns the index of a series. It adds a missing series or, if there are 2*maxSeries series
-// already, uses name.rest() instead.
+// at returns the index of a series, and adds the series if it is missing. If there are 2*maxSeries
+// series already, at uses the series name.rest() instead.
 func (s *sums) at(name seriesName) int {
 	i, ok := s.index[name]
 	if !ok && len(s.names) >= 2*maxSeries {
@@ -30,8 +30,8 @@ func (s *sums) at(name seriesName) int {
 	return i
 }
 
-// add adds the counts of a process since its last report. If timed is false, the time of these
-// counts is not known; add then adds them to the sums at once and returns them.
+// add adds the counts of a process since its last report. The argument timed reports whether these
+// counts are from the last few seconds. If not, add adds them to the sums at once and returns them.
 func (s *sums) add(p *peer, timed bool, steps int64) (before *totals) {
 	into := &s.owed
 	if !timed {
@@ -57,7 +57,8 @@ func (s *sums) add(p *peer, timed bool, steps int64) (before *totals) {
 	return into
 }
 
-// move moves a share of the counts in from into the sums.
+// move moves a part of each count from the argument from to the sums. The function share returns
+// the part.
 func (s *sums) move(from *totals, share func(all, _ int64) int64) {
 	some := from.Point.combine(from.Point, share)
 	s.taken.Point, from.Point = s.taken.Point.combine(some, plus), from.Point.combine(some, minus)
@@ -69,8 +70,8 @@ func (s *sums) move(from *totals, share func(all, _ int64) int64) {
 	}
 }
 
-// tick ends a second, given the totals of this process. It returns the same as [history.add], but
-// for all processes together.
+// tick is called once a second with the totals of this process. It returns the same as
+// [history.add], but for all processes together.
 func (f *fleet) tick(own *totals, now time.Time) (Point, []Series) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -90,7 +91,7 @@ func (f *fleet) tick(own *totals, now time.Time) (Point, []Series) {
 	return f.history.add(now, &w)
 }
 
-// lengthen raises each duration of p to the duration in q if the latter is longer.
+// lengthen replaces each duration in p with the duration in q if that is longer.
 func (p *Point) lengthen(q *Point) {
 	p.P50, p.P99 = max(p.P50, q.P50), max(p.P99, q.P99)
 	p.StoreP50, p.StoreP99 = max(p.StoreP50, q.StoreP50), max(p.StoreP99, q.StoreP99)

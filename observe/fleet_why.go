@@ -12,17 +12,17 @@ import (
 )
 
 // Each process records its own denials. To find denials of other processes, a process writes a
-// question into the table. The others answer with their next reports.
+// question into the table that all processes share. The others answer with their next reports.
 
 const (
-	// askSuffix is the end of the name of a row with a question. The name of a row with an answer
-	// consists of the names of two processes, with whyPart between them.
+	// askSuffix is the end of the name of a row with a question: "1f3c5a7b/ask" is a question of
+	// process 1f3c5a7b. The row "9d8e7f60/why/1f3c5a7b" has the answer of process 9d8e7f60.
 	askSuffix = "/ask"
 	whyPart   = "/why/"
 	// maxAnswer is the maximum number of denials in an answer. The answer has the last ones.
 	maxAnswer = 10
-	// askEvery is how often the asking process looks for answers. askTime is how long it waits for
-	// them at most.
+	// askEvery is the interval at which the asking process looks for answers. askTime is the
+	// longest time that it waits for them.
 	askEvery = 250 * time.Millisecond
 	askTime  = 10 * time.Second
 )
@@ -60,8 +60,8 @@ type asking struct {
 }
 
 // ask asks all other processes. It returns when all processes that are not silent have answered. If
-// the question is about an id, it returns as soon as one of them knows it. It waits for at most two
-// reports of each process, and no longer than askTime.
+// the question is about an id, ask returns as soon as one process has found the denial. It waits
+// for at most two reports of each process, and no longer than askTime.
 func (f *fleet) ask(ctx context.Context, q question) (found []Denial) {
 	f.asking.Lock()
 	defer f.asking.Unlock()
@@ -161,8 +161,7 @@ func (f *fleet) take(r driver.Row) {
 	}
 }
 
-// reply answers the questions of other processes. It also removes the answers to closed questions,
-// including those of processes that were killed.
+// reply answers the questions of other processes. It also removes the answers to closed questions.
 func (f *fleet) reply(ctx context.Context, questions []asked) {
 	var rows []driver.Row
 	for _, q := range questions {

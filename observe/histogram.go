@@ -16,7 +16,7 @@ const (
 	bucketCount    = boundCount + 1 // the last bucket counts durations above all bounds
 )
 
-// steps are the bounds of a decade, in hundredths.
+// steps are the bounds within a decade, in hundredths of the first one.
 var steps = [stepsPerDecade]time.Duration{
 	100, 112, 125, 140, 160, 180, 200, 224, 250, 280, 315, 355, 400, 450, 500, 560, 630, 710, 800, 900,
 }
@@ -82,7 +82,6 @@ func (b *buckets) sub(earlier *buckets) (since buckets) {
 	return since
 }
 
-// total returns the number of durations.
 func (b *buckets) total() (n int64) {
 	for _, in := range b {
 		n += in
@@ -90,9 +89,9 @@ func (b *buckets) total() (n int64) {
 	return n
 }
 
-// quantile returns the duration that a share q of all durations does not exceed; q is 0.99, for
-// example. It returns zero if there are no durations. It assumes that durations are spread evenly
-// within a bucket. Durations above all bounds count as ten seconds.
+// quantile returns the duration that a share q of all durations does not exceed. For example, q is
+// 0.99 for the 99th percentile. It returns zero if there are no durations. It assumes that
+// durations are spread evenly within a bucket. Durations above all bounds count as ten seconds.
 func (b *buckets) quantile(q float64) time.Duration {
 	total := b.total()
 	if total == 0 {

@@ -20,8 +20,8 @@ const (
 	markSteps = 5 * 6
 )
 
-// history records counts second by second. About once per second it receives the totals, and it
-// keeps the differences.
+// history records counts second by second. About once per second it receives the totals since the
+// start, and keeps their difference from the previous totals.
 //
 // Seconds are counted by the monotonic clock. The wall clock only labels them: if it is set, the
 // whole history moves with it, without gaps or duplicates. If the history receives no totals for a
@@ -35,7 +35,7 @@ type history struct {
 	mu     sync.Mutex
 	now    int64  // the newest second, counted from the start
 	offset int64  // the Unix time of the start
-	last   totals // the totals at the end of the second now, without the series
+	last   totals // the totals at the end of second now, without the series
 	fine   ring[Point]
 	coarse ring[Point]
 	open   Point // counts collected so far for the next coarse step
@@ -70,16 +70,16 @@ func newHistory() *history {
 	return h
 }
 
-// add records the totals at a time. It returns the second that ends then. It also returns the
-// series that have changed; Recent of each contains only the change. If less than half a second has
-// passed since the previous second, add returns the previous second again, and the next call
-// includes the counts since then.
+// add records the totals at the given time, and returns the second that ends at that time. It also
+// returns the series that have changed. The field Recent of each contains only the change. If less
+// than half a second has passed since the previous second, add returns the previous second again,
+// and the next call includes the counts since then.
 func (h *history) add(at time.Time, t *totals) (Point, []Series) {
 	return h.record(at.Sub(h.start), at.Unix(), t)
 }
 
-// record does the same as add. It takes the time since the start by the monotonic clock, and the
-// Unix time by the wall clock.
+// record does the same as add. The argument since is the time since the start by the monotonic
+// clock, and wall is the Unix time by the wall clock.
 func (h *history) record(since time.Duration, wall int64, t *totals) (Point, []Series) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -91,8 +91,9 @@ func (h *history) record(since time.Duration, wall int64, t *totals) (Point, []S
 		}
 		return h.dated(h.fine.last(1))[0], nil
 	}
-	// Samples are taken a little early or late, and the wall clock may be slewed. A deviation of up
-	// to one second is ignored, so that there is no gap and no second appears twice.
+	// Samples are taken a little early or late, and the wall clock may run a little fast or slow. A
+	// deviation of up to one second is ignored, so that there is no gap and no second appears
+	// twice.
 	if off := wall - now - h.offset; off < -1 || off > 1 {
 		h.offset = wall - now
 	}
@@ -116,8 +117,8 @@ func (h *history) difference(t *totals) Point {
 	return p
 }
 
-// rebase adds counts to the totals but not to any second. The counts are those of other processes
-// whose time is not known.
+// rebase adds counts to the totals but not to any second. It is used for counts of other processes
+// if it is not known in which seconds they were counted.
 func (h *history) rebase(all Point, series []Series) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -147,7 +148,8 @@ func (h *history) follow(all []Series) []Series {
 	return happened
 }
 
-// step adds second i, counted from 0, of the given number of seconds since the last sample.
+// step adds a second: number i, counted from 0, of the given number of steps since the last sample.
+// The second gets its share of all, the counts since that sample.
 func (h *history) step(all Point, i, steps int64, t *totals) {
 	share := part(i, steps)
 	p := all.combine(all, share)
@@ -173,7 +175,7 @@ func (h *history) step(all Point, i, steps int64, t *totals) {
 		r.recent.push(r.open)
 		r.open = Counts{}
 	}
-	if i+finePerCoarse >= steps { // after a period without samples, only the last coarse step gets a mark
+	if i+finePerCoarse >= steps { // if one sample spans several coarse steps, only the last gets a mark
 		h.marks.push(mark{p.At, t.decisions, t.storeCalls})
 	}
 }
@@ -197,8 +199,7 @@ func (h *history) points(step time.Duration) []Point {
 	return h.dated(h.coarse.last(coarseSteps))
 }
 
-// series returns every series. The last element of its Recent has the time of the newest coarse
-// point.
+// series returns every series. The last element of each Recent covers the newest coarse step.
 func (h *history) series() []Series {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -18,25 +18,27 @@ import (
 
 // Config configures a [Monitor]. The zero value is ready to use.
 type Config struct {
-	// Logger logs alerts; nil is slog.Default().
+	// Logger logs alerts, thresholds and failures of webhooks; nil is slog.Default().
 	Logger *slog.Logger
 	// ShowSubjects shows subjects in full. By default, addresses are shortened to their network and
-	// other subjects to a few letters, followed by a few letters of the ref.
+	// other subjects to a few letters, followed by a few characters of the Ref of the subject, as
+	// in [Violation].
 	ShowSubjects bool
 	// Alerts configures when alerts fire and where they are sent.
 	Alerts AlertConfig
-	// Webhooks are the webhooks to which thresholds are posted.
+	// Webhooks are the addresses to which thresholds are posted.
 	Webhooks []Webhook
-	// KeepDenials is how long this process keeps records of why subjects were denied, for
-	// [Monitor.Why]; 0 is 24 hours, and a negative value keeps none. There are at most 20,000
-	// records, one per subject, rule and minute. They take at most 20 MB.
+	// KeepDenials is the time for which this process keeps records of why subjects were denied, for
+	// [Monitor.Why]; 0 is 24 hours, and a negative value keeps no records. There are at most 20,000
+	// records, one per subject, rule, reason and minute. They take at most 20 MB.
 	KeepDenials time.Duration
 	// Version is the version of the program, for stint_build_info; "" is the version in the build
 	// info.
 	Version string
 	// LogDropped returns how many log records this process has dropped because they could not be
 	// written in time. The result is used for stint_log_dropped_total and the alert LogDropped.
-	// LogDropped is called often. It is nil if the log cannot drop records.
+	// LogDropped is called every second and for every scrape, possibly at the same time. It is nil
+	// if the log cannot drop records.
 	LogDropped func() int64
 }
 
@@ -58,7 +60,7 @@ type Config struct {
 // [Monitor.StackObserver] instead.
 //
 // Monitor is safe for concurrent use and adds a few dozen nanoseconds to a decision. It runs one
-// goroutine, another one if it watches a store, and several for each webhook.
+// goroutine, and further ones for webhooks, [Monitor.WatchStore] and [Monitor.Share].
 type Monitor struct {
 	version    string
 	logDropped func() int64
@@ -154,9 +156,9 @@ func New(c Config) (*Monitor, error) {
 	return m, nil
 }
 
-// Close stops all background work and closes the channels of subscribers. It posts the messages
-// that wait for webhooks, for at most five seconds. The counts can be read after Close. Close
-// always returns nil.
+// Close stops all background work and closes the channels of subscribers. It also posts the
+// messages that wait for webhooks: the alerts, for at most five seconds, and then the thresholds,
+// for at most five seconds. The counts can still be read after Close. Close always returns nil.
 func (m *Monitor) Close() error {
 	m.closing.Do(func() {
 		close(m.stop)
@@ -183,8 +185,8 @@ func (m *Monitor) run() {
 	}
 }
 
-// sample ends a second: it adds the second to the history, evaluates the alerts and sends a tick to
-// subscribers.
+// sample is called once a second. It adds the second to the history, evaluates the alerts and sends
+// a tick to subscribers.
 func (m *Monitor) sample(now time.Time) {
 	m.sampling.Lock()
 	defer m.sampling.Unlock()
@@ -223,13 +225,14 @@ func (m *Monitor) sample(now time.Time) {
 	m.subscribers.send(tick, all)
 }
 
-// totals holds all counts since the start. It counts calls to third-party APIs only in the series.
+// totals holds all counts since the start. Calls to third-party APIs are counted only in series,
+// not in Point.
 type totals struct {
 	Point
 	decisions, storeCalls buckets
 	series                []Series // new series are appended; the order never changes
 	names                 []seriesName
-	slowest               Point // lower bounds for the durations, from other processes' reports
+	slowest               Point // the longest durations in the reports of other processes
 }
 
 // worst returns the subjects with the most denials in the last ten seconds.

@@ -22,13 +22,13 @@ const longestKept = 1 << 10
 type names struct {
 	label func(subject string) string
 	seed  maphash.Seed
-	// block and key encrypt and authenticate refs.
+	// block encrypts refs, and key authenticates them.
 	block cipher.Block
 	key   [sha256.Size]byte
 }
 
-// newNames returns names that use the function labels to show subjects. For example, labels is a
-// function of package label.
+// newNames returns names that show subjects as the function labels returns them. For example,
+// [label.Line] shows them in full.
 func newNames(labels func(subject string) string) *names {
 	n := &names{label: labels, seed: maphash.MakeSeed()}
 	var key [32]byte
@@ -38,9 +38,9 @@ func newNames(labels func(subject string) string) *names {
 	return n
 }
 
-// kept returns the form in which a subject is kept. If a subject is too long, kept cuts off the
-// rest, which is never shown, and appends a hash that distinguishes the subject from others. It
-// returns other subjects unchanged.
+// kept returns the form in which a subject is kept. It returns the subject unchanged unless it is
+// longer than longestKept. A longer subject is truncated, and a hash of it is appended, so that
+// different subjects stay different.
 func (n *names) kept(subject string) string {
 	if len(subject) <= longestKept {
 		return subject
@@ -49,8 +49,8 @@ func (n *names) kept(subject string) string {
 	return subject[:longestKept] + strconv.FormatUint(maphash.String(n.seed, subject), hex)
 }
 
-// ref returns the ref of a kept subject. It returns "" if the subject was too long to be kept
-// unchanged.
+// ref returns the ref of a kept subject; see seal. It returns "" if the subject was too long to be
+// kept unchanged.
 func (n *names) ref(kept string) string {
 	if len(kept) > longestKept {
 		return ""
@@ -61,14 +61,14 @@ func (n *names) ref(kept string) string {
 // short returns the shortened form of a kept subject, for display.
 func (n *names) short(kept string) string { return label.Tagged(kept, n.ref(kept)) }
 
-// refTag is the length in bytes of the tag that begins a ref. It is long enough that no two
-// subjects have the same tag.
+// refTag is the length in bytes of the tag that begins a ref. It is long enough that two subjects
+// practically never have the same tag.
 const refTag = 12
 
 // seal returns the ref of a subject, which identifies the subject where it cannot be shown. A ref
-// is the encrypted subject. The keys exist only in this process, so that no table of refs is needed
-// and no other process can decrypt refs. The initialization vector is a hash of the subject, as in
-// RFC 5297, so that a subject always has the same ref.
+// is the encrypted subject, so no table of refs is needed. The keys exist only in this process, so
+// no other process can decrypt a ref. The initialization vector is a hash of the subject, as in RFC
+// 5297, so a subject always has the same ref.
 func (n *names) seal(subject string) string {
 	tag := n.tag([]byte(subject))
 	return base64.RawURLEncoding.EncodeToString(append(tag, n.crypt(tag, []byte(subject))...))

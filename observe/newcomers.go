@@ -13,13 +13,13 @@ import (
 
 const (
 	// sampleSize is the number of slots of a sample; at most half of them are used. sampleTries is
-	// the number of slots that are tried for a subject.
+	// the maximum number of slots that are tried for a subject.
 	sampleSize  = 8192
 	sampleTries = 16
-	// sampleLife is how long a subject stays in the sample after its last request.
+	// sampleLife is the time for which a subject stays in the sample after its last request.
 	sampleLife = time.Hour
-	// sampleFade is the factor by which the request count of a subject decreases every second. So
-	// the count covers about the last half minute.
+	// sampleFade is the factor by which the request count of a subject is multiplied every second,
+	// so that the count covers about the last half minute.
 	sampleFade = 1 - 1./30
 )
 
@@ -35,7 +35,7 @@ type newcomers struct {
 }
 
 type sample struct {
-	bits  int // how many low bits of the hashes must be zero
+	bits  int // the number of low bits of the hashes that must be zero
 	used  atomic.Int64
 	full  atomic.Bool
 	slots [sampleSize]sampled
@@ -48,7 +48,7 @@ type sampled struct {
 	requests atomic.Int64  // number of requests since the last tick
 
 	first, last time.Duration // times since the start; first is 0 until the next tick
-	lately      float64       // the number of requests, which decays
+	lately      float64       // number of requests, multiplied by sampleFade every second
 }
 
 func newNewcomers() *newcomers {
@@ -101,7 +101,8 @@ func (t *sample) find(hash uint64, subject string) *sampled {
 	return nil
 }
 
-// tick ends a second.
+// tick is called once a second. It updates the subjects in the sample. If the sample is full, or if
+// many subjects have expired, it replaces the sample.
 func (n *newcomers) tick(at time.Time) {
 	t, now := n.table.Load(), at.Sub(n.start)
 	gone := 0
@@ -149,9 +150,9 @@ func (t *sample) without(now time.Duration, zeros int) *sample {
 	return kept
 }
 
-// since examines the subjects that were first seen after a time. It returns their most frequent
-// kind, the estimated number of subjects of that kind, and what share of the requests in the last
-// half minute came from all new subjects.
+// since examines the subjects that were first seen after the time at. It returns their most
+// frequent kind, the estimated number of subjects of that kind, and the share of the requests in
+// the last half minute that came from all these subjects.
 func (n *newcomers) since(at time.Time) (count int64, kind string, share float64) {
 	t := n.table.Load()
 	var kinds [len(offenderKinds)]int64

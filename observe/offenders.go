@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// offenderCounters is the maximum number of subjects of a kind that are counted in a pane. A
-	// pane covers paneLength. With this number of panes, the window covers the last eight to ten
-	// minutes.
+	// Denials are counted over a window of eight to ten minutes. The window is divided into panes,
+	// each of which covers a period of paneLength. offenderCounters is the maximum number of
+	// subjects of a kind that are counted in a pane.
 	offenderCounters = 1000
 	panes            = 5
 	paneLength       = 2 * time.Minute
 
-	// floodRate is the highest number of denials per second at which every denial is counted. After
-	// more denials in a second, only one in floodShare is counted, with the weight floodShare, for
-	// the rest of that second and in the next one. A subject that is frequent among so many denials
-	// is also frequent in the sample.
+	// floodRate is the highest number of denials per second at which every denial is counted. If
+	// there are more denials in a second, then for the rest of that second and in the next one,
+	// only one denial in floodShare is counted, with the weight floodShare. A subject that is
+	// frequent among so many denials is also frequent in the sample.
 	floodRate  = 20_000
 	floodShare = 64
 )
@@ -86,11 +86,12 @@ func (o *offenders) add(subject, policy string, banned bool, now time.Time, nth 
 }
 
 // chosen reports whether a denial is counted in a flood. It chooses one in floodShare numbers. It
-// multiplies by the golden ratio, so that it chooses evenly from any regular sequence. Generating a
-// random number would take longer than all other work on a denial in a flood.
+// multiplies nth by the golden ratio, so that it chooses evenly from any regular sequence of
+// numbers. It does not use a random number, because generating one would take longer than all other
+// work on a denial in a flood.
 func chosen(nth int64) bool { return uint32(nth)*0x9e3779b9 < 1<<32/floodShare }
 
-// meter detects floods.
+// meter adds weight to the number of denials in the current second, and detects floods.
 func (o *offenders) meter(now time.Time, weight int64) {
 	if second := int64(now.Sub(o.start) / time.Second); second > o.second {
 		o.flood.Store(second == o.second+1 && o.came > floodRate)
@@ -102,7 +103,7 @@ func (o *offenders) meter(now time.Time, weight int64) {
 	}
 }
 
-// tick ends a second. Without ticks, a flood would not end until the next denial.
+// tick is called once a second. Without it, a flood would not end until the next denial.
 func (o *offenders) tick(now time.Time) {
 	o.shadow.tick(now)
 	o.mu.Lock()
@@ -155,7 +156,8 @@ func (o *offenders) rank(kind string, all []counter, n int, now time.Time) []Off
 	return list
 }
 
-// show converts a counter to an offender for display. It adds what is known about the subject.
+// show converts a counter to an offender for display. For a suspect, it also sets the fields that
+// only suspects have.
 func (o *offenders) show(c counter, kind string, now time.Time) Offender {
 	shown := Offender{Kind: kind, Subject: label.Line(c.name), Denied: c.count, AtLeast: c.seen,
 		Policy: label.Line(c.note)}

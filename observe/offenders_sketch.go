@@ -8,9 +8,9 @@ import (
 
 // sketch finds the most frequent names in a stream, in bounded memory. It implements Space-Saving,
 // by Metwally, Agrawal and El Abbadi (2005). It has a fixed number of counters. If all are taken, a
-// new name takes over the counter with the smallest count and increases it. Until then, the name
-// cannot have occurred more often than that count. So a count is never too low, and it is too high
-// by at most the count that was taken over.
+// new name takes over the counter with the smallest count and increases that count. Before that,
+// the name cannot have occurred more often than the count. So a count is never too low, and it is
+// too high by at most the count that was taken over.
 //
 // After N additions to k counters, the smallest count is at most N/k. So every name that was added
 // more than N/k times has a counter, and no count is too high by more than N/k.
@@ -19,8 +19,8 @@ import (
 // estimate of a count, while the list of offenders shows an upper and a lower bound. An addition
 // takes about 70 ns, and reset keeps the memory.
 //
-// The counters form a heap with the smallest at its root. Use newSketch: the zero value counts no
-// names.
+// The counters form a heap with the smallest at its root. The zero value cannot be used; call
+// newSketch.
 type sketch struct {
 	counters []counter
 	byName   map[string]int32 // indexes into counters
@@ -88,7 +88,7 @@ func (s *sketch) reset() {
 	s.counters, s.heap = s.counters[:0], s.heap[:0]
 }
 
-// rise moves a new counter from the end of the heap to the root. Its count is still zero.
+// rise moves the new counter at the end of the heap to the root, because its count is still zero.
 func (s *sketch) rise(at int32) {
 	for at > 0 {
 		above := (at - 1) / 2
@@ -117,7 +117,6 @@ func (s *sketch) sink(at int32) {
 // count returns the count of the counter at a position in the heap.
 func (s *sketch) count(at int32) int64 { return s.counters[s.heap[at]].count }
 
-// swap swaps two positions in the heap.
 func (s *sketch) swap(a, b int32) {
 	s.heap[a], s.heap[b] = s.heap[b], s.heap[a]
 	s.counters[s.heap[a]].position, s.counters[s.heap[b]].position = a, b

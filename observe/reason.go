@@ -24,7 +24,7 @@ const (
 	deniedDegraded // denied without the store
 	unavailable    // denied because the store could not decide
 
-	failedFirst // the first of the failures; there is one for each kind of error
+	failedFirst // the first of the failures, one for each of errkind.Kinds
 	invalid     = failedFirst + reason(len(errkind.Kinds))
 	canceled    = invalid + 1
 	reasonCount = canceled + 1
@@ -63,7 +63,8 @@ func (r reason) outcome() string {
 	return failedOutcome
 }
 
-// allowance returns the reason why a request is allowed. It ignores rules in shadow.
+// allowance returns the reason why a request is allowed. It ignores rules in shadow. The argument
+// limited reports whether a limit applied to the request.
 func allowance(d *stint.Decision, limited bool) reason {
 	switch {
 	case d.Degraded:

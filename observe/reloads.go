@@ -25,13 +25,14 @@ func newReloads(source string) *reloads { return &reloads{source: source} }
 
 // Reload is the result of checking a part of the configuration; config.Reload is the same type. At
 // is the time of the check. Err is the reason why the part is not in force, or nil. Changed reports
-// that this check put the part in force. Changes describe the differences. Parts that decide alike
-// have the same Fingerprint. Expires is when the part becomes invalid; zero is never.
+// that this check put the part in force. Changes describe the differences from the previous
+// version. Versions that make the same decisions have the same Fingerprint. Expires is the time at
+// which the part becomes invalid; zero means never.
 type Reload = reload.Result
 
-// Reloaded counts the result of reloading a part of the configuration. It also records its changes,
-// because they can explain later denials. The program chooses the name of the source, which must
-// never come from a request. The result usually comes from a config.Watcher:
+// Reloaded counts the result of reloading a part of the configuration. It also records the changes
+// in that part, because they can explain later denials. The program chooses the name of the source,
+// which must never come from a request. The result usually comes from a config.Watcher:
 //
 //	watcher := &config.Watcher{Path: path, Guard: guard, Reloaded: func(r config.Reload) {
 //		monitor.Reloaded("policies", r)
@@ -69,8 +70,8 @@ func (m *Monitor) fingerprint() string {
 	return strings.Join(parts, ", ")
 }
 
-// soonest returns the source that expires first, and when it expires. The source is "" if none
-// expires.
+// soonest returns the source that expires first, and the time at which it expires. The source is ""
+// if none expires.
 func (m *Monitor) soonest() (source string, at time.Time) {
 	for _, r := range m.reloads.all() {
 		r.mu.Lock()

@@ -17,7 +17,7 @@ type seriesName struct {
 	outbound     bool
 }
 
-// rest returns the name of the series that counts decisions for names beyond maxSeries.
+// rest returns the name to use if there are maxSeries series already.
 func (n seriesName) rest() seriesName {
 	return seriesName{tier: other, policy: other, outbound: n.outbound}
 }
@@ -32,8 +32,8 @@ func newSeries(name seriesName) *series {
 	return &series{name: name, tally: newTally(int(reasonCount))}
 }
 
-// count counts a decision. It returns the number of decisions with this reason that the shard has
-// counted so far.
+// count counts a decision. It returns the number of decisions with this reason that were counted in
+// the shard so far.
 func (s *series) count(in shard, why reason) int64 { return s.tally.add(in, int(why), 1) }
 
 type ledger struct {
@@ -49,9 +49,10 @@ type recentSeries struct {
 
 func newLedger() *ledger { return &ledger{byName: newByName(seriesName.rest, newSeries)} }
 
-// of returns the series of a tier and policy. Hashing the two names would take longer than
-// counting. Callers usually pass the strings of the configuration, so of usually finds the series
-// in a cache by their addresses, and only compares the names.
+// of returns the series of a tier and policy. It first looks in a cache that is indexed by the
+// addresses of the two strings, because hashing the strings would take longer than counting. Most
+// callers pass the strings of the configuration, whose addresses do not change, so the cache
+// usually has the series.
 func (l *ledger) of(tier, policy string) *series {
 	if r := l.recent[recentIndex(tier, policy)].Load(); r != nil && r.tier == tier && r.policy == policy {
 		return r.series
@@ -70,8 +71,8 @@ func (l *ledger) find(tier, policy string) *series {
 const recentSize = 256
 
 // recentIndex returns the cache index of a tier and policy. It computes the index from the
-// addresses of the two strings. If lookups alternate between two pairs with the same index, each of
-// them goes to the map.
+// addresses of the two strings. If lookups alternate between two pairs with the same index, each
+// lookup misses the cache.
 func recentIndex(tier, policy string) uint8 {
 	const a, b = 0x9e3779b97f4a7c15, 0xc2b2ae3d27d4eb4f // odd multipliers with irregular bits
 	t, p := uintptr(unsafe.Pointer(unsafe.StringData(tier))), uintptr(unsafe.Pointer(unsafe.StringData(policy)))

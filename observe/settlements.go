@@ -6,11 +6,11 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// lostName is the key for counting corrections of charges that were not applied. It has the route
-// of the request, "settle" or "refund", and the reason.
+// lostName is the key for counting corrections of charges that were not applied. It consists of the
+// route of the request, the op ("settle" or "refund"), and the reason.
 type lostName struct{ tier, policy, op, reason string }
 
-// rest returns the name under which names beyond maxSeries are counted.
+// rest returns the name to use if there are maxSeries names already.
 func (n lostName) rest() lostName { return lostName{other, other, n.op, n.reason} }
 
 // lost counts corrections that were not applied.
@@ -35,7 +35,8 @@ type cut struct {
 
 func newCut(name cutName) *cut { return &cut{cutName: name} }
 
-// holds counts the holds that have ended. It adds up the delays between charge and settlement.
+// holds counts the holds that have ended, and adds up the times between their charges and their
+// settlements.
 type holds struct {
 	cutName
 	settled, expired, estimated, delay atomic.Int64

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// distinctExact is the highest number that is counted exactly.
+	// distinctExact is the maximum number of hashes that are counted exactly.
 	distinctExact = 500
 	// distinctPrecision is the precision of the estimate: 2^12 registers of one byte, with a
 	// standard error of 1.04/√4096, or 1.6%.
@@ -65,10 +65,9 @@ func (d *distinct) clone() distinct {
 	return c
 }
 
-// exact reports whether count is exact.
 func (d *distinct) exact() bool { return d.many == nil }
 
-// count returns the number of distinct hashes.
+// count returns the number of distinct hashes. It is an estimate unless exact returns true.
 func (d *distinct) count() int64 {
 	if d.exact() {
 		return int64(len(d.few))

@@ -18,7 +18,7 @@ type ShadowReport struct {
 	Policy string `json:"policy"`
 	// Limits are the limits of the rule. If they change, the rule gets a new report.
 	Limits []string `json:"limits"`
-	// Since is when the report began. Total counts everything since then.
+	// Since is the time at which the report began. Total covers all requests since then.
 	Since time.Time    `json:"since"`
 	Total ShadowCounts `json:"total"`
 	// Recent covers the last RecentSeconds: nine to ten minutes, or less if the report is newer.
@@ -47,13 +47,15 @@ type ShadowCounts struct {
 	// Estimated reports whether Subjects or Hit is an estimate.
 	Estimated bool `json:"estimated"`
 	// AtLeast reports that Subjects and Hit are lower bounds, because several processes have
-	// counted subjects and some may be the same. Each is then the largest number in any process.
+	// counted subjects and may have counted the same ones. Each is then the largest number in any
+	// process.
 	AtLeast bool `json:"at_least,omitempty"`
 }
 
-// ShadowReports returns at most 64 reports on rules in shadow, each with up to n subjects. It
-// reports on the rules in shadow of set, which may be nil, and on rules that were checked for a
-// request in the last minutes. The rules that would have denied the most requests come first.
+// ShadowReports returns reports on rules in shadow, each with up to n subjects. It returns the
+// reports on the rules in shadow of set, which may be nil, and on rules in shadow that were checked
+// for a request in the last minutes. A process keeps at most 64 reports. The rules that would have
+// denied the most requests come first.
 func (m *Monitor) ShadowReports(set *policy.Set, n int) []ShadowReport {
 	now := time.Now()
 	list := m.offenders.shadow.show(set, n, now)
@@ -68,8 +70,8 @@ const (
 	shadowMinutes = 10
 	// shadowTop is the maximum number of subjects whose denials in shadow are counted individually.
 	shadowTop = 100
-	// shadowSeen is the maximum number of subjects that can be recognized, without a lock, as
-	// already counted in this minute.
+	// shadowSeen is the maximum number of subjects for which the report can tell, without the lock,
+	// that they have already been counted in this minute.
 	shadowSeen = 256
 )
 
@@ -77,8 +79,8 @@ const (
 // have denied. Its memory is bounded: about 250 KB if the rule has many subjects, plus the names of
 // the subjects in top. It is safe for concurrent use.
 //
-// Requests are counted without a lock. The lock guards the subjects. It is taken only for a subject
-// that is new in this minute or would have been denied.
+// Requests are counted without a lock. The lock guards the subjects. It is taken only if the
+// subject is new in this minute, or if the request would have been denied.
 type shadowReport struct {
 	name   shadowName
 	limits []string
@@ -89,9 +91,11 @@ type shadowReport struct {
 	minute   atomic.Int64 // the number of the newest minute, changed with the lock held
 	seen     [shadowSeen]atomic.Uint64
 
-	mu      sync.Mutex
-	total   shadowRecord
-	minutes [shadowMinutes]shadowRecord // by minute number modulo shadowMinutes; requests and denied are the totals at its start
+	mu    sync.Mutex
+	total shadowRecord
+	// minutes is indexed by the number of the minute modulo shadowMinutes. The fields requests and
+	// denied of a minute are the totals at the start of the minute.
+	minutes [shadowMinutes]shadowRecord
 	top     *sketch
 }
 
@@ -120,7 +124,7 @@ func newShadowReport(name shadowName, limits []string, minute int64) *shadowRepo
 
 // add counts a request of a subject. The argument hash is the hash of the subject.
 func (r *shadowReport) add(in shard, n *names, subject string, hash uint64, denied bool) {
-	const spread = 0x9e3779b97f4a7c15 // so that the marks of two minutes differ
+	const spread = 0x9e3779b97f4a7c15 // so that the marks of a subject in two minutes differ
 	r.requests.add(in, shadowAll, 1)
 	mark, seen := hash+uint64(r.minute.Load())*spread, &r.seen[hash%shadowSeen]
 	if denied {
@@ -142,7 +146,8 @@ func (r *shadowReport) add(in shard, n *names, subject string, hash uint64, deni
 	}
 }
 
-// turn begins a minute. It clears the minutes that have left the window.
+// turn begins the given minute, and any minutes before it that were skipped. Each replaces the
+// oldest minute.
 func (r *shadowReport) turn(minute int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -153,7 +158,7 @@ func (r *shadowReport) turn(minute int64) {
 	}
 }
 
-// sums returns the counts of requests so far, without subjects.
+// sums returns the totals of requests and denied so far. It does not count subjects.
 func (r *shadowReport) sums() shadowRecord {
 	return shadowRecord{requests: r.requests.sum(shadowAll), denied: r.requests.sum(shadowDenied)}
 }
@@ -202,7 +207,8 @@ func (r *shadowReport) hit() []counter {
 	return slices.Clone(r.top.counters)
 }
 
-// show converts the report for display, with up to n subjects. Minutes are counted from start.
+// show converts the report for display, with up to n subjects. Minute 0 of all reports begins at
+// start.
 func (r *shadowReport) show(names *names, start, now time.Time, n int) ShadowReport {
 	s := r.snapshot()
 	shown := ShadowReport{

@@ -17,14 +17,14 @@ const maxShadowReports = 64
 
 // shadowReports holds a report on every rule in shadow. It is safe for concurrent use.
 //
-// The limits of a rule are part of the report's name: when the limits change, earlier counts no
-// longer apply.
+// The limits of a rule are part of the report's name, so that a rule gets a new report when its
+// limits change: the earlier counts no longer apply.
 type shadowReports struct {
 	names *names
 	start time.Time
 
 	// recent is a cache for finding reports without a lock. It is cleared every minute, so that it
-	// does not keep rules that are no longer in force. After that, a rule that got no report
+	// does not keep rules that are no longer in force. After that, a rule that has no report
 	// because there were too many can get one.
 	recent [recentSize]atomic.Pointer[recentReport]
 
@@ -33,7 +33,8 @@ type shadowReports struct {
 	minute int64 // since the start
 }
 
-// recentReport is a rule with its report. The report is nil if there are too many.
+// recentReport is a rule with its report. The report is nil if the rule has none because there are
+// too many.
 type recentReport struct {
 	rule *policy.Rule
 	*shadowReport
@@ -47,8 +48,8 @@ func newShadowReports(n *names) *shadowReports {
 }
 
 // verdict counts an allowed request for each rule in shadow that was checked for it. If a tier or
-// policy limits requests and costs, both rules count as one; in the results, the rule for costs
-// follows directly.
+// policy limits both requests and costs, it has two rules, which count as one. In the results, the
+// rule for costs directly follows the rule for requests.
 func (s *shadowReports) verdict(in shard, v *policy.Verdict) {
 	if v.Decision.Repeat || v.Decision.Degraded {
 		return // the store did not check rules in shadow
@@ -130,7 +131,7 @@ func (s *shadowReports) forgetRecent() {
 	}
 }
 
-// tick ends a second.
+// tick is called once a second. It turns the reports to the next minute when a minute has passed.
 func (s *shadowReports) tick(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

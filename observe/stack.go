@@ -13,8 +13,8 @@ import (
 	"github.com/stint-limiter/stint/resilience"
 )
 
-// storeOps lists the operations of a store. The last one stands for unknown operations, which a
-// later version of package resilience may add.
+// storeOps lists the operations of a store. The last one stands for all other operations, such as
+// "inspect".
 var storeOps = [...]string{"take", "amend", "command", "ping", other}
 
 const pingOp = 3
@@ -27,8 +27,8 @@ func opIndex(op string) int {
 }
 
 var (
-	// fallbackModes are the modes in which a stack decides without the store. savers are the
-	// sources of decisions that need no call to the store.
+	// fallbackModes are the modes in which a stack decides if the store fails. savers are the
+	// sources of decisions that need no call to the store, although it works.
 	fallbackModes = [...]string{stint.FailLocal: "local", stint.FailAllow: "allow", stint.FailDeny: "deny"}
 	savers        = [...]resilience.Source{resilience.SourceDenyCache, resilience.SourceLease}
 	breakerStates = [...]resilience.BreakerState{resilience.BreakerClosed, resilience.BreakerHalfOpen, resilience.BreakerOpen}
@@ -54,8 +54,8 @@ func newStoreCounters() *storeCounters {
 	return c
 }
 
-// totals returns the durations and the number of failures of all calls except pings, because pings
-// do not belong to decisions.
+// totals returns the durations and the number of failures of all calls except pings, which do not
+// belong to decisions.
 func (c *storeCounters) totals() (calls buckets, failed int64) {
 	for op := range storeOps {
 		if op == pingOp {
@@ -92,7 +92,8 @@ func (m *Monitor) storeCalled(e *resilience.StoreCall) {
 	}
 }
 
-// decided counts decisions that needed no call to the store, and decisions without the store.
+// decided counts decisions that needed no call to the store, and decisions made because the store
+// failed.
 func (m *Monitor) decided(e *resilience.Decided) {
 	if mode := int(e.Mode); e.Source == resilience.SourceFallback && mode < len(fallbackModes) {
 		m.store.fallbacks.add(shardOf(&mode), mode, 1)

@@ -9,8 +9,9 @@ import (
 // Status returns the current state: the last second, every series with its history, up to n of the
 // last violations, newest last, all alerts, and the health of the store.
 //
-// A subscriber can call Status first and then apply ticks. Point, Series, Violations and Alerts
-// include all ticks up to the second of Point, and no later ones. Offenders and Store are current.
+// A subscriber can call Status first and then apply ticks to the result. The second in Point is the
+// last one that Series, Violations and Alerts include, so the ticks to apply are those of later
+// seconds. Offenders and Store are current.
 func (m *Monitor) Status(n int) Tick {
 	m.sampling.Lock()
 	defer m.sampling.Unlock()
@@ -29,8 +30,8 @@ func (m *Monitor) Status(n int) Tick {
 	return t
 }
 
-// shown returns the history to show. It covers all processes if they share their counts, otherwise
-// only this process.
+// shown returns the history to show. If this process shares its counts, the history covers all
+// processes, otherwise only this process.
 func (m *Monitor) shown() *history {
 	if f := m.fleet.Load(); f != nil {
 		return f.history
@@ -72,10 +73,10 @@ func (m *Monitor) SubjectOf(ref string) (string, bool) { return m.names.subject(
 // the monitor is closed. A new probe replaces the previous one.
 //
 // The monitor ignores Up, DownSince and LastError in the result of the probe, because it derives
-// them from calls to the store. An error of kind "timeout" or "unreachable" means that the store
-// does not answer. Any other error means that the store answers but does not report its health, for
-// instance for lack of permission. With an error, the probe may also return fields that it knows
-// without the store, such as Kind.
+// them from calls to the store. A [stint.StoreError] of kind "timeout" or "unreachable", or
+// [context.DeadlineExceeded], means that the store does not answer. Any other error means that the
+// store answers but does not report its health, for instance for lack of permission. With an error,
+// the probe may also return fields that it knows without the store, such as Kind.
 func (m *Monitor) WatchStore(probe func(ctx context.Context) (StoreHealth, error)) {
 	m.watch.watch(probe)
 }

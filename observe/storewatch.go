@@ -15,20 +15,21 @@ import (
 )
 
 const (
-	// probeEvery is the interval between probes of a store. While calls fail, the interval is
-	// askAgain. probeTime is the timeout of a probe.
+	// probeEvery is the interval between probes of a store. While calls fail or a node is lost, the
+	// interval is askAgain. probeTime is the timeout of a probe.
 	probeEvery = 5 * time.Second
 	askAgain   = time.Second
 	probeTime  = 2 * time.Second
-	// quiet is how long there must be no calls before a probe decides whether the store works.
-	// Calls are better evidence than probes: Redis still reports its health when its memory is
-	// full.
+	// quiet is the time without calls after which a probe decides whether the store works. If there
+	// are calls, they decide, because probes can mislead: when the memory of Redis is full, Redis
+	// still answers probes.
 	quiet = 2 * probeEvery
-	// answerLife is how long the answer to a ping or probe proves that the store answers.
+	// answerLife is the time for which an answer to a ping or probe counts as proof that the store
+	// answers.
 	answerLife = 5 * time.Second
-	// grace is how long answers must be late before they count as an outage, so that a single late
-	// answer is not an outage. Some calls to a slow store succeed, so an outage ends only when no
-	// call has failed for this time.
+	// grace is the time after which late answers count as an outage, so that a single late answer
+	// is not an outage. An outage ends only when no call has failed for this time, because some
+	// calls succeed even during an outage.
 	grace = time.Second
 )
 
@@ -36,9 +37,8 @@ const (
 // concurrent use.
 //
 // A store is down from the first call that fails until one succeeds, and while the breaker is not
-// closed. If there were no recent calls, it is also down when it does not answer a probe. A
-// half-open breaker needs no special handling, because this process makes the call that closes it.
-// A Cluster is also down while one of its masters does not answer, even if calls to others succeed.
+// closed. If there were no recent calls, it is also down when it does not answer a probe. A Cluster
+// is also down while one of its masters does not answer, even if calls to other masters succeed.
 type storeWatch struct {
 	succeeded atomic.Int64 // when a call last succeeded, in nanoseconds since the start
 	down      atomic.Bool  // true from a failed call until one succeeds
@@ -54,7 +54,7 @@ type storeWatch struct {
 	failed    time.Time     // when a call last failed
 	answered  time.Time     // when a ping or a probe was last answered
 	failure   error         // the error of the last call that failed
-	votes     errkind.Votes // votes on the kind of fault since the store went down
+	votes     errkind.Votes // votes on the fault since the store went down
 	lastError string
 	errorAt   time.Time
 	state     resilience.BreakerState
@@ -108,7 +108,7 @@ func (w *storeWatch) called(err error, now time.Time) {
 }
 
 // isFailure reports whether an error means that the store failed. It returns false if the caller
-// gave up, a slot is being moved, or the call was not made.
+// gave up, the call was not made, or a slot of a Cluster is being moved.
 func isFailure(err error) bool {
 	var failure *stint.StoreError
 	return errors.As(err, &failure) && failure.Kind != stint.KindRefused && failure.Kind != stint.KindMigrating &&

@@ -2,8 +2,8 @@ package observe
 
 import "sync"
 
-// ticksAhead is the number of ticks that wait for a subscriber. If it falls further behind, it
-// misses ticks.
+// ticksAhead is the maximum number of ticks that wait for a subscriber. A subscriber that falls
+// further behind misses ticks.
 const ticksAhead = 4
 
 // subscribers holds the channels that receive a tick every second. The zero value is empty.
@@ -44,8 +44,8 @@ func (s *subscribers) close() {
 
 // Subscribe returns a channel that receives one tick per second, and a function that ends the
 // subscription. A subscriber that does not receive for a few seconds misses ticks. The channel is
-// closed when the subscription ends or the monitor is closed. Subscribers must not change the
-// slices in ticks or what pointers in them refer to.
+// closed when the subscription ends or the monitor is closed. Subscribers share the data in ticks,
+// so they must not change the elements of slices or the values that pointers refer to.
 func (m *Monitor) Subscribe() (ticks <-chan Tick, cancel func()) {
 	s := &m.subscribers
 	own := make(chan Tick, ticksAhead)

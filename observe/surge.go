@@ -6,10 +6,9 @@ import (
 )
 
 const (
-	// surgeLife is how long a surge can last before its rate counts as the usual one.
+	// surgeLife is the time after which the rate of a surge counts as the usual rate.
 	surgeLife = time.Hour
-	// surgeShare is the smallest share of requests that must come from new subjects so that they
-	// explain a surge.
+	// If new subjects send at least surgeShare of the requests, they explain a surge.
 	surgeShare = 0.5
 )
 

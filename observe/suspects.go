@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxSuspects is the maximum number of subjects kept. suspectLife is how long a subject is kept
-	// after its last denial.
+	// maxSuspects is the maximum number of subjects kept. suspectLife is the time for which a
+	// subject is kept after its last denial.
 	maxSuspects = 4096
 	suspectLife = time.Hour
 	// suspectSeconds is the period over which rates are computed.
@@ -32,15 +32,15 @@ const (
 // The mutex of offenders guards all fields except known.
 type suspects struct {
 	names *names
-	// known holds the suspects at the last tick, by name. For these, allowed requests are counted
-	// too.
+	// known holds the suspects at the last tick, by name. Allowed requests are counted only for
+	// them.
 	known atomic.Pointer[map[string]*suspect]
 
 	each    list.List // of *suspect, the most recently denied first
 	byName  map[string]*list.Element
 	changed bool // whether the suspects have changed since known was stored
 	ticks   int
-	at      [suspectSeconds + 1]time.Time // the times of the last ticks
+	at      [suspectSeconds + 1]time.Time // the times of the last ticks; tick n is at index n % len(at)
 }
 
 type suspect struct {
@@ -51,7 +51,7 @@ type suspect struct {
 	// banned counts the denials by a ban since the subject was last allowed, or denied by a limit.
 	banned   atomic.Int64
 	policies []policyDenials
-	past     [suspectSeconds + 1]struct{ allowed, denied int64 } // the totals at the last ticks
+	past     [suspectSeconds + 1]struct{ allowed, denied int64 } // the totals at the last ticks, indexed like suspects.at
 }
 
 type policyDenials struct {
@@ -85,7 +85,8 @@ func (s *suspects) denied(name, policy string, banned bool, now time.Time, n int
 }
 
 // add adds a suspect. If there are too many, it reuses the entry of the suspect whose last denial
-// is the oldest. Until the next tick, allowed requests of the old suspect count for the new one.
+// is the oldest. Until the next tick, the allowed requests of the old suspect are counted for the
+// new one.
 func (s *suspects) add(name string, now time.Time) *list.Element {
 	if s.byName == nil {
 		s.byName = map[string]*list.Element{}
@@ -127,7 +128,8 @@ func (s *suspects) allowed(results []policy.Result) {
 	}
 }
 
-// tick ends a second.
+// tick is called once a second. It removes suspects that were last denied too long ago, stores the
+// totals of the others, and updates known.
 func (s *suspects) tick(now time.Time) {
 	for e := s.each.Back(); e != nil && now.Sub(e.Value.(*suspect).last) > suspectLife; e = s.each.Back() {
 		delete(s.byName, s.each.Remove(e).(*suspect).name)
@@ -172,7 +174,7 @@ func (s *suspects) worst() []string {
 		who := e.Value.(*suspect)
 		_, denied := s.recent(who)
 		if denied == 0 {
-			break // the last denials of the suspects after it are even older
+			break // all further suspects were last denied even earlier
 		}
 		all = append(all, counted{who.name, denied})
 	}
@@ -186,8 +188,8 @@ func (s *suspects) worst() []string {
 	return names
 }
 
-// describe sets the fields of an offender that are known only for suspects. It reports whether the
-// subject is a suspect.
+// describe sets the fields of o that are known only for suspects. It reports whether the subject is
+// a suspect.
 func (s *suspects) describe(name string, o *Offender, now time.Time) bool {
 	e := s.byName[name]
 	if e == nil {

@@ -17,7 +17,7 @@ const (
 // tally is an array of counters. It is safe for concurrent use. The zero value has no counters.
 type tally struct {
 	counters []atomic.Int64
-	stride   int
+	stride   int // number of counters in a shard
 }
 
 func newTally(n int) tally {
@@ -25,7 +25,7 @@ func newTally(n int) tally {
 	return tally{counters: make([]atomic.Int64, shards*stride), stride: stride}
 }
 
-// add adds n to counter i in a shard. It returns the new value of that copy.
+// add adds n to the copy of counter i in shard s. It returns the new value of that copy.
 func (t *tally) add(s shard, i int, n int64) int64 { return t.counters[int(s)*t.stride+i].Add(n) }
 
 func (t *tally) sum(i int) (n int64) {
@@ -39,8 +39,9 @@ func (t *tally) sum(i int) (n int64) {
 type shard uint32
 
 // shardOf derives a shard from an address that only the calling goroutine uses, such as one on its
-// stack. A random choice would take as long as the counting.
+// stack. A random choice would take as long as counting.
 func shardOf[T any](own *T) shard {
-	const pageBits, spread = 11, 0x9e3779b97f4a7c15 // a stack has at least 2 KiB; Fibonacci hashing
+	// A stack has at least 2^pageBits bytes. spread is the multiplier of Fibonacci hashing.
+	const pageBits, spread = 11, 0x9e3779b97f4a7c15
 	return shard(uint64(uintptr(unsafe.Pointer(own))) >> pageBits * spread >> (64 - shardBits))
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// thresholds counts, logs and posts events that a subject has used a share of a limit.
+// thresholds counts, logs and posts events of type [policy.Threshold]. An event reports that a
+// subject has used a certain share of a limit.
 type thresholds struct {
 	logger   *slog.Logger
 	log      logsample.Sampler
@@ -23,7 +24,7 @@ type thresholds struct {
 	webhooks []*webhook
 }
 
-// thresholdName is the key for counting thresholds.
+// thresholdName is the key for counting the events.
 type thresholdName struct {
 	tier, policy string
 	percent      int
@@ -101,7 +102,6 @@ type thresholdData struct {
 	Instance string    `json:"instance"`
 }
 
-// message returns the message to post for an event.
 func (t *thresholds) message(e *policy.Threshold) message {
 	body, _ := json.Marshal(cloudEvent{ // never fails
 		SpecVersion: "1.0", ID: e.ID, Source: "/stint", Type: "io.github.stint-limiter.threshold",

@@ -47,7 +47,7 @@ func (m *Monitor) shadowed(in shard, v *policy.Verdict) {
 		}
 	}
 	if would == nil || v.Decision.Degraded {
-		limited := !v.Results[0].Shadow || v.Set == nil // Envoy's limits count as limits in shadow too
+		limited := !v.Results[0].Shadow || v.Set == nil // for Envoy (no Set), limits in shadow count as limits too
 		m.ledger.ofRoute(v).count(in, allowance(&v.Decision, limited))
 		return
 	}
@@ -86,8 +86,8 @@ func (m *Monitor) denied(in shard, v *policy.Verdict) {
 	}
 }
 
-// show adds a request to the feed that was denied, or would be denied if enforced (shadow). The
-// result is the one that denies; it may be nil.
+// show adds to the feed a request that was denied, or would be denied if enforced (shadow). The
+// argument result is the result that denies it, or nil if a ban or an unavailable store does.
 func (m *Monitor) show(s *series, why reason, v *policy.Verdict, result *policy.Result) {
 	d := &v.Decision
 	switch {

@@ -8,19 +8,21 @@ import (
 
 // This file defines the data that a [Monitor] returns. The dashboard and the command line pass it
 // on unchanged, as JSON. Names of tiers and policies are those in the configuration. Subjects are
-// shortened unless [Config.ShowSubjects] is set. In later queries, a Ref identifies a subject.
+// shortened unless [Config.ShowSubjects] is set. A Ref identifies a subject in later queries, even
+// if the subject is shortened.
 
 // Counts has numbers of decisions by outcome.
 type Counts struct {
 	Allowed int64 `json:"allowed"`
-	// Denied decisions denied a request because of a limit, a ban or an unavailable store.
+	// Denied is the number of requests denied because of a limit, a ban or an unavailable store.
 	Denied int64 `json:"denied"`
-	// Degraded decisions were made without the store. They are included in Allowed and Denied.
+	// Degraded is the number of decisions made without the store. They are included in Allowed and
+	// Denied.
 	Degraded int64 `json:"degraded"`
-	// Failed decisions could not be made.
+	// Failed is the number of requests that could not be decided.
 	Failed int64 `json:"failed"`
-	// Shadowed decisions allowed a request only because a rule is in shadow. They are included in
-	// Allowed.
+	// Shadowed is the number of requests allowed only because a rule is in shadow. They are
+	// included in Allowed.
 	Shadowed int64 `json:"shadowed"`
 }
 
@@ -51,8 +53,8 @@ type Point struct {
 type Series struct {
 	Tier   string `json:"tier"`
 	Policy string `json:"policy"`
-	// Total counts all decisions since the start. Recent has the last steps of the history, oldest
-	// first.
+	// Total counts all decisions since the start. Recent counts the decisions in each of the last
+	// steps of the history, oldest first.
 	Total  Counts   `json:"total"`
 	Recent []Counts `json:"recent,omitempty"`
 }
@@ -69,13 +71,13 @@ type Violation struct {
 	Limit string `json:"limit"`
 	// Reason is "limit", "ban", "unavailable" or "shadow".
 	Reason string `json:"reason"`
-	// RetryAfter is the wait in seconds; -1 is never.
+	// RetryAfter is the time in seconds after which to retry; -1 means never.
 	RetryAfter float64 `json:"retry_after_seconds"`
 	Degraded   bool    `json:"degraded,omitempty"`
 }
 
-// Denial records why a subject was denied. It covers all denials of the subject by one rule within
-// a minute.
+// Denial records why a subject was denied. It covers all denials of the subject by one rule and for
+// one reason within a minute.
 type Denial struct {
 	// ID is the id of the last denial. The responses to earlier denials contain other ids.
 	ID      string `json:"id"`
@@ -93,22 +95,22 @@ type Denial struct {
 	Used  int64  `json:"used"`
 	// Reason is "limit", "ban", "degraded" or "unavailable".
 	Reason string `json:"reason"`
-	// RetryAfter is the wait after the last denial, in seconds; -1 is never.
+	// RetryAfter is the time to wait after the last denial, in seconds; -1 means never.
 	RetryAfter float64   `json:"retry_after_seconds"`
 	Degraded   bool      `json:"degraded,omitempty"`
 	First      time.Time `json:"first"`
 	Last       time.Time `json:"last"`
 	Count      int64     `json:"count"`
-	// ConfigSince is when the policies that denied the subject took effect. It is zero if they have
-	// not changed since the start.
+	// ConfigSince is the time at which the policies that denied the subject took effect. It is zero
+	// if they have not changed since the start.
 	ConfigSince time.Time `json:"config_since,omitzero"`
 	Instance    string    `json:"instance"`
 }
 
 // Offender is a subject or a policy with many denials in the last minutes.
 type Offender struct {
-	// Kind is "policy" for a policy. For a subject it is its prefix, if that is "ip", "user",
-	// "apikey", "session", "internal" or "envoy", and "other" for all other prefixes.
+	// Kind is "policy" for a policy. For a subject, it is the prefix of the subject if that is
+	// "ip", "user", "apikey", "session", "internal" or "envoy", and otherwise "other".
 	Kind    string `json:"kind"`
 	Subject string `json:"subject"`
 	// Ref is "" for a policy, and for a subject that is too long to be kept.
@@ -122,7 +124,7 @@ type Offender struct {
 
 	// The following fields are set only for the few thousand subjects that were denied most
 	// recently, for an hour after their last denial. Rate is the number of requests per second in
-	// the last ten seconds. Share is the share of these requests that was denied, from 0 to 1.
+	// the last ten seconds. Share is the denied share of these requests, from 0 to 1.
 	Rate  float64 `json:"rate"`
 	Share float64 `json:"share"`
 	// First and Last are the times of the first and the last denial.
@@ -148,27 +150,27 @@ type Alert struct {
 	// Value is the value that is compared with Threshold.
 	Value     float64 `json:"value"`
 	Threshold float64 `json:"threshold"`
-	// Unit is the unit of Value and Threshold: "share", "ms", "s", "times" or "count".
+	// Unit is the unit of Value and Threshold: "share", "ms", "s", "days", "times" or "count".
 	Unit string `json:"unit"`
-	// Since is when the alert entered its state.
+	// Since is the time at which the alert entered its state.
 	Since time.Time `json:"since"`
 }
 
 // StoreHealth describes the health of the store.
 type StoreHealth struct {
-	// At is when the store last reported its state. Warnings and the fields after it were reported
-	// at that time.
+	// At is the time at which the store last reported its state. Warnings and the fields after it
+	// are from that report.
 	At time.Time `json:"at,omitzero"`
 	// Kind is "memory" or "redis".
 	Kind string `json:"kind"`
 	Name string `json:"name"`
 	Up   bool   `json:"up"`
-	// DownSince is when the current outage began, or nil if the store is up.
+	// DownSince is the time at which the current outage began, or nil if the store is up.
 	DownSince *time.Time              `json:"down_since,omitempty"`
 	Breaker   resilience.BreakerState `json:"breaker,omitempty"`
 	Instances int                     `json:"instances,omitempty"`
-	// Outage describes the current outage, and LastOutage the last one that has ended. If answers
-	// are late for less than a second, that is not an outage.
+	// Outage describes the current outage, and LastOutage the last one that has ended. Late answers
+	// count as an outage only if they last for a second or more.
 	Outage     *Outage `json:"outage,omitempty"`
 	LastOutage *Outage `json:"last_outage,omitempty"`
 	// Lost lists the masters of a Redis Cluster that do not answer.
@@ -183,7 +185,8 @@ type StoreHealth struct {
 	Subjects int64 `json:"subjects,omitempty"`
 	Bytes    int64 `json:"bytes,omitempty"`
 	MaxBytes int64 `json:"max_bytes,omitempty"`
-	// Redis is what Redis reports about itself.
+	// Redis has the values that Redis reports about itself. It is nil for other stores, and until
+	// Redis has reported for the first time.
 	Redis *RedisInfo `json:"redis,omitempty"`
 }
 
@@ -201,7 +204,7 @@ type Outage struct {
 	Error string `json:"error,omitempty"`
 }
 
-// RedisInfo is what Redis reports about itself.
+// RedisInfo has values that Redis reports about itself.
 type RedisInfo struct {
 	Version      string  `json:"version"`
 	OpsPerSecond float64 `json:"ops_per_second"`
@@ -210,15 +213,15 @@ type RedisInfo struct {
 	Evicted      int64   `json:"evicted_keys"`
 	Clients      int64   `json:"connected_clients"`
 	Keys         int64   `json:"keys"`
-	// Policy is maxmemory-policy.
+	// Policy is the value of maxmemory-policy in the configuration of Redis.
 	Policy string `json:"maxmemory_policy"`
 	// MemoryShare is the share of its maximum memory that the fullest server uses; it is 0 if there
 	// is no maximum. CPUShare is the load of the main thread of the busiest server in the last
 	// seconds; 1 is a whole core.
 	MemoryShare float64 `json:"memory_share"`
 	CPUShare    float64 `json:"cpu_share"`
-	// ClockSteps is how often this process has detected that the clock of a server was set.
-	// LastClockStep describes the last time.
+	// ClockSteps is the number of times that this process has detected that the clock of a server
+	// was set. LastClockStep describes the last of them.
 	ClockSteps    int64      `json:"clock_steps"`
 	LastClockStep *ClockStep `json:"last_clock_step,omitempty"`
 }
@@ -234,10 +237,10 @@ type ClockStep struct {
 // Tick is the message that subscribers receive every second.
 type Tick struct {
 	Point Point `json:"point"`
-	// Series has the series that have changed. Recent of each contains only the change.
+	// Series has the series that have changed. The field Recent of each contains only the change.
 	Series []Series `json:"series"`
-	// Violations has violations of this second, newest last. Unshown is the number of violations of
-	// this second that are not listed.
+	// Violations lists violations of this second, newest last. Unshown is the number of violations
+	// of this second that are not listed.
 	Violations []Violation `json:"violations"`
 	Unshown    int64       `json:"unshown"`
 	// Offenders has up to three subjects: those with the most denials in the last ten seconds.

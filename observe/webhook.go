@@ -52,7 +52,7 @@ func (w *Webhook) Validate() error {
 const (
 	// webhookTime is the timeout of a request to a receiver.
 	webhookTime = 5 * time.Second
-	// webhookDrain is how long close waits until the messages in the queue are posted.
+	// webhookDrain is the longest time that close waits for the queued messages to be posted.
 	webhookDrain = 5 * time.Second
 )
 
@@ -70,13 +70,13 @@ type webhookPlan struct {
 	media   string // the media type of the bodies
 	key     []byte // signs the messages; nil for unsigned messages
 	queue   int    // maximum number of waiting messages
-	workers int    // how many messages are posted at the same time; one worker keeps their order
-	// pauses has the pauses before the second attempt to post a message, the third, and so on.
+	workers int    // the number of messages posted at the same time; one worker keeps their order
+	// pauses lists the pauses before the second and each later attempt to post a message.
 	pauses []time.Duration
 }
 
 // webhook posts messages to an address, in the background. A slow or unreachable receiver delays
-// nothing else: messages that it does not accept are dropped, counted and logged. The log does not
+// nothing else: messages that cannot be posted are dropped, counted and logged. The log does not
 // contain the address, because the addresses of chat services are secrets.
 type webhook struct {
 	webhookPlan

@@ -17,13 +17,14 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Sets lists the changes from one set to another: first those of limits, then those of all other
-// settings.
+// Sets lists the changes from an earlier set to a later one: first the changes of limits, then the
+// changes of all other settings.
 func Sets(was, is *policy.Set) []reload.Change {
 	return append(Rules(was.Rules(), is.Rules()), settings(was, is)...)
 }
 
-// Fingerprint returns a short text. Sets with the same text make the same decisions.
+// Fingerprint returns a short text that identifies what a set decides: two sets with the same
+// fingerprint make the same decisions.
 func Fingerprint(set *policy.Set) string {
 	spec := *set.Spec()
 	spec.Source = nil
@@ -44,8 +45,8 @@ func Digest(texts ...[]byte) string {
 	return hex.EncodeToString(h.Sum(nil)[:length])
 }
 
-// limited identifies limits that have changed. They belong to a policy, or to tiers if policy is
-// "". They limit costs or, if costs is false, requests.
+// limited identifies limits that have changed. They are the limits of a policy, or of tiers if
+// policy is "". If costs is true, they limit costs, otherwise requests.
 type limited struct {
 	policy string
 	costs  bool
@@ -59,7 +60,8 @@ type group struct {
 	denies   []reload.Rule
 }
 
-// Rules lists the changes of limits, such as "api for enterprise from 500/1m to 50/1m".
+// Rules lists the changes of limits from earlier rules to later ones. The text of a change is, for
+// example, "api for enterprise from 500/1m to 50/1m".
 func Rules(was, is []*policy.Rule) []reload.Change {
 	type key struct {
 		limited
@@ -138,8 +140,8 @@ func text(r *policy.Rule) string {
 	return limits
 }
 
-// tighter reports whether a rule may deny requests that it did not deny before. It returns false if
-// each limit existed before and allowed no more than now.
+// tighter reports whether a rule may deny requests that it did not deny before. It does not if
+// every limit existed before and then allowed no more than it does now.
 func tighter(was, is *policy.Rule) bool {
 	switch {
 	case is == nil || is.Enforced == 0:
@@ -156,7 +158,8 @@ func tighter(was, is *policy.Rule) bool {
 	})
 }
 
-// settings lists all other differences, by tier, by policy and for the whole set.
+// settings lists the differences in everything but limits: in tiers, in policies, and in the
+// settings of the whole set.
 func settings(was, is *policy.Set) []reload.Change {
 	var list []reload.Change
 	add := func(text string, mine func(*policy.Rule) bool) {
@@ -183,9 +186,9 @@ func settings(was, is *policy.Set) []reload.Change {
 	return list
 }
 
-// each finds the tiers or policies that differ in more than their limits. It calls found for each
-// of them, with its name and a description of the difference. If their order has changed, it also
-// calls found with the name "".
+// each finds the tiers or policies that were added or removed, or whose settings other than limits
+// have changed. It calls found for each of them, with its name and a description of the difference.
+// If their order has changed, it also calls found with the name "".
 func each[T any](was, is []T, kind string, nameOf func(T) string, found func(name, text string)) {
 	in := func(list []T, name string) int {
 		return slices.IndexFunc(list, func(t T) bool { return nameOf(t) == name })
@@ -216,8 +219,8 @@ func each[T any](was, is []T, kind string, nameOf func(T) string, found func(nam
 	}
 }
 
-// different returns the names of the fields in which two structs differ. The names are those in
-// configurations. It ignores the fields in but.
+// different returns the names of the fields in which two structs differ. It returns the names that
+// configurations use, such as max_debt. It ignores the fields in but, which are named as in Go.
 func different[T any](a, b T, but ...string) (fields []string) {
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
 	for i := range x.NumField() {

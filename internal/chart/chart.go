@@ -1,12 +1,12 @@
 // Package chart draws the charts of stint's pages. The dashboard serves static/chart.js and
-// static/chart.css next to its own files. Reports include both in one HTML file:
+// static/chart.css next to its own files. A report includes both files in its HTML:
 //
 //	<style>chart.Style</style>
 //	<script type="module">chart.Script … what the report draws …</script>
 //
-// The script imports nothing and depends on no page. Its functions take a document and data, and
-// return SVG elements. The style sheet styles them by class; the colors are custom properties,
-// which a page may set.
+// The script imports nothing and does not depend on any page. Its functions take a document and
+// data, and return SVG elements. The style sheet styles these elements by class. The colors are
+// custom properties, which a page may set.
 package chart
 
 import _ "embed" // the two files

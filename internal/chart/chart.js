@@ -5,7 +5,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 let serial = 0; // makes pattern ids unique among the charts of a page
 
-/** el makes an SVG element; text is text, never markup. */
+/** el makes an SVG element. Children that are strings become text, never markup. */
 function el(doc, name, attributes = {}, ...children) {
   const node = doc.createElementNS(SVG, name);
   for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
@@ -14,8 +14,8 @@ function el(doc, name, attributes = {}, ...children) {
 }
 
 /**
- * drawing makes an empty chart of a given size, and stretched makes one that the style sheet sizes.
- * A chart without a label is hidden from screen readers.
+ * drawing makes an empty chart of the given size. stretched makes one whose size is set by the style
+ * sheet. A chart without a label is hidden from screen readers.
  */
 function drawing(doc, kind, width, height, label) {
   const named = label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" };
@@ -92,8 +92,8 @@ export function timeTicks(from, to, count = 5) {
 }
 
 /**
- * clock formats a time of day, with seconds if the span between ticks is short, or the date if it
- * is long.
+ * clock formats a time as "14:05". If span, the time between two ticks, is below five minutes, clock
+ * adds the seconds. If span is above two days, clock returns the date instead.
  */
 export function clock(time, span = 0) {
   const d = new Date(time);
@@ -108,11 +108,14 @@ export function clock(time, span = 0) {
  *
  * spec: {label, width, height, times, unit, from, to, max, marks: [{name, value}], cursor, series:
  * [{name, kind, values, over, rare}]}
- * A value of null is a gap. kind is the class of the series' color. An area chart stacks its
- * series, except those with over set: they are part of the others, and are drawn as hatching on top
- * of them. cursor is the index of the time to mark, or null. from and to widen the time axis, and
- * the value axis reaches at least max. marks are levels that are drawn as lines if the axis reaches
- * them.
+ *
+ * - values has one value for each time; null is a gap. kind is the class of the series' color.
+ * - An area chart stacks its series, except those with over set. The values of these are included
+ *   in the other series, so they are drawn as hatching on top of them.
+ * - cursor is the index of the time to mark, or null.
+ * - from and to are the ends of the time axis; by default, they are the first and the last time.
+ * - The value axis reaches at least max.
+ * - marks are levels, which are drawn as horizontal lines if the value axis reaches them.
  */
 export function areaChart(doc, spec) {
   const stacked = spec.series.filter((s) => !s.over);
@@ -195,9 +198,9 @@ function frame(doc, spec, highest) {
 }
 
 /**
- * runs returns the runs of values that are not null, each as its first and last index. If nothing
- * is true, a run has only values above 0, and also the zero directly before it and the zero
- * directly after it, if any. All other zeros are left out, so that they are not drawn.
+ * runs returns the runs of values that are not null, each as its first and last index. If the
+ * argument nothing is true, a run consists of values above 0, plus the zeros directly before and
+ * after them. All other zeros are left out, so that they are not drawn.
  */
 function runs(values, nothing = false) {
   const list = [];
@@ -224,7 +227,7 @@ function band(f, times, low, high, start, end) {
   return `${d}Z`;
 }
 
-/** hatch adds a pattern of slanted lines to a chart, and returns the paint that uses it. */
+/** hatch adds a pattern of slanted lines to a chart, and returns a fill with that pattern. */
 function hatch(doc, svg, kind) {
   const id = `hatch-${++serial}`;
   const pattern = el(doc, "pattern", { id, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" });
@@ -259,8 +262,8 @@ export function sparkline(doc, spec) {
 }
 
 /**
- * bar draws a share of a whole as one horizontal bar: {label, share, sure, kind}. The part of share
- * beyond sure is pale.
+ * bar draws a share of a whole as one horizontal bar: {label, share, sure, kind}. sure is the part
+ * of the share that is certain; the rest of the share is drawn in a paler color.
  */
 export function bar(doc, spec) {
   const part = (share) => round(100 * Math.min(1, Math.max(0, share || 0)));
@@ -298,14 +301,15 @@ export function barChart(doc, spec) {
 /**
  * windowLine draws a limit's window on a timeline. To the left of now are the charges, as marks
  * whose height shows their units. To the right is the usage, which falls as units leave the window.
- * It shows when there is room again.
+ * If the limit is used up, a dot marks the time at which it allows requests again.
  *
  * spec: {label, width, height, now, window, used, capacity, resetAfter, retryAfter, steady, rate,
  * logged, entries: [{at, until, units}] or null}
- * window, resetAfter and retryAfter are milliseconds. An entry whose at is null is a place that is
- * held. A limit without entries records no times: its usage ends at resetAfter, gradually if steady
- * is set, else at once. A limit with a burst has both: logged units, which leave with their
- * entries, and a meter that falls by rate units per millisecond.
+ * window, resetAfter and retryAfter are in milliseconds. An entry whose at is null is a concurrency
+ * place that is held. A limit without entries does not record the times of charges: its usage falls
+ * to 0 in the time resetAfter, gradually if steady is set, otherwise at the end. A sliding limit
+ * with a burst has both logged units, which leave with their entries, and a meter, which falls by
+ * rate units per millisecond. Its usage is the larger of the two.
  */
 export function windowLine(doc, spec) {
   const { width, height = 120, now, used, capacity } = spec;
@@ -334,7 +338,9 @@ export function windowLine(doc, spec) {
   const highest = Math.max(1, ...charged.map((e) => e.units));
   for (const e of charged) {
     const high = Math.max(4, (e.units / highest) * (floor - pad.top) * 0.8);
-    const kind = e.at > now + spec.window / 100 ? "mark booked" : "mark"; // an earlier time is the end of the current slice
+    // A past charge may have the time at which its slice ends, up to spec.window / 125 after now. A
+    // charge with a later time is booked.
+    const kind = e.at > now + spec.window / 100 ? "mark booked" : "mark";
     svg.append(el(doc, "line", { class: kind, x1: round(x(e.at)), x2: round(x(e.at)), y1: floor, y2: round(floor - high) },
       el(doc, "title", {}, `${e.units} at ${clock(e.at)}, leaves at ${clock(e.until)}`)));
   }
@@ -364,7 +370,7 @@ function leaving(spec, entries, now) {
   const list = [[now, left]];
   const known = entries.reduce((sum, e) => sum + e.units, 0);
   const byEnd = entries.filter((e) => e.until > now).sort((a, b) => a.until - b.until);
-  const older = left - known; // these leave before the first entry shown
+  const older = left - known; // units of older entries that are not listed; they leave before the listed ones
   if (older > 0 && byEnd.length > 0) list.push([byEnd[0].until, (left -= older)]);
   for (const e of byEnd) list.push([e.until, (left = Math.max(0, left - e.units))]);
   if (spec.rate) return aboveMeter(list, spec, now);
@@ -373,8 +379,8 @@ function leaving(spec, entries, now) {
 }
 
 /**
- * aboveMeter returns the corners of a line: the maximum of a log, which falls in steps, and a
- * meter, which falls evenly.
+ * aboveMeter returns the corners of a line that shows the larger of two usages: the usage of a log,
+ * which falls in steps, and the usage of a meter, which falls evenly.
  */
 function aboveMeter(steps, spec, now) {
   const empty = now + spec.resetAfter; // when the meter is empty; if the log lasts longer, the meter is unknown
@@ -397,7 +403,7 @@ function relativeTicks(past, future, width) {
   return list;
 }
 
-/** duration formats a time in at most two units: 850 ms, 12.5 s, 3 m 20 s, 2 d. */
+/** duration formats a number of milliseconds in at most two units: 850 ms, 12.5 s, 3 m 20 s, 2 d. */
 export function duration(ms) {
   if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
   const units = [[86400_000, "d"], [3600_000, "h"], [60_000, "m"], [1000, "s"]];
@@ -410,10 +416,10 @@ export function duration(ms) {
 }
 
 /**
- * figure is a chart with a cursor that follows the pointer, or the arrow keys while the chart has
- * the focus. The cursor stays at its time while the chart moves on. draw is areaChart or lineChart;
- * show(spec) draws at the available width. The legend shows the values at the cursor or, without a
- * cursor, the last ones.
+ * figure makes a chart with a cursor that follows the pointer, or the arrow keys while the chart has
+ * the focus. draw is areaChart or lineChart. The function show of the result draws a spec at the
+ * available width. If the next spec has later times, the cursor stays at its time. The legend shows
+ * the values at the cursor or, without a cursor, the last values.
  */
 export function figure(doc, draw, label) {
   const html = (name, attributes) => {
@@ -427,7 +433,7 @@ export function figure(doc, draw, label) {
   node.append(legend, stage);
   let spec = null;
   let cursor = null; // a time, or null
-  let asked = false;
+  let asked = false; // whether paint is scheduled
 
   const index = () => (cursor === null ? null : nearest(spec.times, cursor));
   function paint() {

@@ -17,12 +17,12 @@ var seed = maphash.MakeSeed()
 // length is the length of an ID as text.
 const length = 16
 
-// New returns the id of a denial.
+// New returns the id of a denial of a subject at the given time.
 func New(at time.Time, subject string) ID {
 	return ID(uint64(uint32(at.Unix()))<<32 | uint64(uint32(maphash.String(seed, subject))))
 }
 
-// Parse parses the text of an id.
+// Parse parses the text of an id. It reports whether the text is valid.
 func Parse(text string) (ID, bool) {
 	n, err := strconv.ParseUint(text, 16, 64)
 	return ID(n), err == nil && len(text) == length
@@ -43,5 +43,5 @@ func (id ID) String() string { return string(id.Append(nil)) }
 // Time returns the time of the denial, in whole seconds.
 func (id ID) Time() time.Time { return time.Unix(int64(id>>32), 0) }
 
-// Of reports whether the id is that of a denial of a subject.
+// Of reports whether the id identifies a denial of the given subject.
 func (id ID) Of(subject string) bool { return uint32(id) == uint32(New(time.Time{}, subject)) }

@@ -1,5 +1,5 @@
-// Package errkind classifies failures of stores: by kind, and by the fault of a Redis server that
-// fails calls.
+// Package errkind classifies failures of stores in two ways: by kind of failure, and by [Fault],
+// the problem of the Redis server that causes the failure.
 package errkind
 
 import (

@@ -8,14 +8,15 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Fault describes a problem of a Redis server that fails calls, and the remedy, for operators. The
-// kinds of [stint.StoreError] describe the outcome of a call; a fault describes the cause, as far
-// as calls and pings show it. The page, the alerts, the log, "stint doctor" and the documentation
-// use these texts.
+// Fault describes to operators a problem that makes calls to a Redis server fail, and how to fix
+// it. The kinds of [stint.StoreError] describe the outcome of a call. A fault describes the cause,
+// as far as calls and pings show it. The dashboard, the alerts, the log, "stint doctor" and the
+// documentation use these texts.
 type Fault struct {
-	// Name names the fault in logs, in JSON and in the documentation.
+	// Name is the name of the fault in logs, in JSON and in the documentation.
 	Name string
-	// Is completes a sentence that begins with the name of the store: "does not answer".
+	// Is completes a sentence that begins with the name of the store. An example is "does not
+	// answer".
 	Is string
 	// Why lists the usual causes, and Fix describes the remedy. Both are sentences.
 	Why, Fix string
@@ -113,14 +114,15 @@ func (e *NodeError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *NodeError) Unwrap() error { return e.Err }
 
-// Diagnose returns the name of the fault that a failure shows. For a call that was not answered in
-// time, answers reports whether the store answers pings.
+// Diagnose returns the name of the fault that err indicates. The argument answers reports whether
+// the store answers pings. If a call was not answered in time, the fault is [Slow] if the store
+// answers pings, and otherwise [Silent].
 func Diagnose(err error, answers bool) string {
 	var dial *net.OpError
 	var node *NodeError
 	switch kind := Of(err); {
 	case kind == stint.KindTimeout && errors.As(err, &dial) && dial.Op == "dial":
-		return Unreachable // no connection, rather than no answer
+		return Unreachable // no connection was made in time
 	case kind == stint.KindUnreachable && errors.As(err, &node):
 		return Node
 	case kind == stint.KindTimeout && answers:
@@ -135,8 +137,8 @@ func Diagnose(err error, answers bool) string {
 	}
 }
 
-// words are the beginnings of Redis errors. In a script, or behind a proxy, other text may come
-// before them.
+// words lists words that begin the errors of Redis. If the error comes from a script or through a
+// proxy, other text may precede the word.
 var words = []struct {
 	word  string
 	kind  stint.StoreErrorKind
@@ -157,11 +159,11 @@ var words = []struct {
 	{ClockWord, stint.KindBusy, Other},
 }
 
-// ClockWord begins the error of stint's own scripts when the calendar periods that they received do
-// not contain the time of the server's clock.
+// ClockWord begins the error that stint's own scripts return if the calendar periods that they
+// received do not contain the time of the server's clock.
 const ClockWord = "CLOCK"
 
-// OfReply returns the kind of failure of an error that Redis replied, and the fault that it shows.
+// OfReply returns the kind and the fault of an error, given the text that Redis replied.
 func OfReply(text string) (kind stint.StoreErrorKind, fault string) {
 	for _, w := range words {
 		if strings.HasPrefix(text, w.word) || strings.Contains(text, " "+w.word+" ") ||

@@ -7,18 +7,19 @@ import (
 )
 
 const (
-	// faultHalfLife is the time in which the weight of a failure halves, and saidWeight is the
-	// weight of a failure that the store itself has reported.
+	// faultHalfLife is the time in which the weight of a vote halves. saidWeight is the weight of a
+	// vote for a fault that the store itself has reported.
 	faultHalfLife = 5 * time.Second
 	saidWeight    = 4
 )
 
-// Votes determines what is wrong with a store that fails in several ways. When Redis is killed,
-// calls in progress time out; when it is full and the machine is busy, some answers are late. Every
-// second with a failure adds one vote for its fault, or four votes if the store itself reported the
-// fault. Votes halve every five seconds. So the reported fault is the one that lasts, not the one
-// that occurred last, and a new fault takes over within seconds. The page, the alerts and the log
-// report it.
+// Votes determines what is wrong with a store if its failures indicate different faults. For
+// example, when Redis is killed, connections are refused, but the calls in progress time out.
+//
+// Every second with a failure adds one vote for its fault, or four votes if the store itself
+// reported the fault. The number of votes halves every five seconds. So the fault with the most
+// votes is one that lasts, not just the latest one, and a new fault takes over within seconds. The
+// dashboard, the alerts and the log report this fault.
 //
 // The zero value has no votes. It is safe for concurrent use.
 type Votes struct {
@@ -32,7 +33,7 @@ type vote struct {
 	last   error
 }
 
-// Add adds a failure.
+// Add adds a vote for the fault that a failure indicates, unless there was one in the last second.
 func (v *Votes) Add(err error, now time.Time) {
 	fault := Diagnose(err, true)
 	v.mu.Lock()
@@ -58,13 +59,14 @@ func (v *Votes) Add(err error, now time.Time) {
 	one.weight, one.at = one.now(now)+weight, now
 }
 
-// now returns the weight at the given time.
+// now returns the weight of the vote at the given time.
 func (v *vote) now(now time.Time) float64 {
 	return v.weight * math.Exp2(-now.Sub(v.at).Seconds()/faultHalfLife.Seconds())
 }
 
-// Fault returns the name of the fault with the most votes, as [Diagnose] returns it for a store
-// that answers pings, and its last failure; "" and nil if there are no votes.
+// Fault returns the name of the fault with the most votes, and its last failure. It assumes that
+// the store answers pings, so it returns [Slow] instead of [Silent]; see [Diagnose]. If there are
+// no votes, it returns "" and nil.
 func (v *Votes) Fault(now time.Time) (name string, last error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -77,7 +79,7 @@ func (v *Votes) Fault(now time.Time) (name string, last error) {
 	return name, last
 }
 
-// Clear forgets all votes.
+// Clear removes all votes.
 func (v *Votes) Clear() {
 	v.mu.Lock()
 	defer v.mu.Unlock()

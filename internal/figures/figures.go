@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// These constants are the characters of bars.
+// These constants are the characters that [Bar] draws with.
 const (
 	Full  = "█"
 	Empty = "░"
@@ -27,8 +27,8 @@ func Exact(d time.Duration) string {
 	return text
 }
 
-// Length returns a duration rounded for people. It has at most two units: 850ms, 12.5s, 1m43s,
-// 2h5m, 3d4h.
+// Length returns a duration rounded to at most two units, for display: 850ms, 12.5s, 1m43s, 2h5m,
+// 3d4h.
 func Length(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d < 0 {
@@ -77,7 +77,8 @@ func Bar(share float64, width int) string {
 	return strings.Repeat(Full, full) + strings.Repeat(Empty, width-full)
 }
 
-// Heights draws numbers as columns. The column of the largest number is as high as the line. A
+// Heights draws numbers as columns of different heights, one character for each number. For
+// example, 0, 3 and 8 become " ▃█". The largest number gets the highest column. The column of a
 // number above 0 is never blank.
 func Heights(numbers []int64) string {
 	marks := []rune(" ▁▂▃▄▅▆▇█")
@@ -122,8 +123,8 @@ func Percent(x float64) string {
 	return Decimal(100*x, 1) + "%"
 }
 
-// Decimal formats a number with at most the given number of digits after the decimal point. That
-// number must be at least 1.
+// Decimal formats a number with at most the given number of digits after the decimal point. The
+// argument digits must be at least 1.
 func Decimal(x float64, digits int) string {
 	text := strconv.FormatFloat(x, 'f', digits, 64)
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")

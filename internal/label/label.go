@@ -20,10 +20,10 @@ import (
 const (
 	// shown is the number of bytes of an identifier that Short shows.
 	shown = 6
-	// longest is the maximum number of bytes of any text that are shown.
+	// longest is the maximum number of bytes of a text that Line shows.
 	longest = 128
-	// longestKind is the maximum length of the word before the colon. A longer one may be part of a
-	// secret.
+	// longestKind is the maximum length of the word before the colon in a subject. A longer word
+	// may be part of a secret, so it counts as part of the identifier.
 	longestKind = 12
 
 	// tagged is the number of bytes of a ref that Tagged shows.
@@ -35,8 +35,8 @@ const (
 )
 
 // Short returns a subject or a key on one line, with only the beginning of its identifier:
-// "user:mallor…". For an address it keeps the network and drops a scope: "ip:203.0.113.x",
-// "ip:2001:db8:1::/48".
+// "user:mallor…". For an address, it shows only the network, and omits a scope that follows the
+// address: "ip:203.0.113.x", "ip:2001:db8:1::/48".
 func Short(subject string) string {
 	kind, identifier := split(subject)
 	if kind == "ip:" {
@@ -47,8 +47,8 @@ func Short(subject string) string {
 	return Line(kind + messages.Shorten(identifier, shown))
 }
 
-// Tagged is like [Short], but if that hides a part of the subject, Tagged adds the beginning of its
-// ref: "user:mallor…#x1y2". So subjects with the same beginning look different.
+// Tagged is like [Short], but if Short hides a part of the subject, Tagged appends the beginning of
+// ref: "user:mallor…#x1y2". So different subjects with the same beginning look different.
 func Tagged(subject, ref string) string {
 	short := Short(subject)
 	if short == Line(subject) || len(ref) < tagged {
@@ -73,15 +73,15 @@ func IsShort(text string) bool {
 }
 
 // Line returns a text on one line, in printable characters, truncated if it is long. It escapes
-// unprintable characters as Go does, `\n` for a line break, and doubles backslashes, so that
-// different texts look different. Quotes are unchanged: logs and JSON escape them.
+// unprintable characters as Go does, for example a line break as `\n`. It doubles backslashes, so
+// that different texts look different. Quotes are unchanged: logs and JSON escape them.
 func Line(text string) string {
 	quoted := strconv.Quote(messages.Shorten(text, longest))
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`) // every quote inside is escaped
 }
 
-// Wait returns a wait for a log. It is a duration, which logs in JSON write as a number of seconds,
-// or "never" if it is the longest duration.
+// Wait returns the log value for a wait of length d: the duration, or "never" if d is the longest
+// duration. Logs in JSON show a duration as a number of seconds.
 func Wait(d time.Duration) slog.Value {
 	if d == math.MaxInt64 {
 		return slog.StringValue("never")
@@ -99,8 +99,9 @@ func List[T fmt.Stringer](values []T) string {
 }
 
 // URL returns a URL without its secrets: the password, the query, and a user name without a
-// password, which is usually a password in the wrong place. It hides all of an invalid URL, and of
-// one with an @ after the host, because a malformed password may end there.
+// password, which is usually a password in the wrong place. It hides an invalid URL completely. It
+// does the same if there is an @ after the host, because then the parts before the @ may belong to
+// a password that was not escaped.
 func URL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" || strings.Contains(u.EscapedPath()+u.RawQuery+u.EscapedFragment(), "@") {

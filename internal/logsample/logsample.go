@@ -1,8 +1,9 @@
 // Package logsample keeps logs small. When many events occur at once, it lets a few be logged and
 // counts the others, so that the next record can report how many were left out.
 //
-// It is written by hand because packages that depend only on the standard library use it, and
-// because rate.Sometimes of golang.org/x/time/rate does not count the events that it leaves out.
+// It does not use rate.Sometimes of golang.org/x/time/rate, because that does not count the events
+// that it leaves out, and because packages that use logsample may depend only on the standard
+// library.
 package logsample
 
 import (
@@ -11,12 +12,12 @@ import (
 	"time"
 )
 
-// Few is how many events of one kind are usually logged per second. They show whether the events
-// are alike.
+// Few is the usual number of events of one kind that are logged per second. It is large enough to
+// show whether the events are alike.
 const Few = 5
 
-// clockEvery is the number of events that [Sampler.Sample] leaves out between two readings of the
-// clock. Reading the clock costs more than everything else here.
+// In a flood, [Sampler.Sample] reads the clock for one event in clockEvery. Reading the clock takes
+// longer than everything else that it does.
 const clockEvery = 16
 
 // Sampler samples one kind of event. The zero value is ready to use. It is safe for concurrent use
@@ -26,13 +27,16 @@ type Sampler struct {
 
 	mu    sync.Mutex
 	began time.Time // time of the interval's first event
-	taken int       // number of events let through in the interval
+	taken int       // number of events allowed in the interval
 }
 
-// Allow lets at most the given number of events through per interval, which begins with its first
-// event. It reports whether this event may be logged and, if so, how many were left out since the
-// last logged one. For example, with 1 and a minute, the first of ten events in a second yields (0,
-// true), the others yield false, and one that comes a minute later yields (9, true).
+// Allow reports whether to log the current event. It allows the given number of events, most, per
+// interval. An interval begins with an event and has the length every. If ok is true, left is the
+// number of events that were left out since the last logged one.
+//
+// For example, let most be 1 and every a minute. If ten events occur in a second, Allow returns (0,
+// true) for the first one and (0, false) for the others. If another event occurs a minute later,
+// Allow returns (9, true).
 func (g *Sampler) Allow(most int, every time.Duration) (left int64, ok bool) {
 	if !g.admit(most, every) {
 		g.left.Add(1)
@@ -43,8 +47,8 @@ func (g *Sampler) Allow(most int, every time.Duration) (left int64, ok bool) {
 
 // Sample is [Sampler.Allow] for events that may come thousands of times a second, such as denials.
 // Once it has left out more than sixteen events, it reads the clock only for one event in sixteen.
-// So it may leave out the first few events after a flood, which Allow would let through. Do not use
-// it for rare events.
+// So it may leave out the first few events after a flood, for which Allow would return true. Do not
+// use it for rare events.
 func (g *Sampler) Sample(most int, every time.Duration) (left int64, ok bool) {
 	if left := g.left.Load(); left > clockEvery && left%clockEvery != 0 {
 		g.left.Add(1)
@@ -53,7 +57,8 @@ func (g *Sampler) Sample(most int, every time.Duration) (left int64, ok bool) {
 	return g.Allow(most, every)
 }
 
-// admit counts an event if fewer than most events were let through in its interval.
+// admit reports whether to allow an event: whether fewer than most events were allowed in its
+// interval.
 func (g *Sampler) admit(most int, every time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

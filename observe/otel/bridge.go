@@ -25,7 +25,7 @@ const (
 type bridge struct {
 	monitor  *observe.Monitor
 	registry *prometheus.Registry
-	names    map[string]string // names of instruments by Prometheus family
+	names    map[string]string // names of instruments, by name of the Prometheus family
 	each     map[string]metric.Float64Observable
 	all      []metric.Observable
 }
@@ -44,7 +44,6 @@ func newBridge(meter metric.Meter, m *observe.Monitor) (*bridge, error) {
 	return b, errors.Join(errs...)
 }
 
-// define creates the instruments of a metric.
 func (b *bridge) define(meter metric.Meter, d definition) error {
 	count := func(name, unit string) error {
 		i, err := meter.Float64ObservableCounter(name, metric.WithUnit(unit))

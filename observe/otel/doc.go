@@ -3,5 +3,5 @@
 // those in docs/metrics.md, with dots instead of underscores and without the suffixes of
 // Prometheus.
 //
-// The package needs only the OpenTelemetry API. The program chooses the pipeline, if any.
+// The package needs only the OpenTelemetry API. The program chooses the SDK and the exporters.
 package otelstint

@@ -13,8 +13,8 @@ import (
 )
 
 // Trace returns an observer for guards that describes every decision on the span in the request's
-// context, if the span is recording. It passes every event to next, which may be nil. If a span has
-// more than one decision, it has the attributes of the last one.
+// context, if the span is recording. It passes every event to next, which may be nil. If there are
+// several decisions under one span, later ones overwrite the attributes of earlier ones.
 //
 // The attributes are
 //
