@@ -79,7 +79,7 @@ func (s *Store) amendBatch(ctx context.Context, by caller, batch []*driver.Amend
 type amending struct {
 	*driver.AmendCall
 	charge   stint.Charge // claims that were settled before cost nothing
-	released uint16       // a bit for each claim whose places it releases
+	released uint16       // a bit for each claim whose places the amendment releases
 	done     amended
 	err      error
 }
@@ -149,7 +149,7 @@ func released(c *stint.Charge, a *stint.Amendment) (claims uint16) {
 	})
 }
 
-// extended returns a bit for each claim that a heartbeat has to extend: those that took a place or,
+// extended returns a bit for each claim that a heartbeat must extend: those that took a place or,
 // if none did and the charge has a hold, all charged claims.
 func extended(c *stint.Charge) (claims uint16) {
 	claims = claimsWith(c, func(l *stint.Limit) bool { return isPlace(*l) })
@@ -179,7 +179,7 @@ func (s *Store) amendOne(ctx context.Context, c *stint.Charge, a stint.Amendment
 }
 
 // retakes returns a bit for each claim whose lost places a heartbeat may take back. Claims that
-// this process has settled or released have none.
+// this process has settled or released get no bit.
 func (s *Store) retakes(c *stint.Charge, a stint.Amendment) (claims uint16) {
 	if a.Kind != stint.AmendExtend || a.KnownOnly {
 		return 0
@@ -193,9 +193,9 @@ func (s *Store) retakes(c *stint.Charge, a stint.Amendment) (claims uint16) {
 	return claims
 }
 
-// sendAmend sends amendments to amend.lua, and sends those that the server refused as too late once
-// more. If their deadlines have not passed, the server's clock was set, and its reply contains the
-// new time.
+// sendAmend sends amendments to amend.lua. After its clock was set, the server may wrongly refuse
+// amendments as too late. Its reply contains the new time, so sendAmend converts the deadlines of
+// the refused amendments to that time, and sends these amendments once more.
 func (s *Store) sendAmend(ctx context.Context, by caller, batch []*amending) {
 	for again := false; len(batch) > 0; again = true {
 		c, err := s.encodeAmend(ctx, batch)

@@ -73,7 +73,8 @@ func (s *Store) decideByNode(ctx context.Context, subjects [][]run, group *sync.
 }
 
 // addCall adds the script call that decides runs. rest are the other runs on the same subjects,
-// which wait for that call. If nothing may be sent, addCall fails all of these runs.
+// which wait for that call. If the store may not send calls (see Store.refused), addCall fails all
+// of these runs.
 func (s *Store) addCall(calls []*scriptCall, runs, rest []run) []*scriptCall {
 	c, err := s.encodeTake(runs, s.idsFor(runs))
 	if err != nil {
@@ -112,8 +113,8 @@ func (s *Store) fly(ctx context.Context, f flight, calls []*scriptCall, later fu
 	}
 }
 
-// conclude ends the calls that a script call answers. If that needs another script call, conclude
-// calls later with a function that makes the call.
+// conclude completes the calls that a script call answers. If that requires another script call,
+// conclude calls later with a function that makes that script call.
 func (s *Store) conclude(ctx context.Context, c *scriptCall, answer rueidis.RedisResult, later func(func())) {
 	reply, err := text(answer)
 	if err == nil && len(c.rest) == 0 {
@@ -144,8 +145,8 @@ func (s *Store) end(ctx context.Context, c *scriptCall, reply string, err error)
 	s.finish(c.runs)
 }
 
-// send makes one script call with the given id; the ids of its charges follow. It returns the runs
-// that the server refused because its clock was set.
+// send makes one script call with the given id. The ids of its charges follow that id. It returns
+// the runs that the server refused because its clock was set.
 func (s *Store) send(ctx context.Context, by caller, runs []run, id uint64) (late []run) {
 	c, err := s.encodeTake(runs, id)
 	if err != nil {

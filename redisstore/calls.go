@@ -16,25 +16,29 @@ type caller interface {
 }
 
 const (
-	// outlastTime is how long a call may take even if its caller has less time: the call may have
-	// to open a connection first. It also bounds the opening of a connection for batches.
+	// outlastTime is the minimum time that a call gets, even if its caller has less time: the call
+	// may have to open a connection first. It is also the maximum time for opening a connection for
+	// batches.
 	outlastTime = time.Second
-	// maxLeft is approximately how many calls may continue without their callers.
+	// maxLeft is the approximate maximum number of calls that continue without their callers.
 	maxLeft = 1024
 )
 
 // B returns a builder of commands.
 func (c *connection) B() rueidis.Builder { return c.get().B() }
 
-// Do makes a call on the shared connection: while it waits for its answer, other calls are sent.
+// Do makes a call on the shared connection. While the call waits for its answer, other calls are
+// sent on that connection.
 //
-// The client itself would open that connection when a call needs it, within the time of that call,
-// and other calls would wait for it, however little time they have. A caller may have 15 ms. That
-// is too short for the two or three round trips to a distant server: every call would begin a
-// connection and none would complete it. Also, a caller would exceed its time while another call
-// connects to a stopped server. So a call with a deadline runs in its own goroutine, and its caller
-// leaves when its time is up. The call may then continue, because the request that it sends has its
-// own not-after.
+// If the connection is not open, the client opens it within the time of the first call that needs
+// it, and all other calls wait. That causes two problems:
+//   - A caller may have only 15 ms, which is too short for the two or three round trips to a
+//     distant server. Every call would begin a connection and none would complete it.
+//   - A caller would exceed its time while another call connects to a stopped server.
+//
+// So a call with a deadline runs in its own goroutine, and its caller stops waiting at the
+// deadline. The call may continue after that, because its request carries a not-after: the server
+// refuses the request after that time.
 func (c *connection) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
 	deadline, ok := ctx.Deadline()
 	switch err := ctx.Err(); {
@@ -76,9 +80,9 @@ func (c *connection) share(ctx context.Context, cmd rueidis.Completed) rueidis.R
 
 // flight carries a batch to a server, on a connection that no other call uses until the answer has
 // arrived or the batch's time is up. That is faster because nothing else reads from the connection.
-// The connection is closed if the answer is late. So a call with little time must not use a flight
-// of its own: it should be part of a batch that has more time. If no such connection is free, the
-// batch is sent on the shared connection.
+// The connection is closed if the answer is late. So calls outside of batches, which may have
+// little time, do not use flights. If no such connection is free, the batch is sent on the shared
+// connection.
 type flight struct {
 	*connection
 	room *room // nil: the batch uses the shared connection
@@ -92,11 +96,11 @@ type room struct {
 	growing atomic.Bool
 }
 
-// takeOff begins a flight to a master: on a Cluster to the one with this address, otherwise to the
-// only one, whose address is "". If all connections for batches are in use, the flight uses the
-// shared connection, and takeOff may open one more in the background. The batch itself opens none,
-// so that late batches do not cause more connections than allowed, and no batch waits for a
-// connection.
+// takeOff begins a flight to the master with the given address. Without a Cluster there is only one
+// master, and addr is "". If all connections for batches are in use, the flight uses the shared
+// connection, and takeOff may open another connection for batches in the background. The batch
+// itself never opens a connection. So late batches do not cause more connections than allowed, and
+// no batch waits for a connection.
 func (c *connection) takeOff(ctx context.Context, addr string) flight {
 	if _, timed := ctx.Deadline(); !timed {
 		return flight{connection: c}
@@ -119,7 +123,7 @@ func (c *connection) takeOff(ctx context.Context, addr string) flight {
 	return flight{connection: c}
 }
 
-// roomAt returns the room of a server.
+// roomAt returns the room of the server with the given address.
 func (c *connection) roomAt(addr string) *room {
 	if r, ok := c.rooms.Load(addr); ok {
 		return r.(*room)
@@ -133,8 +137,8 @@ func (c *connection) roomAt(addr string) *room {
 }
 
 // ownKey is the context key of calls that use the connections for batches. If such a call opens a
-// connection, a room counts it: the room for "" if the value is "", otherwise the room for the
-// address that is dialed.
+// connection, a room counts it. That is the room for "" if the context's value is "", otherwise the
+// room for the dialed address.
 type ownKey struct{}
 
 // grow makes one more connection for batches, by making a call that needs a new connection.
@@ -178,8 +182,9 @@ func (f flight) DoMulti(ctx context.Context, cmds rueidis.Commands) []rueidis.Re
 
 // listen calls f with each published message. With a single server it uses a separate connection:
 // on a connection that listens, the client hands every call from one goroutine to another, which
-// takes 10 µs. When a client of several servers no longer uses one of them, it closes only its
-// shared connections to that server. So with such a client, listen uses a shared connection.
+// takes 10 µs. A client of several servers closes only its shared connections to a server that it
+// no longer uses, and a separate connection would go on listening to that server. So with such a
+// client, listen uses a shared connection.
 func (c *connection) listen(ctx context.Context, channel string, f func(rueidis.PubSubMessage)) error {
 	c.mu.Lock()
 	client, term := c.get(), c.term
@@ -191,7 +196,7 @@ func (c *connection) listen(ctx context.Context, channel string, f func(rueidis.
 	done := make(chan error, 1)
 	go func() { // with a silent server, neither connecting nor closing honors the context
 		own, _ := client.Dedicate()
-		defer own.Close() // to reuse the connection, the client would unsubscribe, and panic if the server is busy
+		defer own.Close() // no reuse: the client would unsubscribe first, and panic if the server is busy
 		defer context.AfterFunc(term, own.Close)()
 		done <- own.Receive(ctx, subscribe, func(m rueidis.PubSubMessage) {
 			if ctx.Err() == nil {

@@ -11,31 +11,33 @@ import (
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-// serverClock tracks how far the server's clock is ahead of ours. With this difference, a charge
-// can carry its not-after, so that a server that was stopped and resumes does not charge requests
-// whose callers have long given up.
+// serverClock tracks how far the server's clock is ahead of ours. With this difference, a call can
+// carry its deadline in the server's time, its not-after. So a server that was stopped and resumes
+// does not charge requests whose callers have long given up.
 //
 // The server reads its clock before it sends the reply. So the difference computed from a reply is
-// too small by the time that the reply took to arrive. A deadline translated with it is early by
-// that time, and so leaves the next reply time to arrive. The fastest reply has the largest
-// difference, so the largest difference of the last two seconds counts. All nodes of a Cluster
-// share one difference, so a not-after can be late by as much as their clocks differ.
+// too small by the time that the reply took to arrive. A not-after computed with this difference is
+// early by that time, which leaves the reply time to arrive. The fastest reply gives the largest
+// and most accurate difference, so serverClock uses the largest difference of the current and the
+// previous second. All nodes of a Cluster share one difference, so a not-after can be late by as
+// much as their clocks differ.
 type serverClock struct {
-	start time.Time // of our clock, which is monotonic
+	start time.Time // zero of our clock, which is monotonic
 
 	ahead atomic.Int64 // microseconds; 0: unknown
 
 	mu         sync.Mutex
-	this, last int64 // the largest difference of this second and of the one before
+	this, last int64 // the largest differences in the current second and in the previous one
 	second     int64
 }
 
 func newServerClock() *serverClock { return &serverClock{start: time.Now(), second: noSecond} }
 
-// noSecond stands for no second: no actual second follows it.
+// noSecond means that there is no earlier difference. Seconds count from 0, so no second directly
+// follows noSecond.
 const noSecond = -2
 
-// micros returns a time on our clock, in microseconds.
+// micros returns t on our clock, in microseconds since start.
 func (c *serverClock) micros(t time.Time) int64 { return t.Sub(c.start).Microseconds() }
 
 // notAfter returns a deadline in the server's time, or 0 if there is no deadline or the server's
@@ -48,7 +50,7 @@ func (c *serverClock) notAfter(deadline time.Time) int64 {
 	return c.micros(deadline) + ahead
 }
 
-// now returns the server's time, or ours if that is not known.
+// now returns the server's time in microseconds, or ours if the server's is not known.
 func (c *serverClock) now() int64 {
 	now := time.Now()
 	if ahead := c.ahead.Load(); ahead != 0 {
@@ -91,7 +93,8 @@ func (s *Store) notAfter(deadline time.Time) int64 {
 	return s.server.notAfter(deadline)
 }
 
-// learnTime takes the server's time from a reply.
+// learnTime takes the server's time from a reply. If late is set, the server refused a request as
+// too late, so its clock may have been set.
 func (s *Store) learnTime(now int64, late bool) {
 	switch {
 	case s.clock() != 0:
@@ -102,7 +105,7 @@ func (s *Store) learnTime(now int64, late bool) {
 	}
 }
 
-// now returns the server's time in microseconds, or ours if that is not known.
+// now returns the server's time in microseconds, or ours if the server's is not known.
 func (s *Store) now() int64 {
 	if clock := s.clock(); clock != 0 {
 		return clock

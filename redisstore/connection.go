@@ -16,9 +16,9 @@ import (
 )
 
 // connection holds the client of the servers. It makes the client in the background, and retries
-// until that succeeds. Later it replaces the client if it no longer works: its server has become a
-// replica, its connection is out of sync, or the masters of the Cluster have changed. If an address
-// now belongs to a new master, only new connections reach that master.
+// until that succeeds. Later it replaces a client that no longer works because its server has
+// become a replica, its connection is out of sync, or the masters of the Cluster have changed. That
+// is necessary even if a new master has the old address: only new connections reach the new master.
 type connection struct {
 	client atomic.Pointer[rueidis.Client]
 	usable atomic.Bool // the client is connected, and the servers can keep limits
@@ -34,7 +34,7 @@ type connection struct {
 	hurry chan struct{} // ends the pause before the next attempt
 
 	began time.Time
-	lost  atomic.Int64 // when a network connection was last lost, see now
+	lost  atomic.Int64 // when a network connection was last lost, as returned by now
 	rooms sync.Map     // rooms by address, see roomAt
 	left  atomic.Int32 // calls that continue without their callers
 
@@ -50,7 +50,7 @@ type connection struct {
 }
 
 const (
-	// connectTime is how long one attempt to connect may take.
+	// connectTime is the maximum duration of one attempt to connect.
 	connectTime = 3 * time.Second
 	// connectEvery is the approximate pause between two attempts.
 	connectEvery = time.Second
@@ -220,7 +220,7 @@ func (c *connection) replace(servers ...string) error {
 }
 
 // follow asks a Cluster for its masters, and replaces the client if they have changed since the
-// last call. The client also notices this, but up to a second later.
+// last call. The client also notices such changes, but up to a second later.
 func (c *connection) follow(ctx context.Context) error {
 	masters, node, err := mastersOf(ctx, c.get())
 	if err != nil {
@@ -240,8 +240,9 @@ func (c *connection) follow(ctx context.Context) error {
 	return nil
 }
 
-// knownMasters returns the owners of the slots of a Cluster at the last ping. Calls for slots that
-// have moved since then reach the new owner, but wait for the calls to the old one.
+// knownMasters returns the owners of the slots of a Cluster at the last ping. A call for a slot
+// that has moved since then still reaches the new owner, but it is sent with the calls to the old
+// owner, and waits until these are answered.
 func (c *connection) knownMasters() []slotOwner {
 	c.mu.Lock()
 	defer c.mu.Unlock()

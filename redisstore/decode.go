@@ -40,7 +40,7 @@ const (
 
 	// Instead of a decision:
 	markLate   = 16  // the decision would have been made after its not-after
-	markCharge = 64  // followed by what was written
+	markCharge = 64  // followed by the bytes that were written
 	markFailed = 255 // followed by a message
 )
 
@@ -112,7 +112,7 @@ func (c *scriptCall) decodeTake(reply string) (late []run, err error) {
 	return late, nil
 }
 
-// share gives a decision to its calls. The ids of their charges begin with the given one.
+// share gives a decision to its calls. The ids of their charges begin with id.
 func share(d *stint.Decision, calls []*driver.Call, id uint64) {
 	if len(calls) == 1 {
 		calls[0].Decision, calls[0].Err = *d, nil
@@ -243,12 +243,12 @@ func (in *reader) charged(r *stint.Request, parts []part, id uint64, equal int) 
 	return d, n, nil
 }
 
-// usages reads the bytes written to a state at now, from its generation to the end of its heads,
-// and fills in the usage of each requested limit.
+// usages reads the header and the heads (see lua/state.lua) that were written to a state at now. It
+// fills in the usage of each requested limit, and returns the state's generation.
 func (s *set) usages(text string, now int64, p *part, usages []stint.Usage) (generation uint32) {
 	generation = le.Uint32([]byte(text))
 	text = text[headerSize:]
-	held := stint.Usage{} // of the limit that follows
+	held := stint.Usage{} // held units of the next limit
 	for i := range s.limits {
 		l := &s.limits[i]
 		var u stint.Usage
@@ -257,7 +257,7 @@ func (s *set) usages(text string, now int64, p *part, usages []stint.Usage) (gen
 				held.ResetAfter = time.Duration(double(text[8:])-now) * time.Microsecond
 			}
 			if l.asked == askedNot {
-				held = stint.Usage{} // the state may not have its limit
+				held = stint.Usage{} // the state may lack the limit of these units
 			}
 			text = text[logHead:]
 			continue
@@ -302,8 +302,8 @@ func double(text string) int64 {
 // Amendments
 
 // amended is the outcome of an amendment. claims has a bit for each claim of the charge to which
-// the amendment applied, the lowest for the first. total is the true cost of a settlement under
-// these claims, and dropped is how many units of it were not charged.
+// the amendment applied; the lowest bit is for the first claim. total is the true cost of a
+// settlement under these claims, and dropped is the number of its units that were not charged.
 type amended struct {
 	claims         uint16
 	total, dropped int64
@@ -363,7 +363,7 @@ func (c *scriptCall) decodeInspect(limits []stint.Limit, reply string) (driver.I
 			in.window(&shown.Windows[p.position(0)], &limits[p.position(0)])
 			continue
 		}
-		for _, l := range p.set.limits { // no held entries: only sets for a hold have them
+		for _, l := range p.set.limits { // without a hold, the set has no entries for held units
 			in.window(&shown.Windows[p.position(l.index)], &limits[p.position(l.index)])
 		}
 	}
@@ -428,7 +428,7 @@ func (in *reader) uint64() uint64 {
 	return 0
 }
 
-// int reads a whole number that must be at least the given one.
+// int reads a whole number that is not less than least.
 func (in *reader) int(least int64) int64 {
 	v := math.Float64frombits(in.uint64())
 	if v >= float64(least) && v <= float64(stint.MaxUnits) && v == math.Trunc(v) {
@@ -453,7 +453,7 @@ func micros(v int64) time.Duration {
 	return time.Duration(v) * time.Microsecond
 }
 
-// instant reads a time; 0 is the zero time.
+// instant reads a time. The number 0 means the zero time.
 func (in *reader) instant() time.Time {
 	us := in.int(0)
 	if us == 0 {

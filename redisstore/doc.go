@@ -10,10 +10,10 @@
 //	defer store.Close()
 //	lim, err := stint.New(store, stint.PerMinute(100))
 //
-// Every decision on one subject is one EVALSHA in one hash slot: read, check all limits, charge all
-// or none, set each key's TTL, and answer. The server's clock decides. The store repeats a call
-// only if the reply proves that nothing ran. The scripts that decide are in lua; lua/start.lua
-// describes how to read them.
+// Every decision on one subject is one EVALSHA in one hash slot. The script reads the usage, checks
+// all limits, charges all of them or none, sets the TTL of each key, and answers. It uses the clock
+// of the server. The store repeats a call only if the reply proves that nothing ran. The scripts
+// are in the directory lua; lua/start.lua describes how to read them.
 //
 // # Where to connect
 //
@@ -27,10 +27,10 @@
 //	unix:///run/redis.sock?db=1                            a Unix socket
 //
 // Certificates and keys are in PEM form. Open reads the files, and every new connection reads them
-// again: they can be replaced while the program runs. If a file is missing or invalid then, or if
-// the new certificate is not valid but the last one still is, the store keeps what it read last.
-// With rediss, Sentinels and all nodes must speak TLS, with certificates that are valid for the
-// host of the URL.
+// again: they can be replaced while the program runs. If a file is missing or invalid at that time,
+// the store keeps what it read before. It does the same if the new certificate is not valid and the
+// previous one still is. With rediss, Sentinels and all nodes must speak TLS, with certificates
+// that are valid for the host of the URL.
 //
 // Open asks a server whether it belongs to a Cluster. Config.Client takes the caller's rueidis
 // client instead of a URL; package goredis takes a go-redis client.
@@ -40,15 +40,15 @@
 // A store connects in the background, and keeps trying. It has at most eight connections to a
 // server: up to six for batches ([Store.TakeBatch]), one that all other calls share, and one that
 // listens. A connection for batches serves one batch at a time, until the batch is answered or its
-// context's deadline has passed. When all six are in use, batches use the shared connection, too: a
-// slow server causes no new connections. The store closes a connection for batches when an answer
-// is late, or when it is idle for 30 s.
+// context's deadline has passed. When all six are in use, batches use the shared connection, too,
+// so a slow server does not cause more connections. The store closes a connection for batches when
+// an answer is late, or when it is idle for 30 s.
 //
-// [Config.AdjustClient] may set another number for batches (BlockingPoolSize) or for other calls
-// (PipelineMultiplex). Batches share connections as other calls do if AdjustClient sets
-// DisableAutoPipelining to false, or if a [Config.Client] pipelines.
+// [Config.AdjustClient] may set a different number of connections for batches (BlockingPoolSize) or
+// for other calls (PipelineMultiplex). Batches share connections with other calls if AdjustClient
+// sets DisableAutoPipelining to false, or if a [Config.Client] pipelines.
 //
-// # What is kept
+// # Keys
 //
 // All data of a subject has the same hash tag:
 //
@@ -59,10 +59,10 @@
 //	stint:{user:42}:seen             request ids
 //	stint:{user:42}:settled          refunds
 //
-// docs/redis-keys.md lists all of them.
+// docs/redis-keys.md lists all keys.
 //
 // Every key of a subject has a TTL. Subjects are escaped so that different subjects never share a
-// key and no subject can choose its slot; a hash replaces long ones.
+// key and a subject cannot choose its slot. Long subjects are replaced with a hash.
 //
 // With [Config.NameKeys], keys have hashes instead of names, as in
 // stint:{user#4kWXjsbSBbkYkHdLyaQgIQ}:limits, and there is a key stint:names, which has no TTL.

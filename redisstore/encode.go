@@ -22,7 +22,7 @@ type scriptCall struct {
 	script *script
 	id     uint64 // the reply repeats it
 	names  *names // nil if names are not hashed
-	shown  bool   // names may have the hashed form that lists show
+	shown  bool   // whether names may be in hashed form, see newShownCall
 
 	keys, args []string // for Redis, once the call is complete
 
@@ -31,16 +31,16 @@ type scriptCall struct {
 	several int    // number of runs or amendments
 	body    []byte // follows the sets of limits in the first argument
 	parts   []part
-	sets    []*set // by number, from one: the requested sets, then others
+	sets    []*set // set number n is sets[n-1]: first the requested sets, then others
 	of      []*set // for each set, the requested one: the set itself, or the one that it replaces
 
-	// Of a call that decides, see batch.go:
+	// Only for a call that decides, see batch.go:
 	runs    []run
 	rest    []run // to be decided next, on the same subjects
 	command rueidis.Completed
 }
 
-// newCall begins a call. It returns an error if nothing may be sent.
+// newCall begins a call. It returns an error if nothing may be sent, see Store.refused.
 func (s *Store) newCall(script *script, id uint64) (*scriptCall, error) {
 	c := &scriptCall{store: s, script: script, id: id, names: s.names.Load(), args: []string{""}}
 	if err := s.refused.Load(); err != nil {
@@ -50,8 +50,8 @@ func (s *Store) newCall(script *script, id uint64) (*scriptCall, error) {
 }
 
 // newShownCall is newCall for operators' calls, which may name a subject or a scope in the hashed
-// form that lists show. Requests may not: a subject made of "user#" and the hash of another subject
-// would reach the counts of that other subject.
+// form that Bans and Scopes return. Requests may not: otherwise a subject that consists of "user#"
+// and the hash of a second subject would share the usage of the second subject.
 func (s *Store) newShownCall(script *script) (*scriptCall, error) {
 	c, err := s.newCall(script, s.nextCall())
 	c.shown = true
@@ -118,7 +118,7 @@ const (
 	runOther
 )
 
-// addRun adds a run. The ids of its charges begin with the given one.
+// addRun adds a run. The ids of its charges begin with id.
 func (c *scriptCall) addRun(q *run, id uint64) {
 	r, equal := &q.calls[0].Request, len(q.calls)
 	parts, keys := c.divide(r.Claims, r.Hold), len(c.ends)
@@ -290,7 +290,7 @@ func (c *scriptCall) addAmendment(charge *stint.Charge, a stint.Amendment, notAf
 			c.partKey(p)
 			total, named := contract.TotalOf(&a, p.limits[0].Name)
 			if !named && a.Kind == stint.AmendExtend {
-				total = 0 // no cost was reported for it
+				total = 0 // no cost was reported for these limits
 			} else if !named {
 				total = -1
 			}
@@ -325,7 +325,7 @@ func (s *Store) encodeCommand(command *stint.Command) (*scriptCall, error) {
 	amount, resets := command.For.Microseconds(), command.Kind == stint.CommandReset
 	switch command.Kind {
 	case stint.CommandGiveBack:
-		amount, c.shown = command.Units, false // requests cause it, so names are never in hashed form
+		amount, c.shown = command.Units, false // requests cause this command, so its names are never in hashed form
 		fallthrough
 	case stint.CommandReset:
 		states = c.divide([]stint.Claim{{Subject: command.Subject, Scope: command.Scope, Limits: command.Limits}}, 0)
@@ -383,14 +383,15 @@ func (s *Store) encodeInspect(claim stint.Claim) (*scriptCall, error) {
 
 // Parts of claims
 
-// part holds the limits of a claim that share a key: those with one name, or one concurrency limit.
+// part holds the limits of a claim that share a key: all limits with the same name except
+// concurrency limits, or a single concurrency limit.
 type part struct {
 	claim     *stint.Claim
 	index     int // index of the claim
 	limits    []stint.Limit
-	positions []uint8 // index of each limit in the claim; nil: the same order
-	first     int     // index of the claim's first limit among those of all claims
-	set       *set    // nil if it is a concurrency limit
+	positions []uint8 // index of each limit in the claim; nil if limits has all limits of the claim
+	first     int     // index of the claim's first limit among the limits of all claims
+	set       *set    // nil for a concurrency limit
 	hold      time.Duration
 }
 
@@ -400,7 +401,7 @@ func (p *part) cost() int64 { return p.claim.CostOf(&p.limits[0]) }
 // holders reports whether the part is a concurrency limit.
 func (p *part) holders() bool { return isPlace(p.limits[0]) }
 
-// position returns the index of the part's ith limit among those of all claims.
+// position returns the index of the part's ith limit among the limits of all claims.
 func (p *part) position(i int) int {
 	if p.positions != nil {
 		i = int(p.positions[i])
@@ -409,8 +410,8 @@ func (p *part) position(i int) int {
 }
 
 // divide adds the parts of claims to the call, and returns them. hold is the length of the
-// request's hold, or 0. For each claim, parts with a state come first, in the order of its
-// StateNames, then its concurrency limits.
+// request's hold, or 0. For each claim, the parts with a state come first, in the order of
+// contract.StateNames. The concurrency limits follow.
 func (c *scriptCall) divide(claims []stint.Claim, hold time.Duration) []part {
 	before, first := len(c.parts), 0
 	for i := range claims {
@@ -453,7 +454,7 @@ func (c *scriptCall) addPart(p part) {
 	c.parts = append(c.parts, p)
 }
 
-// uniform reports whether all limits are in one state.
+// uniform reports whether all limits are in the same state.
 func uniform(limits []stint.Limit) bool {
 	for i := range limits {
 		if isPlace(limits[i]) || limits[i].Name != limits[0].Name {
@@ -465,8 +466,8 @@ func uniform(limits []stint.Limit) bool {
 
 // Keys
 
-// The endings of keys of a state, and of other data of a subject or scope. If the limits of a state
-// have a name, it follows stateKey and holdsKey.
+// The ends of keys. If the limits of a state have a name, a slash and the name follow stateKey and
+// holdsKey.
 const (
 	stateKey   = "limits"
 	holdsKey   = "holds" // of the holds of a state
@@ -539,7 +540,7 @@ func (c *scriptCall) beginKey(b []byte, subject, scope string) []byte {
 // maxCallSets is the maximum number of sets in a call.
 const maxCallSets = 255
 
-// number returns the number of a set in the call; 0 for nil.
+// number returns the number of s in the call, or 0 if s is nil. It adds s to the call if necessary.
 func (c *scriptCall) number(s *set) byte {
 	if s == nil {
 		return 0
@@ -552,8 +553,8 @@ func (c *scriptCall) number(s *set) byte {
 	return byte(i + 1)
 }
 
-// appendSets adds the sets for lua/sets.lua: each requested set, or the one that usually replaces
-// it, followed by the other sets that states may have instead.
+// appendSets adds the sets in the form that lua/sets.lua reads. For each requested set, it adds
+// that set, or the set that usually replaces it, and then the other sets that may replace it.
 func (c *scriptCall) appendSets(b []byte) []byte {
 	asked := len(c.sets)
 	b = append(b, byte(asked))
@@ -565,7 +566,7 @@ func (c *scriptCall) appendSets(b []byte) []byte {
 		b = first.appendTo(b, i+1)
 		others := len(b)
 		for n, o := range append([]*set{s}, s.known()...) {
-			if o == first || n > 0 && len(c.sets)+asked-i > maxCallSets { // each remaining set may need a number
+			if o == first || n > 0 && len(c.sets)+asked-i > maxCallSets { // leave numbers for the remaining sets
 				continue
 			}
 			c.sets, c.of = append(c.sets, o), append(c.of, s)

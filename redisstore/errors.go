@@ -34,8 +34,8 @@ func wrap(op string, err error) error {
 }
 
 // wrap adds the operation to an error. It also replaces the client if a server has become a
-// replica, or if a connection gives calls the replies of other calls, because such a connection
-// would go on doing so.
+// replica, or if a call received the reply to another call, because all later calls on that
+// connection would receive wrong replies, too.
 func (s *Store) wrap(op string, err error) error {
 	s.learnPeriods(err)
 	err = wrap(op, err)

@@ -10,21 +10,21 @@ import (
 )
 
 // undo is an internal amendment that gives back a recent charge of the store itself. See
-// lua/amend.lua. It is safe to repeat after a failure, because it does nothing if it may have been
-// done before.
+// lua/amend.lua. It is safe to repeat after a failure, because it has no effect if it may have been
+// applied before.
 const undo stint.AmendmentKind = 100
 
 const (
 	// maxGiveBacks is the maximum number of charges that wait to be given back.
 	maxGiveBacks = 10_000
-	// giveBackTime is how long an attempt to give back may take, and how long the store waits for
-	// the answer to a charge after its caller's time is up.
+	// giveBackTime is the maximum duration of one attempt to give a charge back. It is also the
+	// time for which the store waits for the answer to a charge after the caller's deadline.
 	giveBackTime = time.Second
-	// giveBackLife is how long the store keeps trying to give a charge back.
+	// giveBackLife is the time for which the store keeps trying to give a charge back.
 	giveBackLife = 30 * time.Second
 	// giveBackPause is the pause after the first attempt. It doubles after each later attempt.
 	giveBackPause = 100 * time.Millisecond
-	// drainTime is how long Close waits for charges to be given back.
+	// drainTime is the maximum time for which Close waits for charges to be given back.
 	drainTime = time.Second
 )
 

@@ -24,7 +24,7 @@ type Info struct {
 	// Server is "Redis" or "Valkey". Version is its version, the lowest if servers differ, "" if it
 	// is not known.
 	Server, Version string
-	// Role is "master", or "replica" if one of the servers is.
+	// Role is "master", or "replica" if one of the servers is a replica.
 	Role string
 
 	OpsPerSecond int64
@@ -98,7 +98,7 @@ func (s *Store) Info(ctx context.Context) (Info, error) {
 	return i, nil
 }
 
-// infoTime is how long a server may take to report.
+// infoTime is the maximum time that a server gets for its report.
 const infoTime = time.Second
 
 // serverInfo is the report of one server.

@@ -44,10 +44,10 @@ func unknownOrRefused(err error) bool {
 	return ok && (strings.Contains(refused.Error(), "unknown command") || failureKind(err) == stint.KindAuth)
 }
 
-// Scopes lists the scopes in which a subject has counts. See [driver.Inspector]. It scans the keys
-// of the server that has the subject's keys, a thousand at a time, to the end or until it has found
-// MaxScopes. On a Cluster, scopes may be missing while the subject's slot is being moved. The Redis
-// user needs permission for SCAN.
+// Scopes lists the scopes in which a subject has usage. See [driver.Inspector]. It scans the keys
+// of the server that has the subject's keys, a thousand at a time, until it has scanned all keys or
+// found [driver.MaxScopes] scopes. On a Cluster, scopes may be missing while the subject's slot is
+// being moved. The Redis user needs permission for SCAN.
 func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 	if err := s.await(ctx, "scopes"); err != nil {
 		return nil, err

@@ -19,8 +19,8 @@ import (
 const ownConnections = 6
 
 // idle is the time after which a connection for batches is closed if nothing was sent or received
-// on it. The client pings only shared connections; on others it does not notice that a NAT or the
-// server has dropped them.
+// on it. The client pings only shared connections, so it does not notice that a NAT or the server
+// has dropped a connection for batches.
 const idle = 30 * time.Second
 
 // errStale is in the error chain of a call that was not sent because its connection was no longer
@@ -99,7 +99,8 @@ type link struct {
 	expiry *time.Timer
 }
 
-// link returns a new connection: as a link if it is for batches, otherwise as it is.
+// link turns a new connection into a link if it is for batches. Otherwise it returns the connection
+// unchanged.
 func (c *connection) link(ctx context.Context, addr string, conn net.Conn, err error) (net.Conn, error) {
 	at, own := ctx.Value(ownKey{}).(string)
 	if err != nil || !own {
@@ -126,7 +127,7 @@ func (k *link) Read(b []byte) (int, error) {
 	k.used, k.sent = k.of.now(), false
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, net.ErrClosed) {
 		// The server was restarted, or the network failed: calls on other connections would fail as
-		// well, unless these have been used since.
+		// well, unless those connections have been used since.
 		k.of.lost.Store(int64(k.used))
 	}
 	return n, err

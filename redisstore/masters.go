@@ -32,7 +32,8 @@ func ownerOf(masters []slotOwner, slot uint16) string {
 }
 
 // mastersOf returns the owners of all slots, in slot order, as the first node to answer reports
-// them. It asks all nodes at once, so that a silent one does not use up the time.
+// them, and the address of that node. It asks all nodes at once, so that a silent node does not use
+// up the time.
 func mastersOf(ctx context.Context, client rueidis.Client) (owners []slotOwner, addr string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -14,12 +14,13 @@ import (
 // minNameKey is the minimum length of a name key in bytes.
 const minNameKey = 32
 
-// ErrNameKey is in the error chain of every call of a process that lacks the name key in use in its
-// Redis. Such a process would count every subject separately from the other processes.
+// ErrNameKey is in the error chain of every call of a process that lacks the name key with which
+// names in its Redis are hashed. Such a process would count every subject separately from the other
+// processes.
 var ErrNameKey = errors.New("name key mismatch")
 
-// The hash <prefix>:names in Redis has the fingerprints of the name key that is in use, and of the
-// one that will replace it.
+// The hash <prefix>:names in Redis has two fields: the fingerprint of the name key that is in use,
+// and the fingerprint of the key that will replace it.
 const (
 	keyInUse = "key"
 	keyNext  = "next"
@@ -39,11 +40,11 @@ func newNameKeys(secrets [][]byte) (keys nameKeys, err error) {
 	return keys, nil
 }
 
-// choose returns the key to hash names with, given the fields in Redis. If a field must be set
-// before the key is used, choose also returns that field and its value. While the
-// key in use is the previous key of a process, the process announces its current key in keyNext,
-// and hashes with the previous one. The first process that has only the announced key makes it the
-// key in use, and the others follow. A guest (see Config.ExistingNames) sets no field.
+// choose returns the key with which to hash names, given the fields in Redis. If a field must be
+// set before the key is used, choose also returns that field and its value. While the key in use is
+// the previous key of a process, the process announces its current key in keyNext, and hashes with
+// the previous one. The first process that has only the announced key makes it the key in use, and
+// the others follow. A guest (see Config.ExistingNames) sets no field.
 func (keys nameKeys) choose(fields map[string]string, guest bool) (use *names, field, to string, err error) {
 	used, next := fields[keyInUse], fields[keyNext]
 	if len(keys) == 0 {
@@ -108,7 +109,7 @@ const (
 	// namesEvery is the interval at which a process checks which name key is in use. After the key
 	// was replaced, or after Redis has lost its data, processes may count separately for that long.
 	namesEvery = 2 * time.Second
-	// namesTime is how long one check may take.
+	// namesTime is the maximum duration of one check.
 	namesTime = time.Second
 )
 

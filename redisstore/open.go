@@ -43,15 +43,15 @@ type Config struct {
 	// readable, as in "user#4kWXjsbSBbkYkHdLyaQgIQ"; put no names there. [Store.Bans] and
 	// [Store.Scopes] list the hashed form. Inspect accepts it, and so does Command, except for
 	// [stint.CommandGiveBack]. All other calls take subjects in clear. A subject with a colon is
-	// never taken for a hashed one: if users choose their names, begin subjects with a kind, such
-	// as "user:".
+	// never taken for a hashed one, so if users choose their names, begin subjects with a kind,
+	// such as "user:".
 	//
 	// All processes need the same key, of at least 32 random bytes; Open fails with [ErrNameKey] if
 	// Redis is in use with another key. To replace a key, give every process the new key followed
 	// by the old one: all of them keep using the old one. Then drop the old one. The first process
 	// that has only the new key begins to use it, and those that have both follow within two
-	// seconds. From then on, counts under the old key are ignored: subjects start over, as after a
-	// loss of Redis' data. The same happens when the first key is introduced.
+	// seconds. From then on, usage under the old key is ignored: subjects start over, as if Redis
+	// had lost its data. The same happens when the first key is introduced.
 	//
 	// The default is no key: names are not hashed.
 	NameKeys [][]byte
@@ -60,7 +60,7 @@ type Config struct {
 	ExistingNames bool
 }
 
-// dialTimeout is how long a connection attempt may take, unless the URL sets another time.
+// dialTimeout is the maximum duration of a connection attempt, unless the URL sets a different one.
 const dialTimeout = time.Second
 
 // The client pings a connection on which nothing was received for keepAlive, and closes it if there
@@ -79,7 +79,7 @@ const bufferSize = 32 << 10
 const unverified = "the TLS certificate of Redis is not verified (skip_verify): " +
 	"anyone on the network path to it can read the password and change limits"
 
-// openTime is how long [Open] waits for the first attempt to connect.
+// openTime is the maximum time for which [Open] waits for the first attempt to connect.
 const openTime = time.Second
 
 // Open opens a store. It returns when the first attempt to connect has ended, after one second, or
@@ -136,7 +136,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 }
 
 // options returns the options of the client for a Config's URL. Commands marked with ToPipe use the
-// shared connection; each other call gets a separate connection.
+// shared connection. Every other call uses a separate connection.
 func options(c Config) (rueidis.ClientOption, error) {
 	co, err := redisurl.Parse(c.URL)
 	if err != nil && c.URL != "" {

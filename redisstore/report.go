@@ -59,7 +59,7 @@ func older(a, b string) bool {
 	return false
 }
 
-// evicting is the warning about a server that evicts; it follows the server's name.
+// evicting is the warning about a server that evicts keys. It follows the server's name.
 const evicting = "may evict limits before they expire, which lets subjects exceed them; " +
 	"set maxmemory-policy to noeviction"
 

@@ -24,13 +24,13 @@ const sameTime = 2 * time.Millisecond
 // run is a group of equal requests that are decided together, in the order of the batch.
 type run struct {
 	calls    []*driver.Call
-	deadline time.Time // the earliest
+	deadline time.Time // the earliest deadline of the calls
 	joinable bool      // see canJoin
 	parts    int       // number of parts of each request
 
 	// For a request with an ID, shape is the hash of its claims, see contract.Shape. If the request
-	// is a part of another one, of is that request, and elsewhere has the charges of the other
-	// parts of that request.
+	// is a part of a request that was split (see split.go), of is the whole request, and elsewhere
+	// has the charges of its other parts.
 	shape     uint32
 	of        *stint.Request
 	elsewhere *stint.Charge
@@ -64,9 +64,9 @@ func (p *plan) free() {
 	plans.Put(p)
 }
 
-// add adds the call to the last run of its subject if that has equal requests, or else to a new
-// run. Requests of other subjects may be in between, because different subjects do not affect each
-// other.
+// add adds the call to the last run of its subject if the requests of that run are equal to its
+// own, or else to a new run. Requests of other subjects may be in between, because different
+// subjects do not affect each other.
 func (p *plan) add(c *driver.Call) {
 	r := &c.Request
 	joinable := canJoin(r)
@@ -93,7 +93,8 @@ func (p *plan) add(c *driver.Call) {
 
 // canJoin reports whether equal requests can be decided as one: a denial must have no side effect,
 // a charge must have no request ID, and the usage after the last request must suffice to compute
-// the usage after each of the others. With a meter, it does not suffice.
+// the usage after each of the others. With a meter, it does not suffice, because each charge
+// changes the time of the reset.
 func canJoin(r *stint.Request) bool {
 	if r.Mode != stint.ModeTake || r.ID != "" || r.Hold != 0 || len(r.Claims) > 1 || r.Claims[0].Costs != nil ||
 		r.Terms().Fit || r.Terms().Lease > 0 ||
@@ -138,7 +139,7 @@ func firstChunk(runs []run) int {
 	return n
 }
 
-// most returns the maximum number of parts of a request of the run.
+// most returns an upper bound of the number of parts of a request of the run.
 func (q *run) most() int {
 	r := &q.calls[0].Request
 	if len(r.Claims) == 1 && uniform(r.Claims[0].Limits) {

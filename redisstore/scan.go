@@ -9,12 +9,12 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// scanCount is approximately how many keys the server examines in one call. The server does nothing
-// else during that call.
+// scanCount is the approximate number of keys that the server examines in one call. The server does
+// nothing else during that call.
 const scanCount = 1000
 
-// scan calls f with the keys on servers that match a pattern, one or more at a time, until f
-// returns false. It may pass a key twice.
+// scan calls f with the keys of the given servers that match a pattern, one or more keys at a time,
+// until f returns false. It may pass a key twice.
 func scan(
 	ctx context.Context, nodes map[string]rueidis.Client, pattern string,
 	f func(node rueidis.Client, keys []string) (more bool, err error),
@@ -45,11 +45,11 @@ func escapeGlob(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }
 
-// servers returns the servers that may hold a key, by address; if key is "", all servers that hold
-// keys. On a Cluster these are masters. lost has the addresses of the masters that the client does
-// not know. If the client knows none of the masters, the Cluster reports other addresses than those
-// that the client uses. Then servers returns all nodes: to ask a node that does not have the key
-// does no harm.
+// servers returns the servers that may hold a key, by address. If key is "", it returns all servers
+// that hold keys. On a Cluster it returns only masters, and lost has the addresses of the masters
+// that the client does not know. If the client knows none of the masters, the Cluster reports
+// addresses that differ from those that the client uses. Then servers returns all nodes, because
+// asking a node that does not have the key does no harm.
 func (s *Store) servers(
 	ctx context.Context, key string,
 ) (nodes map[string]rueidis.Client, lost []string, err error) {

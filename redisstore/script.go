@@ -18,11 +18,11 @@ var sources embed.FS
 // script is one of the scripts that Redis runs.
 type script struct{ source, sha string }
 
-// A script is the text of some files in lua, one after another. The constants list them: "f(a,b"
-// begins a function f with the parameters a and b, whose body is the files up to ")x", and which
-// returns x. Redis creates every function of a script again at each call, which takes time. So
-// functions that a plain take does not need are in the body of such a function, which creates them
-// only when it is called.
+// A script is the text of several files in the directory lua, one after another. The constants list
+// the files. "f(a,b" begins a function f with the parameters a and b, and ")x" ends the function
+// with "return x". The files between them are the body of the function. Redis creates every
+// function of a script again at each call, which takes time. So functions that a plain take does
+// not need are in the body of such a function, which creates them only when it is called.
 //
 // Each script ends with the file that it is named after. That file documents KEYS, ARGV and the
 // reply, and its last lines run the script.

@@ -20,11 +20,11 @@ type set struct {
 	directory string // of a state with exactly these limits
 	limits    []setLimit
 	size      int    // bytes from the end of the directory to the end of the heads
-	packed    []byte // for lua/sets.lua
+	packed    []byte // the set in the form that lua/sets.lua reads
 	numberAt  int    // offset of the set's number in packed
-	// others are the sets for states with another directory, which has more limits or room for
-	// larger counts. usual is the one of the others that fitted the last charged state, or nil if
-	// this set itself fitted it.
+	// others are sets with the same limits for states with a different directory, which has more
+	// limits or wider entries. usual is the one of the others that fitted the last charged state,
+	// or nil if this set fitted it.
 	others atomic.Pointer[[]*set]
 	usual  atomic.Pointer[set]
 }
@@ -42,8 +42,9 @@ type setLimit struct {
 	held, charges bool
 
 	capacity, span, slice int64
-	// unit, rate and tick are 0 if no meter is requested. A calendar limit stores ends of periods
-	// there, see lua/sets.lua, and a held entry stores durations, see lua/numbers.lua.
+	// unit, rate and tick are 0 if no meter is requested. A calendar limit stores the ends of
+	// periods in them, see lua/sets.lua. A held entry stores durations in them, see
+	// lua/numbers.lua.
 	unit, rate, tick int64
 }
 
@@ -92,8 +93,8 @@ func limitOf(l *stint.Limit, index int, now int64) setLimit {
 	return m
 }
 
-// newSet returns the set of a part's limits at the server's time. hold is the length of the
-// requests' hold, or 0.
+// newSet returns the set of a part's limits at now, the server's time. hold is the length of the
+// requests' hold in microseconds, or 0.
 func newSet(limits []stint.Limit, now, hold int64) *set {
 	s := new(set)
 	for i := range limits {
@@ -129,14 +130,14 @@ const (
 
 	// In the directory, added to a limit's algorithm:
 	hasMeter   = 4
-	entryWidth = 8 // times the bytes of an entry less its stamp
+	entryWidth = 8 // multiplied by the bytes of an entry without its stamp
 	entryStamp = 7
 	isHeld     = 64 // counts the held units of a limit
 	isCharged  = 128
 )
 
-// withDirectory returns the same set for a state with another directory, or nil if that directory
-// lacks something that the set needs.
+// withDirectory returns a set with the same limits for states with the given directory, or nil if
+// that directory lacks something that the set needs.
 func (s *set) withDirectory(directory string) *set {
 	if len(directory) < directoryStart || directory[0] != plainState || directory[1] > maxKnown ||
 		len(directory) != directoryStart+directoryLimit*int(directory[1]) {

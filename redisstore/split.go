@@ -42,8 +42,8 @@ func groups(claims []stint.Claim) []group {
 // subjects first, in parallel, and shared subjects only if the caller's own have room: a request
 // that the caller's own limits deny never charges a limit that all callers share. Unless all
 // subjects allow the request, takeSplit gives its charges back in the background. A subject never
-// exceeds its limit; at worst, if giving back fails, it stays charged, until they leave the window,
-// for units that it did not use.
+// exceeds its limit. At worst, if giving back fails, units that the subject did not use stay
+// charged until they leave the window.
 func (s *Store) takeSplit(ctx context.Context, r *stint.Request) (stint.Decision, error) {
 	q := &split{store: s, ctx: ctx, r: r, id: s.nextCalls(2), groups: groups(r.Claims)}
 	switch n := len(q.groups); {
@@ -72,9 +72,9 @@ type split struct {
 }
 
 // takeOnce is takeSplit for a request with an id. The call that charges the first subject records
-// the id. So takeOnce makes it last, after the other charges: a repeat that finds the id then finds
-// everything charged. If the last call fails, it may have charged nonetheless, so the other charges
-// stay.
+// the id. So takeOnce makes that call last, after the other charges: a repeat that finds the id
+// then finds everything charged. If that call fails, it may have charged nonetheless, so the other
+// charges stay.
 func (q *split) takeOnce() (stint.Decision, error) {
 	if err := q.ask([]int{0}, stint.ModePeek, true); err != nil {
 		return stint.Decision{}, err
@@ -122,8 +122,8 @@ func (q *split) force() (stint.Decision, error) {
 	return q.end(err)
 }
 
-// askAll asks all groups, starting with the given one. In ModeTake, it asks the shared groups last,
-// and only if the others allow the request.
+// askAll asks all groups from index from on. In ModeTake, it asks the shared groups last, and only
+// if the others allow the request.
 func (q *split) askAll(from int, mode stint.Mode) error {
 	var own, shared []int
 	for i := from; i < len(q.groups); i++ {
@@ -191,7 +191,7 @@ func (q *split) ask(which []int, mode stint.Mode, followed bool) error {
 		}
 		g := &q.groups[a.group]
 		g.decision, g.asked = a.decision, a.err == nil
-		if a.err != nil && (failure == nil || moving(failure)) { // other errors say more about the store
+		if a.err != nil && (failure == nil || moving(failure)) { // prefer errors that say more about the store
 			failure = a.err
 		}
 	}
@@ -244,7 +244,7 @@ func (q *split) repeat(d stint.Decision) stint.Decision {
 }
 
 // merge combines the decisions of the groups into one, in the order of the request. A group that
-// was not asked, because another one denied the request, gets its last known usage.
+// was not asked, because another group denied the request, gets its last known usage.
 func (q *split) merge() stint.Decision {
 	for i := range q.groups {
 		if g := &q.groups[i]; !g.asked {
@@ -260,7 +260,7 @@ func (q *split) merge() stint.Decision {
 	for i := range q.groups {
 		g := &q.groups[i]
 		part := &g.decision
-		if !part.Allowed && (d.Allowed || part.Banned && !d.Banned) { // a ban decides first
+		if !part.Allowed && (d.Allowed || part.Banned && !d.Banned) { // a ban takes precedence
 			d.Allowed, d.Banned, d.BanLeft = false, part.Banned, part.BanLeft
 			if d.Denier = 0; part.Denier > 0 {
 				d.Denier = uint8(g.indexes[part.Denier-1] + 1)

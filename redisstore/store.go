@@ -170,15 +170,15 @@ func (s *Store) Present(ctx context.Context, last driver.Presence) (driver.Prese
 // Announcements implements [driver.Announcer]. It calls f with the subject of each announcement,
 // until the context ends or the connection is lost. commanded reports whether the subject was
 // reset, banned or unbanned; otherwise units were given back to it. A settlement is announced only
-// if more than half of a limit was used or something is booked. Otherwise package resilience
-// remembers no denial, and no caller waits.
+// if more than half of a limit was used or something is booked. In all other cases, package
+// resilience remembers no denial and no caller waits, so the announcement would have no effect.
 //
 // For a subject that is too long for a key, f receives "~" and a hash. For a hashed subject that
-// this process does not remember, f receives the form that lists show. For a text that is not a
-// subject, f receives "".
+// this process does not remember, f receives the hashed form, as Bans returns it. For an
+// announcement that contains no subject, f receives "".
 func (s *Store) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
 	if err := s.conn.await(ctx); err != nil {
-		return errConnecting // not an error about the permission to subscribe
+		return errConnecting // the cause might look like a missing permission to subscribe
 	}
 	err := s.conn.listen(ctx, s.prefix+":room", func(m rueidis.PubSubMessage) {
 		if m.Message == "" {

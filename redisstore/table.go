@@ -16,7 +16,8 @@ const (
 	// number that one call reads.
 	tableRows = 1000
 	tablePage = 5000
-	// tableRandom is the exclusive upper bound of the random numbers in versions. See table.lua.
+	// tableRandom is the exclusive upper bound of the random numbers in versions. See
+	// lua/table.lua.
 	tableRandom = 1 << 32
 )
 
@@ -97,9 +98,9 @@ func (s *Store) readChanges(ctx context.Context, table string, since int64) (ver
 	return version, which, changed, nil
 }
 
-// readTable calls f with all rows of a table that had the given version. Rows written in the
-// meantime may be missing: they have a later version. It returns an error if the table is lost in
-// the meantime.
+// readTable calls f with all rows of a table that had the given version. Rows written while it
+// reads may be missing: they have a later version. It returns an error if the table is lost while
+// it reads.
 func (s *Store) readTable(ctx context.Context, table string, version int64, f func(driver.Row)) error {
 	key := s.tableKeys(table)[0]
 	for cursor, more := uint64(0), true; more; more = cursor != 0 {

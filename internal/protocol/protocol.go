@@ -1,6 +1,7 @@
-// Package protocol defines what stores and the stack in front of them exchange, apart from the
-// requests and answers of users. Package driver exports its types for authors of stores. It is a
-// separate package because package stint, which driver imports, has values of these types.
+// Package protocol defines the data that stores exchange with package stint and with the stack of
+// package resilience, in addition to the requests and decisions that users see. Package driver
+// exports its types for authors of stores. It is a separate package because package stint, which
+// driver imports, has values of these types.
 package protocol
 
 import "time"
@@ -10,31 +11,31 @@ type Terms struct {
 	// Booked is the charge of an earlier booking of the same claims. It applies to Reserve, which
 	// then moves the booking to an earlier time if possible: to the earliest time that is not
 	// before the bookings that were ahead of it. The decision has the time of the booking. If the
-	// booking is due, Reserve decides again: now, or at the earliest time that delays no waiter
-	// except those that ask again.
+	// booking is due, Reserve decides again. It charges now or, if that is not possible, books the
+	// earliest time that delays no bookings except tentative ones.
 	//
-	// After an error, the caller no longer has a booking, unless it is certain that nothing was
-	// done. If the booking is found later, it is given back.
+	// After an error, the caller must not use the booking, unless it is certain that the store did
+	// nothing. If the booking is in an answer that arrives later, the stack gives it back.
 	Booked *ChargeData
-	// Tentative makes a booking whose owner asks again, with Booked, before using it: the end of
-	// the booking is its instant. It applies to Reserve.
+	// Tentative makes a booking whose owner asks again, with Booked, before using it. Such a
+	// booking has no grace: it ends when it begins. Tentative applies to Reserve.
 	Tentative bool
-	// Lease charges units that are to be used during that time from now. They count from now on,
-	// and as if they were charged at the end of that time. Lease implies Fit. It applies to limits
-	// with a log, which are those that can be leased.
+	// Lease charges units for use within this duration from now. They count from now on, and leave
+	// the window as if they were charged at the end of the duration. Lease implies Fit. It applies
+	// to limits with a log; other limits cannot be leased.
 	Lease time.Duration
-	// Fit lowers the cost to the units that there is room for, but not below one. The decision's
-	// charge has the lowered cost. Fit applies to a Take with a single claim.
+	// Fit lowers the cost to the number of units that there is room for, but not below one. The
+	// decision's charge has the lowered cost. Fit applies to a Take with a single claim.
 	Fit bool
 	// Age is how long ago the units of a Force were used, truncated to whole microseconds. A log
-	// counts them as if they were charged then, and not at all if they have left its window. The
-	// charge's At is that instant. Age applies to a Force without MaxWait. Concurrency limits
-	// ignore it: a place is taken now.
+	// counts them as if they were charged at that time, and not at all if they have left its window
+	// since. The charge's At is that time. Age applies to a Force without MaxWait. Concurrency
+	// limits ignore it: a place is taken now.
 	Age time.Duration
-	// Refilled is how long meters have been giving back the units of a Force since they were used,
-	// truncated to whole microseconds: a meter is charged only the rest, now. It may be shorter
-	// than Age, because a meter also gives back what was used before. Refilled applies to a Force
-	// without MaxWait. Logs and concurrency limits ignore it.
+	// Refilled is the duration for which meters have given back the units of a Force since they
+	// were used, truncated to whole microseconds. A meter is charged only the remaining units, now.
+	// It may be shorter than Age, because a meter also gives back what was used before. Refilled
+	// applies to a Force without MaxWait. Logs and concurrency limits ignore it.
 	Refilled time.Duration
 	// AtLeast makes a Force charge each limit only the units that its usage lacks to reach the
 	// cost: none if the usage, from any charges, is at least the cost. It restores usage that the
@@ -56,8 +57,9 @@ type ChargeData struct {
 	// asked.
 	Now int64
 	// Generation is the generation of the first state. When a store begins a state again, for
-	// instance after a reset, it draws a new generation, and no longer amends charges of an earlier
-	// one. Generation is zero if there is no state: nothing was charged, or only places.
+	// instance after a reset, it draws a new generation, and no longer amends charges of earlier
+	// generations. Generation is zero if there is no state: nothing was ever charged to it, or all
+	// limits are concurrency limits.
 	Generation uint32
 	// Fallback means that the charge was made in the memory of this process because the store could
 	// not be reached. Only the process that made such a charge can amend it; the store cannot.

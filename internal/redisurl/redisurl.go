@@ -58,8 +58,8 @@ func Check(text string) error {
 
 // Parse reads a URL, and the files that its parameters ca_file, cert_file, key_file and
 // password_file name. New connections read these files again, so that they can be replaced. The
-// error is a [*stint.InvalidError] that shows no part of the URL except these files: any part of a
-// malformed URL may belong to the password.
+// error is a [*stint.InvalidError] that shows no part of the URL except the names of these files:
+// any part of a malformed URL may belong to the password.
 func Parse(text string) (rueidis.ClientOption, error) {
 	if err := Check(text); err != nil {
 		return rueidis.ClientOption{}, err
@@ -197,7 +197,7 @@ func check(u *url.URL) error {
 
 // misread reports whether a URL has an @ after its host. In that case, a slash, a question mark or
 // a number sign in the password has ended the host too early, and the user name was taken for the
-// host. The path of a socket may contain an @, and has no host before it.
+// host. The URL of a Unix socket has no host, and its path may contain an @.
 func misread(u *url.URL) bool {
 	if u.Scheme == "unix" {
 		return u.Host != "" || u.Fragment != ""

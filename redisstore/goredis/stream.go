@@ -69,7 +69,7 @@ func (l *listener) OnNext(c auth.Credentials) {
 // no longer accepts them, calls fail with its error.
 func (l *listener) OnError(error) {}
 
-// Close ends the subscription too.
+// Close ends the subscription and closes the connection.
 func (l *listener) Close() error {
 	_ = l.unsubscribe() // ignore an error of the caller's provider
 	return l.Conn.Close()

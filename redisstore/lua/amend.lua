@@ -1,5 +1,5 @@
--- amend changes the charges of earlier decisions, each independently: if one fails, the others do
--- not.
+-- amend changes the charges of earlier decisions. Each amendment is independent: if one fails, the
+-- others do not.
 --
 -- KEYS     per amendment
 --            per claim its settled charges, then per part its state or holders, and after a state
@@ -28,7 +28,7 @@
 --            claim are held or, if it has none, all of its holds are open)
 --            the true cost of a settlement where it applied; if parts have their own, the sum over
 --            all names
---            units of it that were not charged: the maximum over all limits
+--            units of the true cost that were not charged: the maximum over all limits
 
 local base, next_id = 0, 2 -- number of keys before those of the amendment; index of the next request id
 
@@ -39,7 +39,8 @@ local function add_part(claim, part)
   if part[TRUTH] < part[COST] and part[TRUTH] >= 0 then claim[LOWERS] = true end
 end
 
--- another returns a copy of a record, as another part of a claim or another claim of an amendment.
+-- another returns a copy of a record, for the next part of a claim or the next claim of an
+-- amendment.
 local function another(record)
   local new = { unpack(record) }
   new[HOLDS], new[LOWERS], new[NEXT_PART], new[NEXT_CLAIM] = false, false, false, false
@@ -124,18 +125,18 @@ local function open_part(a, part)
   return (read_state(part[KEY], part[SET], 0, 1, now, generation))
 end
 
--- amended records that a part was amended: its state, which is not written yet, the units that were
--- not charged, and whether a process may remember a denial that this amendment ends. That is only
--- possible if more than half of the limit was used, because package resilience does not remember
--- denials of a cost above half of a limit.
+-- amended records that a part was amended, its state, which is not written yet, and the units that
+-- were not charged. `tight` means that more than half of a limit was used. Only then may a process
+-- remember a denial that this amendment ends: package resilience remembers only denials of a cost
+-- of at most half of the limit, and such a cost fits while at most half is used.
 local function amended(a, claim, part, st, dropped, tight)
   if a[STATES] then a[STATES][part[KEY]] = st end
   part[STATE], claim[APPLIED], claim[TIGHT] = st, true, claim[TIGHT] or tight
   if dropped > a[DROPPED] then a[DROPPED] = dropped end
 end
 
--- settled_to records the true cost of a part. If parts have their own true costs, each name counts
--- once.
+-- settled_to records the true cost of a part. If parts have their own true costs, the true cost of
+-- each name is added only once.
 local function settled_to(a, claim, part, total)
   if a[OWN] == 0 then
     if total > a[TOTAL] then a[TOTAL] = total end
@@ -147,8 +148,8 @@ local function settled_to(a, claim, part, total)
   a[TOTAL] = a[TOTAL] + a[NAMED][name] - before
 end
 
--- settle_part settles all limits of a state, and records how long after its time the charge can be
--- settled.
+-- settle_part settles all limits of a state, and records how long the charge can be settled after
+-- it was made.
 local function settle_part(a, claim, part)
   local st, counts = open_part(a, part)
   if st[VALUE] == '' or st[GENERATION] ~= part[OF] then return end
@@ -239,7 +240,8 @@ local function finish(a, claim, retakes)
   if a[AMENDS] == EXTEND then return claim[APPLIED] and not missed and (places or not claim[EXPIRED]) end
   if not claim[APPLIED] then return false end
   if a[AMENDS] ~= RELEASE and a[HOLD_LIFE] == 0 then remember(a, claim) end
-  -- Do not announce places: they come and go all the time, and no process remembers their denials.
+  -- Do not announce released places: that happens all the time, and no process remembers denials by
+  -- concurrency limits.
   if claim[TIGHT] and claim[LOWERS] then announce(claim[SETTLED], '+') end
   return true
 end

@@ -1,7 +1,7 @@
--- amend_holds settles and extends holds. See docs/rules.md. A hold h is a part of an amendment
--- (numbers.lua).
+-- amend_holds settles and extends holds. See docs/rules.md. In these functions, h is the part of
+-- the amendment (numbers.lua) to which the hold belongs.
 
--- get_hold returns the hold of a charge, or nothing if there is none.
+-- get_hold returns the fields of the hold of a charge (holds.lua), or nothing if there is none.
 local function get_hold(key, id)
   local text = redis.pcall('HGET', key, id)
   if type(text) ~= 'string' or #text ~= 24 then return end
@@ -26,8 +26,8 @@ local function charge_more(st, at, units, debt, held)
   return units - by
 end
 
--- amend_rate settles a charge of cost units to a limit at an instant. If the charge cannot be
--- settled, amend_rate charges the excess now.
+-- amend_rate settles a charge of `cost` units that was made to a limit at `instant`. If the charge
+-- cannot be settled, amend_rate charges the excess now.
 local function amend_rate(st, at, h, cost, instant, held)
   local delta = h[TRUTH] - cost
   local by = most_raise(st, at, delta, h[DEBT], held)
@@ -49,7 +49,7 @@ local function amend_holds(st, h)
       if set[at + TICK] > 0 and h[ENDS] <= now then error('rare') end
       if h[ENDS] > now and h[KNOWN] then
         local n = estimate - reported
-        if n > 0 and settle_log(st, at, h[ENDS], -n) ~= -n then error('rare') end -- a merge has moved it
+        if n > 0 and settle_log(st, at, h[ENDS], -n) ~= -n then error('rare') end -- the entry was merged with another one
         if til and estimate > total then add(st, at, til, estimate - total) end
       end
       counted = st[o + SUM]

@@ -5,8 +5,8 @@
 local bans = { read = nil, save = nil, open = nil, heal = nil, strike = nil } -- preallocate the fields
 
 -- read returns a ban. If the clock stepped back, the times of the ban move back with it. A ban
--- without a TTL gets a new one. Unless the caller only looks, read removes a ban that is over, and
--- a value that is not a ban.
+-- without a TTL gets a new one. Unless `looking` is set, read removes a ban that is over, and a
+-- value that is not a ban.
 function bans.read(key, looking)
   local s = redis.pcall('GET', key)
   if not s then return end
@@ -57,8 +57,8 @@ function bans.heal(r)
   end
 end
 
--- strike counts a denial of a claim. It returns the resulting ban, if any: the subject's last ban,
--- renewed, if there was one.
+-- strike counts a denial of a claim. It returns the ban that results from the denial, if any. If
+-- the subject already has a ban, strike changes that ban and returns it.
 function bans.strike(r, claim)
   local key, ban = KEYS[r.base + r.options[CLAIMS] + claim], r.bans[claim]
   local st, c = r.whole.strikes(key, r.options[WITHIN])

@@ -47,7 +47,7 @@ local function unsum(c, n)
 end
 
 -- first_booking returns the index of the first booking whose T (which = 1) or E (which = 2) is not
--- before an instant. If there is none, it returns the number of bookings.
+-- before `instant`. If there is none, it returns the number of bookings.
 local function first_booking(booked, which, instant)
   local low, high = 0, #booked / BOOKED
   while low < high do
@@ -58,7 +58,7 @@ local function first_booking(booked, which, instant)
   return low
 end
 
--- drop_bookings drops the bookings after an instant.
+-- drop_bookings drops the bookings whose T is after t.
 function W.drop_bookings(c, t)
   local n = first_booking(c.booked, 1, t + 1) * BOOKED
   if n < #c.booked then
@@ -67,8 +67,8 @@ function W.drop_bookings(c, t)
   end
 end
 
--- leaked returns the level of a meter at t, given its level at another instant. If the clock
--- stepped back, the T of a due booking can be before that instant; the level is then unchanged.
+-- leaked returns the level of a meter at t, given its level at `from`. If t is before `from`, the
+-- level is unchanged. That happens for a due booking after the clock stepped back.
 function W.leaked(c, level, from, t)
   local set, at = c.st[SET], c.at
   if t <= from then return level end
@@ -106,7 +106,7 @@ function W.take_due(c)
 end
 
 -- lead returns the level and instant of the meter after all bookings. It stores the result with the
--- bookings, because there may be many.
+-- bookings, because computing it takes long if there are many bookings.
 function W.lead(c)
   local st, set, at = c.st, c.st[SET], c.at
   local rate, m = set[at + RATE], set[at + METER]
@@ -122,7 +122,7 @@ function W.lead(c)
   return level, led_at
 end
 
--- book books the cost at t, after all other bookings.
+-- book books the cost from t to e, after all other bookings.
 function W.book(c, t, e)
   local set, n, rest, i = c.st[SET], c.cost, c.booked, last_index(c)
   local unit = set[c.at + UNIT]
@@ -138,7 +138,7 @@ function W.book(c, t, e)
   c.booked = rest .. struct.pack(BOOKING, e, e - t, n)
 end
 
--- find_booking returns the index of the first booking that ends at an instant, or nil.
+-- find_booking returns the index of the first booking that ends at `instant`, or nil.
 local function find_booking(c, instant)
   local i = first_booking(c.booked, 2, instant)
   local _, e = booking(c, i)
@@ -253,7 +253,7 @@ function W.earliest(c, t, n)
   local set, at = c.st[SET], c.at
   local room = set[at + CAP] - n
   if set[at + CAP] == 0 or room < 0 then return NEVER end
-  if set[at + WIDTH] > 0 then -- as many of the latest units stay as there is room for
+  if set[at + WIDTH] > 0 then -- the latest units may stay, as far as there is room for them
     local left = room
     for stamp, units in latest(c, true) do
       if stamp + set[at + SPAN] <= t then break end
@@ -287,7 +287,8 @@ function W.resets(c, t)
   return math.min(til, MAX_UNITS) - t
 end
 
--- at returns the usage at t, and the time from t until it is 0. t is not before the last booking.
+-- at returns the usage at t, and the time from t until the usage is 0. t is not before the last
+-- booking.
 function W.at(c, t)
   local set, at, inside = c.st[SET], c.at, 0
   for stamp, units in latest(c) do
@@ -306,7 +307,7 @@ function W.at(c, t)
   return inside, W.resets(c, t)
 end
 
--- shift_bookings moves the times of bookings back after the clock stepped back.
+-- shift_bookings moves the times of bookings back by `back` after the clock stepped back.
 function W.shift_bookings(c, back)
   local out = {}
   for i = 0, last_index(c) do

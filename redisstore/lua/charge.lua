@@ -1,7 +1,7 @@
 -- charge adds units to the limits of a state, and writes the state.
 
--- add adds units to the log of a limit at a stamp. The entry with the newest stamp is in the head;
--- an entry with a newer stamp moves that entry to the back.
+-- add adds units to the log of a limit at a stamp. The entry with the newest stamp is in the head.
+-- If the new stamp is newer, add moves that entry to the back.
 local function add(st, at, stamp, units)
   local set, whole = st[SET], st[WHOLE]
   local o = set[at + LOG]

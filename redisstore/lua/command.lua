@@ -38,7 +38,8 @@ local function give_back(c, n)
   return c.changed
 end
 
--- forget removes counts from a state. Earlier charges to the state can then no longer be amended.
+-- forget removes limits from a state, with their usage. The state gets a new generation, so earlier
+-- charges to it can no longer be amended.
 local function forget(st, counts)
   if st[VALUE] == '' then return end
   local gone, left = {}, {}

@@ -12,14 +12,14 @@
 --   whole        functions for states that are read as a whole (whole.lua), once needed
 --   writing      true once something may have been written
 --   flags, decider, retry, at, charged, ban, recalled
---                the answer
+--                the fields of the answer
 --
 -- A part has claim, key, cost and retry. A concurrency limit also has cap, window and c, the
 -- holders. Any other part has set and its state st, and
 --
 --   fitting      how many of the requests fit
 --   text         the packed usage, if none of them fits
---   counts       the counts, if the state was read as a whole
+--   counts       the requested limits (whole.lua), if the state was read as a whole
 --   holds        the key of its holds, for a request with a hold
 
 -- read_run reads the parts and the options of a run, from an offset in args. The set and the cost
@@ -83,7 +83,8 @@ local function open_parts(r)
   end
 end
 
--- fit lowers the cost until there is room for it, in steps: of single units, or of equal requests.
+-- fit lowers the cost until there is room for it, by single units or, for equal requests, by the
+-- cost of a whole request.
 local function fit(r)
   local cost = r[1].cost
   local step, room = r.options[FIT] == 1 and 1 or cost, cost * r.equal
@@ -231,7 +232,7 @@ local function by_limits(r)
   if come then whole.see_all(r) end
   local allowed = t == now or mode == FORCE
   r.retry = t == NEVER and NEVER or t - now
-  if options[LEASE] > 0 and allowed then allowed = not whole.over(r) end -- bookings are in the way
+  if options[LEASE] > 0 and allowed then allowed = not whole.over(r) end -- a lease does not take booked units
   if mode == RESERVE and t ~= now then
     if not whole then error('rare') end
     allowed = t ~= NEVER and r.retry <= options[LONGEST] and (old or come or not whole.full(r))
@@ -260,8 +261,8 @@ local function generation_of(r, part)
   return (st[VALUE] ~= '' or charged) and st[GENERATION] or 0
 end
 
--- remember stores the charge, or the moved booking, with the request's id. t is the charge's
--- instant.
+-- remember stores the charge, or the moved booking, with the request's id. t is the time of the
+-- charge.
 local function remember(r, t)
   local charged = struct.pack('<c8dd', r.options[CHARGE_ID], r.at, r.charged) .. r.note
   for _, part in ipairs(r) do
@@ -359,9 +360,10 @@ local function take_held(key, set, cost, holds, from)
   return CHARGED_MARK .. st[SET][NUMBER] .. write(st, need, now)
 end
 
--- decide_run decides a run. Its parameters are the fields of the run in args, the offset after
--- them, the number of keys before its own, the request id, and the state of its first part if
--- take_plain has read it. After an error, such as 'rare', it decides again with whole states.
+-- decide_run decides a run. kind, which, cost and not_after are the first fields of the run in
+-- args; `from` is the offset of the next field. base is the number of keys before those of the run,
+-- and st is the state of its first part if take_plain has read it. After an error, such as 'rare',
+-- it decides again with whole states.
 local function decide_run(kind, which, cost, not_after, from, base, id, st)
   if not_after > 0 and now > not_after then return struct.pack('B', LATE) end
   if kind == PLAIN_HOLD then

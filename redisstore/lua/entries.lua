@@ -27,7 +27,7 @@ function W.widen(st, at, units, least)
   set[at + WIDTH], set[at + ENTRY], st[FRONTS][at] = width, format, table.concat(out)
 end
 
--- set_entries replaces the entries of a log by a list of stamps and units.
+-- set_entries replaces the entries of a log with a list of stamps and units.
 function W.set_entries(c, list)
   local st, at, set, out = c.st, c.at, c.st[SET], {}
   local o, n = set[at + LOG], #list
@@ -50,9 +50,10 @@ local function merge_oldest(st, at)
   st[set[at + LOG] + OLDEST] = stamp
 end
 
--- insert makes room for units at a stamp other than the newest. If the stamp is older, it adds the
--- units to the entry with that stamp, or inserts an entry, and returns true. Otherwise it moves the
--- newest entry to the others, and the caller makes the new one.
+-- insert prepares a log for units whose stamp is not that of the newest entry. If the stamp is
+-- older, insert adds the units to the entry with that stamp, or adds an entry, and returns true. If
+-- the stamp is newer, insert moves the newest entry to the older ones, so that the caller can
+-- replace it.
 function W.insert(st, at, stamp, units)
   local set = st[SET]
   local o = set[at + LOG]
@@ -81,9 +82,9 @@ function W.insert(st, at, stamp, units)
 end
 
 -- open_periods finds the periods of a calendar limit around now. The stored entries determine the
--- periods. Where there are none, the limit's own calendar does. If no period of that calendar
--- begins when the current period began, open_periods sets c.began to the instant at which it began,
--- and save stores that instant as an entry without units.
+-- periods. Where there are no entries, the limit's own calendar does. If the current period began
+-- later than in that calendar, open_periods sets c.began to the time at which the period began, and
+-- save stores that time as an entry without units.
 function W.open_periods(c)
   local set, at = c.st[SET], c.at
   local far, own, late, mark, list = now + 2 * c.window, set[at + THIS], 0, nil, {}

@@ -13,7 +13,7 @@ function W.find_held(c)
   end
 end
 
--- held_sum returns the number of held units of a count.
+-- held_sum returns the number of held units of a limit.
 function W.held_sum(c)
   return c.held and c.st[c.st[SET][c.held.at + LOG] + SUM] or 0
 end
@@ -39,8 +39,8 @@ function W.open_held(c)
   st[o + SUM] = sum + late
 end
 
--- hold holds units of a count until an instant. If the instant is not in the future, the units have
--- expired.
+-- hold holds n units of a limit until e. If e is not in the future, the units have expired: hold
+-- charges them if `charges` is set, and otherwise drops them.
 function W.hold(c, e, n, charges)
   local st, set = c.st, c.st[SET]
   c.changed = true
@@ -60,8 +60,8 @@ function W.hold(c, e, n, charges)
   add(st, c.held.at, e, n)
 end
 
--- release releases n units. It takes them from entries that expire at an instant or later, the
--- earliest first, and the remainder from the latest of the other entries.
+-- release releases n units. It takes them from entries that expire at e or later, the earliest
+-- first, and the remainder from the latest of the other entries.
 function W.release(c, e, n)
   local st, h, list = c.st, c.held, {}
   c.changed = true

@@ -1,8 +1,11 @@
 -- holders keeps the holders of a concurrency limit. See docs/rules.md. They are a sorted set,
--- scored by the time at which they lose their place. The table c of a limit has key, cap and
--- window; held, the number of holders; gone, the number of former holders that have lost their
--- place; resets, the time until the last holder loses its place; and stepped, true if the clock
--- stepped back.
+-- scored by the time at which they lose their place. The table c of a limit has these fields:
+--
+--   key, cap, window
+--   held              number of holders
+--   gone              number of former holders that have lost their place
+--   resets            time until the last holder loses its place
+--   stepped           true if the clock stepped back
 
 local holders = { open = nil, heal = nil, earliest = nil, release = nil, hold = nil } -- preallocate the fields
 
@@ -15,7 +18,7 @@ function holders.open(key, cap, window, looking)
   elseif last[2] then
     local left = math.max(0, tonumber(last[2]) - now)
     c.resets, c.stepped = math.min(left, window), left > window
-    c.gone = redis.call('ZCOUNT', key, '-inf', ('%d'):format(now)) -- current holders can be many more
+    c.gone = redis.call('ZCOUNT', key, '-inf', ('%d'):format(now))
     c.held = redis.call('ZCARD', key) - c.gone
   end
   return c
@@ -42,7 +45,7 @@ function holders.earliest(c, n)
   return math.max(now, math.min(tonumber(found[2]), now + c.window))
 end
 
--- clean prepares every change: it heals c, and removes holders that have lost their place.
+-- clean precedes every change. It heals c, and removes holders that have lost their place.
 local function clean(c)
   holders.heal(c)
   if c.gone > 0 then redis.call('ZREMRANGEBYSCORE', c.key, '-inf', ('%d'):format(now)) end

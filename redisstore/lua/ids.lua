@@ -39,7 +39,7 @@ function ids.forget(key, id)
   redis.call('ZREM', key, id, charge_member(key, id, score - score % ID_STEP) or id)
 end
 
--- record stores the id of a request charged at an instant, and its charge.
+-- record stores the id of a request that was charged at the time `at`, and its charge.
 function ids.record(key, id, at, life, charged)
   local over = redis.pcall('ZREMRANGEBYSCORE', key, '-inf', ('%d'):format(now - now % ID_STEP + ID_STEP - 1))
   if type(over) == 'table' then redis.call('DEL', key) end -- not a sorted set
@@ -49,7 +49,7 @@ function ids.record(key, id, at, life, charged)
   keep(key, at - now + life)
 end
 
--- prolong extends an id that is in force to another full life from now.
+-- prolong extends an id that is in force, so that it ends a full life from now.
 function ids.prolong(key, id, life)
   local _, repeats, til = ids.open(key, id, life)
   local longer = math.ceil((now + life) / ID_STEP) * ID_STEP

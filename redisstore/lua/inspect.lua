@@ -63,8 +63,8 @@ end
 local til, level = 0, 0
 local ban = bans.read(KEYS[1], true)
 if ban then til, level = ban.til > now and ban.til or 0, ban.level end
--- A log of strikes does not store how long strikes count: the policy that counted the last strike
--- determines that.
+-- Strikes count for as long as the policy that counted the last strike says. The state stores that
+-- duration as the window of the log.
 local st, strikes = whole.strikes(KEYS[2])
 out[1] = struct.pack('<c8dddd', args, now, til, level, st[st[SET][strikes.at + LOG] + SUM])
 return table.concat(out)

@@ -4,8 +4,9 @@
 
 local limits = { other_set = nil, piece = nil, add_block = nil, usage_of = nil, usage = nil } -- preallocate the fields
 
--- other_set returns the set that replaces another one (sets.lua) for a state with this directory;
--- '' means that there is no state yet. It reads the set once, and stores it in set[directory].
+-- other_set returns the set that replaces `set` (sets.lua) for a state with the given directory. If
+-- there is no state yet, directory is ''. other_set reads the other set once, and stores it in
+-- set[directory].
 function limits.other_set(set, directory, now)
   local text, at = ARGV[1], set[OTHERS]
   while at and not set[directory] do
@@ -57,8 +58,8 @@ function limits.piece(st, at, k)
   end
 end
 
--- add_block adds the back of a log and one more entry as a block, which becomes the front if that
--- is empty, otherwise the last block of the ring.
+-- add_block adds the back of a log and one more entry as a block. If the front is empty, the block
+-- becomes the front, otherwise the last block of the ring.
 function limits.add_block(st, at, entry)
   local back, o = st[SET][at + BACK], st[SET][at + LOG]
   local block = st[VALUE]:sub(back + 1, back + BACK_MOST * #entry) .. entry

@@ -1,8 +1,8 @@
--- numbers names the numbers of the scripts. No script contains this file: script.go replaces the
--- names with the numbers, because in Redis a local that a function uses costs an allocation at
--- every call.
+-- numbers gives names to the numbers in the scripts. No script contains this file: script.go
+-- replaces the names with the numbers, because in Redis a local that a function uses costs an
+-- allocation at every call.
 --
--- Go has the first group of numbers, too. TestNumbers compares them.
+-- Go has its own copy of the first group of numbers. TestNumbers compares the two.
 
 local MAX_UNITS = 9007199254740992 -- stint.MaxUnits, 2^53
 local RESOLUTION = 125             -- slices of a sliding window; maximum denials that lead to a ban: stint.Resolution
@@ -17,7 +17,7 @@ local LONGEST_HOLD = 90000000000   -- after a clock was ahead, units stay held f
 local ID_STEP = 16                 -- ends of request ids are multiples of this, in microseconds
 local NEVER = -1                   -- a wait that does not end
 
--- stint.Algorithm, except CALENDAR, which is the number of calendar limits in a state's directory
+-- stint.Algorithm, except that CALENDAR stands for calendar limits in a state's directory
 local SLIDING, BUCKET, FIXED, CALENDAR = 0, 1, 2, 3
 
 -- stint.Mode
@@ -37,9 +37,9 @@ local PLAIN, PLAIN_BANS, PLAIN_PEEK, PLAIN_EQUAL, PLAIN_HOLD, OTHER = 0, 1, 2, 3
 local ALLOWED, REPEAT, BANNED, RECALLED, DIRECTORIES = 1, 2, 4, 8, 32
 local LATE, CHARGED, FAILED = 16, 64, 255
 
--- The value of a state (state.lua): its first byte, without and with bookings; then numbers of
--- bytes: of the directory before its first limit, of each limit, of the header between directory
--- and heads, of the head of a log, and of the head of a meter
+-- The value of a state (state.lua): its first byte, without and with bookings. Then the sizes in
+-- bytes of the directory before its first limit, of each limit in the directory, of the header
+-- between directory and heads, of the head of a log, and of the head of a meter
 local PLAIN_STATE, BOOKED_STATE = 83, 66 -- 'S', 'B'
 local DIRECTORY_START, DIRECTORY_LIMIT, HEADER_SIZE, LOG_HEAD, METER_HEAD = 2, 8, 20, 36, 24
 
@@ -47,11 +47,11 @@ local DIRECTORY_START, DIRECTORY_LIMIT, HEADER_SIZE, LOG_HEAD, METER_HEAD = 2, 8
 -- a log and of a meter
 local FIRST_HEAD, LOG_FIELDS, METER_FIELDS = 12, 5, 3
 
--- In the directory, added to a limit's algorithm: HAS_METER if it has a meter, and ENTRY_WIDTH
--- times the bytes of an entry less ENTRY_STAMP
+-- In the directory, added to a limit's algorithm: HAS_METER if it has a meter, and ENTRY_WIDTH *
+-- (bytes of an entry - ENTRY_STAMP) if it has a log
 local HAS_METER, ENTRY_WIDTH, ENTRY_STAMP = 4, 8, 7
 
--- Also added: HELD for the held units of the limit with that algorithm and window, which follows;
+-- Held units precede their limit in the directory. Added to that limit's algorithm for them: HELD,
 -- and CHARGES if expired units are charged
 local HELD, CHARGES = 64, 128
 
@@ -84,18 +84,18 @@ local NEED, OTHERS, FRESH, LIMITS = 8, 9, 10, 11
 --                    held units of a limit: HOLDING if the request adds to them, else COUNTED
 --   LOG, METER       indexes of the first fields of its log and its meter in a state; 0: none
 --   CAP, SPAN        capacity; how long an entry counts after its stamp
---   SLICE            length of a slice, whose charges share a stamp; 0: every instant is a stamp
+--   SLICE            length of a slice, whose charges share a stamp; 0: a charge's stamp is its time
 --   WIDTH            bytes of an entry; 0: no log
---   BACK, FRONT        offsets of the back and the front of its log in the value
+--   BACK, FRONT      offsets of the back and the front of its log in the value
 --   UNIT             how much a unit of cost raises the level of its meter; 0: no meter requested
 --   RATE, TICK       how much the level falls with every tick; length of a tick
 --   CUT              now - SPAN: an entry with this or an older stamp has left the window
 --   STAMP            the stamp of a charge now
 --   ENTRY            struct format of an entry
 --
--- For held units, RATE is the life of a hold, SLICE is a 64th of that, STAMP is when a hold that
--- begins now expires, and TICK is how much longer the units count if they are then charged, 0 if
--- they are not.
+-- For held units, these fields have other meanings: RATE is the life of a hold, SLICE is a 64th of
+-- that life, and STAMP is the time at which a hold that begins now expires. TICK is how much longer
+-- the units count if they are charged when they expire, and 0 if they are not charged.
 --
 -- For a calendar limit, UNIT is negative, and SLICE, RATE and TICK are called THIS, ENDED and
 -- FOLLOWING: the ends of the current, the previous and the next period of its own calendar.
@@ -106,32 +106,32 @@ local UNIT, RATE, TICK, CUT, STAMP, ENTRY, STRIDE = 9, 10, 11, 12, 13, 14, 15
 local THIS, ENDED, FOLLOWING = 5, 10, 11
 local COUNTED, HOLDING, CHECKED = 2, 3, 4
 
--- A state is an array of these fields (state.lua), then those of the header, from GENERATION on,
--- and then for each limit the fields of its log, from SUM on, and of its meter, from LEVEL on.
--- EXPIRES is when the key expires.
+-- A state is an array of these fields (state.lua). The fields of the header follow, from GENERATION
+-- on, and then for each limit the fields of its log, from SUM on, and of its meter, from LEVEL on.
+-- EXPIRES is the time at which the key expires.
 local KEY, SET, VALUE, BODY, FRONTS, BLOCKS, WHOLE, REWRITE = 1, 2, 3, 4, 5, 6, 7, 8
 local GENERATION, WRITTEN, EXPIRES = 9, 10, 11
 local SUM, NEWEST, NEWEST_UNITS, OLDEST, SHAPE = 0, 1, 2, 3, 4
 local LEVEL, LEVEL_AT, LEVEL_UNIT = 0, 1, 2
 
--- The options of a run (take.lua) are an array of these fields. DURATIONS is the index of the first
--- duration; only a FORCE has AGE and REFILLED.
+-- The options of a run (take.lua) are an array of these fields. DURATIONS is the offset of the
+-- first duration in args. Only a FORCE has AGE and REFILLED.
 local CLAIMS, MODE, FIT, BANS_ON, SHARED, AFTER, LONGEST, MOVES = 1, 2, 3, 4, 5, 6, 7, 8
 local ID_LIFE, LEASE, GRACE, WITHIN, FORGIVE, HOLD, CHARGE_ID, STEPS = 9, 10, 11, 12, 13, 14, 15, 16
 local DURATIONS, AGE, REFILLED = 17, 18, 19
 
--- For a PLAIN_HOLD, RUN_HOLD is the number of bytes from the number of parts to the length of the
--- hold. The charge id follows the length.
+-- For a PLAIN_HOLD, RUN_HOLD is the offset of the length of the hold from the number of parts, in
+-- bytes. The charge id follows the length.
 local RUN_HOLD = 70
 
--- A part of an amendment (amend.lua) is an array of these fields. The first part of a claim is also
--- that claim, and the first claim is also the amendment, because creating a table costs as much as
--- a command. The fields from AMENDS on have the values that were sent. Every part also has those of
--- its claim and its amendment.
+-- A part of an amendment (amend.lua) is an array of these fields. The first part of a claim also
+-- has the fields of that claim, and the first part of the first claim also has the fields of the
+-- amendment, because creating a table takes as long as a command. The fields from AMENDS on have
+-- the values that were sent. Every part has a copy of the values of its claim and its amendment.
 --
 --   KEY, SET         as in a state; SET is false for a concurrency limit
 --   HOLDS            the key of its holds, if any
---   STATE, UNTIL     its state once amended, and the instant until which that must be kept
+--   STATE, UNTIL     its state once amended, and the time until which the state must be kept
 --   PUT              true to remove its hold, or the hold to write
 --   WHOLE            as in a state; of the amendment
 --   ENDS, REPORTED   of its hold: when it expires, and the true cost reported before
@@ -143,13 +143,13 @@ local HOLDS, STATE, UNTIL, PUT, ENDS, REPORTED, KNOWN, TIL, NEXT_PART = 3, 4, 5,
 --   SETTLED          the key of the settled charges
 --   APPLIED, TIGHT   whether anything was amended; whether more than half of a limit was used
 --   LOWERS           whether the true cost of a part is less than its charge
---   HORIZON          how long after its time the charge can be settled
+--   HORIZON          how long the charge can be settled after it was made
 --   EXPIRED, OPEN    whether a hold is not open; whether the claim was not settled before
 --   NEXT_CLAIM       the next claim, or false
 local SETTLED, APPLIED, TIGHT, LOWERS, HORIZON, EXPIRED, OPEN, NEXT_CLAIM = 13, 14, 15, 16, 17, 18, 19, 20
 
 --   WRITING          true once something may have been written
---   DROPPED, TOTAL   units not charged; true cost, summed over all names
+--   DROPPED, TOTAL   units that were not charged; true cost, summed over all names
 --   STATES, NAMED    states that were read, by key; true costs by name; false if not needed
 --   FOUND            whether a hold was extended
 local WRITING, DROPPED, TOTAL, STATES, NAMED, FOUND = 21, 22, 23, 24, 25, 26
@@ -164,7 +164,7 @@ local WRITING, DROPPED, TOTAL, STATES, NAMED, FOUND = 21, 22, 23, 24, 25, 26
 local AMENDS, REFUND, OWN, HOLD_LIFE, DEBT, CHARGE, LIVES, NOT_AFTER, RETAKES = 27, 28, 29, 30, 31, 32, 33, 34, 35
 local HAS_ID, CLAIMED, CHARGED_AT, PARTS, WHICH, COST, TRUTH, OF = 36, 37, 38, 39, 40, 41, 42, 43
 
--- FAR is the oldest stamp of an empty log.
+-- FAR is the value of OLDEST for an empty log.
 local FAR = 9007199254740992
 
 -- A log's shape (state.lua) is the sum of: entries in its front; SHAPE_BACK times the entries in
@@ -180,7 +180,7 @@ local CHARGED_MARK = '\64'
 -- BOOKED is the size of a booking in bytes (bookings.lua).
 local BOOKED = 16
 
--- KEPT is how long a state is kept after it has stopped mattering, in microseconds.
+-- KEPT is the time for which a state is kept after it stops affecting decisions, in microseconds.
 local KEPT = 1000000
 
 -- ID_HASH is the number of characters of an id's hash that precede its charge (ids.lua).

@@ -3,7 +3,7 @@
 --
 -- KEYS[1]  the processes, scored by the time of their last calls, in milliseconds; and the mark, a
 --          member that begins with MARK, scored by the negative number of calls. A copy of the data
---          has the same mark; after a loss there is a new one
+--          has the same mark; after a loss there is a new mark
 -- ARGV[1]  id of the process
 -- ARGV[2]  a new mark, used if there is none or something was lost
 -- ARGV[3]  time of the process's last call, from its reply (0: never)

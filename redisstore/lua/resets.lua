@@ -1,5 +1,6 @@
 -- resets records the resets of concurrency limits in the scope's settled charges. The member for a
--- limit is scored by the time of the reset plus 2^52, so that no charge has a higher score.
+-- limit is scored by the time of the reset plus 2^52. No charge has a higher score, so remember
+-- (amend.lua), which drops the member with the lowest score, drops charges first.
 
 -- note_reset records a reset of a limit, and keeps the record for a window.
 local function note_reset(settled, limit, window)
@@ -8,7 +9,8 @@ local function note_reset(settled, limit, window)
   keep(settled, window)
 end
 
--- was_reset reports whether a charge at an instant was lost in a reset less than a window ago.
+-- was_reset reports whether a charge made at the time `at` was lost in a reset less than a window
+-- ago.
 local function was_reset(settled, limit, window, at)
   local noted = redis.pcall('ZSCORE', settled, 'reset ' .. limit)
   if not noted or type(noted) == 'table' then return false end

@@ -10,9 +10,9 @@
 --            A calendar limit has the ends of four consecutive periods: -UNIT, ENDED, THIS and
 --            FOLLOWING. Usually now is in the third period. If it is in the second or the fourth,
 --            the ends are moved by one; in any other, the call fails with CLOCK and the time
---            its others, which replace it if a state has their directory, for example if the state
---            has more limits or wider entries. Per other set its size (2) and the set; then 0 (2).
---            Without FRESH, the first is for states that do not exist yet
+--            its others: sets that replace it if a state has their directory, for example because
+--            the state has more limits or wider entries. Per other set its size (2) and the set;
+--            then 0 (2). Without FRESH, the first of them is for states that do not exist yet
 
 -- read_set reads the set at an offset of a text. It returns the set, and the offset of the end of
 -- the set and its others. If now is outside the known periods of a calendar, it returns nil.

@@ -1,4 +1,4 @@
--- settle changes charges to limits. See docs/rules.md. A recent charge is the newest entry of a
+-- settle changes charges to limits. See docs/rules.md. A recent charge is in the newest entry of a
 -- log, or in its back. To change an older one, the script reads the state as a whole.
 
 -- most_raise returns by how many units a charge can change: by delta, or by less if delta raises
@@ -74,8 +74,8 @@ local function settle_log(st, at, stamp, delta)
   return left - units
 end
 
--- settle_limit changes a charge of cost units to a limit at an instant by delta units. It reports
--- whether it found the charge.
+-- settle_limit changes a charge of `cost` units, made to a limit at `instant`, by delta units. It
+-- reports whether it found the charge.
 local function settle_limit(st, at, cost, instant, delta)
   local set = st[SET]
   local unit, m = set[at + UNIT], set[at + METER]
@@ -98,7 +98,7 @@ local function settle_limit(st, at, cost, instant, delta)
   return true
 end
 
--- horizon_of returns how long after its time a charge to a limit can be settled.
+-- horizon_of returns how long a charge to a limit can be settled after it was made.
 local function horizon_of(set, at)
   local unit, slice = set[at + UNIT], set[at + SLICE]
   if unit < 0 then return 2 * (slice - set[at + ENDED]) end
@@ -107,17 +107,21 @@ local function horizon_of(set, at)
   return (math.ceil(set[at + CAP] * unit / set[at + RATE]) + 1) * set[at + TICK]
 end
 
--- longest_horizon returns how long after its time a charge to the limits of a set can be settled.
+-- longest_horizon returns how long a charge to the limits of a set can be settled after it was
+-- made.
 local function longest_horizon(set)
   local longest = 0
   for at = LIMITS, set[LAST_LIMIT], STRIDE do longest = math.max(longest, horizon_of(set, at)) end
   return longest
 end
 
--- settle settles a charge of cost units, made at an instant, to a total, on all requested limits of
--- a state. It returns the maximum number of units not charged to a limit, nil if the charge was not
--- found; how long after its time the charge can be settled; whether any limit was more than half
--- used; and the instant until which the state must be kept.
+-- settle changes a charge of `cost` units, made at `instant`, to `total` units, on all requested
+-- limits of a state. It returns:
+--
+--   the maximum number of units not charged to a limit, or nil if the charge was not found
+--   how long the charge can be settled after it was made
+--   whether any limit was more than half used
+--   the time until which the state must be kept
 local function settle(st, debt, cost, total, instant)
   local set = st[SET]
   local dropped, longest, tight, missed, need = nil, 0, false, false, set[NEED]

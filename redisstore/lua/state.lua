@@ -1,4 +1,4 @@
--- A state has the counts of a subject in one scope: those of all limits with the same name, except
+-- A state has the usage of a subject in one scope under all limits with the same name, except
 -- concurrency limits. It is stored as one string. The functions here read and write only the
 -- beginning of the string, which is usually enough. The functions of whole.lua read and write all
 -- of it.
@@ -6,12 +6,14 @@
 -- A sliding window is a log of entries. An entry has a stamp and units, and counts until its stamp
 -- plus SPAN, the length of the window. If the capacity is at most RESOLUTION, SLICE is 0: the stamp
 -- is the time of the charge. Otherwise all charges in a slice, a RESOLUTIONth of the window, share
--- the end of the slice as their stamp, and so share an entry. The usage is the sum of the units. A
--- decision drops the entries that have left the window (drop_left), compares sum and cost with the
--- capacity (read_state), adds an entry (add in charge.lua), and writes the changed part of the
--- string (write). A fixed window is a log with one slice and no span. A bucket is a meter: a level
--- that rises with each charge and falls with time (leak). A window with a burst has a log and a
--- meter.
+-- the end of the slice as their stamp, and so share an entry. The usage is the sum of the units.
+--
+-- A decision drops the entries that have left the window (drop_left), compares sum and cost with
+-- the capacity (read_state), adds an entry (add in charge.lua), and writes the changed part of the
+-- string (write).
+--
+-- A fixed window is a log with one slice and no span. A bucket is a meter: a level that rises with
+-- each charge and falls with time. A window with a burst has a log and a meter.
 --
 -- The value of the key:
 --
@@ -25,10 +27,10 @@
 --   heads      per limit: for a log its sum, the stamp and the units of its newest entry, its
 --              oldest stamp (FAR if it is empty), its shape (4 bytes: nf, nb, first, blocks and
 --              slots, see numbers.lua); for a meter level, at, unit
---   back       per log up to 7 entries older than the newest, in order: nb of them
---   front      per log up to 8 entries, the oldest, right-aligned: nf of them
---   ring       per log slots for blocks of 8 entries, those between front and back; blocks of them
---              are in use, from the one numbered first on. Only if nf > 0.
+--   back       per log space for 7 entries, in order: nb entries, which are older than the newest
+--   front      per log space for 8 entries, right-aligned: the nf oldest entries
+--   ring       per log, only if nf > 0, `slots` slots for a block of 8 entries each. `blocks` of
+--              them, beginning with slot `first`, have the entries between front and back
 --   bookings   if there are any, per limit: their number (2 bytes), the sum of their units; for a
 --              meter its level, instant and rate after the last booking; then the records
 --              (bookings.lua)
@@ -40,7 +42,7 @@
 --
 --   KEY, SET  its key; the set of its limits (sets.lua)
 --   VALUE     the part that was read; '' if there was no state
---   BODY      the bytes to write after the heads, up to the last changed one
+--   BODY      the bytes to write after the heads, up to the last changed byte
 --   FRONTS    by limit: fronts that have changed; false if there are none
 --   BLOCKS    by offset: blocks to be added to rings; false if there are none
 --   WHOLE     the functions of whole.lua if the state was read as a whole, else false. If read as a
@@ -142,7 +144,8 @@ local function read_state(key, set, cost, equal, now, generation)
         if unit < 0 and newest > set[at + ENDED] and (newest ~= stamp or oldest ~= newest) then
           error('rare') -- the current period is from another calendar
         end
-        -- Entries move if some leave, or if a charge with a new stamp moves the newest to the back.
+        -- Entries move if some leave the window, or if a charge with a new stamp moves the newest
+        -- entry to the back.
         if short and newest > cut and (oldest <= cut or newest ~= stamp and asked ~= COUNTED) then
           short, st[VALUE] = false, call('GETRANGE', key, '0', ('%d'):format(set[RINGS] - 1))
         end

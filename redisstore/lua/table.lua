@@ -1,12 +1,13 @@
 -- table keeps rows of texts. It writes rows, or returns the changes since a version.
 --
--- A version is life * LIFE + changes * STEP + tag. The first number identifies the table's life,
--- and the second grows with every change. A newly created table has a new life. Lives and tags are
--- random, so that an older copy of the table has other versions once it changes.
+-- A version is life * LIFE + changes * STEP + tag. The number `life` is drawn when the table is
+-- created, or created again after it was lost. `changes` grows with every change. `life` and `tag`
+-- are random, so that an older copy of the table gets different versions once it changes.
 --
 -- KEYS[1]  the rows by name, and the version by the empty name
--- KEYS[2]  the names of recently changed rows, scored by the version of the change, and these
---          versions after a zero byte. Names of rows do not begin with a zero byte
+-- KEYS[2]  a sorted set of recent changes, scored by version: the name of each changed row, and for
+--          each version a member that is a zero byte and the version. Names of rows do not begin
+--          with a zero byte
 -- ARGV[1]  write, restore or read
 -- ARGV[2]  the version that the caller knows, 0 if none: read returns the changes since then
 -- ARGV[3]  for write and restore, a random number below 2^32

@@ -1,4 +1,4 @@
--- take decides requests in order, each independently: if one fails, the others do not.
+-- take decides requests in order. Each run is independent: if one fails, the others do not.
 --
 -- KEYS     per run of equal requests
 --            per part, the limits of a claim that share a key: its state (state.lua), or the
@@ -20,11 +20,12 @@
 --              number of requests (2)
 --              length of the rest (2)
 --              for holders their capacity and window
---            per additional part its claim (1), set (1), cost, for holders their capacity and window
+--              per additional part its claim (1), set (1), cost, and for holders their capacity and
+--              window
 --              unless the rest ends here:
 --                number of claims (1)
 --                mode (1)
---              1 to lower the cost to the available room, 2 to lower it by the usage (1)
+--                1 to lower the cost to the available room, 2 to lower it by the usage (1)
 --                1 if bans apply (1)
 --                claims that are shared (2, the lowest bit for the first)
 --                denials that lead to a ban (1; 0: none does)

@@ -1,5 +1,6 @@
--- waiting makes decisions on states that were read as a whole. See decide.lua and docs/rules.md.
--- part.counts has the counts that a part asks about. c.behind has bookings that are set aside.
+-- waiting has the functions of decisions on states that were read as a whole. See decide.lua and
+-- docs/rules.md. part.counts has the counts that a part asks about. c.behind has bookings that are
+-- set aside.
 
 -- each_count calls f with every count of a request.
 local function each_count(r, f)
@@ -41,7 +42,8 @@ function W.room(part, waits)
   return all_fit, t, latest
 end
 
--- over reports whether a lease would take booked units, and sets when to ask again.
+-- over reports whether a lease would take booked units. If so, it sets retry, the time after which
+-- to ask again.
 function W.over(r)
   local over, lease = false, r.options[LEASE]
   each_count(r, function(c)
@@ -54,8 +56,8 @@ function W.over(r)
   return over
 end
 
--- let_go removes the booking that leave found in a limit but did not remove. The request has been
--- given another time.
+-- let_go removes the booking that `leave` found in a limit but did not remove. It is called when
+-- the request has got another time.
 local function let_go(c)
   if not c.found then return end
   W.change_booking(c, c.found, -c.cost)
@@ -65,9 +67,9 @@ end
 -- bounded_cost returns how much a Force can charge a limit.
 local function bounded_cost(c) return math.min(c.cost, math.max(0, MAX_UNITS / 2 - W.used(c))) end
 
--- charge charges the counts of a part. It adds the cost to their logs at an instant, if a charge at
--- that instant still counts. It adds the cost to their meters now, less the units that have been
--- refilled since (REFILLED). It puts back the bookings that leave set aside.
+-- charge charges the counts of a part. It adds the cost to their logs at `instant`, if a charge at
+-- that time still counts. It adds the cost to their meters now, less the units that have been
+-- refilled since (REFILLED). It puts back the bookings that `leave` set aside.
 function W.charge(part, instant, r)
   for _, c in ipairs(part.counts) do
     local st, set, at = c.st, c.st[SET], c.at
@@ -102,7 +104,7 @@ function W.usage(part)
   return out
 end
 
--- split sets the bookings from index i on aside.
+-- split sets aside the bookings from index i on.
 local function split(c, i)
   c.booked, c.behind, c.led = c.booked:sub(1, i * BOOKED), c.booked:sub(i * BOOKED + 1), nil
 end
@@ -139,8 +141,9 @@ local function has_entry(c, instant)
 end
 
 -- give_up removes the units of a due booking from all limits, if a log has them and no state was
--- replaced since. It reports whether it removed them. If so, it also leaves out the bookings
--- without a grace, because their owners ask again before they use them.
+-- replaced since. It reports whether it removed them. If so, it also removes all tentative
+-- bookings, which have no grace, until see_all restores them: their owners ask again before they
+-- use them.
 function W.give_up(r)
   local at, come = r.options[MOVES], false
   for _, part in ipairs(r) do
@@ -165,7 +168,7 @@ function W.give_up(r)
   return true
 end
 
--- see_all puts back the bookings that give_up left out.
+-- see_all restores the tentative bookings that give_up removed.
 function W.see_all(r)
   each_count(r, function(c)
     c.booked, c.led = c.all_booked, nil
@@ -179,8 +182,8 @@ function W.save_changed(r)
   end)
 end
 
--- stay restores the bookings up to the one that was not moved, and records the usage at the time of
--- that one.
+-- stay restores the bookings up to the booking at t, which was not moved, and records the usage at
+-- t.
 function W.stay(r, t)
   each_count(r, function(c)
     c.booked, c.led = c.all_booked:sub(1, first_booking(c.all_booked, 1, t + 1) * BOOKED), nil
@@ -197,8 +200,8 @@ function W.full(r)
   return full
 end
 
--- beyond reports whether an instant is after the next period of a calendar limit. Nothing can be
--- booked there, because later periods are not known.
+-- beyond reports whether t is after the next period of a calendar limit. Nothing can be booked
+-- there, because later periods are not known.
 function W.beyond(r, t)
   local beyond = false
   each_count(r, function(c)
@@ -208,8 +211,8 @@ function W.beyond(r, t)
   return beyond
 end
 
--- end_of returns the end of a booking at t. A booking between others goes before the later ones,
--- which are set aside, and ends no later than they do.
+-- end_of returns the end of a booking at t. If `between` is set, the booking goes before the later
+-- bookings: end_of sets those aside, and the booking ends no later than they do.
 local function end_of(r, t, between)
   local e = t + r.options[GRACE]
   if between then
@@ -227,8 +230,8 @@ local function end_of(r, t, between)
   return e
 end
 
--- insert_booking books before the bookings that are set aside. If there are too many, it adds the
--- units to the very last booking.
+-- insert_booking books before the bookings that are set aside. If there are too many bookings, it
+-- adds the units to the very last one.
 local function insert_booking(c, t, e)
   local last = (#c.booked + #c.behind) / BOOKED - 1
   if c.cost == 0 then
@@ -245,8 +248,8 @@ local function insert_booking(c, t, e)
 end
 
 -- book_all books every claim that costs something at t: between other bookings if the request is a
--- FORCE, or was booked before and is due. It returns the end of the bookings. It records the usage
--- at t, before the bookings that are set aside.
+-- FORCE, or was booked before and is due. It returns the end of the new bookings. It records the
+-- usage at t without the bookings that are set aside.
 function W.book_all(r, t, come)
   local force = r.options[MODE] == FORCE
   local between = force or come

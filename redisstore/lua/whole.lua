@@ -3,9 +3,9 @@
 -- that a state does not have yet, a ring that must grow. W is the table of functions that
 -- make_whole returns; if W.looking is true, nothing is written.
 --
--- Such a state is an array like others (state.lua), so the same functions drop, charge and settle.
--- It has fields for the log and the meter of every limit: without a log, WIDTH is 0; without a
--- meter, LEVEL_UNIT is 0. It also has these named fields:
+-- A state that was read as a whole is an array like other states (state.lua), so the same functions
+-- drop entries, charge and settle. It has fields for the log and the meter of every limit: without
+-- a log, WIDTH is 0; without a meter, LEVEL_UNIT is 0. It also has these named fields:
 --
 --   counts        its limits in order
 --   stepped       true if the clock stepped back
@@ -22,7 +22,8 @@
 --                 main is the limit, and charges reports whether expired units are charged
 --   stock         whether the request holds units of it instead of charging them
 --
--- set.windows of a state has the window of each limit, by its `at`.
+-- In the set of such a state, windows[at] is the window of the limit whose first field has the
+-- index `at`.
 
 local W = { looking = false }
 
@@ -31,7 +32,7 @@ local function discard(key)
   if not W.looking then redis.call('DEL', key) end
 end
 
--- valid reports whether a script can have written a number.
+-- valid reports whether v is a number that a script can have written.
 local function valid(v) return v >= 0 and v <= MAX_UNITS and v % 1 == 0 end
 
 -- add_limit adds a limit of a kind and window to a state, with its heads: sum, newest stamp, newest
@@ -159,7 +160,7 @@ local function step_back(st)
 end
 
 -- read returns the stored state of a key. If the clock stepped back, the times of the state are
--- moved back. If there is no state, or it is damaged, read returns an empty one.
+-- moved back. If there is no state, or the state is damaged, read returns an empty state.
 function W.read(key)
   local value = redis.pcall('GET', key)
   if not value then return empty(key) end
@@ -215,7 +216,7 @@ local function refresh(c)
 end
 
 -- open returns the state of a key, and the counts of all limits that a set asks about, in their
--- order. The counts are up to date. st is the state if it was read before.
+-- order. The counts are up to date. If the state was read before, st is that state.
 function W.open(key, set, st)
   local counts = {}
   st = st or W.read(key)
