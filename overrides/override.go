@@ -202,7 +202,7 @@ func effect(configured, over stint.Limit, lower bool) stint.Limit {
 	}
 	atOnce := max(l.Capacity(), over.Capacity())
 	l.Max = max(l.Max, over.Max)
-	if l.Algorithm == stint.AlgorithmSliding { // the burst is a multiple of Max
+	if l.Algorithm == stint.AlgorithmSliding { // its burst must be a multiple of Max
 		atOnce = (atOnce + l.Max - 1) / l.Max * l.Max
 	}
 	if l.Burst = atOnce; atOnce == l.Max {

@@ -84,7 +84,7 @@ type Table struct {
 	mu       sync.RWMutex
 	rows     map[string]string        // texts of rows by their names
 	limits   map[string][]stint.Limit // parsed limits by their texts
-	policies map[string]struct{}      // all policies that rows have named
+	policies map[string]struct{}      // policies in the names of all rows so far
 }
 
 // Open returns the table of a store. It keeps the table up to date until the table is closed. If
@@ -352,7 +352,7 @@ func (t *Table) put(r driver.Row) {
 		delete(t.rows, r.Name)
 		return
 	}
-	both := r.Name + r.Text // in one allocation
+	both := r.Name + r.Text // one allocation for both strings
 	t.rows[both[:len(r.Name)]] = both[len(r.Name):]
 	_, policy := cutName(r.Name)
 	if _, known := t.policies[policy]; !known {
@@ -382,8 +382,8 @@ func (t *Table) follow(life context.Context) {
 	}
 }
 
-// complain logs err, an error of reading the table. It logs only the first of several errors in a
-// row. If err is nil, the store has answered.
+// complain logs err, an error of reading the table. It logs only the first of several consecutive
+// errors. If err is nil, the store has answered.
 func (t *Table) complain(err error) {
 	if err != nil && !t.failing {
 		t.config.Logger.Warn("stint: overrides cannot be read; the last known ones apply", "cause", err)

@@ -205,7 +205,7 @@ func (c *compiler) nameOK(key, name string) bool {
 const maxDerive = 10 * time.Second
 
 // requestID returns the settings for recognizing repeated requests, or nil if there are none. If a
-// policy sets only RequestIDDerive, its header and life are those of the spec.
+// policy sets only RequestIDDerive, its header and life come from the spec.
 func (c *compiler) requestID(key, header string, life, derive time.Duration) *requestID {
 	if derive != 0 && (derive < stint.MinWindow || derive > maxDerive || derive%time.Microsecond != 0) {
 		c.mistake(key+".derive", "%v; want the time in which equal requests count as one, at most %v, such as 2s", derive, maxDerive)

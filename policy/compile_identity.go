@@ -32,7 +32,7 @@ func (c *compiler) allIdentities() {
 			c.identities[name] = c.identity(key, name)
 		}
 	}
-	for _, name := range names { // now that all identities are known
+	for _, name := range names { // after the loop above, so that all identities are known
 		c.identityParts("identities."+name, c.identities[name], c.spec.Identities[name].All)
 	}
 	types := map[string]string{}

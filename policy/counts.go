@@ -6,12 +6,16 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Counts returns the tier of a caller, and the counts that are determined by the caller's claims
-// alone: those of the tier, and of every policy that could apply to a request of the caller. The
-// limits include the effects of claims and overrides. Counts omits counts by address, header or
-// cookie, the count that all callers share, counts that a policy divides with Per, and counts in
-// shadow. If claims do not identify the caller, the tier is "". The Results have no usages, because
-// no store is asked.
+// Counts returns the tier of a caller, and the counts that the caller's claims alone determine: the
+// counts of the tier, and of every policy that could apply to a request of the caller. The limits
+// include the effects of claims and overrides. If claims do not identify the caller, the tier is
+// "". The results have no usages, because no store is asked.
+//
+// Counts omits the following:
+//   - counts by address, header or cookie
+//   - the count that all callers share
+//   - counts that a policy divides with Per
+//   - counts in shadow
 func (g *Guard) Counts(in *Input) (tier string, counts []Result) {
 	set := g.set.Load()
 	f := facts{}

@@ -25,7 +25,7 @@ type Explanation struct {
 	// Tiers and Policies are the tiers and policies of the configuration, in order, each with its
 	// outcome. Tiers after the last one that a reading belongs to are left out.
 	Tiers, Policies []Considered
-	// Tier, Route and Cost are those of the request.
+	// Tier, Route and Cost are the tier, the route and the cost of the request.
 	Tier, Route string
 	Cost        int64
 	// Results has a result for each rule and subject that the request is charged to. The results
@@ -55,7 +55,7 @@ type Explanation struct {
 type Considered struct {
 	Name    string `json:"name"`
 	Applies bool   `json:"applies"`
-	// Why is the reason why it applies or does not apply.
+	// Why says why the tier or policy applies or does not apply.
 	Why string `json:"why"`
 }
 

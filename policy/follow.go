@@ -22,8 +22,8 @@ type Settlement struct {
 	Verdict *Verdict
 	// Rule is the first rule that the correction applies to. It is nil if there is none.
 	Rule *Rule
-	// Refund reports whether the whole charge was to be given back. Otherwise Cost is the true
-	// cost.
+	// Refund reports whether the correction is a refund of the whole charge. If it is false, Cost
+	// is the true cost.
 	Refund bool
 	Cost   int64
 	// Amended is the store's result. Changed is false if the correction was not applied. Charged is
@@ -269,7 +269,7 @@ func (g *Guard) settle(ctx context.Context, d *stint.Decision, c stint.Charge, s
 	}
 	s.Amended, s.Err = contract.SettleOnce(c, which, amendment,
 		func(part stint.Charge, a stint.Amendment) (stint.Amended, error) { return g.store.Amend(ctx, part, a) })
-	if s.Refund || s.Rule.Costs { // so that the observer counts each request once
+	if s.Refund || s.Rule.Costs { // so that the observer counts the hold of a request only once
 		s.SetHold(&c)
 		s.Estimated = s.Verdict.unsaid && d == &s.Verdict.Decision
 	}

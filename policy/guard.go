@@ -15,8 +15,8 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Guard decides requests by a set of policies over a store. The set can be replaced at any time. A
-// Guard is safe for concurrent use.
+// Guard decides requests by a set of policies and keeps their usage in a store. The set can be
+// replaced at any time. A Guard is safe for concurrent use.
 type Guard struct {
 	store    stint.Store
 	limiter  *stint.Limiter // uses the store; keeps the concurrency places of requests
@@ -118,7 +118,7 @@ func (g *Guard) Decide(ctx context.Context, in *Input, v *Verdict) error {
 	v.Err = g.Prepare(in, v, &r)
 	v.follows = true
 	if v.waited {
-		// Ignore that ctx ends: otherwise a client could avoid the charge by disconnecting instead
+		// Ignore the end of ctx: otherwise a client could avoid the charge by disconnecting instead
 		// of sending its body.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), maxBudget)
@@ -147,8 +147,8 @@ func (g *Guard) Prepare(in *Input, v *Verdict, r *stint.Request) error {
 	set.ask(&f, v, r)
 	v.UnknownClient = f.hasClient && !f.client.IsValid()
 	g.log.oddClaim(&f)
-	// Depending on the request, there may be too many claims, or several may hold units under the
-	// same name.
+	// New cannot rule out that some requests have too many claims, or several claims that hold
+	// units under the same name. Only the requests for which this is possible are validated.
 	if v.enforced > len(v.resultRoom) || r.Hold > 0 && v.enforced > 1 {
 		return r.Validate()
 	}

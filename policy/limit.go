@@ -64,7 +64,7 @@ func (l *Limit) with(n int64) stint.Limit {
 }
 
 // number returns the maximum of the limit for a value of its claim, and what is wrong with the
-// value. Wrong is "" if the value is missing or a whole number from 0 to Max.
+// value. wrong is "" if the value is missing or a whole number from 0 to Max.
 func (l *Limit) number(value string) (n int64, wrong string) {
 	if value == "" {
 		return l.Limit.Max, ""

@@ -11,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/internal/logsample"
 )
 
-// guardLog logs events for operators. It logs only a few lines of each kind per second, and
+// guardLog logs events for operators. It limits the number of lines of each kind per second. It
 // shortens and quotes text from requests.
 type guardLog struct {
 	logger                                                            *slog.Logger

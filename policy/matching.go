@@ -53,7 +53,7 @@ const (
 	scopeRoute  = "route"
 	scopeNone   = "none"
 	globalScope = "global" // default scope of tiers
-	otherScope  = "other"  // route of requests without one
+	otherScope  = "other"  // stands for the route of requests without a route
 )
 
 // asker returns the first identity of the unit that the request has, with its subject. If the

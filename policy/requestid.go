@@ -12,7 +12,7 @@ import (
 )
 
 // requestID configures how repeats are recognized: by the id in a header or, if derive is set and
-// the request has no id, by a derived id. Life is how long an id is remembered.
+// the request has no id, by a derived id. life is the time for which an id is remembered.
 type requestID struct {
 	header       string
 	life, derive time.Duration

@@ -39,8 +39,8 @@ type Spec struct {
 	// ignores existing bans.
 	Bans *stint.BanPolicy
 	// RequestID is the header that identifies a request, so that repeats are not charged again; ""
-	// is none. RequestIDLife is how long an id is remembered; 0 is the shortest window of the first
-	// rule that limits the request.
+	// is none. RequestIDLife is the time for which an id is remembered; 0 is the shortest window of
+	// the first rule that limits the request.
 	RequestID     string
 	RequestIDLife time.Duration
 	// Contact tells denied callers where to ask for more: text, or a URL (http, https, mailto). It
@@ -75,7 +75,7 @@ type Identity struct {
 type Tier struct {
 	Name string
 	// Match selects the requests that belong to the tier, and Unless excludes some of them. A nil
-	// Match selects all. The request must also have one of the identities.
+	// Match selects all. The request must also have one of the tier's identities.
 	Match, Unless *Match
 	// Identity lists identities by which the members of the tier are told apart. The first one that
 	// a request has is used.
@@ -98,7 +98,7 @@ type Tier struct {
 	// (all); nil is 1.
 	Shadow  bool
 	Rollout *float64
-	// Bans and Failure replace those of the spec for this tier; nil keeps the spec's.
+	// Bans and Failure replace the settings of the spec for this tier; nil keeps them.
 	Bans    *stint.BanPolicy
 	Failure *stint.FailurePolicy
 	// Contact is shown to callers that are denied by the tier's limits, or by a policy without a
@@ -156,10 +156,10 @@ type Policy struct {
 	// Refund lists the statuses after which the whole charge is given back: 404 stands for that
 	// status, and 5 for all of 500 to 599.
 	Refund []int
-	// RequestID and RequestIDLife replace those of the spec.
+	// RequestID and RequestIDLife replace the settings of the spec.
 	RequestID     string
 	RequestIDLife time.Duration
-	// If RequestIDDerive is set, an id is derived for requests without one, from the caller,
+	// If RequestIDDerive is set, requests without an id get one that is derived from the caller,
 	// method, host, path, query and body. Equal requests within this time, such as those of a
 	// double click, are charged once. The maximum is 10 s; 0 derives none.
 	RequestIDDerive time.Duration

@@ -24,7 +24,7 @@ type stopwatch struct {
 }
 
 func newStopwatch() *stopwatch {
-	w := &stopwatch{made: time.Now().Add(-1)} // so that nothing begins at 0, which means untimed
+	w := &stopwatch{made: time.Now().Add(-1)} // 1 ns ago, so that begin cannot return 0 for a timed decision
 	w.left.Store(timedAtOnce)
 	w.timer = time.AfterFunc(timedEvery, func() { w.left.Store(timedAtOnce) })
 	return w

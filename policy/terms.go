@@ -77,7 +77,7 @@ func (o *terms) join(other *terms) {
 		}
 		o.costs = all
 	}
-	if o.usage != other.usage { // charges are given back only if both readings agree
+	if o.usage != other.usage {
 		o.usage, o.atLeast = cmp.Or(o.usage, other.usage), true
 	}
 	o.after = o.after.join(other.after)

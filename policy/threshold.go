@@ -46,10 +46,12 @@ const (
 	maxNotify = 10
 	// minNotify is the shortest window of a limit whose use is reported.
 	minNotify = time.Minute
-	// markType is the first part of the subjects under which the store keeps marks.
+	// markType is the first part of the subjects under which the store keeps marks of thresholds
+	// that have been reported.
 	markType = "threshold:"
 	// longestShift is longer than any local time change, such as the end of daylight saving time. A
-	// time change makes a period longer than its window.
+	// time change can make a period longer than its window by this much, so the store keeps marks
+	// longer, too.
 	longestShift = 2 * time.Hour
 )
 

@@ -21,9 +21,9 @@ import (
 type TokenUsage struct {
 	// Preset selects the places of an API: "openai", "anthropic" or "gemini"; "" selects none.
 	Preset string
-	// MaxOutput lists the places where a request limits its output; if several do, the largest
-	// number is used. Choices lists the places where a request says how many answers it wants, and
-	// Model those where it names the model.
+	// MaxOutput lists the places where a request limits its output. If it does so in several
+	// places, the largest number is used. Choices lists the places where a request sets the number
+	// of answers. Model lists the places where it names the model.
 	MaxOutput, Choices, Model []string
 	// Input, Output and Cached are the places where a response counts tokens. If a place has
 	// several values, the last one is used. Places that end in the same name have the same number,
@@ -96,10 +96,11 @@ func (v *Verdict) estimate(f *facts, only *terms) {
 	}
 }
 
-// bounded returns the estimate in units of the limits with a name. It is at most half of the
-// smallest limit that counts the same quantity. It is at least 1, because a request that is not
+// bounded returns the estimate in units of the limits with the given name. It is at most half of
+// the smallest limit that counts the same quantity. It is at least 1, because a request that is not
 // charged cannot be settled. If the model has no price, the estimate is not bounded, because the
-// request must be denied. It is not bounded either in a replay that charges the actual usage.
+// request must be denied. In a replay that charges the actual usage, the estimate is not bounded
+// either.
 func (v *Verdict) bounded(name string, among []Result) int64 {
 	units := v.usage.Units(v.estimated, name)
 	if name == tokens.PriceName && units == stint.MaxUnits {

@@ -25,7 +25,7 @@ type Verdict struct {
 	// Tier is the request's tier. Route is the first matching policy whose match has a path, a
 	// method or a host, or "".
 	Tier, Route string
-	// Skipped is the policy that exempts the request from everything, or "".
+	// Skipped is the policy that exempts the request from all limits and bans, or "".
 	Skipped string
 	// UnknownClient reports that an identity or a network needs the client's address, but it is not
 	// known. Such requests share the subject "ip:unknown".
@@ -45,7 +45,7 @@ type Verdict struct {
 
 	enforced   int              // number of enforced results, which come first
 	shadow     []stint.Decision // decisions on the results in shadow
-	who        string           // the subject in the tier; its string is reused if the next one is equal
+	who        string           // the subject in the tier, kept so that its string can be reused
 	began      time.Duration    // see [stopwatch]
 	after      *after
 	enforceAll bool // see [GuardConfig]
@@ -71,11 +71,11 @@ func (*Verdict) Event() {}
 
 // Result is the outcome of one rule for a request.
 type Result struct {
-	// Rule is the rule.
+	// Rule is the rule that was applied to the request.
 	Rule *Rule
-	// The Claim has the subject that was counted and the cost that was charged. Its Limits are
-	// those of the rule, with the effects of claims and overrides. If the request has several
-	// readings, limits that share a count with a stricter limit are left out.
+	// The Claim has the subject that was counted and the cost that was charged. Its Limits are the
+	// rule's limits, with the effects of claims and overrides. If the request has several readings,
+	// limits that share a count with a stricter limit are left out.
 	stint.Claim
 	// Usages are the usages of Limits, in the same order. They share the memory of the verdict.
 	// There are none if the store was not asked or failed.

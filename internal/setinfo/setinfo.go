@@ -29,8 +29,8 @@ func Policies(set *policy.Set) []string {
 }
 
 // FailureOf returns the failure policy for requests to which only the named policy and tier apply.
-// The failure policy of the policy takes precedence over that of the tier, which takes precedence
-// over that of the set. Either name may be "".
+// If the policy has no failure policy, the one of the tier applies. If the tier has none either,
+// the one of the set applies. Either name may be "".
 func FailureOf(set *policy.Set, policyName, tierName string) stint.FailurePolicy {
 	spec := set.Spec()
 	for _, p := range spec.Policies {

@@ -85,7 +85,7 @@ func readAddress(b []byte, text string, r *clientip.Resolver) (_ []byte, note st
 	if a := clientip.ParsePeer(text); a.IsValid() {
 		b = r.AppendSubject(b, a)
 	} else if network, err := netip.ParsePrefix(text); err != nil {
-		return nil, "", mistaken(`invalid address "%s"; want one such as ip:203.0.113.9 or ip:2001:db8::7`, label.Short(text)) // the text may be a misplaced secret
+		return nil, "", mistaken(`invalid address "%s"; want one such as ip:203.0.113.9 or ip:2001:db8::7`, label.Short(text)) // shortened: the text may be a misplaced secret
 	} else if !r.IsOneSubject(network) {
 		example := network.Addr()
 		if network == network.Masked() {

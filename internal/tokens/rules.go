@@ -41,7 +41,7 @@ type Config struct {
 	// bytes of the body that are read. Each has a default, which applies if it is 0.
 	Default, BytesPerToken, Body int64
 	// CountEvents counts each event of a stream as a token of output if the stream does not report
-	// its output. Otherwise the output is estimated.
+	// its output. Without CountEvents, the output of such a stream is estimated.
 	CountEvents bool
 	// Inject makes streams of OpenAI's chat completions report their usage.
 	Inject bool
