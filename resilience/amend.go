@@ -9,8 +9,8 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// amendTime bounds the time of an amendment or a command, unless the caller set an earlier
-// deadline. No request waits for either.
+// amendTime is the time limit of an amendment or a command, unless the caller set an earlier
+// deadline. No decision waits for an amendment or a command.
 const amendTime = time.Second
 
 // Amend implements [stint.Store]. It amends a charge where it was made: in its lease, in the store
@@ -36,9 +36,9 @@ func (s *Stack) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (d
 func (s *Stack) AmendsInOrder() bool { return true }
 
 // amend amends a charge in the store if the store made it, otherwise in this process. If the store
-// does not answer a settlement or a release within the time budget, the amendment is made later: no
-// response waits for it. If it cannot be made later, amend refuses it before anything changes, and
-// the caller can try again.
+// does not answer a settlement or a release within the time budget, the amendment is made later, so
+// that no response waits for it. If it cannot be made later, because too many are waiting, amend
+// refuses it before anything changes, and the caller can try again.
 func (s *Stack) amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	if err := a.Validate(&c); err != nil {
 		return stint.Amended{}, err
@@ -92,8 +92,8 @@ func (s *Stack) amendStored(ctx context.Context, c stint.Charge, a stint.Amendme
 	})
 }
 
-// beat sends a heartbeat of charge c to the store; store is the charge as the store has it. A
-// heartbeat that is not answered may still arrive until its deadline.
+// beat sends a heartbeat of charge c to the store. The argument store is the charge as the store
+// has it. A heartbeat that is not answered may still arrive until its deadline.
 func (s *Stack) beat(ctx context.Context, c *stint.Charge, store stint.Charge, a stint.Amendment) (
 	done stint.Amended, err error) {
 	deadline := earlier(ctx, time.Now().Add(amendTime))
@@ -108,9 +108,10 @@ func (s *Stack) beat(ctx context.Context, c *stint.Charge, store stint.Charge, a
 	return done, err
 }
 
-// finish settles or releases a charge of the store, within the time budget or later, but not while
-// its last heartbeat may still arrive. If it defers the job, it first calls before, unless before
-// is nil.
+// finish does a job that settles or releases a charge of the store, within the time budget. If the
+// store does not answer in time, finish defers the job. It also does so if the charge's last
+// heartbeat may still arrive: void is the time for which it may, or 0. Before it defers the job,
+// finish calls before, unless before is nil.
 func (s *Stack) finish(ctx context.Context, j *job, void time.Duration, before func()) (
 	done stint.Amended, err error) {
 	c, a := j.Charge, j.Amendment

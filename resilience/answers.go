@@ -9,11 +9,11 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// answered records the store's answer to a request, which arrived at now as part of a call. The
-// answer may not count all units that this process was granted without the store. If a limit is
-// exceeded with those units, answered turns the decision into a denial. A late answer reports usage
-// but grants nothing: its caller was answered without it, and the units granted then are a debt;
-// see resolve.
+// answered records the store's answer to a request. call is the number of the answer, and now is
+// the time at which it arrived. The answer may not count all units that this process was granted
+// without the store. If a limit is exceeded with those units, answered turns the decision into a
+// denial. A late answer reports usage but grants nothing: its caller was answered without the
+// store, and any units granted to that caller are a debt; see resolve.
 func (l *ledger) answered(r *stint.Request, d *stint.Decision, call uint64, now int64, late bool) {
 	if r.Mode == stint.ModePeek || r.Terms().Lease > 0 {
 		return
@@ -39,7 +39,7 @@ func (l *ledger) answered(r *stint.Request, d *stint.Decision, call uint64, now 
 	default:
 		l.granted(d, now, false)
 		rec := l.find(&r.Claims[0])
-		if n := rec.of(&r.Claims[0].Limits[0], 0); r.ID != "" && n != nil && n.owed != nil { // the store may be lost again
+		if n := rec.of(&r.Claims[0].Limits[0], 0); r.ID != "" && n != nil && n.owed != nil { // the store may fail again
 			o := &debt{home: rec, id: r.ID, life: contract.Life(r), hold: r.Hold, at: now, state: paidDebt,
 				stored: d.Charge, claims: copied(d.Charge.Claims())}
 			o.stored.SetClaims(o.claims)
@@ -82,10 +82,10 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 			if late || r.Terms().Booked != nil { // a debt or a booking counts it
 				part = 0
 			}
-			if newer && !ahead { // the answer to a booking reports the usage at its instant
+			if newer && !ahead { // the answer to a booking reports the usage at the booked time
 				if rec.blind(n, rec.born) && usages[j].Used > part && n.meter != nil {
 					m := n.metered(now)
-					m.local = max(m.local, n.weight(more)) // the refilled units belong to others
+					m.local = max(m.local, n.weight(more)) // the units refilled so far are those of others
 				}
 				n.hear(&usages[j], n.cost(c), part, more, at, call, rec.born, now)
 			}
@@ -100,8 +100,9 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 	return uncounted
 }
 
-// blind reports whether the usage of a limit that refills may be unknown before an instant: the
-// store has not answered about the subject yet, and an earlier process may have used the limit.
+// blind reports whether the usage of a limit that refills may be unknown at the time at. That is so
+// if the store has not answered about the subject yet, and this process had not run long enough by
+// then to refill what an earlier process may have used.
 func (r *record) blind(n *count, at int64) bool {
 	return r.heard == 0 && n.unit > 0 && at < n.after(0, n.weight(n.capacity))
 }
@@ -113,10 +114,10 @@ func (it *item) amongOthers(d *stint.Decision, heard bool) bool {
 	return heard || d.Charge.Data().NowOf(it.i) < it.heard.at
 }
 
-// fits reports whether a charge of the store, at once or at a later instant, is within the limits
-// if the units that the store did not count are counted too. If there are several processes, none
-// of them knows what the others were granted, so the units that the store counted and those that it
-// did not count must fit together.
+// fits reports whether a charge of the store, made now or booked for later, is within the limits if
+// the units that the store did not count are counted too. If there are several processes, none of
+// them knows how many units the others were granted without the store. So the units that the store
+// counted and those that it did not count must fit together.
 func (l *ledger) fits(d *stint.Decision, call uint64, now int64, heard bool) bool {
 	shared := l.instances() > 1
 	for it := range l.each(d.Charge.Claims()) {
@@ -137,8 +138,8 @@ func (l *ledger) fits(d *stint.Decision, call uint64, now int64, heard bool) boo
 }
 
 // overrule denies a request that the store has charged, and refunds the charge. Until the refund
-// arrives, the store counts the charge, and what a limit refills in the meantime is taken off the
-// refund. So the charge is counted as used by others.
+// arrives, the store counts the charge, and units that a limit refills in the meantime are not
+// refunded. So the charge is counted as used by others.
 func (l *ledger) overrule(r *stint.Request, d *stint.Decision, now int64, heard bool) {
 	charge := d.Charge
 	denied := stint.Decision{Degraded: true, Charge: contract.ChargeOf(r)}
@@ -157,7 +158,7 @@ func (l *ledger) overrule(r *stint.Request, d *stint.Decision, now int64, heard 
 	l.later.refund(charge, true)
 }
 
-// granted counts a charge of the store.
+// granted counts a charge that the store made for this process.
 func (l *ledger) granted(d *stint.Decision, now int64, heard bool) {
 	for it := range l.each(d.Charge.Claims()) {
 		if it.amongOthers(d, heard) {
@@ -171,7 +172,7 @@ func (l *ledger) granted(d *stint.Decision, now int64, heard bool) {
 	}
 }
 
-// booked counts a booking as used by others until it has left its window.
+// booked counts a booking of this process as used by others until it has left its window.
 func (l *ledger) booked(d *stint.Decision, now int64) {
 	for it := range l.each(d.Charge.Claims()) {
 		o, gone := &it.others, now+int64(d.RetryAfter)+it.bookedFor()
@@ -206,9 +207,9 @@ func (l *ledger) adopt(r *stint.Request, d *stint.Decision, call uint64) {
 }
 
 // returned records that the store has refunded a charge that it made for a caller that was not
-// admitted. The refund was sent at the instant sent. If the newest answer came before that and
-// counted the charge, returned subtracts the charge. If heard is true, the charge's own answer was
-// recorded, and that answer counts it.
+// admitted. sent is the time at which the refund was sent. If the newest answer came before that
+// and counted the charge, returned subtracts the charge. heard reports whether the answer that made
+// the charge was recorded, because that answer counts the charge.
 func (l *ledger) returned(c *stint.Charge, heard bool, sent int64) {
 	now := l.now()
 	defer l.unlock(l.lock(c.Claims()))

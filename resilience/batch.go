@@ -19,23 +19,24 @@ const (
 	maxLag  = 250 * time.Millisecond
 )
 
-// batch sends concurrent requests to the store in one call, a flight. Another batch does the same
-// with amendments. Answers stay exact: the store decides the requests one by one, in order of
-// arrival.
+// batch sends concurrent requests to the store together, in one call that is named a flight. A
+// second batch does the same with amendments. Answers stay exact: the store decides the requests
+// one by one, in order of arrival.
 //
-// No request waits for others to join. Requests gather only while a few flights are under way. They
-// are sent when a flight is answered. If the store is far away, they are sent earlier, so that the
-// permitted flights are spread over the duration of one. Every caller is answered by its deadline,
-// and a request whose caller has given up is no longer sent: neither a canceled context nor a store
-// that never answers delays others.
+// A request is sent at once, unless a few flights are already under way. Then it waits, together
+// with other requests, until one of these flights is answered. If the store is far away, it waits
+// for at most an eighth of the duration of a flight, unless maxFlights are under way.
+//
+// Every caller is answered by its deadline, and a request whose caller has given up is not sent. So
+// neither a canceled context nor a store that never answers delays other requests.
 //
 // The time budget measures the store, not this process: if this process lags, because other
-// processes or a quota take its CPU, deadlines are postponed by the time that it lagged. So an
-// answer that has arrived is used, even if its deadline has passed.
+// processes or a quota take its CPU time, deadlines are postponed by that lag. So an answer that
+// has arrived is used, even if its deadline has passed.
 //
-// The answers of a flight are counted in the ledger in order, before their callers continue. A
-// flight whose callers have given up is followed for another second, because a late answer still
-// matters.
+// The answers of a flight are counted in the ledger in order, before their callers continue. The
+// answer to a flight whose callers have given up is awaited for another second, because it shows
+// whether the store has charged their requests.
 type batch struct {
 	op     string // opTake or opAmend
 	store  *breaker
@@ -46,7 +47,7 @@ type batch struct {
 
 	mu      sync.Mutex
 	waiting []*waiter     // to be sent
-	since   time.Time     // when the first of them came, or the last flight was filled
+	since   time.Time     // when the first of waiting came or, if later, the last flight was filled
 	took    time.Duration // the duration of the last flight
 	flights []*flight
 	check   *time.Timer
@@ -78,7 +79,7 @@ type waiter struct {
 	call   driver.Call
 	amend  driver.AmendCall // instead of the call, in a batch of amendments
 	claims []stint.Claim    // of the call: a copy, because the caller may change its own after it has given up
-	first  []*owedCall      // to be charged first, in the same call
+	first  []*owedCall      // debts to be charged first, in the same call
 	number uint64           // of its request in the flight, see nextCall
 	until  time.Time        // its deadline
 	latest time.Time        // the latest time to which its deadline can be postponed
@@ -118,8 +119,8 @@ func (b *batch) ask(ctx context.Context, q *question, owed []*owedCall, deadline
 	return nil, err
 }
 
-// amended has the store amend a charge by a deadline. After an error that the store did not return,
-// the store may still make the amendment, unless it is a heartbeat.
+// amended has the store amend a charge by a deadline. If the error is not from the store, the store
+// may still make the amendment. It makes no heartbeat after the deadline.
 func (b *batch) amended(ctx context.Context, c stint.Charge, a stint.Amendment, deadline time.Time) (
 	done stint.Amended, err error) {
 	w := b.newWaiter(deadline)
@@ -161,7 +162,7 @@ func (b *batch) await(ctx context.Context, w *waiter) error {
 	return gaveUp(b.op, w.gaveUp)
 }
 
-// counted waits until an answer that has arrived is counted.
+// counted waits until the ledger has counted the waiter's answer, if that has arrived.
 func (b *batch) counted(w *waiter) {
 	b.mu.Lock()
 	answered := w.answered
@@ -254,7 +255,7 @@ func (b *batch) Close() {
 	b.work.Wait()
 }
 
-// gaveUp returns the failure of a store that has not answered in time.
+// gaveUp returns the error of a call that ended with err before the store answered.
 func gaveUp(op string, err error) error {
 	kind := stint.KindTimeout
 	if errors.Is(err, context.Canceled) {

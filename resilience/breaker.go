@@ -21,15 +21,16 @@ var errBreakerOpen = errors.New("the breaker is open")
 // calls at once, with errBreakerOpen.
 //
 // It counts calls to the store, not callers: a batch is one call. A call has failed if it ended in
-// a [*stint.StoreError]. A batch has failed only if it brought no decision at all. Mistakes of
-// callers, callers that give up, and a Cluster slot that is being moved prove nothing about the
-// store and do not count. Running out of time is a failure. Failures are in a row only if each call
-// began after the previous failure was known: one lost packet counts as one failure, however many
-// calls it delays.
+// a [*stint.StoreError]. A batch has failed only if it brought no decision at all. Invalid
+// requests, callers that give up, and a Cluster slot that is being moved do not count, because they
+// prove nothing about the store. Running out of time is a failure. Failures are in a row only if
+// each call began after the previous failure was known. So one lost packet counts as one failure,
+// even if it delays many calls.
 //
-// While the breaker is open, it pings the store in the background. When a ping succeeds, the next
-// call goes through alone. If that call succeeds too, the breaker closes; otherwise it continues to
-// ping. Libraries for circuit breakers do not ping, so this package has its own breaker.
+// While the breaker is open, it pings the store in the background. When a ping succeeds, the
+// breaker lets one call through. If that call succeeds too, the breaker closes. Otherwise it
+// continues to ping. Libraries for circuit breakers do not ping, so this package has its own
+// breaker.
 type breaker struct {
 	store  driver.BatchStore
 	pinger pinger // nil if the store has no Ping
@@ -46,7 +47,7 @@ type breaker struct {
 
 	announce sync.Mutex // held while a change is observed, to keep changes in order
 	probe    sync.WaitGroup
-	life     context.Context // of the probing
+	life     context.Context // canceled by end, to stop the probing
 	end      context.CancelFunc
 }
 
@@ -123,7 +124,7 @@ func (b *breaker) enter(a *attempt, op string, requests int) error {
 	return nil
 }
 
-// begin notes the beginning of a call. The lock is held.
+// begin records the beginning of a call. The lock is held.
 func (b *breaker) begin(a *attempt, op string, requests int) {
 	a.op, a.requests, a.changes, a.failures = op, requests, b.changes, b.failures
 	if b.config.Observer != nil {
@@ -178,7 +179,8 @@ func failed(err error) bool {
 	return ok || errors.Is(err, context.DeadlineExceeded)
 }
 
-// change moves the breaker to another state and announces it, unless the breaker has changed since.
+// change moves the breaker to another state and reports that to the observer. It does nothing if
+// the number of changes is no longer since.
 func (b *breaker) change(since uint64, to BreakerState, cause error) {
 	b.announce.Lock()
 	defer b.announce.Unlock()
@@ -211,7 +213,8 @@ func (b *breaker) probeUntilBack(change uint64, since time.Time) {
 	for {
 		pause := b.config.BreakerRetry
 		if b.pinger != nil {
-			// Many processes lost the store at the same moment: jitter spreads their pings.
+			// Many processes may have lost the store at the same moment: jitter spreads their
+			// pings.
 			pause = jitter(b.config.BreakerProbe)
 		}
 		if sleep(b.life, pause); b.life.Err() != nil {
@@ -284,8 +287,8 @@ func (b *breaker) command(ctx context.Context, c stint.Command) (err error) {
 	return err
 }
 
-// try makes a call to the store that carries n requests, or fills in their errors if the breaker
-// refuses it.
+// try makes a call to the store that carries n requests. If the breaker refuses the call, try fills
+// in the errors of the requests.
 func (b *breaker) try(ctx context.Context, a *attempt, op string, n int, errOf func(int) *error,
 	call func(context.Context)) {
 	if err := b.enter(a, op, n); err != nil {

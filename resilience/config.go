@@ -11,17 +11,18 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// Config configures a [Stack]. The zero Config is the recommended one: a zero field means its
-// default. Negative numbers are refused.
+// Config configures a [Stack]. The zero Config is recommended: a zero field means the default.
+// Negative numbers are invalid.
 type Config struct {
 	// Failure applies to requests without a policy of their own. The default decides locally when
 	// the store has not decided within 15 ms.
 	Failure stint.FailurePolicy
 	// Instances is the number of processes that share the store, for stores that do not count them.
-	// Zero means unknown: one process is assumed, with a warning when it first matters.
+	// Zero means unknown: the stack assumes one process, and logs a warning when it first relies on
+	// that.
 	Instances int
-	// LocalBytes bounds the memory for deciding without the store. The default is 64 MiB. When it
-	// is full, the subjects that have the most left of their limits are forgotten first.
+	// LocalBytes bounds the memory for deciding without the store. The default is 64 MiB. When the
+	// memory is full, the subjects that have used the least of their limits are forgotten first.
 	LocalBytes int64
 	// BreakerFailures is the number of failed calls in a row that opens the breaker. The default
 	// is 5.
@@ -32,14 +33,14 @@ type Config struct {
 	// BreakerRetry is how long an open breaker waits before it lets a call through without a
 	// successful ping, for stores that have no Ping or do not permit it. The default is 30 s.
 	BreakerRetry time.Duration
-	// MaxWaiting is the number of callers that may wait for the store before more are refused. The
-	// default is 10,000.
+	// MaxWaiting is the maximum number of callers that wait for the store. More callers are refused
+	// at once, and the failure policy decides. The default is 10,000.
 	MaxWaiting int
 	// Denials is the number of denials that are remembered, rounded up to a power of two. The
 	// default is 65,536. Each takes about 240 bytes, and 24 more for every limit past the third.
 	Denials int
 	// Leases is the maximum number of leases held at once, one for each subject, scope and list of
-	// limits. The default is 10,000. Requests beyond that go to the store.
+	// limits. The default is 10,000. Requests without a lease go to the store.
 	Leases int
 
 	// NoDenyCache sends requests to the store even for subjects that were just denied.

@@ -11,38 +11,40 @@ import (
 )
 
 // count tracks how much of one limit of a subject is used. It adds up the units granted to this
-// process, by the store or without it, and the units that others had used when the store last
-// answered. The sum is never too small, unless other processes grant something without the store.
+// process, by the store or without it, and the units that other processes had used when the store
+// last answered. The sum is never too small, unless other processes grant units without the store.
 //
-// Times are nanoseconds since the start of the ledger. Instants of the store are microseconds of
-// the store's clock.
+// Times are nanoseconds since the start of the ledger. Times that come from the store are
+// microseconds of the store's clock.
 type count struct {
 	*rule
-	since int64 // grants from before this instant were reset
+	since int64 // grants from before this time were reset
 
-	// mine holds the units granted to this process, by the sixteenth of the window in which it
-	// learned of the grant. A sixteenth counts until one window after its end, so a grant counts at
-	// least as long as in the store, and at most a sixteenth of the window longer. newest is the
-	// number of the newest sixteenth. A fixed window is one part.
+	// mine holds the units granted to this process. The window has sixteen parts, and a grant is in
+	// the part in which this process learned of it. A part counts until one window after its end.
+	// So a grant counts at least as long as in the store, and at most a sixteenth of the window
+	// longer. newest is the number of the newest part. A fixed window or a calendar period has only
+	// one part.
 	mine   [parts + 1]int64
 	newest int64
 	// holders are the holders of places under a concurrency limit.
 	holders []holder
 	meter   *meter
 
-	// stored describes the calendar period that the store counts, if that period ends at a
-	// different instant than the limit's own. end is its end, in seconds of the store's clock.
-	// since is when this process began to use it.
+	// stored describes the calendar period that the store counts, if that period does not end at
+	// the same time as the period of the limit's own calendar. end is the end of the stored period,
+	// in seconds of the store's clock. since is the time at which this process began to use it.
 	stored struct{ end, since int64 }
 
 	others others
 	heard  heard
-	before answer // the store's answer from before a loss that may be noticed later
+	before answer // the last answer before any loss of the store's state that may be noticed later
 	owed   *owed
 }
 
-// heard is the store's newest answer about a limit; at is its instant by the store's clock. If the
-// answer denied a cost, denied is that cost, which cannot be granted before full.
+// heard is the store's newest answer about a limit. at is the time of the answer by the store's
+// clock, and call is its number; see [ledger.nextCall]. If the answer denied a cost, denied is that
+// cost, and full is the earliest time at which it can be granted.
 type heard struct {
 	answer
 	at, denied, full int64
@@ -58,7 +60,7 @@ type rule struct {
 	stint.Limit
 	capacity         int64
 	part             int64 // the length of a part of the window
-	unit, rate, tick int64 // of a meter, as defined in docs/rules.md; zero if there is none
+	unit, rate, tick int64 // of its meter, as defined in docs/rules.md; zero if it has none
 	ledger           *ledger
 }
 
@@ -80,21 +82,23 @@ func (r *rule) cost(c *stint.Claim) int64 {
 
 // others holds the units of a limit that other processes have used. The store reports when the last
 // of these units leaves its window, but not when the rest do. If there are several processes and
-// the window slides, the units are assumed to leave evenly until then. Otherwise all of them are
-// assumed to leave at the end.
+// the window slides, the units are assumed to leave evenly between the times from and until.
+// Otherwise all of them are assumed to leave at until.
 type others struct {
 	units       int64
 	from, until int64
-	// booked is the part of units that this process has booked. All of it counts until bookedUntil.
+	// booked is the number of those units that this process has booked. They count until
+	// bookedUntil.
 	booked, bookedUntil int64
 }
 
-// bookedFor returns how long a booking counts after the instant for which it was made. In the
-// store, its grace and its slice together add less than a sixteenth of the window.
+// bookedFor returns how long a booking counts after the booked time: a window and a sixteenth. In
+// the store, a booking also counts longer than a window, because of its grace and of the store's
+// resolution, but by less than a sixteenth.
 func (r *rule) bookedFor() int64 { return int64(r.Window + r.Window/parts) }
 
-// ours subtracts units of this process from those of others, if they were counted there. The store
-// charged the units at an instant of its clock.
+// ours subtracts units granted to this process from the units of others, if they were counted
+// there. at is the time of the charge, by the store's clock.
 func (c *count) ours(units, at, now int64) {
 	if c.Algorithm == stint.AlgorithmConcurrency || stillIn(&c.Limit, units, at, c.heard.at) > 0 {
 		c.others.take(units, now)
@@ -105,7 +109,7 @@ func (c *count) ours(units, at, now int64) {
 	}
 }
 
-// take subtracts units, except those that are booked.
+// take subtracts units, but never those that this process has booked.
 func (o *others) take(units, now int64) {
 	least := int64(0)
 	if now < o.bookedUntil {
@@ -114,7 +118,7 @@ func (o *others) take(units, now int64) {
 	o.units = max(o.units-units, least)
 }
 
-// unbook subtracts units of a booking that was given back. counted reports whether the newest
+// unbook subtracts the units of a booking that was given back. counted reports whether the newest
 // answer may have counted them.
 func (o *others) unbook(units int64, counted bool) {
 	o.booked = max(o.booked-units, 0)
@@ -146,10 +150,10 @@ func (o *others) at(t int64, evenly bool) int64 {
 	return int64(quotient)
 }
 
-// number returns the number of the part of the window that contains an instant. It is greater than
-// parts, so that there are numbers before it. A fixed window or a calendar period, by the store's
-// clock, is one part: its number is so far above the previous one that nothing from the previous
-// part counts.
+// number returns the number of the part of the window that contains t. It is greater than parts, so
+// that earlier parts have positive numbers. A fixed window or a calendar period, by the store's
+// clock, is one part. Its number exceeds that of the previous window by more than parts, so that
+// nothing from the previous window counts.
 func (c *count) number(t int64) int64 {
 	switch c.Algorithm {
 	case stint.AlgorithmFixed:
@@ -175,7 +179,7 @@ func (c *count) until(number int64) int64 {
 	return number * c.part
 }
 
-// inParts reports whether grants are kept by parts of the window, as a log.
+// inParts reports whether grants are counted by part of the window.
 func (c *count) inParts() bool {
 	return c.Algorithm != stint.AlgorithmBucket && c.Algorithm != stint.AlgorithmConcurrency
 }
@@ -199,7 +203,8 @@ func (c *count) advance(now int64) {
 	}
 }
 
-// granted iterates over the grants of this process: when a grant stops counting, and its units.
+// granted iterates over the grants to this process. It yields the time at which a grant stops
+// counting, and its units.
 func (c *count) granted() iter.Seq2[int64, int64] {
 	return func(yield func(until, units int64) bool) {
 		switch {
@@ -230,18 +235,19 @@ func (c *count) mineAt(t int64) (sum int64) {
 	return sum
 }
 
-// grant counts units that this process was granted, by the store or not, at an instant: now, or the
-// instant of a charge that was raised. If that instant has left the window, the units count from
-// now on.
+// grant counts units that were granted to this process, by the store if stored is true. at is the
+// time of the grant: now, or the time of the charge if the units raise an earlier charge. If at has
+// left the window, the units count from now on.
 func (c *count) grant(units, at, now int64, stored bool) {
 	c.advance(now)
 	c.add(units, at)
 	c.fill(units, now, stored)
 }
 
-// add adds units granted at an instant to mine. take subtracts up to units of them, and returns how
-// many it subtracted. take begins with the part of the given number and continues with later parts,
-// because this process may have learned of a charge a little later than the store made it.
+// add adds to mine units that were granted at the given time. take subtracts up to the given number
+// of units from mine, and returns how many it subtracted. It begins with the part with the given
+// number, and continues with later parts, because this process may have learned of a charge a
+// little later than the store made it.
 func (c *count) add(units, at int64) {
 	if c.inParts() {
 		n := c.number(at)
@@ -261,8 +267,8 @@ func (c *count) take(units, number int64) (taken int64) {
 	return taken
 }
 
-// ungrant subtracts up to units from the units that this process was granted at an instant, if they
-// still count, and returns how many it subtracted.
+// ungrant takes back up to the given number of units that were granted to this process at the given
+// time, if they still count. It returns how many it took back.
 func (c *count) ungrant(units, at, now int64) int64 {
 	if c.advance(now); c.inParts() {
 		return c.take(units, c.number(at))
@@ -270,10 +276,10 @@ func (c *count) ungrant(units, at, now int64) int64 {
 	return 0
 }
 
-// hear records the usage that the store reports, minus cost, which was charged to the answered
-// request. asked is the cost that this request asked for. uncounted is the number of units granted
-// to this process that the answer does not count. born is when the process began to record the
-// subject.
+// hear records u, the usage that the store reports, minus cost, the units that it charged to the
+// answered request. asked is the cost that the request asked for. at and call are the time and the
+// number of the answer. uncounted is the number of units granted to this process that the answer
+// does not count. born is when the process began to record the subject.
 func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint64, born, now int64) {
 	used := max(u.Used-cost, 0)
 	until := now + int64(min(u.ResetAfter, maxAhead))
@@ -284,7 +290,7 @@ func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint
 	if c.unit > 0 {
 		c.hearMeter(u, cost, uncounted, at, call, now)
 	}
-	if at == c.heard.at { // answers of one instant may come in any order
+	if at == c.heard.at { // answers with the same time may arrive in any order
 		next.others, next.until = max(next.others, c.heard.others), max(until, c.heard.until)
 	}
 	c.heard = next
@@ -299,7 +305,8 @@ func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint
 		until = min(until, now+int64(c.Window))
 	}
 	// The usage of others is between two bounds, because it is not known exactly when the oldest
-	// part of our own units leaves its window. The previous value is kept if it is between them.
+	// part of our own units leaves its window. The previous value is kept if it is between these
+	// bounds.
 	mine := c.mineAt(now)
 	least := max(used-max(mine-uncounted, 0), 0)
 	most := max(used-max(mine-c.mine[slot(c.newest-parts)]-uncounted, 0), 0)
@@ -312,9 +319,9 @@ func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint
 	c.others.from, c.others.until = now, until
 }
 
-// hearEnd records when the period of a calendar limit ends, in seconds of the store's clock. The
-// stored end takes precedence: grants count until then, even if their period ends at a different
-// instant by the limit's own calendar.
+// hearEnd records end, the end of a calendar period according to the store, in seconds of its
+// clock. It takes precedence over the limit's own calendar: grants count until end, even if their
+// period ends at a different time by that calendar.
 func (c *count) hearEnd(end, now int64) {
 	if c.number(now) == end {
 		return
@@ -330,11 +337,12 @@ func (c *count) hearEnd(end, now int64) {
 	c.stored.end, c.stored.since = end, since
 }
 
-// maxAhead is the longest time that anything counts.
+// maxAhead is the longest time for which a unit counts.
 const maxAhead = stint.MaxWindow * stint.MaxBurst
 
-// left returns how many units this process may take at an instant if nothing happens until then:
-// everything that is left, or its share of it. It is negative if too much is used.
+// left returns how many units this process may take at t, if none are granted or given back until
+// then: all units that are left or, if there are several processes, its share of them. The result
+// is negative if too much is used.
 func (c *count) left(t, uncounted int64) int64 {
 	left := c.logLeft(t, uncounted)
 	if c.unit > 0 {
@@ -343,8 +351,9 @@ func (c *count) left(t, uncounted int64) int64 {
 	return left
 }
 
-// logLeft returns the units that are left in the log. Under a limit with a meter, the meter counts
-// what others have used, and the log counts only what an earlier process used.
+// logLeft is like left, but ignores the meter. Under a limit with a meter, the meter counts the
+// units that other processes have used. So logLeft counts only the units of this process and those
+// that an earlier process may have used.
 func (c *count) logLeft(t, uncounted int64) int64 {
 	instances := c.ledger.instances()
 	if c.Algorithm == stint.AlgorithmBucket {
@@ -358,7 +367,7 @@ func (c *count) logLeft(t, uncounted int64) int64 {
 	return ceilDiv(c.capacity-(mine-since)-others, instances) - since
 }
 
-// when returns the time until cost units are left, or Never.
+// when returns how long it takes until cost units are left, or Never.
 func (c *count) when(now, cost, uncounted int64) time.Duration {
 	instances := c.ledger.instances()
 	switch {
@@ -394,7 +403,7 @@ func (c *count) when(now, cost, uncounted int64) time.Duration {
 	return time.Duration(best-now).Truncate(time.Microsecond) + time.Microsecond
 }
 
-// reset returns the time until nothing is used.
+// reset returns how long it takes until nothing is used.
 func (c *count) reset(now int64) time.Duration {
 	end, instances := now, c.ledger.instances()
 	if c.others.units > 0 {

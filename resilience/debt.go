@@ -16,9 +16,10 @@ import (
 
 const (
 	// maxDebts is the maximum number of debts of a record. If a record has that many, due units do
-	// not become debts, and requests with an ID get no separate debt.
+	// not become debts until it has fewer, and requests with an ID get no separate debt.
 	maxDebts = 256
-	// maxNamed is the number of request ids that a record remembers, as a store does.
+	// maxNamed is the number of request IDs that a record remembers. A store remembers the same
+	// number.
 	maxNamed = 1000
 	// The store remembers for at least minDebtLife, and at most maxDebtLife, that a debt was
 	// charged.
@@ -32,22 +33,22 @@ const (
 // separate debt, which can be amended in the store afterwards.
 type debt struct {
 	home     *record
-	subjects []stint.Claim // of its claims and its home, to lock them
+	subjects []stint.Claim // the subjects of its claims and its home, to lock their stripes
 	charge   uint64        // ID of the local charge; 0 for a group
 	id       string
-	life     time.Duration // of the ID
+	life     time.Duration // how long the store remembers the ID
 	hold     time.Duration // of the request
 	claims   []stint.Claim
-	from, at int64 // when it was granted
+	from, at int64 // when the first and the last of its units were granted
 	beaten   int64 // when the last heartbeat of its hold came; 0 if none did
 	state    debtState
-	sent     bool          // it may have been charged
-	flying   bool          // it is being charged
-	renamed  bool          // the store may have forgotten its ID, so it has a new one
+	sent     bool          // whether it was sent, so that the store may have charged it
+	flying   bool          // whether it is being charged
+	renamed  bool          // whether it has a new ID, because the store may have forgotten the old one
 	refilled time.Duration // how long meters had refilled its units when it was last sent
 	back     int64         // units of a group that are or will be given back
-	repeated bool          // its request ID was used again
-	refunded bool          // it was refunded, so its request ID is no longer valid
+	repeated bool          // whether its request ID was used again
+	refunded bool          // whether it was refunded, so that its request ID is no longer valid
 	// stored is the store's charge, once there is one; pending holds amendments until then.
 	stored  stint.Charge
 	pending []*job
@@ -59,7 +60,7 @@ const (
 	openDebt debtState = iota // it is not known yet whether the store has charged the debt
 	dueDebt
 	paidDebt
-	goneDebt // it has left its windows, or is owed together with others
+	goneDebt // it has left its windows, or its units will be charged with others
 )
 
 // noteOwing records whether a record has something to charge to the store.
@@ -80,7 +81,7 @@ func (l *ledger) noteOwing(rec *record) {
 	rec.owing = owing
 }
 
-// oweTogether adds the remaining units of a debt to those that its subjects owe together.
+// oweTogether marks the remaining units of a debt as due, so that they are charged in groups.
 func (l *ledger) oweTogether(o *debt) {
 	for it := range l.each(o.claims) {
 		if it.Algorithm != stint.AlgorithmConcurrency && o.at >= it.since {
@@ -92,15 +93,15 @@ func (l *ledger) oweTogether(o *debt) {
 	}
 }
 
-// forgive cancels units of a limit that were granted at the given instant: it subtracts them from
-// the limit's debt. For units that the store has already charged, it returns jobs that refund them.
+// forgive cancels units of a limit that were granted at the given time: it subtracts them from the
+// limit's debts. For units that the store has already charged, it returns jobs that refund them.
 func (l *ledger) forgive(rec *record, n *count, units, at int64) (due []*job) {
 	if n.owed == nil {
 		return nil
 	}
-	// Start with the units that were granted at about that time, because instants of the store's
-	// clock are not exact here. These units may have been charged separately, so continue with any
-	// others.
+	// Start with the units that were granted within a millisecond of at, because times of the
+	// store's clock are not exact here. If these are not enough, continue with units granted at any
+	// time.
 	for _, near := range []int64{int64(time.Millisecond), math.MaxInt64 / 4} {
 		for _, o := range slices.Concat(rec.debts, n.owed.paid) {
 			if o.charge != 0 || o.from-near > at || at > o.at+near || !contract.SameID(&o.claims[0].Limits[0], &n.Limit) {
@@ -130,7 +131,7 @@ func refundPart(c *stint.Charge, units int64) *job {
 	return newJob(part, stint.Amendment{Kind: stint.AmendSettle}, nil)
 }
 
-// isOther reports whether a claim belongs to another record.
+// isOther reports whether a claim belongs to a different record.
 func (r *record) isOther(c stint.Claim) bool { return c.Subject != r.subject || c.Scope != r.scope }
 
 // claim returns a claim of units under a limit, for the record's subject and scope.
@@ -138,11 +139,11 @@ func (r *record) claim(l *stint.Limit, units int64) stint.Claim {
 	return stint.Claim{Subject: r.subject, Scope: r.scope, Limits: []stint.Limit{*l}, Cost: units}
 }
 
-// addDebt adds a debt to its record. remove removes it, and sets its state.
+// addDebt adds a debt to its record. remove removes a debt from its record, and sets its state.
 func (l *ledger) addDebt(o *debt) {
 	o.subjects = append(slices.Clone(o.claims), stint.Claim{Subject: o.home.subject, Scope: o.home.scope})
 	i := len(o.home.debts)
-	for ; i > 0 && o.home.debts[i-1].at > o.at; i-- { // a late answer makes a debt of older units
+	for ; i > 0 && o.home.debts[i-1].at > o.at; i-- { // after a late answer, older units may become a debt
 	}
 	o.home.debts = slices.Insert(o.home.debts, i, o)
 	l.debts.Add(1)
@@ -184,10 +185,10 @@ func (l *ledger) oweAlone(r *stint.Request, charge uint64, state debtState, now 
 // seen returns the time of the debt's grant, or of its last heartbeat if that was later.
 func (o *debt) seen() int64 { return max(o.at, o.beaten) }
 
-// rename gives a debt another ID.
+// rename gives a debt a new ID.
 func (o *debt) rename() { o.id, o.life, o.renamed, o.sent = crypto.Text(), maxDebtLife, true, false }
 
-// name remembers the request id of a debt, if it has one.
+// name remembers the request ID of a debt, if the debt has one.
 func (l *ledger) name(o *debt, now int64) {
 	if o.id == "" {
 		return
@@ -206,7 +207,7 @@ func (l *ledger) name(o *debt, now int64) {
 	l.names.Add(int64(len(rec.named) - before))
 }
 
-// unname forgets the request ids of a record.
+// unname forgets the request IDs of a record.
 func (l *ledger) unname(rec *record) {
 	l.names.Add(-int64(len(rec.named)))
 	rec.named = nil

@@ -13,20 +13,24 @@ import (
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// denialLife is the longest time that a denial is repeated without asking the store.
+// denialLife is the longest time for which a denial is repeated without asking the store.
 const denialLife = time.Second
 
 // denyCache remembers denials of the store, and repeats them while they are in force, for at most a
-// second. So subjects that keep asking above their limit rarely reach the store.
+// second. So requests of a subject that stays above its limit rarely reach the store.
 //
-// It never admits anything, and it never denies wrongly for more than a second. Most changes take
-// effect at once: a limit with another Max or Burst has another key, and each change that may allow
-// a subject more drops its denials, in this process and, if it is announced, in others.
+// It never admits a request, and it repeats an outdated denial for at most a second. Most changes
+// take effect at once. A limit with another Max or Burst has another key. A change that may allow a
+// subject more drops the subject's denials in this process and, if the change is announced, in
+// other processes.
 //
-// It remembers only denials of requests that are sure to be denied again. Requests with an ID,
-// peeks, reservations and concurrency limits always go to the store, and so do requests with
-// denials that count toward a ban, until the subject is banned. A denial of a cost above half of a
-// limit is not remembered either, so a refund need not be announced while half of a limit is free.
+// It remembers only denials that are sure to be repeated by the store. These requests always go to
+// the store:
+//
+//   - peeks, reservations, and requests with an ID or a concurrency limit
+//   - requests whose denials count toward a ban, until the subject is banned
+//   - requests denied only by limits of which they need more than half: a store does not announce a
+//     refund while half of the limit is free, so such a denial could outlast its cause
 //
 // It is safe for concurrent use and takes no locks.
 type denyCache struct {
@@ -34,15 +38,16 @@ type denyCache struct {
 	start time.Time
 	sets  []denialSet // their number is a power of two
 
-	// A new generation of a subject invalidates its denials. Many subjects share a generation, so
-	// dropping the denials of one subject may affect another, which then asks the store once more.
+	// gens has the generations of subjects. A denial is valid only while the generations of its
+	// subjects stay the same. Many subjects share a generation, so dropping the denials of one
+	// subject may also drop those of another, whose next request then goes to the store.
 	gens [1 << genBits]atomic.Uint32
 }
 
 const genBits = 12
 
 // denialSet holds the denials of keys that share an index in the table. It is as large as a cache
-// line: finding that a key is absent takes no other memory access.
+// line, so that a lookup of an absent key accesses no other memory.
 type denialSet [4]struct {
 	key    atomic.Uint64 // only a hint: it is not written together with the denial
 	denial atomic.Pointer[denial]
@@ -51,11 +56,11 @@ type denialSet [4]struct {
 // denial is a denial of the store. It does not change.
 //
 // The store decided between the sending of the request and the arrival of its answer. The denial
-// expires one life (see lifeOf) after the sending, so it does not outlast its cause. The wait that
-// it reports is counted down from the arrival, so no caller comes back too early.
+// expires some time after the sending (see lifeOf), so it does not outlast its cause. The wait that
+// it reports is counted down from the arrival, so no caller retries too early.
 type denial struct {
 	denialID
-	until   time.Duration // sending + life
+	until   time.Duration // when it expires; like arrived, since denyCache.start
 	arrived time.Duration
 	// Parts of the decision: keeping all of it would retain the memory of its request.
 	banned, degraded bool
@@ -65,7 +70,7 @@ type denial struct {
 	usages           []stint.Usage
 }
 
-// denialID holds everything that a denial depends on.
+// denialID identifies a denial: it holds everything that the denial depends on.
 type denialID struct {
 	key  uint64 // the hash of the request
 	gen  uint32 // the sum of its subjects' generations, which only grow
@@ -92,8 +97,8 @@ func (c *denyCache) drop(subject string) {
 	}
 }
 
-// dropSubject is like drop, for a subject from a caller: an empty one, which is a mistake, does not
-// drop all denials.
+// dropSubject is like drop, but an empty subject does not drop all denials: a caller may pass it by
+// mistake.
 func (c *denyCache) dropSubject(subject string) { c.gen(c.hash(subject)).Add(1) }
 
 // hash returns the hash of the name that a subject has in announcements.
@@ -103,9 +108,9 @@ func (c *denyCache) gen(subject uint64) *atomic.Uint32 { return &c.gens[subject>
 
 func (c *denyCache) set(key uint64) *denialSet { return &c.sets[key&uint64(len(c.sets)-1)] }
 
-// identify returns everything that a denial of the request depends on, as of now. If units are
-// given back after this call, the denial is not repeated, even if the store denies the request
-// later.
+// identify returns everything that a denial of the request depends on. It must be called before the
+// store is asked. If units are then given back before the store denies the request, the denial is
+// not repeated, because the generation has changed.
 func (c *denyCache) identify(r *stint.Request) (id denialID) {
 	if r.Mode != stint.ModeTake || r.ID != "" || r.Terms().Fit || r.Terms().Lease != 0 {
 		return id
@@ -114,7 +119,7 @@ func (c *denyCache) identify(r *stint.Request) (id denialID) {
 	case r.Bans == nil:
 	case r.Bans.After == 0:
 		id.key = 1
-	default: // denials count, unlike those of requests that only apply bans
+	default: // denials count toward a ban, unlike those of requests that only apply bans
 		id.key = 2
 	}
 	costs := false
@@ -156,11 +161,11 @@ func (c *denyCache) repeat(id denialID, r *stint.Request, d *stint.Decision, ask
 func (e *denial) repeat(r *stint.Request, d *stint.Decision, now time.Duration) {
 	d.Banned, d.Degraded, d.Denier, d.RetryAfter = e.banned, e.degraded, e.denier, e.retryAfter
 	d.Charge = contract.ChargeOf(r)
-	// Whole microseconds, as stores count, rounded down, so that no wait ends early. A denial that
-	// arrived after now is repeated unchanged.
+	// Stores count in whole microseconds. The passed time is rounded down, so that no wait ends
+	// early. A denial that arrived after now is repeated unchanged.
 	passed := max(now-e.arrived, 0).Truncate(time.Microsecond)
 	if d.RetryAfter != stint.Never {
-		d.RetryAfter = max(d.RetryAfter-passed, time.Microsecond) // zero would be no denial
+		d.RetryAfter = max(d.RetryAfter-passed, time.Microsecond) // zero would not be a denial
 	}
 	d.BanLeft = max(e.banLeft-passed, 0)
 	usages := d.MakeUsages(len(e.usages))
@@ -173,9 +178,10 @@ func (e *denial) repeat(r *stint.Request, d *stint.Decision, now time.Duration) 
 	}
 }
 
-// remember keeps the decision on a request that was identified and asked before, if it is a denial.
-// It replaces the denial with the same key, otherwise the one in the set that ends first. If
-// several goroutines do so at the same time, a denial may be lost.
+// remember keeps the decision on a request, if it is a denial. id and asked are from before the
+// store was asked. The denial replaces the one with the same key or, if there is none, the one in
+// the set that expires first. If several goroutines call remember at the same time, a denial may be
+// lost.
 func (c *denyCache) remember(id denialID, r *stint.Request, d *stint.Decision, asked time.Time) {
 	if d.Allowed || !id.held {
 		return
@@ -205,15 +211,14 @@ func (c *denyCache) remember(id denialID, r *stint.Request, d *stint.Decision, a
 	set[slot].key.Store(id.key)
 }
 
-// lifeOf returns how long a request is sure to be denied again, or zero if its denial is not
-// remembered.
+// lifeOf returns how long a denial may be repeated, or zero if it is not remembered.
 func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 	if d.Unavailable || d.Repeat {
 		return 0
 	}
 	life := denialLife
 	if anyLeased(r) || d.Degraded {
-		life /= 10 // the next block of this process may have taken the units, or the store has not decided
+		life /= 10 // the units may be in the next block of this process, or the store did not decide
 	}
 	life = min(life, d.RetryAfter)
 	if d.Banned {
@@ -223,7 +228,7 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 	}
 	if strikes(r) {
 		if !d.Banned {
-			return 0 // the next denial is a strike: the store has to know
+			return 0 // the next denial is a strike, which the store must count
 		}
 		// The denial that led to the ban may report a longer wait than the ban. When the ban ends,
 		// strikes count again.
@@ -235,8 +240,8 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 }
 
 // announced returns how long the request is denied by limits of which it needs at most half,
-// rounded up, because refunds under these limits are announced. A limit that is smaller than the
-// cost counts too: it always denies the request.
+// rounded up. Refunds under these limits are announced. A limit that is smaller than the cost
+// counts too, because it always denies the request.
 func announced(r *stint.Request, d *stint.Decision) (longest time.Duration) {
 	usages := d.Usages()
 	for i := range r.Claims {
@@ -283,8 +288,8 @@ const (
 	sharedBit = 1 << 54
 )
 
-// hashClaim adds all fields of a claim to a hash, given the hash of its subject. The seed of
-// strings is secret, so it is not possible to choose two claims that collide.
+// hashClaim adds all fields of a claim to a hash, given the hash of its subject. The seed with
+// which strings are hashed is secret, so a client cannot choose two claims that collide.
 func hashClaim(seed maphash.Seed, h, subject uint64, c *stint.Claim) uint64 {
 	cost := uint64(c.Cost)
 	if c.Shared {

@@ -83,8 +83,8 @@ func (s *Stack) decideHere(q *question, sent *waiter) (err error) {
 }
 
 // refundWhenAnswered waits for the store's answer to a request that was answered without it. If the
-// store charged the request, it refunds the charge. If the request was to move a booking and the
-// store did not move it, it refunds the booking.
+// store charged the request, refundWhenAnswered refunds the charge. If the request was to move a
+// booking and the store did not move it, refundWhenAnswered refunds the booking.
 func (s *Stack) refundWhenAnswered(r *stint.Request, sent *waiter) {
 	if sent == nil {
 		return

@@ -11,7 +11,7 @@ import (
 
 const (
 	// If fewer than eagerFlights are under way, requests do not wait to be sent together. So one
-	// flight is on its way while the other is processed.
+	// flight is under way while the answers of another are processed.
 	eagerFlights = 2
 	// maxFlights is the maximum number of flights, late ones included. Each has a connection.
 	maxFlights = 8
@@ -20,7 +20,7 @@ const (
 	// gatherTime is the minimum time that requests wait for a flight to be answered before another
 	// starts.
 	gatherTime = 500 * time.Microsecond
-	// lateTime is how long a flight is followed after its callers' deadlines.
+	// lateTime is how long the answer to a flight is awaited after its callers' deadlines.
 	lateTime = time.Second
 )
 
@@ -31,7 +31,7 @@ type flight struct {
 	amends  []*driver.AmendCall
 	begun   time.Time
 	over    time.Time // from then on, the store has failed to answer in time
-	end     time.Time // when it is no longer followed
+	end     time.Time // when its answer is no longer awaited
 	late    bool
 	attempt *attempt
 }
@@ -130,7 +130,7 @@ func (b *batch) inTime() (flights, requests int) {
 	return flights, requests
 }
 
-// fly makes a flight, and then further ones as long as requests wait.
+// fly sends a flight, and then further flights as long as requests wait.
 func (b *batch) fly(f *flight) {
 	for f != nil {
 		ctx, cancel := context.WithDeadline(context.Background(), f.end)
@@ -218,8 +218,8 @@ func (b *batch) landEarly(w *waiter) {
 	}
 }
 
-// deliver counts an answer that came at an instant, and lets its caller continue. If the caller has
-// given up and passed a function to whenAnswered, deliver first calls that function.
+// deliver counts an answer that came at the given time, and lets its caller continue. If the caller
+// has given up and passed a function to whenAnswered, deliver first calls that function.
 func (b *batch) deliver(w *waiter, now int64) {
 	late := w.gaveUp != nil // this no longer changes
 	if w.follow != nil {    // first, so that the ledger knows that the answer counts the debt

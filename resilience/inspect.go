@@ -19,10 +19,10 @@ var (
 // scanTime bounds calls that read much of the store, unless the caller set an earlier deadline.
 const scanTime = 30 * time.Second
 
-// look calls f with the store as a T, which is a [driver.Inspector] or a [driver.Keeper], for at
-// most the given time. If the store is not a T, the error is [errors.ErrUnsupported]. The breaker
-// does not count the outcome of the call: a call may take long if much is stored, and a store that
-// is full or a replica can still be read.
+// look calls f with the store as a T, which is a [driver.Inspector] or a [driver.Keeper]. The
+// context of f ends after the duration most. If the store is not a T, the error is
+// [errors.ErrUnsupported]. The breaker does not count the outcome of the call: a call may take long
+// if much is stored, and a store that is full, or that is a replica, can still be read.
 func look[T any](ctx context.Context, s *Stack, op string, most time.Duration, f func(context.Context, T) error) error {
 	store, ok := s.store.store.(T)
 	if !ok {
@@ -38,8 +38,8 @@ func look[T any](ctx context.Context, s *Stack, op string, most time.Duration, f
 }
 
 // Inspect shows what the store knows about a claim, if the store is a [driver.Inspector]; otherwise
-// the error is [errors.ErrUnsupported]. Decisions that this process made alone, without the store,
-// are not shown, and units that it has leased are shown as used.
+// the error is [errors.ErrUnsupported]. Decisions that this process made without the store are not
+// shown. Units that it has leased are shown as used.
 func (s *Stack) Inspect(ctx context.Context, c stint.Claim) (shown driver.Inspection, err error) {
 	err = look(ctx, s, opInspect, amendTime, func(ctx context.Context, from driver.Inspector) (err error) {
 		begin := time.Now()
@@ -61,7 +61,7 @@ func (s *Stack) Bans(ctx context.Context, n int) (bans []driver.Banned, err erro
 }
 
 // Scopes lists the scopes in which the store counts something for a subject, if the store is a
-// [driver.Inspector]. Scopes in which only this process decided, without the store, are not listed.
+// [driver.Inspector]. Scopes in which all decisions were made without the store are not listed.
 func (s *Stack) Scopes(ctx context.Context, subject string) (scopes []string, err error) {
 	err = look(ctx, s, "scopes", scanTime, func(ctx context.Context, from driver.Inspector) (err error) {
 		scopes, err = from.Scopes(ctx, subject)
@@ -90,7 +90,8 @@ func (s *Stack) Kept(ctx context.Context, table string, since int64, f func(driv
 	return version, rows, err
 }
 
-// StoredName returns the store's name for a subject, or the subject itself if the store has none.
+// StoredName returns the store's name for a subject, or the subject itself if the store is not a
+// [driver.Keeper].
 func (s *Stack) StoredName(subject string) string {
 	if keeper, ok := s.store.store.(driver.Keeper); ok {
 		return keeper.StoredName(subject)

@@ -13,13 +13,14 @@ import (
 
 // sharing tracks how many processes share the store.
 type sharing struct {
-	counted atomic.Int64  // the store's last count, 0 if it never counted
+	counted atomic.Int64  // the largest of the store's recent counts; 0 if it never counted
 	tried   chan struct{} // closed once the store was asked to count; nil if it does not count
 	warn    sync.Once     // warns that the number is a guess
 }
 
-// Instances returns the number of processes known to share the store. It is the store's last count,
-// or else the configured number, or else one.
+// Instances returns the number of processes known to share the store. It is the largest of the
+// store's recent counts. If the store has not counted them, it is the configured number, or else
+// one.
 func (s *Stack) Instances() int {
 	if n := s.sharing.counted.Load(); n > 0 {
 		return int(n)
@@ -55,8 +56,8 @@ func (s *Stack) starting() bool {
 	}
 }
 
-// awaitStart waits until this process has started, because it would consider itself alone before
-// that.
+// awaitStart waits until this process has started, because before that it would consider itself the
+// only process.
 func (s *Stack) awaitStart() {
 	if !s.starting() {
 		return
@@ -80,7 +81,7 @@ const (
 )
 
 // countInstances registers the process every second, and records the number of registered
-// processes. While the store fails, the last number is used. countInstances also notices when the
+// processes. While the store fails, the number stays the same. countInstances also notices when the
 // store has lost data.
 func (s *Stack) countInstances(roster driver.Roster) {
 	last := driver.Presence{ID: rand.Text()}
@@ -110,9 +111,10 @@ func (s *Stack) countInstances(roster driver.Roster) {
 	}
 }
 
-// noteMemory starts to restore the state that the store has lost: all of it, or only states that
-// were replaced. It also records the epoch of this heartbeat: answers of earlier epochs came before
-// any loss that is yet to be noticed.
+// noteMemory starts to restore the state that the store has lost. lost reports whether that may be
+// any state; otherwise only states that were replaced are restored. noteMemory also records the
+// epoch of this heartbeat: answers of earlier epochs came before any loss that is yet to be
+// noticed.
 func (s *Stack) noteMemory(lost bool, epoch uint32) {
 	l := s.ledger
 	defer l.safe.Store(epoch)

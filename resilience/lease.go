@@ -20,21 +20,21 @@ import (
 type lease struct {
 	hash  uint64
 	claim stint.Claim // Cost is not used
-	bans  bool        // it serves only requests that apply bans; otherwise only the others
+	bans  bool        // whether it serves requests that apply bans, or only the others
 	name  string      // name of the subject in announcements
 
 	next atomic.Pointer[lease] // in the table
 
-	window   time.Duration // the shortest of its limits
-	capacity int64         // the smallest of its limits
+	window   time.Duration // the shortest window of its limits
+	capacity int64         // the smallest capacity of its limits
 
 	block      atomic.Pointer[leaseBlock] // nil if there is none
 	renewAfter atomic.Int64               // no renewal before this time; the value renewing during a renewal
 
-	// Requests that found no unit:
-	missed  atomic.Int64 // their units
-	missAt  atomic.Int64 // the time of the latest of them
-	largest atomic.Int64 // the largest cost, which decreases with time
+	// Requests for which the block had too few units:
+	missed  atomic.Int64 // their total cost
+	missAt  atomic.Int64 // when the latest of them came
+	largest atomic.Int64 // their largest cost, which decreases with time
 
 	mu    sync.Mutex // guards what follows, and replacements of the block
 	ended bool       // no longer in the table
@@ -43,7 +43,7 @@ type lease struct {
 
 	// The demand, at the latest renewal:
 	rate      float64 // units per second
-	counted   int64   // number of units requested until then
+	counted   int64   // number of units requested by then
 	countedAt int64
 }
 
@@ -56,9 +56,9 @@ type leaseBlock struct {
 	granted int64
 	end     leaseTime
 	usages  []stint.Usage // in the store's answer
-	at      int64         // when that answer came
+	at      int64         // when the store's answer came
 
-	renewBelow int64 // a renewal is due with fewer units left
+	renewBelow int64 // a renewal is due when fewer units are left
 	renewAt    int64 // a renewal is due from this time on
 
 	_     [64]byte // units has a cache line of its own: all cores write it
@@ -158,8 +158,8 @@ func (b *leaseBlock) halfFree(limits []stint.Limit) bool {
 // took too many puts them back.
 func (b *leaseBlock) used() int64 { return b.granted - max(0, b.units.Load()) }
 
-// miss records that a request found too few units. It reports whether another request did so at
-// most length before.
+// miss records that a request found too few units. It reports whether the previous such request
+// came at most length ago.
 func (ls *lease) miss(cost int64, now leaseTime, length time.Duration) (again bool) {
 	if cost > ls.capacity {
 		return false // it will never fit
@@ -171,8 +171,8 @@ func (ls *lease) miss(cost int64, now leaseTime, length time.Duration) (again bo
 	return now.mono-ls.missAt.Swap(now.mono) <= int64(length)
 }
 
-// replace replaces the current block by another, or by none. It returns the old block, and how many
-// of its units were used. The lock is held.
+// replace replaces the current block with b, which may be nil. It returns the old block, and how
+// many of its units were used. The lock is held.
 func (ls *lease) replace(b *leaseBlock) (old *leaseBlock, used int64) {
 	if old = ls.block.Swap(b); old != nil {
 		used = old.granted - max(0, old.units.Swap(blockClosed))
@@ -198,7 +198,7 @@ func (ls *lease) length(roundTrip time.Duration) time.Duration {
 type leasePlan struct {
 	units  int64
 	length time.Duration
-	low    int64 // renew with fewer units left
+	low    int64 // renew when fewer units are left
 	lead   int64 // renew this much time before the end
 }
 
@@ -244,9 +244,9 @@ func (ls *lease) count(total, cost int64, now leaseTime, length time.Duration) {
 	ls.counted, ls.countedAt = total, now.mono
 }
 
-// expect returns how many units will be requested within a time, plus a reserve: a part of them or,
-// if that is more, as many as chance may add. The number of independent requests varies by about
-// its square root.
+// expect returns how many units will probably be requested within the time in, plus a reserve. The
+// reserve is a part of these units or, if that is more, twice their standard deviation. The number
+// of independent requests varies by about its square root.
 func (ls *lease) expect(part float64, in time.Duration, cost int64) int64 {
 	units := ls.rate * seconds(int64(in))
 	more := max(part*units, 2*math.Sqrt(units*float64(cost)))
@@ -256,11 +256,11 @@ func (ls *lease) expect(part float64, in time.Duration, cost int64) int64 {
 func seconds(ns int64) float64 { return float64(ns) / float64(time.Second) }
 
 // leaseTable is a hash table of leases. Reading takes no lock. Each slot is a linked list, to which
-// leases are added only at the head; a reader at a removed lease still reaches those behind it.
-// Changes are made under the lock of leases.
+// leases are added only at the head. A reader at a removed lease still reaches the leases behind
+// it. Changes are made under leases.mu.
 type leaseTable struct {
 	heads []atomic.Pointer[lease] // their number is a power of two
-	shift uint                    // the index of a lease is its hash shifted by this
+	shift uint                    // the index of a lease is its hash >> shift
 	count int
 	most  int
 }
@@ -317,7 +317,7 @@ func (t *leaseTable) remove(ls *lease) {
 
 // leaseSketch remembers which requests went to the store, and when, so that requests that come only
 // once do not start leases. A slot holds half of a hash and a time. Requests that share a slot may
-// be forgotten: they are leased a little later.
+// be forgotten: their lease then starts a little later.
 type leaseSketch []atomic.Uint64
 
 // sketchBits makes a tick of the sketch's clock 65 µs. The clock wraps around after three days: at

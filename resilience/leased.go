@@ -10,21 +10,21 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// leasedPart is a request on several subjects. Blocks of this process serve a part of it, for
+// leasedPart is a request with several claims, of which blocks of this process serve some, for
 // instance the claim on the organization. The store decides the rest, for instance the claim on the
-// user, in a separate request; there may be no rest.
+// user, in a separate request. There may be no rest.
 //
 // The units are taken from the blocks before the store is asked. If the request is then allowed, by
-// whatever source, the units count as used; otherwise they are put back. So neither the outcome of
-// the request in the store nor a lost answer affects the units. They count from the instant at
-// which they were taken, which is before the block's end. The caller is answered at most a time
-// budget later, as after any decision of the store; the block may have ended by then.
+// whatever source, the units count as used; otherwise they are put back. So the units depend only
+// on the answer to the caller, even if the store's answer is lost. They count from the time at
+// which they were taken, which is before the block's end. The caller may be answered after the
+// block's end, but at most a time budget after the units were taken.
 type leasedPart struct {
 	leases *leases
 	whole  []stint.Claim
 	rest   []stint.Claim // for the store
 	now    leaseTime
-	claims uint16       // with a bit for each claim that a block serves
+	claims uint16       // one bit for each claim that a block serves
 	taken  []takenUnits // by claim
 }
 
@@ -35,8 +35,8 @@ type takenUnits struct {
 	left  int64
 }
 
-// takePart takes units from blocks for a leasable request on several subjects. It returns nil if no
-// block has enough.
+// takePart takes units from blocks for a leasable request with several claims. It returns nil if no
+// block has enough units for a claim.
 func (l *leases) takePart(r *stint.Request, now leaseTime) *leasedPart {
 	var p *leasedPart
 	for i := range r.Claims {
@@ -76,7 +76,8 @@ func (l *leases) takePart(r *stint.Request, now leaseTime) *leasedPart {
 }
 
 // complete turns the decision on the rest into the decision on the whole request. If there is no
-// rest, pass it an allowed decision. After an error or a denial, it puts the units back.
+// rest, the decision passed to it must be an allowed one. After an error or a denial, complete puts
+// the units back.
 func (p *leasedPart) complete(rest *stint.Decision, err error) (d stint.Decision) {
 	if err != nil || !rest.Allowed {
 		for i := range p.taken {
@@ -100,8 +101,8 @@ func (p *leasedPart) complete(rest *stint.Decision, err error) (d stint.Decision
 	return d
 }
 
-// charge turns the charge of the rest, and the number of the claim that denied, into those of the
-// whole request. A request that was allowed because the store did not answer has no charge; its
+// charge turns the charge of the rest, and the number of the claim that was denied, into those of
+// the whole request. A request that was allowed because the store did not answer has no charge; its
 // units stay used.
 func (p *leasedPart) charge(d, rest *stint.Decision) {
 	claims, from := p.whole, rest.Charge.Data()
@@ -195,8 +196,8 @@ func (p *leasedPart) putBack(i int) {
 
 // amendLeased amends a charge that has leased claims. It amends leased claims in their blocks if
 // these still exist, and the others where they were charged. Once a block has ended, its used units
-// are one charge in the store, and settling a part changes that charge, as for any other charge.
-// Claims that another process has leased are not settled.
+// are one charge in the store, and settling a claim settles a part of that charge. Claims that
+// another process has leased are not settled.
 func (s *Stack) amendLeased(ctx context.Context, c stint.Charge, a stint.Amendment) (done stint.Amended, err error) {
 	if err := a.Validate(&c); err != nil {
 		return done, err

@@ -15,10 +15,10 @@ import (
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// leases takes units of limits that are [stint.Limit.Leased] from the store in blocks, ahead of
-// need, and serves requests from them, in memory. The store decides all other requests: those for
-// which too few units are left, and those that are not leasable. The store knows every leased unit,
-// so its answers stay exact. A block may also serve a part of a request on several subjects: see
+// leases takes blocks of units of limits that are [stint.Limit.Leased] from the store in advance,
+// and serves requests from these blocks, in memory. The store decides all other requests: those for
+// which too few units are left, and those that are not leasable. The store counts every leased
+// unit, so its answers stay exact. A block may also serve only some claims of a request: see
 // [leasedPart].
 //
 // A lease starts when two requests within its length had to go to the store. The length is a
@@ -29,19 +29,20 @@ import (
 //
 // The store stamps the units of a block at its own now + d, where d is the length of the lease, and
 // counts them from now until a window after the stamp. This process serves them only until d after
-// it sent the request. The store read its clock after that, so a unit is always served before its
-// stamp: it counts from before its use until more than a window after it. So all units used in any
-// window were counted together at some instant, and the store never lets that sum exceed the limit.
+// it sent the request. The store read its clock after the request was sent, so a unit is always
+// served before its stamp. It counts from before its use until more than a window after its use. So
+// all units that are used within one window are counted at the same time, and the store never lets
+// their sum exceed the limit.
 //
 // A block ends when either the wall clock or the monotonic clock reaches its end. The monotonic
 // clock may stop while a machine is suspended, and the wall clock may be set back. A thousandth of
 // d is reserved for clocks that run slow. (A virtual machine that is paused with both of its clocks
 // may serve its old units when it resumes.)
 //
-// The refill of a burst is not as strict. Its meter counts a block from the moment it is taken. So
-// the meter may be ahead by what it refills during d, and by what it refilled of returned units
-// before they were returned. It still admits at most a capacity in any window, and Max per window
-// in the long run.
+// The refill of a burst is not as strict. Its meter counts a block from the moment when the block
+// is taken, and refills units before they are used. So more units may be available: those that are
+// refilled during d, and returned units that were refilled before their return. The limit still
+// admits at most the capacity in any window, and Max per window in the long run.
 //
 // # Drawbacks
 //
@@ -53,8 +54,8 @@ import (
 // it is announced. A ban or a reset made through this process takes effect at once. A limit with
 // another Max or Burst has another lease.
 //
-// A decision from memory reports the usage in the store's latest answer, minus the units that this
-// process still holds.
+// A decision from memory reports the usage from the store's latest answer, minus the units that
+// this process still holds.
 //
 // It is safe for concurrent use. Serving takes no locks and allocates nothing.
 type leases struct {
@@ -115,7 +116,8 @@ func (l *leases) served(ls *lease, cost int64, served, renew bool, now leaseTime
 	}
 }
 
-// find returns the lease of a claim of a leasable request, or nil, and the hash of the lease.
+// find returns the hash of the lease of a claim, and the lease, or nil if there is none. The
+// request must be leasable.
 func (l *leases) find(r *stint.Request, claim int) (uint64, *lease) {
 	c := &r.Claims[claim]
 	bans := r.Bans != nil && !c.Shared
@@ -239,7 +241,7 @@ func (l *leases) renewNow(ls *lease, due leaseTime) (after int64) {
 		return now.mono + int64(min(denialPause, d.RetryAfter))
 	default:
 		l.add(ls, newBlock(&d, &p, sent, now))
-		if d.Charge.Claims()[0].Cost < p.units { // units that are given back until then are for all processes
+		if d.Charge.Claims()[0].Cost < p.units { // until then, all processes may use units that are given back
 			return now.mono + int64(p.length/4)
 		}
 	}
@@ -269,8 +271,8 @@ func (l *leases) add(ls *lease, b *leaseBlock) {
 	ls.timer.Reset(time.Duration(b.renewAt - l.now().mono))
 }
 
-// replace replaces the current block by another, or by none, and gives back its unused units. The
-// lock of the lease is held.
+// replace replaces the current block with b, which may be nil, and gives back the unused units of
+// the old block. The lock of the lease is held.
 func (l *leases) replace(ls *lease, b *leaseBlock) {
 	if old, used := ls.replace(b); old != nil && used < old.granted {
 		l.giveBack(old, used)
@@ -284,9 +286,13 @@ func (l *leases) giveBack(b *leaseBlock, used int64) {
 	l.stack.sender.add(&job{AmendCall: driver.AmendCall{Charge: b.charge, Amendment: settle}}, 0)
 }
 
-// tend runs when the timer of a lease fires. It renews the block when that is due, in case no
-// request has done so; it gives the block back when it ends; and it ends a lease that has had no
-// block or request for some time. The timer may have been set again while tend waited for the lock.
+// tend runs when the timer of a lease fires. Depending on the time, it does one of these:
+//
+//   - It renews the block if that is due and no request has done so.
+//   - It gives back the units of a block that has ended.
+//   - It ends a lease that has had no block and no request for some time.
+//
+// The timer may have been set again while tend waited for the lock, so tend may find nothing to do.
 func (l *leases) tend(ls *lease) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -354,8 +360,8 @@ func (l *leases) settle(ls *lease, c *stint.Charge, i int, a *stint.Amendment) b
 }
 
 // commanded ends the leases that a reset or a ban affects. A [stint.CommandGiveBack] gives back
-// units that were used earlier. Units of a lease are not used yet, and the store leaves them alone
-// as far as it can tell.
+// units that were used earlier. Units of a lease are not used yet, and the store does not give them
+// back if it can tell them apart.
 func (l *leases) commanded(c *stint.Command) {
 	if c.Kind == stint.CommandUnban || c.Kind == stint.CommandGiveBack {
 		return

@@ -18,46 +18,46 @@ import (
 )
 
 // ledger holds everything that a process needs to decide without the store. It has a record of
-// every subject and scope that the process asked about, if memory permits, and the record has a
-// [count] for each limit. The ledger also holds the units and debts that have yet to be charged to
-// the store.
+// every subject and scope that the process asked about, if memory permits. A record has a [count]
+// for each limit. The ledger also holds the units and debts that have yet to be charged to the
+// store.
 type ledger struct {
 	instances func() int64
 	later     *sender
 	clock
 
 	seed    maphash.Seed
-	mark    uint64 // of this process, in the ids of local charges
+	mark    uint64 // identifies this process in the IDs of local charges
 	stripes [stripes]stripe
 	most    int64        // maximum number of records
 	records atomic.Int64 // number of records
 	rules   [256]atomic.Pointer[rule]
-	calls   atomic.Uint64 // the last number given to a call to the store
+	calls   atomic.Uint64 // the last number returned by nextCall
 	owing   atomic.Int64  // number of records with something to charge
 	debts   atomic.Int64  // number of debts of all records
 	names   atomic.Int64  // number of request IDs that records remember
 	next    atomic.Uint32 // the last stripe that debts were collected from
 	bans    *memorystore.Store
-	settled contract.SettledSet // the local charges that are settled
+	settled contract.SettledSet // the charges that this process has settled
 	entries entries
 	dropped atomic.Int64 // number of evicted records that had something to charge
 	closed  atomic.Bool
 
-	// Each answer of the store belongs to an epoch. Answers of epochs before safe came before the
-	// last successful heartbeat.
+	// Each heartbeat of countInstances begins an epoch. safe is the epoch of the last successful
+	// heartbeat: answers of earlier epochs came before that heartbeat.
 	epoch, safe  atomic.Uint32
-	replaced     chan *record // states with another generation than before
+	replaced     chan *record // records whose state has another generation than before
 	anyCommanded atomic.Int64 // when an unknown subject was last reset, banned or unbanned
 }
 
 // The IDs of local charges contain the mark of their process: the charge of another process must
-// not be mistaken for one of ours.
+// not be mistaken for a charge of this process.
 const (
 	markBits  = 12
 	markShift = 64 - markBits
 )
 
-// stripes is the number of locks. Each subject belongs to one of them.
+// stripes is the number of stripes of a ledger. Each subject belongs to one of them.
 const stripes = 256
 
 // stripe holds the records of some subjects, and their lock.
@@ -77,17 +77,17 @@ type record struct {
 	stripe         *stripe
 	subject, scope string
 	counts         []count
-	at             int64  // answers that the store gave before this instant are outdated
+	at             int64  // by the store's clock; earlier answers are outdated
 	heard          int64  // when the newest answer came
-	generation     uint32 // of the first state in that answer
-	state          string // the name of the limits that this state counts
+	generation     uint32 // of the first state in the newest answer
+	state          string // the name of the limits that the first state counts
 	touched        uint64 // value of stripe.locked when the record was last needed
 	born           int64
-	resetAt        int64            // when it was last reset in part or in whole, or commanded elsewhere
+	resetAt        int64            // when it was last reset, even in part, or a command was announced
 	epoch          uint32           // of the newest answer
 	replaced       int64            // when the state got another generation; 0 once that is handled
 	debts          []*debt          // in the order in which their units were granted
-	named          map[string]*debt // by request id
+	named          map[string]*debt // by request ID
 	owing          bool             // whether there is something to charge
 }
 
@@ -108,9 +108,10 @@ func newLedger(c *Config) (*ledger, error) {
 }
 
 // nextCall returns the number of the first request of the next call to the store. The other
-// requests of the call have the following numbers. A debt that a request carries has the number of
-// the request. All requests of a call are decided at one instant, so an answer counts the charges
-// of the call with its own number or a smaller one.
+// requests of the call have the following numbers. A debt that is charged along with a request has
+// the number of that request. All requests of a call are decided at the same time of the store's
+// clock, one after another. So an answer counts those charges of the call whose numbers are not
+// above its own.
 func (l *ledger) nextCall() uint64 { return l.calls.Add(maxBatch) }
 
 func (l *ledger) close() {
@@ -131,7 +132,7 @@ func (l *ledger) identify(c *stint.Claim) (s *stripe, key uint64) {
 // locked is a set of stripes, with one bit for each.
 type locked [stripes / 64]uint64
 
-// lock takes the locks of all claims, in order.
+// lock takes the locks of all claims, in the order of the stripes, to avoid deadlocks.
 func (l *ledger) lock(claims []stint.Claim) (set locked) {
 	for i := range claims {
 		n := maphash.String(l.seed, claims[i].Subject) % stripes
@@ -155,7 +156,8 @@ func (l *ledger) unlock(set locked) {
 	}
 }
 
-// find returns the record of a claim, or nil. The lock is held, as for all functions below.
+// find returns the record of a claim, or nil. The lock of the claim's subject is held, as for all
+// functions below that use records or counts.
 func (l *ledger) find(c *stint.Claim) *record {
 	s, key := l.identify(c)
 	return s.records[key]
@@ -180,13 +182,13 @@ func (l *ledger) record(c *stint.Claim, now int64) *record {
 // item is a limit of a claim together with its count.
 type item struct {
 	*count
-	i, k  int // index of its claim, and of the limit among all limits
+	i, k  int // index of its claim, and of the limit among the limits of all claims
 	claim *stint.Claim
 	rec   *record
 	cost  int64 // 1 for a place, whatever the claim costs
 }
 
-// each iterates over those limits of claims that have a cost and a count.
+// each iterates over the limits of claims that have both a cost and a count.
 func (l *ledger) each(claims []stint.Claim) iter.Seq[item] {
 	return func(yield func(item) bool) {
 		k := 0
@@ -203,8 +205,8 @@ func (l *ledger) each(claims []stint.Claim) iter.Seq[item] {
 	}
 }
 
-// make creates a count for each limit of claims that cost something, unless it has one. It skips
-// claims with leased limits, because leases count these.
+// make creates the missing counts of the limits of claims that cost something. It skips claims with
+// leased limits, because leases count these.
 func (l *ledger) make(claims []stint.Claim, now int64) {
 	for i := range claims {
 		if c := &claims[i]; contract.Charges(c) && !slices.ContainsFunc(c.Limits, isLeased) {
@@ -216,8 +218,8 @@ func (l *ledger) make(claims []stint.Claim, now int64) {
 	}
 }
 
-// evict examines a few records of a stripe, and removes the one that has used least of its limits.
-// It prefers records that owe nothing.
+// evict examines a few records of a stripe, and removes the one that has used the smallest part of
+// its limits. It prefers records that owe nothing.
 func (l *ledger) evict(s *stripe, now int64) {
 	const among = 8
 	seen, victim, least := 0, uint64(0), math.Inf(1)
@@ -262,7 +264,7 @@ func (r *record) used(now int64) (most float64) {
 	return most
 }
 
-// of returns the count of a limit, or nil. i is the index at which it is expected.
+// of returns the count of a limit, or nil. i is the index at which the count is expected.
 func (r *record) of(l *stint.Limit, i int) *count {
 	if r == nil {
 		return nil
@@ -306,7 +308,7 @@ func (l *ledger) follow(c *count, limit *stint.Limit) {
 }
 
 // rule returns the rule of a limit, without retaining the memory of that limit. Rules are shared:
-// there are few limits. If two limits share a slot, the later one replaces the other.
+// there are few limits. If two limits share a slot, the later rule replaces the earlier one.
 func (l *ledger) rule(limit *stint.Limit) *rule {
 	h := mix(uint64(limit.Max)^l.mark, oddWindow^uint64(limit.Window))
 	h = mix(h^uint64(limit.Burst), oddKind^uint64(limit.Algorithm))
@@ -321,7 +323,7 @@ func (l *ledger) rule(limit *stint.Limit) *rule {
 }
 
 // clock counts nanoseconds since the ledger's start, and estimates how far the store's clock is
-// ahead.
+// ahead of the local one.
 type clock struct {
 	start time.Time
 	ahead atomic.Int64 // in microseconds
@@ -332,18 +334,20 @@ func (c *clock) now() int64 {
 	return int64(time.Since(c.start))
 }
 
-// wall converts an instant to the store's clock, in microseconds, as far as that clock is known.
+// wall converts now, a time of this clock, to the store's clock, in microseconds. It relies on the
+// current estimate of that clock.
 func (c *clock) wall(now int64) int64 {
 	return c.start.UnixMicro() + now/int64(time.Microsecond) + c.ahead.Load()
 }
 
-// instant converts an instant of the store's clock to this clock; now is the present on this clock.
+// instant converts wall, a time of the store's clock, to this clock. If wall is in the same
+// microsecond as now, instant returns now.
 func (c *clock) instant(wall, now int64) int64 {
 	return now - (c.wall(now)-wall)*int64(time.Microsecond)
 }
 
-// synchronize adjusts the estimate of the store's clock to the answer to a call that was sent at
-// the given time. The store read its clock between then and now.
+// synchronize adjusts the estimate of the store's clock to d, the answer to a call that was sent at
+// the time sent. The store read its clock between that time and now.
 func (c *clock) synchronize(d *stint.Decision, sent time.Time) {
 	read := d.Charge.Data().Now
 	if read == 0 {

@@ -116,7 +116,7 @@ func (l *ledger) grant(r *stint.Request, d *stint.Decision, sent bool, now int64
 	switch {
 	case sent:
 		return l.oweAlone(r, data.ID, openDebt, now)
-	case id && !owes: // heartbeats charge places
+	case id && !owes: // only places: heartbeats report them to the store
 		l.oweAlone(r, data.ID, goneDebt, now)
 	case id && l.mayAdd(l.find(&r.Claims[0])):
 		l.oweAlone(r, data.ID, dueDebt, now)
@@ -202,8 +202,8 @@ func (l *ledger) banned(r *stint.Request) (d stint.Decision, err error) {
 	return stint.Decision{}, nil
 }
 
-// noRoom is a limit that denies everything. The function strike takes from it to count a denial
-// toward a ban.
+// noRoom is a limit that denies everything. strike makes a request under it, because the denial of
+// that request counts toward a ban.
 var noRoom = []stint.Limit{{Max: 0, Window: time.Second}}
 
 // strike counts a denial toward a ban.

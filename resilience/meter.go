@@ -10,15 +10,15 @@ import (
 // meter is the level of a limit that refills, in weights as defined in docs/rules.md. stored is the
 // level in the store, for all processes. local is the weight of the units that this process was
 // granted and that the store does not count. Processes divide the capacity that stored leaves free.
-// A refill lowers stored first; after that, each process lowers its local by its share of the
-// refill.
+// A refill lowers stored first. If stored reaches 0, each process lowers its local by its share of
+// the rest of the refill.
 type meter struct {
 	stored, local int64
-	raised        int64 // how much answers have raised stored, perhaps by counting our unanswered charges
+	raised        int64 // how much answers have raised stored, perhaps by our own unanswered charges
 	at            int64
 }
 
-// leak lowers a meter by what is refilled until an instant.
+// leak lowers a meter by the weight that is refilled until t.
 func (c *count) leak(m *meter, t int64) {
 	ticks, instances := c.ticks(t)-c.ticks(m.at), c.ledger.instances()
 	if ticks <= 0 {
@@ -36,7 +36,7 @@ func (c *count) leak(m *meter, t int64) {
 	}
 }
 
-// given returns the weight that a limit refills in a time.
+// given returns the weight that a limit refills during d.
 func (c *count) given(d time.Duration) int64 {
 	high, low := bits.Mul64(uint64(d.Microseconds()/c.tick), uint64(c.rate))
 	if high > 0 || low > uint64(stint.MaxUnits) {
@@ -45,7 +45,7 @@ func (c *count) given(d time.Duration) int64 {
 	return int64(low)
 }
 
-// after returns the time at which a weight is refilled, if its refill begins at an instant.
+// after returns the time at which weight is refilled, if the refill begins at t.
 func (c *count) after(t, weight int64) int64 {
 	ticks := min(ceilDiv(weight, c.rate), int64(maxAhead)/int64(time.Microsecond)/c.tick)
 	return (c.ticks(t) + ticks) * c.tick * int64(time.Microsecond)
@@ -56,7 +56,7 @@ func (c *count) ticks(t int64) int64 { return t / (c.tick * int64(time.Microseco
 // weight returns the weight of units.
 func (c *count) weight(units int64) int64 { return min(units, stint.MaxUnits/c.unit) * c.unit }
 
-// metered returns the meter, brought up to now.
+// metered returns the meter, updated to now.
 func (c *count) metered(now int64) *meter {
 	if c.meter == nil {
 		c.meter = &meter{at: now}
@@ -65,7 +65,7 @@ func (c *count) metered(now int64) *meter {
 	return c.meter
 }
 
-// meterLeft returns how many units of the meter this process may take at an instant.
+// meterLeft returns how many units of the meter this process may take at t.
 func (c *count) meterLeft(t int64) int64 {
 	var m meter
 	instances := c.ledger.instances()
@@ -79,8 +79,8 @@ func (c *count) meterLeft(t int64) int64 {
 	return ceilDiv(c.capacity-ceilDiv(m.stored, c.unit), instances) - ceilDiv(m.local, c.unit)
 }
 
-// meterFits returns the earliest instant at which the meter allows a cost, if nothing happens until
-// then.
+// meterFits returns the earliest time at which the meter allows cost, if no units are granted or
+// given back until then.
 func (c *count) meterFits(cost int64) int64 {
 	m, instances := c.meter, c.ledger.instances()
 	stored := c.capacity - instances*(cost+ceilDiv(m.local, c.unit)-1) - 1 // at this level, a process's share is enough
@@ -115,7 +115,7 @@ func (c *count) fillOverruled(units, now int64) {
 }
 
 // drain subtracts units from the meter, if there is one, because they are given back. The units
-// were charged at an instant; those that were refilled since are not subtracted.
+// were charged at the given time. Those that were refilled since are not subtracted.
 func (c *count) drain(units, at, now int64, stored bool) {
 	if c.unit == 0 {
 		return
@@ -129,7 +129,7 @@ func (c *count) drain(units, at, now int64, stored bool) {
 }
 
 // lower lowers stored, but not below the weight of bookings, because booked units are not refilled
-// before their instant.
+// before the booked time.
 func (c *count) lower(m *meter, weight, now int64) {
 	least := int64(0)
 	if booked := c.others.bookedUntil - c.bookedFor(); booked > now && c.others.booked > 0 {
@@ -139,9 +139,9 @@ func (c *count) lower(m *meter, weight, now int64) {
 	m.raised = min(m.raised, m.stored)
 }
 
-// unraise subtracts units that the store charged at an instant and has given back, except those
-// that were refilled since. It subtracts them from the meter, if there is one, but at most the
-// amount by which answers of the store have raised it.
+// unraise subtracts units from the meter, if there is one. The store charged these units at the
+// time at and has given them back. Those that were refilled since are not subtracted. At most the
+// amount by which answers of the store have raised the meter is subtracted.
 func (c *count) unraise(units, at, now int64) {
 	if c.unit > 0 {
 		m := c.metered(now)
@@ -160,14 +160,14 @@ func (c *count) hearMeter(u *stint.Usage, cost, uncounted, at int64, call uint64
 	if c.Algorithm != stint.AlgorithmBucket {
 		stored = min(stored, c.weight(u.Used))
 	}
-	if at == c.heard.at { // answers may come in any order: one of them has counted the others
+	if at == c.heard.at { // answers may come in any order: the highest level counts all charges
 		stored = max(stored, m.stored)
 	}
 	stored = max(stored-c.weight(cost), 0)
 	if c.Algorithm == stint.AlgorithmSliding && c.ledger.instances() == 1 && u.Used-cost <= c.mineAt(now)-uncounted {
 		stored = min(stored, m.stored) // the log alone explains the usage
 	}
-	if c.owed != nil { // charges made after the answer are in stored already
+	if c.owed != nil { // the answer does not count later charges, which repaid has moved to stored
 		_, after := c.owed.after(at, call, now, now)
 		m.local += after
 	}
@@ -179,7 +179,7 @@ func (c *count) hearMeter(u *stint.Usage, cost, uncounted, at int64, call uint64
 	m.stored = stored
 }
 
-// hearBooked raises the meter to the level that the store reports for the instant of a booking,
+// hearBooked raises the meter to the level that the store reports for the time of a booking,
 // because others may have used units that this process does not know about.
 func (c *count) hearBooked(u *stint.Usage, ahead time.Duration, now int64) {
 	if c.unit == 0 || c.Algorithm == stint.AlgorithmSliding && c.ledger.instances() == 1 {

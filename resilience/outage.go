@@ -12,21 +12,25 @@ import (
 	"github.com/stint-limiter/stint/internal/label"
 )
 
-// outageLog logs when the store is lost and when it is back. It never logs once per decision.
+// outageLog logs when the store is lost and when it is back. It does not log each decision.
 //
 // An outage begins with the first call that fails. It ends when no call has failed for a second and
-// a call that the process itself makes succeeds. So it ends even without requests, and a store that
-// fails and recovers many times a second has one outage. This bounds the log: there is one message
-// when an outage begins, one every logEvery while it lasts, and one at its end, a second later at
-// the earliest. A single call that was not answered in time may be an exception. So the first
-// message is then a warning, and an error follows if calls keep failing.
+// then a probe succeeds. So it ends even without requests, and a store that fails and recovers many
+// times a second has one outage. This bounds the log to these messages:
+//
+//   - one when an outage begins
+//   - one every logEvery while it lasts
+//   - one at its end, at least a second after it began
+//
+// If the outage begins with a call that was not answered in time, that call may be an exception. So
+// the first message is then only a warning, and an error follows if calls keep failing.
 type outageLog struct {
 	logger *slog.Logger
 
 	decisions atomic.Int64                     // number of failed calls that were decided without the store
 	others    atomic.Int64                     // number of other failed calls
 	cause     atomic.Pointer[stint.StoreError] // of the last failure
-	votes     errkind.Votes                    // on what is wrong in this outage
+	votes     errkind.Votes                    // determine what is wrong in this outage
 	example   atomic.Pointer[failedCall]       // the first failed call since the last message
 	worse     chan struct{}                    // signaled if the store rejects our credentials, or calls keep failing
 	watched   atomic.Bool                      // set during an outage; the goroutine that set it owns the fields below
@@ -50,22 +54,22 @@ var errorMode = stint.FailError.String()
 const (
 	// logEvery is the minimum time before a message is repeated.
 	logEvery = 10 * time.Second
-	// checkEvery is the time between checks of whether an outage is over or is to be logged again.
+	// checkEvery is the time between checks of whether an outage is over or should be logged again.
 	checkEvery = time.Second
 )
 
 // failures returns the total number of failed calls to the store.
 func (n *outageLog) failures() int64 { return n.decisions.Load() + n.others.Load() }
 
-// failed counts a failed call in one of the counters. It logs the first failure of an outage, with
-// the claim of the call and, if a decision is still to be made, the mode that makes it.
+// failed counts a failed call in counter. It logs the first failure of an outage, with the claim of
+// the call and, if a decision has to be made without the store, the failure mode that makes it.
 func (s *Stack) failed(cause *stint.StoreError, counter *atomic.Int64, claim *stint.Claim, mode string) {
 	n := &s.outage
 	if cause.Kind == stint.KindMigrating {
-		return // the store works, except for one slot of many
+		return // only one Cluster slot of many is unavailable
 	}
 	worse := n.warned.Load()
-	if cause.Kind != stint.KindRefused || !n.watched.Load() { // a refusal by the open breaker is no new failure
+	if cause.Kind != stint.KindRefused || !n.watched.Load() { // a refusal by the open breaker is not a new failure
 		before := n.note(cause)
 		worse = cause.Kind == stint.KindAuth && before != nil && before.Kind != stint.KindAuth
 	}
@@ -75,8 +79,8 @@ func (s *Stack) failed(cause *stint.StoreError, counter *atomic.Int64, claim *st
 		default:
 		}
 	}
-	// Rules in shadow return the error, which affects no caller. So a failure with another mode is
-	// a better example.
+	// In errorMode, the failed call may be for a rule in shadow, where the error affects no caller.
+	// So a failure in another mode is a better example.
 	if e := n.example.Load(); claim != nil && (e == nil || e.mode == errorMode && mode != errorMode) {
 		n.example.Store(&failedCall{mode: mode, key: label.Short(claim.Key()), limit: label.List(claim.Limits)})
 	}
@@ -98,8 +102,8 @@ func (n *outageLog) logLost() {
 	n.logFault("stint: the store is unavailable: it ", false)
 }
 
-// logFault logs that the store is unavailable, what is wrong with it, and the remedy. For a store
-// that does not answer in time, answers reports whether it answers pings.
+// logFault logs that the store is unavailable, what is wrong with it, and how to fix it. For a
+// store that does not answer in time, answers reports whether it answers pings.
 func (n *outageLog) logFault(message string, answers bool) {
 	cause := n.lasting()
 	fault := errkind.FaultOf(errkind.Diagnose(cause, answers))
@@ -166,7 +170,7 @@ func (s *Stack) watchOutage() {
 	}
 }
 
-// untilBack waits for the end of an outage. It logs from time to time that the outage lasts. It
+// untilBack waits for the end of an outage. It logs from time to time that the outage continues. It
 // logs at once if the store rejects our credentials, or if calls keep failing after a late answer.
 // It returns how many calls had failed when the outage ended.
 func (s *Stack) untilBack() int64 {
@@ -194,8 +198,8 @@ func (s *Stack) untilBack() int64 {
 }
 
 // answers reports whether a store that does not answer calls in time answers a ping. If the ping
-// fails for another reason than the calls, that reason becomes the cause, because the calls may not
-// get that far.
+// fails for a different reason, that reason becomes the cause: the calls may have timed out before
+// they met it.
 func (s *Stack) answers() bool {
 	if s.outage.lasting().Kind != stint.KindTimeout {
 		return false

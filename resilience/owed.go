@@ -12,23 +12,24 @@ import (
 // or may not have counted.
 type owed struct {
 	parts []owedPart // the oldest first
-	// charged holds recent charges. Answers of an earlier instant do not count them.
+	// charged holds recent charges. Answers that the store gave before a charge do not count it.
 	charged []charged
 	// paid holds groups that the store has charged and whose units may be given back in part.
 	paid []*debt
 }
 
-// owedPart counts units that were granted without the store in a part of the window, from one
-// instant to another, and are not known to be charged. In a limit that refills, units that have
-// left the window may still count: they are all in one part. The units that are due will be charged
-// together, and are not a debt yet; the first of them was granted at first.
+// owedPart counts units that were granted without the store in one part of the window, between the
+// times from and at. uncharged is the number of those that are not known to be charged. due is the
+// number of those that will be charged as a group but are not a debt yet. The first of the due
+// units was granted at the time first. In a limit that refills, units that have left the window may
+// still count: they are all in the oldest part.
 type owedPart struct{ uncharged, due, from, at, first int64 }
 
 type charged struct {
-	at     int64 // the store's instant of the charge
+	at     int64 // the time of the charge, by the store's clock
 	call   uint64
-	until  int64 // when it leaves its window
-	sure   int64 // an answer that arrives later than this counts it, whatever its instant
+	until  int64 // when the charge leaves its window
+	sure   int64 // any answer that arrives after this counts the charge
 	units  int64
 	weight int64 // charged to a meter
 }
@@ -60,7 +61,7 @@ func (c *count) owes(now int64) *owed {
 	return o
 }
 
-// owedUntil returns until when a part counts.
+// owedUntil returns the time until which a part counts.
 func (c *count) owedUntil(p *owedPart) int64 {
 	if c.unit > 0 {
 		return p.at + meterLife(&c.Limit)
@@ -68,7 +69,7 @@ func (c *count) owedUntil(p *owedPart) int64 {
 	return c.until(c.number(p.at))
 }
 
-// due returns how many units are to be charged together.
+// due returns how many units are due.
 func (o *owed) due() (units int64) {
 	for i := range o.parts {
 		units += o.parts[i].due
@@ -76,8 +77,7 @@ func (o *owed) due() (units int64) {
 	return units
 }
 
-// owedAt returns the part that contains the instant of a grant, or nil if the grant no longer
-// counts.
+// owedAt returns the part that contains a grant made at t, or nil if the grant no longer counts.
 func (c *count) owedAt(t int64) *owedPart {
 	if c.owed != nil {
 		for i := range c.owed.parts {
@@ -89,9 +89,9 @@ func (c *count) owedAt(t int64) *owedPart {
 	return nil
 }
 
-// uncounted returns how many of the units that count now are missing from the store's answer to a
-// call. The store gave the answer at the instant at. If at is the largest instant, these are the
-// units that the store has not charged at all.
+// uncounted returns how many of the units that count now are missing from an answer of the store.
+// at is the time of the answer by the store's clock, and call is its number; see [ledger.nextCall].
+// If at is math.MaxInt64, uncounted returns how many units the store has not charged at all.
 func (c *count) uncounted(at int64, call uint64, now int64) (units int64) {
 	if c.Algorithm == stint.AlgorithmConcurrency {
 		for i := range c.holders {
@@ -123,8 +123,9 @@ func (c *count) uncharged(now int64) (units int64) {
 	return units
 }
 
-// after returns the units, and their weight, that were charged after the store gave its answer to a
-// call at an instant.
+// after returns the units, and their weight, that were charged after the store gave an answer. at
+// is the time of the answer by the store's clock, call is its number, and arrived is the time at
+// which it arrived.
 func (o *owed) after(at int64, call uint64, arrived, now int64) (units, weight int64) {
 	for i := range o.charged {
 		p := &o.charged[i]
@@ -137,8 +138,8 @@ func (o *owed) after(at int64, call uint64, arrived, now int64) (units, weight i
 	return units, weight
 }
 
-// owe counts units that this process was granted without the store at an instant; see grant. now is
-// read under the lock, so it is never before the now of an earlier call.
+// owe counts units that this process was granted without the store at the given time; see grant.
+// now is read under the lock, so it is never before the now of an earlier call.
 func (c *count) owe(units, at, now int64) {
 	if units <= 0 {
 		return
@@ -154,8 +155,8 @@ func (c *count) owe(units, at, now int64) {
 	p.uncharged, p.at = p.uncharged+units, now
 }
 
-// unowe records that units granted at an instant are no longer owed, and returns how many of them
-// were.
+// unowe records that units that were granted at the given time are no longer owed. It returns how
+// many of them were owed.
 func (c *count) unowe(units, granted int64) int64 {
 	p := c.owedAt(granted)
 	if p == nil {
@@ -166,7 +167,7 @@ func (c *count) unowe(units, granted int64) int64 {
 	return units
 }
 
-// together marks owed units that were granted at an instant as due.
+// together marks owed units that were granted at the given time as due.
 func (c *count) together(units, at int64) {
 	p := c.owedAt(at)
 	if p == nil {
@@ -178,8 +179,8 @@ func (c *count) together(units, at int64) {
 	p.due += min(units, p.uncharged-p.due)
 }
 
-// cancel subtracts up to units from the due units that were granted between two instants. It
-// returns how many units remain to be subtracted.
+// cancel subtracts up to units from the due units that were granted between the times from and to.
+// It returns how many units remain to be subtracted.
 func (c *count) cancel(units, from, to int64) int64 {
 	if c.owed == nil {
 		return units
@@ -193,10 +194,11 @@ func (c *count) cancel(units, from, to int64) int64 {
 	return units
 }
 
-// repaid records that the store has charged units that were granted at an instant. Units beyond
-// truth will be given back, and the meter no longer counts them. The store's meter counts fewer
-// units than were granted: it leaves out those that were refilled during the time refilled, before
-// the charge or since. That refill belongs to the store's level, not to units that are still owed.
+// repaid records that the store has charged units that were granted at the given time. at is the
+// time of the charge by the store's clock, and call is the number of its answer. Units beyond truth
+// will be given back, so the meter no longer counts them. The store's meter also leaves out units
+// that were refilled, before the charge or since. refilled is how long that refill lasted. It
+// lowers the store's level, not the level of units that are still owed.
 func (c *count) repaid(units, truth, granted, at int64, call uint64, now int64, refilled time.Duration) {
 	if units = c.unowe(units, granted); units == 0 {
 		return
@@ -214,7 +216,7 @@ func (c *count) repaid(units, truth, granted, at int64, call uint64, now int64, 
 	}
 	if n := len(o.charged); n == maxCharged {
 		first, next := &o.charged[0], &o.charged[1]
-		if first.at > next.at || first.at == next.at && first.call > next.call { // answers come in any order
+		if first.at > next.at || first.at == next.at && first.call > next.call { // answers may arrive in any order
 			next.at, next.call = first.at, first.call
 		}
 		next.units, next.weight = next.units+first.units, next.weight+first.weight

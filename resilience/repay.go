@@ -19,8 +19,7 @@ func (l *ledger) resolve(o *debt, d *stint.Decision, err error, call uint64) {
 	var due []*job
 	charged := err == nil && d.Allowed && (d.Charge.Data().ID != 0 || d.Repeat)
 	ahead := charged && d.RetryAfter > 0 && !d.Repeat // a booking, although the units are used already
-	// A raise is charged, and a place is released, once the store has a charge. Other settlements
-	// lower what is owed.
+	// A raise or a release needs a charge in the store. Other settlements only lower what is owed.
 	apart := func(j *job) bool { return j.done != nil || j.Amendment.Kind == stint.AmendRelease }
 	set := l.lock(o.subjects)
 	switch {
@@ -76,7 +75,7 @@ func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (due []*job) {
 			due = append(due, refundPart(&charge, o.back))
 		}
 	default:
-		if o.renamed { // no caller knows that ID, and its repeats must not prevent a refund.
+		if o.renamed { // no caller knows that ID, and its repeats must not prevent a refund
 			charge.Data().RequestID, charge.Data().IDLife = "", 0
 			o.stored = charge
 		}
@@ -91,8 +90,8 @@ func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (due []*job) {
 	return due
 }
 
-// partOf returns the part of the store's charge that corresponds to a local one, or to a part of
-// it.
+// partOf returns the part of the store's charge that corresponds to local, which is a local charge
+// or a part of one.
 func partOf(store, local *stint.Charge) stint.Charge {
 	if len(store.Claims()) == len(local.Claims()) {
 		return *store
@@ -260,15 +259,15 @@ func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
 			m := &c.Limits[j]
 			if n := rec.of(m, j); m.Algorithm == stint.AlgorithmCalendar && n != nil &&
 				n.number(o.at) == n.number(now) {
-				// By its own calendar, the store may count the debt as a charge of the previous
-				// period.
+				// The store may have a different calendar. It must not count the debt in the
+				// previous period.
 				begin, _ := contract.Period(m, l.wall(now))
 				age = max(min(age, now-l.instant(begin, now)), 0)
 			}
 			counts := age < int64(m.Window) && m.Algorithm != stint.AlgorithmConcurrency &&
 				m.Algorithm != stint.AlgorithmBucket
 			if contract.HasMeter(m) {
-				back := time.Duration(0) // others may have used all that was refilled
+				back := time.Duration(0) // others may have used all refilled units
 				if n := rec.of(m, j); l.instances() == 1 && len(claims) == 1 && n != nil && n.meter != nil &&
 					n.owed != nil && !rec.blind(n, o.at) {
 					back = n.givenBack(rec, o, &o.claims[i], now)
@@ -294,10 +293,10 @@ func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
 }
 
 // givenBack returns for how long the meter has been refilling units of a debt, at most since the
-// grant, or maxAhead if it has refilled all of them. The local level is the weight of the newest
-// units, so a debt has only what exceeds the weight of newer units. Units that certainly were not
-// charged count as newer than a debt that may have been charged: since the charge, the refill has
-// lowered the store's level, not theirs.
+// grant, or maxAhead if it has refilled all of them. The oldest units are refilled first. So the
+// weight that is left of a debt is the local level minus the weight of all newer units. Units that
+// certainly were not charged count as newer than a debt that may have been charged, because since
+// that charge the refill has lowered the store's level, not theirs.
 func (c *count) givenBack(rec *record, o *debt, claim *stint.Claim, now int64) time.Duration {
 	newer, before := c.owed.due(), !o.sent
 	for _, d := range rec.debts {

@@ -14,20 +14,22 @@ import (
 // A store loses state if it is flushed, if it restarts from an old copy, if a replica that lagged
 // takes over, or if it evicts a state. Every answer reports the usage of all processes. So the
 // processes send the store the last answers that they got before the loss. The store charges only
-// the units that it lacks, so neither order nor repeats matter.
+// the units that it lacks, so the same usage may be sent in any order and more than once.
 //
 // The next heartbeat notices a loss: see [driver.Presence]. Answers since the last heartbeat may
 // have come after the loss, so for each limit the last answer before that heartbeat is kept, too.
-// An evicted state is noticed by its generation; a reset, unlike an eviction, is announced.
+// If a state was evicted, the next answer about it has another generation. That is also so after a
+// reset, but a reset is announced.
 
-// answer holds the usage that the store reported for a limit: the units used by others, when the
-// last of them stops counting, and when the answer arrived. Both times are by our clock. For a
-// meter, others includes the units of this process.
+// answer holds the usage that the store reported for a limit: others is the number of units used by
+// other processes, until is when the last of them stops counting, and arrived is when the answer
+// arrived. Both times are by the ledger's clock. For a meter, others includes the units of this
+// process.
 type answer struct{ others, until, arrived int64 }
 
 const (
-	// maxLost is the maximum number of counts sent after a loss. Those with the largest used
-	// fraction are sent.
+	// maxLost is the maximum number of counts sent after a loss. The counts of the limits that are
+	// used most are sent.
 	maxLost = 65_536
 	// restorePause is the time between batches of counts.
 	restorePause = 10 * time.Millisecond
@@ -41,13 +43,13 @@ const (
 	lostParts = 4
 	// restoreTries is the number of attempts to send a batch of which the store accepts nothing.
 	restoreTries = 3
-	// hashLength is the length of the hash of a name, after "#".
+	// hashLength is the length of the hash that replaces a subject in an announcement, after "#".
 	hashLength = 22
 )
 
 // keep saves the answers of a record that the next answer is about to replace. It saves only
-// answers from before any loss that is still to be noticed: those of an earlier epoch or of another
-// generation. The lock is held.
+// answers from before any loss that is still to be noticed: those of an epoch before safe or of
+// another generation. The lock is held.
 func (l *ledger) keep(rec *record, replaced bool, now int64) {
 	if rec.replaced == 0 && (replaced || rec.epoch < l.safe.Load()) { // at most once per heartbeat
 		counts := false
@@ -59,7 +61,7 @@ func (l *ledger) keep(rec *record, replaced bool, now int64) {
 				counts = counts || gone && c.before.until > now+int64(expiryTime)
 			}
 		}
-		if counts { // otherwise it has expired
+		if counts { // otherwise the state has expired
 			select {
 			case l.replaced <- rec:
 				rec.replaced = now
@@ -70,8 +72,7 @@ func (l *ledger) keep(rec *record, replaced bool, now int64) {
 	rec.epoch = l.epoch.Load()
 }
 
-// last returns the newest answer, updated with what this process has learned since about the use by
-// others.
+// last returns the newest answer. Its number of units used by others is the current estimate.
 func (c *count) last() answer {
 	a := c.heard.answer
 	if c.unit == 0 {
@@ -108,19 +109,19 @@ type lostCount struct {
 	share float64
 }
 
-// part is a number of units that count until a time.
+// part is a number of units that count until the given time.
 type part struct{ until, units int64 }
 
-// outdated reports whether an answer that came at the instant since is outdated, because the
-// subject was reset later, or so shortly before that the answer may have been under way. The lock
+// outdated reports whether an answer or a grant from the time since is outdated. That is so if the
+// subject was reset later, or so shortly before that the announcement may have come late. The lock
 // is held.
 func (l *ledger) outdated(rec *record, since int64) bool {
 	at := max(rec.resetAt, l.anyCommanded.Load())
 	return at > 0 && since < at+int64(resetTime)
 }
 
-// lost adds the usage that the limits of a record had before a loss, according to answers since a
-// time. The lock is held.
+// lost adds the usage that the limits of a record had before a loss, according to answers that
+// arrived since the time since. The lock is held.
 func (l *ledger) lost(rec *record, since, now int64, all []lostCount) []lostCount {
 	for i := range rec.counts {
 		c, known := &rec.counts[i], rec.counts[i].before
@@ -144,7 +145,7 @@ func (l *ledger) lost(rec *record, since, now int64, all []lostCount) []lostCoun
 
 // own returns the units that the store has charged to this process and still counts, the oldest
 // first. It leaves out units that have yet to be charged to the store. For a meter, own returns
-// none: the answer includes them. The lock is held.
+// none, because the store's answer includes them. The lock is held.
 func (l *ledger) own(rec *record, c *count, now int64) (own []part) {
 	if c.unit > 0 {
 		return nil
@@ -186,13 +187,13 @@ func (l *ledger) lostAll() (all []lostCount) {
 }
 
 // lostSome returns the usage of states that were replaced. It covers only answers since heardSince.
-// This process has listened since then, so the announcement of a reset would have reached it.
+// This process has received announcements since then, so it knows of any reset.
 func (l *ledger) lostSome(heardSince int64) (all []lostCount) {
 	for n := len(l.replaced); n > 0; n-- {
 		rec := <-l.replaced
 		now := l.now()
 		rec.stripe.mu.Lock()
-		again := now-rec.replaced < int64(resetTime) // its reset may still be announced
+		again := now-rec.replaced < int64(resetTime) // if it was reset, that may still be announced
 		if again {
 			select {
 			case l.replaced <- rec:
@@ -214,9 +215,10 @@ func (l *ledger) lostSome(heardSince int64) (all []lostCount) {
 	return all
 }
 
-// requests adds requests that make the store count at least the lost usage, unless the limit was
-// reset since. In a sliding window, units granted to this process count as long as they would have
-// without the loss. Units granted to others all count as long as the newest of them.
+// requests appends calls to the given list that make the store count at least the lost usage,
+// unless the limit was reset since. In a sliding window, units granted to this process count as
+// long as they would have without the loss. Units granted to others all count as long as the newest
+// of them.
 func (l *ledger) requests(lost *lostCount, now int64, to []*driver.Call) []*driver.Call {
 	defer l.unlock(l.lock([]stint.Claim{lost.claim}))
 	limit := &lost.claim.Limits[0]
@@ -237,7 +239,7 @@ func (l *ledger) requests(lost *lostCount, now int64, to []*driver.Call) []*driv
 	if sliding && used > 0 {
 		add(now - lost.until + int64(limit.Window))
 	}
-	// What the store has charged since the loss counts as the newest units.
+	// Units that the store has charged since the loss are assumed to be the newest of these.
 	each := (len(own) + lostParts - 1) / lostParts
 	for i, p := range slices.Backward(own) {
 		used += p.units

@@ -32,7 +32,7 @@ type sender struct {
 type job struct {
 	driver.AmendCall
 	done        func(stint.Amended) // called when the store has made it; may be nil
-	promised    bool                // whether a caller was promised it; if so, it is kept, however many jobs wait
+	promised    bool                // whether a caller relies on it; then maxJobs does not apply
 	sent        int64               // when the store was first asked
 	from, until time.Time
 }
@@ -43,12 +43,12 @@ func newJob(c stint.Charge, a stint.Amendment, done func(stint.Amended)) *job {
 }
 
 const (
-	// sendTime bounds a batch, and sendMost is its maximum size.
+	// sendTime is the maximum duration of a batch, and sendMost is its maximum size.
 	sendTime = time.Second
 	sendMost = 128
 	// sendEvery is the time between batches, unless there is more to send. sendPause is the pause
-	// after a failure, or if the store is slow. A request for a subject charges the subject's debts
-	// before that.
+	// after a failure, or if the store is slow. A request charges the debts of its subjects at
+	// once, without waiting for a batch.
 	sendEvery = 100 * time.Millisecond
 	sendPause = time.Second
 
@@ -59,7 +59,7 @@ const (
 	longestJob = time.Hour
 )
 
-// start starts charging debts if there are any and no goroutine does so.
+// start starts charging debts if there are any and no goroutine charges them yet.
 func (s *sender) start() {
 	if s.stack.ledger.owing.Load() > 0 && !s.charging.Load() && s.charging.CompareAndSwap(false, true) {
 		s.stack.run(s.charge)
@@ -104,7 +104,7 @@ func (s *sender) send(ctx context.Context) (n int, ok bool) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, sendTime)
 	defer cancel()
-	// The deadline is short, because a debt is charged by its age at the time of sending.
+	// The deadline is short, because the age of a debt is measured when it is sent.
 	deadline, number := time.Now().Add(sendTime/4), l.nextCall()
 	batch := make([]*driver.Call, len(calls))
 	for i, o := range calls {
@@ -161,7 +161,7 @@ func (s *sender) may() bool {
 	return len(s.waiting) < maxJobs && s.stack.life.Err() == nil
 }
 
-// add queues a job, to be done in the background after a time.
+// add queues a job, to be done in the background once the time after has passed.
 func (s *sender) add(j *job, after time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,8 +9,9 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// amended records that a charge of the store was amended. The amendment was sent at the instant
-// sent, so an answer that arrived since may already reflect it.
+// amended records that a charge of the store was amended. charged is the cost that remains charged.
+// sent is the time at which the amendment was sent: an answer that arrived later may already
+// reflect it.
 func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged, sent int64) {
 	now, dropped := l.now(), max(contract.Total(&a)-charged, 0)
 	defer l.unlock(l.lock(c.Claims()))
@@ -24,7 +25,7 @@ func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged, sent int64
 			it.grant(truth-it.cost, at, now, true)
 		case truth < it.cost:
 			before := it.rec.heard <= sent
-			if c.Data().AtOf(it.i) > c.Data().NowOf(it.i) { // a booking is counted among others
+			if c.Data().AtOf(it.i) > c.Data().NowOf(it.i) { // a booking is counted as used by others
 				it.others.unbook(it.cost-truth, before)
 			} else if gone := it.ungrant(it.cost-truth, at, now); !before {
 				it.others.units += gone // if that answer reflects the settlement, others used that much more
@@ -36,11 +37,11 @@ func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged, sent int64
 	}
 }
 
-// wasReset reports whether a charge made at an instant, in whole microseconds, was reset.
+// wasReset reports whether a charge made at the given time, in whole microseconds, was reset.
 func (c *count) wasReset(at int64) bool { return at+int64(time.Microsecond) <= c.since }
 
-// raise counts a raise that has yet to be charged to the store. It returns a function to call when
-// the store has charged it.
+// raise counts the units by which an amendment raises a charge, before the store has charged them.
+// It returns a function to call when the store has charged it.
 func (l *ledger) raise(c *stint.Charge, a stint.Amendment) (charged func(stint.Amended)) {
 	defer l.unlock(l.lock(c.Claims()))
 	now := l.now()
@@ -53,8 +54,7 @@ func (l *ledger) raise(c *stint.Charge, a stint.Amendment) (charged func(stint.A
 	return l.whenRaised(*c, a, now)
 }
 
-// whenRaised returns a function to call when the store has charged a raise that was counted at the
-// instant now.
+// whenRaised returns a function to call when the store has charged a raise that was counted at now.
 func (l *ledger) whenRaised(c stint.Charge, a stint.Amendment, now int64) func(stint.Amended) {
 	c.SetClaims(copied(c.Claims()))
 	return func(done stint.Amended) {
@@ -72,14 +72,14 @@ func (l *ledger) whenRaised(c stint.Charge, a stint.Amendment, now int64) func(s
 			at := l.instant(c.Data().AtOf(it.i), later)
 			it.repaid(charged-it.cost, charged-it.cost, now, l.wall(later), 0, later, time.Duration(later-now))
 			if it.advance(later); it.number(at) <= it.newest-parts && it.number(at) > it.number(now)-parts {
-				it.add(charged-it.cost, later) // it left its window meanwhile
+				it.add(charged-it.cost, later) // the charge left its window meanwhile
 			}
 		}
 	}
 }
 
-// stillIn returns how many of the units charged at an instant are certain to still count under a
-// limit. Both instants are by the store's clock.
+// stillIn returns how many of the units charged at the time at are certain to still count under a
+// limit at the time now. Both times are by the store's clock.
 func stillIn(r *stint.Limit, units, at, now int64) int64 {
 	window, begin := r.Window.Microseconds(), int64(0)
 	if r.Algorithm == stint.AlgorithmFixed || r.Algorithm == stint.AlgorithmCalendar {
@@ -95,8 +95,8 @@ func stillIn(r *stint.Limit, units, at, now int64) int64 {
 }
 
 // settlement is the outcome of settling a local charge. done is the answer to the caller. stored is
-// the store's charge, if it must be settled too. backs are amendments that give back units of
-// groups. charged is a function to call when the store has charged a raise.
+// the store's charge, if it must be settled too. backs are jobs that give back units of groups.
+// charged is a function to call when the store has charged a raise.
 type settlement struct {
 	done    stint.Amended
 	stored  stint.Charge
@@ -104,9 +104,9 @@ type settlement struct {
 	charged func(stint.Amended)
 }
 
-// settle settles a local charge, or a part of it, or releases its place; held reports whether it
-// had one. If the charge has a separate debt, the store's charge of that debt is amended too, once
-// it exists.
+// settle settles a local charge, or a part of it, or releases its place. held reports whether it
+// had a place. o is the separate debt of the charge, or nil. The store's charge of that debt is
+// amended too, once it exists.
 func (l *ledger) settle(o *debt, c *stint.Charge, a stint.Amendment, held bool) (s settlement) {
 	subjects := c.Claims()
 	if o != nil {
@@ -144,8 +144,8 @@ func (l *ledger) settle(o *debt, c *stint.Charge, a stint.Amendment, held bool) 
 	return s
 }
 
-// settleHere records the effect of settling a local charge. Units without a separate debt are owed
-// together with others.
+// settleHere records the effect of settling a local charge in this process. Units without a
+// separate debt will be charged in groups.
 func (l *ledger) settleHere(o *debt, c *stint.Charge, a stint.Amendment, now int64, s *settlement) {
 	claims, at := c.Claims(), l.instant(c.Data().At, now)
 	alone := o != nil && o.state != goneDebt
@@ -166,7 +166,7 @@ func (l *ledger) settleHere(o *debt, c *stint.Charge, a stint.Amendment, now int
 			most := it.mostRaise(a.MaxDebt, now)
 			s.done.Charged = min(s.done.Charged, contract.Total(&a)-max(units-most, 0))
 			units, changes = min(units, most), true
-			if alone { // charged at that instant
+			if alone { // the debt is charged as of at
 				it.owe(units, at, now)
 			} else {
 				it.owe(units, now, now)
@@ -232,8 +232,8 @@ func (l *ledger) noteSettled(c *stint.Charge, claim *stint.Claim, a *stint.Amend
 	}
 }
 
-// noteAll remembers that a charge is settled or released, or will be. A repeat changes nothing,
-// even if the store is unavailable by then.
+// noteAll remembers that a charge is settled or released, or will be. A repeat of the amendment
+// then changes nothing, even if the store is unavailable.
 func (l *ledger) noteAll(c *stint.Charge, a *stint.Amendment) {
 	for i := range c.Claims() {
 		l.noteSettled(c, &c.Claims()[i], a)
@@ -282,7 +282,7 @@ func (l *ledger) unsettled(c stint.Charge, a *stint.Amendment) stint.Charge {
 	return c
 }
 
-// raises reports whether an amendment charges more than the charge has.
+// raises reports whether an amendment raises the cost of a charge under any limit.
 func raises(c *stint.Charge, a *stint.Amendment) bool {
 	for claim, l := range contract.Limits(c.Claims()) {
 		if truth, named := contract.TotalOf(a, l.Name); named && contract.Charges(claim) && truth > claim.CostOf(l) {
@@ -292,8 +292,9 @@ func raises(c *stint.Charge, a *stint.Amendment) bool {
 	return false
 }
 
-// mostRaise returns by how many units a charge may be raised. Under a limit that refills, the units
-// that are left may be exceeded by maxDebt, or by the capacity if maxDebt is 0.
+// mostRaise returns the maximum number of units by which a charge may be raised. Under a limit that
+// refills, that is the number of units that are left plus maxDebt, or plus the capacity if maxDebt
+// is 0.
 func (c *count) mostRaise(maxDebt, now int64) int64 {
 	if c.unit == 0 {
 		return stint.MaxUnits
@@ -304,10 +305,10 @@ func (c *count) mostRaise(maxDebt, now int64) int64 {
 	return max(c.left(now, c.uncounted(math.MaxInt64, 0, now)), 0) + maxDebt
 }
 
-// commanded applies a command in this process. The command was sent at the instant sent; done
-// reports whether the store has executed it. Units must be given back only once. So if the store
-// gave them back but has yet to be charged with units granted here, none are given back here. An
-// answer that arrived since may already reflect the command, as in amended.
+// commanded applies a command in this process. sent is the time at which the command was sent: an
+// answer that arrived later may already reflect it. done reports whether the store has executed it.
+// Units must be given back only once. So if the store has given them back, and units granted here
+// are still to be charged to it, none are given back here.
 func (l *ledger) commanded(c *stint.Command, done bool, sent int64) {
 	_ = l.bans.Command(context.Background(), *c) // fails only once it is closed
 	if c.Kind != stint.CommandGiveBack {

@@ -29,10 +29,10 @@ type Stack struct {
 	sharing sharing
 
 	listeners  contract.Listeners // see Announcements
-	heardSince atomic.Int64       // since when it receives all announcements, by the ledger's clock; 0 if it does not
+	heardSince atomic.Int64       // when it began to receive announcements, by the ledger's clock; 0 if it does not
 
 	start time.Time
-	life  context.Context // of the goroutines
+	life  context.Context // canceled by end, to stop the goroutines
 	end   context.CancelFunc
 	mu    sync.Mutex // guards ended
 	ended bool
@@ -63,16 +63,16 @@ type (
 //	defer store.Close() // before redis.Close
 //	lim, err := stint.New(store, stint.PerMinute(100))
 //
-// The stack uses these abilities of a store if it has them; the store of package redisstore has all
-// of them:
+// The stack uses these optional interfaces and methods if the store has them. The store of package
+// redisstore has all of them:
 //
 //   - [driver.BatchAmender] amends many charges in one call.
 //   - [driver.Roster] counts the processes, and notices when the store has lost data.
-//   - [driver.Announcer] reports the subjects that were given units back in any process.
-//   - [driver.Inspector] and [driver.Keeper] show usage and keep tables.
+//   - [driver.Announcer] announces the subjects to which any process gives units back.
+//   - [driver.Inspector] shows usage, and [driver.Keeper] keeps tables.
 //   - Ping(ctx) error reports cheaply whether the store responds.
 func New(store driver.BatchStore, c Config) (*Stack, error) {
-	if _, err := stint.New(store); err != nil { // it is nil
+	if _, err := stint.New(store); err != nil { // store is nil
 		return nil, err
 	}
 	if err := c.validate(); err != nil {
@@ -110,9 +110,9 @@ func New(store driver.BatchStore, c Config) (*Stack, error) {
 func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, err error) {
 	// Answers from memory do not use a question, because it would make them take 50% longer.
 	leased := s.leases != nil && leasable(&r)
-	asked := s.start.Add(time.Since(s.start)) // reads the monotonic clock alone, in half the time
+	asked := s.start.Add(time.Since(s.start)) // reads only the monotonic clock, which takes half the time
 	if leased {
-		asked = time.Now() // leases end by both clocks
+		asked = time.Now() // leases need both clocks
 	}
 	var id denialID
 	if s.denials != nil {
@@ -141,8 +141,9 @@ func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, er
 	return d, nil
 }
 
-// serve answers a leasable request from memory, and reports whether it did. For a request on
-// several subjects, it may serve a part.
+// serve answers a leasable request from memory, and reports whether it did. Of a request with
+// several claims, it may serve only some. The others are then in part.rest, for the store to
+// decide.
 func (s *Stack) serve(r *stint.Request, d *stint.Decision, asked time.Time) (part *leasedPart, served bool) {
 	if len(r.Claims) == 1 {
 		return nil, s.leases.serve(r, d, asked)
@@ -157,7 +158,7 @@ func (s *Stack) serve(r *stint.Request, d *stint.Decision, asked time.Time) (par
 
 // leasable reports whether a request, or a part of it, may be served from memory. Such a request is
 // a plain take without an ID or a hold. The store decides a request with two claims of one subject
-// and scope, because these are settled together.
+// and scope, because such claims are settled together.
 func leasable(r *stint.Request) bool {
 	if r.Mode != stint.ModeTake || r.ID != "" || r.Terms().Fit || r.Terms().Lease != 0 || r.Hold != 0 {
 		return false
@@ -200,14 +201,14 @@ func leasableClaim(c *stint.Claim) bool {
 type question struct {
 	request  stint.Request
 	decision stint.Decision
-	asked    time.Time // by the monotonic clock; its wall clock may be off
+	asked    time.Time // use only its monotonic reading: its wall time may be wrong
 	event    Decided
 }
 
 var questions = sync.Pool{New: func() any { return new(question) }}
 
-// take has the store decide within the time budget, or decides without it. If leases serve a part
-// of the request, the store decides the rest.
+// take has the store decide within the time budget, or decides without the store. If leases serve a
+// part of the request, the store decides the rest.
 func (s *Stack) take(ctx context.Context, r *stint.Request, part *leasedPart, asked time.Time) (
 	d stint.Decision, err error) {
 	if len(r.Claims) == 0 {
@@ -238,8 +239,8 @@ func (s *Stack) take(ctx context.Context, r *stint.Request, part *leasedPart, as
 	return d, err
 }
 
-// ask has the store decide within the time budget. After an error, the answer of a request that was
-// sent may still come.
+// ask has the store decide within the time budget. If it fails after the request was sent, it
+// returns the waiter of the request as sent, because the answer may still come.
 func (s *Stack) ask(ctx context.Context, q *question) (sent *waiter, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err // no caller waits for an answer
@@ -252,11 +253,11 @@ func (s *Stack) ask(ctx context.Context, q *question) (sent *waiter, err error) 
 		budget = r.Failure.Budget
 	}
 	if r.Terms().Lease > 0 {
-		budget = max(budget, r.Terms().Lease/2) // no caller waits; half of the lease is left when it comes
+		budget = max(budget, r.Terms().Lease/2) // no caller waits; half of the lease's time is left when the answer comes
 	}
-	// A caller with less time than the budget gets its answer a little late. Its deadline proves
-	// nothing about the store. Clients may be able to choose it, and must not be able to bypass the
-	// store with a short one.
+	// A caller whose deadline is earlier than the end of the budget gets its answer a little late.
+	// A missed deadline of that kind does not mean that the store is slow. Clients may be able to
+	// choose the deadline, and must not be able to bypass the store with a short one.
 	deadline := q.asked.Add(budget)
 	if s.starting() { // a store that is not connected yet is not down
 		deadline = later(deadline, s.start.Add(startTime))
@@ -264,21 +265,21 @@ func (s *Stack) ask(ctx context.Context, q *question) (sent *waiter, err error) 
 	if earlier(ctx, deadline) != deadline {
 		ctx = context.WithoutCancel(ctx)
 	}
-	var owed []*owedCall // charged first
+	var owed []*owedCall // debts to charge before the request
 	if r.Mode != stint.ModePeek && s.ledger.owing.Load() > 0 {
 		owed = s.ledger.carry(r)
 	}
 	return s.batch.ask(ctx, q, owed, deadline)
 }
 
-// earlier returns the deadline, or the context's deadline if that comes before.
+// earlier returns deadline, or the context's deadline if that is earlier.
 func earlier(ctx context.Context, deadline time.Time) time.Time {
 	own, ok := ctx.Deadline()
 	if !ok {
 		return deadline
 	}
 	sooner := own.Before(deadline)
-	if own == own.Round(0) { // own has no monotonic reading, and the wall clock of deadline may be off
+	if own == own.Round(0) { // own has no monotonic reading, and the wall time of deadline may be wrong
 		sooner = time.Until(own) < time.Until(deadline)
 	}
 	if sooner {
@@ -287,8 +288,9 @@ func earlier(ctx context.Context, deadline time.Time) time.Time {
 	return deadline
 }
 
-// listen drops everything that announcements of other processes invalidate. While it cannot listen,
-// denials are remembered for at most a second, and leases until their end.
+// listen drops everything that announcements of other processes invalidate. While it receives no
+// announcements, an outdated denial is repeated for at most a second, and an outdated lease is used
+// until it ends.
 func (s *Stack) listen(announcer announcer, logger *slog.Logger) {
 	warned := false
 	for s.life.Err() == nil {
@@ -305,8 +307,8 @@ func (s *Stack) listen(announcer announcer, logger *slog.Logger) {
 	}
 }
 
-// Announcements implements [driver.Announcer] by passing on what the stack itself receives, so it
-// needs no separate connection. It ends when the stack can no longer listen.
+// Announcements implements [driver.Announcer] by passing on the announcements that the stack itself
+// receives, so it needs no separate connection. It returns when the stack no longer receives them.
 func (s *Stack) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
 	if s.heardSince.Load() == 0 {
 		return contract.ErrSilent
@@ -314,8 +316,8 @@ func (s *Stack) Announcements(ctx context.Context, f func(subject string, comman
 	return s.listeners.Listen(ctx, f)
 }
 
-// drop forgets the denials of a subject that was given units back elsewhere and, after a command,
-// its leases and its ban.
+// drop handles an announcement about a subject. It forgets the subject's denials. If the
+// announcement is of a command, it also forgets the subject's leases and ban.
 func (s *Stack) drop(subject string, commanded bool) {
 	s.listeners.Tell(subject, commanded)
 	if s.denials != nil {
@@ -333,9 +335,10 @@ func (s *Stack) drop(subject string, commanded bool) {
 // Breaker returns the state of the breaker, which stops calls to a store that fails.
 func (s *Stack) Breaker() BreakerState { return s.store.current() }
 
-// Close answers waiting callers, gives back leased units, charges what is owed, and ends all
-// background work. It takes at most a few seconds if the store does not answer. It does not close
-// the store. From then on, failures of the store are returned.
+// Close answers waiting callers, gives back leased units, charges the units that are still owed to
+// the store, and ends all background work. It takes at most a few seconds if the store does not
+// answer. It does not close the store. Later requests fail, unless their failure mode is
+// [stint.FailAllow] or [stint.FailDeny].
 func (s *Stack) Close() error {
 	s.batch.Close()
 	if s.leases != nil {
@@ -356,7 +359,7 @@ func (s *Stack) Close() error {
 	return nil
 }
 
-// run starts a goroutine, unless the stack has been closed.
+// run calls what in a new goroutine, unless the stack has been closed.
 func (s *Stack) run(what func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package contract has small computations on requests, claims, charges and limits. Stores share
-// them with the stores that wrap stores; users of the root package do not need them.
+// Package contract has small computations on requests, claims, charges and limits. Stores, and
+// packages that wrap stores, share them. Users of the root package do not need them.
 package contract
 
 import (
@@ -53,9 +53,9 @@ func TotalOf(a *stint.Amendment, name string) (cost int64, ok bool) {
 	return cost, ok
 }
 
-// Grace returns how long after its instant a booking may be used. The booking counts as if it were
-// charged at the end of that time. The grace is a twentieth of the shortest window, from 2 to 20
-// milliseconds, and 0 for a tentative booking.
+// Grace returns how long after the booked time a booking may be used. The booking counts as if it
+// were charged at the end of that time. The grace is a twentieth of the shortest window, from 2 to
+// 20 milliseconds, and 0 for a tentative booking.
 func Grace(r *stint.Request) time.Duration {
 	if r.Terms().Tentative {
 		return 0
@@ -76,7 +76,8 @@ func shortest(c *stint.Claim) time.Duration {
 	return window
 }
 
-// Longest returns how far ahead ModeReserve may book: MaxWait, or as far as any limit reaches.
+// Longest returns how far ahead ModeReserve may book: MaxWait or, if that is 0, the longest time
+// for which any limit may count a unit.
 func Longest(r *stint.Request) time.Duration {
 	if r.MaxWait > 0 {
 		return r.MaxWait
@@ -167,8 +168,8 @@ func SameID(l, m *stint.Limit) bool {
 	return l.Window == m.Window && l.Algorithm == m.Algorithm && l.Name == m.Name
 }
 
-// EntryBytes returns the size in bytes of a log entry in Redis: a stamp, and units up to a
-// capacity.
+// EntryBytes returns the size in bytes of a log entry in Redis, under a limit with the given
+// capacity. An entry has a time and a number of units up to the capacity.
 func EntryBytes(capacity int64) int {
 	switch {
 	case capacity <= stint.Resolution:
@@ -188,7 +189,8 @@ func HasMeter(l *stint.Limit) bool {
 		l.Algorithm == stint.AlgorithmSliding && l.Burst > l.Max && l.Max > 0
 }
 
-// Show sets the entries of a window, in order of time. It omits the oldest if there are too many.
+// Show sets the entries of a window, in order of time. If there are too many, it omits the oldest
+// and adds their units to LeftOut.
 func Show(w *driver.Window, entries []driver.Entry) {
 	slices.SortStableFunc(entries, func(a, b driver.Entry) int {
 		return cmp.Or(a.At.Compare(b.At), a.Until.Compare(b.Until))

@@ -56,7 +56,7 @@ func (l *Listeners) Tell(subject string, commanded bool) {
 	}
 }
 
-// End ends all current calls of Listen. A store calls it when announcements may be missed from now
+// End ends all current calls of Listen. A store calls it when it may miss announcements from now
 // on.
 func (l *Listeners) End() {
 	l.mu.Lock()

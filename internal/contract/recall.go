@@ -28,7 +28,7 @@ const headSize = 24
 // AppendNote appends the data of a charge that is known before the charge is made: the shape of the
 // request, see Shape, the costs of the claims after the first, and the costs of names. If the
 // claims of other subjects were charged before, in separate calls, elsewhere is their charge, and
-// AppendNote also appends its instants and generations.
+// AppendNote also appends its times and generations.
 func AppendNote(b []byte, r *stint.Request, shape uint32, elsewhere *stint.Charge) []byte {
 	b = little.AppendUint32(b, shape)
 	if b = append(b, 0); elsewhere != nil {
@@ -74,7 +74,7 @@ func AppendCharge(b []byte, c *stint.Charge, note []byte) []byte {
 }
 
 // Recall returns the charge of a request ID, given the text that the store keeps. It reports false
-// if the request has another shape than the first one with that ID.
+// if the shape of the request differs from that of the first request with that ID.
 func Recall(r *stint.Request, shape uint32, text string) (c stint.Charge, ok bool) {
 	if len(text) < headSize+5 {
 		return c, false

@@ -6,9 +6,10 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Settle settles a charge. costs has the indexes of the claims that count the cost of a request; a
-// applies to them. The other claims count requests, one unit for each. If the charge has a hold,
-// these units are held, too, so Settle settles the other claims at a cost of 1.
+// Settle settles a charge. costs has the indexes of the claims that count the cost of a request.
+// The amendment a applies to these claims. The other claims count requests, one unit for each. If
+// the charge has a hold, these units are held, too, so Settle settles the other claims at a cost of
+// 1.
 func Settle(c stint.Charge, costs []int, a stint.Amendment,
 	amend func(stint.Charge, stint.Amendment) (stint.Amended, error)) (done stint.Amended, err error) {
 	priced, others := c.Part(costs...), c.Part(requestClaims(&c, costs)...)

@@ -16,14 +16,14 @@ type SettledSet struct {
 	seed  maphash.Seed
 	known map[uint64]struct{}
 	order []uint64 // a ring once it is full
-	next  int      // index of the oldest in the ring
+	next  int      // index of the oldest entry in the ring
 }
 
 // Has reports whether a claim of a charge is known to be settled.
 func (s *SettledSet) Has(charge uint64, c *stint.Claim) bool { return s.HasState(charge, c, "") }
 
-// HasState reports whether the state of a claim with a name is known to be settled. The states of a
-// charge with a hold are settled one by one.
+// HasState reports whether the state with the given name of a claim is known to be settled. The
+// states of a charge with a hold are settled one by one.
 func (s *SettledSet) HasState(charge uint64, c *stint.Claim, name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,8 +38,8 @@ func (s *SettledSet) HasState(charge uint64, c *stint.Claim, name string) bool {
 // before.
 func (s *SettledSet) Add(charge uint64, c *stint.Claim) bool { return s.AddState(charge, c, "") }
 
-// AddState remembers that the state of a claim with a name was settled. It reports whether the
-// state was not known before.
+// AddState remembers that the state with the given name of a claim was settled. It reports whether
+// the state was not known before.
 func (s *SettledSet) AddState(charge uint64, c *stint.Claim, name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +70,7 @@ func (s *SettledSet) Remove(charge uint64, c *stint.Claim) {
 	}
 }
 
-// key returns a hash. With so few entries, collisions are negligible.
+// key returns the key of a state: a hash. With so few entries, collisions are negligible.
 func (s *SettledSet) key(charge uint64, c *stint.Claim, name string) uint64 {
 	return maphash.Comparable(s.seed, struct {
 		charge               uint64

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxUnsent is large enough to keep the network busy.
+// maxUnsent is the number of unsent bytes that the kernel buffers. It is large enough to keep the
+// network busy.
 const maxUnsent = 128 << 10
 
 // LimitUnsent keeps the kernel from buffering more of a response than the client can read soon.
