@@ -29,11 +29,12 @@ const (
 	fieldNoSniff         = "X-Content-Type-Options"
 )
 
-// drafted is the maximum number of header fields that one answer drafts; see [draft].
+// drafted is the maximum number of header fields in a [draft].
 const drafted = 8
 
-// draft collects header fields whose values change between answers. All values of an answer are
-// parts of one string, and are stored in one slice, so they take two allocations in total.
+// draft collects header fields whose values change between answers, until setDrafted sets them in
+// the header. All values of an answer are parts of one string, and are stored in one slice, so they
+// take two allocations in total.
 type draft struct {
 	text  []byte
 	parts []part
@@ -48,7 +49,7 @@ type draft struct {
 type part struct {
 	field  string
 	end    int
-	number int64 // set if the value is a number
+	number int64 // the value, if it is a number
 }
 
 func (d *draft) clear() { d.text, d.parts = d.text[:0], d.parts[:0] }
@@ -114,12 +115,11 @@ var (
 	noSniff = fixed("nosniff")
 )
 
-// smallNumbers bounds the numbers from 0 whose values all answers share. They cover most limits and
-// waits.
+// smallNumbers is the length of decimals. The numbers below it cover most limits and waits.
 const smallNumbers = 1000
 
-// decimals holds the values of small numbers, so that a denial with X fields does not allocate
-// them.
+// decimals holds the header values of small numbers. All answers share them, so that a denial with
+// X fields does not allocate them.
 var decimals = func() (all [smallNumbers]string) {
 	for n := range all {
 		all[n] = strconv.Itoa(n)

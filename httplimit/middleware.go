@@ -15,7 +15,7 @@ import (
 // with 429, or with 503 if the store cannot be reached.
 //
 // It works with any router that accepts middleware of the type func(http.Handler) http.Handler. Put
-// it after authentication if tiers depend on that ([WithClaims]), and before expensive work.
+// it after authentication if tiers depend on claims ([WithClaims]), and before expensive work.
 //
 // New panics if the guard or an option is invalid.
 func New(guard *policy.Guard, options ...GuardOption) func(http.Handler) http.Handler {

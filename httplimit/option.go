@@ -161,7 +161,7 @@ func WithName(name string) ByOption {
 //
 // If the maximum of a limit changes, a customer's usage is kept; if its window changes, usage
 // starts from zero. The function is called for every request, before the decision: keep its data in
-// memory. A request with invalid limits is answered with 500, or by [WithError].
+// memory. A request with invalid limits is answered with 500, or by the function of [WithError].
 func WithLimits(limits func(r *http.Request) []stint.Limit) ByOption {
 	return byOption{set: func(b *by) {
 		b.limit.limits, b.first.Varies = limits, limits != nil
@@ -173,7 +173,7 @@ func WithLimits(limits func(r *http.Request) []stint.Limit) ByOption {
 
 // WithCost sets the cost of a request under [By] and [AndBy] in units of every limit; the default
 // is one. A cost of 0 charges nothing. A request with a negative cost is answered with 500, or by
-// [WithError].
+// the function of [WithError].
 func WithCost(cost func(r *http.Request) int64) ByOption {
 	return byOption{set: func(b *by) {
 		b.limit.cost = cost

@@ -34,7 +34,8 @@ func readPause(resp *http.Response, now time.Time) pause {
 	}
 	refused := resp.StatusCode == http.StatusTooManyRequests
 	if refused || resp.StatusCode == http.StatusServiceUnavailable {
-		// Retry-After applies to this refusal: fields about quotas are ignored.
+		// Retry-After states the wait after this refusal, so it takes precedence over fields about
+		// quotas.
 		if wait := retryAfter(h, at) - age; wait > 0 {
 			return pause{wait: wait, again: true}
 		}

@@ -199,7 +199,8 @@ func (r *recorder) FlushError() error {
 	return err
 }
 
-// begin records that the body begins, which sends the header.
+// begin records that the response begins, with status 200 unless the handler has already sent a
+// status.
 func (r *recorder) begin() {
 	if r.status == 0 {
 		r.takeCost()

@@ -123,8 +123,8 @@ func (c *Client) Cooldown(d time.Duration) time.Duration {
 	return d
 }
 
-// writePauses writes the pause to the store until it is stored or over. When the registry is
-// closed, it makes one more attempt.
+// writePauses writes the pause to the store, and repeats failed attempts until the pause is over.
+// If the registry is closed in the meantime, writePauses makes one more attempt.
 func (c *Client) writePauses() {
 	r := c.registry
 	written, retry := time.Duration(0), firstRetry

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Stats counts the calls to an API in this process since the registry was created.
+// Stats has statistics about the calls of this process to one API since the registry was created.
 type Stats struct {
 	// Name is the API's name. Limits are its limits, or nil if the API is no longer registered.
 	Name   string

@@ -28,7 +28,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// key is a secret that sender and receiver share. A real one comes from a file.
+// key is a secret that the sender and the receiver share. A real program reads it from a file.
 var key = []byte("a secret of at least 16 bytes")
 
 func main() {

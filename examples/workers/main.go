@@ -30,7 +30,7 @@ func main() {
 	defer store.Close()
 	apis, err := outbound.New(store, []outbound.API{
 		{Name: "igdb", Limits: []stint.Limit{stint.PerSecond(4)}, Retries: 3,
-			Failure: &stint.FailurePolicy{Budget: 5 * time.Second}}, // see stint.yaml
+			Failure: &stint.FailurePolicy{Budget: 5 * time.Second}}, // wait for Redis, as in stint.yaml
 	}, outbound.Config{})
 	check(err)
 	defer apis.Close()

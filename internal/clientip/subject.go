@@ -16,7 +16,7 @@ func (r *Resolver) Subject(a netip.Addr) netip.Prefix {
 }
 
 // subject returns the Subject of a canonical address, and the number of leading bits that determine
-// it.
+// the Subject.
 func (r *Resolver) subject(a netip.Addr) (p netip.Prefix, decided int) {
 	v4, decided := carried(a)
 	switch {

@@ -10,8 +10,9 @@ import (
 // Longer identifiers are replaced with a hash.
 const MaxIdentifier = 256
 
-// AppendIdentifier appends an identifier: verbatim if it is plain and not too long, otherwise as a
-// hash. It reports whether there is anything to append.
+// AppendIdentifier appends the identifier value: verbatim if plain is true and it has at most
+// [MaxIdentifier] bytes, and otherwise as a hash. If value is empty, AppendIdentifier appends
+// nothing and returns false.
 func AppendIdentifier(b []byte, value string, plain bool) ([]byte, bool) {
 	if value == "" {
 		return b, false

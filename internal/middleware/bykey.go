@@ -55,7 +55,7 @@ type Limits struct {
 	failures logsample.Sampler
 }
 
-// Ask describes a request to one part.
+// Ask holds the key, the limits and the cost of a request in one part.
 type Ask struct {
 	// Key is the key of the request, or "" if it has none. Shared reports whether all callers share
 	// this key; no caller can have such a key as its own.
@@ -79,7 +79,8 @@ var ErrNoKey = errors.New("stint: the request has no key to count it by; give By
 
 var errReserved = errors.New("the key begins with a zero byte, which is reserved; want one such as user:42")
 
-// Must panics if a constructor has found mistakes. The panic lists them on one line.
+// Must panics if err, the error of a constructor, is not nil. The panic lists all mistakes on one
+// line.
 func Must(constructor string, err error) {
 	if err == nil {
 		return
