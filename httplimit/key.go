@@ -25,7 +25,7 @@ import (
 // choose its key gets as many counts as it likes.
 type KeyFunc func(*http.Request) string
 
-// ErrNoKey is the error that the handler of [WithError] receives for a request without a key.
+// ErrNoKey is the error that the function of [WithError] receives for a request without a key.
 var ErrNoKey = middleware.ErrNoKey
 
 // ClientIP distinguishes clients by their address: all of an IPv4 address, the first 64 bits of an

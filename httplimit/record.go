@@ -20,7 +20,7 @@ import (
 type recorder struct {
 	http.ResponseWriter
 	costHeader string       // "" if there is none
-	noBody     bool         // the body is not sent
+	noBody     bool         // the body is not sent, because the method is HEAD
 	unread     bool         // the client did not send its whole body
 	meter      policy.Meter // reads the usage from the response; nil if it is not read
 

@@ -41,7 +41,7 @@ const (
 // If the API has a Usage, limits on tokens are charged the estimated usage of a request, and
 // settled to the usage that its response reports: see [outbound.Client.Send].
 //
-// Each hop of a redirect is limited as a request to the API, whatever its host.
+// Each hop of a redirect is limited as a request to the API, even if it leads to another host.
 //
 // NewTransport panics if api is nil.
 func NewTransport(api *outbound.Client, base http.RoundTripper) http.RoundTripper {
@@ -61,7 +61,7 @@ type transport struct {
 
 // RoundTrip implements [http.RoundTripper].
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	var refusal *http.Response // the response to the last attempt
+	var refusal *http.Response // the response to the previous attempt; nil in the first attempt
 	for repeats := 0; ; repeats++ {
 		sent := false
 		resp, err := t.api.Send(req, sender(func(out *http.Request) (*http.Response, error) {

@@ -22,8 +22,8 @@ import (
 )
 
 func main() {
-	// Per client address. For several servers, add grpclimit.WithStore, with a store as in
-	// ../redis.
+	// ByIP limits each client address. For several servers, add grpclimit.WithStore, with a store
+	// as in ../redis.
 	unary, stream := grpclimit.ByIP(stint.PerMinute(2))
 	server := grpc.NewServer(grpc.UnaryInterceptor(unary), grpc.StreamInterceptor(stream))
 	healthpb.RegisterHealthServer(server, health.NewServer()) // stands for your own service

@@ -6,8 +6,8 @@ import (
 )
 
 // lastListed returns the address in the last entry of a comma-separated list, or the zero Addr if
-// the entry is not an address. The result rest is the list before that entry, and more reports
-// whether rest has any entries.
+// the entry is not an address. rest is the list before that entry, and more reports whether rest
+// has any entries.
 func lastListed(s string) (hop netip.Addr, rest string, more bool) {
 	i := strings.LastIndexByte(s, ',')
 	hop = parseHop(unquote(strings.Trim(s[i+1:], " \t")))

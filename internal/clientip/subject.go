@@ -64,17 +64,17 @@ func (r *Resolver) AppendSubject(b []byte, a netip.Addr) []byte {
 // returns the number of leading bits of the IPv6 address that determine it, or 0 if there is none.
 //
 //   - 64:ff9b::/96 and 64:ff9b:1::/48, where a translator (NAT64, RFC 6052 and 8215) maps the IPv4
-//     Internet, which would otherwise share one /64. The address is in the last 32 bits, as in any
-//     prefix of 96 bits.
+//     Internet, which would otherwise share one /64. The IPv4 address is in the last 32 bits, as in
+//     any prefix of 96 bits.
 //   - 2002::/16, 6to4 (RFC 3056): a host has a /48, which is 65,536 /64s.
-//   - 2001::/32, Teredo (RFC 4380): the first 64 bits identify the server, which a host can choose
-//     and many hosts share. The host's address is at the end, inverted.
+//   - 2001::/32, Teredo (RFC 4380): the first 64 bits identify a server, which many hosts share and
+//     each host can choose. The host's IPv4 address is in the last 32 bits, inverted.
 //
-// None of these lets a client choose the IPv4 address: answers are sent to it, so a client that
-// does not have the address cannot complete a connection. Private addresses are treated like any
-// other. Addresses that no host has, such as 127.0.0.1, need no check, because a client cannot
-// receive an answer there. A client gets no rights from the address under which it is counted:
-// checks of trust and of networks use the IPv6 address itself.
+// None of these networks lets a client choose the IPv4 address: answers are sent to that address,
+// so a client that does not have the address cannot complete a connection. Private addresses are
+// treated like any other. Addresses that no host has, such as 127.0.0.1, need no check, because a
+// client cannot receive an answer there. A client gets no rights from the address under which it is
+// counted: checks of trust and of networks use the IPv6 address itself.
 func carried(a netip.Addr) (v4 netip.Addr, bits int) {
 	if !a.Is6() {
 		return netip.Addr{}, 0

@@ -49,8 +49,8 @@ func Read(text string) (string, bool) {
 	return part, err == nil
 }
 
-// Name returns a subject as keys show it: unchanged, or as a hash if it is too long. If the subject
-// already is such a hash, Name returns it unchanged.
+// Name returns a subject as it appears in keys before escaping: unchanged, or as a hash if it is
+// too long. If the subject already is such a hash, Name returns it unchanged.
 func Name(subject string) string {
 	if len(subject) <= Max/3 {
 		return subject

@@ -27,7 +27,8 @@ local function about_limits(name)
 	return name == "ratelimit" or name == "ratelimit-policy" or name:find("^x%-ratelimit%-") ~= nil
 end
 
--- fields_of describes the request as the application gets it: haproxy.cfg has made its target a path, and checked its host.
+-- fields_of returns header fields that describe the request as the application gets it: haproxy.cfg has made its target
+-- a path, and checked its host.
 local function fields_of(txn)
 	local fields = {
 		["x-forwarded-method"] = { txn.f:method() },

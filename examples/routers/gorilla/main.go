@@ -19,7 +19,7 @@ import (
 
 func main() {
 	r := mux.NewRouter()
-	r.Use(httplimit.ByIP(stint.PerMinute(10))) // only requests that match a route
+	r.Use(httplimit.ByIP(stint.PerMinute(10))) // applies only to requests that match a route
 	r.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
 	log.Fatal(http.ListenAndServe("localhost:8080", r))
 }
