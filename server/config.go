@@ -49,8 +49,8 @@ type Config struct {
 	// thousand Envoys with eight threads each. 10,000 idle clients of a gateway take about 200 MB.
 	MaxConnections int
 	// Gateway makes HTTP a reverse proxy that applies the policies. The gateway section of the
-	// policies can set the fields that are zero here. Routes are required, in either place; all
-	// other fields are optional. Its default logger is this Config's Logger.
+	// policies can set the fields that are zero in Gateway. Routes are required, in either place;
+	// all other fields are optional. The gateway's default logger is this Config's Logger.
 	Gateway *config.Gateway
 	// Envoy configures Envoy's rate limit service.
 	Envoy Envoy
@@ -101,8 +101,9 @@ type Envoy struct {
 	// MergeDomains lets several files configure one domain.
 	MergeDomains bool
 	// Tokens is a file of bearer tokens for gRPC and /json. Without it, anyone who can connect may
-	// use gRPC, and callers on this host may use /json, unless there are client certificates or the
-	// API is public. Refunds of hits require tokens or client certificates.
+	// use gRPC, and only callers on this host may use /json. If client certificates are required,
+	// only their holders may use gRPC and /json. If the API is public, anyone who can connect may
+	// use /json. Refunds of hits require tokens or client certificates.
 	Tokens string
 	// Window selects how limits are counted; the default is EnvoySliding.
 	Window EnvoyWindow
@@ -112,12 +113,13 @@ type Envoy struct {
 	// Headers selects the header fields that Envoy adds to responses. The default is
 	// EnvoyHeadersAll, or EnvoyHeadersNone with fixed windows.
 	Headers EnvoyHeaders
-	// HeaderLimit, HeaderRemaining and HeaderReset replace the names of these fields.
+	// HeaderLimit, HeaderRemaining and HeaderReset replace the names RateLimit-Limit,
+	// RateLimit-Remaining and RateLimit-Reset.
 	HeaderLimit, HeaderRemaining, HeaderReset string
 	// Metadata adds dynamic metadata to answers.
 	Metadata bool
-	// Stats adds metrics under the names of envoyproxy/ratelimit. Hits above the share NearLimit of
-	// a limit count as near it; the default is 0.8.
+	// Stats adds metrics under the names of envoyproxy/ratelimit. Hits beyond the share NearLimit
+	// of a limit count as near the limit. The default of NearLimit is 0.8.
 	Stats     bool
 	NearLimit float64
 	// ShadowMode answers every request with OK. QuotaMode treats every limit as one in quota mode:
@@ -145,7 +147,8 @@ const (
 	// EnvoyHeadersUpstream are the fields of envoyproxy/ratelimit: RateLimit-Limit,
 	// RateLimit-Remaining and RateLimit-Reset.
 	EnvoyHeadersUpstream EnvoyHeaders = "upstream"
-	// EnvoyHeadersAll adds the same fields with the prefix X-, and Retry-After for denied requests.
+	// EnvoyHeadersAll are the fields of EnvoyHeadersUpstream, the same fields with the prefix X-,
+	// and, for denied requests, Retry-After and X-RateLimit-Denial.
 	EnvoyHeadersAll EnvoyHeaders = "all"
 )
 
@@ -168,8 +171,7 @@ type EnvoyXDS struct {
 	// MaxMessage is the maximum size of a message with rules, in bytes. The default is 16 MiB.
 	MaxMessage int
 	// Healthy makes /healthcheck succeed before the first rules arrive, as in envoyproxy/ratelimit
-	// with FORCE_START_WITHOUT_INITIAL_CONFIG. The server is still not ready before the first rules
-	// arrive.
+	// with FORCE_START_WITHOUT_INITIAL_CONFIG. It does not make the server ready.
 	Healthy bool
 }
 

@@ -73,7 +73,8 @@ func (l *connections) take(tcp *net.TCPConn) *connection {
 	return c
 }
 
-// connection is a counted connection. [connectionOf] finds it by its remote address.
+// connection is a connection that its listener counts. [connectionOf] finds it by its remote
+// address.
 type connection struct {
 	*net.TCPConn
 	called    func() // called when the first call that is not a health check arrives, and by Close
@@ -114,7 +115,7 @@ type boundedSet struct {
 	ends list.List // of func(), oldest first
 }
 
-// add adds an element. end ends the element. remove removes it from the set.
+// add adds an element. Calling end ends the element, and calling remove removes it from the set.
 func (n *boundedSet) add(end func()) (remove func()) {
 	n.mu.Lock()
 	var oldest *list.Element
@@ -125,7 +126,7 @@ func (n *boundedSet) add(end func()) (remove func()) {
 	e := n.ends.PushBack(end)
 	n.mu.Unlock()
 	if oldest != nil {
-		oldest.Value.(func())() // its remove function may be called, which locks n.mu
+		oldest.Value.(func())() // without n.mu, because it may call remove
 	}
 	return func() {
 		n.mu.Lock()

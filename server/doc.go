@@ -16,15 +16,16 @@
 // HTTP serves the JSON API (/v1/…) and its description (/openapi.json), forward-auth for proxies
 // (/auth), Envoy's service as JSON (/json) and probes (/livez, /readyz, /healthcheck). With
 // [Config.APITokens], the API requires a token, except for /v1/usage, where a trusted proxy or a
-// certificate identifies the caller; the description and the probes require none. With
-// [Config.Gateway] it is a reverse proxy instead and has no paths of its own. Its routes can be in
-// the policies.
+// certificate identifies the caller; the description and the probes require no token. With
+// [Config.Gateway], HTTP is a reverse proxy instead, and has no paths of its own. Its routes can be
+// in the policies.
 //
 // GRPC serves Envoy's rate limit service and the health service. It requires [Envoy.Rules] or
 // [Envoy.XDS]. With XDS, it is not ready until the first rules have arrived. It checks a call's
-// token before it keeps any part of the message. Connections on which no call has been made, and
-// calls of the health service, need no token. So their numbers are limited: when a limit is
-// reached, the server ends the oldest of them.
+// token before it keeps any part of the message. Clients without a token can connect, and can call
+// the health service. So the server limits the number of connections that have made no other call,
+// and the number of calls of the health service. When a limit is reached, it ends the oldest
+// connection or call.
 //
 // Admin serves the dashboard and its API (/, /api/…), metrics for Prometheus (/metrics), probes,
 // the state of the configuration (/config), Envoy's rules (/rlconfig) and profiles (/debug/pprof/).

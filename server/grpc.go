@@ -20,9 +20,9 @@ const (
 	// maxMessage is the maximum size of a message in bytes. Envoy's messages have a few hundred
 	// bytes.
 	maxMessage = 256 << 10
-	// streamWindow and connWindow are the maximum numbers of bytes in flight to the server: of a
-	// call, and of all calls of a connection. Fixed windows bound the memory that a connection can
-	// make the server use. They also save the pings that gRPC needs to tune windows.
+	// streamWindow is the maximum number of bytes in flight to the server in one call, and
+	// connWindow the maximum in all calls of a connection. Fixed windows bound the memory that a
+	// connection can make the server use. They also save the pings that gRPC needs to tune windows.
 	streamWindow = 64 << 10
 	connWindow   = 1 << 20
 	// maxStreams is the maximum number of calls in progress on one connection, each with a message

@@ -190,7 +190,8 @@ func (s *Server) newHTTPServer(h http.Handler, streams bool) endpoint {
 	return endpoint{serve: serve, silent: silent, shutdown: srv.Shutdown, close: srv.Close}
 }
 
-// recovered logs requests that panic. Other requests are not affected.
+// recovered returns a handler that logs requests if they panic in next. Other requests are not
+// affected.
 func (s *Server) recovered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {

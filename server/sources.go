@@ -39,7 +39,7 @@ type watcher interface {
 // time, it starts without them, and applies them once it has read them.
 const overridesTime = 5 * time.Second
 
-// openGuard makes the guard, which decides on requests, and Envoy's service.
+// openGuard makes the guard, which decides on requests, and makes Envoy's service.
 func (s *Server) openGuard(ctx context.Context) error {
 	reading, cancel := context.WithTimeout(ctx, overridesTime)
 	defer cancel()
@@ -170,7 +170,7 @@ func (s *Server) policiesChanged(r config.Reload) {
 		return
 	}
 	now := setinfo.Config(s.guard.Set())
-	if err := s.apis.Update(now.Outbound); err != nil { // config has checked them
+	if err := s.apis.Update(now.Outbound); err != nil { // package config has already checked the APIs
 		s.c.Logger.Error("server: kept the previous APIs of the outbound section", "cause", err)
 	}
 	is, was := now.Store, s.config.Store
@@ -198,7 +198,7 @@ func (s *Server) runSources() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
 	for _, from := range s.sources {
-		work.Go(func() { _ = from.files.Run(ctx) }) // it returns the context's error
+		work.Go(func() { _ = from.files.Run(ctx) }) // Run returns the context's error
 	}
 	s.undo.push("the file watchers", func(context.Context) error {
 		cancel()

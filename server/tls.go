@@ -30,7 +30,7 @@ func (c *Config) validateTLS() error {
 const maxPEM = 4 << 20
 
 // certificates holds the certificates of the listeners. When they change, new connections use the
-// new ones.
+// new certificates.
 type certificates struct {
 	config atomic.Pointer[tls.Config]
 	files  *reload.Watcher
@@ -93,7 +93,8 @@ func readCertificates(files []reload.File, want int) (*tls.Config, error) {
 			return nil, err
 		}
 		config.ClientAuth = tls.RequireAndVerifyClientCert
-		config.SessionTicketsDisabled = true // clients must match the current authorities
+		// Without tickets, the certificate of every connection is checked against the current authorities.
+		config.SessionTicketsDisabled = true
 	}
 	return config, nil
 }

@@ -22,7 +22,7 @@ export interface ExpressResponse {
 
 export interface ExpressOptions<R> {
   stint: Stint;
-  /** Claims about the client that the application has verified: { user, plan }. */
+  /** Claims about the client that the application has verified, such as { user, plan }. */
   claims?: (request: R) => Claims | Promise<Claims>;
   /**
    * The header fields that the configuration matches, or by which it identifies clients. No other
@@ -38,7 +38,7 @@ export interface ExpressOptions<R> {
 }
 
 /**
- * A middleware for Express. It sends the address of the connection to stint. If clients connect
+ * Middleware for Express. It sends the address of the connection to stint. If clients connect
  * through a proxy, list the proxy under client_ip.trusted_proxies in the configuration, and send
  * the header field that the proxy writes (headers: ["x-forwarded-for"]).
  */

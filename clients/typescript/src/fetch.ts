@@ -8,7 +8,7 @@ import { refusal, type Answer, type Claims, type Request as Asked, type Stint } 
 
 export interface LimitOptions<R = Request> {
   stint: Stint;
-  /** Claims about the client that the application has verified: { user, plan }. */
+  /** Claims about the client that the application has verified, such as { user, plan }. */
   claims?: (request: R) => Claims | Promise<Claims>;
   /**
    * Returns the client's address. Required if the configuration limits by address. Use only a
@@ -85,7 +85,7 @@ export interface HonoContext {
   header(name: string, value: string): void;
 }
 
-/** A middleware for Hono. */
+/** Middleware for Hono. */
 export function honoRateLimit(options: LimitOptions) {
   return async (context: HonoContext, next: () => Promise<void>): Promise<Response | void> => {
     const answer = await decide(context.req.raw, options);

@@ -24,17 +24,16 @@ export interface Options {
    * if it runs in a browser.
    */
   token?: string;
-  /** The time limit of a decision in milliseconds, including retries. The default is 250. */
+  /** The time limit for a decision in milliseconds, including retries. The default is 250. */
   timeout?: number;
   /**
-   * What to do with a request without a decision. The default is "deny" for wait, and "allow" for
-   * other calls. An invalid request always throws.
+   * What to do with a request that no server has decided. The default is "deny" for wait, and
+   * "allow" for other calls. An invalid request always throws.
    */
   onFailure?: FailureMode;
   /**
-   * How many denials to remember. The client answers a repeated request with the denial that it
-   * remembers, without a call, until the wait of that denial is over. The default is 1000; 0
-   * remembers none.
+   * How many denials to remember. Until the wait of a remembered denial is over, the client denies
+   * equal requests without a call. The default is 1000; 0 remembers none.
    */
   denyCache?: number;
   /** The function that makes the calls. The default is the global fetch. */
@@ -42,9 +41,9 @@ export interface Options {
 }
 
 export interface CallOptions {
-  /** Ends the call; it then throws the reason of the signal. */
+  /** Aborts the call, which then throws the signal's reason. */
   signal?: AbortSignal;
-  /** The time limit of the call in milliseconds, instead of the client's. */
+  /** The time limit for this call in milliseconds. The default is that of the client. */
   timeout?: number;
 }
 
@@ -286,7 +285,7 @@ export class Stint {
 /** The charge to change, or the decision that has it. */
 export type Charged = { charge: Charge } | Charge;
 
-/** A decision with a held estimate. At the end, settle, refund or release it. */
+/** A decision whose estimated costs are held. When the work ends, settle, refund or release it. */
 export class Held {
   readonly #stint: Stint;
   readonly #beats: ReturnType<typeof setInterval> | undefined;
@@ -335,8 +334,8 @@ export class Held {
 }
 
 /**
- * Returns the status and the body of a refusal, which are the same as in the server's gateway and
- * the Go middleware.
+ * Returns the status and the body of a response that refuses a request. They are the same as those
+ * of the server's gateway and of the Go middleware.
  */
 export function refusal(answer: Answer): { status: number; body: string } {
   const seconds = answer.retry_after_seconds;

@@ -1,5 +1,5 @@
 /**
- * Limits for Next.js: a middleware, and route handlers.
+ * Limits for the middleware and the route handlers of Next.js.
  *
  *     export const middleware = rateLimitMiddleware({ stint, claims: (request) => ({ user: userOf(request) }) });
  *     export const GET = withRateLimit(handler, { stint, ask: () => ({ subject: "user:42", policy: "search" }) });
@@ -9,8 +9,8 @@ import { decide, denied, type LimitOptions } from "./fetch.js";
 export { withRateLimit, type LimitOptions } from "./fetch.js";
 
 /**
- * A middleware that denies a request, or passes it on and adds the header fields about limits to
- * the response.
+ * Middleware that denies a request, or passes it on and adds the header fields about limits to the
+ * response.
  */
 export function rateLimitMiddleware(options: LimitOptions) {
   return async (request: Request): Promise<Response> => {

@@ -221,7 +221,7 @@ func (q *question) cacheable() bool {
 	}
 	for i := range r.Claims {
 		if r.Claims[i].Shared {
-			return false // its wait may have jitter
+			return false // the wait may include jitter
 		}
 		for _, l := range r.Claims[i].Limits {
 			if l.Algorithm == stint.AlgorithmConcurrency || l.Leased {

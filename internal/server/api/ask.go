@@ -13,20 +13,20 @@ import (
 type ask struct {
 	mode stint.Mode
 
-	// For requests by attributes.
+	// For bodies that describe an HTTP request by its attributes.
 	method, host  string
 	path, rawPath string
 	peer          netip.Addr
 	headers       http.Header
 	claims        claims
 
-	// For calls to a third-party API in the configuration.
+	// For bodies that ask to call a third-party API.
 	api string
 
-	// For requests by subject.
+	// For bodies that name a subject.
 	subject, scope, policy, tier string
 	limits                       []stint.Limit
-	and                          []*ask // more requests by subject
+	and                          []*ask // more subjects, decided together with this one
 	also                         bool   // whether this is an element of the member "and"
 
 	cost    int64
@@ -75,7 +75,7 @@ type member struct {
 }
 
 // askMembers are the members that a body may have. Some paths do not accept all of them; see
-// askNames. [reader.ask] reads "and".
+// askNames. [reader.readAsk] itself reads "and".
 var askMembers = [...]member{
 	{"method", byAttributes, func(r *reader, a *ask) { a.method = r.method() }},
 	{"host", byAttributes, func(r *reader, a *ask) { a.host = r.text(1, maxHost) }},
@@ -138,7 +138,8 @@ func (a *ask) form() form {
 	return byAttributes
 }
 
-// askNames returns the members that a request may have. In a batch, each request has its own mode.
+// askNames returns the members that a request may have. In a batch, each request can have its own
+// mode.
 func askNames(mode stint.Mode, batch bool) []string {
 	var names []string
 	for i := range askMembers {

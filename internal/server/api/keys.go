@@ -134,7 +134,7 @@ func (k *keys) refreshSoon(ctx context.Context, ring *keyRing) {
 			defer func() { <-k.turn }()
 			k.update(context.WithoutCancel(ctx))
 		}()
-	default: // another call is reading it
+	default: // another call is reading the table
 	}
 }
 
@@ -154,7 +154,7 @@ func (k *keys) refresh(ctx context.Context) bool {
 	return k.update(ctx)
 }
 
-// update reads the table, and adds a key if there is none for this period. The caller holds the
+// update reads the table, and adds a key if there is none for this period. The caller must hold
 // turn.
 func (k *keys) update(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, keysTime)

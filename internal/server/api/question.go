@@ -20,7 +20,7 @@ import (
 // question is the request in a body, with its decision.
 type question struct {
 	mode    stint.Mode
-	named   bool // whether the body names the subject; otherwise policies determine it
+	named   bool // whether the body names the subject; if not, the policies determine it
 	api     bool // whether the request is for a call to a third-party API
 	request stint.Request
 	// verdict has a result for each claim. If no claim is enforced, the store is not called.
@@ -82,8 +82,8 @@ func (a *API) question(r *reader, with *reading, k *ask) *question {
 	return q
 }
 
-// waits makes the question wait for its turn. Unless it holds an estimate, it books a place in
-// time.
+// waits makes the question wait for its turn. Unless the request holds an estimate, it becomes a
+// booking.
 func (q *question) waits(k *ask) {
 	q.request.ID, q.request.MaxWait = "", k.maxWait
 	if q.request.Hold == 0 {
@@ -91,7 +91,7 @@ func (q *question) waits(k *ask) {
 	}
 }
 
-// invalid reports every mistake that err lists as a mistake in the whole request.
+// invalid reports each mistake in err as a mistake in the whole request.
 func (r *reader) invalid(err error) {
 	for _, m := range mistakesOf(err) {
 		r.wrong("%s", m.Message)

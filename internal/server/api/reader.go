@@ -166,7 +166,8 @@ func (r *reader) begins(delim json.Delim, want string) bool {
 	return false
 }
 
-// text reads a string with a length in bytes from least to most. It returns "" for any other value.
+// text reads a string whose length in bytes is between least and most. It returns "" for any other
+// value.
 func (r *reader) text(least, most int) string {
 	t := r.next()
 	s, ok := t.(string)

@@ -88,7 +88,7 @@ func (a *API) wait(w http.ResponseWriter, r *http.Request, body *reader) {
 	defer context.AfterFunc(a.waits.life, cancel)()
 
 	// Replace the server's deadlines, which are too short for calls that wait. Errors are ignored,
-	// because the writers in tests support no deadlines.
+	// because the writers in tests do not support deadlines.
 	deadlines := http.NewResponseController(w)
 	_ = deadlines.SetReadDeadline(time.Time{})
 	_ = deadlines.SetWriteDeadline(time.Now().Add(k.maxWait + sendTime))
@@ -174,12 +174,12 @@ func (a *API) awaitAPI(ctx context.Context, q *question, client *outbound.Client
 	q.verdict = policy.Verdict{Set: a.guard.Set(), Cost: 1, Decision: d, Results: []policy.Result{result}, Err: err}
 }
 
-// pause is the answer to a cool-down.
+// pause is the answer of /v1/cooldown.
 type pause struct {
 	Paused float64 `json:"paused_seconds"`
 }
 
-// coolDownNames are the members of a body that pauses an API.
+// coolDownNames are the members of the body of /v1/cooldown.
 var coolDownNames = []string{"api", "for_seconds"}
 
 // coolDown makes all processes pause their calls to a third-party API, because the API asked one of

@@ -36,7 +36,7 @@ type Config struct {
 	Scope  string
 }
 
-// Admin acts on subjects. It is safe for concurrent use.
+// Admin inspects and manages subjects. It is safe for concurrent use.
 //
 // Its errors are a [*stint.InvalidError] for invalid calls, an [*UnknownError],
 // [ErrNotInspectable], and errors of the store.
@@ -53,13 +53,13 @@ func New(c Config) *Admin {
 	return &Admin{c: c, inspector: inspector, scopes: newScopeCache()}
 }
 
-// Bounds on what an Admin shows.
+// Bounds on a call of an Admin.
 const (
 	// MaxLimits is the maximum number of limits shown for a subject.
 	MaxLimits = 1000
 	// MaxBans is the maximum number of bans in a list.
 	MaxBans = 10_000
-	// parallel is how many requests of one call the store handles at the same time.
+	// parallel is the maximum number of requests to the store that one call makes at the same time.
 	parallel = 8
 )
 

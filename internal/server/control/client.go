@@ -75,7 +75,7 @@ func (c *Client) UseTLS(config *tls.Config) {
 // an http URL.
 var ErrSpeaksTLS = errors.New("the server speaks TLS, but the address is an http URL")
 
-// UnreachableError means that a server did not answer.
+// UnreachableError means that a server did not answer, or gave an unusable answer.
 type UnreachableError struct {
 	Server string
 	Err    error
@@ -97,7 +97,8 @@ type RefusedError struct {
 	Message string
 }
 
-// CodeNotFound is the code of an answer from the wrong listener.
+// CodeNotFound is the code of an answer to an unknown path, such as the path of an admin call on
+// another listener.
 const CodeNotFound = "not_found"
 
 func (e *RefusedError) Error() string {
@@ -107,7 +108,7 @@ func (e *RefusedError) Error() string {
 	return e.Message
 }
 
-// RefPrefix marks a ref that a server shows instead of a subject: "ref:x1y2".
+// RefPrefix is the prefix of a ref, such as "ref:x1y2", which a server shows instead of a subject.
 const RefPrefix = "ref:"
 
 // TargetOf returns the target that a text names. A text that begins with [RefPrefix] names a ref,

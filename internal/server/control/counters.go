@@ -74,7 +74,7 @@ func (p *counter) rule() string {
 	return cmp.Or(p.policy, p.tier)
 }
 
-// counters returns the counters that may count a subject. There is at least one.
+// counters returns the counters that may count a subject. If there are none, it returns an error.
 func (d *Admin) counters(subject string) ([]counter, error) {
 	if err := checkSubject(subject); err != nil {
 		return nil, err

@@ -66,8 +66,8 @@ func (d *Admin) AllOverrides() ([]overrides.Override, error) {
 	return d.c.Overrides.All(), nil
 }
 
-// SetOverride sets an override for a target, which replaces the subject in o. An override that
-// changes nothing is an error.
+// SetOverride sets an override for a target. The subject of the target replaces the one in o. An
+// override that changes nothing is an error.
 func (d *Admin) SetOverride(ctx context.Context, t Target, o overrides.Override) (Named, error) {
 	if d.c.Overrides == nil {
 		return Named{}, errNoOverrides
@@ -131,8 +131,8 @@ func (d *Admin) checkOverride(o *overrides.Override, raw bool) error {
 	return nil
 }
 
-// UnsetOverride removes the override of a target under a policy. It returns an error if there is
-// none.
+// UnsetOverride removes the override of a target under a policy. It returns an error if there is no
+// such override.
 func (d *Admin) UnsetOverride(ctx context.Context, t Target, policy string) (Named, error) {
 	if d.c.Overrides == nil {
 		return Named{}, errNoOverrides

@@ -54,8 +54,8 @@ func (d *Admin) resetParts(ctx context.Context, subject string, counters []count
 
 func isDivided(p counter) bool { return p.divided }
 
-// parts returns the parts of a counter that are among scopes. A counter that is not divided has
-// none.
+// parts returns the parts of a counter that are among scopes. A counter that is not divided has no
+// parts.
 func (p *counter) parts(scopes []string) (parts []counter) {
 	for _, scope := range scopes {
 		of, _, hashed := keypart.SumIn(scope)
@@ -68,7 +68,7 @@ func (p *counter) parts(scopes []string) (parts []counter) {
 	return parts
 }
 
-// unlistedParts returns an error if a store may not have listed all parts.
+// unlistedParts returns an error if parts may be missing from scopes, the list from the store.
 func unlistedParts(scopes []string) error {
 	hashed := 0
 	for _, scope := range scopes {

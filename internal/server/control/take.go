@@ -22,7 +22,7 @@ type TakeRequest struct {
 	Scope string `json:"scope,omitempty"`
 	// Cost is charged to budgets; 0 means 1.
 	Cost int64 `json:"cost,omitempty"`
-	// Peek charges nothing.
+	// Peek decides the request without charging it.
 	Peek bool `json:"peek,omitempty"`
 }
 
@@ -202,8 +202,8 @@ func oneTier(a *TakeRequest, list []counter) error {
 	return nil
 }
 
-// inScope returns the counters of one tier in the request's scope or, if it names none, in the
-// scope of requests without a route.
+// inScope returns the counters of one tier in the request's scope. If the request names no scope,
+// it uses the scope of requests without a route.
 func (d *Admin) inScope(a *TakeRequest, list []counter) ([]counter, error) {
 	first := list[0]
 	list = slices.DeleteFunc(slices.Clone(list), func(p counter) bool { return p.tier != first.tier })

@@ -26,7 +26,7 @@ type Named struct {
 	Note string `json:"note,omitempty"`
 }
 
-// find returns the subject of a target. Every subject that an operator writes goes through it.
+// find returns the subject of a target. All subjects that operators write are passed to find.
 func (d *Admin) find(t Target) (Named, error) {
 	if t.Ref != "" {
 		return Named{}, invalid("a ref stands for a subject on the server that showed it; name the subject here")
@@ -48,7 +48,7 @@ func (d *Admin) find(t Target) (Named, error) {
 	}
 	set := d.set()
 	if len(d.c.Limits) > 0 {
-		set = nil // the caller has limits of its own, and so subjects of its own
+		set = nil // with Limits, subjects need not have the form that policies give them
 	}
 	blind := set == nil && len(d.c.Limits) == 0
 	if blind && kind != setinfo.IP && kind != setinfo.User {

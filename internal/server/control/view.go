@@ -15,7 +15,7 @@ type Subject struct {
 	Named
 	// Now is the store's clock.
 	Now time.Time `json:"now"`
-	// Ban is the subject's ban and strikes. Without a ban, its end is omitted.
+	// Ban is the subject's ban and strikes. If there is no ban, the end of the ban is omitted.
 	Ban driver.BanState `json:"ban"`
 	// Limits are in the order of the configuration.
 	Limits []Limit `json:"limits"`
@@ -62,8 +62,8 @@ type Limit struct {
 	// Held is the number of units in Used that are held until their true cost is known. Results of
 	// [Admin.Take] do not have it.
 	Held int64 `json:"held,omitempty"`
-	// ResetAfter is the time until nothing is used. RetryAfter is the time until there is room. -1
-	// means never.
+	// ResetAfter is the time until Used is 0. RetryAfter is the time until there is room. -1 means
+	// never.
 	ResetAfter float64 `json:"reset_after_seconds"`
 	RetryAfter float64 `json:"retry_after_seconds"`
 	// Entries are the charges, oldest first. Results of [Admin.Take] do not have them.

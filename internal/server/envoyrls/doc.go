@@ -10,10 +10,10 @@
 //
 // With [Sliding] windows, either all descriptors of a request are charged or none. Descriptors that
 // share a counter are decided together. Requests with more than [stint.MaxClaims] counters, and
-// requests with limits both in and outside quota mode, are decided in steps. If a later step
-// denies, the service gives back the charges of earlier steps. All steps together must end within
-// the Budget of the [stint.FailurePolicy]. Charges that could not be given back in that time are
-// given back after the answer.
+// requests with limits both in and outside quota mode, are decided in steps. If a later step denies
+// the request, the service gives back the charges of earlier steps. All steps together must end
+// within the Budget of the [stint.FailurePolicy]. Charges that could not be given back in that time
+// are given back after the answer.
 //
 // With [Fixed] windows, every descriptor is counted separately, whether admitted or not, so a
 // request for more than is left uses up the window. After the first denial in a window, a counter

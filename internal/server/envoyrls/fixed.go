@@ -50,7 +50,7 @@ func (s *Service) exceed(ctx context.Context, deadline time.Time, it *item, aske
 	err := s.finish(ctx, deadline, func(ctx context.Context) error {
 		d, err := s.store.Take(ctx, r)
 		if err != nil || !d.Allowed {
-			return err // already denied; nothing more can be done
+			return err // the request is denied in any case
 		}
 		later := d.Decisive().ResetAfter > before.ResetAfter
 		if before.Used == 0 {

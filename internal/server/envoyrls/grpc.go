@@ -47,7 +47,7 @@ func (s *Service) handler() grpc.MethodHandler {
 type exchange struct {
 	call    call
 	request rlsv3.RateLimitRequest
-	invalid error // why the message is not a valid request; nil if it is
+	invalid error // why the message is not a valid request; nil if it is valid
 	answer  answer
 	encoded []byte
 }

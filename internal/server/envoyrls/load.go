@@ -17,7 +17,7 @@ const maxSize = 16 << 20
 
 // Load reads the configuration of Envoy's rate limit service from a file, or from all files in a
 // directory and its subdirectories, in the order of their paths. Each file configures one domain;
-// with mergeDomains, several files may configure the same one. See [Read].
+// with mergeDomains, several files may configure the same domain. See [Read].
 //
 // In a directory, Load reads the files whose names end in .yaml or .yml or have no extension. It
 // skips hidden files and directories, leftovers of editors, and names of digits only. A directory

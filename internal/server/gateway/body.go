@@ -26,8 +26,8 @@ type body struct {
 	messages *messages                // gRPC messages; nil for other bodies
 }
 
-// drainTime is how long to read the rest of a body that is not needed. A client that is still
-// sending then receives the answer.
+// drainTime is how long to read the rest of a body that is not needed. Without this, a client that
+// is still sending might not receive the answer.
 const drainTime = time.Second
 
 func (b *body) Read(p []byte) (int, error) {
@@ -45,8 +45,8 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// await sets the deadline of a Read. Between messages it sets none, because a client that has
-// nothing to send is not slow.
+// await sets the deadline of a Read. Between messages it sets no deadline, because a client that
+// has nothing to send is not slow.
 func (b *body) await() (now time.Time) {
 	now = time.Now()
 	b.mu.Lock()
@@ -141,8 +141,9 @@ func (x *requestState) watchBody(r *http.Request) {
 	r.Body = x.body
 }
 
-// checkTrailers removes unannounced trailers, reserved ones and aliases. It removes unannounced
-// trailers for the same reason as net/http: they could set the length of a message.
+// checkTrailers removes unannounced trailers, reserved trailers and aliases (see dropAliases). It
+// removes unannounced trailers for the same reason as net/http: they could set the length of a
+// message.
 func (x *requestState) checkTrailers(trailers, announced http.Header) {
 	for name := range trailers {
 		if _, ok := announced[name]; !ok {

@@ -16,7 +16,7 @@ import (
 type reserved map[string]bool
 
 // newReserved returns the fields that are always reserved, the fields from which the set takes
-// claims and client addresses, and others.
+// claims and client addresses, and the fields in others.
 func newReserved(set *policy.Set, others []string) reserved {
 	f := reserved{}
 	for _, name := range slices.Concat(alwaysReserved, slices.Collect(maps.Values(set.Spec().Claims)),

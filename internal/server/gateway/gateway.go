@@ -69,8 +69,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := newRequestState(g, w, r)
 	defer x.end()
 	if patience := x.settings.BodyTimeout; r.ProtoMajor == 1 && r.ContentLength != 0 && patience > 0 {
-		// The server reads bodies that are not forwarded, too. Some writers do not support
-		// deadlines.
+		// The server reads the bodies of requests that are not forwarded, too, so limit the time
+		// for reading. Errors are ignored, because some writers do not support deadlines.
 		_ = http.NewResponseController(w).SetReadDeadline(x.began.Add(patience))
 	}
 	if wrong := ambiguity(r, x.settings.PassUnusualPaths); wrong != nil {

@@ -25,7 +25,7 @@ type requestState struct {
 	began    time.Time
 	watch    stall.Watch
 
-	// verdict is nil if the store failed or the request is malformed.
+	// verdict is nil if the request is malformed or could not be decided.
 	verdict *policy.Verdict
 	limited bool
 	policy  string // the policy that limited the request
@@ -41,7 +41,7 @@ type requestState struct {
 	bytes       int64
 	writeFailed bool
 	returned    bool     // whether all handlers have returned; false during a panic, which aborts the response
-	conn        net.Conn // of an upgraded client
+	conn        net.Conn // set after an upgrade
 	cause       error
 	id          string
 }
