@@ -298,8 +298,9 @@ func (p *policy) countsAsTier(t *tier) bool {
 		(p.who == nil || slices.ContainsFunc(p.who, func(id *identity) bool { return slices.Contains(t.who, id) }))
 }
 
-// deriveOK makes sure that no concurrency limit applies to a policy that derives ids. Equal
-// requests share a charge and would share a concurrency place, although each of them is executed.
+// deriveOK makes sure that no concurrency limit applies to the requests of a policy that derives
+// ids. Equal requests share a charge and would share a concurrency place, although each of them is
+// executed.
 func (c *compiler) deriveOK(key string, p *policy) {
 	if p.id == nil || p.id.derive == 0 {
 		return

@@ -212,7 +212,7 @@ func (f *facts) distrustedClaim(name string) string {
 	return fmt.Sprintf(" (%s is accepted only from trusted proxies)", header)
 }
 
-// why describes why a request fits the clause or not.
+// why explains why a request fits the clause, or why it does not.
 func (c *clause) why(m miss) string {
 	switch m {
 	case fits:

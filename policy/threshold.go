@@ -50,8 +50,8 @@ const (
 	// that have been reported.
 	markType = "threshold:"
 	// longestShift is longer than any local time change, such as the end of daylight saving time. A
-	// time change can make a period longer than its window by this much, so the store keeps marks
-	// longer, too.
+	// time change can make a period longer than its window, so the store keeps marks for the window
+	// and longestShift.
 	longestShift = 2 * time.Hour
 )
 

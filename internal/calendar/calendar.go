@@ -32,9 +32,9 @@ type Calendar struct {
 	Zone string
 }
 
-// Ends holds the ends of three periods, in microseconds since the Unix epoch. This is the end of
-// the period that contains a given time, Last the end of the period before it, and Next the end of
-// the period after it.
+// Ends holds the ends of three periods, in microseconds since the Unix epoch. The field This is the
+// end of the period that contains a given time. Last is the end of the period before it. Next is
+// the end of the period after it.
 type Ends struct{ Last, This, Next int64 }
 
 var (
