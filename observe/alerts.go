@@ -23,7 +23,7 @@ type alerts struct {
 	instance string
 	each     []*alertState
 	known    time.Duration // the length of history that comparisons with the past need
-	dropped  int64         // number of log records dropped until the last second
+	dropped  int64         // number of log records dropped by the end of the previous second
 }
 
 // alertState is the current state of an alert.

@@ -9,7 +9,7 @@ const (
 	// jumpBase is used instead of an earlier share of denials that is lower. Without this minimum,
 	// even a few denials would be a large multiple of the earlier share.
 	jumpBase = 0.01
-	// jumpFloor is the smallest number of denials in a tier that can be a jump.
+	// jumpFloor is the smallest number of denials in a tier that counts as a jump.
 	jumpFloor = 20
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-// These constants are the severities of alerts: a page needs attention at once, a ticket can wait
+// These constants are the severities of alerts. A page needs attention at once. A ticket can wait
 // until the morning.
 const (
 	severityPage   = "page"
@@ -41,8 +41,8 @@ const (
 type alertRule struct {
 	name, severity, unit string
 	threshold            float64
-	// lasts marks rules whose value is how long the condition has held. Value and threshold are in
-	// seconds.
+	// lasts marks rules whose value is the time for which the condition has held. Value and
+	// threshold are in seconds.
 	lasts bool
 	// below marks conditions that hold while the value is below the threshold. A value of 0 means
 	// that there is nothing to compare.

@@ -28,8 +28,8 @@ const (
 )
 
 // denials records why subjects were denied. All denials of a subject by one rule and for one reason
-// within a minute share one record, so a flood from one address adds only about one record per
-// minute. denials is safe for concurrent use.
+// within a minute share one record. So a flood from one address adds only a few records per minute.
+// denials is safe for concurrent use.
 type denials struct {
 	names    *names
 	life     time.Duration
@@ -38,7 +38,7 @@ type denials struct {
 	mu      sync.Mutex
 	config  time.Time        // when the current policies took effect
 	changes []*change        // the last changes, oldest first
-	each    []record         // a ring
+	each    []record         // a ring buffer
 	next    int              // the position of the next record
 	latest  map[who]position // the position of the last record with each key
 }
@@ -231,7 +231,7 @@ func (m *Monitor) why(id string) []Denial {
 }
 
 // Denials lists the recorded denials of a subject, oldest first. If at is zero, it lists all of
-// them, otherwise those from ten minutes before at until one minute after. It also asks the
+// them, otherwise those from ten minutes before at until one minute after at. It also asks the
 // processes that share their counts with this one; each of them returns at most its last ten
 // denials.
 func (m *Monitor) Denials(ctx context.Context, subject string, at time.Time) []Denial {

@@ -55,7 +55,7 @@ func (f *feed) add(e violation) {
 	e.subject = f.names.kept(e.subject)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.pending) < feedRate { // it may be full: drain resets taken before it empties pending
+	if len(f.pending) < feedRate { // pending may be full: drain resets taken before it empties pending
 		f.pending = append(f.pending, e)
 	}
 }

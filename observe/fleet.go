@@ -112,7 +112,7 @@ type fleet struct {
 	reading  time.Time // when the reports of others became readable; zero if they are not
 	lastRead time.Time // when reports were last read
 	whole    sums
-	asked    []asked // questions just read
+	asked    []asked // questions that were read but not yet answered
 }
 
 // peer is another process.
@@ -239,7 +239,7 @@ func (f *fleet) read(rows []driver.Row, which driver.Rows, now time.Time) (quest
 	}
 	f.lastRead = now
 	present := map[string]bool{}
-	for _, r := range rows { // facts first: they name the series of the counts
+	for _, r := range rows { // facts first, because they name the series of the counts
 		if id, ok := strings.CutSuffix(r.Name, factsSuffix); ok && id != f.id && r.Text != "" {
 			if facts, err := decodeFacts(r.Text); err == nil {
 				f.takeFacts(id, facts, now)
@@ -355,8 +355,8 @@ func (f *fleet) replaced() map[*peer]bool {
 	return replaced
 }
 
-// silence returns how long a process has not reported while its reports were readable. The time
-// since the last read does not count, because this process itself may have been suspended.
+// silence returns the time for which a process has not reported although its reports were readable.
+// The time since the last read does not count, because this process itself may have been suspended.
 func (f *fleet) silence(p *peer) time.Duration {
 	if f.reading.IsZero() {
 		return 0

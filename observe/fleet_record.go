@@ -34,7 +34,7 @@ type countsRecord struct {
 	seq     int64 // the number of this report
 	at      int64 // when it was written, in Unix seconds
 	storeUp bool
-	point   Point    // its Counts are the sum of those of all series
+	point   Point    // its Counts are the sums over all series
 	series  []Counts // in the order of the series in the facts
 	worst   []listed
 }
@@ -65,7 +65,7 @@ type shadowFacts struct {
 	tier, policy  string
 	limits        []string
 	since         int64
-	seconds       int64 // the length of the period of recent
+	seconds       int64 // the length of the period that recent covers
 	total, recent ShadowCounts
 	minutes       []ShadowCounts // requests and denials only
 	top           []listed

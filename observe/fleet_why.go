@@ -19,7 +19,8 @@ const (
 	// process 1f3c5a7b. The row "9d8e7f60/why/1f3c5a7b" has the answer of process 9d8e7f60.
 	askSuffix = "/ask"
 	whyPart   = "/why/"
-	// maxAnswer is the maximum number of denials in an answer. The answer has the last ones.
+	// maxAnswer is the maximum number of denials in an answer. If there are more, the answer
+	// contains the latest ones.
 	maxAnswer = 10
 	// askEvery is the interval at which the asking process looks for answers. askTime is the
 	// longest time that it waits for them.
@@ -27,7 +28,7 @@ const (
 	askTime  = 10 * time.Second
 )
 
-// question asks for the denial with an id, or for the denials of a subject around a time.
+// question asks for the denial with the id ID, or for the denials of Subject around the time At.
 type question struct {
 	Number  int64     `json:"number"`
 	ID      string    `json:"id,omitempty"`

@@ -36,9 +36,9 @@ type Config struct {
 	// info.
 	Version string
 	// LogDropped returns how many log records this process has dropped because they could not be
-	// written in time. The result is used for stint_log_dropped_total and the alert LogDropped.
-	// LogDropped is called every second and for every scrape, possibly at the same time. It is nil
-	// if the log cannot drop records.
+	// written in time. The result is used for stint_log_dropped_total and the alert LogDropped. The
+	// function is called every second and for every scrape, possibly at the same time. It is nil if
+	// the log cannot drop records.
 	LogDropped func() int64
 }
 

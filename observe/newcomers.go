@@ -44,7 +44,7 @@ type sample struct {
 // sampled is a subject in a sample.
 type sampled struct {
 	hash     atomic.Uint64 // 0 marks a free slot
-	kind     atomic.Int32  // the kind of the subject
+	kind     atomic.Int32  // the kind of the subject, an index of offenderKinds
 	requests atomic.Int64  // number of requests since the last tick
 
 	first, last time.Duration // times since the start; first is 0 until the next tick
@@ -58,7 +58,7 @@ func newNewcomers() *newcomers {
 }
 
 // allowed counts a request under the first of its subjects that is not shared by all requests. It
-// is on the request path.
+// is called on the request path, so it must be fast.
 func (n *newcomers) allowed(results []policy.Result) {
 	for i := range results {
 		if !results[i].Shared {
@@ -152,7 +152,7 @@ func (t *sample) without(now time.Duration, zeros int) *sample {
 
 // since examines the subjects that were first seen after the time at. It returns their most
 // frequent kind, the estimated number of subjects of that kind, and the share of the requests in
-// the last half minute that came from all these subjects.
+// the last half minute that came from all of these subjects, of any kind.
 func (n *newcomers) since(at time.Time) (count int64, kind string, share float64) {
 	t := n.table.Load()
 	var kinds [len(offenderKinds)]int64

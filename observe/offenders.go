@@ -37,10 +37,10 @@ const policyKind = "policy"
 // memory.
 //
 // Every kind has one [sketch] per pane of the window. If a subject has more than a thousandth of
-// the denials of its kind, it has more than a thousandth of the denials in some pane. So that pane
-// counts it, and it is in the list. Its Denied is too high by at most a thousandth of the denials
-// of its kind, and its AtLeast is never too high. In a flood (see floodRate), the bound on Denied
-// applies to the sample.
+// the denials of its kind, it has more than a thousandth of the denials in some pane. Therefore it
+// has a counter in that pane, and is in the list. Its Denied is too high by at most a thousandth of
+// the denials of its kind, and its AtLeast is never too high. In a flood (see floodRate), the bound
+// on Denied applies to the sample.
 //
 // offenders is safe for concurrent use.
 type offenders struct {

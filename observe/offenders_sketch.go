@@ -15,7 +15,7 @@ import (
 // After N additions to k counters, the smallest count is at most N/k. So every name that was added
 // more than N/k times has a counter, and no count is too high by more than N/k.
 //
-// stint does not use a library for this: libraries (Count-Min, HeavyKeeper) return a single
+// stint does not use a library for this: libraries (for Count-Min or HeavyKeeper) return a single
 // estimate of a count, while the list of offenders shows an upper and a lower bound. An addition
 // takes about 70 ns, and reset keeps the memory.
 //

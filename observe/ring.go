@@ -1,6 +1,7 @@
 package observe
 
-// ring keeps the last size items that were pushed. It allocates memory as it grows.
+// ring keeps the items that were pushed last, at most size of them. It allocates memory as it
+// grows.
 type ring[T any] struct {
 	items []T
 	next  int // index of the next item once the ring is full

@@ -15,7 +15,8 @@ import (
 // maxShadowReports is the maximum number of shadow reports that exist at a time.
 const maxShadowReports = 64
 
-// shadowReports holds a report on every rule in shadow. It is safe for concurrent use.
+// shadowReports holds the reports on rules in shadow, at most maxShadowReports. It is safe for
+// concurrent use.
 //
 // The limits of a rule are part of the report's name, so that a rule gets a new report when its
 // limits change: the earlier counts no longer apply.
@@ -30,7 +31,7 @@ type shadowReports struct {
 
 	mu     sync.RWMutex
 	each   map[shadowName]*shadowReport
-	minute int64 // since the start
+	minute int64 // the number of the current minute, counted from start
 }
 
 // recentReport is a rule with its report. The report is nil if the rule has none because there are
@@ -131,7 +132,7 @@ func (s *shadowReports) forgetRecent() {
 	}
 }
 
-// tick is called once a second. It turns the reports to the next minute when a minute has passed.
+// tick is called once a second. When a minute has passed, it begins the next minute in all reports.
 func (s *shadowReports) tick(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

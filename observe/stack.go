@@ -42,7 +42,7 @@ type storeCounters struct {
 	errors    [len(storeOps)][errorKinds]atomic.Int64
 	carried   atomic.Int64
 	fallbacks tally        // decisions without the store, by mode
-	saved     tally        // decisions that needed no call, by index of savers
+	saved     tally        // decisions that needed no call, indexed like savers
 	breaker   atomic.Int32 // an index of breakerStates
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // Status returns the current state: the last second, every series with its history, up to n of the
-// last violations, newest last, all alerts, and the health of the store.
+// last violations (newest last), all alerts, and the health of the store.
 //
 // A subscriber can call Status first and then apply ticks to the result. The second in Point is the
 // last one that Series, Violations and Alerts include, so the ticks to apply are those of later

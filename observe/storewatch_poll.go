@@ -92,7 +92,7 @@ func (w *storeWatch) ask(ctx context.Context, ask probe) {
 	}
 }
 
-// nodes records when nodes were lost. The caller holds the lock.
+// nodes records whether nodes are lost, and since when. The caller holds the lock.
 func (w *storeWatch) nodes(now time.Time) {
 	switch {
 	case len(w.probed.Lost) == 0:

@@ -28,8 +28,8 @@ type surges struct {
 	usual float64   // decisions per second before the surge
 }
 
-// look compares the last minute with the usual rate. It also returns that minute. If there is no
-// surge, only Times is set in found; it is 0 if there is too little data.
+// look compares the last minute with the usual rate. It also returns the counts of that minute. If
+// there is no surge, only Times is set in found; it is 0 if there is too little data.
 func (s *surges) look(now time.Time, a *alerts, h *history) (found Surge, minute Point) {
 	minute, _ = h.sum(spikeWindow)
 	rate := float64(minute.decisions()) / spikeWindow.Seconds()

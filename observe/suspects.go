@@ -108,7 +108,7 @@ func (s *suspects) add(name string, now time.Time) *list.Element {
 	return e
 }
 
-// allowed counts an allowed request for each of its subjects that is a suspect. It is on the
+// allowed counts an allowed request for each of its subjects that is a suspect. It is called on the
 // request path, so it takes no lock.
 func (s *suspects) allowed(results []policy.Result) {
 	known := s.known.Load()

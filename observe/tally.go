@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// Every counter has several copies, so that goroutines rarely write to the same memory when they
-// count at the same time. The value of a counter is the sum of its copies.
+// Every counter has several copies, one in each shard, so that goroutines rarely write to the same
+// memory when they count at the same time. The value of a counter is the sum of its copies.
 const (
 	shards    = 1 << shardBits
 	shardBits = 3

@@ -37,9 +37,9 @@ type Point struct {
 	// If several processes share their counts, each percentile is the largest one in any process.
 	P50 float64 `json:"p50_seconds"`
 	P99 float64 `json:"p99_seconds"`
-	// Calls is the number of calls to the store, CallsFailed the number of calls that failed, and
-	// Carried the number of requests in all calls. StoreP50 and StoreP99 are percentiles of the
-	// durations of calls, in seconds.
+	// Calls is the number of calls to the store, except pings. CallsFailed is the number of calls
+	// that failed, and Carried the number of requests in all calls. StoreP50 and StoreP99 are
+	// percentiles of the durations of calls, in seconds.
 	Calls       int64   `json:"calls"`
 	CallsFailed int64   `json:"calls_failed"`
 	Carried     int64   `json:"carried"`
@@ -89,7 +89,7 @@ type Denial struct {
 	Policy string `json:"policy"`
 	Route  string `json:"route"`
 	// Limit is the limit that denied the request, such as "10/1m"; it is "" for a ban. Max is the
-	// maximum of the limit. Used is how much of it was used at the last denial.
+	// maximum of the limit. Used is the number of units used at the last denial.
 	Limit string `json:"limit"`
 	Max   int64  `json:"max"`
 	Used  int64  `json:"used"`
@@ -194,7 +194,7 @@ type StoreHealth struct {
 type Outage struct {
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until,omitzero"`
-	// Fault is the kind of fault, such as "silent" or "full"; docs/alerts.md lists all kinds.
+	// Fault is the name of the fault, such as "silent" or "full"; docs/alerts.md lists all faults.
 	Fault string `json:"fault"`
 	// Is describes the fault as a predicate whose subject is the store, such as "does not answer".
 	// Why names the usual causes and Fix the remedy, in full sentences. Error is the last failure.

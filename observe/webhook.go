@@ -25,8 +25,8 @@ import (
 // Webhook is an address to which a [Monitor] posts every [policy.Threshold]. docs/thresholds.md
 // describes the body, and which messages can be lost or repeated.
 type Webhook struct {
-	// URL is the address. It begins with https://, or with http:// if it is a loopback address.
-	// Redirects are not followed.
+	// URL is the address. It begins with https://, or with http:// if the host is a loopback
+	// address. Redirects are not followed.
 	URL string
 	// Key signs messages, so that the receiver can verify who sent them. It must have at least 16
 	// bytes.
@@ -56,7 +56,6 @@ const (
 	webhookDrain = 5 * time.Second
 )
 
-// message is a message to post.
 type message struct {
 	id   string // the id of the event
 	what string // what the message is about, for the log

@@ -69,7 +69,7 @@ func Rules(was, is []*policy.Rule) []reload.Change {
 	}
 	keyOf := func(r *policy.Rule) key { return key{limited{r.Policy, r.Costs}, r.Tier} }
 	before, after := map[key]*policy.Rule{}, map[key]*policy.Rule{}
-	all := map[limited]int{} // number of tiers that have the limits, before or after
+	all := map[limited]int{} // number of tiers that have the limits, before or after the change
 	var order []key
 	for i, list := range [...][]*policy.Rule{is, was} {
 		into := [...]map[key]*policy.Rule{after, before}[i]

@@ -1,4 +1,4 @@
-// Package denialid makes the ids of denials. The command "stint why" finds a denial by its id.
+// Package denialid creates the ids of denials. The command "stint why" finds a denial by its id.
 package denialid
 
 import (

@@ -58,8 +58,8 @@ func Tagged(subject, ref string) string {
 }
 
 // IsShort reports whether a text looks like a subject that [Short], [Tagged] or [Line] has
-// shortened. It cannot detect an IPv6 address without a tag that was shortened to its network,
-// which looks like any other network.
+// shortened. It cannot detect an IPv6 address that was shortened to its network and has no tag,
+// because it looks like any other network.
 func IsShort(text string) bool {
 	kind, identifier := split(text)
 	if at := len(identifier) - tagged - 1; at > 0 && identifier[at] == '#' && !strings.HasSuffix(text, more) {
@@ -116,7 +116,8 @@ func URL(text string) string {
 	return Line(shown.String())
 }
 
-// split splits a subject into its kind, with the colon or the # of a hashed subject, and the rest.
+// split splits a subject into its kind and the rest. The kind includes the colon or, in a hashed
+// subject, the #.
 func split(subject string) (kind, identifier string) {
 	colon := strings.IndexByte(subject, ':')
 	if keypart.IsHashed(subject) {

@@ -45,10 +45,10 @@ func (g *Sampler) Allow(most int, every time.Duration) (left int64, ok bool) {
 	return g.left.Swap(0), true
 }
 
-// Sample is [Sampler.Allow] for events that may come thousands of times a second, such as denials.
-// Once it has left out more than sixteen events, it reads the clock only for one event in sixteen.
-// So it may leave out the first few events after a flood, for which Allow would return true. Do not
-// use it for rare events.
+// Sample is like [Sampler.Allow], but for events that may occur thousands of times a second, such
+// as denials. Once it has left out more than sixteen events, it reads the clock only for one event
+// in sixteen. So it may leave out the first few events after a flood, for which Allow would return
+// true. Do not use it for rare events.
 func (g *Sampler) Sample(most int, every time.Duration) (left int64, ok bool) {
 	if left := g.left.Load(); left > clockEvery && left%clockEvery != 0 {
 		g.left.Add(1)

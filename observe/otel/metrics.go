@@ -37,7 +37,8 @@ type kind uint8
 const (
 	counter kind = iota
 	gauge
-	// A histogram has two instruments. A summary has two more, for quantiles.
+	// A histogram has two instruments, for the count and the sum. A summary has two more, for
+	// quantiles.
 	histogram
 	summary
 )
