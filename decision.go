@@ -35,11 +35,11 @@ type Decision struct {
 
 	count uint8 // of usages
 
-	// RetryAfter is how long a denied request has to wait, or [Never]. It is zero if the request
-	// was allowed at once. If [ModeReserve] booked a later time, RetryAfter is how long to wait
-	// before going ahead, and the usages are as of that time.
+	// RetryAfter is the time that a denied request must wait, or [Never]. It is zero if the request
+	// was allowed at once. If [ModeReserve] booked a later time, RetryAfter is the time to wait
+	// before going ahead, and the usages are as of the booked time.
 	RetryAfter time.Duration
-	// BanLeft is how long the subject remains banned, or zero if it is not banned. RetryAfter may
+	// BanLeft is the time until the subject's ban ends, or zero if it is not banned. RetryAfter may
 	// be longer, because a limit may still have no room when the ban ends. Example: 59m while a ban
 	// of an hour is a minute old.
 	BanLeft time.Duration
@@ -67,7 +67,7 @@ func (d *Decision) Usages() []Usage {
 }
 
 // MakeUsages gives the decision n zero usages of its own, for a store to fill in. Copies of a
-// decision may share usages, so a store calls MakeUsages before it changes those of a copy.
+// decision may share usages, so a store calls MakeUsages before it changes the usages of a copy.
 func (d *Decision) MakeUsages(n int) []Usage {
 	d.many, d.count = nil, 0
 	if n > inlineUsages {
@@ -80,7 +80,7 @@ func (d *Decision) MakeUsages(n int) []Usage {
 	return d.few[:n]
 }
 
-// Usage is how much of one limit a subject has used, as of a decision.
+// Usage describes how much of one limit a subject has used, as of a decision.
 type Usage struct {
 	// Used is the number of units in the window, including those just charged. It exceeds the
 	// capacity if a settlement or [Limiter.Charge] left a debt, or if the limit was lowered.

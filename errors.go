@@ -18,7 +18,7 @@ const Never = time.Duration(math.MaxInt64)
 type DeniedError struct {
 	// Key is the subject that was denied, with its scope.
 	Key string
-	// RetryAfter is how long to wait, or [Never].
+	// RetryAfter is the time to wait, or [Never].
 	RetryAfter time.Duration
 	// Banned reports whether the subject is banned.
 	Banned bool

@@ -10,8 +10,8 @@ import (
 type FailurePolicy struct {
 	// Mode is FailLocal unless set.
 	Mode FailureMode
-	// Budget is how long a decision may take; if it is zero, the store decides. Use [StrictBudget]
-	// to prefer exact limits over quick answers.
+	// Budget is the maximum time that a decision may take; if it is zero, the budget of the store
+	// applies. Use [StrictBudget] to prefer exact limits over quick answers.
 	Budget time.Duration
 }
 

@@ -12,11 +12,11 @@ const (
 	// heartbeatTime is the longest time that a heartbeat waits for the store. A heartbeat that
 	// arrives later is void.
 	heartbeatTime = time.Second
-	// releaseTime is how long a release waits for the store. If the release fails, the place
-	// expires by itself.
+	// releaseTime is the maximum time that a release waits for the store. If the release fails, the
+	// place expires by itself.
 	releaseTime = time.Second
-	// beatTime is how long a release waits for a heartbeat that is under way, if the store amends
-	// in order; see package driver.
+	// beatTime is the maximum time that a release waits for a heartbeat that is under way, if the
+	// store amends in order; see package driver.
 	beatTime = time.Millisecond
 )
 

@@ -25,7 +25,7 @@ const (
 	// AlgorithmFixed counts in windows aligned to the Unix epoch, as Envoy's rate limit service
 	// does: at most 2·Max in any Window.
 	AlgorithmFixed
-	// AlgorithmConcurrency admits Max holders at once. Window is how long a holder keeps its place
+	// AlgorithmConcurrency admits Max holders at once. A holder keeps its place for a Window
 	// without a heartbeat. A request takes one place whatever its cost.
 	AlgorithmConcurrency
 	// AlgorithmCalendar counts in days, weeks, months or years of the calendar: at most Max between

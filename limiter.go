@@ -55,10 +55,12 @@ type Option interface {
 	apply(*Limiter)
 }
 
-// HTTPOption is the ByOption of package httplimit: an [Option] or an option of that package.
+// HTTPOption is an option of the By functions of package httplimit, which exports it as ByOption.
+// It is an [Option] or an option of that package.
 type HTTPOption interface{ httpOption() }
 
-// GRPCOption is the ByOption of package grpclimit: an [Option] or an option of that package.
+// GRPCOption is an option of the By functions of package grpclimit, which exports it as ByOption.
+// It is an [Option] or an option of that package.
 type GRPCOption interface{ grpcOption() }
 
 type optionFunc func(*Limiter)
@@ -223,7 +225,7 @@ func (l *Limiter) Settle(ctx context.Context, d Decision, cost int64) (Amended, 
 }
 
 // Extend is a heartbeat of a hold (see [Request.Hold]) for callers that do not use [Limiter.Hold]:
-// it extends the hold by its full length from now. used is what the work has used so far, or 0.
+// it extends the hold by its full length from now. used is the usage of the work so far, or 0.
 // Extend charges the part of it that is not charged yet, so that only later usage goes uncharged if
 // the process dies. It also renews places under concurrency limits. The answer reports whether the
 // hold is open. An expired hold can still be settled.

@@ -70,7 +70,8 @@ type Request struct {
 	// same claims (costs, Max and Burst may differ), its decision has the charge of the first
 	// request.
 	ID string
-	// IDLife is how long an ID is remembered; zero means the shortest window of the first claim.
+	// IDLife is the time for which the ID is remembered; zero means the shortest window of the
+	// first claim.
 	IDLife time.Duration
 	// Hold marks the costs as estimates, and is the longest time between heartbeats: at most
 	// [MaxHold]. [Limiter.Settle] charges the true cost, even when the charge has left its window.

@@ -31,7 +31,7 @@ type Store interface {
 
 // Amendment is a change to an earlier charge. The zero Amendment is not valid: it has no Kind.
 type Amendment struct {
-	// Kind is what to do. It must be set.
+	// Kind selects what to do. It must be set.
 	Kind AmendmentKind
 	// Cost is the true cost, for [AmendSettle]. It applies to the limits that still count the
 	// charge; what exceeds the charged cost and has no room becomes a debt. If the request had a
@@ -85,7 +85,7 @@ const (
 
 // Command is an action on one subject. The zero Command is not valid: it has no Kind.
 type Command struct {
-	// Kind is what to do. It must be set.
+	// Kind selects what to do. It must be set.
 	Kind    CommandKind
 	Subject string
 	// Scope and Limits determine what [CommandReset] clears, and where [CommandGiveBack] gives

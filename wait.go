@@ -130,10 +130,10 @@ const (
 // The answer may come late. So await compares the instant of the booking in the new answer with the
 // one in the previous answer, to learn by how much the booking has moved.
 //
-// asked is when the booking was requested. The booking may be due earlier than the caller thinks,
-// by up to the time that the answer took. So that time counts as lateness, but only up to half of
-// the grace: otherwise every booking in a slow store would count as late, and its caller would book
-// again and again.
+// asked is the time at which the booking was requested. The booking may be due earlier than the
+// caller thinks, by up to the time that the answer took. So that time counts as lateness, but only
+// up to half of the grace: otherwise every booking in a slow store would count as late, and its
+// caller would book again and again.
 func (l *Limiter) await(ctx context.Context, r Request, d *Decision, asked time.Time) outcome {
 	answered := time.Since(asked)
 	w := l.waiters.join(r.Claims, d, asked)
@@ -257,8 +257,8 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) (took tim
 	return max(now.Sub(start), now.Round(0).Sub(start.Round(0))), nil
 }
 
-// unbookTime is how long to wait for the store to take back the booking of a canceled caller. A
-// booking that is not given back expires by itself.
+// unbookTime is the maximum time to wait for the store to take back the booking of a canceled
+// caller. A booking that is not given back expires by itself.
 const unbookTime = time.Second
 
 func (l *Limiter) unbook(ctx context.Context, c Charge) {

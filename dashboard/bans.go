@@ -21,7 +21,7 @@ type banCache struct {
 	took time.Duration
 }
 
-// cacheFactor is how long a list stays valid, as a multiple of the duration of its scan.
+// cacheFactor is the time for which a list stays valid, as a multiple of the duration of its scan.
 const cacheFactor = 4
 
 func (b *banCache) get(ctx context.Context, admin *control.Admin, n int) ([]control.Ban, error) {

@@ -26,7 +26,8 @@ type Config struct {
 	// Store is the store whose subjects operators inspect, reset and ban. Without it, the page
 	// shows only the data of the Monitor.
 	Store stint.Store
-	// Set returns the policies in force, as [policy.Guard.Set] does. Nil shows none.
+	// Set returns the policies in force, as [policy.Guard.Set] does. If Set is nil, the page shows
+	// no policies.
 	Set func() *policy.Set
 	// Overrides holds limits of individual subjects, which operators can change. It may be nil.
 	Overrides *overrides.Table
@@ -60,8 +61,8 @@ const (
 	// changing a subject or scanning the whole store.
 	lookTime = 5 * time.Second
 	scanTime = 20 * time.Second
-	// sendTime is how long the client of a stream may take to read an event, and maxStreams is the
-	// maximum number of open streams.
+	// sendTime is the maximum time that the client of a stream may take to read an event, and
+	// maxStreams is the maximum number of open streams.
 	sendTime   = 10 * time.Second
 	maxStreams = 100
 	// worthZipping is the smallest size in bytes of an answer that is compressed. Compressing an

@@ -27,8 +27,9 @@ type BatchAmender interface {
 type AmendCall struct {
 	Charge    stint.Charge
 	Amendment stint.Amendment
-	// Deadline is when the caller stops waiting. The store applies no heartbeat after the deadline,
-	// provided that it can compare the deadline with its own clock. Zero means no deadline.
+	// Deadline is the time at which the caller stops waiting. The store applies no heartbeat after
+	// the deadline, provided that it can compare the deadline with its own clock. Zero means no
+	// deadline.
 	Deadline time.Time
 
 	Amended stint.Amended
@@ -38,8 +39,9 @@ type AmendCall struct {
 // Call is one request of a batch, and its answer.
 type Call struct {
 	Request stint.Request
-	// Deadline is when the caller stops waiting. The store charges nothing after the deadline,
-	// provided that it can compare the deadline with its own clock. Zero means no deadline.
+	// Deadline is the time at which the caller stops waiting. The store charges nothing after the
+	// deadline, provided that it can compare the deadline with its own clock. Zero means no
+	// deadline.
 	Deadline time.Time
 	// Done, if it is set, may be called as soon as this call is answered, before the other calls of
 	// its batch. After that, the store neither reads nor writes the call.

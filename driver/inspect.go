@@ -42,7 +42,7 @@ type Inspection struct {
 
 // BanState is a subject's ban, and what counts toward the next one.
 type BanState struct {
-	// Until is when the ban ends; zero if none is in force.
+	// Until is the time at which the ban ends; zero if no ban is in force.
 	Until time.Time `json:"until,omitzero"`
 	// Level is the number of bans in a row that denials have led to, including the one in force. It
 	// is 0 again once the bans are forgiven. Manual bans do not raise it.
@@ -68,13 +68,13 @@ type Window struct {
 
 // Entry is a number of units that were charged at about the same time, or that are booked or held.
 type Entry struct {
-	// At is when the units were charged: up to one [stint.Resolution]th of the window later if
-	// requests share entries, or the start of the window if the window is fixed. For a booking, At
-	// is the booked time; for a lease, it is the end of the lease. At is zero for holders of a
-	// concurrency limit.
+	// At is the time at which the units were charged. If requests share entries, At is up to one
+	// [stint.Resolution]th of the window later. If the window is fixed, At is the start of the
+	// window. For a booking, At is the booked time; for a lease, it is the end of the lease. At is
+	// zero for holders of a concurrency limit.
 	At time.Time `json:"at,omitzero"`
-	// Until is when the units leave the window, or when a holder expires unless it sends a
-	// heartbeat.
+	// Until is the time at which the units leave the window, or at which a holder expires if it
+	// sends no heartbeat.
 	Until time.Time `json:"until"`
 	Units int64     `json:"units"`
 }

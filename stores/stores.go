@@ -111,7 +111,8 @@ func (c Config) Open(ctx context.Context, url string) (Store, error) {
 	return s, nil
 }
 
-// openMemory returns a nil Store with an error, not a Store that holds a nil pointer.
+// openMemory opens a store in memory. If this fails, it returns a nil Store, not a Store that holds
+// a nil pointer.
 func openMemory(c memorystore.Config) (Store, error) {
 	s, err := memorystore.New(c)
 	if err != nil {

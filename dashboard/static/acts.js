@@ -57,8 +57,8 @@ export function raisable(s) {
 const identity = (limit) => limit.replace(/(^|: )\d+\//, "$1/").replace(/ (burst|on|from|in) \S+| leased/g, "");
 
 /**
- * raise gives a subject a higher limit for a time. The policy's other overrides stay, including
- * those that lower a limit.
+ * raise gives a subject a higher limit until the time that the operator chooses. The policy's other
+ * overrides stay, including those that lower a limit.
  */
 export async function raise(app, s) {
   const limits = raisable(s);

@@ -58,9 +58,9 @@ function around(node, child, list) {
 }
 
 /**
- * graft replaces the content of an old element with that of a fresh one. It keeps one descendant of
- * the old element in place of the new element that matches it. It returns false if that is not
- * possible.
+ * graft replaces the content of an old element with the content of a fresh one. It keeps one
+ * descendant of the old element in place of the new element that matches it. It returns false if
+ * that is not possible.
  */
 function graft(old, fresh, kept, like) {
   const path = (from, to) => (from === to ? [] : [...path(from, to.parentNode), to]);

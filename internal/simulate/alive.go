@@ -26,7 +26,7 @@ const (
 // expiry is the bucket in which a subject expires. 0 means none.
 type expiry int64
 
-// expiryAt returns the bucket of a subject that expires at the time at. Both times are in Unix
+// expiryAt returns the bucket of a subject that expires at the time at. at and now are in Unix
 // microseconds.
 func expiryAt(at, now int64) expiry {
 	level := bits.Len64(uint64(max(at-now, 0) / (1e6 * buckets / 2)))

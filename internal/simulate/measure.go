@@ -6,24 +6,25 @@ import (
 	"github.com/stint-limiter/stint/internal/algorithm"
 )
 
-// measure counts charges of one claim under limits with one window.
+// measure counts the charges of one claim under all limits with one window whose maximums are on the
+// scale; see scale.go.
 //
-// Two counts hold all charges, as if nothing were ever denied, with the algorithm of the limits:
+// Two counts hold all charges, as if nothing were ever denied:
 //
 //   - large has slices, like the count of every limit above stint.Resolution. With slices, units
 //     become available late, and this count shows how late.
 //   - exact counts under the largest limit that has no slices. When that limit is exceeded, exact
 //     is no longer needed, because a subject that needs more needs a limit with slices.
 //
-// A step is the count of one limit of the scale (see scale.go). It differs from the two counts only
-// after it has denied something, or after a settlement that it could not charge in full. So a step
-// is created only then, as a copy of one of the counts. From then on, it denies what the limit
-// would have denied. Steps without slices and steps with slices are separate, because a limit
-// without slices may deny less than a somewhat larger limit with slices.
+// A step is the count of one limit of the scale. It differs from the two counts only after it has
+// denied something, or after a settlement that it could not charge in full. So a step is created
+// only then, as a copy of one of the counts. From then on, it denies what the limit would have
+// denied. plain has the steps without slices, and wide has the steps with slices. They are separate
+// because a limit without slices may deny less than a somewhat larger limit with slices.
 //
-// The two counts have no burst, because the meter of a burst depends on the maximum. Instead, meter
-// has all charges. It gives the maximum that a limit with the burst needs, and the meter of a new
-// step.
+// The two counts ignore bursts, because how fast the meter of a burst empties depends on the
+// maximum of the limit. Instead, meter records all charges. From these it computes the maximum that
+// a limit with the burst needs, and the meter of a new step.
 type measure struct {
 	need        *need // of the subject
 	exact       *algorithm.Count

@@ -29,7 +29,7 @@ type point struct{ at, units int64 }
 func (m *meter) add(at, units, window, burst int64) int64 {
 	p := point{at, m.sum}
 	n := len(m.hull)
-	if n == 0 || m.hull[n-1].at < at { // otherwise keep the last point, which is lower
+	if n == 0 || m.hull[n-1].at < at { // otherwise keep the last point: it has the same time, and is lower
 		for ; n >= 2 && !steeper(m.hull[n-1], p, m.hull[n-2], m.hull[n-1]); n-- {
 		}
 		m.hull = append(m.hull[:n], p)
@@ -74,7 +74,7 @@ func steeper(a, b, c, d point) bool {
 	return hi > hi2 || hi == hi2 && lo > lo2
 }
 
-// rise returns how far the line from a to b rises within a time, rounded up, but at most
+// rise returns how far the line from a to b rises within the given time, rounded up, but at most
 // largestMax.
 func rise(a, b point, time int64) int64 {
 	hi, lo := bits.Mul64(uint64(b.units-a.units), uint64(time))

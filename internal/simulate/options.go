@@ -32,7 +32,7 @@ type Options struct {
 
 	// Recommend lists the shares of subjects to leave untouched, above 0 and up to 1, such as
 	// 0.999. A limit is recommended for each share. If Recommend is empty, nothing is measured for
-	// recommendations. Measuring takes longer than everything else.
+	// recommendations. Measuring takes longer than the rest of the replay.
 	Recommend []float64
 	// Windows and Bursts add recommendations. Without them, limits are recommended only for the
 	// windows and bursts of the configuration. Every window in Windows is combined with every burst

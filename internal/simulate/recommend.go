@@ -111,7 +111,7 @@ func (w *window) smallest(needs *sortedNeeds, wanted int) int64 {
 	return min(max(needs.large[wanted-1], w.smallestSliced()), largestMax)
 }
 
-// point returns the effect of the limit at an index of the scale.
+// point returns the effect of the limit at the given index of the scale.
 func (w *window) point(needs *sortedNeeds, scale scale, index int) Point {
 	return Point{
 		Max:      scale[index],

@@ -46,7 +46,7 @@ type window struct {
 	denied                 []int64     // number of requests, by step
 }
 
-// stepLimit is a limit of the scale.
+// stepLimit is a limit whose maximum is a number of the scale.
 type stepLimit struct {
 	max int64
 	algorithm.Params

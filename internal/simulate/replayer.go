@@ -41,13 +41,13 @@ func newReplayer(set *policy.Set, o *Options, c *clock) (*replayer, error) {
 const (
 	countsPerSubject = 8
 	bytesPerSubject  = 4 << 10
-	// maxSubjects is the maximum of Options.MaxSubjects. It keeps the bounds above within those of
-	// a memory store.
+	// maxSubjects is the maximum of Options.MaxSubjects. With it, the bounds above do not exceed
+	// the bounds of a memory store.
 	maxSubjects = 1 << 27
 )
 
-// newStore returns a store in virtual time. Its bounds are at least those for the default number of
-// subjects, because unused capacity costs nothing.
+// newStore returns a store in virtual time. The store has room for at least the default number of
+// subjects, because unused room costs nothing.
 func newStore(o *Options, c *clock) (*memorystore.Store, error) {
 	subjects := max(o.MaxSubjects, DefaultMaxSubjects)
 	return memorystore.New(memorystore.Config{

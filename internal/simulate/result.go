@@ -95,8 +95,9 @@ type Outcome struct {
 	Limits []LimitUse `json:"limits"`
 	// Subjects counts the subjects.
 	Subjects Subjects `json:"subjects"`
-	// Hit lists the subjects that were denied, or would have been denied without shadow. The
-	// subjects with the most denials come first. The list has at most Options.Top entries.
+	// Hit lists the subjects that were denied, or would have been denied if all limits were
+	// enforced. The subjects with the most denials come first. The list has at most Options.Top
+	// entries.
 	Hit []Hit `json:"hit"`
 	// Size describes the load on Redis.
 	Size Size `json:"size"`
@@ -155,10 +156,10 @@ type LimitUse struct {
 	// limit of requests without the claim, and shares refer to the limit that each subject had.
 	Claim string `json:"claim,omitempty"`
 	// Subjects is the number of subjects that the limit applied to: 1 if everyone shares it. Hit is
-	// the number of callers that it denied, or would have denied without shadow.
+	// the number of callers that it denied, or would have denied if it were enforced.
 	Subjects int64 `json:"subjects"`
 	Hit      int64 `json:"hit"`
-	// Headroom covers the subjects that no limit denied, or would have denied without shadow.
+	// Headroom covers the subjects that no limit denied, or would have denied if it were enforced.
 	Headroom Headroom `json:"headroom"`
 	// Busiest lists the subjects that used the most of the limit at once, denied or not, in
 	// descending order.
@@ -190,9 +191,9 @@ type Busy struct {
 // Subjects counts the subjects.
 type Subjects struct {
 	// Seen is the number of subjects that were counted separately. Hit counts those that were
-	// denied at least once, Shadowed those that would have been denied without shadow, and Banned
-	// those that were banned. The subject that stands for everyone under a shared limit is not
-	// included.
+	// denied at least once, Shadowed those that would have been denied if all limits were enforced,
+	// and Banned those that were banned. The subject that stands for everyone under a shared limit
+	// is not included.
 	Seen     int64 `json:"seen"`
 	Hit      int64 `json:"hit"`
 	Shadowed int64 `json:"shadowed"`
@@ -232,8 +233,8 @@ type Load struct {
 	Settlements int64 `json:"settlements"`
 }
 
-// Hit is a subject that was denied, or would have been denied without shadow. If a shared limit
-// denies a request, the request counts for the caller.
+// Hit is a subject that was denied, or would have been denied if all limits were enforced. If a
+// shared limit denies a request, the request counts for the caller.
 type Hit struct {
 	Subject  string `json:"subject"`
 	Requests int64  `json:"requests"`

@@ -27,8 +27,8 @@ var detected = []string{"combined", "envoy", "traefik", "caddy", "json"}
 
 // NewFormat returns the format with the given name:
 //
-//	combined  Apache, nginx and others, also with a host before the client and more at the end
-//	common    the same: referrer and user agent are read if present
+//	combined  Apache, nginx and others; a host before the client and text at the end are allowed
+//	common    the same as combined, which needs neither a referrer nor a user agent
 //	envoy     Envoy's default format, Istio's format, and the JSON of Istio and Envoy Gateway
 //	traefik   Traefik's common format and its JSON
 //	caddy     the JSON of Caddy

@@ -20,8 +20,8 @@ const byteOrderMark = "\ufeff"
 
 const tooLong = reason("the line is longer than 64 KB")
 
-// unknownLines is how many lines at the beginning of a log may be malformed before its format
-// counts as unknown.
+// unknownLines is the number of lines at the beginning of a log that may be malformed before its
+// format counts as unknown.
 const unknownLines = 10_000
 
 // input is one log.

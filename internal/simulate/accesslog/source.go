@@ -21,11 +21,12 @@ const stdinPath = "-"
 type Options struct {
 	// Format is the format of all logs. By default, it is detected for each log.
 	Format Format
-	// Slack is how far lines may be out of order. Servers write a line when a request ends, with
-	// the time when it began, so some lines follow later ones. Lines within the slack are sorted.
-	// Other lines are late: they are counted, and returned with the time of the last record. To
-	// sort the lines of a log, a Source holds them for this time, but at most 131,072 of them. The
-	// default is 10 seconds. If Slack is negative, it holds no lines.
+	// Slack is the maximum time by which lines may be out of order. Many servers write a line when
+	// a request ends, with the time at which it began, so a line may follow a line with a later
+	// time. Lines within the slack are sorted. Other lines are late: they are counted, and returned
+	// with the time of the last record. To sort the lines of a log, a Source holds them for this
+	// time, but at most 131,072 of them. The default is 10 seconds. If Slack is negative, it holds
+	// no lines.
 	Slack time.Duration
 	// Stdin is read for the path "-". Close does not close it.
 	Stdin io.Reader

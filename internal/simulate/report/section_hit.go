@@ -11,8 +11,8 @@ import (
 	"github.com/stint-limiter/stint/internal/simulate"
 )
 
-// hit returns the section on the subjects that were denied, or would have been denied without
-// shadow.
+// hit returns the section on the subjects that were denied, or would have been denied if all limits
+// were enforced.
 func (b *builder) hit(r *simulate.Result) section {
 	s := section{ID: "hit", Title: "Denied subjects"}
 	o := &r.Outcome
@@ -28,7 +28,7 @@ func (b *builder) hit(r *simulate.Result) section {
 	return s
 }
 
-// hitTable lists the subjects that were denied, or would have been denied without shadow.
+// hitTable lists the subjects of that section.
 func (b *builder) hitTable(o *simulate.Outcome) table {
 	t := table{Columns: []column{
 		{Name: "subject", Long: true}, {Name: "requests", Number: true, Spare: 2}, {Name: "denied", Number: true},

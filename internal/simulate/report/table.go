@@ -251,7 +251,8 @@ func (c *cell) draw() string {
 	return c.Text
 }
 
-// shortened cuts a text to a width. It marks the cut with an ellipsis, unless the text is verbatim.
+// shortened cuts a text to the given width. It marks the cut with an ellipsis, unless the text is
+// verbatim.
 func shortened(text string, width int, verbatim bool) string {
 	switch {
 	case utf8.RuneCountInString(text) <= width:

@@ -43,7 +43,7 @@ func (r *Report) Text(to Terminal) []byte {
 	return p.out.Bytes()
 }
 
-// printer writes text within a width.
+// printer writes text with at most width characters per line.
 type printer struct {
 	out   bytes.Buffer
 	width int // 0 means no limit
