@@ -12,7 +12,7 @@ import (
 // have the charge.
 type Charge struct {
 	one  [1]Claim // inline, so that most decisions allocate nothing
-	many *[]Claim // if there are several
+	many *[]Claim // the claims if there are several, else nil
 	data protocol.ChargeData
 }
 
@@ -97,7 +97,7 @@ func (c Charge) Part(indexes ...int) Charge {
 	}
 	if indexes[0] < 0 || indexes[len(indexes)-1] >= len(claims) ||
 		of.At != nil && len(of.At) != len(claims)-1 || of.Now != nil && len(of.Now) != len(claims)-1 {
-		return Charge{data: protocol.ChargeData{ID: c.data.ID}} // refused by check: it has no subject
+		return Charge{data: protocol.ChargeData{ID: c.data.ID}} // without a subject, so check refuses it
 	}
 	part := Charge{data: c.data}
 	data := &part.data

@@ -33,7 +33,7 @@ type Decision struct {
 	// Example: 2 if Claims[1] had no room.
 	Denier uint8
 
-	count uint8 // of usages
+	count uint8 // number of usages
 
 	// RetryAfter is the time that a denied request must wait, or [Never]. It is zero if the request
 	// was allowed at once. If [ModeReserve] booked a later time, RetryAfter is the time to wait
@@ -50,8 +50,8 @@ type Decision struct {
 	// keeps no place for a repeat.
 	Charge Charge
 
-	few  [inlineUsages]Usage // the usages, if they fit
-	many *[]Usage            // otherwise; a pointer because decisions are copied often
+	few  [inlineUsages]Usage // the usages, if there are at most inlineUsages
+	many *[]Usage            // the usages if there are more; a pointer, because decisions are copied often
 }
 
 // Usages returns the usages of all limits: those of the first claim, then those of the second, and

@@ -32,13 +32,13 @@ var ErrPlaceLost = errors.New("stint: the place is lost")
 //	ctx, release := lim.Hold(ctx, d)
 //	defer release()
 //
-// The returned context also ends when the place is lost, with the cause [ErrPlaceLost], and when it
-// is released. The end of ctx does not release the place. Call Hold as soon as the request is
-// answered: at most a tenth of the time that a place lasts may pass between the request and the
-// call.
+// The returned context ends when ctx ends, when release is called, or when the place is lost. If
+// the place is lost, the cause is [ErrPlaceLost]. The end of ctx does not release the place. Call
+// Hold as soon as the request is answered: at most a tenth of the time that a place lasts may pass
+// between the request and the call.
 //
-// If the store is out of reach for longer than a place lasts, the place is lost: others may be
-// admitted instead. The next heartbeat that gets through takes the place back, above the limit's
+// If the store is out of reach for longer than a place lasts, the place is lost: other holders may
+// be admitted instead. The next heartbeat that gets through takes the place back, above the limit's
 // maximum if necessary. Then no other holder is admitted until the number of holders is below the
 // maximum. At any time, the number of holders with a context that has not ended is at most the
 // maximum, unless the store loses its state.
@@ -49,9 +49,9 @@ var ErrPlaceLost = errors.New("stint: the place is lost")
 // not use package resilience, release also waits for a heartbeat that is under way: at most two
 // seconds in all.
 //
-// release does not end the hold of a request: settle it, before or after release. If it is not
-// settled, it expires some time after release has ended the heartbeats. A hold that expires does
-// not end the context.
+// release does not end the hold of a request: settle it, before or after release. If the hold is
+// not settled, it expires, because release ends the heartbeats. A hold that expires does not end
+// the context.
 //
 // If the decision has neither a place nor a hold, Hold returns ctx unchanged, and a release that
 // does nothing. This happens after a denial or a peek, under limits that are not concurrency
@@ -85,9 +85,9 @@ type holder struct {
 	expires *time.Timer             // calls loses when the place expires
 	lose    context.CancelCauseFunc // ends the context
 	once    sync.Once
-	lost    bool // the place was lost; set at most once
+	lost    bool // whether the place was lost; set at most once
 
-	failure error     // of the last heartbeat
+	failure error     // error of the last heartbeat
 	until   time.Time // when the last unanswered heartbeat becomes void
 }
 
@@ -98,7 +98,7 @@ func hold(ctx context.Context, store Store, c Charge, window time.Duration, plac
 	held, end := context.WithCancelCause(ctx)
 	ctx = context.WithoutCancel(ctx)
 	beats, stopBeat := context.WithCancel(ctx)
-	inOrder, ordered := store.(interface{ AmendsInOrder() bool }) // see package driver
+	inOrder, ordered := store.(interface{ AmendsInOrder() bool }) // see Order in package driver
 	ordered = ordered && inOrder.AmendsInOrder()
 	h := &holder{store: store, charge: c, window: window, place: place, lose: end}
 	h.expires = time.AfterFunc(window-window/10, h.loses)
@@ -121,7 +121,7 @@ func hold(ctx context.Context, store Store, c Charge, window time.Duration, plac
 	return held, func() error {
 		end(nil)
 		close(stop)
-		if ordered { // a heartbeat that is under way is probably about to be answered
+		if ordered { // a heartbeat that is under way probably gets its answer in this time
 			defer time.AfterFunc(beatTime, stopBeat).Stop()
 		}
 		work.Wait()

@@ -405,7 +405,7 @@ func parseLimit(text string) (Limit, error) {
 }
 
 func algorithmByName(name string) (Algorithm, bool) {
-	for i, n := range algorithmNames[:AlgorithmCalendar] { // calendar limits have their own words
+	for i, n := range algorithmNames[:AlgorithmCalendar] { // a calendar limit does not name its algorithm
 		if n == name {
 			return Algorithm(i), true
 		}
@@ -487,7 +487,7 @@ func inUnits(text string) (right string, ok bool) {
 	unit := strings.TrimLeft(words[1], "0123456789")
 	number := cmp.Or(strings.TrimSuffix(words[1], unit), "1")
 	unit = strings.ToLower(unit)
-	if len(unit) > 2 { // not the s of ms
+	if len(unit) > 2 { // keep the s of "ms"
 		unit = strings.TrimSuffix(unit, "s")
 	}
 	short, ok := map[string]string{"second": "s", "sec": "s", "minute": "m", "min": "m", "hour": "h", "hr": "h",

@@ -42,7 +42,7 @@ type Limiter struct {
 	failure *FailurePolicy
 	log     *limiterLog // nil if nothing is logged
 	plain   plainStore  // decides for Allow; nil if Allow must call Take
-	claims  sync.Pool   // of *[1]Claim: Allow reuses them, because a store does not keep them
+	claims  sync.Pool   // holds values of type *[1]Claim: Allow reuses them, because stores do not keep them
 	waiters waiters     // callers of Wait
 	sleep   func(ctx context.Context, d time.Duration, wake <-chan struct{}) (took time.Duration, err error)
 }
@@ -107,7 +107,7 @@ func New(store Store, options ...Option) (*Limiter, error) {
 	}
 	r := Request{Claims: []Claim{{Subject: "any", Limits: l.limits}}, Bans: l.bans, Failure: l.failure}
 	if len(l.limits) == 0 {
-		r.Claims[0].Limits = []Limit{PerSecond(1)} // a limiter may have no limits
+		r.Claims[0].Limits = []Limit{PerSecond(1)} // a limiter without limits is valid: check the other options
 	}
 	r.check(&m)
 	if err := m.invalid(); err != nil {
@@ -213,8 +213,8 @@ func (l *Limiter) Refund(ctx context.Context, d Decision) (Amended, error) {
 // windows, use a [Request.Hold]. Then the true cost is charged in any case, unless the hold expired
 // more than its own length ago.
 //
-// A bucket, or a limit with a burst, takes a debt of at most one capacity; the answer reports how
-// much is charged:
+// The debt of a bucket, or of a limit with a burst, is at most its capacity. The answer reports the
+// cost that is charged:
 //
 //	settled, err := limiter.Settle(ctx, d, tokens)
 //	if settled.Changed && settled.Charged < tokens {

@@ -12,7 +12,7 @@ import (
 // Package storetest tests stores against this contract.
 type Store interface {
 	// Take decides a request that passed Request.Validate. It charges every limit of every claim,
-	// or none. After an error, no decision is known, and the request may have been charged, but at
+	// or none. After an error, it is unknown whether the request was charged; it was charged at
 	// most once. The caller may reuse r.Claims once Take has returned, so a store keeps copies.
 	// What the claims refer to, such as Limits, never changes.
 	Take(ctx context.Context, r Request) (Decision, error)
@@ -44,8 +44,8 @@ type Amendment struct {
 	Costs Costs
 	// MaxDebt is the largest number of units by which this amendment may take a bucket or a limit
 	// with a burst above its capacity, because these limits need time to recover from a debt. What
-	// exceeds the bound is not charged; see [Amended]. Zero means one capacity of each limit. Other
-	// limits take the whole cost, because they forget it after a window.
+	// exceeds the bound is not charged; see [Amended]. Zero means that the bound of each limit is
+	// its capacity. Other limits take the whole cost, because a debt leaves them after a window.
 	MaxDebt int64
 	// KnownOnly prevents [AmendExtend] from taking back a place that the store has forgotten. It is
 	// for heartbeats on behalf of untrusted clients, and is valid only with that Kind.

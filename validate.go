@@ -14,7 +14,7 @@ import (
 // mistakes collects the rules that a value breaks. Every rule is written once, in a method named
 // check. If no rule is broken, a check allocates nothing, so it can run on the request path.
 type mistakes struct {
-	claim int // 1 + i while Claims[i] is checked, if there are several; else 0
+	claim int // 1 + i while Claims[i] is checked and there are several claims; else 0
 	errs  []error
 }
 
@@ -136,7 +136,7 @@ func (c *Claim) checkLimits(m *mistakes) {
 // check records costs that are out of bounds, and costs with a name that no limit has.
 func (c Costs) check(m *mistakes, limits []Limit) {
 	if c == nil {
-		return // collecting the keys of a nil map allocates, too
+		return // collecting keys allocates even if the map is nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(c)) {
 		if cost := c[name]; cost < 0 || cost > MaxUnits {
@@ -371,7 +371,7 @@ func (l *Limit) meterFits() bool {
 	if unit == 0 {
 		return false
 	}
-	ticks := uint64(l.Capacity()) * uint64(unit) / uint64(rate) // the product is at most MaxUnits
+	ticks := uint64(l.Capacity()) * uint64(unit) / uint64(rate) // Capacity times unit is at most MaxUnits
 	return ticks <= uint64((MaxBurst*MaxWindow).Microseconds()/tick)
 }
 

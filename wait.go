@@ -14,8 +14,9 @@ import (
 // give units back, it asks for an earlier time: once, or twice if the first call finds none.
 //
 // Wait fails at once, with a [*DeniedError], if the wait would be longer than the context allows,
-// or if waiting does not help. If the context ends first, the booking is given back, and later
-// bookings move up. The decision describes the moment of admission.
+// or if waiting would not help, for example because the cost exceeds the capacity of the limit. If
+// the context ends first, the booking is given back, and later bookings move up. The decision has
+// the usages at the time of admission.
 func (l *Limiter) Wait(ctx context.Context, subject string) (Decision, error) {
 	return l.WaitFor(ctx, l.request(subject, 1))
 }
@@ -44,7 +45,7 @@ func (l *Limiter) WaitFor(ctx context.Context, r Request) (Decision, error) {
 			d.admit()
 			return d, nil
 		case giveItBack:
-			if !d.Repeat { // the first request may be waiting for a repeat's booking
+			if !d.Repeat { // the first request still waits for the booking that a repeat shares
 				l.unbook(ctx, d.Charge)
 			}
 		case leaveIt:
@@ -211,7 +212,7 @@ func (r *Request) tentative() bool {
 // admit turns the decision on a booking into the decision on its use, with usages as of the use.
 func (d *Decision) admit() {
 	d.RetryAfter = 0
-	booked := *d // its usages stay as they are
+	booked := *d // MakeUsages does not change the usages of booked
 	usages := d.MakeUsages(len(booked.Usages()))
 	for i, u := range booked.Usages() {
 		usages[i] = Usage{Used: u.Used, ResetAfter: u.ResetAfter}

@@ -35,14 +35,15 @@ type waiters struct {
 
 	mu    sync.Mutex
 	lines map[string][]*waiter // by the name of the subject, in order of arrival
-	asked map[string]time.Time // when a waiter of a line last asked
-	heard map[string]time.Time // when each subject was last announced; "" means all of them
+	asked map[string]time.Time // time at which a waiter of a line last asked
+	heard map[string]time.Time // time at which a subject was last announced; "" stands for all subjects
 	hears bool
 	stop  context.CancelFunc // ends listening
 }
 
 // maxHeard is the maximum number of announced subjects that a limiter remembers. It remembers them
-// for callers that book during an announcement and join after it.
+// for a caller whose booking is under way when its subject is announced, so that it becomes a
+// waiter only afterward.
 const maxHeard = 1000
 
 const (
@@ -60,8 +61,8 @@ type waiter struct {
 	woken chan struct{} // signaled when the time to ask may have changed
 
 	// Guarded by waiters.mu:
-	askAt time.Time     // zero if it has no reason to ask
-	next  time.Time     // when it may ask at the earliest
+	askAt time.Time     // the time to ask; zero if there is no reason to ask
+	next  time.Time     // the earliest time at which it may ask
 	again bool          // whether it asks once more if it cannot move up
 	pause time.Duration // minimum time between two calls that ask
 }

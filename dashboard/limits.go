@@ -36,7 +36,7 @@ func tiersOf(set *policy.Set) []ruleList {
 // policiesOf returns the policies of a set. tiers are the tiers of the set, from tiersOf. The text
 // of a limit that applies only to some tiers names these tiers.
 func policiesOf(set *policy.Set, tiers []ruleList) []ruleList {
-	ofTiers := tiers[0].Failure // a set has tiers
+	ofTiers := tiers[0].Failure // a set has at least one tier
 	if slices.ContainsFunc(tiers, func(t ruleList) bool { return t.Failure != ofTiers }) {
 		ofTiers = ""
 	}
@@ -54,7 +54,7 @@ func policiesOf(set *policy.Set, tiers []ruleList) []ruleList {
 
 func listOf(name string, set *policy.Set, mine func(*policy.Rule) bool) ruleList {
 	var all []string               // the tiers that have limits
-	var texts []string             // the texts of the limits, in order
+	var texts []string             // the texts of the limits, in the order of the rules
 	whose := map[string][]string{} // the tiers of each limit
 	enforced, contact := false, ""
 	for _, r := range set.Rules() {

@@ -73,7 +73,7 @@ func (all pages) index(w http.ResponseWriter, r *http.Request) {
 }
 
 func (all pages) file(w http.ResponseWriter, r *http.Request) {
-	if strings.HasSuffix(r.URL.Path, "/index.html") { // index.html is served at /; its links do not work here
+	if strings.HasSuffix(r.URL.Path, "/index.html") { // the links of index.html work only at /
 		all.serve(w, r, "")
 		return
 	}

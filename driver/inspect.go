@@ -47,8 +47,8 @@ type BanState struct {
 	// Level is the number of bans in a row that denials have led to, including the one in force. It
 	// is 0 again once the bans are forgiven. Manual bans do not raise it.
 	Level int `json:"level"`
-	// Strikes is the number of denials that count toward the next ban. The ban policy in force at
-	// the last denial determined how long they count.
+	// Strikes is the number of denials that count toward the next ban. A denial counts for the time
+	// Within of the ban policy that applied to the last denial.
 	Strikes int64 `json:"strikes"`
 }
 

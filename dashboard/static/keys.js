@@ -25,7 +25,7 @@ export function listen(actions) {
   const box = document.getElementById("shortcuts");
   box.checked = !localStorage.getItem(OFF);
   box.addEventListener("change", () => (box.checked ? localStorage.removeItem(OFF) : localStorage.setItem(OFF, "1")));
-  let going = 0; // when g was pressed
+  let going = 0; // the time at which g was pressed
   document.addEventListener("keydown", (event) => {
     if (!box.checked || event.ctrlKey || event.metaKey || event.altKey) return;
     if (document.querySelector("dialog[open]") || event.target.closest("input, select, textarea")) return;

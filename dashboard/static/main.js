@@ -30,7 +30,7 @@ class App {
   filter = { text: "", tier: "", policy: "", reason: "" };
   paused = false;
   #makers = new Map(Object.entries({ overview, violations, offenders, bans, subject, limits, shadow, outbound, audit }));
-  #views = new Map(); // made when first shown
+  #views = new Map(); // each view is made when it is first shown
   #view = null;
   #asked = false;
   #painted = 0;
@@ -125,7 +125,7 @@ class App {
   }
 
   #route() {
-    if (this.#view && !location.hash.startsWith("#/")) return; // an anchor on the page
+    if (this.#view && !location.hash.startsWith("#/")) return; // the address has an anchor on the page, not a view
     const [, name, ...rest] = location.hash.split("/");
     const view = this.#makers.has(name) ? name : "overview";
     if (name && name !== view) this.notice(`There is no view “${decode(name)}”. Showing the overview.`, true);
@@ -146,7 +146,7 @@ class App {
     if (moved) {
       find("main").focus({ preventScroll: true });
       window.scrollTo(0, 0);
-      this.#slowly(); // the data may be seconds old
+      this.#slowly(); // reload: the data may be seconds old
     }
   }
 
@@ -207,7 +207,7 @@ class App {
     for (;;) {
       await shown();
       try {
-        if (await whileShown(follow)) say(find("link"), "Connecting…"); // until the page is visible again
+        if (await whileShown(follow)) say(find("link"), "Connecting…"); // the page is hidden now
         else await this.#lost("The server closed the connection.", failures++);
       } catch (error) {
         if (this.#again.signal.aborted) continue;

@@ -10,12 +10,12 @@ const VIOLATIONS = 1000;
 const NOTHING = { allowed: 0, denied: 0, degraded: 0, failed: 0, shadowed: 0 };
 const COUNTS = Object.keys(NOTHING);
 const SUMS = [...COUNTS, "saved", "calls", "calls_failed", "carried"];
-const LONGEST = ["p50_seconds", "p99_seconds", "store_p50_seconds", "store_p99_seconds"]; // maximum over ten seconds
+const LONGEST = ["p50_seconds", "p99_seconds", "store_p50_seconds", "store_p99_seconds"]; // maximum of ten seconds
 
 export class Model {
   points = [];
   long = [];
-  series = new Map(); // by tier and policy
+  series = new Map(); // the series by tier and policy
   violations = []; // newest last, each with a serial number
   unshown = 0;
   offenders = []; // subjects with the most denials in the last ten seconds
@@ -25,7 +25,7 @@ export class Model {
   changes = []; // configuration changes in the last hour, oldest first
   processes = []; // processes that share the store, this one first; empty for a single process
   state = {}; // everything else, which changes slowly: version, config, top, outbound, audit, writable, who
-  loads = 0; // how many times load has replaced all data
+  loads = 0; // number of times that load has replaced all data
   #serial = 0;
   #missed = null; // the last period without a connection, {from, to}, if violations in it are missing; else null
   #tens = null; // the current, incomplete ten-second step: {step, point}

@@ -21,19 +21,19 @@ type counter struct {
 
 	routes   map[route][]Count
 	rules    []RuleCount // by index of the rule
-	limits   []ruleLimit // of all rules, in their order
+	limits   []ruleLimit // the limits of all rules, in the order of the rules
 	first    []int       // index in limits of each rule's first limit
 	series   series
 	subjects subjects
 	sizer    *sizer
 	others   Count               // for subjects that are not counted separately
-	hosts    map[*subject]string // the host names in the log, for subjects that are stand-in addresses
+	hosts    map[*subject]string // host names of clients, if the log has these instead of addresses
 
 	// The last request:
 	caller        string     // the caller of the request; "" if nothing limits it
 	callerSubject *subject   // nil if the caller is not counted separately
-	subjectsOf    []*subject // by result; nil for those that are not counted separately
-	shadowed      []*denials // for the subjects that rules in shadow would have denied
+	subjectsOf    []*subject // one for each result; nil for a subject that is not counted separately
+	shadowed      []*denials // of the subjects that rules in shadow would have denied
 }
 
 // route identifies the requests of a tier and a route, or the requests that a policy exempts.
@@ -121,7 +121,7 @@ func (c *counter) addUsage(s *subject, r *policy.Result, now int64) {
 		return
 	}
 	if s.peaks == nil {
-		s.peaks = make([]peak, 0, len(r.Usages)) // most subjects have one rule
+		s.peaks = make([]peak, 0, len(r.Usages)) // room for one rule, which is all that most subjects have
 	}
 	for i := range r.Usages {
 		if limit := c.index(r.Rule, &r.Limits[i]); limit >= 0 {

@@ -26,7 +26,7 @@ import (
 // maximum of the limit. Instead, meter records all charges. From these it computes the maximum that
 // a limit with the burst needs, and the meter of a new step.
 type measure struct {
-	need        *need // of the subject
+	need        *need // the need of the subject
 	exact       *algorithm.Count
 	large       *algorithm.Count
 	meter       meter
@@ -127,7 +127,7 @@ func (m *measure) raise(w *window, at, units int64) {
 	v.Open(m.large, &w.largeLimit, at, 0)
 	most := w.maxFor(v.Used()+units) + 1
 	if w.Burst > 1 {
-		most += m.need.large // no meter of a step is higher
+		most += m.need.large // the meter of a step is at most this high
 	}
 	plain, wide := len(m.plain), len(m.wide)
 	if m.exact != nil {

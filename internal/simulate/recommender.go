@@ -17,13 +17,13 @@ import (
 
 // recommender measures what subjects use, and recommends limits that fit their usage.
 type recommender struct {
-	store       *memorystore.Store // recognizes repeated request IDs; its limits have the largest maximum
+	store       *memorystore.Store // recognizes repeated request IDs, under limits that are too high to deny
 	guard       *policy.Guard
 	scale       scale
 	rules       []ruleQuantities // by index of the rule
 	maxSubjects int
 	subjects    map[string]*subjectNeeds
-	claims      map[claimKey][]measure // by window of the quantity
+	claims      map[claimKey][]measure // one measure for each window of the quantity
 
 	// The request being measured:
 	verdict policy.Verdict
@@ -32,18 +32,18 @@ type recommender struct {
 
 // ruleQuantities holds what to measure for one rule. Limits of the same name count one quantity.
 type ruleQuantities struct {
-	windows [][]*window   // for each quantity
+	windows [][]*window   // the windows of each quantity
 	limits  []stint.Limit // one for each quantity; in the store, they replace the limits of the rule
 }
 
-// window is a window to measure for one rule.
+// window measures the limits of one rule that have one window and burst.
 type window struct {
 	Recommendation
 	number                 int // unique among all rules
 	exactLimit, largeLimit algorithm.Params
-	steps                  []stepLimit // of the scale
-	sliceless              int         // how many steps have no slices
-	denied                 []int64     // number of requests, by step
+	steps                  []stepLimit // one for each number of the scale
+	sliceless              int         // number of steps without slices
+	denied                 []int64     // number of denied requests, by step
 }
 
 // stepLimit is a limit whose maximum is a number of the scale.
@@ -113,7 +113,7 @@ func quantitiesOf(rule *policy.Rule) (names []string) {
 		}
 	}
 	if len(names) == 0 {
-		return []string{""} // requests
+		return []string{""} // a rule without limits: recommend limits on requests
 	}
 	return names
 }
@@ -140,7 +140,7 @@ func windowsOf(rule *policy.Rule, name string, o *Options) []*window {
 		switch l.Algorithm {
 		case stint.AlgorithmConcurrency: // a log does not show which requests overlap
 		case stint.AlgorithmSliding:
-			add(l.Window, max(l.Capacity()/max(l.Max, 1), 1), l) // 0/1m has no capacity
+			add(l.Window, max(l.Capacity()/max(l.Max, 1), 1), l) // max avoids a burst of 0 for 0/1m
 		default:
 			add(l.Window, 1, l)
 		}
@@ -187,7 +187,7 @@ func (r *recommender) add(in *policy.Input, o policy.Outcome) error {
 		r.claim(i).Limits = r.rules[v.Results[i].Rule.Index].limits
 	}
 	decision, err := r.store.Take(ctx, *request)
-	if err != nil || !decision.Allowed { // the request costs more than any limit allows
+	if err != nil || !decision.Allowed { // denied: the request costs more than any limit allows
 		return err
 	}
 	for i := range v.Results {
@@ -243,7 +243,7 @@ func (r *recommender) measures(claim *stint.Claim, rule, quantity int) []measure
 	return list
 }
 
-// of returns the need in a window. It adds the need if there is none.
+// of returns the need of the subject in the window w. It adds the need if there is none.
 func (s *subjectNeeds) of(w *window) *need {
 	for _, n := range *s {
 		if n.window == w.number {

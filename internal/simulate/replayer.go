@@ -15,11 +15,11 @@ import (
 type replayer struct {
 	store   *memorystore.Store
 	guard   *policy.Guard
-	verdict policy.Verdict // of the last request
+	verdict policy.Verdict // the verdict on the last request
 	counter *counter
 	sizer   *sizer
 
-	unsettled bool // a response header settles some requests, and logs do not have it
+	unsettled bool // whether the header of a response settles some requests: logs do not have it
 }
 
 func newReplayer(set *policy.Set, o *Options, c *clock) (*replayer, error) {

@@ -65,7 +65,7 @@ type run struct {
 	replayer    *replayer
 	against     *replayer    // nil without a second configuration
 	comparison  *comparison  // nil without a second configuration
-	recommender *recommender // nil if no limits are to be recommended
+	recommender *recommender // nil if no recommendations are requested
 
 	log         Log
 	noClient    int64

@@ -20,7 +20,7 @@ type subject struct {
 	name     string
 	shared   bool
 	requests int64
-	peaks    []peak   // for the limits that applied to the subject
+	peaks    []peak   // one for each limit that applied to the subject
 	until    int64    // the time at which its limits have reset, in Unix microseconds
 	expires  expiry   // the bucket of the sizer in which the subject expires
 	denials  *denials // nil if the subject was never denied

@@ -15,7 +15,7 @@ export function bans(app) {
   const node = h("section", { class: "bans" },
     heading("Bans", "Subjects whose requests are all denied until their ban ends. To ban a subject, press Ban on its page or in Offenders."), status, panel);
   const watch = watching(app, EVERY, look);
-  let listed = 0; // when the list was loaded; 0 if there is none
+  let listed = 0; // the time at which the list was loaded; 0 if there is no list
 
   async function look() {
     try {

@@ -40,7 +40,7 @@ export function subject(app) {
   let wanted = null; // {subject} or {ref}, as in the address
   let known = null; // the last answer
   let chosen = null; // the selected tier, or null
-  let writable; // its value when known was drawn
+  let writable; // state.writable at the time when known was drawn
   const watch = watching(app, EVERY, look);
   let asked = 0;
 

@@ -27,7 +27,7 @@ export function violations(app) {
     h("div", { class: "filters" }, text, tier.label, policy.label, reason.label,
       h("label", { class: "check" }, group, " Group by subject"), clear), counts, nothing, groups, list);
   let seen = 0; // the serial number of the newest violation when the table was last updated
-  let shown = ""; // the load and the filter that the table shows
+  let shown = ""; // identifies the data and the filter that the table shows
 
   function picker(name, field) {
     const select = h("select", { on: { change: () => change(field, select.value) } });

@@ -70,9 +70,9 @@ func (lineFormat) Parse(line []byte, r *Record) error {
 type quoting int
 
 const (
-	plainQuoting quoting = iota // no backslashes: the next quote ends a value
-	escaped                     // by Apache and nginx: a backslash escapes a quote
-	raw                         // by Traefik and Envoy: quotes and backslashes stand for themselves
+	plainQuoting quoting = iota // the line has no backslashes: the next quote ends a value
+	escaped                     // as written by Apache and nginx: a backslash escapes a quote
+	raw                         // as written by Traefik and Envoy: quotes and backslashes stand for themselves
 )
 
 // quotingOf returns how the values in a line are quoted. Lines of Traefik end with the URL of a
@@ -91,7 +91,7 @@ func quotingOf(line string) quoting {
 // cutTime returns the text before the time, the time, and the text after it.
 func cutTime(text string) (head string, at int64, rest string, err error) {
 	from := 0
-	if strings.HasPrefix(text, "[") { // a host that is an IPv6 address
+	if strings.HasPrefix(text, "[") { // the line begins with a host that is an IPv6 address
 		from = 1
 	}
 	open := strings.IndexByte(text[from:], '[') + from

@@ -26,7 +26,7 @@ const unknownLines = 10_000
 
 // input is one log.
 type input struct {
-	index  int // in the order of the paths
+	index  int // index in the list of paths
 	name   string
 	file   *os.File // nil for standard input
 	raw    countingReader
@@ -62,7 +62,7 @@ func (in *input) start(from io.Reader) error {
 	}
 	in.lines = bufio.NewReaderSize(plain, maxLine+len("\r\n"))
 	if begin, _ := in.lines.Peek(len(byteOrderMark)); string(begin) == byteOrderMark {
-		_, _ = in.lines.Discard(len(byteOrderMark)) // cannot fail: it is buffered
+		_, _ = in.lines.Discard(len(byteOrderMark)) // cannot fail, because Peek has buffered these bytes
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func (in *input) next() ([]byte, error) {
 		}
 		text := bytes.TrimSpace(line)
 		if err == bufio.ErrBufferFull || len(text) > maxLine {
-			text = bytes.Clone(text[:min(len(text), 1<<10)]) // skip overwrites the buffer
+			text = bytes.Clone(text[:min(len(text), 1<<10)]) // a copy, because skip overwrites the buffer
 			return text, in.skip(err)
 		}
 		if len(text) > 0 {
@@ -158,7 +158,7 @@ func (in *input) release() { in.raw.from, in.lines, in.sorter = nil, nil, sorter
 // failed adds the name of the log to an error.
 func (in *input) failed(err error) error {
 	if path := (*os.PathError)(nil); errors.As(err, &path) {
-		return fmt.Errorf("accesslog: %w", err) // it already has the name
+		return fmt.Errorf("accesslog: %w", err) // a PathError already has the name
 	}
 	return fmt.Errorf("accesslog: %s: %w", in.name, err)
 }

@@ -28,7 +28,7 @@ type jsonFormat struct {
 
 // part is a part of a record, with the values that it can come from.
 type part struct {
-	name   string // of a header or claim
+	name   string // name of the header or claim; else ""
 	broken reason // the error if a value that should be a count is not one
 	values []*node
 }

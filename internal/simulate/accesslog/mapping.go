@@ -18,7 +18,7 @@ type Mapping struct{ paths []partPath }
 // in order.
 type partPath struct {
 	part string // one of parts, "header" or "claim"
-	name string // of the header or claim
+	name string // name of the header or claim
 	keys []string
 }
 

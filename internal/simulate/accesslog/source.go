@@ -35,9 +35,9 @@ type Options struct {
 // Source reads logs, merged by time. Only Close may be called concurrently with other methods.
 type Source struct {
 	inputs  []*input // inputs with records left, the earliest first
-	all     []*input // in the order of the paths
+	all     []*input // all inputs, in the order of the paths
 	stats   Stats
-	unsized bool // the size of some input is unknown
+	unsized bool // whether the size of some input is unknown
 	err     error
 	closed  atomic.Bool
 }

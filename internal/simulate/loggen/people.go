@@ -20,8 +20,8 @@ type event struct {
 // person is a client that sends requests. Addresses are from documentation ranges.
 type person struct {
 	client netip.Addr
-	number int  // of a user; negative for anonymous visitors
-	member bool // signed in
+	number int  // number of the user; negative for the crawler and the attacker
+	member bool // whether the user is signed in
 	agent  string
 }
 

@@ -182,8 +182,8 @@ func (t *table) sentences(p *printer, widths []int, row []cell) {
 	}
 }
 
-// fitted returns the table with the columns that fit into a width, and their widths. A width of 0
-// fits all columns.
+// fitted returns the table with the columns that fit into the given width, and the widths of these
+// columns. A width of 0 fits all columns.
 func (t table) fitted(width int) (table, []int) {
 	for {
 		widths := t.natural()

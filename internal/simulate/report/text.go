@@ -58,7 +58,7 @@ const (
 	plainText  = "\x1b[0m"
 )
 
-// paint returns a text in a color, if colors are allowed.
+// paint returns the text in the given color, if colors are allowed.
 func (p *printer) paint(color, text string) string {
 	if !p.color || color == "" || strings.TrimSpace(text) == "" {
 		return text

@@ -88,7 +88,7 @@ func (s *source) Stats() accesslog.Stats { return accesslog.Stats{Lines: s.read}
 type live struct {
 	rt      *rapid.T
 	handler http.Handler
-	record  *accesslog.Record // being served
+	record  *accesslog.Record // the record being served
 	verdict policy.Verdict
 	decided string
 }
