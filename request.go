@@ -150,9 +150,9 @@ func (r *Request) leaseFits() bool {
 // books reports whether the request may book ahead.
 func (r *Request) books() bool { return r.Mode == ModeReserve || r.Mode == modeForce && r.MaxWait > 0 }
 
-// grace returns how long after its instant a booking may be used. The booking counts as if it were
-// charged at the end of the grace. The grace is a twentieth of the shortest window, from 2 to 20
-// milliseconds.
+// grace returns the time for which a booking may be used after its instant. The booking counts as
+// if it were charged at the end of the grace. The grace is a twentieth of the shortest window, from
+// 2 to 20 milliseconds.
 func (r *Request) grace() time.Duration {
 	shortest := MaxWindow
 	for i := range r.Claims {

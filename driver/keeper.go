@@ -20,17 +20,18 @@ type Keeper interface {
 	// knows all rows; otherwise it returns seen. If missing is set, Keep writes only the rows that
 	// the table does not have, to restore lost rows.
 	Keep(ctx context.Context, table string, rows []Row, seen int64, missing bool) (version int64, err error)
-	// Kept calls f with the rows that have changed since the version since, and returns the current
+	// Kept calls f with the rows that have changed after version since, and returns the current
 	// version. The text of a removed row is "". If the store cannot tell what has changed, Kept
 	// calls f with all rows.
 	Kept(ctx context.Context, table string, since int64, f func(Row)) (version int64, which Rows, err error)
 	// StoredName returns the name under which the store keeps a subject: the subject itself, or its
-	// hash if the store does not keep names. It returns "" if the store does not know the name
-	// until it is connected.
+	// hash if the store does not keep names. It returns "" if the store is not connected yet and
+	// cannot know the name before.
 	StoredName(subject string) string
 }
 
-// Row is a text in a table, under its name, which is not empty and does not begin with a zero byte.
+// Row is a row of a table: a text and its name. The name is not empty and does not begin with a
+// zero byte.
 type Row struct{ Name, Text string }
 
 // Rows specifies which rows of a table [Keeper.Kept] has returned.

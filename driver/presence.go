@@ -10,8 +10,8 @@ import (
 // Package resilience calls it every second.
 type Roster interface {
 	stint.Store
-	// Present registers a process for the next ten seconds. The argument has the ID of the process
-	// and, from the second call on, everything that the last call returned.
+	// Present registers a process for the next ten seconds. last has the ID of the process and,
+	// from the second call on, everything that the previous call returned.
 	Present(ctx context.Context, last Presence) (Presence, error)
 }
 

@@ -19,7 +19,7 @@ type replayer struct {
 	counter *counter
 	sizer   *sizer
 
-	unsettled bool // whether the header of a response settles some requests: logs do not have it
+	unsettled bool // whether a response header, which logs do not have, settles some requests
 }
 
 func newReplayer(set *policy.Set, o *Options, c *clock) (*replayer, error) {

@@ -243,8 +243,8 @@ type Hit struct {
 	// First and Last are the times of the first and the last denial, enforced or in shadow.
 	First time.Time `json:"first"`
 	Last  time.Time `json:"last"`
-	// Longest is the longest time from one denial to another with nothing allowed in between.
-	// LongestAt is its start.
+	// Longest is the longest time from one denial to a later denial during which nothing was
+	// allowed. LongestAt is the start of that time.
 	Longest   Duration  `json:"longest_seconds"`
 	LongestAt time.Time `json:"longest_at,omitzero"`
 	// WorstWait is the longest time that the subject was asked to wait. Never is set if a denied
