@@ -171,7 +171,8 @@ func (x *exchange) setRetry(h http.Header, seconds int64) {
 	x.number(h, fieldRetryAfter, seconds)
 }
 
-// write sends an answer in the format that the client prefers, with the drafted header fields.
+// write sends an answer in the format that the client prefers, and sets the header fields in the
+// draft.
 func (x *exchange) write(w http.ResponseWriter, r *http.Request, n *notice, seconds int64) {
 	h := w.Header()
 	f := negotiate(r.Header["Accept"])

@@ -38,7 +38,7 @@ const drafted = 8
 type draft struct {
 	text  []byte
 	parts []part
-	// resets caches drafted values of fieldReset, by the last four bits of the number.
+	// resets caches values of fieldReset, by the last four bits of the number.
 	resets [16]struct {
 		number int64
 		value  []string
@@ -54,10 +54,11 @@ type part struct {
 
 func (d *draft) clear() { d.text, d.parts = d.text[:0], d.parts[:0] }
 
-// endField drafts field f. Its value is the text since the previous field.
+// endField adds field f to the draft. Its value is the text since the previous field.
 func (d *draft) endField(f string) { d.parts = append(d.parts, part{field: f, end: len(d.text)}) }
 
-// number sets a header field to a number if the number is small, and drafts it otherwise.
+// number sets a header field to a number if the number is small, and otherwise adds the field to
+// the draft.
 func (d *draft) number(h http.Header, f string, n int64) {
 	if uint64(n) < smallNumbers {
 		h[f] = decimals[n : n+1 : n+1]
@@ -78,8 +79,8 @@ func (d *draft) setReset(h http.Header, n int64) {
 	d.number(h, fieldReset, n)
 }
 
-// setDrafted sets the drafted header fields, and clears the draft. Each field refers to the string
-// that holds all values, so the string stays in memory as long as the response header.
+// setDrafted sets the header fields in the draft, and clears the draft. Each field refers to the
+// string that holds all values, so the string stays in memory as long as the response header.
 func (d *draft) setDrafted(h http.Header) {
 	if len(d.parts) == 0 {
 		return
@@ -135,8 +136,8 @@ func fixed(value string) []string {
 	return []string{value}
 }
 
-// setHeaders sets the header fields about limits that have fixed values, and drafts the others for
-// setDrafted. The argument seconds is the value of Retry-After, or 0.
+// setHeaders sets the header fields about limits that have fixed values, and adds the others to the
+// draft. The argument seconds is the value of Retry-After, or 0.
 func (x *exchange) setHeaders(h http.Header, seconds int64) {
 	if !x.shown.OmitX || !x.v.Decision.Allowed {
 		x.findDecisive()

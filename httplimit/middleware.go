@@ -44,7 +44,7 @@ func NewAnswer(options ...AnswerOption) func(w http.ResponseWriter, r *http.Requ
 	return func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) (refused bool) {
 		x := f.begin(nil)
 		own := x.v
-		x.v = v // still owned by the caller
+		x.v = v // belongs to the caller, so it must not be reused
 		defer func() {
 			x.v = own
 			x.end()

@@ -11,9 +11,10 @@ import (
 	"strings"
 )
 
-// Pathname returns the path that such an application reads from a target. It returns false if there
-// is no path because the host is empty. Pathname does not check hosts and ports otherwise. So it
-// also returns a path for some targets that Node rejects because of their host or port.
+// Pathname returns the path that an application with a WHATWG URL parser reads from a target. It
+// returns false if there is no path because the host is empty. Pathname does not check hosts and
+// ports otherwise. So it also returns a path for some targets that Node rejects because of their
+// host or port.
 func Pathname(target string) (path string, ok bool) {
 	target = strings.TrimFunc(target, func(c rune) bool { return c <= ' ' })
 	target = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(target)
