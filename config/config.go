@@ -13,12 +13,13 @@ type Config struct {
 	Set *policy.Set
 	// Store describes the store.
 	Store Store
-	// Instances is the number of processes that share the store; 0 is not set.
+	// Instances is the number of processes that share the store, or 0 if it is not set.
 	Instances int
-	// LocalBytes is the maximum memory in bytes for decisions without the store; 0 is not set.
+	// LocalBytes is the maximum memory in bytes for decisions without the store, or 0 if it is not
+	// set.
 	LocalBytes int64
 	// BreakerFailures, BreakerProbe and BreakerRetry are the fields of resilience.Config with these
-	// names; 0 is not set.
+	// names. They are 0 if they are not set.
 	BreakerFailures            int
 	BreakerProbe, BreakerRetry time.Duration
 	// Outbound lists the external APIs that the program calls, sorted by name.

@@ -154,7 +154,7 @@ func (d *decoder) names(n *yaml.Node, v reflect.Value, key string) {
 	})
 }
 
-// items reads a list and appends it to v.
+// items reads a list and appends its elements to v.
 func (d *decoder) items(n *yaml.Node, v reflect.Value, key string) {
 	if n.Kind != yaml.SequenceNode {
 		d.bad(n, key, "want %s; got %s", wantOf(v), got(n))

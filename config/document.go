@@ -63,13 +63,13 @@ type storeDoc struct {
 	// The prefix of every key. Default: stint.
 	Prefix string `yaml:"prefix"`
 	// How much memory the store `memory` may use: 256MiB. When it is full, it first forgets the
-	// subjects that have the most left of their limits. Does not apply to Redis; `failure.memory`
-	// is for decisions without Redis. Default: 1GiB.
+	// subjects that have the largest share of their limits left. Does not apply to Redis;
+	// `failure.memory` is for decisions without Redis. Default: 1GiB.
 	Memory size `yaml:"memory"`
 	// A PEM file with the CA certificates that verify the certificate of a Redis server with a
-	// rediss:// URL. New connections read this file, cert_file and key_file again; relative paths
+	// rediss:// URL. New connections read this file, cert_file and key_file again. Relative paths
 	// start at the directory of this configuration file. All three also apply to the URLs in
-	// --store and REDIS_URL, unless these name other files: ?ca_file=…&cert_file=…&key_file=….
+	// --store and REDIS_URL, unless these URLs name other files: ?ca_file=…&cert_file=…&key_file=….
 	// Default: the system's CA certificates.
 	CAFile string `yaml:"ca_file"`
 	// A PEM file with a client certificate for Redis and its chain. Default: none.
@@ -168,8 +168,8 @@ type tierDoc struct {
 	// Limits on the total cost of requests.
 	Budget ruleLimits `yaml:"budget"`
 	// Shares of the tier's calendar and fixed-window limits and budgets: 50%, 80%, 100%. When a
-	// member reaches one, it is logged, counted and posted to the webhooks, once per period. 100%
-	// is reached at the first denial. Does not apply to limits in shadow.
+	// member reaches a share, the event is logged, counted and posted to the webhooks, once per
+	// period. 100% is reached at the first denial. Does not apply to limits in shadow.
 	Notify shares `yaml:"notify"`
 	// Decide and count, but do not deny requests over this tier's limits.
 	Shadow bool `yaml:"shadow"`
@@ -280,7 +280,7 @@ type costDoc struct {
 	Units *int64 `yaml:"-"`
 	// The request header with the cost. Any client can set it, so bound it.
 	Header string `yaml:"header"`
-	// The cost of requests without the header, or with one that is not a number. Default: 1.
+	// The cost of requests without the header, or with a header that is not a number. Default: 1.
 	Default *int64 `yaml:"default"`
 	// The smallest cost that the header may give. Default: 1.
 	Min *int64 `yaml:"min"`
@@ -341,11 +341,11 @@ type usageDoc struct {
 }
 
 type ratesDoc struct {
-	// For input tokens that are not from a cache. Default: 0, and 1 for weights.
+	// For input tokens that are not from a cache. Default: 0 for prices, 1 for weights.
 	Input *int64 `yaml:"input"`
-	// For output tokens. Default: 0, and 1 for weights.
+	// For output tokens. Default: 0 for prices, 1 for weights.
 	Output *int64 `yaml:"output"`
-	// For input tokens from a cache. Default: as for input.
+	// For input tokens from a cache. Default: the value of input.
 	Cached *int64 `yaml:"cached"`
 }
 
@@ -366,7 +366,8 @@ type bansDoc struct {
 type requestIDDoc struct {
 	// The header, such as Idempotency-Key.
 	Header string `yaml:"header"`
-	// How long an id is remembered. Default: the shortest window of the request's first limits.
+	// How long an id is remembered. Default: the shortest window of the tier's limits or, if the
+	// tier enforces none, of the limits of the first policy that matches.
 	Life duration `yaml:"life"`
 	// For clients that send no id: derive one from caller, method, host, path, query and body.
 	// Equal requests within this time, such as the two requests of a double click, are then charged
@@ -413,7 +414,7 @@ type outboundDoc struct {
 	Limits limitList `yaml:"limits"`
 	// Fail at once instead of waiting until the limits permit a call.
 	FailFast bool `yaml:"fail_fast"`
-	// The longest wait. Default: as long as the caller's context permits.
+	// The longest wait for the limits. Default: as long as the caller's context permits.
 	MaxWait duration `yaml:"max_wait"`
 	// The longest pause that the API may impose, with Retry-After or similar fields. Default: 15m.
 	MaxCooldown duration `yaml:"max_cooldown"`
@@ -470,9 +471,9 @@ type routeDoc struct {
 	StripPrefix bool `yaml:"strip_prefix"`
 	// Send the upstream's host in requests, instead of the one that the client asked for.
 	RewriteHost bool `yaml:"rewrite_host"`
-	// As at the top of the section, for this route only.
+	// The connect_timeout of this route. Default: the connect_timeout of the gateway.
 	ConnectTimeout duration `yaml:"connect_timeout"`
-	// As at the top of the section, for this route only.
+	// The response_timeout of this route. Default: the response_timeout of the gateway.
 	ResponseTimeout duration `yaml:"response_timeout"`
 }
 

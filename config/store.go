@@ -39,7 +39,7 @@ type Store struct {
 //
 //	store, err := c.OpenStore(ctx, stores.Config{})
 //
-// See [stores.Config.Open] for the errors of OpenStore and for when it returns.
+// For the errors, and for how long OpenStore waits for Redis, see [stores.Config.Open].
 func (c *Config) OpenStore(ctx context.Context, with stores.Config) (stores.Store, error) {
 	where, named, r := c.Store, with.Redis.URL != "", &with.Resilience
 	where.URL = cmp.Or(with.Redis.URL, where.URL)

@@ -26,7 +26,7 @@ func countedBy(t *policy.Tier) *counted {
 	}
 }
 
-// inShadow reports whether there is no subject for which limits are enforced.
+// inShadow reports whether limits are in shadow for all subjects.
 func inShadow(shadow bool, rollout *float64) bool { return shadow || rollout != nil && *rollout == 0 }
 
 func countedByPolicy(p *policy.Policy, t *policy.Tier) *counted {
@@ -47,8 +47,7 @@ func (n *counted) isRoute() bool {
 	return m != nil && len(m.Path)+len(m.Method)+len(m.Host) > 0
 }
 
-// class holds what is known about some requests: matches that they fit, and identities that they
-// have.
+// class is a set of requests: those that fit all of the matches and have all of the identities.
 type class struct {
 	matches []*policy.Match
 	has     []string
@@ -148,7 +147,7 @@ func (c *compiler) chosen(name string) string {
 	return ""
 }
 
-// public returns a header of an identity if the identity consists only of headers, and their values
+// public returns a header of an identity if the identity consists only of headers whose values
 // might not be secret. Otherwise it returns "". Cookies are secret, because browsers keep them from
 // other sites.
 func (c *compiler) public(name string) (header string) {
@@ -193,7 +192,7 @@ func (c *compiler) holds(other, n *counted, these *class) bool {
 		slower(other.limits, n.limits) && slower(other.budget, n.budget)
 }
 
-// bounds reports whether other limits a rate, if n does.
+// bounds reports whether other limits a rate. If n does not limit a rate, bounds returns true.
 func bounds(other, n *counted) bool {
 	return other.often() || !n.often()
 }
@@ -218,7 +217,7 @@ func slower(limits, others []policy.Limit) bool {
 	})
 }
 
-// covers reports whether other applies to all known requests that n applies to. It ignores
+// covers reports whether other applies to all requests in these that n applies to. It ignores
 // exceptions by claim or network, because clients cannot choose these.
 func (c *compiler) covers(other, n *counted, these *class) bool {
 	if u := other.unless; u != nil && len(u.Claim)+len(u.Network) == 0 && !reflect.DeepEqual(u, n.unless) {

@@ -80,9 +80,9 @@ func (q *query) releasePlace(v *view, id uint64) bool {
 	return true
 }
 
-// extend renews the holds and places of a charge. Places that the store has forgotten are taken
-// again, unless only known places are to be renewed. It reports whether all places are held or,
-// without places, all holds are open.
+// extend renews the holds and places of a charge. Unless a.KnownOnly is true, it takes places again
+// that the store has forgotten. It reports whether all places are held or, without places, all
+// holds are open.
 func (q *query) extend(c *stint.Charge, a *stint.Amendment) bool {
 	places, held, holding := 0, 0, false
 	if c.Data().Hold > 0 {

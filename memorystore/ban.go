@@ -119,8 +119,8 @@ func (q *query) banned(r *stint.Request, d *stint.Decision) bool {
 	return false
 }
 
-// stepBans moves bans back if the clock stepped back. It ignores claims that cost nothing and
-// shared subjects.
+// stepBans moves the times of bans back if the clock stepped back. It ignores claims that cost
+// nothing and shared subjects.
 func (q *query) stepBans(r *stint.Request) {
 	if r.Mode == stint.ModePeek || !contract.AppliesBans(r) {
 		return

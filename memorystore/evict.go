@@ -14,8 +14,8 @@ const (
 	roomyShare = 32
 	// enough is the minimum unused share of each limit of a record with room.
 	enough = 0.5
-	// evictAmong is the number of records that are compared to evict one; evictFurther is that
-	// number if all records compared so far have a ban, a place or an open hold.
+	// evictAmong is the number of records that are compared before one is evicted. If all of them
+	// have a ban, a place or an open hold, evictFurther records are compared.
 	evictAmong   = 16
 	evictFurther = 512
 	// evictMost bounds the evictions under one lock.
@@ -26,7 +26,7 @@ const (
 type class int
 
 const (
-	near  class = iota // one of its limits has less than half left
+	near  class = iota // one of its limits has less than half left, or it has a ban, a place or an open hold
 	roomy              // each of its limits has at least half left, or had when last examined
 	classes
 )

@@ -9,11 +9,11 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// hold is an open hold of one state. It has the time at which it expires, the time after which it
-// can no longer be settled, and the cost that heartbeats have reported.
+// hold is an open hold of a charge in one record. It has the time at which it expires, the time
+// after which it can no longer be settled, and the cost that heartbeats have reported.
 type hold struct{ expires, end, reported int64 }
 
-// holds are the holds of one state, by the id of their charge.
+// holds are the holds in one record, by the id of their charge.
 type holds struct {
 	open map[uint64]hold
 	// sweepAt is the number of holds at which put drops those that have ended.
@@ -53,13 +53,14 @@ func (h *holds) put(id uint64, x hold, now int64) {
 
 func (h *holds) dead(now int64) bool { return len(h.open) == 0 || h.until <= now }
 
-// bytes returns approximately the memory of the map: its entries, each with a share of the free
+// bytes returns the approximate memory of the map: its entries, each with a share of the free
 // slots.
 func (h *holds) bytes() int {
 	return len(h.open) * int(unsafe.Sizeof(hold{})+8) * 3 / 2
 }
 
-// hold returns the hold of a charge in a part's state, and whether there is one that has not ended.
+// hold returns the hold of a charge in the part's record, and whether there is a hold that has not
+// ended.
 func (p *part) hold(id uint64, now int64) (hold, bool) {
 	if p.rec == nil || p.rec.rest == nil {
 		return hold{}, false
@@ -117,7 +118,7 @@ func (q *query) noteHolds(id uint64, life, from int64) {
 
 // amendHolds settles the holds of a charge to their true cost or, if the amendment extends them,
 // renews them and charges the units used so far. It returns the units charged, and whether every
-// state of the charge had an open hold.
+// record of the charge had an open hold.
 func (q *query) amendHolds(c *stint.Charge, a *stint.Amendment) (done stint.Amended, open bool) {
 	data, life, until := c.Data(), c.Data().Hold.Microseconds(), int64(0)
 	if a.Kind == stint.AmendExtend {
@@ -139,7 +140,7 @@ func (q *query) amendHolds(c *stint.Charge, a *stint.Amendment) (done stint.Amen
 		}
 		done.Changed = true
 		total = max(total, h.reported)
-		for i := k; i < len(q.views); i++ { // the limits of the state
+		for i := k; i < len(q.views); i++ { // the limits of the record
 			if v := &q.views[i]; v.claim == lead.claim && v.part == lead.part && !v.holds() {
 				at := data.AtOf(v.claim.number)
 				dropped = max(dropped, v.amendHold(h, total, until, life, at, a.MaxDebt, q.now, p.stale))

@@ -112,7 +112,8 @@ func textBytes(text string) int { return (len(text) + len(text)/16 + 15) &^ 15 }
 func (d *ids) bytes() int { return int(unsafe.Sizeof(seenID{}))*cap(d.list) + d.text }
 
 // noteID records the request's id with its charge, unless the id is in force, which means that it
-// was repeated too often. If the request moves up a booking, its id gets the new charge.
+// was repeated too often. If the request moves a booking to an earlier instant, its id gets the new
+// charge.
 func (q *query) noteID(r *stint.Request, d *stint.Decision, at int64) {
 	if r.ID == "" || !contract.Charges(&r.Claims[0]) || d.Charge.IsZero() || d.Repeat {
 		return

@@ -28,7 +28,7 @@ func (x *index) clear(slots int) {
 	x.used = 0
 }
 
-// put adds a record. There must be room.
+// put adds a record. The index must not be full.
 func (x *index) put(hash uint64, n uint32) {
 	i := x.home(hash)
 	for x.slots[i] != 0 {
@@ -45,7 +45,7 @@ func (x *index) next(i int) int {
 	return i
 }
 
-// move gives a record another number.
+// move replaces the record number from with the number to.
 func (x *index) move(hash uint64, from, to uint32) {
 	i := x.home(hash)
 	for x.slots[i] != slot(hash, from) {

@@ -78,8 +78,8 @@ func (b *ban) state(now int64) (s driver.BanState) {
 // instant turns microseconds since the Unix epoch into a time.
 func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
-// Bans implements [driver.Inspector]. It holds a lock for no longer at a time than the sweeper
-// does.
+// Bans implements [driver.Inspector]. Each time it takes a lock, it holds the lock no longer than
+// the sweeper does.
 func (s *Store) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
 	list := contract.NewBanList(n)
 	for i := range s.shards {
@@ -99,9 +99,9 @@ func (s *Store) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
 	return list.Sorted(), nil
 }
 
-// list calls f with the shard's records, a few each time it takes the lock, until f returns false.
-// It begins with the last records. So a record that moves to a lower number in the meantime is
-// passed twice rather than not at all.
+// list calls f with the shard's records until f returns false. It releases the lock after every few
+// records. It begins with the last records. So a record that moves to a lower number in the
+// meantime is passed to f twice rather than not at all.
 func (sh *shard) list(ctx context.Context, op string, f func(r *record, now int64) (more bool)) error {
 	for before, more := ^uint32(0), true; more && before > 0; {
 		if err := sh.store.ready(ctx, op); err != nil {
@@ -121,7 +121,8 @@ func (sh *shard) list(ctx context.Context, op string, f func(r *record, now int6
 }
 
 // Scopes implements [driver.Inspector]. It reads only one shard, because all records of a subject
-// are there, and holds the lock for no longer at a time than the sweeper does.
+// are in that shard. Each time it takes the lock, it holds the lock no longer than the sweeper
+// does.
 func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 	if err := contract.ValidateInspect((stint.Claim{Subject: subject})); err != nil {
 		return nil, err

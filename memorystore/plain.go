@@ -26,8 +26,8 @@ func (s *Store) Plain() (store stint.Store, taker any) { return s, (*plain)(s) }
 // that such requests do not need, changes the counts in the record without copying them, and
 // returns results that fit into registers and a few words on the stack.
 //
-// If a request is not of this kind or fails, TakePlain reports false and writes nothing:
-// query.decide must answer it.
+// TakePlain reports false and writes nothing if a request is not of this kind, if it would be
+// denied and bans apply, or if the call must fail. Take must then answer the request.
 func (p *plain) TakePlain(ctx context.Context, subject, scope string, limits []stint.Limit, cost int64, bans bool) (
 	id uint64, now int64, generation uint32, retry time.Duration, ok bool, first, second, third stint.Usage) {
 	s := (*Store)(p)

@@ -46,7 +46,7 @@ type part struct {
 }
 
 // lock takes the locks of all claims' shards, in order, and finds their records. It returns nil if
-// there are no claims, or if one has no subject. See unlock.
+// there are no claims, or if a claim has no subject. Otherwise, call unlock to release the locks.
 func (s *Store) lock(claims []stint.Claim) *query {
 	var hashBuf [stint.MaxClaims]uint64
 	var shardBuf [stint.MaxClaims]uint32

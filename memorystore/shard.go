@@ -17,8 +17,8 @@ type shard struct {
 	number uint32 // index of the shard
 
 	index  index
-	pieces []*piece // records; they move only when one is removed
-	roomy  []uint32 // the class of each record, one bit; one word per piece
+	pieces []*piece // the records; a record moves only when another is removed
+	roomy  []uint32 // a bit for the class of each record, and a word for each piece
 	count  uint32   // number of records
 	bans   int      // records that have a ban or strikes
 
@@ -28,14 +28,14 @@ type shard struct {
 	serial, serialStep uint64 // the latest charge id, and the distance to the next
 	generation         uint32 // the latest generation drawn
 
-	sweepAt uint32                   // where the sweeper continues
-	hand    uint32                   // where the last record was evicted
+	sweepAt uint32                   // number of the record at which the sweeper continues
+	hand    uint32                   // number of the last evicted record
 	plain   [maxPlain]algorithm.View // used by a call of TakePlain
 	query   query
 	_       [64]byte // puts the next shard's lock on another cache line
 }
 
-// piece is a run of records.
+// piece is an array of records with consecutive numbers.
 type piece [pieceSize]record
 
 const pieceSize = 32
@@ -113,7 +113,7 @@ func (sh *shard) reindex(slots int) {
 	}
 }
 
-// shrink frees memory, but keeps room for a sixteenth more records than there are.
+// shrink frees memory, but keeps room for about a sixteenth more records.
 func (sh *shard) shrink() {
 	if sh.count == 0 {
 		sh.index, sh.pieces, sh.roomy, sh.sweepAt, sh.hand = index{}, nil, nil, 0, 0

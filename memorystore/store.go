@@ -51,7 +51,7 @@ import (
 var errClosed = errors.New("the memory store is closed")
 
 const (
-	// The defaults of Config, and the ratio of MaxSubjects to MaxBytes.
+	// The defaults of Config. If only MaxBytes is set, MaxSubjects has the same ratio to it.
 	defaultMaxSubjects = 1_000_000
 	defaultMaxBytes    = 1 << 30
 	// maxSubjects is the largest Config.MaxSubjects.
@@ -74,8 +74,8 @@ type Config struct {
 	MaxBytes int64
 	// Now replaces the clock, for tests and simulations. It must not call the store. It must be
 	// safe for concurrent use, because the store's goroutine calls it, too. docs/rules.md defines
-	// what happens if it steps back. Nil means a clock that starts at the wall clock's time and
-	// never steps.
+	// what happens if the clock steps back. Nil means a clock that starts at the wall clock's time
+	// and never steps.
 	Now func() time.Time
 }
 
@@ -173,8 +173,8 @@ func (s *Store) Close() error {
 }
 
 // read returns the time of the store's own clock in microseconds since the Unix epoch, or 0 if the
-// store uses Config.Now. Calls read it before they take a lock, to hold the lock for less time; see
-// follow.
+// store uses Config.Now. Calls read the time before they take a lock, to hold the lock for less
+// time; see follow.
 func (s *Store) read() int64 {
 	if s.clock != nil {
 		return 0

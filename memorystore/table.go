@@ -28,7 +28,8 @@ type table struct {
 // maxRemoved is the maximum number of removed rows that a table remembers.
 const maxRemoved = 10_000
 
-// tableRow is a text and the version that wrote it. A removed row stays, without a text.
+// tableRow is a text and the version of the table at which it was written. A removed row stays,
+// without a text.
 type tableRow struct {
 	text    string
 	version int64

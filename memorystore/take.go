@@ -178,7 +178,7 @@ func (q *query) together(at int64) int64 {
 	}
 }
 
-// horizon returns the instant from which on nothing can be booked, or algorithm.Never.
+// horizon returns the instant from which nothing can be booked, or algorithm.Never.
 func (q *query) horizon() int64 {
 	at := algorithm.Never
 	for k := range q.views {
@@ -220,7 +220,8 @@ func (q *query) conclude(d *stint.Decision, at int64) {
 	}
 }
 
-// deny sets the Denier, and adds a strike to the subject of that claim unless the claim is shared.
+// deny sets d.Denier to the claim that denied, and adds a strike to the claim's subject unless the
+// claim is shared.
 func (q *query) deny(r *stint.Request, d *stint.Decision) {
 	c := &q.claims[0]
 	if k := slices.IndexFunc(d.Usages(), func(u stint.Usage) bool { return u.RetryAfter != 0 }); k >= 0 {

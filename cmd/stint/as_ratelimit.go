@@ -34,9 +34,9 @@ type asRatelimit struct {
 
 // notNeeded lists the variables that have no effect here, for these reasons: stint has no pool of
 // connections to Redis, always remembers denials, and retries connections to the xDS server within
-// a second. The variables of memcached, DogStatsD and the second Redis matter only if those are
-// used. REDIS_USE_EXPLICIT_PIPELINE is from earlier versions of envoyproxy/ratelimit. Envoy Gateway
-// sets GRPC_SERVER_TLS_CA_CERT, but no program reads it.
+// a second. Variables of memcached, of DogStatsD and of the Redis server for limits per second
+// matter only to a program that uses these. REDIS_USE_EXPLICIT_PIPELINE is from earlier versions of
+// envoyproxy/ratelimit. Envoy Gateway sets GRPC_SERVER_TLS_CA_CERT, but no program reads it.
 var notNeeded = []string{
 	"LOCAL_CACHE_SIZE_IN_BYTES", "EXPIRATION_JITTER_MAX_SECONDS", "RUNTIME_IGNOREDOTFILES", "RUNTIME_WATCH_ROOT",
 	"REDIS_SOCKET_TYPE", "REDIS_POOL_SIZE", "REDIS_PIPELINE_WINDOW", "REDIS_PIPELINE_LIMIT",

@@ -166,7 +166,7 @@ func (c *demoCommand) start(ctx context.Context, s *system, d *demo, store, upst
 type demo struct {
 	server   *server.Server
 	theirs   *localServer // the external API
-	gateway  string       // its URL
+	gateway  string       // the URL of the gateway
 	policies string       // the path of the policy file
 	incident incident
 }

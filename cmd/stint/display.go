@@ -9,7 +9,7 @@ import (
 // prints each version below the previous one.
 type display struct {
 	*system
-	drawn int // lines
+	drawn int // number of lines on the terminal
 }
 
 func (s *display) draw(text []byte) error {

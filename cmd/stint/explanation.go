@@ -17,7 +17,8 @@ type explanation struct {
 	Method string `json:"method"`
 	Host   string `json:"host,omitempty"`
 	Path   string `json:"path"`
-	// Also lists other readings of the request, which are matched as well.
+	// Also lists other ways in which an application may interpret the request, such as "POST
+	// /login". They are matched, too.
 	Also []string `json:"also,omitempty"`
 	// Peer is the address of the remote end of the connection, or "unix" for a Unix socket. Client
 	// is the client behind it.

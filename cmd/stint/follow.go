@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-// Pauses between attempts to reconnect.
+// The first and the longest pause between attempts to reconnect.
 const (
 	firstPause = 500 * time.Millisecond
 	lastPause  = 10 * time.Second

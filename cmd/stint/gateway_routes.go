@@ -41,7 +41,7 @@ func (c *gatewayCommand) routes() ([]config.Route, error) {
 	return routes, nil
 }
 
-// parseRoute reads a route such as "api.example.com/v1=http://127.0.0.1:3000". From is the part
+// parseRoute reads a route such as "api.example.com/v1=http://127.0.0.1:3000". from is the part
 // before the equals sign.
 func parseRoute(text string) (from string, r config.Route, err error) {
 	from, to, ok := strings.Cut(text, "=")

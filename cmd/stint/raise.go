@@ -128,7 +128,7 @@ func multiplied(s *control.Subject, policy string, times float64) (limits []stin
 		limit.Max = int64(math.Ceil(float64(limit.Max) * times))
 		switch {
 		case before.Burst == 0:
-		case before.Burst%before.Max == 0: // stay a multiple of max, as some algorithms require
+		case before.Burst%before.Max == 0: // the burst stays a multiple of the maximum, as some algorithms require
 			limit.Burst = before.Burst / before.Max * limit.Max
 		default:
 			limit.Burst = int64(math.Ceil(float64(before.Burst) * times))

@@ -17,8 +17,8 @@ import (
 	"github.com/stint-limiter/stint/internal/server/gateway"
 )
 
-// commands has a field for each command of stint. Help returns the detailed help of a command,
-// Validate runs after its flags are parsed, and Run executes it.
+// commands has a field for each command of stint. A command may have the methods Help, Validate and
+// Run. Help returns its detailed help. Validate runs after its flags are parsed. Run executes it.
 type commands struct {
 	Serve   serveCommand   `cmd:"" help:"Serve limits over HTTP and gRPC: a JSON API, forward-auth, Envoy's rate limit service."`
 	Gateway gatewayCommand `cmd:"" help:"Forward requests to an upstream, within limits."`
@@ -92,7 +92,7 @@ func run(s *system, args []string) error {
 	return &exitError{Code: exitUsage, Err: withoutSecrets(err, args), Help: help.String()}
 }
 
-// withoutSecrets returns an error about the arguments, without the passwords of URLs in them.
+// withoutSecrets returns err without the passwords of the URLs in args.
 func withoutSecrets(err error, args []string) error {
 	text := err.Error()
 	for _, arg := range args {
@@ -125,8 +125,8 @@ func isGiven(path []*kong.Path, name string) bool {
 	return slices.ContainsFunc(path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == name })
 }
 
-// helpVariables expands these variables in help texts. They are not declared as variables of kong,
-// because kong would expand all of them again for every flag.
+// helpVariables expands the variables below in help texts. They are not declared as variables of
+// kong, because kong would expand all of them again for every flag.
 func helpVariables() kong.Option {
 	values := strings.NewReplacer(
 		"${admin}", localAdmin,

@@ -27,7 +27,7 @@ type system struct {
 	Color  bool
 	Asks   bool
 
-	mark string    // see paint
+	mark string    // the random mark of paint, once it has been drawn
 	logs *logQueue // to Stderr; nil unless there is a logger
 }
 

@@ -53,7 +53,7 @@ func (c *tailCommand) Run(s *system) error {
 	defer stop()
 	var past []observe.Violation // requested after the first tick, so that no violation is missed
 	begun, told := c.Last == 0, false
-	var changed time.Time // the last configuration change that was printed
+	var changed time.Time // the time of the last configuration change that was printed
 	return c.problem(reconnecting(ctx, s, func(worked func()) error {
 		return client.Stream(ctx, func(tick *observe.Tick) error {
 			worked()

@@ -16,7 +16,7 @@ import (
 
 const (
 	// tokenName is the file in the state directory with the token that a daemon created.
-	// serviceToken is the file of the systemd unit.
+	// serviceToken is the path of that file for a daemon that the systemd unit starts.
 	tokenName    = "admin-token"
 	serviceToken = "/var/lib/stint/" + tokenName
 

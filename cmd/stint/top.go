@@ -93,7 +93,7 @@ func (c *topCommand) follow(ctx context.Context, s *system, client *control.Clie
 	}))
 }
 
-// offenders queries all kinds, and returns the offenders with the most denials.
+// offenders queries the kinds in c.By, and returns the offenders with the most denials.
 func (c *topCommand) offenders(ctx context.Context, client *control.Client) ([]observe.Offender, error) {
 	all := []observe.Offender{}
 	for _, kind := range c.By {
@@ -134,7 +134,7 @@ func (c *topCommand) head(s *system, now *topState) []byte {
 	return append(head, processLines(s, now.Processes)...)
 }
 
-// processLines returns a line for each process that shares its counts, if there are several.
+// processLines returns a line for each process. It returns nothing if there is only one.
 func processLines(s *system, all []observe.Process) []byte {
 	if len(all) < 2 {
 		return nil

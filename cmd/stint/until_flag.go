@@ -10,7 +10,7 @@ import (
 // "2026-11-20T18:00", "36h" or "never". The zero time means never.
 type untilFlag time.Time
 
-// UnmarshalText reads a day, which ends at midnight, a time, or a duration from now.
+// UnmarshalText reads a day, a time, or a duration from now. A day means the midnight at its end.
 func (u *untilFlag) UnmarshalText(text []byte) error {
 	at, err := parseUntil(string(text), time.Now())
 	*u = untilFlag(at)

@@ -113,9 +113,9 @@ func New(c Config) *Watcher {
 // Last returns the result of the last check of the files.
 func (w *Watcher) Last() Result { return *w.last.Load() }
 
-// Reload checks the files now. It puts them in force if they have changed and are good. If the
-// files have never been good, Reload only returns their error. The first good version does not
-// count as a change.
+// Reload checks the files now. It puts them in force if they have changed and are good. As long as
+// no version of the files has been good, Reload returns the error without logging it. The first
+// good version does not count as a change.
 func (w *Watcher) Reload() Result {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// IsName reports whether s can be a name in a configuration, in the keys of a store or of a metric:
+// IsName reports whether s can be a name in a configuration, in a key of a store or in a metric:
 // one or more ASCII letters, digits and "_-.". Callers check its length.
 func IsName(s string) bool { return consistsOf(s, "_-.") }
 

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Files names the files that a TLS client reads. Files named "" are not used.
+// Files names the files that a TLS client reads. "" stands for no file.
 type Files struct {
 	// CA contains the CA certificates that verify the server's certificate, instead of the system's
 	// CA certificates.
