@@ -30,7 +30,7 @@ func (s *Store) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
 	return list.Sorted(), nil
 }
 
-// readBans reads the bans with these keys and adds those in force to the list.
+// readBans reads the bans with the given keys, and adds those in force to the list.
 func (s *Store) readBans(ctx context.Context, node rueidis.Client, keys []string, list *contract.BanList) error {
 	ask := rueidis.Commands{node.B().Time().Build().ToPipe()}
 	for _, key := range keys {

@@ -151,7 +151,7 @@ func (c *connection) grow(ctx context.Context, addr string) {
 	}
 	ctx = context.WithValue(ctx, ownKey{}, addr)
 	for errors.Is(client.Do(ctx, client.B().Ping().Build()).Error(), errStale) {
-	} // the next connection may not be stale
+	} // try again: the next connection may not be stale
 }
 
 // land ends a flight. Its connection becomes free.

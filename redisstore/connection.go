@@ -110,7 +110,8 @@ func (c *connection) pause() {
 	}
 }
 
-// await waits for the first attempt to connect. If the connection is not usable, it returns why.
+// await waits for the first attempt to connect. If the connection is not usable, it returns the
+// cause.
 func (c *connection) await(ctx context.Context) error {
 	if c.usable.Load() {
 		return nil
@@ -137,7 +138,7 @@ func (c *connection) reach(ctx context.Context) error {
 	return c.awaitEnd(ctx, ended)
 }
 
-// awaitEnd waits for the end of an attempt. If the connection is not usable, it returns why.
+// awaitEnd waits for the end of an attempt. If the connection is not usable, it returns the cause.
 func (c *connection) awaitEnd(ctx context.Context, ended <-chan struct{}) error {
 	select {
 	case <-ended:
@@ -266,7 +267,7 @@ func (c *connection) close() {
 }
 
 // await waits for the first attempt to connect, within ctx. If there is no connection, it returns
-// the error of the operation.
+// an error of the operation op.
 func (s *Store) await(ctx context.Context, op string) error {
 	if err := s.conn.await(ctx); err != nil {
 		return notConnected(op, err)

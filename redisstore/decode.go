@@ -39,7 +39,7 @@ const (
 	flagDirectories = 32
 
 	// Instead of a decision:
-	markLate   = 16  // the decision would have been made after its not-after
+	markLate   = 16  // not decided, because the not-after had passed
 	markCharge = 64  // followed by the bytes that were written
 	markFailed = 255 // followed by a message
 )
@@ -390,7 +390,7 @@ type reader struct {
 	text string
 	at   int
 	bad  bool
-	now  int64 // by the server's clock
+	now  int64 // time of the reply by the server's clock
 }
 
 // end returns an error if anything was missing or is left to read.

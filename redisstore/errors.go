@@ -13,7 +13,7 @@ import (
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-// errReply is in the error chain of a reply that does not belong to its call or cannot be read.
+// errReply is in the error chain of a call whose reply belongs to another call or cannot be read.
 var errReply = errors.New("unexpected reply from Redis")
 
 func badReply(what string) error { return fmt.Errorf("%w: %s", errReply, what) }

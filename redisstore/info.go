@@ -106,7 +106,7 @@ type serverInfo struct {
 	report
 	keys    int64
 	ahead   *time.Duration // how far its clock is ahead of ours; nil if not known
-	refused []string       // commands
+	refused []string       // commands that are unknown or not permitted
 }
 
 // ask asks a server for its report.

@@ -65,7 +65,7 @@ func mastersOf(ctx context.Context, client rueidis.Client) (owners []slotOwner, 
 	return nil, "", err
 }
 
-// ownersOf reads the reply of CLUSTER SLOTS.
+// ownersOf reads the reply to CLUSTER SLOTS.
 func ownersOf(ranges []rueidis.RedisMessage) (owners []slotOwner) {
 	for i := range ranges { // first slot, last slot, master, replicas
 		fields, _ := ranges[i].ToArray()

@@ -54,13 +54,13 @@ func (n *names) sum(kind byte, text string) (sum keypart.Sum) {
 	return sum
 }
 
-// appendSubject appends a subject: its kind in clear, and a hash of the whole subject.
+// appendSubject appends a subject: its kind in plain text, and a hash of the whole subject.
 func (n *names) appendSubject(b []byte, subject string) []byte {
 	return keypart.AppendSum(append(b, keypart.Kind(subject)...), n.sum(ofSubject, subject))
 }
 
-// appendScope appends a scope: the text before its first colon in clear and, if it has a colon, a
-// hash of the whole scope.
+// appendScope appends a scope: the part before its first colon in plain text and, if it has a
+// colon, a hash of the whole scope.
 func (n *names) appendScope(b []byte, scope string) []byte {
 	before, _, divided := strings.Cut(scope, ":")
 	if b = keypart.Append(b, before, false); !divided {

@@ -29,9 +29,9 @@ type Config struct {
 	// cannot express, such as the Sentinels' password or a dialer. If there is no URL, it must set
 	// InitAddress, too. It has no effect on Client. It may be nil.
 	AdjustClient func(*rueidis.ClientOption)
-	// Prefix begins every key, before a colon. It is escaped as subjects are: letters, digits,
-	// colons and common punctuation stay, other bytes become "%XX", and a prefix of more than 128
-	// bytes becomes a hash. The default is "stint".
+	// Prefix is the beginning of every key, followed by a colon. It is escaped as subjects are:
+	// letters, digits, colons and common punctuation stay, other bytes become "%XX", and a prefix
+	// of more than 128 bytes becomes a hash. The default is "stint".
 	Prefix string
 	// Logger receives warnings, for instance about servers that may evict limits. The default is
 	// slog.Default().
@@ -42,8 +42,8 @@ type Config struct {
 	// part of a scope after its first colon. The word before the first colon of a subject stays
 	// readable, as in "user#4kWXjsbSBbkYkHdLyaQgIQ"; put no names there. [Store.Bans] and
 	// [Store.Scopes] list the hashed form. Inspect accepts it, and so does Command, except for
-	// [stint.CommandGiveBack]. All other calls take subjects in clear. A subject with a colon is
-	// never taken for a hashed one, so if users choose their names, begin subjects with a kind,
+	// [stint.CommandGiveBack]. All other calls take subjects in plain text. A subject with a colon
+	// is never taken for a hashed one, so if users choose their names, begin subjects with a kind,
 	// such as "user:".
 	//
 	// All processes need the same key, of at least 32 random bytes; Open fails with [ErrNameKey] if
@@ -282,7 +282,7 @@ func (s *Store) probe(ctx context.Context) error {
 		return fmt.Errorf("the server cannot keep limits: %w", err)
 	}
 	if s.cluster {
-		_ = s.conn.follow(ctx) // so that the next ping sees changes
+		_ = s.conn.follow(ctx) // so that the next ping can detect changes
 	}
 	return nil
 }

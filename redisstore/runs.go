@@ -119,7 +119,7 @@ func (q *run) join(c *driver.Call) bool {
 	return true
 }
 
-// equal reports whether two requests that can join are equal.
+// equal reports whether two requests, for which canJoin is true, are equal.
 func equal(r, s *stint.Request) bool {
 	a, b := &r.Claims[0], &s.Claims[0]
 	return a.Subject == b.Subject && a.Scope == b.Scope && a.Cost == b.Cost && a.Shared == b.Shared &&

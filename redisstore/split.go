@@ -211,7 +211,7 @@ func (q *split) take(i int, mode stint.Mode, followed bool) (stint.Decision, err
 	c.Request.Claims, c.Request.Mode = q.groups[i].claims, mode
 	part := run{calls: []*driver.Call{&c}, deadline: deadline}
 	if i > 0 {
-		c.Request.ID = "" // the first subject keeps it
+		c.Request.ID = "" // only the first subject records it
 	} else {
 		part.of, part.elsewhere = q.r, q.charged
 	}
@@ -233,7 +233,7 @@ func (q *split) end(err error) (stint.Decision, error) {
 	return q.repeat(d), nil
 }
 
-// repeat returns a decision. A decision that allows a repeat gets the charge of the first request.
+// repeat returns d. If d allows a repeat, its charge becomes the charge of the first request.
 func (q *split) repeat(d stint.Decision) stint.Decision {
 	if d.Repeat && d.Allowed && !q.recalled.IsZero() {
 		now := *d.Charge.Data()

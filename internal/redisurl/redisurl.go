@@ -27,7 +27,7 @@ const Begin = "does not begin with redis://, rediss:// or unix://"
 const urlForms = `want redis://user:password@host:6379/0, rediss:// for TLS, ` +
 	`?addr=host:port for more nodes and ?master_set=name for Sentinel`
 
-// passwordParameter names the file with the password.
+// passwordParameter is the URL parameter that names the file with the password.
 const passwordParameter = "password_file"
 
 // parameters lists the known parameters of a URL.

@@ -47,7 +47,7 @@ local function another(record)
   return new
 end
 
--- read_amendment reads the amendment that begins at pos (numbers.lua).
+-- read_amendment reads the amendment that begins at pos into an array (numbers.lua).
 local function read_amendment()
   local a = { false, false, false, false, 0, false, false, 0, 0, false, false, false, false, false, false, false, 0,
     false, false, false, false, 0, 0, false, false, false, unpack_at('<BBBddc8ddI2BBdBBddd', args, pos) }
@@ -117,7 +117,8 @@ local function amend_holders(a, claim, part, retakes)
   return true
 end
 
--- open_part returns the state of a part, and its counts if the state is read as a whole.
+-- open_part returns the state of a part, and the tables of its limits (whole.lua) if the state is
+-- read as a whole.
 local function open_part(a, part)
   local states = a[STATES]
   if a[WHOLE] then return a[WHOLE].open(part[KEY], part[SET], states[part[KEY]]) end

@@ -28,7 +28,7 @@ function bans.save(key, ban)
 end
 
 -- open reads the bans of the subjects of a request into r.bans, by claim: false if there is no ban,
--- nil if the claim is shared. Claims of one subject have the same table. open returns the first
+-- nil if the claim is shared. Claims with the same subject share one table. open returns the first
 -- claim whose subject is banned.
 function bans.open(r)
   local shared, known, banned = r.options[SHARED], {}, nil

@@ -16,7 +16,7 @@ local function keep(key, micros)
   if redis.call('PTTL', key) < micros / 1000 + 1000 then redis.call('PEXPIRE', key, ttl(micros + micros / 8)) end
 end
 
--- expiry returns the time at which a hold expires that begins or is extended at the time `at`.
+-- expiry returns the time at which a hold expires if it begins or is extended at the time `at`.
 local function expiry(at, life)
   local ends = at + life
   return ends + -ends % math.ceil(life / 64)

@@ -19,11 +19,11 @@
 --
 --   fitting      how many of the requests fit
 --   text         the packed usage, if none of them fits
---   counts       the requested limits (whole.lua), if the state was read as a whole
+--   counts       the tables of its limits (whole.lua), if the state was read as a whole
 --   holds        the key of its holds, for a request with a hold
 
--- read_run reads the parts and the options of a run, from an offset in args. The set and the cost
--- of the first part are given.
+-- read_run reads the parts and the options of a run from args, beginning at the offset `at`. The
+-- set and the cost of the first part are given.
 local function read_run(r, kind, which, cost, at)
   local parts, keys, rest, ends, claim, _ = 1, 1, nil, at, 1, nil
   if kind ~= PLAIN then
@@ -190,7 +190,7 @@ local function charge_all(r, t, come)
   return out
 end
 
--- deny finds the claim that denied, and counts the denial toward a ban.
+-- deny finds the claim whose limits deny the request, and counts the denial toward a ban.
 local function deny(r)
   local options, first, costs = r.options, r[1], false
   for i = #r, 1, -1 do

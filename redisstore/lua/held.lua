@@ -1,8 +1,8 @@
 -- held keeps the held units of limits, in states that were read as a whole (whole.lua). See
--- docs/rules.md. The held units of a limit are a separate count, whose log has the instants at
--- which holds expire.
+-- docs/rules.md. The held units of a limit are stored as a separate limit. The stamps in the log of
+-- that limit are the times at which holds expire.
 
--- find_held sets c.held to the count of the held units of c.
+-- find_held sets c.held to the table of the held units of the limit c.
 function W.find_held(c)
   if c.held then return end
   for _, h in ipairs(c.st.counts) do

@@ -4,8 +4,8 @@
 --
 -- The charge of a request with an id is a separate member: the beginning of the id's hash, then the
 -- charge id (8 bytes), time, units of the first claim, the note of the request, and the generations
--- of its states (4 each); see internal/contract/recall.go. Its score is the same end, plus ID_STEP
--- - 1.
+-- of its states (4 each); see internal/contract/recall.go. Its score is the same end, plus one less
+-- than ID_STEP.
 
 local ids = { open = nil, charge = nil, forget = nil, record = nil, prolong = nil, rebook = nil } -- preallocate the fields
 
@@ -49,7 +49,7 @@ function ids.record(key, id, at, life, charged)
   keep(key, at - now + life)
 end
 
--- prolong extends an id that is in force, so that it ends a full life from now.
+-- prolong extends an id that is in force, so that it stays in force for a full life from now.
 function ids.prolong(key, id, life)
   local _, repeats, til = ids.open(key, id, life)
   local longer = math.ceil((now + life) / ID_STEP) * ID_STEP
@@ -60,7 +60,7 @@ function ids.prolong(key, id, life)
   keep(key, life)
 end
 
--- rebook replaces the charge of the request with a known id.
+-- rebook replaces the charge that is stored for a known id.
 function ids.rebook(key, id, charged)
   local score = redis.pcall('ZSCORE', key, id)
   if not score or type(score) == 'table' then return end

@@ -5,7 +5,7 @@
 -- Go has its own copy of the first group of numbers. TestNumbers compares the two.
 
 local MAX_UNITS = 9007199254740992 -- stint.MaxUnits, 2^53
-local RESOLUTION = 125             -- slices of a sliding window; maximum denials that lead to a ban: stint.Resolution
+local RESOLUTION = 125             -- slices of a sliding window; also the most denials before a ban: stint.Resolution
 local MAX_BOOKINGS = 1000          -- bookings of a limit
 local MAX_ENTRIES = 250            -- entries of a log
 local MAX_IDS = 1000               -- request ids of a subject in a scope
@@ -67,7 +67,8 @@ local BAN_MARK, BAN_SIZE = 78, 23 -- 'N'
 --   FORMAT      struct format of header and heads
 --   HEADS       offset of the end of the heads
 --   RINGS       offset of the end of the fronts, where the first ring begins
---   LAST        offset, as text, of the last byte that read_state reads first: of heads or fronts
+--   LAST        offset, as text, of the last byte that the first command of read_state reads: the
+--               last byte of the heads or of the fronts
 --   NUMBER      number of the set in the call, as a character
 --   NEED        instant until which a state that is charged now must be kept
 --   OTHERS      offset in args of the sets with the same limits for states with other directories;
@@ -172,7 +173,7 @@ local FAR = 9007199254740992
 -- blocks in use; SHAPE_SLOTS times the slots for blocks.
 local SHAPE_BACK, SHAPE_FIRST, SHAPE_BLOCKS, SHAPE_SLOTS = 16, 128, 4096, 131072
 local BLOCK, BACK_MOST = 8, 7 -- maximum entries of a block or the front, and of the back
-local MOST_BLOCKS = 28        -- maximum blocks; with more, a log could have MAX_ENTRIES entries
+local MOST_BLOCKS = 28        -- maximum blocks, so that a log has fewer than MAX_ENTRIES entries
 
 -- CHARGED_MARK is CHARGED as a character.
 local CHARGED_MARK = '\64'

@@ -13,8 +13,8 @@ local function slots_for(set, at, blocks)
   return math.max(blocks, math.min(math.floor((most - 1) / BLOCK), math.max(2, blocks * 2)))
 end
 
--- needs returns the instant until which a count must be kept. A bucket is kept for at least twice
--- its refill time, as in sets.lua.
+-- needs returns the time until which a limit must be kept. A bucket is kept for at least twice its
+-- refill time, as in sets.lua.
 local function needs(c)
   local set, at, st = c.st[SET], c.at, c.st
   local newest, til = st[set[at + LOG] + NEWEST], now
@@ -41,8 +41,8 @@ local function has_held(c)
   return false
 end
 
--- to_keep returns the counts of a state that must be stored. Unchanged counts are as stored before.
--- A changed count stays even if nothing is left of it, so that the state keeps its generation.
+-- to_keep returns the limits of a state that must be stored. Unchanged limits are as stored before.
+-- A changed limit stays even if it has no usage left, so that the state keeps its generation.
 local function to_keep(st)
   local kept, stored = {}, nil
   for _, c in ipairs(st.counts) do
@@ -92,7 +92,7 @@ local function pack_log(c)
     text:sub(front * width + 1) .. ('\0'):rep((slots - blocks) * BLOCK * width)
 end
 
--- pack_bookings returns the bookings of a count.
+-- pack_bookings returns the bookings of a limit.
 local function pack_bookings(c)
   local out, set = struct.pack('<I2d', #c.booked / BOOKED, c.booked_sum), c.st[SET]
   if c.st[set[c.at + METER] + LEVEL_UNIT] > 0 then

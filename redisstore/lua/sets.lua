@@ -14,8 +14,8 @@
 --            the state has more limits or wider entries. Per other set its size (2) and the set;
 --            then 0 (2). Without FRESH, the first of them is for states that do not exist yet
 
--- read_set reads the set at an offset of a text. It returns the set, and the offset of the end of
--- the set and its others. If now is outside the known periods of a calendar, it returns nil.
+-- read_set reads the set at the offset `from` of a text. It returns the set, and the offset of the
+-- end of the set and its others. If now is outside the known periods of a calendar, it returns nil.
 local function read_set(text, from, now)
   local sig, n, heads, rings, number, others, fresh, format, last
   sig, n, heads, rings, number, others, fresh, format, last, from = unpack_at('<Bc0BI2I2c1I2BBc0Bc0', text, from)

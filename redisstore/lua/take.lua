@@ -65,7 +65,7 @@
 --              with the flag RECALLED, the length of the bytes that the id remembers (2), and the
 --              bytes (ids.lua)
 
--- take_plain decides a run of a kind from PLAIN to PLAIN_EQUAL, and returns the answer. If the
+-- take_plain decides a run whose kind is PLAIN to PLAIN_EQUAL, and returns the answer. If the
 -- request costs nothing or is denied under bans, it returns nil and the state, and decide must
 -- answer. If only some of the equal requests fit, it returns nil, and decide must answer, too.
 local function take_plain(key, set, cost, equal, kind, now, generation)

@@ -1,8 +1,8 @@
 -- waiting has the functions of decisions on states that were read as a whole. See decide.lua and
--- docs/rules.md. part.counts has the counts that a part asks about. c.behind has bookings that are
--- set aside.
+-- docs/rules.md. part.counts has the tables c (whole.lua) of the limits that a part asks about.
+-- c.behind has bookings that are set aside.
 
--- each_count calls f with every count of a request.
+-- each_count calls f with the table of every limit of a request.
 local function each_count(r, f)
   for _, part in ipairs(r) do
     for _, c in ipairs(part.counts or {}) do f(c) end
@@ -24,8 +24,8 @@ function W.least(part, step)
   return room
 end
 
--- room returns whether a part has room now, the first instant at which it has room, and its last
--- booking. A request that waits is placed after all bookings.
+-- room returns whether a part has room now, the first instant at which it has room, and the T of
+-- its last booking. A request that waits is placed after all bookings.
 function W.room(part, waits)
   local all_fit, t, latest = true, now, 0
   for _, c in ipairs(part.counts) do
@@ -67,7 +67,7 @@ end
 -- bounded_cost returns how much a Force can charge a limit.
 local function bounded_cost(c) return math.min(c.cost, math.max(0, MAX_UNITS / 2 - W.used(c))) end
 
--- charge charges the counts of a part. It adds the cost to their logs at `instant`, if a charge at
+-- charge charges the limits of a part. It adds the cost to their logs at `instant`, if a charge at
 -- that time still counts. It adds the cost to their meters now, less the units that have been
 -- refilled since (REFILLED). It puts back the bookings that `leave` set aside.
 function W.charge(part, instant, r)
@@ -134,7 +134,7 @@ function W.leave(r)
   return t
 end
 
--- has_entry reports whether the log of a limit has an entry for a charge at an instant.
+-- has_entry reports whether the log of a limit has an entry for a charge at `instant`.
 local function has_entry(c, instant)
   local set, at = c.st[SET], c.at
   return set[at + WIDTH] > 0 and settle_log(c.st, at, stamp_of(set, at, instant), 0) ~= nil

@@ -7,19 +7,19 @@
 -- drop entries, charge and settle. It has fields for the log and the meter of every limit: without
 -- a log, WIDTH is 0; without a meter, LEVEL_UNIT is 0. It also has these named fields:
 --
---   counts        its limits in order
+--   counts        the tables of its limits, in order
 --   stepped       true if the clock stepped back
 --   saved         its directory, once written
 --
--- Each limit of a state is also a table c, a count, with these fields:
+-- Each limit of such a state has a table c with these fields:
 --
 --   st, at        its state, and the index of its first field in the set
 --   algorithm, window
 --   cost          requested units
 --   changed       whether it must be written
 --   booked, …     its bookings, see bookings.lua
---   held          the separate count of its held units (held.lua), if there is one. In that one,
---                 main is the limit, and charges reports whether expired units are charged
+--   held          the table of its held units (held.lua), if there are any. In that table, main is
+--                 the table of the limit, and charges reports whether expired units are charged
 --   stock         whether the request holds units of it instead of charging them
 --
 -- In the set of such a state, windows[at] is the window of the limit whose first field has the
@@ -35,9 +35,9 @@ end
 -- valid reports whether v is a number that a script can have written.
 local function valid(v) return v >= 0 and v <= MAX_UNITS and v % 1 == 0 end
 
--- add_limit adds a limit of a kind and window to a state, with its heads: sum, newest stamp, newest
--- units and oldest stamp of the log; level, instant and unit of the meter. It returns the limit's
--- count.
+-- add_limit adds a limit to a state, and returns the limit's table. `kind` and `window` are as in
+-- the directory. `heads` has sum, newest stamp, newest units and oldest stamp of the log, and
+-- level, time and unit of the meter.
 local function add_limit(st, kind, window, heads)
   local set, counts, bytes, algorithm = st[SET], st.counts, math.floor(kind / ENTRY_WIDTH) % 8, kind % HAS_METER
   if kind % CHARGES >= HELD then algorithm = algorithm + HELD end
@@ -66,8 +66,8 @@ end
 
 local function empty(key) return make(key, '', generation, now, 0) end
 
--- read_head reads the head of a limit of a kind at an offset. It returns the head's fields, its
--- shape, and the offset of its end, or nil if it is damaged.
+-- read_head reads the head of a limit, which begins at the offset `at`. It returns the fields of
+-- the head, its shape, and the offset of its end, or nil if the head is damaged.
 local function read_head(value, at, kind)
   local bytes, shape, heads = math.floor(kind / ENTRY_WIDTH) % 8, 0, {}
   if bytes > 0 then
@@ -106,8 +106,8 @@ local function read_logs(st, shapes, heads)
   return ring
 end
 
--- read_bookings reads the bookings of a state, from an offset on. It returns false if they are
--- damaged.
+-- read_bookings reads the bookings of a state, from the offset `at` on. It returns false if they
+-- are damaged.
 local function read_bookings(st, at)
   local value = st[VALUE]
   for _, c in ipairs(st.counts) do
@@ -174,7 +174,7 @@ function W.read(key)
   return st
 end
 
--- find returns the count of a limit in a state. It adds the count if there is none.
+-- find returns the table of a limit of a state. If the state does not have the limit, find adds it.
 function W.find(st, algorithm, window)
   for _, c in ipairs(st.counts) do
     if c.algorithm == algorithm and c.window == window then return c end
@@ -182,7 +182,7 @@ function W.find(st, algorithm, window)
   return add_limit(st, algorithm, window, {})
 end
 
--- ask copies the fields of a requested limit from its set to a count.
+-- ask copies the fields of a requested limit from its set to the set of the state.
 local function ask(c, set, at)
   local own = c.st[SET]
   for _, field in ipairs({ ASKED, CAP, SPAN, SLICE, UNIT, RATE, TICK, CUT, STAMP }) do
@@ -192,7 +192,7 @@ local function ask(c, set, at)
   if set[at + WIDTH] > 0 then W.widen(c.st, c.at, 0, set[at + WIDTH]) end
 end
 
--- refresh updates a count to now.
+-- refresh updates a limit to now.
 local function refresh(c)
   local st, at, set = c.st, c.at, c.st[SET]
   local unit, m = set[at + UNIT], set[at + METER]
@@ -215,8 +215,8 @@ local function refresh(c)
   end
 end
 
--- open returns the state of a key, and the counts of all limits that a set asks about, in their
--- order. The counts are up to date. If the state was read before, st is that state.
+-- open returns the state of a key, and the tables of all limits that a set asks about, in their
+-- order. It updates these limits to now. If the state was read before, st is that state.
 function W.open(key, set, st)
   local counts = {}
   st = st or W.read(key)
@@ -239,8 +239,8 @@ function W.open(key, set, st)
   return st, counts
 end
 
--- strikes returns the state and the count of strikes. A strike counts for `within` microseconds or,
--- if that is nil, for the window of the last counted strike.
+-- strikes returns the state of the strikes, and the table of its only limit. A strike counts for
+-- `within` microseconds or, if that is nil, for the window of the last counted strike.
 function W.strikes(key, within)
   local st = W.read(key)
   local c = st.counts[1]
