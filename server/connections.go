@@ -176,7 +176,7 @@ func (s *silentConns) closeLater(c net.Conn) {
 		_, silent := s.since[c]
 		s.mu.Unlock()
 		if silent {
-			_ = c.Close() // the goroutine that serves it notices
+			_ = c.Close() // the goroutine that serves the connection notices
 		}
 	})
 }

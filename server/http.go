@@ -50,8 +50,8 @@ func (s *Server) newHTTP() (endpoint, error) {
 	return ep, nil
 }
 
-// exactPaths serves only clean paths, and answers others with 404. The mux would redirect them, and
-// a redirected POST loses its body.
+// exactPaths serves only clean paths, and answers other paths with 404. The mux would redirect
+// them, and a redirected POST loses its body.
 func exactPaths(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if clean := path.Clean(r.URL.Path); r.URL.Path == clean || r.URL.Path == clean+"/" && clean != "/" {

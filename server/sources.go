@@ -28,7 +28,7 @@ type source struct {
 	files      watcher
 }
 
-// watcher is a [config.Watcher] or a [reload.Watcher].
+// watcher is a [config.Watcher], a [reload.Watcher] or an [envoyrls.XDS].
 type watcher interface {
 	Run(ctx context.Context) error
 	Reload() reload.Result

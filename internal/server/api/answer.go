@@ -35,7 +35,7 @@ type decision struct {
 	Denial string `json:"denial,omitempty"`
 	// Cacheable reports whether the caller may repeat the denial without asking again.
 	Cacheable bool `json:"cacheable,omitempty"`
-	// Contact is where denied callers can ask for more.
+	// Contact tells denied callers where to ask for a higher limit.
 	Contact string `json:"contact"`
 }
 

@@ -161,8 +161,9 @@ func askNames(mode stint.Mode, batch bool) []string {
 	return names
 }
 
-// waitNames returns the members of a request that waits for its turn. Such a request has no id,
-// because it gives its place back when the caller goes away.
+// waitNames returns the members of a request that waits for its turn. Such a request has no id.
+// With an id, a caller that lost the answer could ask again; but a waiting request gives its place
+// back when the connection closes.
 func waitNames() []string {
 	names := slices.DeleteFunc(askNames(stint.ModeTake, false), func(name string) bool { return name == "id" })
 	return append(names, "max_wait_seconds", "api")
@@ -194,7 +195,7 @@ func (r *reader) readAsk(a *ask, known []string) (ok bool) {
 	return r.count == before
 }
 
-// and reads the subjects that are decided together with the first one.
+// and reads the member "and": the subjects that are decided together with the first subject.
 func (r *reader) and() (all []*ask) {
 	known := []string{"subject", "scope", "policy", "tier", "limits", "claims"}
 	before := r.count

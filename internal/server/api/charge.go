@@ -15,7 +15,8 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// charged is a charge with the claims that count the cost, as a bit set.
+// charged is a charge. priced is the set of its claims that count the cost: bit i is set for claim
+// i.
 type charged struct {
 	stint.Charge
 	priced uint16
@@ -70,7 +71,7 @@ func (k *keys) textOf(ctx context.Context, c *charged) string {
 // errKeysAway.
 func (k *keys) open(ctx context.Context, text string) (charged, error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || len(b) <= signatureSize || strings.ContainsAny(text, "\r\n") { // the decoder would ignore these
+	if err != nil || len(b) <= signatureSize || strings.ContainsAny(text, "\r\n") { // the decoder ignores line breaks
 		return charged{}, errNotCharge
 	}
 	b, signature := b[:len(b)-signatureSize], b[len(b)-signatureSize:]

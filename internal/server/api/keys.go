@@ -92,8 +92,8 @@ func (k *keys) signer(ctx context.Context, stored bool) *seal {
 // errKeysAway means that a signature cannot be checked.
 var errKeysAway = errors.New("the keys that sign charges could not be read from the store")
 
-// signed reports whether a signature was made with one of the keys. The error is errKeysAway if it
-// cannot be checked.
+// signed reports whether a signature was made with one of the keys. The error is errKeysAway if the
+// signature cannot be checked.
 func (k *keys) signed(ctx context.Context, b, signature []byte) (bool, error) {
 	ring := k.ring.Load()
 	if hmac.Equal(signature, k.own.sign(b)) {

@@ -258,8 +258,8 @@ func (q *question) checkCost(r *reader, k *ask) {
 // adHocName is the policy name that answers give for limits passed by the caller.
 const adHocName = "limits"
 
-// claim adds a claim of a rule on a subject. costs are the costs of some of its limits by name. The
-// policy of the first claim becomes the question's route.
+// claim adds a claim on a subject with the limits of a rule. costs holds the costs of some of these
+// limits, by name. The policy of the first claim becomes the question's route.
 func (q *question) claim(subject, scope string, rule *policy.Rule, limits []stint.Limit, costs stint.Costs) {
 	c := stint.Claim{Subject: subject, Scope: scope, Limits: limits, Cost: 1, Shared: subject == setinfo.Everyone}
 	if rule.Costs {

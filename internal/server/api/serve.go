@@ -74,7 +74,7 @@ func serveDocument(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(openAPI)))
-	_, _ = w.Write(openAPI) // ignore an error: the client has gone away
+	_, _ = w.Write(openAPI) // an error means that the client has gone away
 }
 
 func (a *API) servePost(w http.ResponseWriter, r *http.Request, p post) {

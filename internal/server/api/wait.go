@@ -155,7 +155,7 @@ func (a *API) awaitAPI(ctx context.Context, q *question, client *outbound.Client
 		d.Allowed, d.RetryAfter, d.Unavailable = false, denied.RetryAfter, denied.Unavailable
 		d.Banned, err = denied.Banned || errors.Is(err, outbound.ErrCoolingDown), nil
 	case err != nil && ctx.Err() == nil && waiting.Err() != nil:
-		// For instance, the API was paused while the call waited.
+		// The maximum wait is over, for instance because the API was paused while the call waited.
 		if d, err = client.Peek(ctx); err == nil {
 			d.Allowed, d.RetryAfter = false, max(d.RetryAfter, time.Second)
 		}

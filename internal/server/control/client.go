@@ -141,7 +141,7 @@ func (c *Client) Bans(ctx context.Context, n int) ([]Ban, error) {
 }
 
 // Processes lists the processes whose events the other lists include. It lists none if the server
-// does not share them with other processes.
+// does not share its events with other processes.
 func (c *Client) Processes(ctx context.Context) ([]observe.Process, error) {
 	result, err := get[struct{ Processes []observe.Process }](ctx, c, "/api/processes", nil)
 	return result.Processes, err
@@ -243,7 +243,7 @@ func (c *Client) Take(ctx context.Context, a TakeRequest) (TakeResult, error) {
 	return post[TakeResult](ctx, c, "/api/take", a)
 }
 
-// overridesPath is the path that lists overrides. Paths below it change them.
+// overridesPath is the path for listing overrides. The paths for changing them are below it.
 const overridesPath = "/api/limits"
 
 // Overrides lists up to n overrides whose subjects begin with a prefix.

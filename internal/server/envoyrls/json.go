@@ -45,7 +45,8 @@ func (s *Service) JSONHandler() http.Handler {
 			http.Error(w, "envoyrls: the body cannot be read", http.StatusBadRequest)
 			return
 		}
-		// Every message of a request is an object. Braces in strings count too, which is harmless.
+		// Every message of a request is an object. Braces in strings count, too, but requests have
+		// few of them.
 		if bytes.Count(body, []byte("{")) > maxParts {
 			http.Error(w, status.Convert(tooManyParts()).Message(), http.StatusBadRequest)
 			return
@@ -71,7 +72,7 @@ func (s *Service) JSONHandler() http.Handler {
 		if response.GetOverallCode() == rlsv3.RateLimitResponse_OVER_LIMIT {
 			w.WriteHeader(http.StatusTooManyRequests)
 		}
-		_, _ = w.Write(text) // ignore an error: the client has gone away
+		_, _ = w.Write(text) // an error means that the client has gone away
 	})
 }
 

@@ -53,7 +53,8 @@ func describe(d *commonv3.RateLimitDescriptor) *structpb.Struct {
 }
 
 // describeLimit formats a limit in the text format of protobuf. It leaves out fields that are not
-// set. Unlike protobuf, it always uses the same spaces.
+// set. Unlike the formatter of protobuf, which varies the spaces, it always gives the same text for
+// the same limit.
 func describeLimit(l *commonv3.RateLimitDescriptor_RateLimitOverride) string {
 	var fields []string
 	if n := l.GetRequestsPerUnit(); n != 0 {

@@ -114,7 +114,8 @@ type Options struct {
 	// set it only if every caller, over gRPC and over HTTP, has presented a token or a certificate.
 	NegativeHits bool
 	// Observer receives a [*policy.Verdict] for each descriptor, and one for a request that could
-	// not be decided. A [policy.Guard] logs them. It may be nil.
+	// not be decided. If Observer is a [policy.Guard], the guard logs the verdicts. Observer may be
+	// nil.
 	Observer stint.Observer
 	// Stats counts requests under the names of envoyproxy/ratelimit. It may be nil.
 	Stats *Stats

@@ -129,8 +129,8 @@ const (
 	maxEntries     = 4096 // of all descriptors together
 )
 
-// check returns an error for a request that the service refuses whatever the configured limits are.
-// If envoyproxy/ratelimit refuses the request, too, the error has the same code and text, so that
+// check returns an error for a request that the service refuses without looking at the limits. If
+// envoyproxy/ratelimit refuses the request, too, the error has the same code and text, so that
 // users who search for it find existing advice.
 func (s *Service) check(r *rlsv3.RateLimitRequest) error {
 	descriptors := r.GetDescriptors()

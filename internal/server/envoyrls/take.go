@@ -84,7 +84,7 @@ func (it *item) claim(w Window) stint.Claim {
 	return c
 }
 
-// neverFits reports whether the item has no room in any window.
+// neverFits reports whether the item costs more than its limit allows in a window.
 func (it *item) neverFits() bool { return it.cost() > it.rule.max() }
 
 func (it *item) window() time.Duration { return it.rule.limits[Sliding][0].Window }

@@ -57,10 +57,11 @@ func (b *body) await() (now time.Time) {
 	return now
 }
 
-// note removes the deadline, because a client need not send while the upstream is busy. It deducts
-// the time spent waiting from the time left, and adds the time that the data would take at the
-// minimum rate, up to the timeout. So a client cannot be silent for longer than the timeout, nor
-// slower than the rate in the long run. A fast start does not allow hours of silence.
+// note is called after a Read. It removes the deadline, because a client need not send while the
+// upstream is busy. It deducts the time spent waiting from the time left, and adds the time that
+// the data would take at the minimum rate. The time left never exceeds the timeout. So a client
+// cannot be silent for longer than the timeout, nor slower than the rate in the long run. A fast
+// start does not allow hours of silence.
 func (b *body) note(data []byte, waited time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -113,7 +113,7 @@ func rewrite(p *httputil.ProxyRequest) {
 	if x.route.rewriteHost {
 		p.Out.Host = ""
 	}
-	p.Out.Trailer = p.In.Trailer // its values come after the body
+	p.Out.Trailer = p.In.Trailer // the values arrive after the body
 	if x.upgrade = asksForWebsocket(p.Out); !x.upgrade {
 		p.Out.Header.Del("Connection")
 		p.Out.Header.Del("Upgrade")
