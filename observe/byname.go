@@ -34,7 +34,7 @@ func newByName[K comparable, T any](rest func(K) K, made func(K) *T) *byName[K, 
 	return &byName[K, T]{make: made, rest: rest, each: map[K]*T{}}
 }
 
-// get returns the item with a name, creating it if necessary.
+// get returns the item with the given name, creating it if necessary.
 func (n *byName[K, T]) get(name K) *T {
 	n.mu.RLock()
 	t := n.each[name]

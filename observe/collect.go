@@ -63,8 +63,8 @@ func (m *Monitor) Collect(ch chan<- prometheus.Metric) {
 	c.gauge("build_info", 1, m.version, runtime.Version())
 }
 
-// webhook collects how many messages a webhook has posted, failed to post and dropped. The webhook
-// may be nil.
+// webhook collects the numbers of messages that a webhook has posted, failed to post and dropped.
+// The argument w may be nil.
 func (c *collection) webhook(w *webhook) {
 	if w == nil {
 		return

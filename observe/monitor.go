@@ -35,10 +35,10 @@ type Config struct {
 	// Version is the version of the program, for stint_build_info; "" is the version in the build
 	// info.
 	Version string
-	// LogDropped returns how many log records this process has dropped because they could not be
-	// written in time. The result is used for stint_log_dropped_total and the alert LogDropped. The
-	// function is called every second and for every scrape, possibly at the same time. It is nil if
-	// the log cannot drop records.
+	// LogDropped returns the number of log records that this process has dropped because they could
+	// not be written in time. The result is used for stint_log_dropped_total and the alert
+	// LogDropped. The function is called every second and for every scrape, possibly at the same
+	// time. It is nil if the log cannot drop records.
 	LogDropped func() int64
 }
 

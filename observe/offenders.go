@@ -134,7 +134,7 @@ func (o *offenders) sketch(kind int) *sketch {
 	return *s
 }
 
-// top returns up to n offenders of a kind, the ones with the most denials first.
+// top returns up to n offenders of a kind, those with the most denials first.
 func (o *offenders) top(kind string, n int, now time.Time) []Offender {
 	k := slices.Index(offenderKinds[:], kind)
 	if k < 0 {
@@ -143,8 +143,7 @@ func (o *offenders) top(kind string, n int, now time.Time) []Offender {
 	return o.rank(kind, o.merge(k, now), n, now)
 }
 
-// rank returns up to n offenders from the counters of a kind, the ones with the highest counts
-// first.
+// rank returns up to n offenders from the counters of a kind, those with the highest counts first.
 func (o *offenders) rank(kind string, all []counter, n int, now time.Time) []Offender {
 	counters := topCounters(all, n)
 	o.mu.Lock()

@@ -26,7 +26,7 @@ type shadowReports struct {
 
 	// recent is a cache for finding reports without a lock. It is cleared every minute, so that it
 	// does not keep rules that are no longer in force. After that, a rule that has no report
-	// because there were too many can get one.
+	// because there were too many reports can get one.
 	recent [recentSize]atomic.Pointer[recentReport]
 
 	mu     sync.RWMutex
@@ -35,7 +35,7 @@ type shadowReports struct {
 }
 
 // recentReport is a rule with its report. The report is nil if the rule has none because there are
-// too many.
+// too many reports.
 type recentReport struct {
 	rule *policy.Rule
 	*shadowReport
@@ -90,8 +90,8 @@ func (s *shadowReports) of(rule, costs *policy.Rule) *shadowReport {
 }
 
 // get returns the report on a rule and its rule for costs, which may be nil. It creates a missing
-// report. If there are too many, the new report replaces an idle one; if none is idle, get returns
-// nil.
+// report. If there are maxShadowReports reports already, the new report replaces an idle one; if
+// none is idle, get returns nil.
 func (s *shadowReports) get(rule, costs *policy.Rule) *shadowReport {
 	var limits []string
 	for _, r := range [...]*policy.Rule{rule, costs} {

@@ -43,8 +43,8 @@ func (m *Monitor) shown() *history {
 // is longer than a second, steps of ten seconds for the last two hours.
 func (m *Monitor) History(step time.Duration) []Point { return m.shown().points(step) }
 
-// Top returns up to n offenders of a kind, the ones with the most denials in the last minutes
-// first. See [Offender.Kind].
+// Top returns up to n offenders of a kind, those with the most denials in the last minutes first.
+// See [Offender.Kind].
 func (m *Monitor) Top(kind string, n int) []Offender {
 	if f := m.fleet.Load(); f != nil {
 		return f.top(kind, n, time.Now())

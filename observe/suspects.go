@@ -24,10 +24,10 @@ const (
 	worstSuspects = 3
 )
 
-// suspects keeps details of the subjects that were denied most recently: how many requests they
-// send, how many of these are denied, since when, and by which policies. If very many subjects
-// attack, the subjects that are denied most often stay, because they are denied again before others
-// replace them.
+// suspects keeps details of the subjects that were denied most recently: the rate of their
+// requests, the denied share of these, the times of the first and the last denial, and the policies
+// that denied them. If very many subjects attack, the subjects that are denied most often stay,
+// because they are denied again before others replace them.
 //
 // The mutex of offenders guards all fields except known.
 type suspects struct {
