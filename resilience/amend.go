@@ -51,7 +51,8 @@ func (s *Stack) amend(ctx context.Context, c stint.Charge, a stint.Amendment) (s
 		case !open:
 			return stint.Amended{}, nil // it is done, or will be done
 		case onlyPlaces && a.Costs == nil:
-			// An earlier settlement may still arrive. This one must not take effect in its place.
+			// An earlier settlement may still arrive in the store. This one must not take effect
+			// instead, so it only releases places.
 			a = stint.Amendment{Kind: stint.AmendRelease}
 		}
 	}
@@ -185,7 +186,7 @@ func (s *Stack) extendOwn(ctx context.Context, c stint.Charge, a stint.Amendment
 		}
 	}
 	done, err := s.beat(ctx, &c, store, a)
-	if err != nil { // held here
+	if err != nil { // the hold continues in this process
 		return stint.Amended{Changed: true}, nil
 	}
 	if done.Changed {

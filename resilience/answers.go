@@ -101,8 +101,8 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 }
 
 // blind reports whether the usage of a limit that refills may be unknown at the time at. That is so
-// if the store has not answered about the subject yet, and this process had not run long enough by
-// then to refill what an earlier process may have used.
+// if the store has not answered about the subject yet, and if less than a full refill separates
+// that time from the start of this process: an earlier process may have used the limit.
 func (r *record) blind(n *count, at int64) bool {
 	return r.heard == 0 && n.unit > 0 && at < n.after(0, n.weight(n.capacity))
 }

@@ -72,27 +72,27 @@ func newBatch(op string, store *breaker, l *ledger, c Config) *batch {
 	return b
 }
 
-// waiter is a caller that waits for its answer. The fields under the lock may change until the
+// waiter is a caller that waits for its answer. The fields guarded by batch.mu may change until the
 // waiter is answered or its caller gives up. The other fields belong to the flight once the waiter
 // is sent.
 type waiter struct {
 	call   driver.Call
 	amend  driver.AmendCall // instead of the call, in a batch of amendments
-	claims []stint.Claim    // of the call: a copy, because the caller may change its own after it has given up
+	claims []stint.Claim    // the claims of call: a copy, because the caller may change its own after giving up
 	first  []*owedCall      // debts to be charged first, in the same call
-	number uint64           // of its request in the flight, see nextCall
+	number uint64           // the number of its request; see nextCall
 	until  time.Time        // its deadline
 	latest time.Time        // the latest time to which its deadline can be postponed
 
-	// Under the lock:
+	// Guarded by batch.mu:
 	sent     bool
 	answered bool
-	early    bool                                // it was answered before the rest of its flight
+	early    bool                                // whether it was answered before the rest of its flight
 	gaveUp   error                               // why its caller stopped waiting
 	follow   func(stint.Decision, error, uint64) // receives an answer that comes after the caller gave up
 
 	done    chan struct{} // signaled when it is answered, when it times out, or both in turn
-	isDone  func()        // its call's Done
+	isDone  func()        // the Done function of call
 	holders atomic.Int32  // the number of users (caller and flight); the last one frees the waiter
 }
 
@@ -134,9 +134,9 @@ func (b *batch) amended(ctx context.Context, c stint.Charge, a stint.Amendment, 
 	return done, err
 }
 
-// await waits until a waiter is answered. It returns an error if the caller gives up or cannot
-// wait. A waiter that was not sent by then is never sent, and must not be freed, because it may
-// still be in the queue.
+// await waits until a waiter is answered. It returns an error if the caller gives up or the waiter
+// cannot be queued. A waiter that was not sent by then is never sent, and must not be freed,
+// because it may still be in the queue.
 func (b *batch) await(ctx context.Context, w *waiter) error {
 	if err := b.enqueue(w); err != nil {
 		return &stint.StoreError{Op: b.op, Kind: stint.KindRefused, Err: err}
@@ -198,7 +198,7 @@ func (b *batch) free(w *waiter) {
 	b.spare.Put(w)
 }
 
-// enqueue queues a waiter, and starts its flight if one may start.
+// enqueue queues a waiter, and starts a flight if one may start.
 func (b *batch) enqueue(w *waiter) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -45,13 +45,13 @@ type breaker struct {
 	failures int               // in a row
 	refusal  *stint.StoreError // the error of refused takes, made once for all of them
 
-	announce sync.Mutex // held while a change is observed, to keep changes in order
+	announce sync.Mutex // held while the observer receives a change, to keep changes in order
 	probe    sync.WaitGroup
 	life     context.Context // canceled by end, to stop the probing
 	end      context.CancelFunc
 }
 
-// newBreaker returns a closed breaker over a store.
+// newBreaker returns a closed breaker for a store.
 func newBreaker(store driver.BatchStore, c Config) *breaker {
 	b := &breaker{store: store, config: c, state: BreakerClosed}
 	b.pinger, _ = store.(pinger)
@@ -173,7 +173,7 @@ func (b *breaker) overdue(a *attempt, op string) {
 // failed reports whether an error is a failure of the store.
 func failed(err error) bool {
 	if errors.Is(err, context.Canceled) || errkind.Of(err) == stint.KindMigrating {
-		return false // the caller's decision, or one slot of many
+		return false // the caller canceled, or one Cluster slot of many is unavailable
 	}
 	_, ok := errors.AsType[*stint.StoreError](err)
 	return ok || errors.Is(err, context.DeadlineExceeded)
@@ -205,7 +205,7 @@ func (b *breaker) change(since uint64, to BreakerState, cause error) {
 	}
 }
 
-// pingTime bounds a ping, and the call that follows it.
+// pingTime is the time limit of a ping, and of the call that follows it.
 const pingTime = time.Second
 
 // probeUntilBack waits until the store responds, and then makes the breaker half-open.

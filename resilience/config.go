@@ -14,8 +14,8 @@ import (
 // Config configures a [Stack]. The zero Config is recommended: a zero field means the default.
 // Negative numbers are invalid.
 type Config struct {
-	// Failure applies to requests without a policy of their own. The default decides locally when
-	// the store has not decided within 15 ms.
+	// Failure applies to requests without a policy of their own. By default, this process decides
+	// if the store has not decided within 15 ms.
 	Failure stint.FailurePolicy
 	// Instances is the number of processes that share the store, for stores that do not count them.
 	// Zero means unknown: the stack assumes one process, and logs a warning when it first relies on
@@ -45,7 +45,7 @@ type Config struct {
 
 	// NoDenyCache sends requests to the store even for subjects that were just denied.
 	NoDenyCache bool
-	// NoLeases makes the store count every request of leased limits.
+	// NoLeases makes the store decide every request under leased limits.
 	NoLeases bool
 	// NoRestore disables restoring a store that has lost its state. By default, processes write
 	// back the usage from before the loss.

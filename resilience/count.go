@@ -225,7 +225,7 @@ func (c *count) granted() iter.Seq2[int64, int64] {
 }
 
 // mineAt returns how many of the units granted to this process count at t, which must not be before
-// the last advance.
+// the time of the last call of advance.
 func (c *count) mineAt(t int64) (sum int64) {
 	for until, units := range c.granted() {
 		if until > t {
@@ -311,7 +311,7 @@ func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint
 	least := max(used-max(mine-uncounted, 0), 0)
 	most := max(used-max(mine-c.mine[slot(c.newest-parts)]-uncounted, 0), 0)
 	before := c.others.at(now, c.evenly())
-	if now < c.others.bookedUntil { // others include bookings, even if we count more as ours than the store does
+	if now < c.others.bookedUntil { // the units of others include at least the bookings
 		booked := min(c.others.booked, used)
 		before, most = max(before, booked), max(most, booked)
 	}

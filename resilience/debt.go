@@ -37,7 +37,7 @@ type debt struct {
 	charge   uint64        // ID of the local charge; 0 for a group
 	id       string
 	life     time.Duration // how long the store remembers the ID
-	hold     time.Duration // of the request
+	hold     time.Duration // the Hold of the request
 	claims   []stint.Claim
 	from, at int64 // when the first and the last of its units were granted
 	beaten   int64 // when the last heartbeat of its hold came; 0 if none did

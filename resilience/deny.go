@@ -49,11 +49,11 @@ const genBits = 12
 // denialSet holds the denials of keys that share an index in the table. It is as large as a cache
 // line, so that a lookup of an absent key accesses no other memory.
 type denialSet [4]struct {
-	key    atomic.Uint64 // only a hint: it is not written together with the denial
+	key    atomic.Uint64 // only a hint: it is not written at the same moment as denial
 	denial atomic.Pointer[denial]
 }
 
-// denial is a denial of the store. It does not change.
+// denial is a remembered denial of the store. It is never modified.
 //
 // The store decided between the sending of the request and the arrival of its answer. The denial
 // expires some time after the sending (see lifeOf), so it does not outlast its cause. The wait that
@@ -240,8 +240,8 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 }
 
 // announced returns how long the request is denied by limits of which it needs at most half,
-// rounded up. Refunds under these limits are announced. A limit that is smaller than the cost
-// counts too, because it always denies the request.
+// rounded up. A refund that could end such a denial is announced. A limit that is smaller than the
+// cost counts too, because it always denies the request.
 func announced(r *stint.Request, d *stint.Decision) (longest time.Duration) {
 	usages := d.Usages()
 	for i := range r.Claims {

@@ -14,8 +14,8 @@ type Decided struct {
 	// copy what they point to.
 	Request  *stint.Request
 	Decision *stint.Decision
-	Err      error // why there is no decision
-	// Source is what made the decision.
+	Err      error // why there is no decision; nil if there is one
+	// Source identifies what made the decision.
 	Source Source
 	// Mode is the failure mode that the fallback applied, and Cause is why the store did not
 	// decide.
@@ -28,7 +28,7 @@ type Decided struct {
 // Event implements [stint.Event].
 func (*Decided) Event() {}
 
-// Source is what made a decision.
+// Source identifies what made a decision.
 type Source string
 
 const (
@@ -61,11 +61,11 @@ type BreakerChange struct{ From, To BreakerState }
 type BreakerState string
 
 const (
-	// BreakerClosed: calls reach the store.
+	// BreakerClosed means that calls reach the store.
 	BreakerClosed BreakerState = "closed"
-	// BreakerOpen: no call reaches the store, because calls failed.
+	// BreakerOpen means that no call reaches the store, because calls failed.
 	BreakerOpen BreakerState = "open"
-	// BreakerHalfOpen: one call checks whether the store works again.
+	// BreakerHalfOpen means that one call checks whether the store works again.
 	BreakerHalfOpen BreakerState = "half-open"
 )
 
@@ -85,7 +85,7 @@ func (q *question) observe(ctx context.Context, o stint.Observer, err error) {
 	*e = Decided{}
 }
 
-// observeMemory observes a decision that was made from memory.
+// observeMemory reports a decision that was made from memory to an observer.
 func observeMemory(ctx context.Context, o stint.Observer, source Source, r *stint.Request, d *stint.Decision) {
 	if o == nil {
 		return
@@ -96,7 +96,7 @@ func observeMemory(ctx context.Context, o stint.Observer, source Source, r *stin
 	questions.Put(q)
 }
 
-// observeCall observes a call to the store that started at begin.
+// observeCall reports a call to the store, which started at begin, to an observer.
 func observeCall(ctx context.Context, o stint.Observer, op string, requests int, begin time.Time, err error) {
 	if o == nil {
 		return

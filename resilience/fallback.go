@@ -11,7 +11,8 @@ import (
 
 // without decides a request for which the store failed, according to the request's
 // [stint.FailurePolicy]; see the package documentation. If the request was sent, its answer may
-// still come. Requests for a lease, for a booking or with Fit get the error.
+// still come. Requests for a lease, requests that move a booking and requests with Fit get the
+// error.
 func (s *Stack) without(ctx context.Context, q *question, sent *waiter, cause error) error {
 	r := &q.request
 	failure, ok := errors.AsType[*stint.StoreError](cause)
@@ -73,7 +74,7 @@ func (s *Stack) decideHere(q *question, sent *waiter) (err error) {
 			s.ledger.resolve(owes, &d, err, call)
 			s.sender.start()
 		})
-	case d.Repeat: // if the store charges its ID, it charges the first request
+	case d.Repeat: // a charge of the store for its ID is the charge of the first request
 	case !d.Allowed || q.request.Mode == stint.ModePeek:
 		s.refundWhenAnswered(&q.request, sent)
 	default:
@@ -98,8 +99,8 @@ func (s *Stack) refundWhenAnswered(r *stint.Request, sent *waiter) {
 		switch {
 		case err != nil || d.Repeat:
 		case d.Charge.Data().ID != 0:
-			s.sender.refund(d.Charge, d.RetryAfter == 0) // a booking's answer reports the usage at the booking
-		case booking.Data().ID != 0 && !d.Degraded: // an unavailable store does not know where the booking is
+			s.sender.refund(d.Charge, d.RetryAfter == 0) // the answer to a booking was not recorded
+		case booking.Data().ID != 0 && !d.Degraded: // a degraded answer does not tell whether the booking was moved
 			s.sender.refund(booking, false)
 		}
 	})

@@ -13,7 +13,7 @@ const (
 	// If fewer than eagerFlights are under way, requests do not wait to be sent together. So one
 	// flight is under way while the answers of another are processed.
 	eagerFlights = 2
-	// maxFlights is the maximum number of flights, late ones included. Each has a connection.
+	// maxFlights is the maximum number of flights, late ones included. Each uses a connection.
 	maxFlights = 8
 	// maxBatch is the maximum number of requests that are sent together.
 	maxBatch = 1024
@@ -221,7 +221,7 @@ func (b *batch) landEarly(w *waiter) {
 // deliver counts an answer that came at the given time, and lets its caller continue. If the caller
 // has given up and passed a function to whenAnswered, deliver first calls that function.
 func (b *batch) deliver(w *waiter, now int64) {
-	late := w.gaveUp != nil // this no longer changes
+	late := w.gaveUp != nil // gaveUp no longer changes
 	if w.follow != nil {    // first, so that the ledger knows that the answer counts the debt
 		w.follow(w.call.Decision, w.call.Err, w.number)
 	}

@@ -21,9 +21,9 @@ type lease struct {
 	hash  uint64
 	claim stint.Claim // Cost is not used
 	bans  bool        // whether it serves requests that apply bans, or only the others
-	name  string      // name of the subject in announcements
+	name  string      // the name of the subject in announcements
 
-	next atomic.Pointer[lease] // in the table
+	next atomic.Pointer[lease] // the next lease in the same slot of the table
 
 	window   time.Duration // the shortest window of its limits
 	capacity int64         // the smallest capacity of its limits
@@ -50,7 +50,8 @@ type lease struct {
 // renewing is the value of renewAfter during a renewal.
 const renewing = math.MaxInt64
 
-// leaseBlock holds units that the store has charged, to be used before its end. Only units changes.
+// leaseBlock holds units that the store has charged, to be used before its end. Only the field
+// units changes.
 type leaseBlock struct {
 	charge  stint.Charge
 	granted int64
@@ -103,8 +104,8 @@ func (ls *lease) serve(r *stint.Request, now leaseTime, mark uint64, d *stint.De
 	return true, renew
 }
 
-// newLeasedID returns a random ID. A counter would be no more unique, and cores would contend for
-// it.
+// newLeasedID returns a random ID. A counter would not make IDs more unique, and cores would
+// contend for it.
 func newLeasedID(mark uint64) uint64 { return mark<<markShift | rand.Uint64()>>markBits }
 
 // take takes units from the block. It returns the block and how many units it has left, or nil. It
@@ -181,7 +182,7 @@ func (ls *lease) replace(b *leaseBlock) (old *leaseBlock, used int64) {
 	return old, used
 }
 
-// Bounds on the length of a lease.
+// Bounds on the length of a block.
 const (
 	minLease = 20 * time.Millisecond
 	maxLease = time.Minute
@@ -330,7 +331,7 @@ func newLeaseSketch(leases int) leaseSketch {
 
 // again records a request, and returns the time since the previous one, if that is remembered.
 func (s leaseSketch) again(hash uint64, now int64) (since int64, ok bool) {
-	tick := uint32(now>>sketchBits) | 1 // never zero, which is an empty slot
+	tick := uint32(now>>sketchBits) | 1 // never zero: a zero tick marks an empty slot
 	old := s[hash&uint64(len(s)-1)].Swap(hash>>32<<32 | uint64(tick))
 	if uint32(old) == 0 || old>>32 != hash>>32 {
 		return 0, false

@@ -76,7 +76,7 @@ func (l *leases) takePart(r *stint.Request, now leaseTime) *leasedPart {
 }
 
 // complete turns the decision on the rest into the decision on the whole request. If there is no
-// rest, the decision passed to it must be an allowed one. After an error or a denial, complete puts
+// rest, the argument rest must be an allowed decision. After an error or a denial, complete puts
 // the units back.
 func (p *leasedPart) complete(rest *stint.Decision, err error) (d stint.Decision) {
 	if err != nil || !rest.Allowed {

@@ -65,7 +65,7 @@ type leases struct {
 
 	table     leaseTable
 	misses    leaseSketch
-	roundTrip atomic.Int64 // how long the store takes to answer, smoothed; 0 if unknown
+	roundTrip atomic.Int64 // the smoothed time that the store takes to answer; 0 if unknown
 
 	mu       sync.Mutex // guards what follows, and changes to the table
 	closed   bool
@@ -94,7 +94,7 @@ func (l *leases) at(t time.Time) leaseTime {
 
 func (l *leases) distance() time.Duration { return time.Duration(l.roundTrip.Load()) }
 
-// serve answers a leasable request of one subject, and reports whether it did.
+// serve answers a leasable request with one claim, and reports whether it did.
 func (l *leases) serve(r *stint.Request, d *stint.Decision, asked time.Time) bool {
 	_, ls := l.find(r, 0)
 	if ls == nil {
@@ -106,7 +106,7 @@ func (l *leases) serve(r *stint.Request, d *stint.Decision, asked time.Time) boo
 	return served
 }
 
-// served records whether a lease has served a request, and renews the lease if that is due.
+// served records that a lease was asked to serve a request. It renews the lease if that is due.
 func (l *leases) served(ls *lease, cost int64, served, renew bool, now leaseTime) {
 	if !served && ls.miss(cost, now, ls.length(l.distance())) {
 		renew = true

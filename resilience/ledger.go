@@ -77,7 +77,7 @@ type record struct {
 	stripe         *stripe
 	subject, scope string
 	counts         []count
-	at             int64  // by the store's clock; earlier answers are outdated
+	at             int64  // answers with an earlier time of the store's clock are outdated
 	heard          int64  // when the newest answer came
 	generation     uint32 // of the first state in the newest answer
 	state          string // the name of the limits that the first state counts

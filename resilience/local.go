@@ -11,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// outageRetry is how long callers are told to wait if only the store can allow the request.
+// outageRetry is the reported RetryAfter if only the store can allow the request.
 const outageRetry = time.Second
 
 // decide decides a request without the store. If the request was sent and its answer may still
@@ -111,7 +111,7 @@ func (l *ledger) grant(r *stint.Request, d *stint.Decision, sent bool, now int64
 	}
 	id := r.ID != "" && contract.Charges(&r.Claims[0])
 	if id = id || r.Hold > 0; r.Hold > 0 && !sent && !l.mayAdd(l.find(&r.Claims[0])) {
-		data.Hold = 0 // its units are charged together with others, at once
+		data.Hold = 0 // its units are charged in a group, and not held
 	}
 	switch {
 	case sent:
@@ -178,7 +178,7 @@ func (l *ledger) ban(subject string, d time.Duration) {
 	}
 }
 
-// unban removes a ban, because another process has changed something about the subject. If the
+// unban removes a ban, because another process has reset, banned or unbanned the subject. If the
 // subject is still banned, the store's next answer reports the ban.
 func (l *ledger) unban(subject string) {
 	if subject != "" {

@@ -140,8 +140,8 @@ func (c *count) lower(m *meter, weight, now int64) {
 }
 
 // unraise subtracts units from the meter, if there is one. The store charged these units at the
-// time at and has given them back. Those that were refilled since are not subtracted. At most the
-// amount by which answers of the store have raised the meter is subtracted.
+// time at and has given them back. Those that were refilled since are not subtracted. unraise
+// subtracts at most the amount by which answers of the store have raised the meter.
 func (c *count) unraise(units, at, now int64) {
 	if c.unit > 0 {
 		m := c.metered(now)
@@ -165,7 +165,7 @@ func (c *count) hearMeter(u *stint.Usage, cost, uncounted, at int64, call uint64
 	}
 	stored = max(stored-c.weight(cost), 0)
 	if c.Algorithm == stint.AlgorithmSliding && c.ledger.instances() == 1 && u.Used-cost <= c.mineAt(now)-uncounted {
-		stored = min(stored, m.stored) // the log alone explains the usage
+		stored = min(stored, m.stored) // the grants of this process explain the usage
 	}
 	if c.owed != nil { // the answer does not count later charges, which repaid has moved to stored
 		_, after := c.owed.after(at, call, now, now)

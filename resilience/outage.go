@@ -29,7 +29,7 @@ type outageLog struct {
 
 	decisions atomic.Int64                     // number of failed calls that were decided without the store
 	others    atomic.Int64                     // number of other failed calls
-	cause     atomic.Pointer[stint.StoreError] // of the last failure
+	cause     atomic.Pointer[stint.StoreError] // the last failure
 	votes     errkind.Votes                    // determine what is wrong in this outage
 	example   atomic.Pointer[failedCall]       // the first failed call since the last message
 	worse     chan struct{}                    // signaled if the store rejects our credentials, or calls keep failing
@@ -39,7 +39,7 @@ type outageLog struct {
 	before   int64     // decisions made without the store before the outage
 	logged   int64     // decisions made without the store before the last message
 	loggedAt time.Time // when the last message was logged
-	auth     bool      // whether that message reported that the store rejects our credentials
+	auth     bool      // whether the last message reported that the store rejects our credentials
 	detailed bool      // whether a message about this outage has described a request
 
 	warned atomic.Bool // whether only a warning was logged about this outage so far
@@ -217,9 +217,9 @@ const probeSubject = "stint:probe"
 
 var probeLimits = []stint.Limit{stint.Per(1000, time.Second)}
 
-// probe asks the store as a decision does, so that the breaker closes even without requests. It
-// only peeks, unless the store answers but fails calls, for instance because it is full. Such a
-// store may still answer a peek, so probe then charges a unit.
+// probe asks the store for a decision, so that the breaker closes even without requests. It only
+// peeks, unless the store answers but fails calls, for instance because it is full. Such a store
+// may still answer a peek, so probe then charges a unit.
 func (s *Stack) probe() error {
 	n := &s.outage
 	r := stint.Request{

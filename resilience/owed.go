@@ -31,15 +31,15 @@ type charged struct {
 	until  int64 // when the charge leaves its window
 	sure   int64 // any answer that arrives after this counts the charge
 	units  int64
-	weight int64 // charged to a meter
+	weight int64 // the weight charged to the meter
 }
 
 const (
-	// answerTime is longer than any wait for an answer. maxCharged is the number of charges that
-	// are remembered for that time.
+	// answerTime is longer than any wait for an answer. maxCharged is the maximum number of charges
+	// that are remembered for that time.
 	answerTime = 10 * time.Second
 	maxCharged = 8
-	// maxPaid is the number of charged groups that are remembered.
+	// maxPaid is the maximum number of charged groups that are remembered.
 	maxPaid = 64
 )
 
@@ -139,7 +139,7 @@ func (o *owed) after(at int64, call uint64, arrived, now int64) (units, weight i
 }
 
 // owe counts units that this process was granted without the store at the given time; see grant.
-// now is read under the lock, so it is never before the now of an earlier call.
+// now is read under the lock, so it never decreases from one call to the next.
 func (c *count) owe(units, at, now int64) {
 	if units <= 0 {
 		return

@@ -11,13 +11,13 @@ import (
 )
 
 // holder is a holder of a place under a concurrency limit. It loses the place at the time until,
-// unless a heartbeat arrives before. The store may not know the holder.
+// unless a heartbeat arrives before that. The store may not know the holder.
 type holder struct {
 	id     uint64
 	until  int64
 	stored int64 // the store knows the holder until then
 	since  int64 // when a heartbeat first reported it to the store; earlier answers do not count it
-	void   int64 // when the last unanswered heartbeat can no longer arrive
+	void   int64 // an unanswered heartbeat may still arrive until then
 }
 
 // holder returns the holder with an ID, or nil.
@@ -83,7 +83,7 @@ func (l *ledger) unanswered(c *stint.Charge, left time.Duration) {
 }
 
 // released removes the places of a charge if an amendment gives them up. It reports whether the
-// charge had a place, and how long a heartbeat may still arrive.
+// charge had a place, and for how long a heartbeat may still arrive.
 func (l *ledger) released(c *stint.Charge, a stint.Amendment) (held bool, void time.Duration) {
 	if a.Kind != stint.AmendRelease && contract.Total(&a) > 0 {
 		return false, 0
@@ -116,7 +116,7 @@ func (l *ledger) beat(o *debt, c *stint.Charge, a stint.Amendment) (stored stint
 // report remembers the usage that a heartbeat reports, and keeps the largest value for each part of
 // the charge.
 func (o *debt) report(c *stint.Charge, a stint.Amendment) {
-	a.KnownOnly, a.Costs = true, maps.Clone(a.Costs) // later heartbeats keep its places
+	a.KnownOnly, a.Costs = true, maps.Clone(a.Costs) // it only reports usage; later heartbeats extend the places
 	for _, p := range o.pending {
 		before := p.Amendment
 		if before.Kind == stint.AmendExtend && (before.Costs == nil) == (a.Costs == nil) &&

@@ -42,7 +42,7 @@ func (l *ledger) resolve(o *debt, d *stint.Decision, err error, call uint64) {
 	l.later.finish(due)
 }
 
-// paid records that the store has charged a debt. It returns the pending amendments, which are to
+// paid records that the store has charged a debt. It returns the pending amendments, which must now
 // be made in the store.
 func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (due []*job) {
 	now, charge := l.now(), d.Charge
@@ -142,15 +142,16 @@ type owedCall struct {
 	driver.Call
 	debt   *debt
 	ledger *ledger
-	number uint64 // of the call to the store
-	first  bool   // the debt was not sent before
+	number uint64 // the number of the call to the store
+	first  bool   // whether the debt was not sent before
 	ended  atomic.Bool
 }
 
 var errNotSent = errors.New("not sent")
 
 // neverRan reports whether an error proves that the store has not executed a call. For a take with
-// several subjects, it proves this only for the first subject: a Cluster charges that one last.
+// several subjects, it proves this only for the first subject, because a Cluster charges the first
+// subject last.
 func neverRan(err error) bool {
 	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" || errors.Is(err, errNotSent) {
 		return true
@@ -185,7 +186,8 @@ func (c *owedCall) end() {
 	l.later.finish(due)
 }
 
-// collect adds calls that charge the debts of a record, up to sendMost in all.
+// collect appends calls that charge the debts of a record to the given calls, up to sendMost in
+// all.
 func (l *ledger) collect(rec *record, now int64, calls []*owedCall) []*owedCall {
 	if !rec.owing {
 		return calls
@@ -210,7 +212,7 @@ func (l *ledger) collect(rec *record, now int64, calls []*owedCall) []*owedCall 
 			o.flying = true
 			c.Call.Done = c.end
 			calls = append(calls, c)
-		default: // all of it has left its windows
+		default: // all units of the debt have left their windows
 			l.remove(o, goneDebt)
 			for it := range l.each(slices.DeleteFunc(slices.Clone(o.claims), rec.isOther)) {
 				if o.at >= it.since {
@@ -275,7 +277,7 @@ func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
 				metered, given = true, min(given, back)
 				counts = counts || back < maxAhead && age < meterLife(m)
 			}
-			counts = counts || o.hold > 0 && age < 2*int64(o.hold) // the hold can be settled
+			counts = counts || o.hold > 0 && age < 2*int64(o.hold) // the hold can still be settled
 			ok = ok || counts && c.CostOf(m) > 0
 		}
 	}
@@ -361,7 +363,7 @@ func (l *ledger) collectSome() (calls []*owedCall) {
 		}
 		s.mu.Unlock()
 		if len(calls) >= sendMost {
-			l.next.Add(^uint32(0)) // there may be more
+			l.next.Add(^uint32(0)) // the stripe may have more debts
 			break
 		}
 	}

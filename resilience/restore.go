@@ -120,8 +120,8 @@ func (l *ledger) outdated(rec *record, since int64) bool {
 	return at > 0 && since < at+int64(resetTime)
 }
 
-// lost adds the usage that the limits of a record had before a loss, according to answers that
-// arrived since the time since. The lock is held.
+// lost appends to the list all the usage that the limits of a record had before a loss, according
+// to answers that arrived since the time since. The lock is held.
 func (l *ledger) lost(rec *record, since, now int64, all []lostCount) []lostCount {
 	for i := range rec.counts {
 		c, known := &rec.counts[i], rec.counts[i].before
@@ -200,7 +200,7 @@ func (l *ledger) lostSome(heardSince int64) (all []lostCount) {
 			default:
 				again = false
 			}
-		} else if heardSince > 0 && rec.replaced > 0 { // otherwise lostAll has handled it
+		} else if heardSince > 0 && rec.replaced > 0 { // if replaced is 0, lostAll has handled it
 			for _, c := range l.lost(rec, heardSince, now, nil) {
 				if c.claim.Limits[0].Name == rec.state { // the others are in another state
 					all = append(all, c)
@@ -215,10 +215,10 @@ func (l *ledger) lostSome(heardSince int64) (all []lostCount) {
 	return all
 }
 
-// requests appends calls to the given list that make the store count at least the lost usage,
-// unless the limit was reset since. In a sliding window, units granted to this process count as
-// long as they would have without the loss. Units granted to others all count as long as the newest
-// of them.
+// requests appends calls to the list to. They make the store count at least the lost usage, unless
+// the limit was reset since. In a sliding window, units granted to this process count as long as
+// they would have without the loss. Units granted to others all count as long as the newest of
+// them.
 func (l *ledger) requests(lost *lostCount, now int64, to []*driver.Call) []*driver.Call {
 	defer l.unlock(l.lock([]stint.Claim{lost.claim}))
 	limit := &lost.claim.Limits[0]
@@ -239,7 +239,8 @@ func (l *ledger) requests(lost *lostCount, now int64, to []*driver.Call) []*driv
 	if sliding && used > 0 {
 		add(now - lost.until + int64(limit.Window))
 	}
-	// Units that the store has charged since the loss are assumed to be the newest of these.
+	// Go through the units from the newest on: units that the store has charged since the loss
+	// count as the newest.
 	each := (len(own) + lostParts - 1) / lostParts
 	for i, p := range slices.Backward(own) {
 		used += p.units

@@ -32,7 +32,7 @@ type sender struct {
 type job struct {
 	driver.AmendCall
 	done        func(stint.Amended) // called when the store has made it; may be nil
-	promised    bool                // whether a caller relies on it; then maxJobs does not apply
+	promised    bool                // whether a caller was promised it; then maxJobs does not apply
 	sent        int64               // when the store was first asked
 	from, until time.Time
 }
@@ -140,7 +140,7 @@ func (s *sender) logDropped() {
 }
 
 // refund gives back a charge that the store made for a caller that was not admitted. It does so a
-// moment later, when the answers of the same call are counted.
+// moment later, once the answers of the same call are counted.
 func (s *sender) refund(c stint.Charge, heard bool) {
 	j := &job{AmendCall: driver.AmendCall{Charge: c, Amendment: stint.Amendment{Kind: stint.AmendSettle}}}
 	j.done = func(stint.Amended) { s.stack.ledger.returned(&c, heard, j.sent) }
@@ -161,7 +161,7 @@ func (s *sender) may() bool {
 	return len(s.waiting) < maxJobs && s.stack.life.Err() == nil
 }
 
-// add queues a job, to be done in the background once the time after has passed.
+// add queues a job, to be done in the background after the given delay.
 func (s *sender) add(j *job, after time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,7 +203,7 @@ func (s *sender) work() {
 			}
 			return true
 		})
-		pause := max(5*time.Millisecond, time.Duration(len(s.waiting))*time.Microsecond) // scanning them takes time
+		pause := max(5*time.Millisecond, time.Duration(len(s.waiting))*time.Microsecond) // scanning the jobs takes time
 		s.mu.Unlock()
 		if len(due) == 0 {
 			sleep(t.life, pause)

@@ -41,7 +41,7 @@ func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged, sent int64
 func (c *count) wasReset(at int64) bool { return at+int64(time.Microsecond) <= c.since }
 
 // raise counts the units by which an amendment raises a charge, before the store has charged them.
-// It returns a function to call when the store has charged it.
+// It returns a function to call when the store has charged them.
 func (l *ledger) raise(c *stint.Charge, a stint.Amendment) (charged func(stint.Amended)) {
 	defer l.unlock(l.lock(c.Claims()))
 	now := l.now()

@@ -20,8 +20,8 @@ type Stack struct {
 	config  Config
 	denials *denyCache // nil if switched off
 	leases  *leases    // nil if switched off
-	batch   *batch     // of decisions
-	amends  *batch     // of amendments
+	batch   *batch     // for decisions
+	amends  *batch     // for amendments
 	store   *breaker
 	ledger  *ledger
 	sender  sender
@@ -108,7 +108,7 @@ func New(store driver.BatchStore, c Config) (*Stack, error) {
 // Take implements [stint.Store]. A request is answered by the first of these that can: the deny
 // cache, a lease, the store within the time budget, this process without the store.
 func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, err error) {
-	// Answers from memory do not use a question, because it would make them take 50% longer.
+	// Answers from memory do without a question, because it would make them take 50% longer.
 	leased := s.leases != nil && leasable(&r)
 	asked := s.start.Add(time.Since(s.start)) // reads only the monotonic clock, which takes half the time
 	if leased {

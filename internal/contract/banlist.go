@@ -7,7 +7,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// BanList keeps the bans that last longest, out of any number of bans, in bounded memory. See
+// BanList keeps the bans that end last, out of any number of bans, in bounded memory. See
 // [NewBanList].
 type BanList struct {
 	most int
@@ -17,12 +17,12 @@ type BanList struct {
 // NewBanList returns an empty list of at most the given number of bans.
 func NewBanList(most int) *BanList { return &BanList{most: max(most, 0)} }
 
-// slack is the number of bans by which the list may exceed its bound before it is cut. Sorting the
-// list for every ban would take longer.
+// slack is the number of bans by which the list may exceed its bound before it is sorted and cut.
+// Sorting it for every ban would take longer.
 const slack = 1024
 
-// Add adds a ban to the list. Only the bans that last longest stay in it. The same subject may be
-// added again.
+// Add adds a ban to the list. Only the bans that end last stay in it. If a subject is added again,
+// only its ban that ends last stays.
 func (l *BanList) Add(b driver.Banned) {
 	if l.most == 0 {
 		return
@@ -33,7 +33,8 @@ func (l *BanList) Add(b driver.Banned) {
 	}
 }
 
-// Sorted returns the bans, the longest-lasting first. Bans of equal length are ordered by subject.
+// Sorted returns the bans, those that end last first. Bans that end at the same time are ordered by
+// subject.
 func (l *BanList) Sorted() []driver.Banned {
 	l.cut()
 	return l.bans

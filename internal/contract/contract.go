@@ -1,4 +1,4 @@
-// Package contract has small computations on requests, claims, charges and limits. Stores, and
+// Package contract provides small computations on requests, claims, charges and limits. Stores, and
 // packages that wrap stores, share them. Users of the root package do not need them.
 package contract
 
@@ -43,8 +43,8 @@ func Total(a *stint.Amendment) (sum int64) {
 	return sum
 }
 
-// TotalOf returns the true cost that an amendment gives for the limits with a name, and whether it
-// gives one.
+// TotalOf returns the true cost that an amendment gives for the limits with the given name, and
+// whether it gives one.
 func TotalOf(a *stint.Amendment, name string) (cost int64, ok bool) {
 	if a.Costs == nil {
 		return a.Cost, true
@@ -151,7 +151,7 @@ func CountLimits(claims []stint.Claim) (n int) {
 const MaxOwnSettled = 65_536
 
 // DefaultBudget is the time budget of a decision unless a [stint.FailurePolicy] sets another one.
-// Envoy gives up after 20 ms.
+// Envoy waits 20 ms for its rate limit service by default.
 const DefaultBudget = 15 * time.Millisecond
 
 // Defaults of the breaker of package resilience. See its Config.
@@ -159,7 +159,8 @@ const (
 	DefaultBreakerFailures = 5
 	DefaultBreakerProbe    = 250 * time.Millisecond
 	DefaultBreakerRetry    = 30 * time.Second
-	// MinBreakerTime is the minimum that configurations and flags accept for the two times.
+	// MinBreakerTime is the minimum that configurations and flags accept for the probe and the
+	// retry time.
 	MinBreakerTime = 10 * time.Millisecond
 )
 

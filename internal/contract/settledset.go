@@ -7,10 +7,10 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// SettledSet remembers the last [MaxOwnSettled] charges that this process has settled, or whose
-// places it has released. A store remembers only the last 1,000 settlements of each subject and
-// scope; the set also recognizes repeats of earlier ones. The zero SettledSet is empty and ready
-// for use. It is safe for concurrent use.
+// SettledSet remembers the last [MaxOwnSettled] claims of charges that this process has settled, or
+// whose places it has released. A store remembers only the last 1,000 settlements of each subject
+// and scope. The set also recognizes repeats of earlier settlements. The zero SettledSet is empty
+// and ready for use. It is safe for concurrent use.
 type SettledSet struct {
 	mu    sync.Mutex
 	seed  maphash.Seed
@@ -22,7 +22,7 @@ type SettledSet struct {
 // Has reports whether a claim of a charge is known to be settled.
 func (s *SettledSet) Has(charge uint64, c *stint.Claim) bool { return s.HasState(charge, c, "") }
 
-// HasState reports whether the state with the given name of a claim is known to be settled. The
+// HasState is like Has, for one state of a claim: the one of the limits with the given name. The
 // states of a charge with a hold are settled one by one.
 func (s *SettledSet) HasState(charge uint64, c *stint.Claim, name string) bool {
 	s.mu.Lock()
@@ -38,8 +38,7 @@ func (s *SettledSet) HasState(charge uint64, c *stint.Claim, name string) bool {
 // before.
 func (s *SettledSet) Add(charge uint64, c *stint.Claim) bool { return s.AddState(charge, c, "") }
 
-// AddState remembers that the state with the given name of a claim was settled. It reports whether
-// the state was not known before.
+// AddState is like Add, for one state of a claim.
 func (s *SettledSet) AddState(charge uint64, c *stint.Claim, name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

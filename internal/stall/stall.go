@@ -1,5 +1,5 @@
-// Package stall ends responses that the client does not read. A response with nothing to send may
-// last forever.
+// Package stall ends responses whose client does not read them. A response that has nothing to send
+// may last forever.
 package stall
 
 import (
@@ -94,8 +94,8 @@ func (w *Watch) look() {
 	}
 }
 
-// decide ends the current write if it has blocked for too long. A write that has just finished is
-// safe, because End waits for the lock.
+// decide ends the current write if it has blocked for too long. The goroutine of a write that has
+// just finished cannot continue before decide returns, because End waits for the lock.
 func (w *Watch) decide() (then func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

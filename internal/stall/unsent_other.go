@@ -4,5 +4,5 @@ package stall
 
 import "net"
 
-// LimitUnsent does nothing on this system.
+// LimitUnsent does nothing on systems other than Linux.
 func LimitUnsent(net.Conn) {}
