@@ -100,8 +100,8 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 	return uncounted
 }
 
-// blind reports whether the usage of a limit that refills may be unknown at the time at. That is so
-// if the store has not answered about the subject yet, and if less than a full refill separates
+// blind reports whether the usage of a limit that refills may be unknown at the given time. That is
+// so if the store has not answered about the subject yet, and if less than a full refill separates
 // that time from the start of this process: an earlier process may have used the limit.
 func (r *record) blind(n *count, at int64) bool {
 	return r.heard == 0 && n.unit > 0 && at < n.after(0, n.weight(n.capacity))

@@ -276,10 +276,10 @@ func (c *count) ungrant(units, at, now int64) int64 {
 	return 0
 }
 
-// hear records u, the usage that the store reports, minus cost, the units that it charged to the
-// answered request. asked is the cost that the request asked for. at and call are the time and the
-// number of the answer. uncounted is the number of units granted to this process that the answer
-// does not count. born is when the process began to record the subject.
+// hear records the usage u that the store reports. It leaves out cost, the units that the store
+// charged to the answered request. asked is the cost that this request asked for. at and call are
+// the time and the number of the answer. uncounted is the number of units granted to this process
+// that the answer does not count. born is when the process began to record the subject.
 func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint64, born, now int64) {
 	used := max(u.Used-cost, 0)
 	until := now + int64(min(u.ResetAfter, maxAhead))

@@ -245,9 +245,9 @@ func (ls *lease) count(total, cost int64, now leaseTime, length time.Duration) {
 	ls.counted, ls.countedAt = total, now.mono
 }
 
-// expect returns how many units will probably be requested within the time in, plus a reserve. The
-// reserve is a part of these units or, if that is more, twice their standard deviation. The number
-// of independent requests varies by about its square root.
+// expect returns how many units will probably be requested within the given time, plus a reserve.
+// The reserve is the given part of these units or, if that is more, twice their standard deviation.
+// The number of independent requests varies by about its square root.
 func (ls *lease) expect(part float64, in time.Duration, cost int64) int64 {
 	units := ls.rate * seconds(int64(in))
 	more := max(part*units, 2*math.Sqrt(units*float64(cost)))

@@ -140,7 +140,7 @@ func (c *count) lower(m *meter, weight, now int64) {
 }
 
 // unraise subtracts units from the meter, if there is one. The store charged these units at the
-// time at and has given them back. Those that were refilled since are not subtracted. unraise
+// given time, and has given them back. Those that were refilled since are not subtracted. unraise
 // subtracts at most the amount by which answers of the store have raised the meter.
 func (c *count) unraise(units, at, now int64) {
 	if c.unit > 0 {

@@ -20,9 +20,9 @@ type owed struct {
 
 // owedPart counts units that were granted without the store in one part of the window, between the
 // times from and at. uncharged is the number of those that are not known to be charged. due is the
-// number of those that will be charged as a group but are not a debt yet. The first of the due
-// units was granted at the time first. In a limit that refills, units that have left the window may
-// still count: they are all in the oldest part.
+// number of those that will be charged as a group but are not a debt yet. first is when the first
+// of the due units was granted. In a limit that refills, units that have left the window may still
+// count: they are all in the oldest part.
 type owedPart struct{ uncharged, due, from, at, first int64 }
 
 type charged struct {
@@ -155,8 +155,8 @@ func (c *count) owe(units, at, now int64) {
 	p.uncharged, p.at = p.uncharged+units, now
 }
 
-// unowe records that units that were granted at the given time are no longer owed. It returns how
-// many of them were owed.
+// unowe subtracts units that were granted at the given time from the units that are owed. It
+// returns how many it subtracted.
 func (c *count) unowe(units, granted int64) int64 {
 	p := c.owedAt(granted)
 	if p == nil {

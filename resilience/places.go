@@ -10,8 +10,8 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// holder is a holder of a place under a concurrency limit. It loses the place at the time until,
-// unless a heartbeat arrives before that. The store may not know the holder.
+// holder is a holder of a place under a concurrency limit. until is when it loses the place, unless
+// a heartbeat arrives before that. The store may not know the holder.
 type holder struct {
 	id     uint64
 	until  int64
@@ -72,7 +72,7 @@ func (l *ledger) extended(c *stint.Charge, stored bool) (held bool) {
 	return held && !lost
 }
 
-// unanswered records a heartbeat that was not answered. It may still arrive within the time left.
+// unanswered records a heartbeat that was not answered. left is how long it may still arrive.
 func (l *ledger) unanswered(c *stint.Charge, left time.Duration) {
 	now := l.now()
 	for _, h := range l.places(c, now) {

@@ -167,7 +167,7 @@ func giveUp(calls []*owedCall) {
 	}
 }
 
-// end records the outcome of the call, once.
+// end records the outcome of the call. Only the first call of end has an effect.
 func (c *owedCall) end() {
 	if !c.ended.CompareAndSwap(false, true) {
 		return

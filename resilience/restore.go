@@ -112,7 +112,7 @@ type lostCount struct {
 // part is a number of units that count until the given time.
 type part struct{ until, units int64 }
 
-// outdated reports whether an answer or a grant from the time since is outdated. That is so if the
+// outdated reports whether an answer or a grant from the given time is outdated. That is so if the
 // subject was reset later, or so shortly before that the announcement may have come late. The lock
 // is held.
 func (l *ledger) outdated(rec *record, since int64) bool {
@@ -120,8 +120,8 @@ func (l *ledger) outdated(rec *record, since int64) bool {
 	return at > 0 && since < at+int64(resetTime)
 }
 
-// lost appends to the list all the usage that the limits of a record had before a loss, according
-// to answers that arrived since the time since. The lock is held.
+// lost appends to the given list the usage that the limits of a record had before a loss, according
+// to answers that arrived at or after since. The lock is held.
 func (l *ledger) lost(rec *record, since, now int64, all []lostCount) []lostCount {
 	for i := range rec.counts {
 		c, known := &rec.counts[i], rec.counts[i].before

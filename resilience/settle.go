@@ -54,7 +54,8 @@ func (l *ledger) raise(c *stint.Charge, a stint.Amendment) (charged func(stint.A
 	return l.whenRaised(*c, a, now)
 }
 
-// whenRaised returns a function to call when the store has charged a raise that was counted at now.
+// whenRaised returns a function to call when the store has charged a raise that was counted at the
+// time now.
 func (l *ledger) whenRaised(c stint.Charge, a stint.Amendment, now int64) func(stint.Amended) {
 	c.SetClaims(copied(c.Claims()))
 	return func(done stint.Amended) {
@@ -78,8 +79,8 @@ func (l *ledger) whenRaised(c stint.Charge, a stint.Amendment, now int64) func(s
 	}
 }
 
-// stillIn returns how many of the units charged at the time at are certain to still count under a
-// limit at the time now. Both times are by the store's clock.
+// stillIn returns how many of the units charged at the given time are certain to still count under
+// a limit now. Both at and now are by the store's clock.
 func stillIn(r *stint.Limit, units, at, now int64) int64 {
 	window, begin := r.Window.Microseconds(), int64(0)
 	if r.Algorithm == stint.AlgorithmFixed || r.Algorithm == stint.AlgorithmCalendar {

@@ -33,8 +33,8 @@ func (l *BanList) Add(b driver.Banned) {
 	}
 }
 
-// Sorted returns the bans, those that end last first. Bans that end at the same time are ordered by
-// subject.
+// Sorted returns the bans in the order of their ends, the latest first. Bans that end at the same
+// time are ordered by subject.
 func (l *BanList) Sorted() []driver.Banned {
 	l.cut()
 	return l.bans

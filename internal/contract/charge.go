@@ -19,8 +19,8 @@ func ChargeOf(r *stint.Request) (c stint.Charge) {
 // of it, as a fallback or from a lease.
 func FromStore(c *stint.Charge) bool { return !c.Data().Fallback && c.Data().Leased == 0 }
 
-// SetGeneration sets the generation of the ith state of a charge. If there is no list of the
-// generations of the other states, it creates one.
+// SetGeneration sets the generation of the ith state of a charge. If the charge has no list of the
+// generations of the states after the first, SetGeneration creates it.
 func SetGeneration(c *stint.Charge, i int, generation uint32) {
 	data := c.Data()
 	if i == 0 {

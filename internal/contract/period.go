@@ -6,8 +6,8 @@ import (
 )
 
 // Period returns the beginning and the end of the window of a fixed or calendar limit that contains
-// the time at. All times are in microseconds since the Unix epoch. In a store, a calendar period
-// may have different bounds, if it began under another calendar.
+// at. All times are in microseconds since the Unix epoch. In a store, a calendar period may have
+// different bounds, if it began under another calendar.
 func Period(l *stint.Limit, at int64) (begin, end int64) {
 	if l.Algorithm == stint.AlgorithmCalendar {
 		e := calendar.Calendar{Period: l.Window, Start: l.Start, Zone: l.Zone}.Around(at)
