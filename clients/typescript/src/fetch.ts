@@ -28,7 +28,7 @@ export interface LimitOptions<R = Request> {
   ask?: (request: R) => Asked | undefined | Promise<Asked | undefined>;
 }
 
-/** Returns the question to ask the server about an HTTP request, or undefined to ask none. */
+/** Returns the question for the server about a request, or undefined if the request is not limited. */
 export async function question(request: Request, options: LimitOptions): Promise<Asked | undefined> {
   if (options.ask) return options.ask(request);
   const url = new URL(request.url);

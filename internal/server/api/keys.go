@@ -34,10 +34,10 @@ const (
 	keysTime  = time.Second
 )
 
-// keys signs charges. Processes that share a store share the keys in it, and the first process that
-// finds no key of the current period creates one. A process that has not reached the store yet
-// signs with a key of its own. It then decides without the store, and no other process can amend
-// its charges.
+// keys signs charges. Processes that share a store also share the keys, which are in the store. The
+// first process that finds no key of the current period creates one. A process that has not reached
+// the store yet signs with a key of its own. It then decides without the store, and no other
+// process can amend its charges.
 type keys struct {
 	store  driver.Keeper // nil if the store keeps no tables
 	own    seal

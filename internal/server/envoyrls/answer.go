@@ -153,8 +153,8 @@ func (c *call) decisive() *item {
 }
 
 // retrySeconds returns how long a denied request must wait, or zero if waiting does not help. The
-// wait ends when all limits that deny the request have room; of the limits in quota mode, one is
-// enough.
+// wait ends when all limits that deny the request have room. Of the limits in quota mode, only one
+// must have room.
 func (c *call) retrySeconds() int64 {
 	longest, shortest := time.Duration(0), stint.Never
 	for i := range c.items {
