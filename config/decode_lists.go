@@ -206,8 +206,8 @@ func (d *decoder) claimed(n *yaml.Node, key string) (policy.Limit, bool) {
 	return policy.Limit{}, false
 }
 
-// idle warns of limits that have no effect because of others in the list. If each of two limits
-// makes the other ineffective, only the second one gets a warning. idle ignores limits whose
+// idle warns of limits that have no effect because of other limits in the list. If each of two
+// limits makes the other ineffective, only the second one gets a warning. idle ignores limits whose
 // maximum comes from a claim.
 func (d *decoder) idle(list []policy.Limit, keys []string) {
 	limits, warnings := make([]stint.Limit, len(list)), make([]string, len(list))

@@ -177,7 +177,8 @@ func (r *reader) nearest(key string) position {
 
 func (r *reader) where(p position) string { return fmt.Sprintf("%s:%d", r.files[p.file].name, p.line) }
 
-// all returns mistakes and warnings in order. It reports whether there is a mistake.
+// all returns mistakes and warnings in the order of files and lines. It reports whether there is a
+// mistake.
 func (r *reader) all() (mistakes []Mistake, wrong bool) {
 	all := slices.Concat(r.mistakes, r.warned)
 	slices.SortStableFunc(all, func(a, b found) int {

@@ -44,7 +44,7 @@ func (c *Config) OpenStore(ctx context.Context, with stores.Config) (stores.Stor
 	where, named, r := c.Store, with.Redis.URL != "", &with.Resilience
 	where.URL = cmp.Or(with.Redis.URL, where.URL)
 	switch own := with.Redis.Client != nil || with.Redis.AdjustClient != nil; {
-	case own && !named && where.URL == memory: // the default of a configuration
+	case own && !named && where.URL == memory: // the default of store.url, which the program's client replaces
 		where.URL = ""
 	case !own && where.URL == "":
 		where.URL = memory

@@ -36,11 +36,11 @@ type Watcher struct {
 
 // Reload is the result of checking the files. At is the time of the check. Err is nil if the files
 // are in force. Otherwise it is the reason why they are not: an [*Error], an error of the file
-// system, or the error of [Watcher.Accept]. Changed reports that this check put a new set in force.
-// Good is the number of changes so far that were put in force, and Failed is the number of changes
-// that were rejected. Files lists the changed files that this check put in force, and Changes
-// describes the differences. Configurations that make the same decisions have the same Fingerprint,
-// on any host.
+// system, or the error of [Watcher.Accept]. Changed reports whether this check put a new set in
+// force. Good is the number of changes so far that were put in force, and Failed is the number of
+// changes that were rejected. Files lists the changed files that this check put in force, and
+// Changes describes the differences. Configurations that make the same decisions have the same
+// Fingerprint, on any host.
 type Reload = reload.Result
 
 // Reload checks the files now. It puts them in force if they have changed and are valid. The first

@@ -14,7 +14,7 @@ type ban struct {
 	until    int64
 	at       int64 // when the ban was written
 	level    int
-	forgive  int64 // from the policy, in microseconds
+	forgive  int64 // the Forgive of the policy, in microseconds
 	strikes  algorithm.Count
 	struckAt int64            // the clock at the last strike
 	counts   algorithm.Params // of the limit that last counted strikes

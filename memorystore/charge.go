@@ -75,9 +75,10 @@ func (q *query) endOf(r *stint.Request, at int64, come bool) int64 {
 	return end
 }
 
-// endAmong returns the end of a booking at the instant at that may have other bookings after it.
-// end is the end that the booking would have without these. The result is no earlier than the ends
-// of the bookings before and, as far as that allows, no later than the ends of the bookings after.
+// endAmong returns the end of a new booking that begins at the instant at. Other bookings may be
+// later. end is the end that the new booking would have without them. The result is no earlier than
+// the ends of the bookings before it and, as far as that allows, no later than the ends of the
+// bookings after it.
 func (q *query) endAmong(at, end int64) int64 {
 	last := int64(0)
 	for k := range q.views {

@@ -70,7 +70,7 @@ func addWithin(counter *atomic.Int64, n, most int64) bool {
 	}
 }
 
-// over reports whether records must be evicted before writes fit into the store.
+// over reports whether records must be evicted before the writes of a call fit into the store.
 func (s *Store) over(w *written) bool {
 	return s.bytes.Load() > s.bounds.bytes-w.bytes || s.subjects.Load() > s.bounds.subjects-w.records
 }

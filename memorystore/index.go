@@ -54,8 +54,8 @@ func (x *index) move(hash uint64, from, to uint32) {
 	x.slots[i] = slot(hash, to)
 }
 
-// remove removes a record from the index, and moves others so that no gap is left. hashOf returns
-// the hash of any record.
+// remove removes a record from the index, and moves other records so that no gap is left. hashOf
+// returns the hash of any record.
 func (x *index) remove(hash uint64, n uint32, hashOf func(n uint32) uint64) {
 	gap := x.home(hash)
 	for x.slots[gap] != slot(hash, n) {

@@ -15,7 +15,7 @@ import (
 type query struct {
 	store  *Store
 	now    int64
-	locked []uint32 // shards, in order
+	locked []uint32 // indexes of shards, ascending
 	claims []claim
 	parts  []part // the records of the claims, each once
 	views  []view // of the limits of all claims, in order
@@ -45,8 +45,9 @@ type part struct {
 	stale  bool    // in an amendment: the record is not the one that was charged
 }
 
-// lock takes the locks of all claims' shards, in order, and finds their records. It returns nil if
-// there are no claims, or if a claim has no subject. Otherwise, call unlock to release the locks.
+// lock takes the locks of all claims' shards, in ascending order, and finds the records of the
+// claims. It returns nil if there are no claims, or if a claim has no subject. Otherwise, call
+// unlock to release the locks.
 func (s *Store) lock(claims []stint.Claim) *query {
 	var hashBuf [stint.MaxClaims]uint64
 	var shardBuf [stint.MaxClaims]uint32

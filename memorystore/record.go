@@ -35,7 +35,7 @@ type rest struct {
 
 	counts []algorithm.Count // of the other limits
 
-	holds holds // of the state
+	holds holds // of charges in this record
 
 	// Only records without a name have the fields below.
 	ids     ids
@@ -125,7 +125,7 @@ func withScope(seed maphash.Seed, subject uint64, scope, name string) uint64 {
 
 func spread(h uint64) uint64 { return h * 0x9e3779b97f4a7c15 }
 
-// stepBack moves the times of charges in this records back after the clock stepped back to now.
+// stepBack moves the times of the states back after the clock stepped back to now.
 func (r *record) stepBack(now int64) {
 	back := r.last - now
 	for i := range r.states() {

@@ -7,7 +7,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// settledList holds the settled charges of one subject and scope, in order.
+// settledList holds the settled charges of one subject and scope, in the order of their times.
 type settledList struct {
 	list []settledCharge
 	// Once until has passed, none of the charges can be settled, so the list can be forgotten.

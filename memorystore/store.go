@@ -105,7 +105,7 @@ type Store struct {
 	subjects, bytes atomic.Int64
 	evicted         atomic.Int64
 	loads           []loads       // by shard
-	turns           atomic.Uint32 // calls of heaviest
+	turns           atomic.Uint32 // number of calls of heaviest
 	evictable       atomic.Uint32 // the class to evict from
 	heavy           [classes]atomic.Uint32
 }

@@ -122,8 +122,8 @@ func (q *query) fit(r *stint.Request) {
 	}
 }
 
-// promised reports whether any limit has room for the cost now, but not for the whole lease because
-// of bookings. For each such limit, it sets RetryAfter.
+// promised reports whether a limit has room for the lease now, but not until the lease ends,
+// because of bookings. It sets the RetryAfter of each such limit.
 func (q *query) promised(r *stint.Request, d *stint.Decision) bool {
 	usages, promised := d.Usages(), false
 	for k := range q.views {

@@ -89,7 +89,7 @@ func demoPolicies() string {
 	return strings.Replace(string(tiers.YAML), next, shadowPolicy+next, 1) + demoStore
 }
 
-// demoStore keeps the demo's counts separate from others in the same Redis.
+// demoStore keeps the demo's counts separate from other counts in the same Redis.
 const demoStore = "\nstore: {prefix: stint-demo}\n"
 
 // run runs the demo until the context ends. after is the delay before an incident, and length is

@@ -60,8 +60,7 @@ func llmTraffic(ctx context.Context, gateway string, rate int) error {
 	return nil
 }
 
-// someCaller returns a caller from one of a few organizations. Callers of the first organization
-// exceed their limits.
+// someCaller returns a random caller. Callers of the organization acme exceed their limits.
 func someCaller() model.Caller {
 	org := pick("acme", "acme", "acme", "globex", "initech")
 	team := org + "-" + pick("search", "ads")

@@ -120,7 +120,8 @@ func commonAliases(args []string) []string {
 	return args
 }
 
-// isGiven reports whether a flag is on the command line. A flag set by the environment is not.
+// isGiven reports whether a flag is on the command line. A flag that is set only by the environment
+// does not count.
 func isGiven(path []*kong.Path, name string) bool {
 	return slices.ContainsFunc(path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == name })
 }

@@ -88,7 +88,7 @@ func (s *system) writeError(err error) {
 	}
 }
 
-// print writes a text to standard output, safe for a terminal.
+// print writes a text to standard output, in a form that is safe for a terminal.
 func (s *system) print(text []byte) error { return s.write(s.render(text)) }
 
 // write writes to standard output. It is not an error if the reader closes the pipe.

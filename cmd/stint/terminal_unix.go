@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isTerminal reports whether a file is a terminal. Devices such as /dev/null are not.
+// isTerminal reports whether a file is a terminal. Other devices, such as /dev/null, are not
+// terminals.
 func isTerminal(f *os.File) bool {
 	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	return err == nil
