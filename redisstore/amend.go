@@ -127,8 +127,8 @@ func (s *Store) finishAmend(q *amending) {
 	q.Err = s.wrap("amend", q.err)
 }
 
-// claimsWith returns a bit for each claim that was charged under at least one limit that among
-// accepts.
+// claimsWith returns a bit for each claim that was charged under at least one limit for which among
+// returns true.
 func claimsWith(c *stint.Charge, among func(*stint.Limit) bool) (claims uint16) {
 	for i := range c.Claims() {
 		claim := &c.Claims()[i]

@@ -11,7 +11,7 @@ import (
 )
 
 // TakeBatch decides calls in order, in as few script calls as possible: one per 128 subjects on a
-// single server, one per subject on a Cluster. It decides equal requests as one. See
+// single server, one per subject on a Cluster. It decides equal requests together. See
 // [driver.BatchStore].
 func (s *Store) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	if err := s.await(ctx, "take"); err != nil {

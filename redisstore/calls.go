@@ -161,7 +161,7 @@ func (f flight) land() {
 	}
 }
 
-// Do makes a call.
+// Do makes a call on the flight's connection.
 func (f flight) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
 	if f.room == nil {
 		return f.share(ctx, cmd)
@@ -169,7 +169,7 @@ func (f flight) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResu
 	return f.get().Do(context.WithValue(ctx, ownKey{}, f.addr), cmd)
 }
 
-// DoMulti makes several calls at once.
+// DoMulti sends several calls together on the flight's connection.
 func (f flight) DoMulti(ctx context.Context, cmds rueidis.Commands) []rueidis.RedisResult {
 	if f.room != nil {
 		return f.get().DoMulti(context.WithValue(ctx, ownKey{}, f.addr), cmds...)

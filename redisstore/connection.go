@@ -174,7 +174,7 @@ func (c *connection) renew() {
 		return
 	}
 	c.renewed = time.Now()
-	c.work.Go(func() { _ = c.replace() }) // the next failure tries again
+	c.work.Go(func() { _ = c.replace() }) // after an error, the next failed call tries again
 }
 
 // spawn runs f in the background if there is a connection, and reports whether there is one. stop

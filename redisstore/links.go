@@ -14,8 +14,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// ownConnections is the number of connections to a server that only one call uses at a time. With
-// the shared connection and the one that listens, there are at most eight.
+// ownConnections is the maximum number of connections for batches to a server. With the shared
+// connection and the one that listens, there are at most eight connections to a server.
 const ownConnections = 6
 
 // idle is the time after which a connection for batches is closed if nothing was sent or received
@@ -82,11 +82,11 @@ func dialerOf(co rueidis.ClientOption) dialer {
 	}
 }
 
-// link is a connection for batches: each user sends a call, then reads all of the answer. If the
-// connection breaks during a call, the call fails and is not repeated, because the server may have
-// executed it. To make that rare, a link refuses a call if it was idle for too long, or if another
-// link has broken since this one was last used. A refused call fails with errStale, and can safely
-// be sent on another connection.
+// link is a connection for batches: each caller sends a call, and then reads the complete answer.
+// If the connection breaks during a call, the call fails and is not repeated, because the server
+// may have executed it. To make that rare, a link refuses a call if it was idle for too long, or if
+// another link has broken since this one was last used. A refused call fails with errStale, and can
+// safely be sent on another connection.
 type link struct {
 	net.Conn
 	of   *connection

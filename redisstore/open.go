@@ -185,8 +185,8 @@ func (s *Store) connect(ctx context.Context, co rueidis.ClientOption) error {
 	return nil
 }
 
-// warm makes a connection for batches to each master, so that the first batch does not have to
-// wait.
+// warm makes a connection for batches to each master, so that the first batch does not have to use
+// the shared connection.
 func (s *Store) warm(ctx context.Context) {
 	if !s.cluster {
 		s.conn.grow(ctx, "")

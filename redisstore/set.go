@@ -156,14 +156,14 @@ func (s *set) withDirectory(directory string) *set {
 		}
 		switch {
 		case l.held && l.charges:
-			l.span = 2 * l.window // an expired hold may have to be charged for that long
+			l.span = 2 * l.window // until then, expired units may have to be charged
 		case l.held:
 		case l.algorithm == stint.AlgorithmSliding:
 			l.span = l.window
 		case l.algorithm == stint.AlgorithmFixed:
 			l.slice = l.window
 		case l.algorithm == storedCalendar:
-			l.span = 2 * l.window // the start of a period may matter for that long
+			l.span = 2 * l.window // until then, a decision may need the start of a period
 		}
 		for i := range s.limits {
 			m := &s.limits[i]

@@ -186,7 +186,7 @@ func (q *split) ask(which []int, mode stint.Mode, followed bool) error {
 			close(left)
 			return q.ctx.Err()
 		}
-		if c := &a.decision.Charge; a.decision.Repeat && !c.IsZero() { // the charge of the whole request
+		if c := &a.decision.Charge; a.decision.Repeat && !c.IsZero() { // the charge of the first request
 			q.recalled, *c = *c, driver.NewCharge(nil, driver.ChargeData{Now: c.Data().Now})
 		}
 		g := &q.groups[a.group]

@@ -49,12 +49,11 @@ type Terms struct {
 type ChargeData struct {
 	// ID is unique to the charge; zero if nothing was charged.
 	ID uint64
-	// At is the instant by the store's clock at which the charge counts, in microseconds since the
-	// Unix epoch; zero if nothing was charged. For a booking, it is the end of the period in which
-	// the booking may be used.
+	// At is the time of the charge by the store's clock, in microseconds since the Unix epoch; zero
+	// if nothing was charged. For a booking, it is the end of the period in which the booking may
+	// be used.
 	At int64
-	// Now is the instant at which the store answered, by its clock; zero if the store was not
-	// asked.
+	// Now is the time at which the store answered, by its clock; zero if the store was not asked.
 	Now int64
 	// Generation is the generation of the first state. When a store begins a state again, for
 	// instance after a reset, it draws a new generation, and no longer amends charges of earlier
@@ -96,7 +95,7 @@ func (d *ChargeData) GenerationAt(i int) uint32 {
 // IsLeased reports whether the ith claim was made from leased units.
 func (d *ChargeData) IsLeased(i int) bool { return d.Leased>>i&1 != 0 }
 
-// AtOf returns the instant at which the ith claim counts.
+// AtOf returns the time of the charge of the ith claim.
 func (d *ChargeData) AtOf(i int) int64 {
 	if i > 0 && d.Others != nil && d.Others.At != nil {
 		return d.Others.At[i-1]
@@ -104,7 +103,7 @@ func (d *ChargeData) AtOf(i int) int64 {
 	return d.At
 }
 
-// NowOf returns the instant at which the store answered about the ith claim.
+// NowOf returns the time at which the store answered about the ith claim.
 func (d *ChargeData) NowOf(i int) int64 {
 	if i > 0 && d.Others != nil && d.Others.Now != nil {
 		return d.Others.Now[i-1]
@@ -118,8 +117,8 @@ type OtherStates struct {
 	// Generations are the generations of all states except the first, in the order of the claims
 	// and, within a claim, of the names.
 	Generations []uint32
-	// At and Now are the instants of the claims after the first, if each subject has its own clock;
-	// nil means that those of the charge apply to all claims.
+	// At and Now have the At and Now of the claims after the first, if each subject has its own
+	// clock. If they are nil, the At and Now of the charge apply to all claims.
 	At, Now []int64
 }
 

@@ -78,7 +78,8 @@ func Parse(text string) (rueidis.ClientOption, error) {
 	return option, nil
 }
 
-// useFiles adds certificate authorities and a client certificate, for Sentinels too.
+// useFiles makes the client use the certificate authorities and the client certificate in files,
+// also for Sentinels. Every new connection reads the files again.
 func useFiles(option *rueidis.ClientOption, files tlsfiles.Files) error {
 	if option.TLSConfig == nil {
 		if files != (tlsfiles.Files{}) {

@@ -87,7 +87,8 @@ local function settled(a, claim)
   return claim[CHARGED_AT] <= tonumber(call('ZRANGE', key, '0', '0', 'WITHSCORES')[2])
 end
 
--- remember records that a charge is settled, for as long as the charge could be settled again.
+-- remember records that a charge is settled. The record lasts for as long as the charge could
+-- otherwise be settled again.
 local function remember(a, claim)
   local key, at, life = claim[SETTLED], claim[CHARGED_AT], claim[HORIZON]
   call('ZADD', key, ('%d'):format(at), a[CHARGE])
@@ -126,10 +127,10 @@ local function open_part(a, part)
   return (read_state(part[KEY], part[SET], 0, 1, now, generation))
 end
 
--- amended records that a part was amended, its state, which is not written yet, and the units that
--- were not charged. `tight` means that more than half of a limit was used. Only then may a process
--- remember a denial that this amendment ends: package resilience remembers only denials of a cost
--- of at most half of the limit, and such a cost fits while at most half is used.
+-- amended records how a part was amended: its state, which is not written yet, and the number of
+-- units that were not charged. `tight` means that more than half of a limit was used. Only then may
+-- a process remember a denial that this amendment ends: package resilience remembers only denials
+-- of a cost of at most half of the limit, and such a cost fits while at most half is used.
 local function amended(a, claim, part, st, dropped, tight)
   if a[STATES] then a[STATES][part[KEY]] = st end
   part[STATE], claim[APPLIED], claim[TIGHT] = st, true, claim[TIGHT] or tight

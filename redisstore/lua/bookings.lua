@@ -31,7 +31,7 @@ local function plus(sum, n)
 end
 
 -- unsum lowers the sum by n units, which were removed from bookings. A sum above 2^53 is not exact,
--- so unsum computes it again.
+-- so unsum then adds up the remaining bookings.
 local function unsum(c, n)
   if c.booked_sum <= MAX_UNITS then
     c.booked_sum = c.booked_sum - n

@@ -3,11 +3,11 @@
 --
 --   equal        the number of equal requests
 --   charges      whether the first claim costs anything
---   options      the options of the run (numbers.lua; see take.lua)
+--   options      the options of the run (numbers.lua, take.lua)
 --   id, id_key   the request id and its key, if there is one
 --   note         the bytes to store with the request id
 --   base         the number of keys before those of its bans
---   bans         the bans by claim; see bans.lua
+--   bans         the bans by claim (bans.lua)
 --   life         how long units are held, for a request with a hold
 --   whole        functions for states that are read as a whole (whole.lua), once needed
 --   writing      true once something may have been written

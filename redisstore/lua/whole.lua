@@ -144,7 +144,7 @@ local function decode(key, value)
   return st
 end
 
--- step_back moves the times of a state back after the clock stepped back.
+-- step_back moves the times of a state back by as much as the clock stepped back.
 local function step_back(st)
   local set, back = st[SET], st[WRITTEN] - now
   st.stepped = true
