@@ -109,8 +109,8 @@ func newLedger(c *Config) (*ledger, error) {
 
 // nextCall returns the number of the first request of the next call to the store. The other
 // requests of the call have the following numbers. A debt that is charged along with a request has
-// the number of that request. All requests of a call are decided at the same time of the store's
-// clock, one after another. So an answer counts those charges of the call whose numbers are not
+// the number of that request. The store decides the requests of a call in order, and all their
+// answers have the same time. So an answer counts those charges of its call whose numbers are not
 // above its own.
 func (l *ledger) nextCall() uint64 { return l.calls.Add(maxBatch) }
 

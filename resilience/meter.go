@@ -31,7 +31,7 @@ func (c *count) leak(m *meter, t int64) {
 	m.raised = min(m.raised, m.stored)
 	if instances == 1 || m.local == 0 {
 		m.at = t
-	} else { // advance only by the time that this took, so that no fraction is lost
+	} else { // advance only by the time that this refill took, so that no fraction is lost
 		m.at = c.after(m.at, stored+local*instances)
 	}
 }
