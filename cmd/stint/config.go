@@ -19,9 +19,9 @@ const (
 	// stdinPath is the argument for standard input, and stdinName its name in error messages.
 	stdinPath = "-"
 	stdinName = "<stdin>"
-	// maxStdin is the maximum number of bytes to read from standard input. Policies of this size
-	// are rejected as too large, so it does not matter that the rest is not read.
-	maxStdin = 4 << 20
+	// maxStdin is the maximum number of bytes to read from standard input. Configurations of this
+	// size are rejected as too large, rules for Envoy included, so the rest need not be read.
+	maxStdin = 16<<20 + 1
 )
 
 type unreadableError struct {

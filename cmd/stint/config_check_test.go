@@ -169,10 +169,12 @@ func TestCheckEnvoy(t *testing.T) {
 	}
 }
 
-// TestCheckHuge does not read standard input to its end if it has none.
+// TestCheckHuge rejects standard input that is too long, instead of checking only its beginning.
 func TestCheckHuge(t *testing.T) {
-	got := execute(t, strings.Repeat("# a comment\n", maxStdin), "config", "check", "-")
-	if got.code != exitBad || !strings.HasPrefix(got.stderr, "<stdin>:1: oversized") {
-		t.Errorf("got %+v, want that it is oversized", got)
+	huge := strings.Repeat("#", maxStdin) + "\n"
+	for _, args := range [][]string{{"config", "check", "-"}, {"config", "check", "--envoy", "-"}} {
+		if got := execute(t, huge, args...); got.code != exitBad || !strings.HasPrefix(got.stderr, "<stdin>:1: oversized") {
+			t.Errorf("%q: exit code %d, errors %q, want exit code %d and oversized", args, got.code, got.stderr, exitBad)
+		}
 	}
 }
