@@ -4,15 +4,16 @@
 // simple one in internal/oracle. The root package defines its name and bounds, and package
 // resilience decides how much of it one process may grant while the store is down.
 //
-// A [Count] is the state of one limit: a log, a meter or both, and bookings. The count of a
-// concurrency limit has the holders of places instead.
+// A [Count] is the state of one limit: a log, a meter or both, bookings, and held units. The count
+// of a concurrency limit has the holders of places instead.
 //
 // A [View] is a count at one instant, according to the rules. Opening and querying a view writes
 // nothing. Charging, leasing, booking, settling and giving back write the opened count together
 // with the change.
 //
-// Counts that share a clock make up a state. The owner of the state knows when it was last written,
-// and calls [Count.StepBack] on all of its counts if the clock has stepped back since.
+// Counts that are written together make up a state. The owner of a state stores the time of its
+// last write. If the clock has stepped back since that time, the owner calls [Count.StepBack] on
+// every count of the state.
 package algorithm
 
 import (
@@ -27,8 +28,7 @@ import (
 const (
 	// MaxUnits bounds every count, level and sum.
 	MaxUnits = stint.MaxUnits
-	// MaxInstant bounds computations with instants. Instants past MaxUnits are never reached; only
-	// those of a meter in debt come near MaxInstant.
+	// MaxInstant bounds the computed time until a meter has given back a weight.
 	MaxInstant = int64(1) << 60
 	// Never is an instant that is never reached.
 	Never = int64(math.MaxInt64)
@@ -44,20 +44,21 @@ type Params struct {
 	// Places means that the limit is a concurrency limit: it has holders instead of a log and a
 	// meter.
 	Places bool
-	// log means that the limit has a log. Its entries count for Span after their stamps; those in
-	// one Slice of time share a stamp, unless Slice is 0. The log needs at most bound entries while
-	// no other limit uses it and no subject is in debt.
+	// log means that the limit has a log. An entry counts for Span after its stamp. Charges in the
+	// same Slice of time share an entry, unless Slice is 0. Span and Slice are in microseconds. The
+	// log needs at most bound entries while no other limit uses it and the usage is within the
+	// capacity.
 	log         bool
 	Span, Slice int64
 	bound       int
 
-	// unit is the weight of one unit of cost, 0 without a meter. One tick gives back rate, 0 if Max
-	// is 0. full is the weight of the capacity, and refill is the longest time a meter takes to
-	// give it back.
+	// unit is the weight of one unit of cost. The meter gives back the weight rate in every tick,
+	// which is in microseconds. All three are 0 if the limit has no meter or Max is 0. full is the
+	// weight of the capacity, and refill is the longest time in which the meter gives it back.
 	unit, rate, tick int64
 	full, refill     int64
 
-	// calendar determines the slices of a calendar limit. Slice is then not used.
+	// calendar determines the slices of a calendar limit, which has no Slice.
 	calendar *calendar.Calendar
 }
 
@@ -114,7 +115,7 @@ func (p *Params) stamp(t int64) int64 {
 // with Max 0, which keeps nothing.
 func (p *Params) void() bool { return !p.log && p.unit == 0 }
 
-// ticks returns the number of ticks of the meter until t.
+// ticks returns the number of whole ticks of the meter from the Unix epoch to t.
 func (p *Params) ticks(t int64) int64 {
 	if p.tick == 1 {
 		return t
@@ -143,7 +144,7 @@ func (p *Params) given(from, to int64) int64 {
 	return int64(lo)
 }
 
-// wait returns the longest time the meter takes to give back a weight, at most MaxInstant.
+// wait returns the longest time in which the meter gives back a weight, at most MaxInstant.
 func (p *Params) wait(weight int64) int64 {
 	ticks := ceil(weight, p.rate)
 	if ticks > MaxInstant/p.tick {
@@ -155,7 +156,7 @@ func (p *Params) wait(weight int64) int64 {
 // ceil returns a / b, rounded up.
 func ceil(a, b int64) int64 { return (a + b - 1) / b }
 
-// instant returns t, or Never if t is too far ahead to be represented exactly.
+// instant returns t, or Never if t is past MaxUnits.
 func instant(t int64) int64 {
 	if t > MaxUnits {
 		return Never

@@ -2,8 +2,8 @@ package algorithm
 
 import "slices"
 
-// booking is a future charge: n units that may be used from the instant at until end. From the
-// instant at on, they count as if they were charged at end.
+// booking is a future charge of n units. Its owner may use them between the instants at and end.
+// Once the booking is due, they count as if they were charged at end.
 type booking struct{ at, end, n int64 }
 
 // bookings are in order of their times, and of their ends.

@@ -6,9 +6,9 @@ import "github.com/stint-limiter/stint/internal/calendar"
 // ends of the previous, the current and the next period.
 type periods struct {
 	calendar.Ends
-	// noted means that the current period began when another period ended, and not at the
-	// calendar's start. The log then keeps that instant as its first entry, without units, so that
-	// earlier charges do not count in this period.
+	// noted means that a stored entry determines the beginning of the current period, because the
+	// entry is later than the beginning by the calendar. The log keeps that instant as its first
+	// entry, without units, so that earlier charges do not count in this period.
 	noted bool
 }
 
@@ -46,8 +46,9 @@ func (v *View) openPeriods() {
 	}
 }
 
-// dropFarAhead corrects a count that was written while the clock was far ahead: its units count
-// until the end of the current period, and its bookings are dropped.
+// dropFarAhead corrects a count that was written while the clock was far ahead: units stamped more
+// than two windows after now count until the end of the current period, and bookings that far ahead
+// are dropped.
 func (v *View) dropFarAhead() {
 	far := v.now + 2*v.p.Window
 	c := v.count
@@ -104,7 +105,7 @@ func (v *View) Horizon() int64 {
 	return v.periods.Next
 }
 
-// dropExpired drops the entries that have left the window from the opened count.
+// dropExpired drops from the opened count the entries that have left the window.
 func (v *View) dropExpired() {
 	keep := 0
 	if v.p.calendar != nil && v.periods.noted {

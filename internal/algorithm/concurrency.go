@@ -3,16 +3,16 @@ package algorithm
 import "slices"
 
 // The count of a concurrency limit has no entries. The words of its log are the holders of places,
-// two words each: the id of a charge, and when its place expires. They are in order of expiry,
-// because all places last for one window. The log's word is noRetake.
+// two words each: the id of a charge, and the instant at which its place expires. They are in order
+// of expiry, because all places last for one window. The log's word is noRetake.
 
 // holders returns the number of holders, including expired ones.
 func (c *Count) holders() int { return len(c.words) / 2 }
 
 func (c *Count) expiry(i int) int64 { return int64(c.words[2*i+1]) }
 
-// noRetake returns the last reset plus a window, or 0 if there was no reset. Until then, no place
-// from before the reset is taken back.
+// noRetake returns the last reset plus a window, or 0 if there was no reset. Before that instant,
+// no place from before the reset is taken back.
 func (c *Count) noRetake() int64 { return int64(c.word) }
 
 // Vacant reports whether no place is held. The count may still be needed: see [Count.Dead].
@@ -115,8 +115,8 @@ func (v *View) writePlaces() {
 	v.expired = 0
 }
 
-// EachPlace calls f with the expiry of each holder, in order, but only of the `most` holders that
-// expire last. It returns the number of the others.
+// EachPlace calls f with the expiry of each of the `most` holders that expire last, in order. It
+// returns the number of other holders.
 func (v *View) EachPlace(most int, f func(expiry int64)) (others int64) {
 	n := v.count.holders()
 	from := max(v.expired, n-most)

@@ -90,7 +90,8 @@ func compareUntil(u heldUnits, until int64) int {
 	return 0
 }
 
-// openHeld drops expired units from a copy, and charges them if held.charges is set.
+// openHeld drops expired units from a copy, and charges them if held.charges is set. It shortens
+// holds that last longer than LongestHold.
 func (v *View) openHeld() {
 	h := &v.count.more.held
 	n, far := 0, v.now+driver.LongestHold.Microseconds()
@@ -161,8 +162,8 @@ func (v *View) Release(until, n int64) {
 	v.showHeld()
 }
 
-// ChargeMore charges units now, with a debt as for Settle, and returns how many it did not charge.
-// It writes the opened count even if there are no units.
+// ChargeMore charges units now, with a debt as for Settle, and returns the number of units that it
+// did not charge. It writes the opened count even if there are no units.
 func (v *View) ChargeMore(n, debt int64) (dropped int64) {
 	if n <= 0 || v.p.void() {
 		v.write()
@@ -174,8 +175,8 @@ func (v *View) ChargeMore(n, debt int64) (dropped int64) {
 }
 
 // goes returns the instant at which held units stop counting if they are not settled: when they
-// expire or, if they are charged then, a span later. If books is set, it is always a span later,
-// because the units may be charged at any time until they expire.
+// expire or, if they are charged on expiry, a span later. If books is set, the result is always a
+// span later, because the units may be charged at any time until they expire.
 func (v *View) goes(u *heldUnits, books bool) int64 {
 	if v.held.charges || books {
 		return v.stamp(u.until) + v.p.Span

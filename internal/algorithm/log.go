@@ -7,9 +7,9 @@ const MaxEntries = 250
 // log is a ring of entries in order of time. An entry is a stamp and the units that count until a
 // span after it. The zero log is empty.
 //
-// A log is small, because there are millions of them. An entry is one word, 56 bits of stamp and 8
-// of units, until an entry has more than 255 units; from then on every entry is two words, its
-// stamp and its units. A log of one word has no ring:
+// A log is small, because a store may have millions of logs. An entry is one word, 56 bits of stamp
+// and 8 of units, until an entry has more than 255 units; from then on every entry is two words,
+// its stamp and its units. A log of one word has no ring:
 //
 //	words                        first  n  word
 //	nil                          0      1  the entry
@@ -173,7 +173,8 @@ func (l *log) insert(p *Params, stamp, n int64) {
 	l.set(k, stamp, n)
 }
 
-// grow makes room for one more entry. It reports whether it merged the two oldest entries for that.
+// grow makes room for one more entry. It reports whether it merged the two oldest entries to make
+// room.
 func (l *log) grow(p *Params) (merged bool) {
 	size := l.size()
 	if int(l.n) < size {

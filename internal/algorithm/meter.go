@@ -51,8 +51,8 @@ func (m *meter) units() int64 {
 	return ceil(m.level, m.unit)
 }
 
-// keep extends m.until: a charge at an instant may be settled for as long as a full meter, or this
-// one if it is fuller, takes to become empty.
+// keep extends m.until for a charge at an instant. The charge may be settled until a full meter, or
+// this meter if it is above full, would be empty.
 func (m *meter) keep(p *Params, at int64) {
 	needs := p.refill
 	if m.level > p.full {

@@ -53,7 +53,7 @@ func Idle(limits []stint.Limit, i int, skip func(j int) bool) (by int, most int6
 
 // bounds reports whether everything that m admits fits l, whose parameters are p. leased means that
 // units may be leased ahead of need. A log then counts them as if they were charged at the end of
-// their lease, but a meter counts them from its beginning, so no meter bounds a log.
+// their lease, but a meter counts them from the beginning of the lease, so no meter bounds a log.
 func bounds(m, l *stint.Limit, p *Params, leased bool) bool {
 	if l.Algorithm == stint.AlgorithmConcurrency || m.Algorithm == stint.AlgorithmConcurrency {
 		return false

@@ -2,25 +2,25 @@ package algorithm
 
 // View is a count opened at one instant. The zero View is not usable.
 type View struct {
-	count  *Count // the opened count: the stored one, or a copy that is ahead of it
+	count  *Count // the opened count: stored, or a changed copy of it
 	stored *Count
 	p      *Params
 	now    int64
 
-	expired    int   // how many of the oldest entries, or holders, no longer count
+	expired    int   // number of the oldest entries, or holders, that no longer count
 	expiredSum int64 // units of these entries
 	inWindow   int64 // units of the other entries, or number of the other holders
 	most       int64 // maximum of inWindow; -1 if nothing ever fits
-	meter      meter // brought up to now
+	meter      meter // advanced to now
 	ahead      []booking
 	booked     int64   // units of ahead
-	held       held    // held until later than now
+	held       held    // units held until after now
 	books      bool    // queries are for a booking; see goes
 	periods    periods // of a calendar limit
 }
 
-// Open opens a count under p at now: it computes what counts then, without writing the count. back
-// is how far the clock has stepped back, if the count was not moved back yet.
+// Open opens a count under p at now: it computes the usage at now without writing the count. back
+// is the time by which the clock has stepped back, or 0 if the count was already moved back.
 func (v *View) Open(c *Count, p *Params, now, back int64) {
 	v.count, v.stored, v.p, v.now = c, c, p, now
 	v.expired, v.expiredSum, v.inWindow, v.most = 0, 0, 0, p.most
@@ -60,8 +60,8 @@ func (v *View) Open(c *Count, p *Params, now, back int64) {
 	}
 }
 
-// openMeter advances the meter to now. If the burst of the limit is new, the meter begins with the
-// units in the log. A bucket has no log.
+// openMeter advances the meter to now. If the count has no meter yet, its meter starts with the
+// units in the log. The meter of a bucket, which has no log, starts empty.
 func (v *View) openMeter() {
 	p, m := v.p, &v.meter
 	if m.unit == 0 {
@@ -72,7 +72,8 @@ func (v *View) openMeter() {
 	m.at = v.now
 }
 
-// openMore moves due bookings to the log and the meter of a copy.
+// openMore opens the meter and the held units. It moves due bookings to the log and the meter of a
+// copy.
 func (v *View) openMore() {
 	p, m := v.p, v.count.more
 	if p.unit > 0 && m.unit > 0 {
@@ -123,8 +124,8 @@ func (v *View) Used() int64 {
 	return min(max(v.inWindow, v.meter.units())+v.booked+v.held.total, MaxUnits)
 }
 
-// Spare returns the number of units that can be charged even if there is no room. It leaves half of
-// MaxUnits for later charges and bookings.
+// Spare returns the number of units that can be charged regardless of the capacity. It leaves half
+// of MaxUnits for later charges and bookings.
 func (v *View) Spare() int64 { return max(MaxUnits/2-v.Used(), 0) }
 
 // Books makes later queries of the view answer for a booking. For a booking, held units count for
@@ -163,7 +164,7 @@ func (v *View) Reset() int64 {
 	return v.count.newest() + v.p.Span - v.now
 }
 
-// moreReset is Reset with a meter, bookings, held units or places.
+// moreReset is Reset for a count with a meter, bookings, held units or places.
 func (v *View) moreReset() (reset int64) {
 	if v.p.Places {
 		return v.placesReset()
@@ -197,8 +198,8 @@ func (v *View) meterAfter(n int) meter {
 	return m
 }
 
-// At returns the usage at a future instant, without later bookings, and the time from then until
-// the usage is 0.
+// At returns the usage at a future instant, without later bookings, and the time from that instant
+// until the usage is 0.
 func (v *View) At(t int64) (used, reset int64) {
 	if v.p.Places { // places cannot be booked
 		return v.Used(), v.Reset()

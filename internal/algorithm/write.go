@@ -6,8 +6,8 @@ import "github.com/stint-limiter/stint/driver"
 // Charge returns the number of bytes by which the count's log has grown.
 func (v *View) Charge(cost int64) int { return v.Lease(v.now, cost) }
 
-// Lease adds a cost that counts from now on. A log counts it as if it were charged at the instant
-// until, which is not before now. Lease returns the same as Charge.
+// Lease adds a cost that counts from now on. A log counts it as if it were charged at until, an
+// instant not before now. Lease returns the growth of the log, like Charge.
 func (v *View) Lease(until, cost int64) int {
 	if v.p.unit > 0 {
 		v.meter.level = min(v.meter.level+v.p.weight(cost), MaxUnits)
@@ -24,7 +24,8 @@ func (v *View) Lease(until, cost int64) int {
 
 // ChargeLate adds a cost that was used at an instant, which is not after now. A log counts the cost
 // as if it were charged at that instant, unless the instant has left the window. A meter is charged
-// the cost now, less what it gives back in the duration refilled. The cost is at most [View.Spare].
+// the cost now, minus the weight that it gives back in refilled microseconds. The cost is at most
+// [View.Spare].
 func (v *View) ChargeLate(at, cost, refilled int64) {
 	p := v.p
 	if p.unit > 0 {
@@ -78,9 +79,9 @@ func (v *View) Unbook(end, cost int64) {
 }
 
 // Settle replaces the cost that was charged at an instant with the true cost. The instant of a
-// booking or lease is its end. If the true cost is higher, Settle raises a meter to at most debt
-// units above the capacity; 0 means one capacity. It returns the units charged afterwards, and
-// whether it found the charge.
+// booking or lease is its end. If the true cost is higher and the limit has a meter, Settle raises
+// the cost by at most the units that fit plus debt; a debt of 0 means the capacity. It returns the
+// cost that is charged afterwards, and whether it found the charge.
 func (v *View) Settle(at, cost, truth, debt int64) (charged int64, found bool) {
 	p, delta := v.p, truth-cost
 	if p.void() {
@@ -113,7 +114,7 @@ func (v *View) Settle(at, cost, truth, debt int64) (charged int64, found bool) {
 	return cost + delta, true
 }
 
-// Settleable returns for how long after its instant a charge of a cost can be settled.
+// Settleable returns the longest time after its instant at which a charge of a cost can be settled.
 func (v *View) Settleable(cost int64) int64 {
 	switch {
 	case v.p.log || v.p.Places:
@@ -125,7 +126,7 @@ func (v *View) Settleable(cost int64) int64 {
 }
 
 // raise returns the maximum number of units by which a charge can be raised, with a debt as for
-// Settle. No sum and no level then exceeds MaxUnits.
+// Settle, so that no sum and no level exceeds MaxUnits.
 func (v *View) raise(debt int64) int64 {
 	most, ahead := MaxUnits, v.booked+v.held.total
 	if v.p.log {
@@ -140,7 +141,8 @@ func (v *View) raise(debt int64) int64 {
 	return max(most, 0)
 }
 
-// settleEntry changes the entry with a stamp, and the meter. It reports whether it found the entry.
+// settleEntry changes the entry with a stamp, and the meter, by delta units. It reports whether it
+// found the entry.
 func (v *View) settleEntry(stamp, delta int64) bool {
 	k := v.count.find(stamp)
 	if k < v.expired {
@@ -171,8 +173,8 @@ func (v *View) lower(weight int64) {
 	v.meter.level -= min(v.meter.level, max(weight, 0))
 }
 
-// GiveBack subtracts up to the given units from the usage, but not from entries ahead of now. It
-// takes the oldest entries of a log first. It reports whether there was any usage.
+// GiveBack subtracts up to the given units from the usage, but not from entries after the current
+// slice. It takes the oldest entries of a log first. It reports whether there was any usage.
 func (v *View) GiveBack(units int64) bool {
 	ahead, first, used := v.stamp(v.now), v.expired, false
 	for ; first < int(v.count.n); first++ {
