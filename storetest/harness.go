@@ -24,16 +24,16 @@ import (
 type Harness struct {
 	// Store is the store under test. Tests use their own subjects, so they may share it.
 	Store stint.Store
-	// Clock is the store's clock, or nil for the real one. Without it, tests that must move time by
-	// more than moments are skipped.
+	// Clock is the store's clock, or nil for the real one. If it is nil, tests that must move the
+	// clock are skipped.
 	Clock *Clock
 	// NeverOver means that the store may deny more than the rules do, or for longer, and may know
 	// less about the remaining units, as with deny caches, leases and fallbacks. It never admits
 	// more. Other stores answer exactly as the rules define, to the microsecond.
 	NeverOver bool
 	// SplitSubjects means that a request's subjects may be on different servers: the store refuses
-	// reservations over several subjects, and if one subject denies a request, it gives the charges
-	// of the others back only a moment later.
+	// reservations over several subjects, and if one subject denies a request, the store gives the
+	// charges of the other subjects back only a moment later.
 	SplitSubjects bool
 	// Disturbances are events that may happen to the store at any time and must not change an
 	// answer: a flushed script cache, expiry of due keys. Model causes them at random. The keys are

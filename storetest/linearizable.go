@@ -16,12 +16,12 @@ import (
 // Linearizable checks that concurrent decisions have a sequential order: the answers to several
 // callers must be possible answers to one caller after another. The store may run on the real
 // clock; the limits' windows are so long that no units come back. Each subject is checked
-// separately, as in the contract.
+// separately, because the contract orders only the decisions on one subject.
 func Linearizable(t *testing.T, store stint.Store) {
 	const callers, calls = 8, 60
 	limits := []stint.Limit{
 		stint.Per(40, 24*time.Hour),
-		stint.Per(400, stint.MaxWindow), // in slices of three days; the test needs one
+		stint.Per(400, stint.MaxWindow), // in slices of three days; the test is within one slice
 		stint.Per(25, stint.MaxWindow).BurstTimes(2).WithName("burst"),
 	}
 	// Few calls per subject, because the search is exponential in the worst case.
@@ -33,7 +33,7 @@ func Linearizable(t *testing.T, store stint.Store) {
 	// contain. So units are given back only to the first half of the subjects, and only charges of
 	// the other half are raised.
 	givenBack := names[:len(names)/2]
-	// These subjects hold, report and settle instead.
+	// Requests of these subjects hold units instead, and then report and settle them.
 	var holding []string
 	for range callers * calls / 120 {
 		holding = append(holding, fmt.Sprintf("linearizable:%016x", rand.Uint64()))
@@ -97,7 +97,7 @@ type recorder struct {
 	history []porcupine.Operation
 }
 
-// asked is a call, and reply is its reply.
+// asked is a call of the store, and reply is the store's reply.
 type asked struct {
 	subject string
 	verb    string // take, peek, settle, give back or reset; hold, report or settle hold

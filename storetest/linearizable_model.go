@@ -10,8 +10,8 @@ import (
 )
 
 // ledger is the whole state of one subject in the sequential specification of Linearizable. Nothing
-// expires, and only the first limit is ever reset or given units back; but a reset draws a new
-// generation for the second limit, too, which is in the same state. A ledger is immutable.
+// expires, and only the first limit is ever reset or given units back. But a reset also changes the
+// generation of the second limit, which is in the same state. A ledger is immutable.
 type ledger struct {
 	first   []unitsAt // usage of the first limit, in order of time
 	second  int64     // usage of the second limit
@@ -19,11 +19,11 @@ type ledger struct {
 	current []uint64 // charges since the last reset
 	settled []uint64
 
-	holds []openHold // open holds
-	held  int64      // usage under every limit by open and settled holds
+	holds []openHold
+	held  int64 // usage under every limit by open and settled holds
 }
 
-// openHold is an open hold: its estimate, or the reported cost if that is larger.
+// openHold is an open hold. units is its estimate, or the reported cost if that is larger.
 type openHold struct {
 	id              uint64
 	units, reported int64

@@ -19,9 +19,9 @@ import (
 // answers at every step: decisions, states, amendments. It also checks the store's decisions
 // against the true log of events. The harness needs a Clock.
 //
-// The histories are the same in every run, so that only a change can break a test. rapid's flags
-// set their number, or draw other ones: for example, -rapid.seed=0 -rapid.checks=10000 to search. A
-// failure prints the smallest history that rapid found.
+// The histories are the same in every run, so that only a change can break a test. Flags of rapid
+// set their number and the seed: for example, -rapid.seed=0 -rapid.checks=10000 runs 10,000 new
+// histories. A failure prints the smallest history that rapid found.
 func Model(t *testing.T, open func(t *testing.T) Harness) {
 	h := open(t)
 	if h.Clock == nil {
@@ -51,7 +51,7 @@ func Model(t *testing.T, open func(t *testing.T) Harness) {
 	})
 }
 
-// By default, rapid would draw another seed in every run.
+// Without this seed, rapid would choose another one in every run.
 var _ = flag.Set("rapid.seed", "1")
 
 // world is a store and the reference in the middle of a history.
@@ -63,14 +63,14 @@ type world struct {
 	truth  *oracle.Truth
 	prefix string
 
-	inspector driver.Inspector // the store, if it is an inspector
+	inspector driver.Inspector // the store, or nil if it is not an inspector
 
 	history []string
 	charges []chargePair
 	hint    int64 // the last wait of a denial, or the last lease, in microseconds
 
-	// For calm: the touched states, the ends of request ids, the last denials of subjects, and the
-	// subjects that were ever banned.
+	// For calm: the requested limits, the ends of request ids, the last denial of each subject, and
+	// the subjects that were banned and not unbanned since.
 	limits    map[stateKey]bool
 	ids       map[subjectScope][]int64
 	denied    map[string]int64
@@ -83,8 +83,8 @@ type chargePair struct {
 	booked        bool
 }
 
-// part returns the part of both charges with the claims in bits, one bit each, or all of both if
-// bits has none of them.
+// part returns the parts of both charges with the claims whose bits are set. If the bit of no claim
+// is set, part returns both charges whole.
 func (p chargePair) part(bits uint) chargePair {
 	var claims []int
 	for i := range p.oracle.Claims() {
@@ -113,7 +113,7 @@ func (w *world) story() string {
 // at returns the clock's time since its start, in microseconds.
 func (w *world) at() int64 { return w.h.Clock.micros() - epoch.UnixMicro() }
 
-// do executes one step on both and compares the answers.
+// do executes one step on the store and the reference, and compares the answers.
 func (w *world) do(s step) error {
 	switch s.kind {
 	case stepTake:
@@ -168,7 +168,7 @@ func (w *world) take(s step) error {
 	if r.Terms().Booked != nil && !slices.ContainsFunc(w.charges, func(c chargePair) bool {
 		return c.oracle.Data().ID == booked.oracle.Data().ID
 	}) {
-		return nil // a store may have forgotten one of its states
+		return nil // a store may have forgotten a state of the booking
 	}
 	now := w.h.Clock.micros()
 	want, err := w.oracle.Take(w.t.Context(), r)
@@ -280,8 +280,8 @@ func (w *world) amend(s step) error {
 		return fmt.Errorf("store and reference differ: %s: %+v, want %+v", kind, got, want)
 	}
 	if a.Kind == stint.AmendSettle && got.Changed {
-		// The rules do not define for how long this prevents settling the rest of a subject. A
-		// booking that its caller has settled is not moved up.
+		// The rules do not define for how long settling a part prevents settling the rest of the
+		// subject, so the history forgets the rest. It does not move up a settled booking.
 		c.booked = false
 		w.charges[i] = c
 	}

@@ -11,19 +11,20 @@ import (
 // such usage counts again, under a slower refill or after a step back of the clock; when an empty
 // meter starts again with the units in its log; when an inspection shows the beginning of a
 // calendar period; and when an empty state begins again with another generation. The rules leave
-// these cases open, so histories first reset such limits on both sides, and no longer amend charges
-// of such states, unless they have left their windows.
+// these cases open. So histories first reset such limits in the store and in the reference, and no
+// longer amend charges of such states, unless the charges have left their windows.
 
 type subjectScope struct{ subject, scope string }
 
 type stateKey struct {
 	subjectScope
-	limit stint.Limit // only its identity
+	limit stint.Limit // only the fields that identify it
 }
 
 func subjectScopeOf(c *stint.Claim) subjectScope { return subjectScope{c.Subject, c.Scope} }
 
-// calm resets the limits that the request would revive, and records those that it touches.
+// calm resets the limits whose old usage the request would count again, and records all limits of
+// the request.
 func (w *world) calm(r stint.Request) error {
 	for c, limit := range contract.Limits(r.Claims) {
 		l := *limit
@@ -64,7 +65,7 @@ func (w *world) hasLeft(c *stint.Charge) bool {
 	return true
 }
 
-// forgetCharges forgets the charges with a claim for which is returns true.
+// forgetCharges forgets the charges with a claim for which the function is returns true.
 func (w *world) forgetCharges(is func(*stint.Charge, *stint.Claim) bool) {
 	w.charges = slices.DeleteFunc(w.charges, func(c chargePair) bool {
 		for i := range c.oracle.Claims() {
@@ -82,7 +83,7 @@ func (w *world) reset(key stateKey) error {
 		Limits: []stint.Limit{key.limit}})
 }
 
-// calmAll resets all limits that a step back of the clock would revive.
+// calmAll resets all limits whose old usage would count again after a step back of the clock.
 func (w *world) calmAll() error {
 	now := w.h.Clock.micros()
 	var idle []stateKey

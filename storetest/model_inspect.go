@@ -6,7 +6,7 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// inspect compares inspections of both, if the store is an inspector.
+// inspect compares the inspections of the store and the reference, if the store is an inspector.
 func (w *world) inspect(s step) error {
 	if w.inspector == nil {
 		return nil

@@ -18,7 +18,7 @@ type plan struct {
 	families     [][]stint.Limit
 	bans         *stint.BanPolicy
 	disturbances []string
-	oneSubject   bool // per request
+	oneSubject   bool // whether all claims of a request have the same subject
 	subjects     int
 	scopes       int
 	steps        []step
@@ -75,16 +75,16 @@ type claimPick struct {
 	subject, scope int
 	limits         [][2]int // family, variant
 	cost           int64
-	named          []int64 // costs by name of limits, if they differ from cost
+	named          []int64 // costs for the names of the limits, in order; nil if cost is for all
 	shared         bool
 }
 
-// huge is a large cost, but small enough that the sum of several is at most 2^53: the rules bound
-// charges, but not bookings beyond them.
+// huge is a large cost, but small enough that the sum of several is at most 2^53. The rules limit
+// the sum of charges to 2^53, but not the sum of charges and bookings.
 const huge = stint.MaxUnits / 8
 
-// families returns families of limits. The variants in a family share a state, and differ in the
-// fields that may change at run time, Max and Burst.
+// families returns families of limits. The variants in a family share a state, and differ in fields
+// that may change at run time, such as Max and Burst.
 func families() [][]stint.Limit {
 	const odd = 1000003 * time.Microsecond
 	second, day := stint.PerSecond, stint.PerDay
@@ -144,8 +144,8 @@ func planGenerator(h Harness) *rapid.Generator[plan] {
 		}).Draw(t, "families") {
 			p.families = append(p.families, all[f])
 		}
-		// Draw a list of lists, because rapid's lists have about seven elements: this makes about
-		// 50 steps.
+		// Draw a list of lists, because rapid's lists have about seven elements: two levels make
+		// about 50 steps.
 		p.steps = slices.Concat(rapid.SliceOfN(rapid.SliceOfN(stepGenerator(p), 2, 40), 2, 40).Draw(t, "steps")...)
 		return p
 	})
@@ -294,7 +294,8 @@ func claimGenerator(p plan) *rapid.Generator[claimPick] {
 	})
 }
 
-// maxFlood is enough to fill a log, so that old entries are merged.
+// maxFlood is the maximum number of takes in a flood. It is enough to fill a log, so that old entries
+// are merged.
 const maxFlood = 300
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }

@@ -40,11 +40,11 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	}
 }
 
-// check is one test. If there are limits, it runs once under each of them.
+// check is one test. It runs once under each of its limits, or once if it has none.
 type check struct {
 	name  string
 	exact bool // for exact stores only
-	clock bool // needs a clock that can be moved, or that stands still
+	clock bool // needs a Clock
 	under limits
 	test  func(k *tester)
 }
@@ -66,7 +66,7 @@ func clocked(name string, under limits, test func(k *tester)) check {
 	return check{name: name, exact: true, clock: true, under: under, test: test}
 }
 
-// tester is a store, and a subject under limits. Its methods call the store with these.
+// tester has a store, and a subject with limits. Its methods call the store with them.
 type tester struct {
 	*testing.T
 	Harness

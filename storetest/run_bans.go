@@ -77,7 +77,7 @@ var bans = []check{
 			k.wantBanned(d, true)
 			k.wantRetry(d, want)
 			d = k.after(want - us).decide(r)
-			k.wantBanned(d, true) // and does not extend it
+			k.wantBanned(d, true) // a denied request does not extend the ban
 			k.wantRetry(d, us)
 			k.wantAllowed(k.after(us).decide(r), true)
 			k.Clock.Advance(s)
@@ -118,7 +118,7 @@ var bans = []check{
 			ban(time.Minute)
 			k.wantRetry(k.take(1), 59*time.Minute)
 			k.Clock.Advance(58 * time.Minute)
-			ban(time.Minute) // to the same end
+			ban(time.Minute) // ends at the same time
 			k.wantRetry(k.take(1), time.Minute)
 			k.Clock.Advance(time.Minute - us)
 			ban(ms)

@@ -21,8 +21,8 @@ func (k *tester) wantReset(d stint.Decision, want time.Duration) {
 	}
 }
 
-// calendars are limits with every kind of period, in ten zones, which differ by up to almost a day,
-// and in when and by how much they change their clocks.
+// calendars are limits with every kind of period, in UTC and ten other zones. The zones are up to 19
+// hours apart. Some change their clocks, on different days and by different amounts.
 var calendars = limits{
 	stint.Daily(7), stint.Daily(7).In("Pacific/Kiritimati"), stint.Daily(7).In("America/St_Johns"),
 	stint.Daily(7).In("Australia/Lord_Howe"),
@@ -109,7 +109,7 @@ var periods = []check{
 		second := berlin.mustTake(2)
 		k.Clock.Advance(k.until(2026, 3, 5, 15))
 		berlin.mustTake(3)                             // until 23:00
-		k.wantApplied(berlin.settle(second, 0), false) // although its own calendar has the same day
+		k.wantApplied(berlin.settle(second, 0), false) // although it is the same day in Berlin
 		k.wantUsed(berlin.peek(1), 3)
 	}),
 	clocked("a clock that steps back ends no period early", nil, func(k *tester) {

@@ -18,7 +18,7 @@ func (k *tester) force(cost int64, ahead time.Duration) stint.Decision {
 	return d
 }
 
-// forcing are checks of charges that need no room.
+// forcing are checks of charges that apply even without room.
 var forcing = []check{
 	everyStore("force charges above the capacity", limits{
 		stint.PerMinute(3), stint.PerMinute(200), stint.PerMinute(3).BurstTimes(2),
@@ -45,7 +45,7 @@ var forcing = []check{
 		later := k.reserve(1, time.Minute)
 		k.wantRetry(later, time.Second)
 		d := k.force(2, 500*time.Millisecond)
-		k.wantUsed(d, 3) // at that time: the first and these
+		k.wantUsed(d, 3) // at the time of the charge: the first unit and these two
 		if d.Charge.Data().At >= later.Charge.Data().At {
 			k.Fatalf("it ends at %d, after the next one at %d", d.Charge.Data().At, later.Charge.Data().At)
 		}

@@ -47,7 +47,7 @@ var givingBack = []check{
 			} {
 				k := k.other()
 				r := k.request(5)
-				r.Hold = 2 * s // longer than the window, so the window is charged
+				r.Hold = 2 * s // longer than the window, so the units are charged instead of held
 				held := k.mustDecide(r)
 				empty(k)
 				k.wantUsed(k.mustTake(7), 7)

@@ -17,7 +17,7 @@ func (k *tester) limiter() *stint.Limiter {
 	return lim
 }
 
-// The golden examples of the requirements. The fifth is about callers, not stores.
+// golden are the golden examples of the requirements, except the fifth, which is about callers.
 var golden = []check{
 	clocked("golden 1: blocking, four at once, the fifth waits", limits{stint.Per(4, s)}, func(k *tester) {
 		for i, want := range []time.Duration{0, 0, 0, 0, s - 4*us} {
@@ -28,7 +28,7 @@ var golden = []check{
 			k.Clock.Advance(us)
 		}
 	}),
-	// Shorter than a second, for stores on the real clock.
+	// The window is shorter than a second, for stores on the real clock.
 	exact("golden 1 and 4, waiting: no answer counts another's booking", limits{stint.Per(4, 300*ms)}, func(k *tester) {
 		limiters := []*stint.Limiter{k.limiter(), k.limiter()}
 		var waited time.Duration
@@ -92,7 +92,7 @@ var golden = []check{
 		d := k.reserve(1, 0)
 		k.wantAllowed(d, true)
 		k.wantRetry(d, 600*ms)
-		k.wantUsed(d, 4) // three later ones and its own
+		k.wantUsed(d, 4) // the three later requests and this one
 		if d.Remaining() != 0 {
 			k.Errorf("remaining is %d, want 0", d.Remaining())
 		}

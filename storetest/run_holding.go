@@ -50,7 +50,7 @@ var holding = []check{
 			k.wantApplied(k.amend(old, extend), true)
 			k.wantUsed(k.peek(1), 2)
 			k.wantApplied(k.amend(other, release), true)
-			k.mustDeny(1) // until the place is free
+			k.mustDeny(1) // old has the only place
 			k.wantApplied(k.after(s-us).amend(old, extend), true)
 			k.wantApplied(k.amend(old, release), true)
 			k.mustTake(1)
@@ -66,7 +66,7 @@ var holding = []check{
 			k.wantApplied(k.amend(since, extend), true)
 			k.wantApplied(k.after(s-2*us).amend(old, extend), false)
 			k.wantApplied(k.amend(since, extend), true)
-			k.wantApplied(k.after(us).amend(old, extend), true) // its holder was told that the place is lost
+			k.wantApplied(k.after(us).amend(old, extend), true) // the holder already knows about the loss
 			k.wantUsed(k.peek(1), 2)
 			k.under(stint.Concurrency(1, 2*s)).reset()
 			k.wantUsed(k.peek(1), 2)

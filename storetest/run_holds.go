@@ -123,7 +123,7 @@ var holds = []check{
 		k.wantApplied(k.amend(d, report(70)), true)
 		k.wantUsed(k.peek(1), 70)
 		k.wantHeld(0)
-		k.wantApplied(k.amend(d, report(30)), true) // an older one, late
+		k.wantApplied(k.amend(d, report(30)), true) // an older report that arrives late
 		k.wantUsed(k.peek(1), 70)
 		k.pass(holdLife + holdSlice)
 		k.wantUsed(k.peek(1), 70)
@@ -164,7 +164,7 @@ var holds = []check{
 		k.wantHeld(60)
 		k.wantSettled(d, settleTo(5), 5)
 		k.wantUsed(k.peek(1), 95)
-		r.Terms().Age = 3 * holdLife // it has ended
+		r.Terms().Age = 3 * holdLife // the hold has ended
 		d = k.mustDecide(r)
 		k.wantUsed(d, 95)
 		k.wantApplied(k.settle(d, 5), false)
@@ -180,7 +180,7 @@ var holds = []check{
 		k.wantSettled(d, stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{"in": 12, "out": 99}}, 12)
 		k.wantApplied(k.amend(d, stint.Amendment{Kind: stint.AmendExtend}), false)
 		k.wantUsed(k.mustDecide(k.quantities(0, 0, 0)), 3, 12, 20)
-		k.wantSettled(d, settleTo(0), 0) // the request itself
+		k.wantSettled(d, settleTo(0), 0) // the limit without a name, which counts requests
 		k.wantUsed(k.mustDecide(k.quantities(0, 0, 0)), 3, 12, 20)
 	}),
 	exact("names of several claims", limits{stock(100)}, func(k *tester) { severalClaims(k, 0) }),
@@ -189,7 +189,7 @@ var holds = []check{
 		first := k.hold(1)
 		r := k.request(1)
 		r.Hold = holdLife
-		if s, ok := k.Store.(driver.BatchStore); ok { // as many as it takes in a batch, which is quicker
+		if s, ok := k.Store.(driver.BatchStore); ok { // batches are faster
 			for left := driver.MaxHolds - 1; left > 0; left -= 100 {
 				batch := make([]*driver.Call, min(left, 100))
 				for i := range batch {
@@ -231,7 +231,7 @@ func severalCosts(k *tester, hold time.Duration) {
 	k.wantApplied(k.amend(d, stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{"out": 5}}), false)
 }
 
-// severalClaims settles names that several claims share, together or separately.
+// severalClaims settles the costs of names that several claims share.
 func severalClaims(k *tester, hold time.Duration) {
 	in, out := k.limits[0].WithName("in"), k.limits[0].WithName("out")
 	r := and(k.under(in).request(10), k.other().under(in, out).request(20), k.other().under(out).request(30))

@@ -43,7 +43,7 @@ var requestIDs = []check{
 		other.Claims[0].Scope = "other"
 		k.wantRepeat(k.decide(other), false)
 	}),
-	// F39
+	// Fault F39, see docs/faults.md.
 	exact("an id is repeated eight times, then charged", limits{stint.PerHour(10)}, func(k *tester) {
 		k.decide(k.withID("x"))
 		k.pass(moment)

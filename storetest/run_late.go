@@ -8,8 +8,8 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// lateRequest returns a request that charges units which were used age ago, and which meters have
-// been giving back for the time refilled.
+// lateRequest returns a request that charges units that were used age ago, and that meters have been
+// refilling for the duration refilled.
 func (k *tester) lateRequest(cost int64, age, refilled time.Duration) stint.Request {
 	r := driver.WithTerms(k.request(cost), driver.Terms{Age: age, Refilled: refilled})
 	r.Mode = driver.ModeForce

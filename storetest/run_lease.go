@@ -12,7 +12,7 @@ func leasable() []stint.Limit {
 	return []stint.Limit{all[0], all[1], all[4]}
 }
 
-// fit takes as many units of a cost as there is room for.
+// fit takes the cost, or as much of it as there is room for.
 func (k *tester) fit(cost int64) stint.Decision {
 	k.Helper()
 	r := k.request(cost)
@@ -20,7 +20,8 @@ func (k *tester) fit(cost int64) stint.Decision {
 	return k.decide(r)
 }
 
-// lease takes as many units of a cost as there is room for, for use during some time.
+// lease takes the cost, or as much of it as there is room for. The units may be used for the given
+// time.
 func (k *tester) lease(cost int64, during time.Duration) stint.Decision {
 	k.Helper()
 	r := k.request(cost)
@@ -154,7 +155,7 @@ var leases = []check{
 		}
 	}),
 	corner("a log full of leases merges its oldest entries", limits{stint.PerSecond(1000)}, func(k *tester) {
-		for _, charges := range []int{0, 1, 5, 11} { // before all leases, then among the oldest; in slices of 8 ms
+		for _, charges := range []int{0, 1, 5, 11} { // the first is before all leases; slices have 8 ms
 			k := k.other()
 			k.toFull(s)
 			for i := range time.Duration(251) {

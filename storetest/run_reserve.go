@@ -91,8 +91,8 @@ var reservations = []check{
 			waiters = append(waiters, d)
 		}
 		k.wantApplied(k.settle(waiters[1], 0), true)
-		k.wantRetry(k.move(waiters[3]), 4*s+3*grace) // it does not overtake the one before
-		k.wantRetry(k.move(waiters[0]), s)           // the first one stays first
+		k.wantRetry(k.move(waiters[3]), 4*s+3*grace) // it does not overtake the waiter before it
+		k.wantRetry(k.move(waiters[0]), s)           // the first waiter stays first
 		second := k.move(waiters[2])
 		k.wantRetry(second, 2*s+grace)
 		k.wantUsed(second, 1)
@@ -133,7 +133,7 @@ var reservations = []check{
 		if used.Charge.Data().At != k.Clock.micros() {
 			k.Errorf("charged at %d, want now", used.Charge.Data().At)
 		}
-		k.Clock.Advance(970 * ms) // the second is due, and the first is in its window
+		k.Clock.Advance(970 * ms) // the second booking is due, but the first is still in the window
 		second = k.tentatively(second)
 		k.wantRetry(second, 30*ms)
 		k.wantRetry(k.peek(1), s+30*ms)
@@ -163,7 +163,7 @@ var reservations = []check{
 		first, firm := k.tentative(1), k.reserve(1, 0)
 		k.wantRetry(firm, 2*s)
 		k.Clock.Advance(s + us)
-		d := k.tentatively(first) // a late one goes behind it
+		d := k.tentatively(first) // too late, so it goes behind firm
 		k.wantRetry(d, 2*s+grace-us)
 		k.Clock.Advance(s)
 		k.wantUsed(k.peek(1), 2)
@@ -182,7 +182,7 @@ var reservations = []check{
 			}
 		}
 		d := k.mustDeny(1)
-		k.wantRetry(d, 3*s+2*grace) // it does not overtake
+		k.wantRetry(d, 3*s+2*grace) // it does not overtake the bookings
 		k.wantUsed(d, 6)
 		k.wantUsed(k.after(s).peek(1), 4)
 	}),
@@ -208,8 +208,8 @@ var reservations = []check{
 		k.wantAllowed(k.after(s).reserve(1, 0), true)
 	}),
 	clocked("bookings of callers that died expire", limits{stint.PerSecond(2)}, func(k *tester) {
-		// F24b: these are neither used nor canceled. Others wait for them at most the longest wait
-		// plus a window.
+		// Fault F24b, see docs/faults.md: these bookings are neither used nor canceled. Other requests
+		// wait for them at most the longest wait plus a window.
 		const longest = 2 * s
 		for k.reserve(1, longest).Allowed {
 		}

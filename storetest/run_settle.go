@@ -55,7 +55,7 @@ var settlements = []check{
 		fallback, leased := d, d
 		fallback.Charge.Data().Fallback, leased.Charge.Data().Leased = true, 1
 		for _, strange := range []stint.Decision{fallback, leased} {
-			// otherwise the store itself makes such charges
+			// If they are equal, the store itself makes such charges.
 			if strange.Charge.Data().Fallback != d.Charge.Data().Fallback ||
 				strange.Charge.Data().Leased != d.Charge.Data().Leased {
 				k.wantApplied(k.settle(strange, 0), false)
@@ -132,8 +132,8 @@ var settlements = []check{
 		last := k.mustTake(1)
 		k.pass(750 * ms) // all but the last have left the first window
 		k.wantApplied(k.settle(last, 0), true)
-		k.pass(8055 * ms)                // the first has just left the second
-		for n := int64(1); n < 60; n++ { // one leaves, one comes
+		k.pass(8055 * ms)                // the first charge has just left the second window
+		for n := int64(1); n < 60; n++ { // one charge leaves, and another is made
 			k.wantUsed(k.mustTake(1), n, 90)
 			k.pass(10 * ms)
 		}

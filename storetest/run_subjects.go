@@ -7,7 +7,8 @@ import (
 	"github.com/stint-limiter/stint/internal/testkit"
 )
 
-// hostile are subjects and scopes that carelessly built keys would confuse. F11.
+// hostile are subjects and scopes that carelessly built keys would confuse: fault F11, see
+// docs/faults.md.
 var hostile = [][2]string{
 	{"a", ""}, {"a:", ""}, {"a", ":"}, {":a", ""}, {"a:b", "c"}, {"a", "b:c"}, {"a:b:c", ""}, {"a:b", ":c"},
 	{"{x}", ""}, {"x", ""}, {"{x", ""}, {"x}", ""}, {"}x{", ""}, {"{}", ""}, {"{", "x}"}, {"x", "{x}"},

@@ -14,7 +14,7 @@
 --            charge id (8)
 --            life of the request id
 --            not-after (0: none)
---            claims that may take places back (2, the lowest bit for the first)
+--            claims that may take lost places back (2, the lowest bit for the first)
 --            1 if there is a request id (1)
 --            number of claims (1), and per claim
 --              the time of its charge
@@ -128,9 +128,10 @@ local function open_part(a, part)
 end
 
 -- amended records how a part was amended: its state, which is not written yet, and the number of
--- units that were not charged. `tight` means that more than half of a limit was used. Only then may
--- a process remember a denial that this amendment ends: package resilience remembers only denials
--- of a cost of at most half of the limit, and such a cost fits while at most half is used.
+-- units that were not charged. `tight` means that more than half of a limit was used. Only then can
+-- this amendment make room for a request whose denial a process remembers: package resilience
+-- remembers only denials of a cost of at most half of the limit, and such a cost fits while at most
+-- half is used.
 local function amended(a, claim, part, st, dropped, tight)
   if a[STATES] then a[STATES][part[KEY]] = st end
   part[STATE], claim[APPLIED], claim[TIGHT] = st, true, claim[TIGHT] or tight

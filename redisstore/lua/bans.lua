@@ -4,9 +4,9 @@
 
 local bans = { read = nil, save = nil, open = nil, heal = nil, strike = nil } -- preallocate the fields
 
--- read returns a ban. If the clock stepped back, the times of the ban move back with it. A ban
--- without a TTL gets a new one. Unless `looking` is set, read removes a ban that is over, and a
--- value that is not a ban.
+-- read returns a ban. If the clock stepped back, the times of the ban move back with it. If the key
+-- has no TTL, read marks the ban as changed, so that it is written with a TTL. Unless `looking` is
+-- set, read removes a ban that has been forgiven, and a value that is not a ban.
 function bans.read(key, looking)
   local s = redis.pcall('GET', key)
   if not s then return end

@@ -1,13 +1,13 @@
 -- bounds has functions for the numbers in replies and commands, and for times.
 
--- bounded returns a number limited to the bounds of replies. Only a damaged state has numbers
--- beyond them.
+-- bounded limits a number to the range that a reply may contain. Only a damaged state has numbers
+-- outside this range.
 local function bounded(v, least)
   if v >= least and v <= MAX_UNITS then return v end
   return v > MAX_UNITS and MAX_UNITS or math.max(0, least)
 end
 
--- ttl returns a duration in milliseconds plus one second, as text.
+-- ttl converts microseconds to milliseconds, adds one second, and returns the sum as text.
 local function ttl(micros) return ('%d'):format(math.ceil(micros / 1000) + 1000) end
 
 -- keep makes a key live for at least the given number of microseconds. It sets the TTL an eighth

@@ -50,15 +50,15 @@ local function merge_oldest(st, at)
   st[set[at + LOG] + OLDEST] = stamp
 end
 
--- insert prepares a log for units whose stamp is not that of the newest entry. If the stamp is
--- older, insert adds the units to the entry with that stamp, or adds an entry, and returns true. If
--- the stamp is newer, insert moves the newest entry to the older ones, so that the caller can
+-- insert prepares a log for units with another stamp than the newest entry. If the stamp is older,
+-- insert adds the units to the entry with that stamp, or adds an entry, and returns true. If the
+-- stamp is newer, insert appends the newest entry to the older entries, so that the caller can
 -- replace it.
 function W.insert(st, at, stamp, units)
   local set = st[SET]
   local o = set[at + LOG]
   local newest, behind = st[o + NEWEST], ''
-  if newest > stamp then W.widen(st, at, st[o + SUM]) end -- the sum includes the units already
+  if newest > stamp then W.widen(st, at, st[o + SUM]) end -- the sum already includes the units
   local entry, width, text = set[at + ENTRY], set[at + WIDTH], st[FRONTS][at]
   if newest > stamp then
     local from = #text + 1
@@ -82,7 +82,7 @@ function W.insert(st, at, stamp, units)
 end
 
 -- open_periods finds the periods of a calendar limit around now. The stored entries determine the
--- periods. Where there are no entries, the limit's own calendar does. If the current period began
+-- periods. Without entries, the limit's own calendar determines them. If the current period began
 -- later than in that calendar, open_periods sets c.began to the time at which the period began, and
 -- save stores that time as an entry without units.
 function W.open_periods(c)

@@ -4,8 +4,8 @@
 --
 -- The charge of a request with an id is a separate member: the beginning of the id's hash, then the
 -- charge id (8 bytes), time, units of the first claim, the note of the request, and the generations
--- of its states (4 each); see internal/contract/recall.go. Its score is the same end, plus one less
--- than ID_STEP.
+-- of its states (4 each); see internal/contract/recall.go. Its score is the same end plus
+-- ID_STEP - 1.
 
 local ids = { open = nil, charge = nil, forget = nil, record = nil, prolong = nil, rebook = nil } -- preallocate the fields
 

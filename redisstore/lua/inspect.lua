@@ -63,7 +63,7 @@ end
 local til, level = 0, 0
 local ban = bans.read(KEYS[1], true)
 if ban then til, level = ban.til > now and ban.til or 0, ban.level end
--- Strikes count for as long as the policy that counted the last strike says. The state stores that
+-- How long strikes count depends on the policy that counted the last strike. The state stores this
 -- duration as the window of the log.
 local st, strikes = whole.strikes(KEYS[2])
 out[1] = struct.pack('<c8dddd', args, now, til, level, st[st[SET][strikes.at + LOG] + SUM])

@@ -1,6 +1,5 @@
 -- limits has the functions on states that most plain takes do not need. make_limits (script.go)
--- returns them. They are for states without bookings; bookings.lua has the rules for states with
--- bookings.
+-- returns them. They ignore bookings; bookings.lua has the rules for bookings.
 
 local limits = { other_set = nil, piece = nil, add_block = nil, usage_of = nil, usage = nil } -- preallocate the fields
 

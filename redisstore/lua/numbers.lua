@@ -47,12 +47,12 @@ local DIRECTORY_START, DIRECTORY_LIMIT, HEADER_SIZE, LOG_HEAD, METER_HEAD = 2, 8
 -- a log and of a meter
 local FIRST_HEAD, LOG_FIELDS, METER_FIELDS = 12, 5, 3
 
--- In the directory, added to a limit's algorithm: HAS_METER if it has a meter, and ENTRY_WIDTH *
--- (bytes of an entry - ENTRY_STAMP) if it has a log
+-- In the directory, the kind of a limit is the sum of its algorithm, HAS_METER if it has a meter, and
+-- ENTRY_WIDTH * (bytes of an entry - ENTRY_STAMP) if it has a log
 local HAS_METER, ENTRY_WIDTH, ENTRY_STAMP = 4, 8, 7
 
--- Held units precede their limit in the directory. Added to that limit's algorithm for them: HELD,
--- and CHARGES if expired units are charged
+-- Held units precede their limit in the directory. The algorithm in their kind is that of the limit
+-- plus HELD, plus CHARGES if expired units are charged
 local HELD, CHARGES = 64, 128
 
 -- The value of a ban (bans.lua): its first byte, and its size
@@ -121,14 +121,14 @@ local CLAIMS, MODE, FIT, BANS_ON, SHARED, AFTER, LONGEST, MOVES = 1, 2, 3, 4, 5,
 local ID_LIFE, LEASE, GRACE, WITHIN, FORGIVE, HOLD, CHARGE_ID, STEPS = 9, 10, 11, 12, 13, 14, 15, 16
 local DURATIONS, AGE, REFILLED = 17, 18, 19
 
--- For a PLAIN_HOLD, RUN_HOLD is the offset of the length of the hold from the number of parts, in
--- bytes. The charge id follows the length.
+-- For a PLAIN_HOLD, RUN_HOLD is the distance in bytes from the number of parts to the length of the
+-- hold. The charge id follows the length.
 local RUN_HOLD = 70
 
 -- A part of an amendment (amend.lua) is an array of these fields. The first part of a claim also
 -- has the fields of that claim, and the first part of the first claim also has the fields of the
--- amendment, because creating a table takes as long as a command. The fields from AMENDS on have
--- the values that were sent. Every part has a copy of the values of its claim and its amendment.
+-- amendment, because creating a table takes as long as a Redis command. The fields from AMENDS on
+-- have the values that were sent. Every part has a copy of the values of its claim and its amendment.
 --
 --   KEY, SET         as in a state; SET is false for a concurrency limit
 --   HOLDS            the key of its holds, if any

@@ -32,7 +32,7 @@ if mark:sub(1, #MARK) ~= MARK then
   else
     mark = MARK .. ARGV[2]
   end
-elseif mark == known then -- an old copy: its count is behind, or the last call of this process is missing
+elseif mark == known then -- in an old copy, the count is behind, or the last call of this process is missing
   lost = -tonumber(lowest[2]) < calls or own < told and told > now - LIFE and told <= now + LIFE
 end
 if lost then
@@ -44,7 +44,7 @@ calls = -redis.call('ZINCRBY', key, '-1', mark)
 redis.call('ZREMRANGEBYSCORE', key, '0', ('%d'):format(now - LIFE))
 redis.call('ZADD', key, ('%d'):format(now), id)
 redis.call('PEXPIRE', key, ('%d'):format(STAYS))
--- If the clock stepped back, processes that have ended must not stay registered. But the clock of a
--- new master may be a little behind.
+-- If the clock stepped back, processes that have ended must not stay registered. But after a
+-- failover, the clock may be behind by up to LIFE.
 redis.call('ZREMRANGEBYSCORE', key, ('(%d'):format(now + LIFE), '+inf')
 return { redis.call('ZCARD', key) - 1, now, mark, calls }

@@ -41,8 +41,9 @@ local function has_held(c)
   return false
 end
 
--- to_keep returns the limits of a state that must be stored. Unchanged limits are as stored before.
--- A changed limit stays even if it has no usage left, so that the state keeps its generation.
+-- to_keep returns the limits of a state that must be stored. For an unchanged limit, it returns the
+-- stored version. A changed limit stays even if it has no usage left, so that the state keeps its
+-- generation.
 local function to_keep(st)
   local kept, stored = {}, nil
   for _, c in ipairs(st.counts) do

@@ -26,7 +26,7 @@
 --   header     generation (4 bytes), the clock at the last write, when the key expires
 --   heads      per limit: for a log its sum, the stamp and the units of its newest entry, its
 --              oldest stamp (FAR if it is empty), its shape (4 bytes: nf, nb, first, blocks and
---              slots, see numbers.lua); for a meter level, at, unit
+--              slots, see numbers.lua); for a meter its level, the time of that level, its unit
 --   back       per log space for 7 entries, in order: nb entries, which are older than the newest
 --   front      per log space for 8 entries, right-aligned: the nf oldest entries
 --   ring       per log, only if nf > 0, `slots` slots for a block of 8 entries each. `blocks` of
@@ -68,7 +68,7 @@ local function put(st, offset, text)
 end
 
 -- drop_left drops the entries that have left the window of a limit. The oldest entry that stays,
--- and those after it in the same piece (limits.piece), become the front.
+-- and the entries after it in the same piece (limits.piece), become the front.
 local function drop_left(st, at)
   local set, whole = st[SET], st[WHOLE]
   local o, entry, width, cut = set[at + LOG], set[at + ENTRY], set[at + WIDTH], set[at + CUT]
@@ -133,7 +133,7 @@ local function read_state(key, set, cost, equal, now, generation)
   for at = LIMITS, set[LAST_LIMIT], STRIDE do
     local asked, o, unit, cut, cap = set[at + ASKED], set[at + LOG], set[at + UNIT], set[at + CUT], set[at + CAP]
     if asked == 0 then
-      if o > 0 and set[at + METER] == 0 and st[o + NEWEST] <= cut then st[REWRITE] = true end -- it no longer counts
+      if o > 0 and set[at + METER] == 0 and st[o + NEWEST] <= cut then st[REWRITE] = true end -- the log no longer counts
     else
       if cost > cap or cap == 0 then equal = 0 end
       if o > 0 then

@@ -1,8 +1,9 @@
 -- table keeps rows of texts. It writes rows, or returns the changes since a version.
 --
--- A version is life * LIFE + changes * STEP + tag. The number `life` is drawn when the table is
--- created, or created again after it was lost. `changes` grows with every change. `life` and `tag`
--- are random, so that an older copy of the table gets different versions once it changes.
+-- A version is life * LIFE + changes * STEP + tag. `life` changes when the table is created, or
+-- created again after it was lost. `changes` grows with every change, and `tag` changes with it.
+-- `life` and `tag` are random, so that an older copy of the table gets different versions once it
+-- changes.
 --
 -- KEYS[1]  the rows by name, and the version by the empty name
 -- KEYS[2]  a sorted set of recent changes, scored by version: the name of each changed row, and for

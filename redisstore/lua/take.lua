@@ -11,7 +11,7 @@
 --              with bans; PLAIN_PEEK, a single peek at one part; PLAIN_EQUAL, several equal takes
 --              of one part without options; PLAIN_HOLD, a single take of one part with a hold; or
 --              OTHER
---            set of its first part (1; 0: holders), and its cost, units
+--            set of its first part (1; 0: holders), and the cost of that part in units
 --            not-after, the last instant at which it may be decided (0: none)
 --            unless it is PLAIN:
 --              number of parts (1)
@@ -46,9 +46,9 @@
 --                with a request id, the length of its note (2), and the note (ids.lua)
 -- ARGV[2…] the request ids
 -- Reply    call id (8), now; then per run one or more answers, which together answer its requests:
---            CHARGED (1): allowed; for a run of several, how many were (2); per part the number of
---              the set that fits its state (1), and the header and heads that were written; for
---              holders their number, and reset-after
+--            CHARGED (1): allowed; for a run of several requests, how many were allowed (2); per
+--              part the number of the set that fits its state (1), and the header and heads that
+--              were written; for holders their number, and reset-after
 --            LATE (1): it arrived after its not-after
 --            FAILED (1), length of a message (2), message
 --            or else

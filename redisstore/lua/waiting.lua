@@ -56,8 +56,8 @@ function W.over(r)
   return over
 end
 
--- let_go removes the booking that `leave` found in a limit but did not remove. It is called when
--- the request has got another time.
+-- let_go removes the booking that `leave` found in a limit but did not remove. It is called once the
+-- request has another time.
 local function let_go(c)
   if not c.found then return end
   W.change_booking(c, c.found, -c.cost)
@@ -68,8 +68,8 @@ end
 local function bounded_cost(c) return math.min(c.cost, math.max(0, MAX_UNITS / 2 - W.used(c))) end
 
 -- charge charges the limits of a part. It adds the cost to their logs at `instant`, if a charge at
--- that time still counts. It adds the cost to their meters now, less the units that have been
--- refilled since (REFILLED). It puts back the bookings that `leave` set aside.
+-- that time still counts. It adds the cost to their meters now, less what the meters have refilled
+-- during REFILLED. It puts back the bookings that `leave` set aside.
 function W.charge(part, instant, r)
   for _, c in ipairs(part.counts) do
     local st, set, at = c.st, c.st[SET], c.at
@@ -109,9 +109,9 @@ local function split(c, i)
   c.booked, c.behind, c.led = c.booked:sub(1, i * BOOKED), c.booked:sub(i * BOOKED + 1), nil
 end
 
--- leave removes the booking to move up from all limits, and sets the bookings after it aside. It
--- returns the time of the booking. If a limit does not have the booking, leave changes nothing, and
--- let_go removes the booking later.
+-- leave removes the booking to move up from all limits, and sets aside the bookings after it. It
+-- returns the time of the booking. If a limit does not have the booking, leave changes nothing and
+-- returns nil, and let_go removes the booking later.
 function W.leave(r)
   local t, missed = nil, false
   for _, part in ipairs(r) do
