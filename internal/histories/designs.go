@@ -32,8 +32,8 @@ type counter struct {
 	n, last int64
 }
 
-// firstRequest begins a window with the first request after the previous window. It counts the
-// requests that it denies if denied is true.
+// firstRequest begins a window with the first request after the previous window. If denied is true,
+// it also counts the requests that it denies.
 func firstRequest(denied bool) func(int64, time.Duration) func(int, time.Duration, int64) bool {
 	return func(most int64, window time.Duration) func(int, time.Duration, int64) bool {
 		counters := map[int]counter{}

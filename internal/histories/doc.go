@@ -3,7 +3,7 @@
 // [Windows] counts admissions; [Designs] are models of other limiters, for comparison.
 //
 // A seed determines a history: the limits, the requests and their times, how long every message
-// takes, which messages are lost, when the server stops, ends or loses its memory, and when a
+// takes, which messages are lost, when the server pauses, restarts or loses its memory, and when a
 // process dies or gets no CPU. The seed does not determine the order of goroutines within one
 // instant of virtual time, nor the jitter of the stack itself, so it may take several runs for a
 // seed that failed to fail again:
@@ -18,5 +18,5 @@
 // docs/scale.md has the results.
 //
 // With -trace, every message is printed too. TestHistories runs the first seeds for the time given
-// by -for; make soak runs others, for hours.
+// by -for; make soak runs others, for the time given by SOAK.
 package histories

@@ -40,7 +40,7 @@ type entry struct {
 	all, degraded int32
 }
 
-// NewWindows counts under sliding and fixed limits, which Admit identifies by their index.
+// NewWindows returns a Windows for sliding and fixed limits, which Admit identifies by their index.
 func NewWindows(limits ...*stint.Limit) *Windows {
 	w := &Windows{limits: limits, tracks: map[track]*entries{}}
 	for _, l := range limits {

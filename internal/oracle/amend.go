@@ -79,8 +79,8 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (s
 	return stint.Amended{Changed: applied > 0}, nil
 }
 
-// mayRetake reports whether a forgotten place may be taken back: it was neither released nor
-// settled, nor was the limit reset since, less than a window ago.
+// mayRetake reports whether a forgotten place may be taken back: the place was neither released nor
+// settled, and the limit was not reset after the charge, less than a window ago.
 func (s *Store) mayRetake(c *stint.Charge, i int, claim *stint.Claim, l *stint.Limit, now int64) bool {
 	key := ownSettled{scopeOf(claim), settled{c.Data().AtOf(i), c.Data().ID}}
 	if slices.Contains(s.settled[key.scopeKey], key.settled) || slices.Contains(s.own, key) ||
@@ -162,7 +162,7 @@ func (s *Store) settleCharge(c stint.Charge, claims []*stint.Claim, a stint.Amen
 	return stint.Amended{Changed: true, Charged: max(0, sums.sum(&a)-dropped)}
 }
 
-// cloneClaims returns copies of all claims of a request, which share nothing with the caller.
+// cloneClaims returns copies of all claims of a request and of their limits.
 func cloneClaims(r stint.Request) []*stint.Claim {
 	var claims []*stint.Claim
 	for _, c := range r.Claims {

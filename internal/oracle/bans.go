@@ -30,7 +30,7 @@ func (s *Store) banByHand(subject string, length, now int64) {
 	s.bans[subject] = b
 }
 
-// strike counts a denial. It returns the end of the resulting ban, or 0.
+// strike counts a denial. It returns the end of the resulting ban, or 0 if there is none.
 func (s *Store) strike(p *stint.BanPolicy, subject string, now int64) int64 {
 	st := s.strikes[subject]
 	if st == nil {

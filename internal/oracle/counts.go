@@ -8,11 +8,12 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// counts holds the counts of a limit that counts over time: a log, a meter or both, and bookings.
+// counts holds the counts of a limit that counts over time: a log, a meter or both, bookings, and
+// held units.
 type counts struct {
 	entries []entry
 	booked  []booking
-	held    []entry     // at is when they expire
+	held    []entry     // at is their expiry
 	charges bool        // held units are charged when they expire
 	books   bool        // the request books ahead: held units may be charged until they expire
 	meter   *meter      // nil if there is none yet
@@ -20,7 +21,7 @@ type counts struct {
 	ends    []int64     // ends of a calendar's periods; see openCalendar
 }
 
-// entry is n units in a log with a stamp.
+// entry is n units in a log. at is their stamp.
 type entry struct{ at, n int64 }
 
 // booking is n units that may be used from T (from) until E (until).
@@ -172,8 +173,9 @@ func (k *counts) book(from, until, cost int64) {
 	k.booked = slices.Insert(k.booked, i, booking{from, until, cost})
 }
 
-// force charges or books as many units as there is room for up to 2^52. Units charged now were used
-// at until, and meters have been giving them back for some time.
+// force charges or books cost units, or fewer if the usage would exceed 2^52. A log counts units
+// charged now as if they were charged at until. A meter has already given back units for refilled
+// microseconds.
 func (k *counts) force(l *stint.Limit, now, at, until, cost, refilled int64) {
 	cost = max(0, min(cost, most/2-k.used(l)))
 	switch {
@@ -190,8 +192,8 @@ func (k *counts) force(l *stint.Limit, now, at, until, cost, refilled int64) {
 	}
 }
 
-// insert adds a booking among others. It ends no later than those after it. If there are already
-// 1,000 bookings, insert adds the units to the last one.
+// insert adds a booking among others. The booking ends no later than those after it. If there are
+// already 1,000 bookings, insert adds the units to the last one.
 func (k *counts) insert(at, until, cost int64) {
 	if n := len(k.booked); n >= driver.MaxBookings {
 		k.booked[n-1].n += cost
@@ -217,7 +219,8 @@ func (k *counts) unbook(until, cost int64) int64 {
 	return from
 }
 
-// change adds units to a booking, which may be negative. It removes the booking if nothing is left.
+// change adds a number of units, which may be negative, to a booking. It removes the booking if
+// nothing is left.
 func (k *counts) change(i int, by int64) {
 	if k.booked[i].n += by; k.booked[i].n <= 0 {
 		k.booked = slices.Delete(k.booked, i, i+1)
@@ -272,8 +275,8 @@ func (k *counts) entryOf(l *stint.Limit, now, at int64) int {
 	return slices.IndexFunc(k.entries, func(e entry) bool { return e.at == k.stamp(l, at) && e.n > 0 })
 }
 
-// mostRaise returns the most units by which a settlement may raise a charge: with a meter, up to
-// the debt, and no sum above 2^53.
+// mostRaise returns the most units by which a settlement may raise a charge. With a meter, these
+// are at most the units that fit plus the debt. No sum may exceed 2^53.
 func (k *counts) mostRaise(l *stint.Limit, maxDebt int64) int64 {
 	ahead, by := sum(k.held), most
 	for _, b := range k.booked {

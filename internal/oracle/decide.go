@@ -24,7 +24,7 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	claims := cloneClaims(r)
 	d := s.decide(r, claims, now)
 	d.Charge.Data().Now = now
-	if !d.Repeat || d.Charge.IsZero() { // otherwise it has those of the first request
+	if !d.Repeat || d.Charge.IsZero() { // otherwise the charge has the generations of the first request
 		s.setGenerations(claims, &d.Charge)
 	}
 	s.noteCharge(&r, &d)
@@ -107,7 +107,7 @@ func (s *Store) decide(r stint.Request, claims []*stint.Claim, now int64) stint.
 	switch {
 	case r.Mode == driver.ModeForce:
 		at = now + (r.MaxWait + time.Microsecond - 1).Microseconds()
-	case come: // it goes ahead of waiting requests
+	case come: // a booking that is due goes ahead of waiting requests
 		retries(stint.ModeTake)
 		at = when(parts, stint.ModeTake, now)
 		for _, p := range parts {
@@ -184,7 +184,7 @@ func (s *Store) decide(r stint.Request, claims []*stint.Claim, now int64) stint.
 	return d
 }
 
-// left returns the units left of a limit, negative in debt.
+// left returns the units left under a limit: a negative number if the limit is in debt.
 func left(p *part) int64 { return p.limit.Capacity() - p.counts.used(p.limit) }
 
 // lastBooked returns the latest T of the bookings on a limit, or now.
@@ -259,7 +259,7 @@ func (s *Store) writeBans(r *stint.Request, claims []*stint.Claim, now int64) {
 // chargeAll charges, books or leases every claim that costs something. It returns the id and the
 // instant of the charge, or 0 if no claim costs anything.
 func (s *Store) chargeAll(r *stint.Request, parts []*part, now, at int64) (uint64, int64) {
-	stated, noted := at, at // in the charge, and with the request id
+	stated, noted := at, at // the instants in the charge and of the request id
 	switch {
 	case r.Terms().Lease > 0:
 		stated = now + r.Terms().Lease.Microseconds()
@@ -352,11 +352,11 @@ func showAsOf(parts []*part, states []stint.Usage, at int64) {
 	}
 }
 
-// giveUp removes an earlier booking from every limit, and lets the decision see only the bookings
-// ahead of it. It returns the smallest T of the booking, or never if a limit does not have it. In
-// that case the limits that have the booking give it up once the request has another place in time.
-// gone reports whether the booking may be due: no limit has it ahead, and no state was replaced
-// since the booking.
+// giveUp removes from every limit the booking that the request replaces, and lets the decision see
+// only earlier bookings. It returns the smallest T of the booking, or never if any limit does not
+// have it. In that case, the limits that have the booking keep it until the request is charged.
+// gone reports whether the booking may be due: no limit has it as a booking, and no state was
+// replaced after it was made.
 func (s *Store) giveUp(r *stint.Request, claims []*stint.Claim, parts []*part) (old int64, gone bool) {
 	booked := r.Terms().Booked
 	if old = never; booked == nil {
@@ -401,7 +401,8 @@ func (s *Store) giveUp(r *stint.Request, claims []*stint.Claim, parts []*part) (
 }
 
 // takeOff removes the units of a due booking from every limit, if a log has them, and lets the
-// decision see only the bookings that are used without asking again. It reports whether it did.
+// decision see only the bookings that are used without asking again. It reports whether a log had
+// the units.
 func (s *Store) takeOff(r *stint.Request, parts []*part, now int64) bool {
 	at := r.Terms().Booked.At
 	if !slices.ContainsFunc(parts, func(p *part) bool {

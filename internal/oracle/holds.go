@@ -8,7 +8,8 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// hold is an open hold of one state.
+// hold is an open hold of one state. It can be settled until end, and reported is the total that
+// heartbeats have reported.
 type hold struct{ expires, end, reported int64 }
 
 // isStock reports whether a limit holds units for a hold with this life, instead of charging them
@@ -72,7 +73,8 @@ func (k *counts) release(until, n int64) {
 	k.held = slices.DeleteFunc(k.held, func(h entry) bool { return h.n == 0 })
 }
 
-// raise charges units now, as many as a settlement may, and returns how many it did not charge.
+// raise charges units now, at most as many as mostRaise allows. It returns the number of units that
+// it did not charge.
 func (k *counts) raise(l *stint.Limit, now, by, maxDebt int64) (dropped int64) {
 	if by <= 0 || isOff(l) {
 		return 0
@@ -145,7 +147,7 @@ type openHold struct {
 	cost, at, life, now int64
 }
 
-// eachHold calls f with the holds of a charge that an amendment applies to.
+// eachHold calls f with each hold of a charge to which an amendment applies, and its true cost.
 func (s *Store) eachHold(c *stint.Charge, claims []*stint.Claim, a *stint.Amendment, now int64,
 	f func(h openHold, total int64)) {
 	state := 0
@@ -170,7 +172,7 @@ func (s *Store) eachHold(c *stint.Charge, claims []*stint.Claim, a *stint.Amendm
 	}
 }
 
-// settle settles one limit of a hold. It returns how much of the total is not charged.
+// settle settles one limit of a hold. It returns the part of the total that is not charged.
 func (h *openHold) settle(p *part, t, maxDebt int64) (dropped int64) {
 	k, charged := p.counts.(*counts), max(h.cost, h.hold.reported)
 	at := h.at
@@ -223,7 +225,7 @@ func (s *Store) settleHolds(c *stint.Charge, claims []*stint.Claim, a stint.Amen
 	return done
 }
 
-// totals has the true costs of a settlement by name, where it applied.
+// totals maps the names to which a settlement applied to their true costs.
 type totals map[string]int64
 
 func (t totals) add(name string, total int64) { t[name] = max(t[name], total) }
@@ -240,7 +242,8 @@ func (t totals) sum(a *stint.Amendment) (sum int64) {
 	return sum
 }
 
-// extendHolds renews the holds of a charge. It reports whether there are any and all were open.
+// extendHolds renews the holds of a charge. It reports whether the charge has holds and all of them
+// were open.
 func (s *Store) extendHolds(c *stint.Charge, claims []*stint.Claim, a stint.Amendment, now int64) bool {
 	want, open := 0, 0
 	for _, claim := range claims {
@@ -251,7 +254,7 @@ func (s *Store) extendHolds(c *stint.Charge, claims []*stint.Claim, a stint.Amen
 		}
 	}
 	totals := a
-	if a.Costs != nil { // the others are extended, too
+	if a.Costs != nil { // holds of other names are extended, too
 		totals.Costs = stint.Costs{}
 		for _, claim := range claims {
 			for i := range claim.Limits {

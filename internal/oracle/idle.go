@@ -7,9 +7,9 @@ import (
 )
 
 // Idle reports whether a store may have forgotten a limit by now, because nothing counts any more
-// under the limit of the last write. The reference still remembers it, which the rules allow. A
-// later decision at a slower refill, or after a step back of the clock, would then count usage that
-// a store with expiry has dropped.
+// under the limit of the last write. The reference still remembers the limit, so a later decision
+// with a slower refill, or after a step back of the clock, may count usage that a store with expiry
+// has dropped. The rules allow both.
 func (s *Store) Idle(c *stint.Claim, l *stint.Limit) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,8 +46,8 @@ func (s *Store) HoldExpired(c *stint.Claim, l *stint.Limit) bool {
 		slices.ContainsFunc(st.limits[l.ID()].held, func(h entry) bool { return h.at <= s.now() })
 }
 
-// HasMeter reports whether the limit's state has a meter. If a store has forgotten it, the meter
-// would start again with the units in the log.
+// HasMeter reports whether the limit's state has a meter. In a store that has forgotten the state,
+// the meter would start again with the units in the log.
 func (s *Store) HasMeter(c *stint.Claim, l *stint.Limit) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func (k *counts) idle(now, last int64) bool {
 	}
 	booked := k.booked
 	if !hasMeter(l) {
-		booked = nil // bookings of a plain limit have not reached the meter
+		booked = nil // bookings of a limit without a burst do not reach the meter
 	}
 	return k.meter.through(&k.meter.limit, booked, now).emptyAt(&k.meter.limit) <= now
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// seenID is a charged request id. until is when it is forgotten.
+// seenID is the id of a charged request. The store forgets the id at until.
 type seenID struct {
 	id             string
 	until, repeats int64

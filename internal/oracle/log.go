@@ -10,7 +10,7 @@ import (
 
 const maxEntries = 250
 
-// span and slice are as in the table of the rules.
+// span and slice follow the table in docs/rules.md.
 func span(l *stint.Limit) int64 {
 	if l.Algorithm == stint.AlgorithmFixed || l.Algorithm == stint.AlgorithmCalendar {
 		return 0
@@ -41,7 +41,7 @@ func (k *counts) stamp(l *stint.Limit, at int64) int64 {
 }
 
 // openCalendar finds the ends of the periods around now: of the previous, the current and the next
-// one. Stored ends come first; the limit's own calendar provides the others.
+// one. Stored ends take precedence; the limit's own calendar provides the others.
 func (k *counts) openCalendar(l *stint.Limit, now int64) {
 	own := calendar.Calendar{Period: l.Window, Start: l.Start, Zone: l.Zone}.Around(now)
 	far := now + 2*l.Window.Microseconds()
@@ -69,7 +69,7 @@ func (k *counts) openCalendar(l *stint.Limit, now int64) {
 	}
 	ahead = append(ahead, ahead[len(ahead)-1]+l.Window.Microseconds())
 	k.ends = []int64{last, ahead[0], ahead[1]}
-	// Drop what has ended. If the calendar does not have the last end, keep that.
+	// Drop entries that have ended. If the last end is not the calendar's, keep it without units.
 	k.entries = slices.DeleteFunc(k.entries, func(e entry) bool { return e.at <= now })
 	if last > own.Last {
 		k.append(last, 0)
@@ -100,8 +100,8 @@ func appendEntry(list []entry, at, n int64) []entry {
 	return list
 }
 
-// logEnd returns the instant at which the last of a log's entries and bookings leaves, or 0 if
-// there are none.
+// logEnd returns the instant at which the last of a log's entries, bookings and held units leaves,
+// or 0 if there are none.
 func (k *counts) logEnd(l *stint.Limit, entries []entry, booked []booking) (end int64) {
 	for _, e := range entries {
 		if e.n > 0 {
@@ -118,7 +118,7 @@ func (k *counts) logEnd(l *stint.Limit, entries []entry, booked []booking) (end 
 }
 
 // goes returns the instant from which held units no longer count if they are not settled: when they
-// expire, or a span later if they are charged then or, for bookings, may be charged before that.
+// expire, or a span later if they are charged on expiry or if books is set.
 func (k *counts) goes(l *stint.Limit, h entry, books bool) int64 {
 	if k.charges || books {
 		return k.stamp(l, h.at) + span(l)
@@ -164,7 +164,7 @@ func (k *counts) logFits(l *stint.Limit, now, cost int64) bool {
 
 // logEarliest tries every instant at which units leave the window.
 func (k *counts) logEarliest(l *stint.Limit, from, cost int64) int64 {
-	var all []entry // when they leave
+	var all []entry // at is the instant at which the units leave
 	for _, e := range k.entries {
 		all = append(all, entry{e.at + span(l), e.n})
 	}

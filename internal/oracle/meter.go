@@ -12,7 +12,7 @@ type meter struct {
 	level *big.Int
 	at    int64
 	unit  int64
-	limit stint.Limit // limit it was last opened with; see Idle
+	limit stint.Limit // limit with which it was last opened; see Idle
 }
 
 // scale is the scale of a limit's meter: one unit of cost weighs unit, and each tick, in
@@ -65,7 +65,7 @@ func (m *meter) open(l *stint.Limit, due []booking, now int64) {
 	*m = *m.through(l, due, now)
 }
 
-// leak brings the meter up to t, unless t is before m.at because the clock stepped back.
+// leak advances the meter to t, unless t is before m.at because the clock stepped back.
 func (m *meter) leak(l *stint.Limit, t int64) {
 	if t <= m.at {
 		return
@@ -89,7 +89,7 @@ func (m *meter) add(units int64) {
 	}
 }
 
-// addLate adds units that the meter has already been refilling for some time.
+// addLate adds units, less the weight that the meter gives back in refilled microseconds.
 func (m *meter) addLate(l *stint.Limit, units, refilled int64) {
 	s := scaleOf(l)
 	weight := times(min(units, most/s.unit), s.unit)
@@ -100,7 +100,7 @@ func (m *meter) addLate(l *stint.Limit, units, refilled int64) {
 	m.add(0)
 }
 
-// through returns a copy of the meter after bookings, brought up to t if that is later.
+// through returns a copy of the meter after bookings, advanced to t if t is later.
 func (m *meter) through(l *stint.Limit, booked []booking, t int64) *meter {
 	c := m.clone()
 	for _, b := range booked {
@@ -150,7 +150,7 @@ func (m *meter) fits(l *stint.Limit, booked []booking, cost int64) bool {
 }
 
 // settle changes a bucket's charge by a number of units, unless the charge is completely refilled.
-// It reports whether it did.
+// It reports whether it changed the charge.
 func (m *meter) settle(l *stint.Limit, now int64, c settlement, by int64) bool {
 	s := scaleOf(l)
 	refilled := times(max(0, now/s.tick-c.at/s.tick), s.rate)

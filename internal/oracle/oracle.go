@@ -33,12 +33,12 @@ type Store struct {
 	released   map[ownReleased]bool
 	bans       map[string]ban
 	strikes    map[string]*state
-	within     map[string]time.Duration // the window of the last strike
+	within     map[string]time.Duration // Within of the policy that counted the last strike
 }
 
 type scopeKey struct{ subject, scope string }
 
-// stateKey is the key of a state, which has the limits with one name.
+// stateKey identifies the state of the limits with one name.
 type stateKey struct {
 	scopeKey
 	name string
@@ -49,8 +49,8 @@ type limitKey struct {
 	limit string
 }
 
-// New returns an empty store. It calls now, which returns microseconds since the Unix epoch, once
-// per decision.
+// New returns an empty store. The store calls now, which returns microseconds since the Unix epoch,
+// once per decision.
 func New(now func() int64) *Store {
 	return &Store{
 		now:     now,
@@ -126,7 +126,7 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 	return nil
 }
 
-// reset removes limits from their states, and removes states without limits.
+// reset removes limits from their states, states without limits, and the request ids of the scope.
 func (s *Store) reset(c *stint.Claim, now int64) {
 	for i := range c.Limits {
 		l := &c.Limits[i]

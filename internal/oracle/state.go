@@ -55,8 +55,8 @@ type part struct {
 	// concurrency limit, which has no state. The parts of a state share it.
 	in      *state
 	stepped bool
-	// counts is an opened copy of the limit's counts. seen is the part of it that matters to the
-	// decision: less than all of it for a booking that moves up.
+	// counts is an opened copy of the limit's counts. seen is what the decision takes into account:
+	// counts, or a copy with fewer bookings if the request replaces a booking.
 	counts, seen kept
 	booked       bool // the limit has the booking that the request replaces
 }
@@ -64,8 +64,8 @@ type part struct {
 // cost returns the cost of the claim under the limit.
 func (p *part) cost() int64 { return p.claim.CostOf(p.limit) }
 
-// kept is the stored data of one limit. Its methods are named like the terms of the rules. All
-// except open require that open was called before.
+// kept is the stored data of one limit. Its methods are named like the terms of the rules. open
+// must be called before the others.
 type kept interface {
 	open(l *stint.Limit, now int64)
 	used(l *stint.Limit) int64
@@ -84,7 +84,7 @@ type kept interface {
 // openAll opens copies of every limit of every claim.
 func (s *Store) openAll(claims []*stint.Claim, now int64) []*part {
 	var parts []*part
-	copies := map[stateKey]*part{} // the first of each state
+	copies := map[stateKey]*part{} // the first part of each state
 	for _, c := range claims {
 		for i := range c.Limits {
 			p := &part{claim: c, limit: &c.Limits[i]}
@@ -138,7 +138,8 @@ func (s *Store) write(p *part, now int64) {
 }
 
 // writeSteps writes states that were moved back because the clock stepped back, if the request
-// would charge them, even if it is denied: a denial must not hide the step from the next decision.
+// would charge them, even if the request is denied: a denial must not hide the step from the next
+// decision.
 func (s *Store) writeSteps(parts []*part, now int64) {
 	for _, p := range parts {
 		if !p.stepped || p.cost() == 0 {

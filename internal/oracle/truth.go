@@ -17,7 +17,7 @@ import (
 // Truth checks a store's decisions against the guarantees of the algorithms for any window, without
 // knowing how they count.
 //
-// Feed it every decision, amendment and command in order, with the clock at which it was made. It
+// Record every decision, amendment and command in order, with the time at which it was made. Truth
 // checks nothing where the rules guarantee nothing: across a step back of the clock and, for a
 // meter, across a change of its limit or a refund.
 type Truth struct {
@@ -36,12 +36,12 @@ type limitTruth struct {
 	events   []event
 	metered  int   // index of the first event that the meter still bounds
 	maxLimit int64 // largest Max under which anything was admitted
-	maxLate  int64 // how late room may come back: one slice
+	maxLate  int64 // the maximum delay until room comes back
 	limit    stint.Limit
 	unsure   bool  // the delay is not known, for example because the clock stepped back
 	forced   int64 // units charged regardless of room
 	ahead    bool  // there were leases or bookings
-	blocks   bool  // a process may have taken and returned blocks unseen
+	blocks   bool  // a process may have leased and returned blocks that Truth did not see
 }
 
 // event is an admission: a lease from its beginning to its end, a booking from its instant to the
@@ -104,7 +104,7 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 				booked: d.RetryAfter > 0,
 			}
 			switch {
-			case d.Charge.Data().Leased != 0: // granted from memory: its block ends later
+			case d.Charge.Data().Leased != 0: // granted from a leased block, which ends later
 				e.from, e.at = now, now
 			case e.booked || r.Terms().Lease > 0:
 				e.from = now + d.RetryAfter.Microseconds()
@@ -183,9 +183,9 @@ func (t *Truth) hasCome(now int64, r *stint.Request) bool {
 	return false
 }
 
-// takeOff records that a due booking, which was not used, is decided again. How many of its units
-// the store removes is not known from outside. If the cost differs from the booked one, the store
-// may remove units of other events.
+// takeOff records that a due booking, which was not used, is decided again. The number of units
+// that the store removes is not known from outside. If the cost differs from the booked one, the
+// store may remove units of other events.
 func (lt *limitTruth) takeOff(at, cost int64) {
 	lt.metered = len(lt.events) // a meter may give back units that it had already refilled
 	certain := false
@@ -236,7 +236,7 @@ func (t *Truth) Amended(now int64, charge stint.Charge, a stint.Amendment) {
 	if a.Kind != stint.AmendSettle && (a.Kind != stint.AmendExtend || charge.Data().Hold == 0) {
 		return
 	}
-	if charge.Data().Hold > 0 { // see Took
+	if charge.Data().Hold > 0 { // see limitTruth.holds
 		for c, l := range contract.Limits(charge.Claims()) {
 			t.of(c, l).holds()
 		}
@@ -260,10 +260,10 @@ func (lt *limitTruth) holds() {
 	lt.excuse(math.MaxInt64)
 }
 
-// settle bounds the effect of a settlement on an event. A charge from before a reset is unknown,
-// and one from before a step back of the clock is no longer at its instant; if the settlement still
-// applied, it may have changed later usage of others. A lease and bookings with the same end may be
-// taken for each other.
+// settle bounds the effect of a settlement on an event. An event from before a reset is not known
+// here, and one from before a step back of the clock is no longer at its instant. If the settlement
+// still applied, it may have changed other, later events. A lease and bookings with the same end
+// may be taken for each other.
 func (lt *limitTruth) settle(id uint64, cost int64, certain bool) {
 	lt.metered = len(lt.events) // a meter may give back units that it had already refilled
 	for i := range lt.events {
@@ -352,7 +352,7 @@ func (t *Truth) of(c *stint.Claim, l *stint.Limit) *limitTruth {
 	switch {
 	case l.Algorithm == stint.AlgorithmFixed:
 		lt.maxLate = l.Window.Microseconds()
-	case l.Algorithm == stint.AlgorithmCalendar: // a period that began under another calendar may be as long again
+	case l.Algorithm == stint.AlgorithmCalendar: // a period that began under another calendar may be twice as long
 		lt.maxLate = 2 * l.Window.Microseconds()
 	case l.Algorithm == stint.AlgorithmSliding && l.Capacity() > stint.Resolution:
 		lt.maxLate = (span(l) + stint.Resolution - 1) / stint.Resolution
@@ -398,7 +398,7 @@ func (lt *limitTruth) admit(l *stint.Limit, e event, moved bool) error {
 	// windows that end there.
 	for _, other := range lt.events {
 		if moved && other.from > e.from {
-			continue // the event was ahead of the other one before, and nearer to it
+			continue // before the move, the booking was closer to the other event, and also before it
 		}
 		if err := lt.check(l, &e, other.from); err != nil {
 			return err
@@ -432,8 +432,8 @@ func (lt *limitTruth) force(e event, several bool) {
 //
 // The units of a block are charged when the block is taken, and used up to half a window later: the
 // refill of that time may be added. The rest of a block is returned, and then the meter falls by
-// units that it may already have refilled. These are at most one capacity, which is the most that a
-// log has of blocks at once.
+// units that it may already have refilled. These are at most one capacity, because the log has room
+// for at most one capacity of blocks at once.
 func (lt *limitTruth) checkMeter(l *stint.Limit) error {
 	events := slices.Clone(lt.events[lt.metered:])
 	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.from, b.from) })
@@ -486,7 +486,7 @@ func (lt *limitTruth) check(l *stint.Limit, e *event, end int64) error {
 // units at now.
 func (lt *limitTruth) justified(l *stint.Limit, now, cost int64) bool {
 	if lt.unsure || hasMeter(l) || l.Algorithm == stint.AlgorithmBucket || l.Algorithm == stint.AlgorithmConcurrency {
-		return true // guarantees nothing that comparing the answers does not check
+		return true // for these limits, comparing the answers checks every guarantee
 	}
 	reach := span(l) + lt.maxLate
 	if lt.sum(now-reach, now, false)+cost > l.Capacity() {
@@ -509,8 +509,8 @@ func (lt *limitTruth) full(l *stint.Limit, now, cost int64) bool {
 	return lt.sum(now-span(l)-lt.maxLate, math.MaxInt64, false)+cost > l.Capacity()
 }
 
-// hasBookings reports whether there are bookings ahead of now, because a waiting request does not
-// overtake them.
+// hasBookings reports whether there are bookings after now, which a waiting request does not
+// overtake.
 func (lt *limitTruth) hasBookings(now int64) bool {
 	return slices.ContainsFunc(lt.events, func(e event) bool { return e.booked && e.from > now })
 }
