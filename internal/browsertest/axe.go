@@ -36,7 +36,8 @@ func (p *Page) Audit(rules ...string) []string {
 	return Eval[[]string](p, axeRun+"("+Quote(strings.Join(rules, " "))+".split(' ').filter(Boolean))")
 }
 
-// axe reads axe-core's script. Tests run in the directory of their package.
+// axe reads axe-core's script. Tests run in the directory of their package, so axe looks for the
+// root of the repository above it.
 var axe = sync.OnceValues(func() (string, error) {
 	dir, err := os.Getwd()
 	for ; err == nil; dir = filepath.Dir(dir) {

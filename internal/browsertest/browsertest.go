@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// BinaryEnv names another Chromium-based browser to test with.
+	// BinaryEnv is the environment variable with the path of another Chromium-based browser.
 	BinaryEnv = "STINT_CHROMIUM"
 
 	// startTimeout is long because a test machine may be busy.
@@ -61,8 +61,8 @@ func Main(m *testing.M) (code int) {
 	return m.Run()
 }
 
-// Start runs a browser with its own profile, which ends with the test. Under [Main] it returns the
-// browser that all tests share.
+// Start runs a browser with its own profile, and stops it when the test ends. Under [Main], it
+// returns the browser that all tests share.
 func Start(t testing.TB) *Browser {
 	t.Helper()
 	if testing.Short() {

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// waitTimeout is how long a test waits for a page to change. It is long because a test machine
-	// may be busy.
+	// waitTimeout is the maximum time that a test waits for a page to change. It is long because a
+	// test machine may be busy.
 	waitTimeout = time.Minute
 	pollPause   = 25 * time.Millisecond
 )
@@ -90,7 +90,7 @@ func (p *Page) Click(selector string) {
 	deadline := time.Now().Add(waitTimeout)
 	for Eval[bool](p, watch) {
 		p.do("click "+selector, chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
-		if !Eval[bool](p, "window.missed === true") { // another page has no such variable
+		if !Eval[bool](p, "window.missed === true") { // a page that the click has opened has no such variable
 			return
 		}
 		if time.Now().After(deadline) {
@@ -200,7 +200,7 @@ func Quote(text string) string {
 	return string(b)
 }
 
-// call sends a command of the protocol.
+// call sends a command of the browser's protocol, and returns its result.
 func call[P, R any](p *Page, what string, command cdp.Command[P, R], params P) R {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, waitTimeout)

@@ -140,8 +140,8 @@ func text(r *policy.Rule) string {
 	return limits
 }
 
-// tighter reports whether a rule may deny requests that it did not deny before. It does not if
-// every limit existed before and then allowed no more than it does now.
+// tighter reports whether a rule may deny requests that it did not deny before. A limit that
+// existed before, with a Max and a Burst that were not larger than now, denies nothing new.
 func tighter(was, is *policy.Rule) bool {
 	switch {
 	case is == nil || is.Enforced == 0:

@@ -13,8 +13,8 @@ const (
 	saidWeight    = 4
 )
 
-// Votes determines what is wrong with a store if its failures indicate different faults. For
-// example, when Redis is killed, connections are refused, but the calls in progress time out.
+// Votes determines the main fault of a store whose failures indicate different faults. For example,
+// when Redis is killed, connections are refused, but the calls in progress time out.
 //
 // Every second with a failure adds one vote for its fault, or four votes if the store itself
 // reported the fault. The number of votes halves every five seconds. So the fault with the most
@@ -33,7 +33,8 @@ type vote struct {
 	last   error
 }
 
-// Add adds a vote for the fault that a failure indicates, unless there was one in the last second.
+// Add adds a vote for the fault that a failure indicates, unless it added one for the same fault in
+// the last second.
 func (v *Votes) Add(err error, now time.Time) {
 	fault := Diagnose(err, true)
 	v.mu.Lock()

@@ -8,8 +8,8 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// hold is an open hold of one state. It can be settled until end, and reported is the total that
-// heartbeats have reported.
+// hold is an open hold of one state: its expiry, the end of the time in which it can be settled,
+// and the total that heartbeats have reported.
 type hold struct{ expires, end, reported int64 }
 
 // isStock reports whether a limit holds units for a hold with this life, instead of charging them

@@ -12,8 +12,8 @@ import (
 type Proxy struct {
 	Name  string
 	start func(testing.TB, Setup)
-	// Closed is a change to the configuration that rejects requests while stint is down, and
-	// ClosedStatus the status of the response.
+	// Closed changes the configuration, in pairs of an old and a new text, so that the proxy
+	// rejects requests while stint is down. ClosedStatus is the status of these responses.
 	Closed       []string
 	ClosedStatus int
 }
@@ -33,7 +33,7 @@ type Setup struct {
 	Changes                     []string
 }
 
-// Addresses in shipped files that those of a Setup replace.
+// The addresses of a Setup replace these addresses in shipped files.
 const (
 	shippedStint       = "127.0.0.1:8080"
 	shippedApplication = "127.0.0.1:3000"
@@ -80,7 +80,8 @@ var Nginx = Proxy{
 	Name: "nginx",
 	start: func(t testing.TB, p Setup) {
 		Install(t, p.Dir, filepath.Join(p.Shipped, "nginx/client_headers.conf"))
-		// Keep files in the prefix that nginx would write elsewhere.
+		// Keep temporary files in the directory of the test. By default, nginx writes them
+		// elsewhere.
 		file := p.configure(t, "nginx/nginx.conf", "listen 8000;", "listen "+p.Address+";", "\nhttp {\n", "\nhttp {\n"+
 			"access_log off; client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;\n")
 		Launch(t, nil, Find(t, "nginx", "nginx-light"), "-e", "stderr", "-p", p.Dir, "-c", file,
@@ -105,11 +106,12 @@ var Caddy = Proxy{
 	ClosedStatus: http.StatusServiceUnavailable,
 }
 
-// HAProxy uses a script.
+// HAProxy uses a Lua script.
 var HAProxy = Proxy{
 	Name: "haproxy",
 	start: func(t testing.TB, p Setup) {
-		// Abstract sockets are shared by the whole machine.
+		// Abstract sockets are shared by the whole machine, so the name of this one contains the
+		// port.
 		_, port, _ := strings.Cut(p.Address, ":")
 		socket := []string{"abns@stint", "abns@stint-test-" + port}
 		script := Install(t, p.Dir, filepath.Join(p.Shipped, "haproxy/stint.lua"),

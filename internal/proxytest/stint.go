@@ -40,7 +40,7 @@ func BuildStint(t testing.TB) string {
 type Stint struct {
 	path    string
 	args    []string
-	Address string // of HTTP
+	Address string // at which stint serves HTTP
 	*Process
 }
 

@@ -70,7 +70,8 @@ func Kinds(set *policy.Set) []string {
 	return kinds
 }
 
-// makes reports whether one of the identities makes subjects of this type.
+// makes reports whether one of the named identities makes subjects of the same type as the given
+// subject.
 func makes(spec *policy.Spec, names []string, subject string) bool {
 	kind, identifier, _ := strings.Cut(subject, ":")
 	return slices.ContainsFunc(names, func(name string) bool {

@@ -1,6 +1,6 @@
-// Package testkit holds what tests of many packages use: waiting for a condition, comparing with a
-// golden file, a buffer that is read while it is written, a server of HTTP/2 without TLS, and
-// skipping under the race detector.
+// Package testkit provides helpers for tests of many packages: waits for a condition, comparison
+// with a golden file, a buffer that can be read while it is written, an HTTP/2 server without TLS,
+// and a skip under the race detector.
 package testkit
 
 import (
@@ -21,8 +21,8 @@ const (
 
 var errNot = errors.New("not so")
 
-// Eventually waits until a condition is true, and returns how long that took. If it takes too long,
-// the test fails with the description, such as "the stream has ended".
+// Eventually waits until ok returns true, and returns the time that it has waited. After a minute,
+// it fails the test with the description, such as "the stream has ended".
 func Eventually(t testing.TB, what string, ok func() bool) time.Duration {
 	t.Helper()
 	return EventuallyNil(t, what, func() error {
@@ -33,8 +33,8 @@ func Eventually(t testing.TB, what string, ok func() bool) time.Duration {
 	})
 }
 
-// EventuallyNil waits until f returns no error, and returns how long that took. Use it instead of
-// [Eventually] if f can report what is still missing.
+// EventuallyNil waits until f returns no error, and returns the time that it has waited. Use it
+// instead of [Eventually] if f can report what is still missing.
 func EventuallyNil(t testing.TB, what string, f func() error) time.Duration {
 	t.Helper()
 	for start := time.Now(); ; time.Sleep(pause) {
@@ -49,8 +49,8 @@ func EventuallyNil(t testing.TB, what string, f func() error) time.Duration {
 	}
 }
 
-// Golden compares a text with a file in testdata. If update is true, it writes the file first;
-// packages have a flag -update for that.
+// Golden compares a text with a file in testdata. If update is true, it writes the file first.
+// Packages have a flag named update for this argument.
 func Golden(t testing.TB, update bool, name, got string) {
 	t.Helper()
 	name = filepath.Join("testdata", name)
@@ -68,9 +68,9 @@ func Golden(t testing.TB, update bool, name, got string) {
 	}
 }
 
-// SkipUnderRace skips a test that computes much and shares nothing: under the race detector it
-// takes several times as long. make test finds such tests by this call, which must be their first
-// line, and runs them without the race detector.
+// SkipUnderRace skips a test if the race detector is on. It is for tests that compute much and
+// share no data, because the race detector makes them several times slower. make test finds these
+// tests by this call, which must be their first line, and runs them without the race detector.
 func SkipUnderRace(t *testing.T) {
 	t.Helper()
 	if raceEnabled {
@@ -78,7 +78,7 @@ func SkipUnderRace(t *testing.T) {
 	}
 }
 
-// Buffer is a log, or the output of a process, that a test reads while it is written. The zero
+// Buffer holds a log, or the output of a process. A test can read it while it is written. The zero
 // value is empty.
 type Buffer struct {
 	mu sync.Mutex

@@ -32,22 +32,23 @@ type Control struct {
 	server *grpc.Server
 	served sync.WaitGroup
 	// Version is the version of the last rules that were sent. Set it to 0 to simulate a server
-	// that counts from the start after a restart.
+	// that counts versions from 1 again after a restart.
 	Version int
 
 	mu       sync.Mutex
 	refusals []string
-	accepted map[string]int // by version
+	accepted map[string]int // number of acknowledgments, by version
 	first    *discoveryv3.DiscoveryRequest
 }
 
-// New returns a server that has not been started. Listen opens the address that clients know.
+// New returns a server that has not been started. The function listen opens the address that
+// clients know.
 func New(t testing.TB, listen func() net.Listener) *Control {
 	return &Control{t: t, cache: cachev3.NewSnapshotCache(false, cachev3.IDHash{}, nil), listen: listen,
 		accepted: map[string]int{}}
 }
 
-// OnTCP returns an address, and a function that can open it repeatedly.
+// OnTCP returns an address, and a function that listens on it and can be called again after a stop.
 func OnTCP(t testing.TB) (listen func() net.Listener, address string) {
 	t.Helper()
 	first, err := net.Listen("tcp", "127.0.0.1:0")
@@ -89,7 +90,7 @@ func (c *Control) Stop() {
 	c.served.Wait()
 }
 
-// note records the response of a client.
+// note records a request of a client, which may also accept or refuse rules.
 func (c *Control) note(_ int64, r *discoveryv3.DiscoveryRequest) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +125,7 @@ func (c *Control) Send(rules ...*rlsconfv3.RateLimitConfig) string {
 	return snapshot.GetVersion(resourcev3.RateLimitConfigType)
 }
 
-// Accepted returns how many times clients acknowledged a version.
+// Accepted returns the number of times that clients acknowledged a version.
 func (c *Control) Accepted(version string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,7 +146,7 @@ func (c *Control) First() *discoveryv3.DiscoveryRequest {
 	return c.first
 }
 
-// Limit returns rules with one limit, on each value of a key.
+// Limit returns rules with one limit for each value of a key.
 func Limit(domain, key string, n uint32, unit rlsconfv3.RateLimitUnit) *rlsconfv3.RateLimitConfig {
 	return &rlsconfv3.RateLimitConfig{Name: domain, Domain: domain, Descriptors: []*rlsconfv3.RateLimitDescriptor{
 		{Key: key, RateLimit: &rlsconfv3.RateLimitPolicy{Unit: unit, RequestsPerUnit: n}}}}

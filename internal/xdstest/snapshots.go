@@ -13,7 +13,7 @@ import (
 var recorded embed.FS
 
 // Snapshot holds the rules that Envoy Gateway sends for a documented example, and the requests that
-// Envoy then sends.
+// Envoy sends under these rules.
 type Snapshot struct {
 	// Name is the name of the example, and Source the place of its documentation. Rules holds the
 	// output of Envoy Gateway's translation (internal/xds/translator/ratelimit.go at commit

@@ -82,7 +82,7 @@ func drawLimits(rt *rapid.T, name string, kinds int) string {
 		func(n int) string { return fmt.Sprintf("%d/1h", 3*n) },
 		func(n int) string { return fmt.Sprintf("%d/30s burst %d bucket", n, n+2) },
 		func(n int) string { return fmt.Sprintf("%d/10s fixed", n) },
-		func(n int) string { return fmt.Sprintf("%d/3s", 120+n) }, // with slices
+		func(n int) string { return fmt.Sprintf("%d/3s", 120+n) }, // above 125, the limit has slices
 		func(n int) string { return fmt.Sprintf("%d/2m concurrency", n) },
 	}
 	var limits []string

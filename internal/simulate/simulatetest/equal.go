@@ -30,8 +30,8 @@ import (
 
 // Equal sends random requests under random configurations to middleware over an empty store. fresh
 // returns the store with its clock. A replay of the log must make the same decision on each
-// request: whether it is allowed, how much of each limit is used, enforced or in shadow, and when
-// there is room again. The flags of rapid set how long Equal runs.
+// request: whether the request is allowed, the usage of each limit, whether enforced or in shadow,
+// and the time until there is room again. The flag -rapid.checks sets the number of configurations.
 func Equal(t *testing.T, fresh func(t *testing.T) storetest.Harness) {
 	t.Helper()
 	rapid.Check(t, func(rt *rapid.T) {
