@@ -18,7 +18,8 @@ import (
 var shiftSource []byte
 
 // StartFakeTime runs a server with a wall clock that tests can step with [Server.SetClockOffset]
-// and stop with [Server.StopClock]. It needs Linux and a C compiler, as the race detector does.
+// and stop with [Server.StopClock]. It needs Linux and a C compiler, which the race detector needs,
+// too.
 func StartFakeTime(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := newServer(t, args...)

@@ -22,8 +22,8 @@ type Cluster struct {
 
 // StartCluster starts a cluster and waits until every node reports it as healthy and every replica
 // has caught up. The arguments are additional configuration for all nodes. A master that does not
-// answer is not replaced, unless [Failover] is among the arguments: on a busy machine a second
-// without an answer is normal, and a failover loses writes.
+// answer is replaced only after a minute, unless [Failover] is among the arguments: on a busy machine
+// a second without an answer is normal, and a failover loses writes.
 func StartCluster(t testing.TB, args ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{}

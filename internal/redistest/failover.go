@@ -28,9 +28,9 @@ func (c *Cluster) LossyFailover(t testing.TB, key string, write func()) time.Dur
 	})
 }
 
-// LossyFailover is like [Cluster.LossyFailover], for the only master. Write must return within five
-// seconds: the sentinels do not promote a replica that was cut off for longer than ten times the
-// time after which they consider a server dead.
+// LossyFailover is like [Cluster.LossyFailover], for the only master. The function write must return
+// within five seconds: the sentinels do not promote a replica that was cut off for longer than ten
+// times the time after which they consider a server dead.
 func (s *Sentinel) LossyFailover(t testing.TB, write func()) time.Duration {
 	t.Helper()
 	master, err := s.currentMaster()
@@ -61,7 +61,7 @@ func lossyFailover(t testing.TB, master, replica *Server, write func(), over fun
 		t.Fatalf("redistest: waiting for the failover: %v", err)
 	}
 	took := time.Since(killed)
-	// The replica needs it when it becomes a replica again.
+	// The promoted replica needs the password when it becomes a replica again.
 	replica.CLI(t, "CONFIG", "SET", "masterauth", masterauth)
 	return took
 }

@@ -105,7 +105,7 @@ type line struct {
 type message struct {
 	data    []byte
 	read    time.Time
-	luck    float64 // its share of the jitter
+	luck    float64 // its share of the jitter, from 0 to 1
 	stalled bool
 	begun   bool // some of it has been forwarded
 	end     bool // no messages follow
@@ -131,7 +131,7 @@ func (l *line) read() {
 			l.copyAll(r)
 			return
 		case err != nil:
-			l.push(message{data: data}) // the beginning of a message
+			l.push(message{data: data}) // an incomplete message
 			l.push(message{end: true})
 			return
 		}
@@ -252,7 +252,7 @@ func (l *line) write() {
 	}
 }
 
-// next waits for the next bytes to forward. Open is false after the last ones.
+// next waits for the next bytes to forward. The result open is false after the last bytes.
 func (l *line) next() (data []byte, open bool) {
 	p := l.link.proxy
 	for {
@@ -357,7 +357,7 @@ func copyValue(b *bytes.Buffer, r *bufio.Reader) error {
 	}
 	switch line[0] {
 	case '$', '=', '!':
-		if n >= 0 { // otherwise it is nil
+		if n >= 0 { // a negative length means nil
 			_, err = io.CopyN(b, r, int64(n)+2)
 		}
 		return err

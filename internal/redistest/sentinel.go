@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Sentinel is a master and a replica with three sentinels, two of which must agree that the master
-// is down. They notice within half a second and fail over within a few seconds.
+// Sentinel is a master and a replica with three sentinels. A sentinel considers the master down after
+// half a second without a reply. If two sentinels agree, they fail over within a few seconds.
 type Sentinel struct {
 	MasterName string
 	Master     *Server // as started; a failover does not change it
@@ -26,8 +26,8 @@ func StartSentinel(t testing.TB, args ...string) *Sentinel {
 	s := &Sentinel{MasterName: "stint"}
 	s.Master = Start(t, args...)
 	s.Replica = Start(t, append([]string{"--replicaof", "127.0.0.1 " + fmt.Sprint(s.Master.Port())}, args...)...)
-	// A sentinel asks a master for its replicas when it first meets it, and then only every ten
-	// seconds.
+	// A sentinel asks a master for its replicas when it first connects to the master, and then only
+	// every ten seconds.
 	await(t, "the replica is online", func() error { return oneReplicaOnline(s.Master) })
 	for range 3 {
 		s.Sentinels = append(s.Sentinels, s.startSentinel(t))

@@ -10,9 +10,9 @@
 //	}
 //
 // Every server listens on a free loopback port, works in the test's temporary directory, stores
-// nothing on disk and ends with the test, or with the test binary if the test cannot clean up.
-// Otherwise no test is skipped: if redis-server, or the server named in [BinaryEnv], is missing,
-// the test fails.
+// nothing on disk and ends with the test. On Linux, it ends with the test binary if the test cannot
+// clean up. Without -short, no test is skipped: if redis-server, or the server named in [BinaryEnv],
+// is missing, the test fails.
 //
 // Methods that take a testing.TB fail the test when an action fails, so call them only from that
 // test's own goroutine. [Server.Do] is safe for any goroutine.

@@ -15,8 +15,9 @@ for _, key in ipairs(redis.call('KEYS', 'stint:*')) do
 end
 return found`
 
-// KeysWithoutTTL returns stint's keys, which begin with "stint:", that have no expiry, sorted. It
-// skips replicas and servers that are not running, so callers may pass all nodes of a cluster.
+// KeysWithoutTTL returns the keys that begin with "stint:" and have no expiry, sorted, without the
+// keys of tables. It skips replicas and servers that are not running, so callers may pass all nodes
+// of a cluster.
 func KeysWithoutTTL(t testing.TB, servers ...*Server) []string {
 	t.Helper()
 	var found []string
