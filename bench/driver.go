@@ -17,8 +17,8 @@ func alternate(ctx context.Context, rounds int, sample ...func() float64) []cont
 	return all
 }
 
-// ratios divides the measurements of each round by each other. Medians of different rounds would
-// not do: within seconds, the speed of the machine changes by more than the contenders differ.
+// ratios divides one series by another, round by round. It does not divide the medians of the series,
+// because within seconds the speed of the machine changes by more than the contenders differ.
 func ratios(above, below contest.Series) contest.Series {
 	all := make(contest.Series, len(above))
 	for i := range all {

@@ -24,8 +24,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// tierTable holds the five tiers of the example configuration with its routes, and a tier of three
-// windows whose limits no run reaches.
+// tierTable holds the five tiers of the example configuration, five policies by path, and a tier with
+// three windows whose limits no run reaches.
 const tierTable = `
 identities: {service: {claim: service, type: internal}}
 tiers:

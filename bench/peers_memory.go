@@ -73,7 +73,7 @@ func openStintLimiter(limits ...stint.Limit) (*stint.Limiter, func()) {
 	return lim, func() { store.Close() }
 }
 
-// openGoLimiter counts in fixed windows, with one bucket per key.
+// openGoLimiter opens go-limiter, which counts in fixed windows, with one bucket per key.
 func openGoLimiter(limit int64, window time.Duration) decider {
 	store := contest.Must(golimiter.New(&golimiter.Config{Tokens: uint64(limit), Interval: window}))
 	ctx := context.Background()
@@ -86,8 +86,8 @@ func openGoLimiter(limit int64, window time.Duration) decider {
 	}
 }
 
-// openFailsafe counts in fixed windows. Its limiter has no keys, so its users write the map from
-// keys to limiters themselves.
+// openFailsafe opens failsafe-go, which counts in fixed windows. Its limiter has no keys, so its users
+// write the map from keys to limiters themselves.
 func openFailsafe(limit int64, window time.Duration) decider {
 	var limiters sync.Map
 	return decider{
@@ -102,7 +102,7 @@ func openFailsafe(limit int64, window time.Duration) decider {
 	}
 }
 
-// openRate is a token bucket, also with one limiter per key.
+// openRate opens x/time/rate, a token bucket. It also needs a map from keys to limiters.
 func openRate(limit int64, window time.Duration) decider {
 	var limiters sync.Map
 	perSecond := rate.Limit(float64(limit) / window.Seconds())
@@ -118,7 +118,7 @@ func openRate(limit int64, window time.Duration) decider {
 	}
 }
 
-// openThrottled is GCRA with throttled's unbounded map.
+// openThrottled opens throttled, which uses GCRA, with an unbounded map.
 func openThrottled(limit int64, window time.Duration) decider {
 	store := contest.Must(memstore.NewCtx(0))
 	lim := contest.Must(throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{
@@ -136,7 +136,7 @@ func openThrottled(limit int64, window time.Duration) decider {
 	}
 }
 
-// openUlule counts in fixed windows.
+// openUlule opens ulule, which counts in fixed windows.
 func openUlule(limit int64, window time.Duration) decider {
 	lim := limiter.New(memory.NewStore(), limiter.Rate{Limit: limit, Period: window})
 	ctx := context.Background()

@@ -44,8 +44,8 @@ func (p redisPeer) connect(ctx context.Context, addr string, callers int, limits
 	return d
 }
 
-// redisPeers lists the contenders. The last two are not limiters of the same kind: the commands
-// that stint's script replaces, and a bare round trip.
+// redisPeers lists the contenders. The last two are not libraries: a script with a sorted set, and a
+// bare round trip.
 var redisPeers = []redisPeer{
 	{"stint, plain", openRedisStint},
 	{"stint", openStack},
@@ -92,8 +92,8 @@ func openStack(ctx context.Context, addr string, _ int, limits ...stint.Limit) r
 	return openLimiter(openStore(ctx, addr, stint.FailurePolicy{}), limits)
 }
 
-// openStore opens the recommended store over Redis. Failure configures what happens when Redis is
-// slow.
+// openStore opens the recommended store over Redis. The failure policy determines what happens when
+// Redis is slow.
 func openStore(ctx context.Context, addr string, failure stint.FailurePolicy) stores.Store {
 	quiet := resilience.Config{Failure: failure, Logger: slog.New(slog.DiscardHandler)}
 	store := contest.Must(stores.Config{Resilience: quiet}.Open(ctx, "redis://"+addr))
@@ -159,7 +159,7 @@ func openRedisUlule(_ context.Context, addr string, callers int, limits ...stint
 //go:embed lua/sortedset.lua
 var sortedSetScript string
 
-// openSortedSet is a sliding window log in a sorted set, with the client that stint uses. Its keys
+// openSortedSet opens a sliding window log in a sorted set, with the client that stint uses. Its keys
 // are as long as stint's.
 func openSortedSet(_ context.Context, addr string, _ int, limits ...stint.Limit) redisDecider {
 	client := contest.Must(rueidis.NewClient(clientOption(addr)))
@@ -181,9 +181,9 @@ func openSortedSet(_ context.Context, addr string, _ int, limits ...stint.Limit)
 	}
 }
 
-// openRueidisLimiter counts in a fixed window for each limit: a counter, with another key for the
-// end of its window. It supports one limit per call, so it is called once for each limit, in
-// sequence.
+// openRueidisLimiter opens rueidislimiter, which counts in fixed windows. Each limit has a counter, and
+// another key for the end of its window. A call supports only one limit, so there is a call for each
+// limit, in sequence.
 func openRueidisLimiter(_ context.Context, addr string, _ int, limits ...stint.Limit) redisDecider {
 	client := contest.Must(rueidis.NewClient(clientOption(addr)))
 	limiters := make([]rueidislimiter.RateLimiterClient, len(limits))
@@ -214,7 +214,7 @@ func openRueidisLimiter(_ context.Context, addr string, _ int, limits ...stint.L
 	}
 }
 
-// openIncrement is the lower bound: one INCR and no limit.
+// openIncrement opens the lower bound: one INCR and no limit.
 func openIncrement(_ context.Context, addr string, _ int, _ ...stint.Limit) redisDecider {
 	client := contest.Must(rueidis.NewClient(clientOption(addr)))
 	return redisDecider{

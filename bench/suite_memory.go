@@ -86,7 +86,7 @@ type cost struct {
 }
 
 // chunk is the number of decisions that each goroutine makes between two readings of the clock: few
-// enough that the operating system rarely preempts it in between.
+// enough that the operating system rarely preempts the goroutine in between.
 const chunk = 10_000
 
 // measure makes about n decisions, divided among the walkers, each in a goroutine. It reports the
@@ -160,7 +160,8 @@ func collect() {
 type memoryGroup struct {
 	limit  int64
 	window time.Duration
-	// fill lists the keys that are used beforehand, times times each.
+	// fill lists the keys that get requests before the measurement. times is the number of requests
+	// for each of these keys.
 	fill  []string
 	times int
 	// allowed is the share of decisions that must be allowed, or negative if it may vary.
@@ -258,8 +259,8 @@ func (g memoryGroup) run(ctx context.Context, s contest.Settings, r *contest.Rep
 	return lines
 }
 
-// fill makes one request for each key, and repeats that up to the given number of times. So the
-// requests of a key have different times.
+// fill makes the given number of requests for each key. It makes one request for every key before the
+// next, so that the requests of a key have different times.
 func (d decider) fill(keys []string, times int) {
 	for range times {
 		for _, key := range keys {

@@ -180,7 +180,7 @@ func redisSuite(callers int) contest.Suite {
 	}}
 }
 
-// The values of loads that are compared.
+// perSecond, serverTime, p50 and p99 return the values of a load that are compared.
 func perSecond(l load) float64  { return l.perSecond }
 func serverTime(l load) float64 { return l.cpu }
 func p50(l load) float64        { return l.quantile(0.5) }

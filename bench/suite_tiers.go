@@ -14,8 +14,8 @@ import (
 // pipelines.
 const tierCallers = 64
 
-// tierRow describes a row of the tables: the windows with which stint is compared with
-// rueidislimiter.
+// tierRow describes a row of the tables: the limits under which stint and rueidislimiter are
+// compared.
 type tierRow struct {
 	name   string
 	limits []stint.Limit

@@ -102,7 +102,7 @@ func (w *world) calmAll() error {
 		if err := w.reset(key); err != nil {
 			return err
 		}
-		// The store may also have forgotten whether such a charge was settled.
+		// The store may also have forgotten whether a charge of the subject was settled.
 		w.forgetCharges(func(_ *stint.Charge, c *stint.Claim) bool { return subjectScopeOf(c) == key.subjectScope })
 	}
 	// A step back would return charges to their windows, possibly with another generation, and

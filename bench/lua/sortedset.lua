@@ -5,7 +5,7 @@
 -- ARGV[2]   limit, in units
 -- ARGV[3]   length of the window, in microseconds
 --
--- Returns {1 if allowed, units in the window afterwards}.
+-- Returns {1 if allowed, else 0; units in the window afterward}.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local window = tonumber(ARGV[3])

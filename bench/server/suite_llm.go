@@ -84,7 +84,7 @@ func (p *programs) runLLM(ctx context.Context, s contest.Settings, r *contest.Re
 	r.Table([]string{"", "", "ms a response", "× without"}, rows)
 }
 
-// drawStreams makes the callers of each address read that number of streams.
+// drawStreams makes each caller of each address read the given number of streams.
 func drawStreams(ctx context.Context, addresses []string, streams int) {
 	transport := &http.Transport{MaxIdleConnsPerHost: streamCallers}
 	defer transport.CloseIdleConnections()

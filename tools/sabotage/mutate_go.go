@@ -34,7 +34,7 @@ func (m *mutator) golang() error {
 	}
 	drop := func(n ast.Node) { m.replace(at(n.Pos()), at(n.End()), "", "dropped: "+brief(text(n))) }
 
-	// visit visits a node and all nodes in it. They belong to a function with these results.
+	// visit visits a node and all nodes in it. The nodes belong to a function with these results.
 	var visit func(n ast.Node, results []string)
 	visit = func(root ast.Node, results []string) {
 		ast.Inspect(root, func(n ast.Node) bool {
@@ -118,8 +118,8 @@ func resultTypes(f *ast.FuncType, text func(ast.Node) string) []string {
 	return zeros
 }
 
-// isZero reports whether all results already are zero values, or there are none. A named result is
-// dropped with its assignment.
+// isZero reports whether all results already are zero values, or there are none. A return without
+// results needs no mutation of its own: dropping the assignment to the named result tests the same.
 func isZero(results []ast.Expr) bool {
 	for _, r := range results {
 		switch r := r.(type) {

@@ -36,7 +36,7 @@ type mutator struct {
 	found  []mutation
 }
 
-// replace adds the mutation of source[from:to] to text.
+// replace adds a mutation that replaces source[from:to] with text.
 func (m *mutator) replace(from, to int, text, what string) {
 	start := bytes.LastIndexByte(m.source[:from], '\n') + 1
 	line, _, _ := bytes.Cut(m.source[start:], []byte("\n"))
@@ -44,7 +44,7 @@ func (m *mutator) replace(from, to int, text, what string) {
 		strings.TrimSpace(string(line))})
 }
 
-// swap adds the mutation of a token to another.
+// swap adds a mutation that replaces a token with another.
 func (m *mutator) swap(from int, token, other string) {
 	m.replace(from, from+len(token), other, token+" → "+other)
 }

@@ -179,8 +179,8 @@ func (t *tester) once(ctx context.Context, s measured, binary, dir string) (outc
 	return o, by, nil
 }
 
-// output runs a command, and kills the processes that it leaves behind. It reports whether it
-// succeeded.
+// output runs a command, and kills the processes that the command leaves behind. It reports whether the
+// command succeeded.
 func output(ctx context.Context, cmd *exec.Cmd) (text string, ok bool, err error) {
 	// A killed test leaves processes behind: all of them are in this group.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

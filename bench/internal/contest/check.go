@@ -12,7 +12,7 @@ import (
 const worse = 0.2
 
 // unsteady occurs in the names of the bars whose ratios a short run does not reproduce within a
-// fifth: the goroutines contend for a lock.
+// fifth, because their goroutines contend for a lock.
 const unsteady = "goroutines, to"
 
 // Check compares the bars of a report with those recorded in a document: ratios, allocations and

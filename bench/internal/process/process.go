@@ -90,7 +90,7 @@ func (p *Process) lastLines() string {
 	return string(bytes.TrimSpace(text[max(0, len(text)-most):]))
 }
 
-// Stop ends the process, gracefully if it ends in time.
+// Stop ends the process, and kills it if it does not end in time.
 func (p *Process) Stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {

@@ -11,8 +11,8 @@ import (
 	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
-// Rack starts servers, each with its own directory, and stops them all. A failure ends the suite,
-// as in [contest.OK].
+// Rack starts servers with one directory for all their files, and stops them all. A failure ends the
+// suite, as in [contest.OK].
 type Rack struct {
 	dir     string
 	servers []*Process

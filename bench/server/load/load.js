@@ -6,7 +6,8 @@ import { sleep } from 'k6';
 import exec from 'k6/execution';
 import { Counter } from 'k6/metrics';
 
-// Counts the answers marked as given without Redis. Each adds a line after the line of the request.
+// Counts the answers that are marked as given without Redis. Each such answer adds a line to the CSV
+// after the line of its request.
 const degraded = new Counter('degraded');
 
 const seconds = Number(__ENV.SECONDS);

@@ -108,7 +108,7 @@ async function charges() {
   check("release", (await client.POST("/v1/release", { body: place })).data!.changed, true);
   check("extend: lost", (await client.POST("/v1/extend", { body: place })).data!.changed, false);
 
-  // Work whose cost is known afterwards, in two quantities.
+  // Work whose cost is known only afterward, in two quantities.
   const hold = (await client.POST("/v1/take", {
     body: { subject: "ts:8", limits: ["in: 1000/1d", "out: 1000/1d"], costs: { in: 100, out: 400 }, hold_seconds: 300.5 },
   })).data!;
