@@ -65,7 +65,7 @@ func (w *world) hasLeft(c *stint.Charge) bool {
 	return true
 }
 
-// forgetCharges forgets the charges with a claim for which the function is returns true.
+// forgetCharges forgets every charge with a claim that the given function selects.
 func (w *world) forgetCharges(is func(*stint.Charge, *stint.Claim) bool) {
 	w.charges = slices.DeleteFunc(w.charges, func(c chargePair) bool {
 		for i := range c.oracle.Claims() {

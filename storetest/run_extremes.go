@@ -48,7 +48,7 @@ var extremes = []check{
 	corner("a debt of the largest kind beside a booking", limits{
 		stint.TokenBucket(10, 10, s), stint.PerSecond(10).BurstTimes(2), stint.PerSecond(10),
 	}, func(k *tester) {
-		// 90,071,992,547 tokens of 100,000 each: just below 2^53.
+		// 90,071,992,547 tokens with a weight of 100,000 each are just below 2^53.
 		for _, debt := range []int64{0, 90_071_992_500, stint.MaxUnits - 100} {
 			k := k.other()
 			d := k.take(1)

@@ -1,4 +1,4 @@
-"""Work whose cost is known afterward, in four threads, under a budget of 1,000 units. See run.sh."""
+"""Work whose cost is known afterwards, in four threads, under a budget of 1,000 units. See run.sh."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor

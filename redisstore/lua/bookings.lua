@@ -253,7 +253,7 @@ function W.earliest(c, t, n)
   local set, at = c.st[SET], c.at
   local room = set[at + CAP] - n
   if set[at + CAP] == 0 or room < 0 then return NEVER end
-  if set[at + WIDTH] > 0 then -- the latest units may stay, as far as there is room for them
+  if set[at + WIDTH] > 0 then -- the latest units that fit may stay
     local left = room
     for stamp, units in latest(c, true) do
       if stamp + set[at + SPAN] <= t then break end

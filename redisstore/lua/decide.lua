@@ -335,7 +335,7 @@ local function decide(r)
     r.retry = r.ban.til - now
   elseif seen and (repeats < MAX_REPEATS or mode == FORCE) then
     repeated(r, seen, repeats, til)
-  else -- the id is new, or was repeated too often; too many repeats are charged, but not remembered again
+  else -- no id, a new id, or one repeated MAX_REPEATS times, which is charged but not remembered again
     t, fast = by_limits(r)
   end
   if r.at > 0 and r.id_key and not seen then remember(r, t) end

@@ -14,8 +14,8 @@ function W.set_cost(r, cost)
   each_count(r, function(c) c.cost = cost end)
 end
 
--- least returns how many units a part has room for. With a step, it returns at most one step for a
--- limit with bookings.
+-- least returns how many units a part has room for. If a step is given and a limit has bookings, least
+-- returns at most one step.
 function W.least(part, step)
   local room = MAX_UNITS
   for _, c in ipairs(part.counts) do

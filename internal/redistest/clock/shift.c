@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static volatile int64_t *shift; /* the two numbers of the file */
+static volatile int64_t *shift; /* and the time at which it is stopped */
 
 __attribute__((constructor)) static void map_shift(void)
 {
