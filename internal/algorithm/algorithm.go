@@ -34,7 +34,7 @@ const (
 	Never = int64(math.MaxInt64)
 )
 
-// Params are derived from a limit.
+// Params holds values that are derived from a limit.
 type Params struct {
 	// Cap is the capacity. most equals Cap, or is -1 if Cap is 0, because then nothing ever fits.
 	Cap, most int64

@@ -6,9 +6,9 @@ import "github.com/stint-limiter/stint/internal/calendar"
 // ends of the previous, the current and the next period.
 type periods struct {
 	calendar.Ends
-	// noted means that a stored entry determines the beginning of the current period, because the
-	// entry is later than the beginning by the calendar. The log keeps that instant as its first
-	// entry, without units, so that earlier charges do not count in this period.
+	// noted means that a stored end, and not the calendar, determines when the current period
+	// began. The log keeps that end as its first entry, without units, so that earlier charges do
+	// not count in this period.
 	noted bool
 }
 
@@ -96,8 +96,8 @@ func (v *View) stamp(t int64) int64 {
 	}
 }
 
-// Horizon returns the instant at and after which nothing can be booked, or Never. For a calendar
-// limit, it is the end of the next period, because later ends are not known.
+// Horizon returns the first instant that cannot be booked, or Never. For a calendar limit, it is
+// the end of the next period, because later ends are not known.
 func (v *View) Horizon() int64 {
 	if v.p.calendar == nil {
 		return Never

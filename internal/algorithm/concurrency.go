@@ -3,8 +3,8 @@ package algorithm
 import "slices"
 
 // The count of a concurrency limit has no entries. The words of its log are the holders of places,
-// two words each: the id of a charge, and the instant at which its place expires. They are in order
-// of expiry, because all places last for one window. The log's word is noRetake.
+// two words each: the id of a charge, and the instant at which its place expires. The holders are
+// in order of expiry, because all places last for one window. The log's word is noRetake.
 
 // holders returns the number of holders, including expired ones.
 func (c *Count) holders() int { return len(c.words) / 2 }

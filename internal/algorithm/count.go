@@ -79,8 +79,8 @@ func (c *Count) Bytes() int {
 	return n
 }
 
-// Dead reports whether the count can be forgotten without changing any later answer. The count was
-// last written under p, and not after now.
+// Dead reports whether the count can be forgotten without changing any later answer. The last write
+// of the count must have been under p, and not after now.
 func (c *Count) Dead(p *Params, now int64) bool {
 	if p.Places {
 		return c.Vacant(now) && c.noRetake() < now

@@ -31,7 +31,7 @@ func Expiry(at, hold int64) int64 {
 // heldUnits are units that are held until an instant.
 type heldUnits struct{ until, n int64 }
 
-// held has held units in the order in which they expire.
+// held lists held units in the order in which they expire.
 type held struct {
 	units []heldUnits
 	total int64

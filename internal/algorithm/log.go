@@ -22,7 +22,7 @@ type log struct {
 	first uint8    // index of the oldest entry in the ring
 	n     uint8    // number of entries
 	wide  bool     // entries are two words
-	// calendar means that the entries end with periods of the calendar.
+	// calendar means that the stamps are ends of calendar periods.
 	calendar bool
 	// Owner is for the owner of the count. Nothing in this package reads it. Its bytes would
 	// otherwise be padding: elsewhere, the field would enlarge the memory store's record of a
@@ -114,7 +114,7 @@ func (l *log) newest() int64 {
 	return int64(l.word)
 }
 
-// append adds n units at a stamp, which is usually not before the newest.
+// append adds n units at a stamp, which is usually not before the newest stamp.
 func (l *log) append(p *Params, stamp, n int64) {
 	l.sum += n
 	if l.n > 0 {

@@ -39,7 +39,7 @@ func (v *View) ChargeLate(at, cost, refilled int64) {
 	}
 }
 
-// Book adds a cost that may be used from a future instant, at, until end.
+// Book adds a booking of a cost, which may be used from at, a future instant, until end.
 func (v *View) Book(at, end, cost int64) {
 	m := v.write().extra()
 	m.add(booking{at, end, cost})
@@ -51,9 +51,8 @@ func (v *View) Book(at, end, cost int64) {
 	v.Only(Never)
 }
 
-// Insert adds a cost that may be used from a future instant, at, until end. Other bookings may be
-// later; the new one ends no later than they do. If there are [driver.MaxBookings] already, Insert
-// adds the cost to the last of them.
+// Insert is like Book, but other bookings may be later than the new one, which ends no later than
+// they do. If there are [driver.MaxBookings] already, Insert adds the cost to the last of them.
 func (v *View) Insert(at, end, cost int64) {
 	if v.p.void() {
 		return

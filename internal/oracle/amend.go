@@ -80,7 +80,7 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (s
 }
 
 // mayRetake reports whether a forgotten place may be taken back: the place was neither released nor
-// settled, and the limit was not reset after the charge, less than a window ago.
+// settled, and the limit was not reset after the charge within the last window.
 func (s *Store) mayRetake(c *stint.Charge, i int, claim *stint.Claim, l *stint.Limit, now int64) bool {
 	key := ownSettled{scopeOf(claim), settled{c.Data().AtOf(i), c.Data().ID}}
 	if slices.Contains(s.settled[key.scopeKey], key.settled) || slices.Contains(s.own, key) ||

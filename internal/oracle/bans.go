@@ -6,7 +6,7 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// ban is a subject's ban. The zero ban is no ban.
+// ban is a subject's ban. The zero value means that there is no ban.
 type ban struct{ until, level, at, forgive int64 }
 
 // banOf returns the subject's ban, moved back if the clock stepped back.

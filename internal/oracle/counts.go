@@ -323,7 +323,7 @@ func (k *counts) show(l *stint.Limit) (entries []driver.Entry) {
 		at := e.at
 		switch {
 		case e.n == 0:
-			continue // it is the beginning of a period
+			continue // the entry only stores when the current period began
 		case l.Algorithm == stint.AlgorithmCalendar:
 			if at = k.ends[0]; e.at > k.ends[1] {
 				at = k.ends[1]

@@ -31,7 +31,7 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	return d, nil
 }
 
-// decide decides a request, with its claims given separately.
+// decide decides a request. claims are copies of its claims, which decide may change.
 func (s *Store) decide(r stint.Request, claims []*stint.Claim, now int64) stint.Decision {
 	parts := s.openAll(claims, now)
 	for _, p := range parts {

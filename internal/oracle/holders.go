@@ -47,7 +47,8 @@ func (h *holders) asOf(*stint.Limit, int64) (used, reset int64) {
 
 func (h *holders) fits(l *stint.Limit, now, cost int64) bool { return h.earliest(l, now, cost) == now }
 
-// earliest tries from and the instants at which holders expire.
+// earliest returns the first instant with room. It tries from and every instant at which a holder
+// expires.
 func (h *holders) earliest(l *stint.Limit, from, cost int64) int64 {
 	if l.Max == 0 {
 		return never

@@ -55,7 +55,8 @@ func (k *counts) hold(until, n int64) {
 	}
 }
 
-// release removes units that are held until an instant or later, then the latest of the others.
+// release removes units that are held until an instant or later. If there are too few, it also
+// removes units that expire before it, the latest first.
 func (k *counts) release(until, n int64) {
 	take := func(i int) {
 		by := min(n, k.held[i].n)

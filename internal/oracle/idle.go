@@ -37,7 +37,8 @@ func (s *Store) IdleState(c *stint.Claim, l *stint.Limit) bool {
 	return true
 }
 
-// HoldExpired reports whether a store may have forgotten held units of a limit.
+// HoldExpired reports whether a store may have forgotten held units of a limit, because some have
+// expired.
 func (s *Store) HoldExpired(c *stint.Claim, l *stint.Limit) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -149,7 +149,7 @@ func (k *counts) amount(l *stint.Limit, t int64) (n int64) {
 	return n
 }
 
-// logFits reports whether there is room in every window that contains now.
+// logFits reports whether there is room for a cost in every window that contains now.
 func (k *counts) logFits(l *stint.Limit, now, cost int64) bool {
 	if sum(k.entries)+sum(k.held)+cost > l.Capacity() {
 		return false
@@ -162,7 +162,8 @@ func (k *counts) logFits(l *stint.Limit, now, cost int64) bool {
 	return true
 }
 
-// logEarliest tries every instant at which units leave the window.
+// logEarliest returns the first instant with room for a cost. It tries every instant at which units
+// leave the window.
 func (k *counts) logEarliest(l *stint.Limit, from, cost int64) int64 {
 	var all []entry // at is the instant at which the units leave
 	for _, e := range k.entries {

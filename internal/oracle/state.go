@@ -22,7 +22,8 @@ func (st *state) clone() *state {
 	return c
 }
 
-// stepBack moves the state back if the clock stepped back. It reports whether it did.
+// stepBack moves the state back if the clock stepped back. It reports whether the clock stepped
+// back.
 func (st *state) stepBack(now int64) bool {
 	if now >= st.last {
 		return false
@@ -64,7 +65,7 @@ type part struct {
 // cost returns the cost of the claim under the limit.
 func (p *part) cost() int64 { return p.claim.CostOf(p.limit) }
 
-// kept is the stored data of one limit. Its methods are named like the terms of the rules. open
+// kept is the stored data of one limit. Its methods are named after terms in docs/rules.md. open
 // must be called before the others.
 type kept interface {
 	open(l *stint.Limit, now int64)

@@ -53,7 +53,7 @@ type event struct {
 	low, high int64
 	booked    bool
 	tentative bool // not used before its owner asks again
-	astray    bool // at may no longer identify it: the clock stepped back since, or units were removed
+	astray    bool // at may no longer identify the event: the clock stepped back since, or units were removed
 }
 
 // Took records a decision made at now and checks it.
@@ -115,7 +115,7 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 			}
 			moved := r.Terms().Booked != nil && booked[i] && lt.giveUp(now, r.Terms().Booked.At, e)
 			if stays {
-				continue // the event stays, or is gone if limits were reset since
+				continue // the old booking stays, so there is no new event
 			}
 			if r.Hold > 0 || r.Terms().AtLeast {
 				e.low, e.astray = 0, true
@@ -187,7 +187,7 @@ func (t *Truth) hasCome(now int64, r *stint.Request) bool {
 // that the store removes is not known from outside. If the cost differs from the booked one, the
 // store may remove units of other events.
 func (lt *limitTruth) takeOff(at, cost int64) {
-	lt.metered = len(lt.events) // a meter may give back units that it had already refilled
+	lt.metered = len(lt.events) // the meter may fall by units that it had already refilled
 	certain := false
 	for i := range lt.events {
 		e := &lt.events[i]
@@ -265,7 +265,7 @@ func (lt *limitTruth) holds() {
 // still applied, it may have changed other, later events. A lease and bookings with the same end
 // may be taken for each other.
 func (lt *limitTruth) settle(id uint64, cost int64, certain bool) {
-	lt.metered = len(lt.events) // a meter may give back units that it had already refilled
+	lt.metered = len(lt.events) // the meter may fall by units that it had already refilled
 	for i := range lt.events {
 		e := &lt.events[i]
 		if e.id != id || e.astray {
@@ -301,7 +301,7 @@ func (lt *limitTruth) giveUp(now, at int64, moved event) bool {
 	case len(found) == 0:
 		return false
 	case len(found) > 1 || !lt.events[found[0]].like(moved):
-		for _, i := range found { // it is not known which one it was, or how much of it is left
+		for _, i := range found { // it is not known which of them is the booking, or how many units it has left
 			e := &lt.events[i]
 			e.low, e.high, e.astray = 0, e.high+moved.high, true
 		}
@@ -316,8 +316,8 @@ func (lt *limitTruth) giveUp(now, at int64, moved event) bool {
 	return true
 }
 
-// GaveBack records that units were given back. It is not known from outside to which of the events
-// until now, or in the current slice, they belonged. Later events must stay.
+// GaveBack records that units were given back. The units came from events until now, or in the
+// current slice, but it is not known from outside from which. Later events must stay.
 func (t *Truth) GaveBack(now int64, c stint.Command) {
 	t.tick(now)
 	for i := range c.Limits {
@@ -410,9 +410,9 @@ func (lt *limitTruth) admit(l *stint.Limit, e event, moved bool) error {
 	return nil
 }
 
-// force records an event that needs no room: in its windows, the only guarantee is that nothing
-// else is admitted. With several limits, a booking may end sooner on one than on another, and
-// nothing is forced above 2^52.
+// force records an event that needs no room. In windows that contain it, the only guarantee is that
+// nothing else is admitted. Its units are uncertain in two cases: a booking on several limits may
+// end sooner on one of them, and a store forces no units above 2^52.
 func (lt *limitTruth) force(e event, several bool) {
 	total := e.high
 	for _, other := range lt.events {
@@ -431,9 +431,9 @@ func (lt *limitTruth) force(e event, several bool) {
 // than the capacity plus the refill in that period. A meter counts units when they are charged.
 //
 // The units of a block are charged when the block is taken, and used up to half a window later: the
-// refill of that time may be added. The rest of a block is returned, and then the meter falls by
-// units that it may already have refilled. These are at most one capacity, because the log has room
-// for at most one capacity of blocks at once.
+// refill of that time may be added. When the rest of a block is returned, the meter falls by units
+// that it may already have refilled. These are at most one capacity, because the log has room for
+// at most one capacity of blocks at once.
 func (lt *limitTruth) checkMeter(l *stint.Limit) error {
 	events := slices.Clone(lt.events[lt.metered:])
 	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.from, b.from) })
@@ -451,8 +451,9 @@ func (lt *limitTruth) checkMeter(l *stint.Limit) error {
 	return nil
 }
 
-// check checks the window that ends at an instant, and the aligned window around it, against the
-// limit under which an event was admitted, if the event is in that window.
+// check checks that the window that ends at an instant has no more units than the limit admits, if
+// the window contains the event. For a fixed limit, it also checks the aligned window that contains
+// the instant.
 func (lt *limitTruth) check(l *stint.Limit, e *event, end int64) error {
 	sum := func(after, until int64) int64 {
 		if !e.in(after, until) {
@@ -482,8 +483,8 @@ func (lt *limitTruth) check(l *stint.Limit, e *event, end int64) error {
 	return nil
 }
 
-// justified reports whether the true log, with its events at most a slice late, would deny cost
-// units at now.
+// justified reports whether the true log would deny cost units at now, if its events leave the
+// window up to maxLate later.
 func (lt *limitTruth) justified(l *stint.Limit, now, cost int64) bool {
 	if lt.unsure || hasMeter(l) || l.Algorithm == stint.AlgorithmBucket || l.Algorithm == stint.AlgorithmConcurrency {
 		return true // for these limits, comparing the answers checks every guarantee
@@ -500,8 +501,8 @@ func (lt *limitTruth) justified(l *stint.Limit, now, cost int64) bool {
 	return false
 }
 
-// full reports whether the true log, with its events at most a slice late, has no room for cost
-// units in addition to all bookings.
+// full reports whether the true log has no room for cost units in addition to all bookings, if its
+// events leave the window up to maxLate later.
 func (lt *limitTruth) full(l *stint.Limit, now, cost int64) bool {
 	if lt.unsure || hasMeter(l) || l.Algorithm == stint.AlgorithmBucket {
 		return true

@@ -17,7 +17,8 @@ type event struct {
 	bytes  int
 }
 
-// person is a client that sends requests. Addresses are from documentation ranges.
+// person is a client that sends requests. Addresses are from ranges for documentation and
+// carrier-grade NAT, so they belong to no real site.
 type person struct {
 	client netip.Addr
 	number int  // number of the user; negative for the crawler and the attacker
