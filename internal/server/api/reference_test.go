@@ -54,11 +54,11 @@ func (p *page) write() {
 	p.line("# The JSON API\n")
 	p.line("<!-- Generated from internal/server/api/openapi.json: go test ./internal/server/api -run TestReference -update -->\n")
 	p.line("%s\n", p.text("info", "description"))
-	p.line("A running server returns its OpenAPI document from `GET /openapi.json`; this page is generated from it. How to run the server, and who may ask: [server.md](server.md#json-api). Clients for other languages: [below](#clients), or [a few lines of Python](quickstart.md#from-python).\n")
-	p.line("The examples are decided by this configuration:\n")
+	p.line("A running server returns its OpenAPI document from `GET /openapi.json`; this page is generated from it. [server.md](server.md#json-api) describes how to run the server, and who may ask. For clients, see [below](#clients), or [a few lines of Python](quickstart.md#from-python).\n")
+	p.line("The examples use this configuration:\n")
 	p.line("```yaml\n# stint.yaml\n%s```\n", exampleRules)
 	p.line("```sh\nstint serve --config stint.yaml --api-ad-hoc\n```\n")
-	p.line("Without tokens, it serves only callers on the same host, over loopback. With `--api-token-file`, add `-H 'Authorization: Bearer TOKEN'` to the commands. They need curl 7.82 or later, which has `--json`; some need jq.\n")
+	p.line("Without tokens, the server accepts only callers on the same host, over loopback. With `--api-token-file`, add `-H 'Authorization: Bearer TOKEN'` to the commands. The commands need curl 7.82 or later, which has `--json`; some also need jq.\n")
 	p.operations()
 	p.errors()
 	p.schemas()
@@ -141,7 +141,7 @@ func (p *page) operation(path, method string) {
 // errors are the answers of all operations that are problems.
 func (p *page) errors() {
 	p.line("\n## Errors\n")
-	p.line("The body of each is a [Problem](#problem). `error` is for programs, and `message` for people.\n")
+	p.line("The body of each error is a [Problem](#problem). `error` is for programs, and `message` for people.\n")
 	p.line("| status | `error` | |\n|---|---|---|")
 	rows := map[string]bool{}
 	for _, path := range p.keys("paths") {
@@ -156,7 +156,7 @@ func (p *page) errors() {
 		}
 	}
 	p.line("%s", strings.Join(sortedKeys(rows), "\n"))
-	p.line("\nA path that does not exist is answered with 404 and `not_found`, a defect of the server with 500 and `internal`.")
+	p.line("\nA path that does not exist is answered with 404 and `not_found`, an internal error with 500 and `internal`.")
 	p.line("\nFor example:\n\n```json\n%s\n```",
 		pretty(p.raw("components", "responses", "Invalid", "content", "application/json", "example")))
 }
@@ -273,7 +273,7 @@ func (p *page) headers() {
 
 func (p *page) clients() {
 	p.line("\n## Clients\n")
-	p.line("Generators make a client from the document for most languages. A test generates these two, compiles them, and makes every call through them. First get the document:\n")
+	p.line("Generators can create a client from the document for most languages. A test generates these two, compiles them, and makes every call with them. First get the document:\n")
 	p.line("```sh\ncurl -so openapi.json %s/openapi.json\n```\n", p.host())
 	p.line("### Go\n\n[oapi-codegen](https://github.com/oapi-codegen/oapi-codegen) generates a package:\n")
 	p.line("<!-- not run: the network; TestGeneratedClients of package server runs it -->\n```sh\ngo run github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@%s -generate types,client -package stint -o stint/stint.gen.go openapi.json\n```\n",
@@ -286,7 +286,7 @@ func (p *page) clients() {
 	p.line("```typescript\n%s\n%s```\n", `import createClient from "openapi-fetch";
 import type { paths } from "./stint.js";
 `, p.find("testdata/calls.ts", `(?s)// Example\.\n\n(.*?)\n// End`))
-	p.line("Generators for other languages read the same document; only these two are tested. Each form of a body is a schema of its own, numbers have formats (`int64`, `double`), and every error has the same body. Members that a generated client writes as null are absent.")
+	p.line("Generators for other languages read the same document, but are not tested. Each form of a body is a separate schema, numbers have formats (`int64`, `double`), and every error has the same body. Members that a generated client writes as null count as absent.")
 }
 
 // find returns what a pattern finds in a file of the tools.
