@@ -525,7 +525,7 @@ export type Decision = {
   tier: string;
   /** The policy or tier of the decisive limit. After a denial, this is the limit with the longest wait; otherwise, the limit that admits the fewest more requests of this cost. `limits` for the caller's own limits. */
   policy: string;
-  /** The first policy that matched by an attribute other than the tier. */
+  /** The first policy that matched by a path, a method or a host. */
   route: string;
   /** The policy that exempts the request from all limits. */
   skipped: string;
