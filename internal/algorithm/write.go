@@ -177,7 +177,7 @@ func (v *View) lower(weight int64) {
 func (v *View) GiveBack(units int64) bool {
 	ahead, first, used := v.stamp(v.now), v.expired, false
 	for ; first < int(v.count.n); first++ {
-		if oldest, n := v.count.entry(first); n > 0 { // otherwise the entry is the beginning of a period
+		if oldest, n := v.count.entry(first); n > 0 { // an entry without units marks the beginning of a period
 			used = oldest <= ahead
 			break
 		}

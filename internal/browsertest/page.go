@@ -131,8 +131,8 @@ func (p *Page) ResizeDense(width, height int, density float64) {
 	p.do("resize", chromedp.EmulateViewport(int64(width), int64(height), chromedp.EmulateScale(density)))
 }
 
-// Prefer sets a media feature of the page, such as "prefers-color-scheme" to "dark". Features set
-// before stay set.
+// Prefer sets a media feature of the page, such as "prefers-color-scheme" to "dark". Features that
+// were set before stay set.
 func (p *Page) Prefer(feature, value string) {
 	p.t.Helper()
 	p.preferred = slices.DeleteFunc(p.preferred, func(f *emulation.MediaFeature) bool { return f.Name == feature })

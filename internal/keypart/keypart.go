@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// Max is the maximum length of a part that stays readable, in escaped bytes; longer parts are
+	// Max is the maximum length of a readable part, in bytes after escaping. Longer parts are
 	// hashed.
 	Max = 128
 	// HashMark begins a part that was replaced with a hash. Escaping never produces it.

@@ -14,8 +14,8 @@ type holder struct {
 	expiry int64
 }
 
-// stepBack does the part of open that is written even on denial. It reports whether it changed
-// anything.
+// stepBack shortens places to a window from now if the clock stepped back. The store writes this
+// even if it denies the request. stepBack reports whether it changed anything.
 func (h *holders) stepBack(l *stint.Limit, now int64) bool {
 	changed := false
 	for i := range h.list {

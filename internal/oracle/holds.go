@@ -144,7 +144,7 @@ type openHold struct {
 	hold                *hold
 	key                 stateKey
 	parts               []*part
-	known               bool // the state is the one that was charged
+	known               bool // the state has the generation of the charge
 	cost, at, life, now int64
 }
 

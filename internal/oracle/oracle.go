@@ -81,7 +81,7 @@ const most = stint.MaxUnits
 type settlement struct {
 	id                          uint64
 	at, cost, trueCost, maxDebt int64
-	known                       bool // the state is the one that was charged
+	known                       bool // the state has the generation of the charge
 }
 
 // drawGeneration returns a generation that no state has had.
@@ -146,7 +146,7 @@ func (s *Store) reset(c *stint.Claim, now int64) {
 	delete(s.ids, scopeOf(c))
 }
 
-// duration converts microseconds to a duration, at most the longest one.
+// duration converts microseconds to a duration. The result is at most the longest duration.
 func duration(us int64) time.Duration {
 	if us > math.MaxInt64/1000 {
 		return math.MaxInt64

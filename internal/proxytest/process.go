@@ -50,7 +50,7 @@ func Launch(t testing.TB, env []string, path string, args ...string) *Process {
 	p := &Process{cmd, make(chan struct{})}
 	go func() {
 		defer close(p.done)
-		_ = cmd.Wait() // the output describes how it ended
+		_ = cmd.Wait() // the output of the process shows why it ended
 	}()
 	t.Cleanup(func() {
 		p.Kill()
