@@ -102,7 +102,7 @@ func against(name string, ours, theirs []load, value func(load) float64) ([]stri
 // share returns the share of decisions that were allowed.
 func share(l load) float64 { return l.allowed }
 
-// compete makes the contenders of a row take turns, after the subjects were used for a minute.
+// compete warms up the contenders of a row, and then makes them take turns.
 func (row tierRow) compete(ctx context.Context, s contest.Settings, server *redisServer, keys []string,
 	minute time.Duration) tierLoads {
 	contest.OK(server.do(ctx, "FLUSHALL").Error())

@@ -24,7 +24,7 @@ var golden = []check{
 			d := k.reserve(1, 0)
 			k.wantAllowed(d, true)
 			k.wantRetry(d, want)
-			k.wantUsed(d, int64(min(i+1, 4))) // at that time: the first has left
+			k.wantUsed(d, int64(min(i+1, 4))) // when the fifth is due, the first has left
 			k.Clock.Advance(us)
 		}
 	}),

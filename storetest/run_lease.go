@@ -155,7 +155,9 @@ var leases = []check{
 		}
 	}),
 	corner("a log full of leases merges its oldest entries", limits{stint.PerSecond(1000)}, func(k *tester) {
-		for _, charges := range []int{0, 1, 5, 11} { // the first is before all leases; slices have 8 ms
+		// Slices have 8 ms. The first charges are older than all leases, and the later ones are among the
+		// oldest.
+		for _, charges := range []int{0, 1, 5, 11} {
 			k := k.other()
 			k.toFull(s)
 			for i := range time.Duration(251) {

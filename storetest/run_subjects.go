@@ -152,7 +152,8 @@ var subjects = []check{
 		k.wantRetry(k.as(a, stint.PerSecond(1)).take(1), 4*s+grace) // behind the waiting requests
 		k.after(s).as(a, stint.PerSecond(1)).mustTake(1)
 		k.Clock.Advance(s + us)
-		k.wantRetry(k.as(a, stint.PerSecond(1)).take(1), 2*s+grace-us) // a unit charged now would still count when the booking at 3 s is due
+		// A unit charged now would still count when the booking at 3 s is due.
+		k.wantRetry(k.as(a, stint.PerSecond(1)).take(1), 2*s+grace-us)
 	}),
 	everyStore("sixteen subjects never exceed any of their limits", nil, func(k *tester) {
 		r := stint.Request{Claims: []stint.Claim{k.other().under(stint.PerHour(5)).request(1).Claims[0]}}

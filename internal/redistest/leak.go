@@ -23,7 +23,8 @@ func CheckGoroutines(t testing.TB, before int) {
 	}
 }
 
-// LeftGoroutines is [CheckGoroutines] for a TestMain.
+// LeftGoroutines is like [CheckGoroutines], for a TestMain: it returns an error instead of failing a
+// test.
 func LeftGoroutines(before int) error { return checkGoroutines(before, 5*time.Second) }
 
 func checkGoroutines(before int, timeout time.Duration) error {

@@ -93,7 +93,8 @@ func (s *Sentinel) NoFailover(t testing.TB) {
 // Addrs returns the addresses of the sentinels.
 func (s *Sentinel) Addrs() []string { return addrs(s.Sentinels) }
 
-// isMaster returns nil if all running sentinels report srv as the master and srv itself does too.
+// isMaster returns nil if all running sentinels report srv as the master, and srv reports that it is
+// a master.
 func (s *Sentinel) isMaster(srv *Server) error {
 	current, err := s.currentMaster()
 	if err != nil {

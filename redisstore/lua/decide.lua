@@ -22,8 +22,8 @@
 --   counts       the tables of its limits (whole.lua), if the state was read as a whole
 --   holds        the key of its holds, for a request with a hold
 
--- read_run reads the parts and the options of a run from args, beginning at the offset `at`. The
--- set and the cost of the first part are given.
+-- read_run reads the parts and the options of a run from args, beginning at the offset `at`. The set
+-- and the cost of the first part are `which` and `cost`.
 local function read_run(r, kind, which, cost, at)
   local parts, keys, rest, ends, claim, _ = 1, 1, nil, at, 1, nil
   if kind ~= PLAIN then
@@ -154,7 +154,7 @@ end
 
 -- charge_all charges every claim that costs something, now or, for a booking, at t, and then writes
 -- the states. `come` is true if the request was booked before and its booking is due. charge_all
--- returns the answer if CHARGED can be its kind, else nil.
+-- returns a short answer, CHARGED (take.lua), or nil if the answer must have more.
 local function charge_all(r, t, come)
   local whole, equal = r.whole, r.charged / r[1].cost
   local at = math.max(1, now + r.options[LEASE] - (r.options[AGE] or 0))
@@ -221,7 +221,7 @@ local function repeated(r, at, repeats, til)
 end
 
 -- by_limits decides by the limits. If it charges, it returns the instant of the charge, and the
--- answer if CHARGED can be its kind.
+-- result of charge_all.
 local function by_limits(r)
   local options, whole = r.options, r.whole
   local mode, moves = options[MODE], options[MOVES] > 0

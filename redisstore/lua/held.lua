@@ -88,8 +88,8 @@ function W.release(c, e, n)
 end
 
 -- goes returns the instant at which held units that expire at e stop counting if they are not
--- settled: e or, if they are charged when they expire, a span later. If books is set, it is always a
--- span later, because the units may be charged at any time until they expire.
+-- settled: at e or, if they are then charged, a span later. If books is set, it is always a span
+-- later, because the units may be charged at any time until they expire.
 function W.goes(c, e, books)
   if not books and not c.held.charges then return e end
   return stamp_of(c.st[SET], c.at, e) + c.st[SET][c.at + SPAN]

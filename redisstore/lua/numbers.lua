@@ -47,8 +47,8 @@ local DIRECTORY_START, DIRECTORY_LIMIT, HEADER_SIZE, LOG_HEAD, METER_HEAD = 2, 8
 -- a log and of a meter
 local FIRST_HEAD, LOG_FIELDS, METER_FIELDS = 12, 5, 3
 
--- In the directory, the kind of a limit is the sum of its algorithm, HAS_METER if it has a meter, and
--- ENTRY_WIDTH * (bytes of an entry - ENTRY_STAMP) if it has a log
+-- In the directory, the kind of a limit is the sum of its algorithm, HAS_METER if it has a meter,
+-- and ENTRY_WIDTH * (bytes of an entry - ENTRY_STAMP) if it has a log
 local HAS_METER, ENTRY_WIDTH, ENTRY_STAMP = 4, 8, 7
 
 -- Held units precede their limit in the directory. The algorithm in their kind is that of the limit
@@ -128,7 +128,8 @@ local RUN_HOLD = 70
 -- A part of an amendment (amend.lua) is an array of these fields. The first part of a claim also
 -- has the fields of that claim, and the first part of the first claim also has the fields of the
 -- amendment, because creating a table takes as long as a Redis command. The fields from AMENDS on
--- have the values that were sent. Every part has a copy of the values of its claim and its amendment.
+-- have the values that were sent. Every part has a copy of the values of its claim and its
+-- amendment.
 --
 --   KEY, SET         as in a state; SET is false for a concurrency limit
 --   HOLDS            the key of its holds, if any

@@ -53,7 +53,7 @@ local function settle_log(st, at, stamp, delta)
     error('rare')
   end
   if left == 0 and st[o + SUM] == units then -- nothing is left
-    st[REWRITE] = st[REWRITE] or shape >= SHAPE_SLOTS -- the ring is too large
+    st[REWRITE] = st[REWRITE] or shape >= SHAPE_SLOTS -- an empty log needs no ring
     st[o + SUM], st[o + NEWEST], st[o + NEWEST_UNITS] = 0, 0, 0
     st[o + OLDEST], st[o + SHAPE] = FAR, shape - shape % SHAPE_SLOTS
     if whole then st[FRONTS][at] = '' end

@@ -28,7 +28,7 @@
 --          clock (0: use the server's; only tests send another)
 --          generation of states that the call creates (4): a number that distinguishes a state from
 --          an earlier state with the same key that was lost or reset
---          number of runs or amendments (2), if there can be several
+--          number of runs or amendments (2); scripts without any ignore it
 --          sets of limits (sets.lua)
 --          the rest, which the last file of the script describes
 --

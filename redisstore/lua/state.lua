@@ -74,7 +74,7 @@ local function drop_left(st, at)
   local o, entry, width, cut = set[at + LOG], set[at + ENTRY], set[at + WIDTH], set[at + CUT]
   local shape, sum, k = st[o + SHAPE], st[o + SUM], 0
   if st[o + NEWEST] <= cut then -- all entries
-    st[REWRITE] = st[REWRITE] or shape >= SHAPE_SLOTS -- the ring is too large
+    st[REWRITE] = st[REWRITE] or shape >= SHAPE_SLOTS -- an empty log needs no ring
     st[o + SUM], st[o + NEWEST], st[o + NEWEST_UNITS] = 0, 0, 0
     st[o + OLDEST], st[o + SHAPE] = FAR, shape - shape % SHAPE_SLOTS
     if whole then st[FRONTS][at] = '' end

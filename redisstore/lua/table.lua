@@ -1,7 +1,7 @@
 -- table keeps rows of texts. It writes rows, or returns the changes since a version.
 --
 -- A version is life * LIFE + changes * STEP + tag. `life` is set when the table is created, or
--- created again after it was lost. `changes` and `tag` are set at every change: `changes` grows.
+-- created again after it was lost. With every change, `changes` grows and `tag` is set again.
 -- `life` and `tag` are random, so that an older copy of the table gets different versions once it
 -- changes.
 --

@@ -14,8 +14,8 @@ function W.set_cost(r, cost)
   each_count(r, function(c) c.cost = cost end)
 end
 
--- least returns how many units a part has room for. If a step is given and a limit has bookings, least
--- returns at most one step.
+-- least returns how many units a part has room for. If a step is given and a limit has bookings,
+-- least returns at most one step.
 function W.least(part, step)
   local room = MAX_UNITS
   for _, c in ipairs(part.counts) do
@@ -56,8 +56,8 @@ function W.over(r)
   return over
 end
 
--- let_go removes the booking that `leave` found in a limit but did not remove. It is called once the
--- request has another time.
+-- let_go removes the booking that `leave` found in a limit but did not remove. It is called once
+-- the request has another time.
 local function let_go(c)
   if not c.found then return end
   W.change_booking(c, c.found, -c.cost)

@@ -27,7 +27,7 @@
 
 local W = { looking = false }
 
--- discard removes a key whose value is not ours.
+-- discard removes a key whose value is damaged or not a state.
 local function discard(key)
   if not W.looking then redis.call('DEL', key) end
 end

@@ -16,7 +16,7 @@ import (
 //
 // A request that was decided without Redis is charged to Redis later. If Redis had already charged
 // it and the answer was lost, it is charged twice; that is the documented worst case. If it was
-// denied, it may have been charged and refunded shortly afterwards.
+// denied, it may have been charged and refunded soon after.
 
 // clocks is the maximum difference between the machine's clock as read by k6 and as read by Redis.
 const clocks = 2 * time.Millisecond

@@ -1,6 +1,6 @@
 // The k6 script of `make load`: users of all tiers send requests, and most of them stay within
 // their limits. k6 writes a line of CSV for each request, with the user in its metadata. From these
-// lines, the checker judges all answers afterwards.
+// lines, the checker judges all answers when k6 has finished.
 import http from 'k6/http';
 import { sleep } from 'k6';
 import exec from 'k6/execution';

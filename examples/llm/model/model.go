@@ -92,7 +92,7 @@ func (c Caller) Ask(ctx context.Context, client *http.Client, url string, tokens
 	if err != nil {
 		return Answer{}, err
 	}
-	defer resp.Body.Close() // the body has been read
+	defer resp.Body.Close() // after the body was read to its end
 	_, err = io.Copy(io.Discard, resp.Body)
 	return Answer{resp.StatusCode, resp.Header.Get("X-RateLimit-Policy"), resp.Header.Get("Retry-After")}, err
 }
