@@ -83,8 +83,8 @@ func (p *Params) align() int64 {
 	return 1
 }
 
-// maxGrace is the most by which the stamp of a booking in a log can be later than its instant, in
-// microseconds.
+// maxGrace is the longest grace of a booking, in microseconds. A log counts a booking as if it were
+// charged at the end of its grace.
 const maxGrace = 20_000
 
 // slower reports whether m admits no more at once than the meter of l holds, and no more afterwards

@@ -113,7 +113,8 @@ func (v *View) Settle(at, cost, truth, debt int64) (charged int64, found bool) {
 	return cost + delta, true
 }
 
-// Settleable returns the longest time after its instant at which a charge of a cost can be settled.
+// Settleable returns an upper bound of the time after its instant for which a charge of a cost can
+// be settled.
 func (v *View) Settleable(cost int64) int64 {
 	switch {
 	case v.p.log || v.p.Places:
