@@ -155,8 +155,8 @@ func collect() {
 	}
 }
 
-// memoryGroup holds rows of the table that share limiters, because it takes a long time to fill
-// one.
+// memoryGroup holds rows of the table that share limiters, because it takes a long time to fill a
+// limiter.
 type memoryGroup struct {
 	limit  int64
 	window time.Duration

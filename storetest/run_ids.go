@@ -22,8 +22,8 @@ func (k *tester) withIDFor(id string, life time.Duration) stint.Request {
 	return r
 }
 
-// moment is the resolution of a request id's time: a repeat in the same moment has to wait until
-// its end.
+// moment is the resolution of a request id's time, which is rounded up. After a moment, the clock has
+// reached that time.
 const moment = 16 * us
 
 var requestIDs = []check{

@@ -13,7 +13,7 @@ type scenario struct {
 	lines []line
 }
 
-// line takes cost units some time after the previous line.
+// line is a take, some time after the previous line, and the wanted answer.
 type line struct {
 	after   time.Duration
 	cost    int64

@@ -259,7 +259,7 @@ var settlements = []check{
 		k.wantApplied(k.settle(part(whole, 1), 0), true)
 		k.pass(moment)
 		look := r
-		look.Mode = stint.ModePeek // a refund of a repeated request is refused
+		look.Mode = stint.ModePeek // a repeat that is not a peek would prevent the refund
 		k.wantRepeat(k.decide(look), true)
 		k.wantApplied(k.settle(part(whole, 0), 0), true)
 		k.wantRepeat(k.decide(r), false)

@@ -289,7 +289,7 @@ func (l *line) pop(now time.Time) (data []byte, end bool, wait time.Duration) {
 		}
 	}
 	if f.bandwidth > 0 {
-		n = min(n, max(1, f.bandwidth/100)) // small pieces, so that bytes trickle
+		n = min(n, max(1, f.bandwidth/100)) // small pieces, so that bytes arrive at a steady rate
 		due = later(due, l.free).Add(time.Duration(n) * time.Second / time.Duration(f.bandwidth))
 	}
 	if now.Before(due) {

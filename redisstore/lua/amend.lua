@@ -243,8 +243,8 @@ local function finish(a, claim, retakes)
   if a[AMENDS] == EXTEND then return claim[APPLIED] and not missed and (places or not claim[EXPIRED]) end
   if not claim[APPLIED] then return false end
   if a[AMENDS] ~= RELEASE and a[HOLD_LIFE] == 0 then remember(a, claim) end
-  -- Do not announce released places: that happens all the time, and no process remembers denials by
-  -- concurrency limits.
+  -- Do not announce released places: places are released all the time, and no process remembers
+  -- denials by concurrency limits.
   if claim[TIGHT] and claim[LOWERS] then announce(claim[SETTLED], '+') end
   return true
 end

@@ -22,8 +22,8 @@
 --   counts       the tables of its limits (whole.lua), if the state was read as a whole
 --   holds        the key of its holds, for a request with a hold
 
--- read_run reads the parts and the options of a run from args, beginning at the offset `at`. The set
--- and the cost of the first part are `which` and `cost`.
+-- read_run reads the parts and the options of a run from args, beginning at the offset `at`. The
+-- set and the cost of the first part are `which` and `cost`.
 local function read_run(r, kind, which, cost, at)
   local parts, keys, rest, ends, claim, _ = 1, 1, nil, at, 1, nil
   if kind ~= PLAIN then

@@ -32,7 +32,7 @@ local function read_set(text, from, now)
   for _ = 1, n do
     local span, slice, width = set[at + SPAN], set[at + SLICE], set[at + WIDTH]
     local asked, stamp = set[at + ASKED], slice > 0 and now - now % slice + slice or now
-    if asked == HOLDING then -- the end of the slice in which a hold expires
+    if asked == HOLDING then -- the stamp is the end of the slice in which the hold expires
       stamp = now + set[at + RATE]
       stamp = stamp + -stamp % slice
     elseif set[at + UNIT] < 0 then

@@ -38,7 +38,7 @@ type event struct {
 type findings struct {
 	denied      int      // number of denied requests
 	unjustified []string // denied requests that no limit justifies
-	counts      int      // number of limits of users that were used
+	counts      int      // number of limits with charges, counted per user
 	exceeded    []string // limits that were exceeded
 }
 
