@@ -569,7 +569,11 @@ func (e example) start(t *testing.T, env ...string) *process {
 		p.err = cmd.Wait() // returns when no child has the output open any more
 	}()
 	t.Cleanup(func() {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) // it may have ended by itself
+		select {
+		case <-p.done: // its number may be that of another process now
+		default:
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) // on failure, it is about to end
+		}
 		select {
 		case <-p.done:
 		case <-time.After(time.Minute):

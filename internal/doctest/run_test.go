@@ -304,6 +304,10 @@ func (s *session) serve(step step, command string) {
 			other.stop()
 		}
 	}
+	// A process that ends closes its output before its listeners.
+	testkit.Eventually(s.t, fmt.Sprintf("line %d: the ports of the server before are closed", step.line), func() bool {
+		return !slices.ContainsFunc(b.ports, func(p string) bool { return dial(p) == nil })
+	})
 	if len(b.ports) == 0 { // whichever is new
 		for _, port := range s.ports {
 			if dial(port) != nil {
@@ -321,7 +325,12 @@ func (s *session) serve(step step, command string) {
 		_ = b.process.Wait() // the output says how it ended
 	}()
 	s.servers = append(s.servers, b)
-	s.t.Cleanup(b.stop)
+	s.t.Cleanup(func() {
+		b.stop()
+		if s.t.Failed() {
+			s.t.Logf("line %d: %s wrote:\n%s", step.line, step.command, b.out.String())
+		}
+	})
 	failed := false
 	testkit.EventuallyNil(s.t, fmt.Sprintf("line %d: %s listens", step.line, step.command), func() error {
 		select {
@@ -379,7 +388,12 @@ func dial(port string) error {
 }
 
 func (b *background) stop() {
-	_ = syscall.Kill(-b.process.Process.Pid, syscall.SIGTERM) // it may have ended by itself
+	select {
+	case <-b.ended: // its number may be that of another process now
+		return
+	default:
+	}
+	_ = syscall.Kill(-b.process.Process.Pid, syscall.SIGTERM) // on failure, it is about to end
 	select {
 	case <-b.ended:
 	case <-time.After(5 * time.Second):
