@@ -3,7 +3,7 @@ package redisstore
 import (
 	"bytes"
 	"context"
-	"crypto/sha1" //nolint:gosec // Redis names scripts by SHA-1.
+	"crypto/sha1" // Redis names scripts by SHA-1.
 	"embed"
 	"encoding/hex"
 	"strconv"
@@ -62,7 +62,7 @@ func newScript(files string) *script {
 		}
 	}
 	source := joined.String()
-	sum := sha1.Sum([]byte(source)) //nolint:gosec // Redis names scripts by SHA-1.
+	sum := sha1.Sum([]byte(source))
 	return &script{source: source, sha: hex.EncodeToString(sum[:])}
 }
 

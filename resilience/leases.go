@@ -48,7 +48,8 @@ import (
 //
 // Units count for d longer than they would otherwise: a limit that is always full admits about 5%
 // less. The block of a process that dies counts for d plus a window. A process that cannot reach
-// the store serves its block for at most d; then the failure policy decides.
+// the store serves its block for at most d; after that, leased limits deny every request, unless the
+// failure mode is [stint.FailError].
 //
 // A ban or a reset made elsewhere takes effect when the block ends, after at most d, or at once if
 // it is announced. A ban or a reset made through this process takes effect at once. A limit with

@@ -15,7 +15,7 @@ const axeFile = "tools/axe/node_modules/axe-core/axe.min.js"
 // axeRun returns the problems that axe-core finds, one text per element. It applies every rule of
 // WCAG 2.2, levels A and AA, and every best practice, or only the given rules.
 const axeRun = `((only) => axe.run(document, {
-	preload: false, // style sheets matter to no rule here
+	preload: false, // no rule used here reads style sheets
 	resultTypes: ["violations"],
 	runOnly: only.length > 0 ? {type: "rule", values: only}
 		: {type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]},

@@ -80,7 +80,7 @@ func (h *hierarchy) faults(f *fleet) (all []fault) {
 	return all
 }
 
-// Fifty processes in three regions share an organization, its teams and their users through one
+// Processes in three regions share an organization, its teams and their users through one
 // server: no window of any level is over. Nearly all that the limits allow is served, and most of it
 // from memory: these bounds are those of a long run, which make prove has.
 func TestHierarchies(t *testing.T) {
