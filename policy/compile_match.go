@@ -100,8 +100,8 @@ func (c *condition) empty() bool {
 	return len(c.hosts)+len(c.paths)+len(c.methods)+len(c.headers)+len(c.claims)+len(c.networks) == 0
 }
 
-// values checks the accepted values of a header or claim and returns them. It returns nil if any
-// value is accepted.
+// values checks the accepted values of a header or claim and returns them. It returns nil for "*",
+// which accepts all values.
 func (c *compiler) values(key string, values []string) []string {
 	for i, v := range values {
 		if v == "*" {

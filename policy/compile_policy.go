@@ -187,8 +187,9 @@ func (c *compiler) hold(key string, hold time.Duration) {
 	}
 }
 
-// holdsApart makes sure that no request holds units twice under the same limit name, subject and
-// scope.
+// holdsApart makes sure that no two rules for the requests of a tier hold units under the same
+// limit name, subject and scope. [Guard.Prepare] checks requests to which the rules of several
+// tiers apply.
 func (c *compiler) holdsApart() {
 	first := slices.IndexFunc(c.spec.Policies, func(p Policy) bool { return p.Hold != 0 })
 	if first < 0 {
@@ -419,5 +420,6 @@ func (c *compiler) after(key string, from *Policy) *after {
 	return a
 }
 
-// settles reports whether a policy determines the true cost of a request after its response.
+// settles reports whether a policy sets how requests are settled to their true cost after the
+// response.
 func (p *Policy) settles() bool { return p.SettleHeader != "" || p.SettleBytes != 0 || p.MaxDebt != 0 }

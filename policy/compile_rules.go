@@ -105,8 +105,8 @@ func (c *compiler) share(key string, share *float64) bool {
 	return false
 }
 
-// costName is the name of the unnamed limits of a budget. It separates their counts from the counts
-// of requests.
+// costName is the name for limits of a budget that have none of their own. It separates the counts
+// of these limits from the counts of requests.
 const costName = "cost"
 
 // rules makes the rules of a tier or policy as copies of like: one rule for limits, one for the

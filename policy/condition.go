@@ -112,12 +112,12 @@ func (c *condition) pathOf(f *facts) *pathpattern.Pattern {
 
 // clause is a condition and an exception to it.
 type clause struct {
-	when, unless *condition // if when is nil, all requests fit it; if unless is nil, none do
+	when, unless *condition // if when is nil, every request fits it; if unless is nil, no request does
 }
 
-// mayFit reports whether the path of a request begins like one of the clause's patterns. For most
-// requests, this check rules out most policies. It is small enough to be inlined. Without it,
-// calling miss for every policy would take twice as many instructions.
+// mayFit reports whether a request may fit the clause, judging only by the beginning of its path.
+// For most requests, this check rules out most policies, and the compiler inlines it. Calling miss
+// for every policy would take twice as many instructions.
 func (c *clause) mayFit(f *facts) bool {
 	if c.when == nil || len(c.when.paths) == 0 || f.folded != "" {
 		return true

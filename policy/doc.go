@@ -16,9 +16,9 @@
 //
 // # How a request is decided
 //
-// A request belongs to the first tier that meets two conditions: the request fits the match of the
-// tier, and it has one of the identities of the tier. The last tier must take every request. The
-// tier's limits apply to every request of the tier.
+// A request belongs to the first tier that meets two conditions: the request fits the tier's match,
+// and it has one of the tier's identities. The last tier must take every request. The tier's limits
+// apply to every request of the tier.
 //
 // In addition, every matching policy applies. If one limit denies the request, no limit is charged.
 // A matching policy with Skip exempts the request from all limits and bans. A request has one cost,

@@ -140,8 +140,8 @@ func (t *tier) considered(f *facts) Considered {
 	return Considered{Name: t.name, Applies: m == fits, Why: why}
 }
 
-// explainPolicies explains every policy. A policy with Skip cannot apply to all readings here:
-// otherwise the request would be exempt, and its policies would not be explained.
+// explainPolicies explains every policy. No policy with Skip applies, because explainPolicies is
+// called only for requests that are not exempt.
 func (s *Set) explainPolicies(f *facts, e *Explanation) {
 	for _, p := range s.all {
 		c := Considered{Name: p.name}
@@ -189,8 +189,8 @@ func identityNames(who []*identity) []string {
 	return names
 }
 
-// distrusted returns a remark if the request lacks an identity only because its peer is not
-// trusted. Otherwise it returns "".
+// distrusted returns a remark if the request has the header of a claim that identifies callers, but
+// the claim was not accepted. Otherwise it returns "".
 func (f *facts) distrusted(who []*identity) string {
 	for _, id := range who {
 		if id.kind == byClaim {
@@ -202,8 +202,8 @@ func (f *facts) distrusted(who []*identity) string {
 	return ""
 }
 
-// distrustedClaim returns a remark if the request lacks a claim only because its peer is not
-// trusted. Otherwise it returns "".
+// distrustedClaim returns a remark if the request has the header of a claim that was not accepted.
+// Otherwise it returns "".
 func (f *facts) distrustedClaim(name string) string {
 	header, ok := f.asserted[name]
 	if !ok || f.header(header) == "" {

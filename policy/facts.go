@@ -143,8 +143,8 @@ type noHeader struct{}
 
 func (noHeader) Values(string) []string { return nil }
 
-// lines returns the values of a header field. The name must be canonical. Most headers are an
-// http.Header; its Values method would canonicalize the name again.
+// lines returns the values of a header field. The name must be canonical. lines reads an
+// http.Header, the usual type, without its Values method, which would canonicalize the name again.
 func (f *facts) lines(name string) []string {
 	if h, ok := f.in.Header.(http.Header); ok {
 		return h[name]
@@ -174,7 +174,7 @@ func (f *facts) claim(name string) string {
 		}
 	}
 	if header, ok := f.asserted[name]; ok && f.resolver.Trusts(f.in.Peer) {
-		// If there are several lines, the proxy may have passed on one from the client.
+		// If there are several lines, one may come from the client, so none of them counts.
 		if values := f.lines(header); len(values) == 1 {
 			return values[0]
 		}

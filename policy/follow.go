@@ -33,13 +33,14 @@ type Settlement struct {
 	// happens if the charge has left its windows, or was reset or corrected before. It also happens
 	// if a refund is for a request that was repeated by ID.
 	Err error
-	// Hold is the hold of the request. Delay is the time from the charge to the settlement of the
-	// hold. Both are 0 without a hold.
+	// Hold is the request's [stint.Request.Hold], and Delay is the time from the charge to the
+	// settlement of the hold. Both are 0 without a hold.
 	Hold, Delay time.Duration
 	// Estimated reports that an estimate is charged, because the response did not report its usage
 	// as [Policy.Usage] requires.
 	Estimated bool
-	// Expired reports that a heartbeat came too late to keep the hold. Nothing is settled then.
+	// Expired reports that a heartbeat came too late to keep the hold. In that case, nothing is
+	// settled.
 	Expired bool
 }
 
@@ -60,8 +61,8 @@ const settleTime = time.Second
 // Follow maintains the charge of an allowed request. While the request is served, Follow keeps the
 // request's concurrency places and its hold. Afterwards, it gives back the places, settles budgets
 // and refunds. It returns nil if there is nothing to do. Otherwise the caller must call the
-// returned function once, when the request has been served. That call takes at most a second. If it
-// gives back a place, it takes at most two seconds, and at most three if it also refunds.
+// returned function once, when the request has been served. That call takes at most three seconds,
+// even if the store does not answer.
 //
 // A request loses its place if the store is unavailable for longer than a place lasts. It is served
 // nevertheless: canceling it would let a store outage break requests in progress. When the store is
@@ -297,7 +298,7 @@ func allClaims(n int) (claims []int) {
 type after struct {
 	header  string // response header with the true cost
 	bytes   int64  // bytes of response body per unit
-	maxDebt int64  // maximum debt after settling; 0 is one capacity of each limit
+	maxDebt int64  // maximum debt after settling; 0 is the capacity of each limit
 	refund  []int  // statuses or status classes that refund the charge
 	atLeast bool   // a true cost below the charge gives nothing back
 }

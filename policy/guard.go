@@ -37,8 +37,8 @@ type GuardConfig struct {
 	// hold. It receives a [*Threshold] when a subject's use of a limit reaches a percentage that
 	// [Tier.Notify] or [Policy.Notify] lists. It may be nil.
 	Observer stint.Observer
-	// Logger logs failures at level ERROR, at most five per second, and denials and admissions as
-	// the Spec configures; nil is slog.Default().
+	// Logger logs failures at level ERROR, at most five of each kind per second, and denials and
+	// admissions as the Spec configures; nil is slog.Default().
 	Logger *slog.Logger
 	// EnforceAll enforces every rule for every subject and ignores shadow and rollout. Use it to
 	// find out what the rules would do.
@@ -50,7 +50,8 @@ type GuardConfig struct {
 // Overrides provides the limits of single subjects.
 type Overrides interface {
 	// Limits returns the limits of a subject under a policy or tier. If there is no override, it
-	// returns configured, the limits of the set. The guard calls it for every request.
+	// returns configured, the limits of the set. The guard calls Limits for each rule that applies
+	// to a request.
 	Limits(subject, policy string, configured []stint.Limit) []stint.Limit
 }
 
@@ -108,7 +109,8 @@ func (g *Guard) Replace(set *Set) error {
 }
 
 // Decide decides a request and charges its cost. An error means that there is no decision: the
-// store failed and the failure mode is "error", or the context has ended.
+// store failed and the failure mode is "error", the context has ended, or the request to the store
+// would not be valid.
 //
 // If the request is allowed and then served, call [Guard.Follow]. If you do not see the response,
 // you cannot call Follow. In that case, call [Guard.Prepare] instead of Decide, set the Hold of the
@@ -185,9 +187,9 @@ func (g *Guard) LimitsOf(rule *Rule, subject string, in *Input) []stint.Limit {
 
 // Finish is the second half of Decide, for a verdict whose Decision or Err the caller has set to
 // the store's answer to r. Finish completes the results, asks the store about the results in
-// shadow, and sends the verdict to the log and the observer. For a request in [stint.ModePeek] it
-// only logs failures. Rules in shadow that count costs are charged the verdict's Cost, which the
-// caller may have changed since Prepare.
+// shadow, and sends the verdict to the log and the observer. For a request in [stint.ModePeek], it
+// logs only failures, and the observer receives nothing. Rules in shadow that count costs, but not
+// tokens, are charged the verdict's Cost, which the caller may have changed since Prepare.
 //
 // If r does not come from Prepare, the caller must also set the verdict's Results, with their rules
 // and claims, and all other fields that the observer needs.
@@ -233,8 +235,8 @@ func (v *Verdict) spread() {
 func hasNoRoom(u stint.Usage) bool { return u.RetryAfter != 0 }
 
 // Observe implements [stint.Observer] for other components that decide in the same process, such as
-// Envoy's rate limit service. It logs their verdicts like the guard's own. It passes all events to
-// the guard's observer.
+// Envoy's rate limit service. It logs the verdicts of such a component like the guard's own, and
+// passes all events to the guard's observer.
 func (g *Guard) Observe(ctx context.Context, event stint.Event) {
 	if v, ok := event.(*Verdict); ok {
 		g.log.decided(ctx, v, g.set.Load().spec)
@@ -247,8 +249,9 @@ func (g *Guard) Observe(ctx context.Context, event stint.Event) {
 // shadowTime is the maximum time that a request waits for rules in shadow.
 const shadowTime = 10 * time.Millisecond
 
-// askShadow asks the store about each rule in shadow separately. If one of them denies, the store
-// still charges the others. A rule does not deny if the store does not answer in time.
+// askShadow asks the store about each rule in shadow separately. If one rule denies, the store
+// still charges the other rules. A rule denies nothing if the store fails or does not answer in
+// time.
 func (g *Guard) askShadow(ctx context.Context, v *Verdict, r *stint.Request) {
 	ctx, cancel := context.WithTimeout(ctx, shadowTime)
 	defer cancel()

@@ -50,8 +50,8 @@ func (id *identity) shared(f *facts) bool {
 	return id.kind == byNothing || id.kind == byAddress && !f.clientAddr().IsValid()
 }
 
-// unknownClient replaces the address of a client if it is unknown. It is unknown if the peer is on
-// a Unix socket and is not trusted to report the address.
+// unknownClient stands for the address of a client if the address is unknown: the peer has none, as
+// on a Unix socket, and is not trusted to name the client or names none.
 const unknownClient = "unknown"
 
 // subject returns the subject of a request, "type:identifier", or "" if the request does not have
@@ -91,7 +91,7 @@ func (id *identity) find(f *facts, room []byte) string {
 }
 
 // identifier appends the caller's identifier and reports whether the request has one. The identity
-// must have a single attribute.
+// must not be a combined one.
 func (id *identity) identifier(f *facts, b []byte) ([]byte, bool) {
 	switch id.kind {
 	case byAddress:
@@ -126,9 +126,9 @@ func (id *identity) together(f *facts, b []byte) ([]byte, bool) {
 	return b, true
 }
 
-// plainCookie returns one spelling for all values of a cookie that frameworks may read as the same.
-// Some frameworks decode the value, some remove quotes and resolve escapes between them, and some
-// read a plus sign as a space.
+// plainCookie returns the same spelling for all values of a cookie that some framework treats as
+// equal. Some frameworks decode the value, some remove quotes and resolve escapes between them, and
+// some read a plus sign as a space.
 func plainCookie(value string) string {
 	value = strings.TrimSpace(value)
 	if n := len(value); n > 1 && value[0] == '"' && value[n-1] == '"' {
@@ -161,8 +161,8 @@ func unquoted(value string) string {
 
 // credential returns one spelling for all values of a header field that contain the same
 // credential. For Authorization, the scheme is in lower case and followed by one space, because RFC
-// 9110 ignores case and further spaces. Lenient servers decode several encodings to the same Basic
-// credentials; these encodings get one spelling.
+// 9110 allows any case and several spaces. Lenient servers decode several encodings to the same
+// Basic credentials; these encodings get one spelling.
 func credential(field, value string) string {
 	if value == "" || field != "Authorization" && field != "Proxy-Authorization" {
 		return value

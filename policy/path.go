@@ -10,9 +10,9 @@ import (
 	"github.com/stint-limiter/stint/internal/pathpattern"
 )
 
-// steps are the transformations that servers and frameworks apply to a path. They apply different
-// steps in different orders. So every path that results from the path as sent by any sequence of
-// steps is a reading. See docs/design.md.
+// steps are the transformations that servers and frameworks apply to a path. Their steps and the
+// order of the steps differ, so each path that some sequence of steps produces is a reading. See
+// docs/design.md.
 var steps = [...]func(string) string{
 	decoded, decodedInSegments, withoutEmpty, withoutDots, withoutBackslashes, cutAtNumberSign, cutAtQuestionMark,
 	cutAtNUL, withoutParameters, withoutLastParameters, withoutNewlines, withoutControls, trimmed, withoutAuthority,
@@ -27,9 +27,9 @@ const (
 	maxReadingBytes = 32 << 10
 )
 
-// isPlain reports whether a path has no upper-case letters and is not changed by any step. Most
-// paths are plain. dot is the index of the last dot in the last segment, where its ending begins,
-// or 0.
+// isPlain reports whether a path is plain, as most are: it is lower-case ASCII without anything
+// that a step may change. dot is the index of the last dot in the last segment, where the segment's
+// ending begins. It is 0 if there is no dot or the path is not plain.
 func isPlain(p string) (plain bool, dot int) {
 	if p == "" || p[0] != '/' {
 		return false, 0
@@ -56,7 +56,8 @@ func isPlain(p string) (plain bool, dot int) {
 
 // readPath returns the readings of a path. The argument path is decoded; raw is the path as it was
 // sent, or "" if both are the same. The first reading is the path as net/http's mux reads it,
-// without empty segments and dot segments. If there are too many readings, ok is false.
+// without empty segments and dot segments. If there are too many readings, only the first is
+// returned, and ok is false.
 func readPath(path, raw string) (readings []string, ok bool) {
 	readings = []string{pathpattern.Clean(path)}
 	size := len(readings[0])
@@ -183,8 +184,8 @@ func cutAt(p string, c byte) string {
 	return p
 }
 
-// withoutParameters removes the text after a semicolon in each segment, as Java servlet containers
-// do.
+// withoutParameters removes the first semicolon of each segment and the text after it, as Java
+// servlet containers do.
 func withoutParameters(p string) string {
 	if strings.IndexByte(p, ';') < 0 {
 		return p
@@ -204,8 +205,8 @@ func withoutParameters(p string) string {
 	return string(kept)
 }
 
-// withoutLastParameters removes the text after a semicolon in the last segment, as Python's
-// urlparse does.
+// withoutLastParameters removes the first semicolon of the last segment and the text after it, as
+// Python's urlparse does.
 func withoutLastParameters(p string) string {
 	last := strings.LastIndexByte(p, '/') + 1
 	return p[:last] + cutAt(p[last:], ';')
@@ -262,8 +263,8 @@ func withoutAuthority(p string) string {
 	return "/" + rest
 }
 
-// script is the suffix of the name of a front controller: a PHP script, such as index.php, that
-// handles the paths below its own. Upper and lower case are equal.
+// script is the suffix of a front controller's name. A front controller is a PHP script, such as
+// index.php, that handles the paths below its own. Case does not matter.
 const script = ".php"
 
 // withoutScript removes the first segment that names a front controller, if more segments follow:

@@ -76,7 +76,7 @@ func (f *facts) at(i int) reading {
 }
 
 // otherMethods returns the known methods that a request names in its override fields. It splits
-// values at commas, because some servers join the lines of a field with them.
+// values at commas, because some servers join the lines of a field with commas.
 func (f *facts) otherMethods(known []string) (methods []string) {
 	if len(known) == 0 {
 		return nil

@@ -63,7 +63,7 @@ func (u *unit) enforced(subject string) bool {
 	return uint32(sum>>44) < u.enforce
 }
 
-// none is the limit that denies requests with too many readings.
+// none holds the limit that denies requests with too many readings or limits.
 var none = []stint.Limit{{Name: "readings", Max: 0, Window: time.Minute}}
 
 // keepFew denies a request that has too many readings, or whose readings have more limits than fit
@@ -121,7 +121,8 @@ func (v *Verdict) keepStrictest() {
 }
 
 // isStrictest reports whether l, a limit of result i, has the lowest Max of the limits that share
-// its count. If another of these limits has a smaller burst, l gets that burst.
+// its count, and is the first of them with this Max. If another of these limits has a smaller
+// burst, l gets that burst.
 func isStrictest(l *stint.Limit, i int, results []Result) bool {
 	atOnce := l.Capacity()
 	for j := range results {

@@ -137,9 +137,9 @@ type Policy struct {
 	Costs stint.Costs
 	// If Hold is set, the costs are estimates, which the store holds while the request is served.
 	// Hold is the longest time between heartbeats; see [stint.Request.Hold]. [Guard.Follow] sends
-	// the heartbeats. After the response, it charges the true cost from SettleHeader or
-	// SettleBytes. If the response does not report its true cost, it charges the estimate. 0 holds
-	// nothing.
+	// the heartbeats. After the response, it charges the true cost according to SettleHeader,
+	// SettleBytes or Usage. If the response does not report its true cost, it charges the estimate.
+	// 0 holds nothing.
 	Hold time.Duration
 	// Usage makes budgets count the tokens of requests to a language model. If it is nil, they do
 	// not count tokens. With Usage, Hold is 5 minutes by default, and Cost must be nil.
@@ -230,7 +230,7 @@ type Cost struct {
 }
 
 // Headers configures the response headers that report limits. The zero value sends the X-RateLimit
-// fields, with a jitter of a fifth for shared limits.
+// fields and, if all callers share a limit, adds up to a fifth to Retry-After.
 type Headers struct {
 	// OmitX leaves out the X-RateLimit fields. Draft11 adds the RateLimit and RateLimit-Policy
 	// fields of the IETF draft.

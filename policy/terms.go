@@ -11,8 +11,9 @@ import (
 	"github.com/stint-limiter/stint/internal/tokens"
 )
 
-// terms are the settings that a request has only once, even if several policies match. Each comes
-// from the first matching policy that sets it.
+// terms are the settings that a request has only once, even if several policies match. The bans are
+// the tier's. Each other setting comes from the first matching policy that sets it, or else is the
+// default of the tier or the set.
 type terms struct {
 	cost    int64
 	costs   stint.Costs

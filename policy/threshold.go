@@ -50,8 +50,8 @@ const (
 	// that have been reported.
 	markType = "threshold:"
 	// longestShift is longer than any local time change, such as the end of daylight saving time. A
-	// time change can make a period longer than its window, so the store keeps marks for the window
-	// and longestShift.
+	// time change can make a period longer than its window, so the store keeps the marks of
+	// calendar limits for the window plus longestShift.
 	longestShift = 2 * time.Hour
 )
 
@@ -113,8 +113,7 @@ func (r *Rule) Notifies(l *stint.Limit) []int {
 }
 
 // reached caches the thresholds that this process has marked in the store, so that decisions need
-// not ask the store again. A threshold may be overwritten by another one; then the store is asked
-// again.
+// not ask the store again. If another threshold overwrites a cached one, the store is asked again.
 type reached struct {
 	seed  maphash.Seed
 	marks [1 << 16]atomic.Uint64

@@ -12,8 +12,8 @@ import (
 // tokens from the request, holds them while it is served, and settles them to the usage that the
 // response reports. A budget named "input_tokens", "output_tokens" or "cached_tokens" counts these
 // tokens. A budget named "price" counts their price. All other budgets count tokens by Weights. An
-// estimate is at most half of the smallest budget that counts the same quantity, so that no single
-// request can use up these budgets.
+// estimate is at most half of the smallest budget that counts the same quantity, so that the hold
+// of a single request never fills these budgets.
 //
 // A place in a request is a JSON pointer. A place in a response is a JSON pointer into a JSON body
 // or into server-sent events, or the name of a header field or trailer. If a list of places is nil,
@@ -34,10 +34,11 @@ type TokenUsage struct {
 	// 1,000. BytesPerToken is the number of bytes of a request body per token; 0 is 4.
 	DefaultOutput, BytesPerToken int64
 	// Body is the number of bytes of a request body that are read before the decision; 0 is 64 KiB.
-	// The rest of the body is ignored.
+	// Of the rest, only the length counts.
 	Body int64
-	// CountEvents counts each event of a stream as a token of output if the stream does not report
-	// its usage. Without CountEvents, such a stream is charged the estimate.
+	// CountEvents counts each event of a stream whose data is a JSON object as a token of output,
+	// if the stream does not report its output. Without CountEvents, such a stream is charged the
+	// estimate.
 	CountEvents bool
 	// Inject adds an option to requests for a stream, so that OpenAI's API reports the usage of the
 	// stream. It requires the preset "openai".
@@ -127,7 +128,7 @@ func (v *Verdict) bounded(name string, among []Result) int64 {
 }
 
 // Meter reads the usage of a request from its response. It is for adapters that see the bodies of
-// requests and responses. [Guard.Follow] uses its readings.
+// requests and responses. [Guard.Follow] settles the request to this usage.
 type Meter interface {
 	// Inject returns the request body with the option that makes the response report its usage, and
 	// whether the body was changed. Only a policy with [TokenUsage.Inject] changes it. The body

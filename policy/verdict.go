@@ -152,7 +152,8 @@ func (v *Verdict) AppendDenialID(b []byte) []byte {
 	return v.denial.Append(b)
 }
 
-// about returns the result that the verdict is about, or nil.
+// about returns the result that denied the request or, in shadow, would have denied it. Otherwise
+// it returns the first enforced result, or nil if there is none.
 func (v *Verdict) about() *Result {
 	if v.Decision.Allowed {
 		if r := v.shadowed(); r != nil {
