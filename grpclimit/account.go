@@ -80,8 +80,8 @@ func (a *account) sent(m any) {
 var errPanicked = errors.New("grpclimit: the handler panicked")
 
 // outcome returns the outcome of a call after its handler ended with err. ctx is the call's own
-// context. A panic after the answer has begun counts as a success. An error after the client has
-// disconnected or its deadline has passed has the status 499: otherwise a client that can make a
+// context. A panic after the answer has begun counts as a success. A status of 500 or more becomes
+// 499 if the client has disconnected or its deadline has passed: otherwise a client that can make a
 // call fail could get a refund.
 func (a *account) outcome(ctx context.Context, err error) policy.Outcome {
 	a.mu.Lock()

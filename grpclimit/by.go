@@ -79,8 +79,8 @@ func ByIP(options ...ByOption) (grpc.UnaryServerInterceptor, grpc.StreamServerIn
 }
 
 // ClientIP distinguishes clients by their address, like httplimit.ClientIP. It uses only the part
-// of the metadata "x-forwarded-for" that trusted proxies wrote. A peer without an address, as on a
-// Unix socket, has no key unless "unix" is trusted and the peer names the client.
+// of the metadata "x-forwarded-for" that trusted proxies wrote. A call from a peer without an
+// address, as on a Unix socket, has no key unless "unix" is trusted and the peer names the client.
 //
 // ClientIP panics if an entry is invalid. [NewClientIP] returns an error instead.
 func ClientIP(trusted ...string) KeyFunc {

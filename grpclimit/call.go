@@ -61,7 +61,7 @@ func (c *call) Claim(name string) string { return c.server.claims(c.ctx, name) }
 // judge asks the guard about the call. It returns the trailer to set, if any, and the error of a
 // refused call.
 func (c *call) judge() (metadata.MD, error) {
-	v := new(policy.Verdict) // not reused, because a store may still use its claims
+	v := new(policy.Verdict)
 	c.verdict = v
 	if err := c.server.guard.Decide(c.ctx, &c.input, v); err != nil {
 		if ended := c.ctx.Err(); ended != nil {
@@ -93,8 +93,9 @@ func peerOf(ctx context.Context) netip.Addr {
 	if tcp, ok := p.Addr.(*net.TCPAddr); ok {
 		return tcp.AddrPort().Addr()
 	}
-	// If the gRPC server runs behind net/http, the peer's address is a text, and its network is
-	// reported as TCP even on a Unix socket, where the client chooses the text.
+	// If the gRPC server runs behind net/http, the peer's address is a text whose network is "tcp"
+	// even on a Unix socket, where the client chooses the text. So the local address must be a TCP
+	// address too.
 	if p.Addr.Network() != "tcp" || p.LocalAddr == nil || p.LocalAddr.Network() != "tcp" {
 		return netip.Addr{}
 	}

@@ -20,8 +20,8 @@ type Denial struct {
 	Status int
 	// RetryAfter is the wait in the Retry-After header, in whole seconds, or [stint.Never].
 	RetryAfter time.Duration
-	// Policy and Tier are names from the configuration. They are "" if the limit that denied is
-	// unknown.
+	// Policy is the name of the policy or tier whose limit denied; "" if the limit is unknown. Tier
+	// is the name of the request's tier. Both names come from the configuration.
 	Policy, Tier string
 	// Contact is a text or a URL that tells the client where to ask for a higher limit; "" if there
 	// is none.
@@ -50,7 +50,7 @@ type notice struct {
 	message string
 	json    string // the beginning of the plain JSON body
 	problem string // the beginning of the problem+json body, including the type
-	rest    string // the part of that body from the title to the end of the detail, without the closing quote
+	rest    string // the part of the problem+json body from the title to the end of the detail, without the closing quote
 }
 
 // newNotice returns a notice. problem is a problem type that is registered with IANA, or

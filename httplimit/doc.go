@@ -76,8 +76,8 @@
 //	X-RateLimit-Burst      units that can be taken at once, if that is more than the limit
 //	X-RateLimit-Cost       cost of this request, as charged to budgets
 //	X-RateLimit-Denial     id of the denial, for "stint why"
-//	X-RateLimit-Degraded   "true" if the store is unavailable; the only X field if the usage is
-//	                       also unknown
+//	X-RateLimit-Degraded   "true" if the store is unavailable. If the usage is also unknown, the
+//	                       only other X field is Denial
 //
 // RateLimit-Policy and RateLimit follow draft-ietf-httpapi-ratelimit-headers-11, with an item for
 // every limit:
@@ -102,10 +102,10 @@
 //
 // A denied request is answered with 429 and a Retry-After, which is the time until the limit has
 // room, rounded up to whole seconds. If all callers share the limit that denied the request, a
-// random time is added, so that they do not all retry at the same moment. This jitter is up to a
-// fifth of the wait, or up to a second if that is more, and never more than a minute. If waiting
-// does not help, the answer has no Retry-After. A request that is refused because the store cannot
-// be reached is answered with 503 and a Retry-After of one second.
+// random time is added, so that they do not all retry at the same moment. By default, this jitter
+// is up to a fifth of the wait, or up to a second if that is more, and never more than a minute. If
+// waiting does not help, the answer has no Retry-After. A request that is refused because the store
+// cannot be reached is answered with 503 and a Retry-After of one second.
 //
 // The body is JSON, application/problem+json or plain text, whichever the client's Accept header
 // prefers. It is JSON if the client has no preference or accepts none of them. The time in the
@@ -167,7 +167,7 @@
 //     in the server's HTTP2Config
 //   - the lifetime of hijacked connections
 //
-// A watched response ends only when the store has recorded its outcome, but waits for at most one
-// second if the store does not respond. A place that could not be given back expires by itself, and
-// so does a charge that could not be corrected.
+// A watched response ends only when the store has recorded its outcome, but waits for at most three
+// seconds if the store does not respond. A place that could not be given back expires by itself,
+// and so does a charge that could not be corrected.
 package httplimit

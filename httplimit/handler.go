@@ -130,7 +130,8 @@ func (l *limit) handle(x *exchange, w http.ResponseWriter, r *http.Request, next
 	x.serve(w, r, next, l.Follow(r.Context(), x.v))
 }
 
-// ask appends an Ask for each part, up to the first part for which the request has no key.
+// ask appends an Ask for each part, up to and including the first part for which the request has no
+// key.
 func (l *limit) ask(asks []middleware.Ask, r *http.Request) []middleware.Ask {
 	cost := int64(1)
 	for i, c := range l.counts {

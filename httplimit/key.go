@@ -32,8 +32,8 @@ var ErrNoKey = middleware.ErrNoKey
 // IPv6 address, or the IPv4 address embedded in an IPv6 address of NAT64, 6to4 or Teredo. It uses
 // only the part of X-Forwarded-For that trusted proxies wrote. The proxies are given as addresses,
 // networks, and the words "loopback", "private" and "unix". Without trusted proxies, the client is
-// the peer, regardless of the header. A request has no key if its peer has no address, as on a Unix
-// socket, and names no client.
+// the peer, regardless of the header. A request from a peer without an address, as on a Unix
+// socket, has no key unless "unix" is trusted and the peer names the client.
 //
 // ClientIP panics if an entry is invalid. [NewClientIP] returns an error instead.
 func ClientIP(trusted ...string) KeyFunc {

@@ -136,7 +136,7 @@ func (f *responder) handler(handle func(*exchange, http.ResponseWriter, *http.Re
 }
 
 // end releases the exchange for another request. The verdict is reused too, unless the handler
-// could get it with [FromContext], because it may keep it.
+// could get it with [FromContext] and keep it.
 func (x *exchange) end() {
 	if x.shares {
 		x.v = nil

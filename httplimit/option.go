@@ -118,7 +118,8 @@ func WithDenied(denied func(w http.ResponseWriter, r *http.Request, d *Denial)) 
 // WithError replaces the answer to requests that could not be decided. Either the store failed and
 // the failure mode is "error", or the request has no key ([ErrNoKey]) or invalid limits or costs.
 // By default, the answer is 503 if the store failed, and 500 otherwise. The function may also serve
-// the request. It is not called for a body that could not be read.
+// the request. It is not called if the request's context has ended, or for a body that could not be
+// read.
 func WithError(failed func(w http.ResponseWriter, r *http.Request, err error)) AnswerOption {
 	return forAnswer(func(f *responder) { f.failed = failed })
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/stint-limiter/stint/outbound"
 )
 
-// A discarded response is read to its end so that its connection can be reused, unless it is longer
-// than maxDrain or takes longer than drainTime.
+// A discarded response is read to its end so that its connection can be reused, unless its length
+// is unknown or above maxDrain, or reading takes longer than drainTime.
 const (
 	maxDrain  = 64 << 10
 	drainTime = 100 * time.Millisecond

@@ -59,8 +59,8 @@ func readDeadlines(r *http.Request) (soon, rest time.Time) {
 }
 
 // putBack is a body of which the beginning, or all, was read and put back. If all of it was read,
-// the Reader does not continue with the server's own body. The server closes its body when the
-// response begins, so a proxy that then reads up to the end of the body would get an error, and its
+// the Reader ends without reading the server's own body. The server closes its body when the
+// response begins. A proxy that read this body to its end later would get an error, and its
 // transport would close the connection to the upstream.
 type putBack struct {
 	io.Reader

@@ -119,7 +119,7 @@ func (c *Client) admit(ctx context.Context, start time.Time, costs stint.Costs) 
 	}
 }
 
-// book books a turn and, unless the API is set to FailFast, waits for it.
+// book takes a turn. Unless the API is set to FailFast, book waits until the turn comes.
 func (e *entry) book(ctx context.Context, start time.Time, costs stint.Costs) (stint.Decision, error) {
 	r := stint.Request{Claims: []stint.Claim{{Subject: e.client.subject, Cost: 1, Costs: costs}}}
 	if costs != nil {
@@ -211,7 +211,7 @@ func (n noting) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 }
 
 // Call is the event of a [Client.Wait]. Names of APIs come from the configuration, never from
-// requests, so they are suitable as labels of metrics.
+// requests, so they are suitable as metric labels.
 type Call struct {
 	API  string
 	Wait time.Duration // time spent waiting, even if the call was then not made; zero if it did not wait

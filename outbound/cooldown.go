@@ -17,7 +17,7 @@ const (
 	// gather is the minimum time between two writes of a pause, because an overloaded API asks for
 	// a pause in many answers.
 	gather = 100 * time.Millisecond
-	// firstRetry and lastRetry are the first and the longest pause between a failed attempt and the
+	// firstRetry and lastRetry are the first and the longest delay between a failed attempt and the
 	// next one.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = time.Second
@@ -155,7 +155,7 @@ func (c *Client) writePauses() {
 // ban has the properties that a pause needs:
 //   - It denies all calls until it ends.
 //   - Of two bans, the one that ends later applies.
-//   - Other processes learn of it in the same call of the store that decides a request.
+//   - Other processes learn of it from the call to the store that decides their next request.
 //
 // So stores need no separate command for pauses.
 func (c *Client) write(end time.Duration) error {

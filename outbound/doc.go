@@ -23,6 +23,6 @@
 //
 // Calls wait for their turn, first come, first served across all processes that share the store.
 // When the API asks for a pause, [Client.Cooldown] pauses all of them. This process stops at once,
-// and writes the pause to the store, where the others find it before their next call. Package
-// httplimit has a transport that does both for HTTP.
+// and writes the pause to the store, where the other processes find it before their next call.
+// Package httplimit has a transport that does both for HTTP.
 package outbound

@@ -76,9 +76,9 @@ func New(store stint.Store, apis []API, c Config) (*Registry, error) {
 }
 
 // Update replaces the APIs: all of them or, if there is a mistake, none. The new limits apply from
-// the next call to each API, and the history is kept. A call that is waiting keeps its turn.
-// Clients stay valid. Clients of a removed API fail with a [*stint.InvalidError] until it is
-// registered again. Every mistake is reported in one [*stint.InvalidError].
+// the next call to each API, and usage is kept. A call that is waiting keeps its turn. Clients stay
+// valid. Clients of a removed API fail with a [*stint.InvalidError] until it is registered again.
+// Every mistake is reported in one [*stint.InvalidError].
 func (r *Registry) Update(apis []API) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

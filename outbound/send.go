@@ -17,9 +17,9 @@ const settleTime = time.Second
 
 // Send waits for a turn as [Client.Wait] does, and then sends an HTTP request through base. If it
 // gets no turn, it sends nothing. If the API has a Usage, the call is charged an estimate from the
-// first 64 KiB of its body. When the response body has been read or closed, the charge is corrected
-// to the usage that the response reports. For an error response that reports no usage, the charge
-// becomes zero.
+// length and the first 64 KiB of its body. When the response body has been read or closed, the
+// charge is corrected to the usage that the response reports. If the call fails, or if an error
+// response reports no usage, the charge becomes zero.
 //
 // The transport of package httplimit calls Send for an HTTP client, and pauses and repeats calls as
 // the API asks.

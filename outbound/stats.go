@@ -23,8 +23,8 @@ type Stats struct {
 	// The average wait is TotalWait / Waited.
 	TotalWait, LongestWait time.Duration
 	// Denied is the number of calls that were refused because they would have had to wait or to
-	// wait too long, or because the store was unavailable and the API's Failure is
-	// [stint.FailDeny].
+	// wait too long, because too many calls were waiting, or because the store was unavailable and
+	// the API's Failure is [stint.FailDeny].
 	Denied int64
 	// Failed is the number of calls that ended with any other error, such as an error of the store
 	// or of their context.

@@ -13,7 +13,8 @@ const (
 	// holdTime is the time for which the estimate of a call is held after the last heartbeat, for
 	// instance if its process has died.
 	holdTime = 5 * time.Minute
-	// longestCall is the maximum time that the estimate of a call is held until it is settled.
+	// longestCall is the maximum time for which heartbeats keep the estimate of a call that is not
+	// settled.
 	longestCall = time.Hour
 )
 
@@ -24,9 +25,9 @@ func countsTokens(name string) bool { return slices.Contains(tokenNames, name) }
 
 // WaitFor is [Client.Wait] for a call that costs more than one unit of some limits. costs holds
 // estimates by the names of these limits, such as {"tokens": 4096}; all other limits count one
-// call. The estimates are held until [Client.Settle], but for at most an hour, or for five minutes
-// if the process dies. Such calls are not made in order: each asks the store again when there may
-// be room.
+// call. The estimates are held until [Client.Settle]. Without Settle, they expire after about an
+// hour, or five minutes after the process dies. Such calls are not made in order: each asks the
+// store again when there may be room.
 func (c *Client) WaitFor(ctx context.Context, costs stint.Costs) (stint.Decision, error) {
 	if costs == nil {
 		costs = stint.Costs{}

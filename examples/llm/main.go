@@ -4,7 +4,7 @@
 //
 //	go run ./examples/llm
 //
-// Each caller streams stories until it is denied, and the output names the level that denied it.
+// Each caller streams stories until it is denied, and the output names the limit that denied it.
 package main
 
 import (

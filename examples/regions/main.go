@@ -1,6 +1,6 @@
-// Command regions runs one of two regions. They share one limit, 1,000 requests per minute, in a
-// Redis server that is 80 ms away from both. The limit is leased: a region takes units in blocks,
-// and decides in memory.
+// Command regions runs one of two regions. The regions share one limit, 1,000 requests per minute,
+// in a Redis server that is 80 ms away from both. The limit is leased: a region takes units in
+// blocks, and decides in memory.
 //
 //	examples/regions/run.sh
 //

@@ -47,7 +47,7 @@ func (j *JSON) Admit(w http.ResponseWriter, r *http.Request) bool {
 		answer.Refuse(w, http.StatusForbidden, "forbidden", "Requests from pages of other sites are not allowed.")
 		return false
 	}
-	// Browsers let a page send this content type to another site only after a preflight request to
+	// Browsers let a page send application/json to another site only after a preflight request to
 	// that site.
 	if why := badType(r); why != "" {
 		answer.Refuse(w, http.StatusUnsupportedMediaType, "unsupported_media_type", why)

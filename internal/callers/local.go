@@ -22,9 +22,9 @@ func Local(r *http.Request) bool {
 	return clientip.OnUnixSocket(r) || clientip.PeerOf(r).IsLoopback() && clientip.NamesLocal(r.Host)
 }
 
-// LocalOnly returns middleware that serves only callers on this host. It answers others with the
-// message, and logs some of them. In the log, place is the component that they requested, such as
-// "the dashboard".
+// LocalOnly returns middleware that serves only callers on this host. It answers other callers with
+// the message, and logs at most one refusal per second. In the log, place names the requested
+// component, such as "the dashboard".
 func LocalOnly(logger *slog.Logger, place, message string) func(next http.Handler) http.Handler {
 	var refused logsample.Sampler
 	return func(next http.Handler) http.Handler {

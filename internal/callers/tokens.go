@@ -48,10 +48,10 @@ type token struct {
 }
 
 // ParseTokens parses the text of a file of tokens, with one token per line. Before the token, a
-// line may have the name of its holder, a role in parentheses, a colon and a space. The default
-// role is [Operate]. A holder may have several tokens, so that a new token can be introduced before
-// the old one is removed. Empty lines and lines that begin with # are ignored. The error lists all
-// mistakes, and contains no token.
+// line may have the name of its holder, optionally a role in parentheses, and then a colon and a
+// space. The default role is [Operate]. A holder may have several tokens, so that a new token can
+// be introduced before the old one is removed. Empty lines and lines that begin with # are ignored.
+// The error lists all mistakes, and contains no token.
 //
 //	# openssl rand -hex 24
 //	alice: 8a9f7d1be0c24b5f93d6a1e27c40b8f51d3e6a97c2b4f081

@@ -20,8 +20,8 @@ import (
 const DefaultHeader = "X-Forwarded-For"
 
 // DefaultIPv4Prefix and DefaultIPv6Prefix are the numbers of leading bits of an address that
-// identify a subject. For IPv4, these are all bits. For IPv6, they are the network in which a
-// single host may choose its addresses.
+// identify a subject. For IPv4, that is all bits. For IPv6, it is the prefix of the network in
+// which a single host may choose its addresses.
 const (
 	DefaultIPv4Prefix = 32
 	DefaultIPv6Prefix = 64
@@ -36,10 +36,10 @@ type Config struct {
 	Trusted []netip.Prefix
 	// TrustUnix trusts peers without an address: any process that may connect to the Unix socket.
 	TrustUnix bool
-	// Header is the only header that is read. The trusted proxies must write it. It is
-	// X-Forwarded-For if empty, Forwarded (RFC 7239), or a header with a single address, such as
-	// X-Real-IP. Other headers are not read, because a proxy that does not overwrite them would
-	// pass on the client's value.
+	// Header is the only header that is read, and the trusted proxies must write it. Valid headers
+	// are X-Forwarded-For, which is the default, Forwarded (RFC 7239), and headers with a single
+	// address, such as X-Real-IP. Other headers are not read, because a proxy that does not
+	// overwrite them would pass on the client's value.
 	Header string
 	// IPv4Prefix and IPv6Prefix are the numbers of leading bits that identify a subject; zero means
 	// 32 and 64.
@@ -121,7 +121,8 @@ func (r *Resolver) Trusts(peer netip.Addr) bool {
 
 // Client returns the address of the client for which peer forwards the request, or of the peer if
 // it is not trusted. IPv4-mapped addresses are returned as IPv4, and zones are removed. The zero
-// Addr means that the client is unknown: the peer has no address and names no client.
+// Addr means that the client is unknown: the peer has no address, and is not trusted or names no
+// client.
 //
 // All lines of the header form one list, which is read from its end: the first hop that is not
 // trusted is the client. If all are trusted, the client is the first hop of the list. A hop that is

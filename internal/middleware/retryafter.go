@@ -6,7 +6,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// DefaultRetryAfter is the pause after an API asks clients to slow down but gives no time.
+// DefaultRetryAfter is how long to pause when an API refuses a call as too many, but does not say
+// when to retry.
 const DefaultRetryAfter = time.Second
 
 const (
@@ -16,9 +17,10 @@ const (
 )
 
 // RetryAfter returns the wait to report to a denied request, rounded up to whole units. If all
-// callers share the limit that denied the request, RetryAfter adds a random time. Otherwise, all of
-// them would retry at the same moment. The random time is at most a share of the wait: *jitter, or
-// a fifth if jitter is nil. The function random returns numbers in [0, 1).
+// callers share the limit that denied the request, RetryAfter adds a random time, so that they do
+// not all retry at the same moment. The random time is at most a share of the wait: *jitter, or a
+// fifth if jitter is nil. It may be a whole unit even if the share is less, and is never more than
+// a minute. The function random returns numbers in [0, 1).
 func RetryAfter(v *policy.Verdict, jitter *float64, unit time.Duration, random func() float64) time.Duration {
 	share := defaultJitter
 	if jitter != nil {

@@ -29,8 +29,8 @@ type segments struct {
 	begin      string // common prefix of all paths that fit; it quickly rules out most others
 }
 
-// segment is a segment of a pattern. It fits a segment of a path, called a word, that begins with
-// prefix and ends with suffix. If exact is true, it fits only the word prefix.
+// segment is a segment of a pattern. It fits each word, that is, each segment of a path, that
+// begins with prefix and ends with suffix. If exact is true, the word must be equal to prefix.
 type segment struct {
 	name           string // name of a variable, or ""
 	prefix, suffix string

@@ -57,9 +57,9 @@ func (e *events) flush() {
 	e.held = nil
 }
 
-// read reads the next piece. If hold is true, it keeps an incomplete event at the end for later,
-// unless the event already has a name that a pointer looks for. If the complete event has no such
-// name, it can be skipped, which is much cheaper than scanning it.
+// read processes the next piece. If hold is true, read holds a short incomplete event at the end of
+// the piece, unless the event already contains the last name of a pointer. If the complete event
+// contains no such name, read can skip it, which is much cheaper than scanning it.
 func (e *events) read(p []byte, hold bool) {
 	for i := 0; i < len(p); {
 		if e.atEvent && !e.cr {
@@ -103,9 +103,9 @@ func (e *events) read(p []byte, hold bool) {
 	}
 }
 
-// skip skips whole events at the beginning of a piece that cannot contain token counts; see
-// [Pointers.before]. It returns their length, and whether the whole piece cannot contain token
-// counts. The check is cheap, and most events have no counts.
+// skip skips the events at the beginning of a piece that are complete and cannot contain token
+// counts; see [Pointers.before]. It returns the length of these events, and whether nothing in the
+// piece can contain token counts. The check is cheap, and most events have no counts.
 func (e *events) skip(p []byte) (end int, all bool) {
 	size := len(p)
 	if cr := bytes.IndexByte(p, '\r'); cr >= 0 {

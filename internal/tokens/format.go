@@ -29,8 +29,8 @@ type Format struct {
 // Presets returns the formats of well-known APIs, by name. They also fit compatible APIs.
 func Presets() map[string]Format {
 	// Anthropic sends the tokens of the prompt in the first event of a stream, and the generated
-	// tokens at the end. The number of generated tokens in the first event is always 1 and not a
-	// count.
+	// tokens at the end. The number of generated tokens in the first event is not read: it is
+	// always 1, and not a count.
 	anthropic := func(names ...string) (pointers []string) {
 		for _, name := range names {
 			pointers = append(pointers, "/message/usage/"+name, "/usage/"+name)

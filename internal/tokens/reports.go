@@ -21,8 +21,7 @@ const (
 type Reports struct {
 	ctx   context.Context
 	store stint.Store
-	// every is the time after the last report when the next one is due, even if usage is below the
-	// estimate.
+	// every is the time from one report to the next while usage is below the estimate.
 	every time.Duration
 
 	mu    sync.Mutex

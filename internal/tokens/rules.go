@@ -27,7 +27,7 @@ const (
 	PriceName  = "price"
 )
 
-// AnyModel is the name for the prices of all models without their own.
+// AnyModel is the key of the prices for all models that have no prices of their own.
 const AnyModel = "default"
 
 // Rates holds a number for each kind of token: weights, or prices per million tokens.
@@ -40,8 +40,9 @@ type Config struct {
 	// approximate number of bytes of a request's body per token. Body is the maximum number of
 	// bytes of the body that are read. Each has a default, which applies if it is 0.
 	Default, BytesPerToken, Body int64
-	// CountEvents counts each event of a stream as a token of output if the stream does not report
-	// its output. Without CountEvents, the output of such a stream is estimated.
+	// CountEvents counts each event of a stream whose data is an object as a token of output, if
+	// the stream does not report its output. Without CountEvents, the output of such a stream is
+	// estimated.
 	CountEvents bool
 	// Inject makes streams of OpenAI's chat completions report their usage.
 	Inject bool
@@ -169,15 +170,16 @@ func (r *Rules) Body() int64 { return r.config.Body }
 // Counts holds numbers of tokens. A number below 0 is unknown.
 type Counts struct {
 	Input, Output, Cached int64
-	// Events is the number of events of a stream; -1 if the response was not a stream.
+	// Events is the number of events of a stream whose data is an object; -1 if the response was
+	// not a stream.
 	Events int64
 	// Model is the model of the request; "" if it is unknown.
 	Model string
 }
 
 // Estimate estimates the usage of a request from the beginning of its body and the length of the
-// whole body, which is below 0 if unknown. If the body is not a JSON object, it returns the
-// default.
+// whole body, which is below 0 if unknown. If the body is not a JSON object, the input is 0 and the
+// output is the default.
 func (r *Rules) Estimate(path string, head []byte, length int64) Counts {
 	most, choices := int64(-1), int64(1)
 	model, several, object := "", false, false
@@ -201,7 +203,7 @@ func (r *Rules) Estimate(path string, head []byte, length int64) Counts {
 	})
 	_, _ = scanner.Write(head) // never fails
 	switch {
-	case several: // the application decides which of them applies
+	case several: // the application decides which name applies
 		model = ""
 	case model == "":
 		model = modelIn(path, r.config.ModelAfter)

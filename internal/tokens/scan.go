@@ -137,7 +137,7 @@ func (s *Scanner) word(p []byte, i int) int {
 var endsWord = [256]bool{' ': true, '\t': true, '\n': true, '\r': true, ',': true, ']': true, '}': true}
 
 // mark processes the byte c at the offset at: the first byte of a key or value, or a punctuation
-// mark. It is not white space.
+// mark. c is not white space.
 func (s *Scanner) mark(c byte, at int64) {
 	switch s.state {
 	case atKey:
