@@ -20,10 +20,11 @@ import (
 // pushbackKey is the trailer in which a server tells gRPC's retry policies when to retry.
 const pushbackKey = "grpc-retry-pushback-ms"
 
-// outageRetry is the wait reported to a call that could not be decided because the store failed.
+// outageRetry is the wait that a client gets for a call that could not be decided because the store
+// failed.
 const outageRetry = time.Second
 
-// refusal is the reason why a call is refused. It contains nothing from the call.
+// refusal describes why a call is refused, and when to retry it. It contains nothing from the call.
 type refusal struct {
 	code   codes.Code
 	reason string
@@ -109,8 +110,8 @@ func (c *call) refuse(r refusal) (metadata.MD, error) {
 	if r.wait != stint.Never {
 		message = r.reason + ", retry in " + r.wait.String()
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(r.wait)})
-		// A client that is told to wait past the call's deadline would wait in vain, and then
-		// report only that the deadline was exceeded.
+		// If the wait ends after the call's deadline, the client must not retry: it would wait in
+		// vain, and then report only that the deadline was exceeded.
 		if deadline, ok := c.ctx.Deadline(); !ok || r.wait < time.Until(deadline) {
 			pushback = strconv.FormatInt(r.wait.Milliseconds(), 10)
 		}

@@ -7,7 +7,7 @@ import (
 
 type format uint8
 
-// These are the formats of an answer. If a client has no preference, earlier ones are preferred.
+// These are the formats of an answer, in the order of preference for a client that has none.
 const (
 	formatJSON format = iota
 	formatProblem

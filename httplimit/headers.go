@@ -136,8 +136,8 @@ func fixed(value string) []string {
 	return []string{value}
 }
 
-// setHeaders sets the header fields about limits that have fixed values, and adds the others to the
-// draft. The argument seconds is the value of Retry-After, or 0.
+// setHeaders sets those header fields about limits whose values are fixed, and adds the other
+// fields to the draft. The argument seconds is the value of Retry-After, or 0.
 func (x *exchange) setHeaders(h http.Header, seconds int64) {
 	if !x.shown.OmitX || !x.v.Decision.Allowed {
 		x.findDecisive()
@@ -150,8 +150,8 @@ func (x *exchange) setHeaders(h http.Header, seconds int64) {
 	}
 }
 
-// setX sets the X fields, which show the limit that matters most. It replaces those that an outer
-// layer has set.
+// setX sets the X fields, which show the limit that matters most. It replaces the X fields of an
+// outer layer.
 func (x *exchange) setX(h http.Header, seconds int64) {
 	var degraded []string
 	if x.v.Decision.Degraded {
@@ -211,7 +211,7 @@ func (x *exchange) findDecisive() {
 // maxPolicies is the maximum length in bytes of a RateLimit-Policy with all limits. If the field
 // would be longer, RateLimit-Policy and RateLimit show only the limit that matters most, because
 // proxies reject responses with large headers. By default, nginx rejects a header above 4 KiB. If
-// it gets such a header in an answer to auth_request, it treats that as a failure of the server.
+// an answer to auth_request has such a header, nginx treats the answer as a failure of the server.
 const maxPolicies = 512
 
 // setDraft11 sets RateLimit and RateLimit-Policy.

@@ -11,8 +11,8 @@ import (
 )
 
 // New returns middleware in which a guard decides every request. Allowed requests are passed to the
-// handler, with header fields that show what is left of the limits. Other requests are answered
-// with 429, or with 503 if the store cannot be reached.
+// handler, with header fields that show the units that are left. Other requests are answered with
+// 429, or with 503 if the store cannot be reached.
 //
 // It works with any router that accepts middleware of the type func(http.Handler) http.Handler. Put
 // it after authentication if tiers depend on claims ([WithClaims]), and before expensive work.

@@ -61,14 +61,15 @@ type byOption struct {
 
 func (o byOption) applyToBy(b *by) { o.set(b) }
 
-// by holds what the options of [By] set.
+// by holds the settings that the options of [By] change.
 type by struct {
 	middleware.Config
 	limit *limit
 	first *count // the count of By itself, as opposed to those of AndBy
 }
 
-// responder holds the settings and state for answering requests, regardless of what decides them.
+// responder holds the settings and state for answering requests, whether a guard or [By] decides
+// them.
 type responder struct {
 	claims  func(*http.Request, string) string
 	denied  func(http.ResponseWriter, *http.Request, *Denial)

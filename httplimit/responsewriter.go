@@ -7,8 +7,8 @@ import (
 )
 
 // wrapped returns the recorder as a writer that has Flush or Hijack only if the wrapped writer has
-// it. Handlers find these methods by type assertion, and a writer that cannot flush must not seem
-// to. Methods that only [http.ResponseController] calls need no wrapping, because it finds them
+// it. Handlers find these methods by type assertion, so a writer that cannot flush must not have
+// Flush. Methods that only [http.ResponseController] calls need no wrapping, because it finds them
 // with Unwrap. CloseNotify and Push are safe on any writer, so every recorder has them.
 func (r *recorder) wrapped() http.ResponseWriter {
 	_, flushes := r.ResponseWriter.(http.Flusher)

@@ -57,7 +57,7 @@ type API struct {
 	Failure *stint.FailurePolicy
 }
 
-// subject returns the subject in the store.
+// subject returns the API's subject in the store.
 func (a *API) subject() string { return a.Name + ":api" }
 
 // clamp returns the pause that applies when the API asks for a pause of d. It is in whole

@@ -39,8 +39,8 @@ func (c *Client) Retries() int {
 }
 
 // Wait returns when one call may be made: at once if there is room and no pause, otherwise when its
-// turn comes. The decision reports what remains of the limits. Its RetryAfter is zero, because the
-// wait is over.
+// turn comes. The decision reports the units that remain. Its RetryAfter is zero, because the wait
+// is over.
 //
 // Wait fails at once, with a [*stint.DeniedError], if the call would have to wait and the API is
 // set to FailFast, if the wait would be longer than MaxWait or the context allows, or if 1,000

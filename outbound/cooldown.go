@@ -43,7 +43,7 @@ func (k *cooldown) left(now time.Duration) time.Duration {
 	return max(time.Duration(k.until.Load())-now, 0)
 }
 
-// see records a pause that another process wrote. It is used only for [Stats], because the pause
+// see records a pause that another process wrote. Only [Stats] uses the record, because the pause
 // may end early in the store.
 func (k *cooldown) see(end time.Duration) { k.seen.Store(int64(end)) }
 

@@ -1,5 +1,5 @@
-// Package outbound keeps the calls that any number of processes make to third-party APIs within the
-// limits of those APIs. Start with [New]; httplimit.NewTransport uses this package for HTTP.
+// Package outbound limits calls to third-party APIs, so that all processes together stay within the
+// limits of each API. Start with [New]; httplimit.NewTransport uses this package for HTTP.
 //
 // This HTTP client makes at most four calls per second, in order, together with all other processes
 // on the same Redis server:
@@ -22,7 +22,7 @@
 //	}
 //
 // Calls wait for their turn, first come, first served across all processes that share the store.
-// When the API asks for a pause, [Client.Cooldown] pauses all of them. This process stops at once,
-// and writes the pause to the store, where the other processes find it before their next call.
-// Package httplimit has a transport that does both for HTTP.
+// When the API asks for a pause, [Client.Cooldown] pauses all calls to it. This process stops at
+// once, and writes the pause to the store, where the other processes find it before their next
+// call. For HTTP, the transport of package httplimit waits for turns and calls Cooldown.
 package outbound

@@ -77,8 +77,8 @@ func (c *compiler) compile() {
 	c.patterns()
 }
 
-// These constants bound the size of a set. A set has rules for every policy in every tier, and
-// every request is checked against every policy.
+// These constants bound the size of a set, because a set has rules for every policy in every tier,
+// and checks every request against every policy.
 const (
 	maxTiers    = 100
 	maxPolicies = 1000
@@ -200,8 +200,8 @@ func (c *compiler) nameOK(key, name string) bool {
 	return false
 }
 
-// maxDerive is the maximum life of a derived id. If equal requests are further apart, the client is
-// assumed to mean each of them.
+// maxDerive is the maximum life of a derived id. Equal requests that are further apart are assumed
+// to be different requests.
 const maxDerive = 10 * time.Second
 
 // requestID returns the settings for recognizing repeated requests, or nil if there are none. If a

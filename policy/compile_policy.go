@@ -239,8 +239,8 @@ func sharedName(a, b []stint.Limit) (string, bool) {
 	return "", false
 }
 
-// namesRoute checks a policy that has only a match. It is useful only if it names a route and a
-// tier or policy counts by route.
+// namesRoute checks a policy that has only a match. Such a policy is useful only if it names a
+// route, and a tier or another policy counts by route.
 func (c *compiler) namesRoute(key string, p *policy) {
 	var given []string
 	byRoute := false

@@ -139,7 +139,7 @@ func (c *compiler) rules(key string, like Rule, limits, budget []Limit) []*Rule 
 	return all
 }
 
-// hold sets the limits of a rule.
+// hold sets the limits of a rule, and clears Notify if no use of these limits is reported.
 func (r *Rule) hold(limits []Limit) {
 	for i := range limits {
 		r.Limits = append(r.Limits, limits[i].Limit)

@@ -15,14 +15,14 @@ import (
 const (
 	// usageHold is the default Hold of a policy with Usage.
 	usageHold = 5 * time.Minute
-	// maxUsageBody is the maximum number of bytes read from a request body before the decision.
+	// maxUsageBody is the largest valid value of [TokenUsage.Body].
 	maxUsageBody = 1 << 20
 	// injectPreset is the preset of the only API that supports TokenUsage.Inject.
 	injectPreset = "openai"
 )
 
 // usage checks how a policy counts tokens. It returns the rules for counting, or nil if the policy
-// does not count tokens.
+// does not count tokens or has mistakes.
 func (c *compiler) usage(key string, from *Policy) *tokens.Rules {
 	u := from.Usage
 	if u == nil {

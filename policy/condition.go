@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/internal/syntax"
 )
 
-// miss says which part of a condition a request does not fit.
+// miss is the reason why a tier or a policy does not apply to a request, or fits if it applies.
 type miss uint8
 
 const (
@@ -26,7 +26,7 @@ const (
 	missTier
 )
 
-// condition is a compiled [Match]. A request fits it if it fits all non-empty parts.
+// condition is a compiled [Match]. A request fits a condition if it fits all non-empty parts.
 type condition struct {
 	hosts    []string // lower case; "*.example.com" matches all subdomains
 	paths    []pathpattern.Pattern
@@ -58,9 +58,9 @@ func (w *requirement) fitsLines(lines []string, every bool) bool {
 	return every && len(lines) > 0
 }
 
-// miss returns the first part of the condition that a request does not fit. It checks cheap parts
-// first. For conditions that exempt requests, every is true, and every line of a header field must
-// fit.
+// miss returns the first part of the condition that a request does not fit, or fits. It checks
+// cheap parts first. For conditions that exempt requests, every is true, and every line of a header
+// field must fit.
 func (c *condition) miss(f *facts, every bool) miss {
 	if len(c.methods) > 0 && !c.hasMethod(f.method) {
 		return missMethod
@@ -130,7 +130,7 @@ func (c *clause) mayFit(f *facts) bool {
 	return false
 }
 
-// miss returns the part of the clause that a request does not fit. For clauses that exempt
+// miss returns the part of the clause that a request does not fit, or fits. For clauses that exempt
 // requests, exempts is true.
 func (c *clause) miss(f *facts, exempts bool) miss {
 	if c.when != nil {

@@ -19,8 +19,8 @@ type Explanation struct {
 	// paths, and header fields that override the method, in different ways. Limits apply if any
 	// reading matches; exemptions apply only if all readings match.
 	Also []string
-	// Skipped is the policy that exempts the request, or "". If it is set, Tiers and all fields
-	// after it are empty.
+	// Skipped is the policy that exempts the request, or "". If Skipped is set, all later fields
+	// are empty.
 	Skipped string
 	// Tiers and Policies are the tiers and policies of the configuration, in order, each with its
 	// outcome. Tiers after the last one that a reading belongs to are left out.

@@ -16,7 +16,7 @@ type facts struct {
 	in       *Input
 	resolver *clientip.Resolver
 	asserted map[string]string // maps claims to the headers that assert them
-	before   string            // an earlier subject, whose string is reused for an equal subject
+	before   string            // the previous subject; find returns the same string for an equal subject
 
 	reading           // the current reading
 	first   reading   // the request as net/http reads it

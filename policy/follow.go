@@ -29,9 +29,9 @@ type Settlement struct {
 	// Amended is the store's result. Changed is false if the correction was not applied. Charged is
 	// less than Cost if charging the rest would exceed the maximum debt.
 	Amended stint.Amended
-	// Err is the store's error if it failed. It is nil if the store found nothing to correct. That
-	// happens if the charge has left its windows, or was reset or corrected before. It also happens
-	// if a refund is for a request that was repeated by ID.
+	// Err is the store's error. It is nil if the store found nothing to correct: the charge has
+	// left its windows, was reset or was corrected before, or the refund is for a request that was
+	// repeated by ID.
 	Err error
 	// Hold is the request's [stint.Request.Hold], and Delay is the time from the charge to the
 	// settlement of the hold. Both are 0 without a hold.
@@ -96,7 +96,7 @@ func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 			g.release(release)
 			return
 		}
-		var work sync.WaitGroup // in parallel: a client may be waiting for the end
+		var work sync.WaitGroup // in parallel, because a client may be waiting for the end of the response
 		work.Go(func() { g.release(release) })
 		if v.after != nil || holds {
 			g.correct(lasting, v, &o)
@@ -189,7 +189,7 @@ func (v *Verdict) truth(o *Outcome) (int64, bool) {
 	return v.usage.Units(v.used, costName), true
 }
 
-// budgets returns the indexes of the request's claims that are charged its cost.
+// budgets returns the indexes of the claims that are charged the cost of the request.
 func (v *Verdict) budgets() []int {
 	var claims []int
 	for i := range v.Results[:v.enforced] {
@@ -248,11 +248,11 @@ func (v *Verdict) truthOf(name string, charged int64, used tokens.Counts) int64 
 	return truth
 }
 
-// settle corrects a charge. It sets the claims with the given indexes to the settlement's cost, or
-// to costs by limit name. If the store cannot correct the charge, the charge stays until its
-// windows have passed. If the true cost would exceed the maximum debt, the store charges only a
-// part. In both cases, settle logs the correction and sends it to the observer. It also sends the
-// settlement of a hold to the observer.
+// settle corrects a charge. It sets the charges of the claims with the given indexes to the
+// settlement's cost, or to costs by limit name. If the store cannot correct the charge, the charge
+// stays until its windows have passed. If the true cost would exceed the maximum debt, the store
+// charges only a part. In both cases, settle logs the correction and sends it to the observer. It
+// also sends the settlement of a hold to the observer.
 func (g *Guard) settle(ctx context.Context, d *stint.Decision, c stint.Charge, s *Settlement, costs stint.Costs,
 	which []int) {
 	if c.IsZero() || d.Repeat {
@@ -337,7 +337,7 @@ func (a *after) truth(o *Outcome) (int64, bool) {
 	return 0, false
 }
 
-// settles reports whether the true cost is known only afterwards.
+// settles reports whether the true cost is known only after the response.
 func (a *after) settles() bool { return a != nil && (a.header != "" || a.bytes > 0) }
 
 // refunds reports whether a response with this status refunds the charge. [syntax.StatusClientGone]

@@ -15,8 +15,8 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Guard decides requests by a set of policies and keeps their usage in a store. The set can be
-// replaced at any time. A Guard is safe for concurrent use.
+// Guard decides requests by a set of policies, and keeps usage in a store. The set can be replaced
+// at any time. A Guard is safe for concurrent use.
 type Guard struct {
 	store    stint.Store
 	limiter  *stint.Limiter // uses the store; keeps the concurrency places of requests
@@ -89,7 +89,7 @@ func NewGuard(store stint.Store, set *Set, c GuardConfig) (*Guard, error) {
 
 var errNoSet = errors.New("the set is missing; make one with policy.New")
 
-// isNilPointer reports whether an interface holds a nil pointer, whose methods would panic.
+// isNilPointer reports whether an interface holds a nil pointer, whose methods may panic.
 func isNilPointer(v any) bool {
 	r := reflect.ValueOf(v)
 	return r.Kind() == reflect.Pointer && r.IsNil()

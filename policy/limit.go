@@ -150,7 +150,7 @@ func (c *compiler) claimed(key string, limits []Limit) {
 
 // fits returns an error if the claim may give a maximum with which the limit is not valid. If the
 // limit has a meter (see [stint.Limit.Meter]), fits checks two maximums: the largest one, and the
-// largest one that has no common divisor with the window. With the latter, one unit has the
+// largest one that has no common divisor with the window. With the second maximum, one unit has the
 // greatest weight in the meter, so the meter is most likely to overflow.
 func (l *Limit) fits() error {
 	if hi, _ := bits.Mul64(uint64(l.Limit.Burst), uint64(l.Max)); hi > 0 && hi >= uint64(l.Limit.Max) {

@@ -45,7 +45,7 @@ type policy struct {
 type unit struct {
 	name    string
 	who     []*identity // nil to count by the identity of the tier
-	enforce uint32      // number of subjects out of enforceAll
+	enforce uint32      // share of subjects, as a fraction of enforceAll
 }
 
 // These scopes have a special meaning. A policy must not be named "global" or "other".
@@ -153,7 +153,7 @@ func (p *policy) divider(what string, f *facts, route string) string {
 	return short(value)
 }
 
-// short returns a value, or a hash of it if it is too long for a key.
+// short returns a value, or its hash if the value is too long for a key.
 func short(value string) string {
 	if len(value) <= keypart.MaxIdentifier {
 		return value

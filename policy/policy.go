@@ -41,8 +41,8 @@ type Input struct {
 	}
 }
 
-// Rule has limits of a tier, or limits of a policy for the requests of one tier, and defines which
-// requests they count together. A Rule must not be changed.
+// Rule has limits of a tier, or limits of a policy for the requests of one tier. A Rule must not be
+// changed.
 type Rule struct {
 	// Policy is the name of the policy, or "" for the tier's own limits.
 	Policy string

@@ -28,7 +28,7 @@ func (f *facts) readPaths(s *Set) {
 	consider := func(path, folded string) {
 		r := reading{path: path, method: f.first.method, folded: folded}
 		if fit := s.fitting(&r); !slices.Contains(seen, fit) {
-			if seen = append(seen, fit); len(seen) > 1 { // the first one is in f.first already
+			if seen = append(seen, fit); len(seen) > 1 { // the first reading is in f.first already
 				f.add(r)
 			}
 		}

@@ -142,7 +142,7 @@ func isStrictest(l *stint.Limit, i int, results []Result) bool {
 	}
 	if atOnce < l.Capacity() {
 		if l.Algorithm == stint.AlgorithmSliding {
-			atOnce -= atOnce % l.Max // its burst must be a multiple of Max
+			atOnce -= atOnce % l.Max // the burst of a sliding limit must be a multiple of Max
 		}
 		l.Burst = atOnce
 	}

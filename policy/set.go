@@ -29,7 +29,7 @@ type Set struct {
 
 	identities int // number of identities
 
-	id *requestID // default for policies without their own
+	id *requestID // for requests to which no policy with its own applies
 }
 
 // made reports whether [New] has made the set. The set may be nil.

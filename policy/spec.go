@@ -81,8 +81,8 @@ type Tier struct {
 	// a request has is used.
 	Identity []string
 	// Scope is the scope in which a member's requests are counted. With a name such as "api", all
-	// requests of a member have one count; the default is "global". With "none", the scope has no
-	// name. With "route", each route has its own count, so that a member gets the limits once per
+	// requests of a member have one count; the default is "global". With "none", the scope is
+	// empty. With "route", each route has its own count, so that a member gets the limits once per
 	// route.
 	Scope string
 	// Limits limit the number of requests, Budget the sum of their costs. Nil is not set; an empty
@@ -149,9 +149,9 @@ type Policy struct {
 	// of bytes of response body that cost one unit.
 	SettleHeader string
 	SettleBytes  int64
-	// MaxDebt bounds the debt of a limit that is a bucket or has a burst: the maximum number of
-	// units by which a true cost may raise its usage above its capacity. 0 is the capacity of each
-	// limit. All other limits are charged the whole true cost.
+	// MaxDebt bounds the debt of a limit that is a bucket or has a burst: a true cost raises the
+	// limit's usage above its capacity by at most MaxDebt. 0 is the capacity of each limit. All
+	// other limits are charged the whole true cost.
 	MaxDebt int64
 	// Refund lists the statuses after which the whole charge is given back: 404 stands for that
 	// status, and 5 for all of 500 to 599.

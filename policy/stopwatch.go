@@ -14,9 +14,9 @@ const (
 // untimed is the result of begin for a decision that is not timed.
 const untimed = time.Duration(0)
 
-// stopwatch times decisions. Its times are relative to made. Once enough decisions of an interval
-// are timed, further ones only read a counter that rarely changes, not the clock. A timer ends the
-// interval. The first decision of an interval starts the timer.
+// stopwatch times decisions. Its times are relative to the field made. Once enough decisions of an
+// interval are timed, begin reads only a counter that rarely changes, not the clock. A timer ends
+// the interval. The first decision of an interval starts the timer.
 type stopwatch struct {
 	made  time.Time
 	left  atomic.Int64 // decisions that may still be timed in this interval

@@ -176,7 +176,7 @@ func (g *Guard) reportUse(ctx context.Context, v *Verdict, i, k int, budget time
 }
 
 // isReached reports whether a percentage of a limit is used. 100 percent is reached when the limit
-// denies a request, unless the request costs more than the limit could ever allow.
+// denies a request that it would allow later.
 func isReached(percent int, l *stint.Limit, u *stint.Usage) bool {
 	if percent == 100 {
 		return u.RetryAfter != 0 && u.RetryAfter != stint.Never

@@ -27,8 +27,8 @@ type Verdict struct {
 	Tier, Route string
 	// Skipped is the policy that exempts the request from all limits and bans, or "".
 	Skipped string
-	// UnknownClient reports that an identity or a network needs the client's address, but it is not
-	// known. Such requests share the subject "ip:unknown".
+	// UnknownClient reports that an identity or a network needs the client's address, but the
+	// address is not known. Such requests share the subject "ip:unknown".
 	UnknownClient bool
 	// Cost is the cost of the request, in units of budgets.
 	Cost int64
@@ -77,8 +77,9 @@ type Result struct {
 	// rule's limits, with the effects of claims and overrides. If the request has several readings,
 	// limits that share a count with a stricter limit are left out.
 	stint.Claim
-	// Usages are the usages of Limits, in the same order. They share the memory of the verdict.
-	// There are none if the store was not asked or failed.
+	// Usages are the usages of Limits, in the same order. They share the memory of the verdict, so
+	// they are valid until the verdict is reused. There are none if the store was not asked or
+	// failed.
 	Usages []stint.Usage
 	// Denied reports that the rule denied the request or, in shadow, would have denied it.
 	Denied bool

@@ -13,9 +13,9 @@ import (
 	"runtime"
 )
 
-// EnsureToken creates a file with a new token that only its owner can read, unless the file exists.
-// Processes that start together use the token of the first one. The file contains only the token,
-// so that other programs can use it.
+// EnsureToken creates a file with a new token, unless the file exists. Only the owner can read the
+// file. Processes that start together use the token of the first one. The file contains only the
+// token, so that other programs can use it.
 //
 // If other users can access an existing file, EnsureToken makes it private, and repaired is true.
 func EnsureToken(path string) (repaired bool, err error) {
@@ -52,7 +52,7 @@ func makeToken(path string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(file.Name()) }() // it was renamed, or is no longer needed
+	defer func() { _ = os.Remove(file.Name()) }() // the file was renamed, or is no longer needed
 	_, err = fmt.Fprintln(file, rand.Text())
 	if err := errors.Join(err, file.Close()); err != nil {
 		return err

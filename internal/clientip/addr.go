@@ -76,8 +76,8 @@ func parseIPv6(s string) netip.Addr {
 	return a.Unmap()
 }
 
-// resemblesIPv6 reports false for most texts that are not addresses. The parser would also reject
-// them, but would allocate an error each time, and the text "unknown" is common.
+// resemblesIPv6 reports whether s may be an IPv6 address. The parser would also reject all other
+// texts, but would allocate an error each time, and the text "unknown" is common.
 func resemblesIPv6(s string) bool {
 	if len(s) > len("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255") {
 		return false

@@ -9,8 +9,9 @@ import (
 	"github.com/stint-limiter/stint/internal/syntax"
 )
 
-// PeerOf returns the address at the other end of a request's connection. A client on a Unix socket
-// has no address: it can choose its own name, even one that looks like an address.
+// PeerOf returns the address at the other end of a request's connection. For a Unix socket, it
+// returns the zero Addr, because a client there can choose its own name, even one that looks like
+// an address.
 func PeerOf(r *http.Request) netip.Addr {
 	if OnUnixSocket(r) {
 		return netip.Addr{}
@@ -26,7 +27,7 @@ func OnUnixSocket(r *http.Request) bool {
 
 // NamesLocal reports whether the host of a request, with or without a port, is an address or
 // localhost. A web site can make its own name resolve to a loopback address, but it cannot use an
-// address or localhost as its name. So servers that are only for this machine require one of these.
+// address or localhost as its name. So servers that are only for this machine require such a host.
 func NamesLocal(host string) bool {
 	host = syntax.Host(host)
 	_, err := netip.ParseAddr(host)

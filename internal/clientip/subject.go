@@ -7,9 +7,9 @@ import (
 )
 
 // Subject returns the part of an address that identifies a subject. By default, it is all of an
-// IPv4 address, and the /64 of an IPv6 address, because one host can have all addresses in it. An
-// IPv6 address that contains the IPv4 address of its host has the subject of that IPv4 address. The
-// Subject of an unknown address is the zero Prefix.
+// IPv4 address, and the /64 of an IPv6 address, because one host can have all addresses in a /64.
+// An IPv6 address that contains the IPv4 address of its host has the subject of that IPv4 address.
+// The Subject of an unknown address is the zero Prefix.
 func (r *Resolver) Subject(a netip.Addr) netip.Prefix {
 	p, _ := r.subject(canonical(a))
 	return p

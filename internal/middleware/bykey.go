@@ -41,7 +41,7 @@ type Part struct {
 	Options []stint.Option
 	// Varies reports whether requests may have their own limits; see [Ask].
 	Varies bool
-	// Errs are mistakes that were found before, for [New] to report.
+	// Errs are mistakes that the caller of [New] has found, for New to report.
 	Errs []error
 }
 

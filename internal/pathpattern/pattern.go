@@ -26,7 +26,7 @@ type Pattern struct {
 // head.
 type segments struct {
 	head, tail []segment
-	begin      string // common prefix of all paths that fit; it quickly rules out most others
+	begin      string // common prefix of all paths that fit; it quickly rules out most other paths
 }
 
 // segment is a segment of a pattern. It fits each word, that is, each segment of a path, that

@@ -9,9 +9,9 @@ type Known struct {
 	// MaxOutput is the maximum output that the request sets. It is 0 if the request sets none. If
 	// it is unknown, MaxOutput is below 0, and Used serves as the estimate.
 	MaxOutput int64
-	// If Whole is true, the actual usage is charged: no estimate replaces it, and it is not reduced
-	// to half of a budget. Failed is true if the response is an error; then the usage is zero
-	// unless Found is true.
+	// If Whole is true, Used is charged unchanged if it is known: no estimate replaces it, and it
+	// is not reduced to half of a budget. Failed is true if the response is an error: with Whole,
+	// an error of unknown usage is charged nothing.
 	Whole, Failed bool
 
 	// Counted is set when a policy counts the tokens of the request. Unpriced is set when that

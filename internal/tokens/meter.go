@@ -134,7 +134,7 @@ func (m *Meter) End() Counts {
 // and the end, and those that keep the connection open.
 const emptyEvents = 16
 
-// SoFar returns a lower bound of the usage so far: the counts in the response, but at least one
+// SoFar returns a lower bound for the usage so far: the counts in the response, but at least one
 // token of output for each event of a stream after the first 16. For a compressed response, the
 // numbers of tokens are 0, because the actual ones are known only at the end.
 func (m *Meter) SoFar() Counts {
@@ -168,10 +168,10 @@ func (m *Meter) counts() Counts {
 func (c Counts) Found() bool { return c.Input >= 0 && (c.Output >= 0 || c.Events < 0) }
 
 // Settled returns the usage of a request, given the counts in its response, its estimate, and
-// whether the response is an error. A missing input or output is estimated, and a missing number of
-// cached tokens is 0. With Config.CountEvents, the number of events replaces the missing output of
-// a stream. If a response is not a stream and reports input but no output, as for embeddings, the
-// output is 0. If an error reports no counts, the usage is 0.
+// whether the response is an error. Missing numbers of input and output tokens come from the
+// estimate, and a missing number of cached tokens is 0. With Config.CountEvents, the number of
+// events replaces the missing output of a stream. If a response is not a stream and reports input
+// but no output, as for embeddings, the output is 0. If an error reports no counts, the usage is 0.
 func (r *Rules) Settled(found, estimate Counts, failed bool) Counts {
 	found.Model = estimate.Model
 	found.Cached = max(found.Cached, 0)

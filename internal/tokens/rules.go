@@ -36,8 +36,8 @@ type Rates struct{ Input, Output, Cached int64 }
 // Config describes how requests are estimated, and how responses are read.
 type Config struct {
 	Format
-	// Default is the estimated output of a request that does not limit it. BytesPerToken is the
-	// approximate number of bytes of a request's body per token. Body is the maximum number of
+	// Default is the estimated output of a request that does not limit its output. BytesPerToken is
+	// the approximate number of bytes of a request's body per token. Body is the maximum number of
 	// bytes of the body that are read. Each has a default, which applies if it is 0.
 	Default, BytesPerToken, Body int64
 	// CountEvents counts each event of a stream whose data is an object as a token of output, if
