@@ -31,8 +31,8 @@ func newClient(api *outbound.Client, perMessage bool) *client {
 //
 // When the service answers ResourceExhausted or Unavailable and gives a delay, in a RetryInfo or a
 // pushback, all processes that share the store pause for that long. If it gives both, the longer
-// one applies. After a ResourceExhausted without a delay, they pause for a second, even if the
-// cause was a message that was too large, because gRPC uses the same code for both causes. A
+// one applies. After a ResourceExhausted without a delay, the processes pause for a second, even if
+// the cause was a message that was too large, because gRPC uses the same code for both causes. A
 // negative pushback asks for no pause.
 func UnaryClientInterceptor(api *outbound.Client) grpc.UnaryClientInterceptor {
 	c := newClient(api, false)

@@ -128,9 +128,9 @@
 // arrive within ten seconds, or within the server's ReadTimeout if that is shorter; afterwards the
 // connection has no read deadline. If the body does not arrive, the request is decided without an
 // id, and charged. If it is allowed, it is then answered with 408, 413 or 400 instead of being
-// passed to the handler, and the charge is never refunded. No id is derived from a longer body,
-// from a body of unknown length, or if the [http.ResponseWriter] does not support read deadlines.
-// Other requests are not affected.
+// passed to the handler. It counts as 499, so that no class of statuses refunds the charge. No id
+// is derived from a longer body, from a body of unknown length, or if the [http.ResponseWriter]
+// does not support read deadlines. Other requests are not affected.
 //
 // # Tokens of language models
 //
@@ -160,7 +160,7 @@
 // write deadlines, the place is given back after another 30 seconds even if the handler is still
 // blocked.
 //
-// The server must limit what the middleware cannot:
+// The middleware cannot limit the following, so the server must:
 //   - the time in which the body of a request must arrive: set ReadTimeout, or a read deadline in
 //     the handler
 //   - the time for which an HTTP/2 client may leave a whole connection unread: set WriteByteTimeout

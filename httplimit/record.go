@@ -21,7 +21,7 @@ type recorder struct {
 	http.ResponseWriter
 	costHeader string       // "" if there is none
 	noBody     bool         // the body is not sent, because the method is HEAD
-	unread     bool         // the client did not send its whole body
+	unread     bool         // the body of the request could not be read
 	meter      policy.Meter // reads the usage from the response; nil if it is not read
 
 	watch    stall.Watch

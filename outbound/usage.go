@@ -43,7 +43,7 @@ func (c *Client) WaitFor(ctx context.Context, costs stint.Costs) (stint.Decision
 // long, or when the registry is closed.
 func (c *Client) keep(d stint.Decision) {
 	if d.Charge.Data().Hold == 0 {
-		return // nothing is held, because the store is unavailable
+		return // nothing is held, for example because the store is unavailable
 	}
 	e, err := c.registry.find(c.name)
 	if err != nil {

@@ -66,8 +66,8 @@ const settleTime = time.Second
 //
 // A request loses its place if the store is unavailable for longer than a place lasts. It is served
 // nevertheless: canceling it would let a store outage break requests in progress. When the store is
-// available again, the guard takes the place back, so that no other request is admitted instead. It
-// logs the loss.
+// available again, the guard takes the place back, so that no other request is admitted instead.
+// The guard logs the loss.
 //
 // A repeat shares the charge of the first request, and the first request settles the charge. If the
 // charge has a hold, the repeat keeps the hold open and reports its usage. If the process of the

@@ -9,11 +9,12 @@ import (
 )
 
 // TokenUsage makes budgets count the tokens of requests to a language model. A guard estimates the
-// tokens from the request, holds them while it is served, and settles them to the usage that the
-// response reports. A budget named "input_tokens", "output_tokens" or "cached_tokens" counts these
-// tokens. A budget named "price" counts their price. All other budgets count tokens by Weights. An
-// estimate is at most half of the smallest budget that counts the same quantity, so that the hold
-// of a single request never fills these budgets.
+// tokens from the request, holds the estimate while the request is served, and settles it to the
+// usage that the response reports. A budget named "input_tokens", "output_tokens" or
+// "cached_tokens" counts tokens of that kind. A budget named "price" counts the price of the
+// tokens. All other budgets count tokens by Weights. An estimate is at most half of the smallest
+// budget that counts the same quantity, so that the hold of a single request never fills these
+// budgets.
 //
 // A place in a request is a JSON pointer. A place in a response is a JSON pointer into a JSON body
 // or into server-sent events, or the name of a header field or trailer. If a list of places is nil,

@@ -3,7 +3,8 @@
 //	go run ./examples/nethttp
 //	for i in $(seq 11); do curl -i http://localhost:8080/; done
 //
-// Ten responses are 200, with X-RateLimit-Remaining. The last one is 429, with Retry-After.
+// The first ten responses are 200, with X-RateLimit-Remaining. The last one is 429, with
+// Retry-After.
 package main
 
 import (

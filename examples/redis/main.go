@@ -5,8 +5,8 @@
 //	go run ./examples/redis
 //	for i in $(seq 11); do curl -i -u alice: http://localhost:8080/; done
 //
-// Ten responses are 200. The last one is 429. Requests after a restart, or to another process, are
-// denied too. Without Redis, each process counts by itself until Redis is back.
+// The first ten responses are 200. The last one is 429. Requests after a restart, or to another
+// process, are denied too. Without Redis, each process counts by itself until Redis is back.
 package main
 
 import (

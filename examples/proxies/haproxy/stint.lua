@@ -1,4 +1,4 @@
--- Asks stint about requests, see haproxy.cfg.
+-- Asks stint about requests; see haproxy.cfg.
 --
 --   http-request  lua.stint_ask open    asks stint, and answers denied requests; without stint, requests pass
 --   http-request  lua.stint_ask closed  the same, but without stint, requests get 503
@@ -6,7 +6,7 @@
 
 local question = "http://stint/auth"
 local address = "abns@stint" -- the listener in haproxy.cfg
-local timeout_ms = 500 -- longer than the listener's own timeouts, so that those apply first
+local timeout_ms = 500 -- longer than the listener's own timeouts, so that the listener's timeouts apply first
 
 -- asserted lists the header fields that are sent to stint. haproxy.cfg sets or removes them first. Add, in lower case,
 -- those that stint.yaml names under claims or client_ip, and those that your own policies match. Other fields are not
@@ -27,8 +27,8 @@ local function about_limits(name)
 	return name == "ratelimit" or name == "ratelimit-policy" or name:find("^x%-ratelimit%-") ~= nil
 end
 
--- fields_of returns header fields that describe the request as the application gets it: haproxy.cfg has made its target
--- a path, and checked its host.
+-- fields_of returns header fields that describe the request as the application gets it: haproxy.cfg has turned the
+-- target into a path, and checked the host.
 local function fields_of(txn)
 	local fields = {
 		["x-forwarded-method"] = { txn.f:method() },
@@ -81,7 +81,7 @@ local function ask(txn, without)
 end
 
 local function set_headers(txn)
-	-- The application's own rate limit fields would conflict with those of stint.
+	-- The application's own rate limit fields would conflict with stint's fields.
 	for name in pairs(txn.http:res_get_headers()) do
 		if about_limits(name) then
 			txn.http:res_del_header(name)

@@ -4,7 +4,8 @@
 //	go run -C examples/routers ./chi
 //	for i in $(seq 4); do curl -i -X POST http://localhost:8080/login; done
 //
-// Three responses are 200. The last one is 429, with Retry-After and X-RateLimit-Policy: login.
+// The first three responses are 200. The last one is 429, with Retry-After and X-RateLimit-Policy:
+// login.
 package main
 
 import (

@@ -3,7 +3,7 @@
 //	go run -C examples/routers ./echo
 //	for i in $(seq 11); do curl -i http://localhost:8080/; done
 //
-// Ten responses are 200. The last one is 429, with Retry-After.
+// The first ten responses are 200. The last one is 429, with Retry-After.
 package main
 
 import (

@@ -4,7 +4,7 @@
 //	go run -C examples/routers ./gin
 //	for i in $(seq 11); do curl -i http://localhost:8080/api/; done
 //
-// Ten responses are 200. The last one is 429, with Retry-After.
+// The first ten responses are 200. The last one is 429, with Retry-After.
 package main
 
 import (
