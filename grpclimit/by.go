@@ -103,9 +103,9 @@ func NewClientIP(trusted ...string) (KeyFunc, error) {
 type ByOption = stint.GRPCOption
 
 // WithStore sets the store in which [By] counts, such as one opened by package stores. In one
-// store, calls with equal keys are counted together, across processes and with requests of
-// httplimit.By, if these uses of By have the same name ([WithName]), or no name and the same
-// limits. To keep counts when the limits change, set a name.
+// store, uses of By with the same name ([WithName]), or with no name and the same limits, count
+// calls with equal keys together. This holds across processes, and for httplimit.By too. To keep
+// counts when the limits change, set a name.
 func WithStore(store stint.Store) ByOption {
 	return byOption{set: func(b *by) { b.Store, b.Stored = store, true }}
 }

@@ -26,14 +26,14 @@ func newClient(api *outbound.Client, perMessage bool) *client {
 //
 // Every call waits for its turn, as in [outbound.Client.Wait]. A call that gets no turn is not
 // made. Its error wraps the error of Wait and has a gRPC status: ResourceExhausted for a denial,
-// the context's status if the context ended, FailedPrecondition if the API is no longer registered,
-// and Unavailable if the store failed, even under [stint.FailDeny].
+// the context's status if the context ended, and FailedPrecondition if the API is no longer
+// registered. If the store failed, the status is Unavailable, even under [stint.FailDeny].
 //
 // When the service answers ResourceExhausted or Unavailable and gives a delay, in a RetryInfo or a
 // pushback, all processes that share the store pause for that long. If it gives both, the longer
-// one applies. After a ResourceExhausted without a delay, the processes pause for a second, even if
-// the cause was a message that was too large, because gRPC uses the same code for both causes. A
-// negative pushback asks for no pause.
+// one applies. After a ResourceExhausted without a delay, the processes pause for a second. They
+// also do so after a message that was too large, because gRPC uses the same code for it. A negative
+// pushback asks for no pause.
 func UnaryClientInterceptor(api *outbound.Client) grpc.UnaryClientInterceptor {
 	c := newClient(api, false)
 	return func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,

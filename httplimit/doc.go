@@ -123,14 +123,14 @@
 //
 // # Request ids
 //
-// If a policy derives request ids, the body of a request without an id is read before the decision,
-// if its length is announced and at most 64 KiB. The handler gets the body unchanged. The body must
-// arrive within ten seconds, or within the server's ReadTimeout if that is shorter; afterwards the
-// connection has no read deadline. If the body does not arrive, the request is decided without an
-// id, and charged. If it is allowed, it is then answered with 408, 413 or 400 instead of being
-// passed to the handler. It counts as 499, so that no class of statuses refunds the charge. No id
-// is derived from a longer body, from a body of unknown length, or if the [http.ResponseWriter]
-// does not support read deadlines. Other requests are not affected.
+// If a policy derives request ids and a request has no id, its body is read before the decision.
+// The length of the body must be announced and at most 64 KiB. The handler gets the body unchanged.
+// The body must arrive within ten seconds, or within the server's ReadTimeout if that is shorter;
+// afterwards the connection has no read deadline. If the body does not arrive, the request is
+// decided without an id, and charged. If it is allowed, it is then answered with 408, 413 or 400
+// instead of being passed to the handler. It counts as 499, so that no class of statuses refunds
+// the charge. No id is derived from a longer body, from a body of unknown length, or if the
+// [http.ResponseWriter] does not support read deadlines. Other requests are not affected.
 //
 // # Tokens of language models
 //

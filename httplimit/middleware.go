@@ -31,11 +31,11 @@ func New(guard *policy.Guard, options ...GuardOption) func(http.Handler) http.Ha
 	}
 }
 
-// NewAnswer returns a function that answers requests as the middleware of [New] does, for programs
-// that get their verdicts in another way, such as proxies and servers that decide requests for
-// other programs. The function sets the header fields about limits, and answers a request that was
-// denied or could not be decided. It reports whether it answered the request. If not, the request
-// may go ahead.
+// NewAnswer returns a function that answers requests as the middleware of [New] does. It is for
+// programs that get their verdicts in another way, such as proxies, and servers that decide
+// requests for other programs. The function sets the header fields about limits, and answers a
+// request that was denied or could not be decided. It reports whether it answered the request. If
+// not, the request may go ahead.
 //
 // A verdict may come from a source other than a guard, but without a Set its limits are not
 // reported. The function is safe for concurrent use. NewAnswer panics if an option is invalid.

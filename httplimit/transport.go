@@ -9,8 +9,8 @@ import (
 	"github.com/stint-limiter/stint/outbound"
 )
 
-// A discarded response is read to its end so that its connection can be reused, unless its length
-// is unknown or above maxDrain, or reading takes longer than drainTime.
+// A discarded response is read to its end so that its connection can be reused. It is closed early
+// if its length is unknown or above maxDrain, or if reading takes longer than drainTime.
 const (
 	maxDrain  = 64 << 10
 	drainTime = 100 * time.Millisecond
@@ -146,8 +146,7 @@ func repeat(req *http.Request) (*http.Request, bool) {
 }
 
 // idempotent reports whether a request can safely be sent twice, because of its method or because
-// it has an idempotency key, in one of the header fields in which [http.Transport] also looks for
-// one.
+// it has an idempotency key. Like [http.Transport], it accepts two header fields for the key.
 func idempotent(req *http.Request) bool {
 	switch req.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:

@@ -42,9 +42,9 @@ func (c *Client) Retries() int {
 // turn comes. The decision reports the units that remain. Its RetryAfter is zero, because the wait
 // is over.
 //
-// Wait fails at once, with a [*stint.DeniedError], if the call would have to wait and the API is
-// set to FailFast, if the wait would be longer than MaxWait or the context allows, or if 1,000
-// calls are already waiting. If the context's deadline leaves too little time, the error chain also
+// Wait fails at once, with a [*stint.DeniedError], if the call would have to wait although the API
+// is set to FailFast, or longer than MaxWait or the context allows. It also fails if 1,000 calls
+// are already waiting. If the context's deadline leaves too little time, the error chain also
 // contains context.DeadlineExceeded. If the context ends before the call's turn comes, its booking
 // is given back. The API's Failure determines what happens if the store fails.
 func (c *Client) Wait(ctx context.Context) (stint.Decision, error) { return c.wait(ctx, nil) }

@@ -18,9 +18,9 @@ import (
 
 // Config configures a [Registry]. Its zero value is ready for use.
 type Config struct {
-	// Logger receives a message when an API asks for a pause, and when the pause cannot be written
-	// to the store, each at most once a minute per API. It also receives the messages of
-	// [stint.WithLogger]. The default is slog.Default().
+	// Logger receives a message when an API asks for a pause, and another when the pause cannot be
+	// written to the store. It receives each of them at most once a minute per API. It also
+	// receives the messages of [stint.WithLogger]. The default is slog.Default().
 	Logger *slog.Logger
 	// Observer receives a [*Call] for every call and a [*Cooldown] for every pause. It may be nil.
 	Observer stint.Observer
@@ -140,9 +140,9 @@ func (r *Registry) find(name string) (*entry, error) {
 		Err: fmt.Errorf("there is no API %q%s; known: %s", name, messages.Hint(name, known), strings.Join(known, ", "))}
 }
 
-// Close ends the background work and waits for it. It makes a last attempt to write a pause that is
-// not in the store yet, which takes a second or two if the store does not answer. Clients still
-// work afterwards, but write no pauses, and their estimates are held for only five minutes.
+// Close ends the background work and waits for it. If a pause is not in the store yet, Close makes
+// a last attempt to write it. This takes a second or two if the store does not answer. Clients
+// still work afterwards, but write no pauses, and their estimates are held for only five minutes.
 func (r *Registry) Close() {
 	r.mu.Lock()
 	if !r.closed {

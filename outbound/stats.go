@@ -22,9 +22,9 @@ type Stats struct {
 	// TotalWait is the sum of the waits that Waited counts, and LongestWait is the longest of them.
 	// The average wait is TotalWait / Waited.
 	TotalWait, LongestWait time.Duration
-	// Denied is the number of calls that were refused because they would have had to wait or to
-	// wait too long, because too many calls were waiting, or because the store was unavailable and
-	// the API's Failure is [stint.FailDeny].
+	// Denied is the number of calls that failed with a [*stint.DeniedError]; see [Client.Wait]. It
+	// includes calls that were refused because the store was unavailable and the API's Failure is
+	// [stint.FailDeny].
 	Denied int64
 	// Failed is the number of calls that ended with any other error, such as an error of the store
 	// or of their context.

@@ -55,7 +55,7 @@ func (s *Settlement) SetHold(c *stint.Charge) {
 }
 
 // settleTime is the time limit for corrections after a response. If the store does not apply a
-// correction in that time, the charge stays until its windows have passed.
+// correction in that time, the charge stays until its windows have passed or its hold expires.
 const settleTime = time.Second
 
 // Follow maintains the charge of an allowed request. While the request is served, Follow keeps the
@@ -250,9 +250,9 @@ func (v *Verdict) truthOf(name string, charged int64, used tokens.Counts) int64 
 
 // settle corrects a charge. It sets the charges of the claims with the given indexes to the
 // settlement's cost, or to costs by limit name. If the store cannot correct the charge, the charge
-// stays until its windows have passed. If the true cost would exceed the maximum debt, the store
-// charges only a part. In both cases, settle logs the correction and sends it to the observer. It
-// also sends the settlement of a hold to the observer.
+// stays until its windows have passed or its hold expires. If the true cost would exceed the
+// maximum debt, the store charges only a part. In both cases, settle logs the correction and sends
+// it to the observer. It also sends the settlement of a hold to the observer.
 func (g *Guard) settle(ctx context.Context, d *stint.Decision, c stint.Charge, s *Settlement, costs stint.Costs,
 	which []int) {
 	if c.IsZero() || d.Repeat {

@@ -192,7 +192,7 @@ func (g *Guard) LimitsOf(rule *Rule, subject string, in *Input) []stint.Limit {
 // tokens, are charged the verdict's Cost, which the caller may have changed since Prepare.
 //
 // If r does not come from Prepare, the caller must also set the verdict's Results, with their rules
-// and claims, and all other fields that the observer needs.
+// and claims. The same applies to all other fields that the observer needs.
 func (g *Guard) Finish(ctx context.Context, v *Verdict, r *stint.Request) {
 	if v.UnknownClient {
 		g.log.unknownClient()

@@ -120,9 +120,9 @@ func (v *Verdict) keepStrictest() {
 	v.enforced, v.Results = len(v.Results), append(v.Results, all[v.enforced:]...)
 }
 
-// isStrictest reports whether l, a limit of result i, has the lowest Max of the limits that share
-// its count, and is the first of them with this Max. If another of these limits has a smaller
-// burst, l gets that burst.
+// isStrictest reports whether l, a limit of result i, is the first limit with the lowest Max among
+// the limits that share its count. If another of these limits has a smaller burst, l gets that
+// burst.
 func isStrictest(l *stint.Limit, i int, results []Result) bool {
 	atOnce := l.Capacity()
 	for j := range results {

@@ -1,6 +1,6 @@
-// Command quota gives a customer a quota per calendar month in its time zone, and posts to a
-// webhook when 80% of it is used and when a request is denied. The receiver, which is part of this
-// program, checks the signature.
+// Command quota gives a customer a quota per calendar month in the customer's time zone. It posts
+// to a webhook when 80% of the quota is used, and when a request is denied. The receiver, which is
+// part of this program, checks the signature.
 //
 //	go run ./examples/quota
 //

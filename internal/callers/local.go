@@ -11,7 +11,7 @@ import (
 )
 
 // Local reports whether a caller is on this host. It reports false if a proxy on this host forwards
-// the request, or if the request comes from a page in a local browser that was loaded under another
+// the request. It also reports false for a page in a local browser that was loaded under another
 // host name: a site can make its own name resolve to a loopback address.
 func Local(r *http.Request) bool {
 	for _, name := range [...]string{"X-Forwarded-For", "X-Real-Ip", "Forwarded", "Via"} {

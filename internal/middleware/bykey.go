@@ -99,7 +99,7 @@ func New(c Config) (*Limits, error) {
 		if err != nil {
 			return nil, &stint.InvalidError{Err: err}
 		}
-		// The store is never closed explicitly: its goroutine ends when l is garbage collected.
+		// No caller can close this store, so it is closed after l is garbage collected.
 		runtime.AddCleanup(l, func(m *memorystore.Store) { _ = m.Close() }, memory)
 		c.Store = memory
 	}

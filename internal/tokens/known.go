@@ -1,7 +1,7 @@
 package tokens
 
-// Known describes the token usage of a request that is known before the decision, as in the replay
-// of a log.
+// Known describes the token usage of a request for which the usage is known before the decision, as
+// in the replay of a log.
 type Known struct {
 	// Used is the usage of the request. Found reports whether it is known.
 	Used  Counts
