@@ -239,9 +239,9 @@ func (r *recorder) takeCost() {
 
 // outcome returns the outcome of a request that was served with the context ctx. If the handler
 // panicked, the status is the one that it sent before the panic, or 500. A failure counts as the
-// client's if the client has disconnected or did not send its body: otherwise a client that can
-// make a request fail could get a refund. A handler may set the cost header after the body; outcome
-// removes it, so that it is not sent as a trailer.
+// client's if the client has disconnected or the body of the request could not be read: otherwise a
+// client that can make a request fail could get a refund. A handler may set the cost header after
+// the body; outcome removes it, so that it is not sent as a trailer.
 func (r *recorder) outcome(ctx context.Context) policy.Outcome {
 	r.takeCost()
 	if r.meter != nil {

@@ -10,8 +10,7 @@ import (
 	"github.com/stint-limiter/stint/internal/pathpattern"
 )
 
-// facts holds a request while it is decided, and facts that are derived from its attributes when
-// first needed.
+// facts holds a request while it is decided, and facts that are derived from its attributes.
 type facts struct {
 	in       *Input
 	resolver *clientip.Resolver

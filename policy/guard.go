@@ -250,8 +250,8 @@ func (g *Guard) Observe(ctx context.Context, event stint.Event) {
 const shadowTime = 10 * time.Millisecond
 
 // askShadow asks the store about each rule in shadow separately. If one rule denies, the store
-// still charges the other rules. A rule denies nothing if the store fails or does not answer in
-// time.
+// still charges the limits of the other rules. A rule denies nothing if the store fails or does not
+// answer in time.
 func (g *Guard) askShadow(ctx context.Context, v *Verdict, r *stint.Request) {
 	ctx, cancel := context.WithTimeout(ctx, shadowTime)
 	defer cancel()

@@ -29,7 +29,7 @@ type Set struct {
 
 	identities int // number of identities
 
-	id *requestID // for requests to which no policy with its own applies
+	id *requestID // from the spec; used if no matching policy has one
 }
 
 // made reports whether [New] has made the set. The set may be nil.

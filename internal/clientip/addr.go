@@ -12,7 +12,7 @@ import (
 // without an address.
 //
 // A client on a Unix socket can choose its own name, even one that looks like a TCP address.
-// Servers on such a socket must use the zero Addr for its peers instead.
+// Servers on such a socket must use the zero Addr for their peers instead.
 func ParsePeer(remoteAddr string) netip.Addr { return parseHop(remoteAddr) }
 
 // parseHop returns the address in an entry of a header or in the name of a peer, which may have a

@@ -66,8 +66,8 @@ type Ask struct {
 	Cost   int64
 }
 
-// memoryBytes is the maximum memory of a store that New creates. A program may have many such
-// stores, one per route.
+// memoryBytes is the maximum memory of a store that New creates. It is small, because a program may
+// have many such stores, one per route.
 const memoryBytes = 64 << 20
 
 // Everyone is the subject of all callers together. It begins with a zero byte. [Limits.Decide]
