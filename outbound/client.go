@@ -11,9 +11,9 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// ErrCoolingDown is in the error chain of a call that is not made because the API asked for a
-// pause, in this process or in another. The chain also contains a [*stint.DeniedError] with the
-// rest of the pause.
+// ErrCoolingDown is in the error chain of a call that is not made because the API asked this or
+// another process for a pause. The chain also contains a [*stint.DeniedError] with the rest of the
+// pause.
 var ErrCoolingDown = errors.New("outbound: the API asked for a pause")
 
 // Client limits the calls to one API. It is safe for concurrent use. It stays valid when the

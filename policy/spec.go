@@ -16,7 +16,7 @@ type Spec struct {
 	// Failure determines what happens when the store fails, unless a tier or a policy has its own.
 	Failure stint.FailurePolicy
 	// TrustedProxies are the peers that are trusted to name the client of a request: addresses,
-	// networks, "loopback", "private" and "unix". If it is empty, the client is the peer.
+	// networks, "loopback", "private" and "unix". If there are none, the client is the peer.
 	TrustedProxies []string
 	// ClientHeader is the header in which trusted proxies name the client; "" is X-Forwarded-For.
 	ClientHeader string
