@@ -13,13 +13,13 @@ import (
 // maxActions is the maximum number of actions kept. The log has all actions.
 const maxActions = 200
 
-// action is a change that an operator made or attempted.
+// action is a change or an export that an operator made or attempted.
 type action struct {
 	At   time.Time `json:"at"`
 	Who  string    `json:"who"`
 	What string    `json:"what"`
-	// Subject is the full name. Callers who may not see full names get a shortened one, with its
-	// Ref.
+	// Subject is the subject in full. Before actions are sent to a caller, [names.actions] shortens
+	// it if necessary, and sets Ref.
 	Subject string `json:"subject"`
 	Ref     string `json:"ref,omitempty"`
 	// Result is "done", or the reason why the action failed.

@@ -10,9 +10,9 @@ import (
 
 // banCache caches the list of bans in force. To list bans, a store scans everything it holds. So
 // only one caller scans at a time, and a list stays valid for several times the duration of its
-// scan. However many callers list bans, the store spends most of its time on other work.
+// scan. Even if many callers list bans, the store spends most of its time on other work.
 type banCache struct {
-	changed atomic.Bool   // whether this process changed bans after the last scan
+	changed atomic.Bool   // whether this process may have changed bans after the last scan
 	turn    chan struct{} // holds one value while a caller reads or scans
 
 	list []control.Ban

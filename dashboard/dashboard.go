@@ -31,8 +31,8 @@ type Config struct {
 	Set func() *policy.Set
 	// Overrides holds limits of individual subjects, which operators can change. It may be nil.
 	Overrides *overrides.Table
-	// Envoy returns the limits of a subject of Envoy's rate limit service, and the name of their
-	// rule. It is nil if there is no such service.
+	// Envoy returns the limits that the rate limit service for Envoy applies to a subject, and the
+	// name of their rule. It is nil if there is no such service.
 	Envoy func(subject string) (rule string, limits []stint.Limit)
 	// Phase returns the phase of the process, such as "ready", and Sources returns the files that
 	// it reads. Either may be nil.
@@ -45,8 +45,9 @@ type Config struct {
 	// Who returns the name of the sender of a request, for the audit log, or "" if it is unknown.
 	// It also reports whether the sender may make changes. If Who is nil, no changes are allowed.
 	Who func(r *http.Request) (name string, operates bool)
-	// ShowSubjects shows subjects in full to all callers. Set it to the same value as ShowSubjects
-	// of the Monitor. By default, operators see subjects in full, and others see them shortened.
+	// ShowSubjects shows subjects in full to all callers. Set it to the same value as
+	// [observe.Config.ShowSubjects]. By default, operators see subjects in full, and others see
+	// them shortened.
 	ShowSubjects bool
 
 	// Logger logs changes. The default is slog.Default().
@@ -57,8 +58,8 @@ type Config struct {
 
 // Bounds on the work that callers can cause.
 const (
-	// lookTime is the timeout for looking up a subject in the store. scanTime is the timeout for
-	// changing a subject or scanning the whole store.
+	// lookTime is the timeout for looking up or charging a subject in the store. scanTime is the
+	// timeout for all other changes, and for scanning the whole store.
 	lookTime = 5 * time.Second
 	scanTime = 20 * time.Second
 	// sendTime is the maximum time that the client of a stream may take to read an event, and
@@ -87,9 +88,9 @@ type dashboard struct {
 	closed  <-chan struct{}
 }
 
-// New returns a handler that serves a dashboard. A stream lasts until its client disconnects or the
-// context ends. Cancel the context before shutting down a server that waits for open connections.
-// After the context ends, all other requests are still served.
+// New returns a handler that serves a dashboard. A stream ends at the latest when its client
+// disconnects or the context ends. Cancel the context before shutting down a server that waits for
+// open connections. After the context ends, the handler still serves all requests except streams.
 func New(ctx context.Context, c Config) (http.Handler, error) {
 	if c.Monitor == nil {
 		return nil, &stint.InvalidError{Err: errors.New("dashboard.Config.Monitor is required")}
@@ -152,7 +153,7 @@ func (d *dashboard) route() (http.Handler, error) {
 	api.HandleFunc("POST /api/limits/set", d.requireOperator(d.setOverride))
 	api.HandleFunc("POST /api/limits/unset", d.requireOperator(d.unsetOverride))
 	api.HandleFunc("POST /api/limits/import", d.requireOperator(d.importOverrides))
-	api.HandleFunc("POST /api/take", d.requireName(d.take)) // a peek only reads
+	api.HandleFunc("POST /api/take", d.requireName(d.take)) // take itself requires an operator, except for a peek
 	api.HandleFunc("/", notFound)
 
 	mux := http.NewServeMux()

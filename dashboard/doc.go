@@ -14,16 +14,17 @@
 // # Access
 //
 // The page itself contains no data and is open to all callers. Its API serves callers that
-// [Config.Protect] lets through or, without it, callers on this host. Changes also require a name
-// and the right to operate; see [Config.Who]. Pages of other sites can never make changes. Each
-// change is logged with the message "audit".
+// [Config.Protect] lets through or, without it, callers on this host. Changes also require a caller
+// with a name and the right to operate; see [Config.Who]. Pages of other sites can never make
+// changes. Each change that a caller with a name requests is logged with the message "audit", even
+// if it fails or is not allowed.
 //
 // # API
 //
 //	GET  /api/state           all data that the page shows
 //	GET  /api/stream          server-sent events: every second a "tick" with an [observe.Tick]
 //	GET  /api/top             ?by=ip&n=20: the subjects with the most denials
-//	GET  /api/violations      ?n=100: the last denials
+//	GET  /api/violations      ?n=100: the last violations, newest last
 //	GET  /api/processes       the processes that share their counts
 //	GET  /api/why             ?id=…: a denial and its cause
 //	GET  /api/why             ?subject=user:42&at=…, or ?ref=…&at=…: the denials of one subject

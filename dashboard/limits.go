@@ -12,7 +12,7 @@ import (
 type ruleList struct {
 	Name   string   `json:"name"`
 	Limits []string `json:"limits"`
-	// Shadow reports whether none of the limits is enforced.
+	// Shadow reports whether there are limits, but none is enforced for any subject.
 	Shadow bool `json:"shadow"`
 	// Contact is the text or URL that tells denied callers how to get higher limits. It is "" if
 	// there is none, or if it depends on the tier.

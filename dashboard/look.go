@@ -87,7 +87,7 @@ func (d *dashboard) showBans(w http.ResponseWriter, r *http.Request) {
 type subjectState struct {
 	control.Subject
 	Ref string `json:"ref"`
-	// Denials describes its recent denials; nil if there are none.
+	// Denials describes the subject's recent denials; nil if none are known.
 	Denials *observe.Offender `json:"denials,omitempty"`
 }
 

@@ -48,7 +48,8 @@ func (n names) of(subject string) string {
 }
 
 // shown returns a subject from a list of the monitor as it is displayed. text is the subject as the
-// monitor shows it. A subject without a ref was too long for the monitor to keep in full.
+// monitor shows it. If the monitor did not keep the subject in full, because it was too long, there
+// is no ref, and shown shortens text.
 func (n names) shown(text, ref string) string {
 	if n.asMonitor {
 		return text
@@ -95,8 +96,8 @@ func (n names) actions(list []action) []action {
 
 // shorten shortens the subject of an answer for callers who may not see names in full. It leaves
 // the subject unchanged if the caller sent the name, and so knows it. If Who is nil, it also leaves
-// the subject unchanged, because callers on this host may then see everything. names=short always
-// shortens the subject.
+// the subject unchanged, because callers are then not distinguished. names=short always shortens
+// the subject.
 func (d *dashboard) shorten(r *http.Request, byRef bool, who *control.Named) {
 	asked := r.URL.Query().Get("names") == "short"
 	if asked || byRef && d.c.Who != nil && !d.mayName(r) {

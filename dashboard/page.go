@@ -36,7 +36,7 @@ var media = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
-// readPages reads all files of the page. They include the chart files, which reports use, too.
+// readPages reads all files of the page, including the chart files, which reports also use.
 func readPages() (pages, error) {
 	all := pages{}
 	err := fs.WalkDir(static, "static", func(name string, entry fs.DirEntry, err error) error {

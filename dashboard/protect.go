@@ -10,8 +10,8 @@ import (
 	"github.com/stint-limiter/stint/internal/label"
 )
 
-// protect sets headers that make browsers run only our own scripts, refuse to frame the page, and
-// send no referrer.
+// protect sets headers that make browsers run only scripts from the same origin, refuse to frame
+// the page, and send no referrer.
 func protect(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
@@ -39,7 +39,8 @@ const (
 	needsRole = "Changes require a token with the role operate; the token of %s has the role read."
 )
 
-// operator is the sender of a change: its name, its address, and whether it may make changes.
+// operator is the sender of a request that requires a name: its name, its address, and whether it
+// may make changes.
 type operator struct {
 	name, peer string
 	operates   bool
@@ -57,8 +58,8 @@ func (d *dashboard) requireOperator(act operatorHandler) http.HandlerFunc {
 	})
 }
 
-// operatorOf returns the sender of a request, and reports whether the sender has a name. If not,
-// operatorOf refuses the request.
+// operatorOf returns the sender of a request, and reports whether the sender has a name. If not, or
+// if changes are disabled, it refuses the request and returns false.
 func (d *dashboard) operatorOf(w http.ResponseWriter, r *http.Request) (by operator, ok bool) {
 	if d.c.Who == nil || d.admin == nil {
 		answer.Refuse(w, http.StatusForbidden, "forbidden", changesNothing)

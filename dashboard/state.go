@@ -31,9 +31,9 @@ type state struct {
 	Changes []observe.Change `json:"changes"`
 	// Surge is the current surge, if any.
 	Surge *observe.Surge `json:"surge,omitempty"`
-	// Processes are the processes that share their counts, this process first. Points, Series,
-	// Offenders and Top cover all of them. Processes is empty if this process does not share its
-	// counts.
+	// Processes are the processes that share their counts, this process first. Points, Long,
+	// Series, Offenders, Surge and Top cover all of them. Processes is empty if this process does
+	// not share its counts.
 	Processes []observe.Process             `json:"processes"`
 	Top       map[string][]observe.Offender `json:"top"`
 	Config    configState                   `json:"config"`

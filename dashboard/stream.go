@@ -10,8 +10,8 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// stream sends an event every second until the client disconnects, the client does not read in
-// time, or the dashboard is closed.
+// stream sends an event every second. It ends when the client disconnects or does not read in time,
+// when the context passed to [New] ends, or when the Monitor is closed.
 func (d *dashboard) stream(w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-d.closed:

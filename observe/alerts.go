@@ -34,7 +34,7 @@ type alertState struct {
 
 	shown  Alert
 	begun  time.Time // when the condition began to hold
-	lapsed time.Time // when the condition ended while the alert was firing; otherwise zero
+	lapsed time.Time // when the condition of a firing alert ceased to hold; zero while it holds
 }
 
 // newAlerts returns the alerts that are not turned off. The config must be valid.
@@ -188,8 +188,7 @@ func (a *alerts) notify(before string, alert *Alert) {
 	}
 }
 
-// alertPlan returns the plan for posting alerts. They are posted in order, each at most three
-// times.
+// alertPlan returns the plan for posting alerts: in order, with at most three attempts for each.
 func alertPlan() webhookPlan {
 	return webhookPlan{name: "alerts", kind: "alerts", media: "application/json", queue: 64, workers: 1,
 		pauses: []time.Duration{time.Second, 5 * time.Second}}

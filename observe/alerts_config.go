@@ -27,7 +27,8 @@ type AlertConfig struct {
 	// Webhook is the address to which every alert is posted when it begins to fire and when it
 	// ends; "" is none. See docs/alerts.md for the body.
 	Webhook string
-	// Instance is the name of this process in posted alerts and thresholds; "" is the host name.
+	// Instance is the name of this process in posted alerts and thresholds, in denials, and in the
+	// list of processes; "" is the host name.
 	Instance string
 }
 

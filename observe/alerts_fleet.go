@@ -21,7 +21,8 @@ func (r *readings) leads() bool {
 	})
 }
 
-// silent returns the names of processes that have stopped reporting.
+// silent returns the names of processes that have stopped reporting. It returns nil unless this
+// process leads.
 func (r *readings) silent() (names []string) {
 	if !r.leads() {
 		return nil

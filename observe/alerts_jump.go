@@ -6,10 +6,10 @@ import (
 )
 
 const (
-	// jumpBase is used instead of an earlier share of denials that is lower. Without this minimum,
-	// even a few denials would be a large multiple of the earlier share.
+	// jumpBase replaces earlier shares of denials that are lower than jumpBase. Without this
+	// minimum, even a few denials would be a large multiple of the earlier share.
 	jumpBase = 0.01
-	// jumpFloor is the smallest number of denials in a tier that counts as a jump.
+	// jumpFloor is the smallest number of denials that counts as a jump of a tier or policy.
 	jumpFloor = 20
 )
 
@@ -40,7 +40,7 @@ func (j *jump) text() string {
 }
 
 // measure sets times to the share of denials in the last minute divided by the share before. It
-// leaves times 0 if there are too few decisions or too little history.
+// leaves times 0 if there is too little history, or if there are too few decisions or denials.
 func (j *jump) measure(known time.Duration) {
 	if time.Duration(j.seconds)*time.Second < known-min(known, spikeWindow) || j.before.decisions() < alertFloor ||
 		j.tier != "" && j.now.Denied < jumpFloor {

@@ -20,7 +20,7 @@ const (
 	// alertWindow is the period over which shares and quantiles are computed.
 	alertWindow = 5 * time.Minute
 	// alertFloor is the smallest number of decisions or calls for which shares and quantiles are
-	// computed. With fewer, a single one would change the result too much.
+	// computed. With fewer, a single decision or call would change the result too much.
 	alertFloor = 100
 	// The alert ScriptErrors needs a call that failed in the last lateWindow. Older failures alone
 	// do not raise the alert, because their cause is probably gone.
@@ -47,8 +47,8 @@ type alertRule struct {
 	// below marks conditions that hold while the value is below the threshold. A value of 0 means
 	// that there is nothing to compare.
 	below bool
-	// waits reports whether the condition must hold for a while before the alert fires. stays
-	// reports whether it must be gone for a while before the alert ends.
+	// waits reports whether the condition must hold for AlertConfig.For before the alert fires.
+	// stays reports whether the condition must be gone for AlertConfig.For before the alert ends.
 	waits, stays bool
 	// summary may contain a formatting verb for the threshold with its unit. If pending is not "",
 	// it replaces summary while the alert is pending, because summary would not be true yet.
@@ -159,13 +159,13 @@ type readings struct {
 	minute                Point // the last minute
 	surge                 Surge
 	store                 *StoreHealth
-	jump                  jump // the jump of the share of denials
+	jump                  jump // the largest jump of the share of denials
 	changes               []Change
 	processes             []Process
 	refused               []string
 	expiring              string // the source that expires first; "" if none expires
 	expires               time.Time
-	dropped               int64 // log records dropped since the start; evaluate reduces it to those of the last second
+	dropped               int64 // log records dropped since the start; evaluate subtracts those before the last second
 }
 
 func read(now time.Time, h *history, t *Tick, known time.Duration) *readings {
@@ -264,8 +264,8 @@ func (r *readings) change() string {
 }
 
 // redis returns the values that Redis last reported about itself, or a zero RedisInfo if they are
-// out of date. They may be up to date even if all calls fail, for instance when the memory of Redis
-// is full.
+// out of date. They may be up to date even if all calls fail, for instance when Redis's memory is
+// full.
 func (r *readings) redis() RedisInfo {
 	if !r.store.fresh(r.now) {
 		return RedisInfo{}

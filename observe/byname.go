@@ -6,8 +6,9 @@ import (
 	"sync"
 )
 
-// maxSeries is the maximum number of items in a byName, such as pairs of tier and policy. Names
-// come from the configuration, but a configuration may be large and may be replaced many times.
+// maxSeries is the number of items, such as pairs of tier and policy, that a byName creates under
+// their own names. Names come from the configuration, but a configuration may be large and may be
+// replaced many times.
 const maxSeries = 1000
 
 // other is the name under which all items after the first maxSeries are counted. No policy may have

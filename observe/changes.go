@@ -80,7 +80,8 @@ func newChange(source string, r *reload.Result) *change {
 }
 
 // denied counts a denial as weight denials; weight is above 1 if only a sample of the denials is
-// counted. The argument first reports whether it is the first denial of the subject by the rule.
+// counted. The argument first reports whether no earlier record has the same subject, rule and
+// reason.
 func (c *change) denied(w *who, first bool, weight int64) {
 	c.all += weight
 	limit := w.why == overLimit || w.why == deniedDegraded

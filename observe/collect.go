@@ -18,8 +18,8 @@ type collection struct {
 	descs map[string]*prometheus.Desc
 }
 
-// Collect implements [prometheus.Collector]. Label values are names from the configuration and
-// constants of this module. They are never parts of requests.
+// Collect implements [prometheus.Collector]. No label value comes from a request, so requests
+// cannot create new series.
 func (m *Monitor) Collect(ch chan<- prometheus.Metric) {
 	c := &collection{ch, m.descs}
 	for _, s := range m.ledger.all() {

@@ -35,8 +35,8 @@ func (c Counts) combine(d Counts, f func(a, b int64) int64) Counts {
 	}
 }
 
-// combine applies f to each count of p and the same count of q. The time and the percentiles are
-// those of p.
+// combine applies f to each count of p and the same count of q. The result keeps p's time and
+// percentiles.
 func (p Point) combine(q Point, f func(a, b int64) int64) Point {
 	p.Counts = p.Counts.combine(q.Counts, f)
 	p.Saved, p.Carried = f(p.Saved, q.Saved), f(p.Carried, q.Carried)

@@ -43,7 +43,8 @@ type denials struct {
 	latest  map[who]position // the position of the last record with each key
 }
 
-// who identifies a record: the denials of one subject by one rule for one reason.
+// who is the key of a record: the subject, the rule and the reason of its denials. Records of
+// different minutes may have the same key.
 type who struct {
 	subject, tier, policy string
 	why                   reason
@@ -131,7 +132,7 @@ func (d *denials) forget(r *record) {
 	*r = record{}
 }
 
-// expire removes records older than life.
+// expire removes the records whose last denial is more than life ago.
 func (d *denials) expire(now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

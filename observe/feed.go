@@ -17,8 +17,8 @@ const (
 	feedRate = 200
 )
 
-// violation is a Violation before it is converted for display. Its strings are still those of the
-// request.
+// violation is a Violation before it is converted for display. Its strings are not yet shortened or
+// escaped.
 type violation struct {
 	at                    time.Time
 	subject, tier, policy string
@@ -29,7 +29,8 @@ type violation struct {
 }
 
 // feed keeps the last violations. It keeps only the first feedRate violations of each second, so
-// that a flood costs little and does not displace all others. It is safe for concurrent use.
+// that a flood costs little and does not displace all other violations. It is safe for concurrent
+// use.
 type feed struct {
 	names *names
 	taken atomic.Int64 // number of violations kept since the last drain

@@ -21,9 +21,9 @@ import (
 const (
 	// fleetTable is the name of the table in the store that has the reports of all processes.
 	fleetTable = "fleet"
-	// reportEvery is the interval at which a process writes its report and reads those of others.
-	// Every factsEvery reports, it also writes its facts again. reportTime is the timeout of a
-	// report.
+	// reportEvery is the interval at which a process writes its report and reads the other
+	// processes' reports. Every factsEvery reports, it also writes its facts again. reportTime is
+	// the timeout of a report.
 	reportEvery = 2 * time.Second
 	factsEvery  = 6
 	reportTime  = 1500 * time.Millisecond
@@ -71,13 +71,13 @@ type Process struct {
 // Share makes the monitor share its counts with the monitors of other processes, through a table in
 // the store, until leave is called. The store must stay open until leave has returned. After Share,
 // [Monitor.Status], [Monitor.History], [Monitor.Top], [Monitor.ShadowReports] and ticks cover all
-// processes together, and [Tick.Processes] lists them. Violations, alerts and metrics still cover
-// only this process.
+// processes together, and [Tick.Processes] lists them. Violations, metrics and most alerts still
+// cover only this process.
 //
-// The process writes every two seconds in the background, about 100 bytes per second for each rule.
-// If a process stops reporting, one of the others raises the alert ProcessSilent. If the
-// configurations of processes differ, one of them raises the alert ConfigDiffers. Share may be
-// called only once.
+// The process writes every two seconds in the background, or less often if there are more than 50
+// processes. It writes about 100 bytes per second for each rule. If a process stops reporting, one
+// of the others raises the alert ProcessSilent. If the configurations of processes differ, one of
+// them raises the alert ConfigDiffers. Share may be called only once.
 func (m *Monitor) Share(store driver.Keeper) (leave func()) {
 	f := newFleet(m, store)
 	m.fleet.Store(f)
@@ -109,7 +109,7 @@ type fleet struct {
 
 	mu       sync.Mutex
 	peers    map[string]*peer
-	reading  time.Time // when the reports of others became readable; zero if they are not
+	reading  time.Time // when the reports of other processes became readable; zero if they are not
 	lastRead time.Time // when reports were last read
 	whole    sums
 	asked    []asked // questions that were read but not yet answered
@@ -149,13 +149,14 @@ func (f *fleet) run(life context.Context) {
 		case <-life.Done():
 			ctx, cancel := context.WithTimeout(context.Background(), reportTime)
 			defer cancel()
-			_, _ = f.store.Keep(ctx, fleetTable, removed(f.id), f.version, false) // on failure, others see a silent process
+			_, _ = f.store.Keep(ctx, fleetTable, removed(f.id), f.version, false) // on failure, this process counts as silent
 			return
 		}
 	}
 }
 
-// removed returns rows without text. Writing them removes the rows of a process.
+// removed returns rows without text. Writing them removes the counts, the facts and the question of
+// a process.
 func removed(id string) []driver.Row {
 	return []driver.Row{{Name: id}, {Name: id + factsSuffix}, {Name: id + askSuffix}}
 }
@@ -174,7 +175,7 @@ func (f *fleet) pace() time.Duration {
 	return reportEvery * time.Duration(max(crowd, len(f.peers)+1)) / crowd
 }
 
-// report writes a report and reads the reports of others.
+// report writes a report, and reads and answers the rows of other processes.
 func (f *fleet) report(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, reportTime)
 	defer cancel()
@@ -306,8 +307,8 @@ func (f *fleet) takeCounts(p *peer, counts *countsRecord, now time.Time) {
 	heard := p.heard
 	p.counts, p.total, p.heard = *counts, total, now
 	pace := f.pace()
-	// timed is false for reports that may cover a long time: the first one after an outage, and the
-	// first one read of a process that has run for a while.
+	// timed is false for reports that may cover a long time: the first report after an outage, and
+	// the first report read from a process that has run for a while.
 	timed := p.known && now.Sub(heard) <= 3*pace || counts.seq <= fewReports
 	before := f.whole.add(p, timed, int64(pace/time.Second))
 	if before != nil {

@@ -70,7 +70,8 @@ func (f *fleet) ownShadow(now time.Time) (list []shadowFacts) {
 	return list
 }
 
-// listOf returns the concatenated lists of all other processes.
+// listOf concatenates the lists of all other processes that are not silent. The function of returns
+// the list of a process.
 func (f *fleet) listOf(of func(*peer) []listed) (all []listed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -177,8 +178,8 @@ func (f *fleet) foreign(l *listed) Offender {
 	return Offender{Kind: offenderKinds[l.kind], Subject: f.m.names.label(l.name), Ref: f.m.names.ref(l.name)}
 }
 
-// shadow merges the shadow reports of other processes into those of this one. Each report gets up
-// to n subjects.
+// shadow merges the shadow reports of other processes into list, the reports of this process. Each
+// report gets up to n subjects.
 func (f *fleet) shadow(list []ShadowReport, n int) []ShadowReport {
 	var others []shadowFacts
 	f.mu.Lock()

@@ -13,15 +13,16 @@ import (
 // reader that misses a report loses no counts.
 
 const (
-	// recordVersion is the first byte of every row. A row with another version is ignored.
+	// recordVersion is the first byte of every row with counts or facts. A row with another version
+	// is ignored.
 	recordVersion = 2
 	// factsSuffix is the end of the name of a row with facts.
 	factsSuffix = "/facts"
 
 	// worstBytes, topBytes and shadowBytes are maximum sizes in bytes. worstBytes limits the list
-	// of subjects with the most denials in the last seconds, topBytes limits the list for the last
-	// minutes, and shadowBytes limits a shadow report. With these sizes, a process with one rule
-	// writes at most 100 bytes per second.
+	// of subjects with the most denials in the last seconds, and topBytes limits the list for the
+	// last minutes. A shadow report omits the subjects that do not fit into shadowBytes. With these
+	// sizes, a process with one rule writes at most 100 bytes per second.
 	worstBytes, topBytes, shadowBytes = 56, 120, 160
 	// topSubjects is the maximum number of subjects in a list.
 	topSubjects = 10
@@ -34,7 +35,7 @@ type countsRecord struct {
 	seq     int64 // the number of this report
 	at      int64 // when it was written, in Unix seconds
 	storeUp bool
-	point   Point    // its Counts are the sums over all series
+	point   Point    // its Counts are the sums over all series except outbound ones
 	series  []Counts // in the order of the series in the facts
 	worst   []listed
 }
@@ -180,7 +181,7 @@ func (s *shadowFacts) encode(e *encoder) {
 
 var errRecord = errors.New("observe: malformed report of another process")
 
-// decoder reads what an encoder has written. After an error it returns zero values.
+// decoder reads a row that an encoder has written. After an error it returns zero values.
 type decoder struct {
 	rest string
 	err  error

@@ -9,7 +9,7 @@ type sums struct {
 	index map[seriesName]int // indexes into names
 	taken totals             // counts already in the sums
 	owed  totals             // counts to add in the next seconds
-	steps int64              // the number of seconds over which owed is spread
+	steps int64              // the number of seconds left over which owed is spread
 }
 
 // at returns the index of a series, and adds the series if it is missing. If there are 2*maxSeries

@@ -21,8 +21,8 @@ type Config struct {
 	// Logger logs alerts, thresholds and failures of webhooks; nil is slog.Default().
 	Logger *slog.Logger
 	// ShowSubjects shows subjects in full. By default, addresses are shortened to their network and
-	// other subjects to a few letters, followed by a few characters of the Ref of the subject, as
-	// in [Violation].
+	// other subjects to a few letters, followed by a few characters of the subject's Ref; see
+	// [Violation].
 	ShowSubjects bool
 	// Alerts configures when alerts fire and where they are sent.
 	Alerts AlertConfig
@@ -30,7 +30,7 @@ type Config struct {
 	Webhooks []Webhook
 	// KeepDenials is the time for which this process keeps records of why subjects were denied, for
 	// [Monitor.Why]; 0 is 24 hours, and a negative value keeps no records. There are at most 20,000
-	// records, one per subject, rule, reason and minute. They take at most 20 MB.
+	// records, one per subject, rule, reason and minute. They usually take less than 20 MB.
 	KeepDenials time.Duration
 	// Version is the version of the program, for stint_build_info; "" is the version in the build
 	// info.
@@ -156,9 +156,10 @@ func New(c Config) (*Monitor, error) {
 	return m, nil
 }
 
-// Close stops all background work and closes the channels of subscribers. It also posts the
-// messages that wait for webhooks: the alerts, for at most five seconds, and then the thresholds,
-// for at most five seconds. The counts can still be read after Close. Close always returns nil.
+// Close stops all background work except sharing (see [Monitor.Share]), and closes the channels of
+// subscribers. It also posts the messages that wait for webhooks: the alerts, for at most five
+// seconds, and then the thresholds, for at most five seconds. The counts can still be read after
+// Close. Close always returns nil.
 func (m *Monitor) Close() error {
 	m.closing.Do(func() {
 		close(m.stop)

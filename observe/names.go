@@ -27,8 +27,8 @@ type names struct {
 	key   [sha256.Size]byte
 }
 
-// newNames returns names that show subjects as the function labels returns them. For example,
-// [label.Line] shows them in full.
+// newNames returns names that use the function labels to show subjects. For example, [label.Line]
+// shows subjects of up to 128 bytes in full.
 func newNames(labels func(subject string) string) *names {
 	n := &names{label: labels, seed: maphash.MakeSeed()}
 	var key [32]byte
@@ -67,8 +67,8 @@ const refTag = 12
 
 // seal returns the ref of a subject, which identifies the subject where it cannot be shown. A ref
 // is the encrypted subject, so no table of refs is needed. The keys exist only in this process, so
-// no other process can decrypt a ref. The initialization vector is a hash of the subject, as in RFC
-// 5297, so a subject always has the same ref.
+// no other process can decrypt a ref. The initialization vector is a keyed hash of the subject, as
+// in RFC 5297, so a subject always has the same ref.
 func (n *names) seal(subject string) string {
 	tag := n.tag([]byte(subject))
 	return base64.RawURLEncoding.EncodeToString(append(tag, n.crypt(tag, []byte(subject))...))

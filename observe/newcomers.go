@@ -25,9 +25,11 @@ const (
 
 // newcomers detects new subjects, in bounded memory and without a lock. It keeps a sample of the
 // subjects of the last hour: those whose hashes end with a certain number of zero bits or more.
-// When the sample is full, it increases that number by one, which halves the sample.
+// When the sample is full and few of its subjects have expired, it increases that number by one,
+// which halves the sample.
 //
-// Requests only increment counters; the goroutine that calls tick does everything else.
+// Requests only add subjects and increment counters; the goroutine that calls tick does everything
+// else.
 type newcomers struct {
 	start time.Time
 	seed  maphash.Seed

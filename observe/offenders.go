@@ -45,7 +45,7 @@ const policyKind = "policy"
 // offenders is safe for concurrent use.
 type offenders struct {
 	names  *names
-	shadow *shadowReports // counts subjects that rules in shadow would have denied
+	shadow *shadowReports // the reports on rules in shadow
 	start  time.Time
 	flood  atomic.Bool
 
@@ -180,8 +180,8 @@ func (o *offenders) worst(now time.Time) []Offender {
 	return list
 }
 
-// find returns what is known about a subject. It reports whether the subject was denied in the last
-// hour.
+// find returns what is known about a subject. It reports whether the subject is known to have been
+// denied in the last hour.
 func (o *offenders) find(subject string, now time.Time) (Offender, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -26,8 +26,8 @@ func newReloads(source string) *reloads { return &reloads{source: source} }
 // Reload is the result of checking a part of the configuration; config.Reload is the same type. At
 // is the time of the check. Err is the reason why the part is not in force, or nil. Changed reports
 // that this check put the part in force. Changes describe the differences from the previous
-// version. Versions that make the same decisions have the same Fingerprint. Expires is the time at
-// which the part becomes invalid; zero means never.
+// version. Versions with the same meaning have the same Fingerprint, on any host. Expires is the
+// time at which the part becomes invalid; zero means never.
 type Reload = reload.Result
 
 // Reloaded counts the result of reloading a part of the configuration. It also records the changes

@@ -6,14 +6,14 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// lostName is the key for counting corrections of charges that were not applied. It consists of the
-// route of the request, the op ("settle" or "refund"), and the reason.
+// lostName is the key for counting settlements and refunds that were not applied. It consists of
+// the tier and policy of the request's route, the op ("settle" or "refund"), and the reason.
 type lostName struct{ tier, policy, op, reason string }
 
 // rest returns the name to use if there are maxSeries names already.
 func (n lostName) rest() lostName { return lostName{other, other, n.op, n.reason} }
 
-// lost counts corrections that were not applied.
+// lost counts settlements or refunds that were not applied.
 type lost struct {
 	lostName
 	count atomic.Int64

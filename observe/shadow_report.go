@@ -24,7 +24,7 @@ type ShadowReport struct {
 	// Recent covers the last RecentSeconds: nine to ten minutes, or less if the report is newer.
 	Recent        ShadowCounts `json:"recent"`
 	RecentSeconds float64      `json:"recent_seconds"`
-	// Minutes splits Recent into minutes, oldest first. The last one is not complete.
+	// Minutes splits Recent into minutes, oldest first. The last minute is not complete.
 	Minutes []ShadowCounts `json:"minutes"`
 	// Top lists the subjects that the rule would have denied most often since the report began.
 	Top []Offender `json:"top"`
@@ -79,8 +79,9 @@ const (
 // have denied. Its memory is bounded: about 250 KB if the rule has many subjects, plus the names of
 // the subjects in top. It is safe for concurrent use.
 //
-// Requests are counted without a lock. The lock guards the subjects. It is taken only if the
-// subject is new in this minute, or if the request would have been denied.
+// Requests are counted without a lock. The lock guards the subjects. A request takes the lock only
+// if it would have been denied, or if its subject may not have been counted in this minute yet; see
+// shadowSeen.
 type shadowReport struct {
 	name   shadowName
 	limits []string

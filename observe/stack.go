@@ -28,7 +28,7 @@ func opIndex(op string) int {
 
 var (
 	// fallbackModes are the modes in which a stack decides if the store fails. savers are the
-	// sources of decisions that need no call to the store, although it works.
+	// sources of decisions that need no call to a working store.
 	fallbackModes = [...]string{stint.FailLocal: "local", stint.FailAllow: "allow", stint.FailDeny: "deny"}
 	savers        = [...]resilience.Source{resilience.SourceDenyCache, resilience.SourceLease}
 	breakerStates = [...]resilience.BreakerState{resilience.BreakerClosed, resilience.BreakerHalfOpen, resilience.BreakerOpen}

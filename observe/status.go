@@ -9,9 +9,9 @@ import (
 // Status returns the current state: the last second, every series with its history, up to n of the
 // last violations (newest last), all alerts, and the health of the store.
 //
-// A subscriber can call Status first and then apply ticks to the result. The second in Point is the
-// last one that Series, Violations and Alerts include, so the ticks to apply are those of later
-// seconds. Offenders and Store are current.
+// To follow the state, subscribe, call Status, and apply the ticks to its result. Point is the last
+// second that Series, Violations and Alerts include, so ignore ticks that are not later than Point.
+// Offenders and Store are current.
 func (m *Monitor) Status(n int) Tick {
 	m.sampling.Lock()
 	defer m.sampling.Unlock()

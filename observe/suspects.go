@@ -25,9 +25,9 @@ const (
 )
 
 // suspects keeps details of the subjects that were denied most recently: the rate of their
-// requests, the denied share of these, the times of the first and the last denial, and the policies
-// that denied them. If very many subjects attack, the subjects that are denied most often stay,
-// because they are denied again before others replace them.
+// requests, the share of these requests that was denied, the times of the first and the last
+// denial, and the policies that denied them. If very many subjects attack, the subjects that are
+// denied most often stay, because they are denied again before others replace them.
 //
 // The mutex of offenders guards all fields except known.
 type suspects struct {

@@ -7,9 +7,9 @@ import (
 )
 
 // This file defines the data that a [Monitor] returns. The dashboard and the command line pass it
-// on unchanged, as JSON. Names of tiers and policies are those in the configuration. Subjects are
-// shortened unless [Config.ShowSubjects] is set. A Ref identifies a subject in later queries, even
-// if the subject is shortened.
+// on unchanged, as JSON. Tiers and policies appear under the names in the configuration. Subjects
+// are shortened unless [Config.ShowSubjects] is set. A Ref identifies a subject in later queries,
+// even if the subject is shortened.
 
 // Counts has numbers of decisions by outcome.
 type Counts struct {
@@ -77,7 +77,7 @@ type Violation struct {
 }
 
 // Denial records why a subject was denied. It covers all denials of the subject by one rule and for
-// one reason within a minute.
+// one reason within a minute. In a flood of denials, it counts only a sample of them.
 type Denial struct {
 	// ID is the id of the last denial. The responses to earlier denials contain other ids.
 	ID      string `json:"id"`
@@ -88,8 +88,9 @@ type Denial struct {
 	Tier   string `json:"tier"`
 	Policy string `json:"policy"`
 	Route  string `json:"route"`
-	// Limit is the limit that denied the request, such as "10/1m"; it is "" for a ban. Max is the
-	// maximum of the limit. Used is the number of units used at the last denial.
+	// Limit is the limit that denied the request, such as "10/1m"; it is "" for a ban or an
+	// unavailable store. Max is the maximum of the limit. Used is the number of units used at the
+	// last denial.
 	Limit string `json:"limit"`
 	Max   int64  `json:"max"`
 	Used  int64  `json:"used"`
@@ -255,7 +256,7 @@ type Tick struct {
 	// Surge is the current surge, or nil.
 	Surge *Surge `json:"surge,omitempty"`
 	// Processes has the processes that share their counts, this process first. It is nil if this
-	// process does not share its counts. Point, Series and Offenders cover all processes.
-	// Violations and Alerts cover only this process.
+	// process does not share its counts. Point, Series, Offenders and Surge cover all processes.
+	// Violations, Changes and most Alerts cover only this process.
 	Processes []Process `json:"processes,omitempty"`
 }

@@ -226,7 +226,7 @@ func (w *webhook) sign(header http.Header, m *message, now time.Time) {
 	header.Set("Webhook-Signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 }
 
-// instanceName returns the name of this process in messages.
+// instanceName returns the configured name of this process or, if that is "", the host name.
 func instanceName(configured string) string {
 	if configured == "" {
 		configured, _ = os.Hostname() // "" if there is no host name

@@ -9,7 +9,7 @@ const DURATIONS = [["10m", "10 minutes"], ["1h", "1 hour"], ["24h", "1 day"], ["
 /** who identifies a subject to the server: by its ref if there is one, else by name. */
 const who = (s) => (s.ref ? { ref: s.ref } : { subject: s.subject });
 
-/** lift ends a ban. Its promise resolves to whether it succeeded. */
+/** lift ends a ban. Its promise resolves to true if the ban has ended, else to false. */
 export function lift(app, s) {
   return ask(app, "api/unban", who(s), {
     title: `Unban ${s.subject}?`, action: "Unban",
@@ -35,8 +35,9 @@ export function ban(app, s) {
 }
 
 /**
- * rule returns the name that overrides use for the policy or tier of a limit, or null if the limit
- * belongs to neither.
+ * rule returns the name that overrides use for the policy or tier of a limit. It returns null if
+ * overrides do not apply to the limit: if it belongs to Envoy, to an outbound API, or to neither a
+ * policy nor a tier.
  */
 const rule = (l) => (["envoy", "outbound"].includes(l.tier) ? null : l.policy || l.tier || null);
 
@@ -53,12 +54,12 @@ export function raisable(s) {
   return [...all.values()];
 }
 
-/** identity reduces a limit to its name, window and algorithm, without its maximum. */
+/** identity reduces a limit to its name, window and algorithm. */
 const identity = (limit) => limit.replace(/(^|: )\d+\//, "$1/").replace(/ (burst|on|from|in) \S+| leased/g, "");
 
 /**
- * raise gives a subject a higher limit until the time that the operator chooses. The policy's other
- * overrides stay, including those that lower a limit.
+ * raise gives a subject a higher limit until the time that the operator chooses. An existing
+ * override of the policy keeps its other limits and its field lower.
  */
 export async function raise(app, s) {
   const limits = raisable(s);

@@ -63,7 +63,7 @@ export async function askRaise({ title, limits }) {
 }
 
 /**
- * endOf returns the end time for a choice of ENDS. Days end at midnight in the browser's time zone.
+ * endOf returns the end time for a choice in ENDS. Days end at midnight in the browser's time zone.
  */
 function endOf(end, date, now = new Date()) {
   if (end === "1h") return new Date(now.getTime() + 3600_000);
@@ -83,8 +83,8 @@ export function help(keys) {
 
 /**
  * answered shows a dialog. When the dialog closes, it moves the focus back to the element that had
- * it, even if the page has redrawn that element. Its promise then resolves to whether the user
- * accepted.
+ * it, even if the page has redrawn that element. Its promise then resolves to true if the user
+ * accepted, else to false.
  */
 function answered(dialog) {
   const back = bookmark(document.activeElement);

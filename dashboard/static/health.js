@@ -1,4 +1,5 @@
-// The health strip: store, breaker, configuration and alerts, each as a word and a detail.
+// The health strip: store, breaker, processes, configuration, alerts and memory, each as a word and
+// a detail.
 import { ago, clock, count, forHowLong, number, time } from "./words.js";
 
 /** cells returns [{name, level: "good"|"watch"|"bad", word, detail}]. */
@@ -25,7 +26,10 @@ function breaker({ store: s, points }) {
   return { name: "Breaker", level: s.breaker === "closed" ? "good" : "bad", word: s.breaker, detail };
 }
 
-/** processes describes how many processes report, and which one serves this page. */
+/**
+ * processes describes how many processes report, and which one serves this page. If some are
+ * silent, it names them instead.
+ */
 function processes({ processes: all }) {
   if (all.length < 2) return null;
   const silent = all.filter((p) => p.silent);

@@ -39,8 +39,8 @@ export function limitCard(limit, now, width, unfolded) {
 }
 
 /**
- * thresholds lists the percentages of a limit at which its use is reported: those already reached,
- * and the others.
+ * thresholds lists the percentages of a limit at which its usage is reported: those already
+ * reached, and then all others.
  */
 function thresholds({ notify, used, max }) {
   const reached = (n) => 100 * used >= n * max;

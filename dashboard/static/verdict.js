@@ -1,6 +1,6 @@
 // Sentences that answer the first questions of an on-call engineer: is the limiter healthy, and if
-// many requests are denied, is the cause an attack or a mistake in a policy? All functions are pure
-// functions of the model.
+// many requests are denied, is the cause an attack or a mistake in a policy? All functions depend
+// only on their arguments, such as the model, and on the current time.
 import { clock, count, duration, forHowLong, number, sentence, share, time } from "./words.js";
 
 /**
@@ -9,12 +9,13 @@ import { clock, count, duration, forHowLong, number, sentence, share, time } fro
  */
 const FEW = 20;
 const SMALL = 0.01;
-/** If three subjects make up this share of the denials, they are the cause. */
+/** If three subjects make up at least this share of the denials, they are the cause. */
 const CONCENTRATED = 0.6;
 /** If three subjects make up less than this share, the denials are spread. */
 const SPREAD = 0.4;
 /**
- * If the denials are spread and one policy makes up this share of them, the policy is the cause.
+ * If the denials are spread and one policy makes up at least this share of them, the policy is the
+ * cause.
  */
 const ONE_POLICY = 0.7;
 
@@ -32,11 +33,12 @@ const TRAFFIC = ["BlockedShare", "DenialJump", "Spike"];
 const OUTAGE = ["LimiterSlow", "RedisMemory", "ScriptErrors", "ScriptSlow"];
 const LINGERS = 7 * 60_000;
 /**
- * Subjects that were first denied before a configuration change, or within this time after it, are
- * not called an attack: they may have sent as many requests before the change.
+ * If a configuration change explains the denials, subjects first denied before the change, or
+ * within this time after it, are not called an attack: they may have sent as many requests before
+ * the change.
  */
 const SOON = 5 * 60_000;
-/** An outage is mentioned for this long after its end. */
+/** Outages, clock steps and configuration changes are mentioned for this long. */
 const MENTIONED = 15 * 60_000;
 
 /**
@@ -154,8 +156,8 @@ export function traffic(model) {
 }
 
 /**
- * explaining returns the newest configuration change that explains the denials since then, if there
- * are recent denials.
+ * explaining returns the newest configuration change that explains the denials since that change,
+ * if there are recent denials.
  */
 const explaining = (model) => (model.sum(300).denied > 0 ? model.changes.findLast((c) => c.explains) : undefined);
 

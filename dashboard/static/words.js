@@ -1,4 +1,4 @@
-// Numbers and times as text, in addition to those of chart.js.
+// Functions that format numbers and times, in addition to those in chart.js.
 import { clock, duration, number } from "./chart.js";
 
 /**

@@ -23,8 +23,8 @@ func Sets(was, is *policy.Set) []reload.Change {
 	return append(Rules(was.Rules(), is.Rules()), settings(was, is)...)
 }
 
-// Fingerprint returns a short text that identifies what a set decides: two sets with the same
-// fingerprint make the same decisions.
+// Fingerprint returns a short hash of everything in a set that affects decisions. Two sets with the
+// same fingerprint make the same decisions.
 func Fingerprint(set *policy.Set) string {
 	spec := *set.Spec()
 	spec.Source = nil
@@ -140,8 +140,8 @@ func text(r *policy.Rule) string {
 	return limits
 }
 
-// tighter reports whether a rule may deny requests that it did not deny before. A limit that
-// existed before, with a Max and a Burst that were not larger than now, denies nothing new.
+// tighter reports whether a rule may deny requests that it did not deny before. A limit denies
+// nothing new if it existed before and neither its Max nor its Burst has become smaller.
 func tighter(was, is *policy.Rule) bool {
 	switch {
 	case is == nil || is.Enforced == 0:

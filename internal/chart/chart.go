@@ -4,8 +4,8 @@
 //	<style>chart.Style</style>
 //	<script type="module">chart.Script … what the report draws …</script>
 //
-// The script imports nothing and does not depend on any page. Its functions take a document and
-// data, and return SVG elements. The style sheet styles these elements by class. The colors are
+// The script imports nothing and does not depend on any page. Its drawing functions take a document
+// and data, and return elements. The style sheet styles these elements by class. The colors are
 // custom properties, which a page may set.
 package chart
 

@@ -1,6 +1,6 @@
-// Charts as SVG: pure functions that take a document and data, and return elements. chart.css
-// styles them by class: for example, it gives a series of class "denied" the color of denials.
-// Times are milliseconds since 1970. This file imports nothing, so that a report can embed it.
+// Charts as SVG: functions that take a document and data, and return elements. chart.css styles
+// them by class: for example, it gives a series of class "denied" the color of denials. Times are
+// milliseconds since 1970. This file imports nothing, so that a report can embed it.
 
 const SVG = "http://www.w3.org/2000/svg";
 let serial = 0; // makes pattern ids unique among the charts of a page
@@ -33,7 +33,8 @@ function stretched(doc, kind, width, height, label) {
 const round = (x) => Math.round(x * 10) / 10;
 
 /**
- * number formats a value with its unit and at most three digits: 12.3 k/s, 4.5 ms, 12%, 1.5 GiB.
+ * number formats a value with its unit, rounded to about three digits: 12.3 k/s, 4.5 ms, 12%, 1.5
+ * GiB.
  */
 export function number(value, unit = "") {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
@@ -110,8 +111,8 @@ export function clock(time, span = 0) {
  * [{name, kind, values, over, rare}]}
  *
  * - values has one value for each time; null is a gap. kind is the class of the series' color.
- * - An area chart stacks its series, except those with over set. The values of these are included
- *   in the other series, so they are drawn as hatching on top of them.
+ * - An area chart stacks its series. A series with over set is not stacked: its values are part of
+ *   the stacked series, so it is drawn as hatching on top of the stack.
  * - cursor is the index of the time to mark, or null.
  * - from and to are the ends of the time axis; by default, they are the first and the last time.
  * - The value axis reaches at least max.

@@ -29,7 +29,8 @@ const (
 	// tagged is the number of bytes of a ref that Tagged shows.
 	tagged = 4
 
-	// more and hidden replace text that is left out. secret replaces a password.
+	// more and hidden replace text that is left out. secret replaces a password, or a user name
+	// without one.
 	more, hidden = "…", ".x"
 	secret       = "xxxxx"
 )
@@ -48,7 +49,7 @@ func Short(subject string) string {
 }
 
 // Tagged is like [Short], but if Short hides a part of the subject, Tagged appends the beginning of
-// ref: "user:mallor…#x1y2". So different subjects with the same beginning look different.
+// ref: "user:mallor…#x1y2". So different subjects with the same beginning usually look different.
 func Tagged(subject, ref string) string {
 	short := Short(subject)
 	if short == Line(subject) || len(ref) < tagged {
@@ -59,7 +60,7 @@ func Tagged(subject, ref string) string {
 
 // IsShort reports whether a text looks like a subject that [Short], [Tagged] or [Line] has
 // shortened. It cannot detect an IPv6 address that was shortened to its network and has no tag,
-// because it looks like any other network.
+// because the text looks like any other network.
 func IsShort(text string) bool {
 	kind, identifier := split(text)
 	if at := len(identifier) - tagged - 1; at > 0 && identifier[at] == '#' && !strings.HasSuffix(text, more) {
@@ -81,7 +82,7 @@ func Line(text string) string {
 }
 
 // Wait returns the log value for a wait of length d: the duration, or "never" if d is the longest
-// duration. Logs in JSON show a duration as a number of seconds.
+// duration, which logs would show as a huge one.
 func Wait(d time.Duration) slog.Value {
 	if d == math.MaxInt64 {
 		return slog.StringValue("never")
@@ -98,10 +99,10 @@ func List[T fmt.Stringer](values []T) string {
 	return strings.Join(texts, ", ")
 }
 
-// URL returns a URL without its secrets: the password, the query, and a user name without a
-// password, which is usually a password in the wrong place. It hides an invalid URL completely. It
-// does the same if there is an @ after the host, because then the parts before the @ may belong to
-// a password that was not escaped.
+// URL returns a URL without its query and fragment, and with its password hidden. It also hides a
+// user name without a password, which is usually a password in the wrong place. It hides an invalid
+// or opaque URL completely, and any URL with an @ after the host: the text before the @ may belong
+// to a password that was not escaped.
 func URL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" || strings.Contains(u.EscapedPath()+u.RawQuery+u.EscapedFragment(), "@") {
@@ -117,7 +118,7 @@ func URL(text string) string {
 }
 
 // split splits a subject into its kind and the rest. The kind includes the colon or, in a hashed
-// subject, the #.
+// subject, the #. It is "" if the subject has no kind.
 func split(subject string) (kind, identifier string) {
 	colon := strings.IndexByte(subject, ':')
 	if keypart.IsHashed(subject) {

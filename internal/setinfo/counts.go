@@ -15,8 +15,8 @@ type Count struct {
 	// Rule is the rule with the limits.
 	Rule *policy.Rule
 	// Scope is the scope of the count. If Divided is true, there is a count for each value of an
-	// attribute, such as a variable in a path. The set does not list these values; the scopes of
-	// the counts begin with Scope and a colon.
+	// attribute, such as a variable in a path. These values are unknown, or too many to list; the
+	// scopes of the counts begin with Scope and a colon.
 	Scope   string
 	Divided bool
 	// Shadow reports that the rule is not enforced for the subject.
@@ -26,8 +26,8 @@ type Count struct {
 }
 
 // Counts returns the counts that a subject such as "user:42" may have: all rules and scopes that
-// can be found without a request. They may belong to several tiers, although the subject is in only
-// one at a time. Counts returns nil if no identity makes such subjects.
+// can be found without a request. The counts may belong to several tiers, although each request is
+// in only one tier. Counts returns nil if no tier or policy counts such subjects.
 func Counts(set *policy.Set, subject string) []Count {
 	spec := set.Spec()
 	var counts []Count

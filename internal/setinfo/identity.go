@@ -15,11 +15,11 @@ const (
 	Everyone = "everyone"
 )
 
-// UnknownClient replaces the address of a client if it is unknown.
+// UnknownClient takes the place of an unknown client address in a subject.
 const UnknownClient = "unknown"
 
-// identityNamed returns the identity with the given name, with its Type filled in. If the identity
-// is predefined, all other fields are empty.
+// identityNamed returns the identity with the given name, with its Type filled in. If the spec does
+// not define the identity, all other fields are empty.
 func identityNamed(spec *policy.Spec, name string) policy.Identity {
 	id := spec.Identities[name]
 	id.Type = cmp.Or(id.Type, name)

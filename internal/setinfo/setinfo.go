@@ -29,8 +29,8 @@ func Policies(set *policy.Set) []string {
 }
 
 // FailureOf returns the failure policy for requests to which only the named policy and tier apply.
-// If the policy has no failure policy, the one of the tier applies. If the tier has none either,
-// the one of the set applies. Either name may be "".
+// It returns the policy's failure policy if there is one, else the tier's, else the set's. Either
+// name may be "".
 func FailureOf(set *policy.Set, policyName, tierName string) stint.FailurePolicy {
 	spec := set.Spec()
 	for _, p := range spec.Policies {
@@ -46,8 +46,8 @@ func FailureOf(set *policy.Set, policyName, tierName string) stint.FailurePolicy
 	return spec.Failure
 }
 
-// EstimatesOf returns a policy's settings for requests whose cost is known afterwards: the
-// estimated costs by name of budget, and the hold.
+// EstimatesOf returns a policy's settings for requests whose cost is known only afterwards: the
+// estimated costs by budget name, and the hold.
 func EstimatesOf(set *policy.Set, policyName string) (costs stint.Costs, hold time.Duration) {
 	for _, p := range set.Spec().Policies {
 		if p.Name == policyName {
@@ -58,7 +58,8 @@ func EstimatesOf(set *policy.Set, policyName string) (costs stint.Costs, hold ti
 }
 
 // TierScopes returns the scopes in which a tier counts. If the tier counts each route separately,
-// the last scope is for requests without a route.
+// the last scope is for requests without a route. If the set has no such tier, TierScopes returns
+// the global scope.
 func TierScopes(set *policy.Set, tier string) []string {
 	spec := set.Spec()
 	for i := range spec.Tiers {

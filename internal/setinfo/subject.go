@@ -22,13 +22,13 @@ var ErrUnknownSubject = errors.New("the configuration does not count subjects of
 // Subject converts text that an operator has entered to the subject that is counted:
 // "ip:2001:db8::7" to "ip:2001:db8::/64", and "apikey:" with a key to "apikey:" with the key's
 // hash. A subject that Subject has returned stays unchanged. The note explains the conversion and
-// can be shown after the subject, as in "ip:2001:db8::/64: 2001:db8::7 is counted under it". It is
-// "" if there is nothing to explain.
+// can be shown after the subject, as in "ip:2001:db8::/64: 2001:db8::7 is counted under it". The
+// note is "" if there is nothing to explain.
 //
 // The error is [ErrUnknownSubject], or a [*stint.InvalidError] that says how to fix the text.
 //
-// If the program has no configuration, the set is nil. Subject then converts addresses to their
-// default form and leaves all other subjects unchanged.
+// If the program has no configuration, the set is nil. Subject then converts addresses with the
+// default prefix lengths, and leaves all other subjects unchanged.
 func Subject(set *policy.Set, text string) (subject, note string, err error) {
 	kind, identifier, found := strings.Cut(text, ":")
 	spec, known := &policy.Spec{}, []policy.Identity{{Type: kind}}
@@ -57,7 +57,7 @@ func Subject(set *policy.Set, text string) (subject, note string, err error) {
 }
 
 // read converts a text that an operator has entered to the identifier under which requests are
-// counted, and appends it.
+// counted, and appends this identifier to b.
 func read(b []byte, spec *policy.Spec, id *policy.Identity, text string) (_ []byte, note string, err error) {
 	switch {
 	case len(id.All) > 0:
@@ -113,8 +113,8 @@ func readSecret(b []byte, text, field string) (_ []byte, note string, err error)
 	return b, "it is the hash of the given value of " + field, nil
 }
 
-// readTogether reads the identifiers of a combined identity. They are in the order of its parts,
-// with plus signs between them.
+// readTogether reads the identifiers of a combined identity: one for each part, in order, with plus
+// signs between them.
 func readTogether(b []byte, spec *policy.Spec, id *policy.Identity, text string) (_ []byte, note string, err error) {
 	texts := strings.Split(text, "+")
 	if len(texts) != len(id.All) || slices.Contains(texts, "") {
@@ -138,11 +138,11 @@ func readTogether(b []byte, spec *policy.Spec, id *policy.Identity, text string)
 	return b, strings.Join(notes, ", "), nil
 }
 
-// unescaped reverses [keypart.AppendEscaped].
+// unescaped reverses [keypart.AppendEscaped] with a plus sign as the separator.
 var unescaped = strings.NewReplacer("%2b", "+", "%2B", "+", "%25", "%")
 
-// resolverOf returns a resolver with the prefix lengths of a set. They are valid, because the set
-// is valid.
+// resolverOf returns a resolver with the prefix lengths of a set. It ignores the error, because the
+// prefix lengths of a valid set are valid.
 func resolverOf(spec *policy.Spec) *clientip.Resolver {
 	r, _ := clientip.New(clientip.Config{IPv4Prefix: spec.IPv4Prefix, IPv6Prefix: spec.IPv6Prefix})
 	return r

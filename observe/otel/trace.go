@@ -64,7 +64,7 @@ func attributesOf(v *policy.Verdict) []attribute.KeyValue {
 		attribute.Bool("stint.degraded", d.Degraded))
 }
 
-// retryAfter returns a wait in milliseconds, rounded up.
+// retryAfter returns a wait in milliseconds, rounded up, or -1 for [stint.Never].
 func retryAfter(wait time.Duration) int64 {
 	if wait == stint.Never {
 		return -1
