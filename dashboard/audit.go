@@ -18,8 +18,8 @@ type action struct {
 	At   time.Time `json:"at"`
 	Who  string    `json:"who"`
 	What string    `json:"what"`
-	// Subject is the subject in full. Before actions are sent to a caller, [names.actions] shortens
-	// it if necessary, and sets Ref.
+	// Subject is the subject in full. Before a caller receives an action, [names.actions] shortens
+	// the subject if necessary, and sets Ref.
 	Subject string `json:"subject"`
 	Ref     string `json:"ref,omitempty"`
 	// Result is "done", or the reason why the action failed.

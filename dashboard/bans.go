@@ -13,7 +13,7 @@ import (
 // scan. Even if many callers list bans, the store spends most of its time on other work.
 type banCache struct {
 	changed atomic.Bool   // whether this process may have changed bans after the last scan
-	turn    chan struct{} // holds one value while a caller reads or scans
+	turn    chan struct{} // holds one value while a caller reads the list or scans the store
 
 	list []control.Ban
 	most int // the maximum number of bans that the last scan requested

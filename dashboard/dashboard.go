@@ -23,8 +23,8 @@ import (
 type Config struct {
 	// Monitor provides the data that the page shows.
 	Monitor *observe.Monitor
-	// Store is the store whose subjects operators inspect, reset and ban. Without it, the page
-	// shows only the data of the Monitor.
+	// Store is the store whose subjects operators inspect, reset and ban. Without a store, the page
+	// cannot show or change single subjects.
 	Store stint.Store
 	// Set returns the policies in force, as [policy.Guard.Set] does. If Set is nil, the page shows
 	// no policies.
@@ -50,7 +50,7 @@ type Config struct {
 	// them shortened.
 	ShowSubjects bool
 
-	// Logger logs changes. The default is slog.Default().
+	// Logger logs changes and warnings. The default is slog.Default().
 	Logger *slog.Logger
 	// Version is the version of the program.
 	Version string

@@ -17,8 +17,9 @@ type names struct {
 	asMonitor bool
 }
 
-// namesFor returns the names for the sender of a request. Operators see subjects in full. Any
-// caller may request short names with names=short, for instance to share the screen.
+// namesFor returns names that show subjects in full if the sender of a request may see them in
+// full; see mayName. Any caller may request short names with names=short, for instance to share the
+// screen.
 func (d *dashboard) namesFor(r *http.Request) names {
 	full := d.mayName(r) && r.URL.Query().Get("names") != "short"
 	return names{d.c.Monitor, full, full == d.c.ShowSubjects}

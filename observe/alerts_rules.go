@@ -163,7 +163,7 @@ type readings struct {
 	changes               []Change
 	processes             []Process
 	refused               []string
-	expiring              string // the source that expires first; "" if none expires
+	expiring              string // the source with the certificate that expires first; "" if none expires
 	expires               time.Time
 	dropped               int64 // log records dropped since the start; evaluate subtracts those before the last second
 }

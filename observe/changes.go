@@ -25,8 +25,8 @@ const (
 // Change is a change of the configuration that took effect in the last hour.
 type Change struct {
 	At time.Time `json:"at"`
-	// Source is the part of the configuration that was changed: "policies" or "envoy". Files lists
-	// the changed files.
+	// Source is the part of the configuration that was changed, such as "policies" or "envoy".
+	// Files lists the changed files.
 	Source string   `json:"source"`
 	Files  []string `json:"files"`
 	// What describes the differences, as in "api for enterprise from 500/1m to 50/1m".

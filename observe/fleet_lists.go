@@ -23,7 +23,7 @@ func (f *fleet) named(subject string) string {
 	return f.store.StoredName(subject)
 }
 
-// ownWorst returns the subjects with the most denials in this process in the last seconds.
+// ownWorst returns the subjects with the most denials in this process in the last ten seconds.
 func (f *fleet) ownWorst(now time.Time) (list []listed) {
 	for _, o := range f.m.offenders.worst(now) {
 		subject, _ := f.m.names.subject(o.Ref)

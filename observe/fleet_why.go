@@ -12,7 +12,8 @@ import (
 )
 
 // Each process records its own denials. To find denials of other processes, a process writes a
-// question into the table that all processes share. The others answer with their next reports.
+// question into the table that all processes share. The other processes answer when they write
+// their next reports.
 
 const (
 	// askSuffix is the end of the name of a row with a question: "1f3c5a7b/ask" is a question of

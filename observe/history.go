@@ -16,7 +16,8 @@ const (
 	seriesSteps = 15 * 6
 
 	finePerCoarse = int64(coarse / fine)
-	// markSteps is the longest period for which quantiles are known, in coarse steps: five minutes.
+	// markSteps is the longest period for which during returns durations, in coarse steps: five
+	// minutes.
 	markSteps = 5 * 6
 )
 

@@ -24,10 +24,10 @@ type reloads struct {
 func newReloads(source string) *reloads { return &reloads{source: source} }
 
 // Reload is the result of checking a part of the configuration; config.Reload is the same type. At
-// is the time of the check. Err is the reason why the part is not in force, or nil. Changed reports
-// that this check put the part in force. Changes describe the differences from the previous
-// version. Versions with the same meaning have the same Fingerprint, on any host. Expires is the
-// time at which the part becomes invalid; zero means never.
+// is the time of the check. Err is the reason why the current files are not in force, or nil.
+// Changed reports whether this check put a change in force, and Changes describe the differences
+// from the previous version. Versions with the same meaning have the same Fingerprint, on any host.
+// Expires is the time at which the part becomes invalid; zero means never.
 type Reload = reload.Result
 
 // Reloaded counts the result of reloading a part of the configuration. It also records the changes

@@ -35,8 +35,8 @@ type cut struct {
 
 func newCut(name cutName) *cut { return &cut{cutName: name} }
 
-// holds counts the holds that have ended, and adds up the times between their charges and their
-// settlements.
+// holds counts settled holds, estimated usages, and heartbeats of expired holds. It also adds up
+// the times between the charges of holds and their settlements.
 type holds struct {
 	cutName
 	settled, expired, estimated, delay atomic.Int64

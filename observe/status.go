@@ -54,8 +54,8 @@ func (m *Monitor) Top(kind string, n int) []Offender {
 
 // Offender returns what is known about a subject, and reports whether the subject is known to have
 // been denied in the last hour. The result always has a Ref, which identifies the subject where it
-// cannot be shown. The Ref stays the same for the lifetime of the process, and has no meaning in
-// other processes.
+// cannot be shown. The Ref stays the same for the lifetime of the monitor, and has no meaning to
+// other monitors.
 func (m *Monitor) Offender(subject string) (Offender, bool) {
 	now := time.Now()
 	found, known := m.offenders.find(subject, now)

@@ -83,7 +83,7 @@ func (w *storeWatch) pinged(err error, now time.Time) {
 	w.mu.Unlock()
 }
 
-// called records the result of any other call to the store.
+// called records the result of a call to the store, or the failure of a ping.
 func (w *storeWatch) called(err error, now time.Time) {
 	switch {
 	case err == nil:

@@ -24,7 +24,7 @@ type thresholds struct {
 	webhooks []*webhook
 }
 
-// thresholdName is the key for counting the events.
+// thresholdName is the key by which thresholds counts events.
 type thresholdName struct {
 	tier, policy string
 	percent      int

@@ -110,8 +110,8 @@ type Denial struct {
 
 // Offender is a subject or a policy with many denials in the last minutes.
 type Offender struct {
-	// Kind is "policy" for a policy. For a subject, it is the prefix of the subject if that is
-	// "ip", "user", "apikey", "session", "internal" or "envoy", and otherwise "other".
+	// Kind is "policy" for a policy. For a subject, it is the prefix of the subject if the prefix
+	// is "ip", "user", "apikey", "session", "internal" or "envoy", and otherwise "other".
 	Kind    string `json:"kind"`
 	Subject string `json:"subject"`
 	// Ref is "" for a policy, and for a subject that is too long to be kept.
@@ -125,7 +125,7 @@ type Offender struct {
 
 	// The following fields are set only for the few thousand subjects that were denied most
 	// recently, for an hour after their last denial. Rate is the number of requests per second in
-	// the last ten seconds. Share is the denied share of these requests, from 0 to 1.
+	// the last ten seconds. Share is the share of these requests that was denied, from 0 to 1.
 	Rate  float64 `json:"rate"`
 	Share float64 `json:"share"`
 	// First and Last are the times of the first and the last denial.

@@ -45,8 +45,8 @@ func Digest(texts ...[]byte) string {
 	return hex.EncodeToString(h.Sum(nil)[:length])
 }
 
-// limited identifies limits that have changed. They are the limits of a policy, or of tiers if
-// policy is "". If costs is true, they limit costs, otherwise requests.
+// limited identifies the limits of a policy, or of tiers if policy is "". If costs is true, these
+// limits count costs, otherwise requests.
 type limited struct {
 	policy string
 	costs  bool
