@@ -28,7 +28,7 @@ type page struct {
 // pages holds the files of the page, by path.
 type pages map[string]page
 
-// media holds media types by extension. It does not depend on the media types of the host.
+// media holds media types by extension. Those of package mime would depend on the host.
 var media = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",

@@ -55,7 +55,7 @@ func (c *AlertConfig) Validate() error {
 	return asInvalid(errs)
 }
 
-// asInvalid joins errors into one [*stint.InvalidError]. It returns nil if all of them are nil.
+// asInvalid joins errors into one [*stint.InvalidError]. It returns nil if all errors are nil.
 func asInvalid(errs []error) error {
 	if err := errors.Join(errs...); err != nil {
 		return &stint.InvalidError{Err: err}

@@ -165,7 +165,7 @@ type readings struct {
 	refused               []string
 	expiring              string // the source with the certificate that expires first; "" if none expires
 	expires               time.Time
-	dropped               int64 // log records dropped since the start; evaluate subtracts those before the last second
+	dropped               int64 // log records dropped since the start; evaluate subtracts those dropped before the last second
 }
 
 func read(now time.Time, h *history, t *Tick, known time.Duration) *readings {

@@ -23,7 +23,7 @@ const (
 	// share one record.
 	denialSpan = time.Minute
 	// denialPast is the period before a denial in which Why looks for other denials that explain
-	// it. For example, they may have led to a ban.
+	// it, such as the denials that led to a ban.
 	denialPast = 10 * time.Minute
 )
 

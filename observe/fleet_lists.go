@@ -139,7 +139,7 @@ func (f *fleet) worst(now time.Time) []Offender {
 func worstOf(p *peer) []listed { return p.counts.worst }
 
 // complete adds to o the counts and rates of other processes for a subject. It reports whether any
-// of them has reported the subject.
+// other process has reported the subject.
 func (f *fleet) complete(o *Offender, subject string, now time.Time) (known bool) {
 	name := f.named(subject)
 	if keypart.IsHashed(subject) {

@@ -83,7 +83,7 @@ func (n *newcomers) came(subject string) {
 }
 
 // find returns the slot of a subject. If the subject has none, find takes a free slot. It returns
-// nil if there is no free slot for it.
+// nil if there is no free slot for the subject.
 func (t *sample) find(hash uint64, subject string) *sampled {
 	for i := range uint64(sampleTries) {
 		s := &t.slots[(hash>>32+i)%sampleSize]

@@ -11,7 +11,7 @@ import (
 const outboundTier = "outbound"
 
 // seriesName identifies a series. A configuration may have a tier named outboundTier; the field
-// outbound distinguishes its series from those of third-party APIs.
+// outbound distinguishes this tier's series from the series of third-party APIs.
 type seriesName struct {
 	tier, policy string
 	outbound     bool

@@ -16,7 +16,7 @@ import (
 type ShadowReport struct {
 	Tier   string `json:"tier"`
 	Policy string `json:"policy"`
-	// Limits are the limits of the rule. If they change, the rule gets a new report.
+	// Limits are the limits of the rule. A rule whose limits change gets a new report.
 	Limits []string `json:"limits"`
 	// Since is the time at which the report began. Total covers all requests since then.
 	Since time.Time    `json:"since"`
@@ -46,9 +46,8 @@ type ShadowCounts struct {
 	Hit      int64 `json:"hit"`
 	// Estimated reports whether Subjects or Hit is an estimate.
 	Estimated bool `json:"estimated"`
-	// AtLeast reports that Subjects and Hit are lower bounds, because several processes have
-	// counted subjects and may have counted the same ones. Each is then the largest number in any
-	// process.
+	// AtLeast reports that Subjects and Hit are lower bounds, because several processes may have
+	// counted the same subjects. Subjects and Hit are then the largest numbers in any process.
 	AtLeast bool `json:"at_least,omitempty"`
 }
 
@@ -107,8 +106,8 @@ const (
 	shadowCounters
 )
 
-// shadowRecord counts the requests that a rule was checked for and those that it would have denied.
-// It also counts the subjects of both.
+// shadowRecord counts the requests that a rule was checked for, and the requests that it would have
+// denied. For each of the two, it also counts the distinct subjects.
 type shadowRecord struct {
 	requests, denied int64
 	subjects, hit    distinct

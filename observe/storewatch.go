@@ -21,8 +21,8 @@ const (
 	askAgain   = time.Second
 	probeTime  = 2 * time.Second
 	// quiet is the time without calls after which a probe decides whether the store works. If there
-	// are calls, they decide, because probes can mislead: when the memory of Redis is full, Redis
-	// still answers probes.
+	// are calls, their results decide, because probes can mislead: when Redis's memory is full,
+	// Redis still answers probes.
 	quiet = 2 * probeEvery
 	// answerLife is the time for which an answer to a ping or probe counts as proof that the store
 	// answers.

@@ -16,13 +16,13 @@ type Counts struct {
 	Allowed int64 `json:"allowed"`
 	// Denied is the number of requests denied because of a limit, a ban or an unavailable store.
 	Denied int64 `json:"denied"`
-	// Degraded is the number of decisions made without the store. They are included in Allowed and
-	// Denied.
+	// Degraded is the number of decisions made without the store. Allowed and Denied include these
+	// decisions.
 	Degraded int64 `json:"degraded"`
 	// Failed is the number of requests that could not be decided.
 	Failed int64 `json:"failed"`
-	// Shadowed is the number of requests allowed only because a rule is in shadow. They are
-	// included in Allowed.
+	// Shadowed is the number of requests allowed only because a rule is in shadow. Allowed includes
+	// these requests.
 	Shadowed int64 `json:"shadowed"`
 }
 
@@ -222,7 +222,7 @@ type RedisInfo struct {
 	MemoryShare float64 `json:"memory_share"`
 	CPUShare    float64 `json:"cpu_share"`
 	// ClockSteps is the number of times that this process has detected that the clock of a server
-	// was set. LastClockStep describes the last of them.
+	// was set. LastClockStep describes the last such change of a clock.
 	ClockSteps    int64      `json:"clock_steps"`
 	LastClockStep *ClockStep `json:"last_clock_step,omitempty"`
 }

@@ -28,7 +28,7 @@ type Webhook struct {
 	// URL is the address. It begins with https://, or with http:// if the host is a loopback
 	// address. Redirects are not followed.
 	URL string
-	// Key signs messages, so that the receiver can verify who sent them. It must have at least 16
+	// Key signs messages, so that the receiver can verify who sent them. Key must have at least 16
 	// bytes.
 	Key []byte
 }

@@ -52,7 +52,7 @@ type limited struct {
 	costs  bool
 }
 
-// group is a change that is the same in several tiers.
+// group is a change with the tiers that it affects in the same way.
 type group struct {
 	limited
 	from, to string

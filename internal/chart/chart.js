@@ -1,6 +1,6 @@
-// Charts as SVG: functions that take a document and data, and return elements. chart.css styles
-// them by class: for example, it gives a series of class "denied" the color of denials. Times are
-// milliseconds since 1970. This file imports nothing, so that a report can embed it.
+// Charts as SVG: functions that take a document and data, and return elements. chart.css styles the
+// elements by class: for example, it gives a series of class "denied" the color of denials. Times
+// are milliseconds since 1970. This file imports nothing, so that a report can embed it.
 
 const SVG = "http://www.w3.org/2000/svg";
 let serial = 0; // makes pattern ids unique among the charts of a page
@@ -371,7 +371,7 @@ function leaving(spec, entries, now) {
   const list = [[now, left]];
   const known = entries.reduce((sum, e) => sum + e.units, 0);
   const byEnd = entries.filter((e) => e.until > now).sort((a, b) => a.until - b.until);
-  const older = left - known; // units of older entries that are not listed; they leave before the listed ones
+  const older = left - known; // units of older entries, which are not listed and leave before the listed entries
   if (older > 0 && byEnd.length > 0) list.push([byEnd[0].until, (left -= older)]);
   for (const e of byEnd) list.push([e.until, (left = Math.max(0, left - e.units))]);
   if (spec.rate) return aboveMeter(list, spec, now);
