@@ -18,8 +18,8 @@ type collection struct {
 	descs map[string]*prometheus.Desc
 }
 
-// Collect implements [prometheus.Collector]. No label value comes from a request, so requests
-// cannot create new series.
+// Collect implements [prometheus.Collector]. No label value comes from a request, so clients cannot
+// create arbitrary series.
 func (m *Monitor) Collect(ch chan<- prometheus.Metric) {
 	c := &collection{ch, m.descs}
 	for _, s := range m.ledger.all() {

@@ -175,7 +175,7 @@ func (f *fleet) pace() time.Duration {
 	return reportEvery * time.Duration(max(crowd, len(f.peers)+1)) / crowd
 }
 
-// report writes a report, and reads and answers the rows of other processes.
+// report writes a report, reads the reports of other processes, and answers their questions.
 func (f *fleet) report(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, reportTime)
 	defer cancel()

@@ -14,8 +14,8 @@ import (
 	"github.com/stint-limiter/stint/internal/label"
 )
 
-// longestKept is the maximum length in bytes of a subject that is kept unchanged. The process keeps
-// tens of thousands of subjects, and clients can choose how long they are.
+// longestKept is the maximum length in bytes of a subject that is kept unchanged. It bounds memory:
+// the process keeps tens of thousands of subjects, and clients can choose their lengths.
 const longestKept = 1 << 10
 
 // names converts subjects for display.
