@@ -58,7 +58,7 @@ type change struct {
 	Change
 	denies map[reload.Rule]bool // rules that may deny more because of the change
 	newly  map[string]bool      // subjects that are denied because of the change
-	theirs int64                // denials of the subjects in newly since the change
+	theirs int64                // denials, since the change, of the subjects in newly
 	all    int64                // all denials since the change
 }
 

@@ -49,7 +49,7 @@ type sampled struct {
 	kind     atomic.Int32  // the kind of the subject, an index of offenderKinds
 	requests atomic.Int64  // number of requests since the last tick
 
-	first, last time.Duration // times since the start; first is 0 until the next tick
+	first, last time.Duration // times since the start; first is 0 until the first tick after the subject is added
 	lately      float64       // number of requests, multiplied by sampleFade every second
 }
 
