@@ -67,7 +67,8 @@ type Violation struct {
 	Ref    string `json:"ref"`
 	Tier   string `json:"tier"`
 	Policy string `json:"policy"`
-	// Limit is the limit that denied the request, such as "10/1m".
+	// Limit is the limit that denied the request, or would have denied it, such as "10/1m". It is
+	// "" for a ban or an unavailable store.
 	Limit string `json:"limit"`
 	// Reason is "limit", "ban", "unavailable" or "shadow".
 	Reason string `json:"reason"`
