@@ -78,8 +78,8 @@ func (s *Store) amendBatch(ctx context.Context, by caller, batch []*driver.Amend
 // amending is an amendment in progress.
 type amending struct {
 	*driver.AmendCall
-	charge   stint.Charge // claims that were settled before cost nothing
-	released uint16       // a bit for each claim whose places the amendment releases
+	charge   stint.Charge // in it, claims that this process settled before cost nothing
+	released uint16       // a bit for each claim that prepare added to Store.released
 	done     amended
 	err      error
 }

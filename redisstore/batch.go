@@ -10,9 +10,10 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// TakeBatch decides calls in order, in as few script calls as possible: one per 128 subjects on a
-// single server, one per subject on a Cluster. It decides equal requests together. See
-// [driver.BatchStore].
+// TakeBatch decides calls in as few script calls as possible, and equal requests together. On a
+// single server, one script call decides up to 128 groups of equal requests, in order. On a Cluster,
+// it decides the requests with one claim on the same subject, in order. Requests with several claims
+// are decided in parallel to all others. See [driver.BatchStore].
 func (s *Store) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	if err := s.await(ctx, "take"); err != nil {
 		fail(batch, err)
@@ -48,10 +49,10 @@ func (s *Store) decide(ctx context.Context, f flight, runs []run) {
 	}
 }
 
-// decideByNode decides the runs of each subject with one script call per subject. It sends the
-// calls to one node together: with 100,000 subjects, this costs the process 17 µs per decision. A
-// goroutine for each call would cost 36 µs. Nodes do not wait for each other, so a silent node
-// delays only its own subjects.
+// decideByNode decides the runs of each subject with one script call, or with several if there are
+// too many runs for one. It sends the calls to one node together: with 100,000 subjects, this costs
+// the process 17 µs per decision. A goroutine for each call would cost 36 µs. The calls to different
+// nodes do not wait for each other, so a silent node delays only its own subjects.
 func (s *Store) decideByNode(ctx context.Context, subjects [][]run, group *sync.WaitGroup) {
 	var calls []*scriptCall
 	for _, runs := range subjects {
@@ -113,8 +114,8 @@ func (s *Store) fly(ctx context.Context, f flight, calls []*scriptCall, later fu
 	}
 }
 
-// conclude completes the calls that a script call answers. If that requires another script call,
-// conclude calls later with a function that makes that script call.
+// conclude completes the calls that a script call answers. If that may require another script call,
+// conclude calls later with a function that completes them.
 func (s *Store) conclude(ctx context.Context, c *scriptCall, answer rueidis.RedisResult, later func(func())) {
 	reply, err := text(answer)
 	if err == nil && len(c.rest) == 0 {

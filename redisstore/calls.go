@@ -37,8 +37,8 @@ func (c *connection) B() rueidis.Builder { return c.get().B() }
 //   - A caller would exceed its time while another call connects to a stopped server.
 //
 // So a call with a deadline runs in its own goroutine, and its caller stops waiting at the
-// deadline. The call may continue after that, because its request carries a not-after: the server
-// refuses the request after that time.
+// deadline. The call may continue after that: a request carries its deadline as its not-after, and
+// the server refuses the request after that time.
 func (c *connection) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
 	deadline, ok := ctx.Deadline()
 	switch err := ctx.Err(); {
@@ -97,10 +97,10 @@ type room struct {
 }
 
 // takeOff begins a flight to the master with the given address. Without a Cluster there is only one
-// master, and addr is "". If all connections for batches are in use, the flight uses the shared
-// connection, and takeOff may open another connection for batches in the background. The batch
-// itself never opens a connection. So late batches do not cause more connections than allowed, and
-// no batch waits for a connection.
+// master, and addr is "". If ctx has no deadline, the flight uses the shared connection. If all
+// connections for batches are in use, it does so, too, and takeOff may open another connection for
+// batches in the background. The batch itself never opens a connection. So late batches do not cause
+// more connections than allowed, and no batch waits for a connection.
 func (c *connection) takeOff(ctx context.Context, addr string) flight {
 	if _, timed := ctx.Deadline(); !timed {
 		return flight{connection: c}

@@ -85,7 +85,8 @@ func (c *serverClock) relearn(server int64) {
 	c.learn(server)
 }
 
-// notAfter returns a caller's deadline in the server's time.
+// notAfter returns a caller's deadline in the server's time, or 0 if there is no deadline, if the
+// server's time is not known, or if a test has set the clock.
 func (s *Store) notAfter(deadline time.Time) int64 {
 	if s.clock() != 0 {
 		return 0
@@ -105,7 +106,8 @@ func (s *Store) learnTime(now int64, late bool) {
 	}
 }
 
-// now returns the server's time in microseconds, or ours if the server's is not known.
+// now returns the time that a test has set, or else the server's time, or ours if the server's is
+// not known, in microseconds.
 func (s *Store) now() int64 {
 	if clock := s.clock(); clock != 0 {
 		return clock

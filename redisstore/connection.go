@@ -34,7 +34,7 @@ type connection struct {
 	hurry chan struct{} // ends the pause before the next attempt
 
 	began time.Time
-	lost  atomic.Int64 // when a network connection was last lost, as returned by now
+	lost  atomic.Int64 // when a connection for batches was last lost, as returned by now
 	rooms sync.Map     // rooms by address, see roomAt
 	left  atomic.Int32 // calls that continue without their callers
 
@@ -166,7 +166,8 @@ func notConnected(op string, cause error) error {
 
 func (c *connection) get() rueidis.Client { return *c.client.Load() }
 
-// renew replaces the client in the background, unless that was just done.
+// renew replaces the client in the background, unless that was just done or the client belongs to
+// the caller.
 func (c *connection) renew() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -241,9 +242,9 @@ func (c *connection) follow(ctx context.Context) error {
 	return nil
 }
 
-// knownMasters returns the owners of the slots of a Cluster at the last ping. A call for a slot
-// that has moved since then still reaches the new owner, but it is sent with the calls to the old
-// owner, and waits until these are answered.
+// knownMasters returns the owners of a Cluster's slots when follow last succeeded. If a slot has moved
+// since, calls for that slot still reach the new owner. But they are sent with the calls to the old
+// owner, and wait until those are answered.
 func (c *connection) knownMasters() []slotOwner {
 	c.mu.Lock()
 	defer c.mu.Unlock()

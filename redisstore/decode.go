@@ -73,7 +73,7 @@ func fail(calls []*driver.Call, err error) {
 }
 
 // decodeTake is answer for a reply without an error. If it cannot read a part of the reply, it
-// cannot read the rest either: it does not know where the rest begins.
+// returns an error for the whole reply, because it does not know where the next part begins.
 func (c *scriptCall) decodeTake(reply string) (late []run, err error) {
 	in, err := c.open(reply)
 	if err != nil {
@@ -445,7 +445,7 @@ func (in *reader) usage() stint.Usage {
 // never stands for [stint.Never] in a reply.
 const never = -1
 
-// micros returns a duration of v microseconds.
+// micros returns a duration of v microseconds, or [stint.Never] if v is never.
 func micros(v int64) time.Duration {
 	if v == never {
 		return stint.Never

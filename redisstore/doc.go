@@ -57,7 +57,7 @@
 //	stint:{user:42}:ban              its ban
 //	stint:{user:42}:strikes          the denials that may lead to a ban
 //	stint:{user:42}:seen             request ids
-//	stint:{user:42}:settled          refunds
+//	stint:{user:42}:settled          settled charges
 //
 // docs/redis-keys.md lists all keys.
 //
@@ -70,13 +70,13 @@
 // # Several subjects in one request
 //
 // A single server, with or without Sentinel, decides them in one call. On a Cluster they may be on
-// different nodes: the store then charges them in parallel, and gives the charges back if one is
-// denied. No limit is ever exceeded. At worst, if a charge cannot be given back, the subject has
-// less left than it should for up to a window. On a Cluster, Reserve is refused for several
-// subjects.
+// different nodes: the store then charges each subject in its own call, and gives the charges back
+// if one is denied. No limit is ever exceeded. At worst, if a charge cannot be given back, the
+// subject has less left than it should for up to a window. On a Cluster, Reserve is refused for
+// several subjects.
 //
 // # Inspection
 //
 // [Store.Inspect] needs only the permissions that decisions need. [Store.Bans] and [Store.Scopes]
-// need SCAN. [Store.Info] uses INFO and DBSIZE, and leaves out what is not permitted.
+// need SCAN. [Store.Info] uses TIME, INFO and DBSIZE, and leaves out what is not permitted.
 package redisstore

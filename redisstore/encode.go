@@ -77,8 +77,8 @@ func (c *scriptCall) complete() *scriptCall {
 
 // Requests
 
-// isPlain reports whether a request has only a mode, bans, a hold, and limits other than
-// concurrency limits.
+// isPlain reports whether a request has no ID, no lease, no concurrency limits, and a cost that may
+// not be lowered.
 func isPlain(r *stint.Request) bool {
 	for _, l := range contract.Limits(r.Claims) {
 		if isPlace(*l) {
@@ -192,7 +192,7 @@ func (c *scriptCall) addRun(q *run, id uint64) {
 	c.body = b
 }
 
-// appendOptions adds the options of a request: everything but its parts.
+// appendOptions adds the options of a request, except its note. See lua/take.lua.
 func appendOptions(b []byte, r *stint.Request, id uint64) []byte {
 	var bans stint.BanPolicy
 	if contract.AppliesBans(r) {

@@ -28,10 +28,10 @@ const (
 	drainTime = time.Second
 )
 
-// giveBacks counts the charges to be given back. Each is a charge to one subject of a request that
-// was denied because of another subject.
+// giveBacks counts the charges to be given back. Each is a charge to one subject of a request on
+// several subjects that failed, was a repeat, or was denied because of another subject.
 type giveBacks struct {
-	waiting atomic.Int64 // to be given back
+	waiting atomic.Int64 // to be given back, or charged by calls whose answers are late
 	dropped atomic.Int64 // not given back: they count until they leave their window
 	sampler logsample.Sampler
 }

@@ -219,7 +219,7 @@ var errOneOfMany = errors.New("the server is a node of a Cluster, but does not l
 	"its user needs the permission cluster|slots")
 
 // probe tries the commands that later calls need, on a subject that is used for nothing else, and
-// removes all its keys. It also reads the servers' reports, where that is permitted.
+// then resets that subject. It also reads the servers' reports, where that is permitted.
 func (s *Store) probe(ctx context.Context) error {
 	// Load the script of decisions on every node with a call that decides nothing. Then calls do
 	// not have to load it after a failover, or when a slot has moved to another node.
@@ -229,7 +229,7 @@ func (s *Store) probe(ctx context.Context) error {
 			node.B().Arbitrary("INFO").Build().ToPipe(),
 			takeScript.whole(node, nil, nothing),
 		}
-		for i := range 16 { // a node of a Cluster with several nodes does not own all of these slots
+		for i := range 16 { // a Cluster of several nodes refuses some of these slots as moved
 			if !s.cluster {
 				ask = append(ask, takeScript.bySHA(node, []string{s.prefix + ":{" + strconv.Itoa(i) + "}:"}, nothing))
 			}

@@ -136,8 +136,9 @@ const (
 	isCharged  = 128
 )
 
-// withDirectory returns a set with the same limits for states with the given directory, or nil if
-// that directory lacks something that the set needs.
+// withDirectory returns a set with the same limits for states with the given directory. It returns nil
+// if the directory lacks something that the set needs, has bookings or more than maxKnown limits, or
+// is malformed.
 func (s *set) withDirectory(directory string) *set {
 	if len(directory) < directoryStart || directory[0] != plainState || directory[1] > maxKnown ||
 		len(directory) != directoryStart+directoryLimit*int(directory[1]) {
@@ -156,14 +157,14 @@ func (s *set) withDirectory(directory string) *set {
 		}
 		switch {
 		case l.held && l.charges:
-			l.span = 2 * l.window // until then, expired units may have to be charged
+			l.span = 2 * l.window // for this long, expired units may have to be charged
 		case l.held:
 		case l.algorithm == stint.AlgorithmSliding:
 			l.span = l.window
 		case l.algorithm == stint.AlgorithmFixed:
 			l.slice = l.window
 		case l.algorithm == storedCalendar:
-			l.span = 2 * l.window // until then, a decision may need the start of a period
+			l.span = 2 * l.window // for this long, a decision may need the start of a period
 		}
 		for i := range s.limits {
 			m := &s.limits[i]

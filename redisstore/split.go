@@ -65,7 +65,7 @@ type split struct {
 	store    *Store
 	ctx      context.Context // the caller's
 	r        *stint.Request
-	id       uint64 // of all its script calls, and so of all its charges
+	id       uint64 // of all its script calls; all its charges have the next id
 	groups   []group
 	charged  *stint.Charge // the charges of the other groups, to be stored with the ID
 	recalled stint.Charge  // of a repeat: the charge that was stored with the ID
@@ -74,7 +74,7 @@ type split struct {
 // takeOnce is takeSplit for a request with an id. The call that charges the first subject records
 // the id. So takeOnce makes that call last, after the other charges: a repeat that finds the id
 // then finds everything charged. If that call fails, it may have charged nonetheless, so the other
-// charges stay.
+// charges stay, unless the error proves that nothing ran.
 func (q *split) takeOnce() (stint.Decision, error) {
 	if err := q.ask([]int{0}, stint.ModePeek, true); err != nil {
 		return stint.Decision{}, err
@@ -219,7 +219,7 @@ func (q *split) take(i int, mode stint.Mode, followed bool) (stint.Decision, err
 	return c.Decision, c.Err
 }
 
-// end returns the decision. Unless the decision allows the request, end gives the charges back.
+// end returns the decision, or err. After an error, a denial or a repeat, it gives the charges back.
 func (q *split) end(err error) (stint.Decision, error) {
 	d := q.merge()
 	for i := range q.groups {

@@ -27,7 +27,7 @@ type Store interface {
 	// fails.
 	Ping(ctx context.Context) error
 	// Close gives back leases, and charges Redis for what was admitted without it, for at most a
-	// few seconds. Then it closes the connections. Later calls do nothing.
+	// few seconds. Then it closes the connections. Later calls of Close have no effect.
 	Close() error
 }
 

@@ -1,6 +1,6 @@
 // Package protocol defines the data that stores exchange with package stint and with the stack of
 // package resilience, in addition to the requests and decisions that users see. Package driver
-// exports its types for authors of stores. It is a separate package because package stint, which
+// exports these types for authors of stores. It does not define them, because package stint, which
 // driver imports, has values of these types.
 package protocol
 
@@ -17,7 +17,7 @@ type Terms struct {
 	// After an error, the caller must not use the booking, unless it is certain that the store did
 	// nothing. If the booking is in an answer that arrives later, the stack gives it back.
 	Booked *ChargeData
-	// Tentative makes a booking whose owner asks again, with Booked, before using it. Such a
+	// Tentative makes a booking that must be reserved again, with Booked, before it is used. Such a
 	// booking has no grace: it ends when it begins. Tentative applies to Reserve.
 	Tentative bool
 	// Lease charges units for use within this duration from now. They count from now on, and leave
@@ -34,7 +34,7 @@ type Terms struct {
 	Age time.Duration
 	// Refilled is the duration for which meters have given back the units of a Force since they
 	// were used, truncated to whole microseconds. A meter is charged only the remaining units, now.
-	// It may be shorter than Age, because a meter also gives back what was used before. Refilled
+	// Refilled may be shorter than Age, because a meter also gives back what was used before. It
 	// applies to a Force without MaxWait. Logs and concurrency limits ignore it.
 	Refilled time.Duration
 	// AtLeast makes a Force charge each limit only the units that its usage lacks to reach the

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// alarm wakes one goroutine, and other goroutines may change the time. It is a kernel timer,
+// alarm wakes one goroutine at a time that other goroutines may change. It is a kernel timer,
 // because Go's timers are late by up to a millisecond in a process that has nothing else to do.
 type alarm struct {
 	fd   int

@@ -56,8 +56,8 @@ func StartCluster(t testing.TB, args ...string) *Cluster {
 	return c
 }
 
-// Failover is an argument of [StartCluster] for tests that kill a master. A dead master is replaced
-// shortly after a node timeout of one second.
+// Failover holds arguments of [StartCluster] for tests that kill a master. With them, a dead master is
+// replaced shortly after a node timeout of one second.
 var Failover = []string{"--cluster-node-timeout", "1000"}
 
 // Addrs returns the addresses of all nodes.

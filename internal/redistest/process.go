@@ -20,8 +20,7 @@ type process struct {
 }
 
 // startProcess runs cmd. The goroutine that starts the child stays locked to its thread until the
-// child ends, because the system kills the child when the thread that started it ends, not when the
-// whole process does.
+// child ends, because the system kills the child as soon as the thread that started it ends.
 func startProcess(cmd *exec.Cmd) (*process, error) {
 	endWithParent(cmd)
 	p := &process{cmd: cmd, done: make(chan struct{})}

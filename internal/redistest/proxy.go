@@ -34,8 +34,8 @@ const (
 // authenticate and discover nodes. Replies are matched by counting, so these faults do not work on
 // a connection that turns replies off (CLIENT REPLY) or uses MONITOR.
 //
-// The network has long delays but no limit on data in flight: the proxy buffers any number of
-// waiting bytes, in the memory of the test.
+// A delay does not limit the data in flight: the proxy buffers any number of waiting bytes, in the
+// memory of the test.
 type Proxy struct {
 	t    testing.TB
 	addr string

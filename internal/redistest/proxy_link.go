@@ -22,7 +22,7 @@ type link struct {
 	previous []byte // the last reply to a script, while replies are swapped
 }
 
-// run connects to Redis and moves bytes until both ends are closed.
+// run connects to Redis and starts to move bytes in both directions.
 func (l *link) run() {
 	if err := l.connect(); err != nil {
 		// To the client, this looks like a server that has just gone away.
@@ -171,7 +171,7 @@ func (l *link) request(m message) message {
 	if script && l.proxy.faults.drops(Requests) {
 		return message{end: true}
 	}
-	// The reply to a subscription is a push.
+	// Redis answers a subscription with pushes, which reply does not count.
 	if !bytes.HasSuffix(name, []byte("SUBSCRIBE")) {
 		l.scripts = append(l.scripts, script)
 	}
@@ -235,8 +235,8 @@ func (l *line) write() {
 			continue
 		}
 		if _, err := l.to.Write(data); err != nil {
-			// The other direction notices this when it reads. It may still have to deliver what the
-			// client sent before it closed the connection.
+			// The other direction notices this when it reads. Before that, it may have to deliver what
+			// the closed end has sent.
 			broken = true
 			l.to.Close()
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/stint-limiter/stint/internal/tlsfiles"
 )
 
-// Begin is an error text that lists the schemes of valid URLs.
+// Begin is the part of an error text that lists the usual schemes of a URL.
 const Begin = "does not begin with redis://, rediss:// or unix://"
 
 const urlForms = `want redis://user:password@host:6379/0, rediss:// for TLS, ` +
@@ -196,9 +196,9 @@ func check(u *url.URL) error {
 	return nil
 }
 
-// misread reports whether a URL has an @ after its host. In that case, a slash, a question mark or
-// a number sign in the password has ended the host too early, and the user name was taken for the
-// host. The URL of a Unix socket has no host, and its path may contain an @.
+// misread reports whether a URL has an @ or a fragment after its host. In that case, a slash, a
+// question mark or a number sign in the password has ended the host too early, and the user name was
+// taken for the host. The URL of a Unix socket has no host, and its path may contain an @.
 func misread(u *url.URL) bool {
 	if u.Scheme == "unix" {
 		return u.Host != "" || u.Fragment != ""

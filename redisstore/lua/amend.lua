@@ -30,7 +30,7 @@
 --            all names
 --            units of the true cost that were not charged: the maximum over all limits
 
-local base, next_id = 0, 2 -- number of keys before those of the amendment; index of the next request id
+local base, next_id = 0, 2 -- number of keys that were read; index of the next request id in ARGV
 
 -- add_part completes a part that was just read.
 local function add_part(claim, part)
@@ -88,7 +88,8 @@ local function settled(a, claim)
 end
 
 -- remember records that a charge is settled. The record lasts for as long as the charge could
--- otherwise be settled again.
+-- otherwise be settled again. If a key has more than MAX_SETTLED records, remember removes the record
+-- of the earliest charge.
 local function remember(a, claim)
   local key, at, life = claim[SETTLED], claim[CHARGED_AT], claim[HORIZON]
   call('ZADD', key, ('%d'):format(at), a[CHARGE])
@@ -128,10 +129,10 @@ local function open_part(a, part)
 end
 
 -- amended records how a part was amended: its state, which is not written yet, and the number of
--- units that were not charged. `tight` means that more than half of a limit was used. Only then can
--- this amendment make room for a request whose denial a process remembers: package resilience
--- remembers only denials of a cost of at most half of the limit, and such a cost fits while at most
--- half is used.
+-- units that were not charged. `tight` means that more than half of a limit was used or something is
+-- booked. Otherwise this amendment cannot make room for a request whose denial a process remembers:
+-- package resilience remembers only denials of a cost of at most half of the limit, and such a cost
+-- fits while at most half is used.
 local function amended(a, claim, part, st, dropped, tight)
   if a[STATES] then a[STATES][part[KEY]] = st end
   part[STATE], claim[APPLIED], claim[TIGHT] = st, true, claim[TIGHT] or tight
@@ -194,7 +195,7 @@ local function amend_hold(a, claim, part)
   end
 end
 
--- amend_part amends the charge of a part, if the part has a state.
+-- amend_part amends the charge of a part that has a state. A release amends only places.
 local function amend_part(a, claim, part)
   if not part[SET] or part[COST] == 0 or a[AMENDS] == RELEASE then return end
   if a[HOLD_LIFE] > 0 then
@@ -209,7 +210,7 @@ local function amend_part(a, claim, part)
 end
 
 -- write_part writes the state of a part and its hold, or amends its place. It reports whether the
--- part has a place, and whether the place is held.
+-- part has a place, and whether it renewed, took back or released that place.
 local function write_part(a, claim, part, retakes)
   local st, put = part[STATE], part[PUT]
   if st and a[WHOLE] then
@@ -249,8 +250,8 @@ local function finish(a, claim, retakes)
   return true
 end
 
--- amend executes an amendment, with or without a request id. It writes nothing before all states
--- are settled.
+-- amend executes an amendment, with or without a request id. It amends all states before it writes
+-- the first of them.
 local function amend(a, id, id_key)
   if a[NOT_AFTER] > 0 and now > a[NOT_AFTER] then return pack('<BI2dd', LATE, 0, 0, 0) end
   local kind, claim = a[AMENDS], a

@@ -1,7 +1,8 @@
 -- amend_holds settles and extends holds. See docs/rules.md. In these functions, h is the part of
 -- the amendment (numbers.lua) to which the hold belongs.
 
--- get_hold returns the fields of the hold of a charge (holds.lua), or nothing if there is none.
+-- get_hold returns the fields of a charge's hold (holds.lua), or nothing if the hold has ended or
+-- never existed.
 local function get_hold(key, id)
   local text = redis.pcall('HGET', key, id)
   if type(text) ~= 'string' or #text ~= 24 then return end
@@ -27,7 +28,8 @@ local function charge_more(st, at, units, debt, held)
 end
 
 -- amend_rate settles a charge of `cost` units that was made to a limit at `instant`. If the charge
--- cannot be settled, amend_rate charges the excess now.
+-- cannot be settled, or the hold is extended, amend_rate charges the excess now. It returns how many
+-- units it did not charge.
 local function amend_rate(st, at, h, cost, instant, held)
   local delta = h[TRUTH] - cost
   local by = most_raise(st, at, delta, h[DEBT], held)
@@ -36,8 +38,8 @@ local function amend_rate(st, at, h, cost, instant, held)
 end
 
 -- amend_holds settles or extends a hold in a state that was read only in part. It returns how many
--- units were not charged, whether any limit was more than half used, and the instant until which
--- the state must be kept.
+-- units were not charged, whether the usage in any log was more than half of the capacity, and the
+-- instant until which the state must be kept.
 local function amend_holds(st, h)
   local set, estimate, total, reported = st[SET], h[COST], h[TRUTH], h[REPORTED]
   local need, most, tight, counted, til = set[NEED], 0, false, 0, h[TIL]

@@ -27,9 +27,9 @@ function bans.save(key, ban)
   redis.call('SET', key, s, 'PX', ttl(math.max(ban.til - now, 0) + ban.forgive))
 end
 
--- open reads the bans of the subjects of a request into r.bans, by claim: false if there is no ban,
--- nil if the claim is shared. Claims with the same subject share one table. open returns the first
--- claim whose subject is banned.
+-- open reads the bans of a request's subjects into r.bans, by claim: false if there is no ban, nil
+-- if the claim is shared. Claims with the same subject share one table. open returns the first
+-- claim whose subject is banned, or nil.
 function bans.open(r)
   local shared, known, banned = r.options[SHARED], {}, nil
   r.bans = {}
@@ -57,8 +57,8 @@ function bans.heal(r)
   end
 end
 
--- strike counts a denial of a claim. It returns the ban that results from the denial, if any. If
--- the subject already has a ban, strike changes that ban and returns it.
+-- strike counts a denial of a claim. If the denial leads to a ban, strike returns that ban: a new one
+-- or, if the subject already has one, the subject's ban with new times.
 function bans.strike(r, claim)
   local key, ban = KEYS[r.base + r.options[CLAIMS] + claim], r.bans[claim]
   local st, c = r.whole.strikes(key, r.options[WITHIN])

@@ -30,8 +30,8 @@ local function plus(sum, n)
   return sum + n
 end
 
--- unsum lowers the sum by n units, which were removed from bookings. A sum above 2^53 is not exact,
--- so unsum then adds up the remaining bookings.
+-- unsum lowers the sum by n units, which were removed from bookings. A sum above 2^53 is not exact:
+-- instead of lowering such a sum, unsum adds up the remaining bookings.
 local function unsum(c, n)
   if c.booked_sum <= MAX_UNITS then
     c.booked_sum = c.booked_sum - n
@@ -105,8 +105,8 @@ function W.take_due(c)
   end
 end
 
--- lead returns the level and instant of the meter after all bookings. It stores the result with the
--- bookings, because computing it takes long if there are many bookings.
+-- lead returns the meter's level after all bookings, and the instant of that level. It stores both
+-- with the bookings, because computing them takes long if there are many bookings.
 function W.lead(c)
   local st, set, at = c.st, c.st[SET], c.at
   local rate, m = set[at + RATE], set[at + METER]
@@ -122,7 +122,7 @@ function W.lead(c)
   return level, led_at
 end
 
--- book books the cost from t to e, after all other bookings.
+-- book adds a booking of the cost from t to e, after all other bookings.
 function W.book(c, t, e)
   local set, n, rest, i = c.st[SET], c.cost, c.booked, last_index(c)
   local unit = set[c.at + UNIT]
@@ -205,7 +205,7 @@ local function meter_fits(c, n)
   for i = 0, last_index(c) do
     local t, _, units = booking(c, i)
     level = W.leaked(c, level, from, t)
-    if level == 0 then return true end -- a charge now no longer matters by then
+    if level == 0 then return true end -- at t, a charge made now has no effect any more
     if units * unit > full - level then return false end
     level, from = level + units * unit, t
   end

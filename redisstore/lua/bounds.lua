@@ -1,7 +1,7 @@
 -- bounds has functions for the numbers in replies and commands, and for times.
 
--- bounded limits a number to the range that a reply may contain. Only a damaged state has numbers
--- outside this range.
+-- bounded limits a number to the range that a reply may contain. A damaged state may have numbers
+-- outside this range, and bookings may add up to more than 2^53 units.
 local function bounded(v, least)
   if v >= least and v <= MAX_UNITS then return v end
   return v > MAX_UNITS and MAX_UNITS or math.max(0, least)

@@ -56,7 +56,7 @@ local function charge(st, units, now)
 end
 
 -- write writes a state that must be kept until the instant `need`. It returns the header and the
--- heads, which are the answer to a plain take (take.lua). It sets the TTL an eighth longer than
+-- heads, which are part of the answer CHARGED (take.lua). It sets the TTL an eighth longer than
 -- needed, so that the next charges do not have to set it.
 local function write(st, need, now)
   local set, key, renew = st[SET], st[KEY], nil

@@ -1,5 +1,5 @@
--- decide decides the requests that take_plain of take.lua does not. See docs/rules.md. A request r
--- is an array of its parts, and has
+-- decide decides the requests that take_plain (take.lua) does not decide. See docs/rules.md. A
+-- request r is an array of its parts, and has
 --
 --   equal        the number of equal requests
 --   charges      whether the first claim costs anything
@@ -8,6 +8,7 @@
 --   note         the bytes to store with the request id
 --   base         the number of keys before those of its bans
 --   bans         the bans by claim (bans.lua)
+--   banned       the first claim whose subject was banned before the request, if any
 --   life         how long units are held, for a request with a hold
 --   whole        functions for states that are read as a whole (whole.lua), once needed
 --   writing      true once something may have been written
@@ -19,8 +20,10 @@
 --
 --   fitting      how many of the requests fit
 --   text         the packed usage, if none of them fits
+--   need         the instant until which its state must be kept, once charged
 --   counts       the tables of its limits (whole.lua), if the state was read as a whole
 --   holds        the key of its holds, for a request with a hold
+--   booked_in    the generation in which the booking to move up was made, if there is such a booking
 
 -- read_run reads the parts and the options of a run from args, beginning at the offset `at`. The
 -- set and the cost of the first part are `which` and `cost`.
@@ -83,8 +86,8 @@ local function open_parts(r)
   end
 end
 
--- fit lowers the cost until there is room for it, by single units or, for equal requests, by the
--- cost of a whole request.
+-- fit lowers the cost to the available room: to whole units, but not below 1, or for equal requests
+-- to a multiple of one request's cost, but not below that cost.
 local function fit(r)
   local cost = r[1].cost
   local step, room = r.options[FIT] == 1 and 1 or cost, cost * r.equal
@@ -128,7 +131,8 @@ local function room(r, waits)
 end
 
 -- holds_room returns the instant at which all states have room for another hold, given the instant
--- at which the limits have room. A FORCE holds nothing in a state without room.
+-- at which the limits have room. A FORCE does not wait for that: where a state has no room, it
+-- charges the units instead of holding them.
 local function holds_room(r, t)
   for _, part in ipairs(r) do
     local free = part.cost > 0 and part.holds and t ~= NEVER and holds_free(part.holds) or now
@@ -348,8 +352,8 @@ local function decide(r)
   return fast, answered
 end
 
--- take_held decides a PLAIN_HOLD if there is room. Otherwise it writes nothing, and returns nil
--- and, if a limit has no room, the state.
+-- take_held decides a PLAIN_HOLD that costs something, if there is room. Otherwise it writes nothing
+-- and returns nil and the state, or only nil if the state has too many holds.
 local function take_held(key, set, cost, holds, from)
   local st, fitting = read_state(key, set, cost, 1, now, generation)
   if cost == 0 or fitting == 0 then return nil, st end

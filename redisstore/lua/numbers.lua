@@ -43,8 +43,8 @@ local LATE, CHARGED, FAILED = 16, 64, 255
 local PLAIN_STATE, BOOKED_STATE = 83, 66 -- 'S', 'B'
 local DIRECTORY_START, DIRECTORY_LIMIT, HEADER_SIZE, LOG_HEAD, METER_HEAD = 2, 8, 20, 36, 24
 
--- A state as read (state.lua): the index of the first field of a head, and the number of fields of
--- a log and of a meter
+-- A state as read (state.lua): the index of the first head's first field, and the numbers of fields
+-- of a log and of a meter
 local FIRST_HEAD, LOG_FIELDS, METER_FIELDS = 12, 5, 3
 
 -- In the directory, the kind of a limit is the sum of its algorithm, HAS_METER if it has a meter,
@@ -135,7 +135,7 @@ local RUN_HOLD = 70
 --   HOLDS            the key of its holds, if any
 --   STATE, UNTIL     its state once amended, and the time until which the state must be kept
 --   PUT              true to remove its hold, or the hold to write
---   WHOLE            as in a state; of the amendment
+--   WHOLE            the functions of whole.lua if the amendment reads states as a whole, else false
 --   ENDS, REPORTED   of its hold: when it expires, and the true cost reported before
 --   KNOWN, TIL       whether the state is the one that was charged; when the hold expires if it is
 --                    extended now, else false
@@ -143,15 +143,15 @@ local RUN_HOLD = 70
 local HOLDS, STATE, UNTIL, PUT, ENDS, REPORTED, KNOWN, TIL, NEXT_PART = 3, 4, 5, 6, 8, 9, 10, 11, 12
 
 --   SETTLED          the key of the settled charges
---   APPLIED, TIGHT   whether anything was amended; whether more than half of a limit was used
+--   APPLIED, TIGHT   whether anything was amended; `tight` of any part (amended in amend.lua)
 --   LOWERS           whether the true cost of a part is less than its charge
 --   HORIZON          how long the charge can be settled after it was made
---   EXPIRED, OPEN    whether a hold is not open; whether the claim was not settled before
+--   EXPIRED, OPEN    whether a hold has expired or is missing; whether the claim may be amended
 --   NEXT_CLAIM       the next claim, or false
 local SETTLED, APPLIED, TIGHT, LOWERS, HORIZON, EXPIRED, OPEN, NEXT_CLAIM = 13, 14, 15, 16, 17, 18, 19, 20
 
 --   WRITING          true once something may have been written
---   DROPPED, TOTAL   units that were not charged; true cost, summed over all names
+--   DROPPED, TOTAL   units that were not charged; true cost (settled_to in amend.lua)
 --   STATES, NAMED    states that were read, by key; true costs by name; false if not needed
 --   FOUND            whether a hold was extended
 local WRITING, DROPPED, TOTAL, STATES, NAMED, FOUND = 21, 22, 23, 24, 25, 26

@@ -41,9 +41,9 @@ local function has_held(c)
   return false
 end
 
--- to_keep returns the limits of a state that must be stored. For an unchanged limit, it returns the
--- stored version. A changed limit stays even if it has no usage left, so that the state keeps its
--- generation.
+-- to_keep returns the limits of a state that must be stored. For a requested limit that has not
+-- changed, it returns the stored version. A changed limit stays even if it has no usage left, so
+-- that the state keeps its generation.
 local function to_keep(st)
   local kept, stored = {}, nil
   for _, c in ipairs(st.counts) do
@@ -103,7 +103,8 @@ local function pack_bookings(c)
   return out .. c.booked
 end
 
--- save writes a state, without the limits that no longer count.
+-- save writes a state, without the limits that no longer count. If no limit counts, it removes the
+-- key.
 function W.save(st)
   st.stepped = false
   local kept, need, booked, logs = to_keep(st), 0, false, false

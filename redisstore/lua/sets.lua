@@ -1,4 +1,4 @@
--- sets reads the sets of limits of a call (numbers.lua) into the table sets, by their numbers.
+-- sets reads a call's sets of limits (numbers.lua) into the table sets, by their numbers.
 --
 -- ARGV[1]  number of sets (1 byte), and per set
 --            SIG with its length (1) before it

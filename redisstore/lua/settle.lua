@@ -21,8 +21,8 @@ local function most_raise(st, at, delta, debt, ahead)
   return delta > 0 and delta or 0
 end
 
--- settle_log changes the entry with the given stamp in a log by delta units. It returns the number
--- of units changed, or nothing if there is no such entry.
+-- settle_log changes the entry with the given stamp in a log by delta units, but not below 0. It
+-- returns the change, or nothing if there is no such entry.
 local function settle_log(st, at, stamp, delta)
   local set, whole = st[SET], st[WHOLE]
   local o = set[at + LOG]

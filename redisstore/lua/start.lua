@@ -35,8 +35,8 @@
 -- Redis creates the functions of a script, and a cell for each outer local that they use, again at
 -- every call. So functions use few outer locals, get other values as parameters, and create few
 -- tables. A table with preallocated fields does not grow when these are set. Storing a library
--- function in a local costs less than looking it up several times. Arguments of commands are
--- strings, because Redis formats numbers as floats.
+-- function in a local costs less than looking it up several times. In frequent commands, arguments
+-- are strings, because Redis formats numbers as floats, which takes longer.
 
 local call, pack, unpack_at = redis.call, struct.pack, struct.unpack
 local args = ARGV[1]

@@ -1,4 +1,4 @@
--- waiting has the functions of decisions on states that were read as a whole. See decide.lua and
+-- waiting has functions for decisions on states that were read as a whole. See decide.lua and
 -- docs/rules.md. part.counts has the tables c (whole.lua) of the limits that a part asks about.
 -- c.behind has bookings that are set aside.
 
@@ -42,8 +42,8 @@ function W.room(part, waits)
   return all_fit, t, latest
 end
 
--- over reports whether a lease would take booked units. If so, it sets retry, the time after which
--- to ask again.
+-- over reports whether a lease would take booked units, or more places than are free. If so, it sets
+-- the wait to the length of the lease.
 function W.over(r)
   local over, lease = false, r.options[LEASE]
   each_count(r, function(c)
@@ -64,12 +64,12 @@ local function let_go(c)
   c.led = nil
 end
 
--- bounded_cost returns how much a Force can charge a limit.
+-- bounded_cost returns how many units a FORCE can charge to a limit.
 local function bounded_cost(c) return math.min(c.cost, math.max(0, MAX_UNITS / 2 - W.used(c))) end
 
--- charge charges the limits of a part. It adds the cost to their logs at `instant`, if a charge at
--- that time still counts. It adds the cost to their meters now, less what the meters have refilled
--- during REFILLED. It puts back the bookings that `leave` set aside.
+-- charge charges the limits of a part, or holds units of them. It adds the cost to their logs at
+-- `instant`, if a charge at that time still counts. It adds the cost to their meters now, less what
+-- the meters have refilled during REFILLED. It puts back the bookings that `leave` set aside.
 function W.charge(part, instant, r)
   for _, c in ipairs(part.counts) do
     local st, set, at = c.st, c.st[SET], c.at
@@ -109,7 +109,7 @@ local function split(c, i)
   c.booked, c.behind, c.led = c.booked:sub(1, i * BOOKED), c.booked:sub(i * BOOKED + 1), nil
 end
 
--- leave removes the booking to move up from all limits, and sets aside the bookings after it. It
+-- leave removes, from all limits, the booking to move up, and sets aside the bookings after it. It
 -- returns the time of the booking. If a limit does not have the booking, leave changes nothing and
 -- returns nil, and let_go removes the booking later.
 function W.leave(r)
@@ -142,8 +142,8 @@ end
 
 -- give_up removes the units of a due booking from all limits, if a log has them and no state was
 -- replaced since. It reports whether it removed them. If so, it also removes all tentative
--- bookings, which have no grace, until see_all restores them: their owners ask again before they
--- use them.
+-- bookings, which have no grace, until see_all restores them: a tentative booking cannot be used
+-- before its request is decided again.
 function W.give_up(r)
   local at, come = r.options[MOVES], false
   for _, part in ipairs(r) do
@@ -211,8 +211,9 @@ function W.beyond(r, t)
   return beyond
 end
 
--- end_of returns the end of a booking at t. If `between` is set, the booking goes before the later
--- bookings: end_of sets those aside, and the booking ends no later than they do.
+-- end_of returns the end of a booking at t, which is not before the end of any earlier booking. If
+-- `between` is set, the booking goes before the later bookings: end_of sets those aside, and the
+-- booking ends no later than they do.
 local function end_of(r, t, between)
   local e = t + r.options[GRACE]
   if between then

@@ -198,7 +198,7 @@ local function refresh(c)
   local unit, m = set[at + UNIT], set[at + METER]
   local stored = st[m + LEVEL_UNIT]
   if unit < 0 then W.open_periods(c) end
-  if unit > 0 and stored > 0 and stored ~= unit then -- Max has changed
+  if unit > 0 and stored > 0 and stored ~= unit then -- the limit's Max has changed
     st[m + LEVEL] = math.min(math.ceil(st[m + LEVEL] / stored), math.floor(MAX_UNITS / unit)) * unit
     st[m + LEVEL_UNIT], c.led = unit, nil
   end
