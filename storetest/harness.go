@@ -22,7 +22,7 @@ import (
 
 // Harness contains a store to test, and the properties of the store that tests depend on.
 type Harness struct {
-	// Store is the store under test. Tests use their own subjects, so they may share it.
+	// Store is the store under test. Each test uses its own subjects, so tests may share a store.
 	Store stint.Store
 	// Clock is the store's clock, or nil for the real one. If it is nil, tests that must move the
 	// clock are skipped.

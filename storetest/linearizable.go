@@ -33,7 +33,7 @@ func Linearizable(t *testing.T, store stint.Store) {
 	// contain. So units are given back only to the first half of the subjects, and only charges of
 	// the other half are raised.
 	givenBack := names[:len(names)/2]
-	// Requests of these subjects hold units instead, and then report and settle them.
+	// Requests of these subjects hold units instead. Later calls report and settle the held units.
 	var holding []string
 	for range callers * calls / 120 {
 		holding = append(holding, fmt.Sprintf("linearizable:%016x", rand.Uint64()))

@@ -67,7 +67,7 @@ type world struct {
 
 	history []string
 	charges []chargePair
-	hint    int64 // the last wait of a denial, or the last lease, in microseconds
+	hint    int64 // the last wait that a decision announced, or the last lease, in microseconds
 
 	// For calm: the requested limits, the ends of request ids, the last denial of each subject, and
 	// the subjects that were banned and not unbanned since.
@@ -83,8 +83,8 @@ type chargePair struct {
 	booked        bool
 }
 
-// part returns the parts of both charges with the claims whose bits are set. If the bit of no claim
-// is set, part returns both charges whole.
+// part returns the parts of both charges with the claims whose bits are set. If no bit of a claim is
+// set, part returns both charges whole.
 func (p chargePair) part(bits uint) chargePair {
 	var claims []int
 	for i := range p.oracle.Claims() {
@@ -98,7 +98,7 @@ func (p chargePair) part(bits uint) chargePair {
 	return chargePair{p.store.Part(claims...), p.oracle.Part(claims...), p.booked}
 }
 
-// maxCharges is the number of charges that a history remembers, to amend them.
+// maxCharges is the maximum number of charges that a history remembers, to amend them.
 const maxCharges = 40
 
 func (w *world) note(format string, args ...any) {
@@ -194,7 +194,7 @@ func (w *world) take(s step) error {
 	return w.truth.Took(now, asked, got)
 }
 
-// flood repeats a take at short intervals, and records all takes in one line.
+// flood repeats a take at equal intervals, and records all takes in one line.
 func (w *world) flood(s step) error {
 	before := len(w.history)
 	for range s.pick {

@@ -23,8 +23,8 @@ type stateKey struct {
 
 func subjectScopeOf(c *stint.Claim) subjectScope { return subjectScope{c.Subject, c.Scope} }
 
-// calm resets the limits whose old usage the request would count again, and records all limits of
-// the request.
+// calm resets the limits of a request under which the store may have forgotten usage, and forgets
+// charges to states that the store may have forgotten. It records all limits of the request.
 func (w *world) calm(r stint.Request) error {
 	for c, limit := range contract.Limits(r.Claims) {
 		l := *limit
@@ -54,8 +54,9 @@ func (w *world) calm(r stint.Request) error {
 	return nil
 }
 
-// hasLeft reports whether a charge has left the windows of all its limits. The limits of one claim
-// are not enough: a booking is used only if the states of all claims are those of the booking.
+// hasLeft reports whether a charge has certainly left the windows of all its limits. It checks every
+// claim of the charge, because a store compares the generations of all their states before it uses a
+// booking.
 func (w *world) hasLeft(c *stint.Charge) bool {
 	for _, l := range contract.Limits(c.Claims()) {
 		if l.Algorithm == stint.AlgorithmBucket || c.Data().At+2*l.Window.Microseconds() > w.h.Clock.micros() {
@@ -83,7 +84,8 @@ func (w *world) reset(key stateKey) error {
 		Limits: []stint.Limit{key.limit}})
 }
 
-// calmAll resets all limits whose old usage would count again after a step back of the clock.
+// calmAll resets all limits, and lifts all bans, whose old data would count again after a step back
+// of the clock. It also forgets the charges that would count again.
 func (w *world) calmAll() error {
 	now := w.h.Clock.micros()
 	var idle []stateKey

@@ -259,8 +259,8 @@ func stepGenerator(p plan) *rapid.Generator[step] {
 	})
 }
 
-// advanceGenerator draws moments, the plan's windows and slightly shorter or longer times, and
-// hours.
+// advanceGenerator draws a time from none to hours: a fixed one, or one that is close to a window of
+// the plan, or a multiple or fraction of the window.
 func advanceGenerator(p plan) *rapid.Generator[int64] {
 	steps := []int64{0, 1, 15, 16, 1000, 8000, 100_000, 3_600_000_000, 7_300_000_001}
 	for _, f := range p.families {
@@ -336,9 +336,8 @@ func (w *world) move(r stint.Request, pick int) (stint.Request, chargePair, bool
 	return r, c, r.Validate() == nil
 }
 
-// request builds a step's request. Concurrency limits can be neither reserved nor fitted, so the
-// request is then a take. They also cannot be forced ahead of now. Buckets cannot be leased, only
-// fitted.
+// request builds a step's request. It drops options that are invalid for the limits: concurrency
+// limits can be neither reserved nor fitted nor forced ahead of now, and buckets cannot be leased.
 func (w *world) request(s step) stint.Request {
 	r := driver.WithTerms(stint.Request{Claims: []stint.Claim{w.claim(s.claims[0])}, ID: s.id, Mode: s.mode,
 		MaxWait: s.maxWait, Hold: s.hold}, driver.Terms{Fit: s.fit, Lease: s.lease, Tentative: s.tentative,

@@ -66,7 +66,8 @@ func clocked(name string, under limits, test func(k *tester)) check {
 	return check{name: name, exact: true, clock: true, under: under, test: test}
 }
 
-// tester has a store, and a subject with limits. Its methods call the store with them.
+// tester has a store, and a subject with limits. Its methods call the store for this subject, under
+// these limits.
 type tester struct {
 	*testing.T
 	Harness
@@ -138,7 +139,7 @@ func (k *tester) request(cost int64) stint.Request {
 	}
 }
 
-// and adds the claims of other requests to a request.
+// and adds the first claim of each of the other requests to a request.
 func and(r stint.Request, others ...stint.Request) stint.Request {
 	for _, o := range others {
 		r.Claims = append(r.Claims, o.Claims[0])

@@ -129,7 +129,7 @@ var bans = []check{
 		k.ban(time.Hour)
 		shared, own := k.request(1), k.request(1)
 		shared.Claims[0].Shared = true
-		for range 2 { // each policy applies as given, in either order
+		for range 2 { // Shared applies only to its own request, in either order
 			k.mustDecide(shared)
 			k.wantBanned(k.decide(own), true)
 		}

@@ -6,8 +6,8 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// eachAlgorithm returns one limit of every algorithm, with the same capacity and a window so long
-// that no units come back during a test.
+// eachAlgorithm returns limits of every algorithm except calendars, with and without a burst. They
+// have the same capacity, and windows so long that no units come back during a test.
 func eachAlgorithm(capacity int64) limits {
 	return limits{
 		{Max: capacity, Window: time.Hour},
@@ -19,7 +19,7 @@ func eachAlgorithm(capacity int64) limits {
 	}
 }
 
-// windowed returns a limit of 10 for every algorithm that counts over time.
+// windowed returns the limits of eachAlgorithm that count over time, with a capacity of 10.
 func windowed() limits { return eachAlgorithm(10)[:5] }
 
 func fixed(n int64, window time.Duration) stint.Limit {

@@ -100,7 +100,7 @@ var extremes = []check{
 	}),
 }
 
-// timed returns a limit of every kind with a window of seconds.
+// timed returns limits of every kind except calendars, with a window of ten seconds.
 func timed() []stint.Limit {
 	return []stint.Limit{
 		stint.Per(5, 10*s), stint.Per(200, 10*s), stint.Per(5, 10*s).BurstTimes(3), stint.TokenBucket(5, 5, 10*s),

@@ -6,7 +6,7 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// leasable returns a limit of 10 for every algorithm that can be leased.
+// leasable returns the limits of windowed that can be leased.
 func leasable() []stint.Limit {
 	all := windowed()
 	return []stint.Limit{all[0], all[1], all[4]}
@@ -29,7 +29,7 @@ func (k *tester) lease(cost int64, during time.Duration) stint.Decision {
 	return k.decide(r)
 }
 
-// wantCharged checks that a decision is allowed and that its charge has a cost.
+// wantCharged checks that a decision is allowed and that its charge has the given cost.
 func (k *tester) wantCharged(d stint.Decision, cost int64) {
 	k.Helper()
 	k.wantAllowed(d, true)
@@ -155,8 +155,8 @@ var leases = []check{
 		}
 	}),
 	corner("a log full of leases merges its oldest entries", limits{stint.PerSecond(1000)}, func(k *tester) {
-		// Slices have 8 ms. The first charges are older than all leases, and the later ones are among the
-		// oldest.
+		// Slices are 8 ms long. The first charges are older than all leases, and the later charges are
+		// among the oldest entries.
 		for _, charges := range []int{0, 1, 5, 11} {
 			k := k.other()
 			k.toFull(s)

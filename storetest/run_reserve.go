@@ -11,7 +11,7 @@ import (
 // be used.
 const grace = 20 * ms
 
-// tentative makes a booking whose caller asks again before using it.
+// tentative makes a booking that must be reserved again before it is used.
 func (k *tester) tentative(cost int64) stint.Decision {
 	k.Helper()
 	r := k.request(cost)

@@ -55,7 +55,7 @@ var settlements = []check{
 		fallback, leased := d, d
 		fallback.Charge.Data().Fallback, leased.Charge.Data().Leased = true, 1
 		for _, strange := range []stint.Decision{fallback, leased} {
-			// If they are equal, the store itself makes such charges.
+			// If both fields are equal, the store itself makes such charges.
 			if strange.Charge.Data().Fallback != d.Charge.Data().Fallback ||
 				strange.Charge.Data().Leased != d.Charge.Data().Leased {
 				k.wantApplied(k.settle(strange, 0), false)

@@ -8,7 +8,8 @@ import (
 	"github.com/stint-limiter/stint/internal/oracle"
 )
 
-// retryLimits are limits of every kind. Their window cannot be divided into equal slices.
+// retryLimits are limits of every kind except calendars. Their window cannot be divided into equal
+// slices.
 var retryLimits = limits{
 	stint.Per(7, odd), stint.Per(500, odd), stint.Per(3, odd).BurstTimes(4), stint.Per(200, odd).BurstTimes(2),
 	fixed(6, odd), stint.TokenBucket(11, 3, odd), stint.TokenBucket(4, 7, odd), stint.Concurrency(3, odd),
