@@ -232,7 +232,7 @@ func (c *connection) follow(ctx context.Context) error {
 	changed := c.masters != nil && !slices.Equal(c.masters, masters)
 	c.mu.Unlock()
 	if changed && c.dial != nil {
-		if err := c.replace(node); err != nil { // other nodes may not know about the change yet
+		if err := c.replace(node); err != nil { // from node, because others may not know the change yet
 			return err
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// These bounds limit one script call, because the server serves no other client while it runs.
+// These bounds limit one script call, because the server serves no other client during the call.
 const (
 	maxRuns  = 128
 	maxParts = 128

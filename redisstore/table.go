@@ -12,8 +12,8 @@ import (
 var _ driver.Keeper = (*Store)(nil)
 
 const (
-	// tableRows is the number of rows of a table that one call writes. tablePage is the approximate
-	// number that one call reads.
+	// tableRows is the maximum number of rows of a table that one call writes. tablePage is the
+	// approximate number of rows that one call reads.
 	tableRows = 1000
 	tablePage = 5000
 	// tableRandom is the exclusive upper bound of the random numbers in versions. See

@@ -16,7 +16,7 @@ func (k *tester) lateRequest(cost int64, age, refilled time.Duration) stint.Requ
 	return r
 }
 
-// late makes a lateRequest, and checks that it is charged at that time.
+// late makes a lateRequest, and checks that the charge has the time at which the units were used.
 func (k *tester) late(cost int64, age, refilled time.Duration) stint.Decision {
 	k.Helper()
 	now := k.Clock.micros()

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// LossyFailover loses everything that is written to the master of the key while write runs, but
-// nothing that was written before. It first cuts off the replica, which takes over automatically
+// LossyFailover loses everything that is written to the key's master while write runs, but nothing
+// that was written before. It first cuts off the replica, which takes over automatically
 // after the master is killed. It returns the time from the kill until every running node was ready.
 // The old master stays dead; to fail over again, restart it and call [Cluster.AwaitOK].
 //

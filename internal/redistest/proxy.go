@@ -189,8 +189,8 @@ func (p *Proxy) DropReplies(share float64) {
 // [Proxy.DropRequests] and [Proxy.DropReplies].
 func (p *Proxy) DropNext(d Direction, n int) { p.change(func(f *faults) { f.next[d] = n }) }
 
-// StallReplies holds every n-th reply of all connections for d, and with it everything behind it on
-// its connection. 0 ends this.
+// StallReplies holds every nth reply, counted over all connections, for d. Everything behind such a
+// reply on the same connection waits, too. 0 ends this.
 func (p *Proxy) StallReplies(every int, d time.Duration) {
 	p.change(func(f *faults) { f.stallEvery, f.stallSeen, f.stall = every, 0, d })
 }

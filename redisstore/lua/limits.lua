@@ -1,4 +1,4 @@
--- limits has the functions on states that most plain takes do not need. make_limits (script.go)
+-- limits has the functions for states that most plain takes do not need. make_limits (script.go)
 -- returns them. They ignore bookings; bookings.lua has the rules for bookings.
 
 local limits = { other_set = nil, piece = nil, add_block = nil, usage_of = nil, usage = nil } -- preallocate the fields

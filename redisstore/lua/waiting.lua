@@ -211,9 +211,9 @@ function W.beyond(r, t)
   return beyond
 end
 
--- end_of returns the end of a booking at t, which is not before the end of any earlier booking. If
--- `between` is set, the booking goes before the later bookings: end_of sets those aside, and the
--- booking ends no later than they do.
+-- end_of returns the end of a booking at t. No earlier booking ends later. If `between` is set, the
+-- booking goes before the later bookings: end_of sets those aside, and the booking ends no later than
+-- they do.
 local function end_of(r, t, between)
   local e = t + r.options[GRACE]
   if between then
