@@ -89,7 +89,7 @@ func (s *Store) addCall(calls []*scriptCall, runs, rest []run) []*scriptCall {
 	return append(calls, c)
 }
 
-// idsFor returns an id for a script call that decides runs. The ids of their charges follow it.
+// idsFor returns an id for a script call that decides runs. The ids of the runs' charges follow it.
 func (s *Store) idsFor(runs []run) uint64 {
 	n := 1
 	for i := range runs {

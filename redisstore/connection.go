@@ -221,8 +221,8 @@ func (c *connection) replace(servers ...string) error {
 	return err
 }
 
-// follow asks a Cluster for its masters, and replaces the client if they have changed since the
-// last call. The client also notices such changes, but up to a second later.
+// follow asks a Cluster for its masters, and replaces the client if they have changed since follow
+// last succeeded. The client also notices such changes, but up to a second later.
 func (c *connection) follow(ctx context.Context) error {
 	masters, node, err := mastersOf(ctx, c.get())
 	if err != nil {

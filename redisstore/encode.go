@@ -477,7 +477,8 @@ const (
 	strikesKey = "strikes"
 )
 
-// key adds a key of the subject in a scope, or, without a scope, of the subject as a whole.
+// key adds a key of a subject in a scope. The scope is "" for limits without a scope, and for the
+// subject's ban and strikes.
 func (c *scriptCall) key(subject, scope, end string) {
 	c.keyText = append(c.beginKey(c.keyText, subject, scope), end...)
 	c.ends = append(c.ends, len(c.keyText))

@@ -83,7 +83,7 @@ func (keys nameKeys) String() string {
 }
 
 // settleNames returns the key with which names in Redis are hashed, or nil if they are not hashed.
-// Before that, it sets the fields in Redis that choose wants to be set.
+// First, it sets the fields in Redis that choose returns.
 func (s *Store) settleNames(ctx context.Context) (*names, error) {
 	for range 10 {
 		fields, err := s.conn.Do(ctx, s.conn.B().Hgetall().Key(s.prefix+":names").Build()).AsStrMap()

@@ -66,7 +66,7 @@ var holding = []check{
 			k.wantApplied(k.amend(since, extend), true)
 			k.wantApplied(k.after(s-2*us).amend(old, extend), false)
 			k.wantApplied(k.amend(since, extend), true)
-			k.wantApplied(k.after(us).amend(old, extend), true) // the holder already knows about the loss
+			k.wantApplied(k.after(us).amend(old, extend), true) // a window has passed since the reset
 			k.wantUsed(k.peek(1), 2)
 			k.under(stint.Concurrency(1, 2*s)).reset()
 			k.wantUsed(k.peek(1), 2)

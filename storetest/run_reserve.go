@@ -7,8 +7,8 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// grace is how long after its instant a booking under a limit with a window of a second or more may
-// be used.
+// grace is how long a booking may be used after its instant, if the limit's window is a second or
+// longer.
 const grace = 20 * ms
 
 // tentative makes a booking that must be reserved again before it is used.

@@ -57,8 +57,8 @@ type ChargeData struct {
 	Now int64
 	// Generation is the generation of the first state. When a store begins a state again, for
 	// instance after a reset, it draws a new generation, and no longer amends charges of earlier
-	// generations. Generation is zero if there is no state: nothing was ever charged to it, or all
-	// limits are concurrency limits.
+	// generations. Generation is zero if there is no state: nothing that still counts was charged to
+	// it, or all limits are concurrency limits.
 	Generation uint32
 	// Fallback means that the charge was made in the memory of this process because the store could
 	// not be reached. Only the process that made such a charge can amend it; the store cannot.
@@ -80,8 +80,8 @@ type ChargeData struct {
 	Others *OtherStates
 }
 
-// GenerationAt returns the generation of the ith of all states, in the order of the claims and
-// their names, or 0 if there is none.
+// GenerationAt returns the generation of the ith state, in the order of the claims and, within a
+// claim, of the limits' names. It returns 0 if there is no such state.
 func (d *ChargeData) GenerationAt(i int) uint32 {
 	if i == 0 {
 		return d.Generation
@@ -95,7 +95,7 @@ func (d *ChargeData) GenerationAt(i int) uint32 {
 // IsLeased reports whether the ith claim was made from leased units.
 func (d *ChargeData) IsLeased(i int) bool { return d.Leased>>i&1 != 0 }
 
-// AtOf returns the time of the charge of the ith claim.
+// AtOf returns the charge's At for the ith claim.
 func (d *ChargeData) AtOf(i int) int64 {
 	if i > 0 && d.Others != nil && d.Others.At != nil {
 		return d.Others.At[i-1]

@@ -17,7 +17,7 @@ const (
 
 // Cluster is a Redis Cluster of three masters with one replica each.
 type Cluster struct {
-	Nodes []*Server // the first three were started as masters; node i+3 was started as replica of node i
+	Nodes []*Server // the first three were started as masters; node i+3 was started as a replica of node i
 }
 
 // StartCluster starts a cluster and waits until every node reports it as healthy and every replica
@@ -136,7 +136,7 @@ func (c *Cluster) ReplicaOf(t testing.TB, master *Server) *Server {
 }
 
 // AwaitOK waits until all nodes run and agree that the cluster is healthy, and every master has a
-// replica that has caught up. Call it also after a node was restarted.
+// replica that has caught up. Tests also call it after they restart a node.
 func (c *Cluster) AwaitOK(t testing.TB) {
 	t.Helper()
 	await(t, "the cluster is healthy", func() error {
@@ -234,8 +234,8 @@ func (c *Cluster) healthy(node *Server) error {
 	if masters != clusterMasters || replicas != len(c.Nodes)-clusterMasters {
 		return fmt.Errorf("sees %d masters and %d replicas", masters, replicas)
 	}
-	// Clients ask a node for the other nodes. Its reply omits replicas whose replication offset it
-	// does not yet know.
+	// Clients ask a node for the other nodes. The node omits replicas whose replication offset it does
+	// not know yet.
 	slots, err := node.Do("CLUSTER", "SLOTS")
 	if err != nil {
 		return err

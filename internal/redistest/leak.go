@@ -13,9 +13,9 @@ import (
 // start.
 const goroutineSlack = 2
 
-// CheckGoroutines fails the test unless the number of goroutines returns, within five seconds, to
-// an earlier result of [runtime.NumGoroutine]. Each running [Server] has one goroutine, so start
-// servers before counting.
+// CheckGoroutines fails the test unless the number of goroutines falls, within five seconds, to an
+// earlier result of [runtime.NumGoroutine] or slightly above it. Each running [Server] has one
+// goroutine, so start servers before counting.
 func CheckGoroutines(t testing.TB, before int) {
 	t.Helper()
 	if err := LeftGoroutines(before); err != nil {

@@ -22,7 +22,7 @@ const (
 	Replies                   // to the client
 )
 
-// Proxy forwards between clients and one Redis server and behaves like a network.
+// Proxy forwards data between clients and one Redis server and behaves like a network.
 //
 // Faults may be set at any time, from any goroutine. They apply at once to all current and future
 // connections. Faults combine: a reply can be both late and in pieces. For connections that do not
@@ -161,8 +161,8 @@ func (p *Proxy) cut() {
 // ago, as after [Server.Pause].
 func (p *Proxy) Silence() { p.change(func(f *faults) { f.silent = true }) }
 
-// Restore ends [Proxy.Cut], [Proxy.Silence] and [Proxy.SwapReplies], the faults without a value
-// that ends them.
+// Restore ends [Proxy.Cut], [Proxy.Silence] and [Proxy.SwapReplies]. The other faults end when they
+// are set to 0.
 func (p *Proxy) Restore() {
 	p.change(func(f *faults) { f.silent, f.swap = false, false })
 	// Another test may be checking at this moment whether the port is free.

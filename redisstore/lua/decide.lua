@@ -194,7 +194,8 @@ local function charge_all(r, t, come)
   return out
 end
 
--- deny finds the claim whose limits deny the request, and counts the denial toward a ban.
+-- deny finds the first claim whose limits deny the request. If bans apply, it counts the denial
+-- toward a ban.
 local function deny(r)
   local options, first, costs = r.options, r[1], false
   for i = #r, 1, -1 do

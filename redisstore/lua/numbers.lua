@@ -166,7 +166,7 @@ local WRITING, DROPPED, TOTAL, STATES, NAMED, FOUND = 21, 22, 23, 24, 25, 26
 local AMENDS, REFUND, OWN, HOLD_LIFE, DEBT, CHARGE, LIVES, NOT_AFTER, RETAKES = 27, 28, 29, 30, 31, 32, 33, 34, 35
 local HAS_ID, CLAIMED, CHARGED_AT, PARTS, WHICH, COST, TRUTH, OF = 36, 37, 38, 39, 40, 41, 42, 43
 
--- FAR is later than any time. An empty log has it as OLDEST.
+-- FAR is later than any time. In an empty log, OLDEST is FAR.
 local FAR = 9007199254740992
 
 -- A log's shape (state.lua) is the sum of: entries in its front; SHAPE_BACK times the entries in

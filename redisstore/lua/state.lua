@@ -105,7 +105,7 @@ local function drop_left(st, at)
       local slots = math.floor(shape / SHAPE_SLOTS)
       shape = shape + ((first + k) % slots - first) * SHAPE_FIRST - k * SHAPE_BLOCKS
     else
-      if k > blocks + 1 then n = 0 end -- the newest is in the head
+      if k > blocks + 1 then n = 0 end -- only the newest entry stays, and it is in the head
       shape = shape - (math.floor(shape / SHAPE_BACK) % BLOCK) * SHAPE_BACK - blocks * SHAPE_BLOCKS
     end
   end
