@@ -107,8 +107,8 @@ func (s *Store) prepare(call *driver.AmendCall) (*amending, error) {
 	return q, nil
 }
 
-// finishAmend fills in the result. It remembers which claims were settled, and forgets releases that
-// the server did not make because the request was repeated.
+// finishAmend fills in the result. It remembers which claims were settled, and forgets releases
+// that the server did not make because the request was repeated.
 func (s *Store) finishAmend(q *amending) {
 	c, kind := &q.charge, q.Amendment.Kind
 	for i := range c.Claims() {

@@ -11,9 +11,9 @@ import (
 )
 
 // TakeBatch decides calls in as few script calls as possible, and equal requests together. On a
-// single server, one script call decides up to 128 groups of equal requests, in order. On a Cluster,
-// it decides the requests with one claim on the same subject, in order. Requests with several claims
-// are decided in parallel to all others. See [driver.BatchStore].
+// single server, one script call decides up to 128 groups of equal requests, in order. On a
+// Cluster, it decides the requests with one claim on the same subject, in order. Requests with
+// several claims are decided in parallel to all others. See [driver.BatchStore].
 func (s *Store) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	if err := s.await(ctx, "take"); err != nil {
 		fail(batch, err)
@@ -51,8 +51,8 @@ func (s *Store) decide(ctx context.Context, f flight, runs []run) {
 
 // decideByNode decides the runs of each subject with one script call, or with several if there are
 // too many runs for one. It sends the calls to one node together: with 100,000 subjects, this costs
-// the process 17 µs per decision. A goroutine for each call would cost 36 µs. The calls to different
-// nodes do not wait for each other, so a silent node delays only its own subjects.
+// the process 17 µs per decision. A goroutine for each call would cost 36 µs. The calls to
+// different nodes do not wait for each other, so a silent node delays only its own subjects.
 func (s *Store) decideByNode(ctx context.Context, subjects [][]run, group *sync.WaitGroup) {
 	var calls []*scriptCall
 	for _, runs := range subjects {

@@ -99,8 +99,8 @@ type room struct {
 // takeOff begins a flight to the master with the given address. Without a Cluster there is only one
 // master, and addr is "". If ctx has no deadline, the flight uses the shared connection. If all
 // connections for batches are in use, it does so, too, and takeOff may open another connection for
-// batches in the background. The batch itself never opens a connection. So late batches do not cause
-// more connections than allowed, and no batch waits for a connection.
+// batches in the background. The batch itself never opens a connection. So late batches do not
+// cause more connections than allowed, and no batch waits for a connection.
 func (c *connection) takeOff(ctx context.Context, addr string) flight {
 	if _, timed := ctx.Deadline(); !timed {
 		return flight{connection: c}

@@ -242,9 +242,9 @@ func (c *connection) follow(ctx context.Context) error {
 	return nil
 }
 
-// knownMasters returns the owners of a Cluster's slots when follow last succeeded. If a slot has moved
-// since, calls for that slot still reach the new owner. But they are sent with the calls to the old
-// owner, and wait until those are answered.
+// knownMasters returns the owners of a Cluster's slots when follow last succeeded. If a slot has
+// moved since, calls for that slot still reach the new owner. But they are sent with the calls to
+// the old owner, and wait until those are answered.
 func (c *connection) knownMasters() []slotOwner {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,8 +14,9 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Info is the report of the servers, summed over the masters of a Cluster. If a server does not report
-// a value, the value is zero or lacks that server. Warnings mentions the commands that are not permitted.
+// Info is the report of the servers, summed over the masters of a Cluster. If a server does not
+// report a value, the value is zero or lacks that server. Warnings mentions the commands that are
+// not permitted.
 type Info struct {
 	// Mode is "standalone", "sentinel" or "cluster". Masters is the number of servers that
 	// answered.
@@ -28,10 +29,11 @@ type Info struct {
 	Role string
 
 	OpsPerSecond int64
-	// UsedMemory and MaxMemory are in bytes. MaxMemory is 0 if the memory of any server is unbounded.
+	// UsedMemory and MaxMemory are in bytes. MaxMemory is 0 if the memory of any server is
+	// unbounded.
 	UsedMemory, MaxMemory int64
-	// MemoryShare is the share of its maxmemory that the fullest server uses: 0.9 means 90%. It is 0
-	// if no server has a maxmemory.
+	// MemoryShare is the share of its maxmemory that the fullest server uses: 0.9 means 90%. It is
+	// 0 if no server has a maxmemory.
 	MemoryShare float64
 	// CPUTime is the CPU time of each server's main thread since the server's start, by address: a
 	// server executes commands on one core.
@@ -55,8 +57,8 @@ type Info struct {
 	ClockAhead map[string]time.Duration
 
 	// NotGivenBack is the number of charges on a Cluster, for requests on several subjects, that
-	// this process could not give back although the requests failed or were denied. They count until
-	// they leave their windows.
+	// this process could not give back although the requests failed or were denied. They count
+	// until they leave their windows.
 	NotGivenBack int64
 
 	// Warnings are sentences that describe problems and their fixes.

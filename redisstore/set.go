@@ -136,9 +136,9 @@ const (
 	isCharged  = 128
 )
 
-// withDirectory returns a set with the same limits for states with the given directory. It returns nil
-// if the directory lacks something that the set needs, has bookings or more than maxKnown limits, or
-// is malformed.
+// withDirectory returns a set with the same limits for states with the given directory. It returns
+// nil if the directory lacks something that the set needs, has bookings or more than maxKnown
+// limits, or is malformed.
 func (s *set) withDirectory(directory string) *set {
 	if len(directory) < directoryStart || directory[0] != plainState || directory[1] > maxKnown ||
 		len(directory) != directoryStart+directoryLimit*int(directory[1]) {

@@ -219,7 +219,8 @@ func (q *split) take(i int, mode stint.Mode, followed bool) (stint.Decision, err
 	return c.Decision, c.Err
 }
 
-// end returns the decision, or err. After an error, a denial or a repeat, it gives the charges back.
+// end returns the decision, or err. After an error, a denial or a repeat, it gives the charges
+// back.
 func (q *split) end(err error) (stint.Decision, error) {
 	d := q.merge()
 	for i := range q.groups {

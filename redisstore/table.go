@@ -134,8 +134,8 @@ func tableVersion(reply []string) (int64, error) {
 	return version, nil
 }
 
-// StoredName implements [driver.Keeper]. It returns "" if names are hashed and the store has not been
-// connected yet, because it does not know the name key in use.
+// StoredName implements [driver.Keeper]. It returns "" if names are hashed and the store has not
+// been connected yet, because it does not know the name key in use.
 func (s *Store) StoredName(subject string) string {
 	if names := s.names.Load(); names != nil {
 		return string(names.appendSubject(nil, subject))

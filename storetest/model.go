@@ -83,8 +83,8 @@ type chargePair struct {
 	booked        bool
 }
 
-// part returns the parts of both charges with the claims whose bits are set. If no bit of a claim is
-// set, part returns both charges whole.
+// part returns the parts of both charges with the claims whose bits are set. If no bit of a claim
+// is set, part returns both charges whole.
 func (p chargePair) part(bits uint) chargePair {
 	var claims []int
 	for i := range p.oracle.Claims() {

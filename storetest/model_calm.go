@@ -54,9 +54,9 @@ func (w *world) calm(r stint.Request) error {
 	return nil
 }
 
-// hasLeft reports whether a charge has certainly left the windows of all its limits. It checks every
-// claim of the charge, because a store compares the generations of all their states before it uses a
-// booking.
+// hasLeft reports whether a charge has certainly left the windows of all its limits. It checks
+// every claim of the charge, because a store compares the generations of all their states before it
+// uses a booking.
 func (w *world) hasLeft(c *stint.Charge) bool {
 	for _, l := range contract.Limits(c.Claims()) {
 		if l.Algorithm == stint.AlgorithmBucket || c.Data().At+2*l.Window.Microseconds() > w.h.Clock.micros() {

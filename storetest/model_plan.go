@@ -70,7 +70,7 @@ type step struct {
 	units     int64 // units to give back
 }
 
-// claimPick is a claim as indexes into the plan's pools.
+// claimPick is a claim whose subject, scope and limits are given as indexes.
 type claimPick struct {
 	subject, scope int
 	limits         [][2]int // family, variant
@@ -259,8 +259,8 @@ func stepGenerator(p plan) *rapid.Generator[step] {
 	})
 }
 
-// advanceGenerator draws a time from none to hours: a fixed one, or one that is close to a window of
-// the plan, or a multiple or fraction of the window.
+// advanceGenerator draws a time from none to hours: a fixed one, or one that is close to a window
+// of the plan, or a multiple or fraction of the window.
 func advanceGenerator(p plan) *rapid.Generator[int64] {
 	steps := []int64{0, 1, 15, 16, 1000, 8000, 100_000, 3_600_000_000, 7_300_000_001}
 	for _, f := range p.families {

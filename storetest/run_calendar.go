@@ -173,8 +173,8 @@ var periods = []check{
 	}),
 }
 
-// anyCalendar charges one subject under different calendars for about 50 periods, on clocks up to ten
-// minutes apart. It counts the units granted between the resets that the decisions announce.
+// anyCalendar charges one subject under different calendars for about 50 periods, on clocks up to
+// ten minutes apart. It counts the units granted between the resets that the decisions announce.
 func (k *tester) anyCalendar(same limits) {
 	var end time.Time // of the current period
 	granted, capacity := int64(0), same[0].Max

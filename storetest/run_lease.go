@@ -155,8 +155,8 @@ var leases = []check{
 		}
 	}),
 	corner("a log full of leases merges its oldest entries", limits{stint.PerSecond(1000)}, func(k *tester) {
-		// Slices are 8 ms long. The first charges are older than all leases, and the later charges are
-		// among the oldest entries.
+		// Slices are 8 ms long. The first charges are older than all leases, and the later charges
+		// are among the oldest entries.
 		for _, charges := range []int{0, 1, 5, 11} {
 			k := k.other()
 			k.toFull(s)

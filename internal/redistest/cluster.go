@@ -56,8 +56,8 @@ func StartCluster(t testing.TB, args ...string) *Cluster {
 	return c
 }
 
-// Failover holds arguments of [StartCluster] for tests that kill a master. With them, a dead master is
-// replaced shortly after a node timeout of one second.
+// Failover holds arguments of [StartCluster] for tests that kill a master. With them, a dead master
+// is replaced shortly after a node timeout of one second.
 var Failover = []string{"--cluster-node-timeout", "1000"}
 
 // Addrs returns the addresses of all nodes.
@@ -234,8 +234,8 @@ func (c *Cluster) healthy(node *Server) error {
 	if masters != clusterMasters || replicas != len(c.Nodes)-clusterMasters {
 		return fmt.Errorf("sees %d masters and %d replicas", masters, replicas)
 	}
-	// Clients ask a node for the other nodes. The node omits replicas whose replication offset it does
-	// not know yet.
+	// Clients ask a node for the other nodes. The node omits replicas whose replication offset it
+	// does not know yet.
 	slots, err := node.Do("CLUSTER", "SLOTS")
 	if err != nil {
 		return err

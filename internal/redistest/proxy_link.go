@@ -235,8 +235,8 @@ func (l *line) write() {
 			continue
 		}
 		if _, err := l.to.Write(data); err != nil {
-			// The other direction notices this when it reads. Before that, it may have to deliver what
-			// the closed end has sent.
+			// The other direction notices this when it reads. Before that, it may have to deliver
+			// what the closed end has sent.
 			broken = true
 			l.to.Close()
 		}

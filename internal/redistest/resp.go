@@ -29,7 +29,8 @@ func (s *Server) CLI(t testing.TB, args ...string) string {
 	return reply
 }
 
-// Do is like [Server.CLI], but returns an error instead of failing a test. It is safe for any goroutine.
+// Do is like [Server.CLI], but returns an error instead of failing a test. It is safe for any
+// goroutine.
 func (s *Server) Do(args ...string) (string, error) {
 	replies, err := s.pipeline(args)
 	if err != nil {
@@ -99,8 +100,8 @@ func encode(commands ...[]string) string {
 	return b.String()
 }
 
-// readReply reads one RESP2 reply. An error reply is its first result. The second result is an error
-// of the connection, or of a reply that cannot be read.
+// readReply reads one RESP2 reply. An error reply is its first result. The second result is an
+// error of the connection, or of a reply that cannot be read.
 func readReply(r *bufio.Reader) (any, error) {
 	line, err := r.ReadString('\n')
 	if err != nil {

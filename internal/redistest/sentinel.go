@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// Sentinel is a master and a replica with three sentinels or, with TLS, a master with one sentinel. A
-// sentinel considers the master down after half a second without a reply. If two sentinels agree, they
-// fail over within a few seconds.
+// Sentinel is a master and a replica with three sentinels or, with TLS, a master with one sentinel.
+// A sentinel considers the master down after half a second without a reply. If two sentinels agree,
+// they fail over within a few seconds.
 type Sentinel struct {
 	MasterName string
 	Master     *Server // as started; a failover does not change it

@@ -152,8 +152,8 @@ func (s *Server) Kill() {
 	s.proc = nil
 }
 
-// Stop ends the server gracefully, closing its connections. If the server does not end in time, Stop
-// kills it.
+// Stop ends the server gracefully, closing its connections. If the server does not end in time,
+// Stop kills it.
 func (s *Server) Stop() {
 	if s.proc == nil {
 		return

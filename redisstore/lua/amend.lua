@@ -88,8 +88,8 @@ local function settled(a, claim)
 end
 
 -- remember records that a charge is settled. The record lasts for as long as the charge could
--- otherwise be settled again. If a key has more than MAX_SETTLED records, remember removes the record
--- of the earliest charge.
+-- otherwise be settled again. If a key has more than MAX_SETTLED records, remember removes the
+-- record of the earliest charge.
 local function remember(a, claim)
   local key, at, life = claim[SETTLED], claim[CHARGED_AT], claim[HORIZON]
   call('ZADD', key, ('%d'):format(at), a[CHARGE])
@@ -129,10 +129,10 @@ local function open_part(a, part)
 end
 
 -- amended records how a part was amended: its state, which is not written yet, and the number of
--- units that were not charged. `tight` means that more than half of a limit was used or something is
--- booked. Otherwise this amendment cannot make room for a request whose denial a process remembers:
--- package resilience remembers only denials of a cost of at most half of the limit, and such a cost
--- fits while at most half is used.
+-- units that were not charged. `tight` means that more than half of a limit was used or something
+-- is booked. Otherwise this amendment cannot make room for a request whose denial a process
+-- remembers: package resilience remembers only denials of a cost of at most half of the limit, and
+-- such a cost fits while at most half is used.
 local function amended(a, claim, part, st, dropped, tight)
   if a[STATES] then a[STATES][part[KEY]] = st end
   part[STATE], claim[APPLIED], claim[TIGHT] = st, true, claim[TIGHT] or tight

@@ -28,8 +28,8 @@ local function charge_more(st, at, units, debt, held)
 end
 
 -- amend_rate settles a charge of `cost` units that was made to a limit at `instant`. If the charge
--- cannot be settled, or the hold is extended, amend_rate charges the excess now. It returns how many
--- units it did not charge.
+-- cannot be settled, or the hold is extended, amend_rate charges the excess now. It returns how
+-- many units it did not charge.
 local function amend_rate(st, at, h, cost, instant, held)
   local delta = h[TRUTH] - cost
   local by = most_raise(st, at, delta, h[DEBT], held)

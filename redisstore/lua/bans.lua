@@ -57,8 +57,8 @@ function bans.heal(r)
   end
 end
 
--- strike counts a denial of a claim. If the denial leads to a ban, strike returns that ban: a new one
--- or, if the subject already has one, the subject's ban with new times.
+-- strike counts a denial of a claim. If the denial leads to a ban, strike returns that ban: a new
+-- one or, if the subject already has one, the subject's ban with new times.
 function bans.strike(r, claim)
   local key, ban = KEYS[r.base + r.options[CLAIMS] + claim], r.bans[claim]
   local st, c = r.whole.strikes(key, r.options[WITHIN])

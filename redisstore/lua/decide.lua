@@ -23,7 +23,8 @@
 --   need         the instant until which its state must be kept, once charged
 --   counts       the tables of its limits (whole.lua), if the state was read as a whole
 --   holds        the key of its holds, for a request with a hold
---   booked_in    the generation in which the booking to move up was made, if there is such a booking
+--   booked_in    the generation in which the booking to move up was made, if there is such a
+-- booking
 
 -- read_run reads the parts and the options of a run from args, beginning at the offset `at`. The
 -- set and the cost of the first part are `which` and `cost`.
@@ -353,8 +354,8 @@ local function decide(r)
   return fast, answered
 end
 
--- take_held decides a PLAIN_HOLD that costs something, if there is room. Otherwise it writes nothing
--- and returns nil and the state, or only nil if the state has too many holds.
+-- take_held decides a PLAIN_HOLD that costs something, if there is room. Otherwise it writes
+-- nothing and returns nil and the state, or only nil if the state has too many holds.
 local function take_held(key, set, cost, holds, from)
   local st, fitting = read_state(key, set, cost, 1, now, generation)
   if cost == 0 or fitting == 0 then return nil, st end

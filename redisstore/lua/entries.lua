@@ -50,10 +50,10 @@ local function merge_oldest(st, at)
   st[set[at + LOG] + OLDEST] = stamp
 end
 
--- insert prepares a log for units whose stamp differs from that of the newest entry. If the stamp is
--- older, insert adds the units to the entry with that stamp, or adds an entry, and returns true. If
--- the stamp is newer, insert appends the newest entry to the older entries, so that the caller can
--- replace it, and returns false.
+-- insert prepares a log for units whose stamp differs from that of the newest entry. If the stamp
+-- is older, insert adds the units to the entry with that stamp, or adds an entry, and returns true.
+-- If the stamp is newer, insert appends the newest entry to the older entries, so that the caller
+-- can replace it, and returns false.
 function W.insert(st, at, stamp, units)
   local set = st[SET]
   local o = set[at + LOG]

@@ -18,9 +18,9 @@ local function was_reset(settled, limit, window, at)
   return at <= noted and noted <= now and now < noted + window
 end
 
--- announce publishes on the channel <prefix>:room that the subject of a key may have room again (the
--- mark '+'), or was reset, banned or unbanned ('!'). The message is the mark, then the subject as it
--- is in keys. Without the permission to publish, announce does nothing.
+-- announce publishes on the channel <prefix>:room that the subject of a key may have room again
+-- (the mark '+'), or was reset, banned or unbanned ('!'). The message is the mark, then the subject
+-- as it is in keys. Without the permission to publish, announce does nothing.
 local function announce(key, mark)
   local prefix, subject = key:match('^(.-){(.-)}')
   redis.pcall('PUBLISH', prefix .. 'room', mark .. subject)

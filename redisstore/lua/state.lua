@@ -144,8 +144,8 @@ local function read_state(key, set, cost, equal, now, generation)
         if unit < 0 and newest > set[at + ENDED] and (newest ~= stamp or oldest ~= newest) then
           error('rare') -- the current period is from another calendar
         end
-        -- Entries move if some leave the window, or if a charge with a new stamp moves the newest
-        -- entry to the back.
+        -- Read the state up to its rings if entries will move: because some have left the window,
+        -- or because a charge with a new stamp moves the newest entry to the back.
         if short and newest > cut and (oldest <= cut or newest ~= stamp and asked ~= COUNTED) then
           short, st[VALUE] = false, call('GETRANGE', key, '0', ('%d'):format(set[RINGS] - 1))
         end

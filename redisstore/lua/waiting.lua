@@ -42,8 +42,8 @@ function W.room(part, waits)
   return all_fit, t, latest
 end
 
--- over reports whether a lease would take booked units, or more places than are free. If so, it sets
--- the wait to the length of the lease.
+-- over reports whether a lease would take booked units, or more places than are free. If so, it
+-- sets the wait to the length of the lease.
 function W.over(r)
   local over, lease = false, r.options[LEASE]
   each_count(r, function(c)
@@ -212,8 +212,8 @@ function W.beyond(r, t)
 end
 
 -- end_of returns the end of a booking at t. No earlier booking ends later. If `between` is set, the
--- booking goes before the later bookings: end_of sets those aside, and the booking ends no later than
--- they do.
+-- booking goes before the later bookings: end_of sets those aside, and the booking ends no later
+-- than they do.
 local function end_of(r, t, between)
   local e = t + r.options[GRACE]
   if between then
