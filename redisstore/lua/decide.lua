@@ -23,8 +23,7 @@
 --   need         the instant until which its state must be kept, once charged
 --   counts       the tables of its limits (whole.lua), if the state was read as a whole
 --   holds        the key of its holds, for a request with a hold
---   booked_in    the generation in which the booking to move up was made, if there is such a
--- booking
+--   booked_in    the generation in which the booking to move up was made, if there is one
 
 -- read_run reads the parts and the options of a run from args, beginning at the offset `at`. The
 -- set and the cost of the first part are `which` and `cost`.

@@ -135,8 +135,7 @@ local RUN_HOLD = 70
 --   HOLDS            the key of its holds, if any
 --   STATE, UNTIL     its state once amended, and the time until which the state must be kept
 --   PUT              true to remove its hold, or the hold to write
---   WHOLE            the functions of whole.lua if the amendment reads states as a whole, else
--- false
+--   WHOLE            the functions of whole.lua if states are read as a whole, else false
 --   ENDS, REPORTED   of its hold: when it expires, and the true cost reported before
 --   KNOWN, TIL       whether the state is the one that was charged; when the hold expires if it is
 --                    extended now, else false
