@@ -22,10 +22,11 @@ type Override struct {
 	Subject string `json:"subject"`
 	// Policy is the name of the policy or tier whose limits are overridden.
 	Policy string `json:"policy"`
-	// Limits replace limits of the policy that have the same name, algorithm and window but are
-	// smaller. All other limits of the policy stay unchanged.
+	// Limits raise the policy's limits that have the same name, algorithm and window: of each pair,
+	// the larger maximum and the larger capacity apply. All other limits of the policy stay
+	// unchanged.
 	Limits []stint.Limit `json:"limits"`
-	// Lower lets Limits replace larger limits too.
+	// Lower makes Limits replace the policy's limits instead, even if these are larger.
 	Lower bool `json:"lower,omitempty"`
 	// Until is the time at which the override ends, in whole seconds; with the zero time, it never
 	// ends.
@@ -98,8 +99,9 @@ func (o *Override) Validate() error {
 	return nil
 }
 
-// Check reports whether the override has an effect in a configuration: the policy or tier exists
-// and has limits with these names, algorithms and windows. The error is a [*stint.InvalidError].
+// Check returns an error unless the override fits a configuration: its policy or tier must exist,
+// and must have limits with the names, algorithms and windows of Limits. The error is a
+// [*stint.InvalidError].
 func (o *Override) Check(set *policy.Set) error {
 	var names, limits []string
 	var here []stint.Limit
@@ -145,7 +147,7 @@ func (o *Override) text() string {
 		verb = "set"
 	}
 	if !o.Until.IsZero() {
-		until = max(o.Until.Unix(), 1) // 0 would mean that it never ends
+		until = max(o.Until.Unix(), 1) // 0 would mean that the override never ends
 	}
 	return strings.Join([]string{verb + " " + strings.Join(limits, ", "), strconv.FormatInt(until, base),
 		strconv.FormatInt(o.Made.UnixMicro(), base), o.By, o.Why}, "\n")
@@ -176,7 +178,7 @@ type head struct {
 	until  int64 // Unix time in seconds; 0 if the override never ends
 }
 
-// headOf splits the first two lines of a text.
+// headOf returns the head of a text. It does not parse the limits.
 func headOf(text string) (h head, ok bool) {
 	first, rest, _ := strings.Cut(text, "\n")
 	until, _, _ := strings.Cut(rest, "\n")
@@ -188,9 +190,10 @@ func headOf(text string) (h head, ok bool) {
 // ended reports whether the override has ended at the given time.
 func (h *head) ended(now time.Time) bool { return h.until > 0 && now.Unix() >= h.until }
 
-// effect returns the limit that applies if over overrides configured. If lower is true, it has the
-// maximum and the burst of over. Otherwise it has the larger maximum and the larger capacity of the
-// two, if a limit can have both.
+// effect returns the limit that applies if over overrides configured. If lower is true, the limit
+// has the maximum and the burst of over. Otherwise it has the larger maximum and at least the
+// larger capacity of the two. If no valid limit has both, effect returns the one with the larger
+// maximum.
 func effect(configured, over stint.Limit, lower bool) stint.Limit {
 	l := configured
 	if lower {

@@ -10,14 +10,14 @@
 //	err = table.Set(ctx, overrides.Override{Subject: "user:42", Policy: "api",
 //		Limits: []stint.Limit{stint.PerMinute(500)}, Until: friday, Why: "TICKET-7"})
 //
-// A subject keeps its usage: an override changes only the maximum of a limit, and the store does
-// not identify a limit by its maximum. The larger of the configured and the overriding limit
+// A subject keeps its usage: an override changes only the maximum and the burst of a limit, and the
+// store identifies a limit by neither. The larger of the configured and the overriding limit
 // applies, even if the configured one is raised later. An override with [Override.Lower] always
 // applies.
 //
-// While the store is unavailable, the last known overrides apply. A process that starts while the
-// store is unavailable has no overrides until it is available. If the store loses its data,
-// processes restore the overrides.
+// While the store is unavailable, the last known overrides apply. A process that starts during that
+// time has no overrides until the store is available. If the store loses its data, processes
+// restore the overrides.
 package overrides
 
 import (
@@ -52,7 +52,7 @@ const (
 	pollEvery  = 500 * time.Millisecond
 	sweepEvery = time.Minute
 	sweepMost  = 1000
-	sweepAfter = time.Hour // so that an override that is extended at the same time is not removed
+	sweepAfter = time.Hour // late, so that an override that is being extended is not removed
 
 	// maxParsed is the maximum number of lists of limits that are kept parsed. Usually many
 	// subjects share a list.
@@ -61,7 +61,7 @@ const (
 
 // Config configures a [Table]. The zero Config is ready to use.
 type Config struct {
-	// Logger logs failures; nil is slog.Default().
+	// Logger receives warnings. Nil means slog.Default().
 	Logger *slog.Logger
 }
 
@@ -79,7 +79,7 @@ type Table struct {
 	// results of reads are applied in order.
 	turn    chan struct{}
 	version int64 // guarded by turn
-	failing bool  // the last poll failed; used by Open and follow
+	failing bool  // whether the last update by Open or follow failed
 
 	mu       sync.RWMutex
 	rows     map[string]string        // texts of rows by their names
@@ -87,8 +87,8 @@ type Table struct {
 	policies map[string]struct{}      // policies in the names of all rows so far
 }
 
-// Open returns the table of a store. It keeps the table up to date until the table is closed. If
-// the store does not answer before ctx ends, there are no overrides until it does.
+// Open returns the table of a store. The table is kept up to date until it is closed. If the store
+// does not answer before ctx ends, the table is empty until the store answers.
 func Open(ctx context.Context, store stint.Store, c Config) (*Table, error) {
 	if _, err := stint.New(store); err != nil { // the store is nil
 		return nil, err
@@ -147,8 +147,8 @@ func (t *Table) Limits(subject, policy string, configured []stint.Limit) []stint
 	return apply(configured, t.parsed(h.limits), h.lower)
 }
 
-// find returns the text of the row for a subject and a policy, and whether the subject has rows for
-// other policies. The subject is given by its stored name.
+// find returns the text of the row for a subject and a policy. If there is none, find reports
+// whether the subject has rows for other policies. name is the stored name of the subject.
 func (t *Table) find(policy, name string) (text string, ok, others bool) {
 	var room [128]byte
 	key := append(append(room[:0], name...), separator...)
@@ -177,7 +177,7 @@ func (t *Table) parsed(text string) []stint.Limit {
 }
 
 // Set makes an override. It replaces the override of the same subject and policy, if there is one.
-// When Set returns, the override is in force in this process. Other processes apply it within a
+// When Set returns nil, the override is in force in this process. Other processes apply it within a
 // second.
 func (t *Table) Set(ctx context.Context, o Override) error { return t.SetAll(ctx, []Override{o}) }
 
@@ -234,8 +234,8 @@ func (t *Table) All() []Override {
 }
 
 // List returns the first n overrides in force whose subjects begin with a prefix, sorted by subject
-// and policy. It also returns the total number of these overrides. It returns subjects as they are
-// stored: as hashes if the store has a name key.
+// and policy, and the total number of overrides in force with that prefix. It returns subjects as
+// they are stored: as hashes if the store has a name key.
 func (t *Table) List(prefix string, n int) (first []Override, total int) {
 	now := time.Now()
 	var names []string
@@ -294,7 +294,7 @@ func (t *Table) text(name string) (text string, ok bool) {
 	return text, ok
 }
 
-// update waits for the turn and then calls a function that reads or writes the table in the store.
+// update acquires t.turn and then calls do, which reads or writes the table in the store.
 func (t *Table) update(ctx context.Context, do func(context.Context) error) error {
 	select {
 	case t.turn <- struct{}{}:
@@ -360,7 +360,7 @@ func (t *Table) put(r driver.Row) {
 	}
 }
 
-// follow polls for changes until the table is closed.
+// follow polls for changes, and regularly removes old overrides, until the table is closed.
 func (t *Table) follow(life context.Context) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -382,8 +382,8 @@ func (t *Table) follow(life context.Context) {
 	}
 }
 
-// complain logs err, an error of reading the table. It logs only the first of several consecutive
-// errors. If err is nil, the store has answered.
+// complain logs err, the error of an update by Open or follow. Of several errors in a row, it logs
+// only the first. A nil err means that the update succeeded.
 func (t *Table) complain(err error) {
 	if err != nil && !t.failing {
 		t.config.Logger.Warn("stint: overrides cannot be read; the last known ones apply", "cause", err)

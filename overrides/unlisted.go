@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// unlisted caches subjects that have no override. So most decisions need neither a lock nor the
-// stored name of the subject, which may be a hash. Every change clears the cache.
+// unlisted caches the subjects without overrides. So most decisions need no lock, and need not
+// compute the stored name of the subject, which may be a hash. Every change clears the cache.
 type unlisted struct {
 	seed  maphash.Seed
 	turn  *atomic.Uint64 // number of changes to the table
@@ -21,7 +21,7 @@ func newUnlisted() unlisted {
 
 // mark returns a hash of a subject and of the number of changes so far. Two subjects share a mark
 // once in 2^64 cases. Call mark before looking for the subject's overrides: if the table changes in
-// between, the mark is outdated and adding it has no effect.
+// between, the mark is outdated, and adding the mark has no effect.
 func (u *unlisted) mark(subject string) uint64 {
 	return maphash.String(u.seed, subject) + u.turn.Load()*0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio
 }

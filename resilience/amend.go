@@ -9,8 +9,8 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// amendTime is the time limit of an amendment or a command, unless the caller set an earlier
-// deadline. No decision waits for an amendment or a command.
+// amendTime is the time limit of a heartbeat, a command or an inspection, unless the caller set an
+// earlier deadline. It is also the time limit of a probe. No decision waits for any of these.
 const amendTime = time.Second
 
 // Amend implements [stint.Store]. It amends a charge where it was made: in its lease, in the store
@@ -36,9 +36,9 @@ func (s *Stack) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (d
 func (s *Stack) AmendsInOrder() bool { return true }
 
 // amend amends a charge in the store if the store made it, otherwise in this process. If the store
-// does not answer a settlement or a release within the time budget, the amendment is made later, so
-// that no response waits for it. If it cannot be made later, because too many are waiting, amend
-// refuses it before anything changes, and the caller can try again.
+// fails to make a settlement or a release within the time budget, the amendment is made later, so
+// that no response waits for it. If too many amendments are waiting already, amend refuses it
+// before anything changes, and the caller can try again.
 func (s *Stack) amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	if err := a.Validate(&c); err != nil {
 		return stint.Amended{}, err
@@ -94,7 +94,8 @@ func (s *Stack) amendStored(ctx context.Context, c stint.Charge, a stint.Amendme
 }
 
 // beat sends a heartbeat of charge c to the store. The argument store is the charge as the store
-// has it. A heartbeat that is not answered may still arrive until its deadline.
+// has it. If the heartbeat is not answered, beat records that, because the heartbeat may still
+// arrive until its deadline.
 func (s *Stack) beat(ctx context.Context, c *stint.Charge, store stint.Charge, a stint.Amendment) (
 	done stint.Amended, err error) {
 	deadline := earlier(ctx, time.Now().Add(amendTime))
@@ -110,9 +111,9 @@ func (s *Stack) beat(ctx context.Context, c *stint.Charge, store stint.Charge, a
 }
 
 // finish does a job that settles or releases a charge of the store, within the time budget. If the
-// store does not answer in time, finish defers the job. It also does so if the charge's last
-// heartbeat may still arrive: void is the time for which it may, or 0. Before it defers the job,
-// finish calls before, unless before is nil.
+// store fails, finish defers the job. It also defers the job if a heartbeat of the charge may still
+// arrive: void is how long it may, or 0. Before it defers the job, finish calls before, unless
+// before is nil.
 func (s *Stack) finish(ctx context.Context, j *job, void time.Duration, before func()) (
 	done stint.Amended, err error) {
 	c, a := j.Charge, j.Amendment
@@ -209,7 +210,7 @@ func (s *Stack) Command(ctx context.Context, c stint.Command) error {
 		defer s.denials.dropSubject(c.Subject) // after the call, whatever its outcome, as in Amend
 	}
 	if c.Kind == stint.CommandReset {
-		// Debts that are being charged must not arrive after the reset.
+		// Wait for debts that are being charged: they must not arrive after the reset.
 		end := time.Now().Add(sendTime)
 		for _, o := range s.ledger.forget(&c) {
 			for s.ledger.isFlying(o) && time.Now().Before(end) && ctx.Err() == nil {
@@ -226,8 +227,8 @@ func (s *Stack) Command(ctx context.Context, c stint.Command) error {
 	return err
 }
 
-// noteFailure records a failure that is returned to the caller. claim is the claim that it
-// concerns, or nil if there is none.
+// noteFailure records a failure for which no failure mode decides. claim is the claim of the failed
+// call, or nil if there is none.
 func (s *Stack) noteFailure(err error, claim *stint.Claim) {
 	if failure, ok := errors.AsType[*stint.StoreError](err); ok && !errors.Is(err, context.Canceled) {
 		s.failed(failure, &s.outage.others, claim, "")

@@ -10,7 +10,7 @@ import (
 )
 
 // answered records the store's answer to a request. call is the number of the answer, and now is
-// the time at which it arrived. The answer may not count all units that this process was granted
+// the time at which it arrived. The answer may not count all units that this process granted
 // without the store. If a limit is exceeded with those units, answered turns the decision into a
 // denial. A late answer reports usage but grants nothing: its caller was answered without the
 // store, and any units granted to that caller are a debt; see resolve.
@@ -39,7 +39,7 @@ func (l *ledger) answered(r *stint.Request, d *stint.Decision, call uint64, now 
 	default:
 		l.granted(d, now, false)
 		rec := l.find(&r.Claims[0])
-		if n := rec.of(&r.Claims[0].Limits[0], 0); r.ID != "" && n != nil && n.owed != nil { // the store may fail again
+		if n := rec.of(&r.Claims[0].Limits[0], 0); r.ID != "" && n != nil && n.owed != nil { // remember the ID, in case the store fails again
 			o := &debt{home: rec, id: r.ID, life: contract.Life(r), hold: r.Hold, at: now, state: paidDebt,
 				stored: d.Charge, claims: copied(d.Charge.Claims())}
 			o.stored.SetClaims(o.claims)
@@ -85,7 +85,7 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 			if newer && !ahead { // the answer to a booking reports the usage at the booked time
 				if rec.blind(n, rec.born) && usages[j].Used > part && n.meter != nil {
 					m := n.metered(now)
-					m.local = max(m.local, n.weight(more)) // the units refilled so far are those of others
+					m.local = max(m.local, n.weight(more)) // others used the units that were refilled so far
 				}
 				n.hear(&usages[j], n.cost(c), part, more, at, call, rec.born, now)
 			}
@@ -114,8 +114,8 @@ func (it *item) amongOthers(d *stint.Decision, heard bool) bool {
 	return heard || d.Charge.Data().NowOf(it.i) < it.heard.at
 }
 
-// fits reports whether a charge of the store, made now or booked for later, is within the limits if
-// the units that the store did not count are counted too. If there are several processes, none of
+// fits reports whether the limits admit a charge of the store, made now or booked for later, if
+// they also count the units that the store did not count. If there are several processes, none of
 // them knows how many units the others were granted without the store. So the units that the store
 // counted and those that it did not count must fit together.
 func (l *ledger) fits(d *stint.Decision, call uint64, now int64, heard bool) bool {
@@ -187,7 +187,8 @@ func (l *ledger) booked(d *stint.Decision, now int64) {
 	}
 }
 
-// adopt counts a charge that the store made, if the answer came just after the caller gave up.
+// adopt counts a charge of the store whose answer came just after its deadline, but before the
+// request was decided without the store. Like answered, adopt may turn the decision into a denial.
 func (l *ledger) adopt(r *stint.Request, d *stint.Decision, call uint64) {
 	if d.Charge.Data().ID == 0 || d.Repeat || d.RetryAfter > 0 || !d.Allowed || r.Terms().Lease > 0 ||
 		r.Terms().Booked != nil {
@@ -208,8 +209,8 @@ func (l *ledger) adopt(r *stint.Request, d *stint.Decision, call uint64) {
 
 // returned records that the store has refunded a charge that it made for a caller that was not
 // admitted. sent is the time at which the refund was sent. If the newest answer came before that
-// and counted the charge, returned subtracts the charge. heard reports whether the answer that made
-// the charge was recorded, because that answer counts the charge.
+// and counts the charge, returned subtracts the charge. heard reports whether the answer that
+// reported the charge was recorded: that answer counts it.
 func (l *ledger) returned(c *stint.Charge, heard bool, sent int64) {
 	now := l.now()
 	defer l.unlock(l.lock(c.Claims()))
@@ -219,7 +220,7 @@ func (l *ledger) returned(c *stint.Charge, heard bool, sent int64) {
 			it.unraise(it.cost, l.instant(c.Data().AtOf(it.i), now), now)
 		}
 	}
-	for it := range l.each(c.Claims()) { // an answer from before the refund, which counts the charge, may still come
+	for it := range l.each(c.Claims()) { // answers from before the refund are outdated: they count the charge
 		it.rec.at = max(it.rec.at, l.wall(sent))
 	}
 }

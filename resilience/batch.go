@@ -19,20 +19,21 @@ const (
 	maxLag  = 250 * time.Millisecond
 )
 
-// batch sends concurrent requests to the store together, in one call that is named a flight. A
-// second batch does the same with amendments. Answers stay exact: the store decides the requests
-// one by one, in order of arrival.
+// batch sends concurrent requests to the store together, in one call: a flight. A second batch does
+// the same with amendments. Answers stay exact: the store decides the requests one by one, in order
+// of arrival.
 //
 // A request is sent at once, unless a few flights are already under way. Then it waits, together
-// with other requests, until one of these flights is answered. If the store is far away, it waits
-// for at most an eighth of the duration of a flight, unless maxFlights are under way.
+// with other requests, until one of these flights is answered. It waits for at most half a
+// millisecond, or an eighth of the duration of the last flight if that is longer, unless maxFlights
+// are under way.
 //
 // Every caller is answered by its deadline, and a request whose caller has given up is not sent. So
 // neither a canceled context nor a store that never answers delays other requests.
 //
 // The time budget measures the store, not this process: if this process lags, because other
 // processes or a quota take its CPU time, deadlines are postponed by that lag. So an answer that
-// has arrived is used, even if its deadline has passed.
+// has arrived is used, even if the deadline has passed.
 //
 // The answers of a flight are counted in the ledger in order, before their callers continue. The
 // answer to a flight whose callers have given up is awaited for another second, because it shows
@@ -72,9 +73,8 @@ func newBatch(op string, store *breaker, l *ledger, c Config) *batch {
 	return b
 }
 
-// waiter is a caller that waits for its answer. The fields guarded by batch.mu may change until the
-// waiter is answered or its caller gives up. The other fields belong to the flight once the waiter
-// is sent.
+// waiter is a caller that waits for its answer. The flight owns the fields call, amend and first
+// from the time when the waiter is sent until the answer is delivered.
 type waiter struct {
 	call   driver.Call
 	amend  driver.AmendCall // instead of the call, in a batch of amendments
@@ -97,8 +97,8 @@ type waiter struct {
 }
 
 // ask has the store decide a request by a deadline, after charging the debts in owed in the same
-// call. If the request was sent but not answered in time, ask returns an error and the waiter. Pass
-// the waiter to whenAnswered to get the outcome.
+// call. If the request was sent but the wait ended before its answer, ask returns an error and the
+// waiter. Pass the waiter to whenAnswered to get the outcome.
 func (b *batch) ask(ctx context.Context, q *question, owed []*owedCall, deadline time.Time) (*waiter, error) {
 	w := b.newWaiter(deadline)
 	w.claims = append(w.claims[:0], q.request.Claims...)
@@ -119,8 +119,8 @@ func (b *batch) ask(ctx context.Context, q *question, owed []*owedCall, deadline
 	return nil, err
 }
 
-// amended has the store amend a charge by a deadline. If the error is not from the store, the store
-// may still make the amendment. It makes no heartbeat after the deadline.
+// amended has the store amend a charge by a deadline. If the wait ends before the answer, the store
+// may still make the amendment, unless it is a heartbeat and the deadline has passed.
 func (b *batch) amended(ctx context.Context, c stint.Charge, a stint.Amendment, deadline time.Time) (
 	done stint.Amended, err error) {
 	w := b.newWaiter(deadline)
@@ -134,9 +134,9 @@ func (b *batch) amended(ctx context.Context, c stint.Charge, a stint.Amendment, 
 	return done, err
 }
 
-// await waits until a waiter is answered. It returns an error if the caller gives up or the waiter
-// cannot be queued. A waiter that was not sent by then is never sent, and must not be freed,
-// because it may still be in the queue.
+// await waits until a waiter is answered. It returns an error if the wait ends earlier or the
+// waiter cannot be queued. After an error, a waiter that was not sent is never sent. It must not be
+// freed, because it may still be in the queue.
 func (b *batch) await(ctx context.Context, w *waiter) error {
 	if err := b.enqueue(w); err != nil {
 		return &stint.StoreError{Op: b.op, Kind: stint.KindRefused, Err: err}

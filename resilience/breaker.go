@@ -17,15 +17,15 @@ import (
 // failure of the store. The chain is in a [*stint.StoreError] of kind [stint.KindRefused].
 var errBreakerOpen = errors.New("the breaker is open")
 
-// breaker makes all calls to the store. When the store keeps failing, the breaker opens: it refuses
-// calls at once, with errBreakerOpen.
+// breaker passes requests, amendments and commands to the store. When the store keeps failing, the
+// breaker opens: it refuses calls at once, with errBreakerOpen.
 //
 // It counts calls to the store, not callers: a batch is one call. A call has failed if it ended in
-// a [*stint.StoreError]. A batch has failed only if it brought no decision at all. Invalid
-// requests, callers that give up, and a Cluster slot that is being moved do not count, because they
-// prove nothing about the store. Running out of time is a failure. Failures are in a row only if
-// each call began after the previous failure was known. So one lost packet counts as one failure,
-// even if it delays many calls.
+// a [*stint.StoreError] or ran out of time. A batch has failed only if it brought no answer at all.
+// Invalid requests, callers that give up, and a Cluster slot that is being moved do not count,
+// because they prove nothing about the store. Failures are in a row only if each call began after
+// the previous failure was known. So one lost packet counts as one failure, even if it delays many
+// calls.
 //
 // While the breaker is open, it pings the store in the background. When a ping succeeds, the
 // breaker lets one call through. If that call succeeds too, the breaker closes. Otherwise it
@@ -40,7 +40,7 @@ type breaker struct {
 
 	mu       sync.Mutex
 	state    BreakerState
-	trying   bool              // it is half-open, and its one call is under way
+	trying   bool              // whether the one call of a half-open breaker is under way
 	changes  uint64            // number of changes of state and trying
 	failures int               // in a row
 	refusal  *stint.StoreError // the error of refused takes, made once for all of them
@@ -148,7 +148,7 @@ func (b *breaker) leave(ctx context.Context, a *attempt, err error) {
 		to = BreakerOpen
 	case a.trial && err == nil:
 		to = BreakerClosed
-	case a.trial: // its caller gave up, so another call may try
+	case a.trial: // it proved nothing about the store, so another call may try
 		b.trying = false
 		b.changes++
 	case err == nil:
@@ -205,10 +205,11 @@ func (b *breaker) change(since uint64, to BreakerState, cause error) {
 	}
 }
 
-// pingTime is the time limit of a ping, and of the call that follows it.
+// pingTime is the time limit of a ping, and of the one call that a half-open breaker lets through.
 const pingTime = time.Second
 
-// probeUntilBack waits until the store responds, and then makes the breaker half-open.
+// probeUntilBack pings the store until it responds, and then makes the breaker half-open. If the
+// store has no Ping, or does not permit it, probeUntilBack waits for BreakerRetry instead.
 func (b *breaker) probeUntilBack(change uint64, since time.Time) {
 	for {
 		pause := b.config.BreakerRetry
@@ -233,8 +234,7 @@ func (b *breaker) probeUntilBack(change uint64, since time.Time) {
 	}
 }
 
-// ping checks whether the store responds. A store without Ping is assumed to respond after
-// BreakerRetry.
+// ping checks whether the store responds. A store without Ping is assumed to respond.
 func (b *breaker) ping() error {
 	if b.pinger == nil {
 		return nil

@@ -17,9 +17,9 @@ type Config struct {
 	// Failure applies to requests without a policy of their own. By default, this process decides
 	// if the store has not decided within 15 ms.
 	Failure stint.FailurePolicy
-	// Instances is the number of processes that share the store, for stores that do not count them.
-	// Zero means unknown: the stack assumes one process, and logs a warning when it first relies on
-	// that.
+	// Instances is the number of processes that share the store, if the store does not count them
+	// or has not counted them yet. Zero means unknown: the stack assumes one process, and logs a
+	// warning when it first relies on that.
 	Instances int
 	// LocalBytes bounds the memory for deciding without the store. The default is 64 MiB. When the
 	// memory is full, the subjects that have used the least of their limits are forgotten first.
@@ -33,8 +33,9 @@ type Config struct {
 	// BreakerRetry is how long an open breaker waits before it lets a call through without a
 	// successful ping, for stores that have no Ping or do not permit it. The default is 30 s.
 	BreakerRetry time.Duration
-	// MaxWaiting is the maximum number of callers that wait for the store. More callers are refused
-	// at once, and the failure policy decides. The default is 10,000.
+	// MaxWaiting is the maximum number of requests that wait to be sent to the store. The failure
+	// policy decides any further requests at once. The same maximum applies separately to
+	// amendments. The default is 10,000.
 	MaxWaiting int
 	// Denials is the number of denials that are remembered, rounded up to a power of two. The
 	// default is 65,536. Each takes about 240 bytes, and 24 more for every limit past the third.
@@ -51,11 +52,11 @@ type Config struct {
 	// back the usage from before the loss.
 	NoRestore bool
 
-	// Observer receives a [*Decided] for every decision, a [*StoreCall] for every call to the
-	// store, and a [*BreakerChange] when the breaker changes. It may be nil.
+	// Observer receives a [*Decided] for every decision, a [*StoreCall] for calls to the store, and
+	// a [*BreakerChange] when the breaker changes. It may be nil.
 	Observer stint.Observer
-	// Logger receives messages when the store is lost and when it is back. The default is
-	// slog.Default().
+	// Logger receives messages about the store, for instance when it is lost and when it is back.
+	// The default is slog.Default().
 	Logger *slog.Logger
 }
 

@@ -12,7 +12,8 @@ import (
 
 // count tracks how much of one limit of a subject is used. It adds up the units granted to this
 // process, by the store or without it, and the units that other processes had used when the store
-// last answered. The sum is never too small, unless other processes grant units without the store.
+// last answered. It does not know the units that other processes have been granted since that
+// answer.
 //
 // Times are nanoseconds since the start of the ledger. Times that come from the store are
 // microseconds of the store's clock.
@@ -33,12 +34,12 @@ type count struct {
 
 	// stored describes the calendar period that the store counts, if that period does not end at
 	// the same time as the period of the limit's own calendar. end is the end of the stored period,
-	// in seconds of the store's clock. since is the time at which this process began to use it.
+	// in seconds of the store's clock. Grants made at since or later count in the stored period.
 	stored struct{ end, since int64 }
 
 	others others
 	heard  heard
-	before answer // the last answer before any loss of the store's state that may be noticed later
+	before answer // the last answer before any loss of the store's state that has yet to be noticed
 	owed   *owed
 }
 
@@ -72,7 +73,7 @@ func newRule(l *stint.Limit, of *ledger) *rule {
 	return r
 }
 
-// cost returns the cost of a claim under the limit.
+// cost returns the cost of a claim under the limit, which is at most 1 under a concurrency limit.
 func (r *rule) cost(c *stint.Claim) int64 {
 	if r.Algorithm == stint.AlgorithmConcurrency {
 		return min(c.CostOf(&r.Limit), 1)
@@ -81,9 +82,9 @@ func (r *rule) cost(c *stint.Claim) int64 {
 }
 
 // others holds the units of a limit that other processes have used. The store reports when the last
-// of these units leaves its window, but not when the rest do. If there are several processes and
-// the window slides, the units are assumed to leave evenly between the times from and until.
-// Otherwise all of them are assumed to leave at until.
+// of these units leaves its window, but not when the rest do. If there are several processes, the
+// units are assumed to leave evenly between the times from and until, unless the window is fixed or
+// a calendar period. Otherwise all of them are assumed to leave at until.
 type others struct {
 	units       int64
 	from, until int64
@@ -94,7 +95,7 @@ type others struct {
 
 // bookedFor returns how long a booking counts after the booked time: a window and a sixteenth. In
 // the store, a booking also counts longer than a window, because of its grace and of the store's
-// resolution, but by less than a sixteenth.
+// resolution. If the window is 40 ms or longer, these take less than a sixteenth of it.
 func (r *rule) bookedFor() int64 { return int64(r.Window + r.Window/parts) }
 
 // ours subtracts units granted to this process from the units of others, if they were counted
@@ -244,10 +245,7 @@ func (c *count) grant(units, at, now int64, stored bool) {
 	c.fill(units, now, stored)
 }
 
-// add adds to mine units that were granted at the given time. take subtracts up to the given number
-// of units from mine, and returns how many it subtracted. It begins with the part with the given
-// number, and continues with later parts, because this process may have learned of a charge a
-// little later than the store made it.
+// add adds to mine units that were granted at the given time.
 func (c *count) add(units, at int64) {
 	if c.inParts() {
 		n := c.number(at)
@@ -258,6 +256,9 @@ func (c *count) add(units, at int64) {
 	}
 }
 
+// take subtracts up to the given number of units from mine, and returns how many it subtracted. It
+// begins with the part with the given number, and continues with later parts, because this process
+// may have learned of a charge a little later than the store made it.
 func (c *count) take(units, number int64) (taken int64) {
 	for n := number; n >= c.newest-parts && n <= c.newest && taken < units; n++ {
 		gone := min(units-taken, c.mine[slot(n)])
@@ -340,9 +341,10 @@ func (c *count) hearEnd(end, now int64) {
 // maxAhead is the longest time for which a unit counts.
 const maxAhead = stint.MaxWindow * stint.MaxBurst
 
-// left returns how many units this process may take at t, if none are granted or given back until
-// then: all units that are left or, if there are several processes, its share of them. The result
-// is negative if too much is used.
+// left returns how many units this process may take at t, if none are granted or given back before
+// t: all units that are left or, if there are several processes, its share of them. uncounted is
+// the number of its units that the store's newest answer does not count. The result is negative if
+// too much is used.
 func (c *count) left(t, uncounted int64) int64 {
 	left := c.logLeft(t, uncounted)
 	if c.unit > 0 {
@@ -351,9 +353,9 @@ func (c *count) left(t, uncounted int64) int64 {
 	return left
 }
 
-// logLeft is like left, but ignores the meter. Under a limit with a meter, the meter counts the
-// units that other processes have used. So logLeft counts only the units of this process and those
-// that an earlier process may have used.
+// logLeft is like left, but ignores the meter. If a limit has a meter, the meter counts the units
+// that other processes have used. Then logLeft counts only the units of this process and those that
+// an earlier process may have used.
 func (c *count) logLeft(t, uncounted int64) int64 {
 	instances := c.ledger.instances()
 	if c.Algorithm == stint.AlgorithmBucket {
@@ -367,7 +369,8 @@ func (c *count) logLeft(t, uncounted int64) int64 {
 	return ceilDiv(c.capacity-(mine-since)-others, instances) - since
 }
 
-// when returns how long it takes until cost units are left, or Never.
+// when returns how long it takes until cost units are left, Never if they never will be, or
+// outageRetry if only the store can tell.
 func (c *count) when(now, cost, uncounted int64) time.Duration {
 	instances := c.ledger.instances()
 	switch {

@@ -14,8 +14,8 @@ func (b *batch) checkBy(t time.Time) {
 	}
 }
 
-// look ends the wait of callers whose time is up, and sends requests that have waited long enough.
-// It runs when the timer fires.
+// look ends the wait of callers whose time is up, sends requests that have waited long enough, and
+// counts overdue flights as failed. It runs when the timer fires.
 func (b *batch) look() {
 	var overdue []*attempt
 	b.mu.Lock()
@@ -38,13 +38,13 @@ func (b *batch) look() {
 	}
 	b.send(now)
 	b.mu.Unlock()
-	for _, a := range overdue { // without the lock, since it calls observers
+	for _, a := range overdue { // without the lock, because overdue calls the observer
 		b.store.overdue(a, b.op)
 	}
 }
 
-// catchUp postpones deadlines if the timer fired late, which shows that this process lags. The lock
-// is held.
+// catchUp postpones deadlines if the timer is late, which shows that this process lags. The lock is
+// held.
 func (b *batch) catchUp(now time.Time) {
 	lag := now.Sub(b.checkAt)
 	if b.checkAt.IsZero() || lag < lagTime {

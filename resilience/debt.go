@@ -16,7 +16,8 @@ import (
 
 const (
 	// maxDebts is the maximum number of debts of a record. If a record has that many, due units do
-	// not become debts until it has fewer, and requests with an ID get no separate debt.
+	// not become debts until it has fewer, and requests get no separate debt unless their answer
+	// may still come.
 	maxDebts = 256
 	// maxNamed is the number of request IDs that a record remembers. A store remembers the same
 	// number.
@@ -27,10 +28,10 @@ const (
 	maxDebtLife = time.Hour
 )
 
-// debt is a request that charges the store with units that were granted without it. It has an ID,
-// so it is charged once, however often it is sent. There are two kinds. A group combines all units
-// of a limit that are due when it is sent. A request with an ID or with a late answer has a
-// separate debt, which can be amended in the store afterwards.
+// debt is a request that charges the store with units that were granted without it. It is sent with
+// an ID, so it is charged once, however often it is sent. There are two kinds. A group combines due
+// units that were granted under one limit, in one part of its window. A request with an ID, a Hold
+// or a late answer has a separate debt, which can be amended in the store afterwards.
 type debt struct {
 	home     *record
 	subjects []stint.Claim // the subjects of its claims and its home, to lock their stripes
@@ -40,7 +41,7 @@ type debt struct {
 	hold     time.Duration // the Hold of the request
 	claims   []stint.Claim
 	from, at int64 // when the first and the last of its units were granted
-	beaten   int64 // when the last heartbeat of its hold came; 0 if none did
+	beaten   int64 // when the last heartbeat of its hold came; 0 if none came
 	state    debtState
 	sent     bool          // whether it was sent, so that the store may have charged it
 	flying   bool          // whether it is being charged
@@ -49,7 +50,8 @@ type debt struct {
 	back     int64         // units of a group that are or will be given back
 	repeated bool          // whether its request ID was used again
 	refunded bool          // whether it was refunded, so that its request ID is no longer valid
-	// stored is the store's charge, once there is one; pending holds amendments until then.
+	// stored is the store's charge, once there is one. pending holds the amendments that came
+	// before that.
 	stored  stint.Charge
 	pending []*job
 }
@@ -121,7 +123,7 @@ func (l *ledger) forgive(rec *record, n *count, units, at int64) (due []*job) {
 }
 
 // refundPart returns a job that refunds units of the store's charge of a group. It makes the units
-// a separate charge and refunds that, so these units are refunded once, and no others are.
+// a separate charge and refunds that charge, so these units are refunded once, and no others are.
 func refundPart(c *stint.Charge, units int64) *job {
 	part := *c
 	claim := c.Claims()[0]
@@ -139,7 +141,7 @@ func (r *record) claim(l *stint.Limit, units int64) stint.Claim {
 	return stint.Claim{Subject: r.subject, Scope: r.scope, Limits: []stint.Limit{*l}, Cost: units}
 }
 
-// addDebt adds a debt to its record. remove removes a debt from its record, and sets its state.
+// addDebt adds a debt to its record.
 func (l *ledger) addDebt(o *debt) {
 	o.subjects = append(slices.Clone(o.claims), stint.Claim{Subject: o.home.subject, Scope: o.home.scope})
 	i := len(o.home.debts)
@@ -150,6 +152,7 @@ func (l *ledger) addDebt(o *debt) {
 	l.noteOwing(o.home)
 }
 
+// remove removes a debt from its record, and sets its state.
 func (l *ledger) remove(o *debt, state debtState) {
 	o.state = state
 	if i := slices.Index(o.home.debts, o); i >= 0 {
@@ -163,8 +166,8 @@ func (l *ledger) mayAdd(rec *record) bool {
 	return len(rec.debts) < maxDebts && l.debts.Load() < int64(l.entries.most)
 }
 
-// oweAlone creates a separate debt for the units that a request was granted. The debt is open if
-// the request was sent, because a late answer will show whether the store has charged it.
+// oweAlone creates a separate debt for the units that a request was granted. The state is openDebt
+// if the request was sent, because a late answer may show whether the store has charged it.
 func (l *ledger) oweAlone(r *stint.Request, charge uint64, state debtState, now int64) *debt {
 	o := &debt{charge: charge, from: now, at: now, claims: copied(r.Claims), state: state,
 		home: l.record(&r.Claims[0], now)}
@@ -188,7 +191,7 @@ func (o *debt) seen() int64 { return max(o.at, o.beaten) }
 // rename gives a debt a new ID.
 func (o *debt) rename() { o.id, o.life, o.renamed, o.sent = crypto.Text(), maxDebtLife, true, false }
 
-// name remembers the request ID of a debt, if the debt has one.
+// name remembers the request ID of a debt, if the debt has one and there is room.
 func (l *ledger) name(o *debt, now int64) {
 	if o.id == "" {
 		return

@@ -16,16 +16,17 @@ import (
 // denialLife is the longest time for which a denial is repeated without asking the store.
 const denialLife = time.Second
 
-// denyCache remembers denials of the store, and repeats them while they are in force, for at most a
-// second. So requests of a subject that stays above its limit rarely reach the store.
+// denyCache remembers denials, and repeats them while they are in force, for at most a second. So
+// requests of a subject that stays above its limit rarely reach the store. Denials made without the
+// store are repeated for at most a tenth of a second.
 //
 // It never admits a request, and it repeats an outdated denial for at most a second. Most changes
 // take effect at once. A limit with another Max or Burst has another key. A change that may allow a
 // subject more drops the subject's denials in this process and, if the change is announced, in
 // other processes.
 //
-// It remembers only denials that are sure to be repeated by the store. These requests always go to
-// the store:
+// Of the store's denials, it remembers only those that the store is sure to repeat. These requests
+// always go to the store:
 //
 //   - peeks, reservations, and requests with an ID or a concurrency limit
 //   - requests whose denials count toward a ban, until the subject is banned
@@ -53,11 +54,11 @@ type denialSet [4]struct {
 	denial atomic.Pointer[denial]
 }
 
-// denial is a remembered denial of the store. It is never modified.
+// denial is a remembered denial. It is never modified.
 //
-// The store decided between the sending of the request and the arrival of its answer. The denial
-// expires some time after the sending (see lifeOf), so it does not outlast its cause. The wait that
-// it reports is counted down from the arrival, so no caller retries too early.
+// The decision was made between the sending of the request and the arrival of its answer. The
+// denial expires some time after the sending (see lifeOf), so it does not outlast its cause. The
+// wait that it reports is counted down from the arrival, so no caller retries too early.
 type denial struct {
 	denialID
 	until   time.Duration // when it expires; like arrived, since denyCache.start
@@ -74,7 +75,7 @@ type denial struct {
 type denialID struct {
 	key  uint64 // the hash of the request
 	gen  uint32 // the sum of its subjects' generations, which only grow
-	held bool   // whether denials of the request are remembered
+	held bool   // whether denials of the request may be remembered
 }
 
 func newDenyCache(c Config) *denyCache {
@@ -218,7 +219,7 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 	}
 	life := denialLife
 	if anyLeased(r) || d.Degraded {
-		life /= 10 // the units may be in the next block of this process, or the store did not decide
+		life /= 10 // the next block of this process may have units, or the store did not decide
 	}
 	life = min(life, d.RetryAfter)
 	if d.Banned {

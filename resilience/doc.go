@@ -1,5 +1,5 @@
-// Package resilience is for programs whose store is remote. It keeps decisions fast and exact, and
-// within their time budget when the store is far away, slow or down.
+// Package resilience is for programs whose store is remote. It keeps decisions exact while the
+// store answers, and within their time budget when the store is far away, slow or down.
 //
 // Package stores sets up a [Stack] on Redis, with one call:
 //
@@ -7,7 +7,7 @@
 //
 // [New] puts a [Stack] on any store. A request is answered by the first of these that can:
 //
-//   - The deny cache answers subjects that were just denied, from memory.
+//   - The deny cache repeats recent denials, from memory.
 //   - Leases serve limits that are [stint.Limit.Leased], from blocks of units taken from the store
 //     in advance.
 //   - The store decides within the time budget. Requests that are made at the same time go to it
@@ -28,9 +28,10 @@
 //
 // Units granted without the store are charged to it afterwards, as of the time of the grant, and
 // even above the capacity. A settlement or a release that the store does not answer within the time
-// budget is made later, and repeated until it takes effect. No caller waits for it. If a request
-// was sent but not answered in time, its answer is awaited for another second. If the store charged
-// the request after all, the charge is kept, or refunded if the caller was denied.
+// budget is made later, and repeated until it takes effect or no longer matters. No caller waits
+// for it. If a request was sent but not answered in time, its answer is awaited for another second.
+// If the store charged the request after all, the charge is kept, or refunded if the caller was
+// denied or got an error.
 //
 // In any window, a limit admits at most the sum of:
 //
@@ -42,7 +43,7 @@
 //
 // Under [stint.FailDeny] it admits at most the algorithm's own bound.
 //
-// Without the store, a request with a leased limit is denied, whatever its policy, unless the
-// policy is to return the error. The charge of a local decision can be amended only in the process
-// that made the decision.
+// Without the store, a request with a leased limit is denied once no lease can serve it, whatever
+// its policy, unless the policy is to return the error. The charge of a local decision can be
+// amended only in the process that made the decision.
 package resilience

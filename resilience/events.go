@@ -8,7 +8,8 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Decided is the event of a decision from any source. There is one for each call of [Stack.Take].
+// Decided is the event of a decision from any source. There is one for each call of [Stack.Take],
+// unless the request has no claims.
 type Decided struct {
 	// Request and Decision are valid until Observe returns. An observer that needs them later must
 	// copy what they point to.
@@ -17,11 +18,11 @@ type Decided struct {
 	Err      error // why there is no decision; nil if there is one
 	// Source identifies what made the decision.
 	Source Source
-	// Mode is the failure mode that the fallback applied, and Cause is why the store did not
-	// decide.
+	// Mode is the failure mode that decided, and Cause is why the store did not. Both are set only
+	// if Source is SourceFallback.
 	Mode  stint.FailureMode
 	Cause error
-	// Took is how long the decision took; zero if it was made from memory.
+	// Took is how long the decision took; zero if Source is SourceDenyCache or SourceLease.
 	Took time.Duration
 }
 
@@ -37,7 +38,7 @@ const (
 	// SourceFallback means that this process decided, according to a [stint.FailureMode], because
 	// the store did not.
 	SourceFallback Source = "fallback"
-	// SourceDenyCache means that this process repeated a denial of the store that it remembered.
+	// SourceDenyCache means that this process repeated a recent denial from memory.
 	SourceDenyCache Source = "denycache"
 	// SourceLease means that this process decided, with units that it had leased from the store.
 	SourceLease Source = "lease"

@@ -9,10 +9,10 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// without decides a request for which the store failed, according to the request's
-// [stint.FailurePolicy]; see the package documentation. If the request was sent, its answer may
-// still come. Requests for a lease, requests that move a booking and requests with Fit get the
-// error.
+// without decides a request that the store failed to decide, by the [stint.FailurePolicy] of the
+// request or else of the stack; see the package documentation. If the request was sent, sent is its
+// waiter, because the answer may still come. Requests for a lease, requests that move a booking and
+// requests with Fit get the error.
 func (s *Stack) without(ctx context.Context, q *question, sent *waiter, cause error) error {
 	r := &q.request
 	failure, ok := errors.AsType[*stint.StoreError](cause)
@@ -74,7 +74,7 @@ func (s *Stack) decideHere(q *question, sent *waiter) (err error) {
 			s.ledger.resolve(owes, &d, err, call)
 			s.sender.start()
 		})
-	case d.Repeat: // a charge of the store for its ID is the charge of the first request
+	case d.Repeat: // if the store has a charge for this ID, it is that of the first request
 	case !d.Allowed || q.request.Mode == stint.ModePeek:
 		s.refundWhenAnswered(&q.request, sent)
 	default:
@@ -83,9 +83,10 @@ func (s *Stack) decideHere(q *question, sent *waiter) (err error) {
 	return nil
 }
 
-// refundWhenAnswered waits for the store's answer to a request that was answered without it. If the
-// store charged the request, refundWhenAnswered refunds the charge. If the request was to move a
-// booking and the store did not move it, refundWhenAnswered refunds the booking.
+// refundWhenAnswered handles the store's answer to a request that was answered in another way, once
+// the answer comes. If the store charged the request, refundWhenAnswered refunds the charge. If the
+// request was to move a booking and the store did not move it, refundWhenAnswered refunds the
+// booking.
 func (s *Stack) refundWhenAnswered(r *stint.Request, sent *waiter) {
 	if sent == nil {
 		return
@@ -99,7 +100,7 @@ func (s *Stack) refundWhenAnswered(r *stint.Request, sent *waiter) {
 		switch {
 		case err != nil || d.Repeat:
 		case d.Charge.Data().ID != 0:
-			s.sender.refund(d.Charge, d.RetryAfter == 0) // the answer to a booking was not recorded
+			s.sender.refund(d.Charge, d.RetryAfter == 0) // the ledger records no usage from the answer to a booking
 		case booking.Data().ID != 0 && !d.Degraded: // a degraded answer does not tell whether the booking was moved
 			s.sender.refund(booking, false)
 		}

@@ -30,13 +30,13 @@ type flight struct {
 	calls   []*driver.Call
 	amends  []*driver.AmendCall
 	begun   time.Time
-	over    time.Time // from then on, the store has failed to answer in time
-	end     time.Time // when its answer is no longer awaited
+	over    time.Time // when the flight is late, and counts as a failure of the store
+	end     time.Time // until when its answer is awaited
 	late    bool
 	attempt *attempt
 }
 
-// send sends the waiting requests as soon as more flights may start. The lock is held.
+// send starts flights for the waiting requests, as many as may start. The lock is held.
 func (b *batch) send(now time.Time) {
 	for len(b.waiting) > 0 && b.mayStart(now) {
 		b.start()
@@ -46,7 +46,7 @@ func (b *batch) send(now time.Time) {
 	}
 }
 
-// start starts a flight with the waiting requests. The lock is held.
+// start starts a flight with waiting requests. The lock is held.
 func (b *batch) start() {
 	f := b.fill(&flight{})
 	if f == nil {
@@ -107,9 +107,9 @@ func (b *batch) fill(f *flight) *flight {
 	return f
 }
 
-// share returns how many requests to put in the next flight: its share of those waiting or under
-// way. A larger flight would leave the store idle while this process handles the answers. The lock
-// is held.
+// share returns the maximum number of requests to put in the next flight: its share of those
+// waiting or under way. A larger flight would leave the store idle while this process handles the
+// answers. The lock is held.
 func (b *batch) share() int {
 	flights, requests := b.inTime()
 	if flights >= eagerFlights {
@@ -192,7 +192,8 @@ func (b *batch) next(f *flight) *flight {
 	return f
 }
 
-// gather returns how long requests wait before another flight starts.
+// gather returns how long requests wait for one of the flights under way before another flight
+// starts.
 func (b *batch) gather() time.Duration { return max(gatherTime, b.took/maxFlights) }
 
 // mayStart reports whether another flight may start. The lock is held.

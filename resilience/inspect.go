@@ -16,8 +16,8 @@ var (
 	_ driver.Keeper    = (*Stack)(nil)
 )
 
-// scanTime is the time limit of calls that read much of the store, unless the caller set an earlier
-// deadline.
+// scanTime is the time limit of calls that may read much of the store, unless the caller set an
+// earlier deadline.
 const scanTime = 30 * time.Second
 
 // look calls f with the store as a T, which is a [driver.Inspector] or a [driver.Keeper]. The

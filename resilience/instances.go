@@ -13,9 +13,9 @@ import (
 
 // sharing tracks how many processes share the store.
 type sharing struct {
-	counted atomic.Int64  // the largest of the store's recent counts; 0 if it never counted
-	tried   chan struct{} // closed once the store was asked to count; nil if it does not count
-	warn    sync.Once     // warns that the number is a guess
+	counted atomic.Int64  // the largest of the store's recent counts; 0 if there is none
+	tried   chan struct{} // closed once the store was asked to count; nil if it cannot count
+	warn    sync.Once     // for the warning that the number is a guess
 }
 
 // Instances returns the number of processes known to share the store. It is the largest of the
@@ -28,7 +28,8 @@ func (s *Stack) Instances() int {
 	return max(s.config.Instances, 1)
 }
 
-// warnIfAlone warns if a decision without the store is based on a guess of the number of instances.
+// warnIfAlone warns, once, if a decision without the store is based on a guess of the number of
+// instances.
 func (s *Stack) warnIfAlone() {
 	if s.config.Instances == 0 && s.sharing.counted.Load() == 0 {
 		s.sharing.warn.Do(func() {
@@ -42,8 +43,8 @@ func (s *Stack) warnIfAlone() {
 // startTime is the longest time for which a process is considered to be starting.
 const startTime = time.Second
 
-// starting reports whether this process has just started. It may not have a connection to the store
-// yet, and does not know about other processes.
+// starting reports whether this process has just started and has not tried to register in the store
+// yet. It may have no connection to the store, and does not know about other processes.
 func (s *Stack) starting() bool {
 	if s.sharing.tried == nil {
 		return false
@@ -56,8 +57,8 @@ func (s *Stack) starting() bool {
 	}
 }
 
-// awaitStart waits until this process has started, because before that it would consider itself the
-// only process.
+// awaitStart waits until the process is no longer starting, because until then it would consider
+// itself the only process.
 func (s *Stack) awaitStart() {
 	if !s.starting() {
 		return

@@ -15,12 +15,12 @@ import (
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// lease holds units of one subject and scope, under the same limits, that the store has already
+// lease holds units of one subject and scope, under one list of limits, that the store has already
 // charged. It has one block of units at a time, from which requests take units without a lock.
 type lease struct {
 	hash  uint64
 	claim stint.Claim // Cost is not used
-	bans  bool        // whether it serves requests that apply bans, or only the others
+	bans  bool        // whether it serves the requests that apply bans; otherwise it serves those that do not
 	name  string      // the name of the subject in announcements
 
 	next atomic.Pointer[lease] // the next lease in the same slot of the table
@@ -50,8 +50,8 @@ type lease struct {
 // renewing is the value of renewAfter during a renewal.
 const renewing = math.MaxInt64
 
-// leaseBlock holds units that the store has charged, to be used before its end. Only the field
-// units changes.
+// leaseBlock holds units that the store has charged, to be used before the block's end. Only the
+// field units changes.
 type leaseBlock struct {
 	charge  stint.Charge
 	granted int64
@@ -108,8 +108,8 @@ func (ls *lease) serve(r *stint.Request, now leaseTime, mark uint64, d *stint.De
 // contend for it.
 func newLeasedID(mark uint64) uint64 { return mark<<markShift | rand.Uint64()>>markBits }
 
-// take takes units from the block. It returns the block and how many units it has left, or nil. It
-// also reports whether a renewal is due.
+// take takes units from the block. It returns the block and how many units are left, or nil if the
+// block has ended or has too few units. It also reports whether a renewal is due.
 func (ls *lease) take(cost int64, now leaseTime) (b *leaseBlock, left int64, renew bool) {
 	b = ls.block.Load()
 	if b == nil || !b.live(now) {
@@ -122,8 +122,8 @@ func (ls *lease) take(cost int64, now leaseTime) (b *leaseBlock, left int64, ren
 	return b, left, left < b.renewBelow || now.mono >= b.renewAt
 }
 
-// show fills in usages: those of the store's latest answer, minus the units that are left here. A
-// request that was served has used at least its cost.
+// show fills in usages: those of the store's answer that granted the block, minus the units that
+// are left here. A request that was served has used at least its cost.
 func (b *leaseBlock) show(usages []stint.Usage, cost, left int64, now leaseTime) {
 	for i, u := range b.usages {
 		usages[i].Used = max(cost, u.Used-left)
@@ -189,7 +189,7 @@ const (
 )
 
 // length returns the length of a block. It is short, because the block's units count for that much
-// longer, but long enough for a few round trips. It is at most half a window.
+// longer, but long enough for a few round trips. It is at most half a window, and at most maxLease.
 func (ls *lease) length(roundTrip time.Duration) time.Duration {
 	d := max(ls.window/20, 4*roundTrip, minLease)
 	return min(d, maxLease, ls.window/2).Truncate(time.Microsecond)
@@ -203,8 +203,8 @@ type leasePlan struct {
 	lead   int64 // renew this much time before the end
 }
 
-// plan measures the demand, and returns the block to request. The block has units for half of its
-// length, so that few are tied up. It has units for all of its length if these are few and the
+// plan measures the demand, and returns the block to request. The block has units for about half of
+// its length, so that few are tied up. It has units for all of its length if these are few and the
 // limits are half free. The lock is held.
 func (ls *lease) plan(now leaseTime, roundTrip time.Duration) (p leasePlan) {
 	p.length = ls.length(roundTrip)
@@ -216,7 +216,7 @@ func (ls *lease) plan(now leaseTime, roundTrip time.Duration) (p leasePlan) {
 	cost := max(1, ls.largest.Load())
 	ls.largest.Store(cost - cost/64)
 	if p.length < 2*roundTrip || total-ls.counted < 2*cost {
-		return p // the block would be nearly over on arrival, or so few units are cheaper from the store
+		return p // the block would be nearly over on arrival, or is not worth a call for so few units
 	}
 	ls.count(total, cost, now, p.length)
 	// The remaining units must last for two round trips.
@@ -246,8 +246,8 @@ func (ls *lease) count(total, cost int64, now leaseTime, length time.Duration) {
 }
 
 // expect returns how many units will probably be requested within the given time, plus a reserve.
-// The reserve is the given part of these units or, if that is more, twice their standard deviation.
-// The number of independent requests varies by about its square root.
+// The reserve is the given part of these units or, if that is more, twice the standard deviation of
+// their number. The number of independent requests varies by about its square root.
 func (ls *lease) expect(part float64, in time.Duration, cost int64) int64 {
 	units := ls.rate * seconds(int64(in))
 	more := max(part*units, 2*math.Sqrt(units*float64(cost)))
@@ -317,8 +317,8 @@ func (t *leaseTable) remove(ls *lease) {
 }
 
 // leaseSketch remembers which requests went to the store, and when, so that requests that come only
-// once do not start leases. A slot holds half of a hash and a time. Requests that share a slot may
-// be forgotten: their lease then starts a little later.
+// once do not start leases. A slot holds half of a hash and a time. Of requests that share a slot,
+// only the last is remembered, so some leases start a little later.
 type leaseSketch []atomic.Uint64
 
 // sketchBits makes a tick of the sketch's clock 65 µs. The clock wraps around after three days: at

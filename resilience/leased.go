@@ -15,10 +15,10 @@ import (
 // user, in a separate request. There may be no rest.
 //
 // The units are taken from the blocks before the store is asked. If the request is then allowed, by
-// whatever source, the units count as used; otherwise they are put back. So the units depend only
-// on the answer to the caller, even if the store's answer is lost. They count from the time at
-// which they were taken, which is before the block's end. The caller may be answered after the
-// block's end, but at most a time budget after the units were taken.
+// whatever source, the units count as used; otherwise they are put back. So whether the units are
+// used depends only on the answer to the caller, even if the store's answer is lost. They count
+// from the time at which they were taken, which is before the block's end. The caller may be
+// answered after the block's end, but at most a time budget after the units were taken.
 type leasedPart struct {
 	leases *leases
 	whole  []stint.Claim
@@ -36,7 +36,7 @@ type takenUnits struct {
 }
 
 // takePart takes units from blocks for a leasable request with several claims. It returns nil if no
-// block has enough units for a claim.
+// claim has a block with enough units.
 func (l *leases) takePart(r *stint.Request, now leaseTime) *leasedPart {
 	var p *leasedPart
 	for i := range r.Claims {
@@ -101,9 +101,9 @@ func (p *leasedPart) complete(rest *stint.Decision, err error) (d stint.Decision
 	return d
 }
 
-// charge turns the charge of the rest, and the number of the claim that was denied, into those of
-// the whole request. A request that was allowed because the store did not answer has no charge; its
-// units stay used.
+// charge turns the charge of the rest, and the number of the claim that denied the request, into
+// those of the whole request. If the request was allowed only because the store did not answer, the
+// rest has no charge, and the whole has none either: the leased units stay used.
 func (p *leasedPart) charge(d, rest *stint.Decision) {
 	claims, from := p.whole, rest.Charge.Data()
 	d.Charge.SetClaims(claims)

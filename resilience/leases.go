@@ -15,13 +15,13 @@ import (
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// leases takes blocks of units of limits that are [stint.Limit.Leased] from the store in advance,
-// and serves requests from these blocks, in memory. The store decides all other requests: those for
-// which too few units are left, and those that are not leasable. The store counts every leased
-// unit, so its answers stay exact. A block may also serve only some claims of a request: see
-// [leasedPart].
+// leases takes blocks of units from the store in advance, under limits that are
+// [stint.Limit.Leased], and serves requests from these blocks, in memory. The store decides all
+// other requests: those for which too few units are left, and those that are not leasable. The
+// store counts every leased unit, so its answers stay exact. A block may also serve only some
+// claims of a request: see [leasedPart].
 //
-// A lease starts when two requests within its length had to go to the store. The length is a
+// A lease starts when the store has allowed two requests within the lease's length. The length is a
 // twentieth of the shortest window, or longer if the store is far away. A renewal gets the next
 // block in the background, sized to the demand, and gives back what is left of the previous block.
 //
@@ -58,7 +58,8 @@ import (
 // A decision from memory reports the usage from the store's latest answer, minus the units that
 // this process still holds.
 //
-// It is safe for concurrent use. Serving takes no locks and allocates nothing.
+// It is safe for concurrent use. Serving takes no locks unless a renewal is due. It allocates
+// nothing if the request has one claim with few limits.
 type leases struct {
 	stack *Stack
 	seed  maphash.Seed
@@ -134,7 +135,8 @@ func (l *leases) hash(c *stint.Claim, bans bool) uint64 {
 }
 
 // learn updates leases after the store's decision on a leasable request, or on the part of it that
-// leases did not serve. The second decision about a claim without a lease starts its lease.
+// leases did not serve. If the store allows a claim without a lease for the second time, learn
+// starts the lease.
 func (l *leases) learn(r *stint.Request, d *stint.Decision, asked time.Time) {
 	now := l.now()
 	l.measure(now.mono - l.at(asked).mono)
@@ -156,8 +158,8 @@ func (l *leases) learn(r *stint.Request, d *stint.Decision, asked time.Time) {
 	}
 }
 
-// begin starts the lease of a claim, unless more time than the lease's length has passed since the
-// previous request.
+// begin starts the lease of a claim, unless the previous request came longer ago than the lease's
+// length.
 func (l *leases) begin(r *stint.Request, claim int, hash uint64, since int64, now leaseTime) {
 	c := &r.Claims[claim]
 	ls := newLease(hash, c, r.Bans != nil && !c.Shared)
@@ -212,8 +214,8 @@ func (l *leases) renew(ls *lease, now leaseTime) {
 }
 
 // renewNow asks the store for the next block, and returns the earliest time of the next renewal. In
-// a busy process it may start late. The delay then counts as part of the round trip, up to a
-// quarter of the block's length.
+// a busy process it may start late. Then the measured round trip includes the delay, up to a
+// quarter of the block's length in all.
 func (l *leases) renewNow(ls *lease, due leaseTime) (after int64) {
 	asked := time.Now() // first of all, because the block's end counts from here
 	sent := l.at(asked)
@@ -319,8 +321,8 @@ func (l *leases) tend(ls *lease) {
 	ls.timer.Reset(time.Duration(next - now.mono))
 }
 
-// settleClaim settles a leased claim of a charge in the block that it came from, and reports
-// whether it did. known reports whether the claim was settled before.
+// settleClaim settles a leased claim of a charge in the block that the claim was served from, and
+// reports whether it did. known reports whether the claim was settled before.
 func (l *leases) settleClaim(c *stint.Charge, i int, a *stint.Amendment) (done, known bool) {
 	claim := &c.Claims()[i]
 	for _, bans := range []bool{false, true} {
@@ -375,7 +377,7 @@ func (l *leases) commanded(c *stint.Command) {
 }
 
 // drop ends the leases of a subject, or all of them if the subject is empty. It is called when a
-// ban or a reset is announced.
+// command is announced, and by close.
 func (l *leases) drop(subject string) {
 	name := keypart.Name(subject)
 	for ls := range l.table.all() {

@@ -38,7 +38,7 @@ type ledger struct {
 	names   atomic.Int64  // number of request IDs that records remember
 	next    atomic.Uint32 // the last stripe that debts were collected from
 	bans    *memorystore.Store
-	settled contract.SettledSet // the charges that this process has settled
+	settled contract.SettledSet // what this process has settled or released
 	entries entries
 	dropped atomic.Int64 // number of evicted records that had something to charge
 	closed  atomic.Bool
@@ -188,7 +188,7 @@ type item struct {
 	cost  int64 // 1 for a place, whatever the claim costs
 }
 
-// each iterates over the limits of claims that have both a cost and a count.
+// each iterates over the limits that have a count and under which their claim has a cost.
 func (l *ledger) each(claims []stint.Claim) iter.Seq[item] {
 	return func(yield func(item) bool) {
 		k := 0
@@ -205,7 +205,7 @@ func (l *ledger) each(claims []stint.Claim) iter.Seq[item] {
 	}
 }
 
-// make creates the missing counts of the limits of claims that cost something. It skips claims with
+// make creates the missing counts of all limits of each claim that has a cost. It skips claims with
 // leased limits, because leases count these.
 func (l *ledger) make(claims []stint.Claim, now int64) {
 	for i := range claims {
@@ -307,8 +307,9 @@ func (l *ledger) follow(c *count, limit *stint.Limit) {
 	}
 }
 
-// rule returns the rule of a limit, without retaining the memory of that limit. Rules are shared:
-// there are few limits. If two limits share a slot, the later rule replaces the earlier one.
+// rule returns the rule of a limit, without retaining the memory of that limit. Counts share rules,
+// because there are few different limits. If two limits share a slot, the later rule replaces the
+// earlier one.
 func (l *ledger) rule(limit *stint.Limit) *rule {
 	h := mix(uint64(limit.Max)^l.mark, oddWindow^uint64(limit.Window))
 	h = mix(h^uint64(limit.Burst), oddKind^uint64(limit.Algorithm))

@@ -14,8 +14,8 @@ import (
 // outageRetry is the reported RetryAfter if only the store can allow the request.
 const outageRetry = time.Second
 
-// decide decides a request without the store. If the request was sent and its answer may still
-// come, decide returns an open debt, because the answer will show whether the store has charged it.
+// decide decides a request without the store. If it admits a request that was sent, it returns an
+// open debt, because a late answer may show whether the store has charged the request.
 //
 // There are no bookings without the store: a request with [stint.ModeReserve] that would have to
 // wait is denied.
@@ -49,7 +49,8 @@ func (l *ledger) decide(r *stint.Request, sent bool) (d stint.Decision, owes *de
 	return d, l.grant(r, &d, sent, now), nil
 }
 
-// show fills in the usages, and reports whether the request is within all limits.
+// show fills in the usages, and reports whether the request is within all limits. If not, show also
+// sets the Denier.
 func (l *ledger) show(r *stint.Request, d *stint.Decision, now int64) (fits bool) {
 	fits = true
 	usages := d.MakeUsages(contract.CountLimits(r.Claims))
@@ -142,7 +143,7 @@ func (l *ledger) named(r *stint.Request, now int64) *debt {
 }
 
 // repeat answers a request whose ID was used before. The decision has the charge of the first
-// request.
+// request, if that has the same claims and the same Hold.
 func (l *ledger) repeat(r *stint.Request, first *debt, now int64) stint.Decision {
 	d := stint.Decision{Allowed: true, Repeat: true}
 	first.repeated = first.repeated || r.Mode != stint.ModePeek

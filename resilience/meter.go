@@ -18,7 +18,7 @@ type meter struct {
 	at            int64
 }
 
-// leak lowers a meter by the weight that is refilled until t.
+// leak lowers a meter by the weight that is refilled between its last update and t.
 func (c *count) leak(m *meter, t int64) {
 	ticks, instances := c.ticks(t)-c.ticks(m.at), c.ledger.instances()
 	if ticks <= 0 {
@@ -115,7 +115,8 @@ func (c *count) fillOverruled(units, now int64) {
 }
 
 // drain subtracts units from the meter, if there is one, because they are given back. The units
-// were charged at the given time. Those that were refilled since are not subtracted.
+// were charged at the given time. Those that were refilled since are not subtracted. stored reports
+// whether the store has counted the units.
 func (c *count) drain(units, at, now int64, stored bool) {
 	if c.unit == 0 {
 		return

@@ -20,6 +20,8 @@ import (
 //
 //   - one when an outage begins
 //   - one every logEvery while it lasts
+//   - one when the store begins to reject our credentials
+//   - one about the first request that fails, if only other calls have failed before
 //   - one at its end, at least a second after it began
 //
 // If the outage begins with a call that was not answered in time, that call may be an exception. So
@@ -27,13 +29,13 @@ import (
 type outageLog struct {
 	logger *slog.Logger
 
-	decisions atomic.Int64                     // number of failed calls that were decided without the store
+	decisions atomic.Int64                     // number of requests that were decided without the store
 	others    atomic.Int64                     // number of other failed calls
 	cause     atomic.Pointer[stint.StoreError] // the last failure
 	votes     errkind.Votes                    // determine what is wrong in this outage
-	example   atomic.Pointer[failedCall]       // the first failed call since the last message
+	example   atomic.Pointer[failedCall]       // a failed call since the last message
 	worse     chan struct{}                    // signaled if the store rejects our credentials, or calls keep failing
-	watched   atomic.Bool                      // set during an outage; the goroutine that set it owns the fields below
+	watched   atomic.Bool                      // set during an outage; the goroutine that set it, and then watchOutage, owns the fields below
 
 	begun    time.Time // when the outage began
 	before   int64     // decisions made without the store before the outage
@@ -48,7 +50,7 @@ type outageLog struct {
 // failedCall holds what the log reports about a failed call. Values from a request are shortened.
 type failedCall struct{ mode, key, limit string }
 
-// errorMode is the mode of calls whose errors are returned to the caller.
+// errorMode is the mode of requests whose callers get the error.
 var errorMode = stint.FailError.String()
 
 const (
@@ -61,8 +63,9 @@ const (
 // failures returns the total number of failed calls to the store.
 func (n *outageLog) failures() int64 { return n.decisions.Load() + n.others.Load() }
 
-// failed counts a failed call in counter. It logs the first failure of an outage, with the claim of
-// the call and, if a decision has to be made without the store, the failure mode that makes it.
+// failed counts a failed call in counter, and logs the first failure of an outage. claim is the
+// claim of the call, or nil. mode is the failure mode that decides, or "" if the call is not a
+// decision.
 func (s *Stack) failed(cause *stint.StoreError, counter *atomic.Int64, claim *stint.Claim, mode string) {
 	n := &s.outage
 	if cause.Kind == stint.KindMigrating {
@@ -121,7 +124,8 @@ func (n *outageLog) note(cause *stint.StoreError) (before *stint.StoreError) {
 	return n.cause.Swap(cause)
 }
 
-// lasting returns the last failure of the prevailing kind; see [errkind.Votes].
+// lasting returns the last failure that indicates the main fault (see [errkind.Votes]), or the last
+// of all failures if there are no votes.
 func (n *outageLog) lasting() *stint.StoreError {
 	_, last := n.votes.Fault(time.Now())
 	if cause, ok := errors.AsType[*stint.StoreError](last); ok {
@@ -130,7 +134,7 @@ func (n *outageLog) lasting() *stint.StoreError {
 	return n.cause.Load()
 }
 
-// log logs why the store is unavailable, and which request failed.
+// log logs why the store is unavailable, and an example of a failed request if there is a new one.
 func (n *outageLog) log(level slog.Level, message string, cause *stint.StoreError, more []any) {
 	n.auth = cause.Kind == stint.KindAuth
 	n.loggedAt = time.Now()
@@ -171,8 +175,8 @@ func (s *Stack) watchOutage() {
 }
 
 // untilBack waits for the end of an outage. It logs from time to time that the outage continues. It
-// logs at once if the store rejects our credentials, or if calls keep failing after a late answer.
-// It returns how many calls had failed when the outage ended.
+// logs at once if the store rejects our credentials, or if calls keep failing after only a warning
+// was logged. It returns the total number of failed calls when the outage ended.
 func (s *Stack) untilBack() int64 {
 	n := &s.outage
 	for seen := n.failures(); ; {
@@ -198,8 +202,8 @@ func (s *Stack) untilBack() int64 {
 }
 
 // answers reports whether a store that does not answer calls in time answers a ping. If the ping
-// fails for a different reason, that reason becomes the cause: the calls may have timed out before
-// they met it.
+// fails for a different reason, that reason becomes the cause: the calls may only have timed out
+// before they failed for the same reason.
 func (s *Stack) answers() bool {
 	if s.outage.lasting().Kind != stint.KindTimeout {
 		return false
@@ -212,7 +216,7 @@ func (s *Stack) answers() bool {
 	return err == nil
 }
 
-// probeSubject is the subject of probes. Callers do not use it.
+// probeSubject is the subject of probes. It is reserved: callers must not use it.
 const probeSubject = "stint:probe"
 
 var probeLimits = []stint.Limit{stint.Per(1000, time.Second)}

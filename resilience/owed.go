@@ -155,8 +155,8 @@ func (c *count) owe(units, at, now int64) {
 	p.uncharged, p.at = p.uncharged+units, now
 }
 
-// unowe subtracts units that were granted at the given time from the units that are owed. It
-// returns how many it subtracted.
+// unowe subtracts units that were granted at the given time from the units that are owed but not
+// due. It returns how many it subtracted.
 func (c *count) unowe(units, granted int64) int64 {
 	p := c.owedAt(granted)
 	if p == nil {

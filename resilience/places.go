@@ -11,13 +11,13 @@ import (
 )
 
 // holder is a holder of a place under a concurrency limit. until is when it loses the place, unless
-// a heartbeat arrives before that. The store may not know the holder.
+// a heartbeat arrives before that.
 type holder struct {
 	id     uint64
 	until  int64
-	stored int64 // the store knows the holder until then
-	since  int64 // when a heartbeat first reported it to the store; earlier answers do not count it
-	void   int64 // an unanswered heartbeat may still arrive until then
+	stored int64 // when the store forgets the holder; 0 if the store never knew it
+	since  int64 // when a heartbeat made it known to the store; earlier answers do not count it
+	void   int64 // until when an unanswered heartbeat may still arrive
 }
 
 // holder returns the holder with an ID, or nil.
@@ -72,7 +72,8 @@ func (l *ledger) extended(c *stint.Charge, stored bool) (held bool) {
 	return held && !lost
 }
 
-// unanswered records a heartbeat that was not answered. left is how long it may still arrive.
+// unanswered records a heartbeat that was not answered. left is the time for which it may still
+// arrive.
 func (l *ledger) unanswered(c *stint.Charge, left time.Duration) {
 	now := l.now()
 	for _, h := range l.places(c, now) {
@@ -99,8 +100,8 @@ func (l *ledger) released(c *stint.Charge, a stint.Amendment) (held bool, void t
 }
 
 // beat records a heartbeat of a local charge. It returns the store's charge, if there is one, and
-// whether the debt has yet to be charged. If so, the usage in the heartbeat is sent once the debt
-// is charged.
+// whether the store must be charged before it can get the heartbeat. If so, beat remembers the
+// usage that the heartbeat of a hold reports.
 func (l *ledger) beat(o *debt, c *stint.Charge, a stint.Amendment) (stored stint.Charge, later bool) {
 	defer l.unlock(l.lock(o.subjects))
 	if o.hold == 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-// resolve settles the state of an open debt once the outcome of its request is known.
+// resolve sets the new state of an open debt once the outcome of its request is known.
 func (l *ledger) resolve(o *debt, d *stint.Decision, err error, call uint64) {
 	var due []*job
 	charged := err == nil && d.Allowed && (d.Charge.Data().ID != 0 || d.Repeat)
@@ -142,7 +142,7 @@ type owedCall struct {
 	driver.Call
 	debt   *debt
 	ledger *ledger
-	number uint64 // the number of the call to the store
+	number uint64 // the number of its answer; see nextCall
 	first  bool   // whether the debt was not sent before
 	ended  atomic.Bool
 }
@@ -228,7 +228,7 @@ func (l *ledger) collect(rec *record, now int64, calls []*owedCall) []*owedCall 
 	return calls
 }
 
-// makeDebts turns the units that are due under a limit into debts.
+// makeDebts turns the units that are due under a limit into debts, one for each part of the window.
 func (l *ledger) makeDebts(rec *record, n *count) {
 	for i := range n.owed.parts {
 		p := &n.owed.parts[i]
@@ -243,7 +243,7 @@ func (l *ledger) makeDebts(rec *record, n *count) {
 }
 
 // request returns the request that charges a debt now, and whether any of the debt still counts.
-// The request leaves out limits that were reset since.
+// The request leaves out limits that were reset after the grant.
 func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
 	// A hold counts from its last heartbeat.
 	rec, age, given, metered := o.home, max(now-o.seen(), 0), time.Duration(maxAhead), false
@@ -296,9 +296,10 @@ func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
 
 // givenBack returns for how long the meter has been refilling units of a debt, at most since the
 // grant, or maxAhead if it has refilled all of them. The oldest units are refilled first. So the
-// weight that is left of a debt is the local level minus the weight of all newer units. Units that
-// certainly were not charged count as newer than a debt that may have been charged, because since
-// that charge the refill has lowered the store's level, not theirs.
+// weight that is left of a debt is the local level minus the weight of all newer units. If a debt
+// may have been charged, units that certainly were not charged count as newer. The reason is that
+// since the charge, the refill has lowered the store's level, and not the level of the uncharged
+// units.
 func (c *count) givenBack(rec *record, o *debt, claim *stint.Claim, now int64) time.Duration {
 	newer, before := c.owed.due(), !o.sent
 	for _, d := range rec.debts {

@@ -18,7 +18,7 @@ import (
 //
 // The next heartbeat notices a loss: see [driver.Presence]. Answers since the last heartbeat may
 // have come after the loss, so for each limit the last answer before that heartbeat is kept, too.
-// If a state was evicted, the next answer about it has another generation. That is also so after a
+// If a state was evicted, the next answer about it has another generation. The same happens after a
 // reset, but a reset is announced.
 
 // answer holds the usage that the store reported for a limit: others is the number of units used by
@@ -72,7 +72,8 @@ func (l *ledger) keep(rec *record, replaced bool, now int64) {
 	rec.epoch = l.epoch.Load()
 }
 
-// last returns the newest answer. Its number of units used by others is the current estimate.
+// last returns the newest answer. If there is no meter, its number of units used by others is the
+// current estimate.
 func (c *count) last() answer {
 	a := c.heard.answer
 	if c.unit == 0 {
@@ -170,7 +171,8 @@ func (l *ledger) own(rec *record, c *count, now int64) (own []part) {
 	return own
 }
 
-// lostAll returns the usage that all limits had before a loss, the most used first.
+// lostAll returns the usage that limits had before a loss, the most used first, up to maxLost of
+// them.
 func (l *ledger) lostAll() (all []lostCount) {
 	now := l.now()
 	for i := range l.stripes {
@@ -215,10 +217,10 @@ func (l *ledger) lostSome(heardSince int64) (all []lostCount) {
 	return all
 }
 
-// requests appends calls to the list to. They make the store count at least the lost usage, unless
-// the limit was reset since. In a sliding window, units granted to this process count as long as
-// they would have without the loss. Units granted to others all count as long as the newest of
-// them.
+// requests appends calls to the given list. They make the store count at least the lost usage,
+// unless the limit was reset since. In a sliding window, units granted to this process count as
+// long as they would have without the loss. Units granted to others all count as long as the newest
+// of them.
 func (l *ledger) requests(lost *lostCount, now int64, to []*driver.Call) []*driver.Call {
 	defer l.unlock(l.lock([]stint.Claim{lost.claim}))
 	limit := &lost.claim.Limits[0]

@@ -37,7 +37,8 @@ func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged, sent int64
 	}
 }
 
-// wasReset reports whether a charge made at the given time, in whole microseconds, was reset.
+// wasReset reports whether a charge made at the given time was reset. The time is exact only to a
+// microsecond.
 func (c *count) wasReset(at int64) bool { return at+int64(time.Microsecond) <= c.since }
 
 // raise counts the units by which an amendment raises a charge, before the store has charged them.
@@ -269,7 +270,8 @@ func (l *ledger) isOpen(c *stint.Charge, a *stint.Amendment) (open, onlyPlaces b
 	return places || states, places && !states && settled
 }
 
-// unsettled returns a charge in which claims that are known to be settled cost nothing.
+// unsettled returns a charge with several claims, in which those that are known to be settled cost
+// nothing. It returns any other charge unchanged.
 func (l *ledger) unsettled(c stint.Charge, a *stint.Amendment) stint.Charge {
 	if len(c.Claims()) == 1 || a.Kind != stint.AmendSettle || c.Data().Hold > 0 {
 		return c
@@ -308,8 +310,8 @@ func (c *count) mostRaise(maxDebt, now int64) int64 {
 
 // commanded applies a command in this process. sent is the time at which the command was sent: an
 // answer that arrived later may already reflect it. done reports whether the store has executed it.
-// Units must be given back only once. So if the store has given them back, and units granted here
-// are still to be charged to it, none are given back here.
+// Units must be given back only once. So if the store has given them back, and the store has yet to
+// be charged with units granted here, none are given back here.
 func (l *ledger) commanded(c *stint.Command, done bool, sent int64) {
 	_ = l.bans.Command(context.Background(), *c) // fails only once it is closed
 	if c.Kind != stint.CommandGiveBack {
@@ -334,7 +336,7 @@ func (l *ledger) commanded(c *stint.Command, done bool, sent int64) {
 	}
 }
 
-// commandClaims returns a claim on everything that a command affects.
+// commandClaims returns a claim on the limits of a command, in the command's scope.
 func commandClaims(c *stint.Command) []stint.Claim {
 	return []stint.Claim{{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits, Cost: max(c.Units, 1)}}
 }

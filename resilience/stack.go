@@ -29,7 +29,7 @@ type Stack struct {
 	sharing sharing
 
 	listeners  contract.Listeners // see Announcements
-	heardSince atomic.Int64       // when it began to receive announcements, by the ledger's clock; 0 if it does not
+	heardSince atomic.Int64       // since when the stack receives announcements, by the ledger's clock; 0 if it receives none
 
 	start time.Time
 	life  context.Context // canceled by end, to stop the goroutines
@@ -68,7 +68,7 @@ type (
 //
 //   - [driver.BatchAmender] amends many charges in one call.
 //   - [driver.Roster] counts the processes, and notices when the store has lost data.
-//   - [driver.Announcer] announces the subjects to which any process gives units back.
+//   - [driver.Announcer] announces the subjects that a refund or a command of any process affects.
 //   - [driver.Inspector] shows usage, and [driver.Keeper] keeps tables.
 //   - Ping(ctx) error reports cheaply whether the store responds.
 func New(store driver.BatchStore, c Config) (*Stack, error) {
@@ -108,7 +108,7 @@ func New(store driver.BatchStore, c Config) (*Stack, error) {
 // Take implements [stint.Store]. A request is answered by the first of these that can: the deny
 // cache, a lease, the store within the time budget, this process without the store.
 func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, err error) {
-	// Answers from memory do without a question, because it would make them take 50% longer.
+	// Answers from memory do without a question, which would make them take 50% longer.
 	leased := s.leases != nil && leasable(&r)
 	asked := s.start.Add(time.Since(s.start)) // reads only the monotonic clock, which takes half the time
 	if leased {
@@ -142,8 +142,7 @@ func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, er
 }
 
 // serve answers a leasable request from memory, and reports whether it did. Of a request with
-// several claims, it may serve only some. The others are then in part.rest, for the store to
-// decide.
+// several claims, it may serve only some. Then part.rest has the others, for the store to decide.
 func (s *Stack) serve(r *stint.Request, d *stint.Decision, asked time.Time) (part *leasedPart, served bool) {
 	if len(r.Claims) == 1 {
 		return nil, s.leases.serve(r, d, asked)
@@ -157,8 +156,8 @@ func (s *Stack) serve(r *stint.Request, d *stint.Decision, asked time.Time) (par
 }
 
 // leasable reports whether a request, or a part of it, may be served from memory. Such a request is
-// a plain take without an ID or a hold. The store decides a request with two claims of one subject
-// and scope, because such claims are settled together.
+// a plain take without an ID or a hold. It has no two claims of one subject and scope, because the
+// store settles such claims together.
 func leasable(r *stint.Request) bool {
 	if r.Mode != stint.ModeTake || r.ID != "" || r.Terms().Fit || r.Terms().Lease != 0 || r.Hold != 0 {
 		return false
@@ -239,8 +238,8 @@ func (s *Stack) take(ctx context.Context, r *stint.Request, part *leasedPart, as
 	return d, err
 }
 
-// ask has the store decide within the time budget. If it fails after the request was sent, it
-// returns the waiter of the request as sent, because the answer may still come.
+// ask has the store decide within the time budget. If that fails after the request was sent, sent
+// is the request's waiter, because the answer may still come.
 func (s *Stack) ask(ctx context.Context, q *question) (sent *waiter, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err // no caller waits for an answer
@@ -253,7 +252,7 @@ func (s *Stack) ask(ctx context.Context, q *question) (sent *waiter, err error) 
 		budget = r.Failure.Budget
 	}
 	if r.Terms().Lease > 0 {
-		budget = max(budget, r.Terms().Lease/2) // no caller waits; half of the lease's time is left when the answer comes
+		budget = max(budget, r.Terms().Lease/2) // no caller waits, and a block that comes so late is still useful
 	}
 	// A caller whose deadline is earlier than the end of the budget gets its answer a little late.
 	// A missed deadline of that kind does not mean that the store is slow. Clients may be able to
@@ -288,9 +287,9 @@ func earlier(ctx context.Context, deadline time.Time) time.Time {
 	return deadline
 }
 
-// listen drops everything that announcements of other processes invalidate. While it receives no
-// announcements, an outdated denial is repeated for at most a second, and an outdated lease is used
-// until it ends.
+// listen receives announcements from the store, and calls drop for each. While it cannot receive
+// any, an outdated denial is repeated for at most a second, and an outdated lease is used until it
+// ends.
 func (s *Stack) listen(announcer announcer, logger *slog.Logger) {
 	warned := false
 	for s.life.Err() == nil {
@@ -316,8 +315,9 @@ func (s *Stack) Announcements(ctx context.Context, f func(subject string, comman
 	return s.listeners.Listen(ctx, f)
 }
 
-// drop handles an announcement about a subject. It forgets the subject's denials. If the
-// announcement is of a command, it also forgets the subject's leases and ban.
+// drop handles an announcement about a subject, and passes it on to listeners. It forgets the
+// subject's denials. If the subject was reset, banned or unbanned, it also forgets the subject's
+// leases and ban.
 func (s *Stack) drop(subject string, commanded bool) {
 	s.listeners.Tell(subject, commanded)
 	if s.denials != nil {
@@ -335,10 +335,10 @@ func (s *Stack) drop(subject string, commanded bool) {
 // Breaker returns the state of the breaker, which stops calls to a store that fails.
 func (s *Stack) Breaker() BreakerState { return s.store.current() }
 
-// Close answers waiting callers, gives back leased units, charges the units that are still owed to
-// the store, and ends all background work. It takes at most a few seconds if the store does not
-// answer. It does not close the store. Later requests fail, unless their failure mode is
-// [stint.FailAllow] or [stint.FailDeny].
+// Close waits until all callers are answered, gives back leased units, tries to charge the units
+// that are still owed to the store, and ends all background work. It takes at most a few seconds if
+// the store does not answer. It does not close the store. Later requests fail, unless their failure
+// mode is [stint.FailAllow] or [stint.FailDeny].
 func (s *Stack) Close() error {
 	s.batch.Close()
 	if s.leases != nil {
@@ -359,7 +359,7 @@ func (s *Stack) Close() error {
 	return nil
 }
 
-// run calls what in a new goroutine, unless the stack has been closed.
+// run calls the function what in a new goroutine, unless the stack has been closed.
 func (s *Stack) run(what func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,8 +19,8 @@ func ChargeOf(r *stint.Request) (c stint.Charge) {
 // of it, as a fallback or from a lease.
 func FromStore(c *stint.Charge) bool { return !c.Data().Fallback && c.Data().Leased == 0 }
 
-// SetGeneration sets the generation of the ith state of a charge. If the charge has no list of the
-// generations of the states after the first, SetGeneration creates it.
+// SetGeneration sets the generation of a charge's state i, counted from 0. If i is not 0 and the
+// charge has no list of generations, SetGeneration creates the list.
 func SetGeneration(c *stint.Charge, i int, generation uint32) {
 	data := c.Data()
 	if i == 0 {
@@ -36,7 +36,7 @@ func SetGeneration(c *stint.Charge, i int, generation uint32) {
 	data.Others.Generations[i-1] = generation
 }
 
-// CountStates returns the number of states of claims.
+// CountStates returns the total number of states that a store keeps for claims; see [StateNames].
 func CountStates(claims []stint.Claim) (n int) {
 	var names [stint.MaxLimits]string
 	for i := range claims {

@@ -1,5 +1,6 @@
-// Package contract provides small computations on requests, claims, charges and limits. Stores, and
-// packages that wrap stores, share them. Users of the root package do not need them.
+// Package contract provides computations on requests, claims, charges and limits, and small data
+// structures. Stores and other packages of this module share them. Users of the root package do not
+// need them.
 package contract
 
 import (
@@ -15,8 +16,8 @@ import (
 // AppliesBans reports whether bans apply to the request.
 func AppliesBans(r *stint.Request) bool { return r.Bans != nil && r.Mode != driver.ModeForce }
 
-// Life returns how long the request's ID is remembered: IDLife, or the shortest window of the first
-// claim, but at least Hold.
+// Life returns how long the request's ID is remembered: IDLife or, if that is 0, the shortest
+// window of the first claim, but at least Hold.
 func Life(r *stint.Request) time.Duration {
 	if r.IDLife > 0 {
 		return max(r.IDLife, r.Hold)
@@ -146,8 +147,7 @@ func CountLimits(claims []stint.Claim) (n int) {
 	return n
 }
 
-// MaxOwnSettled is the number of its own settlements that a process remembers. See
-// [driver.MaxSettled].
+// MaxOwnSettled is how many of its own settlements a process remembers. See [driver.MaxSettled].
 const MaxOwnSettled = 65_536
 
 // DefaultBudget is the time budget of a decision unless a [stint.FailurePolicy] sets another one.
@@ -164,7 +164,8 @@ const (
 	MinBreakerTime = 10 * time.Millisecond
 )
 
-// SameID reports whether two limits share their state.
+// SameID reports whether two limits are counted as one: they have the same name, algorithm and
+// window.
 func SameID(l, m *stint.Limit) bool {
 	return l.Window == m.Window && l.Algorithm == m.Algorithm && l.Name == m.Name
 }

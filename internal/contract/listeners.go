@@ -8,7 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// ErrSilent is the error of [Listeners.Listen] when [Listeners.End] has ended it.
+// ErrSilent reports that announcements are not available, or no longer: [Listeners.Listen] returns
+// it after a call of [Listeners.End].
 var ErrSilent = errors.New("announcements are not available")
 
 // Listeners passes the announcements of a store to several listeners in one process: see

@@ -15,20 +15,21 @@ import (
 //
 //	ID (8 bytes), At, units charged to the first claim
 //	note, see AppendNote
-//	generations of the states of the claims that were charged in the call that recorded it (4 each)
+//	generations of the states that were charged in the call that recorded the ID (4 bytes each)
 //
 // Numbers are little-endian doubles unless a size is given, as in Redis, where a script writes
-// everything except the note. One claim with one state takes 33 bytes.
+// everything except the note. One claim with one state and no hold takes 33 bytes.
 
 var little = binary.LittleEndian
 
 // headSize is the size of ID, At and units.
 const headSize = 24
 
-// AppendNote appends the data of a charge that is known before the charge is made: the shape of the
-// request, see Shape, the costs of the claims after the first, and the costs of names. If the
-// claims of other subjects were charged before, in separate calls, elsewhere is their charge, and
-// AppendNote also appends its times and generations.
+// AppendNote appends the data that describes a charge and is known before the charge is made: the
+// shape of the request (see [Shape]), its Hold, the costs of the claims after the first, and the
+// costs of names. If the claims of other subjects were charged before, in separate calls, elsewhere
+// is their charge, and AppendNote also appends its times and generations. Otherwise elsewhere is
+// nil.
 func AppendNote(b []byte, r *stint.Request, shape uint32, elsewhere *stint.Charge) []byte {
 	b = little.AppendUint32(b, shape)
 	if b = append(b, 0); elsewhere != nil {
@@ -74,7 +75,8 @@ func AppendCharge(b []byte, c *stint.Charge, note []byte) []byte {
 }
 
 // Recall returns the charge of a request ID, given the text that the store keeps. It reports false
-// if the shape of the request differs from that of the first request with that ID.
+// if the text is damaged, or if the request has another shape or Hold than the first request with
+// that ID.
 func Recall(r *stint.Request, shape uint32, text string) (c stint.Charge, ok bool) {
 	if len(text) < headSize+5 {
 		return c, false
@@ -153,9 +155,9 @@ func costNames(c *stint.Claim) []string {
 	return slices.Sorted(maps.Keys(c.Costs))
 }
 
-// Shape returns a hash of the properties of claims that must be equal for one request to recall the
-// charge of another: the names, algorithms and windows of their limits, the names of their costs,
-// and names, which contains the subjects and scopes as the store writes them.
+// Shape returns a hash of everything in claims that must be equal for one request to recall the
+// charge of another: the names, algorithms and windows of the limits, and the names of the costs.
+// The hash also covers names, which contains the subjects and scopes as the store writes them.
 func Shape(claims []stint.Claim, names []byte) uint32 {
 	h := uint32(2166136261) // FNV-1a
 	add := func(bytes ...byte) {

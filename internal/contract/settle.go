@@ -6,10 +6,9 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Settle settles a charge. costs has the indexes of the claims that count the cost of a request.
-// The amendment a applies to these claims. The other claims count requests, one unit for each. If
-// the charge has a hold, these units are held, too, so Settle settles the other claims at a cost of
-// 1.
+// Settle settles a charge. It applies the amendment a to the claims that count the cost of a
+// request; costs has their indexes. All other claims count requests, one unit for each. If the
+// charge has a hold, it holds these units too, so Settle settles the other claims at a cost of 1.
 func Settle(c stint.Charge, costs []int, a stint.Amendment,
 	amend func(stint.Charge, stint.Amendment) (stint.Amended, error)) (done stint.Amended, err error) {
 	priced, others := c.Part(costs...), c.Part(requestClaims(&c, costs)...)
@@ -24,7 +23,7 @@ func Settle(c stint.Charge, costs []int, a stint.Amendment,
 
 // SettleOnce settles like Settle, but in one call if the limits that count requests have different
 // names from those that count costs. Use it only if no part of the charge was settled before:
-// otherwise the charged units of the two kinds could not be told apart.
+// otherwise the result could not tell units of requests from units of costs.
 func SettleOnce(c stint.Charge, costs []int, a stint.Amendment,
 	amend func(stint.Charge, stint.Amendment) (stint.Amended, error)) (stint.Amended, error) {
 	requests := requestClaims(&c, costs)

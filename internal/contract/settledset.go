@@ -7,10 +7,10 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// SettledSet remembers the last [MaxOwnSettled] claims of charges that this process has settled, or
-// whose places it has released. A store remembers only the last 1,000 settlements of each subject
-// and scope. The set also recognizes repeats of earlier settlements. The zero SettledSet is empty
-// and ready for use. It is safe for concurrent use.
+// SettledSet remembers settled claims and states of charges, the last [MaxOwnSettled] of them. A
+// store remembers only the last 1,000 settlements of each subject and scope, so this set recognizes
+// repeats that the store has forgotten. The zero SettledSet is empty and ready for use. It is safe
+// for concurrent use.
 type SettledSet struct {
 	mu    sync.Mutex
 	seed  maphash.Seed
@@ -34,8 +34,8 @@ func (s *SettledSet) HasState(charge uint64, c *stint.Claim, name string) bool {
 	return known
 }
 
-// Add remembers that a claim of a charge was settled. It reports whether the claim was not known
-// before.
+// Add remembers that a claim of a charge was settled. It reports false if the set already has the
+// claim.
 func (s *SettledSet) Add(charge uint64, c *stint.Claim) bool { return s.AddState(charge, c, "") }
 
 // AddState is like Add, for one state of a claim.

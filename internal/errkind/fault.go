@@ -15,8 +15,7 @@ import (
 type Fault struct {
 	// Name is the name of the fault in logs, in JSON and in the documentation.
 	Name string
-	// Is completes a sentence that begins with the name of the store. An example is "does not
-	// answer".
+	// Is is a predicate whose subject is the store, such as "is out of memory".
 	Is string
 	// Why lists the usual causes, and Fix describes the remedy. Both are sentences.
 	Why, Fix string
@@ -115,8 +114,8 @@ func (e *NodeError) Error() string { return e.Err.Error() }
 func (e *NodeError) Unwrap() error { return e.Err }
 
 // Diagnose returns the name of the fault that err indicates. The argument answers reports whether
-// the store answers pings. If a call was not answered in time, the fault is [Slow] if the store
-// answers pings, and otherwise [Silent].
+// the store answers pings. If a call was not answered in time, the fault is [Unreachable] if no
+// connection was made, [Slow] if the store answers pings, and [Silent] otherwise.
 func Diagnose(err error, answers bool) string {
 	var dial *net.OpError
 	var node *NodeError
@@ -137,8 +136,8 @@ func Diagnose(err error, answers bool) string {
 	}
 }
 
-// words lists words that begin the errors of Redis. If the error comes from a script or through a
-// proxy, other text may precede the word.
+// words lists the first words of errors that Redis returns. If the error comes from a script or
+// through a proxy, other text may precede the word.
 var words = []struct {
 	word  string
 	kind  stint.StoreErrorKind

@@ -8,7 +8,7 @@ import (
 
 const (
 	// faultHalfLife is the time in which the weight of a vote halves. saidWeight is the weight of a
-	// vote for a fault that the store itself has reported.
+	// vote for a fault that only an answer of the store can show, such as a full memory.
 	faultHalfLife = 5 * time.Second
 	saidWeight    = 4
 )
@@ -16,12 +16,12 @@ const (
 // Votes determines the main fault of a store whose failures indicate different faults. For example,
 // when Redis is killed, connections are refused, but the calls in progress time out.
 //
-// Every second with a failure adds one vote for its fault, or four votes if the store itself
-// reported the fault. The number of votes halves every five seconds. So the fault with the most
-// votes is one that lasts, not just the latest one, and a new fault takes over within seconds. The
-// dashboard, the alerts and the log report this fault.
+// In every second with failures, each fault that they indicate gets one vote, or four votes if only
+// an answer of the store can show that fault. The number of votes halves every five seconds. So the
+// fault with the most votes is one that lasts, not just the latest one, and a new fault takes over
+// within seconds. The dashboard, the alerts and the log report the fault with the most votes.
 //
-// The zero value has no votes. It is safe for concurrent use.
+// The zero Votes is empty and ready for use. It is safe for concurrent use.
 type Votes struct {
 	mu   sync.Mutex
 	each map[string]*vote
@@ -33,8 +33,8 @@ type vote struct {
 	last   error
 }
 
-// Add adds a vote for the fault that a failure indicates, unless it added one for the same fault in
-// the last second.
+// Add adds a vote for the fault that a failure indicates, unless the last vote for the same fault
+// is less than a second old.
 func (v *Votes) Add(err error, now time.Time) {
 	fault := Diagnose(err, true)
 	v.mu.Lock()

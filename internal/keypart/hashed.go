@@ -37,7 +37,8 @@ func SumIn(name string) (before string, sum Sum, ok bool) {
 	return name[:at-1], sum, err == nil
 }
 
-// IsHashed reports whether a subject was hashed: it is a kind, or nothing, followed by a sum.
+// IsHashed reports whether a subject has the form of a hashed name: a kind, which may be empty,
+// followed by a sum.
 func IsHashed(subject string) bool {
 	before, _, ok := SumIn(subject)
 	return ok && (before == "" || isKind(before))

@@ -16,9 +16,10 @@ const (
 	HashMark = '~'
 )
 
-// Append appends a part of a key. The encoding is injective for any bytes, and keeps letters,
-// digits and common punctuation. The result never contains a brace, because braces delimit the hash
-// tag of a Redis key. It contains colons only if colons is true, as for a part inside the hash tag.
+// Append appends a part of a key: escaped or, if that would be longer than [Max], as a hash. The
+// escaping is injective for any bytes, and keeps letters, digits and common punctuation. The result
+// never contains a brace, because braces delimit the hash tag of a Redis key. It contains colons
+// only if colons is true, as for a part inside the hash tag.
 func Append(b []byte, part string, colons bool) []byte {
 	start := len(b)
 	for i := range len(part) {
@@ -40,7 +41,8 @@ func appendHash(b []byte, part string) []byte {
 	return hex.AppendEncode(b, sum[:20])
 }
 
-// Read is the inverse of Append; it cannot read a part that was hashed.
+// Read is the inverse of Append. It reports false if text is empty, is a hash or contains an
+// invalid escape.
 func Read(text string) (string, bool) {
 	if text == "" || text[0] == HashMark {
 		return "", false

@@ -2,7 +2,7 @@
 // counts the others, so that the next record can report how many were left out.
 //
 // It does not use rate.Sometimes of golang.org/x/time/rate, because that does not count the events
-// that it leaves out, and because packages that use logsample may depend only on the standard
+// that it leaves out, and because some packages that use logsample may depend only on the standard
 // library.
 package logsample
 
@@ -16,8 +16,8 @@ import (
 // show whether the events are alike.
 const Few = 5
 
-// In a flood, [Sampler.Sample] reads the clock for one event in clockEvery. Reading the clock takes
-// longer than everything else that it does.
+// In a flood, [Sampler.Sample] reads the clock for one event in clockEvery, because reading the
+// clock takes longer than the rest of Sample.
 const clockEvery = 16
 
 // Sampler samples one kind of event. The zero value is ready to use. It is safe for concurrent use
@@ -57,8 +57,8 @@ func (g *Sampler) Sample(most int, every time.Duration) (left int64, ok bool) {
 	return g.Allow(most, every)
 }
 
-// admit reports whether to allow an event: whether fewer than most events were allowed in its
-// interval.
+// admit reports whether fewer than most events were allowed in the current interval, and counts the
+// event if so. It begins a new interval if the last one is over.
 func (g *Sampler) admit(most int, every time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

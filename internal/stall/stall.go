@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Piece is the number of bytes that are written under one timeout. Larger writes are split, so that
+// Piece is the maximum number of bytes written under one timeout. Larger writes are split, so that
 // a long write does not look stuck.
 const Piece = 64 << 10
 
@@ -31,14 +31,14 @@ type Watch struct {
 //
 // Not every writer supports deadlines, and ending a stream has no effect on an HTTP/2 connection
 // that is blocked as a whole. So if the write is still blocked after another timeout, the watch
-// calls stuck, unless it is nil, and then the function that stuck returns. The write is certain to
-// be blocked while stuck runs.
+// calls stuck and then the function that stuck returns. Either function may be nil. The write is
+// certain to be blocked while stuck runs.
 func (w *Watch) Init(rw http.ResponseWriter, timeout time.Duration, stuck func() (then func())) {
 	w.rw, w.timeout, w.stuck = rw, timeout, stuck
 }
 
-// Begin must be called before a write or a flush, and [Watch.End] after it. It reports false if an
-// earlier write has blocked for too long: then nothing more may be sent.
+// Begin must be called before a write or a flush, and [Watch.End] after it. Begin reports false if
+// an earlier write has blocked for too long: the response must not be continued.
 func (w *Watch) Begin() bool {
 	if w.timeout <= 0 {
 		return true
@@ -87,15 +87,16 @@ func (w *Watch) Ended() bool {
 	return w.ended
 }
 
-// look runs when a write may have blocked for too long.
+// look runs when the timer fires, because a write may have blocked for too long.
 func (w *Watch) look() {
 	if then := w.decide(); then != nil {
 		then()
 	}
 }
 
-// decide ends the current write if it has blocked for too long. The goroutine of a write that has
-// just finished cannot continue before decide returns, because End waits for the lock.
+// decide ends the current write if it has blocked for too long. If the write is still blocked after
+// that, decide calls stuck and returns its result. The goroutine of a write that has just finished
+// cannot continue before decide returns, because End waits for the lock.
 func (w *Watch) decide() (then func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,7 +119,8 @@ func (w *Watch) decide() (then func()) {
 	return nil
 }
 
-// Conn wraps a connection: a write that blocks longer than timeout fails. Reads have no timeout.
+// Conn wraps a connection: a write of which one [Piece] blocks longer than timeout fails. Reads
+// have no timeout.
 func Conn(c net.Conn, timeout time.Duration) net.Conn { return &conn{c, timeout} }
 
 type conn struct {
@@ -140,7 +142,9 @@ func (c *conn) Write(p []byte) (n int, err error) {
 	}
 }
 
-// CloseWrite closes the writing side. Proxies call it when the other side has nothing more to send.
+// CloseWrite closes the writing side, or the whole connection if the two sides cannot be closed
+// separately. [net/http/httputil.ReverseProxy] calls it when the other side has nothing more to
+// send.
 func (c *conn) CloseWrite() error {
 	half, ok := c.Conn.(interface{ CloseWrite() error })
 	if !ok {

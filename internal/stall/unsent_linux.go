@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxUnsent is the number of unsent bytes that the kernel buffers. It is large enough to keep the
-// network busy.
+// maxUnsent is the number of unsent bytes from which the kernel accepts no more. It is large enough
+// to keep the network busy.
 const maxUnsent = 128 << 10
 
 // LimitUnsent keeps the kernel from buffering more of a response than the client can read soon.
@@ -20,7 +20,7 @@ func LimitUnsent(c net.Conn) {
 	if secure, ok := c.(*tls.Conn); ok {
 		c = secure.NetConn()
 	}
-	socket, ok := c.(syscall.Conn) // listeners wrap their connections
+	socket, ok := c.(syscall.Conn) // not *net.TCPConn: a listener may wrap its connections
 	if !ok {
 		return
 	}
