@@ -1,6 +1,6 @@
 // Package overrides changes the limits of single subjects at run time: for instance, one customer
 // gets more until Friday, without a deployment. The store keeps the overrides. Every process that
-// shares the store keeps them in memory and asks for changes twice a second. Decisions make no
+// opens the table keeps a copy in memory and asks for changes twice a second. Decisions make no
 // extra calls.
 //
 //	table, err := overrides.Open(ctx, store, overrides.Config{})

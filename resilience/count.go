@@ -343,8 +343,8 @@ const maxAhead = stint.MaxWindow * stint.MaxBurst
 
 // left returns how many units this process may take at t, if none are granted or given back before
 // t: all units that are left or, if there are several processes, its share of them. uncounted is
-// the number of its units that the store's newest answer does not count. The result is negative if
-// too much is used.
+// the number of units granted to this process that the store has not counted. The result is
+// negative if too much is used.
 func (c *count) left(t, uncounted int64) int64 {
 	left := c.logLeft(t, uncounted)
 	if c.unit > 0 {
@@ -355,7 +355,7 @@ func (c *count) left(t, uncounted int64) int64 {
 
 // logLeft is like left, but ignores the meter. If a limit has a meter, the meter counts the units
 // that other processes have used. Then logLeft counts only the units of this process and those that
-// an earlier process may have used.
+// an earlier process may have used. For a bucket, logLeft returns the capacity.
 func (c *count) logLeft(t, uncounted int64) int64 {
 	instances := c.ledger.instances()
 	if c.Algorithm == stint.AlgorithmBucket {

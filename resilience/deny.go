@@ -61,7 +61,7 @@ type denialSet [4]struct {
 // wait that it reports is counted down from the arrival, so no caller retries too early.
 type denial struct {
 	denialID
-	until   time.Duration // when it expires; like arrived, since denyCache.start
+	until   time.Duration // when it expires; until and arrived count from denyCache.start
 	arrived time.Duration
 	// Parts of the decision: keeping all of it would retain the memory of its request.
 	banned, degraded bool

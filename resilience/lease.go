@@ -108,8 +108,8 @@ func (ls *lease) serve(r *stint.Request, now leaseTime, mark uint64, d *stint.De
 // contend for it.
 func newLeasedID(mark uint64) uint64 { return mark<<markShift | rand.Uint64()>>markBits }
 
-// take takes units from the block. It returns the block and how many units are left, or nil if the
-// block has ended or has too few units. It also reports whether a renewal is due.
+// take takes units from the block. It returns the block and how many units are left, or nil if no
+// block is live or has enough units. It also reports whether a renewal is due.
 func (ls *lease) take(cost int64, now leaseTime) (b *leaseBlock, left int64, renew bool) {
 	b = ls.block.Load()
 	if b == nil || !b.live(now) {

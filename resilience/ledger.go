@@ -17,10 +17,9 @@ import (
 	"github.com/stint-limiter/stint/memorystore"
 )
 
-// ledger holds everything that a process needs to decide without the store. It has a record of
-// every subject and scope that the process asked about, if memory permits. A record has a [count]
-// for each limit. The ledger also holds the units and debts that have yet to be charged to the
-// store.
+// ledger holds everything that a process needs to decide without the store. If memory permits, it
+// has a record of every subject and scope of which it knows any usage. A record has a [count] for
+// each limit. The ledger also holds the units and debts that have yet to be charged to the store.
 type ledger struct {
 	instances func() int64
 	later     *sender

@@ -207,7 +207,7 @@ func (l *ledger) banned(r *stint.Request) (d stint.Decision, err error) {
 // that request counts toward a ban.
 var noRoom = []stint.Limit{{Max: 0, Window: time.Second}}
 
-// strike counts a denial toward a ban.
+// strike counts a denial toward a ban. If that leads to a ban, strike adds the ban to the decision.
 func (l *ledger) strike(r *stint.Request, d *stint.Decision) {
 	c := &r.Claims[d.Denier-1]
 	if r.Mode != stint.ModeTake || !strikes(r) || !contract.Charges(c) || c.Shared {

@@ -33,7 +33,7 @@ type outageLog struct {
 	others    atomic.Int64                     // number of other failed calls
 	cause     atomic.Pointer[stint.StoreError] // the last failure
 	votes     errkind.Votes                    // determine what is wrong in this outage
-	example   atomic.Pointer[failedCall]       // a failed call since the last message
+	example   atomic.Pointer[failedCall]       // for the next message: a call that has failed since the last one
 	worse     chan struct{}                    // signaled if the store rejects our credentials, or calls keep failing
 	watched   atomic.Bool                      // set during an outage; the goroutine that set it, and then watchOutage, owns the fields below
 

@@ -83,8 +83,8 @@ func (l *ledger) unanswered(c *stint.Charge, left time.Duration) {
 	}
 }
 
-// released removes the places of a charge if an amendment gives them up. It reports whether the
-// charge had a place, and for how long a heartbeat may still arrive.
+// released removes the places of a charge if an amendment gives them up. It reports whether it
+// removed any, and for how long a heartbeat may still arrive.
 func (l *ledger) released(c *stint.Charge, a stint.Amendment) (held bool, void time.Duration) {
 	if a.Kind != stint.AmendRelease && contract.Total(&a) > 0 {
 		return false, 0

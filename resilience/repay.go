@@ -143,7 +143,7 @@ type owedCall struct {
 	debt   *debt
 	ledger *ledger
 	number uint64 // the number of its answer; see nextCall
-	first  bool   // whether the debt was not sent before
+	first  bool   // whether this is the first attempt to charge the debt
 	ended  atomic.Bool
 }
 

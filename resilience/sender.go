@@ -14,8 +14,9 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// sender sends the store what it has missed, in batches: debts, and amendments that no caller waits
-// for. It repeats each of them until the store has applied it or it no longer counts.
+// sender sends debts to the store, and amendments that no caller waits for, in batches. It repeats
+// each debt until the debt is charged or has left its windows, and each amendment until it is made
+// or its time is over; see sender.add.
 type sender struct {
 	stack *Stack
 
@@ -32,7 +33,7 @@ type sender struct {
 type job struct {
 	driver.AmendCall
 	done        func(stint.Amended) // called when the store has made it; may be nil
-	promised    bool                // whether a caller was promised it; then maxJobs does not apply
+	promised    bool                // whether a caller was promised the amendment; then maxJobs does not apply
 	sent        int64               // when the store was first asked
 	from, until time.Time
 }
@@ -43,7 +44,8 @@ func newJob(c stint.Charge, a stint.Amendment, done func(stint.Amended)) *job {
 }
 
 const (
-	// sendTime is the maximum duration of a batch, and sendMost is its maximum size.
+	// sendTime is the maximum duration of a batch, and sendMost is the maximum number of debts in a
+	// batch.
 	sendTime = time.Second
 	sendMost = 128
 	// sendEvery is the time between batches, unless there is more to send. sendPause is the pause
@@ -91,8 +93,8 @@ func (s *sender) charge() {
 	}
 }
 
-// send sends a batch of debts. It returns how many it sent, and whether the store charged any of
-// them.
+// send sends a batch of debts. It returns how many it sent. It also reports whether the store
+// charged any of them, or true if there were none.
 func (s *sender) send(ctx context.Context) (n int, ok bool) {
 	l := s.stack.ledger
 	if s.stack.store.refused(opTake) != nil {
@@ -119,8 +121,8 @@ func (s *sender) send(ctx context.Context) (n int, ok bool) {
 	return len(calls), ok
 }
 
-// close logs that the remaining jobs and debts are lost. It is called when the sender's goroutines
-// have ended.
+// close logs the remaining jobs and debts as lost. It is called when the sender's goroutines have
+// ended.
 func (s *sender) close() {
 	s.mu.Lock()
 	s.dropped.Add(int64(len(s.waiting)) + s.stack.ledger.owing.Load())
@@ -139,8 +141,8 @@ func (s *sender) logDropped() {
 	}
 }
 
-// refund gives back a charge that the store made for a caller that was not admitted. It does so a
-// moment later, once the answers of the same call are counted.
+// refund gives back a charge that the store made for a caller that was not admitted. It waits a
+// moment, so that the answers of the same call are counted first.
 func (s *sender) refund(c stint.Charge, heard bool) {
 	j := &job{AmendCall: driver.AmendCall{Charge: c, Amendment: stint.Amendment{Kind: stint.AmendSettle}}}
 	j.done = func(stint.Amended) { s.stack.ledger.returned(&c, heard, j.sent) }
@@ -213,7 +215,7 @@ func (s *sender) work() {
 	}
 }
 
-// try makes the amendments of jobs. Jobs that fail are queued again.
+// try makes the amendments of jobs. Jobs that fail are queued again until their time is over.
 func (s *sender) try(jobs []*job) {
 	t := s.stack
 	ctx, cancel := context.WithTimeout(t.life, sendTime)

@@ -270,8 +270,8 @@ func (l *ledger) isOpen(c *stint.Charge, a *stint.Amendment) (open, onlyPlaces b
 	return places || states, places && !states && settled
 }
 
-// unsettled returns a charge with several claims, in which those that are known to be settled cost
-// nothing. It returns any other charge unchanged.
+// unsettled returns a charge in which the claims that are known to be settled cost nothing. If the
+// charge has a hold or only one claim, or is released, unsettled returns it unchanged.
 func (l *ledger) unsettled(c stint.Charge, a *stint.Amendment) stint.Charge {
 	if len(c.Claims()) == 1 || a.Kind != stint.AmendSettle || c.Data().Hold > 0 {
 		return c

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Fault describes to operators a problem that makes calls to a Redis server fail, and how to fix
+// Fault describes a problem that makes calls to a Redis server fail, and how an operator can fix
 // it. The kinds of [stint.StoreError] describe the outcome of a call. A fault describes the cause,
 // as far as calls and pings show it. The dashboard, the alerts, the log, "stint doctor" and the
 // documentation use these texts.
