@@ -75,7 +75,7 @@ func plain(err error) error {
 		`{"subject": "user:42", "policy": "api", "limits": ["500/1m"], "until": "2026-11-20T18:00:00Z"}`)
 }
 
-// Fixed returns overrides that apply even after they have ended. Use it to try out overrides.
+// Fixed returns overrides that apply even after they have ended. It is for trying out overrides.
 func Fixed(all []Override) policy.Overrides {
 	f := fixed{}
 	for _, o := range all {

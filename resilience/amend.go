@@ -112,8 +112,8 @@ func (s *Stack) beat(ctx context.Context, c *stint.Charge, store stint.Charge, a
 
 // finish does a job that settles or releases a charge of the store, within the time budget. If the
 // store fails, finish defers the job. It also defers the job if a heartbeat of the charge may still
-// arrive: void is how long it may, or 0. Before it defers the job, finish calls before, unless
-// before is nil.
+// arrive: void is the time left for that, or 0. Before it defers the job, finish calls before,
+// unless before is nil.
 func (s *Stack) finish(ctx context.Context, j *job, void time.Duration, before func()) (
 	done stint.Amended, err error) {
 	c, a := j.Charge, j.Amendment
@@ -180,7 +180,7 @@ func (s *Stack) extendOwn(ctx context.Context, c stint.Charge, a stint.Amendment
 		switch charge, later := s.ledger.beat(o, &c, a); {
 		case charge.Data().ID != 0:
 			store = partOf(&charge, &c)
-		case later: // held here, and in the store once it is charged
+		case later: // held here, and in the store once the debt is charged
 			return stint.Amended{Changed: true}, nil
 		case !placed:
 			return stint.Amended{}, nil

@@ -126,7 +126,7 @@ func (l *ledger) fits(d *stint.Decision, call uint64, now int64, heard bool) boo
 		switch among := it.amongOthers(d, heard); {
 		case among && it.unit > 0:
 			meter = 0
-		case among: // it is part of others' use, as far as that is known; the rest must fit
+		case among: // the units of others include the charge, as far as they are known; the rest must fit
 			log = max(it.cost-it.others.at(t, it.evenly()), 0)
 		}
 		if shared && more > 0 && d.Usages()[it.k].Used+more > it.capacity ||
@@ -144,7 +144,7 @@ func (l *ledger) overrule(r *stint.Request, d *stint.Decision, now int64, heard 
 	charge := d.Charge
 	denied := stint.Decision{Degraded: true, Charge: contract.ChargeOf(r)}
 	fits := l.show(r, &denied, now)
-	if l.deny(&denied); fits { // only the store can allow the request
+	if l.deny(&denied); fits { // no limit denies it here, but only the store can allow it
 		denied.Denier, denied.RetryAfter = 1, outageRetry
 		denied.Usages()[0].RetryAfter = outageRetry
 	}

@@ -43,7 +43,7 @@ type batch struct {
 	store  *breaker
 	ledger *ledger
 	budget time.Duration
-	most   int       // the maximum number of waiting callers
+	most   int       // the maximum length of waiting
 	spare  sync.Pool // waiters
 
 	mu      sync.Mutex

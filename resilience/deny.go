@@ -274,9 +274,9 @@ func strikes(r *stint.Request) bool {
 	return false
 }
 
-// These are odd numbers without a pattern, one for each kind of step in a hash. No field of a valid
-// claim reaches their highest bits, so equal values in different fields hash differently, and mix
-// never multiplies by zero.
+// These are odd numbers without a pattern, for the steps of a hash. No field of a valid claim
+// reaches their highest bits, so equal values in different fields hash differently, and mix never
+// multiplies by zero.
 const (
 	oddSubject = 0xa0761d6478bd642f
 	oddScope   = 0xe7037ed1a0b428db

@@ -17,8 +17,8 @@ const (
 	maxFlights = 8
 	// maxBatch is the maximum number of requests that are sent together.
 	maxBatch = 1024
-	// gatherTime is the minimum time that requests wait for a flight to be answered before another
-	// starts.
+	// gatherTime is the shortest time that requests wait for one of the flights under way to be
+	// answered before another starts.
 	gatherTime = 500 * time.Microsecond
 	// lateTime is how long the answer to a flight is awaited after its callers' deadlines.
 	lateTime = time.Second

@@ -112,10 +112,10 @@ func (s *Stack) countInstances(roster driver.Roster) {
 	}
 }
 
-// noteMemory starts to restore the state that the store has lost. lost reports whether that may be
-// any state; otherwise only states that were replaced are restored. noteMemory also records the
-// epoch of this heartbeat: answers of earlier epochs came before any loss that is yet to be
-// noticed.
+// noteMemory starts to restore the state that the store has lost. lost reports whether the store
+// may have lost any of its state; otherwise only states that were replaced are restored. noteMemory
+// also records the epoch of this heartbeat: answers of earlier epochs came before any loss that is
+// yet to be noticed.
 func (s *Stack) noteMemory(lost bool, epoch uint32) {
 	l := s.ledger
 	defer l.safe.Store(epoch)

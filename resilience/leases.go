@@ -244,7 +244,7 @@ func (l *leases) renewNow(ls *lease, due leaseTime) (after int64) {
 		return now.mono + int64(min(denialPause, d.RetryAfter))
 	default:
 		l.add(ls, newBlock(&d, &p, sent, now))
-		if d.Charge.Claims()[0].Cost < p.units { // until then, all processes may use units that are given back
+		if d.Charge.Claims()[0].Cost < p.units { // during this pause, any process may use units that are given back
 			return now.mono + int64(p.length/4)
 		}
 	}
@@ -283,7 +283,7 @@ func (l *leases) replace(ls *lease, b *leaseBlock) {
 }
 
 // giveBack gives the unused units of a block back to the store. After a reset the store ignores
-// them, because its state has another generation.
+// them, because the block's charge is from an earlier generation.
 func (l *leases) giveBack(b *leaseBlock, used int64) {
 	settle := stint.Amendment{Kind: stint.AmendSettle, Cost: used}
 	l.stack.sender.add(&job{AmendCall: driver.AmendCall{Charge: b.charge, Amendment: settle}}, 0)

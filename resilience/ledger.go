@@ -71,7 +71,7 @@ type stripe struct {
 // recordBytes is the approximate size of a record with one limit under which units are owed.
 const recordBytes = 664
 
-// record holds what is known about a subject in a scope.
+// record holds the counts, debts and request IDs of a subject in a scope.
 type record struct {
 	stripe         *stripe
 	subject, scope string

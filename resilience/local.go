@@ -187,7 +187,8 @@ func (l *ledger) unban(subject string) {
 	}
 }
 
-// banned answers a request if one of its subjects is known to be banned.
+// banned returns a denial if one of the request's subjects is known to be banned, and otherwise the
+// zero decision.
 func (l *ledger) banned(r *stint.Request) (d stint.Decision, err error) {
 	for i := range r.Claims {
 		if r.Claims[i].Shared {

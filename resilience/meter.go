@@ -80,7 +80,7 @@ func (c *count) meterLeft(t int64) int64 {
 }
 
 // meterFits returns the earliest time at which the meter allows cost, if no units are granted or
-// given back until then.
+// given back before that time.
 func (c *count) meterFits(cost int64) int64 {
 	m, instances := c.meter, c.ledger.instances()
 	stored := c.capacity - instances*(cost+ceilDiv(m.local, c.unit)-1) - 1 // at this level, a process's share is enough

@@ -202,8 +202,8 @@ func (s *Stack) untilBack() int64 {
 }
 
 // answers reports whether a store that does not answer calls in time answers a ping. If the ping
-// fails for a different reason, that reason becomes the cause: the calls may only have timed out
-// before they failed for the same reason.
+// fails for a different reason, that reason becomes the cause: calls may time out before they can
+// fail for that reason.
 func (s *Stack) answers() bool {
 	if s.outage.lasting().Kind != stint.KindTimeout {
 		return false
@@ -247,7 +247,7 @@ func (s *Stack) probe() error {
 	return err
 }
 
-// suspect checks whether an outage has begun that no request has met yet, and logs it.
+// suspect checks whether an outage has begun that no request has noticed yet, and logs it.
 func (s *Stack) suspect() {
 	if !s.outage.watched.Load() {
 		s.noteFailure(s.probe(), nil)

@@ -23,8 +23,8 @@ import (
 
 // answer holds the usage that the store reported for a limit: others is the number of units used by
 // other processes, until is when the last of them stops counting, and arrived is when the answer
-// arrived. Both times are by the ledger's clock. For a meter, others includes the units of this
-// process.
+// arrived. Both times are by the ledger's clock. In heard, and for a meter, others includes the
+// units of this process.
 type answer struct{ others, until, arrived int64 }
 
 const (
@@ -195,7 +195,7 @@ func (l *ledger) lostSome(heardSince int64) (all []lostCount) {
 		rec := <-l.replaced
 		now := l.now()
 		rec.stripe.mu.Lock()
-		again := now-rec.replaced < int64(resetTime) // if it was reset, that may still be announced
+		again := now-rec.replaced < int64(resetTime) // if this is a reset, the announcement may still come
 		if again {
 			select {
 			case l.replaced <- rec:

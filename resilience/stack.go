@@ -337,8 +337,8 @@ func (s *Stack) Breaker() BreakerState { return s.store.current() }
 
 // Close waits until all callers are answered, gives back leased units, tries to charge the units
 // that are still owed to the store, and ends all background work. It takes at most a few seconds if
-// the store does not answer. It does not close the store. Later requests fail, unless their failure
-// mode is [stint.FailAllow] or [stint.FailDeny].
+// the store does not answer. It does not close the store. Later requests are decided without the
+// store, as their failure mode specifies, but [stint.FailLocal] returns an error.
 func (s *Stack) Close() error {
 	s.batch.Close()
 	if s.leases != nil {

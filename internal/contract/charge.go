@@ -5,7 +5,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// ChargeOf returns the claims of a request as a charge that has not been made yet.
+// ChargeOf returns the charge of a request that has not been charged yet: its claims, Hold and ID.
 func ChargeOf(r *stint.Request) (c stint.Charge) {
 	c.SetClaims(r.Claims)
 	c.Data().Hold = r.Hold

@@ -62,7 +62,8 @@ func AppendNote(b []byte, r *stint.Request, shape uint32, elsewhere *stint.Charg
 	return b
 }
 
-// AppendCharge appends the charge of a request ID as a store keeps it, with a note.
+// AppendCharge appends a charge in the form in which a store keeps it with a request ID. note is
+// from AppendNote.
 func AppendCharge(b []byte, c *stint.Charge, note []byte) []byte {
 	b = little.AppendUint64(b, c.Data().ID)
 	b = little.AppendUint64(b, math.Float64bits(float64(c.Data().At)))
@@ -147,7 +148,7 @@ func Recall(r *stint.Request, shape uint32, text string) (c stint.Charge, ok boo
 	return c, (stint.Amendment{Kind: stint.AmendSettle}).Validate(&c) == nil
 }
 
-// costNames returns the names with their own costs in a claim, in order.
+// costNames returns the names in a claim's Costs, sorted.
 func costNames(c *stint.Claim) []string {
 	if c.Costs == nil {
 		return nil

@@ -22,8 +22,8 @@ type SettledSet struct {
 // Has reports whether a claim of a charge is known to be settled.
 func (s *SettledSet) Has(charge uint64, c *stint.Claim) bool { return s.HasState(charge, c, "") }
 
-// HasState is like Has, for one state of a claim: the one of the limits with the given name. The
-// states of a charge with a hold are settled one by one.
+// HasState is like Has, for the state of the claim's limits with the given name. The states of a
+// charge with a hold are settled one by one.
 func (s *SettledSet) HasState(charge uint64, c *stint.Claim, name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -44,8 +44,8 @@ func IsHashed(subject string) bool {
 	return ok && (before == "" || isKind(before))
 }
 
-// Kind returns the kind of a subject, which is the word before the first colon, or "" if it has
-// none.
+// Kind returns the kind of a subject: the word before the first colon, or "" if there is no colon
+// or the word is not a valid name.
 func Kind(subject string) string {
 	if before, _, ok := strings.Cut(subject, ":"); ok && isKind(before) {
 		return before

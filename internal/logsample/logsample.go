@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Few is the usual number of events of one kind that are logged per second. It is large enough to
-// show whether the events are alike.
+// Few is the usual maximum number of events of one kind that are logged per second. It is large
+// enough to show whether the events are alike.
 const Few = 5
 
 // In a flood, [Sampler.Sample] reads the clock for one event in clockEvery, because reading the
