@@ -35,9 +35,9 @@ const (
 // processes or a quota take its CPU time, deadlines are postponed by that lag. So an answer that
 // has arrived is used, even if the deadline has passed.
 //
-// The answers of a flight are counted in the ledger in order, before their callers continue. The
-// answer to a flight whose callers have given up is awaited for another second, because it shows
-// whether the store has charged their requests.
+// The ledger counts each answer of a flight before the answer's caller continues. The answer to a
+// flight whose callers have given up is awaited for another second, because it shows whether the
+// store has charged their requests.
 type batch struct {
 	op     string // opTake or opAmend
 	store  *breaker
@@ -49,7 +49,7 @@ type batch struct {
 	mu      sync.Mutex
 	waiting []*waiter     // to be sent
 	since   time.Time     // when the first of waiting came or, if later, the last flight was filled
-	took    time.Duration // the duration of the last flight
+	took    time.Duration // the duration of the last flight, at most the budget
 	flights []*flight
 	check   *time.Timer
 	checkAt time.Time    // zero if the timer is not set

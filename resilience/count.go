@@ -73,7 +73,7 @@ func newRule(l *stint.Limit, of *ledger) *rule {
 	return r
 }
 
-// cost returns the cost of a claim under the limit, which is at most 1 under a concurrency limit.
+// cost returns the cost of a claim under the limit: at most 1 if it is a concurrency limit.
 func (r *rule) cost(c *stint.Claim) int64 {
 	if r.Algorithm == stint.AlgorithmConcurrency {
 		return min(c.CostOf(&r.Limit), 1)

@@ -37,7 +37,7 @@ type ledger struct {
 	names   atomic.Int64  // number of request IDs that records remember
 	next    atomic.Uint32 // the last stripe that debts were collected from
 	bans    *memorystore.Store
-	settled contract.SettledSet // what this process has settled or released
+	settled contract.SettledSet // charges that this process has settled, or whose places it has released
 	entries entries
 	dropped atomic.Int64 // number of evicted records that had something to charge
 	closed  atomic.Bool

@@ -75,7 +75,7 @@ func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (due []*job) {
 			due = append(due, refundPart(&charge, o.back))
 		}
 	default:
-		if o.renamed { // no caller knows that ID, and its repeats must not prevent a refund
+		if o.renamed { // no caller knows the new ID, and sending the debt again must not prevent a refund
 			charge.Data().RequestID, charge.Data().IDLife = "", 0
 			o.stored = charge
 		}
