@@ -39,7 +39,8 @@ func (l *ledger) answered(r *stint.Request, d *stint.Decision, call uint64, now 
 	default:
 		l.granted(d, now, false)
 		rec := l.find(&r.Claims[0])
-		if n := rec.of(&r.Claims[0].Limits[0], 0); r.ID != "" && n != nil && n.owed != nil { // remember the ID, in case the store fails again
+		// Remember the ID, in case the store fails again.
+		if n := rec.of(&r.Claims[0].Limits[0], 0); r.ID != "" && n != nil && n.owed != nil {
 			o := &debt{home: rec, id: r.ID, life: contract.Life(r), hold: r.Hold, at: now, state: paidDebt,
 				stored: d.Charge, claims: copied(d.Charge.Claims())}
 			o.stored.SetClaims(o.claims)

@@ -57,8 +57,8 @@ func (s *Stack) starting() bool {
 	}
 }
 
-// awaitStart waits until the process is no longer starting, because until then it would consider
-// itself the only process.
+// awaitStart waits until the process is no longer starting, because a starting process would
+// consider itself the only one.
 func (s *Stack) awaitStart() {
 	if !s.starting() {
 		return

@@ -35,8 +35,9 @@ type outageLog struct {
 	votes     errkind.Votes                    // determine what is wrong in this outage
 	example   atomic.Pointer[failedCall]       // for the next message: a call that has failed since the last one
 	worse     chan struct{}                    // signaled if the store rejects our credentials, or calls keep failing
-	watched   atomic.Bool                      // set during an outage; the goroutine that set it, and then watchOutage, owns the fields below
+	watched   atomic.Bool                      // set during an outage
 
+	// The goroutine that sets watched owns these fields, until watchOutage takes over:
 	begun    time.Time // when the outage began
 	before   int64     // decisions made without the store before the outage
 	logged   int64     // decisions made without the store before the last message

@@ -30,8 +30,8 @@ func (c *count) holder(id uint64) *holder {
 	return nil
 }
 
-// hold gives a place to a holder, or extends its place by another window. stored reports whether
-// the store has done so, too.
+// hold gives a place to a holder, or renews its place, for one window from now. stored reports
+// whether the store has done so, too.
 func (c *count) hold(id uint64, now int64, stored bool) {
 	h := c.holder(id)
 	if h == nil {

@@ -29,7 +29,7 @@ type Stack struct {
 	sharing sharing
 
 	listeners  contract.Listeners // see Announcements
-	heardSince atomic.Int64       // since when the stack receives announcements, by the ledger's clock; 0 if it receives none
+	heardSince atomic.Int64       // when announcements began, by the ledger's clock; 0 if none are received
 
 	start time.Time
 	life  context.Context // canceled by end, to stop the goroutines
