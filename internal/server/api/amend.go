@@ -83,7 +83,7 @@ func (a *API) refund(w http.ResponseWriter, r *http.Request, body *reader) {
 }
 
 // chargeOf looks up the charge of a request by its id, for a caller that did not receive the
-// answer. The charge is zero if the store has no charge for the id.
+// answer. The charge is zero if the store has no charge for the id, or if the body has mistakes.
 func (a *API) chargeOf(ctx context.Context, body *reader, k *ask) (stint.Charge, error) {
 	if !k.says("id") {
 		body.wrongIn("id", "is missing; want the id of the request, or a charge")
@@ -167,8 +167,8 @@ func (a *API) answerAmended(w http.ResponseWriter, done stint.Amended, err error
 	answer.JSON(w, http.StatusOK, out)
 }
 
-// charge reads a charge, and reads into m how to amend it. It returns an error only if the store
-// fails.
+// charge reads a charge from the body, and the costs and the maximum debt into m. If the body has
+// no mistakes, the error is nil or errKeysAway.
 func (a *API) charge(ctx context.Context, body *reader, m *stint.Amendment, known []string) (c charged, err error) {
 	given := map[string]bool{}
 	body.object(known, func(name string) {
@@ -269,8 +269,8 @@ func (a *API) logFailure(err error) {
 	}
 }
 
-// settled logs a settlement that was charged only in part. It sends the observer these settlements
-// and all settlements of holds.
+// settled logs settlements that were charged only in part, and sends them and all settlements of
+// holds to the observer. It ignores a settlement that changed nothing.
 func (a *API) settled(ctx context.Context, c *stint.Charge, m stint.Amendment, done stint.Amended) {
 	if !done.Changed {
 		return

@@ -24,7 +24,7 @@ type decision struct {
 	Banned     bool     `json:"banned"`
 	Degraded   bool     `json:"degraded"`
 	Repeat     bool     `json:"repeat"`
-	// Limits are the limits that applied to the request.
+	// Limits are the enforced limits that applied to the request.
 	Limits []limitState `json:"limits"`
 	// Shadowed lists the policies and tiers in shadow that would have denied the request.
 	Shadowed []string `json:"shadowed"`
@@ -33,7 +33,8 @@ type decision struct {
 	Hold float64 `json:"hold_seconds,omitempty"`
 	// Denial is the id of the denial, for "stint why".
 	Denial string `json:"denial,omitempty"`
-	// Cacheable reports whether the caller may repeat the denial without asking again.
+	// Cacheable reports whether the caller may repeat the denial, until the wait is over,
+	// without asking again.
 	Cacheable bool `json:"cacheable,omitempty"`
 	// Contact tells denied callers where to ask for a higher limit.
 	Contact string `json:"contact"`
@@ -53,7 +54,8 @@ type limitState struct {
 	RetryAfter *float64 `json:"retry_after_seconds"`
 }
 
-// result is the answer to one request of a batch: a decision, or the problem that prevented it.
+// result is the answer to one request, alone or in a batch: a decision, or the problem that
+// prevented it.
 type result struct {
 	Status   int       `json:"status"`
 	Decision *decision `json:"decision,omitempty"`
@@ -105,7 +107,7 @@ func wholeSeconds(d time.Duration) string {
 }
 
 // agree raises the wait in the body of a denial to the wait in Retry-After, which may include
-// jitter.
+// jitter, if the two differ by a second or more.
 func agree(_ http.ResponseWriter, _ *http.Request, d *httplimit.Denial) {
 	if exact := &d.Verdict.Decision.RetryAfter; d.RetryAfter-*exact >= time.Second {
 		*exact = d.RetryAfter
@@ -154,7 +156,7 @@ func (a *API) resultOf(ctx context.Context, q *question) result {
 	return result{Status: http.StatusOK, Decision: a.decisionOf(ctx, q)}
 }
 
-// outageWait is the Retry-After of answers after a failure of the store, in seconds.
+// outageWait is the default Retry-After of answers with the status 503, in seconds.
 const outageWait = "1"
 
 func fail(w http.ResponseWriter) {

@@ -25,8 +25,8 @@ type Config struct {
 	Known bool
 	// Outbound holds the third-party APIs that callers can wait for by name. It may be nil.
 	Outbound *outbound.Registry
-	// AdHoc accepts limits that callers send with a subject. They share counts with equal limits of
-	// the configuration on the same subject and scope.
+	// AdHoc accepts limits that callers send with a subject. Such a limit shares its count with an
+	// equal limit of the configuration on the same subject and scope.
 	AdHoc bool
 	// Observer receives a [*policy.Settlement] for every settlement that was charged only in part,
 	// for every settled hold, and for heartbeats of expired holds. It may be nil.
@@ -43,7 +43,8 @@ type API struct {
 	callers *callers.JSON
 	keys    *keys
 	waits   *waits
-	// answer answers a decided request. addHeaders only adds the header fields about its limits.
+	// answer sets the header fields about limits, and answers a request that is refused. addHeaders
+	// only sets the header fields.
 	answer, addHeaders func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) (refused bool)
 	reading            atomic.Pointer[reading]
 	warned             atomic.Pointer[policy.Set] // the set that warnOfAuth last checked

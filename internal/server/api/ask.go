@@ -13,7 +13,8 @@ import (
 type ask struct {
 	mode stint.Mode
 
-	// For bodies that describe an HTTP request by its attributes.
+	// For bodies that describe an HTTP request by its attributes. Claims may also come with a
+	// subject.
 	method, host  string
 	path, rawPath string
 	peer          netip.Addr
@@ -122,7 +123,7 @@ func (a *ask) longestWait() time.Duration {
 }
 
 // form returns the form of the body: byAPI if it names an API, bySubject if it has a member of that
-// form, and byAttributes otherwise.
+// form or is an element of "and", and byAttributes otherwise.
 func (a *ask) form() form {
 	if a.also {
 		return bySubject
@@ -161,9 +162,9 @@ func askNames(mode stint.Mode, batch bool) []string {
 	return names
 }
 
-// waitNames returns the members of a request that waits for its turn. Such a request has no id.
-// With an id, a caller that lost the answer could ask again; but a waiting request gives its place
-// back when the connection closes.
+// waitNames returns the members that a request may have if it waits for its turn. An id is not
+// among them: it would let a caller that lost the answer ask again, but a waiting request gives its
+// place back when the connection closes.
 func waitNames() []string {
 	names := slices.DeleteFunc(askNames(stint.ModeTake, false), func(name string) bool { return name == "id" })
 	return append(names, "max_wait_seconds", "api")

@@ -45,7 +45,7 @@ func (r *reader) target() (path, raw string) {
 	return u.Path, u.RawPath
 }
 
-// parseTarget reads the path of a request line, with or without a query.
+// parseTarget parses the target of a request line: a path, with or without a query, or *.
 func parseTarget(s string) (u *url.URL, ok bool) {
 	if !strings.HasPrefix(s, "/") && s != "*" {
 		return nil, false

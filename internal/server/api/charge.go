@@ -15,7 +15,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// charged is a charge. priced is the set of its claims that count the cost: bit i is set for claim
+// charged is a charge. priced is the set of its claims that count the cost: bit i stands for claim
 // i.
 type charged struct {
 	stint.Charge
@@ -67,8 +67,8 @@ func (k *keys) textOf(ctx context.Context, c *charged) string {
 	return base64.RawURLEncoding.EncodeToString(append(w.b, signature...))
 }
 
-// open parses the text of a charge. Its error is a message for the caller, unless it is
-// errKeysAway.
+// open checks the signature of a charge's text, and parses the text. An error other than
+// errKeysAway is a message for the caller.
 func (k *keys) open(ctx context.Context, text string) (charged, error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(b) <= signatureSize || strings.ContainsAny(text, "\r\n") { // the decoder ignores line breaks
@@ -170,8 +170,8 @@ func (x *codec) cost(of *stint.Costs, name string) {
 	}
 }
 
-// origin writes or reads whether the store or its fallback made the charge. A single zero stands
-// for the store.
+// origin writes or reads whether the fallback made the charge and, only if it did, which units are
+// leased.
 func (x *codec) origin(c *driver.ChargeData) {
 	x.boolean(&c.Fallback)
 	if c.Fallback {

@@ -22,22 +22,23 @@ const (
 	// period to the key that was created in that period, in hexadecimal.
 	keyTable = "charge-keys"
 	keySize  = 32
-	// keyPeriod is how long a key signs charges. After that, its signatures are accepted for
-	// oldKeys more periods.
+	// keyPeriod is the length of a period. A key signs charges until its period ends. Its
+	// signatures are then accepted for oldKeys more periods.
 	keyPeriod = 30 * 24 * time.Hour
 	oldKeys   = 13
 	// keysAge is the age at which the table is read again in the background. In this way, a process
 	// learns that a key was removed. An unknown signature causes a read at once, unless the last
-	// read was less than keysPause ago. keysTime is the timeout of a read.
+	// read was less than keysPause ago. keysTime is the timeout of a read, and of adding a key
+	// after it.
 	keysAge   = 5 * time.Second
 	keysPause = time.Second
 	keysTime  = time.Second
 )
 
 // keys signs charges. Processes that share a store also share the keys, which are in the store. The
-// first process that finds no key of the current period creates one. A process that has not reached
-// the store yet signs with a key of its own. It then decides without the store, and no other
-// process can amend its charges.
+// first process that finds no key of the current period creates one. A process that knows no shared
+// key signs with a key of its own, and no other process can amend its charges. It knows none if it
+// has not reached the store yet, or if the store keeps no tables.
 type keys struct {
 	store  driver.Keeper // nil if the store keeps no tables
 	own    seal
@@ -71,9 +72,9 @@ func randomKey() []byte {
 	return key
 }
 
-// signer returns the seal to sign a charge with: the newest shared key or, if there is no shared
-// key, the process's own key. If it knows no shared key and the charge is in the store, it reads
-// the table first.
+// signer returns the seal to sign a charge with: the newest shared key or, if the process knows no
+// shared key, its own key. Before it returns the process's own key for a charge in the store, it
+// reads the table, unless the last read was less than keysAge ago.
 func (k *keys) signer(ctx context.Context, stored bool) *seal {
 	ring := k.ring.Load()
 	switch {
@@ -92,8 +93,9 @@ func (k *keys) signer(ctx context.Context, stored bool) *seal {
 // errKeysAway means that a signature cannot be checked.
 var errKeysAway = errors.New("the keys that sign charges could not be read from the store")
 
-// signed reports whether a signature was made with one of the keys. The error is errKeysAway if the
-// signature cannot be checked.
+// signed reports whether a signature was made with one of the keys. If no known key fits, it first
+// reads the table again, unless the last read was less than keysPause ago. The error is errKeysAway
+// if that read fails.
 func (k *keys) signed(ctx context.Context, b, signature []byte) (bool, error) {
 	ring := k.ring.Load()
 	if hmac.Equal(signature, k.own.sign(b)) {
@@ -118,7 +120,8 @@ func (r *keyRing) signed(b, signature []byte) bool {
 	return false
 }
 
-// due reports whether at least the duration after has passed since the table was last read.
+// due reports whether the table was last read at least the given time ago. It returns false if the
+// store keeps no tables.
 func (k *keys) due(ring *keyRing, after time.Duration) bool {
 	return k.store != nil && k.now().Sub(ring.read) >= after
 }
@@ -138,8 +141,8 @@ func (k *keys) refreshSoon(ctx context.Context, ring *keyRing) {
 	}
 }
 
-// refresh reads the table, or waits for another call that reads it. It reports whether the store
-// answered.
+// refresh reads the table, or waits for another call that reads it. It returns false if the read
+// fails or the context ends.
 func (k *keys) refresh(ctx context.Context) bool {
 	before := k.ring.Load()
 	select {
@@ -154,8 +157,8 @@ func (k *keys) refresh(ctx context.Context) bool {
 	return k.update(ctx)
 }
 
-// update reads the table, and adds a key if there is none for this period. The caller must hold
-// turn.
+// update reads the table, and adds a key if there is none for this period. The caller must have
+// acquired k.turn. It returns false if the store fails.
 func (k *keys) update(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, keysTime)
 	defer cancel()

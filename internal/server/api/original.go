@@ -27,8 +27,8 @@ const (
 var errNotDescribed = errors.New("the proxy does not describe the original request; want X-Forwarded-Method and X-Forwarded-Uri, " +
 	"or X-Original-Method and X-Original-URI or X-Original-URL")
 
-// originalOf returns the request that a trusted proxy asks about. It leaves out the peer and the
-// header fields of the request.
+// originalOf returns the request that a trusted proxy asks about. It does not set the peer and the
+// header fields.
 //
 // A proxy that writes one family of fields passes on the other family as its client sent it. In
 // that family, the client could name a path that is exempt. So originalOf refuses a request with
@@ -74,7 +74,7 @@ func readOriginal(r *http.Request, methodField, targetField string) (policy.Inpu
 			in.Host = u.Host
 		}
 	}
-	if !ok || !utf8.ValidString(target) { // some servers mistake other bytes for spaces
+	if !ok || !utf8.ValidString(target) { // some servers mistake invalid UTF-8 for spaces
 		return policy.Input{}, fmt.Errorf("%s is malformed", targetField)
 	}
 	if !syntax.IsHost(in.Host) {
@@ -93,7 +93,8 @@ func parseURL(s string) (*url.URL, bool) {
 		strings.HasPrefix(u.Path, "/")
 }
 
-// anyOf reports whether any of the fields has a value. Some proxies remove a field by emptying it.
+// anyOf reports whether any of the fields has a value. An empty value does not count, because some
+// proxies remove a field by emptying it.
 func anyOf(h http.Header, names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
 		return slices.ContainsFunc(h[name], func(value string) bool { return value != "" })

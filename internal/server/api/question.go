@@ -45,7 +45,7 @@ func (q *question) priced() (bits uint16) {
 	return bits
 }
 
-// ask reads a question. It returns nil if the reader finds mistakes.
+// ask reads a question. Use the result only if r has no mistakes.
 func (a *API) ask(r *reader, with *reading, mode stint.Mode, known []string) *question {
 	k, ok := r.ask(mode, known)
 	if !ok {
@@ -258,8 +258,9 @@ func (q *question) checkCost(r *reader, k *ask) {
 // adHocName is the policy name that answers give for limits passed by the caller.
 const adHocName = "limits"
 
-// claim adds a claim on a subject with the limits of a rule. costs holds the costs of some of these
-// limits, by name. The policy of the first claim becomes the question's route.
+// claim adds a claim on a subject. Its limits come from the rule, but may have other maximums. If
+// the rule counts costs, costs replaces the cost for the limits that it names. The policy of the
+// first claim becomes the question's route.
 func (q *question) claim(subject, scope string, rule *policy.Rule, limits []stint.Limit, costs stint.Costs) {
 	c := stint.Claim{Subject: subject, Scope: scope, Limits: limits, Cost: 1, Shared: subject == setinfo.Everyone}
 	if rule.Costs {
@@ -275,7 +276,8 @@ func (q *question) claim(subject, scope string, rule *policy.Rule, limits []stin
 	q.verdict.Results = append(q.verdict.Results, policy.Result{Rule: rule, Claim: c})
 }
 
-// decide calls the store, and passes the verdict to the guard, which logs and observes it.
+// decide calls the store if a claim is enforced, and passes the verdict to the guard for the log
+// and the observer.
 func (a *API) decide(ctx context.Context, q *question) {
 	v := &q.verdict
 	var began time.Time

@@ -99,7 +99,7 @@ func (r *reader) object(known []string, member func(name string)) {
 // unknown reports a name that is not among the known ones.
 func (r *reader) unknown(name string, known []string) {
 	hint := ""
-	if len(r.mistakes) < maxMistakes { // finding a hint takes longer than everything else
+	if len(r.mistakes) < maxMistakes { // find no hints for mistakes that are not listed: they take long
 		hint = messages.Hint(name, known)
 	}
 	r.wrong("unknown field%s; want %s", hint, strings.Join(known, ", "))
@@ -116,7 +116,7 @@ func (r *reader) members(member func(name string)) {
 	})
 }
 
-// each reads an object, and calls member for every name in it.
+// each reads an object, and calls member once for every name in it. A duplicate name is a mistake.
 func (r *reader) each(member func(name string)) {
 	if !r.begins('{', "an object") {
 		return
@@ -156,7 +156,8 @@ func (r *reader) array(most int, what string, element func(i int)) {
 	}
 }
 
-// begins reads the beginning of an object or an array, or skips a value of another type.
+// begins reads the beginning of an object or an array. If the value is of another type, begins
+// reports a mistake, skips the value and returns false.
 func (r *reader) begins(delim json.Delim, want string) bool {
 	t := r.next()
 	if t == delim {
@@ -166,8 +167,8 @@ func (r *reader) begins(delim json.Delim, want string) bool {
 	return false
 }
 
-// text reads a string whose length in bytes is between least and most. It returns "" for any other
-// value.
+// text reads a string whose length in bytes is between least and most. Any other value is a
+// mistake, for which text returns "".
 func (r *reader) text(least, most int) string {
 	t := r.next()
 	s, ok := t.(string)

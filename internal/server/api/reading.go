@@ -16,7 +16,7 @@ type reading struct {
 
 // ruleName names the rules of a tier ({"", "free"}), of a policy for a tier ({"search", "free"}),
 // or of a policy for any tier ({"search", ""}). A name of the last kind exists only if the policy
-// has the same rules for all tiers.
+// has the same limits for all tiers.
 type ruleName struct{ policy, tier string }
 
 func (a *API) read() *reading {
@@ -51,7 +51,7 @@ func sameLimits(a, b []*policy.Rule) bool {
 	})
 }
 
-// ofNoTier returns copies of the rules that belong to no tier.
+// ofNoTier returns copies of the rules, without their tier.
 func ofNoTier(rules []*policy.Rule) []*policy.Rule {
 	var same []*policy.Rule
 	for _, r := range rules {

@@ -101,8 +101,8 @@ func (a *API) servePost(w http.ResponseWriter, r *http.Request, p post) {
 }
 
 // statusParameter is the URL parameter that sets the status of denials, and okStatus is its only
-// valid value. It is for callers whose HTTP library retries requests that are answered with 429, or
-// treats them as failed.
+// valid value. The parameter is for callers whose HTTP library retries requests that are answered
+// with 429, or treats them as failed.
 const (
 	statusParameter = "status"
 	okStatus        = "200"

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// maxWait is the longest time that a call may wait, and the default. Many proxies close
-	// connections that are idle for a minute.
+	// maxWait is the longest time that a call may wait, and the default. It is below a minute,
+	// because many proxies close connections that are idle for that long.
 	maxWait = 30 * time.Second
 	// maxWaiting is the maximum number of calls that wait at the same time: a tenth of the
 	// connections that a listener has by default. The other connections are for calls that do not
@@ -131,7 +131,8 @@ func (a *API) await(ctx context.Context, q *question) {
 	a.guard.Finish(ctx, v, &q.request)
 }
 
-// client returns the client of a third-party API by its name.
+// client returns the client of a third-party API by its name. An unknown name is a mistake in the
+// body.
 func (a *API) client(r *reader, name string) *outbound.Client {
 	if a.config.Outbound == nil {
 		r.wrongIn("api", "there is no API %q; none is configured", shown(name))

@@ -26,10 +26,10 @@ type Config struct {
 	Store stint.Store
 	// Set returns the policies in force. It may be nil.
 	Set func() *policy.Set
-	// Envoy returns the limits of a subject of Envoy's rate limit service, and the name of their
-	// rule. It is nil if there is no such service.
+	// Envoy returns the limits that Envoy's rate limit service applies to a subject, and the name
+	// of their rule. It is nil if the server does not offer that service.
 	Envoy func(subject string) (rule string, limits []stint.Limit)
-	// Overrides holds the limits of single subjects that differ from the policies. It may be nil.
+	// Overrides holds the exceptions to the policies' limits for single subjects. It may be nil.
 	Overrides *overrides.Table
 	// Limits, if not empty, apply to every subject instead of the policies, and count in Scope.
 	Limits []stint.Limit
@@ -39,7 +39,8 @@ type Config struct {
 // Admin inspects and manages subjects. It is safe for concurrent use.
 //
 // Its errors are a [*stint.InvalidError] for invalid calls, an [*UnknownError],
-// [ErrNotInspectable], and errors of the store.
+// [ErrNotInspectable], [errors.ErrUnsupported] if there is no table of overrides, and errors of the
+// store.
 type Admin struct {
 	c         Config
 	inspector driver.Inspector // nil if the store is not an inspector
@@ -140,13 +141,13 @@ func Each[T any](list []T, do func(T) error) error {
 	return nil
 }
 
-// Reset clears what a subject has used, under every limit that [Admin.Subject] would show. It does
-// not end a ban; see [Admin.Unban]. If a policy counts in parts (see [Limit.Divided]), it clears
-// the parts that the store can list. If there may be other parts, it returns an error after
-// clearing the parts that are listed.
+// Reset clears what a subject has used, under every limit that could apply to it. It does not end a
+// ban; see [Admin.Unban]. If a policy counts in parts (see [Limit.Divided]), Reset clears the parts
+// that the store can list. If there may be other parts, Reset clears the listed parts and then
+// returns an error.
 //
-// Like all methods that act on a subject, it returns the subject. If it fails, it returns the
-// subject with the error, unless the subject is not known.
+// Like all methods that act on a subject, Reset returns the subject. If it fails, it returns the
+// subject with the error, unless the target is invalid.
 func (d *Admin) Reset(ctx context.Context, t Target) (Named, error) {
 	who, err := d.find(t)
 	if err != nil {
@@ -185,9 +186,10 @@ func (d *Admin) reset(ctx context.Context, subject string, counters []counter) e
 	return Each(commands, func(c stint.Command) error { return d.command(ctx, c) })
 }
 
-// Ban bans a subject for the given time, under all limits that apply bans. If there is no such
-// limit, it returns an error. It does not shorten a current ban. After [Admin.SendLater], it keeps
-// a ban that the store cannot take, and says so in the Note of the result.
+// Ban bans a subject for the given time, under all limits that apply bans. It returns an error if
+// the policies have no such limit for the subject, unless t is raw and the policies do not know the
+// subject. It does not shorten a current ban. After [Admin.SendLater], Ban keeps a ban that the
+// store cannot take, and says so in the Note of the result.
 func (d *Admin) Ban(ctx context.Context, t Target, length time.Duration) (Named, error) {
 	who, err := d.find(t)
 	if err != nil {

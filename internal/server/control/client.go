@@ -33,11 +33,12 @@ type Client struct {
 	http  http.Client
 }
 
-// callTimeout is the timeout of a call. A server may take 20 s to scan all bans.
+// callTimeout is the timeout of all calls except [Client.Stream] and [Client.ExportOverrides]. A
+// server may take 20 s to scan all bans.
 const callTimeout = 25 * time.Second
 
-// maxAnswer is the maximum size in bytes of an answer with status 200. maxProblem is the maximum
-// size of other answers.
+// maxAnswer is the maximum size in bytes of an answer with status 200, except to [Client.Stream]
+// and [Client.ExportOverrides]. maxProblem is the maximum size of other answers.
 const (
 	maxAnswer  = 64 << 20
 	maxProblem = 1 << 20

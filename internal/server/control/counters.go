@@ -66,7 +66,8 @@ func (p *counter) notifies(l *stint.Limit) []int {
 	return p.of.Notifies(l)
 }
 
-// rule returns the name of the policy or tier, as overrides name it, or "" if there is neither.
+// rule returns the name of the policy or tier, as overrides name it, or "" if the limits do not
+// come from policies.
 func (p *counter) rule() string {
 	if p.configured == nil {
 		return ""
@@ -109,7 +110,7 @@ func (d *Admin) counters(subject string) ([]counter, error) {
 	return found, nil
 }
 
-// checkBansApply returns an error if a ban of the subject would have no effect.
+// checkBansApply returns an error if bans do not apply to a subject, as far as the policies show.
 func (d *Admin) checkBansApply(subject string) error {
 	if subject == setinfo.Everyone || subject == setinfo.IP+":"+setinfo.UnknownClient {
 		return invalid("%s stands for many callers, which cannot be banned together; name one of them", subject)
@@ -127,8 +128,8 @@ func (d *Admin) checkBansApply(subject string) error {
 	return invalid("no limit of this subject applies bans; set `bans: {after: 0}` in the configuration to apply those made by hand")
 }
 
-// mergeTiers merges counters that differ only in their tier. If a policy has the same limits for
-// several tiers, it has one merged counter, without a tier.
+// mergeTiers merges counters of a policy that differ only in their tier. A merged counter has no
+// tier.
 func mergeTiers(counters []counter) []counter {
 	var kept []counter
 	for _, p := range counters {
@@ -162,7 +163,7 @@ func (d *Admin) set() *policy.Set {
 	return d.c.Set()
 }
 
-// kinds returns the prefixes that subjects may have.
+// kinds returns the prefixes of the subjects that the configuration limits, for error messages.
 func (d *Admin) kinds() []string {
 	var kinds []string
 	if set := d.set(); set != nil {

@@ -17,8 +17,7 @@ type UnknownError struct {
 	Subject string
 	// Kinds are the prefixes of subjects that the configuration limits.
 	Kinds []string
-	// written reports whether an operator wrote the subject. If it is set, the message suggests
-	// --raw.
+	// written reports whether an operator wrote the subject. If so, the message suggests --raw.
 	written bool
 }
 

@@ -44,8 +44,8 @@ func (d *Admin) SendLater(ctx context.Context, logger *slog.Logger) {
 	}()
 }
 
-// sendLater sends the kept bans. If it cannot send a ban, it stops; the next call tries that ban
-// again, and then the rest.
+// sendLater sends the kept bans, in no particular order. If it cannot send one, it stops, and keeps
+// that ban and the rest for the next call.
 func (d *Admin) sendLater(ctx context.Context, logger *slog.Logger) {
 	for subject, until := range d.later.all() {
 		left := time.Until(until).Truncate(time.Microsecond)
@@ -67,7 +67,8 @@ func (d *Admin) sendLater(ctx context.Context, logger *slog.Logger) {
 	}
 }
 
-// keep keeps a ban that the store could not take, and reports whether it is kept.
+// keep keeps a ban if err means that the store could not take it. It reports whether it keeps this
+// ban or a longer one.
 func (l *laterBans) keep(subject string, until time.Time, err error) bool {
 	if _, failed := errors.AsType[*stint.StoreError](err); l == nil || !failed {
 		return false

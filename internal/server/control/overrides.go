@@ -41,7 +41,7 @@ type ListedOverride struct {
 }
 
 // Overrides lists the first n overrides whose subjects begin with a prefix. If the store keeps no
-// names, their subjects are hashes.
+// names, the subjects in the list are hashes.
 func (d *Admin) Overrides(_ context.Context, prefix string, n int) (OverrideList, error) {
 	list := OverrideList{Overrides: []ListedOverride{}}
 	if d.c.Overrides == nil {
@@ -66,8 +66,9 @@ func (d *Admin) AllOverrides() ([]overrides.Override, error) {
 	return d.c.Overrides.All(), nil
 }
 
-// SetOverride sets an override for a target. The subject of the target replaces the one in o. An
-// override that changes nothing is an error.
+// SetOverride sets an override for a target. The target's subject replaces the subject of o. An
+// override that changes nothing is an error, unless t is raw and the policies do not know the
+// subject.
 func (d *Admin) SetOverride(ctx context.Context, t Target, o overrides.Override) (Named, error) {
 	if d.c.Overrides == nil {
 		return Named{}, errNoOverrides
@@ -89,7 +90,8 @@ func (d *Admin) SetOverride(ctx context.Context, t Target, o overrides.Override)
 	return who, d.c.Overrides.Set(ctx, o)
 }
 
-// checkOverride returns an error if an override would change nothing.
+// checkOverride returns an error if the policies show that an override would change nothing. For a
+// raw subject that they do not know, it checks only the policy and the windows of o.
 func (d *Admin) checkOverride(o *overrides.Override, raw bool) error {
 	if set := d.set(); set == nil {
 		return invalid("there are no policies to override")
@@ -157,7 +159,8 @@ func (d *Admin) UnsetOverride(ctx context.Context, t Target, policy string) (Nam
 }
 
 // ImportOverrides sets exported overrides. If any of them is invalid, it sets none. Subjects are
-// taken literally. The configuration must have the policies and windows of all overrides.
+// taken literally. The configuration, if there is one, must have the policies and windows of all
+// overrides.
 func (d *Admin) ImportOverrides(ctx context.Context, all []overrides.Override) error {
 	if d.c.Overrides == nil {
 		return errNoOverrides

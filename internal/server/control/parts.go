@@ -13,8 +13,8 @@ import (
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// inParts replaces divided counters with their parts, as far as the store can list them. If a
-// counter may have more parts, the counter itself stays in the list, too.
+// inParts replaces divided counters with their parts, as far as the store can list them. A counter
+// without parts, or with parts that may be missing, stays in the list itself.
 func (d *Admin) inParts(ctx context.Context, subject string, counters []counter) []counter {
 	if !slices.ContainsFunc(counters, isDivided) {
 		return counters

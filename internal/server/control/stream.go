@@ -23,9 +23,9 @@ const (
 
 var errSilent = fmt.Errorf("nothing has arrived for %v", streamTimeout)
 
-// Stream calls onTick every second, until the context or the stream ends, or onTick returns an
-// error. It never returns nil: the error is the one from onTick, an [*UnreachableError] for a
-// stream that has ended, or a [*RefusedError].
+// Stream calls onTick for every tick from the server, one per second, until the context or the
+// stream ends, or onTick returns an error. It never returns nil: the error is the one from onTick,
+// an [*UnreachableError] for a stream that has ended, or a [*RefusedError].
 func (c *Client) Stream(ctx context.Context, onTick func(*observe.Tick) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -14,11 +14,12 @@ import (
 // TakeRequest describes a request of a subject, for [Admin.Take] to decide.
 type TakeRequest struct {
 	Target
-	// Tier and Policy select the limits: those of the policy for members of the tier or, without a
-	// policy, the tier's own. Either may be omitted unless the limits would then be ambiguous.
+	// Tier and Policy select the limits: the policy's limits for the tier or, without a policy, the
+	// tier's own limits. Either may be omitted unless the limits would then be ambiguous.
 	Tier   string `json:"tier,omitempty"`
 	Policy string `json:"policy,omitempty"`
-	// Scope is the scope to count in; "" means the scope of requests without a route.
+	// Scope is the scope to count in; "" means the policy's scope or, without a policy, the scope
+	// of requests without a route.
 	Scope string `json:"scope,omitempty"`
 	// Cost is charged to budgets; 0 means 1.
 	Cost int64 `json:"cost,omitempty"`
@@ -142,7 +143,8 @@ func (d *Admin) countersOf(a *TakeRequest) ([]counter, error) {
 	return d.inScope(a, list)
 }
 
-// narrow returns the counters with a tier or a policy of that name, or all counters if name is "".
+// narrow returns the counters whose tier or policy is name, or all counters if name is "". what
+// says which of the two of returns, for errors.
 func narrow(list []counter, what, name string, of func(*counter) string) ([]counter, error) {
 	if name == "" {
 		return list, nil
@@ -177,8 +179,8 @@ func tiersOwn(list []counter) []counter {
 	return own
 }
 
-// oneTier returns an error if the limits depend on the tier or the policy and the request names
-// neither.
+// oneTier returns an error if the counters belong to different policies, or if they belong to
+// different tiers and have different limits.
 func oneTier(a *TakeRequest, list []counter) error {
 	var tiers, policies []string
 	same := true
@@ -203,7 +205,7 @@ func oneTier(a *TakeRequest, list []counter) error {
 }
 
 // inScope returns the counters of one tier in the request's scope. If the request names no scope,
-// it uses the scope of requests without a route.
+// inScope uses the policy's scope or, without a policy, the scope of requests without a route.
 func (d *Admin) inScope(a *TakeRequest, list []counter) ([]counter, error) {
 	first := list[0]
 	list = slices.DeleteFunc(slices.Clone(list), func(p counter) bool { return p.tier != first.tier })

@@ -22,11 +22,12 @@ type Target struct {
 // Named is a subject in the form that counters use.
 type Named struct {
 	Subject string `json:"subject"`
-	// Note explains how the subject was read, such as "2001:db8::7 is counted under it".
+	// Note explains how the subject was read, such as "2001:db8::7 is counted under it", and
+	// whether a ban is only kept for later.
 	Note string `json:"note,omitempty"`
 }
 
-// find returns the subject of a target. All subjects that operators write are passed to find.
+// find returns the subject of a target in the form that counters use.
 func (d *Admin) find(t Target) (Named, error) {
 	if t.Ref != "" {
 		return Named{}, invalid("a ref stands for a subject on the server that showed it; name the subject here")

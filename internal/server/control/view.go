@@ -29,14 +29,14 @@ type Subject struct {
 type Limit struct {
 	// Tier and Policy own the limit. The policy is "" for the tier's own limits, and the tier is ""
 	// for limits of a policy that are the same for several tiers. Envoy's descriptors have the tier
-	// "envoy", third-party APIs the tier "outbound", and limits from the caller neither tier nor
-	// policy.
+	// "envoy", third-party APIs have the tier "outbound", and limits from the caller have neither a
+	// tier nor a policy.
 	Tier   string `json:"tier"`
 	Policy string `json:"policy"`
 	Scope  string `json:"scope"`
-	// Divided reports that the policy counts in parts of the scope, such as one for each value of a
-	// path variable, and that some parts may be missing here because the store could not list them
-	// all. If the store lists all parts, each is a Limit with its own scope.
+	// Divided reports whether parts of the scope may be missing, because the store could not list
+	// them all. The policy counts separately in each part, such as one for each value of a path
+	// variable. A listed part is a Limit with its own scope.
 	Divided bool `json:"divided,omitempty"`
 	// Limit is the limit as text, such as "10/1m burst 2x". If Claim is set, it names the claim
 	// from which requests get the limit's maximum. Limit is then the limit for requests without the
@@ -62,7 +62,7 @@ type Limit struct {
 	// Held is the number of units in Used that are held until their true cost is known. Results of
 	// [Admin.Take] do not have it.
 	Held int64 `json:"held,omitempty"`
-	// ResetAfter is the time until Used is 0. RetryAfter is the time until there is room. -1 means
+	// ResetAfter is the time until Used is 0. RetryAfter is the time until there is room; -1 means
 	// never.
 	ResetAfter float64 `json:"reset_after_seconds"`
 	RetryAfter float64 `json:"retry_after_seconds"`
@@ -72,8 +72,8 @@ type Limit struct {
 	LeftOut int64 `json:"left_out,omitempty"`
 }
 
-// Rule returns the policy or tier that owns the limit, as overrides name it, or "" if there is
-// neither.
+// Rule returns the policy or tier that owns the limit, as overrides name it, or "" if overrides
+// cannot change the limit.
 func (l *Limit) Rule() string {
 	if l.Tier == tierEnvoy || l.Tier == tierOutbound {
 		return ""
