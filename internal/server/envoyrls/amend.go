@@ -8,8 +8,8 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// amendTime is the time limit for giving units back to the store, whether or not a request waits
-// for it. Units that are not given back in that time expire.
+// amendTime is the time limit for operations of the store that may continue after the answer, such
+// as giving units back. Units that are not given back in that time expire with their window.
 const amendTime = time.Second
 
 // errUnfinished means that an operation of the store continues after its request was answered.
@@ -34,7 +34,7 @@ func (s *Service) finish(ctx context.Context, deadline time.Time, do func(contex
 	}
 }
 
-// undo gives back the charges of a request that is denied after all.
+// undo gives back the charges of a request that is denied after all, or that fails.
 func (s *Service) undo(ctx context.Context, c *call, charges []stint.Charge) {
 	if len(charges) == 0 {
 		return

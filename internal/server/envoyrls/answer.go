@@ -66,7 +66,7 @@ func (it *item) status(to *rlsv3.RateLimitResponse_DescriptorStatus, reset *dura
 }
 
 // resetSeconds returns the time until the limit is unused, in whole seconds as in
-// envoyproxy/ratelimit. For a limit of zero, it returns a whole window.
+// envoyproxy/ratelimit. For an unused limit of zero, it returns a whole window.
 func (it *item) resetSeconds() int64 {
 	reset := it.usage.ResetAfter
 	if reset <= 0 && it.rule.max() == 0 {
@@ -132,8 +132,8 @@ func (s *Service) addHeaders(to *answer, c *call, denied bool) {
 	to.response.ResponseHeadersToAdd = h.pointers[:n:n]
 }
 
-// decisive returns the last item that denies the request. If none denies, it returns the first of
-// the items with the least left, or nil if no item has a limit.
+// decisive returns the last item that exceeds its limit and is not in quota mode. If there is none,
+// it returns the first of the items with the least left, or nil if no item has a limit.
 func (c *call) decisive() *item {
 	var best *item
 	least := uint32(math.MaxUint32)

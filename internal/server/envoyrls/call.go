@@ -123,7 +123,7 @@ func (c *call) open(config *Config, r *rlsv3.RateLimitRequest, quotaMode bool) e
 		it := &c.items[i]
 		it.hits = hitsOf(r, descriptor)
 		it.refund = descriptor.GetIsNegativeHits()
-		it.quota = quotaMode // a descriptor without a limit counts as one with room
+		it.quota = quotaMode // a descriptor without a limit counts as a quota with room
 		if d == nil {
 			continue
 		}
@@ -187,7 +187,8 @@ func hitsOf(r *rlsv3.RateLimitRequest, d *commonv3.RateLimitDescriptor) int64 {
 	return max(int64(r.GetHitsAddend()), 1)
 }
 
-// override returns the limit that a descriptor includes. It is never in shadow or quota mode.
+// override returns the limit that a descriptor includes. Only [Options] can put such a limit in
+// shadow or quota mode.
 func override(d *domain, limit *commonv3.RateLimitDescriptor_RateLimitOverride, i int) (*rule, error) {
 	current := &rlsv3.RateLimitResponse_RateLimit{
 		RequestsPerUnit: limit.GetRequestsPerUnit(),

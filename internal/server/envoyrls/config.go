@@ -14,8 +14,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Config is the content of a configuration directory, which maps descriptors to limits. It is
-// immutable and safe for concurrent use. See [Load].
+// Config is the configuration of the service, which maps descriptors to limits. It is immutable and
+// safe for concurrent use. See [Load].
 type Config struct {
 	domains map[string]*domain
 	rules   []*rule // in the order of the files
@@ -80,7 +80,7 @@ type rule struct {
 
 func (r *rule) max() int64 { return int64(r.current.GetRequestsPerUnit()) }
 
-// setLimit sets the limit. Its window must be valid.
+// setLimit sets the limit. Its window must be valid unless the rule is unlimited.
 func (r *rule) setLimit(current *rlsv3.RateLimitResponse_RateLimit) {
 	l := stint.Per(int64(current.GetRequestsPerUnit()), windowOf(current.GetUnit(), multiplierOf(current)))
 	r.current = current
@@ -104,7 +104,7 @@ func (r *rule) setLimit(current *rlsv3.RateLimitResponse_RateLimit) {
 // Size returns how many domains and limits are configured.
 func (c *Config) Size() (domains, limits int) { return len(c.domains), len(c.rules) }
 
-// observed returns the rules in the form for observers.
+// observed returns the rules, except unlimited ones, in the form for observers.
 func (c *Config) observed(w Window) []*policy.Rule {
 	rules := make([]*policy.Rule, 0, len(c.rules))
 	for _, r := range c.rules {
@@ -140,7 +140,7 @@ func (c *Config) Dump() string {
 	return b.String()
 }
 
-// oneLine escapes characters that would end or hide a line of a dump.
+// oneLine escapes characters that would end or hide a line of a dump or a message.
 func oneLine(text string) string {
 	if q := strconv.Quote(text); len(q) != len(text)+2 {
 		return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)

@@ -87,9 +87,8 @@ func (e *exchange) decode(message []byte) error {
 	return nil
 }
 
-// maxParts is the maximum number of messages in a request that is within the bounds: the request
-// itself, its descriptors, a limit in each descriptor, and their entries. Requests with more
-// messages are not decoded.
+// maxParts is the maximum number of messages in a request that is decoded: the request itself, its
+// descriptors, their entries, and one message more for each descriptor, such as a limit.
 const maxParts = 1 + 2*maxDescriptors + maxEntries
 
 func tooManyParts() error {

@@ -74,7 +74,7 @@ func mergeInto(to, from *structpb.Struct) {
 	for key, value := range from.GetFields() {
 		there, ok := to.Fields[key]
 		if !ok {
-			to.Fields[key] = proto.CloneOf(value) // must not modify the configuration
+			to.Fields[key] = proto.CloneOf(value) // a later merge must not modify the configuration
 		} else if s := there.GetStructValue(); s != nil {
 			mergeInto(s, value.GetStructValue())
 		}

@@ -21,7 +21,7 @@ type Window uint8
 
 const (
 	// Sliding, the default, never allows more than a limit in any window. A denied request charges
-	// nothing.
+	// nothing, except hits at the end of a stream, which have already been used.
 	Sliding Window = iota
 	// Fixed counts as envoyproxy/ratelimit does: in windows aligned to the Unix epoch, and each
 	// descriptor separately, whether it is denied or not.

@@ -77,8 +77,8 @@ func (s *Service) Swap(config *Config) reload.InForce {
 // Config returns the configuration in force, or nil if there is none yet.
 func (s *Service) Config() *Config { return s.config.Load() }
 
-// Close waits, for at most one second, until all calls that give units back to the store have
-// ended. Call it after all requests have been answered, and before the store is closed.
+// Close waits, for at most one second, for calls to the store that continue after their request was
+// answered. Call it after all requests have been answered, and before the store is closed.
 func (s *Service) Close() error {
 	s.amending.Wait()
 	return nil

@@ -12,7 +12,7 @@ import (
 
 // Stats counts requests under the names of envoyproxy/ratelimit's metrics in Prometheus, for
 // dashboards that were made for that service. It has five series per configured limit, so it is off
-// by default. All hits of a denied request count as over the limit.
+// by default. If a descriptor is over its limit, all its hits count as over the limit.
 type Stats struct {
 	// near is the share of a limit above which hits count as near the limit.
 	near float64

@@ -33,7 +33,7 @@ func (c *call) counters(pick func(*item) bool) []int {
 		subject string
 		window  time.Duration
 	}
-	var index map[counter]int // nil for up to MaxClaims counters, which are searched linearly
+	var index map[counter]int // nil for less than MaxClaims counters, which are searched linearly
 	for i := range c.items {
 		it := &c.items[i]
 		if !it.counted() || !pick(it) {
@@ -172,7 +172,8 @@ func (it *item) use(d *stint.Decision, k int) {
 	}
 }
 
-// noteCharge records what the kth claim of a charge charged to the item's counter.
+// noteCharge records how many units the kth claim of a charge took from the item's counter in the
+// store. Leased units, and charges of the fallback, do not count.
 func (it *item) noteCharge(c *stint.Charge, k int) {
 	if c.Data().ID != 0 && !c.Data().Fallback && !c.Data().IsLeased(k) {
 		it.charged = c.Claims()[k].Cost

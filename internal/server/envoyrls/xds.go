@@ -255,7 +255,7 @@ func (x *XDS) answer(ctx context.Context, response *discoveryv3.DiscoveryRespons
 // maxReasons is the maximum size of a refusal's reasons, in bytes.
 const maxReasons = 64 << 10
 
-// mistakes returns every mistake, one per line.
+// mistakes returns the mistakes in err, one per line, in at most about maxReasons bytes.
 func mistakes(err error) string {
 	wrong, ok := errors.AsType[*config.Error](err)
 	if !ok {

@@ -20,13 +20,13 @@ const (
 	maxLoggedCause  = 512
 )
 
-// maxRefusals is the maximum number of log records per second for denied requests. The same maximum
-// applies separately to requests that are refused before they are charged, because no limit bounds
-// how many of them arrive.
+// maxRefusals is the maximum number of log records per second for denied requests, unless the
+// configuration allows more. The same maximum applies separately to requests that are refused
+// before they are charged, because no limit bounds how many of them arrive.
 const maxRefusals = 100
 
-// log writes the record of a request. It shortens text from clients and upstreams, and keeps it on
-// one line.
+// log writes the record of a request, unless the access log leaves it out. It shortens text from
+// clients and upstreams, and keeps it on one line.
 func (x *requestState) log() {
 	g := x.gateway
 	level := slog.LevelInfo
@@ -55,7 +55,8 @@ func (x *requestState) log() {
 	g.config.Logger.LogAttrs(ctx, level, "stint: request", list...)
 }
 
-// failed reports whether the response is an error of the upstream or of the gateway.
+// failed reports whether a request failed because of the gateway or its connection to the upstream.
+// An error that the upstream itself answers is not a failure.
 func (x *requestState) failed() bool {
 	return x.cause != nil && x.status >= http.StatusInternalServerError || !x.returned && !x.abandoned()
 }
@@ -75,7 +76,7 @@ func (x *requestState) sampleRefusal() (unlogged int64, ok bool) {
 	return g.denied.Allow(most, time.Second)
 }
 
-// loggable reports whether to log a successful request.
+// loggable reports whether to log a request that has not failed.
 func (g *Gateway) loggable() bool {
 	every := g.config.AccessLogEvery
 	return !g.config.NoAccessLog && (every <= 1 || g.served.Add(1)%uint64(every) == 1)

@@ -19,15 +19,15 @@ type body struct {
 	failure  atomic.Pointer[error]
 
 	mu       sync.Mutex
-	conn     *http.ResponseController // nil after the handler has returned
+	conn     *http.ResponseController // nil once leave has been called
 	timeout  time.Duration            // 0 means no timeout
 	rate     int64                    // bytes per second
 	left     time.Duration            // how much longer to wait for the client
 	messages *messages                // gRPC messages; nil for other bodies
 }
 
-// drainTime is how long to read the rest of a body that is not needed. Without this, a client that
-// is still sending might not receive the answer.
+// drainTime is how long to read the rest of a body that is not needed. If the rest were not read, a
+// client that is still sending might not receive the answer.
 const drainTime = time.Second
 
 func (b *body) Read(p []byte) (int, error) {
@@ -106,7 +106,7 @@ func (b *body) setDeadline(at time.Time) {
 	}
 }
 
-// drainBody discards the rest of a body that was not read completely. Otherwise, an HTTP/1 server
+// drainBody discards the unread rest of an HTTP/1 body, within drainTime. Otherwise, the server
 // would wait for the rest forever.
 func (x *requestState) drainBody() {
 	unread := !x.body.ended.Load()
@@ -142,9 +142,9 @@ func (x *requestState) watchBody(r *http.Request) {
 	r.Body = x.body
 }
 
-// checkTrailers removes unannounced trailers, reserved trailers and aliases (see dropAliases). It
-// removes unannounced trailers for the same reason as net/http: they could set the length of a
-// message.
+// checkTrailers removes unannounced trailers, aliases (see dropAliases) and, unless the peer is a
+// trusted proxy, reserved trailers. It removes unannounced trailers for the same reason as net/http:
+// they could set the length of a message.
 func (x *requestState) checkTrailers(trailers, announced http.Header) {
 	for name := range trailers {
 		if _, ok := announced[name]; !ok {

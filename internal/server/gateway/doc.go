@@ -11,10 +11,10 @@
 // them. The gateway decides requests as package httplimit does, with the same header fields and
 // answers.
 //
-// Two rules always hold. An upstream never sees a header field that identifies the sender of a
-// request unless a trusted proxy or the gateway wrote it. And the gateway refuses a request that an
-// upstream could read differently than the policies did, before it is charged, so that nothing
-// bypasses the limits.
+// The gateway follows two rules. An upstream never sees a header field that identifies the sender
+// of a request unless a trusted proxy or the gateway wrote it. And before a request is charged, the
+// gateway refuses it if an upstream could read it differently than the policies did, so that
+// nothing bypasses the limits. The second rule has an exception if PassUnusualPaths is set.
 //
 // An HTTP/2 connection has many streams, and only the [http.Server] can detect that the client
 // reads none of them: set an HTTP2Config with a WriteByteTimeout.

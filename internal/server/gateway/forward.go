@@ -120,7 +120,7 @@ func rewrite(p *httputil.ProxyRequest) {
 	}
 
 	if p.In.Header.Get("Expect") != "" {
-		p.Out.Close = true // without this, the whole body is sent even if it is unwanted
+		p.Out.Close = true // otherwise, the whole body is sent even if the upstream does not want it
 	}
 
 	h := p.Out.Header
@@ -139,8 +139,9 @@ func asksForWebsocket(r *http.Request) bool {
 	return r.ContentLength == 0 && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
 
-// setForwarded adds the client to the forwarding fields. Values that these fields already have come
-// from a trusted proxy.
+// setForwarded adds the peer to X-Forwarded-For and, if the request has it, to Forwarded. It sets
+// X-Real-IP unless the peer is a trusted proxy, and the original host and scheme unless such a
+// proxy has set them.
 func (x *requestState) setForwarded(h http.Header, in *http.Request) {
 	scheme := "http"
 	if in.TLS != nil {

@@ -82,14 +82,15 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Close ends upgraded connections, waits for their handlers and closes the idle connections to
-// upstreams. Call it after Shutdown of the [http.Server], which does not track these connections.
+// upstreams. Call it after Shutdown of the [http.Server], which does not track upgraded
+// connections.
 func (g *Gateway) Close() error {
 	g.upgraded.close()
 	g.transports.closeIdle()
 	return nil
 }
 
-// answerDenied gives the usual answer to a denied request.
+// answerDenied records a denial for the access log, and gives the usual answer.
 func answerDenied(w http.ResponseWriter, r *http.Request, d *httplimit.Denial) {
 	x := stateOf(r.Context())
 	x.verdict, x.limited, x.policy = d.Verdict, true, d.Policy

@@ -14,7 +14,7 @@ type messages struct {
 	rest int64 // bytes of the message still to read, not counting the head
 }
 
-// between reports whether no message is in progress.
+// between reports whether no message is in progress. It returns false if m is nil.
 func (m *messages) between() bool { return m != nil && m.read == 0 }
 
 func (m *messages) note(data []byte) {

@@ -94,7 +94,7 @@ func (roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	return x.route.transports.usual.RoundTrip(r)
 }
 
-// bufferSize is the size of the buffers that copy the bodies of responses.
+// bufferSize is the size of the buffers for copying the bodies of responses.
 const bufferSize = 32 << 10
 
 // buffers is a pool of buffers of bufferSize bytes.

@@ -17,8 +17,8 @@ type upgrades struct {
 	serving sync.WaitGroup
 }
 
-// add registers a connection, so that the gateway closes it when the gateway is closed. The handler
-// calls remove at the end.
+// add registers a connection, so that close closes it and waits for its handler. The handler must
+// call remove at its end. After close, add returns errClosed.
 func (u *upgrades) add(conn net.Conn) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
