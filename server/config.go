@@ -63,10 +63,11 @@ type Config struct {
 	TLSCert, TLSKey, ClientCA string
 	TLSOnlyGRPC               bool
 
-	// APITokens is a file of bearer tokens for the JSON API. With APIPublic, the API and /json
-	// serve anyone who can connect. Without tokens, APIPublic and client certificates, the API
-	// serves only callers on this host. Any caller that it serves can use up the limits of any
-	// subject. Forward-auth serves only proxies that the policies trust.
+	// APITokens is a file of bearer tokens for the JSON API. With APIPublic, the API serves anyone
+	// who can connect, and so does /json unless Envoy.Tokens is set. Without tokens, APIPublic and
+	// client certificates, the API serves only callers on this host, except for /v1/usage. Any
+	// caller of the API can use up the limits of any subject. Forward-auth serves only proxies that
+	// the policies trust.
 	APITokens string
 	APIPublic bool
 	// APIAdHoc lets API callers send limits in their requests.
@@ -131,7 +132,8 @@ type Envoy struct {
 type EnvoyWindow string
 
 const (
-	// EnvoySliding never allows more than a limit in any window; a denied request charges nothing.
+	// EnvoySliding never allows more than a limit in any window. A denied request charges nothing,
+	// except hits at the end of a stream, which have already been used.
 	EnvoySliding EnvoyWindow = "sliding"
 	// EnvoyFixed counts as envoyproxy/ratelimit does, in fixed windows.
 	EnvoyFixed EnvoyWindow = "fixed"

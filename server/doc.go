@@ -1,5 +1,5 @@
 // Package server runs the daemon, which applies limits for programs in any language. It is for
-// programs that embed the daemon, as cmd/stint does. Start with [New]. Its parts are in
+// programs that embed the daemon, as cmd/stint does. Start with [New]. The daemon's parts are in
 // internal/server: the JSON API and forward-auth (api), Envoy's service (envoyrls), the gateway,
 // and operators' actions (control).
 //

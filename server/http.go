@@ -36,8 +36,9 @@ func (s *Server) newHTTP() (endpoint, error) {
 	mux.Handle("GET /openapi.json", a.Handler())
 	mux.Handle("/v1/usage", a.Handler()) // a proxy or a certificate identifies the callers
 	mux.Handle("/", s.apiTokens.guard(a.Handler()))
-	// Client certificates allow callers of Envoy's service to refund hits, on /json too. With
-	// TLSOnlyGRPC, HTTP does not check certificates, so /json is then served only with tokens.
+	// Client certificates allow callers of Envoy's service to refund hits, on /json too. HTTP does
+	// not check certificates with TLSOnlyGRPC, so if ClientCA requires them, /json is then served
+	// only with tokens.
 	if s.envoy != nil && (s.envoyTokens != nil || s.c.ClientCA == "" || !s.c.TLSOnlyGRPC) {
 		mux.Handle("/json", s.envoyTokens.guard(s.envoy.JSONHandler()))
 	}

@@ -42,7 +42,7 @@ func defaultTimeouts() timeouts {
 	}
 }
 
-// maxHeader is the maximum size of a request header in bytes. Larger headers get a 431.
+// maxHeader is the maximum size of a request header in bytes. Over HTTP, larger headers get a 431.
 const maxHeader = 64 << 10
 
 type endpoint struct {
@@ -190,15 +190,15 @@ func (s *Server) newHTTPServer(h http.Handler, streams bool) endpoint {
 	return endpoint{serve: serve, silent: silent, shutdown: srv.Shutdown, close: srv.Close}
 }
 
-// recovered returns a handler that logs requests if they panic in next. Other requests are not
-// affected.
+// recovered returns a handler that calls next. If next panics, it logs the panic and aborts the
+// response; other requests are not affected.
 func (s *Server) recovered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			switch problem := recover(); problem {
 			case nil:
 			case http.ErrAbortHandler:
-				panic(problem) // for the server, which expects it
+				panic(problem) // net/http recovers from this panic and aborts the response
 			default:
 				s.panicked(r.Method+" "+r.Pattern, problem)
 				// part of an answer may have been written: do not reuse the connection

@@ -39,7 +39,7 @@ type watcher interface {
 // time, it starts without them, and applies them once it has read them.
 const overridesTime = 5 * time.Second
 
-// openGuard makes the guard, which decides on requests, and makes Envoy's service.
+// openGuard opens the overrides, and makes the guard and, if it is configured, Envoy's service.
 func (s *Server) openGuard(ctx context.Context) error {
 	reading, cancel := context.WithTimeout(ctx, overridesTime)
 	defer cancel()
@@ -63,7 +63,7 @@ func (s *Server) openGuard(ctx context.Context) error {
 	options.Failure, options.Logger = s.config.Set.Spec().Failure, s.c.Logger
 	options.Observer = s.guard // logs verdicts, and passes them on to the monitor
 
-	known := s.envoyTokens != nil || s.c.ClientCA != "" // as in newHTTP
+	known := s.envoyTokens != nil || s.c.ClientCA != "" // even with TLSOnlyGRPC: newHTTP then leaves out /json
 	options.Public, options.NegativeHits = known || s.c.APIPublic, known
 	if s.c.Envoy.Stats {
 		s.envoyStats = envoyrls.NewStats(cmp.Or(s.c.Envoy.NearLimit, defaultNearLimit))
@@ -133,8 +133,8 @@ func (s *Server) watchEnvoy() *reload.Watcher {
 	})
 }
 
-// followEnvoy returns a client that receives the rules from an xDS server. The first rules make the
-// server ready.
+// followEnvoy returns a client that receives the rules from an xDS server. The first rules are one
+// of the events that make this server ready.
 func (s *Server) followEnvoy() *envoyrls.XDS {
 	x := s.c.Envoy.XDS
 	first := sync.OnceFunc(s.step)

@@ -99,8 +99,9 @@ func readCertificates(files []reload.File, want int) (*tls.Config, error) {
 	return config, nil
 }
 
-// watchStoreFiles watches the TLS files for Redis, and returns nil if there are none. Connections
-// read these files themselves. The watcher only reports changes, and when the certificate expires.
+// watchStoreFiles returns a source that watches the TLS files for Redis, or nil if there are none.
+// Connections read these files themselves. The watcher only reports changes, and when the
+// certificate expires.
 func (s *Server) watchStoreFiles() *source {
 	where := s.config.Store
 	files := tlsfiles.Files{CA: where.CAFile, Cert: where.CertFile, Key: where.KeyFile}

@@ -19,12 +19,12 @@ type stage struct {
 // Tests of redisstore that take seconds, because they start clusters and sentinels, or wait.
 const slowRedis = "Cluster|Sentinel|Slot|Rotation|NoNamesInRedis|NamesAreLost"
 
-// This test runs a Lua linter. What it rejects does not count, like a Go mutant that does not
-// compile.
+// This test runs a Lua linter. It is skipped, because a mutant that only a linter rejects is not
+// caught by a test.
 const lintsLua = "TestScriptsAreValid"
 
-// targets lists everything that make sabotage changes. A package is tested by its own tests and by
-// those of its contract.
+// targets lists everything that make sabotage changes. A package is tested by its own tests and, in
+// some cases, by the tests of packages that use it.
 var targets = []target{
 	{name: "stint", files: []string{"*.go"}, stages: []stage{{pkg: "."}, {pkg: "./memorystore", short: true}}},
 	{name: "internal/contract", files: []string{"internal/contract/*.go"}, stages: []stage{

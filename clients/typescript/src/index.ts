@@ -43,7 +43,10 @@ export interface Options {
 export interface CallOptions {
   /** Aborts the call, which then throws the signal's reason. */
   signal?: AbortSignal;
-  /** The time limit for this call in milliseconds. The default is that of the client. */
+  /**
+   * The time limit for this call in milliseconds. The default is the client's timeout for take,
+   * peek and hold, none for wait, and 2000 for other calls.
+   */
   timeout?: number;
 }
 
@@ -131,10 +134,11 @@ export class Stint {
   }
 
   /**
-   * Answers when it is the request's turn: first come, first served across all processes. With a
-   * timeout, it denies a request as soon as it is known that the turn will not come in time. If the
-   * signal ends the call, the request leaves the line. While no server answers, the client asks
-   * again every second until the timeout.
+   * Answers when it is the request's turn: first come, first served across all processes. A request
+   * joins the line at most 30 seconds before its turn. With a timeout or max_wait_seconds, wait
+   * denies a request as soon as it is known that the turn will not come in time. If the signal ends
+   * the call, the request leaves the line. While no server answers, the client asks again every
+   * second until the timeout.
    */
   async wait(request: WaitRequest, options: CallOptions = {}): Promise<Answer> {
     const end = Date.now() + Math.min(options.timeout ?? Infinity, (request.max_wait_seconds ?? Infinity) * 1000);
@@ -229,8 +233,8 @@ export class Stint {
 
   /**
    * Asks one server after the other, at most twice each, until the timeout. It begins with the
-   * server that answered last. A repeat is safe, because it has the same id or charge. An answer
-   * that lacks `member` counts as a failure.
+   * server that answered last. Repeating a take or a change of a charge is safe, because the repeat
+   * has the same id or charge. An answer that lacks `member` counts as a failure.
    */
   async #post<T>(operation: string, body: object, options: CallOptions, usual: number, member: keyof T): Promise<[T, Record<string, string>]> {
     const time = options.timeout ?? usual;
@@ -334,8 +338,8 @@ export class Held {
 }
 
 /**
- * Returns the status and the body of a response that refuses a request. They are the same as those
- * of the server's gateway and of the Go middleware.
+ * Returns the status and the body of a response that refuses a request. The server's gateway and
+ * the Go middleware send the same status and body.
  */
 export function refusal(answer: Answer): { status: number; body: string } {
   const seconds = answer.retry_after_seconds;

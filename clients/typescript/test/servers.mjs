@@ -56,8 +56,8 @@ function run(t, command, args) {
 }
 
 /**
- * Runs a program that listens on a free port, until it is ready. If it ends before that, another program may have
- * taken the port: it is started again on another one.
+ * Starts a program that listens on a free port, and waits until it is ready. If the program ends first, another program
+ * may have taken the port, so it is started again on another port.
  */
 async function listen(t, command, args, ready) {
   for (let attempt = 1; ; attempt++) {
@@ -70,7 +70,7 @@ async function listen(t, command, args, ready) {
   }
 }
 
-/** Whether a Redis answers on the port. */
+/** Reports whether a Redis answers on the port. */
 function pong(port) {
   return new Promise((resolve) => {
     const socket = connect(port, "127.0.0.1", () => socket.write("PING\r\n"));
@@ -88,7 +88,7 @@ export async function startRedis(t) {
   return { ...server, url: `redis://127.0.0.1:${server.port}` };
 }
 
-/** Starts a server. Mode is the failure mode of its configuration, unless there is another one. */
+/** Starts a server. Without policies, it has a configuration with the failure mode `mode`. */
 export async function startStint(t, { redis, mode = "deny", policies = configuration(mode) }) {
   const directory = mkdtempSync(join(tmpdir(), "stint-client-"));
   t.after(() => rmSync(directory, { recursive: true, force: true }));
