@@ -73,8 +73,8 @@ func (l *connections) take(tcp *net.TCPConn) *connection {
 	return c
 }
 
-// connection is a connection that its listener counts. [connectionOf] finds it by its remote
-// address.
+// connection is a connection that its listener counts. [connectionOf] returns the connection of a
+// gRPC call.
 type connection struct {
 	*net.TCPConn
 	called    func() // called when the first call that is not a health check arrives, and by Close
@@ -126,7 +126,7 @@ func (n *boundedSet) add(end func()) (remove func()) {
 	e := n.ends.PushBack(end)
 	n.mu.Unlock()
 	if oldest != nil {
-		oldest.Value.(func())() // without n.mu, because it may call remove
+		oldest.Value.(func())() // without n.mu, because the function may call remove
 	}
 	return func() {
 		n.mu.Lock()

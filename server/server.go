@@ -44,8 +44,8 @@ type Server struct {
 	certificate *certificates
 	health      *healthState
 
-	// Callers of gRPC without a token: connections without a call, calls of the health service that
-	// wait for their message, and streams of the health service.
+	// Sets for gRPC callers without a token: connections without a call, calls of the health
+	// service that wait for their message, and streams of the health service.
 	newConns, pendingCalls, watches boundedSet
 
 	// Set only by Start.

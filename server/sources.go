@@ -39,7 +39,8 @@ type watcher interface {
 // time, it starts without them, and applies them once it has read them.
 const overridesTime = 5 * time.Second
 
-// openGuard opens the overrides, and makes the guard and, if it is configured, Envoy's service.
+// openGuard opens the overrides, and makes the guard and, if the Config has rules for it, Envoy's
+// service.
 func (s *Server) openGuard(ctx context.Context) error {
 	reading, cancel := context.WithTimeout(ctx, overridesTime)
 	defer cancel()

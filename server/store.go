@@ -68,8 +68,8 @@ type breakerState struct {
 	probe, retry time.Duration
 }
 
-// breaker returns the breaker's settings. Flags take precedence over the policies at the start,
-// which take precedence over the defaults.
+// breaker returns the breaker's settings. Flags take precedence over the policies read at the
+// start, which take precedence over the defaults.
 func (s *Server) breaker() *breakerState {
 	b := &breakerState{
 		Failures: cmp.Or(s.c.BreakerFailures, s.config.BreakerFailures, contract.DefaultBreakerFailures),

@@ -34,7 +34,8 @@ func (m *mutator) golang() error {
 	}
 	drop := func(n ast.Node) { m.replace(at(n.Pos()), at(n.End()), "", "dropped: "+brief(text(n))) }
 
-	// visit visits a node and all nodes in it. The nodes belong to a function with these results.
+	// visit visits a node and all nodes in it. results are the zero values of the results of the
+	// function that contains the node.
 	var visit func(n ast.Node, results []string)
 	visit = func(root ast.Node, results []string) {
 		ast.Inspect(root, func(n ast.Node) bool {

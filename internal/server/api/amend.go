@@ -25,12 +25,13 @@ var (
 
 type changed struct {
 	Changed bool `json:"changed"`
-	// Charged is the number of units charged after a settlement.
+	// Charged is the number of units that remain charged after a settlement; nil for other
+	// amendments.
 	Charged *int64 `json:"charged,omitempty"`
 }
 
-// settle replaces the charged cost with the true cost. It corrects only claims that count costs:
-// claims that count requests still count one.
+// settle replaces the charged cost with the true cost. It corrects only claims that count costs;
+// claims that count requests keep their cost of 1.
 func (a *API) settle(w http.ResponseWriter, r *http.Request, body *reader) {
 	m := stint.Amendment{Kind: stint.AmendSettle}
 	c, err := a.charge(r.Context(), body, &m, settleNames)
@@ -221,8 +222,8 @@ func (c *charged) costs() (claims []int) {
 	return claims
 }
 
-// quantities returns the number of quantities that the charge's costs are counted in: limits with
-// the same name count the same quantity. Each quantity can be settled separately.
+// quantities returns how many quantities the claims that count costs have. Limits with the same
+// name count the same quantity. Each quantity can be settled separately.
 func (c *charged) quantities() int {
 	names := map[string]bool{}
 	for _, i := range c.costs() {

@@ -101,7 +101,7 @@ func (a *API) reply(w http.ResponseWriter, r *http.Request, q *question, alwaysO
 	}
 }
 
-// wholeSeconds formats a wait for Retry-After, rounded up.
+// wholeSeconds formats a wait for Retry-After, in seconds, rounded up.
 func wholeSeconds(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }

@@ -243,7 +243,7 @@ func (r *reader) check(a *ask) {
 			r.wrongIn(m.name, "conflicts with a subject; want attributes of a request, or a subject with a policy, a tier or limits")
 		}
 	}
-	required := []string{"method", "path"} // the policies determine whether a peer is required, too
+	required := []string{"method", "path"} // byAttributes checks whether a peer is also required
 	if want == bySubject {
 		required = []string{"subject"}
 	}

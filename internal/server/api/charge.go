@@ -170,8 +170,8 @@ func (x *codec) cost(of *stint.Costs, name string) {
 	}
 }
 
-// origin writes or reads whether the fallback made the charge and, only if it did, which units are
-// leased.
+// origin writes or reads whether the fallback made the charge and, only if it did, which claims
+// were charged to leased units.
 func (x *codec) origin(c *driver.ChargeData) {
 	x.boolean(&c.Fallback)
 	if c.Fallback {

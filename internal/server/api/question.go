@@ -112,7 +112,7 @@ func mistakesOf(err error) (list []mistake) {
 	return list
 }
 
-// byAttributes fills in a question about a request by matching its attributes with the policies.
+// byAttributes fills in a question about a request by matching its attributes against the policies.
 func (a *API) byAttributes(r *reader, q *question, k *ask) {
 	in := &policy.Input{Method: k.method, Host: k.host, Path: k.path, RawPath: k.rawPath, Peer: k.peer,
 		Header: k.headers}

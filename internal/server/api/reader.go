@@ -99,7 +99,7 @@ func (r *reader) object(known []string, member func(name string)) {
 // unknown reports a name that is not among the known ones.
 func (r *reader) unknown(name string, known []string) {
 	hint := ""
-	if len(r.mistakes) < maxMistakes { // find no hints for mistakes that are not listed: they take long
+	if len(r.mistakes) < maxMistakes { // a hint takes long to find: find none for a mistake that is not listed
 		hint = messages.Hint(name, known)
 	}
 	r.wrong("unknown field%s; want %s", hint, strings.Join(known, ", "))

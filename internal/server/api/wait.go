@@ -51,7 +51,7 @@ func newWaits(store stint.Store) (*waits, error) {
 func (a *API) Waits() (waiting, refused int64) { return a.waits.waiting.Load(), a.waits.refused.Load() }
 
 // EndWaits ends all current and future waits. Each call gives its place back, and its answer tells
-// the caller to ask again. Call it when a server stops.
+// the caller to ask again. Call EndWaits when a server stops.
 func (a *API) EndWaits() { a.waits.end() }
 
 // wait handles a request that waits for its turn. It answers when the request is allowed, or at

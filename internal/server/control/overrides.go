@@ -189,7 +189,7 @@ func (d *Admin) overridesOf(subject string) []overrides.Override {
 	return d.c.Overrides.Of(subject)
 }
 
-// effective returns the limits of a rule for a subject whose overrides are own.
+// effective returns the limits of a rule, changed by the override for the rule if own has one.
 func effective(own []overrides.Override, r *policy.Rule) []stint.Limit {
 	for i := range own {
 		if own[i].Policy == r.Name() {

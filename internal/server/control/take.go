@@ -143,8 +143,8 @@ func (d *Admin) countersOf(a *TakeRequest) ([]counter, error) {
 	return d.inScope(a, list)
 }
 
-// narrow returns the counters whose tier or policy is name, or all counters if name is "". what
-// says which of the two of returns, for errors.
+// narrow returns the counters whose tier or policy is name, or all counters if name is "". The
+// function of returns a counter's tier or policy, and what is "tier" or "policy", for errors.
 func narrow(list []counter, what, name string, of func(*counter) string) ([]counter, error) {
 	if name == "" {
 		return list, nil

@@ -54,8 +54,8 @@ type Limit struct {
 	Shadow   bool  `json:"shadow,omitempty"`
 	Max      int64 `json:"max"`
 	Capacity int64 `json:"capacity"`
-	// Window is the time in which Max units are restored. At most Capacity units are admitted in
-	// any window.
+	// Window is the time in which Max units are restored. At most Capacity units are admitted at
+	// once.
 	Window    float64 `json:"window_seconds"`
 	Used      int64   `json:"used"`
 	Remaining int64   `json:"remaining"`

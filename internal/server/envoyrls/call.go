@@ -87,7 +87,8 @@ func (it *item) cost() int64 {
 	return it.hits
 }
 
-// denied reports whether a limit outside quota mode is exceeded, or all limits in quota mode are.
+// denied reports whether a limit outside quota mode is exceeded, or all limits in quota mode are
+// exceeded.
 func (c *call) denied() bool {
 	for i := range c.items {
 		if it := &c.items[i]; !it.quota && it.code() == rlsv3.RateLimitResponse_OVER_LIMIT {

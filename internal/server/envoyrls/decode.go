@@ -137,7 +137,7 @@ func (r *reader) descriptor(parent *node, fields fields, n *yaml.Node, path, key
 				"share_threshold can only be used with wildcard values (containing '*'), but found key '%s'", composite)
 		}
 	}
-	// These are read only to report mistakes: metrics never contain values from requests.
+	// Both options are read only to report mistakes: metrics never contain values from requests.
 	r.boolean(fields["detailed_metric"], path+".detailed_metric")
 	r.boolean(fields["value_to_metric"], path+".value_to_metric")
 

@@ -79,7 +79,7 @@ func (s *Service) lower(ctx context.Context, deadline time.Time, it *item) {
 	}
 	if s.giveBack(ctx, deadline, []stint.Command{it.giveBack(s.options.Window)}) == nil {
 		it.usage.Used = max(it.usage.Used-it.hits, 0)
-		it.over = false // countFixed decides this by the usage
+		it.over = false // countFixed sets over again, by the usage
 	}
 }
 

@@ -45,8 +45,8 @@ func ParseWindow(name string) (Window, error) {
 	return Window(i), nil
 }
 
-// Headers selects the header fields that answers ask Envoy to add. The fields describe one limit:
-// one that is exceeded, else the one with the least left.
+// Headers selects the header fields that answers ask Envoy to add. The fields describe a limit that
+// is exceeded or, if there is none, the limit with the least left.
 type Headers uint8
 
 const (
@@ -84,11 +84,11 @@ type Options struct {
 	// Window selects how limits are counted. The default is Sliding.
 	Window Window
 	// StopOverLimit applies to Fixed and Calendar windows: if one descriptor of a request is over
-	// its limit, the others are not charged, as with STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT in
-	// envoyproxy/ratelimit. As there, all descriptors are checked before any is charged, so
-	// concurrent requests may be charged in part. An exceeded limit in shadow or quota mode also
-	// keeps the others from being charged, although it lets the request through. Sliding windows
-	// have neither flaw, and ignore this option.
+	// its limit, the other descriptors are not charged, as with
+	// STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT in envoyproxy/ratelimit. All descriptors are checked
+	// before any is charged, so concurrent requests may be charged in part. An exceeded limit in
+	// shadow or quota mode also keeps other descriptors from being charged, although it lets the
+	// request through. Sliding windows have neither flaw, and ignore this option.
 	StopOverLimit bool
 	// Failure defines how to answer requests that the store cannot decide. The default of its
 	// Budget is 15 ms. With [stint.FailError], these requests fail with UNAVAILABLE, and Envoy

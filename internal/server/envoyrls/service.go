@@ -173,8 +173,8 @@ func (s *Service) decide(ctx context.Context, c *call) error {
 
 // countApart decides a request by fixed windows, in which every descriptor counts separately.
 //
-// With StopOverLimit, it first peeks at all descriptors. Although they are peeks, they charge
-// descriptors that are over their limits (see countFixed), and make refunds.
+// With StopOverLimit, it first peeks at all descriptors. The peeks nevertheless charge descriptors
+// that are over their limits (see countFixed), and make refunds.
 func (s *Service) countApart(ctx context.Context, c *call) error {
 	if !s.options.StopOverLimit || len(c.items) == 1 {
 		return s.takeApart(ctx, c, anyItem, stint.ModeTake)

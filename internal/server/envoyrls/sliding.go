@@ -8,11 +8,12 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// slide decides a request by sliding windows: it charges either all limits or none.
+// slide decides a request by sliding windows: it charges either all limits or none, apart from
+// chargeUsed.
 //
 // Limits in shadow mode never deny, and limits in quota mode deny only if all of them do. So they
-// cannot be in the same request to the store as the other limits. They are decided after the
-// others, and charged only if the request is allowed.
+// cannot be in the same request to the store as the other limits. They are decided after the other
+// limits, and charged only if the request is allowed.
 func (s *Service) slide(ctx context.Context, c *call) error {
 	if err := s.takeAll(ctx, c); err != nil {
 		return err
@@ -52,9 +53,9 @@ func (s *Service) takeAll(ctx context.Context, c *call) error {
 }
 
 // chargeUsed charges hits for which there was no room, if they belong to a stream that ends. If the
-// cost is known only afterwards, Envoy sends one request when a stream begins, and another with the
-// hits when it ends. By then the hits have been used, whether or not there is room. The answer is
-// still a denial.
+// cost is known only afterward, Envoy sends one request when a stream begins, and another with the
+// hits when the stream ends. By then the hits have been used, whether or not there is room. The
+// answer is still a denial.
 //
 // A request does not say whether a stream begins or ends. chargeUsed assumes that a limit applies
 // to streams in two cases. In the first, an earlier request had zero hits, which only peeks. In the

@@ -61,7 +61,7 @@ func statLabels(key string) (labels [3]string) {
 	return labels
 }
 
-// attach sets the counters of the limits of a configuration.
+// attach gives each limit of a configuration its counters.
 func (s *Stats) attach(c *Config) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -33,7 +33,7 @@ func (c *call) counters(pick func(*item) bool) []int {
 		subject string
 		window  time.Duration
 	}
-	var index map[counter]int // nil for less than MaxClaims counters, which are searched linearly
+	var index map[counter]int // nil for fewer than MaxClaims counters, which are searched linearly
 	for i := range c.items {
 		it := &c.items[i]
 		if !it.counted() || !pick(it) {

@@ -11,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/internal/label"
 )
 
-// The maximum lengths of client input in a log record, in bytes.
+// The maximum lengths of text from clients and upstreams in a log record, in bytes.
 const (
 	maxLoggedMethod = 16
 	maxLoggedHost   = 64
@@ -56,7 +56,7 @@ func (x *requestState) log() {
 }
 
 // failed reports whether a request failed because of the gateway or its connection to the upstream.
-// An error that the upstream itself answers is not a failure.
+// A complete response of the upstream is not a failure, whatever its status.
 func (x *requestState) failed() bool {
 	return x.cause != nil && x.status >= http.StatusInternalServerError || !x.returned && !x.abandoned()
 }

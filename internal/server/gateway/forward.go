@@ -51,7 +51,7 @@ var reservedPrefixes = []string{"X-Forwarded-", "X-Envoy-"}
 // has reports whether a field is reserved. The name must be in canonical form.
 func (f reserved) has(name string) bool {
 	if rest, ok := strings.CutPrefix(name, "Http-"); ok && f.has(rest) {
-		return true // some programs use the name of the CGI variable, such as HTTP_CLIENT_IP
+		return true // some programs read a field that is named like the CGI variable, such as HTTP_CLIENT_IP
 	}
 	return f[name] || slices.ContainsFunc(reservedPrefixes,
 		func(prefix string) bool { return strings.HasPrefix(name, prefix) })

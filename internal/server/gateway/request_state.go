@@ -80,7 +80,7 @@ func (x *requestState) abandoned() bool {
 	return !x.returned && (x.writeFailed || x.request.Context().Err() != nil)
 }
 
-// end finishes a request, even if it panics.
+// end finishes a request, even if its handler panics.
 func (x *requestState) end() {
 	if x.conn != nil {
 		x.gateway.upgraded.remove(x.conn)

@@ -86,7 +86,7 @@ func decisions(client *stint.ClientWithResponses) {
 		repeat := got(client.TakeWithResponse(ctx, nil, request))
 		check("take: repeat", repeat.JSON200.Repeat, true)
 	}
-	// More than the limit ever allows: no wait helps, so the field is null.
+	// The cost is larger than the limit: no wait helps, so the field is null.
 	never := got(client.TakeWithResponse(ctx, nil, requests[3]))
 	check("take: never", never.JSON429.RetryAfterSeconds, (*float64)(nil))
 	check("take: cost", never.JSON429.Cost, 1<<53)
