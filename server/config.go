@@ -165,9 +165,9 @@ type EnvoyXDS struct {
 	NodeID                string
 	NodeMetadata, Headers map[string]string
 	// TLS encrypts the connection. CA, Cert and Key are PEM files, which are read again for every
-	// connection. CA has the authorities for the server's certificate, and replaces those of the
-	// system. Cert and Key are the client certificate and its key, for a server that requires a
-	// certificate. ServerName is the name in the server's certificate if it differs from the host
+	// connection. CA has the authorities for the server's certificate, and replaces the system's
+	// authorities. Cert and Key are the client certificate and its key, for a server that requires
+	// a certificate. ServerName is the name in the server's certificate if it differs from the host
 	// in Server.
 	TLS                       bool
 	CA, Cert, Key, ServerName string

@@ -40,7 +40,7 @@ const (
 
 // Bounds on the resources that callers without a token can use, about a hundred megabytes in all.
 // maxHealth applies to each connection, the other bounds to all connections together. When one of
-// those is reached, the server ends the oldest connection or call.
+// the other bounds is reached, the server ends the oldest connection or call.
 const (
 	// maxNewConns is the maximum number of open connections that have made no call yet, not
 	// counting health checks. Envoy makes a call as soon as it is connected, so this many Envoys

@@ -97,7 +97,7 @@ func (h *healthState) healthcheck(w http.ResponseWriter, _ *http.Request) {
 }
 
 // closeWhileDraining makes clients use a new connection for their next request while the server
-// drains. The connections that remain are then idle when they are closed.
+// drains. A connection that is still open when the server stops is idle, so it can be closed.
 func (h *healthState) closeWhileDraining(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h.current() == draining {

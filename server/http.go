@@ -37,8 +37,8 @@ func (s *Server) newHTTP() (endpoint, error) {
 	mux.Handle("/v1/usage", a.Handler()) // a proxy or a certificate identifies the callers
 	mux.Handle("/", s.apiTokens.guard(a.Handler()))
 	// Client certificates allow callers of Envoy's service to refund hits, on /json too. HTTP does
-	// not check certificates with TLSOnlyGRPC, so if ClientCA requires them, /json is then served
-	// only with tokens.
+	// not check certificates with TLSOnlyGRPC. If ClientCA requires certificates, /json is
+	// therefore served only with tokens.
 	if s.envoy != nil && (s.envoyTokens != nil || s.c.ClientCA == "" || !s.c.TLSOnlyGRPC) {
 		mux.Handle("/json", s.envoyTokens.guard(s.envoy.JSONHandler()))
 	}

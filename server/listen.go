@@ -140,8 +140,8 @@ func (s *Server) serve(all []endpoint) {
 	})
 }
 
-// shutdown ends all listeners at the same time. If it ended them one after the other, later ones
-// would accept new requests until their turn came.
+// shutdown ends all listeners at the same time. Otherwise, some listeners would accept new requests
+// while the server waits for the requests of others.
 func (s *Server) shutdown(ctx context.Context, all []endpoint) error {
 	errs := make([]error, len(all))
 	var work sync.WaitGroup

@@ -64,7 +64,7 @@ func (s *Server) openGuard(ctx context.Context) error {
 	options.Failure, options.Logger = s.config.Set.Spec().Failure, s.c.Logger
 	options.Observer = s.guard // logs verdicts, and passes them on to the monitor
 
-	known := s.envoyTokens != nil || s.c.ClientCA != "" // even with TLSOnlyGRPC: newHTTP then leaves out /json
+	known := s.envoyTokens != nil || s.c.ClientCA != "" // even with TLSOnlyGRPC, for which newHTTP leaves out /json
 	options.Public, options.NegativeHits = known || s.c.APIPublic, known
 	if s.c.Envoy.Stats {
 		s.envoyStats = envoyrls.NewStats(cmp.Or(s.c.Envoy.NearLimit, defaultNearLimit))

@@ -56,7 +56,7 @@ type keyRing struct {
 	version int64
 	shared  map[int64]seal // by period
 	newest  *seal          // newest of the shared keys; nil if there are none
-	failed  bool           // whether the last read failed; the content is then from an earlier read
+	failed  bool           // whether the last read failed; if so, the content is from an earlier read
 }
 
 func newKeys(store stint.Store, logger *slog.Logger) *keys {

@@ -141,8 +141,8 @@ func (c *Client) Bans(ctx context.Context, n int) ([]Ban, error) {
 	return result.Bans, err
 }
 
-// Processes lists the processes whose events the other lists include. It lists none if the server
-// does not share its events with other processes.
+// Processes lists the processes whose events Top, Violations, Why and Denials include. It lists
+// none if the server does not share its events with other processes.
 func (c *Client) Processes(ctx context.Context) ([]observe.Process, error) {
 	result, err := get[struct{ Processes []observe.Process }](ctx, c, "/api/processes", nil)
 	return result.Processes, err

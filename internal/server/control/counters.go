@@ -11,7 +11,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// counter is one way in which a subject is counted: limits and a scope, with their tier and policy.
+// counter holds limits that count a subject in one scope, with the tier and the policy that set
+// them.
 type counter struct {
 	tier, policy, scope string
 	limits              []stint.Limit

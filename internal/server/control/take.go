@@ -36,8 +36,8 @@ type TakeResult struct {
 	Banned     bool    `json:"banned,omitempty"`
 	// Degraded reports whether the request was decided without the store.
 	Degraded bool `json:"degraded,omitempty"`
-	// Unavailable reports whether the request was denied only because the store is unavailable. The
-	// state of its limits is then unknown.
+	// Unavailable reports whether the request was denied only because the store is unavailable. If
+	// so, the state of the limits is unknown.
 	Unavailable bool    `json:"unavailable,omitempty"`
 	Limits      []Limit `json:"limits"`
 }

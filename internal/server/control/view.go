@@ -39,8 +39,8 @@ type Limit struct {
 	// variable. A listed part is a Limit with its own scope.
 	Divided bool `json:"divided,omitempty"`
 	// Limit is the limit as text, such as "10/1m burst 2x". If Claim is set, it names the claim
-	// from which requests get the limit's maximum. Limit is then the limit for requests without the
-	// claim, because only requests have values of claims.
+	// from which requests get the limit's maximum, and Limit is the limit for requests without the
+	// claim.
 	Limit string `json:"limit"`
 	Claim string `json:"claim,omitempty"`
 	// Configured is the limit in the configuration if an override has changed it, else "".

@@ -21,7 +21,7 @@ import (
 type reader struct {
 	config   Config
 	file     string
-	nodes    yamlread.Counter // counts visited nodes, including those reached through aliases
+	nodes    yamlread.Counter // counts visited nodes, including nodes reached through aliases
 	mistakes []config.Mistake
 	// domainLines holds the first position of each domain in the files. tops holds the positions of
 	// top-level descriptors.

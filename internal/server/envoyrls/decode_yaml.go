@@ -186,7 +186,7 @@ func (r *reader) boolean(n *yaml.Node, path string) bool {
 	return value
 }
 
-// truth reads the words for true and false, including those of YAML 1.1, such as yes and off. A
+// truth reads the words for true and false, including words of YAML 1.1, such as yes and off. A
 // quoted word is a string.
 func truth(n *yaml.Node) (value, ok bool) {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!str" && n.Style != 0 {

@@ -9,8 +9,8 @@
 //	service.Register(grpcServer)
 //
 // With [Sliding] windows, either all descriptors of a request are charged or none, unless the
-// request reports hits at the end of a stream: those are charged even without room. Descriptors that
-// share a counter are decided together. Requests with more than [stint.MaxClaims] counters, and
+// request reports hits at the end of a stream: such hits are charged even without room. Descriptors
+// that share a counter are decided together. Requests with more than [stint.MaxClaims] counters, and
 // requests with limits both in and outside quota mode, are decided in steps. If a later step denies
 // the request, the service gives back the charges of earlier steps. All steps together must end
 // within the Budget of the [stint.FailurePolicy]. Charges that could not be given back in that time

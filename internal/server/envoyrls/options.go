@@ -110,8 +110,9 @@ type Options struct {
 	// this host that address it as localhost or by its IP address. Any caller can use up the limits
 	// of any subject, so require a token or a certificate in front of the handler.
 	Public bool
-	// NegativeHits lets requests give hits back. Any caller can then undo all use of a limit, so
-	// set it only if every caller, over gRPC and over HTTP, has presented a token or a certificate.
+	// NegativeHits lets requests give hits back. This lets any caller undo all use of a limit, so
+	// set NegativeHits only if every caller, over gRPC and over HTTP, has presented a token or a
+	// certificate.
 	NegativeHits bool
 	// Observer receives a [*policy.Verdict] for each descriptor, and one for a request that could
 	// not be decided. If Observer is a [policy.Guard], the guard logs the verdicts. Observer may be

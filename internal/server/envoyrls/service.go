@@ -206,8 +206,8 @@ func failure(ctx context.Context, err error) error {
 // the interval for refused requests.
 const complainEvery = 10 * time.Second
 
-// complain logs a failure of the store that does not change an answer. The store logs the call that
-// failed.
+// complain logs a failure of the store that does not change an answer, at most once per
+// complainEvery.
 func (s *Service) complain(message string, err error) {
 	if unlogged, ok := s.complaints.Allow(1, complainEvery); ok {
 		s.options.Logger.Error(message, "cause", err, "unlogged", unlogged)

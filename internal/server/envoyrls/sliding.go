@@ -58,9 +58,9 @@ func (s *Service) takeAll(ctx context.Context, c *call) error {
 // answer is still a denial.
 //
 // A request does not say whether a stream begins or ends. chargeUsed assumes that a limit applies
-// to streams in two cases. In the first, an earlier request had zero hits, which only peeks. In the
-// second, an earlier descriptor had no number of hits, which counts one hit, and this descriptor
-// has a number.
+// to streams in two cases. In the first, an earlier request had zero hits, and so only peeked. In
+// the second, this descriptor has its own number of hits, but an earlier one had none and counted
+// one hit.
 func (s *Service) chargeUsed(ctx context.Context, c *call) {
 	if !slices.ContainsFunc(c.items, func(it item) bool { return it.over }) {
 		return

@@ -8,7 +8,7 @@ function ran(handler) {
   return new Response(`ran ${handler}`, { headers: { Ran: handler } });
 }
 
-// The files in src/pages, with the patterns that Astro makes of their names.
+// The files in src/pages, with the patterns that Astro derives from their names.
 const pages = {
   "/login": { pattern: /^\/login\/?$/, POST: () => ran("login") },
   "/things": { pattern: /^\/things\/?$/, GET: () => ran("things") },
