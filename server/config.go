@@ -49,8 +49,9 @@ type Config struct {
 	// thousand Envoys with eight threads each. 10,000 idle clients of a gateway take about 200 MB.
 	MaxConnections int
 	// Gateway makes HTTP a reverse proxy that applies the policies. The gateway section of the
-	// policies can set the fields that are zero in Gateway. Routes are required, in either place;
-	// all other fields are optional. The gateway's default logger is this Config's Logger.
+	// policies can set routes, timeouts and sizes that are zero in Gateway. Routes are required, in
+	// either place; all other fields are optional. The gateway's default logger is this Config's
+	// Logger.
 	Gateway *config.Gateway
 	// Envoy configures Envoy's rate limit service.
 	Envoy Envoy

@@ -38,7 +38,8 @@
 //
 // Each listener has at most [Config.MaxConnections] connections.
 //
-// All listeners answer refused requests with {"error": "…", "message": "…"}.
+// All listeners except GRPC answer refused requests with {"error": "…", "message": "…"}. The path
+// /json answers invalid requests in plain text.
 //
 // # Files
 //

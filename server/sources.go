@@ -153,7 +153,8 @@ func (s *Server) followEnvoy() *envoyrls.XDS {
 	})
 }
 
-// reloaded returns a function that reports a source's reloads to the monitor.
+// reloaded returns a function that reports a source's reloads to the monitor and, for Envoy's
+// rules, to the metrics of Envoy's service.
 func (s *Server) reloaded(source string) func(reload.Result) {
 	return func(r reload.Result) {
 		s.monitor.Reloaded(source, r)

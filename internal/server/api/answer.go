@@ -106,8 +106,8 @@ func wholeSeconds(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }
 
-// agree raises the wait in the body of a denial to the wait in Retry-After, which may include
-// jitter, if the two differ by a second or more.
+// agree raises the wait in the body of a denial to the wait in Retry-After if they differ by a
+// second or more, because Retry-After may include jitter.
 func agree(_ http.ResponseWriter, _ *http.Request, d *httplimit.Denial) {
 	if exact := &d.Verdict.Decision.RetryAfter; d.RetryAfter-*exact >= time.Second {
 		*exact = d.RetryAfter

@@ -101,7 +101,7 @@ func inShadowMode(it *item) bool { return it.rule.shadow }
 
 // takeTogether decides the items whose limits must all have room, in one request to the store. If
 // there are more counters than a request can have claims, it sends several requests, one after the
-// other, and gives back all charges if one of them is denied. It returns the charges.
+// other. If one of them is denied, it gives back all charges. It returns the charges.
 func (s *Service) takeTogether(ctx context.Context, c *call) ([]stint.Charge, error) {
 	heads := c.counters(enforced)
 	var charges []stint.Charge

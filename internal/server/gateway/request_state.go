@@ -105,7 +105,7 @@ func (x *requestState) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 // WriteHeader implements [http.ResponseWriter]. It drops status 100, because net/http sends its own
 // when the body is first read, and the upstream's status 100 causes that read. If an HTTP/1
 // response begins before the request's body has ended, WriteHeader makes the server close the
-// connection after the response, so that the rest of the body is not read as another request.
+// connection after the response. Otherwise, the rest of the body could be read as another request.
 func (x *requestState) WriteHeader(status int) {
 	if status == http.StatusContinue {
 		return
