@@ -135,8 +135,8 @@ func (f *adminFlags) open(ctx context.Context, s *system, scope string) (admin, 
 	return control.New(c), closing, nil
 }
 
-// direct makes a store send every request to Redis. A command does not decide without Redis,
-// because it has just started and remembers no usage. It reports why Redis cannot be used.
+// direct makes a store send every request to Redis. Without Redis, a command reports why Redis
+// cannot be used. It does not decide, because it has just started and remembers no usage.
 var direct = resilience.Config{
 	NoDenyCache: true, NoLeases: true, Logger: slog.New(slog.DiscardHandler),
 	Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: 10 * time.Second},

@@ -32,11 +32,12 @@ type asRatelimit struct {
 	warnings []string
 }
 
-// notNeeded lists the variables that have no effect here, for these reasons: stint has no pool of
-// connections to Redis, always remembers denials, and retries connections to the xDS server within
-// a second. Variables of memcached, of DogStatsD and of the Redis server for limits per second
-// matter only to a program that uses these. REDIS_USE_EXPLICIT_PIPELINE is from earlier versions of
-// envoyproxy/ratelimit. Envoy Gateway sets GRPC_SERVER_TLS_CA_CERT, but no program reads it.
+// notNeeded lists variables that have no effect here and cause no warning. For example, stint has
+// no pool of connections to Redis, always remembers denials, and retries connections to the xDS
+// server within a second. The list leaves out the variables of memcached and of a separate Redis
+// server for limits per second, which stint does not use. REDIS_USE_EXPLICIT_PIPELINE is from
+// earlier versions of envoyproxy/ratelimit. Envoy Gateway sets GRPC_SERVER_TLS_CA_CERT, but no
+// program reads it.
 var notNeeded = []string{
 	"LOCAL_CACHE_SIZE_IN_BYTES", "EXPIRATION_JITTER_MAX_SECONDS", "RUNTIME_IGNOREDOTFILES", "RUNTIME_WATCH_ROOT",
 	"REDIS_SOCKET_TYPE", "REDIS_POOL_SIZE", "REDIS_PIPELINE_WINDOW", "REDIS_PIPELINE_LIMIT",
@@ -48,9 +49,9 @@ var notNeeded = []string{
 	"GRPC_SERVER_TLS_CA_CERT",
 }
 
-// ratelimitWarnings holds the variables that are ignored, with a warning unless the value is the
-// one in fine. change is the effect of ignoring the variable. Decisions do not depend on these
-// variables.
+// ratelimitWarnings holds variables that are ignored with a warning, unless the value is the one in
+// fine or has no effect; see ratelimitNeeds. change is the effect of ignoring the variable.
+// Decisions do not depend on these variables.
 var ratelimitWarnings = map[string]struct{ fine, change string }{
 	"REDIS_PERSECOND":                      {"false", "limits per second are also counted in the Redis server of REDIS_URL"},
 	"REDIS_HEALTH_CHECK_ACTIVE_CONNECTION": {"false", "/healthcheck does not fail without Redis, because limits still hold in each process"},
@@ -66,9 +67,9 @@ var ratelimitWarnings = map[string]struct{ fine, change string }{
 	"GRPC_MAX_CONNECTION_AGE_GRACE":            {"", "connections of Envoy are not closed by age"},
 }
 
-// ratelimitRefused holds the variables with which stint does not start, unless the value is the one
-// in fine. Ignoring these variables would change decisions, admit other callers, or leave requests
-// unserved. want says what to set instead.
+// ratelimitRefused holds variables with which stint does not start, unless the value is the one in
+// fine or has no effect; see ratelimitNeeds. Ignoring these variables would change decisions, admit
+// other callers, or leave requests unserved. want says what to set instead.
 var ratelimitRefused = map[string]struct{ fine, want string }{
 	"BACKEND_TYPE":                         {"redis", "stint counts in Redis, not in memcached; want redis, and a Redis server in REDIS_URL"},
 	"GRPC_UDS":                             {"", "gRPC over a Unix socket is not supported; want GRPC_HOST and GRPC_PORT"},
@@ -393,7 +394,7 @@ func (r *asRatelimit) redis() string {
 	return files.AddTo(u.String(), false)
 }
 
-// warn logs the ignored settings.
+// warn logs the warnings about ignored settings.
 func (r *asRatelimit) warn(logger *slog.Logger) {
 	for _, text := range r.warnings {
 		logger.Warn("stint: unsupported setting of envoyproxy/ratelimit", "setting", text)

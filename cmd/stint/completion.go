@@ -28,7 +28,8 @@ func (c *completionCommand) Run(s *system) error { return s.print([]byte(complet
 const completeArg = "__complete"
 
 // completionScripts get completions from the program. They call it by the name on the command line,
-// because it may not be in PATH. They complete file names if the completions include ":files".
+// because it may not be in PATH. The scripts for zsh and fish complete file names if the
+// completions include ":files". The script for bash does so if there are no other completions.
 var completionScripts = map[string]string{
 	"bash": `# Completion of stint for bash: source <(stint completion bash)
 _stint() {
@@ -143,7 +144,8 @@ func completions(n *kong.Node, words []string) []byte {
 	return b.Bytes()
 }
 
-// joinAssignments joins "--flag", "=" and "value", which are three words in bash.
+// joinAssignments joins "--flag", "=" and "value", because bash splits --flag=value into these
+// words.
 func joinAssignments(words []string) (joined []string) {
 	for i, word := range words {
 		last := len(joined) - 1
@@ -168,7 +170,7 @@ func flagOf(n *kong.Node, word string) *kong.Flag {
 	return nil
 }
 
-// enumOf returns the accepted values of v, from the tag values or else from enum.
+// enumOf returns the values that v accepts: those in its tag "values" or else in its enum.
 func enumOf(v *kong.Value) []string {
 	if values := v.Tag.Get("values"); values != "" {
 		return strings.Split(values, ",")
@@ -179,7 +181,7 @@ func enumOf(v *kong.Value) []string {
 	return v.EnumSlice()
 }
 
-// firstSentence returns the first sentence of a help text on one line.
+// firstSentence returns the first sentence of help, up to a colon if it has one, as a single line.
 func firstSentence(help string) string {
 	first, _, _ := strings.Cut(help, ". ")
 	first, _, _ = strings.Cut(first, ": ")

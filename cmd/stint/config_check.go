@@ -40,8 +40,8 @@ func (c *checkCommand) Validate() error {
 type checked struct {
 	Name string `json:"name"`
 	Good bool   `json:"good"`
-	// Summary and Totals are nil if the configuration is invalid, or if it has rules for Envoy's
-	// service. The field Envoy then summarizes these rules.
+	// Summary and Totals are nil if the configuration is invalid. With --envoy, they are always nil,
+	// and the field Envoy summarizes valid rules.
 	Summary *summary      `json:"summary,omitempty"`
 	Totals  []tierTotal   `json:"totals,omitempty"`
 	Envoy   *envoySummary `json:"envoy,omitempty"`

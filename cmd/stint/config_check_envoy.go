@@ -15,7 +15,7 @@ func (s *envoySummary) String() string {
 	return fmt.Sprintf("%s, %s", count(s.Domains, "domain", "domains"), count(s.Limits, "limit", "limits"))
 }
 
-// loadEnvoy reads rules for Envoy's service. It returns the same errors as [system.load].
+// loadEnvoy reads rules for Envoy's service. It returns errors of the same types as [system.load].
 func (s *system) loadEnvoy(path string, mergeDomains bool) (*envoySummary, error) {
 	var rules *envoyrls.Config
 	var err error

@@ -16,8 +16,8 @@ import (
 // tierTotal is the total that the limits of a tier allow one caller.
 type tierTotal struct {
 	Tier string `json:"tier"`
-	// Scopes lists the scopes in which a caller is counted. Limits apply in each of them. With
-	// scope: route, there is one scope for each route.
+	// Scopes lists the scopes in which a caller is counted. The limits apply separately in each
+	// scope. With scope: route, there is one scope for each route.
 	Scopes []string `json:"scopes"`
 	Limits []string `json:"limits"`
 	// Total describes the total in words.

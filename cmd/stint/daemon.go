@@ -98,7 +98,7 @@ func (b *breakerTime) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Environment variables that daemons read, in addition to those in token.go.
+// Environment variables, in addition to those in token.go. Only daemons read notifyEnv.
 const (
 	redisEnv  = "REDIS_URL"
 	notifyEnv = "NOTIFY_SOCKET"
@@ -115,7 +115,7 @@ const (
 	urlExample  = "redis://localhost:6379/0"
 )
 
-// redisURL returns the URL of a store, which may be given by a short name.
+// redisURL replaces redisStore with the URL that it means. It returns other values unchanged.
 func redisURL(store string) string {
 	if store == redisStore {
 		return cmp.Or(envURL(), urlExample)
@@ -194,8 +194,9 @@ func setThreshold(thresholds map[string]float64, text string) error {
 	return contract.Mistakes(alone.Validate())
 }
 
-// configuration returns the configuration from the flags, or else from the environment. It creates
-// the token of the admin listener, unless it already exists or the flags disable it.
+// configuration returns the server's configuration. It generates a token for the admin listener if
+// the listener is on and requires one, no flag names a file of tokens, and no token was generated
+// before.
 func (f *daemonFlags) configuration(s *system) (server.Config, error) {
 	store, err := f.addTo(cmp.Or(f.envStore, redisURL(f.Store), envURL()))
 	if err != nil {
@@ -327,7 +328,7 @@ func listenProblem(err error) error {
 	return err
 }
 
-// stopDaemon stops a server gracefully, or at once if another signal arrives.
+// stopDaemon stops a server gracefully, or at once if another SIGINT or SIGTERM arrives.
 func stopDaemon(logger *slog.Logger, srv *server.Server, signals <-chan os.Signal) error {
 	notifySystemd(logger, "STOPPING=1")
 	ctx, cancel := context.WithCancelCause(context.Background())

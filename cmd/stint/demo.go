@@ -229,7 +229,7 @@ func free(address string) string {
 	}
 	host, _, wrong := net.SplitHostPort(address)
 	if !errors.Is(err, syscall.EADDRINUSE) || wrong != nil {
-		return address // the server reports what is wrong with the address
+		return address // the server reports any other problem
 	}
 	return net.JoinHostPort(host, "0")
 }

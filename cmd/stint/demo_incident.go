@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Incidents of the demo, see --incident.
+// Incidents of the demo; see --incident.
 const (
 	floodIncident  = "flood"
 	outageIncident = "outage"

@@ -95,9 +95,9 @@ const (
 	demoWorkers = 6
 )
 
-// callPretendAPI makes calls until the context ends. Each call waits until the limits permit it. If
-// the registry no longer has the API because the limits were changed, callPretendAPI tries again
-// after a while.
+// callPretendAPI makes calls until the context ends. Each call waits until the limits permit it.
+// After an error, such as an API that is missing because the limits were changed, a worker pauses
+// for a second.
 func callPretendAPI(ctx context.Context, apis *outbound.Registry, url string) {
 	base := &http.Transport{}
 	defer base.CloseIdleConnections()

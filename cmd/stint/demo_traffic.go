@@ -18,8 +18,8 @@ type demoTraffic struct {
 	http http.Client
 }
 
-// callerKind is a kind of caller, with its share of every thousand requests and a function that
-// makes a request.
+// callerKind is a kind of caller. share is the kind's share of the requests, relative to the shares
+// of the other kinds. make returns a request.
 type callerKind struct {
 	share int
 	make  func() demoRequest
@@ -38,8 +38,8 @@ func newDemoTraffic(url string, rate int, calm bool) *demoTraffic {
 }
 
 // callerKinds returns all kinds of callers, except the user who sends bursts. If abuse is false, it
-// leaves out the callers who abuse the API. There are so many of the other users that each of them
-// stays within the limits for hours.
+// leaves out the callers who abuse the API. The other kinds have so many users that each user stays
+// within the limits for hours.
 func callerKinds(abuse bool) []callerKind {
 	user := func(name, plan string) http.Header {
 		h := http.Header{"X-User-Id": {name}}

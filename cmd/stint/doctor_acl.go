@@ -9,15 +9,15 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// attempt is a command that stint or its scripts use, with a key for testing, and the permission
-// that it requires.
+// attempt is a command that stint or its scripts use, with arguments for testing, and the
+// permission that it requires.
 type attempt struct {
 	permission string
 	args       []string
 }
 
-// attempts returns all commands that stint needs to decide, ordered so that a command fails only if
-// its permission is missing.
+// attempts returns all commands that stint needs to decide. They use channel, key and keys that
+// begin with key. DEL comes after the commands that write, so it deletes all their keys.
 func attempts(key, channel string) []attempt {
 	const noScript = "0000000000000000000000000000000000000000"
 	log, hash := key+":log", key+":hash"
@@ -55,7 +55,7 @@ func attempts(key, channel string) []attempt {
 	}
 }
 
-// connectionCommands start and end connections and subscriptions.
+// connectionCommands are the permissions to open connections, and to begin and end subscriptions.
 var connectionCommands = []string{"+hello", "+auth", "+client|setname", "+subscribe", "+unsubscribe"}
 
 // allPermissions returns the permissions that a user needs for stint to decide.

@@ -49,7 +49,7 @@ func diagnoseRedis(ctx context.Context, found *findings, store config.Store) {
 	if u, err := url.Parse(where); err == nil {
 		e.user = cmp.Or(userOf(u), e.user)
 		files := tlsfiles.FromQuery(u.Query())
-		u.User, u.RawQuery = nil, "" // fixes need more permissions than this user has
+		u.User, u.RawQuery = nil, "" // running the fixes takes more permissions than this user has
 		e.cli = "redis-cli -u " + u.String()
 		for _, f := range []struct{ flag, path string }{
 			{"cacert", files.CA}, {"cert", files.Cert}, {"key", files.Key},
@@ -131,7 +131,7 @@ func (e *redisDiagnosis) unreachable(err error, where string, addresses []string
 	case redisSilent:
 		silent := errkind.FaultOf(errkind.Silent)
 		fix := silent.Fix
-		if redisurl.IsTLS(where) { // without TLS, a server waits for more of a command
+		if redisurl.IsTLS(where) { // a server without TLS takes the handshake for an unfinished command
 			fix += " Or " + withOrWithoutTLS(where)
 		}
 		e.found.fail("connection", fmt.Sprintf("%s %s: %s", at, silent.Is, err), fix)
@@ -197,8 +197,8 @@ func (e *redisDiagnosis) nodes(ctx context.Context) bool {
 
 const (
 	pings = 100
-	// A decision takes one round trip. If a ping takes slowPing, little of the usual time budget is
-	// left; if it takes poorPing, nothing is left.
+	// A decision takes one round trip. A ping of slowPing takes a third of the default time budget
+	// of a decision, and a ping of poorPing takes more than all of it.
 	slowPing = 5 * time.Millisecond
 	poorPing = 50 * time.Millisecond
 )
@@ -301,7 +301,8 @@ func (e *redisDiagnosis) memory() {
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
-// maxSkew is the maximum difference between clocks. If it is larger, times in responses are off.
+// maxSkew is the largest clock difference that needs no warning. With a larger one, times in
+// responses are off.
 const maxSkew = time.Second
 
 func (e *redisDiagnosis) clock() {
@@ -343,7 +344,7 @@ func (e *redisDiagnosis) topology() {
 	case e.info.Role == "replica":
 		e.found.fail("replication", "this is a replica, which cannot charge",
 			"use the address of its master, or Sentinel: redis://sentinel:26379?master_set=NAME")
-	case len(e.info.Lost) > 0: // reported by nodes
+	case len(e.info.Lost) > 0: // the method nodes has reported this
 	case e.info.Mode == "cluster":
 		e.found.ok("replication", "a Cluster of %s", count(e.info.Masters, "master", "masters"))
 	case e.info.Mode == "sentinel":

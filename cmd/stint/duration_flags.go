@@ -58,7 +58,7 @@ func readDuration(k *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
-// inSeconds formats seconds as a duration; -1 is "never".
+// inSeconds formats a number of seconds as a duration, or as "never" if it is negative.
 func inSeconds(seconds float64) string {
 	if seconds < 0 {
 		return "never"

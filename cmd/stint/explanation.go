@@ -18,7 +18,7 @@ type explanation struct {
 	Host   string `json:"host,omitempty"`
 	Path   string `json:"path"`
 	// Also lists other ways in which an application may interpret the request, such as "POST
-	// /login". They are matched, too.
+	// /login". Limits apply if they match any of these requests; exemptions must match all.
 	Also []string `json:"also,omitempty"`
 	// Peer is the address of the remote end of the connection, or "unix" for a Unix socket. Client
 	// is the client behind it.
@@ -26,12 +26,12 @@ type explanation struct {
 	Client string `json:"client"`
 	// PeerAssumed means that the command line does not specify a peer.
 	PeerAssumed bool `json:"peer_assumed,omitempty"`
-	// Skipped is the policy that exempts the request. All other fields are empty then.
+	// Skipped is the policy that exempts the request. If it is set, verdict is nil.
 	Skipped string `json:"skipped,omitempty"`
 	*verdict
 }
 
-// verdict holds everything about a request that is not exempt.
+// verdict describes the decision on a request that no policy exempts.
 type verdict struct {
 	Tier      string              `json:"tier"`
 	Route     string              `json:"route,omitempty"`

@@ -29,7 +29,7 @@ func (e *explanation) text() []byte {
 	return b.Bytes()
 }
 
-// columns aligns lines whose cells are separated by tabs.
+// columns aligns the cells of lines. It calls write with a function that adds a line.
 func columns(b *bytes.Buffer, write func(line func(cells ...string))) {
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	write(func(cells ...string) {

@@ -17,8 +17,8 @@ const (
 )
 
 // reconnecting follows a stream until the context ends, which is not an error. If an established
-// stream is lost, it prints a message and reconnects. If the first attempt fails, it returns the
-// error.
+// stream is lost, it prints a message and reconnects. It returns any other error, and any error
+// before a stream was established.
 func reconnecting(ctx context.Context, s *system, follow func(worked func()) error) error {
 	worked, wait := false, firstPause
 	for {

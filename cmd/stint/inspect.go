@@ -43,8 +43,9 @@ func (c *inspectCommand) Run(s *system) error {
 	})
 }
 
-// narrow keeps only the limits that the flags select, and fails if there are none. It also keeps
-// limits that are the same for several tiers, because these have no tier.
+// narrow keeps only the limits that the flags select. It returns an error if no limit has the tier,
+// policy or scope that a flag names. With --tier, it also keeps limits that are the same for
+// several tiers, because these limits have no tier.
 func (c *inspectCommand) narrow(result *control.Subject) error {
 	for _, by := range []struct {
 		what, name string

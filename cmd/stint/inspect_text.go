@@ -15,7 +15,8 @@ import (
 	"github.com/stint-limiter/stint/overrides"
 )
 
-// subjectText describes a subject as text. It omits unused limits, unless all is true.
+// subjectText describes a subject as text. Unless all is true, it omits limits that are unused, not
+// divided into parts and not changed by an override.
 func subjectText(s *system, result *control.Subject, all bool) []byte {
 	var b bytes.Buffer
 	b.WriteString(s.paint(bold, oneLine(result.Subject)) + noteText(result.Note) + "\n")

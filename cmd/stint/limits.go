@@ -301,7 +301,8 @@ func (s *system) readOverrides(path string) (all []overrides.Override, err error
 	return all, nil
 }
 
-// overridesFor reads exported overrides. The set must have their policies and windows.
+// overridesFor reads exported overrides. It returns an error if the set does not have the policy or
+// a window of an override.
 func (s *system) overridesFor(set *policy.Set, path string) ([]overrides.Override, error) {
 	all, err := s.readOverrides(path)
 	for i := range all {
@@ -325,7 +326,7 @@ func overrideText(o *overrides.Override) string {
 	return strings.TrimPrefix(text, ", ")
 }
 
-// untilText describes when an override ends, in local time and in UTC.
+// untilText describes when an override ends: in local time, in UTC if that differs, and from now.
 func untilText(until time.Time) string {
 	if until.IsZero() {
 		return "without an end"

@@ -9,8 +9,8 @@ import (
 
 const (
 	// queueSize is the maximum number of bytes that wait to be written. While they wait, up to the
-	// same number of bytes may be in the process of being written. That is a few thousand records,
-	// which a slow reader reads within a few seconds.
+	// same number of bytes may be in the process of being written. queueSize holds a few thousand
+	// records, which a slow reader reads within a few seconds.
 	queueSize = 512 << 10
 	// pieceSize is the largest number of bytes that a pipe accepts atomically (PIPE_BUF on Linux).
 	// If no write is longer, the lines of several processes that share a pipe are not mixed.
@@ -19,9 +19,9 @@ const (
 
 // logQueue is a bounded queue in front of a writer. It prevents a log that cannot be written, such
 // as a pipe that is not read or a full disk, from blocking the program. Every Write is one record,
-// a line with its line break. Records are written in order. When the queue is full, it drops
-// records until it is empty. It then writes one record with the number of dropped records. It is
-// safe for concurrent use.
+// a line with its line break. Records are written in order. When the queue is full, it drops new
+// records until the waiting ones are written. It then writes one record with the number of dropped
+// records. It is safe for concurrent use.
 type logQueue struct {
 	to     io.Writer
 	report func(to io.Writer, dropped int64)
@@ -34,7 +34,7 @@ type logQueue struct {
 	dropped int64
 	// unreported is the number of records dropped since the last report.
 	unreported int64
-	idle       chan struct{} // closed when everything is written; nil unless Flush is waiting
+	idle       chan struct{} // closed when everything is written; nil if no Flush has asked for it
 
 	torn bool // used by the writing goroutine: the last write ended in the middle of a line
 }
@@ -45,7 +45,8 @@ func newLogQueue(to io.Writer, report func(to io.Writer, dropped int64)) *logQue
 	return &logQueue{to: to, report: report, waiting: make([]byte, 0, queueSize), writing: make([]byte, 0, queueSize)}
 }
 
-// Write implements [io.Writer]. It copies the record, never waits and never fails.
+// Write implements [io.Writer]. It copies the record, or drops it if the queue is full. It never
+// fails.
 func (w *logQueue) Write(record []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,8 +124,8 @@ func (w *logQueue) next() (unreported int64, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	// If the queue is full, the dropped records are newer than the waiting ones, so they are
-	// reported when nothing is waiting. Otherwise, the dropped records could not be written. They
-	// are older than the waiting records, so they are reported before these.
+	// reported when nothing is waiting. Otherwise, the dropped records are those that could not be
+	// written. They are older than the waiting records, so they are reported first.
 	if w.full == (len(w.waiting) == 0) {
 		unreported, w.unreported, w.full = w.unreported, 0, false
 	}

@@ -22,13 +22,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	_ "time/tzdata" // time zones of calendar limits, for images without them
+	_ "time/tzdata" // time zones for calendar limits, in images without a time zone database
 )
 
 // Signals have their default effect, except in daemons and in commands that run until they are
-// interrupted. stint reads the environment variables COLUMNS, NO_COLOR and TERM, and those that
-// flags name. Daemons also read the variables in daemon.go, and with --as-ratelimit those in
-// as_ratelimit.go.
+// interrupted. All commands read the environment variables COLUMNS, NO_COLOR and TERM, and those
+// that their flags name. Commands that use Redis or a state directory also read the variables in
+// daemon.go and token.go. With --as-ratelimit, serve reads those in as_ratelimit.go, too.
 func main() {
 	redirectGRPC()
 	build, _ := debug.ReadBuildInfo() // nil without module support; the version command reports that

@@ -14,7 +14,7 @@ import (
 type exitError struct {
 	Code int
 	Err  error
-	// Help is printed before the error: the help of the command, or how to get it.
+	// Help is printed before the error: the usage of the command, or the list of commands.
 	Help string
 }
 
@@ -29,7 +29,7 @@ func usageMistake(err error) error { return &exitError{Code: exitUsage, Err: err
 func unreachable(err error) error { return &exitError{Code: exitUnreachable, Err: err} }
 
 // problem adds advice and an exit code to an error of an admin. Unlike [serverFlags.problem], it
-// does not handle errors about tokens.
+// does not handle errors about tokens or TLS.
 func problem(err error) error {
 	var (
 		silent  *control.UnreachableError

@@ -24,11 +24,11 @@ const (
 	redisOther     noRedis = iota
 	redisAbsent            // no connection
 	redisSilent            // connected, but no answer
-	redisLocked            // it requires a password, and the URL has none
-	redisRefused           // it rejects the user or the password
-	redisForbids           // it accepts user and password, but denies a permission that limits need
-	redisUntrusted         // its certificate is not from a known authority, or not for this host
-	redisHungUp            // it closed the connection
+	redisLocked            // Redis requires a password, and the URL has none
+	redisRefused           // Redis rejects the user or the password
+	redisForbids           // Redis accepts user and password, but denies a permission that limits need
+	redisUntrusted         // the certificate of Redis is not from a known authority, or not for this host
+	redisHungUp            // Redis closed the connection, or refused the TLS handshake
 )
 
 // doctorHint is advice about missing permissions.
@@ -55,7 +55,7 @@ func redisFailure(err error, where string) noRedis {
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
 		says("remote error: tls: "): // the server rejects something about the client
 		return redisHungUp
-	case says("NOPERM"), errkind.Of(err) == stint.KindAuth: // the second case is an error from a script
+	case says("NOPERM"), errkind.Of(err) == stint.KindAuth: // errkind recognizes errors from scripts
 		return redisForbids
 	}
 	return redisOther
@@ -70,8 +70,8 @@ func hasPassword(where string) bool {
 	return ok
 }
 
-// withPassword returns a URL that shows where the password belongs. It leaves out a password that
-// the URL already has.
+// withPassword returns a URL that shows where the password belongs. PASSWORD replaces a password
+// that the URL already has.
 func withPassword(where string) string {
 	u, err := url.Parse(where)
 	if err != nil {
@@ -81,8 +81,8 @@ func withPassword(where string) string {
 	return u.String()
 }
 
-// userOf returns the user of a URL that has a password. A URL with only a user most likely has the
-// password in the wrong place.
+// userOf returns the user of a URL that has a password, and "" for any other URL. If a URL has only
+// a user, that is most likely a password in the wrong place.
 func userOf(u *url.URL) string {
 	if _, ok := u.User.Password(); ok {
 		return u.User.Username()

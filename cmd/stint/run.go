@@ -83,8 +83,8 @@ func run(s *system, args []string) error {
 	default:
 		return command.Run(s)
 	}
-	// If the user named a command, one line of help is enough; otherwise, print the list of
-	// commands.
+	// If the user named a command, print only its usage and how to get help; otherwise, print the
+	// list of commands.
 	named := command.Selected() != nil && len(command.Selected().Children) == 0
 	if err := command.PrintUsage(named); err != nil {
 		return err
@@ -109,7 +109,7 @@ func withoutSecrets(err error, args []string) error {
 	return errors.New(text)
 }
 
-// commonAliases translates common guesses of a command into its actual name.
+// commonAliases translates two common guesses: "help" before a command, and --version.
 func commonAliases(args []string) []string {
 	switch {
 	case len(args) > 0 && args[0] == "help":

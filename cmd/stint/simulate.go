@@ -189,7 +189,8 @@ func (c *simulateCommand) canWrite() error {
 // wantReadable is advice for logs with unreadable lines.
 const wantReadable = "want another --format, or --map to name the keys of JSON lines"
 
-// report prints the result. A log with too few readable lines is a failure.
+// report prints the result, and writes the page for --html. It returns an error if the share of
+// unreadable lines is above --max-malformed, or if no line could be read.
 func (c *simulateCommand) report(s *system, found *simulate.Result) error {
 	result := report.New(found, report.Names{Config: c.Config, Against: c.Against, Logs: c.Logs})
 	if c.HTML != "" {

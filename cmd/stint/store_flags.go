@@ -12,7 +12,8 @@ type storeTLSFlags struct {
 	StoreKey  string `name:"store-key" placeholder:"FILE" help:"The private key of --store-cert."`
 }
 
-// addTo returns the URL of a store, or "". The files that the flags name replace those in the URL.
+// addTo adds the files that the flags name to the URL of a store, in place of files in the URL.
+// Without such flags, it returns store unchanged.
 func (f *storeTLSFlags) addTo(store string) (string, error) {
 	files := tlsfiles.Files{CA: f.StoreCA, Cert: f.StoreCert, Key: f.StoreKey}
 	if files == (tlsfiles.Files{}) {

@@ -27,7 +27,7 @@ type system struct {
 	Color  bool
 	Asks   bool
 
-	mark string    // the random mark of paint, once it has been drawn
+	mark string    // the random mark that paint writes; "" until it is first used
 	logs *logQueue // to Stderr; nil unless there is a logger
 }
 

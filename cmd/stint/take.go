@@ -48,7 +48,7 @@ func (f *takeFlags) ask(peek bool) control.TakeRequest {
 	a := control.TakeRequest{Target: f.target(), Tier: f.Tier, Policy: f.Policy, Scope: f.Scope,
 		Cost: f.Cost, Peek: peek}
 	if len(f.Limit) > 0 {
-		a.Scope = "" // the scope belongs to the limits
+		a.Scope = "" // act has passed the scope on, for --limit
 	}
 	return a
 }
@@ -63,7 +63,7 @@ func (c *takeCommand) Run(s *system) error {
 }
 
 // take sends a request and prints the result. If wait is true, it repeats the request until it is
-// allowed.
+// allowed, or until waiting cannot help.
 func (f *takeFlags) take(ctx context.Context, s *system, peek, wait bool) error {
 	return f.act(ctx, s, f.Scope, func(d admin) error {
 		for {

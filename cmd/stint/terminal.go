@@ -36,9 +36,8 @@ func (s *system) paint(color, text string) string {
 }
 
 // render makes a text safe to write to a terminal or a log. It keeps the colors of paint, line
-// breaks and tabs, and escapes all other unprintable characters. All output of commands goes
-// through render, because arguments, files, servers and Redis may contain sequences that move the
-// cursor or hide text.
+// breaks and tabs, and escapes all other unprintable characters. Arguments, files, servers and
+// Redis may contain sequences that move the cursor or hide text.
 func (s *system) render(text []byte) []byte {
 	if s.mark == "" {
 		return escape(text)
@@ -54,7 +53,8 @@ func (s *system) render(text []byte) []byte {
 	return b
 }
 
-// escape escapes unprintable characters in a form that is also valid inside JSON.
+// escape escapes unprintable characters. Except for bytes that are not UTF-8, the escapes are also
+// valid inside JSON.
 func escape(text []byte) []byte {
 	if !bytes.ContainsFunc(text, unprintable) {
 		return text

@@ -95,7 +95,8 @@ func (c *whyCommand) Run(s *system) error {
 	return err
 }
 
-// silent describes the processes that did not answer. It returns "" if all answered.
+// silent names the processes that were not asked because they are silent. It returns "" if there
+// are none, or if the processes are unknown.
 func silent(ctx context.Context, client *control.Client) string {
 	all, err := client.Processes(ctx)
 	var names []string
