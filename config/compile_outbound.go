@@ -83,7 +83,8 @@ func (c *compiler) nameOK(key, name string) bool {
 	return false
 }
 
-// identityOf returns the name of the identity whose subjects have a type, and whether there is one.
+// identityOf returns the name of the identity whose subjects have the type typ, and whether there
+// is one.
 func (c *compiler) identityOf(typ string) (string, bool) {
 	for _, name := range sorted(c.doc.Identities) {
 		if cmp.Or(c.doc.Identities[name].Type, name) == typ {

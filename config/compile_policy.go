@@ -11,8 +11,8 @@ import (
 )
 
 // This file translates the sections that package policy understands. It reports only mistakes that
-// package policy cannot find. For example, it reports some keys that are set to zero, because a
-// zero field of a [policy.Spec] is not set.
+// package policy cannot find. For example, it reports some keys that are set to zero, because for
+// package policy a zero field of a [policy.Spec] is not set.
 
 func (c *compiler) clientIP() {
 	doc := &c.doc.ClientIP
@@ -39,7 +39,7 @@ func (c *compiler) identities() {
 	c.spec.Identities = map[string]policy.Identity{}
 	for name, doc := range c.doc.Identities {
 		if c.lacks("identities." + name) {
-			doc.Claim = cmp.Or(doc.Claim, name) // assume an identity that a request may lack
+			doc.Claim = cmp.Or(doc.Claim, name) // assume an identity by claim, which a request may lack
 		}
 		c.spec.Identities[name] = policy.Identity{
 			Claim: doc.Claim, Header: doc.Header, Cookie: doc.Cookie, All: doc.All, Type: doc.Type, Plain: doc.Plain,
@@ -180,8 +180,8 @@ func (c *compiler) cost(key string, doc *costDoc) *policy.Cost {
 	return &policy.Cost{Units: or(doc.Default, one), Header: doc.Header, Min: or(doc.Min, one), Max: or(doc.Max, 0)}
 }
 
-// These constants are the values of the key "missing". It sets what is charged for streams that do
-// not report their usage.
+// These constants are the values of the key "missing", which sets what to charge for streams that
+// do not report their usage.
 const (
 	missingEstimate = "estimate"
 	missingEvents   = "events"

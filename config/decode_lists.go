@@ -68,8 +68,8 @@ func (d *decoder) elements(
 
 func orSeveral(one string) string { return one + ", or a list of several" }
 
-// namedLimit returns a hint for a named limit without quotes, such as login: 5/15m. YAML reads it
-// as a mapping.
+// namedLimit returns a hint for a named limit without quotes, such as login: 5/15m, which YAML
+// reads as a mapping.
 func namedLimit(n *yaml.Node) string {
 	if n.Kind != yaml.MappingNode || len(n.Content) != 2 {
 		return ""
@@ -146,8 +146,8 @@ func (v *ruleLimits) read(d *decoder, n *yaml.Node, key string) {
 	})
 }
 
-// limits reads limits, which may be texts or mappings with a claim. An empty result means
-// explicitly unlimited. The result is nil only if there are too many limits.
+// limits reads limits, which may be texts or mappings with a claim. If there is no mistake, an
+// empty result means explicitly unlimited. The result is nil only if there are too many limits.
 func (d *decoder) limits(n *yaml.Node, key string, is func(*yaml.Node) bool) []policy.Limit {
 	limits := []policy.Limit{}
 	var keys []string

@@ -355,7 +355,7 @@ type bansDoc struct {
 	After int64 `yaml:"after"`
 	// The period in which these denials occur.
 	Within duration `yaml:"within"`
-	// How long the first ban lasts, the second, and so on. The last duration repeats.
+	// How long the first ban, the second ban and so on last. Later bans have the last duration.
 	Durations []duration `yaml:"durations"`
 	// How long a ban is remembered after its end. If the subject is banned again within this time,
 	// the new ban has the next duration. If it is banned later, the new ban has the first duration.

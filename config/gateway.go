@@ -60,7 +60,7 @@ type Gateway struct {
 	// NoAccessLog turns off the access log. Requests that fail because of the gateway or its
 	// upstream are still logged.
 	NoAccessLog bool
-	// If AccessLogEvery is n, one in n requests is logged; 0 logs all.
+	// AccessLogEvery logs one request in this many; 0 logs all.
 	AccessLogEvery int
 	// AccessLogQuery also logs query strings, which often contain secrets.
 	AccessLogQuery bool

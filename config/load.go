@@ -28,9 +28,9 @@ func Parse(name string, text []byte) (*Config, error) {
 
 // Load reads a configuration from a file or a directory. In a directory, it reads all files with a
 // name that ends in .yaml or .yml, in the order of their names. Together they are one
-// configuration: lists of tiers and policies are concatenated, mappings of names are merged, and
-// every other key may be in only one file. Subdirectories, hidden files and files that editors
-// leave behind are not read.
+// configuration: the lists of tiers, policies and webhooks are concatenated, mappings of names are
+// merged, and every other key may be in only one file. Subdirectories, hidden files and files that
+// editors leave behind are not read.
 //
 // The error is an [*Error], or a file system error.
 func Load(path string) (*Config, error) {

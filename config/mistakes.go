@@ -41,7 +41,7 @@ func (m *Mistake) text() string {
 	return text + m.Message
 }
 
-// Error lists every mistake and warning in a configuration, in the order of files and lines.
+// Error lists the mistakes and warnings in a configuration, in the order of files and lines.
 type Error struct{ Mistakes []Mistake }
 
 // maxMistakes is the maximum number of mistakes that are kept, and the maximum number of warnings.
@@ -52,7 +52,7 @@ const maxMistakes = 1000
 // usually have a common cause.
 const mostShown = 50
 
-// Error returns the mistakes, one per line.
+// Error returns the first mistakes, one per line, and the number of further mistakes.
 func (e *Error) Error() string { return strings.Join(e.lines(), "\n") }
 
 func (e *Error) lines() []string {
@@ -74,8 +74,8 @@ type reader struct {
 	positions map[string]position
 	mistakes  []found
 	warned    []found
-	// unread holds the keys with values that could not be read. unsure holds the keys that contain
-	// these.
+	// unread holds the keys with values that could not be read. unsure holds the parents of the
+	// keys in unread.
 	unread, unsure map[string]bool
 	// blind is true if too much could not be read: checking the rest would find false mistakes.
 	blind bool

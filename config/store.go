@@ -22,8 +22,9 @@ type Store struct {
 	URL string
 	// Prefix is the prefix of all keys; "" is the default of the store.
 	Prefix string
-	// CAFile has the CA certificates for Redis over TLS. CertFile and KeyFile have a client
-	// certificate. Unless URL is "memory", its parameters also name these three files.
+	// CAFile has the CA certificates for Redis over TLS. CertFile has a client certificate, and
+	// KeyFile its private key. If the configuration has the URL of a Redis server, the parameters
+	// of URL also name these files.
 	CAFile, CertFile, KeyFile string
 	// Memory is the maximum number of bytes of a store in memory; 0 is the default of the store.
 	Memory int64
@@ -44,7 +45,7 @@ func (c *Config) OpenStore(ctx context.Context, with stores.Config) (stores.Stor
 	where, named, r := c.Store, with.Redis.URL != "", &with.Resilience
 	where.URL = cmp.Or(with.Redis.URL, where.URL)
 	switch own := with.Redis.Client != nil || with.Redis.AdjustClient != nil; {
-	case own && !named && where.URL == memory: // the default of store.url, which the program's client replaces
+	case own && !named && where.URL == memory: // the default of store.url gives way to the program's client
 		where.URL = ""
 	case !own && where.URL == "":
 		where.URL = memory
@@ -58,7 +59,7 @@ func (c *Config) OpenStore(ctx context.Context, with stores.Config) (stores.Stor
 	r.BreakerProbe, r.BreakerRetry = cmp.Or(r.BreakerProbe, c.BreakerProbe), cmp.Or(r.BreakerRetry, c.BreakerRetry)
 	if where.URL == memory {
 		const inMemory = " Redis, but the store is in memory; set the URL of a Redis server in store.url (or for a server in --store or REDIS_URL)"
-		switch { // a program that sets memory itself is probably a test
+		switch { // no error if the program itself asks for memory: it is probably a test
 		case !named && where.NameKeyFile != "":
 			return nil, &stint.InvalidError{Err: errors.New("store.name_key_file needs" + inMemory)}
 		case !named && where.CAFile+where.CertFile != "":

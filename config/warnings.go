@@ -73,9 +73,9 @@ func (c *compiler) notifies() bool {
 		slices.ContainsFunc(c.doc.Policies, func(p policyDoc) bool { return len(p.Notify) > 0 })
 }
 
-// listsClaims reports whether the configuration should list every claim. If it lists none, the
-// application or the callers of the API may pass the claims of identities. A gateway has neither an
-// application nor such callers, so only headers can set claims there.
+// listsClaims reports whether the configuration should list every claim. Without any claims in the
+// configuration, the application or the callers of the API may pass the claims of identities. A
+// gateway has neither an application nor such callers, so only headers can set claims there.
 func (c *compiler) listsClaims() bool { return len(c.doc.Claims) > 0 || c.doc.Gateway != nil }
 
 // userIsSet warns if the predefined identity "user" is used but nothing sets its claim.
@@ -101,7 +101,7 @@ func (c *compiler) tierLimitClaims(key string, limits *tierLimits) {
 	}
 }
 
-// claimIsSet warns if no header asserts a claim.
+// claimIsSet warns if the configuration does not list a claim.
 func (c *compiler) claimIsSet(key, claim string) {
 	if _, ok := c.doc.Claims[claim]; !ok && !c.lacks("claims."+claim) && len(c.warned) < maxMistakes {
 		c.warn(key, `no header sets the claim %q; want one under claims, or claims: {%s: ""} if the application passes it%s`,

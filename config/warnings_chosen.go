@@ -202,9 +202,9 @@ func (n *counted) often() bool {
 	return slices.ContainsFunc(n.limits, often) || slices.ContainsFunc(n.budget, often)
 }
 
-// slower reports whether, for each of others, one of limits allows no more in the long run. If the
-// maximum of one of limits comes from a claim, slower uses the largest value that the claim may
-// have.
+// slower reports whether, for each limit in others, limits has one that allows no more in the long
+// run. If the maximum of a limit in limits comes from a claim, slower uses the largest value that
+// the claim may have. It ignores concurrency limits.
 func slower(limits, others []policy.Limit) bool {
 	return !slices.ContainsFunc(others, func(other policy.Limit) bool {
 		m := &other.Limit

@@ -44,8 +44,8 @@ type Watcher struct {
 type Reload = reload.Result
 
 // Reload checks the files now. It puts them in force if they have changed and are valid. The first
-// call puts them in force even if they have not changed, because they may have changed since they
-// were loaded; that does not count as a change.
+// call puts them in force even if they have not changed, because the guard's set may be from older
+// files. That does not count as a change.
 func (w *Watcher) Reload() Reload { return w.watch().Reload() }
 
 // Last returns the result of the last check of the files.

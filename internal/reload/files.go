@@ -40,8 +40,8 @@ func Open(path string, size int, deep bool, wanted func(name string) bool) ([]Fi
 	return ReadFiles(size, names...)
 }
 
-// list returns the names of the files in a directory. Links count as files: in a Kubernetes
-// ConfigMap, files are symbolic links.
+// list returns the names of the files that wanted accepts in a directory. Links to files count as
+// files: in a Kubernetes ConfigMap, files are symbolic links.
 func list(directory string, deep bool, wanted func(name string) bool) (names []string, err error) {
 	entries, err := os.ReadDir(directory)
 	for _, entry := range entries {

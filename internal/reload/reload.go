@@ -23,8 +23,8 @@ type Config struct {
 	// watched too.
 	Paths []string
 	Deep  bool
-	// Whole is true if Open always returns all files. Then a missing file has been removed and is
-	// not just being replaced.
+	// Whole reports that Open always returns all files. Then a missing file has been removed, and
+	// is not just being replaced.
 	Whole bool
 	// Open returns the current files.
 	Open func() ([]File, error)
@@ -59,7 +59,7 @@ type InForce struct {
 	// Fingerprint is the same for files with the same meaning, on any host. It is "" if the files
 	// may differ between processes.
 	Fingerprint string
-	// Changes lists the changes. It is empty the first time.
+	// Changes lists the differences from the files that were in force before.
 	Changes []Change
 	// Expires is the time at which the files in force become invalid; the zero time is never.
 	Expires time.Time
@@ -69,7 +69,7 @@ type InForce struct {
 type Change struct {
 	// Text describes the change in a few words, as in "api for enterprise from 500/1m to 50/1m".
 	Text string
-	// Denies lists the rules that may deny more because of the change.
+	// Denies lists the rules that may deny more requests because of the change.
 	Denies []Rule
 }
 

@@ -75,7 +75,7 @@ func (w *Watcher) watch(events *fsnotify.Watcher) error {
 }
 
 // directories adds a directory, the directories that links in it lead to and, if the watch is deep,
-// the directories below it. It skips hidden directories, because they are never part of a
+// the directories below it. It skips hidden entries, because they are never part of a
 // configuration.
 func (w *Watcher) directories(path string, add func(directory string)) {
 	entries, err := os.ReadDir(path)

@@ -4,7 +4,7 @@ import "math/bits"
 
 // alive counts the subjects that Redis would store as time passes. Subjects expire in buckets. A
 // bucket is one second long or, if the subject expires in more than about four minutes, at most a
-// 128th of the time until then.
+// 128th of the time until it expires.
 type alive struct {
 	now, most int64
 	mostAt    int64
@@ -52,8 +52,9 @@ func (a *alive) advance(now int64) {
 	}
 }
 
-// replace counts a subject that expires at the time at. If old is not 0, it no longer counts the
-// subject there. It returns the new expiry, which the caller passes as old the next time.
+// replace counts a subject that expires at the time at. If old is not 0, replace removes the
+// subject from the bucket old. It returns the new bucket, which the caller passes as old the next
+// time.
 func (a *alive) replace(old expiry, at, now int64) expiry {
 	if old != 0 {
 		l := a.levels[old&(1<<bucketLevel-1)]

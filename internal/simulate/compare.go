@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// comparison counts how the decisions of two replayers differ. The first replayer determines the
-// caller of a request.
+// comparison counts how the decisions of two replayers differ. The caller of a request is the one
+// that the first replayer finds or, if it finds none, the one that the second replayer finds.
 type comparison struct {
 	sum     Comparison
 	max     int                // maximum number of subjects in changes

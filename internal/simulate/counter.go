@@ -90,7 +90,7 @@ func (c *counter) add(v *policy.Verdict, method string, now int64) {
 }
 
 // addUsages counts what a request used of its limits. It also finds the caller: the first subject
-// that does not stand for everyone.
+// that does not stand for everyone or, if there is none, the first subject.
 func (c *counter) addUsages(v *policy.Verdict, now int64) {
 	c.caller, c.callerSubject, c.subjectsOf = "", nil, c.subjectsOf[:0]
 	everyone := true
@@ -114,7 +114,8 @@ func (c *counter) addUsages(v *policy.Verdict, now int64) {
 	}
 }
 
-// addUsage counts what a subject used of the limits of a rule. The subject may be nil.
+// addUsage counts a request for a rule, and what the subject used of the rule's limits. s may be
+// nil.
 func (c *counter) addUsage(s *subject, r *policy.Result, now int64) {
 	c.rules[r.Rule.Index].Requests++
 	if s == nil {
@@ -195,7 +196,7 @@ func (c *counter) deny(v *policy.Verdict, now int64) (inForce bool) {
 }
 
 // allow counts an allowed request, and the denials by rules in shadow. It reports whether a rule in
-// shadow would have denied the request. Each subject counts a request only once.
+// shadow would have denied the request. A request adds at most one to a subject's shadowed count.
 func (c *counter) allow(v *policy.Verdict, now int64) (shadowed bool) {
 	for _, s := range c.subjectsOf {
 		if s != nil {
@@ -233,7 +234,8 @@ func (c *counter) banEnd(subject string) int64 {
 	return shown.Ban.Until.UnixMicro()
 }
 
-// methodCount returns the count for requests with the same method and route.
+// methodCount returns the count for requests with the same tier, route, exempting policy and
+// method.
 func (c *counter) methodCount(v *policy.Verdict, method string) *Count {
 	key := route{v.Tier, v.Route, v.Skipped}
 	counts := c.routes[key]

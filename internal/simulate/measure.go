@@ -6,15 +6,15 @@ import (
 	"github.com/stint-limiter/stint/internal/algorithm"
 )
 
-// measure counts the charges of one claim under all limits with one window whose maximums are on the
-// scale; see scale.go.
+// measure counts the charges of one claim under all limits with one window whose maximums are on
+// the scale; see scale.go.
 //
 // Two counts hold all charges, as if nothing were ever denied:
 //
 //   - large has slices, like the count of every limit above stint.Resolution. With slices, units
-//     become available late, and this count shows how late.
+//     become available later than without, and large shows how much later.
 //   - exact counts under the largest limit that has no slices. When that limit is exceeded, exact
-//     is no longer needed, because a subject that needs more needs a limit with slices.
+//     is no longer needed, because the subject needs a limit with slices.
 //
 // A step is the count of one limit of the scale. It differs from the two counts only after it has
 // denied something, or after a settlement that it could not charge in full. So a step is created
@@ -23,8 +23,8 @@ import (
 // because a limit without slices may deny less than a somewhat larger limit with slices.
 //
 // The two counts ignore bursts, because how fast the meter of a burst empties depends on the
-// maximum of the limit. Instead, meter records all charges. From these it computes the maximum that
-// a limit with the burst needs, and the meter of a new step.
+// maximum of the limit. Instead, meter records all charges. From these charges, meter computes the
+// maximum that a limit with the burst needs, and the meter of a new step.
 type measure struct {
 	need        *need // the need of the subject
 	exact       *algorithm.Count
@@ -67,9 +67,9 @@ func (m *measure) add(w *window, at, cost int64) {
 	w.take(m.wide, w.sliceless, at, cost)
 }
 
-// climb appends to steps a copy of history for each limit of the scale that has an index below to
-// and a maximum below most. from is the scale index of the first element of steps. last is the cost
-// of the last charge, which the meters of the new steps leave out.
+// climb adds the missing steps for limits of the scale that have an index below to and a maximum
+// below most. Each new step is a copy of history. from is the scale index of the first element of
+// steps. last is the cost of the last charge, which the meters of the new steps leave out.
 func (m *measure) climb(steps []step, w *window, from, to int, most, last int64, history *algorithm.Count) []step {
 	for i := from + len(steps); i < to && w.steps[i].max < most; i++ {
 		count := history.Clone()

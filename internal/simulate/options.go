@@ -31,13 +31,13 @@ type Options struct {
 	Overrides policy.Overrides
 
 	// Recommend lists the shares of subjects to leave untouched, above 0 and up to 1, such as
-	// 0.999. A limit is recommended for each share. If Recommend is empty, nothing is measured for
-	// recommendations. Measuring takes longer than the rest of the replay.
+	// 0.999. For each share, every window gets a recommended limit. If Recommend is empty, nothing
+	// is measured for recommendations. Measuring takes longer than the rest of the replay.
 	Recommend []float64
 	// Windows and Bursts add recommendations. Without them, limits are recommended only for the
 	// windows and bursts of the configuration. Every window in Windows is combined with every burst
-	// in Bursts. A burst is a multiple of the limit. If Bursts is empty, every recommended limit is
-	// without a burst.
+	// in Bursts. A burst is a multiple of the limit. If Bursts is empty, limits for Windows have no
+	// burst.
 	Windows []time.Duration
 	Bursts  []int64
 

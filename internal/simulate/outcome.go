@@ -152,7 +152,7 @@ func (c *counter) hitOf(s *subject) Hit {
 // limitUses returns how much of each limit subjects used.
 func (c *counter) limitUses() []LimitUse {
 	uses := make([]LimitUse, len(c.limits))
-	shares := make([][]float64, len(c.limits)) // for subjects that were never denied
+	shares := make([][]float64, len(c.limits)) // for subjects without denials, enforced or in shadow
 	busiest := make([]*top[Busy], len(c.limits))
 	for i, l := range c.limits {
 		uses[i] = LimitUse{

@@ -36,7 +36,7 @@ type ruleQuantities struct {
 	limits  []stint.Limit // one for each quantity; in the store, they replace the limits of the rule
 }
 
-// window measures the limits of one rule that have one window and burst.
+// window measures the limits of one rule that have the same name, window and burst.
 type window struct {
 	Recommendation
 	number                 int // unique among all rules
@@ -217,8 +217,8 @@ func (r *recommender) claim(i int) *stint.Claim {
 	return &r.request.Claims[i]
 }
 
-// measures returns the measures of a claim for a quantity of a rule, one for each window. If there
-// are too many subjects, it returns none for a new one.
+// measures returns the measures of a claim for a quantity of a rule, one for each window. It
+// returns none for a new claim if there are too many subjects or claims.
 func (r *recommender) measures(claim *stint.Claim, rule, quantity int) []measure {
 	key := claimKey{claim.Subject, claim.Scope, rule, quantity}
 	if list, ok := r.claims[key]; ok {

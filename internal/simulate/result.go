@@ -14,8 +14,8 @@ import (
 // Result is the result of a replay. In JSON, times are RFC 3339 in UTC, durations are seconds and
 // limits are strings such as "100/1m burst 3x". Lists are empty rather than null.
 type Result struct {
-	// Warning says that the result is unreliable because too much of the log could not be read. It
-	// is "" if the result is reliable. It comes first in JSON and in the report.
+	// Warning says that the result is unreliable because too much of the log could not be read, and
+	// is "" otherwise. It comes first in JSON and in the report.
 	Warning string `json:"warning,omitempty"`
 	// Log describes what was read.
 	Log Log `json:"log"`
@@ -128,9 +128,9 @@ type RuleCount struct {
 	// Enforced is the share of subjects that the rule is enforced for.
 	Enforced float64 `json:"enforced"`
 	// Requests is the number of requests that the rule applied to. Denied counts those that it
-	// denied. If several limits deny a request, it counts for the limit with the longest wait.
-	// Shadowed counts the requests that the rule would have denied if it were enforced. A rule in
-	// shadow applies only to requests that all other rules allow.
+	// denied. If several limits deny a request, the request counts for the limit with the longest
+	// wait. Shadowed counts the requests that the rule would have denied if it were enforced. A
+	// rule in shadow applies only to requests that all enforced rules allow.
 	Requests int64 `json:"requests"`
 	Denied   int64 `json:"denied"`
 	Shadowed int64 `json:"shadowed"`
@@ -159,7 +159,7 @@ type LimitUse struct {
 	// the number of callers that it denied, or would have denied if it were enforced.
 	Subjects int64 `json:"subjects"`
 	Hit      int64 `json:"hit"`
-	// Headroom covers the subjects that no limit denied, or would have denied if it were enforced.
+	// Headroom covers the subjects without denials, enforced or in shadow.
 	Headroom Headroom `json:"headroom"`
 	// Busiest lists the subjects that used the most of the limit at once, denied or not, in
 	// descending order.
@@ -210,10 +210,10 @@ type Subjects struct {
 	Forgotten int64 `json:"forgotten"`
 }
 
-// Size describes the load on the Redis server that decides the requests. It includes only subjects
-// that are counted separately.
+// Size describes the load on the Redis server that decides the requests.
 type Size struct {
-	// Subjects is the largest number of subjects that had used limits at the same time.
+	// Subjects is the largest number of subjects that had used limits at the same time. It includes
+	// only subjects that are counted separately.
 	Subjects   int64     `json:"subjects"`
 	SubjectsAt time.Time `json:"subjects_at,omitzero"`
 	// Second and Minute are the busiest second and minute.
@@ -289,8 +289,9 @@ type Comparison struct {
 	Lose []Change `json:"lose"`
 }
 
-// Change counts how often two configurations deny the requests of one subject. The first
-// configuration determines the subject.
+// Change counts how often two configurations deny the requests of one subject. The subject is the
+// caller under the first configuration or, if that does not limit the request, under the second
+// one.
 type Change struct {
 	Subject string `json:"subject"`
 	// Denied is the number of requests that this configuration denies, and Against the number that

@@ -23,7 +23,7 @@ type subject struct {
 	peaks    []peak   // one for each limit that applied to the subject
 	until    int64    // the time at which its limits have reset, in Unix microseconds
 	expires  expiry   // the bucket of the sizer in which the subject expires
-	denials  *denials // nil if the subject was never denied
+	denials  *denials // nil if the subject has no denials, enforced or in shadow
 }
 
 // peak is the most that a subject used of a limit at once.

@@ -44,8 +44,8 @@ func IsContactURL(contact string) bool {
 }
 
 // contactURL returns the URL of a contact, and whether the contact is meant to be a URL. A contact
-// is meant to be text if it contains a space, or does not begin with a scheme and a colon. The URL
-// is nil if it is malformed.
+// is meant to be text if it contains a space, or does not begin with a scheme, a colon and more
+// text. The URL is nil if it is malformed.
 func contactURL(text string) (*url.URL, bool) {
 	scheme, rest, ok := strings.Cut(text, ":")
 	if !ok || rest == "" || strings.ContainsFunc(text, unicode.IsSpace) || !consistsOf(scheme, "+-.") {

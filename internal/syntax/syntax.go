@@ -78,7 +78,7 @@ func Size(text string) (int64, error) {
 	return number * factor, nil
 }
 
-// MinMemory is the minimum memory of a store in bytes.
+// MinMemory is the minimum memory of a store in memory, in bytes.
 const MinMemory = 1 << 20
 
 // StatusClientGone is the status that nginx gives a request if the client disconnected before the

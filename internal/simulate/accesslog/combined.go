@@ -146,7 +146,7 @@ func (r *Record) readHead(head string, q quoting) error {
 
 // readClient reads the address of a client, or a placeholder for an unknown one.
 func readClient(s string) (client netip.Addr, ok bool) {
-	if s == "-" || s == "unix:" { // nginx writes this for clients on a Unix socket
+	if s == "-" || s == "unix:" { // nginx writes "unix:" for clients on a Unix socket
 		return netip.Addr{}, true
 	}
 	if client, ok = parseIPv4(s); ok {

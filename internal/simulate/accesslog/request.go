@@ -60,8 +60,8 @@ func (r *Record) readTarget(target string) error {
 	return nil
 }
 
-// isLiteral reports whether package net/url leaves a path as it is, because the path has only
-// letters, digits and the punctuation $&+,-./:;=@_~.
+// isLiteral reports whether a path has only letters, digits and the punctuation $&+,-./:;=@_~.
+// Package net/url leaves such a path unchanged.
 func isLiteral(path string) bool {
 	for i := range len(path) {
 		switch c := path[i]; {

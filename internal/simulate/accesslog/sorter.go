@@ -20,7 +20,7 @@ func (h *held) before(other *held) bool {
 }
 
 // sorter sorts the records of one input, which are nearly in order. Records in order wait in a
-// queue. A record that comes after a later one waits in a heap.
+// queue. A record that follows one with a later time waits in a heap.
 type sorter struct {
 	slack   int64
 	max     int // maximum number of records held
@@ -47,8 +47,8 @@ func (s *sorter) empty() *held {
 // recycle takes back a record for later use.
 func (s *sorter) recycle(h *held) { s.spare = append(s.spare, h) }
 
-// add adds a record. If a later record was already removed, h is late, and gets the time of the
-// removed record.
+// add adds a record. If a record with a later time was already removed, h is late, and gets that
+// time.
 func (s *sorter) add(h *held) (late bool) {
 	if h.At < s.removed {
 		h.At, late = s.removed, true

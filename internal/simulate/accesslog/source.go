@@ -192,7 +192,7 @@ func (s *Source) Stats() Stats {
 	return stats
 }
 
-// Close closes the files. It may be called more than once. If Next is running, it fails.
+// Close closes the files. It may be called more than once. A running Next may return an error.
 func (s *Source) Close() error {
 	if s.closed.Swap(true) {
 		return nil

@@ -69,8 +69,8 @@ func parseApacheTime(s string) (at int64, ok bool) {
 	return seconds*1e9 + fraction, true
 }
 
-// twoDigits returns the number that the first two digits of s form, or 100,000 or more if they are
-// not digits.
+// twoDigits returns the number that the first two digits of s form, or 100,000 if they are not
+// digits.
 func twoDigits(s string) int {
 	tens, ones := s[0]-'0', s[1]-'0'
 	if tens > 9 || ones > 9 {

@@ -7,7 +7,7 @@ import (
 
 const host = "shop.example"
 
-// appendLine appends a request as a line of the log. The values it writes need no escaping.
+// appendLine appends a request as a line of the log. None of its values needs escaping.
 func (c *people) appendLine(b []byte, e *event, at time.Time) []byte {
 	path := e.path
 	if e.number >= 0 {

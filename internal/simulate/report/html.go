@@ -35,8 +35,8 @@ type page struct {
 }
 
 // HTML returns the report as a page in one file, which can be opened from disk or served. The page
-// loads nothing. Its content security policy allows only the script that draws its charts. The
-// element with the id "result" contains the whole result as JSON.
+// loads nothing. Its content security policy allows only its own script and style. The element with
+// the id "result" contains the whole result as JSON.
 func (r *Report) HTML() ([]byte, error) {
 	t, err := template.New("page.html").Funcs(template.FuncMap{"kind": kind, "list": list}).Parse(pageTemplate)
 	if err != nil {

@@ -44,7 +44,7 @@ func (b *builder) difference(c *simulate.Comparison) paragraph {
 		count(c.Losing, "subject is", "subjects are"), count(c.Gaining, "subject is", "subjects are"))}
 }
 
-// agreement counts the requests on which the configurations agree.
+// agreement counts the requests by the decisions of both configurations.
 func (b *builder) agreement(c *simulate.Comparison, all int64) table {
 	t := table{Columns: []column{{Long: true}, {Number: true}, {Number: true}, {Spare: 1}, {}}}
 	for _, line := range []struct {
@@ -66,7 +66,7 @@ func (b *builder) agreement(c *simulate.Comparison, all int64) table {
 	return t
 }
 
-// bySide counts the denials by each rule of both configurations, and in total.
+// bySide counts the denials by each rule and by bans, and in total, for both configurations.
 func (b *builder) bySide(r *simulate.Result) table {
 	type key struct{ policy, tier string }
 	t := table{Title: "Denied by limits", Columns: []column{

@@ -108,8 +108,8 @@ func routes(o *simulate.Outcome) table {
 // mostMethods is the maximum number of rows in the table of methods.
 const mostMethods = 10
 
-// methods lists the methods of routes with denials. For other routes, the table of routes is
-// enough.
+// methods lists each method of each route that has denials, enforced or in shadow. Without denials,
+// the table of routes is enough.
 func methods(o *simulate.Outcome) table {
 	t := newCountTable("By method and route, where requests were denied", "method", "route")
 	more := int64(0)

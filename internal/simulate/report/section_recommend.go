@@ -67,8 +67,9 @@ func choices(r *simulate.Recommendation) table {
 	return t
 }
 
-// curve returns a table of the effects of limits. It begins with limits that affect half of the
-// subjects, and ends with the first limit that affects none.
+// curve returns a table of the effects of limits, in ascending order. It leaves out limits that
+// affect more than half of the subjects, and limits with about the same effect as the row above. It
+// always includes limits that are configured or recommended, and the last one.
 func curve(r *simulate.Recommendation) table {
 	t := table{Columns: []column{
 		{Name: "limit", Number: true}, {Name: "hit", Number: true}, {Name: "of subjects", Number: true},

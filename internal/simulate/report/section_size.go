@@ -28,7 +28,7 @@ func (b *builder) size(r *simulate.Result) section {
 	return s
 }
 
-// load returns a table of the load by one configuration.
+// load returns a table of the load of one configuration.
 func (b *builder) load(o *simulate.Outcome) table {
 	n := &o.Size
 	t := table{Columns: []column{{}, {Long: true}}}

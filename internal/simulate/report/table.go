@@ -27,8 +27,9 @@ type column struct {
 	// Verbatim marks a column of texts that readers search for in a log. They are cut without an
 	// ellipsis.
 	Verbatim bool
-	// Spare is the order in which columns are dropped if the table is still too wide: the column
-	// with the highest Spare is dropped first. A column with a Spare of 0 is never dropped.
+	// Spare is the order in which columns are dropped if the table is too wide even with shortened
+	// names: the column with the highest Spare is dropped first. A column with a Spare of 0 is
+	// never dropped.
 	Spare int
 }
 

@@ -98,7 +98,7 @@ func (t *timeline) ends(width int) string {
 	return from + strings.Repeat(" ", blanks) + to
 }
 
-// grouped returns the sum of each group of size numbers.
+// grouped returns the sum of each group of size consecutive numbers.
 func grouped(numbers []int64, size int) []int64 {
 	sums := make([]int64, 0, len(numbers)/size+1)
 	for i, n := range numbers {
