@@ -78,14 +78,16 @@ func (c *compiler) notifies() bool {
 // gateway has neither an application nor such callers, so only headers can set claims there.
 func (c *compiler) listsClaims() bool { return len(c.doc.Claims) > 0 || c.doc.Gateway != nil }
 
-// userIsSet warns if the predefined identity "user" is used but nothing sets its claim.
+// userIsSet warns if the predefined identity "user" is used, and the configuration should list its
+// claim but does not.
 func (c *compiler) userIsSet(key string, identity list) {
 	if _, redefined := c.doc.Identities["user"]; !redefined && c.listsClaims() && slices.Contains(identity, "user") {
 		c.claimIsSet(key, "user")
 	}
 }
 
-// limitClaims warns if the maximum of a limit comes from a claim that nothing sets.
+// limitClaims warns if the maximum of a limit comes from a claim that the configuration should list
+// but does not.
 func (c *compiler) limitClaims(key string, limits ruleLimits) {
 	for i := range limits {
 		if claim := limits[i].Claim; claim != "" && c.listsClaims() {

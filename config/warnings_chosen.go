@@ -192,7 +192,7 @@ func (c *compiler) holds(other, n *counted, these *class) bool {
 		slower(other.limits, n.limits) && slower(other.budget, n.budget)
 }
 
-// bounds reports whether other limits a rate. If n does not limit a rate, bounds returns true.
+// bounds reports whether other limits a rate if n does. Concurrency limits do not limit a rate.
 func bounds(other, n *counted) bool {
 	return other.often() || !n.often()
 }

@@ -122,7 +122,7 @@ func (c *counter) addUsage(s *subject, r *policy.Result, now int64) {
 		return
 	}
 	if s.peaks == nil {
-		s.peaks = make([]peak, 0, len(r.Usages)) // room for one rule, which is all that most subjects have
+		s.peaks = make([]peak, 0, len(r.Usages)) // room for the limits of one rule, which is enough for most subjects
 	}
 	for i := range r.Usages {
 		if limit := c.index(r.Rule, &r.Limits[i]); limit >= 0 {

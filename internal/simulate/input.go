@@ -67,7 +67,7 @@ func (i *input) Body(int64) (head []byte, length int64) { return nil, 0 }
 // Digest implements the Content of [policy.Input]. Logs have no bodies.
 func (i *input) Digest() string { return "" }
 
-// outcomeOf returns the outcome of a request, which is its response.
+// outcomeOf returns the outcome of a request: the status and the size of its response.
 func outcomeOf(r *accesslog.Record) policy.Outcome {
 	return policy.Outcome{Status: r.Status, Bytes: r.Bytes}
 }

@@ -140,7 +140,7 @@ func windowsOf(rule *policy.Rule, name string, o *Options) []*window {
 		switch l.Algorithm {
 		case stint.AlgorithmConcurrency: // a log does not show which requests overlap
 		case stint.AlgorithmSliding:
-			add(l.Window, max(l.Capacity()/max(l.Max, 1), 1), l) // max avoids a burst of 0 for 0/1m
+			add(l.Window, max(l.Capacity()/max(l.Max, 1), 1), l) // the first max avoids a burst of 0 for 0/1m
 		default:
 			add(l.Window, 1, l)
 		}

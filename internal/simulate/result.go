@@ -321,8 +321,8 @@ type Recommendation struct {
 	Requests int64 `json:"requests"`
 	// Choices lists the smallest limits for the requested shares, in the order of the shares.
 	Choices []Choice `json:"choices"`
-	// Curve lists the effects of limits in ascending order. It ends with the first limit that
-	// affects no subject if all larger limits affect none either.
+	// Curve lists the effects of limits in ascending order. It ends with the first limit that, like
+	// all larger limits, affects no subject.
 	Curve []Point `json:"curve"`
 }
 

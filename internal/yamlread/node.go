@@ -45,7 +45,7 @@ func IsTagged(n *yaml.Node) bool { return n.Style&yaml.TaggedStyle != 0 }
 
 // Key is a key of a mapping.
 type Key struct {
-	// Node is the key as written in the file. Name is its value after aliases are resolved.
+	// Node is the key as written in the file. Name is the key after aliases are resolved.
 	Node, Name *yaml.Node
 	// Merge reports that the key is the merge key, "<<".
 	Merge bool

@@ -123,7 +123,7 @@ func (b *builder) notes(r *simulate.Result) section {
 	return s
 }
 
-// fileName returns the last part of a path.
+// fileName returns the name that the report shows for a path: its last part, if it is a file.
 func fileName(path string) string {
 	switch path {
 	case "":
