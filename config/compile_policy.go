@@ -148,7 +148,7 @@ func matchOf(doc *matchDoc) *policy.Match {
 	}
 }
 
-// plain converts the types of lists by name to those of package policy. It returns nil for nil.
+// plain converts named lists to the type that package policy uses. It returns nil for nil.
 func plain[E any, L ~[]E](lists map[string]L) map[string][]E {
 	if lists == nil {
 		return nil

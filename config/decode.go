@@ -169,7 +169,7 @@ func (d *decoder) items(n *yaml.Node, v reflect.Value, key string) {
 	}
 }
 
-// mapping calls f for each valid key of a mapping.
+// mapping calls f for each valid key of a mapping, and reports the other keys.
 func (d *decoder) mapping(n *yaml.Node, v reflect.Value, key string, f func(name string, k, value *yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
 		d.bad(n, key, "want %s; got %s", wantOf(v), got(n))

@@ -22,7 +22,7 @@ type Mistake struct {
 	Key string `json:"key,omitempty"`
 	// Message says what is wrong, and how to fix it.
 	Message string `json:"message"`
-	// Warning means that the configuration is valid, but probably does not do what was intended.
+	// Warning means that the setting is valid, but probably does not do what was intended.
 	Warning bool `json:"warning,omitempty"`
 }
 

@@ -154,8 +154,8 @@ func openDirect(ctx context.Context, where config.Store, redis redisstore.Config
 	return store, err
 }
 
-// openRedis connects to Redis as configured. It does not record the name key in Redis; only servers
-// do.
+// openRedis connects to Redis with the settings in where. It does not record the name key in Redis;
+// only servers do.
 func openRedis(ctx context.Context, where config.Store, s *system) (stores.Store, error) {
 	store, err := openDirect(ctx, where, redisstore.Config{
 		ExistingNames: true, Logger: slog.New(slog.NewTextHandler(s.errors(), nil)),

@@ -64,7 +64,7 @@ func (l *levelFlag) UnmarshalText(text []byte) error {
 
 type sizeFlag int64
 
-// UnmarshalText reads a size in the form of configurations, such as 64MiB.
+// UnmarshalText reads a size in the form that configurations use, such as 64MiB.
 func (f *sizeFlag) UnmarshalText(text []byte) error {
 	bytes, err := syntax.Size(string(text))
 	if err != nil {

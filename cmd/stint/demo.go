@@ -83,7 +83,7 @@ const shadowPolicy = `
     shadow: true
 `
 
-// demoPolicies returns the policies of the example, followed by one in shadow.
+// demoPolicies returns the configuration of examples/tiers, with a policy in shadow and demoStore.
 func demoPolicies() string {
 	const next = "\nbans:"
 	return strings.Replace(string(tiers.YAML), next, shadowPolicy+next, 1) + demoStore

@@ -151,7 +151,7 @@ func (c *demoTraffic) steady(ctx context.Context, visits chan<- demoRequest) {
 	}
 }
 
-// bursts makes one user regularly send a burst that exceeds the limits of the tier.
+// bursts makes one user regularly send a burst that exceeds the user's limits.
 func (c *demoTraffic) bursts(ctx context.Context) {
 	for wait := burstFirst; ; wait = burstEvery {
 		if pause(ctx, wait); ctx.Err() != nil {

@@ -146,6 +146,6 @@ func bansOf(b *stint.BanPolicy) *bans {
 	return result
 }
 
-// duration is a duration that prints in the form of configurations: 1h, not 1h0m0s. In JSON, it is
-// a number of seconds.
+// duration is a duration that prints in the form that configurations use: 1h, not 1h0m0s. In JSON,
+// it is a number of seconds.
 type duration time.Duration

@@ -51,7 +51,7 @@ func redirectGRPC() {
 
 type grpcErrors struct{}
 
-// Write logs a line from gRPC, which begins with the time and the level.
+// Write logs an error from gRPC. It leaves out the time and the level at the beginning of the line.
 func (grpcErrors) Write(line []byte) (int, error) {
 	if _, text, ok := strings.Cut(string(line), "ERROR: "); ok {
 		slog.Error("grpc: " + strings.TrimSpace(text))

@@ -91,7 +91,7 @@ func (w escaped) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Control sequences of terminals. Most people can distinguish these colors.
+// Control sequences of terminals. Most color-blind people can distinguish these colors.
 const (
 	blue      = "\x1b[34m"
 	yellow    = "\x1b[33m"

@@ -212,7 +212,7 @@ func (r *recommender) add(in *policy.Input, o policy.Outcome) error {
 	return nil
 }
 
-// claim returns a claim of the request being measured.
+// claim returns the claim at index i of the request being measured.
 func (r *recommender) claim(i int) *stint.Claim {
 	return &r.request.Claims[i]
 }

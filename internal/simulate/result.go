@@ -341,7 +341,7 @@ type Choice struct {
 type Point struct {
 	// Max is the limit's maximum per window.
 	Max int64 `json:"max"`
-	// Subjects is the number of subjects that would be denied something.
+	// Subjects is the number of subjects that would be denied at least once.
 	Subjects int64 `json:"subjects"`
 	// Requests is the number of requests that would be denied.
 	Requests int64 `json:"requests"`

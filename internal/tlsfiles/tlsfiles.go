@@ -115,8 +115,8 @@ func Valid(name string, leaf *x509.Certificate, now time.Time) error {
 	return nil
 }
 
-// Replaces returns an error if the certificate of is must not replace the certificate of was: an
-// invalid certificate does not replace a valid one. Either configuration may have no certificate.
+// Replaces returns an error if the new configuration, is, must not replace the old one, was: an
+// invalid certificate does not replace a valid one. Either may have no certificate.
 func Replaces(name string, was, is *tls.Config, now time.Time) error {
 	if was == nil || len(was.Certificates) == 0 || len(is.Certificates) == 0 {
 		return nil

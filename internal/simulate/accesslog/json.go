@@ -29,7 +29,7 @@ type jsonFormat struct {
 // part is a part of a record, with the values that it can come from.
 type part struct {
 	name   string // name of the header or claim; else ""
-	broken reason // the error if a value that should be a count is not one
+	broken reason // the error for a value that is not a number; for parts that are counts
 	values []*node
 }
 

@@ -140,7 +140,7 @@ func parseUnixTime(s string) (at int64, ok bool) {
 	}
 	unit := int64(1)
 	switch {
-	case whole < 1e11: // seconds until the year 5138; the same number of milliseconds was in 1973
+	case whole < 1e11: // seconds up to the year 5138; 1e11 milliseconds is a time in 1973
 		unit = 1e9
 	case whole < 1e14:
 		unit = 1e6
