@@ -224,7 +224,7 @@ type policyDoc struct {
 	// `price` counts the price of the tokens, and all others count tokens of any kind. Works only
 	// where stint sees the bodies: in the gateway and the middleware.
 	Usage *usageDoc `yaml:"usage"`
-	// The true cost, known after the response. The budgets are corrected to it.
+	// The true cost, known after the response. In budgets, it replaces the cost.
 	Settle *settleDoc `yaml:"settle"`
 	// Response statuses after which all charges are given back, such as 5xx or 404.
 	Refund statuses `yaml:"refund"`

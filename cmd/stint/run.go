@@ -109,7 +109,7 @@ func withoutSecrets(err error, args []string) error {
 	return errors.New(text)
 }
 
-// commonAliases translates two common guesses: "help" before a command, and --version.
+// commonAliases turns "help" before a command into --help after it, and --version into a command.
 func commonAliases(args []string) []string {
 	switch {
 	case len(args) > 0 && args[0] == "help":

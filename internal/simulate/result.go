@@ -326,7 +326,7 @@ type Recommendation struct {
 	Curve []Point `json:"curve"`
 }
 
-// Choice is the smallest limit that leaves a share of subjects untouched.
+// Choice is the smallest limit that leaves a share of subjects untouched, exact and rounded up.
 type Choice struct {
 	// Share is the requested share: 0.999 means that 999 of 1,000 subjects are never denied.
 	Share float64 `json:"share"`

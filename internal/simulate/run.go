@@ -24,8 +24,8 @@ type Source interface {
 const progressEvery = 4096
 
 // Run replays a log. It returns when the log ends, or with the context's error when the context
-// ends. It cannot interrupt a source that blocks; the caller can close the source to do so.
-// Everything happens in the calling goroutine, including the callbacks.
+// ends. It cannot interrupt a source that blocks; the caller can close the source to do so. Run
+// calls the source and the callbacks in the calling goroutine.
 func Run(ctx context.Context, src Source, o Options) (*Result, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
