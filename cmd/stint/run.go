@@ -109,7 +109,8 @@ func withoutSecrets(err error, args []string) error {
 	return errors.New(text)
 }
 
-// commonAliases turns "help" before a command into --help after it, and --version into a command.
+// commonAliases replaces the word help before a command with --help after it, and --version with the
+// command version.
 func commonAliases(args []string) []string {
 	switch {
 	case len(args) > 0 && args[0] == "help":

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// node is a position in an object, to which a path of keys leads: a value, or an object with more
+// node is a position in an object that a path of keys leads to: a value, or an object with more
 // keys.
 type node struct {
 	below  map[string]*node // by key; nil for a value
