@@ -61,7 +61,8 @@ func (f flusher) Flush() {
 }
 
 // hijacker lets a handler take over the connection. The recorded status is then 101, unless the
-// handler has already written another status. Data that is sent after that is not counted.
+// handler has already written another status. Data that the handler sends over the connection is
+// not counted.
 type hijacker struct{ r *recorder }
 
 func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {

@@ -10,7 +10,8 @@ import (
 	"github.com/stint-limiter/stint/internal/syntax"
 )
 
-// miss is the reason why a tier or a policy does not apply to a request, or fits if it applies.
+// miss is the reason why a tier or a policy does not apply to a request. The constant fits means
+// that it applies.
 type miss uint8
 
 const (
@@ -58,9 +59,9 @@ func (w *requirement) fitsLines(lines []string, every bool) bool {
 	return every && len(lines) > 0
 }
 
-// miss returns the first part of the condition that a request does not fit, or fits. It checks
-// cheap parts first. For conditions that exempt requests, every is true, and every line of a header
-// field must fit.
+// miss returns the first part of the condition that a request does not fit, or the constant fits if
+// there is none. It checks cheap parts first. For conditions that exempt requests, every is true,
+// and every line of a header field must fit.
 func (c *condition) miss(f *facts, every bool) miss {
 	if len(c.methods) > 0 && !c.hasMethod(f.method) {
 		return missMethod
@@ -130,8 +131,8 @@ func (c *clause) mayFit(f *facts) bool {
 	return false
 }
 
-// miss returns the part of the clause that a request does not fit, or fits. For clauses that exempt
-// requests, exempts is true.
+// miss returns the part of the clause that a request does not fit, or the constant fits if there is
+// none. For clauses that exempt requests, exempts is true.
 func (c *clause) miss(f *facts, exempts bool) miss {
 	if c.when != nil {
 		if m := c.when.miss(f, exempts); m != fits {

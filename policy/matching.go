@@ -104,7 +104,8 @@ func (s *Set) tierOf(f *facts) (*tier, asker) {
 	return nil, asker{}
 }
 
-// miss returns the reason why a policy does not apply to a request of a tier, or fits.
+// miss returns the reason why a policy does not apply to a request of a tier, or the constant fits
+// if the policy applies.
 func (p *policy) miss(f *facts, t *tier) miss {
 	if !p.skips && !p.tiers[t.index] {
 		return missTier

@@ -4,7 +4,7 @@
 //
 //	go run ./examples/quota
 //
-// Five requests are allowed, the sixth is denied until the month ends, and two events arrive.
+// Five requests are allowed, the sixth is denied, and two events arrive.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package answer writes the answers of stint's own listeners, so that all have the same form.
-// Errors look like this:
+// Package answer writes the answers of stint's own listeners, so that all answers have the same
+// form. Errors look like this:
 //
 //	{"error": "not_found", "message": "There is nothing here."}
 //

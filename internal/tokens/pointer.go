@@ -9,7 +9,7 @@ import (
 // maxPointer is the maximum length of a JSON pointer in bytes. It bounds the memory of a Scanner.
 const maxPointer = 256
 
-// node is a member of an object or array that a Scanner descends into.
+// node is the document, or a member of an object or array that a pointer leads to or through.
 type node struct {
 	children map[string]*node
 	leaf     int // the index of the pointer that ends here, or -1
