@@ -25,7 +25,7 @@ type messageStream struct {
 	over    bool // whether the handler has returned
 }
 
-// serveMessages calls a handler, and checks every message that it receives.
+// serveMessages calls a handler, and checks every message that the handler receives.
 func serveMessages(c *call, srv any, stream grpc.ServerStream, handler grpc.StreamHandler) error {
 	ctx, stop := context.WithCancelCause(c.ctx)
 	defer stop(nil)

@@ -46,8 +46,9 @@ func deniedByShared(v *policy.Verdict) bool {
 	return false
 }
 
-// spread rounds a wait up to whole units, at least one. Unless share is 0, it adds a random number
-// of units. Their maximum is that share of the wait, but at least one unit and at most maxMore.
+// spread rounds a wait up to whole units, at least one. Unless share is 0, it adds a random time of
+// whole units. The maximum of this time is that share of the wait, but at least one unit and at
+// most maxMore.
 func spread(wait, unit time.Duration, share, random float64) time.Duration {
 	n := max((wait+unit-1)/unit, 1)
 	if share > 0 {

@@ -245,7 +245,7 @@ func (s *Scanner) ended() {
 	}
 }
 
-// report reports a value if a pointer leads to it.
+// report reports a value if a pointer leads to the value and it is not too long.
 func (s *Scanner) report() {
 	if s.leaf >= 0 && !s.long {
 		s.found(s.leaf, s.text, s.start)
