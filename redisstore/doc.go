@@ -10,7 +10,7 @@
 //	defer store.Close()
 //	lim, err := stint.New(store, stint.PerMinute(100))
 //
-// Every decision on one subject is one EVALSHA in one hash slot. The script reads the usage, checks
+// A decision on one subject takes one EVALSHA in one hash slot. The script reads the usage, checks
 // all limits, charges all of them or none, sets the TTL of each key, and answers. It uses the clock
 // of the server. The store repeats a call only if the reply proves that nothing ran. The scripts
 // are in the directory lua; lua/start.lua describes how to read them.

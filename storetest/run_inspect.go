@@ -34,8 +34,8 @@ func (k *tester) inspector() driver.Inspector {
 	return inspector
 }
 
-// inspect inspects a subject. If the test moves the clock, it also checks that the usages equal
-// those of a peek.
+// inspect inspects a subject. If the harness has a Clock, it also checks that the usages equal those
+// of a peek.
 func (k *tester) inspect(c stint.Claim) driver.Inspection {
 	k.Helper()
 	shown, err := k.inspector().Inspect(k.Context(), c)

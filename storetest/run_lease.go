@@ -124,7 +124,7 @@ var leases = []check{
 			name        string
 			limits      []stint.Limit
 			change      func(r *stint.Request)
-			fits, lease bool // whether the request has Fit, and whether it has Lease
+			fits, lease bool // whether the request is valid with Fit alone, and with a Lease
 		}{
 			{"one log", []stint.Limit{hour}, func(*stint.Request) {}, true, true},
 			{"a bucket beside it", []stint.Limit{hour, bucket}, func(*stint.Request) {}, true, false},
