@@ -138,7 +138,7 @@ function W.save(st)
   redis.call('SET', st[KEY], value, 'PX', ttl(math.max(0, st[EXPIRES] - now)))
 end
 
--- save_once writes a state that several claims may share.
+-- save_once writes a state unless it has been written, because several claims may share a state.
 function W.save_once(st)
   if st.saved == nil then W.save(st) end
 end
