@@ -135,8 +135,8 @@ func (n *boundedSet) add(end func()) (remove func()) {
 	}
 }
 
-// silentConns are the connections on which no request has arrived yet. Browsers open some in
-// advance. [http.Server.Shutdown] would wait until each is five seconds old, and
+// silentConns are the connections on which no request has arrived yet. Browsers open such
+// connections in advance. [http.Server.Shutdown] would wait until each is five seconds old, and
 // [grpc.Server.GracefulStop] until the connection timeout.
 type silentConns struct {
 	mu    sync.Mutex

@@ -59,8 +59,8 @@ func (s *Service) takeAll(ctx context.Context, c *call) error {
 //
 // A request does not say whether a stream begins or ends. chargeUsed assumes that a limit applies
 // to streams in two cases. In the first, an earlier request had zero hits, and so only peeked. In
-// the second, this descriptor has its own number of hits, but an earlier one had none and counted
-// one hit.
+// the second, this descriptor has its own number of hits, but an earlier descriptor had none and
+// counted one hit.
 func (s *Service) chargeUsed(ctx context.Context, c *call) {
 	if !slices.ContainsFunc(c.items, func(it item) bool { return it.over }) {
 		return

@@ -62,7 +62,7 @@ func write(program, document string) error {
 	return file.Close()
 }
 
-// component describes a module. Its sum is the one in go.sum.
+// component describes a module, with its checksum as in go.sum.
 func component(module *debug.Module) cyclonedx.Component {
 	url := "pkg:golang/" + module.Path + "@" + module.Version
 	c := cyclonedx.Component{Type: cyclonedx.ComponentTypeLibrary, BOMRef: url, Name: module.Path,
