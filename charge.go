@@ -16,8 +16,9 @@ type Charge struct {
 	data protocol.ChargeData
 }
 
-// IsZero reports whether nothing was charged: the request was denied or only peeked, or its cost
-// was zero. A repeat of a request ID has the charge of the first request; see [Decision.Charge].
+// IsZero reports whether nothing was charged, for example because the request was denied, was a
+// peek or had a cost of zero. An allowed repeat has the charge of the first request; see
+// [Request.ID].
 func (c *Charge) IsZero() bool { return c.data.ID == 0 }
 
 // Claims returns the claims of the request, even if nothing was charged. If something was charged,
@@ -47,7 +48,8 @@ func (c *Charge) SetClaims(claims []Claim) {
 // apply limits do not need it.
 func (c *Charge) Data() *protocol.ChargeData { return &c.data }
 
-// check records a mistake if no decision can have produced the charge.
+// check records why the charge cannot be amended, if no decision can have produced it or if nothing
+// was charged.
 func (c *Charge) check(m *mistakes) {
 	if c.many == nil && c.one[0].Subject == "" {
 		m.add("the charge has no claims; want the charge of a decision, or a Part of it with indexes of its claims")
@@ -81,10 +83,10 @@ func (c *Charge) check(m *mistakes) {
 //	d.Charge = d.Charge.Part(1)
 //	settled, err := limiter.Settle(ctx, d, tokens)
 //
-// A part refers to the same charge. Claims of one subject and scope are settled together, once: put
-// them in the same part. Only a part that has the first claim has the request ID. Without indexes,
-// Part returns the zero Charge. If an index is out of range, amending the part fails with an
-// [*InvalidError], unless nothing was charged.
+// A part refers to the same charge. Claims of one subject and scope can be settled only together,
+// once: put them in the same part. Only a part that has the first claim has the request ID. Without
+// indexes, Part returns the zero Charge. If an index is out of range and something was charged,
+// amending the part fails with an [*InvalidError].
 func (c Charge) Part(indexes ...int) Charge {
 	indexes = slices.Compact(slices.Sorted(slices.Values(indexes)))
 	claims := c.Claims()

@@ -16,8 +16,8 @@ type Decision struct {
 	// Allowed reports whether the request may go ahead. Example: true for the first 10 requests in
 	// a minute under 10/1m.
 	Allowed bool
-	// Repeat reports whether the request ID was used before. If so, nothing was charged, and Charge
-	// is the charge of the first request. Example: true for a retry with the same [Request.ID].
+	// Repeat reports whether an earlier request with the same [Request.ID] was charged, so that
+	// this one is not. Example: true for a retry.
 	Repeat bool
 	// Banned reports whether the subject is banned, for BanLeft from now. Example: true for an hour
 	// after [Limiter.Ban] with time.Hour.
@@ -45,9 +45,9 @@ type Decision struct {
 	BanLeft time.Duration
 	// Charge identifies what was charged, for [Limiter.Refund], [Limiter.Settle] and
 	// [Limiter.Hold]. It has the claims of the request, even if nothing was charged. An allowed
-	// repeat has the charge of the first request, so a caller that lost the first answer can still
-	// settle the charge. The requests share the charge, which can be settled once. [Limiter.Hold]
-	// keeps no place for a repeat.
+	// repeat with the same claims has the charge of the first request, so that a caller that lost
+	// the first answer can still settle the charge. The requests share the charge, which can be
+	// settled once. [Limiter.Hold] keeps no place for a repeat.
 	Charge Charge
 
 	few  [inlineUsages]Usage // the usages, if there are at most inlineUsages
@@ -82,9 +82,10 @@ func (d *Decision) MakeUsages(n int) []Usage {
 
 // Usage describes how much of one limit a subject has used, as of a decision.
 type Usage struct {
-	// Used is the number of units in the window, including those just charged. It exceeds the
-	// capacity if a settlement or [Limiter.Charge] left a debt, or if the limit was lowered.
-	// Example: 3 after three requests under 10/1m.
+	// Used is the number of units that count now, including those just charged, booked or held.
+	// Used may exceed the capacity, for example after a settlement or [Limiter.Charge] left a debt,
+	// after the limit was lowered, or while there are bookings. Example: 3 after three requests
+	// under 10/1m.
 	Used int64
 	// ResetAfter is the time until the limit is completely unused, if nothing else happens.
 	// Example: 1m after a request under 10/1m.
@@ -99,8 +100,8 @@ type State struct {
 	// Limit is the limit, as in the request. It must not be changed. Example: 10/1m.
 	Limit *Limit
 	Usage
-	// Cost is the cost of the request, in units of the limit; 0 counts as 1. Example: 5 under a
-	// limit on costs.
+	// Cost is the cost of the request, in units of the limit. [State.Outweighs] treats 0 as 1.
+	// Example: 5 under a limit on costs.
 	Cost int64
 }
 
@@ -171,9 +172,10 @@ func (d *Decision) Decisive() State {
 }
 
 // Outweighs reports whether s matters more to the caller than the other state. The state that
-// denies for longer matters more. If they are equal in that, the state that admits fewer further
-// requests like this one matters more, and then the state that has used more of its capacity.
-// Example: 30 units left for requests that cost 10 outweigh 5 units left for requests that cost 1.
+// denies for longer matters more. If both deny for the same time, the state that admits fewer
+// further requests like this one matters more, and then the state that has used a larger share of
+// its capacity. Example: 30 units left for requests that cost 10 outweigh 5 units left for requests
+// that cost 1.
 func (s State) Outweighs(than State) bool {
 	if s.RetryAfter != than.RetryAfter {
 		return s.RetryAfter > than.RetryAfter

@@ -1,5 +1,6 @@
 // Package stint limits how often something may happen, exactly, across any number of processes.
-// Start with [New] and [Limiter.Allow], here with a hundred requests per minute and user:
+// Start with [New] and [Limiter.Allow], here with a limit of a hundred requests per minute for each
+// user:
 //
 //	store, err := stores.Open(ctx, "memory")
 //	...
@@ -7,7 +8,7 @@
 //	...
 //	d, err := lim.Allow(ctx, "user:42")
 //	switch {
-//	case err != nil:    // the store failed; nothing was decided
+//	case err != nil:    // the store failed; there is no decision
 //	case !d.Allowed:    // denied; try again after d.RetryAfter
 //	}
 //
@@ -17,8 +18,8 @@
 //
 // A [Limiter] holds one or more limits and a [Store] that remembers usage. "memory" is for limits
 // inside one process. With the URL of a Redis or Valkey server, "redis://localhost:6379", any
-// number of processes share the limits, and every decision is one atomic script call; while Redis
-// is unavailable, each process decides by its share of the limits.
+// number of processes share the limits: scripts in Redis check and charge them atomically. While
+// Redis is unavailable, each process decides by its share of the limits.
 //
 // See [Limiter] for the methods Allow, Wait, Peek and Take, and for those that correct or end a
 // charge.
@@ -30,9 +31,9 @@
 // Several limits are charged together or not at all. A denial charges nothing. Time is the store's
 // time, so the clocks of callers do not matter.
 //
-// A denial is a value; a failure of the store is an error. When an error is returned, nothing was
-// decided. The caller chooses what to do without a store. Package resilience implements several
-// policies, and package stores opens stores with it.
+// A denial is a value; a failure of the store is an error. With an error, there is no decision, but
+// the request may have been charged. The caller chooses what to do without a store. Package
+// resilience implements several policies, and package stores opens stores with it.
 //
 // # Other packages
 //

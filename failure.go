@@ -15,8 +15,8 @@ type FailurePolicy struct {
 	Budget time.Duration
 }
 
-// StrictBudget is a Budget that is longer than a working store takes. With it, decisions wait for a
-// slow store instead of being made without it.
+// StrictBudget is a Budget that is longer than a working store takes. With this budget, decisions
+// wait for a slow store instead of being made without the store.
 const StrictBudget = time.Second
 
 // FailureMode determines what happens when the store fails.
@@ -24,8 +24,7 @@ type FailureMode uint8
 
 const (
 	// FailLocal decides in memory, by the same limits divided among the processes that share them.
-	// So no request is denied merely because the store fails, and an outage does not lift the
-	// limits.
+	// So an outage neither denies every request nor lifts the limits.
 	FailLocal FailureMode = iota
 	// FailAllow allows everything.
 	FailAllow

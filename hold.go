@@ -44,18 +44,18 @@ var ErrPlaceLost = errors.New("stint: the place is lost")
 // maximum, unless the store loses its state.
 //
 // release returns an error if the place could not be given back. If the place was ever lost, the
-// error is [ErrPlaceLost], with the error of the last heartbeat. release waits for the store for at
-// most the time budget: after that, the place is given back in the background. If the store does
-// not use package resilience, release also waits for a heartbeat that is under way: at most two
-// seconds in all.
+// error is [ErrPlaceLost], with the error of the last heartbeat. With a store of package
+// resilience, release waits for at most the time budget: after that, the place is given back in the
+// background. With any other store, release also waits for a heartbeat that is under way: at most
+// two seconds in all.
 //
-// release does not end the hold of a request: settle it, before or after release. If the hold is
-// not settled, it expires, because release ends the heartbeats. A hold that expires does not end
-// the context.
+// release does not end the hold of a request: settle the charge, before or after release. If the
+// hold is not settled, it expires, because release ends the heartbeats. A hold that expires does
+// not end the context.
 //
 // If the decision has neither a place nor a hold, Hold returns ctx unchanged, and a release that
-// does nothing. This happens after a denial or a peek, under limits that are not concurrency
-// limits, and under [FailAllow] while the store is down. A repeat keeps no place, only the hold.
+// does nothing. Examples are a denial, a peek, a request without a hold under no concurrency limit,
+// and a decision of [FailAllow] while the store is down. A repeat keeps no place, only the hold.
 func (l *Limiter) Hold(ctx context.Context, d Decision) (held context.Context, release func() error) {
 	window, life := d.Charge.place(), d.Charge.data.Hold
 	if d.Repeat {
@@ -72,7 +72,7 @@ func (l *Limiter) Hold(ctx context.Context, d Decision) (held context.Context, r
 	return hold(ctx, l.store, d.Charge, window, true)
 }
 
-// releaseNothing is the release of a decision that holds no place.
+// releaseNothing is the release of a decision that has neither a place nor a hold.
 func releaseNothing() error { return nil }
 
 // holder sends heartbeats to keep a place, a hold or both.
@@ -82,7 +82,7 @@ type holder struct {
 	window time.Duration
 	place  bool // whether there is a place, not only a hold
 
-	expires *time.Timer             // calls loses when the place expires
+	expires *time.Timer             // calls loses when the place may have expired
 	lose    context.CancelCauseFunc // ends the context
 	once    sync.Once
 	lost    bool // whether the place was lost; set at most once
@@ -137,8 +137,8 @@ func hold(ctx context.Context, store Store, c Charge, window time.Duration, plac
 	}
 }
 
-// loses records, once, that the place is lost. It does nothing for a hold without a place: such a
-// hold may expire, because the work goes on and is settled later.
+// loses records, once, that the place is lost. It does nothing for a hold without a place, because
+// a charge can still be settled after its hold has expired.
 func (h *holder) loses() {
 	if !h.place {
 		return
@@ -161,7 +161,7 @@ func (h *holder) beat(ctx context.Context) bool {
 		h.expires.Reset(time.Until(sent.Add(h.window)))
 	case err == nil:
 		h.loses()
-		return !h.place // while heartbeats arrive, an expired hold can still be settled
+		return !h.place // heartbeats also extend the time in which an expired hold can be settled
 	case !notRun(err):
 		h.until, _ = ctx.Deadline()
 	}

@@ -16,8 +16,8 @@ type Algorithm uint8
 
 const (
 	// AlgorithmSliding keeps a compact log of the requests. It admits at most Max in any Window.
-	// With a burst of b, it admits at most b·Max in any Window, and Max per Window in the long run.
-	// It is the default.
+	// With a Burst, it admits at most Burst in any Window, and Max per Window in the long run. It
+	// is the default.
 	AlgorithmSliding Algorithm = iota
 	// AlgorithmBucket refills Max tokens per Window, continuously, up to its capacity: at most
 	// capacity + Max in any Window.
@@ -28,8 +28,8 @@ const (
 	// AlgorithmConcurrency admits Max holders at once. A holder keeps its place for a Window
 	// without a heartbeat. A request takes one place whatever its cost.
 	AlgorithmConcurrency
-	// AlgorithmCalendar counts in days, weeks, months or years of the calendar: at most Max between
-	// two resets. The length of Window selects the period: 24 hours, 7 days, 31 days or 366 days.
+	// AlgorithmCalendar counts in days, weeks, months or years of the calendar: at most Max in each
+	// period. The length of Window selects the period: 24 hours, 7 days, 31 days or 366 days.
 	AlgorithmCalendar
 )
 
@@ -53,7 +53,7 @@ const (
 	MaxWindow = 366 * 24 * time.Hour
 	// MaxBurst is the largest burst of a sliding limit, as a multiple of Max.
 	MaxBurst = 100
-	// MaxLimits is the largest number of limits on one subject in one request.
+	// MaxLimits is the largest number of limits of one claim.
 	MaxLimits = 16
 )
 
@@ -81,10 +81,10 @@ type Limit struct {
 	// Algorithm is [AlgorithmSliding] unless set.
 	Algorithm Algorithm
 	// Leased lets a process take units in blocks ahead of need and serve them from memory, if
-	// package resilience is in use. The limit stays strict across all processes. In return, units
-	// count from the time at which their block is taken, whether or not they are used, and a
-	// process that cannot reach the store denies requests once its block is used up. It is for
-	// sliding, fixed and calendar limits.
+	// package resilience is in use. The limit stays strict across all processes. In return, all
+	// units of a block count from the time at which it is taken, even those that the process later
+	// gives back unused. A process that cannot reach the store denies requests once its block is
+	// used up or has ended. It is for sliding, fixed and calendar limits.
 	Leased bool
 	// HoldThrough makes the limit hold the estimate of a request with [Request.Hold] until it is
 	// settled, even if the window is no longer than the hold. So the estimates in flight never
@@ -163,7 +163,7 @@ func (l Limit) From(weekday time.Weekday) Limit {
 }
 
 // starting returns the limit with periods that begin on the given day. If window is not the window
-// of the limit, the result is invalid.
+// of the limit, or if day is 0, the result is invalid.
 func (l Limit) starting(window time.Duration, day int) Limit {
 	l.Start = -1 // refused by Validate
 	if l.Window == window && day != 0 {
@@ -180,7 +180,7 @@ func Concurrency(max int64, expiry time.Duration) Limit {
 
 // BurstTimes returns the limit with a Burst of the given multiple of its Max. The rate in the long
 // run stays the same, but more may be taken at once. PerMinute(10).BurstTimes(2) admits 20 at once,
-// then one more every six seconds, and at most 20 in any minute.
+// at most 20 in any minute, and 10 per minute in the long run.
 func (l Limit) BurstTimes(times int64) Limit {
 	if l.Max == 0 {
 		return l

@@ -73,8 +73,9 @@ func (l Limit) httpOption()        {}
 func (l Limit) grpcOption()        {}
 func (l Limit) apply(lim *Limiter) { lim.limits = append(lim.limits, l) }
 
-// WithBans makes the limiter apply bans, and ban subjects that keep being denied. Without it bans
-// are off and cost nothing. With WithBans(BanPolicy{}), only bans made with [Limiter.Ban] apply.
+// WithBans makes the limiter apply bans, and ban subjects that keep being denied. Without WithBans,
+// bans are off and cost nothing. With WithBans(BanPolicy{}), existing bans apply, such as those
+// made with [Limiter.Ban], but denials lead to no ban.
 func WithBans(policy BanPolicy) Option {
 	return optionFunc(func(l *Limiter) {
 		policy.Durations = slices.Clone(policy.Durations)
@@ -143,8 +144,9 @@ func (l *Limiter) Allow(ctx context.Context, subject string) (d Decision, err er
 	return d, err
 }
 
-// AllowN charges n units to the subject if all limits have room for all of them. If n is 0, it
-// charges nothing, and full limits allow it too; to ask whether there is room, use [Limiter.Peek].
+// AllowN charges n units to the subject if all limits have room for all of them. If n is 0, AllowN
+// charges nothing and allows the request even under full limits; to ask whether there is room, use
+// [Limiter.Peek].
 func (l *Limiter) AllowN(ctx context.Context, subject string, n int64) (d Decision, err error) {
 	err = l.allow(ctx, subject, n, &d)
 	return d, err
@@ -208,13 +210,13 @@ func (l *Limiter) Refund(ctx context.Context, d Decision) (Amended, error) {
 }
 
 // Settle replaces the cost that a decision charged with the true cost, once. If the true cost is
-// higher, it may take a limit above its capacity: a debt, which later decisions count. Settle
-// changes only the limits that still count the charge. If the work may take longer than their
-// windows, use a [Request.Hold]. Then the true cost is charged in any case, unless the hold expired
-// more than its own length ago.
+// higher, the settlement may take a limit above its capacity: a debt, which later decisions count.
+// Settle changes only the limits that still count the charge. If the work may take longer than
+// their windows, use a [Request.Hold]. Then the true cost is charged in any case, unless the hold
+// expired more than its own length ago.
 //
-// The debt of a bucket, or of a limit with a burst, is at most its capacity. The answer reports the
-// cost that is charged:
+// A settlement adds at most the capacity to the debt of a bucket, or of a limit with a burst. The
+// answer reports the cost that is charged:
 //
 //	settled, err := limiter.Settle(ctx, d, tokens)
 //	if settled.Changed && settled.Charged < tokens {
@@ -228,14 +230,15 @@ func (l *Limiter) Settle(ctx context.Context, d Decision, cost int64) (Amended, 
 // it extends the hold by its full length from now. used is the usage of the work so far, or 0.
 // Extend charges the part of it that is not charged yet, so that only later usage goes uncharged if
 // the process dies. It also renews places under concurrency limits. The answer reports whether the
-// hold is open. An expired hold can still be settled.
+// hold is open or, if the charge has places, whether all of them are held. An expired hold can
+// still be settled.
 func (l *Limiter) Extend(ctx context.Context, d Decision, used int64) (Amended, error) {
 	return l.Amend(ctx, d, Amendment{Kind: AmendExtend, Cost: used})
 }
 
 // Amend is the general form of Refund, Settle and Extend. With Costs, it settles or extends several
-// quantities at once, each by the name of its limit. If the decision charged nothing, Amend changes
-// nothing and returns no error.
+// quantities at once, each by the name of its limit. If the decision charged nothing, a valid
+// amendment changes nothing and returns no error.
 //
 //	limiter.Amend(ctx, d, stint.Amendment{
 //		Kind:  stint.AmendSettle,
@@ -286,7 +289,8 @@ func (l *Limiter) GiveBack(ctx context.Context, subject string, units int64, sco
 	return l.inScopes(ctx, Command{Kind: CommandGiveBack, Subject: subject, Limits: l.limits, Units: units}, scopes)
 }
 
-// inScopes sends a command for each of the scopes.
+// inScopes sends a command for each of the scopes, or one without a scope if there are none. It
+// stops at the first error.
 func (l *Limiter) inScopes(ctx context.Context, c Command, scopes []string) error {
 	if len(scopes) == 0 {
 		return l.command(ctx, c)
@@ -300,9 +304,9 @@ func (l *Limiter) inScopes(ctx context.Context, c Command, scopes []string) erro
 	return nil
 }
 
-// Ban denies all requests of the subject for the duration d, in every limiter over the store that
-// was created with [WithBans]. It never shortens a ban in force: of several bans, the one that ends
-// last counts. To shorten a ban, call Unban first.
+// Ban denies all requests of the subject for the duration d, in every limiter with [WithBans] over
+// the store. It never shortens a ban in force: of several bans, the one that ends last counts. To
+// shorten a ban, call Unban first.
 func (l *Limiter) Ban(ctx context.Context, subject string, d time.Duration) error {
 	if l.bans == nil {
 		return &InvalidError{errors.New("the limiter does not apply bans; make it with WithBans")}

@@ -37,8 +37,8 @@ func (l *limiterLog) decided(ctx context.Context, c *Claim, mode Mode, d *Decisi
 	}
 }
 
-// failed logs a failure of the store, with the message in what. A caller's mistake or cancellation
-// is not a failure.
+// failed logs a failure of the store, with the message what. A caller's mistake or cancellation is
+// not a failure.
 func (l *limiterLog) failed(ctx context.Context, what string, c *Claim, err error) {
 	if l == nil || err == nil || errors.Is(err, context.Canceled) {
 		return

@@ -12,10 +12,10 @@ type Observer interface {
 	Observe(ctx context.Context, event Event)
 }
 
-// Event is what a part of stint reports to an [Observer]. Its dynamic type is a pointer to a type
-// of the package that sends it: *policy.Verdict, *policy.Settlement and *policy.Threshold of a
-// guard; *resilience.Decided, *resilience.StoreCall and *resilience.BreakerChange of a stack;
-// *outbound.Call and *outbound.Cooldown of an API.
+// Event is an occurrence that a part of stint reports to an [Observer]. Its dynamic type is a
+// pointer to a type of the package that sends it: *policy.Verdict, *policy.Settlement and
+// *policy.Threshold of a guard; *resilience.Decided, *resilience.StoreCall and
+// *resilience.BreakerChange of a stack; *outbound.Call and *outbound.Cooldown of an API.
 type Event interface {
 	// Event does nothing. It marks event types.
 	Event()

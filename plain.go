@@ -6,8 +6,8 @@ import (
 )
 
 // plainStore is a store that can decide for Allow without a [Request] and a [Decision]. For a store
-// in memory, passing these takes about as long as deciding. So with a plainStore, Limiter.Allow
-// takes half the time.
+// in memory, passing these two values takes about as long as deciding, so Limiter.Allow takes half
+// the time with a plainStore.
 type plainStore interface {
 	// TakePlain decides as Take would on a request that has this subject, scope, limits and cost, a
 	// ban policy if bans is set, and nothing else. The results are the values that Take would put

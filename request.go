@@ -35,8 +35,8 @@ type Claim struct {
 	// answer.
 	Limits []Limit
 	// Cost is the number of units to charge to each limit: 1 for most requests. A claim with a cost
-	// of zero charges nothing and needs no room: it is allowed even under a full limit, and its
-	// decision reports the usage. To ask whether there is room, use [Limiter.Peek].
+	// of zero charges nothing and only reports the usage: a full limit allows it, but a limit of
+	// zero, or one above its capacity, denies it. To ask whether there is room, use [Limiter.Peek].
 	Cost int64
 	// Costs holds the costs that differ from Cost, by the name of the limit: {"input_tokens": 900,
 	// "output_tokens": 4096} beside a Cost of 1 for all others.
@@ -66,21 +66,22 @@ type Request struct {
 	Claims []Claim
 	// ID identifies one logical request. If an earlier request with the same ID was charged within
 	// the last IDLife, this request is a repeat: it is allowed without being charged again, at most
-	// 8 times. An ID belongs to the subject and scope of the first claim. If the repeat has the
-	// same claims (costs, Max and Burst may differ), its decision has the charge of the first
+	// 8 times. If the first request booked a later time, a repeat with [ModeTake] is denied until
+	// then. An ID belongs to the subject and scope of the first claim. If the repeat has the same
+	// claims and Hold (costs, Max and Burst may differ), its decision has the charge of the first
 	// request.
 	ID string
-	// IDLife is the time for which the ID is remembered; zero means the shortest window of the
-	// first claim.
+	// IDLife is how long the ID is remembered after the charge, or after the last heartbeat of its
+	// hold, and at least Hold; zero means the shortest window of the first claim.
 	IDLife time.Duration
 	// Hold marks the costs as estimates, and is the longest time between heartbeats: at most
 	// [MaxHold]. [Limiter.Settle] charges the true cost, even when the charge has left its window.
-	// Until then, a limit that is not a bucket and has no burst holds the estimate, if its window
-	// is longer than Hold or its HoldThrough is set. If no heartbeat arrives for the length of Hold
-	// (see [Limiter.Hold] and [Limiter.Extend]), the hold expires: what heartbeats have reported is
-	// charged, and the rest is given back. Any other limit charges the estimate at once, as for a
-	// request without Hold. Zero means no hold. A request with a Hold cannot book ahead;
-	// [Limiter.WaitFor] waits for it without a booking.
+	// Until the settlement, a limit that is not a bucket and has no burst holds the estimate, if
+	// its window is longer than Hold or its HoldThrough is set. If no heartbeat arrives for the
+	// length of Hold (see [Limiter.Hold] and [Limiter.Extend]), the hold expires: what heartbeats
+	// have reported is charged, and the rest is given back unless [Limit.ChargeExpired] is set. Any
+	// other limit charges the estimate at once, as for a request without Hold. Zero means no hold.
+	// A request with a Hold cannot book ahead; [Limiter.WaitFor] waits for it without a booking.
 	Hold time.Duration
 	// Mode is [ModeTake] unless set.
 	Mode Mode
@@ -98,7 +99,7 @@ type Request struct {
 }
 
 // Terms returns the parts of the request that users do not set, as a *driver.Terms. It is for
-// stores that wrap another store. Programs that only apply limits do not need them.
+// authors of stores. Programs that only apply limits do not need it.
 func (r *Request) Terms() *protocol.Terms { return &r.terms }
 
 // Bounds on requests.
@@ -113,7 +114,7 @@ const (
 	MaxHold = 24 * time.Hour
 )
 
-// BanPolicy bans a subject that keeps being denied. The zero policy applies bans made by hand, but
+// BanPolicy bans a subject that keeps being denied. The zero policy applies existing bans, but
 // denials lead to no ban.
 type BanPolicy struct {
 	// After is the number of denials, within the time Within, that leads to a ban: 1 to

@@ -13,8 +13,8 @@ import (
 type Store interface {
 	// Take decides a request that passed Request.Validate. It charges every limit of every claim,
 	// or none. After an error, it is unknown whether the request was charged; it was charged at
-	// most once. The caller may reuse r.Claims once Take has returned, so a store keeps copies.
-	// What the claims refer to, such as Limits, never changes.
+	// most once. The caller may reuse r.Claims once Take has returned, so a store must copy claims
+	// that it keeps. What the claims refer to, such as Limits, never changes.
 	Take(ctx context.Context, r Request) (Decision, error)
 
 	// Amend changes what an earlier decision charged, once: a second amendment of the same charge
@@ -35,17 +35,17 @@ type Amendment struct {
 	Kind AmendmentKind
 	// Cost is the true cost, for [AmendSettle]. It applies to the limits that still count the
 	// charge; what exceeds the charged cost and has no room becomes a debt. If the request had a
-	// Hold, the true cost is charged in any case. For [AmendExtend] of a hold, Cost is the usage so
-	// far.
+	// Hold, the true cost is charged even if no limit counts the charge any more. For [AmendExtend]
+	// of a hold, Cost is the usage so far.
 	Cost int64
 	// Costs are true costs by the names of limits, instead of Cost. Limits without an entry stay as
-	// they are, and can be settled later. If Costs is nil, Cost applies to every limit; if it is
-	// empty but not nil, no limit changes.
+	// they are; if the request had a Hold, they can be settled later. If Costs is nil, Cost applies
+	// to every limit; if it is empty but not nil, no limit changes.
 	Costs Costs
-	// MaxDebt is the largest number of units by which this amendment may take a bucket or a limit
-	// with a burst above its capacity, because these limits need time to recover from a debt. What
-	// exceeds the bound is not charged; see [Amended]. Zero means that the bound of each limit is
-	// its capacity. Other limits take the whole cost, because a debt leaves them after a window.
+	// MaxDebt is the largest debt, in units, that this amendment may add to a bucket or a limit
+	// with a burst, because these limits need time to recover from a debt. What exceeds the bound
+	// is not charged; see [Amended]. Zero means that the bound of each limit is its capacity. Other
+	// limits take the whole cost, because a debt leaves them after a window.
 	MaxDebt int64
 	// KnownOnly prevents [AmendExtend] from taking back a place that the store has forgotten. It is
 	// for heartbeats on behalf of untrusted clients, and is valid only with that Kind.
@@ -109,7 +109,8 @@ const (
 	// CommandBan denies all requests of the subject, in all scopes, for the duration For. A ban in
 	// force that ends later stays as it is.
 	CommandBan
-	// CommandUnban ends a ban and forgets earlier ones and the denials that led to them.
+	// CommandUnban ends a ban, and forgets earlier bans and the denials that count toward the next
+	// one.
 	CommandUnban
 	// CommandGiveBack subtracts up to Units from what the subject has used of each of the given
 	// limits in the given scope. It subtracts the oldest first, and never from bookings and leases,

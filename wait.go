@@ -9,14 +9,15 @@ import (
 // Wait charges one unit and returns when it may be used: at once if there is room, otherwise when
 // its booking is due. Bookings are made in the order of the calls, across all processes.
 //
-// A Wait makes one call to the store. Under a sliding limit with a window below four seconds it
-// makes two or three, because it confirms its booking when the booking is due. When other callers
-// give units back, it asks for an earlier time: once, or twice if the first call finds none.
+// A Wait usually makes one call to the store. If it books under a sliding limit with a window from
+// 40 milliseconds to four seconds, it makes two or three, because it confirms its booking when the
+// booking is due. When other callers give units back, it asks for an earlier time: once, or twice
+// if the first call finds none.
 //
 // Wait fails at once, with a [*DeniedError], if the wait would be longer than the context allows,
 // or if waiting would not help, for example because the cost exceeds the capacity of the limit. If
-// the context ends first, the booking is given back, and later bookings move up. The decision has
-// the usages at the time of admission.
+// the context ends before the booking is due, the booking is given back, and later bookings move
+// up. The decision has the usages at the time of admission.
 func (l *Limiter) Wait(ctx context.Context, subject string) (Decision, error) {
 	return l.WaitFor(ctx, l.request(subject, 1))
 }
@@ -111,9 +112,9 @@ const (
 	// giveItBack: the waiter was canceled or banned, or it woke so late, for instance because its
 	// machine slept, that the booking no longer covers its use.
 	giveItBack
-	// leaveIt: the store did not answer when asked to move the booking. Its instant is unknown, and
-	// its previous instant may now belong to another booking. A store that learns the instant later
-	// gives the booking back; otherwise the booking expires.
+	// leaveIt: the store did not answer when asked to move the booking. The booking's instant is
+	// unknown, and its previous instant may now belong to another booking. A store that learns the
+	// instant later gives the booking back; otherwise the booking expires.
 	leaveIt
 )
 
@@ -180,7 +181,7 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, asked time.
 			if moved.RetryAfter == 0 || stands { // in tests, the clock of a store may stand still
 				return useIt
 			}
-		case err == nil && !moved.Degraded: // the subject was banned
+		case err == nil && !moved.Degraded: // denied, for example because the subject was banned
 			return giveItBack
 		case err == nil || !notRun(err):
 			return leaveIt
@@ -193,9 +194,9 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, asked time.
 }
 
 // tentative reports whether the request books tentatively, so that a waiter asks again before it
-// uses its booking. It does so if the grace of a booking is more than a two-hundredth of the
-// shortest sliding window. If the grace is more than a twentieth, asking would lose more than it
-// gains.
+// uses its booking. It does if the grace of a booking is more than a two-hundredth, and at most a
+// twentieth, of the shortest window of its sliding limits. With a longer grace, asking would lose
+// more than it gains.
 func (r *Request) tentative() bool {
 	shortest := MaxWindow
 	for i := range r.Claims {

@@ -14,9 +14,9 @@ type announcer interface {
 	Announcements(ctx context.Context, f func(subject string, commanded bool)) error
 }
 
-// waiters holds the callers of Wait that have booked a later time. While there are any, the limiter
-// listens to the announcements of its store. When a subject is given units back, its waiters ask
-// for earlier bookings.
+// waiters holds the callers of Wait and WaitFor that wait for a later time. While there are any,
+// the limiter listens to the announcements of its store. When units are given back to a subject,
+// its waiters ask for an earlier time.
 //
 // The waiters of one subject form a line, in order of arrival. They do not all ask at once, but one
 // after the other, with a pause of moveUpApart in between. Each of them asks again only after
@@ -42,8 +42,8 @@ type waiters struct {
 }
 
 // maxHeard is the maximum number of announced subjects that a limiter remembers. It remembers them
-// for a caller whose booking is under way when its subject is announced, so that it becomes a
-// waiter only afterward.
+// because a caller becomes a waiter only when the store has answered, which may be after its
+// subject was announced.
 const maxHeard = 1000
 
 const (
@@ -67,7 +67,7 @@ type waiter struct {
 	pause time.Duration // minimum time between two calls that ask
 }
 
-// join adds a waiter for a booking that was requested at asked.
+// join adds a waiter for the decision d, which was requested at asked: a booking or a denial.
 func (ws *waiters) join(claims []Claim, d *Decision, asked time.Time) *waiter {
 	if d.RetryAfter < moveUpPause || d.Repeat {
 		return nil

@@ -102,7 +102,8 @@ func openFailsafe(limit int64, window time.Duration) decider {
 	}
 }
 
-// openRate opens x/time/rate, a token bucket. It also needs a map from keys to limiters.
+// openRate opens x/time/rate, a token bucket. Like failsafe-go, it needs a map from keys to
+// limiters.
 func openRate(limit int64, window time.Duration) decider {
 	var limiters sync.Map
 	perSecond := rate.Limit(float64(limit) / window.Seconds())

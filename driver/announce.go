@@ -7,9 +7,9 @@ import (
 )
 
 // Announcer is a [stint.Store] that announces which subjects may have room earlier than expected:
-// after a refund, a settlement, a reset, or the end of a ban, or after a waiter gives up. A limiter
-// listens while its callers wait, and package resilience always listens. All stores of this module
-// are Announcers.
+// after a refund, a settlement to a lower cost or a command, or after a waiter gives up its
+// booking. A limiter listens while its callers wait, and package resilience always listens. All
+// stores of this module are Announcers.
 type Announcer interface {
 	stint.Store
 	// Announcements calls f for each subject that may have room earlier than expected, because of a

@@ -48,8 +48,8 @@ type OtherStates = protocol.OtherStates
 
 // ModeForce charges the cost whether or not there is room, even above the capacity: now, MaxWait
 // from now, or at an earlier instant (see Age and Refilled in [Terms]). It always allows, ignores
-// bans and causes no strike. It is for units that were admitted without the store and must still be
-// counted.
+// bans and causes no strike. It is for usage that must be counted although the store has not
+// admitted it.
 const ModeForce = stint.Mode(protocol.ModeForce)
 
 // WithTerms returns a request with the given terms.

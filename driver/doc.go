@@ -7,10 +7,12 @@
 //
 // A store may forget or refuse what exceeds these bounds, as follows:
 //
-//   - 8 repeats of a request ID are allowed without a charge. The next repeat is denied.
+//   - 8 repeats of a request ID are allowed without a charge. Further repeats are decided as if
+//     they had no ID.
 //   - 1,000 request IDs of one subject and scope are remembered, with their charges. Beyond that,
-//     the oldest is forgotten, and its repeat is charged.
-//   - 1,000 bookings ahead are possible on one limit of one subject. The next request is denied.
+//     the ID that ends first is forgotten, and its repeat is charged.
+//   - 1,000 bookings ahead are possible on one limit of one subject. The next request to book is
+//     denied.
 //   - 1,000 settlements of one subject and scope are remembered, so that each applies once. A
 //     process also remembers the last 65,536 that it sent itself. A first settlement is never
 //     refused for lack of memory. A repeated one applies only if the store has forgotten the first

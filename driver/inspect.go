@@ -69,9 +69,9 @@ type Window struct {
 // Entry is a number of units that were charged at about the same time, or that are booked or held.
 type Entry struct {
 	// At is the time at which the units were charged. If requests share entries, At is up to one
-	// [stint.Resolution]th of the window later. If the window is fixed, At is the start of the
-	// window. For a booking, At is the booked time; for a lease, it is the end of the lease. At is
-	// zero for holders of a concurrency limit.
+	// slice of the window later; see [stint.Resolution]. If the window is fixed, At is the start of
+	// the window. For a booking, At is the booked time; for a lease, it is the end of the lease. At
+	// is zero for holders of a concurrency limit.
 	At time.Time `json:"at,omitzero"`
 	// Until is the time at which the units leave the window, or at which a holder expires if it
 	// sends no heartbeat.

@@ -21,9 +21,8 @@ type Presence struct {
 	ID string
 	// Processes is the number of registered processes.
 	Processes int
-	// Memory identifies the data that the store remembers. It changes when some of the data is
-	// lost: all of it, or only what was written after the backup or replica with which the store
-	// continues was made.
+	// Memory identifies the data that the store remembers. It changes when data is lost: all of it,
+	// or the latest writes if the store continues with a backup or a replica that lacks them.
 	Memory string
 	// At is the instant of the call in microseconds since the Unix epoch, and Calls counts the
 	// calls of all processes. The store compares both with its own values to notice a loss.

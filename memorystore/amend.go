@@ -80,7 +80,7 @@ func (q *query) releasePlace(v *view, id uint64) bool {
 	return true
 }
 
-// extend renews the holds and places of a charge. Unless a.KnownOnly is true, it takes places again
+// extend renews the holds and places of a charge. Unless a.KnownOnly is true, it takes back places
 // that the store has forgotten. It reports whether all places are held or, without places, all
 // holds are open.
 func (q *query) extend(c *stint.Charge, a *stint.Amendment) bool {
@@ -102,8 +102,8 @@ func (q *query) extend(c *stint.Charge, a *stint.Amendment) bool {
 	return held == places && (places > 0 || holding)
 }
 
-// retake takes a forgotten place again, unless the place was released or the charge was settled. It
-// reports whether it took the place.
+// retake takes back a forgotten place, unless the place was released, the charge was settled, or
+// the limit was reset after the charge. It reports whether it took the place back.
 func (q *query) retake(v *view, c *stint.Charge) bool {
 	id := c.Data().ID
 	return !q.isSettled(v.claim, c) && !q.store.released.Has(id, v.claim.Claim) &&

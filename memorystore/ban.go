@@ -136,8 +136,8 @@ func (q *query) stepBans(r *stint.Request) {
 	}
 }
 
-// ban returns the ban of a claim's subject, or nil. It is in the subject's record with an empty
-// scope.
+// ban returns the ban of a claim's subject, which is in the subject's record with an empty scope,
+// or nil.
 func (q *query) ban(c *claim) *ban {
 	if c.shard.bans == 0 {
 		return nil

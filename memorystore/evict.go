@@ -247,16 +247,16 @@ func (sh *shard) setClass(n uint32, c class) {
 
 func (sh *shard) loads() *loads { return &sh.store.loads[sh.number] }
 
-// isBan and isHeld are results of left for records that are evicted only if there are no others.
-// spared is lower than every result.
+// isBan and isHeld are results of left for records that are evicted only if mostLeft finds no
+// others. spared is lower than every result.
 const (
 	spared = -3.0
 	isBan  = -2.0
 	isHeld = -1.0
 )
 
-// left returns the smallest unused share of the record's limits. It returns isBan for a banned
-// subject, and isHeld for a record with a place or an open hold.
+// left returns the smallest unused share of the record's limits and of the strikes that lead to a
+// ban. It returns isBan for a banned subject, and isHeld for a record with a place or an open hold.
 func (sh *shard) left(r *record, now int64) float64 {
 	least := 1.0
 	if b := banOf(r); b != nil {

@@ -23,7 +23,8 @@ type holds struct {
 
 const fewHolds = 64
 
-// sweep drops the holds that have ended, and returns the end of the next one.
+// sweep drops the holds that have ended, and returns the end of the hold that ends next, or
+// algorithm.Never.
 func (h *holds) sweep(now int64) int64 {
 	next := algorithm.Never
 	for id, open := range h.open {
@@ -117,8 +118,8 @@ func (q *query) noteHolds(id uint64, life, from int64) {
 }
 
 // amendHolds settles the holds of a charge to their true cost or, if the amendment extends them,
-// renews them and charges the units used so far. It returns the units charged, and whether every
-// record of the charge had an open hold.
+// renews them and charges the units used so far. It returns the units charged and, for an
+// extension, whether every record of the charge had an open hold.
 func (q *query) amendHolds(c *stint.Charge, a *stint.Amendment) (done stint.Amended, open bool) {
 	data, life, until := c.Data(), c.Data().Hold.Microseconds(), int64(0)
 	if a.Kind == stint.AmendExtend {
@@ -191,7 +192,7 @@ func (v *view) amendHold(h hold, total, until, life, at, debt, now int64, stale 
 	return v.ChargeMore(total-charged, debt)
 }
 
-// settleHolds settles a charge with holds, and releases its places if they cost nothing.
+// settleHolds settles a charge with holds, and releases the places whose true cost is 0.
 func (q *query) settleHolds(c *stint.Charge, a *stint.Amendment) stint.Amended {
 	done, _ := q.amendHolds(c, a)
 	for k := range q.views {
@@ -204,8 +205,8 @@ func (q *query) settleHolds(c *stint.Charge, a *stint.Amendment) stint.Amended {
 	return done
 }
 
-// totals sums up the true costs of a settlement, under the limits that it applied to. It counts the
-// true cost of each name once.
+// totals adds up the true costs of the names to which a settlement applied, or holds the one true
+// cost if names have none of their own.
 type totals struct {
 	all   int64
 	named stint.Costs

@@ -99,9 +99,9 @@ func (s *Store) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
 	return list.Sorted(), nil
 }
 
-// list calls f with the shard's records until f returns false. It releases the lock after every few
-// records. It begins with the last records. So a record that moves to a lower number in the
-// meantime is passed to f twice rather than not at all.
+// list calls f with the shard's records until f returns false. It releases the lock after every
+// sweepPiece records. It begins with the last records. So a record that moves to a lower number in
+// the meantime may be passed to f twice, but is not missed.
 func (sh *shard) list(ctx context.Context, op string, f func(r *record, now int64) (more bool)) error {
 	for before, more := ^uint32(0), true; more && before > 0; {
 		if err := sh.store.ready(ctx, op); err != nil {

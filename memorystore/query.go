@@ -120,8 +120,8 @@ func (p *part) record() *record {
 	return p.rec
 }
 
-// touch prepares the part's record for a write of a count: it sets the generation and the time of
-// the last write. Writes to concurrency limits do not need it.
+// touch prepares the part's record for a write of a count: it gives the record a generation if
+// there is none, and sets the time of the last write. Writes to concurrency limits need neither.
 func (p *part) touch(now int64) {
 	r := p.rec
 	if r.generation == 0 {
@@ -171,7 +171,7 @@ func (q *query) unlock() {
 			}
 		}
 	}
-	for _, i := range q.locked { // an index cannot address more than perShard records
+	for _, i := range q.locked { // a shard above perShard evicts first, because its index can address few more records
 		for sh := &s.shards[i]; int(sh.count) > s.perShard && (sh.evictOne(&w, roomy) || sh.evictOne(&w, near)); {
 		}
 	}

@@ -37,8 +37,9 @@ func (q *query) behind(r *stint.Request) (old int64) {
 
 // giveUp removes the units of the booking that the request replaces from all limits, if the booking
 // is due: it is no longer ahead, and a log has its units. giveUp does nothing if a record no longer
-// has the generation that was charged. It reports whether it removed the units. From then on, the
-// query ignores tentative bookings, whose owners ask again before they use them.
+// has the generation that was charged. It reports whether it removed the units. If it did, the
+// query also ignores tentative bookings from then on, because their owners ask again before they
+// use them.
 func (q *query) giveUp(r *stint.Request) (come bool) {
 	if r.Terms().Booked == nil {
 		return false

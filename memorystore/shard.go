@@ -86,8 +86,8 @@ func (sh *shard) find(hash uint64, subject, scope, name string) *record {
 	}
 }
 
-// insert adds an empty record for a key that has none. The caller counts its bytes, and sets its
-// class when it is written.
+// insert adds an empty record for a key that has none. The caller counts the record's bytes, and
+// sets its class after writing it.
 func (sh *shard) insert(hash uint64, subject, scope, name string) (n uint32, r *record) {
 	if sh.index.full() {
 		sh.reindex(len(sh.index.slots) + len(sh.index.slots)/2)

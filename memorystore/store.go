@@ -25,11 +25,11 @@
 // Among records with room, and among those without, the store compares 16 and evicts the one with
 // the largest share of its limits left. It evicts a record with a ban, a place or an open hold only
 // if 512 records without room all have a ban, a place or an open hold. Of these, it evicts a record
-// with a ban last. Evictions begin in the shard that has the most records. All records of a subject
-// are in one shard, so a subject with many scopes makes room for itself. The store evicts the
-// records that the call itself has written only if no others are left and these do not fit into the
-// store alone. The units that they counted are then lost, so MaxBytes must be well above the size
-// of what one request can write.
+// with a ban last. Evictions begin in the shard of the call, unless another shard has many more
+// records. All records of a subject are in one shard, so a subject with many scopes makes room for
+// itself. The store evicts the records that the call itself has written only if no others are left
+// and these do not fit into the store alone. The units that they counted are then lost, so MaxBytes
+// must be well above the size of what one request can write.
 package memorystore
 
 import (
@@ -51,7 +51,8 @@ import (
 var errClosed = errors.New("the memory store is closed")
 
 const (
-	// The defaults of Config. If only MaxBytes is set, MaxSubjects has the same ratio to it.
+	// The defaults of Config. If only MaxBytes is set, above its default, MaxSubjects grows in
+	// proportion.
 	defaultMaxSubjects = 1_000_000
 	defaultMaxBytes    = 1 << 30
 	// maxSubjects is the largest Config.MaxSubjects.
@@ -150,10 +151,10 @@ func New(cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// shardsFor returns the number of shards. There are enough that cores rarely contend and that no
-// shard takes long to grow, but no shard is so small that its spare room matters. With 32 shards
-// per core, a decision on one of many subjects takes 10% longer than with 16, because the used
-// parts of the shard structs no longer fit into the first-level cache.
+// shardsFor returns the number of shards. There are enough shards that cores rarely contend and no
+// shard takes long to grow, but not so many that their spare room matters. With 32 shards per core,
+// a decision on one of many subjects takes 10% longer than with 16, because the used parts of the
+// shard structs no longer fit into the first-level cache.
 func shardsFor(subjects int, bytes int64) int {
 	want := max(16*runtime.GOMAXPROCS(0), subjects>>14)
 	want = min(want, subjects/64, int(min(bytes>>16, 1024)))
@@ -184,7 +185,8 @@ func (s *Store) read() int64 {
 
 // follow returns the time of a call that holds the shard's lock and has read now from the clock.
 // With the store's own clock, the time is never earlier than that of an earlier call. Config.Now
-// may step back, and then the order of readings matters. So it is read only here, under the lock.
+// may step back, and then the order of readings matters. So Config.Now is called only here, under
+// the lock.
 func (sh *shard) follow(now int64) int64 {
 	if sh.store.clock != nil {
 		const latest = 1 << 54

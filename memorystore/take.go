@@ -220,8 +220,9 @@ func (q *query) conclude(d *stint.Decision, at int64) {
 	}
 }
 
-// deny sets d.Denier to the claim that denied, and adds a strike to the claim's subject unless the
-// claim is shared.
+// deny sets d.Denier to the claim that denied. If denials lead to bans, it also adds a strike to
+// the claim's subject, unless the request only peeks or books, or the claim is shared or costs
+// nothing.
 func (q *query) deny(r *stint.Request, d *stint.Decision) {
 	c := &q.claims[0]
 	if k := slices.IndexFunc(d.Usages(), func(u stint.Usage) bool { return u.RetryAfter != 0 }); k >= 0 {

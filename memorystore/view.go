@@ -106,7 +106,7 @@ func (q *query) write(v *view) {
 	if !v.holds() {
 		p.touch(q.now)
 	}
-	if v.state.Owner != v.tag || v.tag == 0 { // the state was last written under another limit
+	if v.state.Owner != v.tag || v.tag == 0 { // the state is new, or was last written under another limit
 		sh := p.claim.shard
 		v.tag = sh.tag(v.limit)
 		sh.untag(v.state.Owner)

@@ -1,7 +1,7 @@
 package algorithm
 
 // Fits reports whether a cost fits now and still leaves room for every booking. Under a concurrency
-// limit the cost is 1, or 0 for a peek.
+// limit, the cost is 1, or 0 if the claim costs nothing.
 func (v *View) Fits(cost int64) bool {
 	return v.inWindow+v.held.total+cost <= v.most && (v.p.unit == 0 && v.booked == 0 || v.moreFits(cost))
 }

@@ -123,7 +123,7 @@ func (v *View) openHeld() {
 	v.showHeld()
 }
 
-// showHeld makes the view count held units.
+// showHeld copies the held units of the count to the view, so that its usage includes them.
 func (v *View) showHeld() {
 	v.held = held{}
 	if m := v.count.more; m != nil {

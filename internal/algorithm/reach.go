@@ -75,7 +75,8 @@ func bounds(m, l *stint.Limit, p *Params, leased bool) bool {
 	return p.unit == 0 || slower(m, l, p)
 }
 
-// align returns a duration. Every window of the limit begins at a multiple of it.
+// align returns the length of a fixed limit's windows, each of which begins at a multiple of it.
+// The windows of other limits may begin at any microsecond: for these it returns 1.
 func (p *Params) align() int64 {
 	if p.log && p.Span == 0 && p.Slice > 0 {
 		return p.Slice

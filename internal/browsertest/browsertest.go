@@ -9,9 +9,9 @@
 //		page.Wait(`document.title === "Saved"`)
 //	}
 //
-// Otherwise no test is skipped: a missing Chromium fails the test. At the end, a page fails its
-// test for every problem that the browser reported: errors in the console, failed requests,
-// violations of the content security policy.
+// Without -short, no test is skipped: a missing Chromium fails the test. At the end, a page fails
+// its test for every unexpected problem that the browser reported: errors in the console, failed
+// requests, violations of the content security policy.
 package browsertest
 
 import (
@@ -129,8 +129,7 @@ func launch(path string) (*Browser, func(), error) {
 }
 
 // Page opens an empty tab of a size in pixels, which shares nothing with other tabs. It has its own
-// cookies, storage and window, and so is never hidden. [Page.Tab] opens another tab in the same
-// window.
+// cookies, storage and window, so only a tab that [Page.Tab] opens in this window can hide it.
 func (b *Browser) Page(t testing.TB, width, height int) *Page {
 	t.Helper()
 	p := newPage(t, b.ctx, chromedp.WithNewBrowserContext())

@@ -105,9 +105,9 @@ func (p *Page) Type(selector, text string) {
 	p.do("type into "+selector, chromedp.SendKeys(chromedp.CSS(selector), text, chromedp.NodeVisible))
 }
 
-// Press presses keys, regardless of the focus. Keys without a character are in package chromedp/kb.
-// As with a keyboard, and unlike with chromedp's own function, a page that prevents the default
-// action of a key gets no character.
+// Press presses keys, which go to the element with the focus. Keys without a character are in
+// package chromedp/kb. As with a keyboard, and unlike with chromedp's own function, a page that
+// prevents the default action of a key gets no character.
 func (p *Page) Press(keys string) {
 	p.t.Helper()
 	for _, key := range keys {

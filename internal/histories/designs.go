@@ -10,8 +10,8 @@ import (
 // run in a test.
 type Design struct {
 	Name string
-	// New returns a limiter of most units in a window. It decides on n units of a subject at a time
-	// since the Unix epoch. Calls must be in the order of these times.
+	// New returns a limiter of most units in a window. The limiter decides on n units of a subject
+	// at a time since the Unix epoch. Calls must be in the order of these times.
 	New func(most int64, window time.Duration) (allow func(subject int, at time.Duration, n int64) bool)
 	// Calls is the number of store calls for a decision on one limit.
 	Calls int

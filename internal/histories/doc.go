@@ -5,8 +5,8 @@
 // A seed determines a history: the limits, the requests and their times, how long every message
 // takes, which messages are lost, when the server pauses, restarts or loses its memory, and when a
 // process dies or gets no CPU. The seed does not determine the order of goroutines within one
-// instant of virtual time, nor the jitter of the stack itself, so it may take several runs for a
-// seed that failed to fail again:
+// instant of virtual time, nor the jitter of the stack itself, so a seed that has failed may need
+// several runs to fail again:
 //
 //	go test ./internal/histories -run TestHistories -args -seed 4711 -again 10
 //
@@ -14,8 +14,8 @@
 //
 // TestScale runs one long history of a fleet: processes in several regions, a million subjects, day
 // and night, crowds, deploys and partitions. It keeps no record of the answers but checks each one
-// as it arrives. It hashes its input, and reduces a fleet that fails to a smaller one.
-// docs/scale.md has the results.
+// as it arrives. It logs a hash of its input. If a fleet fails, it looks for a smaller fleet that
+// fails, too. docs/scale.md has the results.
 //
 // With -trace, every message is printed too. TestHistories runs the first seeds for the time given
 // by -for; make soak runs others, for the time given by SOAK.

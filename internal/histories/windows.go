@@ -102,7 +102,7 @@ func (e *entries) add(from time.Duration, n int64, degraded bool) {
 	}
 }
 
-// drop removes the admissions that were called for at begin or earlier.
+// drop removes the admissions whose calls began at begin or earlier.
 func (e *entries) drop(begin time.Duration) {
 	n := 0
 	for ; n < len(e.list) && e.list[n].from <= begin; n++ {

@@ -23,7 +23,7 @@ type ownSettled struct {
 	settled
 }
 
-// ownReleased is a claim of a charge whose places this process released.
+// ownReleased identifies a charge whose places in one scope this process released.
 type ownReleased struct {
 	scopeKey
 	id uint64

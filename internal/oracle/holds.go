@@ -148,7 +148,8 @@ type openHold struct {
 	cost, at, life, now int64
 }
 
-// eachHold calls f with each hold of a charge to which an amendment applies, and its true cost.
+// eachHold calls f for each hold that an amendment of a charge applies to, with the hold's true
+// cost.
 func (s *Store) eachHold(c *stint.Charge, claims []*stint.Claim, a *stint.Amendment, now int64,
 	f func(h openHold, total int64)) {
 	state := 0

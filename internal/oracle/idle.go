@@ -47,8 +47,8 @@ func (s *Store) HoldExpired(c *stint.Claim, l *stint.Limit) bool {
 		slices.ContainsFunc(st.limits[l.ID()].held, func(h entry) bool { return h.at <= s.now() })
 }
 
-// HasMeter reports whether the limit's state has a meter. In a store that has forgotten the state,
-// the meter would start again with the units in the log.
+// HasMeter reports whether the reference keeps a meter for the limit. A store that has forgotten
+// the meter starts it again with the units in the log, so that its answers may differ.
 func (s *Store) HasMeter(c *stint.Claim, l *stint.Limit) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -70,7 +70,7 @@ func (s *Store) noteCharge(r *stint.Request, d *stint.Decision) {
 }
 
 // recall returns the charge of the first request, with the limits of the repeat. If the first
-// request had other claims, it returns the zero charge.
+// request had other claims or another Hold, it returns the zero charge.
 func recall(r *stint.Request, first stint.Charge) stint.Charge {
 	claims := slices.Clone(r.Claims)
 	if first.IsZero() || len(claims) != len(first.Claims()) || r.Hold != first.Data().Hold {

@@ -49,8 +49,8 @@ type limitKey struct {
 	limit string
 }
 
-// New returns an empty store. The store calls now, which returns microseconds since the Unix epoch,
-// once per decision.
+// New returns an empty store. Each Take, Amend or Command calls now once; now returns microseconds
+// since the Unix epoch.
 func New(now func() int64) *Store {
 	return &Store{
 		now:     now,

@@ -53,7 +53,7 @@ type part struct {
 	claim *stint.Claim
 	limit *stint.Limit
 	// in is a copy of the limit's state, moved back if the clock stepped back. It is nil for a
-	// concurrency limit, which has no state. The parts of a state share it.
+	// concurrency limit, which has no state. All parts with the same state share the copy.
 	in      *state
 	stepped bool
 	// counts is an opened copy of the limit's counts. seen is what the decision takes into account:

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// ServeHTTP2 serves a handler in HTTP/1 and HTTP/2 without TLS until the test ends, and logs
-// nothing. The options change the server before it starts.
+// ServeHTTP2 serves a handler over HTTP/1 and HTTP/2, both without TLS, until the test ends. The
+// server logs nothing. The options change the server before it starts.
 func ServeHTTP2(t testing.TB, h http.Handler, options ...func(*http.Server)) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)

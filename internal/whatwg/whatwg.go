@@ -58,7 +58,8 @@ func Pathname(target string) (path string, ok bool) {
 // special lists the schemes for which a backslash is a slash and a URL always has a path.
 var special = []string{"http", "https", "ws", "wss", "ftp", "file"}
 
-// cutScheme returns the scheme in lower case, or "", and the text after its colon.
+// cutScheme returns the scheme in lower case and the text after its colon or, if there is no
+// scheme, "" and the whole target.
 func cutScheme(target string) (scheme, rest string) {
 	for i := range len(target) {
 		c := target[i] | 0x20

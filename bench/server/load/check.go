@@ -11,8 +11,8 @@ import (
 
 // A decision is made at an unknown moment between the sending of a request and its answer. So the
 // checker reports only what is wrong at every possible moment: a request that was denied although
-// there was room during all of that time, or more admissions than a limit allows that certainly
-// fell into one window.
+// there was room during all of that time, or a window that certainly has more admissions than its
+// limit allows.
 //
 // A request that was decided without Redis is charged to Redis later. If Redis had already charged
 // it and the answer was lost, it is charged twice; that is the documented worst case. If it was
@@ -27,8 +27,8 @@ type ledger struct {
 	events []event // ordered by from
 }
 
-// event is a certain or possible charge: cost units were certainly charged, and most units in the
-// worst case.
+// event is a certain or possible charge: at least cost units, and in the worst case the number of
+// units in most.
 type event struct {
 	from, to   time.Time
 	cost, most int64

@@ -1,9 +1,9 @@
 // Command load implements `make load`: k6 sends requests of a thousand users of all tiers through
 // `stint gateway` with a Redis server, and then every answer is checked offline from the log that
-// k6 wrote. It fails if a denial is not justified, a limit was exceeded or a request failed. By
-// default, the time budget is long enough for Redis to make every decision. With -defaults, it runs
-// with the default settings, with which a busy machine makes some decisions without Redis: the same
-// limits hold.
+// k6 wrote. It fails if a denial is not justified, a limit was exceeded, a request failed, or the
+// share of denials is not as expected. By default, the time budget is long enough for Redis to make
+// every decision. With -defaults, it runs with the default settings, with which a busy machine
+// makes some decisions without Redis: the same limits hold.
 package main
 
 import (

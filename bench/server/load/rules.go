@@ -41,7 +41,7 @@ type limit struct {
 	window time.Duration
 }
 
-// tierOf returns the first part of a user's name.
+// tierOf returns the part of a user's name before the colon.
 func tierOf(user string) string {
 	tier, _, _ := strings.Cut(user, ":")
 	return tier
