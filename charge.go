@@ -135,10 +135,9 @@ func (c Charge) Part(indexes ...int) Charge {
 	return part
 }
 
-// pick copies the instant of claim i of a charge to a part, in which the claim has index k. It
-// stores the instant of the part's first claim in first, and appends any other to list. of holds
-// the instants of the charge's claims after the first; it is nil if all claims have the same
-// instant.
+// pick copies the instant of claim i of a charge to a part, in which the claim has index k: to
+// first if k is 0, and otherwise to the end of list. of holds the instants of the charge's claims
+// after the first; it is nil if all claims have the same instant.
 func pick(list, of []int64, first *int64, k, i int) []int64 {
 	switch {
 	case of == nil:

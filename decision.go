@@ -54,11 +54,10 @@ type Decision struct {
 	many *[]Usage            // the usages if there are more; a pointer, because decisions are copied often
 }
 
-// Usages returns the usages of all limits: those of the first claim, then those of the second, and
-// so on. Those of one claim are in the order of its Limits. The list is empty if the usages are
-// unknown. The usages are part of the decision: callers must not change them, and they are valid
-// until the decision is overwritten. Example: Usages()[1] is the usage of the hour under 10/1m and
-// 100/1h.
+// Usages returns the usages of all limits, in the order of the claims and, within a claim, of its
+// Limits. The list is empty if the usages are unknown. The usages are part of the decision: callers
+// must not change them, and they are valid until the decision is overwritten. Example: Usages()[1]
+// is the usage of the hour under 10/1m and 100/1h.
 func (d *Decision) Usages() []Usage {
 	if d.many != nil {
 		return *d.many
@@ -144,8 +143,8 @@ func (d *Decision) state(i int) State {
 	return s
 }
 
-// UsagesOf returns the usages of the claim with the given index, in the order of its Limits. It
-// returns none if they are unknown. See [Decision.Usages].
+// UsagesOf returns the usages of the claim with the given index, in the order of its Limits, or
+// none if they are unknown. See [Decision.Usages].
 func (d *Decision) UsagesOf(claim int) []Usage {
 	claims, usages := d.Charge.Claims(), d.Usages()
 	for i := range claims {

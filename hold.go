@@ -39,9 +39,9 @@ var ErrPlaceLost = errors.New("stint: the place is lost")
 //
 // If the store is out of reach for longer than a place lasts, the place is lost: other holders may
 // be admitted instead. The next heartbeat that gets through takes the place back, above the limit's
-// maximum if necessary. Then no other holder is admitted until the number of holders is below the
-// maximum. At any time, the number of holders with a context that has not ended is at most the
-// maximum, unless the store loses its state.
+// maximum if necessary. After that, no other holder is admitted until the number of holders is
+// below the maximum. At any time, the number of holders with a context that has not ended is at
+// most the maximum, unless the store loses its state.
 //
 // release returns an error if the place could not be given back. If the place was ever lost, the
 // error is [ErrPlaceLost], with the error of the last heartbeat. With a store of package
@@ -149,7 +149,7 @@ func (h *holder) loses() {
 	})
 }
 
-// beat sends one heartbeat. It reports false if another one would be useless.
+// beat sends one heartbeat. It reports false if another heartbeat would be useless.
 func (h *holder) beat(ctx context.Context) bool {
 	sent := time.Now()
 	ctx, cancel := context.WithDeadline(ctx, sent.Add(min(max(h.window/3, time.Millisecond), heartbeatTime)))

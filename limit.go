@@ -303,9 +303,9 @@ func (l *Limit) UnmarshalText(text []byte) error {
 // burst, as a multiple ("2x") or in units ("25", for buckets), and the algorithm unless it is
 // sliding. The words leased, hold-through and charge-expired set the fields of these names. A
 // window is a Go duration or a number of days ("1d"); "100/s" means 100/1s. A window can also be a
-// day, week, month or year of the calendar. It may be followed by the day on which months begin (31
-// is the last), the day on which weeks begin, and a time zone. The defaults are the first day of
-// the month, Monday and UTC. ParseLimit validates the limit. Its error is an [*InvalidError].
+// day, week, month or year of the calendar. Such a window may be followed by the day on which
+// months begin (31 is the last) or weeks begin, and by a time zone. The defaults are the first day
+// of the month, Monday and UTC. ParseLimit validates the limit. Its error is an [*InvalidError].
 func ParseLimit(text string) (Limit, error) {
 	l, err := parseLimit(text)
 	if err == nil {

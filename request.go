@@ -35,8 +35,8 @@ type Claim struct {
 	// answer.
 	Limits []Limit
 	// Cost is the number of units to charge to each limit: 1 for most requests. A claim with a cost
-	// of zero charges nothing and only reports the usage: a full limit allows it, but a limit of
-	// zero, or one above its capacity, denies it. To ask whether there is room, use [Limiter.Peek].
+	// of zero charges nothing and only reports the usage. A full limit allows it; a limit of zero,
+	// or one above its capacity, denies it. To ask whether there is room, use [Limiter.Peek].
 	Cost int64
 	// Costs holds the costs that differ from Cost, by the name of the limit: {"input_tokens": 900,
 	// "output_tokens": 4096} beside a Cost of 1 for all others.
@@ -66,13 +66,14 @@ type Request struct {
 	Claims []Claim
 	// ID identifies one logical request. If an earlier request with the same ID was charged within
 	// the last IDLife, this request is a repeat: it is allowed without being charged again, at most
-	// 8 times. If the first request booked a later time, a repeat with [ModeTake] is denied until
-	// then. An ID belongs to the subject and scope of the first claim. If the repeat has the same
-	// claims and Hold (costs, Max and Burst may differ), its decision has the charge of the first
-	// request.
+	// 8 times. If the first request booked a later time, a repeat with [ModeTake] is denied before
+	// that time. An ID belongs to the subject and scope of the first claim. If the repeat has the
+	// same claims and Hold (costs, Max and Burst may differ), its decision has the charge of the
+	// first request.
 	ID string
 	// IDLife is how long the ID is remembered after the charge, or after the last heartbeat of its
-	// hold, and at least Hold; zero means the shortest window of the first claim.
+	// hold. Zero means the shortest window of the first claim. Hold applies instead if it is
+	// longer.
 	IDLife time.Duration
 	// Hold marks the costs as estimates, and is the longest time between heartbeats: at most
 	// [MaxHold]. [Limiter.Settle] charges the true cost, even when the charge has left its window.

@@ -72,14 +72,14 @@ const (
 	// back, places under concurrency limits included.
 	AmendSettle AmendmentKind = iota + 1
 	// AmendExtend is a heartbeat: it renews a hold, and a holder's place under concurrency limits.
-	// It charges the usage so far that is not charged yet. It takes back a place that the store has
-	// forgotten, above the maximum if necessary. It does not take a place back after the context's
-	// deadline, after a release or a settlement of the charge, or within the lifetime of a place
-	// after a [CommandReset].
+	// It charges the part of the usage so far that is not charged yet. It takes back a place that
+	// the store has forgotten, above the maximum if necessary. It does not take a place back after
+	// the context's deadline, after a release or a settlement of the charge, or within the lifetime
+	// of a place after a [CommandReset].
 	AmendExtend
 	// AmendRelease gives a holder's place back. Charges under other limits stay. A heartbeat that
 	// was not answered may still be under way, and could take the place back until its deadline:
-	// send AmendRelease after that. See [Limiter.Hold].
+	// send AmendRelease after that deadline. See [Limiter.Hold].
 	AmendRelease
 )
 

@@ -350,8 +350,8 @@ func (c *Command) Validate() error {
 	return m.invalid()
 }
 
-// canLease reports whether units can be taken ahead of their use. This requires a log, which can
-// count units from now until after the end of their lease.
+// canLease reports whether units can be taken ahead of their use. Only a log can count units from
+// now until after the end of their lease.
 func (l *Limit) canLease() bool {
 	return l.Algorithm == AlgorithmSliding || l.Algorithm == AlgorithmFixed || l.Algorithm == AlgorithmCalendar
 }
@@ -379,7 +379,7 @@ func (l *Limit) meterFits() bool {
 var ticks = [...]int64{1, 1000, 1_000_000}
 
 // Meter returns how the meter of a bucket or a burst counts in integers: one unit of cost weighs
-// unit, and each tick, which is tick microseconds long, gives back rate. The tick is the finest of
+// unit, a tick is tick microseconds long, and each tick gives back rate. The tick is the finest of
 // 1 µs, 1 ms and 1 s that divides the window and keeps the weight of the capacity at or below
 // [MaxUnits]. If Max is 0, rate is 0. If the limit has no meter, or one that cannot be counted
 // exactly, all results are 0.

@@ -129,12 +129,12 @@ const (
 // announces that there may be room earlier, await asks for an earlier booking. It also asks when a
 // tentative booking is due. It stores each answer in d.
 //
-// The answer may come late. So await compares the instant of the booking in the new answer with the
-// one in the previous answer, to learn by how much the booking has moved.
+// The answer may come late. So await compares the booking's instant in the new answer with its
+// instant in the previous answer, to learn by how much the booking has moved.
 //
 // asked is the time at which the booking was requested. The booking may be due earlier than the
-// caller thinks, by up to the time that the answer took. So that time counts as lateness, but only
-// up to half of the grace: otherwise every booking in a slow store would count as late, and its
+// caller thinks, by up to the time that the answer took. await counts that time as lateness, but
+// only up to half of the grace: otherwise every booking in a slow store would be late, and its
 // caller would book again and again.
 func (l *Limiter) await(ctx context.Context, r Request, d *Decision, asked time.Time) outcome {
 	answered := time.Since(asked)

@@ -22,14 +22,14 @@ type announcer interface {
 // after the other, with a pause of moveUpApart in between. Each of them asks again only after
 // moveUpPause, or after all others if that is later. So a limiter asks at most a hundred times a
 // second for one subject, however many callers wait and however much is given back. Asking does not
-// let a waiter overtake another. So a waiter that could not move up asks once more: those ahead of
-// it, in other processes too, may have moved by then. A waiter that joins a line while others in it
-// move asks, too, because it has booked behind them.
+// let a waiter overtake another. So a waiter that could not move up asks once more: by that time,
+// the waiters ahead of it, in other processes too, may have moved. A waiter that joins a line while
+// others in it move asks, too, because it has booked behind them.
 //
 // A missed announcement costs only time, because the booking remains. If the store announces
 // nothing, or while the limiter cannot listen to it, a waiter asks when half of its wait is over,
-// but at the earliest after pollAfter: not at all in a wait of ten seconds, three times in a wait
-// of a minute, and nine times in a wait of an hour.
+// but not before pollAfter. In a wait of ten seconds, it does not ask at all; in a wait of a
+// minute, three times; in a wait of an hour, nine times.
 type waiters struct {
 	store announcer // nil if the store announces nothing
 

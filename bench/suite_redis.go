@@ -235,7 +235,8 @@ func compete(ctx context.Context, s contest.Settings, server *redisServer, w wor
 	}
 	alternate(ctx, s.Rounds, samples...)
 	for i, peer := range redisPeers {
-		// If the machine stalls for a moment, stint decides without Redis. That must stay rare.
+		// If the machine stalls for a moment, stint decides without Redis. Such decisions must stay
+		// rare.
 		allowed := over(loads[i], share).Median()
 		if peer.name != floor && (w.allowed && allowed < 0.95 || !w.allowed && allowed > 0.01) {
 			contest.Failf("%s: %s allowed a share of %.3f", w.name, peer.name, allowed)

@@ -140,7 +140,7 @@ func (row tierRow) compete(ctx context.Context, s contest.Settings, server *redi
 	}
 	alternate(ctx, s.Rounds, samples...)
 	for _, c := range contenders {
-		// On a busy machine, stint sometimes decides without Redis. That must stay rare.
+		// On a busy machine, stint sometimes decides without Redis. Such decisions must stay rare.
 		if allowed := over(*c.loads, share).Median(); allowed < 0.95 {
 			contest.Failf("%s: %s allowed a share of %.3f; want all", row.name, c.peer.name, allowed)
 		}

@@ -32,7 +32,7 @@
 //
 // A heartbeat that was not answered may still arrive, and take back a place that has been released
 // since. So a holder waits until its heartbeat can no longer arrive before it gives up its place.
-// It need not wait if its store has a method AmendsInOrder() bool that reports true, like the store
-// of package resilience: such a store itself delays a release until no heartbeat of the same charge
-// can arrive any more.
+// The holder need not wait if its store has a method AmendsInOrder() bool that returns true: such a
+// store delays a release until no earlier heartbeat of the charge can arrive. The store of package
+// resilience is an example.
 package driver

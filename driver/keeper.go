@@ -25,8 +25,8 @@ type Keeper interface {
 	// calls f with all rows.
 	Kept(ctx context.Context, table string, since int64, f func(Row)) (version int64, which Rows, err error)
 	// StoredName returns the name under which the store keeps a subject: the subject itself, or its
-	// hash if the store does not keep names. It returns "" if the store is not connected yet and
-	// cannot know the name before.
+	// hash if the store does not keep names. It returns "" as long as the store is not connected
+	// and so does not know the name.
 	StoredName(subject string) string
 }
 

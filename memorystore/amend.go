@@ -117,7 +117,8 @@ func (q *query) isSettled(claim *claim, c *stint.Charge) bool {
 		q.store.own.Has(c.Data().ID, claim.Claim)
 }
 
-// compare sets stale for the parts whose records no longer have the generation that was charged.
+// compare sets stale in the parts of all claims: whether the record no longer has the generation
+// that was charged.
 func (q *query) compare(c *driver.ChargeData) {
 	n := 0
 	for k := range q.views {

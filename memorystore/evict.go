@@ -46,7 +46,7 @@ type written struct {
 	spare          []*record // the call's records, which are evicted last
 }
 
-// add counts writes, unless that would exceed the bounds. It always counts a decrease.
+// add counts writes and reports true, unless an increase would exceed the bounds.
 func (s *Store) add(w *written) bool {
 	if !addWithin(&s.subjects, w.records, s.bounds.subjects) {
 		return false

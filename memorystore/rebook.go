@@ -7,8 +7,8 @@ import (
 
 // behind finds the booking that the request replaces with an earlier one, and makes the views
 // ignore that booking and the ones after it. It returns the booking's instant, or 0 if any limit
-// lacks the booking. In that case the booking is not moved. If the request is booked again, the
-// limits that have the old booking give it up.
+// lacks the booking. With 0, the booking is not moved; if the request is booked again, the limits
+// that have the old booking give it up.
 func (q *query) behind(r *stint.Request) (old int64) {
 	booked := r.Terms().Booked
 	if booked == nil {

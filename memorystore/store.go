@@ -184,9 +184,9 @@ func (s *Store) read() int64 {
 }
 
 // follow returns the time of a call that holds the shard's lock and has read now from the clock.
-// With the store's own clock, the time is never earlier than that of an earlier call. Config.Now
-// may step back, and then the order of readings matters. So Config.Now is called only here, under
-// the lock.
+// With the store's own clock, the time is never earlier than the time of an earlier call.
+// Config.Now may step back, and then the order of readings matters. So Config.Now is called only
+// here, under the lock.
 func (sh *shard) follow(now int64) int64 {
 	if sh.store.clock != nil {
 		const latest = 1 << 54

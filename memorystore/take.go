@@ -200,7 +200,7 @@ func (q *query) fullyBooked() bool {
 // the instant of a booking, or q.now.
 func (q *query) conclude(d *stint.Decision, at int64) {
 	d.Charge.Data().Now = q.now
-	if !d.Repeat || d.Charge.IsZero() { // otherwise the charge is that of the first request
+	if !d.Repeat || d.Charge.IsZero() { // otherwise d.Charge is the charge of the first request
 		n := 0
 		for k := range q.views {
 			if v := &q.views[k]; v.leads {
@@ -220,9 +220,8 @@ func (q *query) conclude(d *stint.Decision, at int64) {
 	}
 }
 
-// deny sets d.Denier to the claim that denied. If denials lead to bans, it also adds a strike to
-// the claim's subject, unless the request only peeks or books, or the claim is shared or costs
-// nothing.
+// deny sets d.Denier to the claim that denied. In ModeTake under a ban policy that counts denials,
+// it also adds a strike to the claim's subject, unless the claim is shared or costs nothing.
 func (q *query) deny(r *stint.Request, d *stint.Decision) {
 	c := &q.claims[0]
 	if k := slices.IndexFunc(d.Usages(), func(u stint.Usage) bool { return u.RetryAfter != 0 }); k >= 0 {

@@ -71,8 +71,8 @@ func (p *programs) runRLS(ctx context.Context, s contest.Settings, r *contest.Re
 	r.Table(header, times)
 }
 
-// rlsBars holds the bars that judge the rows. Those that compare with ratelimit are nil if it is
-// not measured.
+// rlsBars holds the bars that judge the rows. The bars that compare with ratelimit are nil if
+// ratelimit is not measured.
 type rlsBars struct {
 	echo, times, p99 *contest.Bar
 }

@@ -46,9 +46,9 @@ func (v *View) openPeriods() {
 	}
 }
 
-// dropFarAhead corrects a count that was written while the clock was far ahead: units stamped more
-// than two windows after now count until the end of the current period, and bookings that far ahead
-// are dropped.
+// dropFarAhead corrects a count that was written while the clock was far ahead. Units stamped more
+// than two windows after now count until the end of the current period. Bookings more than two
+// windows after now are dropped.
 func (v *View) dropFarAhead() {
 	far := v.now + 2*v.p.Window
 	c := v.count

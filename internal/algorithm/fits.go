@@ -64,8 +64,8 @@ func (v *View) meterFits(cost int64) bool {
 	return true
 }
 
-// Earliest returns the first instant at which there is room for a cost, starting with the instant
-// from. It returns Never if there is none. No booking may be later than the instant from.
+// Earliest returns the first instant, not before the instant from, at which there is room for a
+// cost, or Never if there is none. No booking may be later than the instant from.
 func (v *View) Earliest(from, cost int64) int64 {
 	p := v.p
 	if p.Cap == 0 || cost > p.Cap {

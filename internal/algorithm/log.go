@@ -95,7 +95,7 @@ func (l *log) resize(size int, wide bool) {
 	l.words, l.word, l.first, l.wide = m.words, m.word, 0, wide
 }
 
-// oldest returns the stamp of the oldest entry. There must be one.
+// oldest returns the stamp of the oldest entry. The log must not be empty.
 func (l *log) oldest() int64 {
 	if len(l.words) == 0 {
 		return int64(l.word) >> 8
@@ -106,7 +106,7 @@ func (l *log) oldest() int64 {
 	return int64(l.words[l.first]) >> 8
 }
 
-// newest returns the stamp of the newest entry. There must be one.
+// newest returns the stamp of the newest entry. The log must not be empty.
 func (l *log) newest() int64 {
 	if len(l.words) == 0 {
 		return int64(l.word) >> 8

@@ -35,8 +35,9 @@ func Reach(limits []stint.Limit, i int) (most, more int64) {
 
 // Idle reports whether the limit at i has no effect because another limit denies everything that it
 // would deny. Idle ignores limits with other names, and those that skip excludes. If several limits
-// make it idle, Idle returns the one that admits the least, and how much that one admits in a
-// window of the idle limit. Refunds, settlements and outages can still fill an idle limit.
+// make it idle, Idle returns the one that admits the least, and the number of units that this one
+// admits in a window of the idle limit. Refunds, settlements and outages can still fill an idle
+// limit.
 func Idle(limits []stint.Limit, i int, skip func(j int) bool) (by int, most int64, ok bool) {
 	l := &limits[i]
 	p := Of(l)
@@ -51,9 +52,10 @@ func Idle(limits []stint.Limit, i int, skip func(j int) bool) (by int, most int6
 	return by, most, ok
 }
 
-// bounds reports whether everything that m admits fits l, whose parameters are p. leased means that
-// units may be leased ahead of need. A log then counts them as if they were charged at the end of
-// their lease, but a meter counts them from the beginning of the lease, so no meter bounds a log.
+// bounds reports whether l, with the parameters p, has room for everything that m admits. leased
+// means that units may be leased ahead of need. A log counts leased units as if they were charged
+// at the end of their lease, but a meter counts them from its beginning. So with leases, no meter
+// bounds a log.
 func bounds(m, l *stint.Limit, p *Params, leased bool) bool {
 	if l.Algorithm == stint.AlgorithmConcurrency || m.Algorithm == stint.AlgorithmConcurrency {
 		return false
@@ -89,7 +91,7 @@ func (p *Params) align() int64 {
 const maxGrace = 20_000
 
 // slower reports whether m admits no more at once than the meter of l holds, and no more afterwards
-// than that meter gives back. It returns false for meters whose tick is not a microsecond.
+// than that meter gives back. It returns false if a meter has a tick longer than a microsecond.
 func slower(m, l *stint.Limit, p *Params) bool {
 	q := Of(m)
 	atOnce := q.Cap

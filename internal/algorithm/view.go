@@ -135,8 +135,8 @@ func (v *View) Books() { v.books = true }
 // LastEnd returns the end of the last booking, or 0 if there is none.
 func (v *View) LastEnd() int64 { return lastEnd(v.ahead) }
 
-// EndsAround returns the last end of the bookings at or before an instant, or 0 if there are none,
-// and the first end of the later bookings, or Never if there are none.
+// EndsAround returns the last end of the bookings at or before an instant, or 0 if there are none.
+// It also returns the first end of the later bookings, or Never if there are none.
 func (v *View) EndsAround(at int64) (before, after int64) {
 	n := due(v.ahead, at)
 	if n < len(v.ahead) {

@@ -79,7 +79,7 @@ func (v *View) Unbook(end, cost int64) {
 
 // Settle replaces the cost that was charged at an instant with the true cost. The instant of a
 // booking or lease is its end. If the true cost is higher and the limit has a meter, Settle raises
-// the cost by at most the units that fit plus debt; a debt of 0 means the capacity. It returns the
+// the cost by at most debt plus the units that fit. A debt of 0 means the capacity. It returns the
 // cost that is charged afterwards, and whether it found the charge.
 func (v *View) Settle(at, cost, truth, debt int64) (charged int64, found bool) {
 	p, delta := v.p, truth-cost

@@ -1,9 +1,8 @@
 // Package logsample keeps logs small. When many events occur at once, it lets a few be logged and
 // counts the others, so that the next record can report how many were left out.
 //
-// It does not use rate.Sometimes of golang.org/x/time/rate, because that does not count the events
-// that it leaves out, and because some packages that use logsample may depend only on the standard
-// library.
+// It does not use rate.Sometimes of golang.org/x/time/rate, which does not count the events that it
+// leaves out. Besides, some packages that use logsample may depend only on the standard library.
 package logsample
 
 import (

@@ -353,10 +353,10 @@ func showAsOf(parts []*part, states []stint.Usage, at int64) {
 }
 
 // giveUp removes from every limit the booking that the request replaces, and lets the decision see
-// only earlier bookings. It returns the smallest T of the booking, or never if any limit does not
-// have it. In that case, the limits that have the booking keep it until the request is charged.
-// gone reports whether the booking may be due: no limit has it as a booking, and no state was
-// replaced after it was made.
+// only earlier bookings. It returns the smallest T of the booking. If any limit lacks the booking,
+// it returns never, and the limits that have the booking keep it until the request is charged. gone
+// reports whether the booking may be due: no limit has it as a booking, and no state was replaced
+// after it was made.
 func (s *Store) giveUp(r *stint.Request, claims []*stint.Claim, parts []*part) (old int64, gone bool) {
 	booked := r.Terms().Booked
 	if old = never; booked == nil {

@@ -56,8 +56,8 @@ type part struct {
 	// concurrency limit, which has no state. All parts with the same state share the copy.
 	in      *state
 	stepped bool
-	// counts is an opened copy of the limit's counts. seen is what the decision takes into account:
-	// counts, or a copy with fewer bookings if the request replaces a booking.
+	// counts is an opened copy of the limit's counts. The decision is based on seen: counts, or a
+	// copy with fewer bookings if the request replaces a booking.
 	counts, seen kept
 	booked       bool // the limit has the booking that the request replaces
 }
@@ -138,9 +138,9 @@ func (s *Store) write(p *part, now int64) {
 	s.states[stateOf(p.claim, p.limit)] = p.in
 }
 
-// writeSteps writes states that were moved back because the clock stepped back, if the request
-// would charge them, even if the request is denied: a denial must not hide the step from the next
-// decision.
+// writeSteps writes the states that were moved back because the clock stepped back, if the request
+// would charge them. It does so even if the request is denied, because a denial must not hide the
+// step from the next decision.
 func (s *Store) writeSteps(parts []*part, now int64) {
 	for _, p := range parts {
 		if !p.stepped || p.cost() == 0 {

@@ -301,7 +301,7 @@ func (lt *limitTruth) giveUp(now, at int64, moved event) bool {
 	case len(found) == 0:
 		return false
 	case len(found) > 1 || !lt.events[found[0]].like(moved):
-		for _, i := range found { // it is not known which of them is the booking, or how many units it has left
+		for _, i := range found { // any of them may be the booking, with an unknown number of units left
 			e := &lt.events[i]
 			e.low, e.high, e.astray = 0, e.high+moved.high, true
 		}
@@ -398,7 +398,7 @@ func (lt *limitTruth) admit(l *stint.Limit, e event, moved bool) error {
 	// windows that end there.
 	for _, other := range lt.events {
 		if moved && other.from > e.from {
-			continue // before the move, the booking was closer to the other event, and also before it
+			continue // before the move, the booking was in this window, too: between e.from and the other event
 		}
 		if err := lt.check(l, &e, other.from); err != nil {
 			return err

@@ -76,10 +76,10 @@ func (p *Process) Pause(t testing.TB) {
 	redistest.AwaitStopped(p.cmd.Process.Pid)
 }
 
-// FreeAddress returns an unused address of this host. Its port is below the range of ports that the
-// system assigns, above those of redistest and its cluster buses, and does not begin with 3000,
-// because tests replace that port in shipped files. A UDP socket reserves the address until the
-// test ends, so that no other test gets it, in any process.
+// FreeAddress returns an unused address of this host. Its port is below the range that the system
+// assigns, and above the ports of redistest and its cluster buses. The port does not begin with
+// 3000, because tests replace that port in shipped files. A UDP socket reserves the address until
+// the test ends, so that no other test gets it, in any process.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for range 200 {

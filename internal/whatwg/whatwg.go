@@ -3,7 +3,7 @@
 //
 //	new URL(request.url, "http://application").pathname
 //
-// It is for tests. The expected values in its own tests come from Node.
+// The package is for tests. The expected values in its own tests come from Node.
 package whatwg
 
 import (
