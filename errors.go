@@ -70,7 +70,7 @@ const (
 	KindTimeout StoreErrorKind = "timeout"
 	// KindUnreachable: the connection was refused or lost.
 	KindUnreachable StoreErrorKind = "unreachable"
-	// KindAuth: the store rejects our name or password, or does not permit the call. Only an
+	// KindAuth: the store rejects the user name or password, or does not permit the call. Only an
 	// operator can fix this. Nothing was done.
 	KindAuth StoreErrorKind = "auth"
 	// KindFull: the store is out of memory. Nothing was done.

@@ -54,8 +54,9 @@ var ErrPlaceLost = errors.New("stint: the place is lost")
 // not end the context.
 //
 // If the decision has neither a place nor a hold, Hold returns ctx unchanged, and a release that
-// does nothing. Examples are a denial, a peek, a request without a hold under no concurrency limit,
-// and a decision of [FailAllow] while the store is down. A repeat keeps no place, only the hold.
+// does nothing. Examples are a denial, a peek, a request without a Hold whose limits are not
+// concurrency limits, and a decision of [FailAllow] while the store is down. A repeat keeps no
+// place, only the hold.
 func (l *Limiter) Hold(ctx context.Context, d Decision) (held context.Context, release func() error) {
 	window, life := d.Charge.place(), d.Charge.data.Hold
 	if d.Repeat {

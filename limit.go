@@ -84,7 +84,7 @@ type Limit struct {
 	// package resilience is in use. The limit stays strict across all processes. In return, all
 	// units of a block count from the time at which it is taken, even those that the process later
 	// gives back unused. A process that cannot reach the store denies requests once its block is
-	// used up or has ended. It is for sliding, fixed and calendar limits.
+	// used up or has ended. Leased is for sliding, fixed and calendar limits.
 	Leased bool
 	// HoldThrough makes the limit hold the estimate of a request with [Request.Hold] until it is
 	// settled, even if the window is no longer than the hold. So the estimates in flight never

@@ -205,6 +205,7 @@ func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 
 // Refund gives back what a decision charged, to the limits that still count the charge. A charge
 // can be refunded or settled once. For a hold, Refund gives back what heartbeats have not reported.
+// If the request's ID was repeated, Refund changes nothing.
 func (l *Limiter) Refund(ctx context.Context, d Decision) (Amended, error) {
 	return l.Settle(ctx, d, 0)
 }
@@ -228,9 +229,9 @@ func (l *Limiter) Settle(ctx context.Context, d Decision, cost int64) (Amended, 
 
 // Extend is a heartbeat of a hold (see [Request.Hold]) for callers that do not use [Limiter.Hold]:
 // it extends the hold by its full length from now. used is the usage of the work so far, or 0.
-// Extend charges the part of it that is not charged yet, so that only later usage goes uncharged if
-// the process dies. It also renews places under concurrency limits. The answer reports whether the
-// hold is open or, if the charge has places, whether all of them are held. An expired hold can
+// Extend charges the part of used that is not charged yet, so that only later usage goes uncharged
+// if the process dies. It also renews places under concurrency limits. The answer reports whether
+// the hold is open or, if the charge has places, whether all of them are held. An expired hold can
 // still be settled.
 func (l *Limiter) Extend(ctx context.Context, d Decision, used int64) (Amended, error) {
 	return l.Amend(ctx, d, Amendment{Kind: AmendExtend, Cost: used})

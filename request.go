@@ -31,8 +31,8 @@ type Claim struct {
 	// The empty scope is a scope of its own.
 	Scope string
 	// Limits are the limits that must all have room. Nil means the limits of the limiter. They must
-	// not be changed afterwards: the charge refers to them, and so does a store that has yet to
-	// answer.
+	// not be changed afterwards: the charge refers to them, and so may a store that has not
+	// answered yet.
 	Limits []Limit
 	// Cost is the number of units to charge to each limit: 1 for most requests. A claim with a cost
 	// of zero charges nothing and only reports the usage. A full limit allows it; a limit of zero,

@@ -17,11 +17,11 @@ type Store interface {
 	// that it keeps. What the claims refer to, such as Limits, never changes.
 	Take(ctx context.Context, r Request) (Decision, error)
 
-	// Amend changes what an earlier decision charged, once: a second amendment of the same charge
-	// changes nothing, except for [AmendExtend] and [AmendRelease]. Nothing changes if the charge
-	// was made without the store or from leased units: only the process that made such a charge can
-	// amend it; see package driver. An amendment that does not pass Amendment.Validate is refused
-	// with an [*InvalidError].
+	// Amend changes what an earlier decision charged. A charge can be settled once or, if the
+	// request had a Hold, once for each name in Costs. [AmendExtend] can be repeated. Nothing
+	// changes if the charge was made without the store or from leased units: only the process that
+	// made such a charge can amend it; see package driver. An amendment that does not pass
+	// Amendment.Validate is refused with an [*InvalidError].
 	Amend(ctx context.Context, c Charge, a Amendment) (Amended, error)
 
 	// Command acts on one subject outside of any decision. A command that does not pass
@@ -69,7 +69,7 @@ type AmendmentKind uint8
 
 const (
 	// AmendSettle replaces the cost that was charged with the true cost; zero gives everything
-	// back, places under concurrency limits included.
+	// back, places under concurrency limits included, unless the request's ID was repeated.
 	AmendSettle AmendmentKind = iota + 1
 	// AmendExtend is a heartbeat: it renews a hold, and a holder's place under concurrency limits.
 	// It charges the part of the usage so far that is not charged yet. It takes back a place that
@@ -102,9 +102,9 @@ type Command struct {
 type CommandKind uint8
 
 const (
-	// CommandReset clears what the subject has used of the given limits in the given scope, its
-	// bookings there, and its request IDs. Charges made before the reset can no longer be amended,
-	// and places are lost.
+	// CommandReset clears what the subject has used of the given limits in the given scope, and its
+	// bookings and request IDs there. Places are lost. Charges made before the reset can no longer
+	// be amended; only the true cost of an open hold is still charged.
 	CommandReset CommandKind = iota + 1
 	// CommandBan denies all requests of the subject, in all scopes, for the duration For. A ban in
 	// force that ends later stays as it is.

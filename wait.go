@@ -22,9 +22,9 @@ func (l *Limiter) Wait(ctx context.Context, subject string) (Decision, error) {
 	return l.WaitFor(ctx, l.request(subject, 1))
 }
 
-// WaitFor is Wait for any request. It sets the Mode to [ModeReserve]. It waits no longer than the
-// request's MaxWait, if that is not zero. A request with a Hold books nothing: WaitFor asks again
-// after the RetryAfter of each denial, and earlier if the store announces that there may be room.
+// WaitFor is Wait for any request, whatever its Mode. It waits no longer than the request's
+// MaxWait, if that is not zero. A request with a Hold books nothing: WaitFor asks again after the
+// RetryAfter of each denial, and earlier if the store announces that there may be room.
 func (l *Limiter) WaitFor(ctx context.Context, r Request) (Decision, error) {
 	if r.Hold > 0 {
 		return l.waitToHold(ctx, r)
@@ -109,7 +109,7 @@ type outcome uint8
 
 const (
 	useIt outcome = iota
-	// giveItBack: the waiter was canceled or banned, or it woke so late, for instance because its
+	// giveItBack: the waiter was canceled or denied, or it woke so late, for instance because its
 	// machine slept, that the booking no longer covers its use.
 	giveItBack
 	// leaveIt: the store did not answer when asked to move the booking. The booking's instant is

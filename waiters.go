@@ -54,7 +54,7 @@ const (
 	listenAgain = 5 * time.Second
 )
 
-// waiter is a caller of Wait. It is nil for a repeat, and if the wait is so short that
+// waiter is a caller of Wait or WaitFor. It is nil for a repeat, and if the wait is so short that
 // announcements do not matter.
 type waiter struct {
 	names []string

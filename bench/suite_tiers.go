@@ -19,8 +19,9 @@ const tierCallers = 64
 type tierRow struct {
 	name   string
 	limits []stint.Limit
-	// cpu is the processor time of Redis that a decision may take, relative to one rueidislimiter
-	// call. unbatched is the same for the plain store and one caller, or 0 if that is not measured.
+	// cpu is the maximum processor time of Redis for a decision, relative to one rueidislimiter
+	// call. unbatched is the same bound for the plain store with one caller; 0 means that it is not
+	// measured.
 	cpu, unbatched float64
 }
 
@@ -92,8 +93,8 @@ func runTiers(ctx context.Context, s contest.Settings, r *contest.Report) {
 	r.Table(header, unbatched)
 }
 
-// against returns a row of medians, and the median of the ratios of two contenders in the same
-// round.
+// against returns a row that compares two contenders: the median of each, and the median of their
+// ratios in each round. It also returns that median ratio.
 func against(name string, ours, theirs []load, value func(load) float64) ([]string, float64) {
 	all := ratios(over(ours, value), over(theirs, value))
 	return []string{name, plusMinus(over(ours, value)), plusMinus(over(theirs, value)), plusMinus(all)}, all.Median()

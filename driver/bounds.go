@@ -3,7 +3,7 @@ package driver
 import "time"
 
 // A store may forget or refuse what exceeds these bounds. The package comment describes what
-// happens beyond each of them, and package storetest tests it.
+// happens beyond each maximum, and package storetest tests it.
 const (
 	MaxRepeats  = 8      // allowed repeats of a request ID
 	MaxIDs      = 1000   // request IDs of one subject and scope

@@ -1,7 +1,7 @@
 // Package driver is for authors of stores, including stores that wrap another store. It contains
-// everything that a store can do beyond [stint.Store]: inspection, batches, tables, and
-// announcements that wake waiting callers. Programs that only apply limits do not need it. Package
-// storetest tests a new store against the contract.
+// everything that a store can do beyond [stint.Store]: inspection, batches, tables, the presence of
+// processes, and announcements that wake waiting callers. Programs that only apply limits do not
+// need it. Package storetest tests a new store against the contract.
 //
 // # What a store must remember
 //

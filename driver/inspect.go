@@ -40,7 +40,7 @@ type Inspection struct {
 	Windows []Window
 }
 
-// BanState is a subject's ban, and what counts toward the next one.
+// BanState is a subject's ban, with the number of denials that count toward the next ban.
 type BanState struct {
 	// Until is the time at which the ban ends; zero if no ban is in force.
 	Until time.Time `json:"until,omitzero"`
@@ -66,7 +66,8 @@ type Window struct {
 	LeftOut int64
 }
 
-// Entry is a number of units that were charged at about the same time, or that are booked or held.
+// Entry is a number of units that were charged at about the same time, or that are booked or
+// leased, or a holder's place.
 type Entry struct {
 	// At is the time at which the units were charged. If requests share entries, At is up to one
 	// slice of the window later; see [stint.Resolution]. If the window is fixed, At is the start of

@@ -117,7 +117,7 @@ func (q *query) isSettled(claim *claim, c *stint.Charge) bool {
 		q.store.own.Has(c.Data().ID, claim.Claim)
 }
 
-// compare sets stale in the parts of all claims: whether the record no longer has the generation
+// compare sets stale in the parts of the charge, to report whether a record lacks the generation
 // that was charged.
 func (q *query) compare(c *driver.ChargeData) {
 	n := 0

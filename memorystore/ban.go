@@ -17,7 +17,7 @@ type ban struct {
 	forgive  int64 // the Forgive of the policy, in microseconds
 	strikes  algorithm.Count
 	struckAt int64            // the clock at the last strike
-	counts   algorithm.Params // of the limit that last counted strikes
+	counts   algorithm.Params // of the log that last counted strikes
 }
 
 // stepped returns b.until and b.at, moved back if the clock stepped back.

@@ -9,8 +9,8 @@ import (
 
 const (
 	// Records with room are not evicted while at most one record in roomyShare has room.
-	// compareLoads checks the share only once in len(shards) evictions, so up to one more record
-	// with room per shard may stay.
+	// compareLoads checks the share only once in len(shards) evictions, so the number of records
+	// with room may be off by one per shard.
 	roomyShare = 32
 	// enough is the minimum unused share of each limit of a record with room.
 	enough = 0.5

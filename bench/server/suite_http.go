@@ -15,8 +15,8 @@ import (
 // httpCallers is the number of concurrent callers, each with its own connection.
 const httpCallers = 64
 
-// generous is a configuration with a limit that these measurements never reach. stint waits for Redis,
-// as the others do, and returns an error instead of deciding without Redis.
+// generous is a configuration with a limit that these measurements never reach. stint waits for
+// Redis, as envoyproxy/ratelimit does, and returns an error instead of deciding without Redis.
 const generous = `client_ip: {trusted_proxies: loopback}
 failure: {mode: error, budget: 1s}
 tiers:

@@ -2,10 +2,10 @@
 // clocks, locks or I/O. Times are microseconds since the Unix epoch. A new algorithm needs a new
 // section in docs/rules.md and three implementations: here, in redisstore/lua, and a slow and
 // simple one in internal/oracle. The root package defines its name and bounds, and package
-// resilience decides how much of it one process may grant while the store is down.
+// resilience decides how much of such a limit one process may grant while the store is down.
 //
-// A [Count] is the state of one limit: a log, a meter or both, bookings, and held units. The count
-// of a concurrency limit has the holders of places instead.
+// A [Count] holds the usage of one limit: a log, a meter or both, bookings, and held units. The
+// count of a concurrency limit has the holders of places instead.
 //
 // A [View] is a count at one instant, according to the rules. Opening and querying a view writes
 // nothing. Charging, leasing, booking, settling and giving back write the opened count together

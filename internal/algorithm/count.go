@@ -2,7 +2,7 @@ package algorithm
 
 import "slices"
 
-// Count is the state of one limit. The zero Count has no usage.
+// Count holds the usage of one limit. The zero Count has no usage.
 type Count struct {
 	log
 	more *more

@@ -99,7 +99,7 @@ func (p *Page) Click(selector string) {
 	}
 }
 
-// Type clicks an element and types a text.
+// Type moves the focus to an element and types a text.
 func (p *Page) Type(selector, text string) {
 	p.t.Helper()
 	p.do("type into "+selector, chromedp.SendKeys(chromedp.CSS(selector), text, chromedp.NodeVisible))

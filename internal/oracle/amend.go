@@ -11,13 +11,13 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// settled is a charge that was settled.
+// settled identifies a charge that was settled.
 type settled struct {
 	at int64
 	id uint64
 }
 
-// ownSettled is a charge that this process settled.
+// ownSettled identifies a charge whose claims in one scope this process settled.
 type ownSettled struct {
 	scopeKey
 	settled
@@ -172,7 +172,7 @@ func cloneClaims(r stint.Request) []*stint.Claim {
 	return claims
 }
 
-// wait returns the time from now until an instant, which may be never.
+// wait returns the time from now until an instant, or stint.Never if the instant is never.
 func wait(at, now int64) time.Duration {
 	if at == never {
 		return stint.Never

@@ -82,7 +82,7 @@ type kept interface {
 	show(l *stint.Limit) []driver.Entry
 }
 
-// openAll opens copies of every limit of every claim.
+// openAll opens a copy of the stored data of every limit of every claim.
 func (s *Store) openAll(claims []*stint.Claim, now int64) []*part {
 	var parts []*part
 	copies := map[stateKey]*part{} // the first part of each state

@@ -101,8 +101,8 @@ func tierScopes(spec *policy.Spec, t *policy.Tier) []string {
 	return []string{cmp.Or(t.Scope, globalScope)}
 }
 
-// routesOf returns the routes that requests of a tier may have. If a policy is given in of,
-// routesOf returns only the routes of requests that this policy applies to.
+// routesOf returns the routes that requests of a tier may have. If of is not nil, routesOf returns
+// only the routes of requests to which this policy applies.
 func routesOf(spec *policy.Spec, t *policy.Tier, of *policy.Policy) []string {
 	var names []string
 	for i := range spec.Policies {

@@ -84,7 +84,7 @@ func (c *Control) Start(options ...grpc.ServerOption) {
 	})
 }
 
-// Stop closes all connections. The rules stay.
+// Stop stops the server and closes all connections. The rules stay.
 func (c *Control) Stop() {
 	c.server.Stop()
 	c.served.Wait()
@@ -139,7 +139,7 @@ func (c *Control) Refused() []string {
 	return slices.Clone(c.refusals)
 }
 
-// First returns the first request of the last stream.
+// First returns the first request of the latest stream.
 func (c *Control) First() *discoveryv3.DiscoveryRequest {
 	c.mu.Lock()
 	defer c.mu.Unlock()

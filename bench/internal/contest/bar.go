@@ -37,7 +37,7 @@ func (r *Report) add(b *Bar) *Bar {
 	return b
 }
 
-// Judge compares a value with the bar. Where names the row of the value, if there are several.
+// Judge compares a value with the bar. where names the value's row, if the bar has several rows.
 func (b *Bar) Judge(value float64, where ...string) {
 	value = printed(value)
 	if b.rows++; !b.holds(value) {

@@ -28,7 +28,7 @@ type Process struct {
 	done chan struct{} // closed when the process has ended
 }
 
-// start is like [Rack.Start]. Log is the name of the file for the output of the program.
+// start is like [Rack.Start]. log is the name of the file for the program's output.
 func start(ctx context.Context, address, log string, env []string, program string, args ...string) (*Process, error) {
 	file, err := os.Create(log)
 	if err != nil {
