@@ -237,7 +237,7 @@ func (q *query) deny(r *stint.Request, d *stint.Decision) {
 	}
 }
 
-// wait returns the time from now until the instant at.
+// wait returns the time from now until the instant at, or stint.Never if at is algorithm.Never.
 func wait(at, now int64) time.Duration {
 	if at == algorithm.Never {
 		return stint.Never
