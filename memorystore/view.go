@@ -157,8 +157,8 @@ func (q *query) uses(l *stint.Limit) bool {
 }
 
 // locate returns the index of a limit's state in a record, or -1 if there is none. It also returns
-// the tag of the limit if the state was last written under exactly this limit, or 0 otherwise. r
-// may be nil.
+// the state's tag if the state was last written with this Max, Burst, Start and Zone, or 0
+// otherwise. r may be nil.
 func (sh *shard) locate(r *record, l *stint.Limit) (index int, tag uint32) {
 	for i := range r.states() {
 		t := r.state(i).Owner
