@@ -1,6 +1,7 @@
 package memorystore
 
 import (
+	"strings"
 	"unsafe"
 
 	"github.com/stint-limiter/stint"
@@ -25,8 +26,9 @@ func (v *variant) bytes() int64 {
 func (sh *shard) tag(l *stint.Limit) uint32 {
 	t := sh.tagOf(l)
 	if t == 0 {
-		v := &variant{limit: *l, params: algorithm.Of(l)}
-		v.limit.Name, v.limit.Zone = string([]byte(l.Name)), string([]byte(l.Zone))
+		v := &variant{limit: *l}
+		v.limit.Name, v.limit.Zone = strings.Clone(l.Name), strings.Clone(l.Zone)
+		v.params = algorithm.Of(&v.limit)
 		t = sh.freeTag(v)
 		sh.variantOf[v.limit] = t
 		sh.store.bytes.Add(v.bytes())

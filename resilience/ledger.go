@@ -306,9 +306,9 @@ func (l *ledger) follow(c *count, limit *stint.Limit) {
 	}
 }
 
-// rule returns the rule of a limit, without retaining the memory of that limit. Counts share rules,
-// because there are few different limits. If two limits share a slot, the later rule replaces the
-// earlier one.
+// rule returns the rule of a limit, with its own copies of the limit's texts. Counts of equal limits
+// share one rule, which saves memory because few limits differ. If two limits hash to the same slot,
+// the later rule replaces the earlier one.
 func (l *ledger) rule(limit *stint.Limit) *rule {
 	h := mix(uint64(limit.Max)^l.mark, oddWindow^uint64(limit.Window))
 	h = mix(h^uint64(limit.Burst), oddKind^uint64(limit.Algorithm))
@@ -317,7 +317,7 @@ func (l *ledger) rule(limit *stint.Limit) *rule {
 		return r
 	}
 	r := newRule(limit, l)
-	r.Name = strings.Clone(limit.Name)
+	r.Name, r.Zone = strings.Clone(limit.Name), strings.Clone(limit.Zone)
 	slot.Store(r)
 	return r
 }
