@@ -42,9 +42,11 @@ setup: ## Install what the tests need and is missing (redis-server, curl, proxie
 check: lint ## Lint (needs luac and luacheck), and run the tests that start no other program; about a minute, for use while editing
 	$(GO) test -short -vet=off -p 4 ./... # the tests wait more than they compute; lint has vetted them
 
-# By default, the race detector waits for a second at the end of every process. make lint runs vet.
+# By default, the race detector waits for a second at the end of every process, and the compiler spends a quarter of its
+# time on garbage collection. make lint runs vet.
 .PHONY: test
 test test-%: export GORACE ?= atexit_sleep_ms=10
+test test-%: export GOGC ?= 400
 test test-%: export STINT_BINARY = $(CURDIR)/bin/stint
 test: test-plain test-race test-unraced test-modules ## Run all tests, most with the race detector, against real Redis servers; before a change is done
 
