@@ -45,7 +45,7 @@ func read(files []reload.File) (*Config, error) {
 	r, doc := newReader(), &document{}
 	size := 0
 	for i, f := range files {
-		r.files = append(r.files, source{f.Name, len(doc.Tiers), len(doc.Policies)})
+		r.files = append(r.files, source{f.Name, len(doc.Tiers), len(doc.Policies), len(doc.Webhooks)})
 		d := decoder{reader: r, file: i}
 		if size += len(f.Text); size > maxSize {
 			d.blind = true

@@ -72,6 +72,11 @@ b.yaml:3: identities.key: duplicate key, first set at a.yaml:2; all files togeth
 b.yaml:3: tiers[1].limits: "1": no window; want "units/window", such as "100/1m" or "10/1s burst 2x"
 b.yaml:5: policies[0].name: another policy is named "p", number 1; names must be unique
 b.yaml:6: policies[1].identity: unknown identity "ipp"; want everyone, ip or user (did you mean "ip"?)`},
+		{"webhooks count in their file", map[string]string{
+			"a.yaml": first + "webhooks:\n  - {url: https://example.com, key_file: k}\n",
+			"b.yaml": second + "webhooks:\n  - {url: https://example.com}\n",
+		}, "", `a.yaml:3: warning: webhooks: nothing is posted: no tier and no policy has notify, such as notify: [80%, 100%]
+b.yaml:4: webhooks[0].key_file: is missing; want a file with a secret of at least 16 bytes, which the receiver uses to verify posts`},
 		{"oversized together", map[string]string{
 			"a.yaml": second + strings.Repeat("#\n", 300<<10), "b.yaml": strings.Repeat("#\n", 300<<10) +
 				"policies: []\n", "c.yaml": "x",

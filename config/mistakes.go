@@ -81,11 +81,10 @@ type reader struct {
 	blind bool
 }
 
-// source is a file. tiers and policies are the numbers of tiers and policies in the files before
-// it.
+// source is a file. tiers, policies and webhooks are the numbers of these in the files before it.
 type source struct {
-	name            string
-	tiers, policies int
+	name                      string
+	tiers, policies, webhooks int
 }
 
 type position struct{ file, line int }
@@ -193,7 +192,7 @@ func (r *reader) all() (mistakes []Mistake, wrong bool) {
 // local turns a key of the whole configuration into a key of the file: tiers[2] may become
 // tiers[0].
 func (s source) local(key string) string {
-	for section, before := range map[string]int{"tiers[": s.tiers, "policies[": s.policies} {
+	for section, before := range map[string]int{"tiers[": s.tiers, "policies[": s.policies, "webhooks[": s.webhooks} {
 		rest, ok := strings.CutPrefix(key, section)
 		digits, rest, closed := strings.Cut(rest, "]")
 		if n, err := strconv.Atoi(digits); ok && closed && err == nil && n >= before {

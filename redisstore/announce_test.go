@@ -146,6 +146,25 @@ func TestNoRefundIsMissed(t *testing.T) {
 	}
 }
 
+// TestSettledHoldIsAnnounced: if a hold is settled to less, other processes ask again, whatever
+// counts the limit.
+func TestSettledHoldIsAnnounced(t *testing.T) {
+	s := open(t, redistest.Start(t).URL())
+	e := listen(t, s, func(string) {})
+	for _, limit := range []stint.Limit{stint.PerHour(4), stint.TokenBucket(4, 4, time.Hour), stint.PerHour(4).BurstTimes(2)} {
+		request := unit(limit.String(), limit)
+		request.Claims[0].Cost, request.Hold = limit.Capacity(), time.Minute
+		d := take(t, s, request)
+		if e.sinceLast(); !d.Allowed {
+			t.Fatalf("%v: denied", limit)
+		}
+		amend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle, Cost: 1})
+		if got, want := e.sinceLast(), []string{limit.String()}; !slices.Equal(got, want) {
+			t.Errorf("%v: announced %q, want %q", limit, got, want)
+		}
+	}
+}
+
 // TestListenWhileBusy: a server that runs somebody's long script refuses to listen and to stop
 // listening. That is an error; in the client, leaving a connection in that state was a panic.
 func TestListenWhileBusy(t *testing.T) {

@@ -230,7 +230,7 @@ func (c *limitsExportCommand) Run(s *system) error {
 		return err
 	}
 	return c.problem(client.ExportOverrides(context.Background(), func(line []byte) error {
-		return s.write(append(line, '\n'))
+		return s.print(append(line, '\n'))
 	}))
 }
 

@@ -38,7 +38,7 @@ local function amend_rate(st, at, h, cost, instant, held)
 end
 
 -- amend_holds settles or extends a hold in a state that was read only in part. It returns how many
--- units were not charged, whether the usage in any log was more than half of the capacity, and the
+-- units were not charged, whether any limit was more than half used, and the
 -- instant until which the state must be kept.
 local function amend_holds(st, h)
   local set, estimate, total, reported = st[SET], h[COST], h[TRUTH], h[REPORTED]
@@ -61,6 +61,7 @@ local function amend_holds(st, h)
       if st[o + NEWEST] > 0 then need = math.max(need, st[o + NEWEST] + set[at + SPAN] + KEPT) end
     elseif asked == 1 then
       tight = tight or set[at + WIDTH] > 0 and 2 * st[o + SUM] > cap
+        or unit > 0 and 2 * st[set[at + METER] + LEVEL] > cap * unit
       dropped = amend_rate(st, at, h, estimate > reported and estimate or reported, h[CHARGED_AT], 0)
       if unit > 0 then
         local ticks = math.ceil(st[set[at + METER] + LEVEL] / set[at + RATE]) + 1

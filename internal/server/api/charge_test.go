@@ -211,6 +211,7 @@ func TestSharedKeys(t *testing.T) {
 			own := c.textOf(ctx, fallback)
 			opens("its own", c, own, nil)
 			opens("of others, without the store", c, text, errKeysAway)
+			opens("again, before the next read", c, text, errKeysAway)
 			b.pass(keysPause)
 			opens("of a process without the store", b, own, errNotSigned)
 			c.store.gone.Store(false)

@@ -95,7 +95,7 @@ var errKeysAway = errors.New("the keys that sign charges could not be read from 
 
 // signed reports whether a signature was made with one of the keys. If no known key fits, it first
 // reads the table again, unless the last read was less than keysPause ago. The error is errKeysAway
-// if that read fails.
+// if no known key fits and the last read failed.
 func (k *keys) signed(ctx context.Context, b, signature []byte) (bool, error) {
 	ring := k.ring.Load()
 	if hmac.Equal(signature, k.own.sign(b)) {
@@ -108,7 +108,14 @@ func (k *keys) signed(ctx context.Context, b, signature []byte) (bool, error) {
 	if k.due(ring, keysPause) && !k.refresh(ctx) {
 		return false, errKeysAway
 	}
-	return k.ring.Load().signed(b, signature), nil
+	ring = k.ring.Load()
+	if ring.signed(b, signature) {
+		return true, nil
+	}
+	if ring.failed {
+		return false, errKeysAway
+	}
+	return false, nil
 }
 
 func (r *keyRing) signed(b, signature []byte) bool {

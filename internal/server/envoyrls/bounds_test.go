@@ -34,10 +34,14 @@ func empty(descriptors, entries int) *rlsv3.RateLimitRequest {
 func TestF31Descriptors(t *testing.T) {
 	service := newService(t, inMemory(t, nil), parse(t, shop), envoyrls.Options{})
 	client := serve(t, service)
-	for _, within := range []*rlsv3.RateLimitRequest{many(256, ""), empty(256, 4096),
-		bring(0, 1, 1, empty(256, 4096))} {
-		if got := len(decide(t, service, within).GetStatuses()); got != 256 {
-			t.Errorf("got %d statuses, want 256", got)
+	full := empty(256, 4096)
+	for i := range full.Descriptors {
+		bring(i, 1, 1, own(i, 1, full))
+	}
+	for _, within := range []*rlsv3.RateLimitRequest{many(256, ""), full} {
+		got, err := client.ShouldRateLimit(t.Context(), within)
+		if err != nil || len(got.GetStatuses()) != 256 {
+			t.Errorf("got %d statuses and %v, want 256", len(got.GetStatuses()), err)
 		}
 	}
 	for _, test := range []struct {

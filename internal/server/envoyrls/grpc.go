@@ -88,8 +88,8 @@ func (e *exchange) decode(message []byte) error {
 }
 
 // maxParts is the maximum number of messages in a request that is decoded: the request itself, its
-// descriptors, their entries, and one message more for each descriptor, such as a limit.
-const maxParts = 1 + 2*maxDescriptors + maxEntries
+// descriptors, their entries, and the limit and the hits of each descriptor.
+const maxParts = 1 + 3*maxDescriptors + maxEntries
 
 func tooManyParts() error {
 	return status.Errorf(codes.InvalidArgument, "stint: too many descriptors and entries in one request; want at most %d descriptors with %d entries in all",
