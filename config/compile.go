@@ -128,7 +128,8 @@ func (c *compiler) store() {
 	c.config.Store = s
 }
 
-// webhooks checks the webhooks without reading their keys.
+// webhooks checks the webhooks and adds them to the configuration. It does not read the files that
+// contain their secrets.
 func (c *compiler) webhooks() {
 	for i, doc := range c.doc.Webhooks {
 		key := item("webhooks", i)

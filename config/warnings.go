@@ -190,8 +190,8 @@ const (
 	// leastPrice is the lowest price of a million tokens that gets no warning. If the price is
 	// lower, a request of a thousand tokens costs less than one unit.
 	leastPrice = 1000
-	// leastHold is the shortest hold of a request that gets no warning. A shorter hold may expire
-	// while the process or the store pauses.
+	// leastHold is the shortest hold that gets no warning. A shorter hold may expire while the
+	// process or the store pauses.
 	leastHold = 10 * time.Second
 )
 

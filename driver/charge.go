@@ -28,7 +28,7 @@ type Terms = protocol.Terms
 //	At             int64          the instant at which the charge counts
 //	Now            int64          the instant at which the store answered; zero if it was not asked
 //	Generation     uint32         the generation of the first state; charges of earlier generations
-//	                              cannot be amended
+//	                              cannot be amended, unless they have an open hold
 //	Fallback       bool           whether it was made in the memory of a process while the store was
 //	                              unavailable; only that process can amend it
 //	Leased, Leaser uint16         a bit for each claim made from leased units, and the mark of the

@@ -59,8 +59,8 @@ type Window struct {
 	// Held is the number of units in Used that are held until they are settled; see
 	// [stint.Request.Hold]. They are not among the Entries.
 	Held int64
-	// Entries lists the charges, oldest first, and the bookings. It is nil for limits that keep no
-	// times of charges, such as buckets.
+	// Entries lists the charges, bookings and leases, oldest first, or the places of a concurrency
+	// limit. It is nil for limits that do not record single charges, such as buckets.
 	Entries []Entry
 	// LeftOut is the number of units in entries older than those shown.
 	LeftOut int64

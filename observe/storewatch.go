@@ -59,7 +59,7 @@ type storeWatch struct {
 	errorAt   time.Time
 	state     resilience.BreakerState
 	probed    StoreHealth
-	outage    *Outage            // the current outage, as it was last shown
+	outage    *Outage            // the current outage, as of the last call of health; nil if none
 	before    *Outage            // the last outage that has ended
 	stop      context.CancelFunc // stops the last poll
 }

@@ -146,8 +146,9 @@ func (g *Guard) refund(ctx context.Context, v *Verdict) {
 	}
 }
 
-// correct charges a request its true cost, if the response reports it. A hold is settled in any
-// case: if the true cost is unknown, the estimate is charged.
+// correct charges a request its true cost, if the response reports it. With atLeast, a true cost
+// below the charge changes nothing. A hold is settled in any case: if the true cost is unknown, the
+// estimate is charged.
 func (g *Guard) correct(ctx context.Context, v *Verdict, o *Outcome) {
 	cost, ok := v.truth(o)
 	if !ok || v.after != nil && v.after.atLeast && cost < v.Cost {

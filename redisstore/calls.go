@@ -196,7 +196,7 @@ func (c *connection) listen(ctx context.Context, channel string, f func(rueidis.
 	done := make(chan error, 1)
 	go func() { // with a silent server, neither connecting nor closing honors the context
 		own, _ := client.Dedicate()
-		defer own.Close() // no reuse: the client would unsubscribe first, and panic if the server is busy
+		defer own.Close() // not back to the pool: it would unsubscribe, which panics if the server is busy
 		defer context.AfterFunc(term, own.Close)()
 		done <- own.Receive(ctx, subscribe, func(m rueidis.PubSubMessage) {
 			if ctx.Err() == nil {

@@ -37,8 +37,8 @@ type setLimit struct {
 	meter     bool // whether the state has a meter
 	index     int  // index of the limit in the part, -1 if it is not requested
 	asked     byte // see ASKED in lua/numbers.lua
-	// held means that this entry counts the held units of the limit with the same algorithm and
-	// window. charges means that expired holds are charged.
+	// held means that this entry is not a limit itself: it counts the held units of the limit that
+	// has its algorithm and window. charges means that expired holds are charged.
 	held, charges bool
 
 	capacity, span, slice int64

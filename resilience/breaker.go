@@ -28,9 +28,9 @@ var errBreakerOpen = errors.New("the breaker is open")
 // calls.
 //
 // While the breaker is open, it pings the store in the background. When a ping succeeds, the
-// breaker lets one call through. If that call succeeds too, the breaker closes. Otherwise it
-// continues to ping. Libraries for circuit breakers do not ping, so this package has its own
-// breaker.
+// breaker lets one call through. If that call succeeds too, the breaker closes. If the call fails,
+// the breaker opens again. If the call proves nothing about the store, another call may try.
+// Libraries for circuit breakers do not ping, so this package has its own breaker.
 type breaker struct {
 	store  driver.BatchStore
 	pinger pinger // nil if the store has no Ping

@@ -245,9 +245,10 @@ func (ls *lease) count(total, cost int64, now leaseTime, length time.Duration) {
 	ls.counted, ls.countedAt = total, now.mono
 }
 
-// expect returns how many units will probably be requested within the given time, plus a reserve.
-// The reserve is the given part of these units or, if that is more, twice the standard deviation of
-// their number. The number of independent requests varies by about its square root.
+// expect estimates how many units will be requested within the given time, and adds a reserve: the
+// given part of the estimate or two standard deviations, whichever is larger. If requests are
+// independent and cost the same, the standard deviation is the square root of units times cost. The
+// result is at most the capacity.
 func (ls *lease) expect(part float64, in time.Duration, cost int64) int64 {
 	units := ls.rate * seconds(int64(in))
 	more := max(part*units, 2*math.Sqrt(units*float64(cost)))

@@ -135,8 +135,8 @@ func (l *leases) hash(c *stint.Claim, bans bool) uint64 {
 }
 
 // learn updates leases after the store's decision on a leasable request, or on the part of it that
-// leases did not serve. If the store allows a claim without a lease for the second time, learn
-// starts the lease.
+// leases did not serve. If a claim has no lease and the store has allowed it twice within a lease's
+// length, learn starts a lease for it.
 func (l *leases) learn(r *stint.Request, d *stint.Decision, asked time.Time) {
 	now := l.now()
 	l.measure(now.mono - l.at(asked).mono)

@@ -181,7 +181,8 @@ func (l *ledger) record(c *stint.Claim, now int64) *record {
 // item is a limit of a claim together with its count.
 type item struct {
 	*count
-	i, k  int // index of its claim, and of the limit among the limits of all claims
+	i     int // index of the claim
+	k     int // index of the limit among the limits of all claims
 	claim *stint.Claim
 	rec   *record
 	cost  int64 // 1 for a place, whatever the claim costs

@@ -22,10 +22,11 @@ import (
 //   - one every logEvery while it lasts
 //   - one when the store begins to reject our credentials
 //   - one about the first request that fails, if only other calls have failed before
+//   - one error, if the first message was only a warning and another call or a probe fails
 //   - one at its end, at least a second after it began
 //
-// If the outage begins with a call that was not answered in time, that call may be an exception. So
-// the first message is then only a warning, and an error follows if calls keep failing.
+// If the outage begins with a call that was not answered in time, the first message is only a
+// warning, because a single slow call may not mean an outage.
 type outageLog struct {
 	logger *slog.Logger
 

@@ -111,7 +111,8 @@ func send(ctx context.Context, client *http.Client, method, url, body string) (s
 	return response.StatusCode, answer, err
 }
 
-// startBare starts a server that responds to every request with a body.
+// startBare starts a server that sends body in response to every request. It returns the server's
+// address.
 func startBare(ctx context.Context, rack *process.Rack, body string) string {
 	path := rack.Write("body", body)
 	address := process.FreeAddress()

@@ -71,7 +71,7 @@ func totalText(rules []*policy.Rule, parts int) string {
 			break
 		}
 	}
-	switch share := rules[0].Enforced; { // all rules of a tier share the tier's shadow and rollout
+	switch share := rules[0].Enforced; { // the same for all rules of a tier
 	case share == 0:
 		text += "; in shadow: not enforced"
 	case share < 1:

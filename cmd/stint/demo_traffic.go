@@ -38,8 +38,8 @@ func newDemoTraffic(url string, rate int, calm bool) *demoTraffic {
 }
 
 // callerKinds returns all kinds of callers, except the user who sends bursts. If abuse is false, it
-// leaves out the callers who abuse the API. The other kinds have so many users that each user stays
-// within the limits for hours.
+// leaves out the callers who abuse the API. At the default rate, the other kinds have enough users
+// that few of their requests are denied.
 func callerKinds(abuse bool) []callerKind {
 	user := func(name, plan string) http.Header {
 		h := http.Header{"X-User-Id": {name}}

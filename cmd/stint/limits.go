@@ -326,7 +326,8 @@ func overrideText(o *overrides.Override) string {
 	return strings.TrimPrefix(text, ", ")
 }
 
-// untilText describes when an override ends: in local time, in UTC if that differs, and from now.
+// untilText describes when an override ends: the local time, the time in UTC if that differs, and
+// the time left.
 func untilText(until time.Time) string {
 	if until.IsZero() {
 		return "without an end"

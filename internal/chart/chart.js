@@ -1,5 +1,5 @@
-// Charts as SVG: functions that take a document and data, and return elements. chart.css styles the
-// elements by class: for example, it gives a series of class "denied" the color of denials. Times
+// Charts as SVG, and the formatting of their numbers and times. The functions that draw take a
+// document and data, and return elements. chart.css styles the elements by class: for example, it gives a series of class "denied" the color of denials. Times
 // are milliseconds since 1970. This file imports nothing, so that a report can embed it.
 
 const SVG = "http://www.w3.org/2000/svg";

@@ -232,7 +232,8 @@ type totals map[string]int64
 
 func (t totals) add(name string, total int64) { t[name] = max(t[name], total) }
 
-// sum returns the sum over all names if names have their own costs, else the one true cost.
+// sum returns the sum of all totals if each name has its own cost. Otherwise all totals are the same
+// true cost, and sum returns that.
 func (t totals) sum(a *stint.Amendment) (sum int64) {
 	for _, total := range t {
 		if a.Costs != nil {

@@ -57,7 +57,7 @@ type ChargeData struct {
 	Now int64
 	// Generation is the generation of the first state. When a store begins a state again, for
 	// instance after a reset, it draws a new generation, and no longer amends charges of earlier
-	// generations. Generation is zero if there is no state: nothing that still counts was charged
+	// generations, unless they have an open hold. Generation is zero if there is no state: nothing that still counts was charged
 	// to it, or all limits are concurrency limits.
 	Generation uint32
 	// Fallback means that the charge was made in the memory of this process because the store could

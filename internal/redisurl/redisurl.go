@@ -197,8 +197,9 @@ func check(u *url.URL) error {
 }
 
 // misread reports whether a URL has an @ or a fragment after its host. In that case, a slash, a
-// question mark or a number sign in the password has ended the host too early, and the user name
-// was taken for the host. The URL of a Unix socket has no host, and its path may contain an @.
+// question mark or a number sign in the password has probably ended the host too early, and the
+// user name was taken for the host. The URL of a Unix socket must have no host, and its path may
+// contain an @.
 func misread(u *url.URL) bool {
 	if u.Scheme == "unix" {
 		return u.Host != "" || u.Fragment != ""

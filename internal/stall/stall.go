@@ -95,8 +95,8 @@ func (w *Watch) look() {
 }
 
 // decide ends the current write if it has blocked for too long. If the write is still blocked after
-// that, decide calls stuck and returns its result. The goroutine of a write that has just finished
-// cannot continue before decide returns, because End waits for the lock.
+// that, decide calls stuck and returns its result. While stuck runs, the goroutine that writes cannot
+// continue, even if its write has just finished: End waits for the lock.
 func (w *Watch) decide() (then func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -33,7 +33,7 @@ type Reports struct {
 
 // StartReports starts to report the usage of a response. The argument hold is the time after which
 // the response's hold expires without a heartbeat. read returns the charge, or a part of it, and
-// the amendment that sends the usage so far as a heartbeat. read is not called after Stop.
+// the heartbeat: an amendment that reports the usage until now. read is not called after Stop.
 func StartReports(ctx context.Context, store stint.Store, hold time.Duration,
 	read func() (stint.Charge, stint.Amendment)) *Reports {
 	r := &Reports{ctx: context.WithoutCancel(ctx), store: store, every: hold / 3, read: read, at: time.Now()}

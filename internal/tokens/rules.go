@@ -90,7 +90,7 @@ type field struct {
 	slot int
 }
 
-// New returns the rules of a configuration. It fails if a pointer is not valid.
+// New returns the rules of a configuration. It fails if a JSON pointer in its Format is not valid.
 func New(c Config) (*Rules, error) {
 	if c.Default == 0 {
 		c.Default = DefaultOutput

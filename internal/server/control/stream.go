@@ -17,7 +17,7 @@ import (
 const (
 	// streamTimeout is how long a stream may be silent. A healthy stream has a tick every second.
 	streamTimeout = 15 * time.Second
-	// maxEvent is the maximum size of an event in bytes.
+	// maxEvent is the maximum length of a line in bytes. The data of an event is on one line.
 	maxEvent = 4 << 20
 )
 

@@ -143,8 +143,8 @@ func (d *Admin) countersOf(a *TakeRequest) ([]counter, error) {
 	return d.inScope(a, list)
 }
 
-// narrow returns the counters whose tier or policy is name, or all counters if name is "". The
-// function of returns a counter's tier or policy, and what is "tier" or "policy", for errors.
+// narrow returns the counters whose tier or policy is name, or all counters if name is "". It gets a
+// counter's tier or policy by calling of. Errors mention what, which is "tier" or "policy".
 func narrow(list []counter, what, name string, of func(*counter) string) ([]counter, error) {
 	if name == "" {
 		return list, nil

@@ -92,8 +92,8 @@ func drawLimits(rt *rapid.T, name string, kinds int) string {
 	return "[" + strings.Join(limits, ", ") + "]"
 }
 
-// drawLog draws requests that start at the time at, with pauses from zero to the length of windows
-// and bans.
+// drawLog draws requests, each after a pause. The first pause begins at the given time. Pauses last
+// from zero to an hour, the longest window.
 func drawLog(rt *rapid.T, at time.Time) []accesslog.Record {
 	pauses := []time.Duration{
 		0, 0, time.Microsecond, 40 * time.Millisecond, time.Second, 2999 * time.Millisecond, 5 * time.Second,
