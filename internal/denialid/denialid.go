@@ -2,6 +2,8 @@
 package denialid
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"hash/maphash"
 	"strconv"
 	"time"
@@ -30,11 +32,9 @@ func Parse(text string) (ID, bool) {
 
 // Append appends the text of an id, which is 16 hexadecimal digits.
 func (id ID) Append(b []byte) []byte {
-	const digits = "0123456789abcdef"
-	for shift := 60; shift >= 0; shift -= 4 {
-		b = append(b, digits[id>>shift&15])
-	}
-	return b
+	var raw [8]byte
+	binary.BigEndian.PutUint64(raw[:], uint64(id))
+	return hex.AppendEncode(b, raw[:])
 }
 
 // String returns the text of an id.
