@@ -124,7 +124,12 @@ install_missing() {
 		apt-get install -y -q --no-install-recommends "${missing[@]}"
 }
 
+npm=
+if command -v npm >/dev/null; then
+	install_npm_packages & # while apt-get works
+	npm=$!
+fi
 echo "setup: installing ${missing[*]}"
 # The package lists may be missing or too old to name a file that still exists.
 install_missing || { "${as_root[@]}" apt-get update -q && install_missing; } || give_up "apt-get could not install it"
-install_npm_packages
+if [ -n "$npm" ]; then wait "$npm"; else install_npm_packages; fi
