@@ -88,51 +88,40 @@ func checkRedis(store string) error {
 	return nil
 }
 
-// act opens an admin and calls do with it. scope is the scope in which the limits of --limit count.
+// act calls do with an admin of the server or the store. scope is the scope in which the limits of
+// --limit count.
 func (f *adminFlags) act(ctx context.Context, s *system, scope string, do func(admin) error) error {
-	a, closing, err := f.open(ctx, s, scope)
-	if err != nil {
-		return err
-	}
-	defer closing()
-	return f.problem(do(a))
-}
-
-// open returns an admin for the server or the store, and a function that closes it.
-func (f *adminFlags) open(ctx context.Context, s *system, scope string) (admin, func(), error) {
 	if f.Store == "" {
-		c, err := f.client()
-		return c, func() {}, err
+		return f.call(func(c *control.Client) error { return do(c) })
 	}
-	var conf *config.Config
+	c := control.Config{Limits: f.Limit, Scope: scope}
 	var where config.Store
 	if f.Config != "" {
-		var err error
-		if conf, err = s.load(f.Config); err != nil {
-			return nil, nil, usageMistake(err)
+		conf, err := s.load(f.Config)
+		if err != nil {
+			return usageMistake(err)
 		}
 		where = conf.Store
+		c.Set = func() *policy.Set { return conf.Set }
 	}
 	var err error
 	if where.URL, err = f.addTo(redisURL(f.Store)); err != nil {
-		return nil, nil, usageMistake(err)
+		return usageMistake(err)
 	}
 	store, err := openRedis(ctx, where, s)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	c := control.Config{Store: store, Limits: f.Limit, Scope: scope}
-	closing := func() { _ = store.Close() }
-	if conf != nil {
-		c.Set = func() *policy.Set { return conf.Set }
+	defer store.Close()
+	c.Store = store
+	if c.Set != nil {
 		logger := slog.New(slog.NewTextHandler(s.errors(), nil))
 		if c.Overrides, err = overrides.Open(ctx, store, overrides.Config{Logger: logger}); err != nil {
-			closing()
-			return nil, nil, err
+			return err
 		}
-		closing = func() { c.Overrides.Close(); _ = store.Close() }
+		defer c.Overrides.Close()
 	}
-	return control.New(c), closing, nil
+	return f.problem(do(control.New(c)))
 }
 
 // direct makes a store send every request to Redis. Without Redis, a command reports why Redis

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -70,37 +69,16 @@ func (c *limitsSetCommand) Run(s *system) error {
 // change asks for confirmation, makes a change, and prints what was done to which subject.
 func (c *limitsChange) change(s *system, question, done string, until time.Time,
 	do func(context.Context, *control.Client) (control.Named, error)) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	if err := c.confirm(s, question); err != nil {
-		return err
-	}
-	who, err := do(context.Background(), client)
-	if err != nil {
-		return c.problem(err)
-	}
-	return s.show(c.JSON, struct {
-		OK bool `json:"ok"`
-		control.Named
-		Until time.Time `json:"until,omitzero"`
-	}{true, who, until}, func() []byte {
-		return []byte(oneLine(who.Subject) + " " + done + noteText(who.Note) + "\n")
+	return c.call(func(client *control.Client) error {
+		if err := s.confirm(c.Yes, question); err != nil {
+			return err
+		}
+		who, err := do(context.Background(), client)
+		if err != nil {
+			return err
+		}
+		return s.showChange(c.JSON, who, done, until)
 	})
-}
-
-// confirm returns an error unless the change is confirmed.
-func (c *limitsChange) confirm(s *system, question string) error {
-	if c.Yes {
-		return nil
-	}
-	sure, err := s.confirm(question)
-	if err == nil && sure {
-		return nil
-	}
-	fmt.Fprintln(s.errors(), "stint: nothing was changed")
-	return cmp.Or(err, errReported)
 }
 
 type limitsUnsetCommand struct {
@@ -136,24 +114,22 @@ func (*limitsShowCommand) Help() string {
 }
 
 func (c *limitsShowCommand) Run(s *system) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	subject, err := client.Subject(context.Background(), c.target())
-	if err != nil {
-		return c.problem(err)
-	}
-	list := control.OverrideList{Overrides: []control.ListedOverride{}, Total: len(subject.Overrides)}
-	for _, o := range subject.Overrides {
-		o.Subject = subject.Subject
-		list.Overrides = append(list.Overrides, control.ListedOverride{Override: o})
-	}
-	return s.show(c.JSON, list, func() []byte {
-		if list.Total == 0 {
-			return []byte(oneLine(subject.Subject) + noteText(subject.Note) + " has the configured limits\n")
+	return c.call(func(client *control.Client) error {
+		subject, err := client.Subject(context.Background(), c.target())
+		if err != nil {
+			return err
 		}
-		return overridesText(&list)
+		list := control.OverrideList{Overrides: []control.ListedOverride{}, Total: len(subject.Overrides)}
+		for _, o := range subject.Overrides {
+			o.Subject = subject.Subject
+			list.Overrides = append(list.Overrides, control.ListedOverride{Override: o})
+		}
+		return s.show(c.JSON, list, func() []byte {
+			if list.Total == 0 {
+				return []byte(oneLine(subject.Subject) + noteText(subject.Note) + " has the configured limits\n")
+			}
+			return overridesText(&list)
+		})
 	})
 }
 
@@ -180,15 +156,13 @@ func (c *limitsListCommand) Validate() error {
 }
 
 func (c *limitsListCommand) Run(s *system) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	list, err := client.Overrides(context.Background(), c.Prefix, c.Most)
-	if err != nil {
-		return c.problem(err)
-	}
-	return s.show(c.JSON, list, func() []byte { return overridesText(&list) })
+	return c.call(func(client *control.Client) error {
+		list, err := client.Overrides(context.Background(), c.Prefix, c.Most)
+		if err != nil {
+			return err
+		}
+		return s.show(c.JSON, list, func() []byte { return overridesText(&list) })
+	})
 }
 
 func overridesText(list *control.OverrideList) []byte {
@@ -225,13 +199,11 @@ func (*limitsExportCommand) Help() string {
 }
 
 func (c *limitsExportCommand) Run(s *system) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	return c.problem(client.ExportOverrides(context.Background(), func(line []byte) error {
-		return s.print(append(line, '\n'))
-	}))
+	return c.call(func(client *control.Client) error {
+		return client.ExportOverrides(context.Background(), func(line []byte) error {
+			return s.print(append(line, '\n'))
+		})
+	})
 }
 
 type limitsImportCommand struct {
@@ -256,7 +228,7 @@ func (c *limitsImportCommand) Run(s *system) error {
 		return err
 	}
 	if c.File != stdinPath {
-		if err := c.confirm(s, "Import "+count(len(all), "override", "overrides")+"?"); err != nil {
+		if err := s.confirm(c.Yes, "Import "+count(len(all), "override", "overrides")+"?"); err != nil {
 			return err
 		}
 	}

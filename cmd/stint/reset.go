@@ -1,10 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -42,22 +42,25 @@ func (f *changeFlags) change(s *system, scope, question, done string,
 	do func(context.Context, admin) (control.Named, error)) error {
 	ctx := context.Background()
 	return f.act(ctx, s, scope, func(a admin) error {
-		if !f.Yes {
-			if sure, err := s.confirm(question); err != nil || !sure {
-				fmt.Fprintln(s.errors(), "stint: nothing was changed")
-				return cmp.Or(err, errReported)
-			}
+		if err := s.confirm(f.Yes, question); err != nil {
+			return err
 		}
 		who, err := do(ctx, a)
 		if err != nil {
 			return err
 		}
-		return s.show(f.JSON, struct {
-			OK bool `json:"ok"`
-			control.Named
-		}{true, who}, func() []byte {
-			return []byte(oneLine(who.Subject) + " " + done + noteText(who.Note) + "\n")
-		})
+		return s.showChange(f.JSON, who, done, time.Time{})
+	})
+}
+
+// showChange prints what was done to which subject, and in JSON until when.
+func (s *system) showChange(asJSON bool, who control.Named, done string, until time.Time) error {
+	return s.show(asJSON, struct {
+		OK bool `json:"ok"`
+		control.Named
+		Until time.Time `json:"until,omitzero"`
+	}{true, who, until}, func() []byte {
+		return []byte(oneLine(who.Subject) + " " + done + noteText(who.Note) + "\n")
 	})
 }
 

@@ -87,6 +87,15 @@ func (f *serverFlags) client() (*control.Client, error) {
 	return c, nil
 }
 
+// call calls do with a client of the server, and adds advice and an exit code to its error.
+func (f *serverFlags) call(do func(*control.Client) error) error {
+	client, err := f.client()
+	if err != nil {
+		return err
+	}
+	return f.problem(do(client))
+}
+
 // problem adds advice and an exit code to an error from a command that uses a server or a store.
 func (f *serverFlags) problem(err error) error {
 	if refused, ok := errors.AsType[*control.RefusedError](err); ok && refused.Status == http.StatusUnauthorized {

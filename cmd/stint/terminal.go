@@ -104,22 +104,24 @@ const (
 	upLines   = "\x1b[%dA"
 )
 
-// confirm asks a question on a terminal, and reports whether the answer is yes. Without a terminal,
-// it returns true, because a script needs no confirmation.
-func (s *system) confirm(question string) (bool, error) {
-	if !s.Asks {
-		return true, nil
+// confirm asks a question on a terminal unless yes is true, and returns an error unless the answer
+// is yes. Without a terminal, it asks nothing, because a script needs no confirmation.
+func (s *system) confirm(yes bool, question string) error {
+	if yes || !s.Asks {
+		return nil
 	}
 	fmt.Fprintf(s.errors(), "%s [y/N] ", oneLine(question))
 	line, err := bufio.NewReader(io.LimitReader(s.Stdin, 256)).ReadString('\n')
-	if err != nil && err != io.EOF {
-		return false, fmt.Errorf("standard input: %w", err)
+	answer := strings.ToLower(strings.TrimSpace(line))
+	failed := err != nil && err != io.EOF
+	if !failed && (answer == "y" || answer == "yes") {
+		return nil
 	}
-	switch strings.ToLower(strings.TrimSpace(line)) {
-	case "y", "yes":
-		return true, nil
+	fmt.Fprintln(s.errors(), "stint: nothing was changed")
+	if failed {
+		return fmt.Errorf("standard input: %w", err)
 	}
-	return false, nil
+	return errReported
 }
 
 // The assumed size of a terminal that does not report its size.

@@ -49,32 +49,30 @@ type topState struct {
 }
 
 func (c *topCommand) Run(s *system) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if c.Once {
+	return c.call(func(client *control.Client) error {
+		if !c.Once {
+			return c.follow(ctx, s, client)
+		}
 		top, err := c.offenders(ctx, client)
 		if err != nil {
-			return c.problem(err)
+			return err
 		}
 		all, err := client.Processes(ctx)
 		if err != nil {
-			return c.problem(err)
+			return err
 		}
 		return s.show(c.JSON, topState{Top: top, Processes: all}, func() []byte {
 			return append(processLines(s, all), c.table(top)...)
 		})
-	}
-	return c.follow(ctx, s, client)
+	})
 }
 
 func (c *topCommand) follow(ctx context.Context, s *system, client *control.Client) error {
 	var last topState
 	display := display{system: s}
-	return c.problem(reconnecting(ctx, s, func(worked func()) error {
+	return reconnecting(ctx, s, func(worked func()) error {
 		return client.Stream(ctx, func(tick *observe.Tick) error {
 			worked()
 			last.Point, last.store, last.Processes = &tick.Point, tick.Store, tick.Processes
@@ -90,7 +88,7 @@ func (c *topCommand) follow(ctx context.Context, s *system, client *control.Clie
 			}
 			return display.draw(append(c.head(s, &last), c.table(last.Top)...))
 		})
-	}))
+	})
 }
 
 // offenders queries the kinds in c.By, and returns the offenders with the most denials.
