@@ -56,10 +56,7 @@ func (s *system) load(path string) (*config.Config, error) {
 		return config.Parse(stdinName, text)
 	}
 	conf, err := config.Load(path)
-	if err != nil {
-		return nil, unreadable(err)
-	}
-	return conf, nil
+	return conf, unreadable(err)
 }
 
 // readStdin returns standard input. An error is an [*unreadableError].

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/server/envoyrls"
 	"github.com/stint-limiter/stint/internal/setinfo"
 )
 
@@ -63,6 +64,11 @@ func summaryOf(c *config.Config) *summary {
 	}
 }
 
+type envoySummary struct {
+	Domains int `json:"domains"`
+	Limits  int `json:"limits"`
+}
+
 // Run checks all configurations, even after a mistake in one.
 func (c *checkCommand) Run(s *system) error {
 	var all []checked
@@ -103,46 +109,59 @@ func (c *checkCommand) Run(s *system) error {
 
 // check loads the configuration at path and returns the result.
 func (c *checkCommand) check(s *system, path string) (checked, error) {
-	if c.Envoy {
-		rules, err := s.loadEnvoy(path, c.Merge)
-		found := check(path, nil, err)
-		found.Envoy = rules
-		return found, err
-	}
-	read, err := s.load(path)
-	return check(path, read, err), err
-}
-
-// check returns the result of loading a configuration. read is nil if loading failed, or if the
-// file has rules for Envoy's service.
-func check(path string, read *config.Config, err error) checked {
-	found := checked{Name: path, Good: err == nil}
+	found := checked{Name: path}
 	if path == stdinPath {
 		found.Name = stdinName
 	}
-	var wrong *config.Error
-	var file *unreadableError
-	switch {
-	case read != nil:
+	var read *config.Config
+	var err error
+	if c.Envoy {
+		found.Envoy, err = s.loadEnvoy(path, c.Merge)
+	} else if read, err = s.load(path); err == nil {
 		found.Summary, found.Totals, found.Mistakes = summaryOf(read), totalsOf(read), read.Warnings
-	case errors.As(err, &wrong):
+	}
+	found.Good = err == nil
+	if wrong, ok := errors.AsType[*config.Error](err); ok {
 		found.Mistakes = wrong.Mistakes
-	case errors.As(err, &file):
+	} else if file, ok := errors.AsType[*unreadableError](err); ok {
 		found.Mistakes = []config.Mistake{{File: file.Name, Message: file.Err.Error()}}
 	}
-	return found
+	return found, err
 }
 
 // String returns the summary as part of a sentence: "5 tiers, 3 policies, 1 outbound API". It
 // mentions routes only if there are any, because most configurations are not for a gateway.
 func (s *summary) String() string {
 	text := fmt.Sprintf("%s, %s, %s",
-		count(s.Tiers, "tier", "tiers"), count(s.Policies, "policy",
-			"policies"), count(s.Outbound, "outbound API", "outbound APIs"))
+		count(s.Tiers, "tier", "tiers"), count(s.Policies, "policy", "policies"),
+		count(s.Outbound, "outbound API", "outbound APIs"))
 	if s.Routes > 0 {
 		text += ", " + count(s.Routes, "gateway route", "gateway routes")
 	}
 	return text
+}
+
+func (s *envoySummary) String() string {
+	return fmt.Sprintf("%s, %s", count(s.Domains, "domain", "domains"), count(s.Limits, "limit", "limits"))
+}
+
+// loadEnvoy reads rules for Envoy's service. It returns errors of the same types as [system.load].
+func (s *system) loadEnvoy(path string, mergeDomains bool) (*envoySummary, error) {
+	var rules *envoyrls.Config
+	var err error
+	if path == stdinPath {
+		var text []byte
+		if text, err = s.readStdin(); err == nil {
+			rules, err = envoyrls.Parse(stdinName, text)
+		}
+	} else {
+		rules, err = envoyrls.Load(path, mergeDomains)
+	}
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	domains, limits := rules.Size()
+	return &envoySummary{domains, limits}, nil
 }
 
 func count(n int, one, many string) string {

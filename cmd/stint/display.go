@@ -22,8 +22,8 @@ func (s *display) draw(text []byte) error {
 		fmt.Fprintf(&b, upLines, s.drawn)
 	}
 	lines := bytes.Split(bytes.TrimSuffix(s.render(text), []byte("\n")), []byte("\n"))
-	lines = lines[:min(len(lines), max(rows-1,
-		1))] // lines that scroll away cannot be redrawn, and the last row is for the cursor
+	// Lines that scroll away cannot be redrawn, and the last row is for the cursor.
+	lines = lines[:min(len(lines), max(rows-1, 1))]
 	for _, line := range lines {
 		b.WriteString(cut(string(line), columns) + plainText + clearLine + "\n")
 	}

@@ -101,11 +101,7 @@ func drawLimit(b *bytes.Buffer, s *system, now time.Time, l *control.Limit) {
 		color = red
 	}
 	amount := fmt.Sprintf("  %d of %d, %d left", l.Used, l.Capacity, l.Remaining)
-	width := s.columns()
-	if width == 0 {
-		width = usualColumns
-	}
-	room := max(width-margin-1, 20)
+	room := max(cmp.Or(s.columns(), usualColumns)-margin-1, 20)
 	share := 1.0 // for a limit that admits nothing
 	if l.Capacity > 0 {
 		share = float64(l.Used) / float64(l.Capacity)

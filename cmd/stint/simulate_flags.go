@@ -11,20 +11,30 @@ import (
 // momentLayouts lists the layouts of a date and a time.
 var momentLayouts = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04"}
 
+// parseTime parses a text in the first of the layouts that fits. Without a zone, it is in the given
+// one.
+func parseTime(text string, zone *time.Location, layouts []string) (at time.Time, ok bool) {
+	for _, layout := range layouts {
+		if at, err := time.ParseInLocation(layout, text, zone); err == nil {
+			return at, true
+		}
+	}
+	return time.Time{}, false
+}
+
 // timeFlag is a point in time, such as "2026-03-02", "2026-03-02T15:04:05" or
 // "2026-03-02T15:04:05+01:00".
 type timeFlag struct{ time.Time }
 
 // UnmarshalText reads a date, or a date and a time. Without a zone, they are in UTC.
 func (t *timeFlag) UnmarshalText(text []byte) error {
-	for _, layout := range append(momentLayouts, time.DateOnly) {
-		if at, err := time.Parse(layout, string(text)); err == nil {
-			t.Time = at
-			return nil
-		}
+	at, ok := parseTime(string(text), time.UTC, append(momentLayouts, time.DateOnly))
+	if !ok {
+		return fmt.Errorf("invalid time %q; want one such as 2026-03-02, 2026-03-02T15:04:05 or 2026-03-02T15:04:05+01:00",
+			text)
 	}
-	return fmt.Errorf("invalid time %q; want one such as 2026-03-02, 2026-03-02T15:04:05 or 2026-03-02T15:04:05+01:00",
-		text)
+	t.Time = at
+	return nil
 }
 
 // shareFlag is a percentage as a fraction: "99.9%" is 0.999.

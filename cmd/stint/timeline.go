@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -25,7 +26,6 @@ func (a *timeline) column(t time.Time) int {
 // times that do not fit.
 func (a *timeline) labels(now time.Time) string {
 	line := []rune(strings.Repeat("·", a.width))
-	taken := make([]bool, a.width)
 	put := func(t time.Time) {
 		text := relative(t.Sub(now))
 		n := utf8.RuneCountInString(text)
@@ -33,18 +33,14 @@ func (a *timeline) labels(now time.Time) string {
 		if at < 0 {
 			return
 		}
-		for i := max(at-1, 0); i < min(at+n+1, a.width); i++ {
-			if taken[i] {
-				return
-			}
+		around := line[max(at-1, 0):min(at+n+1, a.width)]
+		if slices.ContainsFunc(around, func(r rune) bool { return r != '·' && r != ' ' }) {
+			return // another time is there
 		}
-		for i := max(at-1, 0); i < min(at+n+1, a.width); i++ {
-			line[i] = ' '
+		for i := range around {
+			around[i] = ' '
 		}
 		copy(line[at:], []rune(text))
-		for i := at; i < at+n; i++ {
-			taken[i] = true
-		}
 	}
 	if !now.Before(a.from) && !now.After(a.to) {
 		put(now)

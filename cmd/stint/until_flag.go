@@ -39,8 +39,10 @@ func parseUntil(text string, now time.Time) (time.Time, error) {
 			return day(n), nil
 		}
 	}
-	at, ok := parseMoment(text, now)
-	if !ok {
+	at, ok := parseTime(text, now.Location(), []string{time.DateOnly})
+	if ok {
+		at = at.AddDate(0, 0, 1)
+	} else if at, ok = parseTime(text, now.Location(), momentLayouts); !ok {
 		var length durationFlag
 		if length.UnmarshalText([]byte(text)) != nil {
 			return at, fmt.Errorf("invalid time %q; want a day, a time or a duration, such as friday, tomorrow, 2026-11-20, 2026-11-20T18:00, 36h, 7d or never",
@@ -52,17 +54,4 @@ func parseUntil(text string, now time.Time) (time.Time, error) {
 		return at, fmt.Errorf("%q is in the past; want a later day or time", text)
 	}
 	return at.Truncate(time.Second), nil
-}
-
-// parseMoment reads a date, which means the end of that day, or a date and a time.
-func parseMoment(text string, now time.Time) (time.Time, bool) {
-	if at, err := time.ParseInLocation(time.DateOnly, text, now.Location()); err == nil {
-		return at.AddDate(0, 0, 1), true
-	}
-	for _, layout := range momentLayouts {
-		if at, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
-			return at, true
-		}
-	}
-	return time.Time{}, false
 }

@@ -40,19 +40,15 @@ func parseAt(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	for _, layout := range []string{"15:04", "15:04:05"} {
-		if t, err := time.Parse(layout, text); err == nil {
-			at := time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), t.Second(), 0, now.Location())
-			if at.After(now) {
-				at = at.AddDate(0, 0, -1)
-			}
-			return at, nil
+	if t, ok := parseTime(text, time.UTC, []string{"15:04", "15:04:05"}); ok {
+		at := time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), t.Second(), 0, now.Location())
+		if at.After(now) {
+			at = at.AddDate(0, 0, -1)
 		}
+		return at, nil
 	}
-	for _, layout := range momentLayouts {
-		if at, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
-			return at, nil
-		}
+	if at, ok := parseTime(text, now.Location(), momentLayouts); ok {
+		return at, nil
 	}
 	return time.Time{}, fmt.Errorf("--at: invalid time %q; want one such as 14:03, 14:03:10 or 2026-11-20T14:03", text)
 }
