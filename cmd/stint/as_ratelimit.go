@@ -139,14 +139,6 @@ func (r *asRatelimit) wrong(name, format string, args ...any) {
 	r.errs = append(r.errs, usageMistake(fmt.Errorf("%s: "+format, append([]any{name}, args...)...)))
 }
 
-// set sets the value of a flag from a variable, if the variable has a value and the flag is not
-// given.
-func (r *asRatelimit) set(flag string, to *string, name string) {
-	if value := r.env(name); value != "" && !r.given(flag) {
-		*to = value
-	}
-}
-
 // on reports whether a variable is true.
 func (r *asRatelimit) on(name string) bool {
 	value := r.env(name)
@@ -213,7 +205,9 @@ func (r *asRatelimit) tls(c *serveCommand) {
 	if !r.on("GRPC_SERVER_USE_TLS") {
 		return
 	}
-	r.set("tls-client-ca", &c.TLSClient, "GRPC_CLIENT_TLS_CACERT")
+	if !r.given("tls-client-ca") {
+		c.TLSClient = r.env("GRPC_CLIENT_TLS_CACERT")
+	}
 	if r.given("tls-cert") || r.given("tls-key") {
 		return
 	}
