@@ -108,16 +108,10 @@ func (c *demoCommand) run(ctx context.Context, s *system, after, length time.Dur
 	if err := os.WriteFile(d.policies, []byte(policies), 0o600); err != nil {
 		return err
 	}
-	upstream, err := startLocal(api)
-	if err != nil {
+	if d.api, err = startLocal(api); err != nil {
 		return err
 	}
-	defer upstream.close()
-	d.theirs, err = startLocal(newPretendAPI())
-	if err != nil {
-		return err
-	}
-	defer d.theirs.close()
+	defer d.api.close()
 
 	store := redisURL(c.Store)
 	d.incident = incident{kind: c.Incident, from: time.Now().Add(after), to: time.Now().Add(after + length)}
@@ -130,7 +124,7 @@ func (c *demoCommand) run(ctx context.Context, s *system, after, length time.Dur
 		defer redis.kill()
 		store = "unix://" + redis.socket()
 	}
-	if d.server, err = c.start(ctx, s, &d, store, upstream.url); err != nil {
+	if d.server, err = c.start(ctx, s, &d, store); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.server.Stop(context.Background())) }()
@@ -147,14 +141,14 @@ func (c *demoCommand) run(ctx context.Context, s *system, after, length time.Dur
 	return d.traffic(ctx, s, c.Rate)
 }
 
-func (c *demoCommand) start(ctx context.Context, s *system, d *demo, store, upstream string) (*server.Server, error) {
+func (c *demoCommand) start(ctx context.Context, s *system, d *demo, store string) (*server.Server, error) {
 	logger := s.newLogger(slog.LevelError, "text") // denials are expected, and the dashboard shows them
 	srv, err := server.New(server.Config{
 		Policies: d.policies, Store: store, HTTP: free(c.Listen), Admin: free(c.Admin),
 		// All subjects are made up, so no token is required and subjects are shown in full.
 		AdminOpen: true,
 		Observe:   observe.Config{ShowSubjects: true, Version: versionOf(s.Build).Version, LogDropped: s.logs.Dropped},
-		Gateway:   &config.Gateway{Routes: []config.Route{{Upstream: upstream}}, NoAccessLog: true},
+		Gateway:   &config.Gateway{Routes: []config.Route{{Upstream: d.api.url}}, NoAccessLog: true},
 		Logger:    logger,
 	})
 	if err != nil {
@@ -164,10 +158,10 @@ func (c *demoCommand) start(ctx context.Context, s *system, d *demo, store, upst
 }
 
 type demo struct {
+	api      *localServer // the application, which also pretends to be the external API
 	server   *server.Server
-	theirs   *localServer // the external API
-	gateway  string       // the URL of the gateway
-	policies string       // the path of the policy file
+	gateway  string // the URL of the gateway
+	policies string // the path of the policy file
 	incident incident
 }
 
@@ -179,7 +173,7 @@ func (d *demo) traffic(ctx context.Context, s *system, rate int) error {
 	callers := newDemoTraffic(d.gateway, rate, d.incident.kind == floodIncident)
 	var work sync.WaitGroup
 	work.Go(func() { callers.run(ctx) })
-	work.Go(func() { callPretendAPI(ctx, apis, d.theirs.url) })
+	work.Go(func() { callPretendAPI(ctx, apis, d.api.url) })
 	work.Go(func() { err = d.incident.happen(ctx, s, callers) })
 	work.Wait()
 	return err

@@ -43,7 +43,8 @@ func (s *localServer) close() {
 	<-s.done
 }
 
-// newDemoAPI returns the application behind the gateway. It has the routes of examples/tiers.
+// newDemoAPI returns the application behind the gateway. It has the routes of examples/tiers, and
+// the external API that the demo calls.
 func newDemoAPI() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
@@ -73,13 +74,10 @@ func newDemoAPI() http.Handler {
 		w.Header().Set("Content-Type", "image/svg+xml")
 		_, _ = io.WriteString(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8"><circle cx="4" cy="4" r="3"/></svg>`)
 	})
-	return mux
-}
-
-func newPretendAPI() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /games", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusOK, []map[string]any{{"id": 1020, "name": "Pong"}})
 	})
+	return mux
 }
 
 func reply(w http.ResponseWriter, status int, body any) {

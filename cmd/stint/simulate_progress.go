@@ -15,24 +15,23 @@ const redrawn = 100 * time.Millisecond
 
 // progress shows how much of a log has been read, if standard error is a terminal.
 type progress struct {
-	out    io.Writer // nil without a terminal
-	window func() (columns, rows int)
-	now    func() time.Time
+	out    io.Writer
+	window func() (columns, rows int) // nil without a terminal
 	next   time.Time
 }
 
 func newProgress(s *system) *progress {
-	if file, ok := s.Stderr.(*os.File); ok && isTerminal(file) {
-		return &progress{out: file, window: terminalWindow(file), now: time.Now}
+	if file, ok := s.Stderr.(*os.File); ok {
+		return &progress{out: file, window: terminalWindow(file)}
 	}
 	return &progress{}
 }
 
 func (p *progress) show(read accesslog.Stats) {
-	if p.out == nil || p.now().Before(p.next) {
+	if p.window == nil || time.Now().Before(p.next) {
 		return
 	}
-	p.next = p.now().Add(redrawn)
+	p.next = time.Now().Add(redrawn)
 	line := fmt.Sprintf("%d lines", read.Lines)
 	if read.Last > 0 {
 		line += ", up to " + time.Unix(0, read.Last).UTC().Format("2006-01-02 15:04")
@@ -46,7 +45,7 @@ func (p *progress) show(read accesslog.Stats) {
 }
 
 func (p *progress) clear() {
-	if p.out != nil {
+	if p.window != nil {
 		fmt.Fprint(p.out, "\r"+clearLine)
 	}
 }

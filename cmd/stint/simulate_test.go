@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
@@ -118,13 +119,14 @@ func TestSimulateMistakes(t *testing.T) {
 
 func TestProgress(t *testing.T) {
 	var out bytes.Buffer
-	now := time.Unix(0, 0)
-	p := &progress{out: &out, window: func() (int, int) { return 60, 24 }, now: func() time.Time { return now }}
-	p.show(accesslog.Stats{Lines: 10, Read: 1, Total: 4, Last: time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC).UnixNano()})
-	p.show(accesslog.Stats{Lines: 11, Read: 2, Total: 4}) // too soon
-	now = now.Add(redrawn)
-	p.show(accesslog.Stats{Lines: 12, Read: 2})
-	p.clear()
+	synctest.Test(t, func(*testing.T) {
+		p := &progress{out: &out, window: func() (int, int) { return 60, 24 }}
+		p.show(accesslog.Stats{Lines: 10, Read: 1, Total: 4, Last: time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC).UnixNano()})
+		p.show(accesslog.Stats{Lines: 11, Read: 2, Total: 4}) // too soon
+		time.Sleep(redrawn)
+		p.show(accesslog.Stats{Lines: 12, Read: 2})
+		p.clear()
+	})
 	want := "\r██████░░░░░░░░░░░░░░░░░░  25%  10 lines, up to 2026-03-02 1" + clearLine + "\r12 lines" + clearLine + "\r" + clearLine
 	if got := out.String(); got != want {
 		t.Errorf("got %q, want %q", got, want)
