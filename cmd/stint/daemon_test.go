@@ -123,22 +123,20 @@ func (d *daemon) state() string {
 	case state := <-d.states:
 		return state
 	case <-d.ended:
-		d.t.Fatalf("it has ended: %v\n%s", d.cmd.ProcessState, d.logged())
+		d.t.Fatalf("it has ended: %v", d.cmd.ProcessState)
 	case <-time.After(2 * time.Minute):
-		d.t.Fatalf("it says nothing\n%s", d.logged())
+		d.t.Fatal("it says nothing")
 	}
 	return ""
 }
 
-// unready waits until load balancers are sent elsewhere, which comes after the service manager is
+// waitReady waits until load balancers get a status, which may be after the service manager is
 // notified.
-func (d *daemon) unready() {
+func (d *daemon) waitReady(want int) {
 	d.t.Helper()
-	testkit.EventuallyNil(d.t, "it is not ready", func() error {
-		if status, _ := d.get(server.HTTP, "/readyz"); status != http.StatusServiceUnavailable {
-			return fmt.Errorf("status %d\n%s", status, d.logged())
-		}
-		return nil
+	testkit.Eventually(d.t, fmt.Sprintf("/readyz is %d", want), func() bool {
+		status, _ := d.get(server.HTTP, "/readyz")
+		return status == want
 	})
 }
 
@@ -181,13 +179,11 @@ func (d *daemon) waitLogged(text string) {
 // to be read yet.
 func (d *daemon) at(listener server.Listener) (address string) {
 	d.t.Helper()
-	testkit.EventuallyNil(d.t, "there is a listener "+string(listener), func() error {
+	testkit.Eventually(d.t, "there is a listener "+string(listener), func() bool {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if address = d.address[listener]; address == "" {
-			return fmt.Errorf("it is not in the log\n%s", &d.log)
-		}
-		return nil
+		address = d.address[listener]
+		return address != ""
 	})
 	return address
 }
@@ -231,16 +227,25 @@ func (d *daemon) post(path, body string) (int, string) {
 // listener.
 func (d *daemon) get(listener server.Listener, path string) (int, string) {
 	d.t.Helper()
+	if listener != server.Admin {
+		return d.getWith(listener, path, "")
+	}
+	token, _, err := localToken()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return d.getWith(listener, path, "Authorization: Bearer "+token)
+}
+
+// getWith asks for a path on a listener, with a header field unless it is "".
+func (d *daemon) getWith(listener server.Listener, path, field string) (int, string) {
+	d.t.Helper()
 	request, err := http.NewRequest(http.MethodGet, "http://"+d.at(listener)+path, nil)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if listener == server.Admin {
-		token, _, err := localToken()
-		if err != nil {
-			d.t.Fatal(err)
-		}
-		request.Header.Set("Authorization", "Bearer "+token)
+	if name, value, ok := strings.Cut(field, ": "); ok {
+		request.Header.Set(name, value)
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {

@@ -18,7 +18,6 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/stint-limiter/stint/internal/redistest"
-	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/internal/tlsfiles"
 	"github.com/stint-limiter/stint/internal/xdstest"
 	"github.com/stint-limiter/stint/server"
@@ -101,13 +100,6 @@ func inEnvoyGateway(t *testing.T, stint string) {
 			t.Errorf("%d hits: %s, %v; want %s", hits, got, err, want)
 		}
 	}
-	ready := func(d *daemon) {
-		t.Helper()
-		testkit.Eventually(t, "it is ready", func() bool {
-			is, _ := d.get(server.HTTP, "/readyz")
-			return is == http.StatusOK
-		})
-	}
 
 	// The control plane is not there yet.
 	ask(envoy, 1, codes.Unavailable.String())
@@ -122,19 +114,19 @@ func inEnvoyGateway(t *testing.T, stint string) {
 		Descriptors: []*rlsconfv3.RateLimitDescriptor{{Key: "backend", Value: "backend",
 			Descriptors: []*rlsconfv3.RateLimitDescriptor{{Key: "rule-0-match--1", Value: "rule-0-match--1",
 				RateLimit: &rlsconfv3.RateLimitPolicy{Unit: rlsconfv3.RateLimitUnit_YEAR, RequestsPerUnit: 4}}}}}})
-	ready(first)
+	first.waitReady(http.StatusOK)
 	for _, want := range []string{"OK", "OK"} {
 		ask(envoy, 1, want)
 	}
 	ask(envoy, -1, codes.PermissionDenied.String()) // every pod may call
-	if _, body := first.plain("/rlconfig"); !strings.Contains(body,
+	if _, body := first.getWith(server.Admin, "/rlconfig", ""); !strings.Contains(body,
 		"default/eg/http.backend_backend.rule-0-match--1_rule-0-match--1: unit=YEAR requests_per_unit=4,") {
 		t.Errorf("/rlconfig: %s", body)
 	}
 
 	// A second pod, which wants certificates, counts with the first one and takes hits back.
 	second := launchWith(t, binary, append(env, "GRPC_CLIENT_TLS_CACERT="+cert), patientConfig(t))
-	ready(second)
+	second.waitReady(http.StatusOK)
 	other := client(second, secure)
 	ask(client(second, anonymous), 1, codes.Unavailable.String())
 	ask(other, 1, "OK")

@@ -4,6 +4,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"syscall"
@@ -148,7 +149,7 @@ func secondSignal(t *testing.T, binary string) {
 	if got := d.state(); got != "STOPPING=1" {
 		t.Errorf("notified %q, want that it is stopping", got)
 	}
-	d.unready()
+	d.waitReady(http.StatusServiceUnavailable)
 	d.signal(syscall.SIGHUP) // is not one
 	if status, _ := d.get(server.HTTP, "/livez"); status != 200 {
 		t.Errorf("liveness: got %d, want 200", status)

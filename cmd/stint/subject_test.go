@@ -87,16 +87,6 @@ func bansAsTyped(t *testing.T, binary string) {
 // asks sends a request with a field to the gateway, and returns the status.
 func (d *daemon) asks(field string) int {
 	d.t.Helper()
-	r, err := http.NewRequest(http.MethodGet, "http://"+d.at(server.HTTP)+"/", nil)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	name, value, _ := strings.Cut(field, ": ")
-	r.Header.Set(name, value)
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	status, _ := readAll(d.t, response)
+	status, _ := d.getWith(server.HTTP, "/", field)
 	return status
 }

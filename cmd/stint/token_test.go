@@ -37,7 +37,7 @@ func tokenBinary(t *testing.T, binary string) {
 		t.Errorf("logged %s\nwant the file and not the token", d.logged())
 	}
 	for path, want := range map[string]int{"/livez": 200, "/api/state": 401} {
-		if status, _ := d.plain(path); status != want {
+		if status, _ := d.getWith(server.Admin, path, ""); status != want {
 			t.Errorf("%s without a token: got %d, want %d", path, status, want)
 		}
 	}
@@ -75,16 +75,6 @@ func tokenBinary(t *testing.T, binary string) {
 		"; want a writable directory in --state-dir, a file of tokens in --admin-token-file, or --no-admin-token\n") {
 		t.Errorf("a directory that cannot be made: %+v", got)
 	}
-}
-
-// plain asks the admin listener for a path without a token.
-func (d *daemon) plain(path string) (int, string) {
-	d.t.Helper()
-	response, err := http.Get("http://" + d.at(server.Admin) + path)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	return readAll(d.t, response)
 }
 
 // TestTokenOnlyHere: the token that a server on this machine has made goes to this machine only.
