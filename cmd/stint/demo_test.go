@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,7 +22,7 @@ import (
 // running is the demo while it runs.
 type running struct {
 	dashboard, gateway, policies string
-	out                          *guideText
+	out                          *testkit.Buffer
 }
 
 // startDemo runs the demo until the test ends, and returns when it says where it is. An incident
@@ -32,24 +30,21 @@ type running struct {
 func startDemo(t *testing.T, c demoCommand) running {
 	t.Helper()
 	const after, length = time.Second, 4 * time.Second
-	var out guideText
-	out.whole = make(chan string, 1)
+	var out testkit.Buffer
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
 		ended <- c.run(ctx, &system{Stdout: &out, Stderr: io.Discard, Program: "bin/stint"}, after, length)
 	}()
-	var text string
-	select {
-	case text = <-out.whole:
-	case err := <-ended:
-		cancel()
-		t.Fatalf("it has ended: %v", err)
-	}
+	testkit.Eventually(t, "the guide is printed, or the demo ends", func() bool {
+		return strings.Contains(out.String(), "Press Ctrl-C to stop.\n") || len(ended) > 0
+	})
+	text := out.String()
 	field := func(name string) string {
 		found := regexp.MustCompile(`(?m)^` + name + ` +(\S+)`).FindStringSubmatch(text)
 		if found == nil {
-			t.Fatalf("no %s in\n%s", name, text)
+			cancel()
+			t.Fatalf("no %s in\n%s%v", name, text, <-ended)
 		}
 		return strings.TrimSuffix(found[1], "/")
 	}
@@ -67,29 +62,6 @@ func startDemo(t *testing.T, c demoCommand) running {
 		}
 	})
 	return d
-}
-
-// guideText hands over the guide when all of it has been written.
-type guideText struct {
-	mu    sync.Mutex
-	text  bytes.Buffer
-	whole chan string
-}
-
-func (g *guideText) Write(b []byte) (int, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.text.Write(b)
-	if text := g.text.String(); strings.HasSuffix(text, "Press Ctrl-C to stop.\n") {
-		g.whole <- text
-	}
-	return len(b), nil
-}
-
-func (g *guideText) String() string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.text.String()
 }
 
 // until reads the stream of the dashboard until it has shown what the test waits for.
@@ -210,19 +182,4 @@ func TestDemoOutage(t *testing.T) {
 	answers(true)
 	said("  Redis is back\n")
 	answers(false)
-}
-
-func TestDemoMistakes(t *testing.T) {
-	for _, test := range []struct{ flag, want string }{
-		{"--rate=0", "--rate: 0; want 1 to 2000"},
-		{"--store=reddis", `--store: want memory, redis, or a URL such as redis://localhost:6379/0 (did you mean "redis"?)`},
-		{"--incident=flod", `--incident: "flod"; want flood or outage (did you mean "flood"?)`},
-		{"--incident=outage --store=redis", "--incident outage: the demo starts its own Redis server; remove --store"},
-		{"--for=soon", `--for: invalid duration "soon"; want one such as 30s, 10m, 1h30m or 7d, at most a year`},
-	} {
-		if got := execute(t, "", append([]string{"demo"}, strings.Fields(test.flag)...)...); got.code != exitUsage ||
-			!strings.HasSuffix(got.stderr, test.want+"\n") {
-			t.Errorf("%s: got %+v", test.flag, got)
-		}
-	}
 }

@@ -2,14 +2,15 @@ package main
 
 import (
 	"io"
-	"maps"
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -40,19 +41,23 @@ func TestStoreFlag(t *testing.T) {
 }
 
 func TestAlertFlags(t *testing.T) {
-	f := daemonFlags{Alert: []string{"BlockedShare=0.2", "StoreDown=0", "Spike=off"}}
+	f := daemonFlags{Alert: []string{"BlockedShare=0.2", "StoreDown=0", "Spike=off"},
+		WebhookIn: write(t, "webhook", "  https://hooks.example/1\n")}
 	c, err := f.observe()
-	want := map[string]float64{"BlockedShare": 0.2, "StoreDown": 0, "Spike": math.Inf(1)}
-	if err != nil || !maps.Equal(c.Alerts.Thresholds, want) {
-		t.Errorf("got %v, %v; want %v", c.Alerts.Thresholds, err, want)
+	want := observe.AlertConfig{Webhook: "https://hooks.example/1",
+		Thresholds: map[string]float64{"BlockedShare": 0.2, "StoreDown": 0, "Spike": math.Inf(1)}}
+	if err != nil || !reflect.DeepEqual(c.Alerts, want) {
+		t.Errorf("got %+v, %v; want %+v", c.Alerts, err, want)
 	}
 }
 
-// TestDaemonMistakes: mistakes are reported before anything is served.
+// TestDaemonMistakes: mistakes are reported before anything is served, and without secrets.
 func TestDaemonMistakes(t *testing.T) {
+	const secret = "KwxQ"
 	t.Setenv(redisEnv, "")
 	limited := write(t, "limited.yaml", small)
 	routed := write(t, "routed.yaml", "tiers:\n  - {name: all, identity: ip, limits: 3/1h}\ngateway: {routes: [{upstream: 'http://a:70000'}]}\n")
+	badHook := write(t, "webhook", "hooks.example/"+secret)
 	busy := httptest.NewServer(nil)
 	defer busy.Close()
 	taken := busy.Listener.Addr().String()
@@ -74,16 +79,27 @@ func TestDaemonMistakes(t *testing.T) {
 		{[]string{"gateway", "--upstream", "http://a", "--strip-prefix"}, exitUsage, `gateway: --strip-prefix is for --route; in the configuration set strip_prefix: true on a route`},
 		{[]string{"gateway", "--config", routed, "--rewrite-host"}, exitUsage, `gateway: --rewrite-host is for --upstream and --route; in the configuration set rewrite_host: true on a route`},
 		{[]string{"serve", "--store-memory", "1KB"}, exitUsage, `--store-memory: 1000 bytes are too few; want 1MiB or more`},
-		{[]string{"serve", "--store-memory", "1MiB", "--store", "redis://:hunter2@localhost", "--http", "127.0.0.1:0"},
+		{[]string{"serve", "--store-memory", "1MiB", "--store", "redis://:" + secret + "@localhost", "--http", "127.0.0.1:0"},
 			exitBad, `stint: server: --store-memory is for the store in memory, and the store is redis://:xxxxx@localhost; for decisions without Redis set failure.memory in the policies`},
 		{[]string{"gateway", "--upstream", "http://a", "--reserved", "X User"}, exitUsage, `gateway: --reserved: invalid header name "X User"; want one such as X-User-ID`},
 		{[]string{"gateway", "--upstream", "https://a", "--upstream-ca", limited}, exitBad,
 			`stint: --upstream-ca: ` + limited + `: no CA certificate in PEM form`},
+		{[]string{"serve", "--alert-webhook-file", badHook}, exitUsage, `--alert-webhook-file: invalid webhook URL; want one such as "https://example.com/alerts"`},
+		{[]string{"serve", "--alert-webhook", "hooks.example/" + secret}, exitUsage, `--alert-webhook: invalid webhook URL; want one such as "https://example.com/alerts"`},
+		{[]string{"serve", "--alert-webhook-file", "none"}, exitUsage, `--alert-webhook-file: open none: no such file or directory`},
+		{[]string{"serve", "--alert-webhook-file", badHook, "--alert-webhook", "https://hooks.example/" + secret}, exitUsage,
+			`--alert-webhook and --alert-webhook-file cannot be used together`},
+		{[]string{"demo", "--rate=0"}, exitUsage, "--rate: 0; want 1 to 2000"},
+		{[]string{"demo", "--store=reddis"}, exitUsage, `--store: want memory, redis, or a URL such as redis://localhost:6379/0 (did you mean "redis"?)`},
+		{[]string{"demo", "--incident=flod"}, exitUsage, `--incident: "flod"; want flood or outage (did you mean "flood"?)`},
+		{[]string{"demo", "--incident=outage", "--store=redis"}, exitUsage, "--incident outage: the demo starts its own Redis server; remove --store"},
+		{[]string{"demo", "--for=soon"}, exitUsage, `--for: invalid duration "soon"; want one such as 30s, 10m, 1h30m or 7d, at most a year`},
 	}
 	for _, test := range tests {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			got := execute(t, "", test.args...)
-			if got.code != test.code || !strings.HasSuffix(strings.TrimSuffix(got.stderr, "\n"), test.want) {
+			if got.code != test.code || !strings.HasSuffix(got.stderr, test.want+"\n") ||
+				strings.Contains(got.stderr, secret) {
 				t.Errorf("exit code %d, errors:\n%s\nwant %d, %q", got.code, got.stderr, test.code, test.want)
 			}
 		})
