@@ -86,30 +86,27 @@ func TestOnAHashedRedis(t *testing.T) {
 
 // TestLimitsOfOnesOwn needs no policies.
 func TestLimitsOfOnesOwn(t *testing.T) {
-	flags := []string{"--store", redistest.Start(t).URL(), "--limit", "2/1h", "--scope", "nightly"}
-	for i, want := range []int{exitGood, exitGood, exitBad} {
-		if got := execute(t, "", append([]string{"take", "job:1"}, flags...)...); got.code != want {
-			t.Errorf("take %d: got %+v, want %d", i+1, got, want)
+	url := redistest.Start(t).URL()
+	for _, test := range []struct {
+		command string
+		code    int
+		want    string
+	}{
+		{"take job:1", exitGood, "allowed"},
+		{"take job:1", exitGood, "allowed"},
+		{"take job:1", exitBad, "denied"},
+		{"inspect job:1", exitGood, "limit in nightly: 2/1h\n"},
+		{"inspect job:1", exitGood, "2 of 2, 0 left\n"},
+		{"reset job:1", exitGood, ""},
+		{"peek job:1", exitGood, "0 of 2 used  2 left"},
+	} {
+		args := append(strings.Fields(test.command), "--store", url, "--limit", "2/1h", "--scope", "nightly")
+		if got := execute(t, "", args...); got.code != test.code || !strings.Contains(got.stdout, test.want) {
+			t.Errorf("%s: got %+v, want %d, %q", test.command, got, test.code, test.want)
 		}
 	}
-	if got := execute(t, "", append([]string{"inspect", "job:1"}, flags...)...); !strings.Contains(
-		got.stdout, "limit in nightly: 2/1h\n") || !strings.Contains(got.stdout, "2 of 2, 0 left\n") {
-		t.Errorf("got %+v", got)
-	}
-	if got := execute(t, "", append([]string{"reset", "job:1"}, flags...)...); got.code != exitGood {
-		t.Errorf("got %+v", got)
-	}
-	if got := execute(t, "", append([]string{"peek", "job:1"}, flags...)...); !strings.Contains(
-		got.stdout, "0 of 2 used  2 left") {
-		t.Errorf("got %+v", got)
-	}
-}
-
-// TestTakeWaits has a request wait until there is room.
-func TestTakeWaits(t *testing.T) {
-	flags := []string{"--store", redistest.Start(t).URL(), "--limit", "1/200ms"}
-	for range 2 {
-		if got := execute(t, "", append([]string{"take", "job:1", "--wait"}, flags...)...); got.code != exitGood ||
+	for range 2 { // the second one waits until there is room
+		if got := execute(t, "", "take", "job:2", "--wait", "--store", url, "--limit", "1/200ms"); got.code != exitGood ||
 			!strings.Contains(got.stdout, "allowed") {
 			t.Errorf("got %+v, want that it is allowed in the end", got)
 		}

@@ -40,9 +40,7 @@ func ratelimitConfig(t *testing.T, env map[string]string, flags ...string) (serv
 // withRedis adds the variable that a Redis needs.
 func withRedis(env map[string]string) map[string]string {
 	all := map[string]string{"REDIS_URL": "redis:6379"}
-	for name, value := range env {
-		all[name] = value
-	}
+	maps.Copy(all, env)
 	return all
 }
 

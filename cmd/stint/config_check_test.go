@@ -134,24 +134,20 @@ func TestCheckEnvoy(t *testing.T) {
 	twice := filepath.Dir(path("twice/a.yaml", shop))
 	path("twice/b.yaml", "domain: shop\ndescriptors:\n  - {key: b, rate_limit: {unit: hour, requests_per_unit: 1}}\n")
 	for name, test := range map[string]struct {
-		stdin          string
 		args           []string
 		code           int
 		stdout, stderr []string
 	}{
-		"good": {"", []string{good}, exitGood, []string{good + ": good: 1 domain, 1 limit\n"}, nil},
-		"example": {"", []string{"../../examples/proxies/envoy/rules"}, exitGood,
-			[]string{": good: 1 domain, "}, nil},
-		"mistakes": {"", []string{wrong, good}, exitBad, []string{good + ": good"},
+		"good":    {[]string{good}, exitGood, []string{good + ": good: 1 domain, 1 limit\n"}, nil},
+		"example": {[]string{"../../examples/proxies/envoy/rules"}, exitGood, []string{": good: 1 domain, "}, nil},
+		"mistakes": {[]string{wrong, good}, exitBad, []string{good + ": good"},
 			[]string{wrong + ":4: ", wrong + ":5: "}},
-		"directory": {"", []string{twice}, exitBad, nil, []string{filepath.Join(twice, "b.yaml") + ":1: "}},
-		"merged": {"", []string{twice, "--envoy-merge-domains"}, exitGood,
-			[]string{"good: 1 domain, 2 limits"}, nil},
-		"JSON": {"", []string{good, "--json"}, exitGood,
-			[]string{`"envoy": {`, `"domains": 1`, `"limits": 1`}, nil},
+		"directory": {[]string{twice}, exitBad, nil, []string{filepath.Join(twice, "b.yaml") + ":1: "}},
+		"merged":    {[]string{twice, "--envoy-merge-domains"}, exitGood, []string{"good: 1 domain, 2 limits"}, nil},
+		"JSON":      {[]string{good, "--json"}, exitGood, []string{`"envoy": {`, `"domains": 1`, `"limits": 1`}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := execute(t, test.stdin, append([]string{"config", "check", "--envoy"}, test.args...)...)
+			got := execute(t, "", append([]string{"config", "check", "--envoy"}, test.args...)...)
 			if got.code != test.code {
 				t.Errorf("exit code %d, want %d", got.code, test.code)
 			}
