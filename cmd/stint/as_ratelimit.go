@@ -23,30 +23,15 @@ import (
 // name, it acts as that program, because Envoy Gateway starts /bin/ratelimit without arguments.
 const ratelimitName = "ratelimit"
 
-// asRatelimit reads the environment of envoyproxy/ratelimit. Flags take precedence over it.
+// asRatelimit reads the environment of envoyproxy/ratelimit. Flags take precedence over it. Some
+// variables have no effect here and cause no warning, because stint does not need them: it has no
+// pool of connections to Redis, for example. docs/migrating.md lists them.
 type asRatelimit struct {
 	getenv func(string) string
 	given  func(flag string) bool
 	errs   []error
 	// warnings lists the ignored settings, each with the effect of ignoring it.
 	warnings []string
-}
-
-// notNeeded lists variables that have no effect here and cause no warning. For example, stint has
-// no pool of connections to Redis, always remembers denials, and retries connections to the xDS
-// server within a second. The list leaves out the variables of memcached and of a separate Redis
-// server for limits per second, which stint does not use. REDIS_USE_EXPLICIT_PIPELINE is from
-// earlier versions of envoyproxy/ratelimit. Envoy Gateway sets GRPC_SERVER_TLS_CA_CERT, but no
-// program reads it.
-var notNeeded = []string{
-	"LOCAL_CACHE_SIZE_IN_BYTES", "EXPIRATION_JITTER_MAX_SECONDS", "RUNTIME_IGNOREDOTFILES", "RUNTIME_WATCH_ROOT",
-	"REDIS_SOCKET_TYPE", "REDIS_POOL_SIZE", "REDIS_PIPELINE_WINDOW", "REDIS_PIPELINE_LIMIT",
-	"REDIS_CLUSTER_PIPELINE_PARALLELISM", "REDIS_USE_EXPLICIT_PIPELINE", "REDIS_TIMEOUT", "REDIS_POOL_ON_EMPTY_BEHAVIOR",
-	"REDIS_STARTUP_INITIAL_INTERVAL", "REDIS_STARTUP_MAX_INTERVAL", "REDIS_STARTUP_MAX_ELAPSED_TIME",
-	"CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL", "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL",
-	"XDS_CLIENT_BACKOFF_MAX_INTERVAL", "XDS_CLIENT_BACKOFF_RANDOM_FACTOR", "XDS_CLIENT_BACKOFF_JITTER",
-	"DISABLE_STATS", "STATS_FLUSH_INTERVAL", "PROMETHEUS_MAPPER_YAML", "USE_DOG_STATSD_MOGRIFIERS",
-	"GRPC_SERVER_TLS_CA_CERT",
 }
 
 // ratelimitWarnings holds variables that are ignored with a warning, unless the value is the one in

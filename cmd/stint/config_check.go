@@ -100,11 +100,7 @@ func (c *checkCommand) Run(s *system) error {
 		}
 		bad = bad || !found.Good
 	}
-	err := s.show(c.JSON, all, func() []byte { return []byte(good.String()) })
-	if err == nil && bad {
-		err = errReported
-	}
-	return err
+	return s.answer(!bad, c.JSON, all, func() []byte { return []byte(good.String()) })
 }
 
 // check loads the configuration at path and returns the result.

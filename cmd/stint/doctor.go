@@ -91,13 +91,9 @@ func (c *doctorCommand) Run(s *system) error {
 		}
 		c.diagnoseServer(ctx, &found, client, versionOf(s.Build).Version)
 	}
-	err := s.show(c.JSON, struct {
+	return s.answer(found.good(), c.JSON, struct {
 		Checks findings `json:"checks"`
 	}{found}, func() []byte { return found.text(s) })
-	if err == nil && !found.good() {
-		err = errReported
-	}
-	return err
 }
 
 func diagnoseConfig(found *findings, s *system, path string) config.Store {

@@ -9,9 +9,9 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// decisionCommands returns all commands that stint and its scripts use to decide, with arguments for
-// testing. They use channel, key and keys that begin with key. DEL comes after the commands that
-// write, so it deletes all their keys.
+// decisionCommands returns all commands that stint and its scripts use to decide, with arguments
+// for testing. They use channel, key and keys that begin with key. DEL comes after the commands
+// that write, so it deletes all their keys.
 func decisionCommands(key, channel string) [][]string {
 	const noScript = "0000000000000000000000000000000000000000"
 	log, hash := key+":log", key+":hash"

@@ -19,6 +19,7 @@ import (
 	"github.com/stint-limiter/stint/internal/browsertest"
 	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/server"
@@ -295,11 +296,9 @@ func (s *scene) traffic(every time.Duration, request func(n int) (path, fields s
 
 // sceneState is what incidents want of a state.
 type sceneState struct {
-	Series    []observe.Series    `json:"series"`
-	Alerts    []observe.Alert     `json:"alerts"`
-	Processes []observe.Process   `json:"processes"`
-	Store     observe.StoreHealth `json:"store"`
-	Long      []observe.Point     `json:"long"`
+	control.State
+	Processes []observe.Process `json:"processes"`
+	Long      []observe.Point   `json:"long"`
 }
 
 func (s *scene) state() (got sceneState) {

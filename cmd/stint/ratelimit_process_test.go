@@ -149,7 +149,7 @@ func inEnvoyGateway(t *testing.T, stint string) {
 			t.Errorf("/metrics is %d and has no %s of %s", is, name, want)
 		}
 	}
-	if !strings.Contains(body, "stint_decisions_total") || strings.Contains(first.logged(), "not supported") {
+	if !strings.Contains(body, "stint_decisions_total") || strings.Contains(first.logged(), "unsupported setting") {
 		t.Errorf("stint's own metrics are missing, or there is a warning: %s", first.logged())
 	}
 }

@@ -92,7 +92,7 @@ func run(s *system, args []string) error {
 	return &exitError{Code: exitUsage, Err: withoutSecrets(err, args), Help: help.String()}
 }
 
-// withoutSecrets returns err without the passwords of the URLs in args.
+// withoutSecrets returns an error with the text of err, without the passwords of the URLs in args.
 func withoutSecrets(err error, args []string) error {
 	text := err.Error()
 	for _, arg := range args {
@@ -102,9 +102,6 @@ func withoutSecrets(err error, args []string) error {
 		if strings.Contains(arg, "@") {
 			text = strings.ReplaceAll(text, arg, label.URL(arg))
 		}
-	}
-	if text == err.Error() {
-		return err
 	}
 	return errors.New(text)
 }

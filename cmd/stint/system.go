@@ -107,6 +107,15 @@ func (s *system) show(asJSON bool, v any, text func() []byte) error {
 	return s.print(text())
 }
 
+// answer shows the result of a command that answers a question. The exit code is 1 if the answer is
+// no.
+func (s *system) answer(yes, asJSON bool, v any, text func() []byte) error {
+	if err := s.show(asJSON, v, text); err != nil || yes {
+		return err
+	}
+	return errReported
+}
+
 // printJSON writes a value to standard output as JSON, on one line if indent is "".
 func (s *system) printJSON(v any, indent string) error {
 	var b bytes.Buffer

@@ -72,11 +72,7 @@ func (f *takeFlags) take(ctx context.Context, s *system, peek, wait bool) error 
 				return err
 			}
 			if a.Allowed || !wait || a.RetryAfter < 0 {
-				err = s.show(f.JSON, a, func() []byte { return answerText(s, &a, peek) })
-				if err == nil && !a.Allowed {
-					err = errReported
-				}
-				return err
+				return s.answer(a.Allowed, f.JSON, a, func() []byte { return answerText(s, &a, peek) })
 			}
 			fmt.Fprintf(s.errors(), "stint: denied; trying again in %s\n", inSeconds(a.RetryAfter))
 			if pause(ctx, max(time.Duration(a.RetryAfter*float64(time.Second)), minWait)); ctx.Err() != nil {

@@ -72,7 +72,7 @@ func (c *whyCommand) Run(s *system) error {
 	if err != nil {
 		return c.problem(err)
 	}
-	err = s.show(c.JSON, struct {
+	return s.answer(len(list) > 0, c.JSON, struct {
 		Denials []observe.Denial `json:"denials"`
 	}{list}, func() []byte {
 		switch {
@@ -85,10 +85,6 @@ func (c *whyCommand) Run(s *system) error {
 		return fmt.Appendf(nil, "no process remembers a denial of %s%s%s\n", oneLine(c.What), around(c.At),
 			silent(ctx, client))
 	})
-	if err == nil && len(list) == 0 {
-		err = errReported
-	}
-	return err
 }
 
 // silent names the processes that were not asked because they are silent. It returns "" if there
