@@ -371,8 +371,6 @@ func ExampleWithBans() {
 
 // A limiter logs nothing unless it has a logger. It shortens the keys.
 func ExampleWithLogger() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
 	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey || a.Key == "retry_after" {
@@ -381,7 +379,7 @@ func ExampleWithLogger() {
 			return a
 		},
 	}))
-	lim, _ := stint.New(store, stint.PerMinute(1), stint.WithLogger(logger))
+	lim := newExample(stint.PerMinute(1), stint.WithLogger(logger))
 	for range 2 {
 		_, _ = lim.Allow(context.Background(), "user:42")
 	}

@@ -161,19 +161,15 @@ func (r *asRatelimit) addresses(c *serveCommand) {
 	}
 	// The debug port of envoyproxy/ratelimit is open to all hosts. Here it is open only to this
 	// host, unless it requires a token.
-	host, port := "127.0.0.1", r.port("DEBUG_PORT", "6070")
-	debug := r.env("DEBUG_HOST")
-	ip, _ := netip.ParseAddr(debug) // a host name is not a loopback address
-	if c.AdminToken != "" || ip.IsLoopback() {
-		host = debug
-	}
-	if c.AdminToken == "" {
-		c.NoToken = true
-		if r.other("DEBUG_HOST", "localhost") && !ip.IsLoopback() && !r.given("admin") {
-			r.warnings = append(r.warnings, "DEBUG_HOST is ignored: without --admin-token-file the admin listener is on 127.0.0.1:"+port)
+	c.NoToken = c.AdminToken == ""
+	if port := r.port("DEBUG_PORT", "6070"); !r.given("admin") {
+		host := r.env("DEBUG_HOST")
+		if ip, _ := netip.ParseAddr(host); c.NoToken && !ip.IsLoopback() { // a host name is not a loopback address
+			if r.other("DEBUG_HOST", "localhost") {
+				r.warnings = append(r.warnings, "DEBUG_HOST is ignored: without --admin-token-file the admin listener is on 127.0.0.1:"+port)
+			}
+			host = "127.0.0.1"
 		}
-	}
-	if !r.given("admin") {
 		c.Admin = net.JoinHostPort(host, port)
 	}
 	if r.on("USE_PROMETHEUS") {

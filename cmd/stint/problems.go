@@ -28,9 +28,8 @@ func usageMistake(err error) error { return &exitError{Code: exitUsage, Err: err
 
 func unreachable(err error) error { return &exitError{Code: exitUnreachable, Err: err} }
 
-// problem adds advice and an exit code to an error of an admin. Unlike [serverFlags.problem], it
-// does not handle errors about tokens or TLS.
-func problem(err error) error {
+// problem adds advice and an exit code to an error from a command that uses a server or a store.
+func (f *serverFlags) problem(err error) error {
 	var (
 		silent  *control.UnreachableError
 		refused *control.RefusedError
@@ -40,10 +39,15 @@ func problem(err error) error {
 	)
 	switch {
 	case errors.As(err, &silent):
-		if errors.Is(err, syscall.ECONNREFUSED) {
+		if what, flags := f.tlsProblem(err); what != "" {
+			err = fmt.Errorf("%s; try %s", what, flags)
+		} else if errors.Is(err, syscall.ECONNREFUSED) {
 			err = fmt.Errorf("no stint server at %s; start \"stint serve\", or specify another server with --server", silent.Server)
 		}
 		return unreachable(err)
+	case errors.As(err, &refused) && refused.Status == http.StatusUnauthorized:
+		return unreachable(fmt.Errorf("the server requires a valid token: %s; pass one with --token-file or in STINT_TOKEN",
+			f.tried))
 	case errors.As(err, &refused):
 		return refusal(refused)
 	case errors.As(err, &unknown) && len(unknown.Kinds) == 0:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -110,13 +111,10 @@ func raised(s *control.Subject, name string, times float64) (policy string, limi
 func multiplied(s *control.Subject, policy string, times float64) (limits []stint.Limit, err error) {
 	for i := range s.Limits {
 		l := &s.Limits[i]
-		text := l.Limit
-		if l.Configured != "" {
-			text = l.Configured
-		}
 		if l.Rule() != policy {
 			continue
 		}
+		text := cmp.Or(l.Configured, l.Limit)
 		limit, err := stint.ParseLimit(text)
 		if err != nil {
 			return nil, err

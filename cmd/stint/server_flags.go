@@ -96,18 +96,6 @@ func (f *serverFlags) call(do func(*control.Client) error) error {
 	return f.problem(do(client))
 }
 
-// problem adds advice and an exit code to an error from a command that uses a server or a store.
-func (f *serverFlags) problem(err error) error {
-	if refused, ok := errors.AsType[*control.RefusedError](err); ok && refused.Status == http.StatusUnauthorized {
-		return unreachable(fmt.Errorf("the server requires a valid token: %s; pass one with --token-file or in STINT_TOKEN",
-			f.tried))
-	}
-	if what, flags := f.tlsProblem(err); what != "" {
-		return unreachable(fmt.Errorf("%s; try %s", what, flags))
-	}
-	return problem(err)
-}
-
 // tlsProblem describes a TLS problem between a command and a server, and returns the flags that
 // would fix it. It returns "" for both if the error has another cause.
 func (f *serverFlags) tlsProblem(err error) (what, flags string) {

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -216,5 +219,26 @@ func (c *simulateCommand) report(s *system, found *simulate.Result) error {
 	case malformed == lines:
 		return errors.New("no line could be read; " + wantReadable)
 	}
+	return nil
+}
+
+// shareFlag is a percentage as a fraction: "99.9%" is 0.999.
+type shareFlag float64
+
+// UnmarshalText reads a number from 0 to 100, followed by a percent sign.
+func (s *shareFlag) UnmarshalText(text []byte) error {
+	digits, ok := strings.CutSuffix(string(text), "%")
+	percent, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
+	switch {
+	case err != nil || math.IsNaN(percent):
+		return fmt.Errorf("invalid share %q; want one such as 99.9%%", text)
+	case !ok && percent > 0 && percent <= 1:
+		return fmt.Errorf("%q has no percent sign; want %s%%", text, strconv.FormatFloat(100*percent, 'g', 10, 64))
+	case !ok:
+		return fmt.Errorf("%q has no percent sign; want %s%%", text, digits)
+	case percent < 0 || percent > 100:
+		return fmt.Errorf("invalid share %q; want 0%% to 100%%", text)
+	}
+	*s = shareFlag(percent / 100)
 	return nil
 }
