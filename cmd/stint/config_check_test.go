@@ -109,17 +109,6 @@ func TestCheckWarnings(t *testing.T) {
 	}
 }
 
-// TestCheckStdinOnce refuses a second standard input, which would be empty, before anything is
-// read.
-func TestCheckStdinOnce(t *testing.T) {
-	got := execute(t, small, "config", "check", "-", example, "-")
-	want := "stint: config check: standard input (-) is given 2 times, but can be read only once\n"
-	if got.code != exitUsage || got.stdout != "" ||
-		!strings.HasPrefix(got.stderr, "Usage: stint config check <path> ...") || !strings.HasSuffix(got.stderr, want) {
-		t.Errorf("exit code %d, output %q, errors:\n%s\nwant 2, none, %q", got.code, got.stdout, got.stderr, want)
-	}
-}
-
 // TestCheckEnvoy reads the rules of Envoy's service as serve does.
 func TestCheckEnvoy(t *testing.T) {
 	const shop = "domain: shop\ndescriptors:\n  - {key: a, rate_limit: {unit: hour, requests_per_unit: 1}}\n"

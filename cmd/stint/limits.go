@@ -57,12 +57,16 @@ It replaces an earlier override of the same subject and policy. Days and times a
 }
 
 func (c *limitsSetCommand) Run(s *system) error {
-	until := time.Time(c.Until)
-	what := fmt.Sprintf("%s under %s %s", label.List(c.Limits), c.Policy, untilText(until))
-	return c.change(s, fmt.Sprintf("Give %s %s?", c.Subject, what), "has "+what, until,
+	return c.set(s, c.Subject, control.SetRequest{Target: c.target(), Policy: c.Policy, Limits: c.Limits,
+		Lower: c.Lower, Until: time.Time(c.Until), Why: c.Why})
+}
+
+// set makes an override of a subject, as named on the command line.
+func (c *limitsChange) set(s *system, subject string, r control.SetRequest) error {
+	what := fmt.Sprintf("%s under %s %s", label.List(r.Limits), r.Policy, untilText(r.Until))
+	return c.change(s, fmt.Sprintf("Give %s %s?", subject, what), "has "+what, r.Until,
 		func(ctx context.Context, client *control.Client) (control.Named, error) {
-			return client.SetOverride(ctx, control.SetRequest{Target: c.target(), Policy: c.Policy, Limits: c.Limits,
-				Lower: c.Lower, Until: until, Why: c.Why})
+			return client.SetOverride(ctx, r)
 		})
 }
 

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/messages"
 	"github.com/stint-limiter/stint/internal/server/control"
 )
@@ -62,13 +61,8 @@ func (c *raiseCommand) Run(s *system) error {
 	if err != nil {
 		return err
 	}
-	until := time.Time(c.Until)
-	what := fmt.Sprintf("%s under %s %s", label.List(limits), policy, untilText(until))
-	return c.change(s, fmt.Sprintf("Give %s %s?", c.Subject, what), "has "+what, until,
-		func(ctx context.Context, client *control.Client) (control.Named, error) {
-			return client.SetOverride(ctx, control.SetRequest{Target: c.target(), Policy: policy, Limits: limits,
-				Until: until, Why: c.Why})
-		})
+	return c.set(s, c.Subject, control.SetRequest{Target: c.target(), Policy: policy, Limits: limits,
+		Until: time.Time(c.Until), Why: c.Why})
 }
 
 // raised returns the configured limits of a policy or tier, multiplied by times. If name is "", it

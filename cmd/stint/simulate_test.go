@@ -150,10 +150,6 @@ func TestSimulateGenerate(t *testing.T) {
 			t.Errorf("%v: exit code %d, errors %q, output:\n%s", flags, got.code, got.stderr, got.stdout)
 		}
 	}
-	if got := execute(t, "", "simulate-generate", "--span=90s"); got.code != exitUsage ||
-		!strings.Contains(got.stderr, "--span: 1m30s; want whole minutes") {
-		t.Errorf("half minutes: exit code %d, errors %q", got.code, got.stderr)
-	}
 	if help := execute(t, "", "--help").stdout; strings.Contains(help, "simulate-generate") {
 		t.Error("help lists simulate-generate, which is hidden")
 	}

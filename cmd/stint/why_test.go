@@ -61,10 +61,6 @@ func TestWhy(t *testing.T) {
 			t.Errorf("%s: exit code %d, %s%s", unknown, got.code, got.stdout, got.stderr)
 		}
 	}
-	if got := execute(t, "", "why", "user:42", "--at", "noon"); got.code != exitUsage ||
-		!strings.Contains(got.stderr, `--at: invalid time "noon"; want one such as 14:03`) {
-		t.Errorf("exit code %d, %s", got.code, got.stderr)
-	}
 }
 
 func TestTimesOfWhy(t *testing.T) {
