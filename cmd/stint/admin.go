@@ -31,11 +31,6 @@ type admin interface {
 	Take(ctx context.Context, a control.TakeRequest) (control.TakeResult, error)
 }
 
-var (
-	_ admin = (*control.Client)(nil)
-	_ admin = (*control.Admin)(nil)
-)
-
 type subjectFlags struct {
 	Subject string `arg:"" help:"The subject, such as user:42 or ip:203.0.113.9."`
 	Raw     bool   `name:"raw" help:"Take the subject literally. By default, the configuration determines how it is read: an address becomes the subject that it is counted under."`

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -104,17 +105,10 @@ func byClaim(r *policy.Rule, i int, n int64) string {
 // together. unit is singular, or "".
 func allowance(limits []stint.Limit, i int, n int64, unit string) string {
 	l := &limits[i]
-	window := figures.Length(l.Window)
-	switch l.Window {
-	case time.Second:
-		window = "second"
-	case time.Minute:
-		window = "minute"
-	case time.Hour:
-		window = "hour"
-	case 24 * time.Hour:
-		window = "day"
+	names := map[time.Duration]string{
+		time.Second: "second", time.Minute: "minute", time.Hour: "hour", 24 * time.Hour: "day",
 	}
+	window := cmp.Or(names[l.Window], figures.Length(l.Window))
 	most, more := algorithm.Reach(limits, i)
 	most *= n
 	if unit != "" && most != 1 {

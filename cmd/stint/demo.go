@@ -108,10 +108,11 @@ func (c *demoCommand) run(ctx context.Context, s *system, after, length time.Dur
 	if err := os.WriteFile(d.policies, []byte(policies), 0o600); err != nil {
 		return err
 	}
-	if d.api, err = startLocal(api); err != nil {
+	var stop func()
+	if d.api, stop, err = serveLocal(api); err != nil {
 		return err
 	}
-	defer d.api.close()
+	defer stop()
 
 	store := redisURL(c.Store)
 	d.incident = incident{kind: c.Incident, from: time.Now().Add(after), to: time.Now().Add(after + length)}
@@ -148,7 +149,7 @@ func (c *demoCommand) start(ctx context.Context, s *system, d *demo, store strin
 		// All subjects are made up, so no token is required and subjects are shown in full.
 		AdminOpen: true,
 		Observe:   observe.Config{ShowSubjects: true, Version: versionOf(s.Build).Version, LogDropped: s.logs.Dropped},
-		Gateway:   &config.Gateway{Routes: []config.Route{{Upstream: d.api.url}}, NoAccessLog: true},
+		Gateway:   &config.Gateway{Routes: []config.Route{{Upstream: d.api}}, NoAccessLog: true},
 		Logger:    logger,
 	})
 	if err != nil {
@@ -158,7 +159,7 @@ func (c *demoCommand) start(ctx context.Context, s *system, d *demo, store strin
 }
 
 type demo struct {
-	api      *localServer // the application, which also pretends to be the external API
+	api      string // the URL of the application, which also pretends to be the external API
 	server   *server.Server
 	gateway  string // the URL of the gateway
 	policies string // the path of the policy file
@@ -173,7 +174,7 @@ func (d *demo) traffic(ctx context.Context, s *system, rate int) error {
 	callers := newDemoTraffic(d.gateway, rate, d.incident.kind == floodIncident)
 	var work sync.WaitGroup
 	work.Go(func() { callers.run(ctx) })
-	work.Go(func() { callPretendAPI(ctx, apis, d.api.url) })
+	work.Go(func() { callPretendAPI(ctx, apis, d.api) })
 	work.Go(func() { err = d.incident.happen(ctx, s, callers) })
 	work.Wait()
 	return err

@@ -15,32 +15,19 @@ import (
 	"github.com/stint-limiter/stint/outbound"
 )
 
-type localServer struct {
-	url  string
-	http http.Server
-	done chan struct{}
-}
-
-func startLocal(h http.Handler) (*localServer, error) {
+// serveLocal serves a handler on a free port of this machine until stop is called.
+func serveLocal(h http.Handler) (url string, stop func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	s := &localServer{
-		url:  "http://" + l.Addr().String(),
-		http: http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ErrorLog: log.New(io.Discard, "", 0)},
-		done: make(chan struct{}),
-	}
-	go func() {
-		defer close(s.done)
-		_ = s.http.Serve(l) // runs until the server is closed
-	}()
-	return s, nil
-}
-
-func (s *localServer) close() {
-	_ = s.http.Close() // no client is waiting for a response
-	<-s.done
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = s.Serve(l) }) // runs until the server is closed
+	return "http://" + l.Addr().String(), func() {
+		_ = s.Close() // no client is waiting for a response
+		serving.Wait()
+	}, nil
 }
 
 // newDemoAPI returns the application behind the gateway. It has the routes of examples/tiers, and
