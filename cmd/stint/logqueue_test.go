@@ -14,9 +14,7 @@ import (
 
 // logReader is a writer whose reader can stall, or fail. It keeps what arrives.
 type logReader struct {
-	gate sync.Mutex // locked while it stalls
-
-	mu      sync.Mutex
+	mu      sync.Mutex // locked while it stalls
 	text    bytes.Buffer
 	longest int
 	room    int // bytes until writes fail; -1 is any number
@@ -27,8 +25,6 @@ var errFull = errors.New("no space left on device")
 func newLogReader() *logReader { return &logReader{room: -1} }
 
 func (r *logReader) Write(p []byte) (int, error) {
-	r.gate.Lock()
-	defer r.gate.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.room < 0 {
@@ -82,9 +78,9 @@ func TestSeveralWriters(t *testing.T) {
 				return
 			default:
 			}
-			r.gate.Lock()
+			r.mu.Lock()
 			time.Sleep(time.Millisecond)
-			r.gate.Unlock()
+			r.mu.Unlock()
 		}
 	}()
 	group.Wait()
@@ -189,12 +185,12 @@ func TestStalledReader(t *testing.T) {
 		if round > 0 {
 			before = len(r.lines())
 		}
-		r.gate.Lock()
+		r.mu.Lock()
 		for i := range total {
 			fmt.Fprintf(q, "%d %d %s\n", round, i, padding)
 		}
 		q.Flush(0) // does not wait
-		r.gate.Unlock()
+		r.mu.Unlock()
 		q.Flush(flushing)
 		dropped := q.Dropped() - droppedBefore
 		fmt.Fprintf(q, "later\n")
