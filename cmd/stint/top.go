@@ -64,7 +64,7 @@ func (c *topCommand) Run(s *system) error {
 			return err
 		}
 		return s.show(c.JSON, topState{Top: top, Processes: all}, func() []byte {
-			return append(processLines(s, all), c.table(top)...)
+			return append(processLines(all), c.table(top)...)
 		})
 	})
 }
@@ -129,11 +129,11 @@ func (c *topCommand) head(s *system, now *topState) []byte {
 		}
 	}
 	head := []byte(strings.Join(parts, "  ") + "\n\n")
-	return append(head, processLines(s, now.Processes)...)
+	return append(head, processLines(now.Processes)...)
 }
 
 // processLines returns a line for each process. It returns nothing if there is only one.
-func processLines(s *system, all []observe.Process) []byte {
+func processLines(all []observe.Process) []byte {
 	if len(all) < 2 {
 		return nil
 	}
@@ -145,7 +145,7 @@ func processLines(s *system, all []observe.Process) []byte {
 				state += fmt.Sprintf(", %.0f without the store", p.Degraded)
 			}
 			if p.Silent {
-				state = s.paint(red, "silent since "+p.Heard.UTC().Format(time.RFC3339))
+				state = "silent since " + p.Heard.UTC().Format(time.RFC3339)
 			}
 			line("  "+oneLine(p.Name), state+strings.Join(append([]string{""}, p.Alerts...), "  "))
 		}
