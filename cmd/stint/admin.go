@@ -3,16 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/messages"
 	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/overrides"
 	"github.com/stint-limiter/stint/policy"
@@ -69,18 +66,6 @@ func (f *adminFlags) Validate(k *kong.Context) error {
 		return errors.New("--store-ca, --store-cert and --store-key need --store; a server has its own, and --ca, --cert and --key are for the connection to it")
 	}
 	return checkRedis(f.Store)
-}
-
-// checkRedis returns an error for a --store that is not Redis. It accepts "".
-func checkRedis(store string) error {
-	switch {
-	case store == memoryStore:
-		return errors.New("--store: a memory store exists only in a server's process; specify the server with --server")
-	case store != "" && store != redisStore && !strings.Contains(store, "://"):
-		return fmt.Errorf("--store: want redis, or a URL such as %s%s", urlExample,
-			messages.Hint(store, []string{redisStore})) // store is not shown, because it may hold a password
-	}
-	return nil
 }
 
 // act calls do with an admin of the server or the store. scope is the scope in which the limits of

@@ -18,7 +18,6 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/callers"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/messages"
 	"github.com/stint-limiter/stint/internal/syntax"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/server"
@@ -98,34 +97,11 @@ func (b *breakerTime) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Environment variables, in addition to those in token.go. Only daemons read notifyEnv.
-const (
-	redisEnv  = "REDIS_URL"
-	notifyEnv = "NOTIFY_SOCKET"
-)
+// notifyEnv is the environment variable with the socket of a service manager.
+const notifyEnv = "NOTIFY_SOCKET"
 
 // builtInLimits describes the limits of daemons without policies.
 const builtInLimits = "every client may make 600 requests a minute, 1,200 at once, and 10,000 an hour"
-
-// Names that --store accepts besides URLs. redisStore means the URL in REDIS_URL, or urlExample if
-// REDIS_URL is not set.
-const (
-	memoryStore = "memory"
-	redisStore  = "redis"
-	urlExample  = "redis://localhost:6379/0"
-)
-
-// redisURL replaces redisStore with the URL that it means. It returns other values unchanged.
-func redisURL(store string) string {
-	if store == redisStore {
-		return cmp.Or(envURL(), urlExample)
-	}
-	return store
-}
-
-// envURL returns the URL in the environment, or "". It removes the line break at the end of a URL
-// that comes from a file.
-func envURL() string { return strings.TrimSpace(os.Getenv(redisEnv)) }
 
 func (f *daemonFlags) Validate() error {
 	if _, err := f.observe(); err != nil {
@@ -137,13 +113,7 @@ func (f *daemonFlags) Validate() error {
 	if f.StoreMem != 0 && f.StoreMem < syntax.MinMemory {
 		return fmt.Errorf("--store-memory: %d bytes are too few; want 1MiB or more", f.StoreMem)
 	}
-	switch {
-	case f.Store == "", f.Store == memoryStore, f.Store == redisStore, strings.Contains(f.Store, "://"):
-		return nil
-	}
-	// The value is not shown: it may hold a password.
-	return fmt.Errorf("--store: want memory, redis, or a URL such as %s%s", urlExample,
-		messages.Hint(f.Store, []string{memoryStore, redisStore}))
+	return checkStore(f.Store, memoryStore, redisStore)
 }
 
 func (f *daemonFlags) observe() (observe.Config, error) {
@@ -333,12 +303,10 @@ func stopDaemon(logger *slog.Logger, srv *server.Server, signals <-chan os.Signa
 	notifySystemd(logger, "STOPPING=1")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
-	done := make(chan struct{})
-	defer close(done)
 	go func() {
 		for {
 			select {
-			case <-done:
+			case <-ctx.Done():
 				return
 			case sig := <-signals:
 				if sig != syscall.SIGHUP {

@@ -62,7 +62,7 @@ func (c *demoCommand) Validate() error {
 	if c.Incident == outageIncident && c.Store != memoryStore {
 		return errors.New("--incident outage: the demo starts its own Redis server; remove --store")
 	}
-	return (&daemonFlags{Store: c.Store}).Validate()
+	return checkStore(c.Store, memoryStore, redisStore)
 }
 
 func (c *demoCommand) Run(s *system) error {

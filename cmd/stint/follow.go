@@ -31,9 +31,7 @@ func reconnecting(ctx context.Context, s *system, follow func(worked func()) err
 			return err
 		}
 		fmt.Fprintf(s.errors(), "stint: %v; trying again in %s\n", lost, figures.Length(wait))
-		if pause(ctx, wait); ctx.Err() != nil {
-			return nil
-		}
+		pause(ctx, wait)
 		wait = min(2*wait, lastPause)
 	}
 }

@@ -28,7 +28,8 @@ import (
 // Signals have their default effect, except in daemons and in commands that run until they are
 // interrupted. All commands read the environment variables COLUMNS, NO_COLOR and TERM, and those
 // that their flags name. Commands that use Redis or a state directory also read the variables in
-// daemon.go and token.go. With --as-ratelimit, serve reads those in as_ratelimit.go, too.
+// store_flags.go and token.go, and daemons the one in daemon.go. With --as-ratelimit, serve reads
+// those in as_ratelimit.go, too.
 func main() {
 	redirectGRPC()
 	build, _ := debug.ReadBuildInfo() // nil without module support; the version command reports that
