@@ -118,12 +118,10 @@ func completions(n *kong.Node, words []string) []byte {
 			offer(":files", "")
 		}
 	case strings.HasPrefix(typed, "-"):
-		for _, group := range n.AllFlags(true) {
-			for _, f := range group {
-				offer("--"+f.Name, firstSentence(f.Help))
-				if f.Tag.Negatable != "" {
-					offer("--no-"+f.Name, "Not: "+firstSentence(f.Help))
-				}
+		for _, f := range slices.Concat(n.AllFlags(true)...) {
+			offer("--"+f.Name, firstSentence(f.Help))
+			if f.Tag.Negatable != "" {
+				offer("--no-"+f.Name, "Not: "+firstSentence(f.Help))
 			}
 		}
 	default:
@@ -160,11 +158,9 @@ func joinAssignments(words []string) (joined []string) {
 
 // flagOf returns the flag of a word such as --config or -n, or nil.
 func flagOf(n *kong.Node, word string) *kong.Flag {
-	for _, group := range n.AllFlags(true) {
-		for _, f := range group {
-			if word == "--"+f.Name || f.Short != 0 && word == "-"+string(f.Short) {
-				return f
-			}
+	for _, f := range slices.Concat(n.AllFlags(true)...) {
+		if word == "--"+f.Name || f.Short != 0 && word == "-"+string(f.Short) {
+			return f
 		}
 	}
 	return nil
