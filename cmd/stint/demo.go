@@ -134,7 +134,8 @@ func (c *demoCommand) run(ctx context.Context, s *system, after, length time.Dur
 		if err := s.print(d.llmGuide(s)); err != nil {
 			return err
 		}
-		return llmTraffic(ctx, d.gateway, c.Rate)
+		llmTraffic(ctx, d.gateway, c.Rate)
+		return nil
 	}
 	if err := s.print(d.guide(s, c)); err != nil {
 		return err

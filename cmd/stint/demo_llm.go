@@ -44,7 +44,7 @@ Press Ctrl-C to stop.
 
 // llmTraffic makes callers stream stories until the context ends. Together, the callers request
 // rate*1000 tokens a minute.
-func llmTraffic(ctx context.Context, gateway string, rate int) error {
+func llmTraffic(ctx context.Context, gateway string, rate int) {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: trafficWorkers}}
 	defer client.CloseIdleConnections()
 	every := time.Minute / time.Duration(max(rate*1000/storyTokens, 1))
@@ -57,7 +57,6 @@ func llmTraffic(ctx context.Context, gateway string, rate int) error {
 		})
 		pause(ctx, every)
 	}
-	return nil
 }
 
 // someCaller returns a random caller. Callers of the organization acme exceed their limits.

@@ -40,6 +40,7 @@ func TestStoreFlag(t *testing.T) {
 	}
 }
 
+// TestAlertFlags has thresholds, and a webhook from a file.
 func TestAlertFlags(t *testing.T) {
 	f := daemonFlags{Alert: []string{"BlockedShare=0.2", "StoreDown=0", "Spike=off"},
 		WebhookIn: write(t, "webhook", "  https://hooks.example/1\n")}

@@ -129,17 +129,19 @@ func top() map[string]any {
 	}
 }
 
-// TestTopOfSeveral says which processes it is of.
+// TestTopOfSeveral says which processes it is of, also on a terminal with colors.
 func TestTopOfSeveral(t *testing.T) {
 	answers := top()
 	answers["/api/processes"] = map[string]any{"processes": []observe.Process{
 		{Name: "web-1/7", Self: true, Decisions: 120, Denied: 3, Alerts: []string{"LimiterSlow"}},
 		{Name: "web-22/7", Silent: true, Heard: fixedNow},
 	}}
-	got := execute(t, "", "top", "--once", "--server", answering(t, answers)).stdout
+	var out strings.Builder
+	s := &system{Stdout: &out, Stderr: &out, Window: func() (int, int) { return 80, 24 }, Color: true}
+	s.report(run(s, []string{"top", "--once", "--server", answering(t, answers)}))
 	want := "all 2 processes:\n  web-1/7   120 decisions/s, 3 denied  LimiterSlow\n  web-22/7  silent since 2026-01-02T03:04:05Z\n\nDENIED"
-	if !strings.HasPrefix(got, want) {
-		t.Errorf("got %s\nwant %s", got, want)
+	if !strings.HasPrefix(out.String(), want) {
+		t.Errorf("got %s\nwant %s", &out, want)
 	}
 }
 
