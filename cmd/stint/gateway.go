@@ -33,6 +33,8 @@ type gatewayCommand struct {
 	AccessLogQuery bool `name:"access-log-query" help:"Log query strings too, which often contain secrets."`
 
 	daemonFlags
+
+	routes []config.Route // of Upstream and Route
 }
 
 func (*gatewayCommand) Help() string {
@@ -45,15 +47,14 @@ at once; either flag replaces them. Files, signals and the store work as with se
     stint gateway --config stint.yaml`
 }
 
-func (c *gatewayCommand) Validate() error {
-	routes, err := c.routes()
-	if err != nil {
+func (c *gatewayCommand) Validate() (err error) {
+	if c.routes, err = c.parseRoutes(); err != nil {
 		return err
 	}
 	switch {
-	case len(routes) == 0 && c.Config == "":
+	case len(c.routes) == 0 && c.Config == "":
 		return errors.New("missing flags: --upstream=URL, --route=ROUTE, or --config=FILE with gateway.routes")
-	case len(routes) == 0 && c.RewriteHost:
+	case len(c.routes) == 0 && c.RewriteHost:
 		return errors.New("--rewrite-host is for --upstream and --route; in the configuration set rewrite_host: true on a route")
 	case len(c.Route) == 0 && c.StripPrefix:
 		return errors.New("--strip-prefix is for --route; in the configuration set strip_prefix: true on a route")
@@ -79,10 +80,6 @@ func (c *gatewayCommand) Validate() error {
 }
 
 func (c *gatewayCommand) Run(s *system) error {
-	routes, err := c.routes()
-	if err != nil {
-		return err
-	}
 	upstreams, err := c.tls()
 	if err != nil {
 		return err
@@ -93,7 +90,7 @@ func (c *gatewayCommand) Run(s *system) error {
 	}
 	daemon.HTTP = c.Listen
 	daemon.Gateway = &config.Gateway{
-		Routes:                routes,
+		Routes:                c.routes,
 		Reserved:              c.Reserved,
 		TLS:                   upstreams,
 		NoHTTP2:               !c.UpstreamHTTP2,

@@ -8,7 +8,8 @@ import (
 	"github.com/stint-limiter/stint/internal/routecheck"
 )
 
-func (c *gatewayCommand) routes() ([]config.Route, error) {
+// parseRoutes returns the routes that the flags name.
+func (c *gatewayCommand) parseRoutes() ([]config.Route, error) {
 	var routes []config.Route
 	flags := map[routecheck.Match]string{}
 	add := func(flag string, r config.Route) error {

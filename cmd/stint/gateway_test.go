@@ -16,11 +16,11 @@ func TestGatewayRoutes(t *testing.T) {
 		Upstream: "http://a", Route: []string{"/api=http://b/v1?", "api.example.com=https://c",
 			"api.example.com/v1=h2c://d:1"}, StripPrefix: true, RewriteHost: true,
 	}
-	if _, err := c.routes(); err == nil {
+	if _, err := c.parseRoutes(); err == nil {
 		t.Error("a query: no error")
 	}
 	c.Route[0] = "/api=http://b/v1"
-	got, err := c.routes()
+	got, err := c.parseRoutes()
 	want := []config.Route{
 		{Upstream: "http://a", RewriteHost: true},
 		{PathPrefix: "/api", Upstream: "http://b/v1", StripPrefix: true, RewriteHost: true},

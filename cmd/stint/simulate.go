@@ -42,6 +42,8 @@ type simulateCommand struct {
 	MaxSubjects int    `name:"max-subjects" placeholder:"N" default:"1000000" help:"How many subjects to distinguish; others are counted together. Each takes a few hundred bytes. Default: ${default}."`
 	JSON        bool   `name:"json" help:"Print JSON."`
 	HTML        string `name:"html" placeholder:"FILE" help:"Also write the report as a page, in one self-contained file."`
+
+	format accesslog.Format // of Format and Map; nil to detect it
 }
 
 func (*simulateCommand) Help() string {
@@ -56,7 +58,7 @@ Lines that cannot be read are counted and shown by example. Simulation changes n
     kubectl logs gateway | stint simulate --config stint.yaml --format envoy -`
 }
 
-func (c *simulateCommand) Validate() error {
+func (c *simulateCommand) Validate() (err error) {
 	if err := stdinOnce(append([]string{c.Config, c.Against, c.Overrides}, c.Logs...)); err != nil {
 		return err
 	}
@@ -78,12 +80,12 @@ func (c *simulateCommand) Validate() error {
 	case c.MaxSubjects < 1:
 		return fmt.Errorf("--max-subjects: %d; want 1 or more", c.MaxSubjects)
 	}
-	_, err := c.format()
+	c.format, err = c.parseFormat()
 	return err
 }
 
-// format returns the format of the logs, or nil to detect it.
-func (c *simulateCommand) format() (accesslog.Format, error) {
+// parseFormat returns the format of the logs, or nil to detect it.
+func (c *simulateCommand) parseFormat() (accesslog.Format, error) {
 	if c.Format == "" && c.Map == "" {
 		return nil, nil
 	}
@@ -106,15 +108,11 @@ func (c *simulateCommand) Run(s *system) error {
 	if err != nil {
 		return err
 	}
-	format, err := c.format()
-	if err != nil {
-		return usageMistake(err)
-	}
 	if err := c.canWrite(); err != nil {
 		return err
 	}
 	logs, err := accesslog.Open(c.Logs,
-		accesslog.Options{Format: format, Slack: time.Duration(c.Slack), Stdin: s.Stdin})
+		accesslog.Options{Format: c.format, Slack: time.Duration(c.Slack), Stdin: s.Stdin})
 	if err != nil {
 		return withoutPrefix(err)
 	}

@@ -17,6 +17,8 @@ type whyCommand struct {
 	At   string `name:"at" placeholder:"TIME" help:"With a subject, the approximate time: 14:03, or 2026-11-20T14:03. Default: all remembered denials."`
 	JSON bool   `name:"json" help:"Print JSON."`
 	serverFlags
+
+	at time.Time // the value of At
 }
 
 func (*whyCommand) Help() string {
@@ -29,8 +31,8 @@ and requests those of other processes with the same Redis, which takes a few sec
     stint why user:42 --at 14:03`
 }
 
-func (c *whyCommand) Validate() error {
-	_, err := parseAt(c.At, time.Now())
+func (c *whyCommand) Validate() (err error) {
+	c.at, err = parseAt(c.At, time.Now())
 	return err
 }
 
@@ -64,10 +66,7 @@ func (c *whyCommand) Run(s *system) error {
 	if isID {
 		list, err = client.Why(ctx, c.What)
 	} else {
-		var at time.Time
-		if at, err = parseAt(c.At, time.Now()); err == nil {
-			list, err = client.Denials(ctx, c.What, at)
-		}
+		list, err = client.Denials(ctx, c.What, c.at)
 	}
 	if err != nil {
 		return c.problem(err)
