@@ -293,8 +293,8 @@ func TestRatelimitRefused(t *testing.T) {
 	}
 }
 
-// TestRatelimitTable: the table of docs/migrating.md has the variables that are read, warned about and
-// refused. Its others are not needed, and cause no warning.
+// TestRatelimitTable: the table of docs/migrating.md has the variables that are read, warned about
+// and refused. Its others are not needed, and cause no warning.
 func TestRatelimitTable(t *testing.T) {
 	_, section, _ := strings.Cut(read(t, "../../docs/migrating.md"), "\n## envoyproxy/ratelimit\n")
 	section, _, _ = strings.Cut(section, "\n## ")
