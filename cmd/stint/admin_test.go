@@ -144,7 +144,7 @@ func TestAdminMistakes(t *testing.T) {
 		{[]string{"inspect", "usr:1", "--store", redis, "--config", "none.yaml"}, exitUsage,
 			`stint: none.yaml: no such file or directory`},
 		{[]string{"ban", "user:1", "--for", "10min", "--store", redis}, exitUsage,
-			`--for: invalid duration "10min"; want one such as 30s, 10m, 1h30m or 7d, at most a year (did you mean 10m?)`},
+			`--for: invalid duration "10min"; want one such as 500ms, 30s, 1h30m or 7d, at most a year (did you mean 10m?)`},
 	} {
 		got := execute(t, "", test.args...)
 		if got.code != test.code || got.stdout != "" ||

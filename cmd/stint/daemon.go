@@ -87,14 +87,14 @@ func (f *failuresFlag) UnmarshalText(text []byte) error {
 
 type breakerTime time.Duration
 
-// UnmarshalText reads a duration such as 250ms.
+// UnmarshalText reads what [parseDuration] accepts, except for shorter durations.
 func (b *breakerTime) UnmarshalText(text []byte) error {
-	d, err := time.ParseDuration(string(text))
-	if err != nil || d < contract.MinBreakerTime {
-		return fmt.Errorf("%q; want a time such as 250ms or 30s, %v or more", text, contract.MinBreakerTime)
+	d, err := parseDuration(string(text))
+	if err == nil && d < contract.MinBreakerTime {
+		return fmt.Errorf("%q is too short; want %v or more", text, contract.MinBreakerTime)
 	}
 	*b = breakerTime(d)
-	return nil
+	return err
 }
 
 // notifyEnv is the environment variable with the socket of a service manager.

@@ -68,8 +68,13 @@ func TestDaemonMistakes(t *testing.T) {
 		want string // the last line of standard error ends with it
 	}{
 		{[]string{"serve", "--alert", "Spike"}, exitUsage, `--alert: "Spike"; want a name and a threshold, such as "BlockedShare=0.2" or "Spike=off"`},
-		{[]string{"serve", "--breaker-probe", "1ms"}, exitUsage, `"1ms"; want a time such as 250ms or 30s, 10ms or more`},
-		{[]string{"serve", "--drain", "soon"}, exitUsage, `--drain: invalid duration "soon"; want one such as 500ms, 10s or 1m30s`},
+		{[]string{"serve", "--breaker-probe", "1ms"}, exitUsage, `"1ms" is too short; want 10ms or more`},
+		{[]string{"serve", "--drain", "soon"}, exitUsage, `--drain: invalid duration "soon"; want one such as 500ms, 30s, 1h30m or 7d, at most a year`},
+		{[]string{"serve", "--drain", "2 weeks"}, exitUsage, `7d, at most a year (did you mean 14d?)`},
+		{[]string{"serve", "--drain", "5"}, exitUsage, `7d, at most a year (did you mean 5s?)`},
+		{[]string{"serve", "--drain=-5s"}, exitUsage, `--drain: invalid duration "-5s"; want one such as 500ms, 30s, 1h30m or 7d, at most a year`},
+		{[]string{"serve", "--keep-denials", "367d"}, exitUsage, `7d, at most a year`},
+		{[]string{"demo", "--for=0s"}, exitUsage, `--for: "0s" is too short; want 1ms or more`},
 		{[]string{"serve", "--http", taken}, exitBad, `address already in use; stop the program that listens there, or choose another address`},
 		{[]string{"serve", "--log-level", "loud"}, exitUsage, `--log-level: unknown level "loud"; want debug, info, warn or error`},
 		{[]string{"serve", "--config", "none.yaml"}, exitBad, `stint: config: stat none.yaml: no such file or directory`},
@@ -94,7 +99,7 @@ func TestDaemonMistakes(t *testing.T) {
 		{[]string{"demo", "--store=reddis"}, exitUsage, `--store: want memory, redis, or a URL such as redis://localhost:6379/0 (did you mean "redis"?)`},
 		{[]string{"demo", "--incident=flod"}, exitUsage, `--incident: "flod"; want flood or outage (did you mean "flood"?)`},
 		{[]string{"demo", "--incident=outage", "--store=redis"}, exitUsage, "--incident outage: the demo starts its own Redis server; remove --store"},
-		{[]string{"demo", "--for=soon"}, exitUsage, `--for: invalid duration "soon"; want one such as 30s, 10m, 1h30m or 7d, at most a year`},
+		{[]string{"demo", "--for=soon"}, exitUsage, `--for: invalid duration "soon"; want one such as 500ms, 30s, 1h30m or 7d, at most a year`},
 	}
 	for _, test := range tests {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
@@ -161,7 +166,7 @@ func serveSignals(t *testing.T, binary string) {
 
 // secondSignal does not wait for load balancers.
 func secondSignal(t *testing.T, binary string) {
-	d := launch(t, binary, "serve", "--http", "127.0.0.1:0", "--drain", "1h")
+	d := launch(t, binary, "serve", "--http", "127.0.0.1:0", "--drain", "1d")
 	d.signal(syscall.SIGINT)
 	if got := d.state(); got != "STOPPING=1" {
 		t.Errorf("notified %q, want that it is stopping", got)

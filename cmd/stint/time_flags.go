@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -14,49 +15,62 @@ import (
 	"github.com/stint-limiter/stint/internal/figures"
 )
 
-// durationFlag is a duration, such as "30s", "10m", "1h30m" or "7d".
+// durationFlag is a duration of at least a millisecond.
 type durationFlag time.Duration
 
-// spelledOut matches durations with spelled-out units, such as "30 seconds".
-var spelledOut = regexp.MustCompile(`^(\d+) *(s|m|h|d|w)[a-z]*$`)
-
-// UnmarshalText reads a duration from one millisecond to one year.
-func (l *durationFlag) UnmarshalText(text []byte) error {
-	if len(text) > 0 && text[0] >= '0' && text[0] <= '9' {
-		if limit, err := stint.ParseLimit("1/" + string(text)); err == nil {
-			*l = durationFlag(limit.Window)
-			return nil
-		}
+// UnmarshalText reads what [parseDuration] accepts, except for shorter durations.
+func (f *durationFlag) UnmarshalText(text []byte) error {
+	d, err := parseDuration(string(text))
+	if err == nil && d < time.Millisecond {
+		return fmt.Errorf("%q is too short; want 1ms or more", text)
 	}
-	hint := ""
-	if parts := spelledOut.FindSubmatch(text); parts != nil {
-		n, unit := string(parts[1]), string(parts[2])
-		if weeks, err := strconv.Atoi(n); unit == "w" && err == nil && weeks < 52 {
-			n, unit = strconv.Itoa(7*weeks), "d"
-		}
-		if limit, err := stint.ParseLimit("1/" + n + unit); err == nil {
-			hint = fmt.Sprintf(" (did you mean %s?)", figures.Length(limit.Window))
-		}
-	}
-	return fmt.Errorf("invalid duration %q; want one such as 30s, 10m, 1h30m or 7d, at most a year%s",
-		text, hint)
+	*f = durationFlag(d)
+	return err
 }
 
+// readDuration reads the value of a flag that may be 0.
 func readDuration(k *kong.DecodeContext, target reflect.Value) error {
 	var text string
 	if err := k.Scan.PopValueInto("duration", &text); err != nil {
 		return err
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		hint := ""
-		if seconds, err := time.ParseDuration(text + "s"); err == nil {
-			hint = fmt.Sprintf(" (did you mean %s?)", figures.Exact(seconds))
-		}
-		return fmt.Errorf("invalid duration %q; want one such as 500ms, 10s or 1m30s%s", text, hint)
-	}
+	d, err := parseDuration(text)
 	target.SetInt(int64(d))
-	return nil
+	return err
+}
+
+// spelledOut matches durations with spelled-out units, such as "30 seconds", or without a unit.
+var spelledOut = regexp.MustCompile(`^(\d+) *(?:(ms|s|m|h|d|w)[a-z]*)?$`)
+
+// parseDuration parses a duration from 0 to a year, such as "500ms", "30s", "1h30m" or "7d".
+func parseDuration(text string) (time.Duration, error) {
+	if d, ok := parseLength(text); ok {
+		return d, nil
+	}
+	hint := ""
+	if parts := spelledOut.FindStringSubmatch(text); parts != nil {
+		n, unit := parts[1], cmp.Or(parts[2], "s")
+		if weeks, err := strconv.Atoi(n); unit == "w" && err == nil && weeks < 53 {
+			n, unit = strconv.Itoa(7*weeks), "d"
+		}
+		if _, ok := parseLength(n + unit); ok {
+			hint = fmt.Sprintf(" (did you mean %s?)", n+unit)
+		}
+	}
+	return 0, fmt.Errorf("invalid duration %q; want one such as 500ms, 30s, 1h30m or 7d, at most a year%s", text, hint)
+}
+
+// parseLength parses a duration in Go's notation, or a number of days.
+func parseLength(text string) (d time.Duration, ok bool) {
+	var err error
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		var n uint64
+		n, err = strconv.ParseUint(days, 10, 16)
+		d = time.Duration(n) * 24 * time.Hour
+	} else {
+		d, err = time.ParseDuration(text)
+	}
+	return d, err == nil && 0 <= d && d <= stint.MaxWindow
 }
 
 // inSeconds formats a number of seconds as a duration, or as "never" if it is negative.
