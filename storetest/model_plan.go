@@ -46,19 +46,9 @@ const (
 
 type step struct {
 	kind      stepKind
+	request   stint.Request // without claims and bans
 	claims    []claimPick
-	mode      stint.Mode
-	id        string
-	idLife    time.Duration
-	maxWait   time.Duration
 	bans      bool
-	fit       bool
-	lease     time.Duration
-	hold      time.Duration
-	tentative bool
-	age       time.Duration // of a force
-	refilled  time.Duration
-	atLeast   bool
 	move      bool // move up the booking of charge number pick
 	pick      int
 	amendment stint.Amendment
@@ -182,37 +172,39 @@ func stepGenerator(p plan) *rapid.Generator[step] {
 			if s.claims = claim.Draw(t, "claim"); rapid.IntRange(0, 3).Draw(t, "several") == 0 {
 				s.claims = claims.Draw(t, "claims")
 			}
-			s.mode = rapid.SampledFrom([]stint.Mode{stint.ModeTake, stint.ModeTake, stint.ModeTake, stint.ModeReserve,
+			r := &s.request
+			r.Mode = rapid.SampledFrom([]stint.Mode{stint.ModeTake, stint.ModeTake, stint.ModeTake, stint.ModeReserve,
 				stint.ModeReserve, stint.ModePeek, driver.ModeForce}).Draw(t, "mode")
-			s.id = rapid.SampledFrom([]string{"", "", "", "", "x", "y"}).Draw(t, "id")
-			if s.id != "" {
-				s.idLife = rapid.SampledFrom(
+			r.ID = rapid.SampledFrom([]string{"", "", "", "", "x", "y"}).Draw(t, "id")
+			if r.ID != "" {
+				r.IDLife = rapid.SampledFrom(
 					[]time.Duration{time.Second, time.Minute, 90 * time.Second}).Draw(t, "id life")
 			}
-			s.maxWait = rapid.SampledFrom(
+			r.MaxWait = rapid.SampledFrom(
 				[]time.Duration{0, 0, time.Microsecond, 700 * time.Millisecond, time.Hour}).Draw(t, "max wait")
 			s.bans = rapid.IntRange(0, 3).Draw(t, "bans") == 0
-			if s.fit = rapid.IntRange(0, 3).Draw(t, "fit") == 3; s.fit {
-				s.claims, s.mode = s.claims[:1], stint.ModeTake
+			fit := rapid.IntRange(0, 3).Draw(t, "fit") == 3
+			if r.Terms().Fit = fit; fit {
+				s.claims, r.Mode = s.claims[:1], stint.ModeTake
 			}
-			if s.fit && rapid.IntRange(0, 2).Draw(t, "lease") > 0 {
-				s.id, s.lease = "", micros(advanceGenerator(p).Draw(t, "until"))
+			if fit && rapid.IntRange(0, 2).Draw(t, "lease") > 0 {
+				r.ID, r.IDLife, r.Terms().Lease = "", 0, micros(advanceGenerator(p).Draw(t, "until"))
 			}
-			if !s.fit && s.mode != stint.ModeReserve && rapid.IntRange(0, 2).Draw(t, "holds") == 2 {
-				s.maxWait = 0
-				s.hold = rapid.SampledFrom([]time.Duration{time.Second, 10 * time.Millisecond, 90 * time.Second,
+			if !fit && r.Mode != stint.ModeReserve && rapid.IntRange(0, 2).Draw(t, "holds") == 2 {
+				r.MaxWait = 0
+				r.Hold = rapid.SampledFrom([]time.Duration{time.Second, 10 * time.Millisecond, 90 * time.Second,
 					stint.MaxHold}).Draw(t, "hold")
 			}
-			if s.mode == driver.ModeForce && rapid.IntRange(0, 2).Draw(t, "late") > 0 {
-				s.maxWait, s.age = 0, micros(advanceGenerator(p).Draw(t, "age"))
-				s.refilled = rapid.OneOf(rapid.Map(advanceGenerator(p), micros),
+			if r.Mode == driver.ModeForce && rapid.IntRange(0, 2).Draw(t, "late") > 0 {
+				r.MaxWait, r.Terms().Age = 0, micros(advanceGenerator(p).Draw(t, "age"))
+				r.Terms().Refilled = rapid.OneOf(rapid.Map(advanceGenerator(p), micros),
 					rapid.SampledFrom([]time.Duration{0, math.MaxInt64})).Draw(t, "refilled")
 			}
-			s.atLeast = s.mode == driver.ModeForce && rapid.IntRange(0, 3).Draw(t, "at least") == 0
-			if s.mode == stint.ModeReserve && !s.fit {
+			r.Terms().AtLeast = r.Mode == driver.ModeForce && rapid.IntRange(0, 3).Draw(t, "at least") == 0
+			if r.Mode == stint.ModeReserve {
 				s.move = rapid.IntRange(0, 2).Draw(t, "move") == 2
 				s.pick = rapid.IntRange(0, maxCharges-1).Draw(t, "charge")
-				s.tentative = rapid.Bool().Draw(t, "tentative")
+				r.Terms().Tentative = rapid.Bool().Draw(t, "tentative")
 			}
 		case stepAmend:
 			s.pick = rapid.IntRange(0, maxCharges-1).Draw(t, "charge")
@@ -250,7 +242,7 @@ func stepGenerator(p plan) *rapid.Generator[step] {
 			s.claims, s.pick = claim.Draw(t, "claim"), rapid.IntRange(2, maxFlood).Draw(t, "flood")
 			s.advance = advanceGenerator(p).Draw(t, "apart") / 2
 			if rapid.Bool().Draw(t, "lease") {
-				s.lease = micros(advanceGenerator(p).Draw(t, "until"))
+				s.request.Terms().Lease = micros(advanceGenerator(p).Draw(t, "until"))
 			}
 		case stepDisturb:
 			s.pick = rapid.IntRange(0, 100).Draw(t, "disturbance")
@@ -339,18 +331,14 @@ func (w *world) move(r stint.Request, pick int) (stint.Request, chargePair, bool
 // request builds a step's request. It drops options that are invalid for the limits: concurrency
 // limits can be neither reserved nor fitted nor forced ahead of now, and buckets cannot be leased.
 func (w *world) request(s step) stint.Request {
-	r := driver.WithTerms(stint.Request{Claims: []stint.Claim{w.claim(s.claims[0])}, ID: s.id, Mode: s.mode,
-		MaxWait: s.maxWait, Hold: s.hold}, driver.Terms{Fit: s.fit, Lease: s.lease, Tentative: s.tentative,
-		Age: s.age, Refilled: s.refilled, AtLeast: s.atLeast})
-	for _, p := range s.claims[1:] {
-		c := w.claim(p)
-		if w.plan.oneSubject {
-			c.Subject = r.Claims[0].Subject
-		}
-		r.Claims = append(r.Claims, c)
+	r := s.request
+	for _, p := range s.claims {
+		r.Claims = append(r.Claims, w.claim(p))
 	}
-	if s.id != "" {
-		r.IDLife = s.idLife
+	if w.plan.oneSubject {
+		for i := range r.Claims {
+			r.Claims[i].Subject = r.Claims[0].Subject
+		}
 	}
 	r.Bans = &stint.BanPolicy{} // bans apply, but none is created
 	if s.bans {
