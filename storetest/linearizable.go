@@ -25,19 +25,19 @@ func Linearizable(t *testing.T, store stint.Store) {
 		stint.Per(25, stint.MaxWindow).BurstTimes(2).WithName("burst"),
 	}
 	// Few calls per subject, because the search is exponential in the worst case.
-	var names []string
-	for range callers * calls / 60 {
-		names = append(names, fmt.Sprintf("linearizable:%016x", rand.Uint64()))
+	subjects := func(n int) (names []string) {
+		for range n {
+			names = append(names, fmt.Sprintf("linearizable:%016x", rand.Uint64()))
+		}
+		return names
 	}
+	names := subjects(callers * calls / 60)
 	// A raise of a charge that was given back is charged at an instant that the answer does not
 	// contain. So units are given back only to the first half of the subjects, and only charges of
 	// the other half are raised.
 	givenBack := names[:len(names)/2]
 	// Requests of these subjects hold units instead. Later calls report and settle the held units.
-	var holding []string
-	for range callers * calls / 120 {
-		holding = append(holding, fmt.Sprintf("linearizable:%016x", rand.Uint64()))
-	}
+	holding := subjects(callers * calls / 120)
 	r := &recorder{store: store, limits: limits, start: time.Now()}
 	var group sync.WaitGroup
 	for caller := range callers {
@@ -51,21 +51,22 @@ func Linearizable(t *testing.T, store stint.Store) {
 				subject := names[rand.IntN(len(names))]
 				switch n := rand.IntN(20); {
 				case n < 12:
-					if c := r.take(t, caller, subject, stint.ModeTake, rand.Int64N(12)); c.Data().ID != 0 {
+					if c := r.take(t, caller, subject, "take", rand.Int64N(12)); c.Data().ID != 0 {
 						mine = append(mine, c)
 					}
 				case n < 15:
-					r.take(t, caller, subject, stint.ModePeek, 1+rand.Int64N(12))
+					r.take(t, caller, subject, "peek", 1+rand.Int64N(12))
 				case n < 18 && len(mine) > 0:
 					c, cost := mine[rand.IntN(len(mine))], rand.Int64N(12)
 					if slices.Contains(givenBack, c.Claims()[0].Subject) {
 						cost = min(cost, c.Claims()[0].Cost)
 					}
-					r.settle(t, caller, c, cost)
+					r.amend(t, caller, "settle", c, settleTo(cost))
 				case n < 19:
-					r.giveBack(t, caller, givenBack[rand.IntN(len(givenBack))], 1+rand.Int64N(12))
+					r.command(t, caller, "give back", stint.Command{Kind: stint.CommandGiveBack,
+						Subject: givenBack[rand.IntN(len(givenBack))], Units: 1 + rand.Int64N(12)})
 				default:
-					r.reset(t, caller, subject)
+					r.command(t, caller, "reset", stint.Command{Kind: stint.CommandReset, Subject: subject})
 				}
 			}
 		})
@@ -111,7 +112,7 @@ type reply struct {
 	charge stint.Charge
 }
 
-func (r *recorder) do(t *testing.T, caller int, in asked, call func(context.Context, *reply) error) reply {
+func (r *recorder) do(t *testing.T, caller int, in asked, call func(context.Context, *reply) error) {
 	var out reply
 	began := time.Since(r.start)
 	err := call(t.Context(), &out)
@@ -124,14 +125,19 @@ func (r *recorder) do(t *testing.T, caller int, in asked, call func(context.Cont
 	r.history = append(r.history, porcupine.Operation{
 		ClientId: caller, Input: in, Call: began.Nanoseconds(), Output: out, Return: ended.Nanoseconds(),
 	})
-	return out
 }
 
-func (r *recorder) take(t *testing.T, caller int, subject string, mode stint.Mode, cost int64) (c stint.Charge) {
-	in := asked{subject: subject, verb: [...]string{"take", "peek"}[mode], cost: cost}
-	r.do(t, caller, in, func(ctx context.Context, out *reply) error {
-		d, err := r.store.Take(ctx, stint.Request{
-			Claims: []stint.Claim{{Subject: subject, Limits: r.limits, Cost: cost}}, Mode: mode})
+// take makes a request: a take, a peek or a hold. It returns the charge.
+func (r *recorder) take(t *testing.T, caller int, subject, verb string, cost int64) (c stint.Charge) {
+	request := stint.Request{Claims: []stint.Claim{{Subject: subject, Limits: r.limits, Cost: cost}}}
+	switch verb {
+	case "peek":
+		request.Mode = stint.ModePeek
+	case "hold":
+		request.Hold = time.Hour
+	}
+	r.do(t, caller, asked{subject: subject, verb: verb, cost: cost}, func(ctx context.Context, out *reply) error {
+		d, err := r.store.Take(ctx, request)
 		out.ok, out.charge, c = d.Allowed, d.Charge, d.Charge
 		for i, s := range d.States() {
 			out.used[i] = s.Used
@@ -143,55 +149,33 @@ func (r *recorder) take(t *testing.T, caller int, subject string, mode stint.Mod
 
 // hold takes with a hold, or reports on or settles an earlier hold, possibly several times.
 func (r *recorder) hold(t *testing.T, caller int, subject string, held []stint.Charge) []stint.Charge {
-	if n := rand.IntN(5); n < 2 || len(held) == 0 {
-		in := asked{subject: subject, verb: "hold", cost: 1 + rand.Int64N(12)}
-		r.do(t, caller, in, func(ctx context.Context, out *reply) error {
-			d, err := r.store.Take(ctx, stint.Request{
-				Claims: []stint.Claim{{Subject: subject, Limits: r.limits, Cost: in.cost}}, Hold: time.Hour})
-			if out.ok, out.charge = d.Allowed, d.Charge; d.Allowed {
-				held = append(held, d.Charge)
-			}
-			for i, s := range d.States() {
-				out.used[i] = s.Used
-			}
-			return err
-		})
-	} else {
-		c := held[rand.IntN(len(held))]
-		in := asked{subject: c.Claims()[0].Subject, verb: "report", cost: rand.Int64N(16), charge: c}
-		kind := stint.AmendExtend
-		if n > 2 {
-			in.verb, kind = "settle hold", stint.AmendSettle
+	n := rand.IntN(5)
+	if n < 2 || len(held) == 0 {
+		if c := r.take(t, caller, subject, "hold", 1+rand.Int64N(12)); c.Data().ID != 0 {
+			held = append(held, c)
 		}
-		r.do(t, caller, in, func(ctx context.Context, out *reply) error {
-			done, err := r.store.Amend(ctx, c, stint.Amendment{Kind: kind, Cost: in.cost, MaxDebt: stint.MaxUnits})
-			out.ok = done.Changed
-			return err
-		})
+		return held
 	}
+	verb, a := "report", stint.Amendment{Kind: stint.AmendExtend, Cost: rand.Int64N(16), MaxDebt: stint.MaxUnits}
+	if n > 2 {
+		verb, a.Kind = "settle hold", stint.AmendSettle
+	}
+	r.amend(t, caller, verb, held[rand.IntN(len(held))], a)
 	return held
 }
 
-func (r *recorder) settle(t *testing.T, caller int, c stint.Charge, cost int64) {
-	in := asked{subject: c.Claims()[0].Subject, verb: "settle", cost: cost, charge: c}
+func (r *recorder) amend(t *testing.T, caller int, verb string, c stint.Charge, a stint.Amendment) {
+	in := asked{subject: c.Claims()[0].Subject, verb: verb, cost: a.Cost, charge: c}
 	r.do(t, caller, in, func(ctx context.Context, out *reply) error {
-		done, err := r.store.Amend(ctx, c, stint.Amendment{Kind: stint.AmendSettle, Cost: cost})
+		done, err := r.store.Amend(ctx, c, a)
 		out.ok = done.Changed
 		return err
 	})
 }
 
-// reset resets only the first limit, so that the others differ from it.
-func (r *recorder) reset(t *testing.T, caller int, subject string) {
-	r.do(t, caller, asked{subject: subject, verb: "reset"}, func(ctx context.Context, _ *reply) error {
-		return r.store.Command(ctx, stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: r.limits[:1]})
-	})
-}
-
-// giveBack gives units back to the first limit only.
-func (r *recorder) giveBack(t *testing.T, caller int, subject string, units int64) {
-	r.do(t, caller, asked{subject: subject, verb: "give back", cost: units}, func(ctx context.Context, _ *reply) error {
-		return r.store.Command(ctx, stint.Command{Kind: stint.CommandGiveBack, Subject: subject, Limits: r.limits[:1],
-			Units: units})
-	})
+// command acts only on the first limit, so that the others differ from it.
+func (r *recorder) command(t *testing.T, caller int, verb string, c stint.Command) {
+	c.Limits = r.limits[:1]
+	in := asked{subject: c.Subject, verb: verb, cost: c.Units}
+	r.do(t, caller, in, func(ctx context.Context, _ *reply) error { return r.store.Command(ctx, c) })
 }

@@ -3,6 +3,7 @@ package storetest
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/anishathalye/porcupine"
@@ -145,11 +146,7 @@ func bySubject(history []porcupine.Operation) [][]porcupine.Operation {
 		subject := o.Input.(asked).subject
 		parts[subject] = append(parts[subject], o)
 	}
-	var list [][]porcupine.Operation
-	for _, p := range parts {
-		list = append(list, p)
-	}
-	return list
+	return slices.Collect(maps.Values(parts))
 }
 
 func describeCall(in, out any) string {
