@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -33,7 +34,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 					c.test(k.other())
 				}
 				for _, l := range c.under {
-					c.test(k.other().under(l))
+					c.test(k.other(l))
 				}
 			})
 		}
@@ -78,8 +79,14 @@ type tester struct {
 // newSubject returns a subject that was never used.
 func (k *tester) newSubject() string { return fmt.Sprintf("test:%016x", rand.Uint64()) }
 
-// other returns a tester with another subject, under the same limits.
-func (k *tester) other() *tester { return k.as(k.newSubject(), k.limits...) }
+// other returns a tester with another subject, under the given limits or, if there are none, under
+// the same limits.
+func (k *tester) other(limits ...stint.Limit) *tester {
+	if len(limits) == 0 {
+		limits = k.limits
+	}
+	return k.as(k.newSubject(), limits...)
+}
 
 // under returns a tester with the same subject, under other limits.
 func (k *tester) under(limits ...stint.Limit) *tester { return k.as(k.subject, limits...) }
@@ -152,11 +159,23 @@ func (k *tester) take(cost int64) stint.Decision {
 	return k.decide(k.request(cost))
 }
 
-func (k *tester) peek(cost int64) stint.Decision {
+// look decides a request as a peek.
+func (k *tester) look(r stint.Request) stint.Decision {
 	k.Helper()
-	r := k.request(cost)
 	r.Mode = stint.ModePeek
 	return k.decide(r)
+}
+
+func (k *tester) peek(cost int64) stint.Decision {
+	k.Helper()
+	return k.look(k.request(cost))
+}
+
+// used returns the usage of the first limit.
+func (k *tester) used() int64 {
+	k.Helper()
+	d := k.peek(1)
+	return d.States()[0].Used
 }
 
 func (k *tester) reserve(cost int64, maxWait time.Duration) stint.Decision {
@@ -272,6 +291,14 @@ func (k *tester) wantUsed(d stint.Decision, want ...int64) {
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		k.Fatalf("used is %v, want %v", got, want)
+	}
+}
+
+// wantInvalid fails unless an error is a [*stint.InvalidError].
+func (k *tester) wantInvalid(what string, err error) {
+	k.Helper()
+	if _, ok := errors.AsType[*stint.InvalidError](err); !ok {
+		k.Errorf("%s: got %v, want an InvalidError", what, err)
 	}
 }
 

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"errors"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -36,7 +35,7 @@ var answers = []check{
 			}
 		}),
 	exact("an answer on several subjects has instants and generations for all", nil, func(k *tester) {
-		a, b := k.as(k.newSubject(), stint.PerHour(5)), k.as(k.newSubject(), stint.PerHour(1))
+		a, b := k.other(stint.PerHour(5)), k.other(stint.PerHour(1))
 		taken := k.mustDecide(and(a.request(1), b.request(1)))
 		denied := k.decide(and(a.request(1), b.request(1)))
 		k.wantAllowed(denied, false)
@@ -48,7 +47,7 @@ var answers = []check{
 		}
 	}),
 	exact("a denial names the claim that denied", nil, func(k *tester) {
-		room, full := k.as(k.newSubject(), stint.PerHour(5)), k.as(k.newSubject(), stint.PerHour(1))
+		room, full := k.other(stint.PerHour(5)), k.other(stint.PerHour(1))
 		for _, x := range []struct {
 			r    stint.Request
 			want uint8
@@ -82,14 +81,12 @@ var answers = []check{
 		}
 	}),
 	everyStore("a request without claims is refused", nil, func(k *tester) {
-		var invalid *stint.InvalidError
-		if _, err := k.Store.Take(k.Context(), stint.Request{}); !errors.As(err, &invalid) {
-			k.Errorf("got %v, want an InvalidError", err)
-		}
+		_, err := k.Store.Take(k.Context(), stint.Request{})
+		k.wantInvalid("a take", err)
 	}),
 	everyStore("the caller may reuse its claims once the request is answered", nil, func(k *tester) {
 		for _, more := range []bool{false, true} {
-			a, b := k.as(k.newSubject(), stint.PerHour(5)), k.as(k.newSubject(), stint.PerHour(5))
+			a, b := k.other(stint.PerHour(5)), k.other(stint.PerHour(5))
 			r := a.request(2)
 			if more {
 				r = and(r, b.request(2))

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"errors"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -25,19 +24,24 @@ func (k *tester) strike(p *stint.BanPolicy) stint.Decision {
 var bans = []check{
 	everyStore("a command that is not valid is refused", limits{stint.PerHour(10)}, func(k *tester) {
 		k.mustTake(4)
+		const giveBack = stint.CommandGiveBack
 		for name, c := range map[string]stint.Command{
 			"no kind":                {Subject: k.subject, Limits: k.limits, For: time.Hour},
-			"an unknown kind":        {Kind: stint.CommandGiveBack + 1, Subject: k.subject},
+			"an unknown kind":        {Kind: giveBack + 1, Subject: k.subject},
 			"no limits to reset":     {Kind: stint.CommandReset, Subject: k.subject},
 			"no subject":             {Kind: stint.CommandUnban},
 			"a ban without a length": {Kind: stint.CommandBan, Subject: k.subject},
 			"a ban into the past":    {Kind: stint.CommandBan, Subject: k.subject, For: -time.Hour},
 			"a ban too long":         {Kind: stint.CommandBan, Subject: k.subject, For: stint.MaxWindow + time.Second},
+			"no units":               {Kind: giveBack, Subject: k.subject, Limits: k.limits},
+			"negative units":         {Kind: giveBack, Subject: k.subject, Limits: k.limits, Units: -1},
+			"too many units":         {Kind: giveBack, Subject: k.subject, Limits: k.limits, Units: stint.MaxUnits + 1},
+			"units of no subject":    {Kind: giveBack, Limits: k.limits, Units: 1},
+			"units of no limits":     {Kind: giveBack, Subject: k.subject, Units: 1},
+			"a limit twice":          {Kind: giveBack, Subject: k.subject, Limits: append(k.limits, k.limits...), Units: 1},
+			"an invalid limit":       {Kind: giveBack, Subject: k.subject, Limits: limits{{Max: -1}}, Units: 1},
 		} {
-			var invalid *stint.InvalidError
-			if err := k.Store.Command(k.Context(), c); !errors.As(err, &invalid) {
-				k.Errorf("%s: got %v, want an InvalidError", name, err)
-			}
+			k.wantInvalid(name, k.Store.Command(k.Context(), c))
 		}
 		if !k.NeverOver {
 			k.wantUsed(k.peek(1), 4)
@@ -84,12 +88,9 @@ var bans = []check{
 		}
 	}),
 	exact("only a take that costs is a strike", nil, func(k *tester) {
-		r := stint.Request{
-			Claims: []stint.Claim{{Subject: k.subject, Limits: []stint.Limit{{Window: time.Hour}}, Cost: 1}},
-		}
+		r := k.under(stint.Limit{Window: time.Hour}).request(1)
 		r.Bans = policy(1)
-		r.Mode = stint.ModePeek
-		k.wantBanned(k.decide(r), false)
+		k.wantBanned(k.look(r), false)
 		r.Mode = stint.ModeReserve
 		k.wantBanned(k.decide(r), false)
 		r.Mode, r.Claims[0].Cost = stint.ModeTake, 0
@@ -109,19 +110,18 @@ var bans = []check{
 	}),
 	clocked("a ban by hand lengthens one in force, never shortens it, and ends",
 		limits{stint.PerHour(10)}, func(k *tester) {
-			ban := func(d time.Duration) { k.ban(d) }
-			ban(time.Minute)
+			k.ban(time.Minute)
 			k.wantRetry(k.take(1), time.Minute)
-			ban(time.Hour)
+			k.ban(time.Hour)
 			k.wantRetry(k.take(1), time.Hour)
 			k.Clock.Advance(time.Minute)
-			ban(time.Minute)
+			k.ban(time.Minute)
 			k.wantRetry(k.take(1), 59*time.Minute)
 			k.Clock.Advance(58 * time.Minute)
-			ban(time.Minute) // ends at the same time
+			k.ban(time.Minute) // ends at the same time
 			k.wantRetry(k.take(1), time.Minute)
 			k.Clock.Advance(time.Minute - us)
-			ban(ms)
+			k.ban(ms)
 			k.wantRetry(k.take(1), ms)
 			k.after(ms).mustTake(1)
 		}),
@@ -133,37 +133,28 @@ var bans = []check{
 			k.mustDecide(shared)
 			k.wantBanned(k.decide(own), true)
 		}
-		caller := k.other().request(1)
-		caller.Claims = append(caller.Claims[:1:1], []stint.Claim{shared.Claims[0]}...)
-		k.mustDecide(caller)
-		caller.Claims = append(caller.Claims[:1:1], []stint.Claim{own.Claims[0]}...)
-		k.wantBanned(k.decide(caller), true)
+		k.mustDecide(and(k.other().request(1), shared))
+		ceiling := k.other().request(1)
+		ceiling.Claims[0].Shared = true
+		for _, r := range []stint.Request{and(k.other().request(1), own), and(ceiling, own)} {
+			d := k.decide(r)
+			k.wantBanned(d, true)
+			k.wantKey(d, k.subject)
+		}
 	}),
-	exact("a caller's ban is found beside a shared subject", nil, func(k *tester) {
-		caller, ceiling, l := k.newSubject(), k.newSubject(), stint.PerHour(10)
-		k.as(caller).ban(time.Hour)
-		r := k.as(ceiling, l).request(1)
-		r.Claims[0].Shared = true
-		r.Claims = append(r.Claims[:1:1], []stint.Claim{k.as(caller, l).request(1).Claims[0]}...)
-		d := k.decide(r)
-		k.wantBanned(d, true)
-		k.wantKey(d, caller)
-	}),
-	exact("a shared subject gets no strikes", nil, func(k *tester) {
-		caller, ceiling, l := k.newSubject(), k.newSubject(), stint.PerHour(10)
-		r := k.as(caller, l).request(1)
-		r.Claims = append(
-			r.Claims[:1:1],
-			[]stint.Claim{{Subject: ceiling, Limits: []stint.Limit{{Window: time.Hour}}, Cost: 1, Shared: true}}...)
+	exact("a shared subject gets no strikes", limits{stint.PerHour(10)}, func(k *tester) {
+		ceiling := k.other()
+		r := and(k.request(1), ceiling.under(stint.Limit{Window: time.Hour}).request(1))
+		r.Claims[1].Shared = true
 		r.Bans = policy(2)
 		for range 5 {
 			d := k.decide(r)
 			k.wantAllowed(d, false)
 			k.wantBanned(d, false)
-			k.wantKey(d, ceiling)
+			k.wantKey(d, ceiling.subject)
 		}
-		k.as(caller, l).mustTake(1)
-		k.as(ceiling, l).mustTake(1)
+		k.mustTake(1)
+		ceiling.mustTake(1)
 		// Denials by the caller's own limits count as usual.
 		r.Claims[0].Cost = 11
 		k.wantBanned(k.decide(r), false)

@@ -123,15 +123,6 @@ var basics = []check{
 			k.Errorf("%s: after 100 denials: %s", k.limit(), diff)
 		}
 	}),
-	exact("the states share nothing with the caller", nil, func(k *tester) {
-		limits := []stint.Limit{stint.PerHour(10)}
-		d := k.under(limits...).mustTake(1)
-		limits[0] = stint.PerHour(1)
-		if d.Charge.Claims()[0].Subject != k.subject || d.Charge.Claims()[0].Cost != 1 {
-			k.Errorf("charge is %+v", d.Charge)
-		}
-		k.wantUsed(k.under(stint.PerHour(10)).peek(1), 1)
-	}),
 	exact("a context that has ended is an error", limits{stint.PerHour(10)}, func(k *tester) {
 		ctx := canceled(k.Context())
 		if d, err := k.Store.Take(ctx, k.request(1)); err == nil {

@@ -10,7 +10,7 @@ import (
 var bursts = []check{
 	clocked("a burst admits its capacity in any window, and the limit in the long run", nil, func(k *tester) {
 		for _, x := range []struct{ limit, times int64 }{{10, 2}, {30, 2}, {100, 3}, {150, 5}} {
-			k := k.other().under(stint.PerMinute(x.limit).BurstTimes(x.times))
+			k := k.other(stint.PerMinute(x.limit).BurstTimes(x.times))
 			k.toFull(time.Minute)
 			start := k.Clock.Now()
 			slice := time.Duration(0)
@@ -82,8 +82,7 @@ var bursts = []check{
 
 var states = []check{
 	clocked("limits come and go", nil, func(k *tester) {
-		second, minute, bucket := stint.PerSecond(5), stint.PerMinute(20), stint.TokenBucket(
-			10, 1, s)
+		second, minute, bucket := stint.PerSecond(5), stint.PerMinute(20), stint.TokenBucket(10, 1, s)
 		k.under(second, minute).mustTake(5)
 		k.under(bucket).mustTake(5)
 		k.wantUsed(k.after(s).under(second, bucket).mustTake(2), 2, 6)
@@ -93,21 +92,21 @@ var states = []check{
 	exact("one charge carries what every state needs", nil, func(k *tester) {
 		limits := []stint.Limit{stint.PerHour(10), stint.PerHour(10).WithName("a"), stint.PerDay(10),
 			stint.PerHour(10).WithName("b")}
-		other := k.newSubject()
-		r := and(k.under(limits...).request(4), k.as(other, limits[1], limits[0]).request(4))
+		k, other := k.under(limits...), k.other(limits[1], limits[0])
+		r := and(k.request(4), other.request(4))
 		d := k.mustDecide(r)
 		if err := (stint.Amendment{Kind: stint.AmendSettle}).Validate(&d.Charge); err != nil {
 			k.Error(err)
 		}
 		k.wantApplied(k.settle(d, 1), true)
-		k.wantUsed(k.under(limits...).peek(1), 1, 1, 1, 1)
-		k.wantUsed(k.as(other, limits[0], limits[1]).peek(1), 1, 1)
+		k.wantUsed(k.peek(1), 1, 1, 1, 1)
+		k.wantUsed(other.peek(1), 1, 1)
 	}),
 	exact("a charge of another generation is not settled", nil, func(k *tester) {
-		a, b := stint.PerHour(10), stint.PerHour(10).WithName("b")
-		d := k.under(a, b).mustTake(4)
+		k = k.under(stint.PerHour(10), stint.PerHour(10).WithName("b"))
+		d := k.mustTake(4)
 		contract.SetGeneration(&d.Charge, 1, d.Charge.Data().GenerationAt(1)+1)
 		k.wantApplied(k.settle(d, 1), true)
-		k.wantUsed(k.under(a, b).peek(1), 1, 4)
+		k.wantUsed(k.peek(1), 1, 4)
 	}),
 }

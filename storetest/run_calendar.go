@@ -48,7 +48,7 @@ var periods = []check{
 			{stint.Monthly(2).On(31), k.until(2026, 3, 31, 0)},
 			{stint.Yearly(2), k.until(2027, 1, 1, 0)},
 		} {
-			k := k.other().under(c.limit)
+			k := k.other(c.limit)
 			k.mustTake(1)
 			d := k.mustTake(1)
 			k.wantReset(d, c.end)

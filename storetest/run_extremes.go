@@ -18,7 +18,7 @@ var extremes = []check{
 					if l.Validate() != nil {
 						continue // a bucket that cannot be counted exactly is refused
 					}
-					k.other().under(l).fillAndEmpty()
+					k.other(l).fillAndEmpty()
 				}
 			}
 		}
@@ -27,7 +27,7 @@ var extremes = []check{
 			{Max: 1 << 46, Window: stint.MinWindow, Burst: stint.MaxBurst << 46},
 			stint.TokenBucket(stint.MaxBurst, 1, stint.MaxWindow), stint.TokenBucket(1, stint.MaxUnits, 1024*us),
 		} {
-			k.other().under(l).fillAndEmpty()
+			k.other(l).fillAndEmpty()
 		}
 	}),
 	corner("the largest costs beside bookings", limits{

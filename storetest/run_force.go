@@ -8,11 +8,18 @@ import (
 	"github.com/stint-limiter/stint/internal/testkit"
 )
 
+// forced returns a request that charges regardless of room.
+func (k *tester) forced(cost int64) stint.Request {
+	r := k.request(cost)
+	r.Mode = driver.ModeForce
+	return r
+}
+
 // force charges regardless of room, ahead of now if ahead is not 0.
 func (k *tester) force(cost int64, ahead time.Duration) stint.Decision {
 	k.Helper()
-	r := k.request(cost)
-	r.Mode, r.MaxWait = driver.ModeForce, ahead
+	r := k.forced(cost)
+	r.MaxWait = ahead
 	d := k.mustDecide(r)
 	k.wantRetry(d, ahead)
 	return d
@@ -55,22 +62,17 @@ var forcing = []check{
 		k.wantUsed(k.after(999*time.Millisecond).peek(0), 3)
 		k.wantUsed(k.after(521*time.Millisecond).peek(0), 1)
 	}),
-	clocked("force books where no booking is left", nil, func(k *tester) {
-		limit := stint.PerMinute(1)
+	clocked("force books where no booking is left", limits{stint.PerMinute(1)}, func(k *tester) {
 		for i := range int64(driver.MaxBookings) + 5 {
-			k.under(limit).force(1, time.Hour+time.Duration(i)*time.Second)
+			k.force(1, time.Hour+time.Duration(i)*time.Second)
 		}
-		k.under(limit).force(1, time.Minute)
-		k.wantUsed(k.under(limit).peek(0), driver.MaxBookings+6)
-		if r, err := k.Store.Take(k.Context(), stint.Request{Mode: stint.ModeReserve,
-			Claims: []stint.Claim{{Subject: k.subject, Cost: 1, Limits: []stint.Limit{limit}}},
-		}); err != nil || r.Allowed {
-			k.Fatalf("reserve: %s, %v; want a denial", answer(r), err)
-		}
+		k.force(1, time.Minute)
+		k.wantUsed(k.peek(0), driver.MaxBookings+6)
+		k.wantAllowed(k.reserve(1, 0), false)
 		// Units without a separate booking were added to the last booking, and no booking is due
 		// yet.
 		k.pass(30 * time.Minute)
-		k.wantUsed(k.under(limit).peek(0), driver.MaxBookings+6)
+		k.wantUsed(k.peek(0), driver.MaxBookings+6)
 	}),
 	everyStore("force takes a place above the maximum", limits{stint.Concurrency(1, time.Minute)}, func(k *tester) {
 		first := k.force(1, 0)
@@ -84,55 +86,39 @@ var forcing = []check{
 		k.mustTake(1)
 	}),
 	everyStore("force ignores bans and causes no strikes", limits{stint.PerMinute(1)}, func(k *tester) {
-		r := k.request(2)
-		r.Mode = driver.ModeForce
-		r.Bans = &stint.BanPolicy{After: 1, Within: time.Minute, Durations: []time.Duration{time.Minute}}
+		r := k.forced(2)
+		r.Bans = policy(1)
 		k.mustDecide(r)
 		k.mustDecide(r)
-		if d := k.peek(1); d.Banned {
-			k.Fatal("a force led to a ban")
-		}
+		k.wantBanned(k.peek(1), false)
 		k.ban(time.Minute)
 		k.mustDecide(r)
-		if d := k.peek(1); !d.Banned {
-			k.Fatal("a force ended a ban")
-		}
+		k.wantBanned(k.peek(1), true)
 	}),
 	everyStore("a forced request id is charged once", limits{stint.PerMinute(1)}, func(k *tester) {
-		r := k.request(2)
-		r.Mode, r.ID = driver.ModeForce, "x"
+		r := k.forced(2)
+		r.ID = "x"
 		for i := range driver.MaxRepeats + 4 {
 			d := k.mustDecide(r)
 			k.wantUsed(d, 2)
-			if d.Repeat != (i > 0) {
-				k.Fatalf("repeat is %v after %d", d.Repeat, i)
-			}
+			k.wantRepeat(d, i > 0)
 		}
-		other := k.request(1)
-		other.Mode, other.ID = driver.ModeForce, "y"
+		other := k.forced(1)
+		other.ID = "y"
 		k.wantUsed(k.decide(other), 3)
 	}),
 	everyStore("force charges all claims", nil, func(k *tester) {
-		a, b := k.newSubject(), k.newSubject()
-		limit := stint.PerMinute(1)
-		r := k.as(a, limit).request(2)
-		r.Mode = driver.ModeForce
-		r.Claims = append(r.Claims, stint.Claim{Subject: b, Limits: []stint.Limit{stint.PerHour(1)}, Cost: 3})
+		a, b := k.other(stint.PerMinute(1)), k.other(stint.PerHour(1))
+		r := and(a.forced(2), b.request(3))
 		d := k.mustDecide(r)
 		k.wantUsed(d, 2, 3)
-		k.as(b, stint.PerHour(1)).mustDeny(1)
+		b.mustDeny(1)
 		k.wantApplied(k.settle(d, 0), true)
-		k.wantUsed(k.as(b, stint.PerHour(1)).peek(1), 0)
+		k.wantUsed(b.peek(1), 0)
 		r.ID = "x"
 		k.wantUsed(k.decide(r), 2, 3)
-		d = k.decide(r)
-		if !d.Repeat || !d.Allowed {
-			k.Fatalf("a repeat: %s", answer(d))
-		}
-		testkit.Eventually(k.T, "a repeat charges nothing", func() bool {
-			d := k.as(b, stint.PerHour(1)).peek(1)
-			return d.Usages()[0].Used == 3
-		})
+		k.wantRepeat(k.mustDecide(r), true)
+		testkit.Eventually(k.T, "a repeat charges nothing", func() bool { return b.used() == 3 })
 	}),
 	exact("no limit is forced above 2^52", limits{stint.PerMinute(3), stint.PerMinute(3).BurstTimes(2),
 		stint.TokenBucket(3, 3, time.Minute)}, func(k *tester) {

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"errors"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -65,39 +64,13 @@ var givingBack = []check{
 		k.command(stint.Command{Kind: stint.CommandGiveBack, Subject: k.subject, Scope: "reports",
 			Limits: k.limits, Units: 3})
 		k.wantUsed(k.peek(1), 4)
-		scoped.Mode = stint.ModePeek
-		k.wantUsed(k.decide(scoped), 1)
+		k.wantUsed(k.look(scoped), 1)
 		k.giveBack(4)
 		k.wantRepeat(k.decide(r), true)
 		k.ban(time.Hour)
 		k.giveBack(4)
 		if d := k.take(1); !d.Banned {
 			k.Errorf("the ban is gone: %s", answer(d))
-		}
-	}),
-	everyStore("invalid commands to give back are refused", limits{stint.PerHour(10)}, func(k *tester) {
-		k.mustTake(4)
-		for name, c := range map[string]stint.Command{
-			"nothing":       {Subject: k.subject, Limits: k.limits},
-			"less":          {Subject: k.subject, Limits: k.limits, Units: -1},
-			"too much":      {Subject: k.subject, Limits: k.limits, Units: stint.MaxUnits + 1},
-			"no subject":    {Limits: k.limits, Units: 1},
-			"no limits":     {Subject: k.subject, Units: 1},
-			"a limit twice": {Subject: k.subject, Limits: limits{stint.PerHour(10), stint.PerHour(20)}, Units: 1},
-			"a wrong limit": {Subject: k.subject, Limits: []stint.Limit{{Max: -1}}, Units: 1},
-		} {
-			c.Kind = stint.CommandGiveBack
-			var invalid *stint.InvalidError
-			if err := k.Store.Command(k.Context(), c); !errors.As(err, &invalid) {
-				k.Errorf("%s: got %v, want an InvalidError", name, err)
-			}
-		}
-		if err := k.Store.Command(canceled(k.Context()), stint.Command{
-			Kind: stint.CommandGiveBack, Subject: k.subject, Limits: k.limits, Units: 1}); err == nil {
-			k.Error("a context that has ended: no error")
-		}
-		if !k.NeverOver {
-			k.wantUsed(k.peek(1), 4)
 		}
 	}),
 }

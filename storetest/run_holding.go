@@ -72,24 +72,24 @@ var holding = []check{
 			k.wantUsed(k.peek(1), 2)
 		}),
 	clocked("a heartbeat is answered for all places of a charge", nil, func(k *tester) {
-		l, other, a, b := stint.Concurrency(1, s), stint.Concurrency(1, s).WithName("n"), k.newSubject(), k.newSubject()
-		r := k.as(a, l, other, stint.PerHour(10)).request(1)
-		r.Claims = append(r.Claims[:1:1], []stint.Claim{{Subject: b, Limits: []stint.Limit{l}, Cost: 1},
-			{Subject: b, Scope: "s", Limits: []stint.Limit{l}}}...)
-		if k.SplitSubjects {
-			r.Claims = r.Claims[:1]
+		place, named := stint.Concurrency(1, s), stint.Concurrency(1, s).WithName("n")
+		a, b := k.other(place, named), k.other(place)
+		r := a.with(stint.PerHour(10)).request(1)
+		if !k.SplitSubjects {
+			r = and(r, b.request(1), b.request(0))
+			r.Claims[2].Scope = "s"
 		}
 		d := k.mustDecide(r)
 		k.wantApplied(k.amend(d, extend), true)
-		k.as(a, other).reset()
+		a.under(named).reset()
 		k.wantApplied(k.amend(d, extend), false)
-		k.wantUsed(k.as(a, l, other).peek(1), 1, 0)
+		k.wantUsed(a.peek(1), 1, 0)
 		k.wantApplied(k.after(s).amend(d, extend), true)
-		k.wantUsed(k.as(a, l, other).peek(1), 1, 1)
+		k.wantUsed(a.peek(1), 1, 1)
 		if !k.SplitSubjects {
-			k.wantUsed(k.as(b, l).peek(1), 1)
+			k.wantUsed(b.peek(1), 1)
 		}
-		k.wantApplied(k.amend(k.other().under(stint.PerHour(1)).mustTake(1), extend), false)
+		k.wantApplied(k.amend(k.other(stint.PerHour(1)).mustTake(1), extend), false)
 	}),
 	everyStore("never more holders than places", limits{stint.Concurrency(3, 3600*s)}, func(k *tester) {
 		var held []stint.Decision

@@ -105,12 +105,12 @@ var holds = []check{
 		d := k.hold(60)
 		for range 5 {
 			k.pass(holdLife * 9 / 10)
-			k.wantApplied(k.amend(d, stint.Amendment{Kind: stint.AmendExtend}), true)
+			k.wantApplied(k.amend(d, extend), true)
 			k.wantUsed(k.peek(1), 60)
 		}
 		k.wantSettled(d, settleTo(7), 7)
 		k.wantUsed(k.peek(1), 7)
-		k.wantApplied(k.amend(d, stint.Amendment{Kind: stint.AmendExtend}), false)
+		k.wantApplied(k.amend(d, extend), false)
 		k.wantUsed(k.peek(1), 7)
 	}),
 	clocked("usage that heartbeats report is charged, and stays", limits{stock(100)}, func(k *tester) {
@@ -157,8 +157,8 @@ var holds = []check{
 	}),
 	exact("units that were used elsewhere are held", limits{stock(100)}, func(k *tester) {
 		k.mustTake(90)
-		r := driver.WithTerms(k.request(60), driver.Terms{Age: 10 * time.Second})
-		r.Mode, r.Hold = driver.ModeForce, holdLife
+		r := k.lateRequest(60, 10*time.Second, 0)
+		r.Hold = holdLife
 		d := k.mustDecide(r)
 		k.wantUsed(d, 150)
 		k.wantHeld(60)
@@ -178,7 +178,7 @@ var holds = []check{
 		k.wantUsed(k.mustDecide(k.quantities(0, 0, 0)), 2, 10, 20)
 		k.wantApplied(k.amend(d, stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{"out": 0}}), false)
 		k.wantSettled(d, stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{"in": 12, "out": 99}}, 12)
-		k.wantApplied(k.amend(d, stint.Amendment{Kind: stint.AmendExtend}), false)
+		k.wantApplied(k.amend(d, extend), false)
 		k.wantUsed(k.mustDecide(k.quantities(0, 0, 0)), 3, 12, 20)
 		k.wantSettled(d, settleTo(0), 0) // the limit without a name, which counts requests
 		k.wantUsed(k.mustDecide(k.quantities(0, 0, 0)), 3, 12, 20)
@@ -234,7 +234,7 @@ func severalCosts(k *tester, hold time.Duration) {
 // severalClaims settles the costs of names that several claims share.
 func severalClaims(k *tester, hold time.Duration) {
 	in, out := k.limits[0].WithName("in"), k.limits[0].WithName("out")
-	r := and(k.under(in).request(10), k.other().under(in, out).request(20), k.other().under(out).request(30))
+	r := and(k.under(in).request(10), k.other(in, out).request(20), k.other(out).request(30))
 	r.Hold = hold
 	d := k.mustDecide(r)
 	k.wantSettled(d, stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{"in": 7, "out": 15}}, 22)

@@ -75,8 +75,8 @@ var requestIDs = []check{
 			request stint.Request
 			life    int64
 		}{
-			{k.other().under(stint.PerMinute(10), stint.PerSecond(10)).withID("x"), 1_000_000},
-			{stint.Request{Claims: k.other().under(stint.PerMinute(10)).request(1).Claims, ID: "x", IDLife: 5 * s},
+			{k.other(stint.PerMinute(10), stint.PerSecond(10)).withID("x"), 1_000_000},
+			{stint.Request{Claims: k.other(stint.PerMinute(10)).request(1).Claims, ID: "x", IDLife: 5 * s},
 				5_000_000},
 		} {
 			k.after(micros(16 - k.Clock.micros()%16)).decide(c.request)
@@ -118,8 +118,7 @@ var requestIDs = []check{
 		}
 	}),
 	exact("a repeat has the charge to all subjects", nil, func(k *tester) {
-		a, b := k.as(k.newSubject(), stint.PerHour(10), stint.PerHour(20).WithName("n")), k.as(k.newSubject(),
-			stint.PerHour(10))
+		a, b := k.other(stint.PerHour(10), stint.PerHour(20).WithName("n")), k.other(stint.PerHour(10))
 		same := k.as(a.subject, stint.PerDay(10))
 		ask := func() stint.Request {
 			r := and(a.withID("x"), b.request(2), same.request(3))
@@ -133,14 +132,12 @@ var requestIDs = []check{
 		k.wantApplied(k.settle(part(first, 1), 7), false)
 		k.wantSettled(part(again, 0, 2), settleTo(5), 5)
 		k.wantApplied(k.settle(first, 7), false)
-		look := ask()
-		look.Mode, look.ID = stint.ModePeek, ""
-		k.wantUsed(k.decide(look), 5, 5, 6, 5)
+		k.wantUsed(k.look(ask()), 5, 5, 6, 5)
 	}),
 	exact("a repeat with other claims has no charge", limits{stint.PerHour(10)}, func(k *tester) {
 		k.mustDecide(k.withID("x"))
 		k.pass(moment)
-		other := k.as(k.newSubject(), stint.PerHour(10))
+		other := k.other()
 		for _, r := range []stint.Request{
 			k.under(stint.PerDay(10)).withID("x"),
 			k.under(stint.PerHour(10).WithName("n")).withID("x"),

@@ -11,9 +11,7 @@ import (
 // lateRequest returns a request that charges units that were used age ago, and that meters have been
 // refilling for the duration refilled.
 func (k *tester) lateRequest(cost int64, age, refilled time.Duration) stint.Request {
-	r := driver.WithTerms(k.request(cost), driver.Terms{Age: age, Refilled: refilled})
-	r.Mode = driver.ModeForce
-	return r
+	return driver.WithTerms(k.forced(cost), driver.Terms{Age: age, Refilled: refilled})
 }
 
 // late makes a lateRequest, and checks that the charge has the time at which the units were used.

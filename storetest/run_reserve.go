@@ -58,7 +58,7 @@ var reservations = []check{
 		for _, x := range []struct {
 			window, grace time.Duration
 		}{{10 * ms, 2 * ms}, {40 * ms, 2 * ms}, {100020 * us, 5001 * us}, {s, grace}, {time.Hour, grace}} {
-			k := k.other().under(stint.Per(1, x.window))
+			k := k.other(stint.Per(1, x.window))
 			k.mustTake(1)
 			d := k.reserve(1, 0)
 			k.wantRetry(d, x.window)

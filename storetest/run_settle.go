@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -19,12 +18,11 @@ func part(d stint.Decision, claims ...int) stint.Decision {
 var settlements = []check{
 	exact("a settlement by name leaves the claims without that name open", nil, func(k *tester) {
 		limit := stint.PerHour(100)
-		r := and(k.under(limit).request(1), k.other().under(limit.WithName("x")).request(4))
+		r := and(k.under(limit).request(1), k.other(limit.WithName("x")).request(4))
 		d := k.mustDecide(r)
 		k.wantApplied(k.amend(d, stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{"": 2}}), true)
 		k.wantApplied(k.settle(d, 30), true)
-		r.Mode = stint.ModePeek
-		k.wantUsed(k.decide(r), 2, 30)
+		k.wantUsed(k.look(r), 2, 30)
 		k.wantApplied(k.settle(d, 0), false)
 	}),
 	everyStore("an amendment that is not valid is refused", limits{stint.PerHour(1000)}, func(k *tester) {
@@ -37,10 +35,9 @@ var settlements = []check{
 			"a negative named cost":  {Kind: stint.AmendSettle, Costs: stint.Costs{"": -1}},
 			"known only of a refund": {Kind: stint.AmendSettle, KnownOnly: true},
 		} {
-			var invalid *stint.InvalidError
-			if done, err := k.Store.Amend(k.Context(), d.Charge, a); done.Changed || !errors.As(err, &invalid) {
-				k.Errorf("%s: %+v and %v, want an InvalidError", name, done, err)
-			}
+			done, err := k.Store.Amend(k.Context(), d.Charge, a)
+			k.wantInvalid(name, err)
+			k.wantApplied(done.Changed, false)
 		}
 		k.wantApplied(k.settle(d, 0), true)
 	}),
@@ -108,11 +105,10 @@ var settlements = []check{
 		k.wantSettled(b, stint.Amendment{Kind: stint.AmendSettle, Cost: 100, MaxDebt: 2}, 7)
 		k.wantUsed(k.peek(1), 15)
 	}),
-	exact("the reported charge is the lowest of all claims", nil, func(k *tester) {
-		a, b, l := k.newSubject(), k.newSubject(), stint.PerHour(10)
-		d := k.decide(and(k.as(a, l).request(1), k.as(b, stint.TokenBucket(10, 1, time.Hour)).request(2)))
+	exact("the reported charge is the lowest of all claims", limits{stint.PerHour(10)}, func(k *tester) {
+		d := k.decide(and(k.request(1), k.other(stint.TokenBucket(10, 1, time.Hour)).request(2)))
 		k.wantSettled(d, settleTo(50), 20)
-		k.wantUsed(k.as(a, l).peek(1), 50)
+		k.wantUsed(k.peek(1), 50)
 		if got := k.amended(d, settleTo(50)); got != (stint.Amended{}) {
 			k.Errorf("settled again: %+v", got)
 		}
@@ -195,9 +191,7 @@ var settlements = []check{
 		r.IDLife = time.Minute
 		first := k.decide(r)
 		k.pass(moment)
-		look := r
-		look.Mode = stint.ModePeek
-		k.decide(look) // a peek is not a repeat
+		k.look(r) // a peek is not a repeat
 		k.wantRepeat(k.decide(r), true)
 		k.wantApplied(k.settle(first, 0), false)
 		k.wantRepeat(k.decide(r), true)
@@ -231,15 +225,12 @@ var settlements = []check{
 			k.wantUsed(k.under(requests, budget).peek(1), 1, 3)
 		}
 	}),
-	exact("a part of several subjects is settled, then the rest", nil, func(k *tester) {
-		a, b, c, l := k.newSubject(), k.newSubject(), k.newSubject(), stint.PerHour(10)
-		want := func(ofA, ofB, ofC int64) {
+	exact("a part of several subjects is settled, then the rest", limits{stint.PerHour(10)}, func(k *tester) {
+		r := and(k.request(2), k.other().request(3), k.other().request(4))
+		want := func(used ...int64) {
 			k.Helper()
-			k.wantUsed(k.as(a, l).peek(1), ofA)
-			k.wantUsed(k.as(b, l).peek(1), ofB)
-			k.wantUsed(k.as(c, l).peek(1), ofC)
+			k.wantUsed(k.look(r), used...)
 		}
-		r := and(k.as(a, l).request(2), k.as(b, l).request(3), k.as(c, l).request(4))
 		whole := k.decide(r)
 		k.wantUsed(whole, 2, 3, 4)
 		k.wantApplied(k.settle(part(whole, 2), 1), true)
@@ -252,15 +243,12 @@ var settlements = []check{
 		want(0, 7, 1)
 		k.wantApplied(k.settle(whole, 0), false)
 	}),
-	exact("a request ID goes with the first part", nil, func(k *tester) {
-		a, b, l := k.newSubject(), k.newSubject(), stint.PerHour(10)
-		r := and(k.as(a, l).withID("x"), k.as(b, l).request(1))
+	exact("a request ID goes with the first part", limits{stint.PerHour(10)}, func(k *tester) {
+		r := and(k.withID("x"), k.other().request(1))
 		whole := k.decide(r)
 		k.wantApplied(k.settle(part(whole, 1), 0), true)
 		k.pass(moment)
-		look := r
-		look.Mode = stint.ModePeek // a repeat that is not a peek would prevent the refund
-		k.wantRepeat(k.decide(look), true)
+		k.wantRepeat(k.look(r), true) // a repeat that is not a peek would prevent the refund
 		k.wantApplied(k.settle(part(whole, 0), 0), true)
 		k.wantRepeat(k.decide(r), false)
 	}),
