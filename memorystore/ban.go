@@ -110,7 +110,7 @@ func (q *query) banned(r *stint.Request, d *stint.Decision) bool {
 		}
 		b := q.ban(c)
 		if end := b.end(q.now); end > q.now {
-			d.Banned, d.Denier, d.BanLeft = true, uint8(i+1), duration(end-q.now)
+			d.Banned, d.Denier, d.BanLeft = true, uint8(i+1), contract.Duration(end-q.now)
 			d.RetryAfter = d.BanLeft
 			q.stepBans(r)
 			return true

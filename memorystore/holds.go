@@ -100,7 +100,7 @@ func (q *query) delayHold(r *stint.Request, d *stint.Decision, at int64) int64 {
 		}
 		if free := q.parts[v.part].holdsFull(q.now); free > 0 {
 			u := &d.Usages()[k]
-			u.RetryAfter = max(u.RetryAfter, duration(free-q.now))
+			u.RetryAfter = max(u.RetryAfter, contract.Duration(free-q.now))
 			at = max(at, free)
 		}
 	}

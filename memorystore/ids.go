@@ -168,7 +168,7 @@ func (q *query) repeated(r *stint.Request, d *stint.Decision) bool {
 	// Ends of ids are rounded up to multiples of 16 microseconds, so a difference of less than 16
 	// microseconds is not a wait.
 	if wait := seen.until - contract.Life(r).Microseconds() - q.now; wait >= 16 {
-		d.RetryAfter = duration(wait)
+		d.RetryAfter = contract.Duration(wait)
 	}
 	if r.Mode == stint.ModeTake && d.RetryAfter > 0 {
 		return true

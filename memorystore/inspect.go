@@ -5,7 +5,6 @@ import (
 	"hash/maphash"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
@@ -27,7 +26,7 @@ func (s *Store) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, 
 	defer q.unlock()
 	q.open(true)
 	shown := driver.Inspection{
-		Now:     instant(q.now),
+		Now:     contract.Instant(q.now),
 		Ban:     q.ban(&q.claims[0]).state(q.now),
 		Windows: make([]driver.Window, len(q.views)),
 	}
@@ -41,7 +40,7 @@ func (s *Store) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, 
 func (v *view) show(w *driver.Window, now int64) {
 	w.Limit = v.limit
 	w.Held = v.Held()
-	w.Used, w.ResetAfter = v.Used(), duration(v.Reset())
+	w.Used, w.ResetAfter = v.Used(), contract.Duration(v.Reset())
 	if !v.Fits(1) {
 		_, last := v.Bookings()
 		w.RetryAfter = wait(v.Earliest(max(now, last), 1), now)
@@ -49,11 +48,11 @@ func (v *view) show(w *driver.Window, now int64) {
 	var entries []driver.Entry
 	if v.holds() {
 		w.LeftOut = v.EachPlace(driver.MaxEntries, func(expiry int64) {
-			entries = append(entries, driver.Entry{Until: instant(expiry), Units: 1})
+			entries = append(entries, driver.Entry{Until: contract.Instant(expiry), Units: 1})
 		})
 	} else {
 		v.Each(func(at, until, n int64) {
-			entries = append(entries, driver.Entry{At: instant(at), Until: instant(until), Units: n})
+			entries = append(entries, driver.Entry{At: contract.Instant(at), Until: contract.Instant(until), Units: n})
 		})
 	}
 	contract.Show(w, entries)
@@ -66,7 +65,7 @@ func (b *ban) state(now int64) (s driver.BanState) {
 	}
 	until, _ := b.stepped(now)
 	if b.known && until > now {
-		s.Until = instant(until)
+		s.Until = contract.Instant(until)
 	}
 	if b.known && now-until < b.forgive {
 		s.Level = b.level
@@ -74,9 +73,6 @@ func (b *ban) state(now int64) (s driver.BanState) {
 	s.Strikes = b.struck(now)
 	return s
 }
-
-// instant turns microseconds since the Unix epoch into a time.
-func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
 // Bans implements [driver.Inspector]. Each time it takes a lock, it holds the lock no longer than
 // the sweeper does.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // maxPlain is the maximum number of limits for TakePlain: a Decision stores that many usages
@@ -71,7 +72,7 @@ func (p *plain) TakePlain(ctx context.Context, subject, scope string, limits []s
 			u.RetryAfter = wait(t, now)
 			latest = max(latest, t)
 		}
-		u.Used, u.ResetAfter = v.Used(), duration(v.Reset())
+		u.Used, u.ResetAfter = v.Used(), contract.Duration(v.Reset())
 	}
 	if fits {
 		id, r.last = sh.nextSerial(), now

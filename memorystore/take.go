@@ -2,7 +2,6 @@ package memorystore
 
 import (
 	"context"
-	"math"
 	"slices"
 	"time"
 
@@ -96,7 +95,7 @@ func (q *query) force(r *stint.Request, d *stint.Decision) {
 	at := q.now
 	if !repeat {
 		at += (r.MaxWait + time.Microsecond - 1).Microseconds()
-		d.Allowed, d.RetryAfter = true, duration(at-q.now)
+		d.Allowed, d.RetryAfter = true, contract.Duration(at-q.now)
 		q.charge(r, d, at, false)
 	}
 	q.conclude(d, at)
@@ -216,7 +215,7 @@ func (q *query) conclude(d *stint.Decision, at int64) {
 		if at > q.now {
 			used, reset = v.At(at)
 		}
-		usages[k].Used, usages[k].ResetAfter = used, duration(reset)
+		usages[k].Used, usages[k].ResetAfter = used, contract.Duration(reset)
 	}
 }
 
@@ -232,7 +231,7 @@ func (q *query) deny(r *stint.Request, d *stint.Decision) {
 		return
 	}
 	if until := q.newBan(c).strike(r.Bans, q.now); until > 0 {
-		d.Banned, d.BanLeft = true, duration(until-q.now)
+		d.Banned, d.BanLeft = true, contract.Duration(until-q.now)
 		d.RetryAfter = max(d.RetryAfter, d.BanLeft)
 	}
 }
@@ -242,13 +241,5 @@ func wait(at, now int64) time.Duration {
 	if at == algorithm.Never {
 		return stint.Never
 	}
-	return duration(at - now)
-}
-
-// duration converts microseconds to a duration, at most the longest one.
-func duration(us int64) time.Duration {
-	if us > math.MaxInt64/1000 {
-		return math.MaxInt64
-	}
-	return time.Duration(us) * time.Microsecond
+	return contract.Duration(at - now)
 }

@@ -62,8 +62,8 @@ func (s *Store) timeIn(answer rueidis.RedisResult) (int64, error) {
 	if err == nil && len(parts) != 2 {
 		err = badReply("TIME did not return two numbers")
 	}
-	if clock := s.clock(); err != nil || clock != 0 {
-		return clock, err
+	if fixed := s.clock.fixed(); err != nil || fixed != 0 {
+		return fixed, err
 	}
 	return parts[0]*1e6 + parts[1], nil
 }
@@ -87,7 +87,7 @@ func readBan(text string, now int64) (state driver.BanState, ok bool) {
 	if until <= now {
 		return state, false
 	}
-	return driver.BanState{Until: timeOf(until), Level: int(text[banSize-1])}, true
+	return driver.BanState{Until: contract.Instant(until), Level: int(text[banSize-1])}, true
 }
 
 func readInt7(text string) (n int64) {

@@ -22,7 +22,8 @@ import (
 // previous second. All nodes of a Cluster share one difference, so a not-after can be late by as
 // much as their clocks differ.
 type serverClock struct {
-	start time.Time // zero of our clock, which is monotonic
+	fixed func() int64 // returns the time that a test has set, or 0
+	start time.Time    // zero of our clock, which is monotonic
 
 	ahead atomic.Int64 // microseconds; 0: unknown
 
@@ -31,7 +32,9 @@ type serverClock struct {
 	second     int64
 }
 
-func newServerClock() *serverClock { return &serverClock{start: time.Now(), second: noSecond} }
+func newServerClock() *serverClock {
+	return &serverClock{fixed: func() int64 { return 0 }, start: time.Now(), second: noSecond}
+}
 
 // noSecond means that there is no earlier difference. Seconds count from 0, so no second directly
 // follows noSecond.
@@ -40,18 +43,22 @@ const noSecond = -2
 // micros returns t on our clock, in microseconds since start.
 func (c *serverClock) micros(t time.Time) int64 { return t.Sub(c.start).Microseconds() }
 
-// notAfter returns a deadline in the server's time, or 0 if there is no deadline or the server's
-// time is not known.
+// notAfter returns a caller's deadline in the server's time, or 0 if there is no deadline, if the
+// server's time is not known, or if a test has set the clock.
 func (c *serverClock) notAfter(deadline time.Time) int64 {
 	ahead := c.ahead.Load()
-	if ahead == 0 || deadline.IsZero() {
+	if c.fixed() != 0 || ahead == 0 || deadline.IsZero() {
 		return 0
 	}
 	return c.micros(deadline) + ahead
 }
 
-// now returns the server's time in microseconds, or ours if the server's is not known.
+// now returns the time that a test has set, or else the server's time, or ours if the server's is
+// not known, in microseconds.
 func (c *serverClock) now() int64 {
+	if fixed := c.fixed(); fixed != 0 {
+		return fixed
+	}
 	now := time.Now()
 	if ahead := c.ahead.Load(); ahead != 0 {
 		return c.micros(now) + ahead
@@ -59,12 +66,20 @@ func (c *serverClock) now() int64 {
 	return now.UnixMicro()
 }
 
-// learn takes the server's time from a reply that has just arrived.
-func (c *serverClock) learn(server int64) {
+// learn takes the server's time from a reply that has just arrived. If late is set, the server
+// refused a request as too late. Then its clock may have been set, so learn discards the earlier
+// differences.
+func (c *serverClock) learn(server int64, late bool) {
+	if c.fixed() != 0 {
+		return
+	}
 	at := c.micros(time.Now())
 	ahead := server - at
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if late {
+		c.second = noSecond
+	}
 	if second := at / 1e6; second != c.second {
 		if second == c.second+1 {
 			c.last = c.this
@@ -75,44 +90,6 @@ func (c *serverClock) learn(server int64) {
 	}
 	c.this = max(c.this, ahead)
 	c.ahead.Store(max(c.this, c.last))
-}
-
-// relearn is like learn, but discards the earlier differences, because the server's clock was set.
-func (c *serverClock) relearn(server int64) {
-	c.mu.Lock()
-	c.second = noSecond
-	c.mu.Unlock()
-	c.learn(server)
-}
-
-// notAfter returns a caller's deadline in the server's time, or 0 if there is no deadline, if the
-// server's time is not known, or if a test has set the clock.
-func (s *Store) notAfter(deadline time.Time) int64 {
-	if s.clock() != 0 {
-		return 0
-	}
-	return s.server.notAfter(deadline)
-}
-
-// learnTime takes the server's time from a reply. If late is set, the server refused a request as
-// too late, so its clock may have been set.
-func (s *Store) learnTime(now int64, late bool) {
-	switch {
-	case s.clock() != 0:
-	case late:
-		s.server.relearn(now)
-	default:
-		s.server.learn(now)
-	}
-}
-
-// now returns the time that a test has set, or else the server's time, or ours if the server's is
-// not known, in microseconds.
-func (s *Store) now() int64 {
-	if clock := s.clock(); clock != 0 {
-		return clock
-	}
-	return s.server.now()
 }
 
 // learnPeriods reports whether an error means that a call had the wrong periods of a calendar for
@@ -128,6 +105,6 @@ func (s *Store) learnPeriods(err error) bool {
 	if !ok || err != nil {
 		return false
 	}
-	s.learnTime(now, true)
+	s.clock.learn(now, true)
 	return true
 }

@@ -56,7 +56,7 @@ func TestReplace(t *testing.T) {
 
 // A part of a reply that cannot be read makes all of it worthless.
 func TestASpoiltReply(t *testing.T) {
-	s := &Store{server: newServerClock(), clock: func() int64 { return 0 }}
+	s := &Store{clock: newServerClock()}
 	var runs []run
 	for _, subject := range []string{"a", "b"} {
 		runs = append(runs, run{deadline: time.Now().Add(time.Hour), calls: []*driver.Call{hourly(subject, "")}})
@@ -72,17 +72,21 @@ func TestASpoiltReply(t *testing.T) {
 				t.Errorf("%s: %s got %v", what, q.calls[0].Request.Claims[0].Subject, err)
 			}
 		}
-		if len(late) > 0 || s.server.ahead.Load() != 0 {
+		if len(late) > 0 || s.clock.ahead.Load() != 0 {
 			t.Errorf("%s: something was believed", what)
 		}
 	}
-	if late := c.answer(reply+string([]byte{markLate}), nil); len(late) != 2 || s.server.ahead.Load() == 0 {
+	if late := c.answer(reply+string([]byte{markLate}), nil); len(late) != 2 || s.clock.ahead.Load() == 0 {
 		t.Errorf("a good reply: late %v", late)
 	}
 }
 
 func nodesOfACluster(t *testing.T, cluster *redistest.Cluster) {
-	s := openCluster(t, cluster)
+	s, err := Open(t.Context(), Config{URL: cluster.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
 	if s.conn.masters == nil {
 		t.Error("the masters are not known from the beginning")
 	}

@@ -108,7 +108,7 @@ func (c *scriptCall) decodeTake(reply string) (late []run, err error) {
 	if err := in.end(); err != nil {
 		return nil, err
 	}
-	c.store.learnTime(in.now, tooLate)
+	c.store.clock.learn(in.now, tooLate)
 	return late, nil
 }
 
@@ -331,7 +331,7 @@ func (c *scriptCall) decodeAmend(batch []*amending, reply string) (late []*amend
 	if err := in.end(); err != nil {
 		return nil, err
 	}
-	c.store.learnTime(in.now, len(late) > 0)
+	c.store.clock.learn(in.now, len(late) > 0)
 	return late, nil
 }
 
@@ -353,7 +353,7 @@ func (c *scriptCall) decodeInspect(limits []stint.Limit, reply string) (driver.I
 		return driver.Inspection{}, err
 	}
 	shown := driver.Inspection{
-		Now:     timeOf(in.now),
+		Now:     contract.Instant(in.now),
 		Ban:     driver.BanState{Until: in.instant(), Level: int(in.int(0)), Strikes: in.int(0)},
 		Windows: make([]driver.Window, len(limits)),
 	}
@@ -459,8 +459,5 @@ func (in *reader) instant() time.Time {
 	if us == 0 {
 		return time.Time{}
 	}
-	return timeOf(us)
+	return contract.Instant(us)
 }
-
-// timeOf turns microseconds since the Unix epoch into a time.
-func timeOf(us int64) time.Time { return time.UnixMicro(us).UTC() }

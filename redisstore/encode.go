@@ -67,7 +67,7 @@ func (c *scriptCall) complete() *scriptCall {
 	}
 	b := make([]byte, 0, 256+len(c.body))
 	b = le.AppendUint64(b, c.id)
-	b = appendInt(b, c.store.clock())
+	b = appendInt(b, c.store.clock.fixed())
 	b = le.AppendUint32(b, uint32(c.id*0x9e3779b97f4a7c15>>32)) // the generation of states that the call creates
 	b = le.AppendUint16(b, uint16(c.several))
 	b = c.appendSets(b)
@@ -161,7 +161,7 @@ func (c *scriptCall) addRun(q *run, id uint64) {
 		form = runPlainBans
 	}
 	b := append(c.body, form, c.number(parts[0].set))
-	b = appendInt(appendInt(b, parts[0].cost()), c.store.notAfter(q.deadline))
+	b = appendInt(appendInt(b, parts[0].cost()), c.store.clock.notAfter(q.deadline))
 	if form == runPlain {
 		c.body = b
 		return
@@ -261,7 +261,7 @@ func (s *Store) encodeAmend(ctx context.Context, batch []*amending) (*scriptCall
 	for _, q := range batch {
 		notAfter, retake := int64(0), s.retakes(&q.charge, q.Amendment)
 		if q.Amendment.Kind == stint.AmendExtend {
-			if notAfter = s.notAfter(heartbeatDeadline(ctx, q)); notAfter == 0 && s.clock() == 0 {
+			if notAfter = s.clock.notAfter(heartbeatDeadline(ctx, q)); notAfter == 0 && s.clock.fixed() == 0 {
 				retake = 0 // without the server's clock there is no not-after
 			}
 		}
@@ -449,7 +449,7 @@ func (c *scriptCall) addPart(p part) {
 		c.parts[n].hold == p.hold {
 		p.set = c.parts[n].set // the usual case in a batch
 	} else if !p.holders() {
-		p.set = c.store.sets.of(p.limits, p.hold, c.store.now)
+		p.set = c.store.sets.of(p.limits, p.hold, c.store.clock.now)
 	}
 	c.parts = append(c.parts, p)
 }

@@ -22,7 +22,7 @@ var hostile = []string{
 
 // callOfTests is a call that is not sent.
 func callOfTests(n *names) *scriptCall {
-	s := &Store{prefix: "stint", server: newServerClock(), clock: func() int64 { return 0 }}
+	s := &Store{prefix: "stint", clock: newServerClock()}
 	return &scriptCall{store: s, id: 7, names: n}
 }
 

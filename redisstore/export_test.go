@@ -15,7 +15,7 @@ func (s *Store) SetClock(clock func() time.Time) {
 	for s.GiveBacks() > 0 { // which look at it in the background
 		time.Sleep(time.Millisecond)
 	}
-	s.clock = func() int64 { return clock().UnixMicro() }
+	s.clock.fixed = func() int64 { return clock().UnixMicro() }
 }
 
 // OpenNow is Open that fails unless the store can be used. An attempt to connect that takes too

@@ -30,11 +30,10 @@ type Store struct {
 	logger   *slog.Logger
 	cluster  bool // valid once connected
 	calls    atomic.Uint64
-	server   *serverClock
+	clock    *serverClock
 	sets     sets
 	settled  contract.SettledSet
 	released contract.SettledSet // charges whose places this process released
-	clock    func() int64        // returns 0, for the server's clock, except in tests
 	ceilings ceilings            // used only on a Cluster, like backs
 	backs    giveBacks
 }
@@ -50,8 +49,7 @@ func newStore(c Config, keys nameKeys) *Store {
 		nameKeys: keys,
 		guest:    c.ExistingNames,
 		logger:   c.Logger,
-		server:   newServerClock(),
-		clock:    func() int64 { return 0 },
+		clock:    newServerClock(),
 	}
 	s.conn.init()
 	var seed [8]byte

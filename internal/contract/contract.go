@@ -6,11 +6,13 @@ package contract
 import (
 	"cmp"
 	"iter"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/calendar"
 )
 
 // AppliesBans reports whether bans apply to the request.
@@ -203,3 +205,27 @@ func Show(w *driver.Window, entries []driver.Entry) {
 	}
 	w.Entries = entries
 }
+
+// Period returns the beginning and the end of the window that contains the time at, for a fixed or
+// calendar limit. All times are in microseconds since the Unix epoch. In a store, a calendar period
+// may have different bounds, if it began under another calendar.
+func Period(l *stint.Limit, at int64) (begin, end int64) {
+	if l.Algorithm == stint.AlgorithmCalendar {
+		e := calendar.Calendar{Period: l.Window, Start: l.Start, Zone: l.Zone}.Around(at)
+		return e.Last, e.This
+	}
+	window := l.Window.Microseconds()
+	begin = at - at%window
+	return begin, begin + window
+}
+
+// Duration converts microseconds to a duration, at most the longest one.
+func Duration(us int64) time.Duration {
+	if us > math.MaxInt64/1000 {
+		return math.MaxInt64
+	}
+	return time.Duration(us) * time.Microsecond
+}
+
+// Instant converts microseconds since the Unix epoch to a time.
+func Instant(us int64) time.Time { return time.UnixMicro(us).UTC() }

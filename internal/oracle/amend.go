@@ -177,5 +177,5 @@ func wait(at, now int64) time.Duration {
 	if at == never {
 		return stint.Never
 	}
-	return duration(at - now)
+	return contract.Duration(at - now)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // counts holds the counts of a limit that counts over time: a log, a meter or both, bookings, and
@@ -331,11 +332,11 @@ func (k *counts) show(l *stint.Limit) (entries []driver.Entry) {
 		case l.Algorithm == stint.AlgorithmFixed:
 			at -= l.Window.Microseconds()
 		}
-		entries = append(entries, driver.Entry{At: instant(at), Until: instant(e.at + span(l)), Units: e.n})
+		entries = append(entries, driver.Entry{At: contract.Instant(at), Until: contract.Instant(e.at + span(l)), Units: e.n})
 	}
 	for _, b := range k.booked {
 		entries = append(entries, driver.Entry{
-			At: instant(b.from), Until: instant(k.stamp(l, b.until) + span(l)), Units: b.n})
+			At: contract.Instant(b.from), Until: contract.Instant(k.stamp(l, b.until) + span(l)), Units: b.n})
 	}
 	return entries
 }

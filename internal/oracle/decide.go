@@ -53,7 +53,7 @@ func (s *Store) decide(r stint.Request, claims []*stint.Claim, now int64) stint.
 	show := func() {
 		for i, p := range parts {
 			states[i].Used = p.counts.used(p.limit)
-			states[i].ResetAfter = duration(p.counts.reset(p.limit, now))
+			states[i].ResetAfter = contract.Duration(p.counts.reset(p.limit, now))
 		}
 	}
 	retries := func(mode stint.Mode) {
@@ -71,7 +71,7 @@ func (s *Store) decide(r stint.Request, claims []*stint.Claim, now int64) stint.
 			fit()
 			show()
 			retries(stint.ModePeek)
-			d.Banned, d.Denier, d.BanLeft = true, uint8(i+1), duration(b.until-now)
+			d.Banned, d.Denier, d.BanLeft = true, uint8(i+1), contract.Duration(b.until-now)
 			d.RetryAfter = d.BanLeft
 			s.writeBans(&r, claims, now)
 			return d
@@ -83,7 +83,7 @@ func (s *Store) decide(r stint.Request, claims []*stint.Claim, now int64) stint.
 		show()
 		d.Repeat = true
 		if wait := k.until - contract.Life(&r).Microseconds() - now; wait >= 16 {
-			d.RetryAfter = duration(wait)
+			d.RetryAfter = contract.Duration(wait)
 		}
 		if r.Mode != stint.ModeTake || d.RetryAfter == 0 {
 			d.Allowed = true
@@ -123,7 +123,7 @@ func (s *Store) decide(r stint.Request, claims []*stint.Claim, now int64) stint.
 		}
 		if full := s.holdFull(stateOf(p.claim, p.limit), now); full > 0 {
 			at = max(at, now+full)
-			states[i].RetryAfter = max(states[i].RetryAfter, duration(full))
+			states[i].RetryAfter = max(states[i].RetryAfter, contract.Duration(full))
 		}
 	}
 	d.RetryAfter = wait(at, now)
@@ -177,7 +177,7 @@ func (s *Store) decide(r stint.Request, claims []*stint.Claim, now int64) stint.
 	d.Denier = uint8(slices.Index(claims, denier) + 1)
 	if r.Mode == stint.ModeTake && r.Bans != nil && r.Bans.After > 0 && contract.Charges(denier) && !denier.Shared {
 		if until := s.strike(r.Bans, denier.Subject, now); until > 0 {
-			d.Banned, d.BanLeft = true, duration(until-now)
+			d.Banned, d.BanLeft = true, contract.Duration(until-now)
 			d.RetryAfter = max(d.RetryAfter, d.BanLeft)
 		}
 	}
@@ -348,7 +348,7 @@ func (s *Store) setGenerations(claims []*stint.Claim, c *stint.Charge) {
 func showAsOf(parts []*part, states []stint.Usage, at int64) {
 	for i, p := range parts {
 		used, reset := p.counts.asOf(p.limit, at)
-		states[i].Used, states[i].ResetAfter = used, duration(reset)
+		states[i].Used, states[i].ResetAfter = used, contract.Duration(reset)
 	}
 }
 

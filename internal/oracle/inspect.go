@@ -3,7 +3,6 @@ package oracle
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
@@ -21,11 +20,11 @@ func (s *Store) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	shown := driver.Inspection{Now: instant(now), Ban: s.banState(c.Subject, now)}
+	shown := driver.Inspection{Now: contract.Instant(now), Ban: s.banState(c.Subject, now)}
 	for _, p := range s.openAll([]*stint.Claim{&c}, now) {
 		w := driver.Window{State: stint.State{Limit: p.limit, Usage: stint.Usage{
 			Used:       p.counts.used(p.limit),
-			ResetAfter: duration(p.counts.reset(p.limit, now)),
+			ResetAfter: contract.Duration(p.counts.reset(p.limit, now)),
 			RetryAfter: p.retryAfter(stint.ModePeek, now, 1),
 		}}}
 		if k, ok := p.counts.(*counts); ok {
@@ -84,7 +83,7 @@ func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 func (s *Store) banState(subject string, now int64) (state driver.BanState) {
 	b := s.banOf(subject, now)
 	if b.until > now {
-		state.Until = instant(b.until)
+		state.Until = contract.Instant(b.until)
 	}
 	if now-b.until < b.forgive {
 		state.Level = int(b.level)
@@ -97,9 +96,7 @@ func (s *Store) banState(subject string, now int64) (state driver.BanState) {
 
 func (h *holders) show(*stint.Limit) (entries []driver.Entry) {
 	for _, k := range h.list {
-		entries = append(entries, driver.Entry{Until: instant(k.expiry), Units: 1})
+		entries = append(entries, driver.Entry{Until: contract.Instant(k.expiry), Units: 1})
 	}
 	return entries
 }
-
-func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }

@@ -8,7 +8,6 @@ package oracle
 
 import (
 	"context"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -144,12 +143,4 @@ func (s *Store) reset(c *stint.Claim, now int64) {
 		}
 	}
 	delete(s.ids, scopeOf(c))
-}
-
-// duration converts microseconds to a duration. The result is at most the longest duration.
-func duration(us int64) time.Duration {
-	if us > math.MaxInt64/1000 {
-		return math.MaxInt64
-	}
-	return time.Duration(us) * time.Microsecond
 }
