@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,17 +15,6 @@ import (
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/testkit"
 )
-
-func openCluster(t *testing.T, c *redistest.Cluster) *Store {
-	t.Helper()
-	addrs := c.Addrs()
-	s, err := Open(t.Context(), Config{URL: "redis://" + addrs[0] + "?addr=" + strings.Join(addrs[1:], "&addr=")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
-}
 
 // lane returns a context for a batch: with a deadline it has connections of its own, without one it
 // shares one.
@@ -55,7 +43,7 @@ func TestBatchesOnACluster(t *testing.T) {
 
 // Every call of a batch is answered, once, also if nothing may be sent.
 func everyCallOfABatchIsAnswered(t *testing.T, cluster *redistest.Cluster) {
-	s := openCluster(t, cluster)
+	s := openAt(t, cluster.URL())
 	for _, refused := range []error{nil, errors.New("names may not be written")} {
 		if refused != nil {
 			s.refused.Store(&refused)
@@ -82,7 +70,7 @@ func everyCallOfABatchIsAnswered(t *testing.T, cluster *redistest.Cluster) {
 // A subject that takes several script calls does not hold up others on its node, whose answers came
 // with its first.
 func aLongSubjectHoldsUpNobody(t *testing.T, cluster *redistest.Cluster) {
-	s := openCluster(t, cluster)
+	s := openAt(t, cluster.URL())
 	var batch []*driver.Call
 	for i := range 2000 {
 		batch = append(batch, hourly("long", fmt.Sprint(i)))
@@ -111,7 +99,7 @@ func aLongSubjectHoldsUpNobody(t *testing.T, cluster *redistest.Cluster) {
 
 // Only calls for a slot that no node serves fail.
 func aSlotWithoutANode(t *testing.T, cluster *redistest.Cluster) {
-	s := openCluster(t, cluster)
+	s := openAt(t, cluster.URL())
 	slot := fmt.Sprint(cluster.SlotOf(t, "stint:{gap}:"))
 	for _, node := range cluster.Nodes {
 		node.CLI(t, "CLUSTER", "DELSLOTS", slot)

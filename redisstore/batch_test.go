@@ -96,7 +96,7 @@ func TestABatchIsItsRequestsInOrder(t *testing.T) {
 
 // On a Cluster too, where no node knows the script.
 func aBatchIsItsRequestsInOrder(t *testing.T, cluster *redistest.Cluster) {
-	inOrder(t, clusterURL(cluster), cluster.Nodes...)
+	inOrder(t, cluster.URL(), cluster.Nodes...)
 }
 
 func inOrder(t *testing.T, url string, nodes ...*redistest.Server) {

@@ -261,9 +261,7 @@ func TestModelOnCluster(t *testing.T) {
 // above.
 func TestCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t)
-	url := clusterURL(cluster)
-	c := client(t, url)
-	s := open(t, url)
+	c, s := client(t, cluster.URL()), open(t, cluster.URL())
 	for name, test := range map[string]func(t *testing.T, cluster *redistest.Cluster){
 		"a denial charges no ceiling":      aDenialChargesNoCeiling,
 		"giving back is not waited for":    givingBackIsNotWaitedFor,
@@ -286,10 +284,4 @@ func TestCluster(t *testing.T) {
 			wantTTLs(t, c)
 		})
 	}
-}
-
-func clusterURL(c *redistest.Cluster) string { return urlOf(c.Addrs()) }
-
-func urlOf(addrs []string) string {
-	return "redis://" + addrs[0] + "?addr=" + strings.Join(addrs[1:], "&addr=")
 }

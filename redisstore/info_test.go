@@ -92,7 +92,7 @@ func TestInfo(t *testing.T) {
 }
 
 func infoIsAddedUp(t *testing.T, cluster *redistest.Cluster) {
-	s := open(t, clusterURL(cluster))
+	s := open(t, cluster.URL())
 	before := infoOf(t, s).Keys
 	const subjects = 60
 	for n := range subjects {

@@ -118,7 +118,7 @@ func scopesAreOfOneNode(t *testing.T, cluster *redistest.Cluster) {
 	for _, node := range cluster.Nodes {
 		node.CLI(t, "CONFIG", "RESETSTAT")
 	}
-	s := open(t, clusterURL(cluster))
+	s := open(t, cluster.URL())
 	const subjects = 50
 	for i := range subjects {
 		takeIn(t, s, fmt.Sprint("user:", i), fmt.Sprint("item:", i))
@@ -126,7 +126,7 @@ func scopesAreOfOneNode(t *testing.T, cluster *redistest.Cluster) {
 	for i := range subjects {
 		wantScopes(t, s, fmt.Sprint("user:", i), fmt.Sprint("item:", i))
 	}
-	c, scans := client(t, clusterURL(cluster)), 0
+	c, scans := client(t, cluster.URL()), 0
 	for _, node := range c.Nodes() {
 		stats, err := node.Do(t.Context(), node.B().Info().Section("commandstats").Build()).ToString()
 		if err != nil {

@@ -84,7 +84,7 @@ func apart(t *testing.T, c *redistest.Cluster, n int) (subjects []string) {
 
 // Who is denied by its own limits uses nothing up of a ceiling for all.
 func aDenialChargesNoCeiling(t *testing.T, cluster *redistest.Cluster) {
-	s := open(t, clusterURL(cluster))
+	s := open(t, cluster.URL())
 	subjects := apart(t, cluster, 2)
 	ceiling := unit(subjects[1], stint.PerHour(1_000_000)).Claims[0]
 	ceiling.Shared = true
@@ -144,7 +144,7 @@ func aDenialChargesNoCeiling(t *testing.T, cluster *redistest.Cluster) {
 // they are given back later, and once.
 func givingBackIsNotWaitedFor(t *testing.T, cluster *redistest.Cluster) {
 	var w wires
-	s := open(t, clusterURL(cluster), w.option())
+	s := open(t, cluster.URL(), w.option())
 	subjects, many := apart(t, cluster, 2), stint.PerHour(1000)
 	r := unit(subjects[0], many)
 	r.Claims[0].Cost, r.Claims = 7, append(r.Claims, unit(subjects[1], stint.PerHour(0)).Claims...)
@@ -172,7 +172,7 @@ func givingBackIsNotWaitedFor(t *testing.T, cluster *redistest.Cluster) {
 // What is charged for a caller that has left is given back.
 func lateChargesAreGivenBack(t *testing.T, cluster *redistest.Cluster) {
 	var w wires
-	s := open(t, clusterURL(cluster), w.option())
+	s := open(t, cluster.URL(), w.option())
 	subjects, limit := apart(t, cluster, 3), stint.PerHour(1000)
 	r := unit(subjects[0], limit)
 	for _, subject := range subjects[1:] {
@@ -206,7 +206,7 @@ func lateChargesAreGivenBack(t *testing.T, cluster *redistest.Cluster) {
 // Close gives back what is waiting.
 func closeGivesBack(t *testing.T, cluster *redistest.Cluster) {
 	var w wires
-	s, other := open(t, clusterURL(cluster), w.option()), open(t, clusterURL(cluster))
+	s, other := open(t, cluster.URL(), w.option()), open(t, cluster.URL())
 	subjects, many := apart(t, cluster, 2), stint.PerHour(1000)
 	r := unit(subjects[0], many)
 	r.Claims = append(r.Claims, unit(subjects[1], stint.PerHour(0)).Claims...)
@@ -228,7 +228,7 @@ func closeGivesBack(t *testing.T, cluster *redistest.Cluster) {
 // forced, and nothing is charged twice.
 func repeatsHaveTheCharge(t *testing.T, cluster *redistest.Cluster) {
 	subjects := apart(t, cluster, 3)
-	stores := []*redisstore.Store{open(t, clusterURL(cluster)), open(t, clusterURL(cluster))}
+	stores := []*redisstore.Store{open(t, cluster.URL()), open(t, cluster.URL())}
 	for _, mode := range []stint.Mode{stint.ModeTake, driver.ModeForce} {
 		request := stint.Request{ID: fmt.Sprint("x", mode), Mode: mode}
 		for i, subject := range subjects {

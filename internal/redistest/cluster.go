@@ -63,6 +63,11 @@ var Failover = []string{"--cluster-node-timeout", "1000"}
 // Addrs returns the addresses of all nodes.
 func (c *Cluster) Addrs() []string { return addrs(c.Nodes) }
 
+// URL returns a URL with the addresses of all nodes.
+func (c *Cluster) URL() string {
+	return "redis://" + c.Nodes[0].Addr() + "?addr=" + strings.Join(c.Addrs()[1:], "&addr=")
+}
+
 // Flush empties the whole cluster.
 func (c *Cluster) Flush(t testing.TB) {
 	t.Helper()
