@@ -1,6 +1,7 @@
 package algorithm
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/stint-limiter/stint"
@@ -80,15 +81,7 @@ func (u *heldUnits) take(n int64) int64 {
 	return n
 }
 
-func compareUntil(u heldUnits, until int64) int {
-	switch {
-	case u.until < until:
-		return -1
-	case u.until > until:
-		return 1
-	}
-	return 0
-}
+func compareUntil(u heldUnits, until int64) int { return cmp.Compare(u.until, until) }
 
 // openHeld drops expired units from a copy, and charges them if held.charges is set. It shortens
 // holds that last longer than LongestHold.

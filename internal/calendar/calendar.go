@@ -38,8 +38,8 @@ type Calendar struct {
 type Ends struct{ Last, This, Next int64 }
 
 var (
+	zones sync.Map // *time.Location by name
 	mu    sync.RWMutex
-	zones = map[string]*time.Location{}
 	ends  = map[Calendar]Ends{} // the last result of Around for each calendar
 )
 
@@ -49,20 +49,15 @@ func Location(zone string) (*time.Location, error) {
 	if zone == "" {
 		return time.UTC, nil
 	}
-	mu.RLock()
-	loc, ok := zones[zone]
-	mu.RUnlock()
-	if ok {
-		return loc, nil
+	if loc, ok := zones.Load(zone); ok {
+		return loc.(*time.Location), nil
 	}
 	loc, err := time.LoadLocation(zone)
 	// Refuse paths that are not clean, such as Europe//Berlin: each of them would be cached.
 	if err != nil || zone == "Local" || path.Clean(zone) != zone {
 		return nil, fmt.Errorf("unknown time zone %q; want a name such as Europe/Berlin", zone)
 	}
-	mu.Lock()
-	zones[zone] = loc
-	mu.Unlock()
+	zones.Store(zone, loc)
 	return loc, nil
 }
 

@@ -50,7 +50,7 @@ func IsTLS(text string) bool {
 
 // Check checks a URL like [Parse], but reads no files.
 func Check(text string) error {
-	if _, err := parse(text); err != nil {
+	if _, _, err := parse(text); err != nil {
 		return &stint.InvalidError{Err: fmt.Errorf("the URL of Redis: %w; %s", err, urlForms)}
 	}
 	return nil
@@ -64,15 +64,11 @@ func Parse(text string) (rueidis.ClientOption, error) {
 	if err := Check(text); err != nil {
 		return rueidis.ClientOption{}, err
 	}
-	option, _ := parse(text)
-	u, err := url.Parse(text)
-	if err == nil {
-		err = useFiles(&option, tlsfiles.FromQuery(u.Query()))
-	}
-	if err != nil {
+	option, query, _ := parse(text)
+	if err := useFiles(&option, tlsfiles.FromQuery(query)); err != nil {
 		return option, &stint.InvalidError{Err: fmt.Errorf("TLS to Redis: %w", err)}
 	}
-	if err := usePassword(&option, u.Query().Get(passwordParameter)); err != nil {
+	if err := usePassword(&option, query.Get(passwordParameter)); err != nil {
 		return option, &stint.InvalidError{Err: fmt.Errorf("the password of Redis: %w", err)}
 	}
 	return option, nil
@@ -136,26 +132,26 @@ func usePassword(option *rueidis.ClientOption, path string) error {
 	return read()
 }
 
-func parse(text string) (rueidis.ClientOption, error) {
+// parse reads a URL and its parameters, but no files.
+func parse(text string) (option rueidis.ClientOption, query url.Values, err error) {
 	if !Is(text) {
-		return rueidis.ClientOption{}, errors.New("it " + Begin)
+		return option, nil, errors.New("it " + Begin)
 	}
 	u, err := url.Parse(text)
 	if err != nil || misread(u) {
-		return rueidis.ClientOption{}, unreadable(text)
+		return option, nil, unreadable(text)
 	}
 	if err := check(u); err != nil {
-		return rueidis.ClientOption{}, err
+		return option, nil, err
 	}
-	option, err := rueidis.ParseURL(text)
-	if err != nil {
+	if option, err = rueidis.ParseURL(text); err != nil {
 		// Its errors have the form "redis: what is wrong: the value".
 		if parts := strings.SplitN(err.Error(), ": ", 3); len(parts) == 3 {
-			return option, errors.New(parts[1])
+			return option, nil, errors.New(parts[1])
 		}
-		return option, unreadable(text)
+		return option, nil, unreadable(text)
 	}
-	return option, nil
+	return option, u.Query(), nil
 }
 
 // unreadable returns the error for a URL that cannot be parsed. If the URL has a password, the
