@@ -20,32 +20,6 @@ func (c *Cluster) LossyFailover(t testing.TB, key string, write func()) time.Dur
 	slot := c.SlotOf(t, key)
 	master := c.MasterOf(t, key)
 	replica := c.ReplicaOf(t, master)
-	return lossyFailover(t, master, replica, write, func() error {
-		if !isMaster(replica) {
-			return fmt.Errorf("%s has not taken over", replica.Addr())
-		}
-		return c.allSeeOwner(slot, replica)
-	})
-}
-
-// LossyFailover is like [Cluster.LossyFailover], for the only master. The function write must return
-// within five seconds: the sentinels do not promote a replica that was cut off for longer than ten
-// times the time after which they consider a server dead.
-func (s *Sentinel) LossyFailover(t testing.TB, write func()) time.Duration {
-	t.Helper()
-	master, err := s.currentMaster()
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
-	replica := s.Replica
-	if master == replica {
-		replica = s.Master
-	}
-	return lossyFailover(t, master, replica, write, func() error { return s.isMaster(replica) })
-}
-
-func lossyFailover(t testing.TB, master, replica *Server, write func(), over func() error) time.Duration {
-	t.Helper()
 	await(t, "the replica is in sync", func() error { return inStep(master, replica) })
 	masterauth := replica.list(t, "CONFIG", "GET", "masterauth")[1]
 	replica.CLI(t, "CONFIG", "SET", "masterauth", "bad")
@@ -57,7 +31,13 @@ func lossyFailover(t testing.TB, master, replica *Server, write func(), over fun
 	}
 	killed := time.Now()
 	master.Kill()
-	if err := poll(startTimeout, 5*time.Millisecond, over); err != nil {
+	err := poll(startTimeout, 5*time.Millisecond, func() error {
+		if !isMaster(replica) {
+			return fmt.Errorf("%s has not taken over", replica.Addr())
+		}
+		return c.allSeeOwner(slot, replica)
+	})
+	if err != nil {
 		t.Fatalf("redistest: waiting for the failover: %v", err)
 	}
 	took := time.Since(killed)

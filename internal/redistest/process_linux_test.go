@@ -16,7 +16,7 @@ import (
 func TestServerEndsWithTheTestBinary(t *testing.T) {
 	const child = "STINT_REDISTEST_CHILD"
 	if os.Getenv(child) != "" {
-		os.Stdout.WriteString("pid " + strconv.Itoa(Start(t).PID()) + "\n")
+		os.Stdout.WriteString("pid " + strconv.Itoa(Start(t).proc.pid) + "\n")
 		select {} // until killed
 	}
 

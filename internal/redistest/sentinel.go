@@ -1,10 +1,10 @@
 package redistest
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -20,13 +20,11 @@ type Sentinel struct {
 }
 
 // StartSentinel starts the servers and waits until every sentinel knows the replica and the other
-// sentinels, so that a failover can happen at once. The arguments are additional configuration for
-// the master and the replica.
-func StartSentinel(t testing.TB, args ...string) *Sentinel {
+// sentinels, so that a failover can happen at once.
+func StartSentinel(t testing.TB) *Sentinel {
 	t.Helper()
-	s := &Sentinel{MasterName: "stint"}
-	s.Master = Start(t, args...)
-	s.Replica = Start(t, append([]string{"--replicaof", "127.0.0.1 " + fmt.Sprint(s.Master.Port())}, args...)...)
+	s := &Sentinel{MasterName: "stint", Master: Start(t)}
+	s.Replica = Start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(s.Master.Port()))
 	// A sentinel asks a master for its replicas when it first connects to the master, and then only
 	// every ten seconds.
 	await(t, "the replica is online", func() error { return oneReplicaOnline(s.Master) })
@@ -41,16 +39,12 @@ func StartSentinel(t testing.TB, args ...string) *Sentinel {
 // with the certificate of the master, and require a client certificate.
 func StartTLSSentinel(t testing.TB) *Sentinel {
 	t.Helper()
-	s := &Sentinel{MasterName: "stint"}
-	s.Master = StartTLS(t, "--tls-replication", "yes", "--tls-auth-clients", "yes")
+	s := &Sentinel{MasterName: "stint",
+		Master: StartTLS(t, "--tls-replication", "yes", "--tls-auth-clients", "yes")}
 	cert, key := s.Master.CertificateFiles()
 	s.Sentinels = []*Server{s.startSentinel(t, "port 0", "tls-replication yes", "tls-auth-clients yes",
 		fmt.Sprintf("tls-ca-cert-file %q", cert), fmt.Sprintf("tls-cert-file %q", cert),
 		fmt.Sprintf("tls-key-file %q", key))}
-	await(t, "the sentinel knows the master", func() error {
-		_, err := s.currentMaster()
-		return err
-	})
 	return s
 }
 
@@ -79,61 +73,8 @@ func (s *Sentinel) startSentinel(t testing.TB, more ...string) *Server {
 	return srv
 }
 
-// NoFailover makes the sentinels wait for an hour before they replace the master. Call it in tests
-// that need no failover: on an overloaded machine half a second without a reply is normal, and a
-// failover loses writes.
-func (s *Sentinel) NoFailover(t testing.TB) {
-	t.Helper()
-	for _, sentinel := range s.Sentinels {
-		if _, err := sentinel.Do("SENTINEL", "SET", s.MasterName, "down-after-milliseconds", "3600000"); err != nil {
-			t.Fatalf("redistest: %v", err)
-		}
-	}
-}
-
 // Addrs returns the addresses of the sentinels.
 func (s *Sentinel) Addrs() []string { return addrs(s.Sentinels) }
-
-// isMaster returns nil if all running sentinels report srv as the master, and srv reports that it is
-// a master.
-func (s *Sentinel) isMaster(srv *Server) error {
-	current, err := s.currentMaster()
-	if err != nil {
-		return err
-	}
-	if current != srv {
-		return fmt.Errorf("master is %s", current.Addr())
-	}
-	if !isMaster(srv) {
-		return errors.New("it still reports that it is a replica")
-	}
-	return nil
-}
-
-// currentMaster returns the server that the running sentinels report as the master.
-func (s *Sentinel) currentMaster() (*Server, error) {
-	found := ""
-	for _, sentinel := range s.Sentinels {
-		if sentinel.proc == nil {
-			continue
-		}
-		reply, err := sentinel.Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.MasterName)
-		if err != nil {
-			return nil, err
-		}
-		addr := strings.ReplaceAll(reply, "\n", ":")
-		if found != "" && found != addr {
-			return nil, fmt.Errorf("sentinels differ: %s and %s", found, addr)
-		}
-		found = addr
-	}
-	for _, srv := range []*Server{s.Master, s.Replica} {
-		if srv != nil && srv.Addr() == found {
-			return srv, nil
-		}
-	}
-	return nil, fmt.Errorf("no master at %q", found)
-}
 
 // agreed returns nil if every sentinel sees a healthy master, a replica that has caught up and two
 // other sentinels.

@@ -134,14 +134,6 @@ func (s *Server) URL() string {
 // and a client certificate. It is nil for other servers.
 func (s *Server) TLS() *tls.Config { return s.tls.Clone() }
 
-// PID returns the process id, or 0 while the server is not running.
-func (s *Server) PID() int {
-	if s.proc == nil {
-		return 0
-	}
-	return s.proc.pid
-}
-
 // Kill ends the server at once, as in a crash. If the server is not running, Kill does nothing.
 func (s *Server) Kill() {
 	if s.proc == nil {
@@ -182,7 +174,7 @@ func (s *Server) Restart(t testing.TB) {
 // [Server.Resume].
 func (s *Server) Pause(t testing.TB) {
 	s.mustSignal(t, Stop)
-	AwaitStopped(s.proc.cmd.Process.Pid)
+	AwaitStopped(s.proc.pid)
 }
 
 // Resume ends a [Server.Pause].
