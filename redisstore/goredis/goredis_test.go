@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -24,6 +25,8 @@ import (
 	"github.com/stint-limiter/stint/redisstore/goredis"
 	"github.com/stint-limiter/stint/storetest"
 )
+
+func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
 
 func open(t *testing.T, client redis.UniversalClient, c redisstore.Config) *redisstore.Store {
 	t.Helper()
