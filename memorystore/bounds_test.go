@@ -69,14 +69,7 @@ func TestLeasesAreKept(t *testing.T) {
 	clock := newClock()
 	s := newStore(t, Config{MaxSubjects: most, Now: clock.now})
 	minute := stint.PerMinute(10)
-	lease := driver.WithTerms(
-		stint.Request{Claims: []stint.Claim{{Subject: "user:1", Limits: []stint.Limit{minute}, Cost: 8}}},
-		driver.Terms{Lease: 10 * time.Minute},
-	)
-	d, err := s.Take(context.Background(), lease)
-	if err != nil || !d.Allowed {
-		t.Fatal(d, err)
-	}
+	admit(t, s, driver.WithTerms(units("user:1", 8, minute), driver.Terms{Lease: 10 * time.Minute}))
 	lim := newLimiter(t, s, minute)
 	clock.advance(10 * time.Minute)
 	for i := range 10 * most {
@@ -113,11 +106,7 @@ func TestLimitsOfOneSubjectAreBounded(t *testing.T) {
 	for i := range 2000 {
 		l := stint.Per(10, time.Second+time.Duration(i)*time.Microsecond)
 		l.Algorithm = stint.Algorithm(i % 4)
-		r := stint.Request{Claims: []stint.Claim{{
-			Subject: "user:1", Limits: []stint.Limit{l, stint.PerDay(1_000_000)}, Cost: 1}}}
-		if d, err := s.Take(context.Background(), r); err != nil || !d.Allowed {
-			t.Fatal(d, err)
-		}
+		admit(t, s, units("user:1", 1, l, stint.PerDay(1_000_000)))
 		clock.advance(time.Second)
 	}
 	if n := s.bytes.Load(); n > 8000 {

@@ -14,10 +14,11 @@ import (
 )
 
 // charge takes units of an hourly limit and reports whether they were granted.
-func charge(t testing.TB, s *Store, subject, scope string, limit, units int64) bool {
+func charge(t testing.TB, s *Store, subject, scope string, limit, cost int64) bool {
 	t.Helper()
-	d, err := s.Take(context.Background(), stint.Request{Claims: []stint.Claim{{
-		Subject: subject, Scope: scope, Limits: []stint.Limit{stint.PerHour(limit)}, Cost: units}}})
+	r := units(subject, cost, stint.PerHour(limit))
+	r.Claims[0].Scope = scope
+	d, err := s.Take(context.Background(), r)
 	if err != nil {
 		t.Error(err)
 	}
@@ -49,7 +50,7 @@ func over(t testing.TB, s *Store, users int, limit int64) (n int) {
 func TestRecordsWithRoomGoFirst(t *testing.T) {
 	const most, withRoom, newcomers = 4096, 512, 300
 	s := newStore(t, Config{MaxSubjects: most})
-	units := func(i int) int64 {
+	cost := func(i int) int64 {
 		if i%(most/withRoom) == 0 {
 			return 5
 		}
@@ -57,7 +58,7 @@ func TestRecordsWithRoomGoFirst(t *testing.T) {
 	}
 	for i := range most {
 		charge(t, s, fmt.Sprint("old:", i), "", 10, 1)
-		charge(t, s, fmt.Sprint("old:", i), "", 10, units(i)-1)
+		charge(t, s, fmt.Sprint("old:", i), "", 10, cost(i)-1)
 	}
 	for i := range newcomers {
 		charge(t, s, fmt.Sprint("new:", i), "", 1, 1)
@@ -68,10 +69,10 @@ func TestRecordsWithRoomGoFirst(t *testing.T) {
 	gone := 0
 	for i := range most {
 		switch n := spent(t, s, fmt.Sprint("old:", i), "", 10); {
-		case n == 0 && units(i) == 5:
+		case n == 0 && cost(i) == 5:
 			gone++
-		case n != units(i):
-			t.Fatalf("old:%d has used %d, want %d", i, n, units(i))
+		case n != cost(i):
+			t.Fatalf("old:%d has used %d, want %d", i, n, cost(i))
 		}
 	}
 	if gone != newcomers {
@@ -101,11 +102,9 @@ func TestNewcomersAmongSubjectsAtTheirLimits(t *testing.T) {
 
 func spent(t testing.TB, s *Store, subject, scope string, limit int64) int64 {
 	t.Helper()
-	d, err := s.Take(context.Background(), stint.Request{Mode: stint.ModePeek, Claims: []stint.Claim{{
-		Subject: subject, Scope: scope, Limits: []stint.Limit{stint.PerHour(limit)}, Cost: 1}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := units(subject, 1, stint.PerHour(limit))
+	r.Claims[0].Scope, r.Mode = scope, stint.ModePeek
+	d := take(t, s, r)
 	return d.States()[0].Used
 }
 
@@ -191,10 +190,9 @@ func TestRoomComesBack(t *testing.T) {
 	const most = 1024
 	clock := newClock()
 	s := newStore(t, Config{MaxSubjects: most, Now: clock.now})
-	bucket := []stint.Limit{stint.TokenBucket(10, 10, time.Hour)}
 	for i := range most - 100 {
 		if charge(t, s, fmt.Sprint("old:", i), "", 1, 1); i < 900 && i%9 == 8 {
-			take(t, s, stint.Request{Claims: []stint.Claim{{Subject: fmt.Sprint("bucket:", i), Limits: bucket, Cost: 10}}})
+			take(t, s, units(fmt.Sprint("bucket:", i), 10, stint.TokenBucket(10, 10, time.Hour)))
 		}
 	}
 	charge(t, s, "new", "", 1, 1) // notes that nobody has room
@@ -276,20 +274,9 @@ func checkHeap(t testing.TB, s *Store, before int64) {
 func TestNothingButBansAndPlaces(t *testing.T) {
 	const most = 2000
 	s := newStore(t, Config{MaxSubjects: most})
-	ctx := context.Background()
-	for i := range most {
-		if i%2 == 0 {
-			if err := s.Command(ctx, stint.Command{Kind: stint.CommandBan, Subject: fmt.Sprint("villain:", i),
-				For: time.Hour}); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
-		r := stint.Request{Claims: []stint.Claim{{Subject: fmt.Sprint("holder:", i),
-			Limits: []stint.Limit{stint.Concurrency(10, time.Hour)}, Cost: 1}}}
-		if d, err := s.Take(ctx, r); err != nil || !d.Allowed {
-			t.Fatal(d, err)
-		}
+	for i := range most / 2 {
+		mustBan(t, s, fmt.Sprint("villain:", i))
+		admit(t, s, units(fmt.Sprint("holder:", i), 1, stint.Concurrency(10, time.Hour)))
 	}
 	for i := range 100 { // the newcomers count, each until there are others with as much room
 		for k := range int64(10) {
@@ -299,7 +286,7 @@ func TestNothingButBansAndPlaces(t *testing.T) {
 		}
 		checkBounds(t, s)
 	}
-	bans, err := s.Bans(ctx, most)
+	bans, err := s.Bans(t.Context(), most)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,10 +303,7 @@ func TestFullStoreUnderEverything(t *testing.T) {
 	s := newStore(t, Config{MaxSubjects: most, MaxBytes: 1 << 20})
 	ctx := context.Background()
 	for i := range bans {
-		if err := s.Command(ctx, stint.Command{Kind: stint.CommandBan, Subject: fmt.Sprint("villain:", i),
-			For: time.Hour}); err != nil {
-			t.Fatal(err)
-		}
+		mustBan(t, s, fmt.Sprint("villain:", i))
 	}
 	var callers, listers sync.WaitGroup
 	done := make(chan struct{})

@@ -13,7 +13,7 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-func take(t *testing.T, s *Store, r stint.Request) stint.Decision {
+func take(t testing.TB, s *Store, r stint.Request) stint.Decision {
 	t.Helper()
 	if err := r.Validate(); err != nil {
 		t.Fatal(err)
@@ -38,8 +38,8 @@ func settle(t *testing.T, s *Store, c stint.Charge, cost int64) bool {
 func TestChargeOfAForgottenState(t *testing.T) {
 	clock := newClock()
 	s := newStore(t, Config{Now: clock.now})
-	claim := stint.Claim{Subject: "a", Limits: []stint.Limit{stint.PerMinute(10)}, Cost: 2}
-	old := take(t, s, stint.Request{Claims: []stint.Claim{claim}}).Charge
+	r := units("a", 2, stint.PerMinute(10))
+	old := take(t, s, r).Charge
 	now := clock.us.Load()
 	clock.advance(2 * time.Minute)
 	s.Sweep()
@@ -47,7 +47,7 @@ func TestChargeOfAForgottenState(t *testing.T) {
 		t.Fatal("not swept")
 	}
 	clock.us.Store(now)
-	young := take(t, s, stint.Request{Claims: []stint.Claim{claim}}).Charge
+	young := take(t, s, r).Charge
 	if settle(t, s, old, 0) || !settle(t, s, young, 0) {
 		t.Error("want only the charge of the new state settled")
 	}
@@ -151,20 +151,15 @@ func TestExpiryIsOfTheLimitWrittenUnder(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			clock := newClock()
 			s := newStore(t, Config{Now: clock.now})
-			take := func(l stint.Limit) stint.Decision {
-				t.Helper()
-				return take(t, s, stint.Request{
-					Claims: []stint.Claim{{Subject: "user:1", Limits: []stint.Limit{l}, Cost: 1}}})
-			}
-			old := take(fast)
+			old := take(t, s, units("user:1", 1, fast))
 			clock.advance(time.Hour)
-			take(slow)
+			take(t, s, units("user:1", 1, slow))
 			clock.advance(30 * time.Minute)
 			if changed, err := x.look(s, old.Charge); changed.Changed || err != nil {
 				t.Fatal(changed, err)
 			}
 			s.Sweep()
-			if d := take(slow); d.Allowed || d.RetryAfter != 30*time.Minute {
+			if d := take(t, s, units("user:1", 1, slow)); d.Allowed || d.RetryAfter != 30*time.Minute {
 				t.Errorf("allowed: %v, retry after %v; want a wait of half an hour", d.Allowed, d.RetryAfter)
 			}
 			checkAccounts(t, s)
@@ -177,7 +172,9 @@ func TestScopesThatHaveExpired(t *testing.T) {
 	clock := newClock()
 	s := newStore(t, Config{Now: clock.now})
 	in := func(scope string, l stint.Limit) {
-		take(t, s, stint.Request{Claims: []stint.Claim{{Subject: "user:1", Scope: scope, Limits: []stint.Limit{l}, Cost: 1}}})
+		r := units("user:1", 1, l)
+		r.Claims[0].Scope = scope
+		take(t, s, r)
 	}
 	for _, l := range []stint.Limit{stint.PerMinute(5), stint.TokenBucket(5, 5, time.Minute),
 		stint.Concurrency(5, time.Minute)} {

@@ -45,6 +45,28 @@ func newLimiter(t testing.TB, s stint.Store, options ...stint.Option) *stint.Lim
 	return lim
 }
 
+// units is a request for units of a subject.
+func units(subject string, cost int64, limits ...stint.Limit) stint.Request {
+	return stint.Request{Claims: []stint.Claim{{Subject: subject, Limits: limits, Cost: cost}}}
+}
+
+// admit decides a request that is to be allowed.
+func admit(t testing.TB, s *Store, r stint.Request) stint.Decision {
+	t.Helper()
+	d := take(t, s, r)
+	if !d.Allowed {
+		t.Fatalf("denied: %+v", d)
+	}
+	return d
+}
+
+func mustBan(t testing.TB, s *Store, subject string) {
+	t.Helper()
+	if err := s.Command(t.Context(), stint.Command{Kind: stint.CommandBan, Subject: subject, For: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func allow(t testing.TB, lim *stint.Limiter, subject string) stint.Decision {
 	t.Helper()
 	d, err := lim.Allow(context.Background(), subject)
@@ -108,7 +130,7 @@ func TestClose(t *testing.T) {
 	// The goroutine has closed its channel; it may take a moment to be gone.
 	testkit.Eventually(t, "there are no more goroutines than before",
 		func() bool { return runtime.NumGoroutine() <= before })
-	_, take := s.Take(t.Context(), stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: []stint.Limit{stint.PerHour(1)}}}})
+	_, take := s.Take(t.Context(), units("a", 1, stint.PerHour(1)))
 	_, amend := s.Amend(t.Context(), stint.Charge{}, stint.Amendment{Kind: stint.AmendSettle})
 	_, inspect := s.Inspect(t.Context(), stint.Claim{Subject: "a"})
 	_, bans := s.Bans(t.Context(), 1)
