@@ -157,7 +157,7 @@ func (q *query) settleCharge(c *stint.Charge, a *stint.Amendment) (done stint.Am
 		// for an earlier settlement before the first is settled.
 		q.claims[i].settled = q.isSettled(&q.claims[i], c)
 	}
-	dropped, sum := int64(0), totals{}
+	dropped, sum := int64(0), contract.Totals{}
 	for k := range q.views {
 		v := &q.views[k]
 		total, named := contract.TotalOf(a, v.limit.Name)
@@ -172,7 +172,7 @@ func (q *query) settleCharge(c *stint.Charge, a *stint.Amendment) (done stint.Am
 		done.Changed, dropped = true, max(dropped, total-charged)
 		v.claim.until = max(v.claim.until, 1)
 		if !v.holds() {
-			sum.add(a, v.limit.Name, total)
+			sum.Add(a, v.limit.Name, total)
 		}
 	}
 	for k := range q.views { // later settlements must not apply to other limits of the claim
@@ -187,7 +187,7 @@ func (q *query) settleCharge(c *stint.Charge, a *stint.Amendment) (done stint.Am
 		}
 	}
 	if done.Changed {
-		done.Charged = max(sum.all-dropped, 0)
+		done.Charged = max(sum.Sum-dropped, 0)
 	}
 	return done
 }

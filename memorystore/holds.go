@@ -126,7 +126,7 @@ func (q *query) amendHolds(c *stint.Charge, a *stint.Amendment) (done stint.Amen
 		until = algorithm.Expiry(q.now, life)
 	}
 	q.compare(data)
-	wanted, found, dropped, sum := 0, 0, int64(0), totals{}
+	wanted, found, dropped, sum := 0, 0, int64(0), contract.Totals{}
 	for k := range q.views {
 		lead := &q.views[k]
 		if !lead.leads || lead.cost == 0 {
@@ -149,7 +149,7 @@ func (q *query) amendHolds(c *stint.Charge, a *stint.Amendment) (done stint.Amen
 			}
 		}
 		delete(p.rec.rest.holds.open, data.ID)
-		sum.add(a, lead.limit.Name, total)
+		sum.Add(a, lead.limit.Name, total)
 		if until > 0 {
 			after := hold{h.expires, until + life, total}
 			if h.expires > q.now {
@@ -162,7 +162,7 @@ func (q *query) amendHolds(c *stint.Charge, a *stint.Amendment) (done stint.Amen
 	if done.Changed && until > 0 {
 		q.prolong(data)
 	}
-	done.Charged = max(sum.all-dropped, 0)
+	done.Charged = max(sum.Sum-dropped, 0)
 	return done, wanted > 0 && found == wanted
 }
 
@@ -203,24 +203,4 @@ func (q *query) settleHolds(c *stint.Charge, a *stint.Amendment) stint.Amended {
 		}
 	}
 	return done
-}
-
-// totals adds up the true costs of the names to which a settlement applied, or holds the one true
-// cost if names have none of their own.
-type totals struct {
-	all   int64
-	named stint.Costs
-}
-
-func (t *totals) add(a *stint.Amendment, name string, total int64) {
-	if a.Costs == nil {
-		t.all = max(t.all, total)
-		return
-	}
-	if t.named == nil {
-		t.named = stint.Costs{}
-	}
-	before := t.named[name]
-	t.named[name] = max(before, total)
-	t.all += t.named[name] - before
 }

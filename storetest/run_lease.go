@@ -118,42 +118,6 @@ var leases = []check{
 			return r
 		}), 10)
 	}),
-	everyStore("requests that cannot be fitted or leased are invalid", nil, func(k *tester) {
-		hour, bucket, holders := stint.PerHour(10), stint.TokenBucket(1, 1, s), stint.Concurrency(1, s)
-		for _, x := range []struct {
-			name        string
-			limits      []stint.Limit
-			change      func(r *stint.Request)
-			fits, lease bool // whether the request is valid with Fit alone, and with a Lease
-		}{
-			{"one log", []stint.Limit{hour}, func(*stint.Request) {}, true, true},
-			{"a bucket beside it", []stint.Limit{hour, bucket}, func(*stint.Request) {}, true, false},
-			{"holders beside it", []stint.Limit{hour, holders}, func(*stint.Request) {}, false, false},
-			{"an id", []stint.Limit{hour}, func(r *stint.Request) { r.ID = "x" }, true, false},
-			{"another claim", []stint.Limit{hour}, func(r *stint.Request) {
-				r.Claims = append(r.Claims, stint.Claim{Subject: "b", Limits: []stint.Limit{hour}, Cost: 1})
-			}, false, false},
-			{"a peek", []stint.Limit{hour}, func(r *stint.Request) { r.Mode = stint.ModePeek }, false, false},
-			{"a reservation", []stint.Limit{hour}, func(r *stint.Request) { r.Mode = stint.ModeReserve }, false, false},
-			{"no cost", []stint.Limit{hour}, func(r *stint.Request) { r.Claims[0].Cost = 0 }, false, false},
-		} {
-			for _, during := range []time.Duration{0, s} {
-				r := k.as("a", x.limits...).request(1)
-				r.Terms().Fit, r.Terms().Lease = true, during
-				x.change(&r)
-				want := during == 0 && x.fits || during > 0 && x.lease
-				if err := r.Validate(); (err == nil) != want {
-					k.Errorf("%s, lease %v: error %v", x.name, during, err)
-				}
-			}
-		}
-		for _, during := range []time.Duration{-s, 1, us + 1, stint.MaxWindow + us} {
-			r := k.as("a", hour).request(1)
-			if r.Terms().Lease = during; r.Validate() == nil {
-				k.Errorf("a request with a lease of %v is valid", during)
-			}
-		}
-	}),
 	corner("a log full of leases merges its oldest entries", limits{stint.PerSecond(1000)}, func(k *tester) {
 		// Slices are 8 ms long. The first charges are older than all leases, and the later charges
 		// are among the oldest entries.

@@ -65,3 +65,24 @@ func requestClaims(c *stint.Charge, costs []int) (claims []int) {
 	}
 	return claims
 }
+
+// Totals adds up the true costs of the names to which a settlement applied, or holds the one true
+// cost if names have none of their own. The zero Totals is empty.
+type Totals struct {
+	Sum   int64
+	named stint.Costs
+}
+
+// Add adds the true cost of a name. It counts each name once, with its largest true cost.
+func (t *Totals) Add(a *stint.Amendment, name string, total int64) {
+	if a.Costs == nil {
+		t.Sum = max(t.Sum, total)
+		return
+	}
+	if t.named == nil {
+		t.named = stint.Costs{}
+	}
+	before := t.named[name]
+	t.named[name] = max(before, total)
+	t.Sum += t.named[name] - before
+}

@@ -43,7 +43,7 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	claims := cloneClaims(stint.Request{Claims: c.Claims()})
+	claims := cloneClaims(c.Claims())
 	if a.Kind == stint.AmendSettle {
 		return s.settle(c, claims, a, now), nil
 	}
@@ -113,7 +113,7 @@ func (s *Store) settle(c stint.Charge, claims []*stint.Claim, a stint.Amendment,
 
 // settleCharge settles a charge without holds.
 func (s *Store) settleCharge(c stint.Charge, claims []*stint.Claim, a stint.Amendment, now int64) stint.Amended {
-	touched, dropped, sums := map[ownSettled]bool{}, int64(0), totals{}
+	touched, dropped, sums := map[ownSettled]bool{}, int64(0), contract.Totals{}
 	state := 0 // index of the claim's first state
 	for i, claim := range claims {
 		names := contract.StateNames(claim, nil)
@@ -127,7 +127,7 @@ func (s *Store) settleCharge(c stint.Charge, claims []*stint.Claim, a stint.Amen
 		for _, p := range s.openAll([]*stint.Claim{claim}, now) {
 			known := p.in != nil && p.in.generation != 0 &&
 				p.in.generation == c.Data().GenerationAt(first+slices.Index(names, p.limit.Name))
-			truth, named := total(&a, p.limit.Name)
+			truth, named := contract.TotalOf(&a, p.limit.Name)
 			if p.cost() == 0 || !named {
 				continue
 			}
@@ -138,7 +138,7 @@ func (s *Store) settleCharge(c stint.Charge, claims []*stint.Claim, a stint.Amen
 				touched[key] = true
 				dropped = max(dropped, truth-charged)
 				if p.in != nil {
-					sums.add(p.limit.Name, truth)
+					sums.Add(&a, p.limit.Name, truth)
 				}
 			}
 		}
@@ -159,17 +159,16 @@ func (s *Store) settleCharge(c stint.Charge, claims []*stint.Claim, a stint.Amen
 	if len(touched) == 0 {
 		return stint.Amended{}
 	}
-	return stint.Amended{Changed: true, Charged: max(0, sums.sum(&a)-dropped)}
+	return stint.Amended{Changed: true, Charged: max(0, sums.Sum-dropped)}
 }
 
-// cloneClaims returns copies of all claims of a request and of their limits.
-func cloneClaims(r stint.Request) []*stint.Claim {
-	var claims []*stint.Claim
-	for _, c := range r.Claims {
+// cloneClaims returns copies of claims and of their limits.
+func cloneClaims(claims []stint.Claim) (copies []*stint.Claim) {
+	for _, c := range claims {
 		c.Limits = slices.Clone(c.Limits)
-		claims = append(claims, &c)
+		copies = append(copies, &c)
 	}
-	return claims
+	return copies
 }
 
 // wait returns the time from now until an instant, or stint.Never if the instant is never.

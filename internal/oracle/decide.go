@@ -21,7 +21,7 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	claims := cloneClaims(r)
+	claims := cloneClaims(r.Claims)
 	d := s.decide(r, claims, now)
 	d.Charge.Data().Now = now
 	if !d.Repeat || d.Charge.IsZero() { // otherwise the charge has the generations of the first request

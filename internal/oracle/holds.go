@@ -129,15 +129,6 @@ func (s *Store) addHolds(parts []*part, id uint64, life, from, now int64) {
 	}
 }
 
-// total returns the true cost in an amendment for a name, and whether there is one.
-func total(a *stint.Amendment, name string) (int64, bool) {
-	if a.Costs == nil {
-		return a.Cost, true
-	}
-	t, ok := a.Costs[name]
-	return t, ok
-}
-
 // openHold is one state of a charge with its hold.
 type openHold struct {
 	claim               int
@@ -159,7 +150,7 @@ func (s *Store) eachHold(c *stint.Charge, claims []*stint.Claim, a *stint.Amendm
 				life: c.Data().Hold.Microseconds(), cost: claim.CostOf(&stint.Limit{Name: name})}
 			generation := c.Data().GenerationAt(state)
 			state++
-			t, named := total(a, name)
+			t, named := contract.TotalOf(a, name)
 			if h.hold = s.holds[h.key][c.Data().ID]; !named || h.cost == 0 || h.hold == nil || h.hold.end <= now {
 				continue
 			}
@@ -200,20 +191,20 @@ func (h *openHold) settle(p *part, t, maxDebt int64) (dropped int64) {
 // settleHolds settles the holds of a charge.
 func (s *Store) settleHolds(c *stint.Charge, claims []*stint.Claim, a stint.Amendment, now int64) stint.Amended {
 	var done stint.Amended
-	dropped, sums := int64(0), totals{}
+	dropped, sums := int64(0), contract.Totals{}
 	s.eachHold(c, claims, &a, now, func(h openHold, t int64) {
 		done.Changed = true
 		for _, p := range h.parts {
 			dropped = max(dropped, h.settle(p, t, a.MaxDebt))
 			s.write(p, now)
 		}
-		sums.add(h.key.name, t)
+		sums.Add(&a, h.key.name, t)
 		delete(s.holds[h.key], c.Data().ID)
 	})
 	for _, claim := range claims {
 		for _, p := range s.openAll([]*stint.Claim{claim}, now) {
 			held, ok := p.counts.(*holders)
-			if t, named := total(&a, p.limit.Name); !ok || p.cost() == 0 || !named || t > 0 {
+			if t, named := contract.TotalOf(&a, p.limit.Name); !ok || p.cost() == 0 || !named || t > 0 {
 				continue
 			}
 			s.released[ownReleased{scopeOf(claim), c.Data().ID}] = true
@@ -223,26 +214,8 @@ func (s *Store) settleHolds(c *stint.Charge, claims []*stint.Claim, a stint.Amen
 			}
 		}
 	}
-	done.Charged = max(0, sums.sum(&a)-dropped)
+	done.Charged = max(0, sums.Sum-dropped)
 	return done
-}
-
-// totals maps the names to which a settlement applied to their true costs.
-type totals map[string]int64
-
-func (t totals) add(name string, total int64) { t[name] = max(t[name], total) }
-
-// sum returns the sum of all totals if each name has its own cost. Otherwise all totals are the same
-// true cost, and sum returns that.
-func (t totals) sum(a *stint.Amendment) (sum int64) {
-	for _, total := range t {
-		if a.Costs != nil {
-			sum += total
-		} else {
-			sum = max(sum, total)
-		}
-	}
-	return sum
 }
 
 // extendHolds renews the holds of a charge. It reports whether the charge has holds and all of them

@@ -244,7 +244,7 @@ func (t *Truth) Amended(now int64, charge stint.Charge, a stint.Amendment) {
 	}
 	certain := len(charge.Claims()) == 1 && len(charge.Claims()[0].Limits) == 1
 	for c, l := range contract.Limits(charge.Claims()) {
-		truth, named := total(&a, l.Name)
+		truth, named := contract.TotalOf(&a, l.Name)
 		if c.CostOf(l) == 0 || !named {
 			continue // not charged, or not settled
 		}
