@@ -2,8 +2,6 @@ package redisstore_test
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -73,30 +71,6 @@ func TestExtendOfLostHolds(t *testing.T) {
 			t.Errorf("extended: %+v, want %v", done, open)
 		}
 		server.CLI(t, "DEL", redisstore.Key(s, "b", "holds"))
-	}
-}
-
-// Whatever is passed as a charge is refused or changes nothing.
-func TestOddChargesAreHarmless(t *testing.T) {
-	s := open(t, redistest.Start(t).URL())
-	claim := stint.Claim{Subject: "odd", Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}
-	for _, c := range []stint.Charge{
-		{},
-		driver.NewCharge(nil, driver.ChargeData{ID: 1}),
-		driver.NewCharge([]stint.Claim{claim}, driver.ChargeData{ID: 1, At: -1}),
-		driver.NewCharge([]stint.Claim{claim}, driver.ChargeData{ID: 1, At: 1 << 60}),
-		driver.NewCharge(slices.Repeat([]stint.Claim{claim}, 300), driver.ChargeData{ID: 1, At: 1}),
-		driver.NewCharge([]stint.Claim{claim},
-			driver.ChargeData{ID: 1, At: 1, Others: &driver.OtherStates{At: []int64{1}}}),
-		driver.NewCharge([]stint.Claim{claim}, driver.ChargeData{ID: 1, At: 1}),
-	} {
-		for kind := range stint.AmendmentKind(6) {
-			changed, err := s.Amend(t.Context(), c, stint.Amendment{Kind: kind})
-			var invalid *stint.InvalidError
-			if changed.Changed || err != nil && !errors.As(err, &invalid) {
-				t.Errorf("%+v: changed %v, %v", c, changed, err)
-			}
-		}
 	}
 }
 

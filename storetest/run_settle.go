@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -41,6 +42,31 @@ var settlements = []check{
 		}
 		k.wantApplied(k.settle(d, 0), true)
 	}),
+	exact("a charge that no store made changes nothing", limits{stint.PerHour(1), stint.TokenBucket(1, 1, time.Hour)},
+		func(k *tester) {
+			mine := k.request(1).Claims
+			for _, charge := range []stint.Charge{
+				{},
+				driver.NewCharge(nil, driver.ChargeData{ID: 1}),
+				driver.NewCharge(make([]stint.Claim, 100), driver.ChargeData{ID: 1, At: 1}),
+				driver.NewCharge(slices.Repeat(mine, 300), driver.ChargeData{ID: 1, At: 1}),
+				driver.NewCharge(k.under(stint.Limit{Max: -1}).request(-1).Claims, driver.ChargeData{ID: 1, At: 1}),
+				driver.NewCharge(mine, driver.ChargeData{ID: 1, At: -1}),
+				driver.NewCharge(mine, driver.ChargeData{ID: 1, At: 1 << 62}),
+				driver.NewCharge(mine, driver.ChargeData{ID: 1, At: 1, Others: &driver.OtherStates{At: []int64{1}}}),
+			} {
+				for kind := range stint.AmendRelease + 2 {
+					done, err := k.Store.Amend(k.Context(), charge, stint.Amendment{Kind: kind})
+					k.wantInvalid(fmt.Sprintf("%+v", charge), err)
+					k.wantApplied(done.Changed, false)
+				}
+			}
+			unknown := stint.Decision{Charge: driver.NewCharge(mine, driver.ChargeData{ID: 1, At: 1})}
+			for _, a := range []stint.Amendment{settleTo(0), settleTo(5), extend, release} {
+				k.wantApplied(k.amend(unknown, a), false)
+			}
+			k.wantUsed(k.peek(1), 0)
+		}),
 	exact("a settlement of no names changes nothing", limits{stint.PerHour(1000)}, func(k *tester) {
 		d := k.mustTake(5)
 		k.wantApplied(k.amend(d, stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{}}), false)
@@ -209,21 +235,16 @@ var settlements = []check{
 			k.wantApplied(k.settle(d, 0), false)
 			k.wantUsed(both.peek(1), 3, 8)
 		}),
-	exact("a part is settled and the rest of its subject stays", nil, func(k *tester) {
-		for _, budget := range windowed() {
-			budget.Name = "budget"
-			requests := stint.PerHour(100)
-			k := k.other()
-			r := and(k.under(requests).request(1), k.under(budget).request(5))
-			d := k.decide(r)
-			k.wantUsed(d, 1, 5)
-			d = part(d, 1)
-			k.wantApplied(k.settle(d, 3), true)
-			k.wantUsed(k.under(requests, budget).peek(1), 1, 3)
-			k.wantApplied(k.settle(d, 9), false)
-			k.wantApplied(k.settle(d, 0), false)
-			k.wantUsed(k.under(requests, budget).peek(1), 1, 3)
-		}
+	exact("a part is settled and the rest of its subject stays", windowed(), func(k *tester) {
+		requests, budget := k.under(stint.PerHour(100)), k.under(k.limit().WithName("budget"))
+		d := k.decide(and(requests.request(1), budget.request(5)))
+		k.wantUsed(d, 1, 5)
+		d = part(d, 1)
+		k.wantApplied(k.settle(d, 3), true)
+		k.wantUsed(requests.with(budget.limits...).peek(1), 1, 3)
+		k.wantApplied(k.settle(d, 9), false)
+		k.wantApplied(k.settle(d, 0), false)
+		k.wantUsed(requests.with(budget.limits...).peek(1), 1, 3)
 	}),
 	exact("a part of several subjects is settled, then the rest", limits{stint.PerHour(10)}, func(k *tester) {
 		r := and(k.request(2), k.other().request(3), k.other().request(4))
