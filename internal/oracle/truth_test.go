@@ -55,52 +55,6 @@ func wantVerdict(t *testing.T, truth *oracle.Truth, want string, next func(i int
 	}
 }
 
-// TestTruthFindsLies takes one unit every 10 ms for 10 s from stores that admit too much or give
-// back too late, and from one that does neither.
-func TestTruthFindsLies(t *testing.T) {
-	fixed := stint.Limit{Max: 20, Window: time.Second, Algorithm: stint.AlgorithmFixed}
-	for _, c := range []struct {
-		name   string
-		limit  stint.Limit
-		change func(*stint.Limit)
-		want   string
-	}{
-		{"honest", stint.PerSecond(20), func(*stint.Limit) {}, ""},
-		{"honest slices", stint.PerSecond(90).BurstTimes(2), func(*stint.Limit) {}, ""},
-		{"honest bucket", stint.TokenBucket(20, 20, time.Second), func(*stint.Limit) {}, ""},
-		{"honest fixed", fixed, func(*stint.Limit) {}, ""},
-		{"one too many", stint.PerSecond(20), func(l *stint.Limit) { l.Max++ }, "admitted 21"},
-		{"released early", stint.PerSecond(20), func(l *stint.Limit) { l.Window -= 20 * time.Millisecond },
-			"admitted 21"},
-		{"a bucket for a window", stint.PerSecond(20), func(l *stint.Limit) { l.Algorithm = stint.AlgorithmBucket },
-			"admitted 21"},
-		{"a fixed window for a sliding one", stint.PerSecond(20), func(l *stint.Limit) {
-			l.Algorithm = stint.AlgorithmFixed
-		}, "admitted 21"},
-		{"a bucket that refills too fast", stint.TokenBucket(20, 20, time.Second), func(l *stint.Limit) { l.Max *= 3 },
-			"admitted 21"},
-		{"honest burst", stint.PerSecond(20).BurstTimes(2), func(*stint.Limit) {}, ""},
-		{"a burst without a meter", stint.PerSecond(20).BurstTimes(2), func(l *stint.Limit) { l.Max, l.Burst = 40, 0 },
-			"admitted 41 up to"},
-		{"a burst without a log", stint.PerSecond(20).BurstTimes(2), func(l *stint.Limit) {
-			l.Algorithm = stint.AlgorithmBucket
-		}, "admitted 41"},
-		{"one too many, fixed", fixed, func(l *stint.Limit) { l.Max++ }, "admitted 21"},
-		{"released late", stint.PerSecond(20), func(l *stint.Limit) { l.Window += 20 * time.Millisecond }, "denied"},
-		{"one too few", stint.PerSecond(20), func(l *stint.Limit) { l.Max-- }, "denied"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			clock := int64(1_700_000_000_123_456)
-			store := lenient{oracle.New(func() int64 { return clock }), c.change}
-			wantVerdict(t, oracle.NewTruth(), c.want, func(int) (int64, stint.Request, stint.Decision) {
-				clock += 10_000
-				r := unit(c.limit)
-				return clock, r, take(t, store, r)
-			})
-		})
-	}
-}
-
 // careless is a store that takes leases for charges of the moment.
 type careless struct{ *oracle.Store }
 
@@ -123,33 +77,62 @@ func (s stingy) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	return s.Store.Take(ctx, r)
 }
 
-// TestTruthFindsLiesAboutLeases leases and takes in turn for 10 s.
-func TestTruthFindsLiesAboutLeases(t *testing.T) {
+// TestTruthFindsLies takes one unit every 10 ms for 10 s, or leases and takes in turn, from stores
+// that admit too much or give back too late, and from one that does neither.
+func TestTruthFindsLies(t *testing.T) {
 	fixed := stint.Limit{Max: 20, Window: time.Second, Algorithm: stint.AlgorithmFixed}
-	clock := int64(1_700_000_000_123_456)
-	honest := func() stint.Store { return oracle.New(func() int64 { return clock }) }
-	early := func() stint.Store { return careless{oracle.New(func() int64 { return clock })} }
-	small := func() stint.Store { return stingy{oracle.New(func() int64 { return clock })} }
+	burst, sliced := stint.PerSecond(20).BurstTimes(2), stint.PerSecond(90).BurstTimes(2)
+	honest := func(s *oracle.Store) stint.Store { return s }
+	under := func(change func(*stint.Limit)) func(*oracle.Store) stint.Store {
+		return func(s *oracle.Store) stint.Store { return lenient{s, change} }
+	}
+	early := func(s *oracle.Store) stint.Store { return careless{s} }
+	small := func(s *oracle.Store) stint.Store { return stingy{s} }
+	const takes, leases = false, true
 	for _, c := range []struct {
-		name  string
-		limit stint.Limit
-		open  func() stint.Store
-		want  string
+		name   string
+		limit  stint.Limit
+		store  func(*oracle.Store) stint.Store
+		leases bool
+		want   string
 	}{
-		{"honest", stint.PerSecond(20), honest, ""},
-		{"honest slices", stint.PerSecond(90).BurstTimes(2), honest, ""},
-		{"honest fixed", fixed, honest, ""},
-		{"counted from the start only", stint.PerSecond(20), early, "admitted"},
-		{"counted from the start only, in slices", stint.PerSecond(90).BurstTimes(2), early, "admitted"},
-		{"counted from the start only, fixed", fixed, early, "admitted"},
-		{"less than fits", stint.PerSecond(20), small, "room for more"},
+		{"honest", stint.PerSecond(20), honest, takes, ""},
+		{"honest slices", sliced, honest, takes, ""},
+		{"honest bucket", stint.TokenBucket(20, 20, time.Second), honest, takes, ""},
+		{"honest fixed", fixed, honest, takes, ""},
+		{"honest burst", burst, honest, takes, ""},
+		{"one too many", stint.PerSecond(20), under(func(l *stint.Limit) { l.Max++ }), takes, "admitted 21"},
+		{"released early", stint.PerSecond(20), under(func(l *stint.Limit) { l.Window -= 20 * time.Millisecond }),
+			takes, "admitted 21"},
+		{"a bucket for a window", stint.PerSecond(20),
+			under(func(l *stint.Limit) { l.Algorithm = stint.AlgorithmBucket }), takes, "admitted 21"},
+		{"a fixed window for a sliding one", stint.PerSecond(20),
+			under(func(l *stint.Limit) { l.Algorithm = stint.AlgorithmFixed }), takes, "admitted 21"},
+		{"a bucket that refills too fast", stint.TokenBucket(20, 20, time.Second),
+			under(func(l *stint.Limit) { l.Max *= 3 }), takes, "admitted 21"},
+		{"a burst without a meter", burst, under(func(l *stint.Limit) { l.Max, l.Burst = 40, 0 }), takes,
+			"admitted 41 up to"},
+		{"a burst without a log", burst, under(func(l *stint.Limit) { l.Algorithm = stint.AlgorithmBucket }), takes,
+			"admitted 41"},
+		{"one too many, fixed", fixed, under(func(l *stint.Limit) { l.Max++ }), takes, "admitted 21"},
+		{"released late", stint.PerSecond(20), under(func(l *stint.Limit) { l.Window += 20 * time.Millisecond }),
+			takes, "denied"},
+		{"one too few", stint.PerSecond(20), under(func(l *stint.Limit) { l.Max-- }), takes, "denied"},
+		{"honest leases", stint.PerSecond(20), honest, leases, ""},
+		{"honest leases in slices", sliced, honest, leases, ""},
+		{"honest leases, fixed", fixed, honest, leases, ""},
+		{"leases counted from the start only", stint.PerSecond(20), early, leases, "admitted"},
+		{"leases counted from the start only, in slices", sliced, early, leases, "admitted"},
+		{"leases counted from the start only, fixed", fixed, early, leases, "admitted"},
+		{"less than fits", stint.PerSecond(20), small, leases, "room for more"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			store := c.open()
+			clock := int64(1_700_000_000_123_456)
+			store := c.store(oracle.New(func() int64 { return clock }))
 			wantVerdict(t, oracle.NewTruth(), c.want, func(i int) (int64, stint.Request, stint.Decision) {
 				clock += 10_000
 				r := unit(c.limit)
-				if i%3 == 0 {
+				if c.leases && i%3 == 0 {
 					r.Claims[0].Cost, r.Terms().Lease = 8, 1200*time.Millisecond
 				}
 				return clock, r, take(t, store, r)

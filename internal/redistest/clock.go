@@ -8,8 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 )
@@ -85,17 +83,12 @@ func (s *Server) SetClockOffset(t testing.TB, d time.Duration) {
 
 func (s *Server) time(t testing.TB) time.Time {
 	t.Helper()
+	var seconds, micros int64
 	reply := s.CLI(t, "TIME")
-	sec, usec, _ := strings.Cut(reply, "\n")
-	n, err := strconv.ParseInt(sec, 10, 64)
-	if err != nil {
+	if _, err := fmt.Sscan(reply, &seconds, &micros); err != nil {
 		t.Fatalf("redistest: TIME: %q", reply)
 	}
-	u, err := strconv.ParseInt(usec, 10, 64)
-	if err != nil {
-		t.Fatalf("redistest: TIME: %q", reply)
-	}
-	return time.Unix(n, u*1000)
+	return time.Unix(seconds, micros*1000)
 }
 
 // buildShift compiles clock/shift.c into dir and returns the library's path.
