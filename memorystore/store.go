@@ -139,6 +139,7 @@ func New(cfg Config) (*Store, error) {
 		bounds:   bounds{int64(cfg.MaxSubjects), cfg.MaxBytes},
 		perShard: maxPerShard,
 		loads:    make([]loads, shards),
+		tables:   tables{byName: map[string]*table{}},
 		stop:     make(chan struct{}),
 		done:     make(chan struct{}),
 	}

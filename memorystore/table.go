@@ -39,9 +39,6 @@ type tableRow struct {
 func (s *Store) Keep(_ context.Context, name string, rows []driver.Row, seen int64, missing bool) (int64, error) {
 	s.tables.mu.Lock()
 	defer s.tables.mu.Unlock()
-	if s.tables.byName == nil {
-		s.tables.byName = map[string]*table{}
-	}
 	t := s.tables.byName[name]
 	if t == nil {
 		t = &table{rows: map[string]tableRow{}}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // maxCeilings is the maximum number of shared subjects in ceilings. Usually there are few.
@@ -51,10 +52,7 @@ func (c *ceilings) note(g *group) {
 // where it is not known or has expired.
 func (c *ceilings) last(g *group) stint.Decision {
 	d := stint.Decision{Allowed: true}
-	n := 0
-	for i := range g.claims {
-		n += len(g.claims[i].Limits)
-	}
+	n := contract.CountLimits(g.claims)
 	usages := d.MakeUsages(n)
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -127,17 +127,16 @@ func (p *Params) ticks(t int64) int64 {
 const heaviest = int64(1) << 60
 
 // weight returns the weight of n units, at most heaviest.
-func (p *Params) weight(n int64) int64 {
-	hi, lo := bits.Mul64(uint64(n), uint64(p.unit))
-	if hi != 0 || lo > uint64(heaviest) {
-		return heaviest
-	}
-	return int64(lo)
-}
+func (p *Params) weight(n int64) int64 { return product(n, p.unit) }
 
 // given returns the weight that the meter gives back from one instant to another, at most heaviest.
 func (p *Params) given(from, to int64) int64 {
-	hi, lo := bits.Mul64(uint64(max(p.ticks(to)-p.ticks(from), 0)), uint64(p.rate))
+	return product(max(p.ticks(to)-p.ticks(from), 0), p.rate)
+}
+
+// product returns a · b, at most heaviest.
+func product(a, b int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	if hi != 0 || lo > uint64(heaviest) {
 		return heaviest
 	}
