@@ -31,26 +31,6 @@ func earliest(v *View, cost int64) int64 {
 
 const s = time.Second
 
-// A limit whose entries are exact shares its log with one that is counted in slices.
-func TestLogIsBounded(t *testing.T) {
-	many, few := stint.PerMinute(10_000), stint.PerMinute(100)
-	pm, pf := Of(&many), Of(&few)
-	var c Count
-	for i := range int64(5000) {
-		p := &pf
-		if i%100 == 0 {
-			p = &pm
-		}
-		open(&c, p, start+i*10_000).Charge(1)
-		if c.n > MaxEntries || c.Bytes() > 16*MaxEntries+100 {
-			t.Fatalf("%d entries, %d bytes", c.n, c.Bytes())
-		}
-	}
-	if v := open(&c, &pm, start+5000*10_000); v.Used() != 5000 {
-		t.Errorf("used %d, want 5000: merging lost some", v.Used())
-	}
-}
-
 // pair is an entry of a log.
 type pair struct{ stamp, n int64 }
 
@@ -66,6 +46,9 @@ func entries(t *testing.T, l *log) []pair {
 	}
 	if l.n > 0 && (l.oldest() != list[0].stamp || l.newest() != list[l.n-1].stamp) || sum != l.sum {
 		t.Fatalf("oldest %d, newest %d, sum %d of %v", l.oldest(), l.newest(), l.sum, list)
+	}
+	if bytes := 8 * cap(l.words); bytes > 16*MaxEntries+100 {
+		t.Fatalf("%d bytes", bytes)
 	}
 	return list
 }
@@ -85,11 +68,12 @@ func appended(list []pair, stamp, n int64) []pair {
 	return list
 }
 
-// Logs of all sizes and widths, their rings turned, get entries in any order.
+// Logs of all sizes and widths, their rings turned, get entries in any order, of a limit whose entries
+// are exact and of one that is counted in slices.
 func TestAppendKeepsTheOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
-	limit := stint.PerSecond(1000)
-	p := Of(&limit)
+	sliced, exact := stint.PerSecond(1000), stint.PerSecond(100)
+	params := [2]Params{Of(&sliced), Of(&exact)}
 	for range 300 {
 		var log log
 		var want []pair
@@ -106,7 +90,7 @@ func TestAppendKeepsTheOrder(t *testing.T) {
 			}
 			stamp, n := start+i/2+rng.Int64N(stamps), 1+rng.Int64N(largest)
 			want = appended(want, stamp, n)
-			log.append(&p, stamp, n)
+			log.append(&params[rng.IntN(2)], stamp, n)
 			if got := entries(t, &log); !slices.Equal(got, want) {
 				t.Fatalf("after %d at %d:\ngot  %v\nwant %v", n, stamp, got, want)
 			}
