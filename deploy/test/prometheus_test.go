@@ -58,7 +58,7 @@ func TestMonitoring(t *testing.T) {
 	prometheus.await(t, `stint_decisions_total{reason="ban"}`, began)
 	prometheus.await(t, "stint_redis_cpu_share", began) // read twice
 	put(t, policies, "tiers: [{]\n")
-	redis.Stop()
+	redis.Kill()
 	const firing = `ALERTS{alertname="%s",alertstate="firing",job="stint"}`
 	for _, name := range []string{"StintStoreDown", "StintBlockedShare", "StintConfigRefused"} {
 		prometheus.await(t, fmt.Sprintf(firing, name), began)

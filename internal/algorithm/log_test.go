@@ -68,8 +68,8 @@ func appended(list []pair, stamp, n int64) []pair {
 	return list
 }
 
-// Logs of all sizes and widths, their rings turned, get entries in any order, of a limit whose entries
-// are exact and of one that is counted in slices.
+// Logs of all sizes and widths, their rings turned, get entries in any order, of a limit whose
+// entries are exact and of one that is counted in slices.
 func TestAppendKeepsTheOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	sliced, exact := stint.PerSecond(1000), stint.PerSecond(100)

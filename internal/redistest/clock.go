@@ -21,14 +21,6 @@ var shiftSource []byte
 func StartFakeTime(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := newServer(t, args...)
-	s.fakeTime(t)
-	s.mustStart(t)
-	return s
-}
-
-// fakeTime gives a server that has not been started an adjustable clock.
-func (s *Server) fakeTime(t testing.TB) {
-	t.Helper()
 	lib, err := buildShift(s.dir)
 	if err != nil {
 		t.Fatalf("redistest: %v", err)
@@ -38,6 +30,8 @@ func (s *Server) fakeTime(t testing.TB) {
 		t.Fatalf("redistest: %v", err)
 	}
 	s.env = []string{"LD_PRELOAD=" + lib, "STINT_CLOCK=" + s.clock}
+	s.mustStart(t)
+	return s
 }
 
 // setClock writes how far the clock is ahead, or the time at which it is stopped, in microseconds.

@@ -68,16 +68,6 @@ func (c *Cluster) URL() string {
 	return "redis://" + c.Nodes[0].Addr() + "?addr=" + strings.Join(c.Addrs()[1:], "&addr=")
 }
 
-// Flush empties the whole cluster.
-func (c *Cluster) Flush(t testing.TB) {
-	t.Helper()
-	for _, node := range c.running() {
-		if isMaster(node) {
-			node.CLI(t, "FLUSHALL")
-		}
-	}
-}
-
 // SlotOf returns the key's hash slot.
 func (c *Cluster) SlotOf(t testing.TB, key string) int {
 	t.Helper()

@@ -144,22 +144,6 @@ func (s *Server) Kill() {
 	s.proc = nil
 }
 
-// Stop ends the server gracefully, closing its connections. If the server does not end in time,
-// Stop kills it.
-func (s *Server) Stop() {
-	if s.proc == nil {
-		return
-	}
-	s.proc.signal(Continue)
-	s.proc.signal(syscall.SIGTERM)
-	select {
-	case <-s.proc.done:
-		s.proc = nil
-	case <-time.After(startTimeout):
-		s.Kill()
-	}
-}
-
 // Restart kills the server if it is running, and starts it on the same port. Its data is lost; a
 // cluster node or a sentinel keeps its identity.
 func (s *Server) Restart(t testing.TB) {
