@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // LossyFailover loses everything that is written to the key's master while write runs, but nothing
@@ -29,18 +31,13 @@ func (c *Cluster) LossyFailover(t testing.TB, key string, write func()) time.Dur
 	if err := isCutOff(master, replica); err != nil {
 		t.Fatalf("redistest: the replica did not stay cut off: %v", err)
 	}
-	killed := time.Now()
 	master.Kill()
-	err := poll(startTimeout, 5*time.Millisecond, func() error {
+	took := testkit.EventuallyNil(t, "the failover", func() error {
 		if !isMaster(replica) {
 			return fmt.Errorf("%s has not taken over", replica.Addr())
 		}
 		return c.allSeeOwner(slot, replica)
 	})
-	if err != nil {
-		t.Fatalf("redistest: waiting for the failover: %v", err)
-	}
-	took := time.Since(killed)
 	// The promoted replica needs the password when it becomes a replica again.
 	replica.CLI(t, "CONFIG", "SET", "masterauth", masterauth)
 	return took
