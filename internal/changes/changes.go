@@ -45,82 +45,69 @@ func Digest(texts ...[]byte) string {
 	return hex.EncodeToString(h.Sum(nil)[:length])
 }
 
-// limited identifies the limits of a policy, or of tiers if policy is "". If costs is true, these
-// limits count costs, otherwise requests.
-type limited struct {
-	policy string
-	costs  bool
+// key identifies the limits of a policy in a tier, or those of the tier itself if policy is "". If
+// costs is true, the limits count costs, otherwise requests.
+type key struct {
+	policy, tier string
+	costs        bool
 }
 
-// group is a change with the tiers that it affects in the same way.
-type group struct {
-	limited
+// change is a change of limits. If it is the change of a policy, tier is "", because the limits may
+// change in the same way in several tiers.
+type change struct {
+	key
 	from, to string
-	tiers    []string
-	denies   []reload.Rule
 }
 
 // Rules lists the changes of limits from earlier rules to later ones. The text of a change is, for
 // example, "api for enterprise from 500/1m to 50/1m".
 func Rules(was, is []*policy.Rule) []reload.Change {
-	type key struct {
-		limited
-		tier string
-	}
-	keyOf := func(r *policy.Rule) key { return key{limited{r.Policy, r.Costs}, r.Tier} }
 	before, after := map[key]*policy.Rule{}, map[key]*policy.Rule{}
-	all := map[limited]int{} // number of tiers that have the limits, before or after the change
+	number := map[key]int{} // number of tiers that have the limits, before or after the change
 	var order []key
-	for i, list := range [...][]*policy.Rule{is, was} {
-		into := [...]map[key]*policy.Rule{after, before}[i]
-		for _, r := range list {
-			k := keyOf(r)
+	add := func(to map[key]*policy.Rule, rules []*policy.Rule) {
+		for _, r := range rules {
+			k := key{r.Policy, r.Tier, r.Costs}
 			if before[k] == nil && after[k] == nil {
 				order = append(order, k)
-				all[k.limited]++
+				number[key{policy: k.policy, costs: k.costs}]++
 			}
-			into[k] = r
+			to[k] = r
 		}
 	}
-	type same struct {
-		limited
-		tier     string // set only for the limits of a tier
-		from, to string
-	}
-	alike := map[same]*group{}
-	var groups []*group
+	add(after, is)
+	add(before, was)
+	var changes []change
+	tiers, denies := map[change][]string{}, map[change][]reload.Rule{}
 	for _, k := range order {
-		from, to := text(before[k]), text(after[k])
-		if from == to {
+		c := change{k, text(before[k]), text(after[k])}
+		if c.from == c.to {
 			continue
 		}
-		of := same{k.limited, "", from, to}
-		if k.policy == "" {
-			of.tier = k.tier
+		if k.policy != "" {
+			c.tier = ""
 		}
-		g := alike[of]
-		if g == nil {
-			g = &group{limited: k.limited, from: from, to: to}
-			alike[of], groups = g, append(groups, g)
+		if tiers[c] == nil {
+			changes = append(changes, c)
 		}
-		g.tiers = append(g.tiers, k.tier)
+		tiers[c] = append(tiers[c], k.tier)
 		if tighter(before[k], after[k]) {
-			g.denies = append(g.denies, reload.Rule{Tier: k.tier, Policy: k.policy})
+			denies[c] = append(denies[c], reload.Rule{Tier: k.tier, Policy: k.policy})
 		}
 	}
-	list := make([]reload.Change, len(groups))
-	for i, g := range groups {
-		name := g.policy
+	list := make([]reload.Change, len(changes))
+	for i, c := range changes {
+		name := c.policy
 		switch {
 		case name == "":
-			name = "tier " + g.tiers[0]
-		case len(g.tiers) < all[g.limited]:
-			name += " for " + strings.Join(g.tiers, ", ")
+			name = "tier " + c.tier
+		case len(tiers[c]) < number[c.key]:
+			name += " for " + strings.Join(tiers[c], ", ")
 		}
-		if g.costs {
+		if c.costs {
 			name = "budget of " + name
 		}
-		list[i] = reload.Change{Text: fmt.Sprintf("%s from %s to %s", name, g.from, g.to), Denies: g.denies}
+		list[i] = reload.Change{Text: fmt.Sprintf("%s from %s to %s", name, c.from, c.to), Denies: denies[c]}
 	}
 	return list
 }
