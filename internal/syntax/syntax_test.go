@@ -13,18 +13,10 @@ func TestWords(t *testing.T) {
 		name, token bool
 	}{
 		{"", false, false},
-		{"igdb", true, true},
 		{"Steam-2_web.v1", true, true},
-		{"-", true, true},
-		{".", true, true},
 		{strings.Repeat("a", 1000), true, true},
-		{"X-API-Key", true, true},
-		{"M-SEARCH", true, true},
 		{"a!b", false, true},
-		{"!#$%&'*+-.^_`|~", false, true},
 		{"a\n", false, false},
-		{"é", false, false},
-		{"\xff", false, false},
 	} {
 		if name, token := syntax.IsName(test.s), syntax.IsToken(test.s); name != test.name || token != test.token {
 			t.Errorf("%q: name %v, token %v; want %v, %v", test.s, name, token, test.name, test.token)
