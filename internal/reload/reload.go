@@ -92,8 +92,7 @@ func (f *InForce) Texts() (texts []string) {
 
 // Watcher reloads files, on request and when they change. It is safe for concurrent use.
 type Watcher struct {
-	c    Config
-	poll time.Duration
+	c Config
 
 	mu      sync.Mutex        // one reload at a time
 	good    digest            // digest of the files in force; zero until there are any
@@ -105,7 +104,7 @@ type Watcher struct {
 // New returns a watcher that has not read the files yet.
 func New(c Config) *Watcher {
 	c.Logger = cmp.Or(c.Logger, slog.Default())
-	w := &Watcher{c: c, poll: pollEvery}
+	w := &Watcher{c: c}
 	w.last.Store(&Result{})
 	return w
 }

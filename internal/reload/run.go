@@ -32,7 +32,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	poll := time.NewTicker(w.poll)
+	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
 	warned := false
 	for ctx.Err() == nil {
@@ -45,7 +45,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		if err != nil && !warned {
 			warned = true
 			w.c.Logger.Warn(w.c.Name+" is polled, because changes cannot be watched", "path", w.path(), "every",
-				w.poll, "error", err)
+				pollEvery, "error", err)
 		}
 		w.Reload()
 		await(ctx, events, poll.C)
