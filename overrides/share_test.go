@@ -15,9 +15,9 @@ import (
 	"github.com/stint-limiter/stint/resilience"
 )
 
-// onRedis returns a store on Redis.
-func onRedis(t *testing.T, url string) *redisstore.Store {
-	store, err := redisstore.Open(t.Context(), redisstore.Config{URL: url})
+// onRedis returns a store on Redis, which hashes names if there are keys.
+func onRedis(t *testing.T, url string, keys ...[]byte) *redisstore.Store {
+	store, err := redisstore.Open(t.Context(), redisstore.Config{URL: url, NameKeys: keys})
 	if err != nil {
 		t.Fatal(err)
 	}

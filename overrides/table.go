@@ -24,6 +24,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"maps"
 	"slices"
@@ -101,7 +102,7 @@ func Open(ctx context.Context, store stint.Store, c Config) (*Table, error) {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
-	t := &Table{store: keeper, config: c, none: newUnlisted(), turn: make(chan struct{}, 1),
+	t := &Table{store: keeper, config: c, none: unlisted{seed: maphash.MakeSeed()}, turn: make(chan struct{}, 1),
 		rows: map[string]string{}, limits: map[string][]stint.Limit{}, policies: map[string]struct{}{}}
 	err := t.update(ctx, t.poll)
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -309,27 +310,18 @@ func (t *Table) update(ctx context.Context, do func(context.Context) error) erro
 func (t *Table) keep(ctx context.Context, rows []driver.Row) error {
 	version, err := t.store.Keep(ctx, tableName, rows, t.version, false)
 	if err == nil {
-		t.apply(rows, version)
+		t.apply(rows, version, false)
 	}
 	return err
 }
 
-// apply applies rows that were read from the store or written to it.
-func (t *Table) apply(rows []driver.Row, version int64) {
+// apply applies rows that were read from the store or written to it. If all is true, they replace
+// the whole table.
+func (t *Table) apply(rows []driver.Row, version int64, all bool) {
 	t.mu.Lock()
-	for _, r := range rows {
-		t.put(r)
+	if all {
+		t.rows, t.limits = map[string]string{}, map[string][]stint.Limit{} // without a size hint, a map wastes less memory
 	}
-	t.n.Store(int64(len(t.rows)))
-	t.mu.Unlock()
-	t.version = version
-	t.none.clear()
-}
-
-// replace replaces the whole table.
-func (t *Table) replace(rows []driver.Row, version int64) {
-	t.mu.Lock()
-	t.rows, t.limits = map[string]string{}, map[string][]stint.Limit{} // without a size hint, a map wastes less memory
 	for _, r := range rows {
 		t.put(r)
 	}
@@ -400,11 +392,8 @@ func (t *Table) poll(ctx context.Context) error {
 		return err
 	case which == driver.RowsLeft:
 		return t.restore(ctx, rows, version)
-	case version == t.version:
-	case which == driver.RowsAll:
-		t.replace(rows, version)
-	default:
-		t.apply(rows, version)
+	case version != t.version:
+		t.apply(rows, version, which == driver.RowsAll)
 	}
 	return nil
 }
@@ -430,7 +419,7 @@ func (t *Table) restore(ctx context.Context, left []driver.Row, version int64) e
 	}
 	t.mu.RUnlock()
 	if len(lost)+len(older) == 0 {
-		t.replace(left, version)
+		t.apply(left, version, true)
 		return nil
 	}
 	t.config.Logger.Warn("stint: the store has lost overrides; this process puts back those that it knows",
@@ -445,7 +434,7 @@ func (t *Table) restore(ctx context.Context, left []driver.Row, version int64) e
 	var all []driver.Row
 	version, _, err = t.store.Kept(ctx, tableName, 0, func(r driver.Row) { all = append(all, r) })
 	if err == nil && version > 0 {
-		t.replace(all, version)
+		t.apply(all, version, true)
 	}
 	return err
 }

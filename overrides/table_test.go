@@ -14,7 +14,6 @@ import (
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/overrides"
 	"github.com/stint-limiter/stint/policy"
-	"github.com/stint-limiter/stint/redisstore"
 )
 
 const text = `
@@ -98,15 +97,7 @@ func stores(t *testing.T, f func(t *testing.T, open func() stint.Store, lose fun
 	for name, keys := range map[string][][]byte{"redis": nil, "hashed": {[]byte(strings.Repeat("k", 32))}} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
-			open := func() stint.Store {
-				store, err := redisstore.Open(t.Context(), redisstore.Config{URL: server.URL(), NameKeys: keys})
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { store.Close() })
-				return store
-			}
-			f(t, open, func() { server.Do("FLUSHALL") })
+			f(t, func() stint.Store { return onRedis(t, server.URL(), keys...) }, func() { server.Do("FLUSHALL") })
 		})
 	}
 }

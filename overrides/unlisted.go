@@ -9,14 +9,8 @@ import (
 // compute the stored name of the subject, which may be a hash. Every change clears the cache.
 type unlisted struct {
 	seed  maphash.Seed
-	turn  *atomic.Uint64 // number of changes to the table
-	marks *[unlistedSize]atomic.Uint64
-}
-
-const unlistedSize = 1 << 14
-
-func newUnlisted() unlisted {
-	return unlisted{maphash.MakeSeed(), new(atomic.Uint64), new([unlistedSize]atomic.Uint64)}
+	turn  atomic.Uint64 // number of changes to the table
+	marks [1 << 14]atomic.Uint64
 }
 
 // mark returns a hash of a subject and of the number of changes so far. Two subjects share a mark
@@ -26,8 +20,10 @@ func (u *unlisted) mark(subject string) uint64 {
 	return maphash.String(u.seed, subject) + u.turn.Load()*0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio
 }
 
-func (u *unlisted) has(mark uint64) bool { return u.marks[mark%unlistedSize].Load() == mark }
+func (u *unlisted) has(mark uint64) bool { return u.slot(mark).Load() == mark }
 
-func (u *unlisted) add(mark uint64) { u.marks[mark%unlistedSize].Store(mark) }
+func (u *unlisted) add(mark uint64) { u.slot(mark).Store(mark) }
+
+func (u *unlisted) slot(mark uint64) *atomic.Uint64 { return &u.marks[mark%uint64(len(u.marks))] }
 
 func (u *unlisted) clear() { u.turn.Add(1) }
