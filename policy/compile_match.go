@@ -57,7 +57,7 @@ func (c *compiler) condition(key string, from *Match) *condition {
 		}
 		cond.networks = networks
 	}
-	if cond.empty() && len(from.Network) == 0 {
+	if len(cond.parts()) == 0 && len(from.Network) == 0 {
 		c.mistake(key, "is empty; want host, path, method, header, claim or network, or leave it out")
 	}
 	return cond
@@ -94,10 +94,6 @@ func (c *compiler) knowMethods(methods ...string) {
 			c.set.methods = append(c.set.methods, method)
 		}
 	}
-}
-
-func (c *condition) empty() bool {
-	return len(c.hosts)+len(c.paths)+len(c.methods)+len(c.headers)+len(c.claims)+len(c.networks) == 0
 }
 
 // values checks the accepted values of a header or claim and returns them. It returns nil for "*",

@@ -146,13 +146,11 @@ func (c *compiler) policyRules(key string, from *Policy, p *policy) {
 // costs checks the costs of named limits. Each name must be the name of a limit in some budget of
 // the set.
 func (c *compiler) costs(key string, costs stint.Costs) {
+	if len(costs) == 0 {
+		return
+	}
 	var names []string
-	for _, t := range c.spec.Tiers {
-		names = appendNames(names, t.Budget)
-	}
-	for i := range c.spec.Policies {
-		names = appendNames(names, c.spec.Policies[i].budgets())
-	}
+	c.budgetNames(func(_, name string) { names = append(names, name) })
 	slices.Sort(names)
 	names = slices.Compact(names)
 	for _, name := range sorted(costs) {
@@ -169,12 +167,20 @@ func (c *compiler) costs(key string, costs stint.Costs) {
 	}
 }
 
-// appendNames appends the names of a budget's limits.
-func appendNames(names []string, budget []Limit) []string {
-	for i := range budget {
-		names = append(names, cmp.Or(budget[i].Limit.Name, costName))
+// budgetNames calls found for every limit of every budget, with the key of the budget and the name
+// under which the limit counts.
+func (c *compiler) budgetNames(found func(key, name string)) {
+	look := func(key string, budget []Limit) {
+		for i := range budget {
+			found(key, cmp.Or(budget[i].Limit.Name, costName))
+		}
 	}
-	return names
+	for i := range c.spec.Tiers {
+		look(fmt.Sprintf("tiers[%d].budget", i), c.spec.Tiers[i].Budget)
+	}
+	for i := range c.spec.Policies {
+		look(fmt.Sprintf("policies[%d].budget", i), c.spec.Policies[i].budgets())
+	}
 }
 
 // hold checks the Hold of a policy.

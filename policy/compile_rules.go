@@ -147,7 +147,9 @@ func (r *Rule) hold(limits []Limit) {
 			r.Claimed = limits
 		}
 	}
-	r.Notify = notifiesOf(r.Notify, r.Limits)
+	if !slices.ContainsFunc(r.Limits, func(l stint.Limit) bool { return r.Notifies(&l) != nil }) {
+		r.Notify = nil
+	}
 }
 
 // limitsOK adds a mistake if a limit is not valid or if two limits would share a count.

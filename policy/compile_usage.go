@@ -1,8 +1,6 @@
 package policy
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -142,23 +140,15 @@ func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 // counted makes sure that there is a budget, and that prices are given if and only if a budget
 // counts them.
 func (c *compiler) counted(key string, u *TokenUsage) {
-	var given []string
-	counted, budgets := false, 0
-	look := func(key string, budget []Limit) {
-		budgets += len(budget)
-		for i := range budget {
-			if cmp.Or(budget[i].Limit.Name, costName) == tokens.PriceName {
-				given, counted = append(given, key), true
-			}
+	var given []string // the budgets that count prices
+	budgets := 0
+	c.budgetNames(func(key, name string) {
+		budgets++
+		if name == tokens.PriceName {
+			given = append(given, key)
 		}
-	}
-	for i := range c.spec.Tiers {
-		look(fmt.Sprintf("tiers[%d].budget", i), c.spec.Tiers[i].Budget)
-	}
-	for i := range c.spec.Policies {
-		look(fmt.Sprintf("policies[%d].budget", i), c.spec.Policies[i].budgets())
-	}
-	switch {
+	})
+	switch counted := given != nil; {
 	case budgets == 0:
 		c.mistake(key, "no budget counts tokens; want one in this policy, as in budget: \"tokens: 100000/1m\"")
 	case counted && len(u.Prices) == 0:

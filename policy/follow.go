@@ -139,10 +139,9 @@ func (g *Guard) refund(ctx context.Context, v *Verdict) {
 	if v.enforced > 0 {
 		refund.Rule = v.Results[0].Rule
 	}
-	g.settle(ctx, &v.Decision, v.Decision.Charge, refund, nil, allClaims(v.enforced))
+	g.settle(ctx, &v.Decision, refund, nil, allClaims(v.enforced))
 	for i := range v.shadow {
-		g.settle(ctx, &v.shadow[i], v.shadow[i].Charge, &Settlement{Verdict: v, Rule: v.Results[v.enforced+i].Rule,
-			Refund: true}, nil, []int{0})
+		g.settle(ctx, &v.shadow[i], &Settlement{Verdict: v, Rule: v.Results[v.enforced+i].Rule, Refund: true}, nil, []int{0})
 	}
 }
 
@@ -166,16 +165,15 @@ func (g *Guard) correct(ctx context.Context, v *Verdict, o *Outcome) {
 		if len(budgets) > 0 {
 			s.Rule, s.Cost = v.Results[budgets[0]].Rule, cost
 		}
-		g.settle(ctx, &v.Decision, v.Decision.Charge, s, v.truths(cost, budgets), budgets)
+		g.settle(ctx, &v.Decision, s, v.truths(cost, budgets), budgets)
 	}
 	for i := range v.shadow {
 		r := &v.Results[v.enforced+i]
 		if r.Rule.Costs {
-			g.settle(ctx, &v.shadow[i], v.shadow[i].Charge, &Settlement{Verdict: v, Rule: r.Rule, Cost: cost},
+			g.settle(ctx, &v.shadow[i], &Settlement{Verdict: v, Rule: r.Rule, Cost: cost},
 				v.truths(cost, []int{v.enforced + i}), []int{0})
 		} else if holds && !r.onlyPlaces() {
-			g.settle(ctx, &v.shadow[i], v.shadow[i].Charge, &Settlement{Verdict: v, Rule: r.Rule, Cost: 1},
-				nil, []int{0})
+			g.settle(ctx, &v.shadow[i], &Settlement{Verdict: v, Rule: r.Rule, Cost: 1}, nil, []int{0})
 		}
 	}
 }
@@ -210,11 +208,7 @@ func (r *Result) onlyPlaces() bool {
 // the cost that [Verdict.truthOf] returns. All others get the true cost of the request. truths
 // returns nil if no limit has its own cost.
 func (v *Verdict) truths(cost int64, results []int) stint.Costs {
-	named := false
-	for _, i := range results {
-		named = named || v.Results[i].Costs != nil
-	}
-	if !named {
+	if !slices.ContainsFunc(results, func(i int) bool { return v.Results[i].Costs != nil }) {
 		return nil
 	}
 	return v.costsOf(cost, results, v.used)
@@ -249,14 +243,13 @@ func (v *Verdict) truthOf(name string, charged int64, used tokens.Counts) int64 
 	return truth
 }
 
-// settle corrects a charge. It sets the charges of the claims with the given indexes to the
-// settlement's cost, or to costs by limit name. If the store cannot correct the charge, the charge
+// settle corrects the charge of a decision. It sets the charges of the claims with the given
+// indexes to the settlement's cost, or to costs by limit name. If the store cannot correct the charge, the charge
 // stays until its windows have passed or its hold expires. If the true cost would exceed the
 // maximum debt, the store charges only a part. In both cases, settle logs the correction and sends
 // it to the observer. It also sends the settlement of a hold to the observer.
-func (g *Guard) settle(ctx context.Context, d *stint.Decision, c stint.Charge, s *Settlement, costs stint.Costs,
-	which []int) {
-	if c.IsZero() || d.Repeat {
+func (g *Guard) settle(ctx context.Context, d *stint.Decision, s *Settlement, costs stint.Costs, which []int) {
+	if d.Charge.IsZero() || d.Repeat {
 		return // nothing was charged
 	}
 	amendment := stint.Amendment{Kind: stint.AmendSettle, Cost: s.Cost, Costs: costs}
@@ -269,10 +262,10 @@ func (g *Guard) settle(ctx context.Context, d *stint.Decision, c stint.Charge, s
 	if s.Verdict.after != nil {
 		amendment.MaxDebt = s.Verdict.after.maxDebt
 	}
-	s.Amended, s.Err = contract.SettleOnce(c, which, amendment,
+	s.Amended, s.Err = contract.SettleOnce(d.Charge, which, amendment,
 		func(part stint.Charge, a stint.Amendment) (stint.Amended, error) { return g.store.Amend(ctx, part, a) })
 	if s.Refund || s.Rule.Costs { // so that the observer counts the hold of a request only once
-		s.SetHold(&c)
+		s.SetHold(&d.Charge)
 		s.Estimated = s.Verdict.unsaid && d == &s.Verdict.Decision
 	}
 	whole := s.Err == nil && s.Amended.Changed && s.Amended.Charged >= s.Cost
@@ -280,7 +273,7 @@ func (g *Guard) settle(ctx context.Context, d *stint.Decision, c stint.Charge, s
 		return
 	}
 	if !whole {
-		g.log.unsettled(&c, s)
+		g.log.unsettled(&d.Charge, s)
 	}
 	if g.observer != nil {
 		g.observer.Observe(ctx, s)

@@ -214,28 +214,19 @@ func withoutLastParameters(p string) string {
 
 // withoutNewlines removes tabs and newlines, as URL parsers do if they receive a decoded path.
 func withoutNewlines(p string) string {
-	return without(p, func(c byte) bool { return c == '\t' || c == '\n' || c == '\r' })
+	return without(p, func(c rune) bool { return c == '\t' || c == '\n' || c == '\r' })
 }
 
 // withoutControls removes all control characters.
 func withoutControls(p string) string {
-	return without(p, func(c byte) bool { return c < ' ' || c == 0x7f })
+	return without(p, func(c rune) bool { return c < ' ' || c == 0x7f })
 }
 
-func without(p string, drop func(byte) bool) string {
-	for i := range len(p) {
-		if !drop(p[i]) {
-			continue
-		}
-		b := append(make([]byte, 0, len(p)), p[:i]...)
-		for ; i < len(p); i++ {
-			if !drop(p[i]) {
-				b = append(b, p[i])
-			}
-		}
-		return string(b)
+func without(p string, drop func(rune) bool) string {
+	if !strings.ContainsFunc(p, drop) {
+		return p
 	}
-	return p
+	return strings.Join(strings.FieldsFunc(p, drop), "")
 }
 
 // trimmed removes white space at the end, as many frameworks do. For example, the pattern "^login$"

@@ -96,14 +96,6 @@ func (c *compiler) notify(key string, shares []int, lists ...[]Limit) {
 		"or a fixed window, such as %d/1h fixed", other, max(other.Max, 1), max(other.Max, 1))
 }
 
-// notifiesOf returns shares if the use of any of the limits is reported, else nil.
-func notifiesOf(shares []int, limits []stint.Limit) []int {
-	if slices.ContainsFunc(limits, func(l stint.Limit) bool { return hasPeriod(&l) && l.Window >= minNotify }) {
-		return shares
-	}
-	return nil
-}
-
 // Notifies returns the percentages of a limit of the rule at which its use is reported, or nil.
 func (r *Rule) Notifies(l *stint.Limit) []int {
 	if hasPeriod(l) && l.Window >= minNotify {
