@@ -161,13 +161,6 @@ func plain[E any, L ~[]E](lists map[string]L) map[string][]E {
 }
 
 func (c *compiler) cost(key string, doc *costDoc) *policy.Cost {
-	one := int64(1)
-	or := func(n *int64, otherwise int64) int64 {
-		if n == nil {
-			return otherwise
-		}
-		return *n
-	}
 	switch {
 	case doc == nil:
 		return nil
@@ -175,9 +168,17 @@ func (c *compiler) cost(key string, doc *costDoc) *policy.Cost {
 		return &policy.Cost{Units: *doc.Units}
 	case doc.Header == "":
 		c.mistake(key, "want a number, or a header with the number")
-		return &policy.Cost{Units: one}
+		return &policy.Cost{Units: 1}
 	}
-	return &policy.Cost{Units: or(doc.Default, one), Header: doc.Header, Min: or(doc.Min, one), Max: or(doc.Max, 0)}
+	return &policy.Cost{Units: or(doc.Default, 1), Header: doc.Header, Min: or(doc.Min, 1), Max: doc.Max}
+}
+
+// or returns the number of a key, or the default if the key is not set.
+func or(n *int64, otherwise int64) int64 {
+	if n == nil {
+		return otherwise
+	}
+	return *n
 }
 
 // These constants are the values of the key "missing", which sets what to charge for streams that
@@ -192,18 +193,10 @@ func (c *compiler) usage(key string, doc *usageDoc) *policy.TokenUsage {
 		return nil
 	}
 	u := &policy.TokenUsage{Preset: doc.Preset, MaxOutput: doc.MaxOutput, Choices: doc.Choices, Model: doc.Model,
-		Input: doc.Input, Output: doc.Output, Cached: doc.Cached, Body: int64(doc.Body), Inject: doc.InjectUsage}
-	for _, n := range []struct {
-		key  string
-		from *int64
-		to   *int64
-	}{{"default_output", doc.DefaultOutput, &u.DefaultOutput}, {"bytes_per_token", doc.BytesPerToken,
-		&u.BytesPerToken}} {
-		if n.from != nil {
-			*n.to = *n.from
-			c.notZero(key+"."+n.key, *n.to, "0; want at least 1")
-		}
-	}
+		Input: doc.Input, Output: doc.Output, Cached: doc.Cached, DefaultOutput: doc.DefaultOutput,
+		BytesPerToken: doc.BytesPerToken, Body: int64(doc.Body), Inject: doc.InjectUsage}
+	c.notZero(key+".default_output", u.DefaultOutput, "0; want at least 1")
+	c.notZero(key+".bytes_per_token", u.BytesPerToken, "0; want at least 1")
 	c.notZero(key+".body", u.Body, "0; want the size of a request's body to read, such as 64KiB")
 	switch doc.Missing {
 	case "", missingEstimate:
@@ -232,28 +225,17 @@ func (c *compiler) usage(key string, doc *usageDoc) *policy.TokenUsage {
 // rates returns the rate for each kind of token. The argument otherwise is the default for input
 // and output.
 func (d *ratesDoc) rates(otherwise int64) policy.Rates {
-	r := policy.Rates{Input: otherwise, Output: otherwise}
-	if d.Input != nil {
-		r.Input = *d.Input
-	}
-	if d.Output != nil {
-		r.Output = *d.Output
-	}
-	if r.Cached = r.Input; d.Cached != nil {
-		r.Cached = *d.Cached
-	}
-	return r
+	input := or(d.Input, otherwise)
+	return policy.Rates{Input: input, Output: or(d.Output, otherwise), Cached: or(d.Cached, input)}
 }
 
 func (c *compiler) settle(key string, doc *settleDoc, p *policy.Policy) {
 	if doc == nil {
 		return
 	}
-	p.SettleHeader, p.SettleBytes = doc.Header, int64(doc.Bytes)
-	if doc.MaxDebt != nil {
-		p.MaxDebt = *doc.MaxDebt
-		c.notZero(key+".max_debt", p.MaxDebt, "0; want at least 1")
-	} else if doc.Header == "" && doc.Bytes == 0 {
+	p.SettleHeader, p.SettleBytes, p.MaxDebt = doc.Header, int64(doc.Bytes), doc.MaxDebt
+	c.notZero(key+".max_debt", p.MaxDebt, "0; want at least 1")
+	if doc.Header == "" && doc.Bytes == 0 && !c.has(key+".max_debt") {
 		c.mistake(key, "want either header or bytes")
 	}
 }

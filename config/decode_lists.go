@@ -26,14 +26,6 @@ const (
 	oneShare  = "a share such as 80%"
 )
 
-// scalars calls f for each element of a list of scalars. A scalar may stand in place of a list of
-// one.
-func (d *decoder) scalars(n *yaml.Node, key, one string, f func(n *yaml.Node, key string)) {
-	d.elements(n, key, one, isScalar, f)
-}
-
-func isScalar(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode }
-
 // elements calls f for each element of a list, and reports elements of the wrong kind. A single
 // element may stand in place of a list.
 func (d *decoder) elements(
@@ -66,6 +58,8 @@ func (d *decoder) elements(
 	}
 }
 
+func isScalar(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode }
+
 func orSeveral(one string) string { return one + ", or a list of several" }
 
 // namedLimit returns a hint for a named limit without quotes, such as login: 5/15m, which YAML
@@ -84,7 +78,7 @@ func namedLimit(n *yaml.Node) string {
 func (v *list) want() string { return orSeveral(oneText) }
 
 func (v *list) read(d *decoder, n *yaml.Node, key string) {
-	d.scalars(n, key, oneText, func(n *yaml.Node, key string) {
+	d.elements(n, key, oneText, isScalar, func(n *yaml.Node, key string) {
 		if n.Value == "" {
 			d.bad(n, key, "an empty string; want something, or leave it out")
 			return
@@ -98,7 +92,7 @@ func (v *statuses) want() string {
 }
 
 func (v *statuses) read(d *decoder, n *yaml.Node, key string) {
-	d.scalars(n, key, oneStatus, func(n *yaml.Node, key string) {
+	d.elements(n, key, oneStatus, isScalar, func(n *yaml.Node, key string) {
 		if !statusText.MatchString(n.Value) {
 			d.bad(n, key, "want %s; got %s", oneStatus, got(n))
 			return
@@ -112,7 +106,7 @@ func (v *statuses) read(d *decoder, n *yaml.Node, key string) {
 func (v *shares) want() string { return orSeveral(oneShare) }
 
 func (v *shares) read(d *decoder, n *yaml.Node, key string) {
-	d.scalars(n, key, oneShare, func(n *yaml.Node, key string) {
+	d.elements(n, key, oneShare, isScalar, func(n *yaml.Node, key string) {
 		number, isShare := strings.CutSuffix(n.Value, "%")
 		share, err := strconv.Atoi(number)
 		switch {

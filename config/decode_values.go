@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -125,10 +126,7 @@ func parseDuration(text string) (time.Duration, error) {
 		if err != nil || n > int64(stint.MaxWindow/(24*time.Hour)) {
 			return math.MaxInt64, nil
 		}
-		length, text = time.Duration(n)*24*time.Hour, rest
-		if text == "" {
-			return length, nil
-		}
+		length, text = time.Duration(n)*24*time.Hour, cmp.Or(rest, "0")
 	}
 	rest, err := time.ParseDuration(text)
 	if err != nil || rest > stint.MaxWindow {

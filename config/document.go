@@ -285,7 +285,7 @@ type costDoc struct {
 	// The smallest cost that the header may give. Default: 1.
 	Min *int64 `yaml:"min"`
 	// The largest cost that the header may give.
-	Max *int64 `yaml:"max"`
+	Max int64 `yaml:"max"`
 }
 
 type settleDoc struct {
@@ -297,7 +297,7 @@ type settleDoc struct {
 	// The largest debt that one true cost may cause in a bucket or a limit with a burst, in units
 	// above its capacity. Units beyond that are not charged. Other limits are charged the whole
 	// cost, because they forget it after a window. Default: the capacity of each limit.
-	MaxDebt *int64 `yaml:"max_debt"`
+	MaxDebt int64 `yaml:"max_debt"`
 }
 
 type usageDoc struct {
@@ -319,9 +319,9 @@ type usageDoc struct {
 	// Where a response reports its input tokens that came from a cache.
 	Cached list `yaml:"cached"`
 	// The estimated output of requests that do not bound it, in tokens. Default: 1000.
-	DefaultOutput *int64 `yaml:"default_output"`
+	DefaultOutput int64 `yaml:"default_output"`
 	// How many bytes of a request's body make up about one input token. Default: 4.
-	BytesPerToken *int64 `yaml:"bytes_per_token"`
+	BytesPerToken int64 `yaml:"bytes_per_token"`
 	// How much of a request's body is read before the decision: at most 1MiB. The rest of a longer
 	// body is ignored. Default: 64KiB.
 	Body size `yaml:"body"`

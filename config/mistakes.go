@@ -53,9 +53,7 @@ const maxMistakes = 1000
 const mostShown = 50
 
 // Error returns the first mistakes, one per line, and the number of further mistakes.
-func (e *Error) Error() string { return strings.Join(e.lines(), "\n") }
-
-func (e *Error) lines() []string {
+func (e *Error) Error() string {
 	lines := make([]string, 0, mostShown+1)
 	for i, m := range e.Mistakes {
 		if i == mostShown {
@@ -64,7 +62,7 @@ func (e *Error) lines() []string {
 		}
 		lines = append(lines, m.text())
 	}
-	return lines
+	return strings.Join(lines, "\n")
 }
 
 // reader collects the mistakes in a configuration. It holds the position of every key. Keys are

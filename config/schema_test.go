@@ -3,7 +3,9 @@ package config
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"os"
 	"strings"
 	"testing"
 
@@ -205,4 +207,35 @@ func ref(name string) object { return object{"$ref": "#/$defs/" + name} }
 // orList is the schema of something, or of a list of it that is not empty.
 func orList(one object) object {
 	return object{"anyOf": []object{one, {"type": "array", "minItems": 1, "items": one}}}
+}
+
+// guideExamples returns every example in the guide, by the line that it begins in. One that is a
+// part of a configuration is made whole.
+func guideExamples(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(guideFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := map[string]string{}
+	name := "" // of the example that the line is in
+	line := 0
+	for l := range strings.Lines(string(text)) {
+		line++
+		switch {
+		case l == "```yaml\n":
+			name = fmt.Sprintf("the example in line %d of %s", line, guideFile)
+		case l == "```\n" && name != "":
+			if !strings.Contains(examples[name], "tiers:") {
+				examples[name] += base
+			}
+			name = ""
+		case name != "":
+			examples[name] += l
+		}
+	}
+	if len(examples) < 10 {
+		t.Fatalf("only %d examples found in %s", len(examples), guideFile)
+	}
+	return examples
 }

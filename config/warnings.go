@@ -1,7 +1,6 @@
 package config
 
 import (
-	"maps"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -41,15 +40,16 @@ func (c *compiler) warnings() {
 		}
 	}
 	for i := range c.doc.Policies {
-		c.userIsSet(item("policies", i)+".identity", c.doc.Policies[i].Identity)
-		c.tierLimitClaims(item("policies", i)+".limits", &c.doc.Policies[i].Limits)
-		c.tierLimitClaims(item("policies", i)+".budget", &c.doc.Policies[i].Budget)
-		c.oddMatch(item("policies", i)+".match", c.doc.Policies[i].Match)
-		c.oddMatch(item("policies", i)+".unless", c.doc.Policies[i].Unless)
-		c.oddUsage(item("policies", i), &c.spec.Policies[i])
+		p, key := &c.doc.Policies[i], item("policies", i)
+		c.userIsSet(key+".identity", p.Identity)
+		c.tierLimitClaims(key+".limits", &p.Limits)
+		c.tierLimitClaims(key+".budget", &p.Budget)
+		c.oddMatch(key+".match", p.Match)
+		c.oddMatch(key+".unless", p.Unless)
+		c.oddUsage(key, &c.spec.Policies[i])
 		store := &c.config.Store
 		if c.spec.Policies[i].RequestIDDerive != 0 && redisurl.Is(store.URL) && store.NameKeyFile == "" {
-			c.warn(item("policies", i)+".request_id.derive", "Redis keeps a hash of the body, from which passwords and codes can be guessed; "+
+			c.warn(key+".request_id.derive", "Redis keeps a hash of the body, from which passwords and codes can be guessed; "+
 				"do not use it on routes that take them, or set store.name_key_file")
 		}
 	}
@@ -200,7 +200,7 @@ func (c *compiler) oddUsage(key string, p *policy.Policy) {
 	if p.Usage == nil {
 		return
 	}
-	for _, model := range slices.Sorted(maps.Keys(p.Usage.Prices)) {
+	for _, model := range sorted(p.Usage.Prices) {
 		price := p.Usage.Prices[model]
 		if most := max(price.Input, price.Output); most > 0 && most < leastPrice {
 			c.warn(key+".usage.prices."+model, "a million tokens cost at most %d, so most requests cost 1, rounded up; "+
@@ -214,10 +214,6 @@ func (c *compiler) oddUsage(key string, p *policy.Policy) {
 	}
 }
 
-// quantities are the names of budgets that count a single quantity, such as input tokens, instead
-// of all tokens.
-var quantities = []string{tokens.InputName, tokens.OutputName, tokens.CachedName, tokens.PriceName}
-
 // oddQuantities warns of budgets whose names resemble the name of a quantity, such as input_token.
 // Such budgets count all tokens.
 func (c *compiler) oddQuantities() {
@@ -227,8 +223,8 @@ func (c *compiler) oddQuantities() {
 	look := func(key string, budget []policy.Limit) {
 		for i := range budget {
 			name := budget[i].Limit.Name
-			if near, ok := messages.Nearest(name, quantities); ok && near != name {
-				c.warn(at(key, i, budget), "%q counts all tokens%s", name, messages.Hint(name, quantities))
+			if near, ok := messages.Nearest(name, tokens.Quantities); ok && near != name {
+				c.warn(at(key, i, budget), "%q counts all tokens%s", name, messages.Hint(name, tokens.Quantities))
 			}
 		}
 	}
@@ -237,7 +233,7 @@ func (c *compiler) oddQuantities() {
 	}
 	for i := range c.spec.Policies {
 		look(item("policies", i)+".budget", c.spec.Policies[i].Budget)
-		for _, tier := range slices.Sorted(maps.Keys(c.spec.Policies[i].TierBudget)) {
+		for _, tier := range sorted(c.spec.Policies[i].TierBudget) {
 			look(item("policies", i)+".budget."+tier, c.spec.Policies[i].TierBudget[tier])
 		}
 	}

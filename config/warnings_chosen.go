@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"math/bits"
 	"reflect"
 	"slices"
@@ -10,40 +11,37 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// counted is a tier that counts its requests, or a policy that counts requests of a tier.
+// counted is a policy that counts requests of a tier. Limits and Budget are those in the tier, and
+// Identity is the tier's if the policy inherits it. A tier that counts its requests is described as
+// a policy, too.
 type counted struct {
-	match, unless  *policy.Match
-	identity, per  []string
-	limits, budget []policy.Limit // in the tier
-	shadow         bool
-	inherits       bool // whether a policy inherits the identity of the tier
+	policy.Policy
+	inherits bool
 }
 
 func countedBy(t *policy.Tier) *counted {
-	return &counted{
-		match: t.Match, unless: t.Unless, identity: t.Identity, limits: t.Limits, budget: t.Budget,
-		shadow: inShadow(t.Shadow, t.Rollout),
-	}
+	return &counted{Policy: policy.Policy{Match: t.Match, Unless: t.Unless, Identity: t.Identity, Limits: t.Limits,
+		Budget: t.Budget, Shadow: t.Shadow, Rollout: t.Rollout}}
 }
 
-// inShadow reports whether limits are in shadow for all subjects.
-func inShadow(shadow bool, rollout *float64) bool { return shadow || rollout != nil && *rollout == 0 }
-
 func countedByPolicy(p *policy.Policy, t *policy.Tier) *counted {
-	n := &counted{match: p.Match, unless: p.Unless, identity: p.Identity, per: p.Per,
-		shadow: inShadow(p.Shadow, p.Rollout)}
-	n.limits, n.budget, _ = p.LimitsFor(t.Name)
-	if len(n.identity) == 0 {
-		n.identity, n.inherits = t.Identity, true
+	n := &counted{Policy: *p}
+	n.Limits, n.Budget, _ = p.LimitsFor(t.Name)
+	if len(n.Identity) == 0 {
+		n.Identity, n.inherits = t.Identity, true
 	}
 	return n
 }
 
-func (n *counted) denies() bool { return !n.shadow && len(n.limits)+len(n.budget) > 0 }
+// denies reports whether n has limits that are not in shadow for all subjects.
+func (n *counted) denies() bool {
+	shadow := n.Shadow || n.Rollout != nil && *n.Rollout == 0
+	return !shadow && len(n.Limits)+len(n.Budget) > 0
+}
 
 // isRoute reports whether n applies only to some paths, methods or hosts.
 func (n *counted) isRoute() bool {
-	m := n.match
+	m := n.Match
 	return m != nil && len(m.Path)+len(m.Method)+len(m.Host) > 0
 }
 
@@ -75,11 +73,11 @@ func (c *compiler) chosenIdentities() {
 		}
 		// These tiers and policies have counts that clients cannot choose.
 		others := slices.DeleteFunc(slices.Clone(all), func(n *counted) bool {
-			return !n.denies() || len(n.identity) == 0 || c.chosen(n.identity[0]) != ""
+			return !n.denies() || len(n.Identity) == 0 || c.chosen(n.Identity[0]) != ""
 		})
 		for k, n := range all {
 			key := keys[k] + ".identity"
-			byChoice := slices.ContainsFunc(n.identity, func(name string) bool { return c.chosen(name) != "" })
+			byChoice := slices.ContainsFunc(n.Identity, func(name string) bool { return c.chosen(name) != "" })
 			if !n.denies() || warned[key] || !byChoice {
 				continue
 			}
@@ -96,15 +94,12 @@ func (c *compiler) chosenIdentities() {
 // choose. It also warns if a client can get another client banned by sending the other client's
 // value. It reports whether it warned.
 func (c *compiler) chosenIdentity(key string, t *policy.Tier, n *counted, others []*counted) (warned bool) {
-	requests := class{matches: []*policy.Match{t.Match, n.match}}
+	requests := class{matches: []*policy.Match{t.Match, n.Match}}
 	if len(t.Identity) == 1 {
 		requests.has = c.parts(t.Identity[0])
 	}
-	bans := t.Bans
-	if bans == nil {
-		bans = c.spec.Bans
-	}
-	for _, name := range n.identity {
+	bans := cmp.Or(t.Bans, c.spec.Bans)
+	for _, name := range n.Identity {
 		these := class{requests.matches, slices.Concat(requests.has, c.parts(name))}
 		if chosen := c.chosen(name); chosen != "" && !slices.ContainsFunc(others, func(other *counted) bool {
 			return c.holds(other, n, &these)
@@ -172,15 +167,15 @@ func (c *compiler) certain(name string, these *class) bool {
 // clients send. Both count requests of the same tier. If other counts all routes and n is a policy
 // for some routes, other must also allow no more than n.
 func (c *compiler) holds(other, n *counted, these *class) bool {
-	if !bounds(other, n) || !c.covers(other, n, these) {
+	if n.limitsRate() && !other.limitsRate() || !c.covers(other, n, these) {
 		return false
 	}
-	if slices.ContainsFunc(other.per, func(what string) bool {
-		return !slices.Contains([]string{"method", "host", "route"}, what) && !slices.Contains(n.per, what)
+	if slices.ContainsFunc(other.Per, func(what string) bool {
+		return !slices.Contains([]string{"method", "host", "route"}, what) && !slices.Contains(n.Per, what)
 	}) {
 		return false
 	}
-	for _, name := range other.identity {
+	for _, name := range other.Identity {
 		if c.chosen(name) != "" {
 			return false
 		}
@@ -189,17 +184,13 @@ func (c *compiler) holds(other, n *counted, these *class) bool {
 		}
 	}
 	return other.isRoute() || n.inherits || !n.isRoute() ||
-		slower(other.limits, n.limits) && slower(other.budget, n.budget)
+		slower(other.Limits, n.Limits) && slower(other.Budget, n.Budget)
 }
 
-// bounds reports whether other limits a rate if n does. Concurrency limits do not limit a rate.
-func bounds(other, n *counted) bool {
-	return other.often() || !n.often()
-}
-
-func (n *counted) often() bool {
-	often := func(l policy.Limit) bool { return l.Limit.Algorithm != stint.AlgorithmConcurrency }
-	return slices.ContainsFunc(n.limits, often) || slices.ContainsFunc(n.budget, often)
+// limitsRate reports whether n limits a rate. Concurrency limits do not.
+func (n *counted) limitsRate() bool {
+	rate := func(l policy.Limit) bool { return l.Limit.Algorithm != stint.AlgorithmConcurrency }
+	return slices.ContainsFunc(n.Limits, rate) || slices.ContainsFunc(n.Budget, rate)
 }
 
 // slower reports whether, for each limit in others, limits has one that allows no more in the long
@@ -220,27 +211,28 @@ func slower(limits, others []policy.Limit) bool {
 // covers reports whether other applies to all requests in these that n applies to. It ignores
 // exceptions by claim or network, because clients cannot choose these.
 func (c *compiler) covers(other, n *counted, these *class) bool {
-	if u := other.unless; u != nil && len(u.Claim)+len(u.Network) == 0 && !reflect.DeepEqual(u, n.unless) {
+	if u := other.Unless; u != nil && len(u.Claim)+len(u.Network) == 0 && !reflect.DeepEqual(u, n.Unless) {
 		return false
 	}
-	m := other.match
+	m := other.Match
 	if m == nil {
 		return true
 	}
+	fits := func(values []string, has func(part string) bool, of func(*policy.Match) []string) bool {
+		return slices.Contains(values, "*") && slices.ContainsFunc(these.has, has) || these.narrower(values, of, fitsValue)
+	}
 	for header, values := range m.Header {
-		has := slices.ContainsFunc(these.has, func(part string) bool {
+		has := func(part string) bool {
 			id := c.spec.Identities[part]
 			return strings.EqualFold(id.Header, header) || id.Cookie != "" && strings.EqualFold(header, "Cookie")
-		})
-		of := func(m *policy.Match) []string { return m.Header[header] }
-		if !(has && slices.Contains(values, "*")) && !these.narrower(values, of, fitsValue) {
+		}
+		if !fits(values, has, func(m *policy.Match) []string { return m.Header[header] }) {
 			return false
 		}
 	}
 	for claim, values := range m.Claim {
-		has := slices.ContainsFunc(these.has, func(part string) bool { return c.claimOf(part) == claim })
-		of := func(m *policy.Match) []string { return m.Claim[claim] }
-		if !(has && slices.Contains(values, "*")) && !these.narrower(values, of, fitsValue) {
+		has := func(part string) bool { return c.claimOf(part) == claim }
+		if !fits(values, has, func(m *policy.Match) []string { return m.Claim[claim] }) {
 			return false
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,6 +27,9 @@ const (
 	CachedName = "cached_tokens"
 	PriceName  = "price"
 )
+
+// Quantities lists these names.
+var Quantities = []string{InputName, OutputName, CachedName, PriceName}
 
 // AnyModel is the key of the prices for all models that have no prices of their own.
 const AnyModel = "default"
@@ -157,9 +161,7 @@ func (r *Rules) places() (pointers []string) {
 
 // IsQuantity reports whether a budget with this name counts a single quantity instead of weighted
 // tokens.
-func IsQuantity(name string) bool {
-	return name == InputName || name == OutputName || name == CachedName || name == PriceName
-}
+func IsQuantity(name string) bool { return slices.Contains(Quantities, name) }
 
 // SameQuantity reports whether budgets with these names count the same quantity.
 func SameQuantity(a, b string) bool { return a == b || !IsQuantity(a) && !IsQuantity(b) }
