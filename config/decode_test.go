@@ -63,24 +63,3 @@ func TestAliasesAreBounded(t *testing.T) {
 		}
 	}
 }
-
-// good are configurations that are read.
-var good = []struct{ name, text string }{
-	{"base", base},
-	{"everything", everything},
-	{"beginning with dashes", "---\n" + base},
-	{"with a byte order mark", "\ufeff" + base},
-	{"with the ends of lines of Windows", strings.ReplaceAll(base, "\n", "\r\n")},
-	{"names that are numbers", "tiers:\n  - {name: 42, identity: user, limits: 1/s}\n  - {name: 1.5, identity: ip, limits: 1/d}\n"},
-	{"anchors", "tiers:\n  - {name: a, identity: user, limits: &l [10/1m, 100/1h]}\n  - {name: b, identity: ip, limits: *l}\n"},
-	{"no policies", base + "policies: []\n"},
-	{"nothing costs nothing", base + "policies:\n  - {name: free, match: {path: /}, cost: 0}\n"},
-}
-
-func TestGood(t *testing.T) {
-	for _, test := range good {
-		if _, err := Parse("stint.yaml", []byte(test.text)); err != nil {
-			t.Errorf("%s: %v", test.name, err)
-		}
-	}
-}

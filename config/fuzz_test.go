@@ -9,6 +9,7 @@ import (
 // FuzzParse reads anything: a set or mistakes come of it, the same ones every time, each in a place
 // and in one line.
 func FuzzParse(f *testing.F) {
+	f.Add([]byte(everything))
 	for _, test := range good {
 		f.Add([]byte(test.text))
 	}

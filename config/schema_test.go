@@ -49,6 +49,7 @@ func TestSchemaAgrees(t *testing.T) {
 			t.Errorf("%s is no longer beyond the schema", name)
 		}
 	}
+	check("everything", everything)
 	for _, test := range good {
 		check(test.name, test.text)
 	}

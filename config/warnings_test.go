@@ -9,12 +9,20 @@ import (
 	"testing"
 )
 
-// odd are configurations that can be used, with the warnings that there are.
-var odd = []struct {
+// good are configurations that can be used, with the warnings that there are.
+var good = []struct {
 	name string
 	text string
 	want string // a line for each warning
 }{
+	{"base", base, ""},
+	{"beginning with dashes", "---\n" + base, ""},
+	{"with a byte order mark", "\ufeff" + base, ""},
+	{"with the ends of lines of Windows", strings.ReplaceAll(base, "\n", "\r\n"), ""},
+	{"names that are numbers", "tiers:\n  - {name: 42, identity: user, limits: 1/s}\n  - {name: 1.5, identity: ip, limits: 1/d}\n", ""},
+	{"anchors", "tiers:\n  - {name: a, identity: user, limits: &l [10/1m, 100/1h]}\n  - {name: b, identity: ip, limits: *l}\n", ""},
+	{"no policies", base + "policies: []\n", ""},
+	{"nothing costs nothing", base + "policies:\n  - {name: free, match: {path: /}, cost: 0}\n", ""},
 	{"nothing odd", base + `client_ip: {trusted_proxies: [10.0.0.0/8, 2001:db8::/32, "fc00::/7", loopback, private, unix]}
 claims: {plan: X-Plan, role: ""}
 policies:
@@ -123,7 +131,7 @@ stint.yaml:17: warning: outbound.x.limits[1]: 60/1m fixed has no effect: 1/1s al
 }
 
 func TestWarnings(t *testing.T) {
-	for _, test := range odd {
+	for _, test := range good {
 		t.Run(test.name, func(t *testing.T) {
 			c, err := Parse("stint.yaml", []byte(test.text))
 			if err != nil {
