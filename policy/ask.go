@@ -26,15 +26,7 @@ func (s *Set) ask(f *facts, v *Verdict, r *stint.Request) (only terms) {
 	if len(f.others) > 0 || f.tooMany {
 		s.keepFew(f, v)
 	}
-	v.Cost, v.after = only.cost, only.after
-	if only.atLeast {
-		joined := after{}
-		if v.after != nil {
-			joined = *v.after
-		}
-		joined.atLeast = true
-		v.after = &joined
-	}
+	v.Cost, v.after, v.atLeast = only.cost, only.after, only.atLeast
 	if v.Cost == 0 && v.after.settles() {
 		v.Cost = 1 // a request that is not charged cannot be settled
 	}

@@ -150,7 +150,7 @@ func (g *Guard) refund(ctx context.Context, v *Verdict) {
 // estimate is charged.
 func (g *Guard) correct(ctx context.Context, v *Verdict, o *Outcome) {
 	cost, ok := v.truth(o)
-	if !ok || v.after != nil && v.after.atLeast && cost < v.Cost {
+	if !ok || v.atLeast && cost < v.Cost {
 		cost = v.Cost
 	}
 	holds := v.holds()
@@ -237,7 +237,7 @@ func (v *Verdict) truthOf(name string, charged int64, used tokens.Counts) int64 
 		return charged
 	}
 	truth := v.usage.Units(used, name)
-	if v.after != nil && v.after.atLeast {
+	if v.atLeast {
 		truth = max(truth, charged)
 	}
 	return truth
@@ -294,17 +294,13 @@ type after struct {
 	bytes   int64  // bytes of response body per unit
 	maxDebt int64  // maximum debt after settling; 0 is the capacity of each limit
 	refund  []int  // statuses or status classes that refund the charge
-	atLeast bool   // a true cost below the charge gives nothing back
 }
 
-// join returns the corrections for a request with two readings. It refunds only if both readings
-// agree. It settles to the true cost if either reading does: otherwise a client could avoid the
-// true cost with another spelling of the request. If the readings determine the true cost in
-// different ways, a takes precedence over other.
+// join returns the corrections for a request with two readings whose corrections differ. It refunds
+// nothing, because the readings do not agree. It settles to the true cost if either reading does:
+// otherwise a client could avoid the true cost with another spelling of the request. If the
+// readings determine the true cost in different ways, a takes precedence over other.
 func (a *after) join(other *after) *after {
-	if a == other {
-		return a
-	}
 	if !a.settles() {
 		a = other
 	}
@@ -312,7 +308,7 @@ func (a *after) join(other *after) *after {
 		return nil
 	}
 	joined := *a
-	joined.refund, joined.atLeast = nil, true
+	joined.refund = nil
 	return &joined
 }
 

@@ -172,7 +172,7 @@ func (v *Verdict) reset(set *Set) {
 	v.Set, v.Tier, v.Route, v.Skipped, v.Cost, v.Took, v.Err = set, "", "", "", 0, 0, nil
 	v.SettleHeader, v.SettlesBytes, v.UnknownClient = "", false, false
 	v.enforced, v.shadow, v.began, v.after, v.waited = 0, v.shadow[:0], untimed, nil, false
-	v.follows, v.denial = false, 0
+	v.atLeast, v.follows, v.denial = false, false, 0
 	v.usage, v.fixed, v.meter, v.known, v.unsaid = nil, nil, nil, nil, false
 }
 

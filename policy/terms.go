@@ -25,7 +25,7 @@ type terms struct {
 	bans    *stint.BanPolicy
 
 	hasCost, hasID, hasFailure bool
-	atLeast                    bool // a usage below the estimate gives nothing back
+	atLeast                    bool // a true cost below the charge gives nothing back
 }
 
 func (o *terms) add(p *policy, f *facts) {
@@ -81,7 +81,10 @@ func (o *terms) join(other *terms) {
 	if o.usage != other.usage {
 		o.usage, o.atLeast = cmp.Or(o.usage, other.usage), true
 	}
-	o.after = o.after.join(other.after)
+	if o.after != other.after {
+		o.atLeast = o.atLeast || o.after.settles() || other.after.settles()
+		o.after = o.after.join(other.after)
+	}
 	if o.id != other.id {
 		o.id = nil
 	}

@@ -48,6 +48,7 @@ type Verdict struct {
 	who        string           // the subject in the tier, kept so that its string can be reused
 	began      time.Duration    // see [stopwatch]
 	after      *after
+	atLeast    bool // a true cost below the charge gives nothing back
 	enforceAll bool // see [GuardConfig]
 	overrides  Overrides
 	waited     bool        // the decision waited for the request's Content
