@@ -213,7 +213,7 @@ func (c *compiler) holdsApart() {
 		}
 		for i := range c.spec.Policies {
 			p := c.set.all[i]
-			if p.skips || len(p.rules) <= t.index {
+			if p.skips {
 				continue
 			}
 			key, own := fmt.Sprintf("policies[%d]", i), p.rules[t.index]

@@ -254,10 +254,7 @@ func (g *Guard) settle(ctx context.Context, d *stint.Decision, s *Settlement, co
 	}
 	amendment := stint.Amendment{Kind: stint.AmendSettle, Cost: s.Cost, Costs: costs}
 	if costs != nil {
-		amendment.Cost, s.Cost = 0, 0
-		for _, cost := range costs {
-			s.Cost += cost
-		}
+		amendment.Cost, s.Cost = 0, contract.Total(&amendment)
 	}
 	if s.Verdict.after != nil {
 		amendment.MaxDebt = s.Verdict.after.maxDebt

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -150,14 +151,18 @@ policies:
 // query is a request of a member.
 func query() policy.Input { return getAs("/query", claims{"user": "somebody-with-a-name"}) }
 
-// unsettling is a store that does not amend.
-type unsettling struct {
+// mortal is the store of a process that may die: then nothing is amended.
+type mortal struct {
 	stint.Store
-	err error
+	dead atomic.Bool
+	err  error // what a dead process gets
 }
 
-func (s unsettling) Amend(context.Context, stint.Charge, stint.Amendment) (stint.Amended, error) {
-	return stint.Amended{}, s.err
+func (m *mortal) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
+	if m.dead.Load() {
+		return stint.Amended{}, m.err
+	}
+	return m.Store.Amend(ctx, c, a)
 }
 
 // TestLostSettlements: charges that were not corrected are logged and observed, apart by whether
@@ -185,7 +190,9 @@ func TestLostSettlements(t *testing.T) {
 			policy.Settlement{Refund: true, Err: failure}},
 		{"nothing to settle", failure, policy.Outcome{Status: 200}, nil, policy.Settlement{}},
 	} {
-		w := worldOver(t, unsettling{memory(t, nil), test.err}, settled)
+		process := &mortal{Store: memory(t, nil), err: test.err}
+		process.dead.Store(true)
+		w := worldOver(t, process, settled)
 		_, end := w.begin(query())
 		end(test.outcome)
 		if test.log == nil {

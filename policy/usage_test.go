@@ -1,18 +1,15 @@
 package policy_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -144,7 +141,7 @@ func TestReports(t *testing.T) {
 		for _, dies := range []bool{false, true} {
 			t.Run(fmt.Sprint(test.name, ", dies: ", dies), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					process := &mortal{Store: memory(t, nil)}
+					process := &mortal{Store: memory(t, nil), err: errors.New("the process is dead")}
 					w := worldOver(t, process, streamRules)
 					v, end := w.begin(get(test.path))
 					meter := v.Meter()
@@ -173,19 +170,6 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// mortal is the store of a process that may die: then nothing that it sends arrives.
-type mortal struct {
-	stint.Store
-	dead atomic.Bool
-}
-
-func (m *mortal) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
-	if m.dead.Load() {
-		return stint.Amended{}, errors.New("the process is dead")
-	}
-	return m.Store.Amend(ctx, c, a)
-}
-
 // TestReportsOfRepeats: the usage of a repeat is charged if the first request cannot settle any
 // more. It never lowers what the first one settles.
 func TestReportsOfRepeats(t *testing.T) {
@@ -204,7 +188,7 @@ func TestReportsOfRepeats(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := memory(t, nil)
-				process := &mortal{Store: store}
+				process := &mortal{Store: store, err: errors.New("the process is dead")}
 				in := getWith("/chat", http.Header{"X-Request-Id": {"r"}})
 				w := worldOver(t, process, streamRules)
 				v, end := w.begin(in)
