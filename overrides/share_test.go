@@ -42,8 +42,8 @@ func (p *process) number(who string) int64 {
 }
 
 // TestUnderLoad: while a customer keeps asking one process, another one raises and lowers it. No
-// more is admitted than the limit that was ever in force, and what is used stays. Redis loses
-// everything, and is away.
+// more is admitted than the limit that was ever in force, and what is used stays. Redis is away for
+// a while.
 func TestUnderLoad(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.StartProxy(t, server.Addr())
@@ -87,15 +87,6 @@ func TestUnderLoad(t *testing.T) {
 	testkit.Eventually(t, "known after a reconnect", func() bool { return two.number("42") == 60 })
 	if n := admitted.Load(); n != 55 {
 		t.Errorf("%d admitted, want 55", n)
-	}
-
-	// Redis loses everything: processes put it back.
-	server.Do("FLUSHALL")
-	testkit.Eventually(t, "a process that starts has it", func() bool {
-		return start(t, onRedis(t, server.URL())).number("42") == 60
-	})
-	if a, b := one.number("42"), two.number("42"); a != 60 || b != 60 {
-		t.Errorf("got %d and %d, want 60", a, b)
 	}
 }
 
