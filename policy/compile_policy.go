@@ -154,9 +154,7 @@ func (c *compiler) costs(key string, costs stint.Costs) {
 	slices.Sort(names)
 	names = slices.Compact(names)
 	for _, name := range sorted(costs) {
-		if cost := costs[name]; cost < 0 || cost > stint.MaxUnits {
-			c.mistake(key+"."+name, "%d; want 0 to %d", cost, stint.MaxUnits)
-		}
+		c.inUnits(key+"."+name, costs[name])
 		if !slices.Contains(names, name) {
 			want := "want a budget with a name, as in " + name + ": 100000/1m"
 			if len(names) > 0 {

@@ -63,9 +63,10 @@ func ExampleNew_mistakes() {
 // The claims are what the application knows of the caller. The verdict says which limit matters
 // most.
 func ExampleGuard_Decide() {
-	guard, stop := exampleGuard(
-		policy.Tier{Name: "member", Identity: []string{"user"}, Limits: policy.Limits(stint.PerMinute(100))},
-		policy.Tier{Name: "anonymous", Identity: []string{"everyone"}, Limits: policy.Limits(stint.PerMinute(1))})
+	guard, stop := exampleGuard(policy.Spec{Tiers: []policy.Tier{
+		{Name: "member", Identity: []string{"user"}, Limits: policy.Limits(stint.PerMinute(100))},
+		{Name: "anonymous", Identity: []string{"everyone"}, Limits: policy.Limits(stint.PerMinute(1))},
+	}})
 	defer stop()
 	for _, user := range []claims{{}, {}, {"user": "42"}} {
 		var v policy.Verdict
@@ -83,18 +84,13 @@ func ExampleGuard_Decide() {
 
 // Follow corrects the charge when the response is known: a request that failed is refunded.
 func ExampleGuard_Follow() {
-	set, err := policy.New(policy.Spec{
+	guard, stop := exampleGuard(policy.Spec{
 		Tiers: []policy.Tier{
 			{Name: "anyone", Identity: []string{"everyone"}, Limits: policy.Limits(stint.PerMinute(10))},
 		},
 		Policies: []policy.Policy{{Name: "failures", Refund: []int{5}}}, // 5 is all of 500 to 599
 	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
-	guard, _ := policy.NewGuard(store, set, policy.GuardConfig{})
+	defer stop()
 	for _, status := range []int{200, 502, 200} {
 		var v policy.Verdict
 		_ = guard.Decide(context.Background(), &policy.Input{Path: "/"}, &v)
@@ -111,8 +107,9 @@ func ExampleGuard_Follow() {
 
 // Another set applies from the next request on, and what was used stays used.
 func ExampleGuard_Replace() {
-	guard, stop := exampleGuard(
-		policy.Tier{Name: "anyone", Identity: []string{"everyone"}, Limits: policy.Limits(stint.PerMinute(1))})
+	guard, stop := exampleGuard(policy.Spec{Tiers: []policy.Tier{
+		{Name: "anyone", Identity: []string{"everyone"}, Limits: policy.Limits(stint.PerMinute(1))},
+	}})
 	defer stop()
 	decide := func() {
 		var v policy.Verdict
@@ -135,9 +132,9 @@ func ExampleGuard_Replace() {
 	// true 8
 }
 
-// exampleGuard returns a guard with some tiers over a store in memory.
-func exampleGuard(tiers ...policy.Tier) (guard *policy.Guard, stop func()) {
-	set, err := policy.New(policy.Spec{Tiers: tiers})
+// exampleGuard returns a guard over a store in memory.
+func exampleGuard(spec policy.Spec) (guard *policy.Guard, stop func()) {
+	set, err := policy.New(spec)
 	if err != nil {
 		log.Fatal(err)
 	}
