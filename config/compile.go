@@ -61,25 +61,17 @@ func compile(doc *document, r *reader) *Config {
 func (c *compiler) makeSet() {
 	set, err := policy.New(c.spec)
 	c.config.Set = set
-	if invalid, ok := errors.AsType[*stint.InvalidError](err); ok {
-		c.mistakes("", invalid.Err)
-	}
+	c.mistakes("", err)
 }
 
-// mistakes reports err as a mistake. If err joins several errors, each of them is reported as a
-// separate mistake.
+// mistakes reports each mistake in err, which may be nil.
 func (c *compiler) mistakes(key string, err error) {
-	switch e := err.(type) {
-	case interface{ Unwrap() []error }:
-		for _, e := range e.Unwrap() {
-			c.mistakes(key, e)
+	for _, e := range contract.EachMistake(err) {
+		if m, ok := e.(*policy.Mistake); !ok {
+			c.mistake(key, "%v", e)
+		} else if !slices.ContainsFunc(m.Given, c.lacks) {
+			c.mistake(m.Key, "%s", m.Message)
 		}
-	case *policy.Mistake:
-		if !slices.ContainsFunc(e.Given, c.lacks) {
-			c.mistake(e.Key, "%s", e.Message)
-		}
-	default:
-		c.mistake(key, "%v", err)
 	}
 }
 

@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"time"
 
@@ -55,9 +54,7 @@ func (c *compiler) outbound() {
 		api.FailFast, api.Retries = doc.FailFast, int(doc.Retries)
 		api.MaxWait, api.MaxCooldown = time.Duration(doc.MaxWait), time.Duration(doc.MaxCooldown)
 		api.Failure = cmp.Or(failure, &c.spec.Failure)
-		if invalid, ok := errors.AsType[*stint.InvalidError](api.Validate()); ok {
-			c.mistakes(key, invalid.Err)
-		}
+		c.mistakes(key, api.Validate())
 		c.config.Outbound = append(c.config.Outbound, api)
 	}
 }

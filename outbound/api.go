@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/messages"
 	"github.com/stint-limiter/stint/internal/syntax"
 	"github.com/stint-limiter/stint/internal/tokens"
@@ -113,10 +114,7 @@ func (a *API) mistakes() []error {
 	}
 	r := stint.Request{Claims: []stint.Claim{{Subject: "any", Limits: a.Limits}}, MaxWait: max(a.MaxWait, 0),
 		Failure: a.Failure}
-	if invalid, ok := errors.AsType[*stint.InvalidError](r.Validate()); ok {
-		errs = append(errs, parts(invalid.Err)...)
-	}
-	return errs
+	return append(errs, contract.EachMistake(r.Validate())...)
 }
 
 // limiter returns a limiter for the API, which must be valid.
@@ -129,19 +127,6 @@ func (a *API) limiter(store stint.Store, logger *slog.Logger) (*stint.Limiter, e
 		options = append(options, stint.WithFailure(*a.Failure))
 	}
 	return stint.New(noting{store}, options...)
-}
-
-// parts returns the errors that were joined in err, at any depth.
-func parts(err error) []error {
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return []error{err}
-	}
-	var all []error
-	for _, e := range joined.Unwrap() {
-		all = append(all, parts(e)...)
-	}
-	return all
 }
 
 // clone returns a copy that later changes by the caller do not affect.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/clientip"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/syntax"
 )
 
@@ -93,15 +94,11 @@ func (c *compiler) mistakeGiven(given []string, key, format string, args ...any)
 	c.errs = append(c.errs, &Mistake{Key: key, Message: fmt.Sprintf(format, args...), Given: given})
 }
 
-// mistakes adds err as a mistake. If err joins several errors, each of them becomes a mistake.
+// mistakes adds each mistake in err, which may be nil.
 func (c *compiler) mistakes(key string, err error) {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, e := range joined.Unwrap() {
-			c.mistakes(key, e)
-		}
-		return
+	for _, e := range contract.EachMistake(err) {
+		c.mistake(key, "%v", e)
 	}
-	c.mistake(key, "%v", err)
 }
 
 // maxBudget is the maximum time budget of a decision.

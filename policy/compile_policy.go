@@ -358,7 +358,7 @@ func (c *compiler) variable(match, key string, from *Policy, name string) {
 		if err != nil {
 			continue // reported already
 		}
-		names := p.Names(nil)
+		names := p.Names()
 		if !slices.Contains(names, name) {
 			c.mistake(key, "the path %s has no variable {%s}; want one, or %s%s", text, name, messages.OneOf(known), messages.Hint(name, append(names, known...)))
 		}

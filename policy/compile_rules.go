@@ -2,7 +2,6 @@ package policy
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -161,10 +160,7 @@ func (c *compiler) limitsOK(key string, limits []stint.Limit) {
 		}
 	}
 	check := stint.Request{Claims: []stint.Claim{{Subject: "any", Limits: limits}}}
-	var invalid *stint.InvalidError
-	if errors.As(check.Validate(), &invalid) {
-		c.mistakes(key, invalid.Err)
-	}
+	c.mistakes(key, check.Validate())
 }
 
 func (c *compiler) rule(key string, r *Rule) *Rule {

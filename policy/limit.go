@@ -141,9 +141,7 @@ func (c *compiler) claimed(key string, limits []Limit) {
 		case l.Limit.Burst > 0 && l.Limit.Max == 0:
 			c.mistake(key+".limit", "%s: a burst is a multiple of the number, so 0 has none; want another number, or no burst", l.Limit)
 		case l.Limit.Validate() == nil:
-			if err := l.fits(); err != nil {
-				c.mistakes(key+".max", err)
-			}
+			c.mistakes(key+".max", l.fits())
 		}
 	}
 }

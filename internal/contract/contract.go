@@ -126,6 +126,21 @@ func Mistakes(err error) error {
 	return err
 }
 
+// EachMistake returns the mistakes in a [*stint.InvalidError] one by one, and those in any other error
+// that joins several. It returns none for nil.
+func EachMistake(err error) (all []error) {
+	switch e := Mistakes(err).(type) {
+	case nil:
+	case interface{ Unwrap() []error }:
+		for _, part := range e.Unwrap() {
+			all = append(all, EachMistake(part)...)
+		}
+	default:
+		all = append(all, e)
+	}
+	return all
+}
+
 // Limits yields every limit of claims with its claim, in the order of a decision's usages. Code
 // that decides requests must not use it, because it moves the claims to the heap.
 func Limits(claims []stint.Claim) iter.Seq2[*stint.Claim, *stint.Limit] {

@@ -207,16 +207,16 @@ func (p *Pattern) Value(clean, name string) (string, bool) {
 	return "", false
 }
 
-// Names appends the names of the pattern's variables.
-func (p *Pattern) Names(to []string) []string {
+// Names returns the names of the pattern's variables.
+func (p *Pattern) Names() (names []string) {
 	for _, part := range [][]segment{p.exact.head, p.exact.tail} {
 		for i := range part {
 			if part[i].name != "" {
-				to = append(to, part[i].name)
+				names = append(names, part[i].name)
 			}
 		}
 	}
-	return to
+	return names
 }
 
 // Prefix returns the part of the pattern before a final "/**", such as "/api" for "/api/**". It
