@@ -73,7 +73,7 @@ func (c *compiler) repeated(key string, limits []stint.Limit) bool {
 
 // nameOK reports whether a name is valid in keys, labels and headers. If not, it adds a mistake.
 func (c *compiler) nameOK(key, name string) bool {
-	if syntax.IsName(name) && len(name) <= 64 {
+	if syntax.IsShortName(name) {
 		return true
 	}
 	c.mistake(key, "%q is not a valid name; want 1 to 64 letters, digits and _-.", name)

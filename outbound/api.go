@@ -21,8 +21,6 @@ const (
 	defaultMaxCooldown = 15 * time.Minute
 	// maxRetries is the largest [API.Retries].
 	maxRetries = 10
-
-	maxName = 64
 )
 
 // API describes a third-party API and the limits on calls to it.
@@ -86,8 +84,8 @@ func (a *API) mistakes() []error {
 	if a.Name == "" {
 		mistake("the name is empty; the names in outbound.Presets() are %s",
 			strings.Join(slices.Sorted(maps.Keys(Presets())), ", "))
-	} else if !syntax.IsName(a.Name) || len(a.Name) > maxName {
-		mistake("the name is %q; want 1 to %d letters, digits, '_', '-' or '.'", a.Name, maxName)
+	} else if !syntax.IsShortName(a.Name) {
+		mistake("the name is %q; want 1 to %d letters, digits, '_', '-' or '.'", a.Name, syntax.MaxName)
 	}
 	if a.MaxCooldown != 0 && (a.MaxCooldown < stint.MinWindow || a.MaxCooldown > stint.MaxWindow) {
 		mistake("the longest pause is %v; want 0, or %v to %v", a.MaxCooldown, stint.MinWindow, stint.MaxWindow)

@@ -181,15 +181,12 @@ func (c *compiler) field(key, name string) string {
 	return http.CanonicalHeaderKey(name)
 }
 
-// maxName is the maximum length of a name.
-const maxName = 64
-
 // nameOK reports whether a name is valid in keys, labels and headers. If not, it adds a mistake.
 func (c *compiler) nameOK(key, name string) bool {
 	switch {
 	case name == "":
 		c.mistake(key, "is missing; want 1 to 64 letters, digits and _-.")
-	case !syntax.IsName(name) || len(name) > maxName:
+	case !syntax.IsShortName(name):
 		c.mistake(key, "%q is not a valid name; want 1 to 64 letters, digits and _-.", name)
 	default:
 		return true

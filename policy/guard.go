@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // Guard decides requests by a set of policies, and keeps usage in a store. The set can be replaced
@@ -57,11 +58,8 @@ type Overrides interface {
 
 // NewGuard returns a guard over a store. The error is a [*stint.InvalidError].
 func NewGuard(store stint.Store, set *Set, c GuardConfig) (*Guard, error) {
-	var errs []error
 	limiter, err := stint.New(store)
-	if invalid, ok := errors.AsType[*stint.InvalidError](err); ok {
-		errs = append(errs, invalid.Err)
-	}
+	errs := contract.EachMistake(err)
 	if !set.made() {
 		errs = append(errs, errNoSet)
 	}

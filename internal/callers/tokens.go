@@ -15,11 +15,8 @@ import (
 	"github.com/stint-limiter/stint/internal/syntax"
 )
 
-// The minimum length of a token and the maximum length of a holder's name, in bytes.
-const (
-	minToken  = 16
-	maxHolder = 64
-)
+// minToken is the minimum length of a token in bytes.
+const minToken = 16
 
 // Role determines what the holder of a token may do.
 type Role string
@@ -114,9 +111,9 @@ func parseHolder(text string, roles bool) (Holder, error) {
 			return h, fmt.Errorf("unknown role; want (%s) or (%s)", Read, Operate)
 		}
 	}
-	if !syntax.IsName(h.Name) || len(h.Name) > maxHolder {
+	if !syntax.IsShortName(h.Name) {
 		return h, fmt.Errorf("the text before the colon is not a name; want at most %d letters, digits and _-.",
-			maxHolder)
+			syntax.MaxName)
 	}
 	return h, nil
 }

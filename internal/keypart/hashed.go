@@ -17,8 +17,6 @@ const (
 	// sumMark begins a sum in a name. Append escapes it.
 	sumMark = '#'
 	sumSize = 22 // characters
-	// maxKind is the maximum length of a kind. Names in a configuration have the same maximum.
-	maxKind = 64
 )
 
 // AppendSum appends a sum, which ends a hashed name: "user#4kWXjsbSBbkYkHdLyaQgIQ".
@@ -41,16 +39,14 @@ func SumIn(name string) (before string, sum Sum, ok bool) {
 // followed by a sum.
 func IsHashed(subject string) bool {
 	before, _, ok := SumIn(subject)
-	return ok && (before == "" || isKind(before))
+	return ok && (before == "" || syntax.IsShortName(before))
 }
 
 // Kind returns the kind of a subject: the word before the first colon, or "" if there is no colon
 // or the word is not a valid name.
 func Kind(subject string) string {
-	if before, _, ok := strings.Cut(subject, ":"); ok && isKind(before) {
+	if before, _, ok := strings.Cut(subject, ":"); ok && syntax.IsShortName(before) {
 		return before
 	}
 	return ""
 }
-
-func isKind(word string) bool { return syntax.IsName(word) && len(word) <= maxKind }

@@ -13,6 +13,12 @@ import (
 // one or more ASCII letters, digits and "_-.". Callers check its length.
 func IsName(s string) bool { return consistsOf(s, "_-.") }
 
+// MaxName is the maximum length in bytes of most names in a configuration.
+const MaxName = 64
+
+// IsShortName reports whether s is a name of at most [MaxName] bytes.
+func IsShortName(s string) bool { return len(s) <= MaxName && IsName(s) }
+
 // IsToken reports whether s is an HTTP token (RFC 9110, section 5.6.2), such as a header name or a
 // method.
 func IsToken(s string) bool { return consistsOf(s, "!#$%&'*+-.^_`|~") }
