@@ -218,8 +218,7 @@ func (c *compiler) headers() {
 		h.Draft11 = slices.Contains(doc.Format, "draft-11")
 		for i, f := range doc.Format {
 			if !slices.Contains(headerFormats, f) {
-				c.mistake(at("headers.format", i, doc.Format), "%q; want %s%s", f, messages.OneOf(headerFormats),
-					messages.Hint(f, headerFormats))
+				c.mistake(at("headers.format", i, doc.Format), "%q; %s", f, messages.Want(f, headerFormats))
 			}
 		}
 		if slices.Contains(doc.Format, "none") && len(doc.Format) > 1 {

@@ -34,8 +34,7 @@ func (c *compiler) outbound() {
 			var ok bool
 			if api, ok = outbound.Presets()[doc.Preset]; !ok {
 				known := sorted(outbound.Presets())
-				c.mistake(key+".preset", "unknown preset %q; want %s%s", doc.Preset, messages.OneOf(known),
-					messages.Hint(doc.Preset, known))
+				c.mistake(key+".preset", "unknown preset %q; %s", doc.Preset, messages.Want(doc.Preset, known))
 				continue
 			}
 		}

@@ -203,8 +203,7 @@ func (c *compiler) usage(key string, doc *usageDoc) *policy.TokenUsage {
 	case missingEvents:
 		u.CountEvents = true
 	default:
-		known := []string{missingEstimate, missingEvents}
-		c.mistake(key+".missing", "%q; want %s%s", doc.Missing, messages.OneOf(known), messages.Hint(doc.Missing, known))
+		c.mistake(key+".missing", "%q; %s", doc.Missing, messages.Want(doc.Missing, []string{missingEstimate, missingEvents}))
 	}
 	if doc.Weights != nil {
 		u.Weights = new(doc.Weights.rates(1))

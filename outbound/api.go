@@ -102,8 +102,7 @@ func (a *API) mistakes() []error {
 		}
 	}
 	if _, ok := tokens.Presets()[a.Usage]; !ok && a.Usage != "" {
-		mistake("unknown usage format %q; want %s%s", a.Usage, messages.OneOf(tokens.Names()),
-			messages.Hint(a.Usage, tokens.Names()))
+		mistake("unknown usage format %q; %s", a.Usage, messages.Want(a.Usage, tokens.Names()))
 	} else if ok && !slices.ContainsFunc(a.Limits, func(l stint.Limit) bool { return countsTokens(l.Name) }) {
 		mistake("no limit counts tokens; want one with the name %s, as in tokens: 30000/1m", messages.OneOf(tokenNames))
 	}

@@ -116,8 +116,7 @@ func (c *compiler) identityNamed(key, name string) *identity {
 		if c.names == nil {
 			c.names = sorted(c.identities)
 		}
-		c.mistakeGiven([]string{"identities." + name}, key, "unknown identity %q; want %s%s", name, messages.OneOf(c.names),
-			messages.Hint(name, c.names))
+		c.mistakeGiven([]string{"identities." + name}, key, "unknown identity %q; %s", name, messages.Want(name, c.names))
 	}
 	return id
 }

@@ -158,7 +158,7 @@ func (c *compiler) costs(key string, costs stint.Costs) {
 		if !slices.Contains(names, name) {
 			want := "want a budget with a name, as in " + name + ": 100000/1m"
 			if len(names) > 0 {
-				want = "want " + messages.OneOf(names) + messages.Hint(name, names)
+				want = messages.Want(name, names)
 			}
 			c.mistake(key+"."+name, "no budget has a limit %q; %s", name, want)
 		}
@@ -275,8 +275,7 @@ func (c *compiler) tierLimits(key string, all []Limit, byTier map[string][]Limit
 	for _, name := range sorted(byTier) {
 		c.claimed(key+"."+name, byTier[name])
 		if !slices.Contains(known, name) {
-			c.mistakeGiven(given, key+"."+name, "unknown tier %q; want %s%s", name, messages.OneOf(known),
-				messages.Hint(name, known))
+			c.mistakeGiven(given, key+"."+name, "unknown tier %q; %s", name, messages.Want(name, known))
 		}
 	}
 }

@@ -28,8 +28,7 @@ func (c *compiler) usage(key string, from *Policy) *tokens.Rules {
 	}
 	format, known := tokens.Presets()[u.Preset]
 	if !known && u.Preset != "" {
-		c.mistake(key+".preset", "unknown preset %q; want %s%s", u.Preset, messages.OneOf(tokens.Names()),
-			messages.Hint(u.Preset, tokens.Names()))
+		c.mistake(key+".preset", "unknown preset %q; %s", u.Preset, messages.Want(u.Preset, tokens.Names()))
 	}
 	mistakes := len(c.errs)
 	for _, list := range []struct {

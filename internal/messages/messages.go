@@ -34,6 +34,10 @@ func Hint(got string, known []string) string {
 	return ""
 }
 
+// Want returns what is wanted in place of a word that is not known, such as
+// `want limits or budget (did you mean "limits"?)`.
+func Want(got string, known []string) string { return "want " + OneOf(known) + Hint(got, known) }
+
 // Nearest returns the known word that differs least from got, unless it differs too much for its
 // length. It ignores case and separators.
 func Nearest(got string, known []string) (word string, ok bool) {
