@@ -1,21 +1,10 @@
-package config_test
+package config
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/stint-limiter/stint/config"
 )
-
-func manyPolicies(n int) string {
-	var b strings.Builder
-	for i := range n {
-		fmt.Fprintf(&b, "  - {name: p%d, limits: 1/1m}\n", i)
-	}
-	return b.String()
-}
 
 // TestCompileMistakes is what can be read but means nothing: each file has one mistake, with its
 // place and what to do.
@@ -85,7 +74,7 @@ func TestCompileMistakes(t *testing.T) {
 		{"empty failure", "failure: {}" + tail, `failure: is empty`},
 		{"cost of nothing by default", tail + "policies: [{name: p, cost: {header: X, default: 0, max: 9}, settle: {header: Y}}]", `a request that costs nothing is not charged`},
 		{"per any host", tail + "policies: [{name: p, per: host, limits: 1/1m}]", `clients can invent hosts`},
-		{"too many at once", tail + "policies:\n" + manyPolicies(16), `tiers[0]: every request of the tier is counted 17 times under 17 limits`},
+		{"too many at once", tail + "policies: [" + numbered("{name: p%d, limits: 1/1m}", 16) + "]", `tiers[0]: every request of the tier is counted 17 times under 17 limits`},
 		{"an API that is an identity", tail + "outbound: {user: {limits: 1/1s}}", `outbound.user: is also the type of the identity "user"`},
 		{"retries without waiting", tail + "outbound: {x: {preset: igdb, fail_fast: true, retries: 1}}", `a retry has to wait; want one or the other`},
 		{"policy's identity", tail + "policies: [{name: p, identity: user, limits: 1/1m}]", `policies[0].identity: a request may not have it`},
@@ -133,13 +122,13 @@ func TestCompileMistakes(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := config.Parse("stint.yaml", []byte(test.config))
-			var wrong *config.Error
-			if !errors.As(err, &wrong) {
+			_, err := Parse("stint.yaml", []byte(test.config))
+			var mistaken *Error
+			if !errors.As(err, &mistaken) {
 				t.Fatalf("got %v, want a Error", err)
 			}
-			if len(wrong.Mistakes) != 1 {
-				t.Errorf("%d mistakes, want 1:\n%v", len(wrong.Mistakes), err)
+			if len(mistaken.Mistakes) != 1 {
+				t.Errorf("%d mistakes, want 1:\n%v", len(mistaken.Mistakes), err)
 			}
 			if !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("got %v\nwant %s", err, test.want)

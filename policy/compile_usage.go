@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/stint-limiter/stint/internal/messages"
 	"github.com/stint-limiter/stint/internal/syntax"
@@ -118,7 +119,7 @@ func (c *compiler) places(key string, places []string, responses bool) {
 		case strings.HasPrefix(place, "/"):
 		case !responses:
 			c.mistake(at(key, i, places), "%q: %v", place, err)
-		case !syntax.IsToken(place) || strings.Contains(place, "_") || !isLetter(place[0]):
+		case !syntax.IsToken(place) || strings.Contains(place, "_") || !unicode.IsLetter(rune(place[0])):
 			c.mistake(at(key, i, places), "%q is neither a JSON pointer nor a header field; "+
 				"want something like /usage/output_tokens or X-Output-Tokens", place)
 		}
@@ -133,8 +134,6 @@ func (c *compiler) rates(key string, r Rates) {
 	c.inUnits(key+".output", r.Output)
 	c.inUnits(key+".cached", r.Cached)
 }
-
-func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
 // counted makes sure that there is a budget, and that prices are given if and only if a budget
 // counts them.

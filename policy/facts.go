@@ -130,17 +130,13 @@ func (f *facts) clientAddr() netip.Addr {
 	return f.client
 }
 
-// fields returns the request's header. It never returns nil.
+// fields returns the request's header. If the request has none, the header is empty, but not nil.
 func (f *facts) fields() clientip.Header {
 	if f.in.Header == nil {
-		return noHeader{}
+		return http.Header(nil)
 	}
 	return f.in.Header
 }
-
-type noHeader struct{}
-
-func (noHeader) Values(string) []string { return nil }
 
 // lines returns the values of a header field. The name must be canonical. lines reads an
 // http.Header, the usual type, without its Values method, which would canonicalize the name again.

@@ -8,6 +8,7 @@ import (
 const (
 	includeUsage  = `"include_usage":true`
 	streamOptions = `"stream_options":{` + includeUsage + `}`
+	whiteSpace    = " \t\r\n" // in JSON
 )
 
 // Inject returns the body of a request with an option added, and whether the body has changed. The
@@ -28,7 +29,7 @@ func (r *Rules) Inject(body []byte) ([]byte, bool) {
 	scanner := NewScanner(r.request, func(leaf int, value []byte, at int64) {
 		switch r.kinds[leaf] {
 		case isDocument:
-			if value[0] == '{' && len(bytes.TrimLeft(body[:at], " \t\r\n")) == 0 {
+			if value[0] == '{' && len(bytes.TrimLeft(body[:at], whiteSpace)) == 0 {
 				document = &edit{at + 1, 0, streamOptions + ","}
 			}
 		case isStream:
@@ -36,7 +37,7 @@ func (r *Rules) Inject(body []byte) ([]byte, bool) {
 		case isOptions:
 			switch value[0] {
 			case '{':
-				empty = emptyObject(body[at:])
+				empty = bytes.HasPrefix(bytes.TrimLeft(body[at+1:], whiteSpace), []byte("}"))
 				options = &edit{at + 1, 0, includeUsage + ","}
 			case 'n':
 				options = &edit{at, len(value), `{` + includeUsage + `}`}
@@ -67,16 +68,3 @@ func (r *Rules) Inject(body []byte) ([]byte, bool) {
 
 // Inject calls [Rules.Inject].
 func (m *Meter) Inject(body []byte) ([]byte, bool) { return m.rules.Inject(body) }
-
-// emptyObject reports whether a text begins with an empty object. The first byte of the text must
-// be "{".
-func emptyObject(text []byte) bool {
-	for _, c := range text[1:] {
-		switch c {
-		case ' ', '\t', '\n', '\r':
-		default:
-			return c == '}'
-		}
-	}
-	return false
-}
