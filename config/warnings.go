@@ -42,8 +42,8 @@ func (c *compiler) warnings() {
 	for i := range c.doc.Policies {
 		p, key := &c.doc.Policies[i], item("policies", i)
 		c.userIsSet(key+".identity", p.Identity)
-		c.tierLimitClaims(key+".limits", &p.Limits)
-		c.tierLimitClaims(key+".budget", &p.Budget)
+		p.Limits.each(key+".limits", c.limitClaims)
+		p.Budget.each(key+".budget", c.limitClaims)
 		c.oddMatch(key+".match", p.Match)
 		c.oddMatch(key+".unless", p.Unless)
 		c.oddUsage(key, &c.spec.Policies[i])
@@ -96,10 +96,11 @@ func (c *compiler) limitClaims(key string, limits ruleLimits) {
 	}
 }
 
-func (c *compiler) tierLimitClaims(key string, limits *tierLimits) {
-	c.limitClaims(key, limits.All)
-	for _, tier := range sorted(limits.ByTier) {
-		c.limitClaims(key+"."+tier, limits.ByTier[tier])
+// each calls f with the limits for all tiers, and with those for each tier. key is the key of l.
+func (l *tierLimits) each(key string, f func(key string, limits ruleLimits)) {
+	f(key, l.All)
+	for _, tier := range sorted(l.ByTier) {
+		f(key+"."+tier, l.ByTier[tier])
 	}
 }
 
@@ -220,7 +221,7 @@ func (c *compiler) oddQuantities() {
 	if !slices.ContainsFunc(c.spec.Policies, func(p policy.Policy) bool { return p.Usage != nil }) {
 		return
 	}
-	look := func(key string, budget []policy.Limit) {
+	look := func(key string, budget ruleLimits) {
 		for i := range budget {
 			name := budget[i].Limit.Name
 			if near, ok := messages.Nearest(name, tokens.Quantities); ok && near != name {
@@ -228,13 +229,10 @@ func (c *compiler) oddQuantities() {
 			}
 		}
 	}
-	for i := range c.spec.Tiers {
-		look(item("tiers", i)+".budget", c.spec.Tiers[i].Budget)
+	for i := range c.doc.Tiers {
+		look(item("tiers", i)+".budget", c.doc.Tiers[i].Budget)
 	}
-	for i := range c.spec.Policies {
-		look(item("policies", i)+".budget", c.spec.Policies[i].Budget)
-		for _, tier := range sorted(c.spec.Policies[i].TierBudget) {
-			look(item("policies", i)+".budget."+tier, c.spec.Policies[i].TierBudget[tier])
-		}
+	for i := range c.doc.Policies {
+		c.doc.Policies[i].Budget.each(item("policies", i)+".budget", look)
 	}
 }
