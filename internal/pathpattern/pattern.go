@@ -242,14 +242,10 @@ func Clean(p string) string {
 	return path.Clean("/" + p)
 }
 
-// untidy reports whether a path that begins with a slash may need cleaning.
+// untidy reports whether a path that begins with a slash may need cleaning. After "/." there may be
+// a segment that only begins with a dot.
 func untidy(p string) bool {
-	for i := 0; i+1 < len(p); i++ {
-		if p[i] == '/' && (p[i+1] == '/' || p[i+1] == '.') {
-			return true // it may also be a segment that begins with a dot
-		}
-	}
-	return len(p) > 1 && p[len(p)-1] == '/'
+	return strings.Contains(p, "//") || strings.Contains(p, "/.") || len(p) > 1 && p[len(p)-1] == '/'
 }
 
 // Dotted reports whether a path has dot segments. Only some servers treat segments with a parameter

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -183,19 +184,11 @@ func (w *Watcher) lost(files []File) bool {
 }
 
 // different returns the names of files that are new, removed or changed.
-func different(was, is map[string]digest) (names []string) {
-	for name := range is {
-		if was[name] != is[name] {
-			names = append(names, name)
-		}
-	}
-	for name := range was {
-		if _, there := is[name]; !there {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
+func different(was, is map[string]digest) []string {
+	all := maps.Clone(is)
+	maps.Copy(all, was)
+	maps.DeleteFunc(all, func(name string, _ digest) bool { return was[name] == is[name] })
+	return slices.Sorted(maps.Keys(all))
 }
 
 // digests returns the digest of each file, by name.

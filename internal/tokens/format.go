@@ -77,14 +77,10 @@ func modelIn(path, after string) string {
 	if after == "" {
 		return ""
 	}
-	segments := strings.Split(path, "/")
-	for i, segment := range segments[:len(segments)-1] {
-		if segment == after {
-			name, _, _ := strings.Cut(segments[i+1], ":")
-			return name
-		}
-	}
-	return ""
+	_, rest, _ := strings.Cut("/"+path, "/"+after+"/")
+	segment, _, _ := strings.Cut(rest, "/")
+	name, _, _ := strings.Cut(segment, ":")
+	return name
 }
 
 // lastName returns the name of the number at a place: the last name of a pointer, or the name of a
