@@ -203,7 +203,8 @@ func (c *compiler) usage(key string, doc *usageDoc) *policy.TokenUsage {
 	case missingEvents:
 		u.CountEvents = true
 	default:
-		c.mistake(key+".missing", "%q; %s", doc.Missing, messages.Want(doc.Missing, []string{missingEstimate, missingEvents}))
+		known := []string{missingEstimate, missingEvents}
+		c.mistake(key+".missing", "%q; %s", doc.Missing, messages.Want(doc.Missing, known))
 	}
 	if doc.Weights != nil {
 		u.Weights = new(doc.Weights.rates(1))

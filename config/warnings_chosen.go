@@ -219,7 +219,8 @@ func (c *compiler) covers(other, n *counted, these *class) bool {
 		return true
 	}
 	fits := func(values []string, has func(part string) bool, of func(*policy.Match) []string) bool {
-		return slices.Contains(values, "*") && slices.ContainsFunc(these.has, has) || these.narrower(values, of, fitsValue)
+		return slices.Contains(values, "*") && slices.ContainsFunc(these.has, has) ||
+			these.narrower(values, of, fitsValue)
 	}
 	for header, values := range m.Header {
 		has := func(part string) bool {

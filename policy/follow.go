@@ -141,7 +141,8 @@ func (g *Guard) refund(ctx context.Context, v *Verdict) {
 	}
 	g.settle(ctx, &v.Decision, refund, nil, allClaims(v.enforced))
 	for i := range v.shadow {
-		g.settle(ctx, &v.shadow[i], &Settlement{Verdict: v, Rule: v.Results[v.enforced+i].Rule, Refund: true}, nil, []int{0})
+		s := &Settlement{Verdict: v, Rule: v.Results[v.enforced+i].Rule, Refund: true}
+		g.settle(ctx, &v.shadow[i], s, nil, []int{0})
 	}
 }
 
@@ -244,10 +245,10 @@ func (v *Verdict) truthOf(name string, charged int64, used tokens.Counts) int64 
 }
 
 // settle corrects the charge of a decision. It sets the charges of the claims with the given
-// indexes to the settlement's cost, or to costs by limit name. If the store cannot correct the charge, the charge
-// stays until its windows have passed or its hold expires. If the true cost would exceed the
-// maximum debt, the store charges only a part. In both cases, settle logs the correction and sends
-// it to the observer. It also sends the settlement of a hold to the observer.
+// indexes to the settlement's cost, or to costs by limit name. If the store cannot correct the
+// charge, the charge stays until its windows have passed or its hold expires. If the true cost
+// would exceed the maximum debt, the store charges only a part. In both cases, settle logs the
+// correction and sends it to the observer. It also sends the settlement of a hold to the observer.
 func (g *Guard) settle(ctx context.Context, d *stint.Decision, s *Settlement, costs stint.Costs, which []int) {
 	if d.Charge.IsZero() || d.Repeat {
 		return // nothing was charged

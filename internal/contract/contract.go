@@ -126,8 +126,8 @@ func Mistakes(err error) error {
 	return err
 }
 
-// EachMistake returns the mistakes in a [*stint.InvalidError] one by one, and those in any other error
-// that joins several. It returns none for nil.
+// EachMistake returns the mistakes in a [*stint.InvalidError] one by one, and those in any other
+// error that joins several. It returns none for nil.
 func EachMistake(err error) (all []error) {
 	switch e := Mistakes(err).(type) {
 	case nil:
