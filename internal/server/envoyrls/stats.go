@@ -3,8 +3,6 @@ package envoyrls
 import (
 	"regexp"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,16 +15,16 @@ type Stats struct {
 	// near is the share of a limit above which hits count as near the limit.
 	near float64
 
-	mu     sync.Mutex
-	limits map[[3]string]*counts // by domain and keys; limits of older configurations are kept
-
 	requests, errors prometheus.Counter
 	took             prometheus.Histogram
 	loaded, refused  prometheus.Counter // numbers of configurations
+
+	// Hits by domain and keys. Limits of older configurations are kept.
+	total, over, nearLimit, within, shadow *prometheus.CounterVec
 }
 
 // counts are the counters of a limit.
-type counts struct{ total, over, near, within, shadow atomic.Int64 }
+type counts struct{ total, over, near, within, shadow prometheus.Counter }
 
 const statsPrefix = "ratelimit_service_"
 
@@ -37,8 +35,12 @@ func NewStats(near float64) *Stats {
 	counter := func(name, help string, labels prometheus.Labels) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: statsPrefix + name, Help: help, ConstLabels: labels})
 	}
+	hits := func(name, help string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: statsPrefix + "rate_limit_" + name, Help: help},
+			[]string{"domain", "key1", "key2"})
+	}
 	return &Stats{
-		near: near, limits: map[[3]string]*counts{},
+		near:     near,
 		requests: counter("total_requests", "Requests from Envoy.", method),
 		errors: counter("should_rate_limit_error", "Requests that could not be decided.",
 			prometheus.Labels{"err_type": "redis_error"}),
@@ -46,6 +48,12 @@ func NewStats(near float64) *Stats {
 			Help: "Time until a request was decided.", ConstLabels: method}),
 		loaded:  counter("config_load_success", "Configurations put in force.", nil),
 		refused: counter("config_load_error", "Configurations refused.", nil),
+
+		total:     hits("total_hits", "Hits."),
+		over:      hits("over_limit", "Hits over the limit."),
+		nearLimit: hits("near_limit", "Hits near the limit."),
+		within:    hits("within_limit", "Hits within the limit."),
+		shadow:    hits("shadow_mode", "Hits over a limit in shadow mode."),
 	}
 }
 
@@ -54,23 +62,23 @@ var address = regexp.MustCompile(`\d+\.\d+\.\d+\.\d+`)
 
 // statLabels returns the domain and the first two keys of a limit. It splits the key at dots, like
 // the StatsD mapping of envoyproxy/ratelimit.
-func statLabels(key string) (labels [3]string) {
+func statLabels(key string) []string {
 	key = strings.NewReplacer(":", "_", "|", "_").Replace(key)
 	key = address.ReplaceAllStringFunc(key, func(ip string) string { return strings.ReplaceAll(ip, ".", "_") })
-	copy(labels[:], strings.SplitN(key, ".", 4))
+	labels := make([]string, 3)
+	copy(labels, strings.SplitN(key, ".", 4))
 	return labels
 }
 
 // attach gives each limit of a configuration its counters.
 func (s *Stats) attach(c *Config) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, r := range c.rules {
 		labels := statLabels(r.key)
-		if s.limits[labels] == nil {
-			s.limits[labels] = &counts{}
+		r.counts = &counts{
+			total: s.total.WithLabelValues(labels...), over: s.over.WithLabelValues(labels...),
+			near: s.nearLimit.WithLabelValues(labels...), within: s.within.WithLabelValues(labels...),
+			shadow: s.shadow.WithLabelValues(labels...),
 		}
-		r.counts = s.limits[labels]
 	}
 }
 
@@ -96,57 +104,36 @@ func (s *Stats) count(c *call, took time.Duration, err error) {
 		if !it.counted() || it.refund || it.rule.counts == nil { // a limit from a request has no counters
 			continue
 		}
-		n := it.rule.counts
-		n.total.Add(it.hits)
+		n, hits := it.rule.counts, float64(it.hits)
+		n.total.Add(hits)
 		if it.over {
-			if n.over.Add(it.hits); it.rule.shadow {
-				n.shadow.Add(it.hits)
+			if n.over.Add(hits); it.rule.shadow {
+				n.shadow.Add(hits)
 			}
 			continue
 		}
-		n.within.Add(it.hits)
+		n.within.Add(hits)
 		if near := it.usage.Used - int64(s.near*float64(it.rule.max())); near > 0 {
-			n.near.Add(min(near, it.hits))
+			n.near.Add(float64(min(near, it.hits)))
 		}
 	}
 }
 
-var statDescs = func() (descs [5]*prometheus.Desc) {
-	for i, of := range [...][2]string{
-		{"total_hits", "Hits."}, {"over_limit", "Hits over the limit."}, {"near_limit", "Hits near the limit."},
-		{"within_limit", "Hits within the limit."}, {"shadow_mode", "Hits over a limit in shadow mode."},
-	} {
-		descs[i] = prometheus.NewDesc(statsPrefix+"rate_limit_"+of[0], of[1], []string{"domain", "key1", "key2"}, nil)
-	}
-	return descs
-}()
+func (s *Stats) collectors() []prometheus.Collector {
+	return []prometheus.Collector{s.requests, s.errors, s.took, s.loaded, s.refused,
+		s.total, s.over, s.nearLimit, s.within, s.shadow}
+}
 
 // Describe implements [prometheus.Collector].
 func (s *Stats) Describe(to chan<- *prometheus.Desc) {
-	for _, m := range s.alone() {
-		to <- m.Desc()
+	for _, c := range s.collectors() {
+		c.Describe(to)
 	}
-	for _, d := range statDescs {
-		to <- d
-	}
-}
-
-// alone returns the metrics that do not belong to a limit.
-func (s *Stats) alone() []prometheus.Metric {
-	return []prometheus.Metric{s.requests, s.errors, s.took, s.loaded, s.refused}
 }
 
 // Collect implements [prometheus.Collector].
 func (s *Stats) Collect(to chan<- prometheus.Metric) {
-	for _, m := range s.alone() {
-		to <- m
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for labels, n := range s.limits {
-		for i, value := range []*atomic.Int64{&n.total, &n.over, &n.near, &n.within, &n.shadow} {
-			to <- prometheus.MustNewConstMetric(statDescs[i], prometheus.CounterValue, float64(value.Load()),
-				labels[:]...)
-		}
+	for _, c := range s.collectors() {
+		c.Collect(to)
 	}
 }
