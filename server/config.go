@@ -182,47 +182,35 @@ type EnvoyXDS struct {
 func (x *EnvoyXDS) files() tlsfiles.Files { return tlsfiles.Files{CA: x.CA, Cert: x.Cert, Key: x.Key} }
 
 func (x *EnvoyXDS) validate() error {
-	errs := []error{x.files().Check("Config.Envoy.XDS.Cert", "Config.Envoy.XDS.Key")}
-	if _, _, err := net.SplitHostPort(x.Server); err != nil {
-		errs = append(errs, fmt.Errorf("Config.Envoy.XDS.Server: %w; want host:port, such as envoy-gateway:18001", err))
-	}
-	if !x.TLS && x.files() != (tlsfiles.Files{}) {
-		errs = append(errs, errors.New("Config.Envoy.XDS has certificates, but the connection is without TLS"))
-	}
-	if x.MaxMessage < 0 {
-		errs = append(errs, fmt.Errorf("Config.Envoy.XDS.MaxMessage is %d; want 1 or more", x.MaxMessage))
-	}
-	return errors.Join(errs...)
+	wrong := mistakes{x.files().Check("Config.Envoy.XDS.Cert", "Config.Envoy.XDS.Key")}
+	_, _, err := net.SplitHostPort(x.Server)
+	wrong.when(err != nil, "Config.Envoy.XDS.Server: %w; want host:port, such as envoy-gateway:18001", err)
+	wrong.when(!x.TLS && x.files() != (tlsfiles.Files{}),
+		"Config.Envoy.XDS has certificates, but the connection is without TLS")
+	wrong.when(x.MaxMessage < 0, "Config.Envoy.XDS.MaxMessage is %d; want 1 or more", x.MaxMessage)
+	return errors.Join(wrong...)
 }
 
 // options returns the options of the service that e configures.
 func (e *Envoy) options() (envoyrls.Options, error) {
-	var errs []error
+	var wrong mistakes
 	window, err := envoyrls.ParseWindow(string(e.Window))
-	if err != nil {
-		errs = append(errs, fmt.Errorf("Config.Envoy.Window is %w", err))
-	}
+	wrong.when(err != nil, "Config.Envoy.Window is %w", err)
 	headers, err := envoyrls.ParseHeaders(string(e.Headers))
-	if err != nil {
-		errs = append(errs, fmt.Errorf("Config.Envoy.Headers is %w", err))
-	}
-	if e.NearLimit < 0 || e.NearLimit > 1 {
-		errs = append(errs, fmt.Errorf("Config.Envoy.NearLimit is %v; want a share from 0 to 1", e.NearLimit))
-	}
+	wrong.when(err != nil, "Config.Envoy.Headers is %w", err)
+	wrong.when(e.NearLimit < 0 || e.NearLimit > 1, "Config.Envoy.NearLimit is %v; want a share from 0 to 1", e.NearLimit)
 	for _, of := range []struct{ field, name string }{
 		{"HeaderLimit", e.HeaderLimit}, {"HeaderRemaining", e.HeaderRemaining}, {"HeaderReset", e.HeaderReset},
 	} {
-		if of.name != "" && !syntax.IsToken(of.name) {
-			errs = append(errs, fmt.Errorf("Config.Envoy.%s is %q; want the name of a header field, such as X-Limit",
-				of.field, of.name))
-		}
+		wrong.when(of.name != "" && !syntax.IsToken(of.name),
+			"Config.Envoy.%s is %q; want the name of a header field, such as X-Limit", of.field, of.name)
 	}
 	return envoyrls.Options{
 		Window: window, StopOverLimit: e.StopOverLimit,
 		Headers: headers, Metadata: e.Metadata,
 		HeaderNames: envoyrls.HeaderNames{Limit: e.HeaderLimit, Remaining: e.HeaderRemaining, Reset: e.HeaderReset},
 		ShadowMode:  e.ShadowMode, QuotaMode: e.QuotaMode,
-	}, errors.Join(errs...)
+	}, errors.Join(wrong...)
 }
 
 // defaultNearLimit is the default of [Envoy.NearLimit].
@@ -238,75 +226,61 @@ var builtIn []byte
 func (c *Config) validate() error {
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	c.MaxConnections = cmp.Or(c.MaxConnections, defaultMaxConnections)
-	errs := []error{c.validateTLS()}
-	if c.MaxConnections < 0 {
-		errs = append(errs, fmt.Errorf("Config.MaxConnections is %d; want 1 or more", c.MaxConnections))
-	}
-	if c.BreakerFailures < 0 {
-		errs = append(errs, fmt.Errorf("Config.BreakerFailures is %d; want 1 or more", c.BreakerFailures))
-	}
+	wrong := mistakes{c.validateTLS()}
+	wrong.when(c.MaxConnections < 0, "Config.MaxConnections is %d; want 1 or more", c.MaxConnections)
+	wrong.when(c.BreakerFailures < 0, "Config.BreakerFailures is %d; want 1 or more", c.BreakerFailures)
 	for _, t := range []struct {
 		field string
 		value time.Duration
 	}{{"BreakerProbe", c.BreakerProbe}, {"BreakerRetry", c.BreakerRetry}} {
-		if t.value != 0 && t.value < contract.MinBreakerTime {
-			errs = append(errs, fmt.Errorf("Config.%s is %v; want %v or more", t.field, t.value, contract.MinBreakerTime))
-		}
+		wrong.when(t.value != 0 && t.value < contract.MinBreakerTime, "Config.%s is %v; want %v or more",
+			t.field, t.value, contract.MinBreakerTime)
 	}
-	if c.HTTP == "" && c.GRPC == "" && c.Admin == "" && c.Metrics == "" {
-		errs = append(errs, errors.New("there is nowhere to listen; want an address such as :8080"))
-	}
+	wrong.when(c.HTTP == "" && c.GRPC == "" && c.Admin == "" && c.Metrics == "",
+		"there is nowhere to listen; want an address such as :8080")
 	for _, at := range []struct{ field, address string }{
 		{"HTTP", c.HTTP}, {"GRPC", c.GRPC}, {"Admin", c.Admin}, {"Metrics", c.Metrics},
 	} {
-		if at.address == "" {
-			continue
-		}
-		if _, _, err := net.SplitHostPort(at.address); err != nil {
-			errs = append(errs, fmt.Errorf("Config.%s: %w; want host:port, such as :8080 or 127.0.0.1:8080",
-				at.field, err))
-		}
+		_, _, err := net.SplitHostPort(at.address)
+		wrong.when(at.address != "" && err != nil, "Config.%s: %w; want host:port, such as :8080 or 127.0.0.1:8080",
+			at.field, err)
 	}
 	if c.Gateway != nil {
-		errs = append(errs, gateway.Validate(c.Gateway))
-		if c.HTTP == "" {
-			errs = append(errs, errors.New("Config.Gateway needs an address in Config.HTTP"))
-		}
+		wrong = append(wrong, gateway.Validate(c.Gateway))
+		wrong.when(c.HTTP == "", "Config.Gateway needs an address in Config.HTTP")
 	}
-	if _, err := c.Envoy.options(); err != nil {
-		errs = append(errs, err)
-	}
+	_, err := c.Envoy.options()
+	wrong = append(wrong, err)
 	if c.Envoy.XDS != nil {
-		errs = append(errs, c.Envoy.XDS.validate())
-		if c.Envoy.Rules != "" {
-			errs = append(errs, errors.New("Config.Envoy.Rules and Config.Envoy.XDS cannot be used together"))
-		}
+		wrong = append(wrong, c.Envoy.XDS.validate())
+		wrong.when(c.Envoy.Rules != "", "Config.Envoy.Rules and Config.Envoy.XDS cannot be used together")
 	}
-	if c.TLSOnlyGRPC && c.GRPC == "" {
-		errs = append(errs, errors.New("Config.TLSOnlyGRPC needs an address in Config.GRPC"))
-	}
-	if c.GRPC != "" && c.Envoy.Rules == "" && c.Envoy.XDS == nil {
-		errs = append(errs, errors.New("Config.GRPC is for Envoy's rate limit service, which has no rules; want Config.Envoy.Rules or Config.Envoy.XDS"))
-	}
-	if c.APIPublic && c.APITokens != "" {
-		errs = append(errs, errors.New("Config.APIPublic and Config.APITokens cannot be used together"))
-	}
-	if c.AdminOpen && c.AdminTokens != "" {
-		errs = append(errs, errors.New("Config.AdminOpen and Config.AdminTokens cannot be used together"))
-	}
-	errs = append(errs, contract.Mistakes(c.Observe.Alerts.Validate()))
-	if c.Drain < 0 {
-		errs = append(errs, fmt.Errorf("Config.Drain is %v; want 0 or more", c.Drain))
-	}
-	return invalid(errors.Join(errs...))
+	wrong.when(c.TLSOnlyGRPC && c.GRPC == "", "Config.TLSOnlyGRPC needs an address in Config.GRPC")
+	wrong.when(c.GRPC != "" && c.Envoy.Rules == "" && c.Envoy.XDS == nil,
+		"Config.GRPC is for Envoy's rate limit service, which has no rules; want Config.Envoy.Rules or Config.Envoy.XDS")
+	wrong.when(c.APIPublic && c.APITokens != "", "Config.APIPublic and Config.APITokens cannot be used together")
+	wrong.when(c.AdminOpen && c.AdminTokens != "", "Config.AdminOpen and Config.AdminTokens cannot be used together")
+	wrong = append(wrong, contract.Mistakes(c.Observe.Alerts.Validate()))
+	wrong.when(c.Drain < 0, "Config.Drain is %v; want 0 or more", c.Drain)
+	return invalid(errors.Join(wrong...))
 }
 
-// invalid returns an [*stint.InvalidError] for mistakes, or nil if there are none.
-func invalid(mistakes error) error {
-	if mistakes == nil {
+// mistakes collects the mistakes in a [Config]. It may contain nils, which [errors.Join] drops.
+type mistakes []error
+
+// when adds a mistake if the condition is true.
+func (m *mistakes) when(condition bool, format string, args ...any) {
+	if condition {
+		*m = append(*m, fmt.Errorf(format, args...))
+	}
+}
+
+// invalid returns an [*stint.InvalidError] for a mistake, or nil if there is none.
+func invalid(mistake error) error {
+	if mistake == nil {
 		return nil
 	}
-	return &stint.InvalidError{Err: mistakes}
+	return &stint.InvalidError{Err: mistake}
 }
 
 func (c *Config) load() (read *config.Config, err error) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -66,7 +67,7 @@ type Server struct {
 
 	starting sync.Once
 	stopping sync.Once
-	started  chan struct{} // closed when Start has succeeded
+	started  atomic.Bool   // whether Start has succeeded
 	stopped  chan struct{} // closed when Stop has ended everything
 	failed   chan error    // the first failure of a listener
 	stopErr  error         // readable when stopped is closed
@@ -87,7 +88,6 @@ func New(c Config) (*Server, error) {
 		pendingCalls: boundedSet{most: maxPendingCalls},
 		watches:      boundedSet{most: maxWatches},
 		addresses:    map[Listener]net.Addr{},
-		started:      make(chan struct{}),
 		stopped:      make(chan struct{}),
 		failed:       make(chan error, 1),
 	}
@@ -125,7 +125,10 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-var errStarted = errors.New("server: already started")
+var (
+	errStarted    = errors.New("server: already started")
+	errNotStarted = errors.New("server: not started yet")
+)
 
 // Start connects to the store and listens. It returns when the server serves requests. If it
 // returns an error, nothing is left running, and Stop does nothing. The context applies only to
@@ -137,7 +140,7 @@ func (s *Server) Start(ctx context.Context) error {
 			err = errors.Join(err, s.undo.run(ctx))
 			return
 		}
-		close(s.started)
+		s.started.Store(true)
 	})
 	return err
 }
@@ -166,12 +169,10 @@ func (s *Server) step() {
 // Addr returns the address of a listener. It returns nil if the server does not listen there, and
 // before Start has returned.
 func (s *Server) Addr(name Listener) net.Addr {
-	select {
-	case <-s.started:
-		return s.addresses[name]
-	default:
+	if !s.started.Load() {
 		return nil
 	}
+	return s.addresses[name]
 }
 
 // Wait returns when the server has stopped, or when a listener has failed. It returns the
@@ -190,9 +191,7 @@ func (s *Server) Wait() error {
 // requests. If the server has not been started, it does nothing. Later calls wait until the first
 // call returns.
 func (s *Server) Stop(ctx context.Context) error {
-	select {
-	case <-s.started:
-	default:
+	if !s.started.Load() {
 		return nil
 	}
 	s.stopping.Do(func() {

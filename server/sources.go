@@ -213,10 +213,8 @@ func (s *Server) runSources() {
 // the last valid version stays in force, and the error lists the mistakes. Reload logs the result
 // even if nothing has changed.
 func (s *Server) Reload() error {
-	select {
-	case <-s.started:
-	default:
-		return errors.New("server: not started yet")
+	if !s.started.Load() {
+		return errNotStarted
 	}
 	changed, unchanged := []string{}, []string{}
 	var errs []error

@@ -98,10 +98,8 @@ func (s *Server) openOutbound(context.Context) error {
 // that embed the server. The clients use the server's store and appear on its dashboard. Stop
 // closes the registry.
 func (s *Server) Outbound() (*outbound.Registry, error) {
-	select {
-	case <-s.started:
-	default:
-		return nil, errors.New("server: not started yet")
+	if !s.started.Load() {
+		return nil, errNotStarted
 	}
 	return s.apis, nil
 }
