@@ -6,7 +6,6 @@ import (
 	"net/http/pprof"
 	"time"
 
-	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/dashboard"
 	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/callers"
@@ -131,9 +130,7 @@ func (s *Server) newDashboard(ctx context.Context, guard func(http.Handler) http
 		Version:      s.c.Observe.Version,
 	}
 	if s.envoy != nil {
-		c.Envoy = func(subject string) (string, []stint.Limit) {
-			return s.envoy.Config().LimitsOf(subject, s.envoyWindow)
-		}
+		c.Envoy = s.envoy.LimitsOf
 	}
 	switch {
 	case s.adminTokens != nil:

@@ -50,20 +50,19 @@ type Server struct {
 	newConns, pendingCalls, watches boundedSet
 
 	// Set only by Start.
-	monitor     *observe.Monitor
-	store       stint.Store
-	storeName   string
-	shared      sharedStore // nil for a store in memory
-	overrides   *overrides.Table
-	guard       *policy.Guard
-	apis        *outbound.Registry
-	api         *api.API          // nil without the JSON API
-	envoy       *envoyrls.Service // nil without rules
-	envoyWindow envoyrls.Window
-	envoyStats  *envoyrls.Stats // nil unless enabled
-	sources     []source
-	addresses   map[Listener]net.Addr
-	undo        undo
+	monitor    *observe.Monitor
+	store      stint.Store
+	storeName  string
+	shared     sharedStore // nil for a store in memory
+	overrides  *overrides.Table
+	guard      *policy.Guard
+	apis       *outbound.Registry
+	api        *api.API          // nil without the JSON API
+	envoy      *envoyrls.Service // nil without rules
+	envoyStats *envoyrls.Stats   // nil unless enabled
+	sources    []source
+	addresses  map[Listener]net.Addr
+	undo       undo
 
 	starting sync.Once
 	stopping sync.Once

@@ -308,6 +308,7 @@ func TestNewRefuses(t *testing.T) {
 		{"gRPC without rules", Config{GRPC: anywhere}, "no rules; want Config.Envoy.Rules or Config.Envoy.XDS"},
 		{"clients without a certificate", Config{HTTP: anywhere, ClientCA: "x"}, "Config.ClientCA needs Config.TLSCert and Config.TLSKey"},
 		{"public and not", Config{HTTP: anywhere, APIPublic: true, APITokens: "x"}, "Config.APITokens cannot be used together"},
+		{"a window", Config{HTTP: anywhere, Envoy: Envoy{Window: "tumbling"}}, `Config.Envoy.Window is "tumbling"; want sliding`},
 		{"a header", Config{HTTP: anywhere, Envoy: Envoy{HeaderReset: "X Reset"}}, `Config.Envoy.HeaderReset is "X Reset"; want`},
 		{"memory", Config{HTTP: anywhere, Store: "redis://:secret@a", StoreMemory: 1 << 30},
 			"Config.StoreMemory is for the store in memory, and the store is redis://:xxxxx@a;"},

@@ -60,7 +60,6 @@ func (s *Server) openGuard(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.envoyWindow = options.Window
 	options.Failure, options.Logger = s.config.Set.Spec().Failure, s.c.Logger
 	options.Observer = s.guard // logs verdicts, and passes them on to the monitor
 
@@ -70,9 +69,7 @@ func (s *Server) openGuard(ctx context.Context) error {
 		s.envoyStats = envoyrls.NewStats(cmp.Or(s.c.Envoy.NearLimit, defaultNearLimit))
 		options.Stats = s.envoyStats
 	}
-	if s.envoy, err = envoyrls.NewService(s.store, s.rules, options); err != nil {
-		return err
-	}
+	s.envoy = envoyrls.NewService(s.store, s.rules, options)
 	s.undo.push("Envoy's requests in progress", func(context.Context) error { return s.envoy.Close() })
 	return nil
 }

@@ -151,9 +151,7 @@ func TestOutboundAndEnvoy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := inMemory(t, control.Config{Envoy: func(subject string) (string, []stint.Limit) {
-		return rules.LimitsOf(subject, envoyrls.Fixed)
-	}})
+	d := inMemory(t, control.Config{Envoy: envoyrls.NewService(nil, rules, envoyrls.Options{Window: envoyrls.Fixed}).LimitsOf})
 	for _, test := range []struct{ subject, tier, policy, limit string }{
 		{"igdb:api", "outbound", "igdb", "4/1s"},
 		{"envoy:d:k=v", "envoy", "d.k", "5/1m fixed"},

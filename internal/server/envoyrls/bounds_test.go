@@ -2,7 +2,6 @@ package envoyrls_test
 
 import (
 	"bytes"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -78,12 +77,9 @@ func TestF31UndecodedJSON(t *testing.T) {
 func TestNegativeHitsRefused(t *testing.T) {
 	for _, window := range windows {
 		var log bytes.Buffer
-		service, err := envoyrls.NewService(inMemory(t, nil), parse(t, hundredADay), envoyrls.Options{
-			Window: window, Public: true, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		service := envoyrls.NewService(inMemory(t, nil), parse(t, hundredADay), envoyrls.Options{
+			Window: window, Public: true, Logger: textLogger(&log),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		decide(t, service, hits(60, ask("d", "k=1")))
 		for _, r := range []*rlsv3.RateLimitRequest{own(0, -50, ask("d", "k=1")), own(1, -50, ask("d", "k=1", "k=1"))} {
 			_, err := service.ShouldRateLimit(t.Context(), r)

@@ -182,23 +182,3 @@ func windowOf(unit rlsv3.RateLimitResponse_RateLimit_Unit, multiplier uint32) ti
 func multiplierOf(l *rlsv3.RateLimitResponse_RateLimit) uint32 {
 	return max(l.GetUnitMultiplier().GetValue(), 1)
 }
-
-// LimitsOf returns the limits on a subject in the form for windows of the kind w, and their path in
-// the configuration. It returns none if the subject does not belong to Envoy's service, if its name
-// is a hash, or if the configuration has no limit on its descriptor.
-func (c *Config) LimitsOf(subject string, w Window) (rule string, limits []stint.Limit) {
-	name, descriptor, ok := readSubject(subject)
-	if !ok || c == nil {
-		return "", nil
-	}
-	d := c.domains[name]
-	if d == nil {
-		return "", nil
-	}
-	var scratch []byte
-	found, counted := d.match(descriptor, nil, &scratch)
-	if found == nil || found.unlimited || finishSubject(counted) != subject {
-		return "", nil
-	}
-	return found.key, found.limits[w]
-}

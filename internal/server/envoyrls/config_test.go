@@ -228,7 +228,6 @@ descriptors:
 `
 
 func TestLimitsOf(t *testing.T) {
-	config := parse(t, lookupRules)
 	for _, test := range []struct{ subject, rule, sliding, fixed string }{
 		{"envoy:a%3ab:plain=v", "a:b.plain", "10/1m", "10/1m fixed"},
 		{"envoy:a%3ab:odd%3d%2c%25=v", "a:b.odd=,%", "3/1s", "3/1s fixed"},
@@ -244,7 +243,8 @@ func TestLimitsOf(t *testing.T) {
 	} {
 		for window, want := range map[envoyrls.Window]string{
 			envoyrls.Sliding: test.sliding, envoyrls.Fixed: test.fixed} {
-			rule, limits := config.LimitsOf(test.subject, window)
+			service := newService(t, nil, parse(t, lookupRules), envoyrls.Options{Window: window})
+			rule, limits := service.LimitsOf(test.subject)
 			got := ""
 			if len(limits) == 1 {
 				got = limits[0].String()

@@ -128,7 +128,7 @@ func (r *reader) descriptor(parent *node, fields fields, n *yaml.Node, path, key
 	}
 	parent.children[composite] = child
 	if strings.Contains(composite, "*") {
-		parent.wildcards = append(parent.wildcards, wildcard{parts: splitPattern(composite), next: child})
+		parent.wildcards = append(parent.wildcards, wildcard{parts: bytes.Split([]byte(composite), []byte("*")), next: child})
 	}
 	if r.boolean(fields["share_threshold"], path+".share_threshold") {
 		child.pattern = composite
@@ -260,5 +260,3 @@ func numberOf(text string) (float64, bool) {
 	f, err := strconv.ParseFloat(text, 64)
 	return f, err == nil && !math.IsNaN(f) && !math.IsInf(f, 0)
 }
-
-func splitPattern(composite string) [][]byte { return bytes.Split([]byte(composite), []byte("*")) }

@@ -4,8 +4,7 @@
 //
 //	config, err := envoyrls.Load("/etc/ratelimit", false)
 //	...
-//	service, err := envoyrls.NewService(store, config, envoyrls.Options{})
-//	...
+//	service := envoyrls.NewService(store, config, envoyrls.Options{})
 //	service.Register(grpcServer)
 //
 // With [Sliding] windows, either all descriptors of a request are charged or none, unless the

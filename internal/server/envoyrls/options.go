@@ -2,7 +2,6 @@ package envoyrls
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/syntax"
 )
 
 // ServiceName is the name of the gRPC service, for health checks.
@@ -125,22 +123,6 @@ type Options struct {
 	Logger *slog.Logger
 	// Now replaces the clock, for tests that also replace the store's clock. Nil means time.Now.
 	Now func() time.Time
-}
-
-func (o *Options) validate() error {
-	var errs []error
-	if err := contract.ValidateFailure(&o.Failure); err != nil {
-		errs = append(errs, err)
-	}
-	for _, name := range []string{o.HeaderNames.Limit, o.HeaderNames.Remaining, o.HeaderNames.Reset} {
-		if name != "" && !syntax.IsToken(name) {
-			errs = append(errs, fmt.Errorf("HeaderNames: %q is not the name of a header field; want one such as X-Limit", name))
-		}
-	}
-	if errs != nil {
-		return &stint.InvalidError{Err: errors.Join(errs...)}
-	}
-	return nil
 }
 
 func (o *Options) fill() {

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +18,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/reload"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/redisstore"
@@ -32,27 +31,14 @@ const (
 	over = rlsv3.RateLimitResponse_OVER_LIMIT
 )
 
-// parse reads a configuration that has to be good.
-func parse(t testing.TB, text string) *envoyrls.Config {
+// parse reads a configuration of one or more files that has to be good.
+func parse(t testing.TB, texts ...string) *envoyrls.Config {
 	t.Helper()
-	c, err := envoyrls.Parse("test.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
+	var files []reload.File
+	for i, text := range texts {
+		files = append(files, reload.File{Name: fmt.Sprintf("%d.yaml", i), Text: []byte(text)})
 	}
-	return c
-}
-
-// load reads a configuration of several files, divided by lines of "---", that has to be good.
-func load(t testing.TB, text string) *envoyrls.Config {
-	t.Helper()
-	directory := t.TempDir()
-	for i, part := range strings.Split(text, "\n---\n") {
-		name := filepath.Join(directory, fmt.Sprintf("%d.yaml", i))
-		if err := os.WriteFile(name, []byte(part), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c, err := envoyrls.Load(directory, false)
+	c, err := envoyrls.Read(files, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,10 +84,7 @@ func newService(t testing.TB, store stint.Store, config *envoyrls.Config, o envo
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	o.Public, o.NegativeHits = true, true // what others may do has tests of its own
-	s, err := envoyrls.NewService(store, config, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := envoyrls.NewService(store, config, o)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }

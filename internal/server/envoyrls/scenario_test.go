@@ -426,7 +426,7 @@ func TestScenarios(t *testing.T) {
 							store = behindStack(t, redis, o.Failure)
 						}
 					}
-					run(t, newService(t, store, load(t, sc.config), o), window, sc.steps)
+					run(t, newService(t, store, parse(t, strings.Split(sc.config, "\n---\n")...), o), window, sc.steps)
 				})
 			}
 		}

@@ -39,12 +39,9 @@ type Service struct {
 var _ rlsv3.RateLimitServiceServer = (*Service)(nil)
 
 // NewService returns a service that decides by the configuration, over a store. If config is nil,
-// requests fail with UNAVAILABLE until [Service.Swap]. The error is a [*stint.InvalidError] with
-// every mistake in the options. Call [Service.Close] after the last request.
-func NewService(store stint.Store, config *Config, o Options) (*Service, error) {
-	if err := o.validate(); err != nil {
-		return nil, err
-	}
+// requests fail with UNAVAILABLE until [Service.Swap]. The options must be valid. Call
+// [Service.Close] after the last request.
+func NewService(store stint.Store, config *Config, o Options) *Service {
 	o.fill()
 	s := &Service{store: store, options: o, posts: callers.NewJSON(o.Public, "--envoy-token-file", o.Logger)}
 	s.exchanges.New = func() any {
@@ -56,7 +53,7 @@ func NewService(store stint.Store, config *Config, o Options) (*Service, error) 
 		o.Stats.attach(config)
 	}
 	s.config.Store(config)
-	return s, nil
+	return s
 }
 
 // Swap puts a configuration in force, and returns the changes. Requests in progress keep the old
@@ -76,6 +73,23 @@ func (s *Service) Swap(config *Config) reload.InForce {
 
 // Config returns the configuration in force, or nil if there is none yet.
 func (s *Service) Config() *Config { return s.config.Load() }
+
+// LimitsOf returns the limits on a subject, and their path in the configuration. It returns none if
+// the subject does not belong to Envoy's service, if its name is a hash, or if the configuration has
+// no limit on its descriptor.
+func (s *Service) LimitsOf(subject string) (rule string, limits []stint.Limit) {
+	name, descriptor, ok := readSubject(subject)
+	config := s.config.Load()
+	if !ok || config == nil || config.domains[name] == nil {
+		return "", nil
+	}
+	var scratch []byte
+	found, counted := config.domains[name].match(descriptor, nil, &scratch)
+	if found == nil || found.unlimited || finishSubject(counted) != subject {
+		return "", nil
+	}
+	return found.key, found.limits[s.options.Window]
+}
 
 // Close waits, for at most one second, for calls to the store that continue after their request was
 // answered. Call it after all requests have been answered, and before the store is closed.

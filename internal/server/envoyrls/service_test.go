@@ -3,9 +3,7 @@ package envoyrls_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -43,29 +41,6 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-func TestWrongOptions(t *testing.T) {
-	_, err := envoyrls.NewService(
-		nil, nil, envoyrls.Options{Failure: stint.FailurePolicy{Mode: 9},
-			HeaderNames: envoyrls.HeaderNames{Reset: "X Reset"}})
-	var invalid *stint.InvalidError
-	if !errors.As(err, &invalid) {
-		t.Fatalf("got %v; want a *stint.InvalidError", err)
-	}
-	for _, want := range []string{"failure: mode 9", `HeaderNames: "X Reset"`} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("got %q; want it to tell %q", err, want)
-		}
-	}
-	for _, name := range []string{"sliding", "fixed"} {
-		if w, err := envoyrls.ParseWindow(name); err != nil || w.String() != name {
-			t.Errorf("%s: got %v, %v", name, w, err)
-		}
-	}
-	if _, err := envoyrls.ParseWindow("tumbling"); err == nil {
-		t.Error("a window that there is not: no error")
-	}
-}
-
 // record is an observer that writes down what it is told.
 type record struct {
 	mu    sync.Mutex
@@ -99,8 +74,8 @@ func TestF34Observer(t *testing.T) {
 	const hostile = "\x00\n\"}{secret"
 	seen := &record{}
 	var log bytes.Buffer
-	service := newService(t, inMemory(t, nil), load(t, shop+"\n---\n"+trial), envoyrls.Options{
-		Observer: seen, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	service := newService(t, inMemory(t, nil), parse(t, shop, trial), envoyrls.Options{
+		Observer: seen, Logger: textLogger(&log),
 		Failure: stint.FailurePolicy{Budget: 10 * time.Second},
 	})
 	for _, r := range []*rlsv3.RateLimitRequest{
@@ -145,7 +120,7 @@ func TestF11Subjects(t *testing.T) {
 	}
 	requests = append(requests, ask("d", "a=b,c=d"), ask("d:a=b", "c=d"), ask("d%3aa=b", "c=d"), entries("d", "a", "b,c=d"),
 		entries("d", "a=b", ""), entries("d"))
-	service := newService(t, inMemory(t, nil), load(t, "domain: d\n---\ndomain: 'd:a=b'\n---\ndomain: 'd%3aa=b'\n"), envoyrls.Options{})
+	service := newService(t, inMemory(t, nil), parse(t, "domain: d", "domain: 'd:a=b'", "domain: 'd%3aa=b'"), envoyrls.Options{})
 	seen := map[string]bool{}
 	for _, r := range requests {
 		text := r.String()

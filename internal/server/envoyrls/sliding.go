@@ -2,7 +2,6 @@ package envoyrls
 
 import (
 	"context"
-	"slices"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
@@ -62,7 +61,7 @@ func (s *Service) takeAll(ctx context.Context, c *call) error {
 // the second, this descriptor has its own number of hits, but an earlier descriptor had none and
 // counted one hit.
 func (s *Service) chargeUsed(ctx context.Context, c *call) {
-	if !slices.ContainsFunc(c.items, func(it item) bool { return it.over }) {
+	if !c.exceeds() {
 		return
 	}
 	denied := c.denied() // unless the request is denied, items with room have been charged

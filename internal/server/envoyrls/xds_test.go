@@ -3,7 +3,6 @@ package envoyrls_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net"
 	"strconv"
 	"strings"
@@ -56,7 +55,7 @@ func follow(t testing.TB, c envoyrls.XDSConfig, adjust ...func(*envoyrls.XDS)) *
 	at := time.Now()
 	now := func() time.Time { return at }
 	f.Service = newService(t, inMemory(t, now), nil, envoyrls.Options{Window: envoyrls.Fixed, Now: now})
-	c.NodeID, c.Logger = xdstest.Node, slog.New(slog.NewTextHandler(f.log, nil))
+	c.NodeID, c.Logger = xdstest.Node, textLogger(f.log)
 	c.Use = f.Swap
 	c.Reloaded = func(reload.Result) { f.changes.Add(1) }
 	f.xds = envoyrls.NewXDS(c)
