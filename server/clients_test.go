@@ -32,15 +32,10 @@ func TestGeneratedClients(t *testing.T) {
 		t.Skip("builds oapi-codegen, and needs what make setup installs")
 	}
 	page := readText(t, apiReference)
-	directory := t.TempDir()
-	policies := filepath.Join(directory, "stint.yaml")
-	put(t, policies, find(t, page, "(?s)```yaml\n(.*?)```"))
-	tokens := filepath.Join(directory, "tokens")
-	put(t, tokens, clientToken+"\n")
-	r := start(t, Config{Policies: policies, HTTP: anywhere, APITokens: tokens, APIAdHoc: true})
-	denying := filepath.Join(directory, "deny.yaml")
-	put(t, denying, "failure: {mode: deny}\n"+find(t, page, "(?s)```yaml\n(.*?)```"))
-	down := start(t, Config{Policies: denying, HTTP: anywhere, Store: "redis://127.0.0.1:1", APIPublic: true})
+	policies := find(t, page, "(?s)```yaml\n(.*?)```")
+	r := start(t, waitConfig(t, "", policies))
+	down := start(t, Config{Policies: file(t, "deny.yaml", "failure: {mode: deny}\n"+policies), HTTP: anywhere,
+		Store: "redis://127.0.0.1:1", APIPublic: true})
 	seen := newCalls(t, r.url(HTTP, ""))
 	seenDown := newCalls(t, down.url(HTTP, ""))
 

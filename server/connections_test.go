@@ -42,6 +42,19 @@ func (r *running) idle(listener Listener, n int) []net.Conn {
 	return all
 }
 
+// watch returns a stream of the health service that has begun, on a connection of its own.
+func (r *running) watch(ctx context.Context) healthpb.Health_WatchClient {
+	r.t.Helper()
+	stream, err := healthpb.NewHealthClient(r.dial()).Watch(ctx, &healthpb.HealthCheckRequest{})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return stream
+}
+
 // TestF49Strangers: of connections that make no call the oldest make room for others, whose clients
 // are answered; one that has made a call stays.
 func TestF49Strangers(t *testing.T) {
@@ -146,14 +159,7 @@ func TestF49Watches(t *testing.T) {
 	r := start(t, everywhere(t), func(s *Server) { s.watches.most = most })
 	var streams []healthpb.Health_WatchClient
 	for range most + 5 {
-		stream, err := healthpb.NewHealthClient(r.dial()).Watch(t.Context(), &healthpb.HealthCheckRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := stream.Recv(); err != nil {
-			t.Fatal(err)
-		}
-		streams = append(streams, stream)
+		streams = append(streams, r.watch(t.Context()))
 	}
 	for i, stream := range streams[:5] {
 		if _, err := stream.Recv(); status.Code(err) != codes.Canceled {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,8 +16,7 @@ const operator = "token-of-an-operator"
 // withOperator has alice as the operator of a server.
 func withOperator(t *testing.T, c Config) Config {
 	t.Helper()
-	c.AdminTokens = filepath.Join(t.TempDir(), "tokens")
-	put(t, c.AdminTokens, "alice: "+operator+"\n")
+	c.AdminTokens = file(t, "tokens", "alice: "+operator+"\n")
 	return c
 }
 

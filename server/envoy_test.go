@@ -74,14 +74,10 @@ const (
 // no token, and the tokens of Envoy open and close nothing else.
 func TestEnvoyJSON(t *testing.T) {
 	a := newAuthority(t)
-	withTokens := func(c *Config) {
-		c.Envoy.Tokens = filepath.Join(t.TempDir(), "tokens")
-		put(t, c.Envoy.Tokens, proxyToken)
-	}
+	withTokens := func(c *Config) { c.Envoy.Tokens = file(t, "tokens", proxyToken) }
 	withCertificates := func(c *Config) {
 		a.secure(c)
-		c.ClientCA = filepath.Join(t.TempDir(), "ca.pem")
-		put(t, c.ClientCA, a.pem)
+		c.ClientCA = file(t, "ca.pem", a.pem)
 	}
 	const elsewhere, token = "X-Forwarded-For: 203.0.113.9", "Authorization: Bearer " + proxyToken
 	type post struct {
@@ -108,10 +104,7 @@ func TestEnvoyJSON(t *testing.T) {
 			{oneHit, elsewhere + "\nSec-Fetch-Site: cross-site", 403},
 			{negativeHits, elsewhere, 403},
 		}, codes.PermissionDenied},
-		{"tokens of the API", func(c *Config) {
-			c.APITokens = filepath.Join(t.TempDir(), "tokens")
-			put(t, c.APITokens, proxyToken)
-		}, []post{
+		{"tokens of the API", func(c *Config) { c.APITokens = file(t, "tokens", proxyToken) }, []post{
 			{oneHit, "", 200},
 			{oneHit, elsewhere + "\n" + token, 401},
 			{negativeHits, token, 403},

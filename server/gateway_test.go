@@ -3,7 +3,6 @@ package server
 import (
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,10 +16,10 @@ func TestGateway(t *testing.T) {
 		fmt.Fprintf(w, "%s for %q", r.URL.Path, r.Header.Get("X-User"))
 	}))
 	c := Config{
-		HTTP: anywhere, Admin: anywhere, Policies: filepath.Join(t.TempDir(), "stint.yaml"),
-		Gateway: &config.Gateway{Routes: []config.Route{{Upstream: upstream}}},
+		HTTP: anywhere, Admin: anywhere,
+		Policies: file(t, "stint.yaml", "client_ip: {trusted_proxies: 192.0.2.1}\nclaims: {user: X-User}\n"+three),
+		Gateway:  &config.Gateway{Routes: []config.Route{{Upstream: upstream}}},
 	}
-	put(t, c.Policies, "client_ip: {trusted_proxies: 192.0.2.1}\nclaims: {user: X-User}\n"+three)
 	r := start(t, c)
 	for _, path := range []string{"/", "/livez", "/v1/take"} {
 		// a claim that only the proxy may make
@@ -46,10 +45,8 @@ func TestGateway(t *testing.T) {
 // TestGatewayFlagsGoFirst does not use routes of the configuration beside others, and says so.
 func TestGatewayFlagsGoFirst(t *testing.T) {
 	at := listenAndServe(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "flag") }))
-	c := Config{HTTP: anywhere, Policies: filepath.Join(t.TempDir(), "stint.yaml"),
-		Gateway: &config.Gateway{Routes: []config.Route{{Upstream: at}}}}
-	put(t, c.Policies, three+"gateway: {routes: [{path: /file/**, upstream: 'http://127.0.0.1:1'}]}\n")
-	r := start(t, c)
+	r := start(t, Config{HTTP: anywhere, Gateway: &config.Gateway{Routes: []config.Route{{Upstream: at}}},
+		Policies: file(t, "stint.yaml", three+"gateway: {routes: [{path: /file/**, upstream: 'http://127.0.0.1:1'}]}\n")})
 	if status, body := r.get(HTTP, "/file/x", ""); status != 200 || body != "flag" {
 		t.Errorf("got %d, %s", status, body)
 	}
@@ -67,8 +64,8 @@ func TestGatewayRoutes(t *testing.T) {
 	}
 	a, b := upstream("a"), upstream("b")
 	const many = "tiers: [{name: all, identity: ip, limits: 1000/1h}]\n"
-	c := Config{HTTP: anywhere, Policies: filepath.Join(t.TempDir(), "stint.yaml"), Gateway: &config.Gateway{}}
-	put(t, c.Policies, many+"gateway: {routes: [{path: /api/**, upstream: '"+a+"', strip_prefix: true}]}\n")
+	c := Config{HTTP: anywhere, Gateway: &config.Gateway{}, Policies: file(t, "stint.yaml",
+		many+"gateway: {routes: [{path: /api/**, upstream: '"+a+"', strip_prefix: true}]}\n")}
 	r := start(t, c)
 
 	expect := func(when, host, path, want string) {

@@ -36,14 +36,11 @@ type running struct {
 	log *testkit.Buffer
 }
 
-// everywhere is a Config with all listeners, and files in a new directory that it is made of.
+// everywhere is a Config with all listeners, and with files of its own.
 func everywhere(t *testing.T) Config {
 	t.Helper()
-	directory := t.TempDir()
-	put(t, filepath.Join(directory, "stint.yaml"), three)
-	put(t, filepath.Join(directory, "envoy", "test.yaml"), rules)
 	return Config{
-		Policies: filepath.Join(directory, "stint.yaml"), Envoy: Envoy{Rules: filepath.Join(directory, "envoy")},
+		Policies: file(t, "stint.yaml", three), Envoy: Envoy{Rules: filepath.Dir(file(t, "test.yaml", rules))},
 		HTTP: anywhere, GRPC: anywhere, Admin: anywhere,
 	}
 }
@@ -165,6 +162,14 @@ func put(t *testing.T, name, text string) {
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// file writes a file in a directory of its own, and returns its path.
+func file(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	put(t, path, text)
+	return path
 }
 
 // codeOf returns the code of a question of Envoy's that is asked with an authorization.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -67,19 +66,10 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestF33Metrics: on the admin listener they need a token. A listener of their own needs none, and
-// has nothing else but probes.
+// TestF33Metrics: a listener of their own needs no token, and has nothing else but probes. On the
+// admin listener they need one: see TestF33AdminToken.
 func TestF33Metrics(t *testing.T) {
-	tokens := filepath.Join(t.TempDir(), "tokens")
-	put(t, tokens, "operator: token-of-an-operator\n")
-	r := start(t, Config{Admin: anywhere, AdminTokens: tokens, Metrics: anywhere})
-	if status, _ := r.get(Admin, "/metrics", ""); status != http.StatusUnauthorized {
-		t.Errorf("without a token: got %d, want 401", status)
-	}
-	if status, body := r.get(Admin, "/metrics", "token-of-an-operator"); status != http.StatusOK ||
-		!strings.Contains(body, "stint_build_info") {
-		t.Errorf("with a token: got %d, %s", status, body)
-	}
+	r := start(t, withOperator(t, Config{Admin: anywhere, Metrics: anywhere}))
 	for path, want := range map[string]int{
 		"/metrics": http.StatusOK, "/livez": http.StatusOK, "/readyz": http.StatusOK,
 		"/": http.StatusNotFound, "/config": http.StatusNotFound, "/api/overview": http.StatusNotFound,

@@ -2,7 +2,6 @@ package server
 
 import (
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,9 +16,8 @@ import (
 func TestOverrides(t *testing.T) {
 	const reader, app = "token-of-a-reader-only", "token-of-an-application"
 	c := everywhere(t)
-	c.AdminTokens, c.APITokens = filepath.Join(t.TempDir(), "tokens"), filepath.Join(t.TempDir(), "api")
-	put(t, c.AdminTokens, "alice: "+operator+"\nbob (read): "+reader+"\n")
-	put(t, c.APITokens, "shop: "+app+"\n")
+	c.AdminTokens = file(t, "tokens", "alice: "+operator+"\nbob (read): "+reader+"\n")
+	c.APITokens = file(t, "api", "shop: "+app+"\n")
 	r := start(t, c)
 	lower := control.SetRequest{Target: control.Target{Subject: "ip:192.0.2.1"}, Policy: "all",
 		Limits: []stint.Limit{stint.PerHour(0)}, Lower: true, Why: "TICKET-7"}

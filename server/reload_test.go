@@ -56,21 +56,34 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestReloadOfTheStore says that it takes another start.
+// TestReloadOfTheStore: a reload says what takes effect at the next start only. It does not say so of
+// a URL if a flag names the store.
 func TestReloadOfTheStore(t *testing.T) {
-	c := everywhere(t)
-	r := start(t, c)
-	put(t, c.Policies, "store: {url: redis://localhost:1}\nfailure: {mode: deny}\n"+five)
-	if err := r.Reload(); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"another store", "the number of instances"} {
-		if log := r.log.String(); strings.Count(log, want) != 1 {
-			t.Errorf("logged %s, want %q", log, want)
+	const store = "the policies name another store, prefix, certificate or name key; it takes effect at the next start"
+	const others = "the number of instances"
+	for _, test := range []struct {
+		flag, policies string
+		store, others  int // how often each is logged
+	}{
+		{"", "store: {url: redis://localhost:1}\nfailure: {mode: deny}\n", 1, 1},
+		{memoryStore, "store: {url: redis://localhost:1}\n", 0, 0},
+		{memoryStore, "store: {name_key_file: new.key}\n", 1, 0},
+	} {
+		c := everywhere(t)
+		c.Store = test.flag
+		r := start(t, c)
+		put(t, c.Policies, test.policies+five)
+		if err := r.Reload(); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if status, body := r.take(""); status != 200 {
-		t.Errorf("got %d, %s", status, body)
+		for text, want := range map[string]int{store: test.store, others: test.others} {
+			if log := r.log.String(); strings.Count(log, text) != want {
+				t.Errorf("%q: logged %s, want %q %d times", test.policies, log, text, want)
+			}
+		}
+		if status, body := r.take(""); status != 200 {
+			t.Errorf("%q: got %d, %s", test.policies, status, body)
+		}
 	}
 }
 

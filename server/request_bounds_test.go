@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc/codes"
-	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -91,14 +90,7 @@ func TestF31Watch(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context()) // a deadline would be the server's too
 	defer cancel()
 	defer time.AfterFunc(5*r.timeouts.body, cancel).Stop()
-	stream, err := healthpb.NewHealthClient(r.dial()).Watch(ctx, &healthpb.HealthCheckRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := stream.Recv(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := stream.Recv(); ctx.Err() == nil {
+	if _, err := r.watch(ctx).Recv(); ctx.Err() == nil {
 		t.Errorf("got %v, want that only the client ends it", err)
 	}
 }

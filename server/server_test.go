@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"path/filepath"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"syscall"
@@ -193,23 +193,12 @@ func TestStopClosesSilentConnections(t *testing.T) {
 		s.timeouts.finish = time.Minute // after which requests are cut off, and the log says so
 	})
 	for _, name := range []Listener{HTTP, GRPC, Admin} {
-		conn, err := net.Dial("tcp", r.Addr(name).String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = conn.Close() })
+		r.idle(name, 1)
 	}
 	if status, _ := r.get(HTTP, "/livez", ""); status != 200 {
 		t.Fatalf("got %d, want 200", status)
 	}
-	// A client that watches the server's health, which never ends by itself.
-	watch, err := healthpb.NewHealthClient(r.dial()).Watch(t.Context(), &healthpb.HealthCheckRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := watch.Recv(); err != nil {
-		t.Fatal(err)
-	}
+	r.watch(t.Context()) // the server's health, which never ends by itself
 	stream, err := http.Get(r.url(Admin, "/api/stream"))
 	if err != nil {
 		t.Fatal(err)
@@ -229,21 +218,9 @@ func TestStopClosesSilentConnections(t *testing.T) {
 // listenAndServe serves a handler until the test ends, and returns its URL.
 func listenAndServe(t *testing.T, h http.Handler) string {
 	t.Helper()
-	l, err := net.Listen("tcp", anywhere)
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv := &http.Server{Handler: h}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = srv.Serve(l) // until it is closed
-	}()
-	t.Cleanup(func() {
-		_ = srv.Close()
-		<-done
-	})
-	return "http://" + l.Addr().String()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL
 }
 
 // TestStartFails leaves nothing behind when a listener cannot be had.
@@ -292,12 +269,7 @@ func TestWaitTellsOfAFailure(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	directory := t.TempDir()
-	file := func(name, text string) string {
-		name = filepath.Join(directory, name)
-		put(t, name, text)
-		return name
-	}
+	short := file(t, "short", "alice: hunter2\n")
 	tests := []struct {
 		name string
 		c    Config
@@ -314,13 +286,13 @@ func TestNewRefuses(t *testing.T) {
 			"Config.StoreMemory is for the store in memory, and the store is redis://:xxxxx@a;"},
 		{"no routes", Config{HTTP: anywhere, Gateway: &config.Gateway{}}, "want Config.Gateway.Routes"},
 		{"all at once", Config{GRPC: "x", Drain: -1}, "Config.GRPC: address x: missing port"},
-		{"policies", Config{HTTP: anywhere, Policies: file("p.yaml", "tiers: []\n")}, "p.yaml:1: tiers: "},
-		{"rules", Config{HTTP: anywhere, Envoy: Envoy{Rules: file("envoy/r.yaml", "descriptors: 7\n")}}, "r.yaml:1: "},
-		{"tokens", Config{HTTP: anywhere, APITokens: file("tokens", "# none\n\n")},
+		{"policies", Config{HTTP: anywhere, Policies: file(t, "p.yaml", "tiers: []\n")}, "p.yaml:1: tiers: "},
+		{"rules", Config{HTTP: anywhere, Envoy: Envoy{Rules: file(t, "r.yaml", "descriptors: 7\n")}}, "r.yaml:1: "},
+		{"tokens", Config{HTTP: anywhere, APITokens: file(t, "tokens", "# none\n\n")},
 			"tokens: no tokens; want one per line"},
-		{"a short token", Config{HTTP: anywhere, APITokens: file("short", "alice: hunter2\n")},
-			"server: API tokens: " + filepath.Join(directory, "short") + ":1: a token of 7 bytes can be guessed; want at least 16"},
-		{"a certificate", Config{HTTP: anywhere, TLSCert: file("cert", "x"), TLSKey: file("certkey", "y")},
+		{"a short token", Config{HTTP: anywhere, APITokens: short},
+			"server: API tokens: " + short + ":1: a token of 7 bytes can be guessed; want at least 16"},
+		{"a certificate", Config{HTTP: anywhere, TLSCert: file(t, "cert", "x"), TLSKey: file(t, "certkey", "y")},
 			"failed to find any PEM data"},
 	}
 	for _, test := range tests {
@@ -334,7 +306,7 @@ func TestNewRefuses(t *testing.T) {
 		}
 	}
 	var mistakes *config.Error
-	if _, err := New(Config{HTTP: anywhere, Policies: file("q.yaml", "tiers: []\n")}); !errors.As(err, &mistakes) {
+	if _, err := New(Config{HTTP: anywhere, Policies: file(t, "q.yaml", "tiers: []\n")}); !errors.As(err, &mistakes) {
 		t.Errorf("got %v, want a config.Error", err)
 	}
 }

@@ -15,8 +15,8 @@ import (
 // TestStoreOfThePolicies is used unless the Config names another.
 func TestStoreOfThePolicies(t *testing.T) {
 	redis := redistest.Start(t, "--requirepass", "secret")
-	c := Config{Admin: anywhere, Policies: filepath.Join(t.TempDir(), "stint.yaml")}
-	put(t, c.Policies, "store: {url: '"+redis.URL()+"', prefix: mine}\n"+three)
+	c := Config{Admin: anywhere,
+		Policies: file(t, "stint.yaml", "store: {url: '"+redis.URL()+"', prefix: mine}\n"+three)}
 	_, body := start(t, c).get(Admin, "/config", "")
 	if want := `"name": "redis://:xxxxx@` + redis.Addr() + `"`; !strings.Contains(body, want) ||
 		strings.Contains(body, "secret") {
@@ -154,28 +154,5 @@ func TestNameKeyFile(t *testing.T) {
 	}
 	if text := cannotStart(t, hashing(t, redis, "short")); !strings.Contains(text, "has 5 bytes; want at least 32") {
 		t.Errorf("a short key: %s", text)
-	}
-}
-
-// TestNameKeyChanges: a reload says that a name key is used after the next start only, also if a
-// flag names the store.
-func TestNameKeyChanges(t *testing.T) {
-	redis := redistest.Start(t)
-	c := hashing(t, redis, keyA)
-	c.Store = redis.URL()
-	r := start(t, c)
-	put(t, c.Policies, "store: {url: 'redis://elsewhere', name_key_file: keys/name.key}\n"+five)
-	if err := r.Reload(); err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(r.log.String(), "certificate or name key") {
-		t.Error("it warns of a store that is not used")
-	}
-	put(t, c.Policies, "store: {name_key_file: keys/new.key, previous_name_key_file: keys/name.key}\n"+five)
-	if err := r.Reload(); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(r.log.String(), "certificate or name key; it takes effect at the next start") {
-		t.Errorf("logged %s", r.log)
 	}
 }

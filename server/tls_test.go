@@ -12,7 +12,6 @@ import (
 	"math/big"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -199,11 +198,7 @@ func TestStoreCertificates(t *testing.T) {
 	restore := func() {
 		t.Helper()
 		for to, from := range map[string]string{mine: cert, secret: key} {
-			text, err := os.ReadFile(from)
-			if err != nil {
-				t.Fatal(err)
-			}
-			put(t, to, string(text))
+			put(t, to, readText(t, from))
 		}
 	}
 	restore()
@@ -229,8 +224,7 @@ func TestMutualTLS(t *testing.T) {
 	a, clients, others := newAuthority(t), newAuthority(t), newAuthority(t)
 	c := everywhere(t)
 	a.secure(&c)
-	c.ClientCA = filepath.Join(t.TempDir(), "ca.pem")
-	put(t, c.ClientCA, clients.pem)
+	c.ClientCA = file(t, "ca.pem", clients.pem)
 	r := start(t, c)
 	by := func(signer *authority) *tls.Config {
 		config := a.client("")

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -28,17 +27,14 @@ func TestF33AdminExposed(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", "localhost:0"} {
 		start(t, Config{Admin: address})
 	}
-	tokens := filepath.Join(t.TempDir(), "tokens")
-	put(t, tokens, "operator: token-of-an-operator\n")
-	start(t, Config{Admin: "0.0.0.0:0", AdminTokens: tokens})
+	start(t, withOperator(t, Config{Admin: "0.0.0.0:0"}))
 }
 
 // TestF33AdminToken has everything but probes behind a token.
 func TestF33AdminToken(t *testing.T) {
 	c := everywhere(t)
 	const first, second = "first-token-of-tests", "second-token-of-tests"
-	c.AdminTokens = filepath.Join(t.TempDir(), "tokens")
-	put(t, c.AdminTokens, "# two of them\nalice: "+first+"\n"+second+"\n")
+	c.AdminTokens = file(t, "tokens", "# two of them\nalice: "+first+"\n"+second+"\n")
 	r := start(t, c)
 	private := []string{
 		"/config", "/rlconfig", "/metrics", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile",
@@ -78,9 +74,8 @@ func TestF33AdminToken(t *testing.T) {
 func TestF33Roles(t *testing.T) {
 	c := everywhere(t)
 	put(t, c.Policies, "bans: {after: 0}\n"+three)
-	c.AdminTokens = filepath.Join(t.TempDir(), "tokens")
 	const scraper, alice = "token-of-a-scraper", "token-of-an-operator"
-	put(t, c.AdminTokens, "prometheus (read): "+scraper+"\nalice (operate): "+alice+"\n")
+	c.AdminTokens = file(t, "tokens", "prometheus (read): "+scraper+"\nalice (operate): "+alice+"\n")
 	r := start(t, c)
 	for _, path := range []string{"/config", "/rlconfig", "/metrics", "/debug/pprof/", "/debug/pprof/heap",
 		"/api/state", "/api/top", "/api/bans", "/api/subject?subject=ip:192.0.2.1"} {
@@ -115,8 +110,7 @@ func TestF33Roles(t *testing.T) {
 		t.Errorf("the state is that of somebody who may change something: %.200s", body)
 	}
 	// The API has no roles: a token that is said to read only would do everything.
-	c.APITokens = filepath.Join(t.TempDir(), "tokens")
-	put(t, c.APITokens, "prometheus (read): "+scraper+"\n")
+	c.APITokens = file(t, "tokens", "prometheus (read): "+scraper+"\n")
 	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "these tokens have no roles") {
 		t.Errorf("a role in the tokens of the API: got %v", err)
 	}
@@ -186,8 +180,7 @@ func TestF33Rebinding(t *testing.T) {
 // TestAPIToken has the API behind a token, and nothing else.
 func TestAPIToken(t *testing.T) {
 	c := everywhere(t)
-	c.APITokens = filepath.Join(t.TempDir(), "tokens")
-	put(t, c.APITokens, "token-of-a-caller")
+	c.APITokens = file(t, "tokens", "token-of-a-caller")
 	r := start(t, c)
 	for token, want := range map[string]int{"": 401, "other-token-of-tests": 401, "token-of-a-caller": 200} {
 		if status, body := r.take(token); status != want {
@@ -242,8 +235,7 @@ func TestAPIToken(t *testing.T) {
 func TestRefusalsAreLogged(t *testing.T) {
 	c := everywhere(t)
 	for name, path := range map[string]*string{"api": &c.APITokens, "envoy": &c.Envoy.Tokens, "admin": &c.AdminTokens} {
-		*path = filepath.Join(t.TempDir(), name)
-		put(t, *path, "holder: token-for-"+name+"-callers\n")
+		*path = file(t, name, "holder: token-for-"+name+"-callers\n")
 	}
 	var debug testkit.Buffer // of the admin listener
 	r := start(t, c, func(s *Server) {
@@ -273,8 +265,7 @@ func TestRefusalsAreLogged(t *testing.T) {
 // TestSecretFiles: files of secrets that everybody can read are used, and warned of.
 func TestSecretFiles(t *testing.T) {
 	c := withOperator(t, everywhere(t))
-	c.APITokens = filepath.Join(t.TempDir(), "tokens")
-	put(t, c.APITokens, "token-of-a-caller\n")
+	c.APITokens = file(t, "tokens", "token-of-a-caller\n")
 	if r := start(t, c); strings.Contains(r.log.String(), "can read") {
 		t.Errorf("warned of files that nobody else can read")
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -72,10 +71,7 @@ func (r *running) used(body string) int64 {
 // waitConfig is that of a server that callers wait on.
 func waitConfig(t *testing.T, store, policies string) Config {
 	t.Helper()
-	directory := t.TempDir()
-	put(t, filepath.Join(directory, "stint.yaml"), policies)
-	put(t, filepath.Join(directory, "tokens"), clientToken+"\n")
-	return Config{Policies: filepath.Join(directory, "stint.yaml"), APITokens: filepath.Join(directory, "tokens"),
+	return Config{Policies: file(t, "stint.yaml", policies), APITokens: file(t, "tokens", clientToken+"\n"),
 		Store: store, HTTP: anywhere, Admin: anywhere, APIAdHoc: true}
 }
 

@@ -128,7 +128,8 @@ func (r *reader) descriptor(parent *node, fields fields, n *yaml.Node, path, key
 	}
 	parent.children[composite] = child
 	if strings.Contains(composite, "*") {
-		parent.wildcards = append(parent.wildcards, wildcard{parts: bytes.Split([]byte(composite), []byte("*")), next: child})
+		parent.wildcards = append(parent.wildcards,
+			wildcard{parts: bytes.Split([]byte(composite), []byte("*")), next: child})
 	}
 	if r.boolean(fields["share_threshold"], path+".share_threshold") {
 		child.pattern = composite
