@@ -249,7 +249,7 @@ func conforms(t testing.TB, method, path, body string, w *httptest.ResponseRecor
 	}
 	if w.Code == http.StatusOK || w.Code == http.StatusTooManyRequests {
 		if method == http.MethodPost {
-			s.validate(t, "/paths/"+escape(path)+"/post/requestBody/content/application~1json/schema", []byte(body))
+			s.validate(t, bodyOf(path)+"/schema", []byte(body))
 		}
 	}
 	response, ok := operation["responses"].(map[string]any)[strconv.Itoa(w.Code)]

@@ -2,13 +2,10 @@ package api_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,32 +14,19 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// labels are the values that metrics would have as labels.
-type labels struct {
-	mu   sync.Mutex
-	seen map[string]bool
-}
-
-func (l *labels) Observe(_ context.Context, event stint.Event) {
-	v, ok := event.(*policy.Verdict)
-	if !ok {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, name := range []string{v.Tier, v.Route, v.Skipped} {
-		l.seen[name] = true
-	}
-}
-
 // F34: whatever is sent, labels stay as many as they are, log entries are lines, and secrets are in
 // none.
 func TestF34HostileValues(t *testing.T) {
 	const secret = "hunter2-hunter2-hunter2"
 	var log bytes.Buffer
-	seen := &labels{seen: map[string]bool{}}
+	labels := map[string]bool{} // the values that metrics would have as labels
 	logger := slog.New(slog.NewTextHandler(&log, nil))
-	s := serveGuarded(t, memory(t), rules, policy.GuardConfig{Observer: seen, Logger: logger}, func(c *api.Config) {
+	observer := observerFunc(func(e stint.Event) {
+		if v, ok := e.(*policy.Verdict); ok {
+			labels[v.Tier], labels[v.Route], labels[v.Skipped] = true, true, true
+		}
+	})
+	s := serveGuarded(t, memory(t), rules, policy.GuardConfig{Observer: observer, Logger: logger}, func(c *api.Config) {
 		c.Logger = logger
 	})
 	began, lines := time.Now(), 0
@@ -71,7 +55,7 @@ func TestF34HostileValues(t *testing.T) {
 	if most := 30 + 10*int(time.Since(began).Seconds()); lines > most {
 		t.Errorf("%d lines, want at most %d", lines, most)
 	}
-	if got := slices.Sorted(maps.Keys(seen.seen)); !slices.Equal(got, []string{"", "free"}) {
+	if got := sortedKeys(labels); !slices.Equal(got, []string{"", "free"}) {
 		t.Errorf("labels %q", got)
 	}
 }

@@ -79,6 +79,11 @@ func (s *spec) at(place string) any {
 	return value
 }
 
+// bodyOf is the place of the body that a path takes.
+func bodyOf(path string) string {
+	return "/paths/" + escape(path) + "/post/requestBody/content/application~1json"
+}
+
 // example is the document's example of an answer.
 func (s *spec) example(path string, status int) map[string]any {
 	example, _ := s.at(fmt.Sprintf("/paths/%s/%s/responses/%d/content/application~1json/example",
@@ -130,15 +135,13 @@ func TestDocumentAgrees(t *testing.T) {
 tiers: [{name: free, identity: everyone, limits: 999999/1m, budget: 999999/1h}]
 policies: [{name: login, match: {path: /login}, limits: 999999/1m, budget: 999999/1h}]
 `)
-	takes := func(path, body string) bool {
-		return specification(t).check("/paths/"+escape(path)+"/post/requestBody/content/application~1json/schema", []byte(body)) == nil
+	check := func(path, body string) error {
+		return specification(t).check(bodyOf(path)+"/schema", []byte(body))
 	}
 	agree := func(path, body string) {
-		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
-		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
-		s.handler.ServeHTTP(w, r)
-		err := specification(t).check("/paths/"+escape(path)+"/post/requestBody/content/application~1json/schema", []byte(body))
+		s.handler.ServeHTTP(w, request(path, body))
+		err := check(path, body)
 		if (w.Code == http.StatusBadRequest) != (err != nil) {
 			t.Errorf("%s %s: the server says %d %s\nthe document says %v", path, body, w.Code, w.Body, err)
 		}
@@ -179,7 +182,7 @@ policies: [{name: login, match: {path: /login}, limits: 999999/1m, budget: 99999
 				continue
 			}
 			for _, path := range []string{"/v1/take", "/v1/reserve", "/v1/wait"} {
-				if takes(path, "{"+form+`,"`+v.name+`":`+v.value+"}") {
+				if check(path, "{"+form+`,"`+v.name+`":`+v.value+"}") == nil {
 					agree(path, "{"+form+`,"`+v.name+`":null}`)
 				}
 			}
