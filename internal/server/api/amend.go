@@ -49,14 +49,13 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request, body *reader) {
 	if err == nil {
 		a.settled(r.Context(), &c.Charge, m, done)
 	}
-	a.answerAmended(w, done, err, done.Changed && c.priced != 0)
+	a.answerAmended(w, body, done, err, done.Changed && c.priced != 0)
 }
 
 // refund gives back a whole charge, or everything that was charged for a request id.
 func (a *API) refund(w http.ResponseWriter, r *http.Request, body *reader) {
-	k, ok := body.ask(stint.ModePeek, append([]string{"charge"}, askNames(stint.ModePeek, false)...))
-	if !ok {
-		refuseMistakes(w, body)
+	k, _ := body.ask(stint.ModePeek, append([]string{"charge"}, askNames(stint.ModePeek, false)...))
+	if a.refused(w, body, nil) {
 		return
 	}
 	var c stint.Charge
@@ -80,7 +79,7 @@ func (a *API) refund(w http.ResponseWriter, r *http.Request, body *reader) {
 			a.settled(r.Context(), &c, m, done)
 		}
 	}
-	a.answerAmended(w, done, err, false)
+	a.answerAmended(w, body, done, err, false)
 }
 
 // chargeOf looks up the charge of a request by its id, for a caller that did not receive the
@@ -127,7 +126,7 @@ func (a *API) extend(w http.ResponseWriter, r *http.Request, body *reader) {
 	if hold := c.Data().Hold; err == nil && hold > 0 && !done.Changed {
 		a.observe(r.Context(), &policy.Settlement{Hold: hold, Expired: true})
 	}
-	a.answerAmended(w, done, err, false)
+	a.answerAmended(w, body, done, err, false)
 }
 
 // release gives a place back.
@@ -138,7 +137,7 @@ func (a *API) release(w http.ResponseWriter, r *http.Request, body *reader) {
 		return
 	}
 	done, err := a.store.Amend(r.Context(), c.Charge, m)
-	a.answerAmended(w, done, err, false)
+	a.answerAmended(w, body, done, err, false)
 }
 
 // refused answers the call if the body has mistakes or err is not nil, and reports whether it did.
@@ -155,10 +154,8 @@ func (a *API) refused(w http.ResponseWriter, body *reader, err error) bool {
 	return true
 }
 
-func (a *API) answerAmended(w http.ResponseWriter, done stint.Amended, err error, charged bool) {
-	if err != nil {
-		a.logFailure(err)
-		fail(w)
+func (a *API) answerAmended(w http.ResponseWriter, body *reader, done stint.Amended, err error, charged bool) {
+	if a.refused(w, body, err) {
 		return
 	}
 	out := changed{Changed: done.Changed}

@@ -70,8 +70,7 @@ func one(mode stint.Mode) func(*API, http.ResponseWriter, *http.Request, *reader
 	known := askNames(mode, false)
 	return func(a *API, w http.ResponseWriter, r *http.Request, body *reader) {
 		q := a.ask(body, a.read(), mode, known)
-		if !body.ok() {
-			refuseMistakes(w, body)
+		if a.refused(w, body, nil) {
 			return
 		}
 		a.decide(r.Context(), q)
@@ -129,8 +128,7 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request, body *reader) {
 	if len(questions) == 0 && body.ok() {
 		body.wrongIn("requests", "is missing or empty; want 1 to %d requests", maxBatch)
 	}
-	if !body.ok() {
-		refuseMistakes(w, body)
+	if a.refused(w, body, nil) {
 		return
 	}
 	a.decideAll(r.Context(), questions)

@@ -50,28 +50,22 @@ var posts = map[string]post{
 const documentPath = "/openapi.json"
 
 func (a *API) serve(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == documentPath {
-		serveDocument(w, r)
-		return
-	}
-	if r.URL.Path == usagePath {
-		a.serveUsage(w, r)
-		return
-	}
-	p, ok := posts[r.URL.Path]
-	if !ok {
+	switch p, ok := posts[r.URL.Path]; {
+	case ok:
+		a.servePost(w, r, p)
+	case r.URL.Path != documentPath && r.URL.Path != usagePath:
 		answer.Refuse(w, http.StatusNotFound, "not_found", "There is nothing here. See "+documentPath+".")
-		return
-	}
-	a.servePost(w, r, p)
-}
-
-func serveDocument(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
 		answer.Refuse(w, http.StatusMethodNotAllowed, "method_not_allowed", "Use GET.")
-		return
+	case r.URL.Path == usagePath:
+		a.serveUsage(w, r)
+	default:
+		serveDocument(w)
 	}
+}
+
+func serveDocument(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(openAPI)))
 	_, _ = w.Write(openAPI) // an error means that the client has gone away

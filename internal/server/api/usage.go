@@ -35,11 +35,6 @@ type usageState struct {
 // serveUsage answers with the caller's own usage. It needs no token: a trusted proxy or the
 // caller's certificate identifies the caller.
 func (a *API) serveUsage(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		w.Header().Set("Allow", "GET, HEAD")
-		answer.Refuse(w, http.StatusMethodNotAllowed, "method_not_allowed", "Use GET.")
-		return
-	}
 	w.Header().Set("Cache-Control", "no-store")
 	set := a.guard.Set()
 	tier, counts := a.guard.Counts(caller(set, r))

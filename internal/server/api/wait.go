@@ -72,8 +72,7 @@ func (a *API) wait(w http.ResponseWriter, r *http.Request, body *reader) {
 			do = func(ctx context.Context) { a.await(ctx, q) }
 		}
 	}
-	if !body.ok() {
-		refuseMistakes(w, body)
+	if a.refused(w, body, nil) {
 		return
 	}
 	if a.waits.waiting.Add(1) > maxWaiting {
@@ -211,8 +210,7 @@ func (a *API) coolDown(w http.ResponseWriter, _ *http.Request, body *reader) {
 	if body.ok() {
 		client = a.client(body, api)
 	}
-	if !body.ok() {
-		refuseMistakes(w, body)
+	if a.refused(w, body, nil) {
 		return
 	}
 	answer.JSON(w, http.StatusOK, pause{client.Cooldown(long).Seconds()})
