@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"errors"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -57,19 +56,14 @@ func TestMistakesAreReportedTogether(t *testing.T) {
 }
 
 func TestRoutes(t *testing.T) {
-	name := func(name string) string {
-		return upstream(t, func(w http.ResponseWriter, r *http.Request) {
-			w.Write([]byte(name + " " + r.Host + " " + r.RequestURI))
-		}).URL
-	}
-	b := name("b")
+	b := named(t, "b")
 	g := serve(t, newGateway(t, open, config.Gateway{Routes: []config.Route{
-		{PathPrefix: "/api", Upstream: name("a"), StripPrefix: true},
+		{PathPrefix: "/api", Upstream: named(t, "a"), StripPrefix: true},
 		{PathPrefix: "/api/v2/", Upstream: b + "/base/", StripPrefix: true, RewriteHost: true},
-		{PathPrefix: "/with space", Upstream: name("c") + "/b%2Fc", StripPrefix: true},
-		{PathPrefix: "/kept", Upstream: name("d") + "/base"},
-		{Host: "www.Example.com", Upstream: name("e")},
-		{Host: "api.example.com", PathPrefix: "/only", Upstream: name("f")},
+		{PathPrefix: "/with space", Upstream: named(t, "c") + "/b%2Fc", StripPrefix: true},
+		{PathPrefix: "/kept", Upstream: named(t, "d") + "/base"},
+		{Host: "www.Example.com", Upstream: named(t, "e")},
+		{Host: "api.example.com", PathPrefix: "/only", Upstream: named(t, "f")},
 	}}))
 	for _, c := range []struct{ host, path, want string }{
 		{"x", "/api", "a x /"},

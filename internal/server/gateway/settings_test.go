@@ -10,10 +10,13 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// named is an upstream that answers with its name and the path that it was asked for.
+// named is an upstream that answers with its name, and with the host and the path that it was asked
+// for.
 func named(t *testing.T, name string) string {
 	t.Helper()
-	return upstream(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, name+" "+r.RequestURI) }).URL
+	return upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, name+" "+r.Host+" "+r.RequestURI)
+	}).URL
 }
 
 // swap puts a configuration in force.
@@ -40,17 +43,17 @@ func TestRoutesOfTheConfiguration(t *testing.T) {
 	front := serve(t, gatewayOver(t, guard, config.Gateway{}))
 	get := func(path string) string {
 		t.Helper()
-		_, body := do(t, "GET", front.URL+path, nil)
+		_, body := do(t, "GET", front.URL+path, nil, "Host: h")
 		return body
 	}
-	if got, want := get("/x"), "a /x"; got != want {
+	if got, want := get("/x"), "a h /x"; got != want {
 		t.Errorf("at first: got %q, want %q", got, want)
 	}
 	underWay := make(chan string)
 	go func() { underWay <- get("/slow/x") }()
 	receive(t, "the request", arrived)
 	swap(t, guard, open+"gateway: {routes: [{path: [/x/**, /slow/**], upstream: '"+b+"', strip_prefix: true}]}\n")
-	for path, want := range map[string]string{"/x/y": "b /y", "/slow/x": "b /x"} {
+	for path, want := range map[string]string{"/x/y": "b h /y", "/slow/x": "b h /x"} {
 		if got := get(path); got != want {
 			t.Errorf("afterwards, %s: got %q, want %q", path, got, want)
 		}

@@ -3,7 +3,6 @@ package gateway_test
 import (
 	"bufio"
 	"bytes"
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"net"
@@ -70,7 +69,7 @@ func TestLargeBodies(t *testing.T) {
 	for name, body := range map[string]io.Reader{
 		"length": bytes.NewReader(sent), "chunked": io.MultiReader(bytes.NewReader(sent))} {
 		resp, got := do(t, "POST", g.URL, body)
-		if sha256.Sum256([]byte(got)) != sha256.Sum256(sent) {
+		if got != string(sent) {
 			t.Errorf("%s: the body came back with %d bytes, want the same %d", name, len(got), len(sent))
 		}
 		if resp.Close {
