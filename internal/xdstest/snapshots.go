@@ -1,7 +1,7 @@
 package xdstest
 
 import (
-	"embed"
+	_ "embed" // for the snapshots
 	"encoding/json"
 	"testing"
 
@@ -10,7 +10,7 @@ import (
 )
 
 //go:embed snapshots.json
-var recorded embed.FS
+var recorded []byte
 
 // Snapshot holds the rules that Envoy Gateway sends for a documented example, and the requests that
 // Envoy sends under these rules.
@@ -25,35 +25,29 @@ type Snapshot struct {
 
 // Question is a request that Envoy sends several times.
 type Question struct {
-	Domain string `json:"domain"`
+	Domain string
 	// Descriptors have entries such as "key=value".
-	Descriptors [][]string `json:"descriptors"`
+	Descriptors [][]string
 	// Hits is the number of hits of each descriptor; -1 if the request sets none, which counts as
 	// one.
-	Hits int64 `json:"hits"`
+	Hits int64
 	// Times is the number of requests to send, and Allowed the number of them that are allowed.
-	Times   int `json:"times"`
-	Allowed int `json:"allowed"`
+	Times, Allowed int
 }
 
 // Snapshots returns all recorded snapshots.
 func Snapshots(t testing.TB) []Snapshot {
 	t.Helper()
-	text, err := recorded.ReadFile("snapshots.json")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var list []struct {
-		Name, Source string
-		Resources    []json.RawMessage
-		Questions    []Question
+		Snapshot
+		Resources []json.RawMessage // the Rules
 	}
-	if err := json.Unmarshal(text, &list); err != nil {
+	if err := json.Unmarshal(recorded, &list); err != nil {
 		t.Fatal(err)
 	}
 	var all []Snapshot
 	for _, from := range list {
-		s := Snapshot{Name: from.Name, Source: from.Source, Questions: from.Questions}
+		s := from.Snapshot
 		for _, resource := range from.Resources {
 			rules := &rlsconfv3.RateLimitConfig{}
 			if err := protojson.Unmarshal(resource, rules); err != nil {

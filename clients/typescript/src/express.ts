@@ -3,7 +3,8 @@
  *
  *     app.use(rateLimit({ stint, claims: (request) => ({ user: request.user.id }) }));
  */
-import { refusal, type Claims, type Request as Asked, type Stint } from "./index.js";
+import type { LimitOptions } from "./fetch.js";
+import { refusal, type Request as Asked } from "./index.js";
 
 /** The parts of Express's request and response that the middleware uses. */
 export interface ExpressRequest {
@@ -20,22 +21,7 @@ export interface ExpressResponse {
   end(body: string): unknown;
 }
 
-export interface ExpressOptions<R> {
-  stint: Stint;
-  /** Claims about the client that the application has verified, such as { user, plan }. */
-  claims?: (request: R) => Claims | Promise<Claims>;
-  /**
-   * The header fields that the configuration matches, or by which it identifies clients. No other
-   * fields are sent to stint.
-   */
-  headers?: string[];
-  /**
-   * Returns the question for the server, such as { subject, policy }. By default, the question is
-   * the HTTP request, with its method, path and so on. Returns undefined if the request is not
-   * limited.
-   */
-  ask?: (request: R) => Asked | undefined | Promise<Asked | undefined>;
-}
+export type ExpressOptions<R> = Omit<LimitOptions<R>, "peer">;
 
 /**
  * Middleware for Express. It sends the address of the connection to stint. If clients connect
