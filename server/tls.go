@@ -54,7 +54,7 @@ func newCertificates(config *Config, reloaded func(reload.Result)) (*certificate
 		Reloaded: reloaded,
 		Read: func(files []reload.File) (func() reload.InForce, error) {
 			callers.WarnReadable(config.Logger, "TLS key", config.TLSKey)
-			read, err := readCertificates(files, len(paths))
+			read, err := readCertificates(files)
 			if err != nil {
 				return nil, err
 			}
@@ -70,13 +70,14 @@ func newCertificates(config *Config, reloaded func(reload.Result)) (*certificate
 	return c, nil
 }
 
-// readCertificates reads a certificate, its key and, if want is 3, the authorities of clients.
-func readCertificates(files []reload.File, want int) (*tls.Config, error) {
+// readCertificates reads a certificate, its key and, if there is a third file, the authorities of
+// clients. If the files are too large, some may be missing.
+func readCertificates(files []reload.File) (*tls.Config, error) {
 	size := 0
 	for _, f := range files {
 		size += len(f.Text)
 	}
-	if len(files) < want || size > maxPEM {
+	if size > maxPEM {
 		return nil, fmt.Errorf("%s: the files are larger than %d bytes", files[len(files)-1].Name, maxPEM)
 	}
 	pair, err := tlsfiles.Pair(files[0].Name, files[0].Text, files[1].Name, files[1].Text)
@@ -88,7 +89,7 @@ func readCertificates(files []reload.File, want int) (*tls.Config, error) {
 		NextProtos:   []string{"h2", "http/1.1"},
 		Certificates: []tls.Certificate{pair},
 	}
-	if want > 2 {
+	if len(files) > 2 {
 		if config.ClientCAs, err = tlsfiles.Authorities(files[2].Name, files[2].Text); err != nil {
 			return nil, err
 		}

@@ -24,7 +24,7 @@ import (
 type Config struct {
 	// Store counts the usage of subjects. If it is a [driver.Inspector], its contents can be shown.
 	Store stint.Store
-	// Set returns the policies in force. It may be nil.
+	// Set returns the policies in force, or nil if there are none. It may itself be nil.
 	Set func() *policy.Set
 	// Envoy returns the limits that Envoy's rate limit service applies to a subject, and the name
 	// of their rule. It is nil if the server does not offer that service.
@@ -51,6 +51,9 @@ type Admin struct {
 // New returns an Admin.
 func New(c Config) *Admin {
 	inspector, _ := c.Store.(driver.Inspector)
+	if c.Set == nil {
+		c.Set = func() *policy.Set { return nil }
+	}
 	return &Admin{c: c, inspector: inspector, scopes: newScopeCache()}
 }
 

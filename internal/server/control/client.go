@@ -123,6 +123,10 @@ func TargetOf(text string, raw bool) Target {
 
 // Subject returns the ban, the overrides and the usage of a subject.
 func (c *Client) Subject(ctx context.Context, t Target) (Subject, error) {
+	return get[Subject](ctx, c, "/api/subject", t.query())
+}
+
+func (t Target) query() url.Values {
 	query := url.Values{}
 	for key, value := range map[string]string{"subject": t.Subject, "ref": t.Ref} {
 		if value != "" {
@@ -132,7 +136,7 @@ func (c *Client) Subject(ctx context.Context, t Target) (Subject, error) {
 	if t.Raw {
 		query.Set("raw", "true")
 	}
-	return get[Subject](ctx, c, "/api/subject", query)
+	return query
 }
 
 // Bans lists up to n bans in force.
@@ -172,12 +176,7 @@ func (c *Client) Why(ctx context.Context, id string) ([]observe.Denial, error) {
 // Denials lists the denials of a subject or a ref: those around the time at, or all if at is zero.
 // See [observe.Monitor.Denials].
 func (c *Client) Denials(ctx context.Context, subject string, at time.Time) ([]observe.Denial, error) {
-	query := url.Values{}
-	if ref, ok := strings.CutPrefix(subject, RefPrefix); ok {
-		query.Set("ref", ref)
-	} else {
-		query.Set("subject", subject)
-	}
+	query := TargetOf(subject, false).query()
 	if !at.IsZero() {
 		query.Set("at", at.Format(time.RFC3339))
 	}

@@ -90,7 +90,7 @@ func (d *Admin) counters(subject string) ([]counter, error) {
 			found = append(found, counter{tier: tierEnvoy, policy: name, limits: limits, costs: true})
 		}
 	}
-	set := d.set()
+	set := d.c.Set()
 	if set != nil {
 		found = append(found, outboundCounters(set, subject)...)
 		own, kind := d.overridesOf(subject), subject
@@ -116,7 +116,7 @@ func (d *Admin) checkBansApply(subject string) error {
 	if subject == setinfo.Everyone || subject == setinfo.IP+":"+setinfo.UnknownClient {
 		return invalid("%s stands for many callers, which cannot be banned together; name one of them", subject)
 	}
-	if len(d.c.Limits) > 0 || d.set() == nil {
+	if len(d.c.Limits) > 0 || d.c.Set() == nil {
 		return nil // without policies, it is not known whether bans apply
 	}
 	counters, err := d.counters(subject)
@@ -157,17 +157,10 @@ func outboundCounters(set *policy.Set, subject string) (found []counter) {
 	return found
 }
 
-func (d *Admin) set() *policy.Set {
-	if d.c.Set == nil {
-		return nil
-	}
-	return d.c.Set()
-}
-
 // kinds returns the prefixes of the subjects that the configuration limits, for error messages.
 func (d *Admin) kinds() []string {
 	var kinds []string
-	if set := d.set(); set != nil {
+	if set := d.c.Set(); set != nil {
 		for _, kind := range setinfo.Kinds(set) {
 			if kind != setinfo.Everyone {
 				kind += ":"

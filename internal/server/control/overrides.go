@@ -93,7 +93,7 @@ func (d *Admin) SetOverride(ctx context.Context, t Target, o overrides.Override)
 // checkOverride returns an error if the policies show that an override would change nothing. For a
 // raw subject that they do not know, it checks only the policy and the windows of o.
 func (d *Admin) checkOverride(o *overrides.Override, raw bool) error {
-	if set := d.set(); set == nil {
+	if set := d.c.Set(); set == nil {
 		return invalid("there are no policies to override")
 	} else if err := o.Check(set); err != nil {
 		return err
@@ -171,7 +171,7 @@ func (d *Admin) ImportOverrides(ctx context.Context, all []overrides.Override) e
 	for i := range all {
 		o := &all[i]
 		err := o.Validate()
-		if set := d.set(); err == nil && set != nil {
+		if set := d.c.Set(); err == nil && set != nil {
 			err = o.Check(set)
 		}
 		if err != nil {

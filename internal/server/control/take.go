@@ -83,7 +83,7 @@ func (d *Admin) take(ctx context.Context, a TakeRequest) (TakeResult, error) {
 		}
 		r.Claims = append(r.Claims, c)
 	}
-	if set := d.set(); set != nil {
+	if set := d.c.Set(); set != nil {
 		failure := setinfo.FailureOf(set, counters[0].policy, counters[0].tier)
 		r.Failure = &failure
 	}
@@ -212,7 +212,7 @@ func (d *Admin) inScope(a *TakeRequest, list []counter) ([]counter, error) {
 	scope := a.Scope
 	if scope == "" {
 		scope = first.scope
-		if set := d.set(); set != nil && first.policy == "" {
+		if set := d.c.Set(); set != nil && first.policy == "" {
 			scope = setinfo.ScopeOf(set, first.tier)
 		}
 	}

@@ -114,13 +114,7 @@ func TestTakeDenied(t *testing.T) {
 
 var errDeaf = errors.New("deaf")
 
-// deaf is a store that does nothing.
-type deaf struct{}
+// deaf is a store that executes no commands, and shows nothing.
+type deaf struct{ stint.Store }
 
-func (deaf) Take(context.Context, stint.Request) (stint.Decision, error) {
-	return stint.Decision{}, errDeaf
-}
-func (deaf) Amend(context.Context, stint.Charge, stint.Amendment) (stint.Amended, error) {
-	return stint.Amended{}, errDeaf
-}
 func (deaf) Command(context.Context, stint.Command) error { return errDeaf }

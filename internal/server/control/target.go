@@ -47,7 +47,7 @@ func (d *Admin) find(t Target) (Named, error) {
 	case d.c.Envoy != nil && (kind == tierEnvoy || strings.HasPrefix(t.Subject, tierEnvoy+"#")):
 		return Named{Subject: t.Subject}, nil // counters checks whether there is such a descriptor
 	}
-	set := d.set()
+	set := d.c.Set()
 	if len(d.c.Limits) > 0 {
 		set = nil // with Limits, subjects need not have the form that policies give them
 	}
@@ -73,6 +73,6 @@ func (d *Admin) find(t Target) (Named, error) {
 
 // isHashed reports whether a subject is a keyed hash. Stores that keep no names list such hashes.
 func (d *Admin) isHashed(subject string) bool {
-	set := d.set()
+	set := d.c.Set()
 	return set != nil && setinfo.Config(set).Store.NameKeyFile != "" && keypart.IsHashed(subject)
 }

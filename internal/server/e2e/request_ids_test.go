@@ -3,12 +3,51 @@ package e2e
 import (
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/server"
 )
+
+// proxied returns the URL of a gateway with these policies, in front of a handler.
+func proxied(t *testing.T, policies string, upstream http.Handler) string {
+	t.Helper()
+	behind := httptest.NewServer(upstream)
+	t.Cleanup(behind.Close)
+	return start(t, policies, func(c *server.Config) {
+		c.Gateway = &config.Gateway{Routes: []config.Route{{Upstream: behind.URL}}}
+	}).api
+}
+
+// fetch makes a request with header fields ("Name: value"), and returns the response with its body
+// read.
+func fetch(t *testing.T, method, url, body string, fields ...string) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range fields {
+		name, value, _ := strings.Cut(field, ": ")
+		if r.Header.Set(name, value); name == "Host" {
+			r.Host = value
+		}
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response, string(text)
+}
 
 // left returns how many requests a caller has left after a request, which must be allowed.
 func left(t *testing.T, response *http.Response) int64 {
@@ -28,6 +67,7 @@ request_id: {header: Idempotency-Key}
 failure: {budget: 10s}
 tiers: [{name: all, identity: ip, limits: 10/1h}]
 `
+	served := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}) // every request
 	nodes := []string{proxied(t, policies, served), proxied(t, policies, served)}
 	ask := func(node int, host, id string) int64 {
 		t.Helper()
