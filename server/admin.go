@@ -16,10 +16,6 @@ import (
 // newAdmin returns the endpoint of the admin listener, which serves the dashboard and paths for
 // programs.
 func (s *Server) newAdmin() (endpoint, error) {
-	scrape, err := s.scrapes()
-	if err != nil {
-		return endpoint{}, err
-	}
 	guard := s.adminTokens.guard
 	if s.adminTokens == nil {
 		guard = callers.LocalOnly(s.c.Logger, "the admin listener",
@@ -33,7 +29,7 @@ func (s *Server) newAdmin() (endpoint, error) {
 	}
 
 	private := http.NewServeMux()
-	private.Handle("GET /metrics", scrape)
+	private.Handle("GET /metrics", s.scrapes())
 	private.HandleFunc("GET /config", s.showConfig)
 	if s.envoy != nil {
 		private.HandleFunc("GET /rlconfig", func(w http.ResponseWriter, _ *http.Request) {

@@ -15,31 +15,20 @@ const maxScrapes = 4
 // newMetrics returns the endpoint for Prometheus. It needs no token: labels are names from the
 // configuration, never text from a request.
 func (s *Server) newMetrics() (endpoint, error) {
-	scrape, err := s.scrapes()
-	if err != nil {
-		return endpoint{}, err
-	}
 	mux := http.NewServeMux()
 	s.health.register(mux)
-	mux.Handle("GET /metrics", scrape)
+	mux.Handle("GET /metrics", s.scrapes())
 	mux.HandleFunc("/", notFound)
 	return s.newHTTPServer(sameSite(exactPaths(mux)), false), nil
 }
 
 // scrapes returns a handler that serves the monitor's and the process's metrics to Prometheus.
-func (s *Server) scrapes() (http.Handler, error) {
+func (s *Server) scrapes() http.Handler {
 	registry := prometheus.NewRegistry()
-	all := []prometheus.Collector{
-		s.monitor, collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	}
+	registry.MustRegister(s.monitor, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if s.envoyStats != nil {
-		all = append(all, s.envoyStats)
-	}
-	for _, c := range all {
-		if err := registry.Register(c); err != nil {
-			return nil, err
-		}
+		registry.MustRegister(s.envoyStats)
 	}
 	if s.api != nil {
 		registry.MustRegister(
@@ -54,5 +43,5 @@ func (s *Server) scrapes() (http.Handler, error) {
 		ErrorLog:            slog.NewLogLogger(s.c.Logger.Handler(), slog.LevelError),
 		ErrorHandling:       promhttp.HTTPErrorOnError,
 		MaxRequestsInFlight: maxScrapes,
-	}), nil
+	})
 }

@@ -1,7 +1,6 @@
 package control
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -16,9 +15,9 @@ import (
 type counter struct {
 	tier, policy, scope string
 	limits              []stint.Limit
-	claimed             []policy.Limit // the same limits, if a claim sets the maximum of any of them
-	configured          []stint.Limit  // the same limits without overrides
-	of                  *policy.Rule   // the rule that the limits come from; nil if they do not come from policies
+	// of is the rule that the limits come from, which has them without overrides. It is nil if the
+	// limits do not come from policies.
+	of *policy.Rule
 	// costs reports whether the counter counts costs, divided whether its scope has parts, shadow
 	// whether it denies nothing, and bans whether bans apply.
 	costs, divided, shadow, bans bool
@@ -41,9 +40,12 @@ func (p *counter) key() string {
 
 // claim returns the name of the claim that sets the maximum of a limit, or "".
 func (p *counter) claim(l *stint.Limit) string {
-	for i := range p.claimed {
+	if p.of == nil {
+		return ""
+	}
+	for i := range p.of.Claimed {
 		if contract.SameID(&p.limits[i], l) {
-			return p.claimed[i].Claim
+			return p.of.Claimed[i].Claim
 		}
 	}
 	return ""
@@ -51,8 +53,11 @@ func (p *counter) claim(l *stint.Limit) string {
 
 // configuredAs returns the configured limit as text if an override changes it, else "".
 func (p *counter) configuredAs(l *stint.Limit) string {
-	for i := range p.configured {
-		if c := &p.configured[i]; contract.SameID(c, l) && (c.Max != l.Max || c.Burst != l.Burst) {
+	if p.of == nil {
+		return ""
+	}
+	for i := range p.of.Limits {
+		if c := &p.of.Limits[i]; contract.SameID(c, l) && (c.Max != l.Max || c.Burst != l.Burst) {
 			return c.String()
 		}
 	}
@@ -70,10 +75,10 @@ func (p *counter) notifies(l *stint.Limit) []int {
 // rule returns the name of the policy or tier, as overrides name it, or "" if the limits do not
 // come from policies.
 func (p *counter) rule() string {
-	if p.configured == nil {
+	if p.of == nil {
 		return ""
 	}
-	return cmp.Or(p.policy, p.tier)
+	return p.of.Name()
 }
 
 // counters returns the counters that may count a subject. If there are none, it returns an error.
@@ -100,7 +105,7 @@ func (d *Admin) counters(subject string) ([]counter, error) {
 		for _, p := range setinfo.Counts(set, kind) {
 			found = append(found, counter{
 				tier: p.Rule.Tier, policy: p.Rule.Policy, scope: p.Scope,
-				limits: effective(own, p.Rule), claimed: p.Rule.Claimed, configured: p.Rule.Limits, of: p.Rule,
+				limits: effective(own, p.Rule), of: p.Rule,
 				costs: p.Rule.Costs, divided: p.Divided, shadow: p.Shadow, bans: p.Bans,
 			})
 		}

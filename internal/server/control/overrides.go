@@ -115,8 +115,8 @@ func (d *Admin) checkOverride(o *overrides.Override, raw bool) error {
 		if p.rule() != o.Policy {
 			continue
 		}
-		changes = changes || p.claimed != nil || !slices.Equal(o.Apply(p.configured), p.configured)
-		for _, l := range p.configured {
+		changes = changes || p.of.Claimed != nil || !slices.Equal(o.Apply(p.of.Limits), p.of.Limits)
+		for _, l := range p.of.Limits {
 			if text := l.String(); !slices.Contains(texts, text) {
 				texts = append(texts, text)
 			}
