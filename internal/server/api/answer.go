@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -131,7 +132,11 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request, body *reader) {
 	if a.refused(w, body, nil) {
 		return
 	}
-	a.decideAll(r.Context(), questions)
+	var group sync.WaitGroup
+	for _, q := range questions { // in parallel, so that the store may batch them
+		group.Go(func() { a.decide(r.Context(), q) })
+	}
+	group.Wait()
 	all := results{Results: make([]result, len(questions))}
 	for i, q := range questions {
 		all.Results[i] = a.resultOf(r.Context(), q)

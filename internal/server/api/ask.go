@@ -213,13 +213,12 @@ func (r *reader) and() (all []*ask) {
 
 // check reports missing and conflicting members of a request.
 func (r *reader) check(a *ask) {
-	switch {
-	case a.given != 0:
-	case a.also:
-		r.wrong("has no members; want subject and policy")
-		return
-	default:
-		r.wrong("has no members; want method and path, or subject and policy")
+	if a.given == 0 {
+		want := "method and path, or subject and policy"
+		if a.also {
+			want = "subject and policy"
+		}
+		r.wrong("has no members; want %s", want)
 		return
 	}
 	if a.says("charge") {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"math"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -68,13 +69,9 @@ func (r *reader) address() netip.Addr {
 
 func (r *reader) headers() http.Header {
 	h := http.Header{}
-	n := 0
-	r.members(func(name string) {
-		n++
+	r.members(maxHeaders, "headers", func(name string) {
 		key := http.CanonicalHeaderKey(name)
 		switch _, twice := h[key]; {
-		case n > maxHeaders:
-			r.skip()
 		case !syntax.IsToken(name) || len(name) > maxHost:
 			r.wrong("is not the name of a header")
 			r.skip()
@@ -85,26 +82,13 @@ func (r *reader) headers() http.Header {
 			h[key] = []string{r.text(0, maxValue)}
 		}
 	})
-	if n > maxHeaders {
-		r.wrong("has %d headers; want at most %d", n, maxHeaders)
-	}
 	return h
 }
 
 // claims reads the claims about the client of a request.
 func (r *reader) claims() claims {
 	c := claims{}
-	n := 0
-	r.members(func(name string) {
-		if n++; n > maxClaims {
-			r.skip()
-			return
-		}
-		c[name] = r.text(0, maxValue)
-	})
-	if n > maxClaims {
-		r.wrong("has %d claims; want at most %d", n, maxClaims)
-	}
+	r.members(maxClaims, "claims", func(name string) { c[name] = r.text(0, maxValue) })
 	return c
 }
 
@@ -112,7 +96,7 @@ func (r *reader) claims() claims {
 func (r *reader) costs() stint.Costs {
 	c := stint.Costs{}
 	before := r.count
-	r.members(func(name string) {
+	r.members(math.MaxInt, "costs", func(name string) {
 		if len(c) == stint.MaxLimits {
 			r.wrong("is one too many; want at most %d names", stint.MaxLimits)
 			r.skip()

@@ -114,7 +114,10 @@ func (x *codec) charge(c *charged) {
 	number(x, &data.ID, math.MaxUint64)
 	number(x, &data.At, math.MaxUint64)
 	x.generation(&data.Generation)
-	x.origin(data)
+	if x.boolean(&data.Fallback); data.Fallback {
+		number(x, &data.Leased, math.MaxUint16)
+		number(x, &data.Leaser, math.MaxUint16)
+	}
 	number(x, &c.priced, math.MaxUint16)
 	x.microseconds(&data.Hold)
 	if x.text(&data.RequestID); data.RequestID != "" {
@@ -167,16 +170,6 @@ func (x *codec) cost(of *stint.Costs, name string) {
 			*of = stint.Costs{}
 		}
 		(*of)[name] = n - 1
-	}
-}
-
-// origin writes or reads whether the fallback made the charge and, only if it did, which claims
-// were charged to leased units.
-func (x *codec) origin(c *driver.ChargeData) {
-	x.boolean(&c.Fallback)
-	if c.Fallback {
-		number(x, &c.Leased, math.MaxUint16)
-		number(x, &c.Leaser, math.MaxUint16)
 	}
 }
 

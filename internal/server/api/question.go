@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -291,13 +290,4 @@ func (a *API) decide(ctx context.Context, q *question) {
 		v.Took = time.Since(began)
 	}
 	a.guard.Finish(ctx, v, &q.request)
-}
-
-// decideAll decides many requests in parallel, so that the store may batch them.
-func (a *API) decideAll(ctx context.Context, questions []*question) {
-	var group sync.WaitGroup
-	for _, q := range questions {
-		group.Go(func() { a.decide(ctx, q) })
-	}
-	group.Wait()
 }

@@ -105,15 +105,24 @@ func (r *reader) unknown(name string, known []string) {
 	r.wrong("unknown field%s; want %s", hint, strings.Join(known, ", "))
 }
 
-// members reads an object whose members may have any names. Null members count as absent.
-func (r *reader) members(member func(name string)) {
+// members reads an object with at most the given number of members, which may have any names. Null
+// members count as absent.
+func (r *reader) members(most int, what string, member func(name string)) {
+	n := 0
 	r.each(func(name string) {
-		if r.null() {
+		null := r.null()
+		if !null {
+			n++
+		}
+		if null || n > most {
 			r.skip()
 			return
 		}
 		member(name)
 	})
+	if n > most {
+		r.wrong("has %d %s; want at most %d", n, what, most)
+	}
 }
 
 // each reads an object, and calls member once for every name in it. A duplicate name is a mistake.

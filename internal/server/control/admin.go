@@ -54,7 +54,8 @@ func New(c Config) *Admin {
 	if c.Set == nil {
 		c.Set = func() *policy.Set { return nil }
 	}
-	return &Admin{c: c, inspector: inspector, scopes: newScopeCache()}
+	return &Admin{c: c, inspector: inspector,
+		scopes: scopeCache{turn: make(chan struct{}, 1), last: map[string]scopeList{}}}
 }
 
 // Bounds on a call of an Admin.

@@ -106,7 +106,7 @@ func partsLeft(counters []counter, why error) error {
 // stays valid for several times the duration of its scan. This leaves the store time for other
 // work.
 type scopeCache struct {
-	turn chan struct{} // holds one value while a caller reads or scans
+	turn chan struct{} // holds one value while a caller reads or scans; its capacity is 1
 	last map[string]scopeList
 }
 
@@ -122,10 +122,6 @@ const (
 	scanTime    = 2 * time.Second
 	cacheFactor = 4
 )
-
-func newScopeCache() scopeCache {
-	return scopeCache{turn: make(chan struct{}, 1), last: map[string]scopeList{}}
-}
 
 // list returns the scopes of a subject, from the cache if they were listed recently.
 func (c *scopeCache) list(ctx context.Context, store driver.Inspector, subject string) ([]string, error) {

@@ -72,15 +72,9 @@ func plainName(name string) string {
 // nginx does. Servers that turn fields into variables, such as CGI and WSGI servers, treat
 // X_API_Key as X-API-Key, but the policies do not.
 func dropAliases(h http.Header) {
-	for name := range h {
-		if !isPlain(name) {
-			delete(h, name)
-		}
-	}
-}
-
-func isPlain(name string) bool {
-	return !strings.ContainsFunc(name, func(c rune) bool { return c != '-' && !isAlphanumeric(c) })
+	maps.DeleteFunc(h, func(name string, _ []string) bool {
+		return strings.ContainsFunc(name, func(c rune) bool { return c != '-' && !isAlphanumeric(c) })
+	})
 }
 
 func isAlphanumeric(c rune) bool {
@@ -88,11 +82,7 @@ func isAlphanumeric(c rune) bool {
 }
 
 func (f reserved) strip(h http.Header) {
-	for name := range h {
-		if f.has(name) {
-			delete(h, name)
-		}
-	}
+	maps.DeleteFunc(h, func(name string, _ []string) bool { return f.has(name) })
 }
 
 func (f reserved) keep(to, from http.Header) {
