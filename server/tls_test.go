@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -28,42 +29,27 @@ import (
 type authority struct {
 	t    *testing.T
 	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+	key  crypto.PrivateKey
 	pem  string
 }
 
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
-	a := &authority{t: t, key: newKey(t)}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
+	cert, key := redistest.NewCertificate(t)
+	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
-	a.pem = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-	return a
-}
-
-func newKey(t *testing.T) *ecdsa.PrivateKey {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
+	return &authority{t: t, cert: pair.Leaf, key: pair.PrivateKey, pem: readText(t, cert)}
 }
 
 // sign returns a certificate for 127.0.0.1 and its key.
 func (a *authority) sign(name string) (cert, key string) {
 	a.t.Helper()
-	private := newKey(a.t)
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
 		NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
@@ -193,27 +179,19 @@ func TestTLS(t *testing.T) {
 func TestStoreCertificates(t *testing.T) {
 	redis := redistest.StartTLS(t)
 	cert, key := redis.CertificateFiles() // which it accepts from clients, too
-	directory := t.TempDir()
-	mine, secret := filepath.Join(directory, "cert.pem"), filepath.Join(directory, "key.pem")
-	restore := func() {
-		t.Helper()
-		for to, from := range map[string]string{mine: cert, secret: key} {
-			put(t, to, readText(t, from))
-		}
+	mine, secret := file(t, "cert.pem", readText(t, cert)), file(t, "key.pem", readText(t, key))
+	swap := func(cert, key string) {
+		put(t, mine, readText(t, cert))
+		put(t, secret, readText(t, key))
 	}
-	restore()
 	c := everywhere(t)
 	c.Store = "rediss://" + redis.Addr() + "?ca_file=" + cert + "&cert_file=" + mine + "&key_file=" + secret
 	r := start(t, c)
-	a := newAuthority(t)
-	a.cert.NotAfter = time.Now().Add(-time.Minute) // of what it signs
-	expired, itsKey := a.sign("expired")
-	put(t, mine, expired)
-	put(t, secret, itsKey)
+	swap(redistest.CertificateFor(t, -time.Minute))
 	if err := r.Reload(); err == nil || !strings.Contains(err.Error(), mine+": the certificate expired on") {
 		t.Errorf("got %v, want that it has expired", err)
 	}
-	restore()
+	swap(cert, key)
 	if err := r.Reload(); err != nil {
 		t.Errorf("the one before: %v", err)
 	}
