@@ -87,17 +87,14 @@ func TestReloadOfTheStore(t *testing.T) {
 	}
 }
 
-// TestF14Envoy: wrong changes of Envoy's rules are refused, and a right one is used. Package reload
-// tests what editors and ConfigMaps do to files.
+// TestF14Envoy: wrong changes of Envoy's rules are refused, and a right one is used. Package envoyrls
+// tests what is wrong, and package reload what editors and ConfigMaps do to files.
 func TestF14Envoy(t *testing.T) {
 	c := everywhere(t)
 	file := filepath.Join(c.Envoy.Rules, "test.yaml")
 	r := start(t, c)
 	for name, text := range map[string]string{
 		"broken":    "domain: test\ndescriptors: [\n",
-		"empty":     "",
-		"duplicate": moreRules + "  - {key: user, rate_limit: {unit: hour, requests_per_unit: 7}}\n",
-		"mistaken":  strings.ReplaceAll(moreRules, "hour", "fortnight"),
 		"oversized": strings.Repeat("# padding\n", 2<<20) + moreRules,
 		"removed":   "-",
 	} {

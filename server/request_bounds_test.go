@@ -97,9 +97,7 @@ func TestF31Watch(t *testing.T) {
 
 // TestF31LargeHeader answers 431, and does not keep what it was sent.
 func TestF31LargeHeader(t *testing.T) {
-	c := everywhere(t)
-	c.Admin = anywhere
-	r := start(t, c)
+	r := start(t, everywhere(t))
 	for _, listener := range []Listener{HTTP, Admin} {
 		for _, field := range []string{"X-Large: " + strings.Repeat("a", 1<<20),
 			strings.Repeat("X-Many: b\r\n", 1<<20/11)} {

@@ -18,12 +18,17 @@ import (
 // not set up otherwise.
 func inMemory(t *testing.T, c control.Config) *control.Admin {
 	t.Helper()
+	return over(t, memory(t), c)
+}
+
+func memory(t *testing.T) *memorystore.Store {
+	t.Helper()
 	store, err := memorystore.New(memorystore.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	return over(t, store, c)
+	return store
 }
 
 // inRedis returns the same over a Redis.

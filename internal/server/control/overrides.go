@@ -109,17 +109,16 @@ func (d *Admin) checkOverride(o *overrides.Override, raw bool) error {
 	changes := o.Lower
 	for i := range counters {
 		p := &counters[i]
-		if name := p.rule(); name != "" && !slices.Contains(names, name) {
-			names = append(names, name)
+		name := p.rule()
+		if name != "" {
+			names = appendNew(names, name)
 		}
-		if p.rule() != o.Policy {
+		if name != o.Policy {
 			continue
 		}
 		changes = changes || p.of.Claimed != nil || !slices.Equal(o.Apply(p.of.Limits), p.of.Limits)
 		for _, l := range p.of.Limits {
-			if text := l.String(); !slices.Contains(texts, text) {
-				texts = append(texts, text)
-			}
+			texts = appendNew(texts, l.String())
 		}
 	}
 	switch {

@@ -90,8 +90,8 @@ func unlistedParts(scopes []string) error {
 func partsLeft(counters []counter, why error) error {
 	var names []string
 	for _, p := range counters {
-		if p.divided && !slices.Contains(names, p.policy) {
-			names = append(names, p.policy)
+		if p.divided {
+			names = appendNew(names, p.policy)
 		}
 	}
 	text := "usage in some parts of " + strings.Join(names, ", ") + " may not have been reset; all other usage was"

@@ -12,7 +12,6 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/server/control"
-	"github.com/stint-limiter/stint/memorystore"
 )
 
 const visitor = "ip:192.0.2.1"
@@ -121,12 +120,7 @@ func (s *slow) Scopes(ctx context.Context, subject string) ([]string, error) {
 // newSlow returns an Admin over such a store. It is for use in a bubble.
 func newSlow(t *testing.T, s slow) (*control.Admin, *slow) {
 	t.Helper()
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	s.Inspector = store
+	s.Inspector = memory(t)
 	return over(t, &s, divided(t)), &s
 }
 

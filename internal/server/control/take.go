@@ -155,8 +155,8 @@ func narrow(list []counter, what, name string, of func(*counter) string) ([]coun
 		if of(&list[i]) == name {
 			fit = append(fit, list[i])
 		}
-		if n := of(&list[i]); n != "" && !slices.Contains(names, n) {
-			names = append(names, n)
+		if n := of(&list[i]); n != "" {
+			names = appendNew(names, n)
 		}
 	}
 	if len(fit) > 0 {
@@ -185,12 +185,8 @@ func oneTier(a *TakeRequest, list []counter) error {
 	var tiers, policies []string
 	same := true
 	for i := range list {
-		if !slices.Contains(policies, list[i].policy) {
-			policies = append(policies, list[i].policy)
-		}
-		if !slices.Contains(tiers, list[i].tier) {
-			tiers = append(tiers, list[i].tier)
-		}
+		policies = appendNew(policies, list[i].policy)
+		tiers = appendNew(tiers, list[i].tier)
 		same = same && slices.Equal(list[i].limits, list[0].limits)
 	}
 	switch {
@@ -225,15 +221,21 @@ func (d *Admin) inScope(a *TakeRequest, list []counter) ([]counter, error) {
 		if p.scope == scope {
 			fit = append(fit, p)
 		}
-		if !slices.Contains(scopes, p.scope) {
-			scopes = append(scopes, p.scope)
-		}
+		scopes = appendNew(scopes, p.scope)
 	}
 	if len(fit) == 0 {
 		return nil, invalid("nothing is counted in the scope %q; want one of %s%s", shown(scope), quoted(scopes),
 			messages.Hint(scope, scopes))
 	}
 	return fit, nil
+}
+
+// appendNew appends a text to a list that does not have it yet.
+func appendNew(list []string, text string) []string {
+	if slices.Contains(list, text) {
+		return list
+	}
+	return append(list, text)
 }
 
 func quoted(texts []string) string {

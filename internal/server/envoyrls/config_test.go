@@ -199,11 +199,8 @@ func TestF14Load(t *testing.T) {
 	if _, err := envoyrls.Load(filepath.Join(directory, "missing"), false); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v; want %v", err, os.ErrNotExist)
 	}
-	large := filepath.Join(directory, "large.yaml")
-	if err := os.WriteFile(large, make([]byte, 17<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := envoyrls.Load(large, false); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "oversized") {
+	write(t, directory, map[string]string{"large.yaml": strings.Repeat("\x00", 17<<20)})
+	if _, err := envoyrls.Load(filepath.Join(directory, "large.yaml"), false); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "oversized") {
 		t.Errorf("an oversized file: got %v", err)
 	}
 }
