@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"net/http"
@@ -210,4 +211,53 @@ func TestRetryAfterAgrees(t *testing.T) {
 			t.Errorf("%s: got the times %v above the exact one", identity, seen)
 		}
 	}
+}
+
+// What fails is told for each request; a mistake that only the store knows too.
+func TestBatchFailures(t *testing.T) {
+	s := serve(t, failing{}, rules)
+	var got batch
+	s.post("/v1/batch", `{"requests":[{"subject":"a","tier":"free"},{"method":"GET","path":"/healthz","peer":"::1"}]}`).into(http.StatusOK, &got)
+	if got.Results[0].Status != 503 || got.Results[0].Problem.Error != "unavailable" || got.Results[1].Status != 200 {
+		t.Errorf("got %+v", got)
+	}
+	const one = `{"subject":"a","tier":"free","mode":"peek"}`
+	s = serve(t, memory(t), rules)
+	s.post("/v1/batch", `{"requests":[`+one+strings.Repeat(","+one, 99)+`]}`).into(http.StatusOK, &got) // as many as may be
+	s = serve(t, refusingStore{}, rules)
+	s.post("/v1/batch", `{"requests":[{"subject":"a","tier":"free"}]}`).into(http.StatusOK, &got)
+	if r := got.Results[0]; r.Status != 400 || r.Problem.Mistakes[0].Message != "cannot be decided: not here" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// refusingStore finds every request invalid.
+type refusingStore struct{ stint.Store }
+
+func (refusingStore) Take(context.Context, stint.Request) (stint.Decision, error) {
+	return stint.Decision{}, &stint.InvalidError{Err: fmt.Errorf("not here")}
+}
+
+// TestTogether: several subjects are charged all or none, and a charge amends them all.
+func TestTogether(t *testing.T) {
+	s := serve(t, memory(t), rules+"  - {name: account, match: {path: /account}, identity: ip, limits: 1/1m}\n")
+	login := func(path string, status int, want string) decision {
+		t.Helper()
+		d := s.post(path, `{"subject":"ip:1","policy":"login","and":[{"subject":"account:ann","policy":"account"}]}`).
+			decision(status)
+		if got := usage(d); got != want || d.Limits[0].Subject != "ip:1" || d.Limits[1].Subject != "account:ann" {
+			t.Errorf("got %q of %+v, want %q", got, d.Limits, want)
+		}
+		return d
+	}
+	login("/v1/peek", 200, "login 0/2, account 0/1")
+	first := login("/v1/take", 200, "login 1/1, account 1/0")
+	denied := login("/v1/take", 429, "login 1/1, account 1/0") // neither is charged
+	if denied.Policy != "account" || denied.Charge != "" {
+		t.Errorf("denied by %s: %+v", denied.Policy, denied.Limits)
+	}
+	if !s.post("/v1/refund", withCharge(first.Charge, "")).changed() {
+		t.Error("nothing is refunded")
+	}
+	login("/v1/peek", 200, "login 0/2, account 0/1")
 }
