@@ -162,7 +162,7 @@ func TestStream(t *testing.T) {
 			text, _ := json.Marshal(observe.Tick{Point: observe.Point{At: int64(i)}})
 			fmt.Fprintf(w, "event: tick\ndata: %s\n\n", text)
 		}
-		_, _ = io.WriteString(w, "event: tick\ndata: {\"unshown\":\ndata: 9}\n\n")
+		_, _ = io.WriteString(w, "data: {}\n\n: another\nevent: tick\ndata: {\"unshown\": 9}\n\nevent: tick\ndata: {\"uns")
 	}))
 	t.Cleanup(server.Close)
 	c := client(t, server.URL)

@@ -2,13 +2,13 @@ package control
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/stint-limiter/stint/observe"
@@ -45,21 +45,24 @@ func (c *Client) Stream(ctx context.Context, onTick func(*observe.Tick) error) e
 	ended := func(err error) error { return &UnreachableError{c.shown, err} }
 	lines := bufio.NewScanner(got.Body)
 	lines.Buffer(nil, maxEvent)
-	for e := (event{}); lines.Scan(); {
+	var name, data string // of the event, which ends with an empty line
+	for lines.Scan() {
 		watchdog.Reset(streamTimeout)
-		if !e.add(lines.Bytes()) {
-			continue
-		}
-		if e.name == "tick" {
+		switch field, value, _ := strings.Cut(lines.Text(), ": "); {
+		case field == "event":
+			name = value
+		case field == "data":
+			data = value
+		case lines.Text() == "" && name == "tick":
 			var tick observe.Tick
-			if err := json.Unmarshal(e.data, &tick); err != nil {
+			if err := json.Unmarshal([]byte(data), &tick); err != nil {
 				return ended(fmt.Errorf("its stream is malformed; is it another version of stint? %w", err))
 			}
 			if err := onTick(&tick); err != nil {
 				return err
 			}
+			name = ""
 		}
-		e = event{}
 	}
 	err = lines.Err()
 	switch {
@@ -69,28 +72,4 @@ func (c *Client) Stream(ctx context.Context, onTick func(*observe.Tick) error) e
 		err = io.EOF
 	}
 	return ended(err)
-}
-
-type event struct {
-	name string
-	data []byte
-}
-
-// add adds a line of the stream to the event, and reports whether the event is complete.
-func (e *event) add(line []byte) bool {
-	if len(line) == 0 {
-		return true
-	}
-	field, value, _ := bytes.Cut(line, []byte(":"))
-	value = bytes.TrimPrefix(value, []byte(" "))
-	switch string(field) {
-	case "event":
-		e.name = string(value)
-	case "data":
-		if e.data != nil {
-			e.data = append(e.data, '\n')
-		}
-		e.data = append(e.data, value...)
-	}
-	return false
 }
