@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	rlsconfv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
 	"github.com/stint-limiter/stint/internal/testkit"
@@ -167,13 +166,9 @@ func TestEnvoyJSON(t *testing.T) {
 			if _, err := ask(ctx, conn, "b"); err != nil {
 				t.Fatal(err)
 			}
-			answer, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, &rls.RateLimitRequest{
-				Domain: "test",
-				Descriptors: []*ratelimit.RateLimitDescriptor{{
-					Entries:    []*ratelimit.RateLimitDescriptor_Entry{{Key: "user", Value: "b"}},
-					HitsAddend: wrapperspb.UInt64(1), IsNegativeHits: true,
-				}},
-			})
+			back := question("b")
+			back.Descriptors[0].HitsAddend, back.Descriptors[0].IsNegativeHits = wrapperspb.UInt64(1), true
+			answer, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, back)
 			if status.Code(err) != test.back {
 				t.Errorf("negative hits over gRPC: got %v, want %v", err, test.back)
 			}

@@ -146,11 +146,12 @@ func (r *running) dial(options ...grpc.DialOption) *grpc.ClientConn {
 
 // ask is one question of Envoy's.
 func ask(ctx context.Context, conn *grpc.ClientConn, user string) (*rls.RateLimitResponse, error) {
-	return rls.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, &rls.RateLimitRequest{
-		Domain: "test",
-		Descriptors: []*ratelimit.RateLimitDescriptor{
-			{Entries: []*ratelimit.RateLimitDescriptor_Entry{{Key: "user", Value: user}}}},
-	})
+	return rls.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, question(user))
+}
+
+func question(user string) *rls.RateLimitRequest {
+	return &rls.RateLimitRequest{Domain: "test", Descriptors: []*ratelimit.RateLimitDescriptor{
+		{Entries: []*ratelimit.RateLimitDescriptor_Entry{{Key: "user", Value: user}}}}}
 }
 
 // put writes a file, and makes its directory.
