@@ -23,57 +23,43 @@ import (
 // resourceType is the type of the resources of a configuration over xDS.
 const resourceType = "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig"
 
-// resource is a RateLimitConfig as received, or an error if it is invalid.
-type resource struct {
-	name  string
-	raw   []byte
-	rules *rlsconfv3.RateLimitConfig
-	err   error
-}
-
-// openResources reads resources and sorts them by name, because they arrive in no particular order.
-func openResources(received []*anypb.Any) []resource {
-	list := make([]resource, 0, len(received))
-	for i, any := range received {
-		r := resource{name: fmt.Sprintf("resources[%d]", i), raw: any.GetValue(), rules: &rlsconfv3.RateLimitConfig{}}
-		switch err := proto.Unmarshal(any.GetValue(), r.rules); {
-		case any.GetTypeUrl() != resourceType:
-			r.err = fmt.Errorf("a resource of type %q; want %s", shown(any.GetTypeUrl()), resourceType)
-		case err != nil:
-			r.err = fmt.Errorf("the resource is not a valid RateLimitConfig: %w", err)
-		case r.rules.GetName() != "":
-			r.name = r.rules.GetName()
-		}
-		list = append(list, r)
-	}
-	slices.SortFunc(list, func(a, b resource) int {
-		return cmp.Or(strings.Compare(a.name, b.name), bytes.Compare(a.raw, b.raw))
-	})
-	return list
-}
-
 // filesOf returns resources as files, so that a change of the resources shows as a change of the
-// files.
-func filesOf(list []resource) []reload.File {
-	files := make([]reload.File, 0, len(list))
-	for _, r := range list {
-		files = append(files, reload.File{Name: r.name, Text: r.raw})
+// files. It sorts them by name, because they arrive in no particular order.
+func filesOf(received []*anypb.Any) []reload.File {
+	files := make([]reload.File, 0, len(received))
+	for i, resource := range received {
+		name := fmt.Sprintf("resources[%d]", i)
+		if rules, err := rulesOf(resource); err == nil {
+			name = cmp.Or(rules.GetName(), name)
+		}
+		text, _ := proto.Marshal(resource) // never fails: the resource was decoded before
+		files = append(files, reload.File{Name: name, Text: text})
 	}
+	slices.SortFunc(files, func(a, b reload.File) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), bytes.Compare(a.Text, b.Text))
+	})
 	return files
 }
 
-// readResources parses resources as a configuration, as [Read] does with files. An error is a
-// [*config.Error] with every mistake in every resource.
-func readResources(list []resource, mergeDomains bool) (*Config, error) {
+func rulesOf(resource *anypb.Any) (*rlsconfv3.RateLimitConfig, error) {
+	if is := resource.GetTypeUrl(); is != resourceType {
+		return nil, fmt.Errorf("a resource of type %q; want %s", shown(is), resourceType)
+	}
+	rules := &rlsconfv3.RateLimitConfig{}
+	if err := proto.Unmarshal(resource.GetValue(), rules); err != nil {
+		return nil, fmt.Errorf("the resource is not a valid RateLimitConfig: %w", err)
+	}
+	return rules, nil
+}
+
+// readResources parses resources from [filesOf] as a configuration, as [Read] does with files. An
+// error is a [*config.Error] with every mistake in every resource.
+func readResources(files []reload.File, mergeDomains bool) (*Config, error) {
 	r := newReader(mergeDomains)
 	r.resources = true
-	for _, from := range list {
-		r.file, r.nodes = oneLine(shown(from.name)), yamlread.Counter{Max: maxNodes}
-		if from.err != nil {
-			r.note(0, "", "%v", from.err)
-			continue
-		}
-		root, err := nodeOf(from.rules)
+	for _, f := range files {
+		r.file, r.nodes = oneLine(shown(f.Name)), yamlread.Counter{Max: maxNodes}
+		root, err := nodeOf(f.Text)
 		if err != nil {
 			r.note(0, "", "%v", err)
 			continue
@@ -88,10 +74,17 @@ func readResources(list []resource, mergeDomains bool) (*Config, error) {
 
 // nodeOf returns the content of a file with the same rules as a resource. The keys in files are the
 // names of the resource's fields.
-func nodeOf(rules *rlsconfv3.RateLimitConfig) (*yaml.Node, error) {
-	anonymous := proto.CloneOf(rules)
-	anonymous.Name = "" // files have no name
-	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(anonymous)
+func nodeOf(resource []byte) (*yaml.Node, error) {
+	var decoded anypb.Any
+	if err := proto.Unmarshal(resource, &decoded); err != nil {
+		return nil, err
+	}
+	rules, err := rulesOf(&decoded)
+	if err != nil {
+		return nil, err
+	}
+	rules.Name = "" // files have no name
+	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(rules)
 	if err != nil {
 		return nil, err
 	}

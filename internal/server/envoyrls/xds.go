@@ -66,7 +66,7 @@ type XDSConfig struct {
 // even without a connection. It is safe for concurrent use.
 type XDS struct {
 	c        XDSConfig
-	received atomic.Pointer[[]resource]
+	received atomic.Pointer[[]reload.File]
 	rules    *reload.Watcher
 	begun    bool // whether rules have been in force
 	dial     func(ctx context.Context, address string) (net.Conn, error)
@@ -80,21 +80,18 @@ type XDS struct {
 func NewXDS(c XDSConfig) *XDS {
 	c.MaxMessage = cmp.Or(c.MaxMessage, maxSize)
 	x := &XDS{c: c, dial: dial, broken: errors.New("not connected yet")}
-	var opened []resource // Open sets it, and Read uses it
 	x.rules = reload.New(reload.Config{
 		Name:  "server: the configuration of Envoy's service",
 		Paths: []string{x.Path()},
 		Whole: true,
 		Open: func() ([]reload.File, error) {
-			list := x.received.Load()
-			if list == nil {
-				return nil, fmt.Errorf("%s has sent no rate limit configuration yet", x.Path())
+			if files := x.received.Load(); files != nil {
+				return *files, nil
 			}
-			opened = *list
-			return filesOf(opened), nil
+			return nil, fmt.Errorf("%s has sent no rate limit configuration yet", x.Path())
 		},
-		Read: func([]reload.File) (func() reload.InForce, error) {
-			rules, err := readResources(opened, c.MergeDomains)
+		Read: func(files []reload.File) (func() reload.InForce, error) {
+			rules, err := readResources(files, c.MergeDomains)
 			return func() reload.InForce { return c.Use(rules) }, err
 		},
 		Logger:   c.Logger,
@@ -228,15 +225,15 @@ func (x *XDS) follow(ctx context.Context) error {
 func (x *XDS) answer(ctx context.Context, response *discoveryv3.DiscoveryResponse, next *discoveryv3.DiscoveryRequest) {
 	refused := next.GetErrorDetail().GetMessage()
 	next.ResponseNonce, next.ErrorDetail = response.GetNonce(), nil
-	list := openResources(response.GetResources())
-	x.received.Store(&list)
+	files := filesOf(response.GetResources())
+	x.received.Store(&files)
 	r := x.rules.Reload()
 	if r.Err == nil {
 		next.VersionInfo = response.GetVersionInfo()
 		if !x.begun { // the watcher does not count the first rules as a change
 			x.begun, r.Changed = true, true
 			x.c.Logger.Info("server: the first configuration of Envoy's service is in force", "path", x.Path(),
-				"resources", len(list))
+				"resources", len(files))
 			x.c.Reloaded(r)
 		}
 		return
