@@ -114,7 +114,7 @@ func (x *codec) charge(c *charged) {
 	number(x, &data.ID, math.MaxUint64)
 	number(x, &data.At, math.MaxUint64)
 	x.generation(&data.Generation)
-	if x.boolean(&data.Fallback); data.Fallback {
+	if x.boolean(&data.Fallback); data.Fallback { // otherwise, the text does not say what is leased
 		number(x, &data.Leased, math.MaxUint16)
 		number(x, &data.Leaser, math.MaxUint16)
 	}
