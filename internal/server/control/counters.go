@@ -15,13 +15,15 @@ import (
 type counter struct {
 	tier, policy, scope string
 	limits              []stint.Limit
-	// of is the rule that the limits come from, which has them without overrides. It is nil if the
-	// limits do not come from policies.
+	// of is the rule that the limits come from, which has them without overrides, or noRule.
 	of *policy.Rule
-	// costs reports whether the counter counts costs, divided whether its scope has parts, shadow
-	// whether it denies nothing, and bans whether bans apply.
-	costs, divided, shadow, bans bool
+	// divided reports whether the scope has parts, shadow whether the counter denies nothing, and
+	// bans whether bans apply.
+	divided, shadow, bans bool
 }
+
+// noRule is the rule of limits that do not come from policies. They count costs.
+var noRule = &policy.Rule{Costs: true}
 
 // Tiers of limits that do not belong to policies.
 const (
@@ -40,9 +42,6 @@ func (p *counter) key() string {
 
 // claim returns the name of the claim that sets the maximum of a limit, or "".
 func (p *counter) claim(l *stint.Limit) string {
-	if p.of == nil {
-		return ""
-	}
 	for i := range p.of.Claimed {
 		if contract.SameID(&p.limits[i], l) {
 			return p.of.Claimed[i].Claim
@@ -53,9 +52,6 @@ func (p *counter) claim(l *stint.Limit) string {
 
 // configuredAs returns the configured limit as text if an override changes it, else "".
 func (p *counter) configuredAs(l *stint.Limit) string {
-	if p.of == nil {
-		return ""
-	}
 	for i := range p.of.Limits {
 		if c := &p.of.Limits[i]; contract.SameID(c, l) && (c.Max != l.Max || c.Burst != l.Burst) {
 			return c.String()
@@ -66,19 +62,10 @@ func (p *counter) configuredAs(l *stint.Limit) string {
 
 // notifies returns the percentages of a limit at which its use is reported.
 func (p *counter) notifies(l *stint.Limit) []int {
-	if p.of == nil || p.shadow {
+	if p.shadow {
 		return nil
 	}
 	return p.of.Notifies(l)
-}
-
-// rule returns the name of the policy or tier, as overrides name it, or "" if the limits do not
-// come from policies.
-func (p *counter) rule() string {
-	if p.of == nil {
-		return ""
-	}
-	return p.of.Name()
 }
 
 // counters returns the counters that may count a subject. If there are none, it returns an error.
@@ -87,12 +74,12 @@ func (d *Admin) counters(subject string) ([]counter, error) {
 		return nil, err
 	}
 	if len(d.c.Limits) > 0 {
-		return []counter{{scope: d.c.Scope, limits: d.c.Limits, costs: true}}, nil
+		return []counter{{scope: d.c.Scope, limits: d.c.Limits, of: noRule}}, nil
 	}
 	var found []counter
 	if d.c.Envoy != nil {
 		if name, limits := d.c.Envoy(subject); limits != nil {
-			found = append(found, counter{tier: tierEnvoy, policy: name, limits: limits, costs: true})
+			found = append(found, counter{tier: tierEnvoy, policy: name, limits: limits, of: noRule})
 		}
 	}
 	set := d.c.Set()
@@ -106,7 +93,7 @@ func (d *Admin) counters(subject string) ([]counter, error) {
 			found = append(found, counter{
 				tier: p.Rule.Tier, policy: p.Rule.Policy, scope: p.Scope,
 				limits: effective(own, p.Rule), of: p.Rule,
-				costs: p.Rule.Costs, divided: p.Divided, shadow: p.Shadow, bans: p.Bans,
+				divided: p.Divided, shadow: p.Shadow, bans: p.Bans,
 			})
 		}
 	}
@@ -140,7 +127,7 @@ func mergeTiers(counters []counter) []counter {
 	var kept []counter
 	for _, p := range counters {
 		same := slices.IndexFunc(kept, func(q counter) bool {
-			return p.policy != "" && p.policy == q.policy && p.costs == q.costs && p.shadow == q.shadow &&
+			return p.policy != "" && p.policy == q.policy && p.of.Costs == q.of.Costs && p.shadow == q.shadow &&
 				p.key() == q.key()
 		})
 		if same < 0 {
@@ -156,7 +143,7 @@ func outboundCounters(set *policy.Set, subject string) (found []counter) {
 	for _, api := range setinfo.Config(set).Outbound {
 		if subject == api.Name+":api" {
 			found = append(found, counter{tier: tierOutbound, policy: api.Name, limits: api.Limits,
-				costs: true, bans: true})
+				of: noRule, bans: true})
 		}
 	}
 	return found

@@ -109,7 +109,7 @@ func (d *Admin) checkOverride(o *overrides.Override, raw bool) error {
 	changes := o.Lower
 	for i := range counters {
 		p := &counters[i]
-		name := p.rule()
+		name := p.of.Name()
 		if name != "" {
 			names = appendNew(names, name)
 		}

@@ -67,7 +67,7 @@ func (d *Admin) take(ctx context.Context, a TakeRequest) (TakeResult, error) {
 	if a.Cost == 0 {
 		a.Cost = 1
 	}
-	if a.Cost != 1 && !slices.ContainsFunc(counters, func(p counter) bool { return p.costs }) {
+	if a.Cost != 1 && !slices.ContainsFunc(counters, func(p counter) bool { return p.of.Costs }) {
 		return TakeResult{}, invalid("the cost is %d, but no limit here counts costs; want 1, or a policy with a budget",
 			a.Cost)
 	}
@@ -78,7 +78,7 @@ func (d *Admin) take(ctx context.Context, a TakeRequest) (TakeResult, error) {
 	for _, p := range counters {
 		c := stint.Claim{Subject: a.Subject, Scope: p.scope, Limits: p.limits, Cost: 1,
 			Shared: a.Subject == setinfo.Everyone}
-		if p.costs {
+		if p.of.Costs {
 			c.Cost = a.Cost
 		}
 		r.Claims = append(r.Claims, c)
