@@ -116,7 +116,7 @@ func (d *Admin) inspect(ctx context.Context, subject string, counters []counter)
 		}
 	}
 	err := Each(once, func(p *counter) error {
-		in, err := d.inspector.Inspect(ctx, stint.Claim{Subject: subject, Scope: p.scope, Limits: p.limits})
+		in, err := d.inspector.Inspect(ctx, stint.Claim{Subject: subject, Scope: p.Scope, Limits: p.limits})
 		*seen[p.key()] = in
 		return err
 	})
@@ -176,10 +176,10 @@ func (d *Admin) Reset(ctx context.Context, t Target) (Named, error) {
 func (d *Admin) reset(ctx context.Context, subject string, counters []counter) error {
 	var commands []stint.Command
 	for _, p := range counters {
-		i := slices.IndexFunc(commands, func(c stint.Command) bool { return c.Scope == p.scope })
+		i := slices.IndexFunc(commands, func(c stint.Command) bool { return c.Scope == p.Scope })
 		if i < 0 {
 			i = len(commands)
-			commands = append(commands, stint.Command{Kind: stint.CommandReset, Subject: subject, Scope: p.scope})
+			commands = append(commands, stint.Command{Kind: stint.CommandReset, Subject: subject, Scope: p.Scope})
 		}
 		for _, l := range p.limits {
 			if !slices.ContainsFunc(commands[i].Limits, func(m stint.Limit) bool { return contract.SameID(&l, &m) }) {

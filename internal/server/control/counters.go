@@ -13,13 +13,11 @@ import (
 // counter holds limits that count a subject in one scope, with the tier and the policy that set
 // them.
 type counter struct {
-	tier, policy, scope string
-	limits              []stint.Limit
-	// of is the rule that the limits come from, which has them without overrides, or noRule.
-	of *policy.Rule
-	// divided reports whether the scope has parts, shadow whether the counter denies nothing, and
-	// bans whether bans apply.
-	divided, shadow, bans bool
+	// Count has the rule that the limits come from, or noRule. The rule has the limits without
+	// overrides.
+	setinfo.Count
+	tier, policy string
+	limits       []stint.Limit
 }
 
 // noRule is the rule of limits that do not come from policies. They count costs.
@@ -37,14 +35,14 @@ func (p *counter) key() string {
 	for i := range p.limits {
 		b.WriteString(p.limits[i].String() + "\n" + p.claim(&p.limits[i]) + "\n")
 	}
-	return b.String() + p.scope
+	return b.String() + p.Scope
 }
 
 // claim returns the name of the claim that sets the maximum of a limit, or "".
 func (p *counter) claim(l *stint.Limit) string {
-	for i := range p.of.Claimed {
+	for i := range p.Rule.Claimed {
 		if contract.SameID(&p.limits[i], l) {
-			return p.of.Claimed[i].Claim
+			return p.Rule.Claimed[i].Claim
 		}
 	}
 	return ""
@@ -52,8 +50,8 @@ func (p *counter) claim(l *stint.Limit) string {
 
 // configuredAs returns the configured limit as text if an override changes it, else "".
 func (p *counter) configuredAs(l *stint.Limit) string {
-	for i := range p.of.Limits {
-		if c := &p.of.Limits[i]; contract.SameID(c, l) && (c.Max != l.Max || c.Burst != l.Burst) {
+	for i := range p.Rule.Limits {
+		if c := &p.Rule.Limits[i]; contract.SameID(c, l) && (c.Max != l.Max || c.Burst != l.Burst) {
 			return c.String()
 		}
 	}
@@ -62,10 +60,10 @@ func (p *counter) configuredAs(l *stint.Limit) string {
 
 // notifies returns the percentages of a limit at which its use is reported.
 func (p *counter) notifies(l *stint.Limit) []int {
-	if p.shadow {
+	if p.Shadow {
 		return nil
 	}
-	return p.of.Notifies(l)
+	return p.Rule.Notifies(l)
 }
 
 // counters returns the counters that may count a subject. If there are none, it returns an error.
@@ -74,12 +72,12 @@ func (d *Admin) counters(subject string) ([]counter, error) {
 		return nil, err
 	}
 	if len(d.c.Limits) > 0 {
-		return []counter{{scope: d.c.Scope, limits: d.c.Limits, of: noRule}}, nil
+		return []counter{{Count: setinfo.Count{Rule: noRule, Scope: d.c.Scope}, limits: d.c.Limits}}, nil
 	}
 	var found []counter
 	if d.c.Envoy != nil {
 		if name, limits := d.c.Envoy(subject); limits != nil {
-			found = append(found, counter{tier: tierEnvoy, policy: name, limits: limits, of: noRule})
+			found = append(found, counter{Count: setinfo.Count{Rule: noRule}, tier: tierEnvoy, policy: name, limits: limits})
 		}
 	}
 	set := d.c.Set()
@@ -90,11 +88,8 @@ func (d *Admin) counters(subject string) ([]counter, error) {
 			kind = strings.Replace(subject, "#", ":", 1) // user#1f2e has the same counters as user:42
 		}
 		for _, p := range setinfo.Counts(set, kind) {
-			found = append(found, counter{
-				tier: p.Rule.Tier, policy: p.Rule.Policy, scope: p.Scope,
-				limits: effective(own, p.Rule), of: p.Rule,
-				divided: p.Divided, shadow: p.Shadow, bans: p.Bans,
-			})
+			found = append(found, counter{Count: p, tier: p.Rule.Tier, policy: p.Rule.Policy,
+				limits: effective(own, p.Rule)})
 		}
 	}
 	if len(found) == 0 {
@@ -115,7 +110,7 @@ func (d *Admin) checkBansApply(subject string) error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(counters, func(p counter) bool { return p.bans }) {
+	if slices.ContainsFunc(counters, func(p counter) bool { return p.Bans }) {
 		return nil
 	}
 	return invalid("no limit of this subject applies bans; set `bans: {after: 0}` in the configuration to apply those made by hand")
@@ -127,7 +122,7 @@ func mergeTiers(counters []counter) []counter {
 	var kept []counter
 	for _, p := range counters {
 		same := slices.IndexFunc(kept, func(q counter) bool {
-			return p.policy != "" && p.policy == q.policy && p.of.Costs == q.of.Costs && p.shadow == q.shadow &&
+			return p.policy != "" && p.policy == q.policy && p.Rule.Costs == q.Rule.Costs && p.Shadow == q.Shadow &&
 				p.key() == q.key()
 		})
 		if same < 0 {
@@ -142,8 +137,8 @@ func mergeTiers(counters []counter) []counter {
 func outboundCounters(set *policy.Set, subject string) (found []counter) {
 	for _, api := range setinfo.Config(set).Outbound {
 		if subject == api.Name+":api" {
-			found = append(found, counter{tier: tierOutbound, policy: api.Name, limits: api.Limits,
-				of: noRule, bans: true})
+			found = append(found, counter{Count: setinfo.Count{Rule: noRule, Bans: true},
+				tier: tierOutbound, policy: api.Name, limits: api.Limits})
 		}
 	}
 	return found

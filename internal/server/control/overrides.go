@@ -109,15 +109,15 @@ func (d *Admin) checkOverride(o *overrides.Override, raw bool) error {
 	changes := o.Lower
 	for i := range counters {
 		p := &counters[i]
-		name := p.of.Name()
+		name := p.Rule.Name()
 		if name != "" {
 			names = appendNew(names, name)
 		}
 		if name != o.Policy {
 			continue
 		}
-		changes = changes || p.of.Claimed != nil || !slices.Equal(o.Apply(p.of.Limits), p.of.Limits)
-		for _, l := range p.of.Limits {
+		changes = changes || p.Rule.Claimed != nil || !slices.Equal(o.Apply(p.Rule.Limits), p.Rule.Limits)
+		for _, l := range p.Rule.Limits {
 			texts = appendNew(texts, l.String())
 		}
 	}

@@ -25,8 +25,8 @@ func (d *Admin) inParts(ctx context.Context, subject string, counters []counter)
 	for _, p := range counters {
 		parts := p.parts(scopes)
 		whole = append(whole, parts...)
-		if !p.divided || !all || len(parts) == 0 {
-			p.divided = p.divided && !all
+		if !p.Divided || !all || len(parts) == 0 {
+			p.Divided = p.Divided && !all
 			whole = append(whole, p)
 		}
 	}
@@ -52,16 +52,16 @@ func (d *Admin) resetParts(ctx context.Context, subject string, counters []count
 	return unlistedParts(scopes)
 }
 
-func isDivided(p counter) bool { return p.divided }
+func isDivided(p counter) bool { return p.Divided }
 
 // parts returns the parts of a counter that are among scopes. A counter that is not divided has no
 // parts.
 func (p *counter) parts(scopes []string) (parts []counter) {
 	for _, scope := range scopes {
 		of, _, hashed := keypart.SumIn(scope)
-		if p.divided && (strings.HasPrefix(scope, p.scope+":") || hashed && of == p.scope) {
+		if p.Divided && (strings.HasPrefix(scope, p.Scope+":") || hashed && of == p.Scope) {
 			part := *p
-			part.scope, part.divided = scope, false
+			part.Scope, part.Divided = scope, false
 			parts = append(parts, part)
 		}
 	}
@@ -90,7 +90,7 @@ func unlistedParts(scopes []string) error {
 func partsLeft(counters []counter, why error) error {
 	var names []string
 	for _, p := range counters {
-		if p.divided {
+		if p.Divided {
 			names = appendNew(names, p.policy)
 		}
 	}

@@ -67,7 +67,7 @@ func (d *Admin) take(ctx context.Context, a TakeRequest) (TakeResult, error) {
 	if a.Cost == 0 {
 		a.Cost = 1
 	}
-	if a.Cost != 1 && !slices.ContainsFunc(counters, func(p counter) bool { return p.of.Costs }) {
+	if a.Cost != 1 && !slices.ContainsFunc(counters, func(p counter) bool { return p.Rule.Costs }) {
 		return TakeResult{}, invalid("the cost is %d, but no limit here counts costs; want 1, or a policy with a budget",
 			a.Cost)
 	}
@@ -76,9 +76,9 @@ func (d *Admin) take(ctx context.Context, a TakeRequest) (TakeResult, error) {
 		r.Mode = stint.ModePeek
 	}
 	for _, p := range counters {
-		c := stint.Claim{Subject: a.Subject, Scope: p.scope, Limits: p.limits, Cost: 1,
+		c := stint.Claim{Subject: a.Subject, Scope: p.Scope, Limits: p.limits, Cost: 1,
 			Shared: a.Subject == setinfo.Everyone}
-		if p.of.Costs {
+		if p.Rule.Costs {
 			c.Cost = a.Cost
 		}
 		r.Claims = append(r.Claims, c)
@@ -207,7 +207,7 @@ func (d *Admin) inScope(a *TakeRequest, list []counter) ([]counter, error) {
 	list = slices.DeleteFunc(slices.Clone(list), func(p counter) bool { return p.tier != first.tier })
 	scope := a.Scope
 	if scope == "" {
-		scope = first.scope
+		scope = first.Scope
 		if set := d.c.Set(); set != nil && first.policy == "" {
 			scope = setinfo.ScopeOf(set, first.tier)
 		}
@@ -215,13 +215,13 @@ func (d *Admin) inScope(a *TakeRequest, list []counter) ([]counter, error) {
 	var scopes []string
 	var fit []counter
 	for _, p := range list {
-		if p.divided && strings.HasPrefix(scope, p.scope+":") {
-			p.scope, p.divided = scope, false
+		if p.Divided && strings.HasPrefix(scope, p.Scope+":") {
+			p.Scope, p.Divided = scope, false
 		}
-		if p.scope == scope {
+		if p.Scope == scope {
 			fit = append(fit, p)
 		}
-		scopes = appendNew(scopes, p.scope)
+		scopes = appendNew(scopes, p.Scope)
 	}
 	if len(fit) == 0 {
 		return nil, invalid("nothing is counted in the scope %q; want one of %s%s", shown(scope), quoted(scopes),

@@ -92,7 +92,7 @@ type Ban struct {
 
 func newLimit(p *counter, s stint.State) Limit {
 	return Limit{
-		Tier: p.tier, Policy: p.policy, Scope: p.scope, Divided: p.divided, Costs: p.of.Costs, Shadow: p.shadow,
+		Tier: p.tier, Policy: p.policy, Scope: p.Scope, Divided: p.Divided, Costs: p.Rule.Costs, Shadow: p.Shadow,
 		Limit: s.Limit.String(), Claim: p.claim(s.Limit), Notify: p.notifies(s.Limit),
 		Configured: p.configuredAs(s.Limit), Algorithm: s.Limit.Algorithm.String(),
 		Max: s.Limit.Max, Capacity: s.Limit.Capacity(), Window: s.Limit.Window.Seconds(),
