@@ -50,8 +50,6 @@ type server struct {
 	t       testing.TB
 	api     *api.API
 	handler http.Handler
-	store   stint.Store
-	guard   *policy.Guard
 }
 
 func memory(t testing.TB) *memorystore.Store {
@@ -112,7 +110,7 @@ func serveGuarded(t testing.TB, store stint.Store, text string, told policy.Guar
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &server{t: t, api: a, handler: a.Handler(), store: store, guard: guard}
+	return &server{t: t, api: a, handler: a.Handler()}
 }
 
 // answer is an answer of the API.

@@ -206,8 +206,7 @@ func TestEveryStatus(t *testing.T) {
 	down := serve(t, failed, "failure: {mode: deny}\n"+rules)
 	broken := serve(t, failing{}, rules)
 	private := serve(t, memory(t), rules, func(c *api.Config) { c.Public = false })
-	keyed := &amendFails{Store: memory(t)}
-	keyedServer := serve(t, keyed, rules)
+	keyedServer := serve(t, amendFails{memory(t)}, rules)
 	charge := func(s *server) string {
 		return s.post("/v1/take", `{"subject":"u","limits":["999/1m"]}`).decision(200).Charge
 	}
@@ -232,9 +231,9 @@ func TestEveryStatus(t *testing.T) {
 		"/v1/take": `{"subject":"u","tier":"free"}`, "/v1/peek": `{"subject":"u","tier":"free"}`,
 		"/v1/reserve": `{"subject":"u","tier":"free"}`, "/v1/report": `{"subject":"u","tier":"free"}`,
 		"/v1/batch":  `{"requests":[{"subject":"u","tier":"free"}]}`,
-		"/v1/settle": `{"charge":"` + charge(s) + `","cost":2}`, "/v1/refund": `{"charge":"` + charge(s) + `"}`,
+		"/v1/settle": withCharge(charge(s), `,"cost":2`), "/v1/refund": withCharge(charge(s), ""),
 		"/v1/wait": `{"subject":"u","tier":"free"}`, "/v1/cooldown": `{"api":"igdb","for_seconds":1}`,
-		"/v1/extend": `{"charge":"` + charge(s) + `"}`, "/v1/release": `{"charge":"` + charge(s) + `"}`,
+		"/v1/extend": withCharge(charge(s), ""), "/v1/release": withCharge(charge(s), ""),
 	}
 	want := map[string]bool{}
 	for path := range specification(t).doc["paths"].(map[string]any) {
@@ -263,8 +262,8 @@ func TestEveryStatus(t *testing.T) {
 		note(path, s.post(path, `{"subject":"u","limits":["0/1m"]}`))
 		note(path, down.post(path, good[path]))
 		note(path, broken.post(path, good[path]))
-		note(path, keyedServer.post(path, `{"charge":"`+charge(keyedServer)+`"}`))
-		note(path, keyedServer.post(path, `{"charge":"`+charge(keyedServer)+`","cost":1}`))
+		note(path, keyedServer.post(path, withCharge(charge(keyedServer), "")))
+		note(path, keyedServer.post(path, withCharge(charge(keyedServer), `,"cost":1`)))
 	}
 	if !maps.Equal(seen, want) {
 		t.Errorf("statuses answered:\n%v\nand in the document:\n%v", slices.Sorted(maps.Keys(seen)), slices.Sorted(maps.Keys(want)))
