@@ -14,6 +14,13 @@ import (
 
 // Every mistake is told at once, with its place and what would be right.
 func TestMistakes(t *testing.T) {
+	members := func(n int) string {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf(`"n%d":"v"`, i))
+		}
+		return "{" + strings.Join(all, ",") + "}"
+	}
 	for _, test := range []struct {
 		path, body string
 		want       []string // field: a part of the message
@@ -54,6 +61,8 @@ func TestMistakes(t *testing.T) {
 			"headers.a b: is not the name of a header",
 			"headers.X-A: is a number", "headers.x-a: duplicate header field", "headers.X-B: is an array; want a string",
 			"claims.user: is a number"}},
+		{"take", `{"method":"GET","path":"/","peer":"::1","headers":` + members(101) + `,"claims":` + members(33) + `}`,
+			[]string{"headers: has 101 headers; want at most 100", "claims: has 33 claims; want at most 32"}},
 		{"take", `{"method":"GET","path":"/%zz","peer":"::1"}`, []string{"path: is not a path"}},
 		{"take", `{"subject":"a","tier":"free","mode":"peek"}`, []string{"mode: unknown field"}},
 		{"take", `{"subject":"a","tier":"free","max_wait_seconds":5}`, []string{"max_wait_seconds: unknown field"}},
