@@ -157,7 +157,7 @@ func (in *input) release() { in.raw.from, in.lines, in.sorter = nil, nil, sorter
 
 // failed adds the name of the log to an error.
 func (in *input) failed(err error) error {
-	if path := (*os.PathError)(nil); errors.As(err, &path) {
+	if _, ok := errors.AsType[*os.PathError](err); ok {
 		return fmt.Errorf("accesslog: %w", err) // a PathError already has the name
 	}
 	return fmt.Errorf("accesslog: %s: %w", in.name, err)

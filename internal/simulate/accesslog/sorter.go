@@ -1,7 +1,8 @@
 package accesslog
 
 import (
-	"container/heap"
+	"cmp"
+	"slices"
 	"time"
 )
 
@@ -15,20 +16,19 @@ type held struct {
 	line int64 // the number of the line: records with the same time keep their order
 }
 
-func (h *held) before(other *held) bool {
-	return h.At < other.At || h.At == other.At && h.line < other.line
+// compare orders records by time, and then by line.
+func (h *held) compare(other *held) int {
+	return cmp.Or(cmp.Compare(h.At, other.At), cmp.Compare(h.line, other.line))
 }
 
-// sorter sorts the records of one input, which are nearly in order. Records in order wait in a
-// queue. A record that follows one with a later time waits in a heap.
+// sorter sorts the records of one input, which are nearly in order: most records are appended to
+// the queue, and the others are inserted near its end.
 type sorter struct {
 	slack   int64
-	max     int // maximum number of records held
-	latest  int64
-	removed int64 // time of the last record that was removed
-	queue   []*held
-	head    int // index of the first record in the queue
-	strays  strays
+	max     int     // maximum number of records held
+	removed int64   // time of the last record that was removed
+	queue   []*held // in order
+	head    int     // index of the first record in the queue
 	spare   []*held
 }
 
@@ -53,68 +53,35 @@ func (s *sorter) add(h *held) (late bool) {
 	if h.At < s.removed {
 		h.At, late = s.removed, true
 	}
-	s.latest = max(s.latest, h.At)
-	if last := len(s.queue) - 1; last < s.head || s.queue[last].before(h) {
-		s.queue = append(s.queue, h)
-	} else {
-		heap.Push(&s.strays, h)
+	i := len(s.queue)
+	if i > s.head && h.compare(s.queue[i-1]) < 0 {
+		i, _ = slices.BinarySearchFunc(s.queue[s.head:], h, (*held).compare)
+		i += s.head
 	}
+	s.queue = slices.Insert(s.queue, i, h)
 	return late
 }
 
-// first returns the earliest record, or nil if there is none.
-func (s *sorter) first() *held {
-	switch {
-	case s.len() == 0:
-		return nil
-	case len(s.strays) == 0 || s.head < len(s.queue) && s.queue[s.head].before(s.strays[0]):
-		return s.queue[s.head]
-	}
-	return s.strays[0]
-}
+// first returns the earliest record. There must be one.
+func (s *sorter) first() *held { return s.queue[s.head] }
 
 // ready reports whether the first record can be removed: no earlier record is expected, or too many
 // records are held.
 func (s *sorter) ready() bool {
-	first := s.first()
-	return first != nil && (s.latest-first.At >= s.slack || s.len() >= s.max)
+	n := s.len()
+	return n > 0 && (s.queue[len(s.queue)-1].At-s.first().At >= s.slack || n >= s.max)
 }
 
-func (s *sorter) len() int { return len(s.queue) - s.head + len(s.strays) }
+func (s *sorter) len() int { return len(s.queue) - s.head }
 
 // remove removes and returns the first record.
 func (s *sorter) remove() *held {
 	h := s.first()
 	s.removed = h.At
-	if len(s.strays) > 0 && h == s.strays[0] {
-		heap.Pop(&s.strays)
-		return h
-	}
 	s.queue[s.head] = nil
 	s.head++
 	if s.head > len(s.queue)/2 {
-		n := copy(s.queue, s.queue[s.head:])
-		clear(s.queue[n:])
-		s.queue, s.head = s.queue[:n], 0
+		s.queue, s.head = slices.Delete(s.queue, 0, s.head), 0
 	}
-	return h
-}
-
-// strays is a heap of records by time.
-type strays []*held
-
-func (s strays) Len() int           { return len(s) }
-func (s strays) Less(i, j int) bool { return s[i].before(s[j]) }
-func (s strays) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
-
-// Push implements [heap.Interface].
-func (s *strays) Push(h any) { *s = append(*s, h.(*held)) }
-
-// Pop implements [heap.Interface].
-func (s *strays) Pop() any {
-	last := len(*s) - 1
-	h := (*s)[last]
-	(*s)[last] = nil
-	*s = (*s)[:last]
 	return h
 }

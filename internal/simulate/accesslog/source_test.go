@@ -106,30 +106,30 @@ func TestLongLines(t *testing.T) {
 	}
 }
 
-func TestCompressed(t *testing.T) {
-	log := []byte(logOf(100, 101, 102))
-	var zipped, zstandard bytes.Buffer
-	for range 2 { // of which there may be several in one file
-		z := gzip.NewWriter(&zipped)
-		if _, err := z.Write(log); err != nil {
+// compress returns a log in both formats.
+func compress(t *testing.T, log string) (zipped, zstandard string) {
+	t.Helper()
+	var gz, zst bytes.Buffer
+	encoder, err := zstd.NewWriter(&zst)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []io.WriteCloser{gzip.NewWriter(&gz), encoder} {
+		if _, err := io.WriteString(w, log); err != nil {
 			t.Fatal(err)
 		}
-		if err := z.Close(); err != nil {
-			t.Fatal(err)
-		}
-		e, err := zstd.NewWriter(&zstandard)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := e.Write(log); err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Close(); err != nil {
+		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	skippable := "\x5a\x2a\x4d\x18\x02\x00\x00\x00ab" + zstandard.String()
-	for _, log := range []string{zipped.String(), zstandard.String(), skippable} {
+	return gz.String(), zst.String()
+}
+
+func TestCompressed(t *testing.T) {
+	zipped, zstandard := compress(t, logOf(100, 101, 102))
+	zipped, zstandard = zipped+zipped, zstandard+zstandard // of which there may be several in one file
+	skippable := "\x5a\x2a\x4d\x18\x02\x00\x00\x00ab" + zstandard
+	for _, log := range []string{zipped, zstandard, skippable} {
 		got, stats := readAll(t, []string{log}, Options{})
 		if len(got) != 6 || stats.Read != int64(len(log)) || stats.Total != stats.Read {
 			t.Errorf("got %v, %+v, want %d bytes", got, stats, len(log))
@@ -144,32 +144,16 @@ func TestDamaged(t *testing.T) {
 	for i := range 20_000 {
 		lines = append(lines, lineAt(100+i, fmt.Sprint(rand.Uint64())))
 	}
-	log := []byte(strings.Join(lines, ""))
-	var zipped, zstandard bytes.Buffer
-	z := gzip.NewWriter(&zipped)
-	e, err := zstd.NewWriter(&zstandard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, w := range []io.WriteCloser{z, e} {
-		if _, err := w.Write(log); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	broken := bytes.Clone(zipped.Bytes())
+	zipped, zstandard := compress(t, strings.Join(lines, ""))
+	broken := []byte(zipped)
 	broken[len(broken)-8]++ // in the checksum
-	for name, test := range map[string]struct {
-		log  []byte
-		want string
-	}{
-		"gzip":   {zipped.Bytes()[:zipped.Len()/2], "the compressed data is truncated"},
-		"zstd":   {zstandard.Bytes()[:zstandard.Len()/2], "the compressed data is truncated"},
-		"broken": {broken, "gzip: invalid checksum"}, "head": {zipped.Bytes()[:5], "the compressed data is truncated"},
+	for name, test := range map[string]struct{ log, want string }{
+		"gzip":   {zipped[:len(zipped)/2], "the compressed data is truncated"},
+		"zstd":   {zstandard[:len(zstandard)/2], "the compressed data is truncated"},
+		"broken": {string(broken), "gzip: invalid checksum"},
+		"head":   {zipped[:5], "the compressed data is truncated"},
 	} {
-		got, stats := readAll(t, []string{logOf(1), string(test.log), logOf(2)}, Options{})
+		got, stats := readAll(t, []string{logOf(1), test.log, logOf(2)}, Options{})
 		n := int64(len(got) - 2)
 		if len(stats.Damaged) != 1 || stats.Malformed != 0 || stats.Damaged[0].Lines != n ||
 			(n < 1000) != (name == "head") ||
@@ -177,7 +161,7 @@ func TestDamaged(t *testing.T) {
 			t.Errorf("%s: got %d lines, %+v", name, n, stats)
 		}
 	}
-	if _, err := Open(writeLogs(t, []string{zipped.String()[:5]}), Options{}); err == nil ||
+	if _, err := Open(writeLogs(t, []string{zipped[:5]}), Options{}); err == nil ||
 		!strings.Contains(err.Error(), "0.log: the compressed data is truncated") {
 		t.Errorf("nothing but half a header: got %v", err)
 	}
@@ -238,19 +222,15 @@ func TestCloseWhileReading(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer pipe.Close()
 	defer writer.Close()
-	source := &Source{}
-	in := &input{name: "pipe", file: pipe, format: lineFormat{}, sorter: newSorter(0, maxHeld)}
 	if _, err := writer.WriteString(logOf(100)); err != nil {
 		t.Fatal(err)
 	}
-	if err := in.start(pipe); err != nil {
+	source, err := Open([]string{fmt.Sprintf("/dev/fd/%d", pipe.Fd())}, Options{Slack: -1})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := source.fill(in); err != nil {
-		t.Fatal(err)
-	}
-	source.all, source.inputs = []*input{in}, []*input{in}
 	done := make(chan error)
 	go func() {
 		err := source.Next(new(Record)) // returns the record, having waited for the next one

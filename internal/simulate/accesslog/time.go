@@ -52,18 +52,16 @@ func parseApacheTime(s string) (at int64, ok bool) {
 	hour, minute, second := twoDigits(s[12:]), twoDigits(s[15:]), twoDigits(s[18:])
 	offset := twoDigits(s[zone+2:])*60 + twoDigits(s[zone+4:])
 	// Characters that are not digits give values outside these ranges.
-	if month == 0 || day < 1 || day > 31 || year < firstYear || year > lastYear ||
+	if month == 0 || year < firstYear || year > lastYear ||
 		hour > 23 || minute > 59 || second > 60 || offset > 24*60 {
 		return 0, false
 	}
 	if s[zone+1] == '-' {
 		offset = -offset
 	}
-	if day > 28 && time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Day() != day {
-		return 0, false
-	}
-	seconds := int64(daysSince1970(year, int(month), day))*86400 + int64(hour*3600+(minute-offset)*60+second)
-	if seconds < 0 {
+	midnight := time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
+	seconds := midnight.Unix() + int64(hour*3600+(minute-offset)*60+second)
+	if midnight.Day() != day || seconds < 0 {
 		return 0, false
 	}
 	return seconds*1e9 + fraction, true
@@ -88,17 +86,6 @@ func monthOf(s string) time.Month {
 		}
 	}
 	return 0
-}
-
-// daysSince1970 returns the number of days from January 1, 1970, to a date. It computes with years
-// that begin in March, so that a leap day is the last day of its year. With [time.Date], reading a
-// line would take a tenth longer.
-func daysSince1970(year, month, day int) int {
-	const until1970 = 719_468 // days from March 1 of the year 0
-	if month < 3 {
-		year, month = year-1, month+12
-	}
-	return 365*year + year/4 - year/100 + year/400 + (153*(month-3)+2)/5 + day - 1 - until1970
 }
 
 // parseFraction reads "" or a decimal point and digits, as nanoseconds. It ignores digits after the
