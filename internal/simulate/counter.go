@@ -24,8 +24,9 @@ type counter struct {
 	limits   []ruleLimit // the limits of all rules, in the order of the rules
 	first    []int       // index in limits of each rule's first limit
 	series   series
-	subjects subjects
 	sizer    *sizer
+	subjects map[string]*subject // the subjects that are counted separately, at most max
+	max      int
 	others   Count               // for subjects that are not counted separately
 	hosts    map[*subject]string // host names of clients, if the log has these instead of addresses
 
@@ -47,7 +48,8 @@ type ruleLimit struct {
 func newCounter(set *policy.Set, o *Options, store *memorystore.Store, sizer *sizer) *counter {
 	c := &counter{
 		set: set, store: store, top: o.Top, routes: make(map[route][]Count),
-		hosts: make(map[*subject]string), rules: []RuleCount{}, subjects: newSubjects(o.MaxSubjects), sizer: sizer,
+		hosts: make(map[*subject]string), rules: []RuleCount{}, sizer: sizer,
+		subjects: make(map[string]*subject), max: o.MaxSubjects,
 	}
 	for _, rule := range set.Rules() {
 		enforced := rounded(rule.Enforced)
@@ -98,7 +100,7 @@ func (c *counter) addUsages(v *policy.Verdict, now int64) {
 		r := &v.Results[i]
 		var s *subject
 		if len(r.Usages) > 0 { // otherwise the rule is in shadow, and the store was not called
-			s = c.subjects.of(r.Subject, r.Shared)
+			s = c.subject(r)
 			if s != nil && !slices.Contains(c.subjectsOf, s) {
 				s.requests++
 			}
@@ -112,6 +114,16 @@ func (c *counter) addUsages(v *policy.Verdict, now int64) {
 		}
 		c.subjectsOf = append(c.subjectsOf, s)
 	}
+}
+
+// subject returns the subject of a result, or nil if the subject is not counted separately.
+func (c *counter) subject(r *policy.Result) *subject {
+	s := c.subjects[r.Subject]
+	if s == nil && len(c.subjects) < c.max {
+		s = &subject{name: strings.Clone(r.Subject), shared: r.Shared}
+		c.subjects[s.name] = s
+	}
+	return s
 }
 
 // addUsage counts a request for a rule, and what the subject used of the rule's limits. s may be

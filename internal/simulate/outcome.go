@@ -85,7 +85,7 @@ func namedCounts(counts sums[string], names []string, all bool) []NamedCount {
 
 func (c *counter) subjectCounts(maxSubjects int) Subjects {
 	sum := Subjects{Cap: maxSubjects, Others: c.others, Forgotten: c.store.Stats().Evicted}
-	for _, s := range c.subjects.byName {
+	for _, s := range c.subjects {
 		if !s.shared {
 			sum.Seen++
 		}
@@ -113,7 +113,7 @@ func (c *counter) hits() []Hit {
 		return cmp.Or(cmp.Compare(b.denials.denied, a.denials.denied),
 			cmp.Compare(b.denials.shadowed, a.denials.shadowed), strings.Compare(a.name, b.name))
 	})
-	for _, s := range c.subjects.byName {
+	for _, s := range c.subjects {
 		if s.denials != nil {
 			most.add(s)
 		}
@@ -165,7 +165,7 @@ func (c *counter) limitUses() []LimitUse {
 			return cmp.Or(cmp.Compare(b.Used, a.Used), a.At.Compare(b.At), strings.Compare(a.Subject, b.Subject))
 		})
 	}
-	for _, s := range c.subjects.byName {
+	for _, s := range c.subjects {
 		for _, p := range s.peaks {
 			uses[p.limit].Subjects++
 			used := share(p.used, p.capacity)

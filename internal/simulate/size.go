@@ -11,7 +11,7 @@ import (
 
 // sizer counts the load that the requests would have put on Redis.
 type sizer struct {
-	sum            load         // the load of all requests so far
+	sum            Load         // the load of all requests so far
 	settlements    atomic.Int64 // atomic, because a guard settles and releases concurrently
 	second, minute busiest
 	alive          alive
@@ -26,12 +26,12 @@ func newSizer() *sizer {
 // expired.
 func (s *sizer) begin(now int64) {
 	if now >= s.second.end {
-		s.sum.settlements = s.settlements.Load()
+		s.sum.Settlements = s.settlements.Load()
 		s.second.reach(now, s.sum)
 		s.minute.reach(now, s.sum)
 		s.alive.advance(now)
 	}
-	s.sum.requests++
+	s.sum.Requests++
 }
 
 // charge counts a subject as stored in Redis until all limits that the result charges have reset.
@@ -39,21 +39,19 @@ func (s *sizer) charge(to *subject, r *policy.Result, now int64) {
 	if to.shared || r.Cost == 0 || len(r.Limits) != len(r.Rule.Limits) {
 		return // nothing is charged, or only some of the limits are
 	}
-	until := to.until
+	until := now
 	for i := range r.Usages {
 		until = max(until, now+r.Usages[i].ResetAfter.Microseconds())
 	}
-	if until > to.until {
-		to.until, to.expires = until, s.alive.replace(to.expires, until, now)
-	}
+	s.alive.charge(to, until, now)
 }
 
 // size returns the measured size.
 func (s *sizer) size() Size {
-	s.sum.settlements = s.settlements.Load()
+	s.sum.Settlements = s.settlements.Load()
 	s.second.finish(s.sum)
 	s.minute.finish(s.sum)
-	size := Size{Subjects: s.alive.most, Second: s.second.load(), Minute: s.minute.load()}
+	size := Size{Subjects: s.alive.most, Second: s.second.most, Minute: s.minute.most}
 	if size.Subjects > 0 {
 		size.SubjectsAt = instant(s.alive.mostAt)
 	}
@@ -65,16 +63,12 @@ func (s *sizer) size() Size {
 type busiest struct {
 	length int64 // microseconds
 	end    int64 // of the current step, in Unix microseconds
-	before load  // the load before the current step
-	most   load
-	mostAt int64
+	before Load  // the load of all requests before the current step
+	most   Load
 }
 
-// load is a number of requests and the store calls that they cause.
-type load struct{ requests, decisions, settlements int64 }
-
 // reach ends the current step if now is past it. sum is the load of all requests so far.
-func (b *busiest) reach(now int64, sum load) {
+func (b *busiest) reach(now int64, sum Load) {
 	if now < b.end {
 		return
 	}
@@ -84,21 +78,15 @@ func (b *busiest) reach(now int64, sum load) {
 }
 
 // finish compares the current step with the busiest one.
-func (b *busiest) finish(sum load) {
-	step := load{sum.requests - b.before.requests, sum.decisions - b.before.decisions,
-		sum.settlements - b.before.settlements}
-	calls, most := step.decisions+step.settlements, b.most.decisions+b.most.settlements
-	if calls > most || calls == most && step.requests > b.most.requests {
-		b.most, b.mostAt = step, b.end-b.length
+func (b *busiest) finish(sum Load) {
+	step := Load{
+		At: instant(b.end - b.length), Requests: sum.Requests - b.before.Requests,
+		Decisions: sum.Decisions - b.before.Decisions, Settlements: sum.Settlements - b.before.Settlements,
 	}
-}
-
-func (b *busiest) load() Load {
-	l := Load{Requests: b.most.requests, Decisions: b.most.decisions, Settlements: b.most.settlements}
-	if l.Requests > 0 {
-		l.At = instant(b.mostAt)
+	calls, most := step.Decisions+step.Settlements, b.most.Decisions+b.most.Settlements
+	if calls > most || calls == most && step.Requests > b.most.Requests {
+		b.most = step
 	}
-	return l
 }
 
 // countingStore counts the calls to a store.
@@ -109,7 +97,7 @@ type countingStore struct {
 
 // Take implements [stint.Store].
 func (s *countingStore) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	s.sizer.sum.decisions++
+	s.sizer.sum.Decisions++
 	return s.Timeless.Take(ctx, r)
 }
 

@@ -1,19 +1,10 @@
 package simulate
 
 import (
-	"strings"
 	"time"
 
 	"github.com/stint-limiter/stint"
 )
-
-// subjects holds the subjects that are counted separately.
-type subjects struct {
-	max    int
-	byName map[string]*subject
-	last   *subject  // the last subject that was returned; results of one request often share a subject
-	block  []subject // subjects allocated in advance, for fewer allocations
-}
 
 // subject counts the requests of one subject, or of everyone together.
 type subject struct {
@@ -22,7 +13,6 @@ type subject struct {
 	requests int64
 	peaks    []peak   // one for each limit that applied to the subject
 	until    int64    // the time at which its limits have reset, in Unix microseconds
-	expires  expiry   // the bucket of the sizer in which the subject expires
 	denials  *denials // nil if the subject has no denials, enforced or in shadow
 }
 
@@ -32,31 +22,6 @@ type peak struct {
 	used     int64
 	capacity int64 // of the limit at that time; a claim can set it
 	at       int64 // Unix microseconds
-}
-
-func newSubjects(max int) subjects { return subjects{max: max, byName: make(map[string]*subject)} }
-
-// of returns the subject with the given name. If there are already max subjects, it returns nil for
-// a new subject.
-func (t *subjects) of(name string, shared bool) *subject {
-	if t.last != nil && t.last.name == name {
-		return t.last
-	}
-	if s := t.byName[name]; s != nil {
-		t.last = s
-		return s
-	}
-	if len(t.byName) >= t.max {
-		return nil
-	}
-	if len(t.block) == 0 {
-		t.block = make([]subject, 64)
-	}
-	s := &t.block[0]
-	t.block = t.block[1:]
-	s.name, s.shared = strings.Clone(name), shared
-	t.byName[s.name], t.last = s, s
-	return s
 }
 
 func (s *subject) use(limit int, used, capacity, now int64) {
