@@ -22,7 +22,7 @@ type recommender struct {
 	scale       scale
 	rules       []ruleQuantities // by index of the rule
 	maxSubjects int
-	subjects    map[string]*subjectNeeds
+	subjects    map[string]*needs
 	claims      map[claimKey][]measure // one measure for each window of the quantity
 
 	// The request being measured:
@@ -39,11 +39,15 @@ type ruleQuantities struct {
 // window measures the limits of one rule that have the same name, window and burst.
 type window struct {
 	Recommendation
-	number                 int // unique among all rules
 	exactLimit, largeLimit algorithm.Params
 	steps                  []stepLimit // one for each number of the scale
 	sliceless              int         // number of steps without slices
 	denied                 []int64     // number of denied requests, by step
+
+	// When all requests are measured, these are the maximums that subjects need, in ascending
+	// order. exact has the maximums of limits without slices; it leaves out subjects that exceed
+	// all such limits. large has the maximums of limits with slices.
+	exact, large []int64
 }
 
 // stepLimit is a limit whose maximum is a number of the scale.
@@ -57,12 +61,12 @@ type claimKey struct {
 	rule, quantity int
 }
 
-// subjectNeeds holds the needs of a subject in the windows of all rules that applied to it.
-type subjectNeeds []*need
+// needs holds the needs of a subject in the windows of all rules that applied to it.
+type needs []*need
 
 // need is the smallest maximum in one window that would have admitted all requests of a subject.
 type need struct {
-	window       int // the number of the window
+	window       *window
 	exact, large int64
 	exceeded     bool // whether the exact count was exceeded; exact is then unknown
 }
@@ -74,17 +78,14 @@ func newRecommender(o *Options, c *clock) (*recommender, error) {
 	}
 	r := &recommender{
 		store: store, scale: newScale(), maxSubjects: o.MaxSubjects,
-		subjects: make(map[string]*subjectNeeds), claims: make(map[claimKey][]measure),
+		subjects: make(map[string]*needs), claims: make(map[claimKey][]measure),
 	}
-	number := 0
 	for _, rule := range o.Set.Rules() {
 		var q ruleQuantities
 		for _, name := range quantitiesOf(rule) {
 			windows := windowsOf(rule, name, o)
 			for _, w := range windows {
-				w.number = number
 				w.scaled(r.scale)
-				number++
 			}
 			q.windows = append(q.windows, windows)
 			// A different window for each rule keeps the claims of a subject apart.
@@ -224,35 +225,33 @@ func (r *recommender) measures(claim *stint.Claim, rule, quantity int) []measure
 	if list, ok := r.claims[key]; ok {
 		return list
 	}
-	needs := r.subjects[claim.Subject]
+	of := r.subjects[claim.Subject]
 	key.subject, key.scope = strings.Clone(key.subject), strings.Clone(key.scope)
 	switch {
 	case len(r.claims) >= countsPerSubject*max(r.maxSubjects, DefaultMaxSubjects):
 		return nil
-	case needs == nil && len(r.subjects) >= r.maxSubjects:
+	case of == nil && len(r.subjects) >= r.maxSubjects:
 		return nil
-	case needs == nil:
-		needs = new(subjectNeeds)
-		r.subjects[key.subject] = needs
+	case of == nil:
+		of = new(needs)
+		r.subjects[key.subject] = of
 	}
 	list := make([]measure, len(r.rules[rule].windows[quantity]))
 	for i, w := range r.rules[rule].windows[quantity] {
-		list[i] = measure{need: needs.of(w), exact: new(algorithm.Count), large: new(algorithm.Count)}
+		list[i] = measure{need: of.in(w), exact: new(algorithm.Count), large: new(algorithm.Count)}
 	}
 	r.claims[key] = list
 	return list
 }
 
-// of returns the need of the subject in the window w. It adds the need if there is none.
-func (s *subjectNeeds) of(w *window) *need {
-	for _, n := range *s {
-		if n.window == w.number {
-			return n
-		}
+// in returns the need in a window. It adds the need if there is none.
+func (s *needs) in(w *window) *need {
+	i := slices.IndexFunc(*s, func(n *need) bool { return n.window == w })
+	if i < 0 {
+		i = len(*s)
+		*s = append(*s, &need{window: w})
 	}
-	n := &need{window: w.number}
-	*s = append(*s, n)
-	return n
+	return (*s)[i]
 }
 
 // settlingStore is the store of a recommender. It settles the recommender's measures when it
