@@ -64,7 +64,7 @@ var (
 	forTests = []string{
 		"storetest", "faults", "internal/doctest", "internal/browsertest", "internal/layout",
 		"internal/oracle", "internal/proxytest", "internal/redistest", "internal/testkit", "internal/whatwg", "internal/xdstest",
-		"internal/server/e2e", "internal/simulate/simulatetest",
+		"internal/server/e2e",
 	}
 )
 

@@ -1,11 +1,11 @@
 package simulate_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"net/netip"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +13,6 @@ import (
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/simulate"
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
-	"github.com/stint-limiter/stint/internal/simulate/loggen"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -22,8 +21,9 @@ var start = time.Date(2026, time.March, 4, 5, 6, 7, 0, time.UTC)
 
 // records is a log.
 type records struct {
-	list []accesslog.Record
-	read int
+	list  []accesslog.Record
+	read  int
+	stats accesslog.Stats // the zero Stats count the records
 }
 
 func (l *records) Next(r *accesslog.Record) error {
@@ -35,7 +35,11 @@ func (l *records) Next(r *accesslog.Record) error {
 	return nil
 }
 
-func (l *records) Stats() accesslog.Stats { return accesslog.Stats{Lines: int64(l.read)} }
+func (l *records) Stats() accesslog.Stats {
+	stats := l.stats
+	stats.Lines = cmp.Or(stats.Lines, int64(l.read))
+	return stats
+}
 
 // add adds n requests of a client, with an interval between them. Times are relative to start and
 // must not go back.
@@ -81,6 +85,21 @@ func replay(t testing.TB, log *records, o simulate.Options) *simulate.Result {
 	return result
 }
 
+// replayText replays a log in a format; nil detects it.
+func replayText(t *testing.T, log string, format accesslog.Format, o simulate.Options) *simulate.Result {
+	t.Helper()
+	source, err := accesslog.Open([]string{"-"}, accesslog.Options{Format: format, Stdin: strings.NewReader(log)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	result, err := simulate.Run(t.Context(), source, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
 // after returns a time relative to start.
 func after(d time.Duration) time.Time { return start.Add(d) }
 
@@ -110,16 +129,4 @@ func words(values ...any) string {
 		texts[i] = fmt.Sprint(v)
 	}
 	return strings.Join(texts, " ")
-}
-
-func generate(t testing.TB, name string, o loggen.Options) {
-	t.Helper()
-	file, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if err := loggen.Generate(file, o); err != nil {
-		t.Fatal(err)
-	}
 }

@@ -1,22 +1,22 @@
 package simulate_test
 
 import (
-	"context"
-	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stint-limiter/stint/internal/simulate"
-	"github.com/stint-limiter/stint/internal/simulate/accesslog"
 	"github.com/stint-limiter/stint/internal/simulate/loggen"
 )
 
 // TestGeneratedLog: all numbers in the result add up, and another replay gives the same result.
 func TestGeneratedLog(t *testing.T) {
 	const lines = 5_000
-	log := filepath.Join(t.TempDir(), "access.log")
-	generate(t, log, loggen.Options{Lines: lines, Users: 500, Span: 90 * time.Minute})
+	var log strings.Builder
+	if err := loggen.Generate(&log, loggen.Options{Lines: lines, Users: 500, Span: 90 * time.Minute}); err != nil {
+		t.Fatal(err)
+	}
 	o := simulate.Options{
 		Set: parse(t, `
 tiers: [{name: anyone, identity: ip, limits: [30/1m burst 2x, 500/1h]}]
@@ -28,19 +28,7 @@ bans: {after: 20, within: 1m, durations: [1m, 5m]}
 		Against:   parse(t, `tiers: [{name: anyone, identity: ip, limits: 5/1m}]`),
 		Recommend: []float64{0.9, 0.999, 1}, Windows: []time.Duration{time.Minute},
 	}
-	run := func() *simulate.Result {
-		source, err := accesslog.Open([]string{log}, accesslog.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer source.Close()
-		result, err := simulate.Run(context.Background(), source, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return result
-	}
-	r := run()
+	r := replayText(t, log.String(), nil, o)
 	if r.Log.Lines != lines || r.Log.Requests+r.Log.Malformed != lines || r.Log.Bytes == 0 {
 		t.Errorf("log: got %+v", r.Log)
 	}
@@ -56,7 +44,7 @@ bans: {after: 20, within: 1m, durations: [1m, 5m]}
 		c.DeniedByBoth+c.OnlyAgainst != r.Against.Total.Denied {
 		t.Errorf("comparison: got %+v", c)
 	}
-	if again := run(); !reflect.DeepEqual(r, again) {
+	if again := replayText(t, log.String(), nil, o); !reflect.DeepEqual(r, again) {
 		t.Errorf("got %+v, and then %+v", r, again)
 	}
 }

@@ -1,7 +1,7 @@
 package simulate_test
 
 import (
-	"slices"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -10,37 +10,50 @@ import (
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
 )
 
-// TestNoteOnOrder: the result of a log with many late lines has a note that it is unreliable.
-func TestNoteOnOrder(t *testing.T) {
-	set := parse(t, "tiers: [{name: anyone, identity: ip, limits: 5/1m}]")
-	for late, want := range map[int64]bool{0: false, 5: false, 6: true, 99: true} {
-		log := &statsLog{stats: accesslog.Stats{Lines: 100, Late: late}}
-		log.add(100, ann, 0, time.Second)
-		r, err := simulate.Run(t.Context(), log, simulate.Options{Set: set})
-		if err != nil {
-			t.Fatal(err)
+const fivePerMinute = "tiers: [{name: anyone, identity: ip, limits: 5/1m}]"
+
+// TestNotes: the notes say what a log does not show, and why a result is unreliable.
+func TestNotes(t *testing.T) {
+	const settled = `
+tiers: [{name: anyone, identity: ip, limits: 5/1m concurrency, budget: 10/1m}]
+policies: [{name: model, settle: {header: X-Cost}}]
+`
+	limited := func(n int) *records {
+		return new(records).add(n, ann, 0, time.Second, status(429),
+			func(r *accesslog.Record) { r.Client = netip.Addr{} })
+	}
+	for _, test := range []struct {
+		name, config string
+		log          *records
+		want         []string // the beginning of each note
+	}{
+		{"a twentieth is late", fivePerMinute, &records{stats: accesslog.Stats{Lines: 100, Late: 5}}, nil},
+		{"more are late", fivePerMinute, &records{stats: accesslog.Stats{Lines: 100, Late: 6}},
+			[]string{"The log is not in chronological order: 6 lines of 100 came too late"}},
+		{"damaged", fivePerMinute, &records{stats: accesslog.Stats{Lines: 1200,
+			Damaged: []accesslog.Damage{{File: "a.gz", Lines: 1200, Reason: "it is truncated"}}}},
+			[]string{"a.gz could not be read to its end: it is truncated. " +
+				"The results include the 1,200 lines before that point."}},
+		{"what logs do not show", settled, limited(1), []string{
+			"1 request in the log got the response 429", "1 request came without a client",
+			"Logs do not show which requests overlapped: concurrency", "Some costs are settled by a header of the response"}},
+		{"several requests", fivePerMinute, limited(7), []string{
+			"7 requests in the log got the response 429", "7 requests came without a client"}},
+	} {
+		r := replay(t, test.log, simulate.Options{Set: parse(t, test.config)})
+		ok := len(r.Notes) == len(test.want) && len(r.Log.Damaged) == len(test.log.stats.Damaged)
+		for i := 0; ok && i < len(test.want); i++ {
+			ok = strings.HasPrefix(r.Notes[i], test.want[i])
 		}
-		got := slices.ContainsFunc(r.Notes, func(note string) bool {
-			return strings.Contains(note,
-				"not in chronological order")
-		})
-		if got != want {
-			t.Errorf("%d of 100 late: got %q", late, r.Notes)
+		if !ok {
+			t.Errorf("%s: got %q, %+v; want %q", test.name, r.Notes, r.Log.Damaged, test.want)
 		}
 	}
 }
 
-// statsLog is a log with other statistics.
-type statsLog struct {
-	records
-	stats accesslog.Stats
-}
-
-func (l *statsLog) Stats() accesslog.Stats { return l.stats }
-
 // TestWarning: the warning begins above 5%, and says how much could not be read.
 func TestWarning(t *testing.T) {
-	set := parse(t, "tiers: [{name: anyone, identity: ip, limits: 5/1m}]")
+	set := parse(t, fivePerMinute)
 	for _, test := range []struct {
 		malformed, lines int64
 		want             string
@@ -54,21 +67,10 @@ func TestWarning(t *testing.T) {
 		{999_999, 1_000_000, "The log is mostly unreadable: 999,999 of 1,000,000 lines (>99.99%) "},
 		{1, 1, "The log is completely unreadable: 1 of 1 line (100%) "},
 	} {
-		log := &statsLog{stats: accesslog.Stats{Lines: test.lines, Malformed: test.malformed}}
-		r, err := simulate.Run(t.Context(), log, simulate.Options{Set: set})
-		if err != nil || !strings.HasPrefix(r.Warning, test.want) || (r.Warning == "") != (test.want == "") {
-			t.Errorf("%d of %d: got %q, %v; want %q", test.malformed, test.lines, r.Warning, err, test.want)
+		log := &records{stats: accesslog.Stats{Lines: test.lines, Malformed: test.malformed}}
+		r := replay(t, log, simulate.Options{Set: set})
+		if !strings.HasPrefix(r.Warning, test.want) || (r.Warning == "") != (test.want == "") {
+			t.Errorf("%d of %d: got %q; want %q", test.malformed, test.lines, r.Warning, test.want)
 		}
-	}
-}
-
-// TestNoteOnDamage: a note names the logs that could not be read to their end.
-func TestNoteOnDamage(t *testing.T) {
-	log := &statsLog{stats: accesslog.Stats{
-		Lines: 1200, Damaged: []accesslog.Damage{{File: "a.gz", Lines: 1200, Reason: "it is truncated"}}}}
-	r, err := simulate.Run(t.Context(), log, simulate.Options{Set: parse(t, "tiers: [{name: anyone, identity: ip, limits: 5/1m}]")})
-	if want := "a.gz could not be read to its end: it is truncated. The results include the 1,200 lines before that point."; err != nil ||
-		!slices.Contains(r.Notes, want) || len(r.Log.Damaged) != 1 {
-		t.Errorf("got %q, %+v, %v", r.Notes, r.Log.Damaged, err)
 	}
 }

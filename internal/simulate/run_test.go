@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/netip"
 	"reflect"
 	"strings"
 	"testing"
@@ -165,24 +164,6 @@ func TestBounds(t *testing.T) {
 	wantCount(t, "total", r.Outcome.Total, simulate.Count{Requests: 4, Allowed: 2, Denied: 2})
 	if r.Log.Outside != 6 || !r.Log.First.Equal(after(2*time.Second)) {
 		t.Errorf("log: got %+v", r.Log)
-	}
-}
-
-func TestNotes(t *testing.T) {
-	set := parse(t, `
-tiers: [{name: anyone, identity: ip, limits: 5/1m concurrency, budget: 10/1m}]
-policies: [{name: model, settle: {header: X-Cost}}]
-`)
-	for n, requests := range map[int]string{1: "1 request", 7: "7 requests"} {
-		log := new(records).add(n, ann, 0, time.Second, status(429),
-			func(r *accesslog.Record) { r.Client = netip.Addr{} })
-		notes := strings.Join(replay(t, log, simulate.Options{Set: set}).Notes, "\n")
-		for _, want := range []string{requests + " in the log got the response 429", requests + " came without a client",
-			"concurrency", "header of the response"} {
-			if !strings.Contains(notes, want) {
-				t.Errorf("no note says %q:\n%s", want, notes)
-			}
-		}
 	}
 }
 

@@ -1,9 +1,6 @@
 package simulate_test
 
 import (
-	"context"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -58,20 +55,7 @@ func replayTokens(t *testing.T, log, mapping string, o simulate.Options) *simula
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := filepath.Join(t.TempDir(), "llm.log")
-	if err := os.WriteFile(name, []byte(log), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	source, err := accesslog.Open([]string{name}, accesslog.Options{Format: format})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer source.Close()
-	r, err := simulate.Run(context.Background(), source, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return replayText(t, log, format, o)
 }
 
 // TestTokens: budgets count the tokens and prices that the log has, each quantity by itself.
@@ -113,7 +97,7 @@ func TestTokens(t *testing.T) {
 		t.Errorf("used: %s", s)
 	}
 	if len(r.Notes) != 3 || !strings.HasPrefix(r.Notes[2], "1 of 8 requests whose tokens are counted have no count") ||
-		!strings.Contains(r.Notes[2], "llm.log:5)") {
+		!strings.Contains(r.Notes[2], "standard input:5)") {
 		t.Errorf("notes: %q", r.Notes)
 	}
 	if r.Log.Malformed != 2 || r.Log.Examples[0].Line != 8 ||
@@ -184,7 +168,7 @@ func TestTokensUnpriced(t *testing.T) {
 	r := replayTokens(t, tokenLog, tokenMapping, simulate.Options{Set: parse(t, rules), Recommend: []float64{1}})
 	notes := strings.Join(r.Notes, "\n")
 	if !strings.Contains(notes, `3 requests used a model that has no price (the first: "small", `) ||
-		!strings.Contains(notes, "llm.log:3)") {
+		!strings.Contains(notes, "standard input:3)") {
 		t.Errorf("notes: %s", notes)
 	}
 	if last := r.Recommendations[len(r.Recommendations)-1]; last.Subjects != 2 || r.Outcome.Subjects.Hit != 2 {

@@ -1,4 +1,4 @@
-package simulatetest
+package simulate_test
 
 import (
 	"flag"
