@@ -16,6 +16,7 @@ package report
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/stint-limiter/stint/internal/figures"
@@ -47,6 +48,8 @@ type section struct {
 
 // block is a [paragraph], a [table] or a [timeline].
 type block interface {
+	// empty reports whether there is nothing to show.
+	empty() bool
 	// text writes the block for a terminal.
 	text(p *printer)
 }
@@ -62,7 +65,7 @@ func New(r *simulate.Result, names Names) *Report {
 		b.read(r), b.notes(r), b.outcome(r), b.compared(r), b.hit(r), b.bans(r), b.headroom(r), b.recommended(r),
 		b.size(r),
 	} {
-		if len(s.Blocks) > 0 {
+		if s.Blocks = slices.DeleteFunc(s.Blocks, block.empty); len(s.Blocks) > 0 {
 			report.sections = append(report.sections, s)
 		}
 	}

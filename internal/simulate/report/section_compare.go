@@ -18,18 +18,8 @@ func (b *builder) compared(r *simulate.Result) section {
 	s.Blocks = []block{
 		b.difference(c), b.agreement(c, r.Outcome.Total.Requests), b.bySide(r),
 		b.newTimeline("Requests over time, by "+b.against(), &r.Against.Series),
-	}
-	for _, side := range []struct {
-		title string
-		all   int64
-		list  []simulate.Change
-	}{
-		{"Subjects denied more than before", c.Losing, c.Lose},
-		{"Subjects denied less than before", c.Gaining, c.Gain},
-	} {
-		if len(side.list) > 0 {
-			s.Blocks = append(s.Blocks, b.changes(side.title, side.all, side.list))
-		}
+		b.changes("Subjects denied more than before", c.Losing, c.Lose),
+		b.changes("Subjects denied less than before", c.Gaining, c.Gain),
 	}
 	return s
 }
@@ -47,22 +37,10 @@ func (b *builder) difference(c *simulate.Comparison) paragraph {
 // agreement counts the requests by the decisions of both configurations.
 func (b *builder) agreement(c *simulate.Comparison, all int64) table {
 	t := table{Columns: []column{{Long: true}, {Number: true}, {Number: true}, {Spare: 1}, {}}}
-	for _, line := range []struct {
-		name string
-		n    int64
-		tone tone
-	}{
-		{"allowed by both", c.AllowedByBoth, allowed},
-		{"denied by both", c.DeniedByBoth, denied},
-		{"denied by " + b.config() + " only", c.OnlyDenied, denied},
-		{"denied by " + b.against() + " only", c.OnlyAgainst, denied},
-	} {
-		t.Rows = append(t.Rows, []cell{
-			{Text: line.name}, {Text: figures.Number(line.n)}, {Text: share(line.n, all)},
-			{Drawn: true, Share: ratio(line.n, all), Tone: line.tone},
-			{Text: "of all requests"},
-		})
-	}
+	t.addPart("allowed by both", c.AllowedByBoth, all, allowed, ofAll)
+	t.addPart("denied by both", c.DeniedByBoth, all, denied, ofAll)
+	t.addPart("denied by "+b.config()+" only", c.OnlyDenied, all, denied, ofAll)
+	t.addPart("denied by "+b.against()+" only", c.OnlyAgainst, all, denied, ofAll)
 	return t
 }
 
@@ -72,31 +50,32 @@ func (b *builder) bySide(r *simulate.Result) table {
 	t := table{Title: "Denied by limits", Columns: []column{
 		{Name: "tier, policy", Long: true}, {Name: b.config(), Number: true}, {Name: b.against(), Number: true},
 	}}
-	here, there := map[key]int64{}, map[key]int64{}
+	type sides [2]struct {
+		denied int64
+		exists bool // whether the configuration has the rule
+	}
+	rules := map[key]*sides{}
 	var order []key
-	for _, side := range []struct {
-		outcome *simulate.Outcome
-		denied  map[key]int64
-	}{{&r.Outcome, here}, {r.Against, there}} {
-		for _, p := range side.outcome.Policies {
+	for i, o := range []*simulate.Outcome{&r.Outcome, r.Against} {
+		for _, p := range o.Policies {
 			k := key{p.Policy, p.Tier}
-			_, inOne := here[k]
-			_, inOther := there[k]
-			if !inOne && !inOther {
+			if rules[k] == nil {
+				rules[k] = new(sides)
 				order = append(order, k)
 			}
-			side.denied[k] += p.Denied
+			rules[k][i].denied += p.Denied
+			rules[k][i].exists = true
 		}
-	}
-	side := func(denied map[key]int64, k key) cell {
-		if n, there := denied[k]; there {
-			return deniedCell(n)
-		}
-		return cell{Text: "–"}
 	}
 	for _, k := range order {
-		if here[k] > 0 || there[k] > 0 {
-			t.Rows = append(t.Rows, []cell{{Text: rule(k.policy, k.tier)}, side(here, k), side(there, k)})
+		row := cells(rule(k.policy, k.tier), "–", "–")
+		for i, side := range rules[k] {
+			if side.exists {
+				row[1+i] = deniedCell(side.denied)
+			}
+		}
+		if rules[k][0].denied > 0 || rules[k][1].denied > 0 {
+			t.Rows = append(t.Rows, row)
 		}
 	}
 	if here, there := r.Outcome.Total.Banned, r.Against.Total.Banned; here > 0 || there > 0 {

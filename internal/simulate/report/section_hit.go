@@ -116,12 +116,12 @@ func (b *builder) bans(r *simulate.Result) section {
 			b.at(h.Last)))
 	}
 	t.leaveOut(more, "other was banned", "others were banned")
-	s.Blocks = []block{paragraph{Text: fmt.Sprintf(
-		"%s would have been banned %s, for %s in total; %s denied by a ban already in force.",
-		count(o.Subjects.Banned, "subject", "subjects"), times(o.Subjects.Bans),
-		figures.Length(time.Duration(o.Subjects.BannedFor)), count(o.Total.Banned, "request was", "requests were"))}}
-	if len(t.Rows) > 0 {
-		s.Blocks = append(s.Blocks, t)
+	s.Blocks = []block{
+		paragraph{Text: fmt.Sprintf("%s would have been banned %s, for %s in total; %s denied by a ban already in force.",
+			count(o.Subjects.Banned, "subject", "subjects"), times(o.Subjects.Bans),
+			figures.Length(time.Duration(o.Subjects.BannedFor)),
+			count(o.Total.Banned, "request was", "requests were"))},
+		t,
 	}
 	return s
 }

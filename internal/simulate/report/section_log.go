@@ -32,14 +32,11 @@ func (b *builder) read(r *simulate.Result) section {
 		fact("malformed", fmt.Sprintf("%s (%s of all lines), not replayed",
 			count(log.Malformed, "line", "lines"), share(log.Malformed, log.Lines)))
 	}
-	return section{ID: "read", Title: "What was read", Blocks: append([]block{facts}, malformed(log)...)}
+	return section{ID: "read", Title: "What was read", Blocks: []block{facts, malformed(log)}}
 }
 
 // malformed shows examples of lines that could not be read.
-func malformed(log *simulate.Log) []block {
-	if len(log.Examples) == 0 {
-		return nil
-	}
+func malformed(log *simulate.Log) table {
 	t := table{Title: "Lines that could not be read", Columns: []column{
 		{Name: "where"}, {Name: "why", Long: true}, {Name: "line", Long: true, Verbatim: true},
 	}}
@@ -52,5 +49,5 @@ func malformed(log *simulate.Log) []block {
 		t.Rows = append(t.Rows, cells(where, label.Line(e.Reason), text))
 	}
 	t.leaveOut(log.Malformed-int64(len(log.Examples)), "more", "more")
-	return []block{t}
+	return t
 }

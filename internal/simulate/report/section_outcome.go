@@ -13,11 +13,8 @@ func (b *builder) outcome(r *simulate.Result) section {
 	if o.Total.Requests == 0 {
 		return s
 	}
-	s.Blocks = append(s.Blocks, totals(&o.Total), b.newTimeline("Requests over time", &o.Series))
-	for _, t := range []table{tiers(o), routes(o), methods(o), policies(o)} {
-		if len(t.Rows) > 0 {
-			s.Blocks = append(s.Blocks, t)
-		}
+	s.Blocks = []block{
+		totals(&o.Total), b.newTimeline("Requests over time", &o.Series), tiers(o), routes(o), methods(o), policies(o),
 	}
 	return s
 }
@@ -25,24 +22,27 @@ func (b *builder) outcome(r *simulate.Result) section {
 // totals counts all requests.
 func totals(c *simulate.Count) table {
 	t := table{Columns: []column{{}, {Number: true}, {Number: true}, {Spare: 1}, {Long: true}}}
-	line := func(name string, n, whole int64, kind tone, of string) {
-		t.Rows = append(t.Rows, []cell{
-			{Text: name}, {Text: figures.Number(n)}, {Text: share(n, whole)},
-			{Drawn: true, Share: ratio(n, whole), Tone: kind}, {Text: of},
-		})
-	}
-	line("allowed", c.Allowed, c.Requests, allowed, "of all requests")
-	line("denied", c.Denied, c.Requests, denied, "of all requests")
+	t.addPart("allowed", c.Allowed, c.Requests, allowed, ofAll)
+	t.addPart("denied", c.Denied, c.Requests, denied, ofAll)
 	if c.Banned > 0 {
-		line("by a ban", c.Banned, c.Denied, denied, "of the denied")
+		t.addPart("by a ban", c.Banned, c.Denied, denied, "of the denied")
 	}
 	if c.Shadowed > 0 {
-		line("in shadow", c.Shadowed, c.Allowed, plain, "of the allowed: would be denied if everything were enforced")
+		t.addPart("in shadow", c.Shadowed, c.Allowed, plain, "of the allowed: would be denied if everything were enforced")
 	}
 	if c.Exempt > 0 {
-		line("exempt", c.Exempt, c.Allowed, plain, "of the allowed: no limits apply")
+		t.addPart("exempt", c.Exempt, c.Allowed, plain, "of the allowed: no limits apply")
 	}
 	return t
+}
+
+const ofAll = "of all requests"
+
+// addPart adds a row that shows a part of a whole: as a number, in percent and as a bar.
+func (t *table) addPart(name string, n, whole int64, color tone, of string) {
+	t.Rows = append(t.Rows, []cell{
+		{Text: name}, {Text: figures.Number(n)}, {Text: share(n, whole)}, bar(n, whole, color), {Text: of},
+	})
 }
 
 // newCountTable returns a table of counts. The first columns name what is counted.
@@ -63,7 +63,7 @@ func newCountTable(title string, names ...string) table {
 func countCells(c *simulate.Count) []cell {
 	return []cell{
 		{Text: figures.Number(c.Requests)}, deniedCell(c.Denied), {Text: share(c.Denied, c.Requests)},
-		{Drawn: true, Share: ratio(c.Denied, c.Requests), Tone: denied},
+		bar(c.Denied, c.Requests, denied),
 		{Text: figures.Number(c.Banned)}, {Text: figures.Number(c.Shadowed)},
 	}
 }
@@ -149,7 +149,7 @@ func policies(o *simulate.Outcome) table {
 		partly = partly || p.Enforced < 1
 		t.Rows = append(t.Rows, []cell{
 			{Text: rule(p.Policy, p.Tier)}, {Text: figures.Number(p.Requests)}, deniedCell(p.Denied),
-			{Text: share(p.Denied, p.Requests)}, {Drawn: true, Share: ratio(p.Denied, p.Requests), Tone: denied},
+			{Text: share(p.Denied, p.Requests)}, bar(p.Denied, p.Requests, denied),
 			{Text: figures.Number(p.Shadowed)}, {Text: figures.Percent(p.Enforced) + " of subjects"},
 		})
 	}
@@ -158,12 +158,4 @@ func policies(o *simulate.Outcome) table {
 		t = t.cut(len(t.Columns) - 1)
 	}
 	return t.without("in shadow")
-}
-
-// ratio returns part divided by whole, or 0 if whole is 0.
-func ratio(part, whole int64) float64 {
-	if whole == 0 {
-		return 0
-	}
-	return float64(part) / float64(whole)
 }

@@ -85,7 +85,7 @@ func curve(r *simulate.Recommendation) table {
 		kept = p
 		t.Rows = append(t.Rows, []cell{
 			{Text: r.Limit(p.Max).String()}, {Text: figures.Number(p.Subjects)}, {Text: share(p.Subjects, r.Subjects)},
-			{Drawn: true, Share: ratio(p.Subjects, r.Subjects), Tone: denied}, {Text: share(p.Requests, r.Requests)},
+			bar(p.Subjects, r.Subjects, denied), {Text: share(p.Requests, r.Requests)},
 			{Text: marks, Tone: allowed},
 		})
 	}

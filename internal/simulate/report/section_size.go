@@ -15,13 +15,10 @@ func (b *builder) size(r *simulate.Result) section {
 	if r.Outcome.Size.Second.Decisions == 0 {
 		return s
 	}
-	own := b.load(&r.Outcome)
-	s.Blocks = append(s.Blocks, own)
 	if r.Against != nil && r.Against.Size.Second.Decisions > 0 {
-		own.Title = b.config()
-		other := b.load(r.Against)
-		other.Title = b.against()
-		s.Blocks = []block{own, other}
+		s.Blocks = []block{b.load(b.config(), &r.Outcome), b.load(b.against(), r.Against)}
+	} else {
+		s.Blocks = []block{b.load("", &r.Outcome)}
 	}
 	s.Blocks = append(s.Blocks, paragraph{Text: "docs/sizing.md shows the CPU, memory and network that subjects and " +
 		"decisions take, and when to use a Cluster or leases."})
@@ -29,9 +26,9 @@ func (b *builder) size(r *simulate.Result) section {
 }
 
 // load returns a table of the load of one configuration.
-func (b *builder) load(o *simulate.Outcome) table {
+func (b *builder) load(title string, o *simulate.Outcome) table {
 	n := &o.Size
-	t := table{Columns: []column{{}, {Long: true}}}
+	t := table{Title: title, Columns: []column{{}, {Long: true}}}
 	fact := func(name, text string) { t.Rows = append(t.Rows, cells(name, text)) }
 	seen := figures.Number(o.Subjects.Seen)
 	if o.Subjects.Others.Requests > 0 {

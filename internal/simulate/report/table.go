@@ -63,6 +63,15 @@ func deniedCell(n int64) cell {
 	return cell{Text: figures.Number(n), Tone: denied}
 }
 
+// bar is a bar for a part of a whole. It is empty if the whole is 0.
+func bar(part, whole int64, color tone) cell {
+	c := cell{Drawn: true, Tone: color}
+	if whole != 0 {
+		c.Share = float64(part) / float64(whole)
+	}
+	return c
+}
+
 func cells(texts ...string) []cell {
 	row := make([]cell, len(texts))
 	for i, text := range texts {
@@ -125,6 +134,8 @@ const (
 	// leastName is the width below which a name is not shortened.
 	leastName = 14
 )
+
+func (t table) empty() bool { return len(t.Rows) == 0 }
 
 func (t table) text(p *printer) {
 	if t.Title != "" {

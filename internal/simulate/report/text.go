@@ -114,6 +114,6 @@ func wrap(text string, width int) []string {
 	return lines
 }
 
-func (b paragraph) text(p *printer) {
-	p.wrapped("", indent, b.Text)
-}
+func (b paragraph) empty() bool { return b.Text == "" }
+
+func (b paragraph) text(p *printer) { p.wrapped("", indent, b.Text) }

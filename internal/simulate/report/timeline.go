@@ -55,10 +55,9 @@ func most(numbers []int64) int64 {
 // leastSteps is the minimum number of columns of a timeline, however narrow the terminal is.
 const leastSteps = 10
 
+func (t timeline) empty() bool { return len(t.Lines) == 0 }
+
 func (t timeline) text(p *printer) {
-	if len(t.Lines) == 0 {
-		return
-	}
 	names := 0
 	for _, l := range t.Lines {
 		names = max(names, len(l.Name))
