@@ -52,25 +52,24 @@ func memoryNames() []string {
 
 // openStint opens stint with a memory store that is large enough for all subjects of the bench.
 func openStint(limits ...stint.Limit) decider {
-	lim, closer := openStintLimiter(limits...)
+	store := contest.Must(memorystore.New(memorystore.Config{}))
+	lim := newLimiter(store, limits)
 	ctx := context.Background()
 	return decider{
 		allow: func(key string) (bool, error) {
 			d, err := lim.Allow(ctx, key)
 			return d.Allowed, err
 		},
-		close: closer,
+		close: func() { store.Close() },
 	}
 }
 
-func openStintLimiter(limits ...stint.Limit) (*stint.Limiter, func()) {
-	store := contest.Must(memorystore.New(memorystore.Config{}))
+func newLimiter(store stint.Store, limits []stint.Limit) *stint.Limiter {
 	var options []stint.Option
 	for _, l := range limits {
 		options = append(options, l)
 	}
-	lim := contest.Must(stint.New(store, options...))
-	return lim, func() { store.Close() }
+	return contest.Must(stint.New(store, options...))
 }
 
 // openGoLimiter opens go-limiter, which counts in fixed windows, with one bucket per key.

@@ -108,11 +108,7 @@ type closableStore interface {
 }
 
 func openLimiter(store closableStore, limits []stint.Limit) redisDecider {
-	var options []stint.Option
-	for _, l := range limits {
-		options = append(options, l)
-	}
-	lim := contest.Must(stint.New(store, options...))
+	lim := newLimiter(store, limits)
 	return redisDecider{
 		allow: func(ctx context.Context, key string) (bool, int64, error) {
 			d, err := lim.Allow(ctx, key)

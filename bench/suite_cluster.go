@@ -79,7 +79,7 @@ func runCluster(ctx context.Context, s contest.Settings, r *contest.Report) {
 			walkers := pattern{w.keys, 1}.walkers(callers)
 			press(ctx, c[0], d, walkers, warmUp)
 			samples = append(samples, func() float64 {
-				return press(ctx, c[0], d, walkers, pressTime(s)).perSecond
+				return press(ctx, c[0], d, walkers, pressTime(s)).Rate
 			})
 		}
 		all := alternate(ctx, s.Rounds, samples...)

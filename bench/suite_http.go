@@ -121,7 +121,7 @@ func runHTTPRedis(ctx context.Context, s contest.Settings, r *contest.Report) {
 		defer server.Close()
 		samples = append(samples, func() float64 {
 			took := arrive(ctx, server.URL, contest.Pick(s, 2*time.Second, time.Second))
-			loads[i].latency = append(loads[i].latency, took...)
+			loads[i].Took = append(loads[i].Took, took...)
 			return 0
 		})
 	}
@@ -131,7 +131,7 @@ func runHTTPRedis(ctx context.Context, s contest.Settings, r *contest.Report) {
 	var lines [][]string
 	quantiles := []float64{0.5, 0.9, 0.99}
 	for i, name := range []string{"bare", "stint, tiers"} {
-		slices.Sort(loads[i].latency)
+		slices.Sort(loads[i].Took)
 		line := []string{name}
 		for _, q := range quantiles {
 			line = append(line, contest.Number(loads[i].quantile(q)))

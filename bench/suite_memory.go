@@ -36,6 +36,7 @@ const bar = 1.6
 type walker struct {
 	pattern
 	at, times int
+	used      int64 // units in the first windows, as the answers report them; see press
 }
 
 func (w *walker) next() string {

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -14,15 +11,13 @@ import (
 
 // load is the result of one sample of a limiter over Redis.
 type load struct {
-	perSecond float64
-	cpu       float64 // of Redis, µs per decision
-	latency   []time.Duration
-	allowed   float64 // share of decisions
-	used      float64 // units in the first window, on average
+	contest.Calls
+	cpu  float64 // of Redis, µs per decision
+	used float64 // units in the first window, on average
 }
 
-// quantile returns a latency in microseconds; the latencies are sorted.
-func (l load) quantile(q float64) float64 { return contest.Quantile(l.latency, q).Seconds() * 1e6 }
+// quantile returns a latency in microseconds.
+func (l load) quantile(q float64) float64 { return contest.Quantile(l.Took, q).Seconds() * 1e6 }
 
 // timedOne means that one of every timedOne decisions is timed.
 const timedOne = 8
@@ -32,71 +27,26 @@ func pressTime(s contest.Settings) time.Duration {
 	return contest.Pick(s, 400*time.Millisecond, 200*time.Millisecond)
 }
 
-// press makes concurrent callers, one per walker, call in a loop. Each calls again as soon as it
-// has an answer.
+// press makes concurrent callers, one per walker, call in a loop.
 func press(ctx context.Context, server *redisServer, d redisDecider, walkers []*walker, length time.Duration) load {
-	var (
-		group              sync.WaitGroup
-		mutex              sync.Mutex
-		l                  load
-		decisions, allowed int
-		used               int64
-		failed             error
-	)
-	before := server.cpu(ctx)
-	start := time.Now()
 	for _, w := range walkers {
-		group.Go(func() {
-			var took []time.Duration
-			n, yes, sum := 0, 0, int64(0)
-			var failure error
-			for now := time.Now(); failure == nil && now.Sub(start) < length; {
-				var ok bool
-				var units int64
-				// One decision in eight is timed: for contenders that answer from memory, reading
-				// the clock costs as much as the answer.
-				for range timedOne - 1 {
-					if ok, units, failure = d.allow(ctx, w.next()); failure != nil {
-						break
-					}
-					n++
-					sum += units
-					if ok {
-						yes++
-					}
-				}
-				now = time.Now()
-				if ok, units, failure = d.allow(ctx, w.next()); ok {
-					yes++
-				}
-				n++
-				sum += units
-				then := time.Now()
-				took = append(took, then.Sub(now))
-				now = then
-			}
-			mutex.Lock()
-			defer mutex.Unlock()
-			l.latency = append(l.latency, took...)
-			decisions += n
-			allowed += yes
-			used += sum
-			failed = cmp.Or(failed, failure)
-		})
+		w.used = 0
 	}
-	group.Wait()
-	elapsed := time.Since(start)
-	if failed != nil {
-		contest.Failf("%s: %w", d.name, failed)
+	before := server.cpu(ctx)
+	calls, err := contest.Drive(ctx, len(walkers), timedOne, length, func(ctx context.Context, caller int) (bool, error) {
+		w := walkers[caller]
+		ok, used, err := d.allow(ctx, w.next())
+		w.used += used
+		return ok, err
+	})
+	if err != nil {
+		contest.Failf("%s: %w", d.name, err)
 	}
-	after := server.cpu(ctx)
-	n := float64(decisions)
-	l.perSecond = n / elapsed.Seconds()
-	l.cpu = (after - before) * 1e6 / n
-	l.allowed = float64(allowed) / n
-	l.used = float64(used) / n
-	slices.Sort(l.latency)
-	return l
+	n, used := float64(calls.Count), int64(0)
+	for _, w := range walkers {
+		used += w.used
+	}
+	return load{Calls: calls, cpu: (server.cpu(ctx) - before) * 1e6 / n, used: float64(used) / n}
 }
 
 // workload describes what the callers request.
@@ -181,7 +131,7 @@ func redisSuite(callers int) contest.Suite {
 }
 
 // perSecond, serverTime, p50 and p99 return the values of a load that are compared.
-func perSecond(l load) float64  { return l.perSecond }
+func perSecond(l load) float64  { return l.Rate }
 func serverTime(l load) float64 { return l.cpu }
 func p50(l load) float64        { return l.quantile(0.5) }
 func p99(l load) float64        { return l.quantile(0.99) }
@@ -230,7 +180,7 @@ func compete(ctx context.Context, s contest.Settings, server *redisServer, w wor
 		samples = append(samples, func() float64 {
 			l := press(ctx, server, d, walkers, pressTime(s))
 			loads[i] = append(loads[i], l)
-			return l.perSecond
+			return l.Rate
 		})
 	}
 	alternate(ctx, s.Rounds, samples...)

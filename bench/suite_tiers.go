@@ -101,7 +101,7 @@ func against(name string, ours, theirs []load, value func(load) float64) ([]stri
 }
 
 // share returns the share of decisions that were allowed.
-func share(l load) float64 { return l.allowed }
+func share(l load) float64 { return l.Allowed }
 
 // compete warms up the contenders of a row, and then makes them take turns.
 func (row tierRow) compete(ctx context.Context, s contest.Settings, server *redisServer, keys []string,
@@ -136,7 +136,7 @@ func (row tierRow) compete(ctx context.Context, s contest.Settings, server *redi
 		samples = append(samples, func() float64 {
 			l := press(ctx, server, d, walkers, pressTime(s))
 			*c.loads = append(*c.loads, l)
-			return l.perSecond
+			return l.Rate
 		})
 	}
 	alternate(ctx, s.Rounds, samples...)

@@ -26,7 +26,7 @@ func (p *programs) runRLSCPU(ctx context.Context, s contest.Settings, r *contest
 	var rows [][]string
 	for _, row := range rlsRows {
 		requests := row.requests()
-		calls := make([]ask, len(all.list))
+		calls := make([]contest.Call, len(all.list))
 		for i, one := range all.list {
 			calls[i] = one.ask(1, requests)
 		}
@@ -60,12 +60,12 @@ func (p *programs) runRLSCPU(ctx context.Context, s contest.Settings, r *contest
 
 // spend drives a service and returns the CPU time of the driver, the server, its Redis and all of
 // them, in microseconds per decision.
-func (s *service) spend(ctx context.Context, callers int, length time.Duration, call ask) (micros [4]float64) {
+func (s *service) spend(ctx context.Context, callers int, length time.Duration, call contest.Call) (micros [4]float64) {
 	before := s.clocks()
-	done := contest.Must(drive(ctx, callers, length, call))
+	done := contest.Must(contest.Drive(ctx, callers, 1, length, call))
 	after := s.clocks()
 	for i := range before {
-		micros[i] = float64((after[i] - before[i]).Microseconds()) / float64(done.answers)
+		micros[i] = float64((after[i] - before[i]).Microseconds()) / float64(done.Count)
 		micros[len(before)] += micros[i]
 	}
 	return micros

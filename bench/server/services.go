@@ -163,7 +163,7 @@ func (all *services) contenders(connections int, requests []*rls.RateLimitReques
 // patience is the timeout of a call, which no call should reach.
 const patience = 5 * time.Second
 
-func (s *service) ask(connections int, requests []*rls.RateLimitRequest) ask {
+func (s *service) ask(connections int, requests []*rls.RateLimitRequest) contest.Call {
 	var next atomic.Uint64
 	return func(ctx context.Context, caller int) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, patience) // Envoy's calls have a deadline, too

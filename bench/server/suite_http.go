@@ -38,14 +38,20 @@ func (p *programs) runGateway(ctx context.Context, s contest.Settings, r *contes
 	measured := measureSites(ctx, s, sites, http.MethodGet, "/", "")
 	r.Heading("The gateway, requests a second", fmt.Sprintf("%d connections, a body of %d bytes, no access logs; %s; Caddy %s. "+
 		"The gateway limits every request; nginx and Caddy only pass them on.", httpCallers, len(page), version("nginx", "-v"), version("caddy", "version")))
+	r.Table([]string{"", "requests/s", "p50 ms", "p99 ms", "× nginx", "× Caddy"}, siteRows(sites, measured, 2))
+}
+
+// siteRows returns a row for each site: its rate, its latencies, and its rate relative to the rates
+// of the last n sites.
+func siteRows(sites []site, measured []sample, n int) [][]string {
 	rows := make([][]string, len(sites))
 	for i, m := range measured {
 		rows[i] = []string{sites[i].name, count(m.rate), milliseconds(m.p50), milliseconds(m.p99)}
-		for _, other := range measured[len(measured)-2:] { // nginx, Caddy
+		for _, other := range measured[len(measured)-n:] {
 			rows[i] = append(rows[i], fmt.Sprintf("%.2f", m.rate/other.rate))
 		}
 	}
-	r.Table([]string{"", "requests/s", "p50 ms", "p99 ms", "× nginx", "× Caddy"}, rows)
+	return rows
 }
 
 // runAPI compares the JSON API with a handler that makes no decisions.
@@ -68,12 +74,7 @@ func (p *programs) runAPI(ctx context.Context, s contest.Settings, r *contest.Re
 	measured := measureSites(ctx, s, sites, http.MethodPost, "/v1/take", question)
 	r.Heading("The JSON API, decisions a second", fmt.Sprintf("POST /v1/take by attributes, %d connections. The bare handler reads the body and responds with "+
 		"the same body as stint.", httpCallers))
-	rows := make([][]string, len(sites))
-	for i, m := range measured {
-		rows[i] = []string{sites[i].name, count(m.rate), milliseconds(m.p50), milliseconds(m.p99),
-			fmt.Sprintf("%.2f", m.rate/measured[len(measured)-1].rate)}
-	}
-	r.Table([]string{"", "decisions/s", "p50 ms", "p99 ms", "of bare"}, rows)
+	r.Table([]string{"", "decisions/s", "p50 ms", "p99 ms", "of bare"}, siteRows(sites, measured, 1))
 }
 
 // site is an HTTP server.

@@ -1,12 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -90,41 +90,23 @@ func drawStreams(ctx context.Context, addresses []string, streams int) {
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
 	var work sync.WaitGroup
-	failures := make(chan error, streamCallers*len(addresses))
-	for i := range streamCallers * len(addresses) {
+	failures := make([]error, streamCallers*len(addresses))
+	for i := range failures {
 		work.Go(func() {
-			for range streams {
-				if err := drawStream(ctx, client, addresses[i%len(addresses)]); err != nil {
-					failures <- err
-					return
-				}
+			for n := 0; n < streams && failures[i] == nil; n++ {
+				failures[i] = drawStream(ctx, client, addresses[i%len(addresses)])
 			}
 		})
 	}
 	work.Wait()
-	select {
-	case err := <-failures:
-		contest.OK(err)
-	default:
-	}
+	contest.OK(cmp.Or(failures...))
 }
 
 func drawStream(ctx context.Context, client *http.Client, address string) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/v1/chat/completions",
-		strings.NewReader(streamAsk))
-	if err != nil {
-		return err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	response, err := client.Do(r)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	n, err := io.Copy(io.Discard, response.Body)
-	want := int64(streamEvents*len(streamEvent) + len(streamEnd))
-	if err == nil && (response.StatusCode != http.StatusOK || n != want) {
-		err = fmt.Errorf("got %s and %d bytes, want %d", response.Status, n, want)
+	status, answer, err := send(ctx, client, http.MethodPost, "http://"+address+"/v1/chat/completions", streamAsk)
+	want := streamEvents*len(streamEvent) + len(streamEnd)
+	if err == nil && (status != http.StatusOK || len(answer) != want) {
+		err = fmt.Errorf("got the status %d and %d bytes, want %d", status, len(answer), want)
 	}
 	return err
 }

@@ -22,37 +22,9 @@ type Process struct {
 	// Address is the address on which it accepts connections.
 	Address string
 
-	name string
 	cmd  *exec.Cmd
-	log  *os.File
+	log  string        // path of the file with its output
 	done chan struct{} // closed when the process has ended
-}
-
-// start is like [Rack.Start]. log is the name of the file for the program's output.
-func start(ctx context.Context, address, log string, env []string, program string, args ...string) (*Process, error) {
-	file, err := os.Create(log)
-	if err != nil {
-		return nil, err
-	}
-	p := &Process{Address: address, name: program, cmd: exec.Command(program, args...), log: file,
-		done: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = file, file
-	p.cmd.Env = append(os.Environ(), env...)
-	// Do not let an interrupt at the terminal reach the process: Stop ends it gracefully.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := p.cmd.Start(); err != nil {
-		file.Close()
-		return nil, err
-	}
-	go func() {
-		_ = p.cmd.Wait() // the log explains an unexpected end
-		close(p.done)
-	}()
-	if err := p.await(ctx, address); err != nil {
-		p.Stop()
-		return nil, err
-	}
-	return p, nil
 }
 
 // The longest time that a server may take to start and to stop.
@@ -62,19 +34,19 @@ const (
 )
 
 // await waits until the address accepts connections.
-func (p *Process) await(ctx context.Context, address string) error {
+func (p *Process) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	for {
-		conn, err := net.Dial("tcp", address)
+		conn, err := net.Dial("tcp", p.Address)
 		if err == nil {
 			return conn.Close()
 		}
 		select {
 		case <-p.done:
-			return fmt.Errorf("%s exited: %s", p.name, p.lastLines())
+			return fmt.Errorf("%s exited: %s", p.cmd.Args[0], p.lastLines())
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not listening on %s: %w: %s", p.name, address, ctx.Err(), p.lastLines())
+			return fmt.Errorf("%s is not listening on %s: %w: %s", p.cmd.Args[0], p.Address, ctx.Err(), p.lastLines())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -82,7 +54,7 @@ func (p *Process) await(ctx context.Context, address string) error {
 
 // lastLines returns the end of the process's output.
 func (p *Process) lastLines() string {
-	text, err := os.ReadFile(p.log.Name())
+	text, err := os.ReadFile(p.log)
 	if err != nil {
 		return err.Error()
 	}
@@ -99,7 +71,6 @@ func (p *Process) Stop() {
 		_ = p.cmd.Process.Kill()
 		<-p.done
 	}
-	p.log.Close()
 }
 
 // Resident returns the memory that the process currently uses, in bytes.
@@ -110,7 +81,7 @@ func (p *Process) Resident() int64 {
 			return contest.Must(strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)) << 10
 		}
 	}
-	contest.Failf("%s: the kernel does not report its memory", p.name)
+	contest.Failf("%s: the kernel does not report its memory", p.cmd.Args[0])
 	return 0
 }
 
@@ -122,7 +93,7 @@ func (p *Process) CPU() time.Duration {
 	// system time.
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	if len(fields) < 13 {
-		contest.Failf("%s: the kernel does not report its CPU time", p.name)
+		contest.Failf("%s: the kernel does not report its CPU time", p.cmd.Args[0])
 	}
 	user := contest.Must(strconv.ParseInt(fields[11], 10, 64))
 	system := contest.Must(strconv.ParseInt(fields[12], 10, 64))

@@ -5,8 +5,10 @@ import (
 	"context"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
+	"syscall"
 
 	"github.com/stint-limiter/stint/bench/internal/contest"
 )
@@ -41,9 +43,21 @@ func (r *Rack) Write(name, text string) string {
 // until the address accepts connections. The output of the program goes to a separate directory of
 // the rack, because some servers watch the files that they read.
 func (r *Rack) Start(ctx context.Context, address string, env []string, program string, args ...string) *Process {
-	log := r.Write(filepath.Join("logs", strconv.Itoa(len(r.servers))), "")
-	p := contest.Must(start(ctx, address, log, env, program, args...))
+	p := &Process{Address: address, cmd: exec.Command(program, args...), done: make(chan struct{}),
+		log: r.Write(filepath.Join("logs", strconv.Itoa(len(r.servers))), "")}
+	log := contest.Must(os.Create(p.log))
+	defer log.Close() // the process has its own descriptor
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.Env = append(os.Environ(), env...)
+	// Do not let an interrupt at the terminal reach the process: Stop ends it gracefully.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	contest.OK(p.cmd.Start())
 	r.servers = append(r.servers, p)
+	go func() {
+		_ = p.cmd.Wait() // the log explains an unexpected end
+		close(p.done)
+	}()
+	contest.OK(p.await(ctx))
 	return p
 }
 
