@@ -95,7 +95,7 @@ The same seed makes the same changes in the same order.
 		return nil
 	}
 
-	t := &tester{root: root}
+	t := &tester{root: root, out: out, verbose: *verbose}
 	if t.luac, err = luac(); err != nil && slices.ContainsFunc(runs, (*targetRun).hasLua) {
 		return err
 	}
@@ -103,10 +103,9 @@ The same seed makes the same changes in the same order.
 		return err
 	}
 	defer func() { _ = os.RemoveAll(t.temp) }()
-	s := &session{tester: t, out: out, verbose: *verbose}
 	limited, cancel := context.WithTimeout(ctx, *budget)
 	defer cancel()
-	err = s.run(limited, runs, *n, *parallel)
+	err = t.run(limited, runs, *n, *parallel)
 	report(out, runs, *seed)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		fmt.Fprintf(out, "\nThe budget of %v is used up.\n", *budget)
@@ -133,7 +132,7 @@ func luac() (string, error) {
 	return "", errors.New("luac5.1 or luac not found; install lua5.1, as make setup does")
 }
 
-// targetRun is the state of a target while its mutants are tested. The session's lock guards it.
+// targetRun is the state of a target while its mutants are tested. The tester's lock guards it.
 type targetRun struct {
 	target
 	known  int        // number of mutations
@@ -145,9 +144,12 @@ type targetRun struct {
 
 func (r *targetRun) hasLua() bool { return strings.HasSuffix(r.files[0], ".lua") }
 
-// session tests the mutants of all targets.
-type session struct {
-	*tester
+// tester tests the mutants of all targets. The files of the module stay unchanged: the go command
+// reads a mutant, even of an embedded file, with its -overlay flag.
+type tester struct {
+	root    string // root directory of the module
+	temp    string // directory for mutants and for files that their tests leave behind
+	luac    string // path of the Lua compiler; "" if there is none
 	out     io.Writer
 	verbose bool
 	mu      sync.Mutex
@@ -155,7 +157,7 @@ type session struct {
 
 // run tests n mutants of each target: the first of each, then the second, and so on, so that all
 // targets get an equal share whenever the time ends.
-func (s *session) run(ctx context.Context, runs []*targetRun, n, parallel int) error {
+func (t *tester) run(ctx context.Context, runs []*targetRun, n, parallel int) error {
 	var stages []stage
 	for _, r := range runs {
 		for _, s := range r.target.stages {
@@ -166,7 +168,7 @@ func (s *session) run(ctx context.Context, runs []*targetRun, n, parallel int) e
 	}
 	all := make([]measured, len(stages))
 	err := inParallel(ctx, parallel, len(stages), func(ctx context.Context, i int) (err error) {
-		all[i], err = s.measure(ctx, stages[i])
+		all[i], err = t.measure(ctx, stages[i])
 		return err
 	})
 	if err != nil {
@@ -178,7 +180,7 @@ func (s *session) run(ctx context.Context, runs []*targetRun, n, parallel int) e
 		}
 	}
 	return inParallel(ctx, parallel, n*len(runs), func(ctx context.Context, i int) error {
-		return s.next(ctx, runs[i%len(runs)])
+		return t.next(ctx, runs[i%len(runs)])
 	})
 }
 
@@ -206,31 +208,31 @@ func inParallel(ctx context.Context, parallel, n int, do func(ctx context.Contex
 }
 
 // next tests the target's next mutant that compiles.
-func (s *session) next(ctx context.Context, r *targetRun) error {
+func (t *tester) next(ctx context.Context, r *targetRun) error {
 	for {
-		s.mu.Lock()
+		t.mu.Lock()
 		if len(r.left) == 0 {
-			s.mu.Unlock()
+			t.mu.Unlock()
 			return nil
 		}
 		m := r.left[0]
 		r.left = r.left[1:]
-		s.mu.Unlock()
-		o, by, err := s.try(ctx, m, r.stages)
+		t.mu.Unlock()
+		o, by, err := t.try(ctx, m, r.stages)
 		if err != nil {
 			return err
 		}
 		if o != invalid {
-			s.record(r, m, o, by)
+			t.record(r, m, o, by)
 			return nil
 		}
 	}
 }
 
 // record counts a mutant and prints it if it survived or timed out, or in verbose mode.
-func (s *session) record(r *targetRun, m mutation, o outcome, by string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (t *tester) record(r *targetRun, m mutation, o outcome, by string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	r.tested++
 	if o != survived {
 		r.caught++
@@ -238,13 +240,13 @@ func (s *session) record(r *targetRun, m mutation, o outcome, by string) {
 	if o == timedOut {
 		r.timeouts++
 	}
-	if o == caught && !s.verbose {
+	if o == caught && !t.verbose {
 		return
 	}
 	if by != "" {
 		by = " | " + by
 	}
-	fmt.Fprintf(s.out, "%-8v %v%s\n", o, m, by)
+	fmt.Fprintf(t.out, "%-8v %v%s\n", o, m, by)
 }
 
 // report prints the share of caught mutants by package, as a Markdown table.

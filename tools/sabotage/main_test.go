@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"flag"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -31,7 +32,12 @@ func Test(t *testing.T) {
 `,
 }
 
-var testStages = []stage{{pkg: "."}}
+// one returns a target of one file, or of a pattern, of the module.
+func one(name, file string) target {
+	return target{name: name, files: []string{file}, stages: []stage{{pkg: "."}}}
+}
+
+var add, sub, lua = one("add", "add.go"), one("sub", "sub.go"), one("lua", "*.lua")
 
 func write(t *testing.T, files map[string]string) string {
 	t.Helper()
@@ -44,33 +50,39 @@ func write(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-func TestCaughtAndSurvived(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles and runs tests")
-	}
-	dir := write(t, module)
+// wantLines runs the program and fails the test if its output lacks one of the lines.
+func wantLines(t *testing.T, dir string, args []string, targets []target, lines ...string) (output string) {
+	t.Helper()
 	var out bytes.Buffer
-	err := run(t.Context(), []string{"-C", dir, "-n", "50", "-v"}, &out, []target{
-		{name: "add", files: []string{"add.go"}, stages: testStages},
-		{name: "sub", files: []string{"sub.go"}, stages: testStages},
-		{name: "lua", files: []string{"*.lua"}, stages: testStages},
-	})
-	if err != nil {
+	if err := run(t.Context(), append([]string{"-C", dir}, args...), &out, targets); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{
-		"caught   add.go:3: + → - | func add(a, b int) int { return a + b } | Test\n",
-		"survived sub.go:3: - → + | func sub(a, b int) int { return a - b }\n",
-		"caught   text.lua:1: < → <= | return a < b | Test\n",
-		"| add | 2 | 2 | 2 | 0 | 0 | 100% |\n",
-		"| sub | 2 | 2 | 0 | 0 | 2 | 0% |\n",
-		"| lua | 3 | 3 | 3 | 0 | 0 | 100% |\n",
-		"| all | 7 | 7 | 5 | 0 | 2 | 71% |\n",
-	} {
-		if !strings.Contains(out.String(), want) {
+	for _, want := range lines {
+		if !strings.Contains(out.String(), want+"\n") {
 			t.Errorf("no line %q in:\n%s", want, &out)
 		}
 	}
+	return out.String()
+}
+
+func skipIfShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("compiles and runs tests")
+	}
+}
+
+func TestCaughtAndSurvived(t *testing.T) {
+	skipIfShort(t)
+	dir := write(t, module)
+	wantLines(t, dir, []string{"-n", "50", "-v"}, []target{add, sub, lua},
+		"caught   add.go:3: + → - | func add(a, b int) int { return a + b } | Test",
+		"survived sub.go:3: - → + | func sub(a, b int) int { return a - b }",
+		"caught   text.lua:1: < → <= | return a < b | Test",
+		"| add | 2 | 2 | 2 | 0 | 0 | 100% |",
+		"| sub | 2 | 2 | 0 | 0 | 2 | 0% |",
+		"| lua | 3 | 3 | 3 | 0 | 0 | 100% |",
+		"| all | 7 | 7 | 5 | 0 | 2 | 71% |")
 	for name, want := range module {
 		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
 			t.Errorf("%s was changed: %q, %v", name, got, err)
@@ -79,30 +91,18 @@ func TestCaughtAndSurvived(t *testing.T) {
 }
 
 func TestMutantsThatDoNotCompileDoNotCount(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles and runs tests")
-	}
+	skipIfShort(t)
 	dir := write(t, map[string]string{
 		"go.mod":    module["go.mod"],
 		"join.go":   "package m\n\nfunc join(a, b string) string { return a + b }\n",
 		"m_test.go": "package m\n\nimport \"testing\"\n\nfunc Test(t *testing.T) { join(\"\", \"\") }\n",
 	})
-	var out bytes.Buffer
-	if err := run(t.Context(), []string{"-C", dir}, &out, []target{
-		{name: "join", files: []string{"join.go"}, stages: testStages},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if want := "| join | 2 | 1 | 0 | 0 | 1 | 0% |\n"; !strings.Contains(out.String(), want) {
-		t.Errorf("no line %q in:\n%s", want, &out)
-	}
+	wantLines(t, dir, nil, []target{one("join", "join.go")}, "| join | 2 | 1 | 0 | 0 | 1 | 0% |")
 }
 
 // A test that fails every other time catches no mutant, and those after it are run.
 func TestATestThatFailsNowAndThenCatchesNothing(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles and runs tests")
-	}
+	skipIfShort(t)
 	files := maps.Clone(module)
 	files["a_test.go"] = `package m
 
@@ -118,34 +118,18 @@ func TestFlaky(t *testing.T) {
 	}
 }
 `
-	var out bytes.Buffer
-	err := run(t.Context(), []string{"-C", write(t, files), "-v", "-parallel", "1"}, &out, []target{
-		{name: "add", files: []string{"add.go"}, stages: testStages},
-		{name: "sub", files: []string{"sub.go"}, stages: testStages},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"| add | 2 | 2 | 2 | 0 | 0 | 100% |\n", "| sub | 2 | 2 | 0 | 0 | 2 | 0% |\n"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no line %q in:\n%s", want, &out)
-		}
-	}
-	if strings.Contains(out.String(), "TestFlaky") {
-		t.Errorf("got:\n%s", &out)
+	got := wantLines(t, write(t, files), []string{"-v", "-parallel", "1"}, []target{add, sub},
+		"| add | 2 | 2 | 2 | 0 | 0 | 100% |", "| sub | 2 | 2 | 0 | 0 | 2 | 0% |")
+	if strings.Contains(got, "TestFlaky") {
+		t.Errorf("got:\n%s", got)
 	}
 }
 
 func TestTestsThatFailWithoutAMutantAreAnError(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles and runs tests")
-	}
+	skipIfShort(t)
 	files := maps.Clone(module)
 	files["add.go"] = "package m\n\nfunc add(a, b int) int { return a - b }\n"
-	var out bytes.Buffer
-	err := run(t.Context(), []string{"-C", write(t, files)}, &out, []target{
-		{name: "add", files: []string{"add.go"}, stages: testStages},
-	})
+	err := run(t.Context(), []string{"-C", write(t, files)}, io.Discard, []target{add})
 	if err == nil || !strings.Contains(err.Error(), "without a mutant") {
 		t.Errorf("got %v", err)
 	}
@@ -153,14 +137,9 @@ func TestTestsThatFailWithoutAMutantAreAnError(t *testing.T) {
 
 func TestTheSeedChoosesTheMutants(t *testing.T) {
 	dir := write(t, module)
+	all := []target{{name: "m", files: []string{"*.go", "*.lua"}, except: []string{"text.go"}}}
 	list := func(seed string, flags ...string) string {
-		var out bytes.Buffer
-		if err := run(t.Context(), append([]string{"-C", dir, "-list", "-seed", seed}, flags...), &out, []target{
-			{name: "m", files: []string{"*.go", "*.lua"}, except: []string{"text.go"}},
-		}); err != nil {
-			t.Fatal(err)
-		}
-		return out.String()
+		return wantLines(t, dir, append([]string{"-list", "-seed", seed}, flags...), all)
 	}
 	first, again, other := list("1"), list("1"), list("2")
 	if first != again {
@@ -183,26 +162,16 @@ func TestTheSeedChoosesTheMutants(t *testing.T) {
 }
 
 func TestTheBudgetEnds(t *testing.T) {
-	var out bytes.Buffer
-	if err := run(t.Context(), []string{"-C", write(t, module), "-budget", "1ns"}, &out, []target{
-		{name: "add", files: []string{"add.go"}, stages: testStages},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"| add | 2 | 0 | 0 | 0 | 0 | – |\n", "The budget of 1ns is used up.\n"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no line %q in:\n%s", want, &out)
-		}
-	}
+	wantLines(t, write(t, module), []string{"-budget", "1ns"}, []target{add},
+		"| add | 2 | 0 | 0 | 0 | 0 | – |", "The budget of 1ns is used up.")
 }
 
 func TestArguments(t *testing.T) {
-	var out bytes.Buffer
-	if err := run(t.Context(), []string{"-only", "nothing"}, &out, targets); err == nil ||
+	if err := run(t.Context(), []string{"-only", "nothing"}, io.Discard, targets); err == nil ||
 		!strings.Contains(err.Error(), `unknown package "nothing"`) {
 		t.Errorf("got %v", err)
 	}
-	if err := run(t.Context(), []string{"-h"}, &out, targets); err != flag.ErrHelp {
+	if err := run(t.Context(), []string{"-h"}, io.Discard, targets); err != flag.ErrHelp {
 		t.Errorf("got %v", err)
 	}
 }

@@ -27,14 +27,6 @@ const (
 
 func (o outcome) String() string { return [...]string{"survived", "caught", "timeout", "invalid"}[o] }
 
-// tester runs tests of a module against its mutants. The files of the module stay unchanged: the go
-// command reads a mutant, even of an embedded file, with its -overlay flag.
-type tester struct {
-	root string // root directory of the module
-	temp string // directory for mutants and for files that their tests leave behind
-	luac string // path of the Lua compiler; "" if there is none
-}
-
 // try tests a mutant in stages. It also returns the name of the test that caught it, or what else
 // happened.
 func (t *tester) try(ctx context.Context, m mutation, stages []measured) (outcome, string, error) {
