@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 const module = "github.com/stint-limiter/stint"
@@ -245,9 +247,9 @@ func importName(spec *ast.ImportSpec) string {
 func knownImports(t *testing.T) map[string]string {
 	t.Helper()
 	own, standard, others := map[string]string{"stint": module}, map[string]string{}, map[string]string{}
-	walk(t, func(name string) {
+	for _, name := range testkit.Files(t, root) {
 		if path.Ext(name) != ".go" {
-			return
+			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, name), nil, parser.ImportsOnly)
 		if err != nil {
@@ -264,7 +266,7 @@ func knownImports(t *testing.T) map[string]string {
 				others[as] = p
 			}
 		}
-	})
+	}
 	maps.Copy(others, standard)
 	maps.Copy(others, own)
 	return others
@@ -288,9 +290,9 @@ func (m goModule) requires(paths []string) bool {
 func knownModules(t *testing.T) []goModule {
 	t.Helper()
 	var list []goModule
-	walk(t, func(name string) {
+	for _, name := range testkit.Files(t, root) {
 		if path.Base(name) != "go.mod" || strings.HasPrefix(name, "tools/") {
-			return
+			continue
 		}
 		text, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil {
@@ -302,7 +304,7 @@ func knownModules(t *testing.T) []goModule {
 			m.required = append(m.required, found[1])
 		}
 		list = append(list, m)
-	})
+	}
 	slices.SortFunc(list, func(a, b goModule) int { return len(a.directory) - len(b.directory) })
 	return list
 }

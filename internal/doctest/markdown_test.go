@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 const root = "../.."
@@ -49,9 +49,9 @@ type block struct {
 func pages(t *testing.T) []page {
 	t.Helper()
 	var list []page
-	walk(t, func(name string) {
+	for _, name := range testkit.Files(t, root) {
 		if path.Ext(name) != ".md" || name == "CHANGELOG.md" {
-			return
+			continue
 		}
 		text, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil {
@@ -62,26 +62,8 @@ func pages(t *testing.T) []page {
 			t.Fatalf("%s: %v", name, err)
 		}
 		list = append(list, p)
-	})
-	return list
-}
-
-func walk(t *testing.T, f func(name string)) {
-	t.Helper()
-	err := fs.WalkDir(os.DirFS(root), ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && slices.Contains([]string{".git", "bin", "node_modules", "testdata"}, d.Name()):
-			return fs.SkipDir
-		case d.Type().IsRegular():
-			f(name)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
+	return list
 }
 
 var (

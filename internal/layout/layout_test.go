@@ -5,11 +5,8 @@
 package layout
 
 import (
-	"bytes"
 	"go/parser"
 	"go/token"
-	"io/fs"
-	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
@@ -18,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 const (
@@ -106,22 +105,19 @@ func forbidden(from, imported string) string {
 
 func TestNoMachinePaths(t *testing.T) {
 	machine := regexp.MustCompile(`(^|[^\w.\-/])/(?:work|root|home|Users)/\w`)
-	walk(t, func(name string) {
-		data, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if bytes.IndexByte(data, 0) >= 0 {
-			return // not text
+	for _, name := range testkit.Files(t, root) {
+		text := readPage(t, name)
+		if strings.ContainsRune(text, 0) {
+			continue // not text
 		}
 		n := 0
-		for line := range strings.Lines(string(data)) {
+		for line := range strings.Lines(text) {
 			n++
 			if machine.MatchString(line) {
 				t.Errorf("%s:%d: %s", name, n, strings.TrimSpace(line))
 			}
 		}
-	})
+	}
 }
 
 // compiled are the packages of others that a program compiles when it uses one of ours, by their
@@ -171,9 +167,9 @@ type imported struct {
 func imports(t *testing.T) []imported {
 	t.Helper()
 	var list []imported
-	walk(t, func(name string) {
+	for _, name := range testkit.Files(t, root) {
 		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || otherModule(name) {
-			return
+			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, name), nil, parser.ImportsOnly)
 		if err != nil {
@@ -186,28 +182,8 @@ func imports(t *testing.T) []imported {
 			}
 			list = append(list, imported{file: name, from: path.Dir(name), path: p})
 		}
-	})
-	return list
-}
-
-// walk calls f with the slash-separated name of every file of the repository.
-func walk(t *testing.T, f func(name string)) {
-	t.Helper()
-	err := fs.WalkDir(os.DirFS(root), ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && (name == ".git" || d.Name() == "bin" || d.Name() == "node_modules"):
-			return fs.SkipDir
-		case name == ".git": // a file in a worktree
-		case d.Type().IsRegular():
-			f(name)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
+	return list
 }
 
 // otherModule reports whether a file belongs to a module of its own.

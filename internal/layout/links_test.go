@@ -10,17 +10,19 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // TestLinks: every relative link and picture in Markdown leads to a file that exists, and every
 // anchor to a heading of it.
 func TestLinks(t *testing.T) {
 	pages := map[string]string{} // by file name
-	walk(t, func(name string) {
+	for _, name := range testkit.Files(t, root) {
 		if strings.HasSuffix(name, ".md") {
-			pages[filepath.ToSlash(name)] = readPage(t, name)
+			pages[name] = readPage(t, name)
 		}
-	})
+	}
 	for name, text := range pages {
 		for _, l := range links(text) {
 			file, anchor := resolve(name, l.target)

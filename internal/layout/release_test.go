@@ -1,7 +1,7 @@
 package layout
 
 import (
-	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -27,11 +27,7 @@ func TestWorkflowsArePinned(t *testing.T) {
 		"image":     regexp.MustCompile(`^[\w./:-]+@sha256:[0-9a-f]{64}( # .*)?$`),
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(string(text)) {
+		for line := range strings.Lines(readPage(t, path.Join(workflows, filepath.Base(file)))) {
 			found := named.FindStringSubmatch(strings.TrimRight(line, "\n"))
 			if found != nil && !pinned[found[1]].MatchString(found[2]) {
 				t.Errorf("%s: %q is not pinned by a digest, with its version", filepath.Base(file), strings.TrimSpace(line))
@@ -42,17 +38,13 @@ func TestWorkflowsArePinned(t *testing.T) {
 
 // TestReleasesAreAttested: every job that publishes attests what it has built, and may sign that.
 func TestReleasesAreAttested(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, workflows, "release.yml"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var release struct {
 		Jobs map[string]struct {
 			Permissions map[string]string
 			Steps       []struct{ Uses string }
 		}
 	}
-	if err := yaml.Unmarshal(text, &release); err != nil {
+	if err := yaml.Unmarshal([]byte(readPage(t, workflows+"/release.yml")), &release); err != nil {
 		t.Fatal(err)
 	}
 	publishing := 0
@@ -75,13 +67,10 @@ func TestReleasesAreAttested(t *testing.T) {
 // TestChangelog has the changelog begin with what is not released, and have a date and a link for
 // every version: a release publishes its section.
 func TestChangelog(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readPage(t, "CHANGELOG.md")
 	version := regexp.MustCompile(`^## \[(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d$`)
 	var sections []string
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		found := version.FindStringSubmatch(line)
 		switch {
@@ -99,7 +88,7 @@ func TestChangelog(t *testing.T) {
 		t.Fatalf("got the sections %q, want Unreleased and then versions", sections)
 	}
 	for _, name := range sections {
-		if !strings.Contains(string(text), "\n["+name+"]: https://") {
+		if !strings.Contains(text, "\n["+name+"]: https://") {
 			t.Errorf("%s has no link at the end", name)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // TestNoSecretsOnCommandLines: no example and no page shows a password on a command line, where
@@ -13,25 +15,25 @@ import (
 func TestNoSecretsOnCommandLines(t *testing.T) {
 	shown := regexp.MustCompile(`--(store|alert-webhook)[ =]'?[a-z]+://[^ /@]*:[^ /@]+@`)
 	kinds := []string{".md", ".yaml", ".go", ".service", ".conf", ".cfg", ".lua", ""}
-	walk(t, func(name string) {
+	for _, name := range testkit.Files(t, root) {
 		if strings.HasSuffix(name, "_test.go") || strings.Contains(name, "/testdata/") || !slices.Contains(kinds, path.Ext(name)) {
-			return
+			continue
 		}
 		if found := shown.FindString(readPage(t, name)); found != "" {
 			t.Errorf("%s shows %s", name, found)
 		}
-	})
+	}
 }
 
 // TestSecurityPage: every test and every row of docs/faults.md that SECURITY.md names exists.
 func TestSecurityPage(t *testing.T) {
 	page, faults := readPage(t, "SECURITY.md"), readPage(t, "docs/faults.md")
 	var tests strings.Builder
-	walk(t, func(name string) {
+	for _, name := range testkit.Files(t, root) {
 		if strings.HasSuffix(name, "_test.go") {
 			tests.WriteString(readPage(t, name))
 		}
-	})
+	}
 	named := regexp.MustCompile(`\bF[0-9]+[a-z]?\b|\b(Test|Fuzz)[A-Z]\w+`).FindAllString(page, -1)
 	if len(named) < 10 {
 		t.Fatalf("found the names %q", named)

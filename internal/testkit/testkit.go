@@ -1,13 +1,15 @@
 // Package testkit provides helpers for tests of many packages: waits for a condition, comparison
-// with a golden file, a buffer that can be read while it is written, an HTTP/2 server without TLS,
+// with a golden file, the files of the repository, a buffer that can be read while it is written, an HTTP/2 server without TLS,
 // and a skip under the race detector.
 package testkit
 
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -66,6 +68,27 @@ func Golden(t testing.TB, update bool, name, got string) {
 	if got != string(want) {
 		t.Errorf("differs from %s (go test . -update writes it); got:\n%s", name, got)
 	}
+}
+
+// Files returns the slash-separated names of the files in the repository, whose root is given. It
+// leaves out the files of git, and those in directories named bin and node_modules.
+func Files(t testing.TB, root string) (names []string) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS(root), ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && slices.Contains([]string{".git", "bin", "node_modules"}, d.Name()):
+			return fs.SkipDir
+		case d.Type().IsRegular() && name != ".git": // which is a file in a worktree
+			names = append(names, name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
 }
 
 // SkipUnderRace skips a test if the race detector is on. It is for tests that compute much and
