@@ -19,14 +19,18 @@ func counts(requests, denied, banned, shadowed int64) simulate.Count {
 
 // small is a log of one morning without denials.
 func small() *simulate.Result {
+	nine := after(9 * time.Hour)
 	return &simulate.Result{
-		Log: simulate.Log{Requests: 12, Lines: 12, Bytes: 900, First: after(9 * time.Hour),
-			Last: after(9*time.Hour + 5*time.Minute)},
-		Outcome: simulate.Outcome{Total: counts(12, 0, 0, 0),
-			Tiers: []simulate.NamedCount{{Name: "everybody",
-				Count: counts(12, 0, 0, 0)}}, Subjects: simulate.Subjects{Seen: 3, Cap: 1000}, Series: simulate.Series{
-				Start: after(9 * time.Hour), Step: simulate.Duration(time.Minute), Allowed: []int64{1, 5, 0, 2, 3, 1},
-				Denied: make([]int64, 6), Shadowed: make([]int64, 6)}},
+		Log: simulate.Log{Requests: 12, Lines: 12, Bytes: 900, First: nine, Last: nine.Add(5 * time.Minute)},
+		Outcome: simulate.Outcome{
+			Total:    counts(12, 0, 0, 0),
+			Tiers:    []simulate.NamedCount{{Name: "everybody", Count: counts(12, 0, 0, 0)}},
+			Subjects: simulate.Subjects{Seen: 3, Cap: 1000},
+			Series: simulate.Series{Start: nine, Step: simulate.Duration(time.Minute), Allowed: []int64{1, 5, 0, 2, 3, 1},
+				Denied: make([]int64, 6), Shadowed: make([]int64, 6)},
+			Size: simulate.Size{Subjects: 3, SubjectsAt: nine, Second: simulate.Load{At: nine, Requests: 2, Decisions: 2},
+				Minute: simulate.Load{At: nine, Requests: 5, Decisions: 5}},
+		},
 	}
 }
 
@@ -115,8 +119,8 @@ func series() simulate.Series {
 	return s
 }
 
-// compared is busy with a comparison.
-func compared() *simulate.Result {
+// full is busy with every section: compared with another configuration, and with recommended limits.
+func full() *simulate.Result {
 	r := busy()
 	against := r.Outcome
 	against.Total = counts(1_204_331, 20_000, 0, 0)
@@ -130,12 +134,7 @@ func compared() *simulate.Result {
 			{Subject: "ip:203.0.113.9:global", Denied: 13_000, Against: 13_100}},
 		Lose: []simulate.Change{{Subject: "user:8", Denied: 331, Against: 0}},
 	}
-	return r
-}
 
-// recommended is busy with recommended limits.
-func recommended() *simulate.Result {
-	r := busy()
 	minute := stint.PerMinute(30).BurstTimes(2)
 	one := simulate.Recommendation{Tier: "free", Window: simulate.Duration(time.Minute), Burst: 2, Configured: &minute,
 		Subjects: 9000, Requests: 784_219}
@@ -157,12 +156,5 @@ func recommended() *simulate.Result {
 	}
 	r.Recommendations = []simulate.Recommendation{one,
 		{Tier: "internal", Window: simulate.Duration(time.Minute), Burst: 1}}
-	return r
-}
-
-// all is a result with every section.
-func all() *simulate.Result {
-	r := compared()
-	r.Recommendations = recommended().Recommendations
 	return r
 }

@@ -45,7 +45,7 @@ func TestPage(t *testing.T) {
 
 // testCharts: all charts are drawn, and the time at the cursor is in UTC.
 func testCharts(t *testing.T, page *browsertest.Page) {
-	page.Open(file(t, all(), report.Names{Config: "new.yaml", Against: "old.yaml"}))
+	page.Open(file(t, full(), report.Names{Config: "new.yaml", Against: "old.yaml"}))
 	page.Wait(`document.querySelectorAll(".timeline svg").length === 2`)
 	if got := browsertest.Eval[int](page, `[...document.querySelectorAll(".share, .heights")].filter((node) => !node.querySelector("svg")).length`); got != 0 {
 		t.Errorf("%d drawings are missing in tables", got)
@@ -63,7 +63,7 @@ func testCharts(t *testing.T, page *browsertest.Page) {
 
 // testHostile: text of a log is never markup, in the page and in its JSON.
 func testHostile(t *testing.T, page *browsertest.Page) {
-	r := all()
+	r := full()
 	const evil = `</script><script>document.title = "owned"</script><img src=x onerror="document.title='owned'">`
 	r.Outcome.Hit[0].Subject, r.Log.Examples[0].Text, r.Notes[0] = evil, evil, evil
 	page.Open(file(t, r, report.Names{Config: evil, Against: evil, Logs: []string{evil}}))
@@ -83,7 +83,7 @@ func testHostile(t *testing.T, page *browsertest.Page) {
 
 // testNarrow: on a phone, tables scroll, and the page does not.
 func testNarrow(t *testing.T, page *browsertest.Page) {
-	page.Open(file(t, all(), names))
+	page.Open(file(t, full(), report.Names{Config: "conf/stint.yaml", Logs: []string{"/var/log/access.log"}}))
 	page.Wait(`document.querySelectorAll(".timeline svg").length === 2`)
 	if got := browsertest.Eval[int](page, "document.documentElement.scrollWidth"); got > 360 {
 		t.Errorf("the page is %d wide on a screen of 360", got)

@@ -13,10 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files in testdata")
 
-var names = report.Names{Config: "conf/stint.yaml", Logs: []string{"/var/log/access.log"}}
-
 func TestText(t *testing.T) {
-	both := report.Names{Config: "new.yaml", Against: "old.yaml", Logs: []string{"a.log", "b.log"}}
 	for _, test := range []struct {
 		golden string
 		result *simulate.Result
@@ -25,10 +22,10 @@ func TestText(t *testing.T) {
 	}{
 		{"nothing.txt", &simulate.Result{}, report.Names{}, report.Terminal{}},
 		{"small.txt", small(), report.Names{Config: "-", Logs: []string{"-"}}, report.Terminal{}},
-		{"busy.txt", busy(), names, report.Terminal{}},
-		{"busy_80.txt", busy(), names, report.Terminal{Width: 80}},
-		{"compared.txt", compared(), both, report.Terminal{}},
-		{"recommended_color.txt", recommended(), names, report.Terminal{Width: 110, Color: true}},
+		{"full.txt", full(), report.Names{Config: "conf/new.yaml", Against: "old.yaml", Logs: []string{"/var/log/a.log"}},
+			report.Terminal{}},
+		{"full_color_80.txt", full(), report.Names{Config: "new.yaml", Against: "old.yaml", Logs: []string{"a.log", "b.log"}},
+			report.Terminal{Width: 80, Color: true}},
 	} {
 		t.Run(test.golden, func(t *testing.T) {
 			got := string(report.New(test.result, test.names).Text(test.to))
@@ -39,7 +36,7 @@ func TestText(t *testing.T) {
 
 // TestWidth: no line is wider than the terminal.
 func TestWidth(t *testing.T) {
-	for _, r := range []*simulate.Result{small(), busy(), compared(), recommended()} {
+	for _, r := range []*simulate.Result{small(), full()} {
 		for _, width := range []int{60, 72, 80, 100, 133, 200} {
 			text := string(report.New(r, report.Names{Config: "new.yaml",
 				Against: "old.yaml"}).Text(report.Terminal{Width: width}))
