@@ -27,6 +27,17 @@ type programs struct {
 	ratelimit string // if "" or missing, the others are measured without it
 }
 
+// start starts a command of stint with a configuration and a store. flag is its flag for the address
+// to listen on, which the process returns.
+func (p *programs) start(ctx context.Context, rack *process.Rack, command, flag, config, store string,
+	args ...string) *process.Process {
+	address := process.FreeAddress()
+	file := rack.Write(address+"/stint.yaml", config)
+	args = append([]string{command, flag, address, "--config", file, "--store", store, "--admin", "", "--drain", "0s"},
+		args...)
+	return rack.Start(ctx, address, nil, p.stint, args...)
+}
+
 func main() {
 	contest.Main("bench-server", func(ctx context.Context, args []string) error {
 		if len(args) > 0 && args[0] == bareCommand {

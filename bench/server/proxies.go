@@ -15,23 +15,18 @@ var proxies = []struct {
 	start func(ctx context.Context, p *programs, rack *process.Rack, upstream string) (address string)
 }{
 	{"stint gateway, memory", func(ctx context.Context, p *programs, rack *process.Rack, upstream string) string {
-		return startGateway(ctx, p, rack, upstream, "memory")
+		return p.startGateway(ctx, rack, generous, "memory", upstream).Address
 	}},
 	{"stint gateway, Redis", func(ctx context.Context, p *programs, rack *process.Rack, upstream string) string {
-		redis := rack.Redis(ctx)
-		return startGateway(ctx, p, rack, upstream, "redis://"+redis.Address)
+		return p.startGateway(ctx, rack, generous, "redis://"+rack.Redis(ctx).Address, upstream).Address
 	}},
 	{"nginx", startNginx},
 	{"Caddy", startCaddy},
 }
 
-func startGateway(ctx context.Context, p *programs, rack *process.Rack, upstream, store string) string {
-	config := rack.Write("stint/stint.yaml", generous)
-	address := process.FreeAddress()
-	rack.Start(ctx, address, nil, p.stint, "gateway", "--upstream", "http://"+upstream, "--config", config,
-		"--store", store,
-		"--listen", address, "--admin", "", "--drain", "0s", "--no-access-log")
-	return address
+func (p *programs) startGateway(ctx context.Context, rack *process.Rack, config, store,
+	upstream string) *process.Process {
+	return p.start(ctx, rack, "gateway", "--listen", config, store, "--upstream", "http://"+upstream, "--no-access-log")
 }
 
 const nginxConfig = `daemon off;

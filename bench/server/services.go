@@ -76,12 +76,9 @@ func startServices(ctx context.Context, p *programs, rack *process.Rack) *servic
 
 func (all *services) startStint(ctx context.Context, p *programs, rack *process.Rack) *service {
 	rules := rack.Write("rules/bench.yaml", rlsRules)
-	config := rack.Write("stint/stint.yaml", generous)
 	redis := rack.Redis(ctx)
-	address := process.FreeAddress()
-	daemon := rack.Start(ctx, address, nil, p.stint, "serve", "--config", config, "--store",
-		"redis://"+redis.Address, "--envoy-config", filepath.Dir(rules),
-		"--grpc", address, "--http", "", "--admin", "", "--drain", "0s")
+	daemon := p.start(ctx, rack, "serve", "--grpc", generous, "redis://"+redis.Address,
+		"--envoy-config", filepath.Dir(rules), "--http", "")
 	return all.add(stintName, daemon, redis)
 }
 

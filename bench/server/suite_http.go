@@ -58,14 +58,9 @@ func siteRows(sites []site, measured []sample, n int) [][]string {
 func (p *programs) runAPI(ctx context.Context, s contest.Settings, r *contest.Report) {
 	rack := process.NewRack()
 	defer rack.Stop()
-	config := rack.Write("stint/stint.yaml", generous)
-	redis := rack.Redis(ctx)
-	var sites []site
-	for _, store := range []site{{"stint, memory", "memory"}, {"stint, Redis", "redis://" + redis.Address}} {
-		address := process.FreeAddress()
-		rack.Start(ctx, address, nil, p.stint, "serve", "--config", config, "--store", store.address,
-			"--http", address, "--admin", "", "--drain", "0s")
-		sites = append(sites, site{store.name, address})
+	sites := []site{
+		{"stint, memory", p.start(ctx, rack, "serve", "--http", generous, "memory").Address},
+		{"stint, Redis", p.start(ctx, rack, "serve", "--http", generous, "redis://"+rack.Redis(ctx).Address).Address},
 	}
 	const question = `{"method":"GET","path":"/","peer":"192.0.2.1"}`
 	_, answer, err := send(ctx, http.DefaultClient, http.MethodPost, "http://"+sites[0].address+"/v1/take", question)

@@ -43,14 +43,11 @@ func (p *programs) runLLM(ctx context.Context, s contest.Settings, r *contest.Re
 		upstream := startStreams(ctx, rack, pace)
 		var running []*process.Process
 		var addresses []string
-		for i, g := range gateways {
-			config := rack.Write(fmt.Sprintf("llm%d/stint.yaml", i), "client_ip: {trusted_proxies: loopback}\n"+
-				"tiers: [{name: all, identity: ip, budget: 1000000000000/1d}]\n"+g.policies)
-			address := process.FreeAddress()
-			running = append(running, rack.Start(ctx, address, nil, p.stint, "gateway",
-				"--upstream", "http://"+upstream, "--config", config, "--store", "memory", "--listen", address,
-				"--admin", "", "--drain", "0s", "--no-access-log"))
-			addresses = append(addresses, address)
+		for _, g := range gateways {
+			config := "client_ip: {trusted_proxies: loopback}\n" +
+				"tiers: [{name: all, identity: ip, budget: 1000000000000/1d}]\n" + g.policies
+			gateway := p.startGateway(ctx, rack, config, "memory", upstream)
+			running, addresses = append(running, gateway), append(addresses, gateway.Address)
 		}
 		spent := make([]contest.Series, len(gateways))
 		streams := contest.Pick(s, 4, 2)

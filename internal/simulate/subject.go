@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"slices"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -25,17 +26,12 @@ type peak struct {
 }
 
 func (s *subject) use(limit int, used, capacity, now int64) {
-	for i := range s.peaks {
-		p := &s.peaks[i]
-		if p.limit != limit {
-			continue
-		}
-		if used > p.used {
-			p.used, p.capacity, p.at = used, capacity, now
-		}
-		return
+	i := slices.IndexFunc(s.peaks, func(p peak) bool { return p.limit == limit })
+	if i < 0 {
+		s.peaks = append(s.peaks, peak{limit, used, capacity, now})
+	} else if used > s.peaks[i].used {
+		s.peaks[i] = peak{limit, used, capacity, now}
 	}
-	s.peaks = append(s.peaks, peak{limit, used, capacity, now})
 }
 
 // denied records the time of one more denial, enforced or in shadow, and returns the subject's
@@ -102,11 +98,10 @@ func (d *denials) ban(until, now int64) {
 
 // by returns the denials by one limit.
 func (d *denials) by(limit int) *limitDenials {
-	for i := range d.byLimit {
-		if d.byLimit[i].limit == limit {
-			return &d.byLimit[i]
-		}
+	i := slices.IndexFunc(d.byLimit, func(n limitDenials) bool { return n.limit == limit })
+	if i < 0 {
+		i = len(d.byLimit)
+		d.byLimit = append(d.byLimit, limitDenials{limit: limit})
 	}
-	d.byLimit = append(d.byLimit, limitDenials{limit: limit})
-	return &d.byLimit[len(d.byLimit)-1]
+	return &d.byLimit[i]
 }
