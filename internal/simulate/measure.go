@@ -7,7 +7,7 @@ import (
 )
 
 // measure counts the charges of one claim under all limits with one window whose maximums are on
-// the scale; see scale.go.
+// the [scale].
 //
 // Two counts hold all charges, as if nothing were ever denied:
 //

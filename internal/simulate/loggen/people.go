@@ -26,6 +26,14 @@ type person struct {
 	agent  string
 }
 
+// plan returns the plan of a member: one in ten has a paid plan.
+func (p *person) plan() string {
+	if p.number%10 == 3 {
+		return "pro"
+	}
+	return "free"
+}
+
 const (
 	crawlerAgent  = "Mozilla/5.0 (compatible; shelfbot/2.1; +https://shelfbot.example/about)"
 	attackerAgent = "python-requests/2.32.3"
