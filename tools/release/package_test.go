@@ -39,7 +39,7 @@ func (r *built) checkInstalled(t *testing.T, directory, kind string) {
 		}
 	}
 	program := filepath.Join(directory, "usr/bin/stint")
-	r.checkProgram(t, []byte(read(t, program)), "linux", runtime.GOARCH)
+	r.checkProgram(t, program, "linux", runtime.GOARCH)
 	r.checkVersion(t, program)
 	run(t, "", nil, program, "config", "check", filepath.Join(directory, "etc/stint/stint.yaml"))
 }

@@ -3,16 +3,14 @@
 package release
 
 import (
-	"archive/tar"
 	"archive/zip"
 	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"debug/buildinfo"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -159,9 +157,9 @@ func (r *built) files(t *testing.T) {
 }
 
 // checkProgram has a program be that of a system and of the tag, without running it.
-func (r *built) checkProgram(t *testing.T, program []byte, goos, goarch string) {
+func (r *built) checkProgram(t *testing.T, program, goos, goarch string) {
 	t.Helper()
-	info, err := buildinfo.Read(bytes.NewReader(program))
+	info, err := buildinfo.ReadFile(program)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,90 +183,61 @@ func (r *built) checkVersion(t *testing.T, program string) {
 	}
 }
 
-// archives has each have the same files, each as in the repository, below one directory.
+// archives has each have the same files, each as in the repository, below one directory. Only the
+// program can be executed.
 func (r *built) archives(t *testing.T) {
 	sources := map[string]string{"LICENSE": "LICENSE", "README.md": "README.md", "CHANGELOG.md": "CHANGELOG.md",
 		"stint.yaml": "examples/tiers/stint.yaml", "stint.service": "deploy/stint.service",
 		"completions/stint.bash": "bin/completions/stint.bash", "completions/_stint": "bin/completions/_stint",
 		"completions/stint.fish": "bin/completions/stint.fish"}
 	r.each(func(goos, goarch string) {
-		base := fmt.Sprintf("stint_%s_%s_%s", r.version, goos, goarch)
-		files, program := r.unpack(t, goos, goarch)
+		directory, program := r.unpack(t, goos, goarch)
 		for name, source := range sources {
-			got, want := string(files[base+"/"+name]), read(t, filepath.Join(r.clone, source))
+			got, want := read(t, filepath.Join(directory, name)), read(t, filepath.Join(r.clone, source))
 			if got != want || len(got) < 500 {
-				t.Errorf("%s: %s is missing, or another", base, name)
+				t.Errorf("%s %s: %s is another file", goos, goarch, name)
 			}
 		}
 		r.checkProgram(t, program, goos, goarch)
-		if len(files) != len(sources)+1 {
-			t.Errorf("%s has %d files, want %d", base, len(files), len(sources)+1)
+		files := 0
+		err := filepath.WalkDir(filepath.Dir(directory), func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			files++
+			info, err := d.Info()
+			if err == nil && goos != "windows" && (info.Mode()&0o111 != 0) != (name == program) {
+				t.Errorf("%s has the mode %v", name, info.Mode())
+			}
+			return err
+		})
+		if err != nil || files != len(sources)+1 {
+			t.Errorf("%s %s: got %d files, %v; want %d", goos, goarch, files, err, len(sources)+1)
 		}
 		if goos == runtime.GOOS && goarch == runtime.GOARCH {
-			file := filepath.Join(t.TempDir(), "stint")
-			if err := os.WriteFile(file, program, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			r.checkVersion(t, file)
+			r.checkVersion(t, program)
 		}
 	})
 }
 
-// unpack returns the files of an archive, and the one that is the program.
-func (r *built) unpack(t *testing.T, goos, goarch string) (files map[string][]byte, program []byte) {
+// unpack unpacks an archive, and returns the directory that is in it and the program.
+func (r *built) unpack(t *testing.T, goos, goarch string) (directory, program string) {
 	t.Helper()
-	base := fmt.Sprintf("stint_%s_%s_%s", r.version, goos, goarch)
+	into, system := t.TempDir(), goos+"_"+goarch
+	directory = filepath.Join(into, "stint_"+r.version+"_"+system)
 	if goos == "windows" {
-		files = unzip(t, r.name(goos+"_"+goarch+".zip"))
-		return files, files[base+"/stint.exe"]
-	}
-	files = untar(t, r.name(goos+"_"+goarch+".tar.gz"))
-	return files, files[base+"/stint"]
-}
-
-// untar reads an archive. The program can be executed, and other files cannot.
-func untar(t *testing.T, name string) map[string][]byte {
-	t.Helper()
-	uncompressed, err := gzip.NewReader(strings.NewReader(read(t, name)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := map[string][]byte{}
-	for archive := tar.NewReader(uncompressed); ; {
-		header, err := archive.Next()
-		if err == io.EOF {
-			return files
-		}
+		archive, err := zip.OpenReader(r.name(system + ".zip"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if files[header.Name], err = io.ReadAll(archive); err != nil {
+		defer archive.Close()
+		if err := os.CopyFS(into, archive); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := header.Mode&0o111 != 0, filepath.Base(header.Name) == "stint"; got != want {
-			t.Errorf("%s: %s has the mode %o", name, header.Name, header.Mode)
-		}
+		return directory, filepath.Join(directory, "stint.exe")
 	}
-}
-
-func unzip(t *testing.T, name string) map[string][]byte {
-	t.Helper()
-	archive, err := zip.OpenReader(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer archive.Close()
-	files := map[string][]byte{}
-	for _, file := range archive.File {
-		content, err := file.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if files[file.Name], err = io.ReadAll(content); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return files
+	run(t, into, nil, "tar", "-xzpf", r.name(system+".tar.gz"))
+	return directory, filepath.Join(directory, "stint")
 }
 
 // boms has every bill of materials name the modules that the program was built from.
@@ -289,7 +258,7 @@ func (r *built) boms(t *testing.T) {
 			t.Errorf("%s %s: got %s %s of %+v", goos, goarch, bom.BOMFormat, bom.SpecVersion, c)
 		}
 		_, program := r.unpack(t, goos, goarch)
-		info, err := buildinfo.Read(bytes.NewReader(program))
+		info, err := buildinfo.ReadFile(program)
 		if err != nil {
 			t.Fatal(err)
 		}
