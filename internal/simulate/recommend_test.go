@@ -40,10 +40,10 @@ policies: [{name: site, identity: everyone, limits: 5/1m}]
 			}
 			choices += words(c.Exact, c.Limit, c.Affected.Subjects)
 		}
-		if got.Policy != test.policy || got.Window.String() != test.window || choices != test.choices ||
+		if got.Policy != test.policy || time.Duration(got.Window).String() != test.window || choices != test.choices ||
 			got.Requests != 55 {
 			t.Errorf("got %s %s of %d requests: %s; want %s %s: %s",
-				got.Policy, got.Window, got.Requests, choices, test.policy, test.window, test.choices)
+				got.Policy, time.Duration(got.Window), got.Requests, choices, test.policy, test.window, test.choices)
 		}
 	}
 	want := []simulate.Point{{Max: 1, Subjects: 8, Requests: 36}, {Max: 2, Subjects: 6, Requests: 21},

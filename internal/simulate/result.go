@@ -1,9 +1,6 @@
 package simulate
 
 import (
-	"encoding/json"
-	"fmt"
-	"math"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -350,20 +347,7 @@ type Point struct {
 // Duration is a time.Duration that is encoded in JSON as a number of seconds.
 type Duration time.Duration
 
-// String formats the duration as [time.Duration.String] does.
-func (d Duration) String() string { return time.Duration(d).String() }
-
 // MarshalJSON writes seconds.
 func (d Duration) MarshalJSON() ([]byte, error) {
 	return []byte(figures.Seconds(time.Duration(d))), nil
-}
-
-// UnmarshalJSON reads seconds.
-func (d *Duration) UnmarshalJSON(text []byte) error {
-	var seconds float64
-	if err := json.Unmarshal(text, &seconds); err != nil {
-		return fmt.Errorf("simulate: duration: %w", err)
-	}
-	*d = Duration(math.Round(seconds * float64(time.Second)))
-	return nil
 }

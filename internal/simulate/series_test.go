@@ -31,7 +31,8 @@ func TestSeries(t *testing.T) {
 		s.add(begin.Add(test.span).UnixMicro(), &Count{})
 		got := s.result()
 		if got.Step != Duration(test.step) || got.Start.Format(time.TimeOnly) != test.start {
-			t.Errorf("%v: steps of %v from %v; want %v from %s", test.span, got.Step, got.Start, test.step, test.start)
+			t.Errorf("%v: steps of %v from %v; want %v from %s", test.span, time.Duration(got.Step), got.Start,
+				test.step, test.start)
 		}
 		want := int(begin.Add(test.span).Sub(got.Start)/test.step) + 1
 		if n := len(got.Allowed); n != want || n > maxSteps || sum(got.Allowed) != steps ||

@@ -31,9 +31,6 @@ type Options struct {
 	JSON bool
 }
 
-// Mapping locates the values that lines of JSON hold in unusual fields.
-const Mapping = "header:X-Api-Key=api_key,claim:plan=plan"
-
 // Generate writes a log in chronological order.
 func Generate(w io.Writer, o Options) error {
 	o.Lines = cmp.Or(o.Lines, 100_000)
