@@ -71,12 +71,13 @@ type need struct {
 	exceeded     bool // whether the exact count was exceeded; exact is then unknown
 }
 
-func newRecommender(o *Options, c *clock) (*recommender, error) {
-	store, err := newStore(o, c)
+func (r *run) newRecommender() (*recommender, error) {
+	store, err := r.newStore()
 	if err != nil {
 		return nil, err
 	}
-	r := &recommender{
+	o := r.options
+	rec := &recommender{
 		store: store, scale: newScale(), maxSubjects: o.MaxSubjects,
 		subjects: make(map[string]*needs), claims: make(map[claimKey][]measure),
 	}
@@ -85,25 +86,19 @@ func newRecommender(o *Options, c *clock) (*recommender, error) {
 		for _, name := range quantitiesOf(rule) {
 			windows := windowsOf(rule, name, o)
 			for _, w := range windows {
-				w.scaled(r.scale)
+				w.scaled(rec.scale)
 			}
 			q.windows = append(q.windows, windows)
 			// A different window for each rule keeps the claims of a subject apart.
 			unlimited := stint.Per(largestMax, stint.MinWindow+time.Duration(rule.Index)*time.Microsecond)
 			q.limits = append(q.limits, unlimited.WithName(name))
 		}
-		r.rules = append(r.rules, q)
+		rec.rules = append(rec.rules, q)
 	}
-	r.guard, err = policy.NewGuard(settlingStore{Timeless{store}, r}, o.Set,
+	rec.guard, err = policy.NewGuard(settlingStore{Timeless{store}, rec}, o.Set,
 		policy.GuardConfig{Logger: slog.New(slog.DiscardHandler), EnforceAll: true})
-	if err != nil {
-		r.close()
-		return nil, err
-	}
-	return r, nil
+	return rec, err
 }
-
-func (r *recommender) close() { _ = r.store.Close() }
 
 // quantitiesOf returns the names of a rule's limits. Limits with different names count different
 // quantities.

@@ -6,14 +6,12 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
-	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
 
 // replayer replays requests through one configuration: a guard over a store in virtual time, and a
 // counter of its verdicts.
 type replayer struct {
-	store   *memorystore.Store
 	guard   *policy.Guard
 	verdict policy.Verdict // the verdict on the last request
 	counter *counter
@@ -22,42 +20,16 @@ type replayer struct {
 	unsettled bool // whether a response header, which logs do not have, settles some requests
 }
 
-func newReplayer(set *policy.Set, o *Options, c *clock) (*replayer, error) {
-	store, err := newStore(o, c)
+func (r *run) newReplayer(set *policy.Set) (*replayer, error) {
+	store, err := r.newStore()
 	if err != nil {
 		return nil, err
 	}
-	sizer := newSizer()
+	sizer, o := newSizer(), r.options
 	guard, err := policy.NewGuard(&countingStore{Timeless{store}, sizer}, set,
 		policy.GuardConfig{Logger: slog.New(slog.DiscardHandler), EnforceAll: o.EnforceAll, Overrides: o.Overrides})
-	if err != nil {
-		_ = store.Close()
-		return nil, err
-	}
-	return &replayer{store: store, guard: guard, counter: newCounter(set, o, store, sizer), sizer: sizer}, nil
+	return &replayer{guard: guard, counter: newCounter(set, o, store, sizer), sizer: sizer}, err
 }
-
-// Bounds for the stores. A subject may have several counts, each with its own windows.
-const (
-	countsPerSubject = 8
-	bytesPerSubject  = 4 << 10
-	// maxSubjects is the maximum of Options.MaxSubjects. With it, the bounds above do not exceed
-	// the bounds of a memory store.
-	maxSubjects = 1 << 27
-)
-
-// newStore returns a store in virtual time. The store has room for at least the default number of
-// subjects, because unused room costs nothing.
-func newStore(o *Options, c *clock) (*memorystore.Store, error) {
-	subjects := max(o.MaxSubjects, DefaultMaxSubjects)
-	return memorystore.New(memorystore.Config{
-		MaxSubjects: countsPerSubject * subjects,
-		MaxBytes:    bytesPerSubject * int64(subjects),
-		Now:         c.now,
-	})
-}
-
-func (r *replayer) close() { _ = r.store.Close() }
 
 // replay decides a request and counts the verdict. It settles the request at once, because logs do
 // not record how long a request took.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
+	"github.com/stint-limiter/stint/memorystore"
 )
 
 // Source is a log: requests in the order of their times.
@@ -32,11 +33,11 @@ func Run(ctx context.Context, src Source, o Options) (*Result, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	r, err := newRun(&o)
-	if err != nil {
+	r := &run{options: &o}
+	defer r.close()
+	if err := r.open(); err != nil {
 		return nil, fmt.Errorf("simulate: %w", err)
 	}
-	defer r.close()
 	for n := 1; ; n++ {
 		if n%progressEvery == 0 {
 			if err := ctx.Err(); err != nil {
@@ -60,8 +61,9 @@ func Run(ctx context.Context, src Source, o Options) (*Result, error) {
 // run is a replay in progress.
 type run struct {
 	options *Options
-	clock   *clock
-	record  accesslog.Record // the request being replayed
+	clock   clock
+	stores  []*memorystore.Store // in virtual time
+	record  accesslog.Record     // the request being replayed
 	input   input
 
 	replayer    *replayer
@@ -76,34 +78,51 @@ type run struct {
 	first, last int64 // Unix microseconds
 }
 
-func newRun(o *Options) (*run, error) {
-	r := &run{options: o, clock: new(clock)}
-	var err error
-	if r.replayer, err = newReplayer(o.Set, o, r.clock); err != nil {
-		return nil, err
+func (r *run) open() (err error) {
+	o := r.options
+	if r.replayer, err = r.newReplayer(o.Set); err != nil {
+		return err
 	}
 	if o.Against != nil {
 		r.comparison = newComparison(o.MaxSubjects)
-		r.against, err = newReplayer(o.Against, o, r.clock)
+		if r.against, err = r.newReplayer(o.Against); err != nil {
+			return err
+		}
 	}
-	if err == nil && len(o.Recommend) > 0 {
-		r.recommender, err = newRecommender(o, r.clock)
+	if len(o.Recommend) > 0 {
+		r.recommender, err = r.newRecommender()
 	}
-	if err != nil {
-		r.close()
-		return nil, err
-	}
-	return r, nil
+	return err
 }
 
 func (r *run) close() {
-	r.replayer.close()
-	if r.against != nil {
-		r.against.close()
+	for _, store := range r.stores {
+		_ = store.Close()
 	}
-	if r.recommender != nil {
-		r.recommender.close()
+}
+
+// Bounds for the stores. A subject may have several counts, each with its own windows.
+const (
+	countsPerSubject = 8
+	bytesPerSubject  = 4 << 10
+	// maxSubjects is the maximum of Options.MaxSubjects. With it, the bounds above do not exceed
+	// the bounds of a memory store.
+	maxSubjects = 1 << 27
+)
+
+// newStore returns a store in virtual time. The store has room for at least the default number of
+// subjects, because unused room costs nothing.
+func (r *run) newStore() (*memorystore.Store, error) {
+	subjects := max(r.options.MaxSubjects, DefaultMaxSubjects)
+	store, err := memorystore.New(memorystore.Config{
+		MaxSubjects: countsPerSubject * subjects,
+		MaxBytes:    bytesPerSubject * int64(subjects),
+		Now:         r.clock.now,
+	})
+	if err == nil {
+		r.stores = append(r.stores, store)
 	}
+	return store, err
 }
 
 func (r *run) progress(src Source) {
