@@ -13,27 +13,15 @@ import (
 func runBuckets(ctx context.Context, s contest.Settings, r *contest.Report, ops int) {
 	r.Heading("Memory store, the token bucket, ns per decision", "Allowed, one goroutine. Ratios: the token bucket of "+
 		"stint to its sliding window, and to the faster of x/time/rate and throttled.")
-	open := []func() decider{
-		func() decider { return openStint(stint.PerMinute(huge)) },
-		func() decider { return openStint(stint.TokenBucket(huge, huge, time.Minute)) },
-		func() decider { return openRate(huge, time.Minute) },
-		func() decider { return openThrottled(huge, time.Minute) },
-	}
 	keys := subjectKeys(manyKeys)
 	var lines [][]string
 	for _, c := range []struct {
-		what string
-		fill []string
-		keys []string
+		what        string
+		keys, order []string
 	}{{"hot key", keys[:1], keys[:1]}, {"100,000 Zipf", keys, zipfKeys(keys)}} {
-		var samples []func() float64
-		for _, open := range open {
-			d := open()
-			defer d.close()
-			d.fill(c.fill, 1)
-			samples = append(samples, d.timing(pattern{c.keys, 1}, ops))
-		}
-		all := alternate(ctx, s.Rounds, samples...)
+		all := compare(ctx, s, ops, c.keys, 1, c.order,
+			openStint(stint.PerMinute(huge)), openStint(stint.TokenBucket(huge, huge, time.Minute)),
+			openRate(huge, time.Minute), openThrottled(huge, time.Minute))
 		bucket := all[1].Median()
 		toSliding, toPeer := bucket/all[0].Median(), bucket/min(all[2].Median(), all[3].Median())
 		r.AtMost(1.2, "×", "memory: token bucket, "+c.what+", to the sliding window").Judge(toSliding)

@@ -48,8 +48,7 @@ func runHTTP(ctx context.Context, s contest.Settings, r *contest.Report) {
 	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	var lines [][]string
 	for _, allowed := range []bool{true, false} {
-		more := runMiddlewares(ctx, s, r, next, allowed)
-		lines = append(lines, more...)
+		lines = append(lines, runMiddlewares(ctx, s, r, next, allowed)...)
 	}
 	r.Table([]string{"", "", "ns", "above", "allocs"}, lines)
 	runHTTPRedis(ctx, s, r)
@@ -128,23 +127,23 @@ func runHTTPRedis(ctx context.Context, s contest.Settings, r *contest.Report) {
 	alternate(ctx, contest.Pick(s, 10, 3), samples...)
 	r.Heading("HTTP middleware over Redis, µs per request", fmt.Sprintf("A real server and its clients, %d requests a second of %s users on %d connections; "+
 		"client, server and Redis share the machine.", httpPerSecond, contest.Count(httpUsers), httpCallers))
+	for _, l := range loads {
+		slices.Sort(l.Took)
+	}
+	added := func(q float64) float64 { return loads[1].quantile(q) - loads[0].quantile(q) }
 	var lines [][]string
-	quantiles := []float64{0.5, 0.9, 0.99}
-	for i, name := range []string{"bare", "stint, tiers"} {
-		slices.Sort(loads[i].Took)
-		line := []string{name}
-		for _, q := range quantiles {
-			line = append(line, contest.Number(loads[i].quantile(q)))
+	for _, row := range []struct {
+		name     string
+		quantile func(float64) float64
+	}{{"bare", loads[0].quantile}, {"stint, tiers", loads[1].quantile}, {"added", added}} {
+		line := []string{row.name}
+		for _, q := range []float64{0.5, 0.9, 0.99} {
+			line = append(line, contest.Number(row.quantile(q)))
 		}
 		lines = append(lines, line)
 	}
-	line := []string{"added"}
-	for _, q := range quantiles {
-		line = append(line, contest.Number(loads[1].quantile(q)-loads[0].quantile(q)))
-	}
-	r.Table([]string{"", "p50", "p90", "p99"}, append(lines, line))
-	r.AtMost(2, " ms", "http: added by limits in Redis, p99").Judge(
-		(loads[1].quantile(0.99) - loads[0].quantile(0.99)) / 1000)
+	r.Table([]string{"", "p50", "p90", "p99"}, lines)
+	r.AtMost(2, " ms", "http: added by limits in Redis, p99").Judge(added(0.99) / 1000)
 }
 
 // arrive sends requests at a steady pace and returns how long each took.

@@ -140,11 +140,18 @@ func (d decider) ask(w *walker, allowed int) (int, error) {
 	return allowed, nil
 }
 
-// timing returns a function that samples a decider with the keys of a pattern, in nanoseconds per
-// decision.
-func (d decider) timing(p pattern, ops int) func() float64 {
-	walkers := p.walkers(1)
-	return func() float64 { return measure(d, walkers, ops).nanoseconds }
+// compare fills limiters with `times` requests for each key, and returns a series for each limiter: the
+// nanoseconds per decision for keys in the given order. It closes the limiters.
+func compare(ctx context.Context, s contest.Settings, ops int, keys []string, times int, order []string,
+	limiters ...decider) []contest.Series {
+	var samples []func() float64
+	for _, d := range limiters {
+		defer d.close()
+		d.fill(keys, times)
+		walkers := pattern{order, 1}.walkers(1)
+		samples = append(samples, func() float64 { return measure(d, walkers, ops).nanoseconds })
+	}
+	return alternate(ctx, s.Rounds, samples...)
 }
 
 // collect runs the garbage collector, unless there is hardly any garbage.
@@ -293,14 +300,8 @@ func runThreeLimits(ctx context.Context, s contest.Settings, r *contest.Report, 
 		{"deny, hot key", full, keys[:1], int(full)},
 		{"deny, 100,000 in turn", full, keys, int(full)},
 	} {
-		var samples []func() float64
-		for _, limits := range [][]stint.Limit{three(c.limit)[:1], three(c.limit)} {
-			d := openStint(limits...)
-			defer d.close()
-			d.fill(c.keys, c.fill)
-			samples = append(samples, d.timing(pattern{c.keys, 1}, ops))
-		}
-		all := alternate(ctx, s.Rounds, samples...)
+		all := compare(ctx, s, ops, c.keys, c.fill, c.keys,
+			openStint(three(c.limit)[:1]...), openStint(three(c.limit)...))
 		ratio := all[1].Median() / all[0].Median()
 		lines = append(lines, []string{c.what, plusMinus(all[0]), plusMinus(all[1]), contest.Number(ratio)})
 		r.AtMost(1.6, "×", "memory: "+c.what+", three limits to one").Judge(ratio)
