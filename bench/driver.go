@@ -7,14 +7,23 @@ import (
 	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
-// alternate makes the contenders take turns and returns a series for each.
-func alternate(ctx context.Context, rounds int, sample ...func() float64) []contest.Series {
-	all := make([]contest.Series, len(sample))
+// alternate makes the contenders take turns and returns the samples of each.
+func alternate[T any](ctx context.Context, rounds int, sample ...func() T) [][]T {
+	all := make([][]T, len(sample))
 	for _, which := range contest.Turns(rounds, len(sample)) {
 		contest.OK(ctx.Err())
 		all[which] = append(all[which], sample[which]())
 	}
 	return all
+}
+
+// over returns a value of each sample.
+func over[T any](samples []T, value func(T) float64) contest.Series {
+	var s contest.Series
+	for _, sample := range samples {
+		s = append(s, value(sample))
+	}
+	return s
 }
 
 // ratios divides one series by another, round by round. It does not divide the medians of the series,

@@ -22,8 +22,8 @@ func TestAlternate(t *testing.T) {
 	if got, want := strings.Join(order, ""), "abcbca"; got != want {
 		t.Errorf("order is %s; want %s", got, want)
 	}
-	if got, want := all[0], (contest.Series{1, 6}); !slices.Equal(got, want) {
-		t.Errorf("first series is %v; want %v", got, want)
+	if got, want := all[0], ([]float64{1, 6}); !slices.Equal(got, want) {
+		t.Errorf("the first samples are %v; want %v", got, want)
 	}
 }
 

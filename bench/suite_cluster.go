@@ -72,22 +72,20 @@ func runCluster(ctx context.Context, s contest.Settings, r *contest.Report) {
 		for _, node := range c { // otherwise, decisions would also convert states with other limits
 			contest.OK(node.do(ctx, "FLUSHALL").Error())
 		}
-		var samples []func() float64
+		var samples []func() load
 		for _, i := range clusterPeers {
 			d := redisPeers[i].connect(ctx, c.addr(), callers, w.limits...)
 			defer d.close()
 			walkers := pattern{w.keys, 1}.walkers(callers)
 			press(ctx, c[0], d, walkers, warmUp)
-			samples = append(samples, func() float64 {
-				return press(ctx, c[0], d, walkers, pressTime(s)).Rate
-			})
+			samples = append(samples, func() load { return press(ctx, c[0], d, walkers, pressTime(s)) })
 		}
 		all := alternate(ctx, s.Rounds, samples...)
 		r.AtLeast(1, "×", "cluster: "+w.name+", decisions a second to the plain store").Judge(
-			ratios(all[stack], all[plain]).Median())
+			ratios(over(all[stack], perSecond), over(all[plain], perSecond)).Median())
 		row := []string{w.name}
-		for _, rates := range all {
-			row = append(row, counted(rates))
+		for _, loads := range all {
+			row = append(row, counted(over(loads, perSecond)))
 		}
 		rates = append(rates, row)
 	}

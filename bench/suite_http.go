@@ -62,32 +62,29 @@ func runMiddlewares(ctx context.Context, s contest.Settings, r *contest.Report, 
 	if allowed {
 		what, share = "allowed", 1
 	}
-	var samples []func() float64
-	allocations := make([]contest.Series, len(middlewares))
+	var samples []func() cost
 	for i, m := range middlewares {
 		d := requesting(m.open(next, allowed))
 		defer d.close()
 		walkers := pattern{subjectKeys(1), 1}.walkers(1)
 		d.fill(walkers[0].keys, 100)
-		samples = append(samples, func() float64 {
+		samples = append(samples, func() cost {
 			c := measure(d, walkers, contest.Pick(s, 100_000, 20_000))
 			if i > 0 && math.Abs(c.allowed-share) > 0.01 {
 				contest.Failf("%s: %s allowed a share of %.3f; want %.0f", what, m.name, c.allowed, share)
 			}
-			allocations[i] = append(allocations[i], c.allocations)
-			return c.nanoseconds
+			return c
 		})
 	}
-	all := alternate(ctx, s.Rounds, samples...)
+	costs := alternate(ctx, s.Rounds, samples...)
+	all := nanoseconds(costs)
 	var lines [][]string
 	for i, m := range middlewares {
-		above := all[i].Median() - all[0].Median()
-		lines = append(lines, []string{what, m.name, plusMinus(all[i]), contest.Number(above),
-			contest.Number(round(allocations[i].Median(), 100))})
+		above, allocated := all[i].Median()-all[0].Median(), round(allocations(costs[i]), 100)
+		lines = append(lines, []string{what, m.name, plusMinus(all[i]), contest.Number(above), contest.Number(allocated)})
 		if i == 1 || i == 2 {
 			r.AtMost(1000, " ns", fmt.Sprintf("http: %s, %s, above the bare handler", m.name, what)).Judge(above)
-			r.AtMost(2, "", fmt.Sprintf("http: %s, %s, allocations", m.name, what)).Judge(
-				round(allocations[i].Median(), 100))
+			r.AtMost(2, "", fmt.Sprintf("http: %s, %s, allocations", m.name, what)).Judge(allocated)
 		}
 	}
 	return lines
@@ -113,23 +110,20 @@ func runHTTPRedis(ctx context.Context, s contest.Settings, r *contest.Report) {
 	defer store.Close()
 	guard := newGuard(store, proxied+tierTable, nil)
 	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
-	loads := make([]load, 2)
-	var samples []func() float64
-	for i, h := range []http.Handler{next, httplimit.New(guard)(next)} {
+	var samples []func() []time.Duration
+	for _, h := range []http.Handler{next, httplimit.New(guard)(next)} {
 		server := httptest.NewServer(h)
 		defer server.Close()
-		samples = append(samples, func() float64 {
-			took := arrive(ctx, server.URL, contest.Pick(s, 2*time.Second, time.Second))
-			loads[i].Took = append(loads[i].Took, took...)
-			return 0
+		samples = append(samples, func() []time.Duration {
+			return arrive(ctx, server.URL, contest.Pick(s, 2*time.Second, time.Second))
 		})
 	}
-	alternate(ctx, contest.Pick(s, 10, 3), samples...)
+	var loads []load
+	for _, took := range alternate(ctx, contest.Pick(s, 10, 3), samples...) {
+		loads = append(loads, load{Calls: contest.Calls{Took: slices.Sorted(slices.Values(slices.Concat(took...)))}})
+	}
 	r.Heading("HTTP middleware over Redis, µs per request", fmt.Sprintf("A real server and its clients, %d requests a second of %s users on %d connections; "+
 		"client, server and Redis share the machine.", httpPerSecond, contest.Count(httpUsers), httpCallers))
-	for _, l := range loads {
-		slices.Sort(l.Took)
-	}
 	added := func(q float64) float64 { return loads[1].quantile(q) - loads[0].quantile(q) }
 	var lines [][]string
 	for _, row := range []struct {

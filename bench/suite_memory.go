@@ -86,6 +86,20 @@ type cost struct {
 	allowed     float64 // share of decisions
 }
 
+// nanoseconds returns the time per decision in all samples of each contender.
+func nanoseconds(all [][]cost) []contest.Series {
+	var list []contest.Series
+	for _, costs := range all {
+		list = append(list, over(costs, func(c cost) float64 { return c.nanoseconds }))
+	}
+	return list
+}
+
+// allocations returns the median of the allocations per decision.
+func allocations(costs []cost) float64 {
+	return over(costs, func(c cost) float64 { return c.allocations }).Median()
+}
+
 // chunk is the number of decisions that each goroutine makes between two readings of the clock: few
 // enough that the operating system rarely preempts the goroutine in between.
 const chunk = 10_000
@@ -144,14 +158,14 @@ func (d decider) ask(w *walker, allowed int) (int, error) {
 // nanoseconds per decision for keys in the given order. It closes the limiters.
 func compare(ctx context.Context, s contest.Settings, ops int, keys []string, times int, order []string,
 	limiters ...decider) []contest.Series {
-	var samples []func() float64
+	var samples []func() cost
 	for _, d := range limiters {
 		defer d.close()
 		d.fill(keys, times)
 		walkers := pattern{order, 1}.walkers(1)
-		samples = append(samples, func() float64 { return measure(d, walkers, ops).nanoseconds })
+		samples = append(samples, func() cost { return measure(d, walkers, ops) })
 	}
-	return alternate(ctx, s.Rounds, samples...)
+	return nanoseconds(alternate(ctx, s.Rounds, samples...))
 }
 
 // collect runs the garbage collector, unless there is hardly any garbage.
@@ -236,33 +250,32 @@ func (g memoryGroup) run(ctx context.Context, s contest.Settings, r *contest.Rep
 	}
 	var lines [][]string
 	for _, row := range g.rows {
-		allocations := make([]contest.Series, len(memoryPeers))
-		var samples []func() float64
+		var samples []func() cost
 		for i, d := range deciders {
 			walkers := row.pattern.walkers(row.cores)
-			samples = append(samples, func() float64 {
+			samples = append(samples, func() cost {
 				c := measure(d, walkers, ops)
 				if g.allowed >= 0 && math.Abs(c.allowed-g.allowed) > 0.01 {
 					contest.Failf("%s: %s allowed a share of %.3f; want %.0f", row.what, memoryPeers[i].name,
 						c.allowed, g.allowed)
 				}
-				allocations[i] = append(allocations[i], c.allocations)
-				return c.nanoseconds
+				return c
 			})
 		}
-		all := alternate(ctx, s.Rounds, samples...)
+		costs := alternate(ctx, s.Rounds, samples...)
+		all := nanoseconds(costs)
 		best := fastest(all)
 		ratio := all[0].Median() / all[best].Median()
 		what := fmt.Sprintf("memory: %s, %s", row.what, plural(row.cores, "goroutine"))
 		r.AtMost(bar, "×", what+", to the fastest peer").Judge(ratio, memoryPeers[best].name)
 		if !g.growing {
-			r.AtMost(0, "", what+", allocations").Judge(round(allocations[0].Median(), 1000))
+			r.AtMost(0, "", what+", allocations").Judge(round(allocations(costs[0]), 1000))
 		}
 		line := []string{row.what, fmt.Sprint(row.cores)}
 		for _, times := range all {
 			line = append(line, plusMinus(times))
 		}
-		lines = append(lines, append(line, contest.Number(ratio), fmt.Sprintf("%.3f", allocations[0].Median())))
+		lines = append(lines, append(line, contest.Number(ratio), fmt.Sprintf("%.3f", allocations(costs[0]))))
 	}
 	return lines
 }

@@ -163,8 +163,7 @@ func counted(s contest.Series) string {
 // compete makes all contenders run a workload in turn.
 func compete(ctx context.Context, s contest.Settings, server *redisServer, w workload, callers int) [][]load {
 	contest.OK(server.do(ctx, "FLUSHALL").Error())
-	loads := make([][]load, len(redisPeers))
-	var samples []func() float64
+	var samples []func() load
 	for i, peer := range redisPeers {
 		d := peer.connect(ctx, server.addr, callers, w.limits...)
 		defer d.close()
@@ -177,13 +176,9 @@ func compete(ctx context.Context, s contest.Settings, server *redisServer, w wor
 			_, _, err := d.allow(ctx, w.keys[0])
 			contest.OK(err)
 		}
-		samples = append(samples, func() float64 {
-			l := press(ctx, server, d, walkers, pressTime(s))
-			loads[i] = append(loads[i], l)
-			return l.Rate
-		})
+		samples = append(samples, func() load { return press(ctx, server, d, walkers, pressTime(s)) })
 	}
-	alternate(ctx, s.Rounds, samples...)
+	loads := alternate(ctx, s.Rounds, samples...)
 	for i, peer := range redisPeers {
 		// If the machine stalls for a moment, stint decides without Redis. Such decisions must stay
 		// rare.
@@ -193,12 +188,4 @@ func compete(ctx context.Context, s contest.Settings, server *redisServer, w wor
 		}
 	}
 	return loads
-}
-
-func over(loads []load, value func(load) float64) contest.Series {
-	var s contest.Series
-	for _, l := range loads {
-		s = append(s, value(l))
-	}
-	return s
 }

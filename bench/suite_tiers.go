@@ -127,22 +127,19 @@ func (row tierRow) compete(ctx context.Context, s contest.Settings, server *redi
 		contenders = append(contenders, contender{&l.plain, redisPeers[plain], 1, row.limits, 0},
 			contender{&l.alone, peer, 1, row.limits[:1], 0})
 	}
-	var samples []func() float64
+	var samples []func() load
 	for _, c := range contenders {
 		d := c.peer.connect(ctx, server.addr, c.callers, c.limits...)
 		defer d.close()
 		walkers := pattern{keys, 1}.walkers(c.callers)
 		warm(ctx, server, d, walkers, c.warm)
-		samples = append(samples, func() float64 {
-			l := press(ctx, server, d, walkers, pressTime(s))
-			*c.loads = append(*c.loads, l)
-			return l.Rate
-		})
+		samples = append(samples, func() load { return press(ctx, server, d, walkers, pressTime(s)) })
 	}
-	alternate(ctx, s.Rounds, samples...)
-	for _, c := range contenders {
+	for i, loads := range alternate(ctx, s.Rounds, samples...) {
+		c := contenders[i]
+		*c.loads = loads
 		// On a busy machine, stint sometimes decides without Redis. Such decisions must stay rare.
-		if allowed := over(*c.loads, share).Median(); allowed < 0.95 {
+		if allowed := over(loads, share).Median(); allowed < 0.95 {
 			contest.Failf("%s: %s allowed a share of %.3f; want all", row.name, c.peer.name, allowed)
 		}
 	}
