@@ -81,7 +81,8 @@ func runMiddlewares(ctx context.Context, s contest.Settings, r *contest.Report, 
 	var lines [][]string
 	for i, m := range middlewares {
 		above, allocated := all[i].Median()-all[0].Median(), round(allocations(costs[i]), 100)
-		lines = append(lines, []string{what, m.name, plusMinus(all[i]), contest.Number(above), contest.Number(allocated)})
+		lines = append(lines, []string{what, m.name, plusMinus(all[i]), contest.Number(above),
+			contest.Number(allocated)})
 		if i == 1 || i == 2 {
 			r.AtMost(1000, " ns", fmt.Sprintf("http: %s, %s, above the bare handler", m.name, what)).Judge(above)
 			r.AtMost(2, "", fmt.Sprintf("http: %s, %s, allocations", m.name, what)).Judge(allocated)

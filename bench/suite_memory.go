@@ -154,8 +154,8 @@ func (d decider) ask(w *walker, allowed int) (int, error) {
 	return allowed, nil
 }
 
-// compare fills limiters with `times` requests for each key, and returns a series for each limiter: the
-// nanoseconds per decision for keys in the given order. It closes the limiters.
+// compare fills limiters with the given number of requests for each key, and returns a series for
+// each limiter: the nanoseconds per decision for keys in the given order. It closes the limiters.
 func compare(ctx context.Context, s contest.Settings, ops int, keys []string, times int, order []string,
 	limiters ...decider) []contest.Series {
 	var samples []func() cost

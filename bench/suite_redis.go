@@ -33,12 +33,13 @@ func press(ctx context.Context, server *redisServer, d redisDecider, walkers []*
 		w.used = 0
 	}
 	before := server.cpu(ctx)
-	calls, err := contest.Drive(ctx, len(walkers), timedOne, length, func(ctx context.Context, caller int) (bool, error) {
+	decide := func(ctx context.Context, caller int) (bool, error) {
 		w := walkers[caller]
 		ok, used, err := d.allow(ctx, w.next())
 		w.used += used
 		return ok, err
-	})
+	}
+	calls, err := contest.Drive(ctx, len(walkers), timedOne, length, decide)
 	if err != nil {
 		contest.Failf("%s: %w", d.name, err)
 	}

@@ -27,8 +27,8 @@ type programs struct {
 	ratelimit string // if "" or missing, the others are measured without it
 }
 
-// start starts a command of stint with a configuration and a store. flag is its flag for the address
-// to listen on, which the process returns.
+// start starts a command of stint with a configuration and a store. flag is the flag for the
+// address on which the command listens.
 func (p *programs) start(ctx context.Context, rack *process.Rack, command, flag, config, store string,
 	args ...string) *process.Process {
 	address := process.FreeAddress()

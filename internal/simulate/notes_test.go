@@ -36,7 +36,8 @@ policies: [{name: model, settle: {header: X-Cost}}]
 				"The results include the 1,200 lines before that point."}},
 		{"what logs do not show", settled, limited(1), []string{
 			"1 request in the log got the response 429", "1 request came without a client",
-			"Logs do not show which requests overlapped: concurrency", "Some costs are settled by a header of the response"}},
+			"Logs do not show which requests overlapped: concurrency",
+			"Some costs are settled by a header of the response"}},
 		{"several requests", fivePerMinute, limited(7), []string{
 			"7 requests in the log got the response 429", "7 requests came without a client"}},
 	} {

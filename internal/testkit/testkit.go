@@ -1,6 +1,6 @@
 // Package testkit provides helpers for tests of many packages: waits for a condition, comparison
-// with a golden file, the files of the repository, a buffer that can be read while it is written, an HTTP/2 server without TLS,
-// and a skip under the race detector.
+// with a golden file, the files of the repository, a buffer that can be read while it is written, an
+// HTTP/2 server without TLS, and a skip under the race detector.
 package testkit
 
 import (

@@ -26,9 +26,9 @@ func small() *simulate.Result {
 			Total:    counts(12, 0, 0, 0),
 			Tiers:    []simulate.NamedCount{{Name: "everybody", Count: counts(12, 0, 0, 0)}},
 			Subjects: simulate.Subjects{Seen: 3, Cap: 1000},
-			Series: simulate.Series{Start: nine, Step: simulate.Duration(time.Minute), Allowed: []int64{1, 5, 0, 2, 3, 1},
-				Denied: make([]int64, 6), Shadowed: make([]int64, 6)},
-			Size: simulate.Size{Subjects: 3, SubjectsAt: nine, Second: simulate.Load{At: nine, Requests: 2, Decisions: 2},
+			Series: simulate.Series{Start: nine, Step: simulate.Duration(time.Minute),
+				Allowed: []int64{1, 5, 0, 2, 3, 1}, Denied: make([]int64, 6), Shadowed: make([]int64, 6)},
+			Size: simulate.Size{Subjects: 3, Second: simulate.Load{At: nine, Requests: 2, Decisions: 2},
 				Minute: simulate.Load{At: nine, Requests: 5, Decisions: 5}},
 		},
 	}
@@ -119,7 +119,7 @@ func series() simulate.Series {
 	return s
 }
 
-// full is busy with every section: compared with another configuration, and with recommended limits.
+// full is busy with every section: a comparison with another configuration, and recommended limits.
 func full() *simulate.Result {
 	r := busy()
 	against := r.Outcome

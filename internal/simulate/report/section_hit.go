@@ -117,7 +117,8 @@ func (b *builder) bans(r *simulate.Result) section {
 	}
 	t.leaveOut(more, "other was banned", "others were banned")
 	s.Blocks = []block{
-		paragraph{Text: fmt.Sprintf("%s would have been banned %s, for %s in total; %s denied by a ban already in force.",
+		paragraph{Text: fmt.Sprintf(
+			"%s would have been banned %s, for %s in total; %s denied by a ban already in force.",
 			count(o.Subjects.Banned, "subject", "subjects"), times(o.Subjects.Bans),
 			figures.Length(time.Duration(o.Subjects.BannedFor)),
 			count(o.Total.Banned, "request was", "requests were"))},

@@ -28,7 +28,8 @@ func totals(c *simulate.Count) table {
 		t.addPart("by a ban", c.Banned, c.Denied, denied, "of the denied")
 	}
 	if c.Shadowed > 0 {
-		t.addPart("in shadow", c.Shadowed, c.Allowed, plain, "of the allowed: would be denied if everything were enforced")
+		t.addPart("in shadow", c.Shadowed, c.Allowed, plain,
+			"of the allowed: would be denied if everything were enforced")
 	}
 	if c.Exempt > 0 {
 		t.addPart("exempt", c.Exempt, c.Allowed, plain, "of the allowed: no limits apply")

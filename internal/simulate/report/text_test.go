@@ -22,9 +22,10 @@ func TestText(t *testing.T) {
 	}{
 		{"nothing.txt", &simulate.Result{}, report.Names{}, report.Terminal{}},
 		{"small.txt", small(), report.Names{Config: "-", Logs: []string{"-"}}, report.Terminal{}},
-		{"full.txt", full(), report.Names{Config: "conf/new.yaml", Against: "old.yaml", Logs: []string{"/var/log/a.log"}},
+		{"full.txt", full(), report.Names{Config: "conf/new.yaml", Against: "old.yaml", Logs: []string{"log/a.log"}},
 			report.Terminal{}},
-		{"full_color_80.txt", full(), report.Names{Config: "new.yaml", Against: "old.yaml", Logs: []string{"a.log", "b.log"}},
+		{"full_color_80.txt", full(),
+			report.Names{Config: "new.yaml", Against: "old.yaml", Logs: []string{"a.log", "b.log"}},
 			report.Terminal{Width: 80, Color: true}},
 	} {
 		t.Run(test.golden, func(t *testing.T) {
