@@ -21,7 +21,7 @@ type counter struct {
 
 	routes   map[route][]Count
 	rules    []RuleCount // by index of the rule
-	limits   []ruleLimit // the limits of all rules, in the order of the rules
+	limits   []LimitUse  // the limits of all rules, in the order of the rules
 	first    []int       // index in limits of each rule's first limit
 	series   series
 	sizer    *sizer
@@ -40,15 +40,10 @@ type counter struct {
 // route identifies the requests of a tier and a route, or the requests that a policy exempts.
 type route struct{ tier, route, skipped string }
 
-type ruleLimit struct {
-	rule  *policy.Rule
-	limit stint.Limit
-}
-
 func newCounter(set *policy.Set, o *Options, store *memorystore.Store, sizer *sizer) *counter {
 	c := &counter{
 		set: set, store: store, top: o.Top, routes: make(map[route][]Count),
-		hosts: make(map[*subject]string), rules: []RuleCount{}, sizer: sizer,
+		hosts: make(map[*subject]string), rules: []RuleCount{}, limits: []LimitUse{}, sizer: sizer,
 		subjects: make(map[string]*subject), max: o.MaxSubjects,
 	}
 	for _, rule := range set.Rules() {
@@ -60,8 +55,12 @@ func newCounter(set *policy.Set, o *Options, store *memorystore.Store, sizer *si
 			Policy: rule.Policy, Tier: rule.Tier, Costs: rule.Costs, Enforced: enforced,
 		})
 		c.first = append(c.first, len(c.limits))
-		for _, limit := range rule.Limits {
-			c.limits = append(c.limits, ruleLimit{rule, limit})
+		for i, limit := range rule.Limits {
+			use := LimitUse{Policy: rule.Policy, Tier: rule.Tier, Costs: rule.Costs, Limit: limit}
+			if rule.Claimed != nil {
+				use.Claim = rule.Claimed[i].Claim
+			}
+			c.limits = append(c.limits, use)
 		}
 	}
 	return c

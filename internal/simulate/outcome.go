@@ -143,7 +143,7 @@ func (c *counter) hitOf(s *subject) Hit {
 	for _, n := range d.byLimit {
 		l := &c.limits[n.limit]
 		hit.By = append(hit.By, HitBy{
-			Policy: l.rule.Policy, Tier: l.rule.Tier, Limit: l.limit, Denied: n.denied, Shadowed: n.shadowed,
+			Policy: l.Policy, Tier: l.Tier, Limit: l.Limit, Denied: n.denied, Shadowed: n.shadowed,
 		})
 	}
 	return hit
@@ -151,16 +151,10 @@ func (c *counter) hitOf(s *subject) Hit {
 
 // limitUses returns how much of each limit subjects used.
 func (c *counter) limitUses() []LimitUse {
-	uses := make([]LimitUse, len(c.limits))
-	shares := make([][]float64, len(c.limits)) // for subjects without denials, enforced or in shadow
-	busiest := make([]*top[Busy], len(c.limits))
-	for i, l := range c.limits {
-		uses[i] = LimitUse{
-			Policy: l.rule.Policy, Tier: l.rule.Tier, Costs: l.rule.Costs, Limit: l.limit,
-		}
-		if k := i - c.first[l.rule.Index]; l.rule.Claimed != nil {
-			uses[i].Claim = l.rule.Claimed[k].Claim
-		}
+	uses := c.limits
+	shares := make([][]float64, len(uses)) // for subjects without denials, enforced or in shadow
+	busiest := make([]*top[Busy], len(uses))
+	for i := range uses {
 		busiest[i] = newTop(c.top, func(a, b Busy) int {
 			return cmp.Or(cmp.Compare(b.Used, a.Used), a.At.Compare(b.At), strings.Compare(a.Subject, b.Subject))
 		})

@@ -180,14 +180,14 @@ func (r *recommender) add(in *policy.Input, o policy.Outcome) error {
 	}
 	request.Bans = nil
 	for i := range v.Results {
-		r.claim(i).Limits = r.rules[v.Results[i].Rule.Index].limits
+		request.Claims[i].Limits = r.rules[v.Results[i].Rule.Index].limits
 	}
 	decision, err := r.store.Take(ctx, *request)
 	if err != nil || !decision.Allowed { // denied: the request costs more than any limit allows
 		return err
 	}
 	for i := range v.Results {
-		claim, rule := r.claim(i), v.Results[i].Rule.Index
+		claim, rule := &request.Claims[i], v.Results[i].Rule.Index
 		for q := range claim.Limits {
 			cost := claim.CostOf(&claim.Limits[q])
 			if cost == 0 || decision.Repeat {
@@ -206,11 +206,6 @@ func (r *recommender) add(in *policy.Input, o policy.Outcome) error {
 		follow(o)
 	}
 	return nil
-}
-
-// claim returns the claim at index i of the request being measured.
-func (r *recommender) claim(i int) *stint.Claim {
-	return &r.request.Claims[i]
 }
 
 // measures returns the measures of a claim for a quantity of a rule, one for each window. It
@@ -271,7 +266,7 @@ func (s settlingStore) Amend(ctx context.Context, c stint.Charge, a stint.Amendm
 // settle settles the last charge of a claim.
 func (r *recommender) settle(claim *stint.Claim, at int64, a *stint.Amendment) {
 	for i := range r.verdict.Results {
-		own, rule := r.claim(i), r.verdict.Results[i].Rule.Index
+		own, rule := &r.request.Claims[i], r.verdict.Results[i].Rule.Index
 		if own.Subject != claim.Subject || own.Scope != claim.Scope ||
 			own.Limits[0].Window != claim.Limits[0].Window {
 			continue

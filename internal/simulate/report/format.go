@@ -28,11 +28,6 @@ func exactly(x float64) string {
 	return figures.Decimal(100*x, 6) + "%"
 }
 
-// sameDay reports whether two times are on one day.
-func sameDay(a, b time.Time) bool {
-	return a.UTC().Format(time.DateOnly) == b.UTC().Format(time.DateOnly)
-}
-
 // at formats a time for a table.
 func (b *builder) at(t time.Time) string {
 	switch {

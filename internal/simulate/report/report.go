@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/internal/label"
@@ -59,7 +60,8 @@ type paragraph struct{ Text string }
 
 // New returns a report on a result, which must not change afterward.
 func New(r *simulate.Result, names Names) *Report {
-	b := builder{names: names, oneDay: sameDay(r.Log.First, r.Log.Last)}
+	oneDay := r.Log.First.Format(time.DateOnly) == r.Log.Last.Format(time.DateOnly)
+	b := builder{names: names, oneDay: oneDay}
 	report := &Report{result: r, title: b.title(), lead: strings.TrimSpace(r.Warning + " " + b.lead(r))}
 	for _, s := range []section{
 		b.read(r), b.notes(r), b.outcome(r), b.compared(r), b.hit(r), b.bans(r), b.headroom(r), b.recommended(r),
