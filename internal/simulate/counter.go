@@ -19,7 +19,7 @@ type counter struct {
 	store *memorystore.Store
 	top   int
 
-	routes   map[route][]Count
+	counts   sums[countKey]
 	rules    []RuleCount // by index of the rule
 	limits   []LimitUse  // the limits of all rules, in the order of the rules
 	first    []int       // index in limits of each rule's first limit
@@ -37,12 +37,16 @@ type counter struct {
 	shadowed      []*denials // of the subjects that rules in shadow would have denied
 }
 
-// route identifies the requests of a tier and a route, or the requests that a policy exempts.
-type route struct{ tier, route, skipped string }
+// countKey identifies the requests of a tier, a route and a method, or the requests of a method that
+// a policy exempts.
+type countKey struct{ tier, route, skipped, method string }
+
+// otherMethod stands for all methods that HTTP does not define.
+const otherMethod = "other"
 
 func newCounter(set *policy.Set, o *Options, store *memorystore.Store, sizer *sizer) *counter {
 	c := &counter{
-		set: set, store: store, top: o.Top, routes: make(map[route][]Count),
+		set: set, store: store, top: o.Top, counts: sums[countKey]{},
 		hosts: make(map[*subject]string), rules: []RuleCount{}, limits: []LimitUse{}, sizer: sizer,
 		subjects: make(map[string]*subject), max: o.MaxSubjects,
 	}
@@ -83,7 +87,11 @@ func (c *counter) add(v *policy.Verdict, method string, now int64) {
 			count.Shadowed = 1
 		}
 	}
-	c.methodCount(v, method).add(&count)
+	key := countKey{v.Tier, v.Route, v.Skipped, otherMethod}
+	if i := slices.Index(syntax.Methods[:], method); i >= 0 {
+		key.method = syntax.Methods[i] // a copy, because method is valid only until the next request
+	}
+	c.counts.add(key, &count)
 	c.series.add(now, &count)
 	if c.caller != "" && c.callerSubject == nil {
 		c.others.add(&count)
@@ -244,25 +252,6 @@ func (c *counter) banEnd(subject string) int64 {
 	}
 	return shown.Ban.Until.UnixMicro()
 }
-
-// methodCount returns the count for requests with the same tier, route, exempting policy and
-// method.
-func (c *counter) methodCount(v *policy.Verdict, method string) *Count {
-	key := route{v.Tier, v.Route, v.Skipped}
-	counts := c.routes[key]
-	if counts == nil {
-		counts = make([]Count, len(methodNames))
-		c.routes[key] = counts
-	}
-	i := slices.Index(methodNames, method)
-	if i < 0 {
-		i = len(methodNames) - 1
-	}
-	return &counts[i]
-}
-
-// methodNames lists the methods that are counted separately, and "other" for the rest.
-var methodNames = append(slices.Clone(syntax.Methods[:]), "other")
 
 func (c *Count) add(d *Count) {
 	c.Requests += d.Requests

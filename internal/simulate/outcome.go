@@ -28,21 +28,15 @@ func (c *counter) outcome(maxSubjects int) Outcome {
 func (c *counter) sumByName(o *Outcome) {
 	tiers, routes, exempt := sums[string]{}, sums[string]{}, sums[string]{}
 	methods := sums[methodCountKey]{}
-	for r, counts := range c.routes {
-		for i := range counts {
-			n := &counts[i]
-			if n.Requests == 0 {
-				continue
-			}
-			o.Total.add(n)
-			if r.skipped != "" {
-				exempt.add(r.skipped, n)
-				continue
-			}
-			tiers.add(r.tier, n)
-			routes.add(r.route, n)
-			methods.add(methodCountKey{methodNames[i], r.route}, n)
+	for key, n := range c.counts {
+		o.Total.add(n)
+		if key.skipped != "" {
+			exempt.add(key.skipped, n)
+			continue
 		}
+		tiers.add(key.tier, n)
+		routes.add(key.route, n)
+		methods.add(methodCountKey{key.method, key.route}, n)
 	}
 	o.Tiers = namedCounts(tiers, setinfo.Tiers(c.set), true)
 	o.Routes = append(namedCounts(routes, setinfo.Policies(c.set), false), namedCounts(routes, []string{""}, true)...)
