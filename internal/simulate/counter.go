@@ -37,8 +37,8 @@ type counter struct {
 	shadowed      []*denials // of the subjects that rules in shadow would have denied
 }
 
-// countKey identifies the requests of a tier, a route and a method, or the requests of a method that
-// a policy exempts.
+// countKey identifies the requests of a tier, a route and a method, or those of a method that a
+// policy exempts.
 type countKey struct{ tier, route, skipped, method string }
 
 // otherMethod stands for all methods that HTTP does not define.
