@@ -1,18 +1,22 @@
 package grpclimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
 	"strings"
 	"sync"
 
-	"github.com/stint-limiter/stint/internal/syntax"
-	"github.com/stint-limiter/stint/policy"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/protoadapt"
+
+	"github.com/stint-limiter/stint/internal/syntax"
+	"github.com/stint-limiter/stint/policy"
 )
 
 // account records the outcome of a served call for a guard. It is safe for concurrent use.
@@ -124,4 +128,61 @@ func (t *accountedTransport) SendHeader(md metadata.MD) error {
 
 func (t *accountedTransport) SetTrailer(md metadata.MD) error {
 	return t.ServerTransportStream.SetTrailer(t.account.note(md))
+}
+
+// accountedStream is the stream that a handler gets.
+type accountedStream struct {
+	grpc.ServerStream
+	ctx     context.Context
+	account *account
+}
+
+func (s *accountedStream) Context() context.Context { return s.ctx }
+
+func (s *accountedStream) SetHeader(md metadata.MD) error {
+	return s.ServerStream.SetHeader(s.account.note(md))
+}
+
+func (s *accountedStream) SendHeader(md metadata.MD) error {
+	return s.ServerStream.SendHeader(s.account.note(md))
+}
+
+func (s *accountedStream) SetTrailer(md metadata.MD) { s.ServerStream.SetTrailer(s.account.note(md)) }
+
+func (s *accountedStream) SendMsg(m any) error {
+	err := s.ServerStream.SendMsg(m)
+	if err == nil {
+		s.account.sent(m)
+	}
+	return err
+}
+
+// codeOf returns the code that a server sends for a handler's error.
+func codeOf(err error) codes.Code {
+	if st, ok := status.FromError(err); ok {
+		return st.Code()
+	}
+	return status.FromContextError(err).Code()
+}
+
+// httpStatuses maps codes to HTTP statuses, as in google.rpc.Code. All other codes map to 500.
+var httpStatuses = map[codes.Code]int{
+	codes.OK:                 http.StatusOK,
+	codes.Canceled:           syntax.StatusClientGone,
+	codes.InvalidArgument:    http.StatusBadRequest,
+	codes.FailedPrecondition: http.StatusBadRequest,
+	codes.OutOfRange:         http.StatusBadRequest,
+	codes.Unauthenticated:    http.StatusUnauthorized,
+	codes.PermissionDenied:   http.StatusForbidden,
+	codes.NotFound:           http.StatusNotFound,
+	codes.AlreadyExists:      http.StatusConflict,
+	codes.Aborted:            http.StatusConflict,
+	codes.ResourceExhausted:  http.StatusTooManyRequests,
+	codes.Unimplemented:      http.StatusNotImplemented,
+	codes.Unavailable:        http.StatusServiceUnavailable,
+	codes.DeadlineExceeded:   http.StatusGatewayTimeout,
+}
+
+func httpStatus(code codes.Code) int {
+	return cmp.Or(httpStatuses[code], http.StatusInternalServerError)
 }

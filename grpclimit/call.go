@@ -21,14 +21,14 @@ import (
 // call holds the state of a call while it is checked and served, or of a stream with messages that
 // are checked one by one.
 type call struct {
+	fields
 	server  *server
-	ctx     context.Context // of the call, with the same lifetime
 	input   policy.Input
 	verdict *policy.Verdict // on the call, or on the last message
 }
 
 func (s *server) newCall(ctx context.Context, method string) *call {
-	c := &call{server: s, ctx: ctx}
+	c := &call{fields: fields{ctx}, server: s}
 	c.input = policy.Input{
 		Method: http.MethodPost, // as on the wire
 		Path:   method,
@@ -44,13 +44,11 @@ func (s *server) newCall(ctx context.Context, method string) *call {
 	return c
 }
 
-// Values implements the Header of [policy.Input].
-func (c *call) Values(name string) []string { return fields{c.ctx}.Values(name) }
-
-// fields presents the metadata of a call as header fields.
+// fields presents the metadata of a call as header fields. Its context is that of the call, with the
+// same lifetime.
 type fields struct{ ctx context.Context }
 
-// Values returns the values of a field. Metadata keys are in lower case.
+// Values implements the Header of [policy.Input]. Metadata keys are in lower case.
 func (f fields) Values(name string) []string {
 	return metadata.ValueFromIncomingContext(f.ctx, strings.ToLower(name))
 }

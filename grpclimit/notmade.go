@@ -53,9 +53,5 @@ func deniedHere(err error, denied *stint.DeniedError) *status.Status {
 	if denied.RetryAfter == stint.Never {
 		return st
 	}
-	detailed, failure := st.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(denied.RetryAfter)})
-	if failure != nil {
-		return st
-	}
-	return detailed
+	return withDetails(st, &errdetails.RetryInfo{RetryDelay: durationpb.New(denied.RetryAfter)})
 }
