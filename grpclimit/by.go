@@ -2,8 +2,6 @@ package grpclimit
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math/rand/v2"
 
 	"google.golang.org/grpc"
@@ -48,9 +46,7 @@ func By(key KeyFunc, options ...ByOption) (grpc.UnaryServerInterceptor, grpc.Str
 func NewBy(key KeyFunc, options ...ByOption) (
 	grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor, error) {
 	b := &by{keyed: &keyed{key: key}}
-	if key == nil {
-		b.Errs = append(b.Errs, errors.New("the key is nil; want one such as ClientIP()"))
-	}
+	b.Check(key != nil, "the key is nil; want one such as ClientIP()")
 	for _, o := range options {
 		if own, ok := o.(byOption); ok {
 			own.set(b)
@@ -115,9 +111,7 @@ func WithStore(store stint.Store) ByOption {
 func WithName(name string) ByOption {
 	return byOption{set: func(b *by) {
 		b.Name = name
-		if !syntax.IsName(name) {
-			b.Errs = append(b.Errs, fmt.Errorf("WithName(%q): want letters, digits and _-.", name))
-		}
+		b.Check(syntax.IsName(name), "WithName(%q): want letters, digits and _-.", name)
 	}}
 }
 
@@ -128,9 +122,7 @@ func WithName(name string) ByOption {
 func WithLimits(limits func(ctx context.Context) []stint.Limit) ByOption {
 	return byOption{set: func(b *by) {
 		b.limits, b.Varies = limits, limits != nil
-		if limits == nil {
-			b.Errs = append(b.Errs, errors.New("WithLimits: the function is nil"))
-		}
+		b.Check(limits != nil, "WithLimits: the function is nil")
 	}}
 }
 
@@ -139,9 +131,7 @@ func WithLimits(limits func(ctx context.Context) []stint.Limit) ByOption {
 func WithCost(cost func(ctx context.Context) int64) ByOption {
 	return byOption{set: func(b *by) {
 		b.cost = cost
-		if cost == nil {
-			b.Errs = append(b.Errs, errors.New("WithCost: the function is nil"))
-		}
+		b.Check(cost != nil, "WithCost: the function is nil")
 	}}
 }
 

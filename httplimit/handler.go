@@ -1,7 +1,6 @@
 package httplimit
 
 import (
-	"errors"
 	"net/http"
 
 	"github.com/stint-limiter/stint"
@@ -78,10 +77,8 @@ type count struct {
 
 func newCount(name string, key KeyFunc) *count {
 	c := &count{Part: middleware.Part{Name: name}, key: key}
-	if key == nil {
-		c.Errs = append(c.Errs, errors.New("the key is nil; "+
-			"want one such as ClientIP() or Header(\"X-API-Key\"), or Everyone() to count all requests together"))
-	}
+	c.Check(key != nil, "the key is nil; "+
+		"want one such as ClientIP() or Header(\"X-API-Key\"), or Everyone() to count all requests together")
 	return c
 }
 

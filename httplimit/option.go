@@ -146,9 +146,7 @@ func WithHeaders(headers policy.Headers) AnswerOption {
 func WithName(name string) ByOption {
 	return byOption{set: func(b *by) {
 		b.first.Name = name
-		if !syntax.IsName(name) {
-			b.first.Errs = append(b.first.Errs, fmt.Errorf("WithName(%q): want letters, digits and _-.", name))
-		}
+		b.first.Check(syntax.IsName(name), "WithName(%q): want letters, digits and _-.", name)
 	}}
 }
 
@@ -168,9 +166,7 @@ func WithName(name string) ByOption {
 func WithLimits(limits func(r *http.Request) []stint.Limit) ByOption {
 	return byOption{set: func(b *by) {
 		b.limit.limits, b.first.Varies = limits, limits != nil
-		if limits == nil {
-			b.first.Errs = append(b.first.Errs, errors.New("WithLimits: the function is nil"))
-		}
+		b.first.Check(limits != nil, "WithLimits: the function is nil")
 	}}
 }
 
@@ -180,9 +176,7 @@ func WithLimits(limits func(r *http.Request) []stint.Limit) ByOption {
 func WithCost(cost func(r *http.Request) int64) ByOption {
 	return byOption{set: func(b *by) {
 		b.limit.cost = cost
-		if cost == nil {
-			b.first.Errs = append(b.first.Errs, errors.New("WithCost: the function is nil"))
-		}
+		b.first.Check(cost != nil, "WithCost: the function is nil")
 	}}
 }
 
@@ -200,9 +194,7 @@ func WithCost(cost func(r *http.Request) int64) ByOption {
 func AndBy(name string, key KeyFunc, limits ...stint.Limit) ByOption {
 	return byOption{set: func(b *by) {
 		c := newCount(name, key)
-		if !syntax.IsName(name) {
-			c.Errs = append(c.Errs, errors.New("want a name of letters, digits and _-."))
-		}
+		c.Check(syntax.IsName(name), "want a name of letters, digits and _-.")
 		for _, l := range limits {
 			c.Options = append(c.Options, l)
 		}

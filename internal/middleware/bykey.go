@@ -45,6 +45,13 @@ type Part struct {
 	Errs []error
 }
 
+// Check adds a mistake to Errs unless ok.
+func (p *Part) Check(ok bool, format string, args ...any) {
+	if !ok {
+		p.Errs = append(p.Errs, fmt.Errorf(format, args...))
+	}
+}
+
 // Limits applies limits per key to requests.
 type Limits struct {
 	// Rules are the rules of the parts, for verdicts.
