@@ -112,7 +112,7 @@ func (c *Client) admit(ctx context.Context, start time.Time, costs stint.Costs) 
 		}
 		slept = slept || booked
 		if !c.overtaken(ctx, e, booked) {
-			c.cooldown.resumed()
+			c.cooldown.see(0)
 			return d, slept, nil
 		}
 		e.giveBack(ctx, d)

@@ -51,19 +51,15 @@ func (s *Stats) called(wait time.Duration, err error) {
 		s.TotalWait += wait
 		s.LongestWait = max(s.LongestWait, wait)
 	}
+	_, denied := errors.AsType[*stint.DeniedError](err)
 	switch {
 	case err == nil:
 		s.Calls++
-	case isDenied(err):
+	case denied:
 		s.Denied++
 	default:
 		s.Failed++
 	}
-}
-
-func isDenied(err error) bool {
-	_, ok := errors.AsType[*stint.DeniedError](err)
-	return ok
 }
 
 func (c *Client) stats() Stats {
