@@ -15,6 +15,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/grpclimit"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // by serves an echo behind the interceptors of By.
@@ -84,36 +85,6 @@ func TestClientIP(t *testing.T) {
 	}
 }
 
-// Mistakes in the program show when it starts, all of them.
-func TestByMistakes(t *testing.T) {
-	for want, options := range map[string][]grpclimit.ByOption{
-		"grpclimit: By: no limit; want one such as stint.PerMinute(100)": nil,
-		"grpclimit: By: an option is nil; want a limit such as stint.PerMinute(100), or another option; " +
-			"the store is nil; want a store, such as one from stores.Open; " +
-			"Limits[0] (-1/1m): a maximum of -1": {nil, stint.PerMinute(-1), grpclimit.WithStore(nil)},
-	} {
-		func() {
-			defer func() {
-				if got, _ := recover().(string); !strings.HasPrefix(got, want) {
-					t.Errorf("got panic %q, want %q", got, want)
-				}
-			}()
-			grpclimit.ByIP(options...)
-		}()
-	}
-	_, _, err := grpclimit.NewBy(nil, grpclimit.WithName("a b"), grpclimit.WithLimits(nil), grpclimit.WithCost(nil))
-	for _, want := range []string{"the key is nil; want one such as ClientIP()", `WithName("a b"): want letters`,
-		"WithLimits: the function is nil", "WithCost: the function is nil", "no limit"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %s", err, want)
-		}
-	}
-	_, err = grpclimit.NewClientIP("10.0.0.0/8", "proxy")
-	if _, ok := errors.AsType[*stint.InvalidError](err); !ok || !strings.Contains(err.Error(), `"proxy"`) {
-		t.Errorf("got %v, want the entry that is invalid", err)
-	}
-}
-
 // TestByLimits: calls have limits and costs of their own, and those of By if they bring none.
 func TestByLimits(t *testing.T) {
 	limits := grpclimit.WithLimits(func(ctx context.Context) []stint.Limit {
@@ -136,12 +107,8 @@ func TestByLimits(t *testing.T) {
 			t.Errorf("%s: got %d calls of 2 units, want %d", user, n, want)
 		}
 	}
-	defer func() {
-		if text, _ := recover().(string); !strings.Contains(text, "want WithName") {
-			t.Errorf("without a name in a shared store: got %q", text)
-		}
-	}()
-	grpclimit.By(userOf, limits, grpclimit.WithStore(store))
+	testkit.Panics(t, "grpclimit: By: requests have limits of their own, and a shared store counts them under a name",
+		func() { grpclimit.By(userOf, limits, grpclimit.WithStore(store)) })
 }
 
 // TestByAddress: without a key the client's address counts, and not its connection.

@@ -21,6 +21,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/grpclimit"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/resilience"
 )
 
@@ -281,22 +282,30 @@ tiers:
 	}
 }
 
-// Mistakes in the program show when it starts.
+// Mistakes in the program show when it starts, all of them.
 func TestWrongUse(t *testing.T) {
 	guard := newGuard(t, "tiers: [{name: all, identity: ip, limits: 1/1h}]", nil)
-	for want, use := range map[string]func(){
-		"grpclimit: the guard is nil; want": func() { grpclimit.StreamServerInterceptor(nil) },
-		"grpclimit: an option is nil; want": func() { grpclimit.UnaryServerInterceptor(guard, nil) },
-		"grpclimit: the API is nil; want":   func() { grpclimit.UnaryClientInterceptor(nil) },
+	for _, c := range []struct {
+		want string
+		use  func()
+	}{
+		{"grpclimit: the guard is nil; want", func() { grpclimit.StreamServerInterceptor(nil) }},
+		{"grpclimit: an option is nil; want", func() { grpclimit.UnaryServerInterceptor(guard, nil) }},
+		{"grpclimit: the API is nil; want", func() { grpclimit.UnaryClientInterceptor(nil) }},
+		{"grpclimit: By: no limit; want one such as stint.PerMinute(100)", func() { grpclimit.ByIP() }},
+		{"grpclimit: By: an option is nil; want a limit such as stint.PerMinute(100), or another option; " +
+			"the store is nil; want a store, such as one from stores.Open; Limits[0] (-1/1m): a maximum of -1",
+			func() { grpclimit.ByIP(nil, stint.PerMinute(-1), grpclimit.WithStore(nil)) }},
+		{`grpclimit: By: the key is nil; want one such as ClientIP(); WithName("a b"): want letters, digits and _-.; ` +
+			"WithLimits: the function is nil; WithCost: the function is nil; no limit", func() {
+			grpclimit.By(nil, grpclimit.WithName("a b"), grpclimit.WithLimits(nil), grpclimit.WithCost(nil))
+		}},
 	} {
-		func() {
-			defer func() {
-				if got, _ := recover().(string); !strings.HasPrefix(got, want) {
-					t.Errorf("got panic %q, want %q", got, want)
-				}
-			}()
-			use()
-		}()
+		testkit.Panics(t, c.want, c.use)
+	}
+	_, err := grpclimit.NewClientIP("10.0.0.0/8", "proxy")
+	if _, ok := errors.AsType[*stint.InvalidError](err); !ok || !strings.Contains(err.Error(), `"proxy"`) {
+		t.Errorf("got %v, want the entry that is invalid", err)
 	}
 }
 

@@ -5,13 +5,13 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -113,10 +113,9 @@ func TestKeyWithZeroByte(t *testing.T) {
 	}
 }
 
-// Mistakes in the program show when it starts.
+// Mistakes in the program show when it starts. [TestPartMistakes] has more.
 func TestWrongUse(t *testing.T) {
 	guard, all, limit := guardOf(t, one), httplimit.Everyone(), stint.PerMinute(1)
-	limits := func(*http.Request) []stint.Limit { return nil }
 	for _, c := range []struct {
 		want string
 		use  func()
@@ -143,26 +142,10 @@ func TestWrongUse(t *testing.T) {
 		{"httplimit: NewTransport: the API is nil; want one from an outbound.Registry", func() { httplimit.NewTransport(nil, nil) }},
 		{"httplimit: NewAnswer: an option is nil", func() { httplimit.NewAnswer(nil) }},
 		{`httplimit: By: WithName("a b"): want letters`, func() { httplimit.ByIP(limit, httplimit.WithName("a b")) }},
-		{"httplimit: By: requests have limits of their own, and a shared store counts them under a name; want WithName",
-			func() { httplimit.ByIP(httplimit.WithLimits(limits), httplimit.WithStore(memory(t))) }},
-		{`httplimit: By: AndBy("b c"): want a name of letters, digits and _-.; AndBy("a"): the key is nil;`,
-			func() { httplimit.ByIP(limit, httplimit.AndBy("b c", all, limit), httplimit.AndBy("a", nil, limit)) }},
-		{`httplimit: By: AndBy("a"): no limit; want one`, func() { httplimit.ByIP(limit, httplimit.AndBy("a", all)) }},
-		{`httplimit: By: AndBy("a"): duplicate name; want a different one for each count`,
-			func() { httplimit.ByIP(limit, httplimit.AndBy("a", all, limit), httplimit.AndBy("a", all, limit)) }},
-		{"httplimit: By: an option is nil; want a limit", func() { httplimit.ByIP(limit, struct{ stint.Option }{}) }},
-		{"httplimit: By: an option is nil; want a limit", func() { httplimit.ByIP(limit, struct{ httplimit.Option }{}) }},
 		{"httplimit: By: WithLimits: the function is nil; WithCost: the function is nil",
 			func() { httplimit.ByIP(limit, httplimit.WithLimits(nil), httplimit.WithCost(nil)) }},
 	} {
-		func() {
-			defer func() {
-				if got, _ := recover().(string); !strings.HasPrefix(got, c.want) {
-					t.Errorf("got panic %q, want %q", got, c.want)
-				}
-			}()
-			c.use()
-		}()
+		testkit.Panics(t, c.want, c.use)
 	}
 }
 

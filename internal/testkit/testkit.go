@@ -1,6 +1,6 @@
-// Package testkit provides helpers for tests of many packages: waits for a condition, comparison
-// with a golden file, the files of the repository, a buffer that can be read while it is written, an
-// HTTP/2 server without TLS, and a skip under the race detector.
+// Package testkit provides helpers for tests of many packages: waits for a condition, expected
+// panics, comparison with a golden file, the files of the repository, a buffer that can be read
+// while it is written, an HTTP/2 server without TLS, and a skip under the race detector.
 package testkit
 
 import (
@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -49,6 +50,17 @@ func EventuallyNil(t testing.TB, what string, f func() error) time.Duration {
 			t.Fatalf("%s: %v after %v", what, err, patience)
 		}
 	}
+}
+
+// Panics calls f, which must panic with a text that begins with want.
+func Panics(t testing.TB, want string, f func()) {
+	t.Helper()
+	defer func() {
+		if got, _ := recover().(string); !strings.HasPrefix(got, want) {
+			t.Errorf("got panic %q, want %q", got, want)
+		}
+	}()
+	f()
 }
 
 // Golden compares a text with a file in testdata. If update is true, it writes the file first.
