@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -222,18 +221,6 @@ func read(t *testing.T, name string) string {
 	return string(text)
 }
 
-// replaced is a text with every occurrence of what there is replaced; there has to be one.
-func replaced(t *testing.T, text string, oldNew ...string) string {
-	t.Helper()
-	for i := 0; i < len(oldNew); i += 2 {
-		if !strings.Contains(text, oldNew[i]) {
-			t.Fatalf("there is no %q in\n%s", oldNew[i], text)
-		}
-		text = strings.ReplaceAll(text, oldNew[i], oldNew[i+1])
-	}
-	return text
-}
-
 // prometheusServer is a Prometheus, by its URL.
 type prometheusServer string
 
@@ -243,18 +230,16 @@ func startPrometheus(t *testing.T, pods string) prometheusServer {
 	t.Helper()
 	directory := t.TempDir()
 	put(t, filepath.Join(directory, "pods.json"), pods)
-	put(t, filepath.Join(directory, "prometheus.yaml"), replaced(t, read(t, configFile),
+	conf := proxytest.Install(t, directory, configFile,
 		"scrape_interval: 15s", "scrape_interval: 500ms\n  scrape_timeout: 500ms",
 		"kubernetes_sd_configs: [{role: pod}]", "file_sd_configs: [{files: [pods.json]}]",
-		"alertmanager:9093", "127.0.0.1:9")) // none
-	put(t, filepath.Join(directory, "stint.rules.yaml"), replaced(t, read(t, rulesFile),
-		"interval: 15s", "interval: 500ms", "for: 1m", "for: 1s", "for: 60s", "for: 1s"))
+		"alertmanager:9093", "127.0.0.1:9") // none
+	proxytest.Install(t, directory, rulesFile,
+		"interval: 15s", "interval: 500ms", "for: 1m", "for: 1s", "for: 60s", "for: 1s")
 	address := proxytest.FreeAddress(t)
-	run(t, exec.Command("prometheus", "--config.file="+filepath.Join(directory, "prometheus.yaml"),
-		"--storage.tsdb.path="+filepath.Join(directory, "data"), "--web.listen-address="+address, "--log.level=warn"))
-	p := prometheusServer("http://" + address)
-	testkit.EventuallyNil(t, "Prometheus", func() error { _, err := p.get("/api/v1/status/config", nil); return err })
-	return p
+	proxytest.Launch(t, nil, "prometheus", "--config.file="+conf, "--storage.tsdb.path="+filepath.Join(directory, "data"),
+		"--web.listen-address="+address, "--log.level=warn").AwaitReady(t, "http://"+address+"/api/v1/status/config")
+	return prometheusServer("http://" + address)
 }
 
 // get returns the data of an answer.

@@ -24,37 +24,7 @@ import (
 	"github.com/stint-limiter/stint/internal/callers"
 	"github.com/stint-limiter/stint/internal/proxytest"
 	"github.com/stint-limiter/stint/internal/redistest"
-	"github.com/stint-limiter/stint/internal/testkit"
 )
-
-// running is a program that ends with the test.
-type running struct {
-	*exec.Cmd
-	log  testkit.Buffer
-	done chan struct{}
-}
-
-// run starts a program. It shows its log if the test fails.
-func run(t *testing.T, c *exec.Cmd) *running {
-	t.Helper()
-	r := &running{Cmd: c, done: make(chan struct{})}
-	c.Stdout, c.Stderr = &r.log, &r.log
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(r.done)
-		_ = c.Wait() // ProcessState has the result
-	}()
-	t.Cleanup(func() {
-		_ = c.Process.Signal(syscall.SIGKILL) // it may have ended
-		<-r.done
-		if t.Failed() {
-			t.Logf("%s:\n%s", c.Path, &r.log)
-		}
-	})
-	return r
-}
 
 func put(t *testing.T, name, text string) {
 	t.Helper()
@@ -127,38 +97,18 @@ func prepare(t *testing.T, redis string) *container {
 	return c
 }
 
-// start runs the program with the container's command line and environment.
-func (c *container) start(t *testing.T) *running {
+// start runs the program with the container's command line and environment, and returns when the
+// probe of readiness succeeds.
+func (c *container) start(t *testing.T) *proxytest.Process {
 	t.Helper()
 	program := exec.Command(proxytest.BuildStint(t))
 	for _, arg := range c.args {
 		program.Args = append(program.Args, strings.ReplaceAll(arg, "=/etc/", "="+c.files+"/etc/"))
 	}
 	program.Env = c.env
-	r := run(t, program)
-	c.await(t, r.done)
-	return r
-}
-
-// await returns when the probe of readiness succeeds. The test fails if the program ends before.
-func (c *container) await(t *testing.T, ended <-chan struct{}) {
-	t.Helper()
-	testkit.EventuallyNil(t, "readiness", func() error {
-		select {
-		case <-ended:
-			t.Fatal("the program has ended")
-		default:
-		}
-		response, err := http.Get("http://" + c.addrs["http"] + c.spec.ReadinessProbe.HTTPGet.Path)
-		if err != nil {
-			return err
-		}
-		defer response.Body.Close()
-		if response.StatusCode != http.StatusOK {
-			return fmt.Errorf("status %d", response.StatusCode)
-		}
-		return nil
-	})
+	p := proxytest.Run(t, program)
+	p.AwaitReady(t, "http://"+c.addrs["http"]+c.spec.ReadinessProbe.HTTPGet.Path)
+	return p
 }
 
 // take makes a decision through the API and returns its status.
@@ -241,7 +191,7 @@ func TestContainer(t *testing.T) {
 		t.Errorf("the token is that of %+v, want an operator", got)
 	}
 	c.args = append(c.args, "--drain=0s") // the image's test drains
-	r := c.start(t)
+	p := c.start(t)
 	if status, err := c.take("/", "192.0.2.1"); status != http.StatusOK {
 		t.Errorf("take: got %d, %v", status, err)
 	}
@@ -263,11 +213,17 @@ func TestContainer(t *testing.T) {
 	if out, err := bans.CombinedOutput(); err != nil {
 		t.Errorf("bans: %v: %s", err, out)
 	}
-	if err := r.Process.Signal(syscall.SIGTERM); err != nil {
+	wantEnd(t, p)
+}
+
+// wantEnd ends a program with SIGTERM.
+func wantEnd(t *testing.T, p *proxytest.Process) {
+	t.Helper()
+	if err := p.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if <-r.done; r.ProcessState.ExitCode() != 0 {
-		t.Errorf("the program ended with %v", r.ProcessState)
+	if <-p.Done; p.Cmd.ProcessState.ExitCode() != 0 {
+		t.Errorf("the program ended with %v", p.Cmd.ProcessState)
 	}
 }
 

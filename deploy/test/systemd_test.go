@@ -19,8 +19,8 @@ import (
 func TestUnit(t *testing.T) {
 	text := read(t, filepath.Join("..", "stint.service"))
 	directory := t.TempDir()
-	binary, unit := proxytest.BuildStint(t), filepath.Join(directory, "stint.service")
-	put(t, unit, replaced(t, text, "\nExecStart=stint ", "\nExecStart="+binary+" ")) // not installed here
+	binary := proxytest.BuildStint(t) // not installed here
+	unit := proxytest.Install(t, directory, "../stint.service", "\nExecStart=stint ", "\nExecStart="+binary+" ")
 	for _, args := range [][]string{
 		{"verify", "--man=no", unit},
 		{"security", "--offline=true", "--threshold=20", "--no-pager", unit},
@@ -54,7 +54,7 @@ func TestUnit(t *testing.T) {
 	args := strings.Fields(strings.ReplaceAll(set["ExecStart"], "/etc/stint/", directory+"/"))
 	program := exec.Command(binary, append(args[1:], "--http=127.0.0.1:0", "--admin=127.0.0.1:0")...)
 	program.Env = []string{set["Environment"], "NOTIFY_SOCKET=" + socket, "STATE_DIRECTORY=" + directory}
-	r := run(t, program)
+	p := proxytest.Run(t, program)
 	reports := func(want string) {
 		t.Helper()
 		message := make([]byte, 100)
@@ -62,19 +62,12 @@ func TestUnit(t *testing.T) {
 			t.Fatalf("got the report %s, %v; want %s", message[:n], err, want)
 		}
 	}
-	signal := func(s syscall.Signal) {
-		t.Helper()
-		if err := r.Process.Signal(s); err != nil {
-			t.Fatal(err)
-		}
-	}
 	reports("READY=1")
-	signal(syscall.SIGHUP) // ExecReload
+	if err := p.Cmd.Process.Signal(syscall.SIGHUP); err != nil { // ExecReload
+		t.Fatal(err)
+	}
 	reports("RELOADING=1")
 	reports("READY=1")
-	signal(syscall.SIGTERM)
+	wantEnd(t, p)
 	reports("STOPPING=1")
-	if <-r.done; r.ProcessState.ExitCode() != 0 {
-		t.Errorf("the program ended with %v", r.ProcessState)
-	}
 }

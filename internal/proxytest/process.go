@@ -4,9 +4,11 @@
 package proxytest
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,29 +35,36 @@ func Find(t testing.TB, name, debian string) string {
 
 // Process is a program that runs until the test ends.
 type Process struct {
-	cmd  *exec.Cmd
-	done chan struct{}
+	Cmd  *exec.Cmd
+	Done chan struct{} // closed when it has ended; ProcessState then has the result
 }
 
-// Launch runs a program. Its output is shown if the test fails.
+// Launch runs a program with variables in addition to those of the test. Its output is shown if the
+// test fails.
 func Launch(t testing.TB, env []string, path string, args ...string) *Process {
 	t.Helper()
-	var out testkit.Buffer
 	cmd := exec.Command(path, args...)
 	cmd.Env = append(os.Environ(), env...)
+	return Run(t, cmd)
+}
+
+// Run is [Launch] for a command that may have another environment.
+func Run(t testing.TB, cmd *exec.Cmd) *Process {
+	t.Helper()
+	var out testkit.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	p := &Process{cmd, make(chan struct{})}
 	go func() {
-		defer close(p.done)
+		defer close(p.Done)
 		_ = cmd.Wait() // the output of the process shows why it ended
 	}()
 	t.Cleanup(func() {
 		p.Kill()
 		if t.Failed() {
-			t.Logf("%s wrote:\n%s", filepath.Base(path), out.String())
+			t.Logf("%s wrote:\n%s", filepath.Base(cmd.Path), out.String())
 		}
 	})
 	return p
@@ -63,17 +72,38 @@ func Launch(t testing.TB, env []string, path string, args ...string) *Process {
 
 // Kill kills the process and waits for it to end.
 func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill() // it may have ended already
-	<-p.done
+	_ = p.Cmd.Process.Kill() // it may have ended already
+	<-p.Done
+}
+
+// AwaitReady waits until the process answers a URL with 200. The test fails if it ends before.
+func (p *Process) AwaitReady(t testing.TB, url string) {
+	t.Helper()
+	testkit.EventuallyNil(t, url, func() error {
+		select {
+		case <-p.Done:
+			t.Fatal("the program has ended")
+		default:
+		}
+		resp, err := http.Get(url)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return errors.New(resp.Status)
+		}
+		return nil
+	})
 }
 
 // Pause makes the process accept connections without answering any.
 func (p *Process) Pause(t testing.TB) {
 	t.Helper()
-	if err := p.cmd.Process.Signal(redistest.Stop); err != nil {
+	if err := p.Cmd.Process.Signal(redistest.Stop); err != nil {
 		t.Fatal(err)
 	}
-	redistest.AwaitStopped(p.cmd.Process.Pid)
+	redistest.AwaitStopped(p.Cmd.Process.Pid)
 }
 
 // FreeAddress returns an unused address of this host. Its port is below the range that the system

@@ -1,15 +1,11 @@
 package proxytest
 
 import (
-	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // BuildStint returns the path of the program. It builds the program, unless STINT_BINARY holds the
@@ -57,17 +53,5 @@ func NewStint(t testing.TB, path string, args ...string) *Stint {
 func (s *Stint) Start(t testing.TB) {
 	t.Helper()
 	s.Process = Launch(t, nil, s.path, s.args...)
-	testkit.EventuallyNil(t, "stint is ready", func() error {
-		resp, err := http.Get("http://" + s.Address + "/readyz")
-		if err != nil {
-			return err
-		}
-		if err := resp.Body.Close(); err != nil {
-			return err
-		}
-		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("/readyz: %s", resp.Status)
-		}
-		return nil
-	})
+	s.AwaitReady(t, "http://"+s.Address+"/readyz")
 }
