@@ -1,14 +1,11 @@
 package faults
 
 import (
-	"bufio"
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -72,21 +69,18 @@ func TestF49(t *testing.T) {
 				r.Errorf("%s: the process took %d MiB; at most %d are promised", attack.name, peak, mostMiB)
 			}
 			r.saw("%s on %d connections: %d go on, peak %d MiB", attack.name, attack.connections, held, peak)
-			server.stop()
+			server.Kill()
 		}
 	})
 }
 
 // stintServer is a real stint process with Envoy's service.
 type stintServer struct {
-	cmd     *exec.Cmd
-	address string
-	log     sync.WaitGroup
+	*proxytest.Stint
+	address string // of that service
 }
 
-var listening = regexp.MustCompile(`listener=gRPC address=(\S+)`)
-
-// startServer starts a process that wants a token, and stops it when the test ends.
+// startServer starts a process that wants a token.
 func startServer(r *report, binary string) *stintServer {
 	r.Helper()
 	directory := r.TempDir()
@@ -98,43 +92,12 @@ func startServer(r *report, binary string) *stintServer {
 			r.Fatal(err)
 		}
 	}
-	s := &stintServer{cmd: exec.Command(binary, "serve", "--http=", "--admin=", "--grpc=127.0.0.1:0",
-		"--store=memory", "--drain=0s",
+	address := proxytest.FreeAddress(r)
+	s := &stintServer{proxytest.NewStint(r, binary, "--grpc="+address,
 		"--envoy-config="+filepath.Join(directory, "rules.yaml"),
-		"--envoy-token-file="+filepath.Join(directory, "tokens"))}
-	stderr, err := s.cmd.StderrPipe()
-	if err != nil {
-		r.Fatal(err)
-	}
-	if err := s.cmd.Start(); err != nil {
-		r.Fatal(err)
-	}
-	r.Cleanup(s.stop)
-	lines := bufio.NewScanner(stderr)
-	var log strings.Builder
-	for s.address == "" || !strings.Contains(lines.Text(), "server: ready") {
-		if !lines.Scan() {
-			r.Fatalf("stint has ended: %s", &log)
-		}
-		log.WriteString(lines.Text() + "\n")
-		if found := listening.FindStringSubmatch(lines.Text()); found != nil {
-			s.address = found[1]
-		}
-	}
-	s.log.Go(func() {
-		for lines.Scan() { // so that it can go on to log
-		}
-	})
+		"--envoy-token-file="+filepath.Join(directory, "tokens")), address}
+	s.Start(r)
 	return s
-}
-
-// stop ends the process, unless it has been ended.
-func (s *stintServer) stop() {
-	if s.cmd.ProcessState == nil {
-		_ = s.cmd.Process.Kill()
-		s.log.Wait()
-		_ = s.cmd.Wait() // it was killed
-	}
 }
 
 // attack has connections do something each, all at the same time, then does what is to be done
@@ -201,7 +164,7 @@ func (s *stintServer) ask(r *report, conn *grpc.ClientConn) {
 // peakMiB is how much memory the process has had at most. Linux tells; elsewhere it is 0.
 func (s *stintServer) peakMiB(r *report) int {
 	r.Helper()
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(s.cmd.Process.Pid) + "/status")
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(s.Cmd.Process.Pid) + "/status")
 	if os.IsNotExist(err) {
 		return 0
 	}
