@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -26,11 +26,12 @@ type stack struct {
 	redis *redisstore.Store
 }
 
-func openStack(ctx context.Context, url string, c resilience.Config) (*stack, error) {
+func openStack(ctx context.Context, server redisstore.Config, c resilience.Config) (*stack, error) {
 	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
+		c.Logger = quiet
 	}
-	redis, err := connect(ctx, redisstore.Config{URL: url, Logger: c.Logger})
+	server.Logger = c.Logger
+	redis, err := connect(ctx, server)
 	if err != nil {
 		return nil, err
 	}
@@ -57,19 +58,39 @@ func connect(ctx context.Context, c redisstore.Config) (*redisstore.Store, error
 
 func (s *stack) Close() error { return errors.Join(s.Stack.Close(), s.redis.Close()) }
 
-// newStack is openStack for a test, which closes it. A busy machine may need several tries to
-// connect.
-func newStack(t testing.TB, url string, c resilience.Config) *stack {
+// connected opens something that connects to Redis until the test ends. A busy machine may need
+// several tries.
+func connected[S io.Closer](t testing.TB, open func() (S, error)) S {
 	t.Helper()
-	s, err := openStack(t.Context(), url, c)
+	s, err := open()
 	for n := 1; err != nil && n < tries; n++ {
-		s, err = openStack(t.Context(), url, c)
+		s, err = open()
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	return s
+}
+
+// newStack is openStack for a test.
+func newStack(t testing.TB, url string, c resilience.Config) *stack {
+	t.Helper()
+	return newStackOf(t, redisstore.Config{URL: url}, c)
+}
+
+// newStackOf is newStack with settings of the Redis store.
+func newStackOf(t testing.TB, server redisstore.Config, c resilience.Config) *stack {
+	t.Helper()
+	return connected(t, func() (*stack, error) { return openStack(t.Context(), server, c) })
+}
+
+// openStore opens the Redis store alone.
+func openStore(t testing.TB, url string) *redisstore.Store {
+	t.Helper()
+	return connected(t, func() (*redisstore.Store, error) {
+		return connect(t.Context(), redisstore.Config{URL: url, Logger: quiet})
+	})
 }
 
 // load is callers who ask in a loop.
@@ -198,23 +219,7 @@ func (o *outcome) quantile(q float64) time.Duration {
 	return o.Took[min(int(q*float64(len(o.Took))), len(o.Took)-1)]
 }
 
-// busiest is the largest number of admissions in any window of that length.
-func (o *outcome) busiest(window time.Duration) int {
-	most, from := 0, 0
-	for i, at := range o.Admitted {
-		for from < i && at-o.Admitted[from] >= window.Microseconds() {
-			from++
-		}
-		most = max(most, i-from+1)
-	}
-	return most
-}
-
-// jobEnv makes this test binary a process that puts a load on a store of its own and prints the
-// outcome.
-const jobEnv = "STINT_FAULTS_JOB"
-
-// job is what a process does.
+// job is what a calling process does.
 type job struct {
 	URL     string
 	Failure stint.FailurePolicy
@@ -226,7 +231,7 @@ type job struct {
 func processes(t testing.TB, n int, j job) outcome {
 	t.Helper()
 	return together(n, func(int) (o outcome) {
-		c := spawn(t.Context(), t, jobEnv, j)
+		c := spawn(t.Context(), t, "calls", j)
 		if err := errors.Join(json.NewDecoder(c.out).Decode(&o), c.Wait()); err != nil {
 			t.Errorf("calling process: %v", err)
 		}
@@ -234,13 +239,10 @@ func processes(t testing.TB, n int, j job) outcome {
 	})
 }
 
-// work is the life of a calling process.
-func work(text string) error {
-	var j job
-	if err := json.Unmarshal([]byte(text), &j); err != nil {
-		return err
-	}
-	s, err := openStack(context.Background(), j.URL, resilience.Config{Failure: j.Failure})
+// work is the life of a calling process: it puts a load on a store of its own and prints the
+// outcome.
+func work(j job) error {
+	s, err := openStack(context.Background(), redisstore.Config{URL: j.URL}, resilience.Config{Failure: j.Failure})
 	if err != nil {
 		return err
 	}
@@ -274,13 +276,9 @@ func driveUntil(ctx context.Context, s stint.Store, l load, done func(*outcome) 
 	return o
 }
 
-// urlOf names all nodes of a Cluster, or all Sentinels if a master is given.
-func urlOf(addrs []string, master ...string) string {
-	url := "redis://" + addrs[0] + "?addr=" + strings.Join(addrs[1:], "&addr=")
-	for _, name := range master {
-		url += "&master_set=" + name
-	}
-	return url
+// urlOf names all nodes of a Cluster.
+func urlOf(addrs []string) string {
+	return "redis://" + addrs[0] + "?addr=" + strings.Join(addrs[1:], "&addr=")
 }
 
 func TestF4(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/testkit"
-	"github.com/stint-limiter/stint/resilience"
 )
 
 // movers are callers in a slot that moves, each of another kind. Their requests have keys that do
@@ -121,14 +120,11 @@ func TestF42(t *testing.T) {
 				strconv.Itoa(i),
 			)
 		}
-		config := resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}}
 		m := &movers{limits: []stint.Limit{stint.PerHour(limit)}}
 		for range 2 {
-			m.stacks = append(m.stacks, newStack(t, calm(urlOf(cluster.Addrs())), config))
+			m.stacks = append(m.stacks, newStack(t, calm(urlOf(cluster.Addrs())), patient(nil)))
 		}
-		seen := newWitness()
-		config.Observer = seen
-		other := newStack(t, calm(urlOf(cluster.Addrs())), config)
+		other := newStack(t, calm(urlOf(cluster.Addrs())), patient(nil))
 		stop := make(chan struct{})
 		var group sync.WaitGroup
 		for caller := range callers {

@@ -16,7 +16,7 @@ import (
 func TestF15(t *testing.T) {
 	fault(t, "F15", "key without TTL, or of the wrong type, planted in Redis", "heals; no permanent lockout, no 500", func(r *report) {
 		server := redistest.Start(t)
-		s := patient(r, server.URL())
+		s := newStack(r, calm(server.URL()), patient(nil))
 		limits := []stint.Limit{
 			stint.PerMinute(3), stint.PerHour(1000), stint.PerDay(1000).BurstTimes(2),
 			stint.TokenBucket(3, 3, time.Minute),
@@ -89,7 +89,7 @@ func TestF24d(t *testing.T) {
 		const users = 200
 		server := redistest.Start(t)
 		seen := newWitness()
-		s := patient(r, server.URL(), seen)
+		s := newStack(r, calm(server.URL()), patient(seen))
 		limit := stint.PerHour(10)
 		for i, plant := range [][]string{
 			{"LPUSH", "x"},
@@ -99,7 +99,7 @@ func TestF24d(t *testing.T) {
 			server.CLI(t, plant[0], fmt.Sprintf("stint:{user:%d}:limits", 50*i), plant[1])
 		}
 		for round := range int64(3) {
-			spread(users, users, func(i int) {
+			inParallel(users, users, func(_, i int) {
 				d, err := s.Take(context.Background(), request(fmt.Sprintf("user:%d", i), limit))
 				if err != nil || !d.Allowed || d.Usages()[0].Used != round+1 {
 					r.Errorf("user %d in round %d: %+v, %v", i, round, d, err)

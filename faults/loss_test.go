@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -159,29 +158,23 @@ func TestF3(t *testing.T) {
 func retryUntilAnswered(r *report, s stint.Store, subject string, limit stint.Limit, requests int) (
 	answered, tries int) {
 	r.Helper()
-	var done, tried, next atomic.Int64
-	var group sync.WaitGroup
-	for range 4 {
-		group.Go(func() {
-			for n := next.Add(1); n <= int64(requests); n = next.Add(1) {
-				q := request(subject, limit)
-				q.ID = strconv.FormatInt(n, 10)
-				for range 100 {
-					tried.Add(1)
-					d, err := s.Take(r.Context(), q)
-					if err != nil {
-						continue
-					}
-					if !d.Allowed {
-						r.Errorf("%s: request %s was denied", subject, q.ID)
-					}
-					done.Add(1)
-					break
-				}
+	var done, tried atomic.Int64
+	inParallel(4, requests, func(_, n int) {
+		q := request(subject, limit)
+		q.ID = strconv.Itoa(n)
+		for range 100 {
+			tried.Add(1)
+			d, err := s.Take(r.Context(), q)
+			if err != nil {
+				continue
 			}
-		})
-	}
-	group.Wait()
+			if !d.Allowed {
+				r.Errorf("%s: request %s was denied", subject, q.ID)
+			}
+			done.Add(1)
+			break
+		}
+	})
 	if done.Load() != int64(requests) {
 		r.Errorf("%s: %d of %d requests were never answered", subject, int64(requests)-done.Load(), requests)
 	}

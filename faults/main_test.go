@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -19,17 +20,14 @@ var (
 	output  = flag.String("o", "", "write the table into this `file`, between its markers")
 )
 
-// TestMain is a calling process if it was started as one; see callers.
+// TestMain is a child if it was started as one; see [spawn].
 func TestMain(m *testing.M) {
-	for env, life := range map[string]func(string) error{jobEnv: work, busyEnv: burn, soakEnv: soakUntilEOF,
-		startEnv: startNow} {
-		if text := os.Getenv(env); text != "" {
-			if err := life(text); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				os.Exit(1)
-			}
-			return
+	if name := os.Getenv(childEnv); name != "" {
+		if err := lives[name](); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
 		}
+		return
 	}
 	flag.Parse()
 	if !*measure {
@@ -150,18 +148,12 @@ func (r *results) String() string {
 
 // compareIDs orders F3 before F3b before F10; what has no number comes last.
 func compareIDs(a, b string) int {
-	var n, m int
-	var x, y string
-	if _, err := fmt.Sscanf(a, "F%d%s", &n, &x); n == 0 && err != nil {
-		n = 1000
+	number := func(id string) int {
+		n := 1000
+		_, _ = fmt.Sscanf(id, "F%d", &n)
+		return n
 	}
-	if _, err := fmt.Sscanf(b, "F%d%s", &m, &y); m == 0 && err != nil {
-		m = 1000
-	}
-	if n != m {
-		return n - m
-	}
-	return strings.Compare(a, b)
+	return cmp.Or(number(a)-number(b), strings.Compare(a, b))
 }
 
 const (

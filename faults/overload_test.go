@@ -3,7 +3,6 @@ package faults
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"os"
 	"runtime"
 	"slices"
@@ -167,9 +166,6 @@ func percentile(list []time.Duration) time.Duration {
 	return list[len(list)*99/100]
 }
 
-// busyEnv makes this test binary a process that does nothing, as fast as it can, for that time.
-const busyEnv = "STINT_FAULTS_BUSY"
-
 // starve takes the CPU away with busy loops in processes of their own, until the function that it
 // returns is called.
 func starve(r *report, loops int) (end func()) {
@@ -177,7 +173,7 @@ func starve(r *report, loops int) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running []child
 	for range loops {
-		running = append(running, spawn(ctx, r, busyEnv, 10*time.Minute))
+		running = append(running, spawn(ctx, r, "burns", 10*time.Minute))
 	}
 	return func() {
 		cancel()
@@ -187,12 +183,8 @@ func starve(r *report, loops int) (end func()) {
 	}
 }
 
-// burn is the life of a busy process.
-func burn(text string) error {
-	var lasts time.Duration
-	if err := json.Unmarshal([]byte(text), &lasts); err != nil {
-		return err
-	}
+// burn is the life of a busy process: it does nothing, as fast as it can, for that time.
+func burn(lasts time.Duration) error {
 	runtime.GOMAXPROCS(1)
 	parent := os.Getppid()
 	for start := time.Now(); time.Since(start) < lasts && os.Getppid() == parent; {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
 )
 
@@ -22,7 +22,7 @@ func TestF21(t *testing.T) {
 		var dials dialLog
 		stacks := make([]*stack, pick(125, 20)) // of up to eight connections each
 		for i := range stacks {
-			stacks[i], _ = watchedStack(t, proxy.URL(), resilience.Config{}, dials.join)
+			stacks[i] = newStackOf(t, redisstore.Config{URL: proxy.URL(), AdjustClient: dials.join}, resilience.Config{})
 		}
 		calls := load{Limits: plenty, Callers: 4, Pause: 40 * time.Millisecond, For: time.Second}
 		flood(r, stacks, calls)
@@ -55,7 +55,7 @@ func TestF21(t *testing.T) {
 		if len(after) > 2*connections {
 			t.Errorf("%d dials for %d connections in the 3 s after", len(after), connections)
 		}
-		most := busiestIn(after, 50*time.Millisecond)
+		most := busiest(after, 50*time.Millisecond)
 		if *measure && most > len(after)/2 {
 			t.Errorf("%d of %d dials within 50 ms", most, len(after))
 		}
@@ -65,41 +65,29 @@ func TestF21(t *testing.T) {
 	})
 }
 
-// dialLog is when connections were attempted.
+// dialLog is when connections were attempted, in microseconds since the Unix epoch.
 type dialLog struct {
 	mu sync.Mutex
-	at []time.Time
+	at []int64
 }
 
 // join has the attempts of a client to connect noted.
 func (l *dialLog) join(c *rueidis.ClientOption) {
 	c.DialCtxFn = func(ctx context.Context, addr string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
 		l.mu.Lock()
-		l.at = append(l.at, time.Now())
+		l.at = append(l.at, time.Now().UnixMicro())
 		l.mu.Unlock()
 		return dialer.DialContext(ctx, "tcp", addr)
 	}
 }
 
-func (l *dialLog) between(from, to time.Time) (found []time.Time) {
+func (l *dialLog) between(from, to time.Time) (found []int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, at := range l.at {
-		if !at.Before(from) && at.Before(to) {
+	for _, at := range l.at { // in order, because each is taken under the lock
+		if from.UnixMicro() <= at && at < to.UnixMicro() {
 			found = append(found, at)
 		}
 	}
-	slices.SortFunc(found, time.Time.Compare)
 	return found
-}
-
-func busiestIn(at []time.Time, window time.Duration) (most int) {
-	from := 0
-	for i := range at {
-		for at[i].Sub(at[from]) >= window {
-			from++
-		}
-		most = max(most, i-from+1)
-	}
-	return most
 }

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/redistest"
@@ -30,23 +28,12 @@ var plenty = []stint.Limit{stint.PerHour(1_000_000_000)}
 // quiet is for those whose warnings are expected.
 var quiet = slog.New(slog.DiscardHandler)
 
-// watchedStack is newStack with somebody who listens, and with settings of the client.
-func watchedStack(t testing.TB, url string, c resilience.Config, adjust ...func(*rueidis.ClientOption)) (
-	*stack, *witness) {
+// watchedStack is newStack with somebody who listens.
+func watchedStack(t testing.TB, url string, c resilience.Config) (*stack, *witness) {
 	t.Helper()
 	w := newWitness()
 	c.Observer = w
-	if len(adjust) == 0 {
-		return newStack(t, url, c), w
-	}
-	c.Logger = quiet
-	redis := openStore(t, url, adjust[0])
-	all, err := resilience.New(redis, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = all.Close() })
-	return &stack{all, redis}, w
+	return newStack(t, url, c), w
 }
 
 // under gives requests that have none a failure policy.
@@ -197,7 +184,7 @@ func (o *ordeal) attempt(r *report, s *stack, w *witness) (e endured) {
 	}
 	// What drive notes of each call is in it, and on a busy machine all calls that are under way at one
 	// mark and not at the other.
-	if e.late.heap > e.early.heap+pick[uint64](4<<20, 32<<20) {
+	if e.late.heap > e.early.heap+pick[int64](4<<20, 32<<20) {
 		r.Errorf("%s: the heap grew from %d to %d bytes in the course of it", o.name, e.early.heap, e.late.heap)
 	}
 	return e
@@ -206,15 +193,12 @@ func (o *ordeal) attempt(r *report, s *stack, w *witness) (e endured) {
 // mark is what this process holds at a moment.
 type mark struct {
 	goroutines int
-	heap       uint64
+	heap       int64
 }
 
 func takeMark(after time.Duration) mark {
 	time.Sleep(after)
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return mark{runtime.NumGoroutine(), m.HeapAlloc}
+	return mark{runtime.NumGoroutine(), heapInUse()}
 }
 
 func TestF1(t *testing.T) {
@@ -310,24 +294,6 @@ func TestF3b(t *testing.T) {
 			}
 			wantTTLs(r, server)
 		})
-}
-
-// openStore opens the Redis store alone. A busy machine may need several tries to connect.
-func openStore(t testing.TB, url string, adjust ...func(*rueidis.ClientOption)) *redisstore.Store {
-	t.Helper()
-	c := redisstore.Config{URL: url, Logger: quiet}
-	if len(adjust) > 0 {
-		c.AdjustClient = adjust[0]
-	}
-	s, err := connect(t.Context(), c)
-	for n := 1; err != nil && n < tries; n++ {
-		s, err = connect(t.Context(), c)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
 }
 
 // usedOf asks Redis itself how much of a limit is used.

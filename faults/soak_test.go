@@ -136,7 +136,7 @@ type soakedProcess struct {
 // start starts a process.
 func (s *soaking) start() {
 	s.started++
-	c := spawn(s.Context(), s, soakEnv, soaker{URL: s.proxy.URL(), Number: s.started, Present: min(s.started, instances)})
+	c := spawn(s.Context(), s, "soaks", soaker{URL: s.proxy.URL(), Number: s.started, Present: min(s.started, instances)})
 	p := &soakedProcess{cmd: c.Cmd, input: c.in, ready: make(chan struct{})}
 	s.processes = append(s.processes, p)
 	s.heard.Go(func() { s.hear(p, c.out) })

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
 )
 
@@ -57,9 +58,6 @@ func (a *answer) took() time.Duration { return time.Duration(a.Returned-a.Called
 // history is the answers that callers got, in any order.
 type history []answer
 
-// soakEnv makes this test binary a process of the soak, which asks until its input ends.
-const soakEnv = "STINT_FAULTS_SOAK"
-
 // soaker is what a process of the soak is told.
 type soaker struct {
 	URL     string
@@ -85,12 +83,8 @@ type soakEnd struct {
 	Slowest         time.Duration
 }
 
-// soakUntilEOF is the life of a process of the soak.
-func soakUntilEOF(text string) error {
-	var j soaker
-	if err := json.Unmarshal([]byte(text), &j); err != nil {
-		return err
-	}
+// soakUntilEOF is the life of a process of the soak, which asks until its input ends.
+func soakUntilEOF(j soaker) error {
 	goroutines := runtime.NumGoroutine()
 	s := &soakProcess{soaker: j, out: json.NewEncoder(os.Stdout)}
 	one, err := s.open()
@@ -150,7 +144,7 @@ type soakProcess struct {
 func (s *soakProcess) open() (*stack, error) {
 	logger := slog.New(slog.NewTextHandler(counting{&s.logged}, nil))
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		one, err := openStack(context.Background(), s.URL, resilience.Config{Logger: logger})
+		one, err := openStack(context.Background(), redisstore.Config{URL: s.URL}, resilience.Config{Logger: logger})
 		if err == nil || time.Now().After(deadline) {
 			return one, err
 		}

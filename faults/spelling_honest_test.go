@@ -131,7 +131,7 @@ func (o *oddity) arrivesAs(in *arrival) bool {
 
 // beHonest has clients make odd requests, which are not limited.
 func (f *front) beHonest(r *report) {
-	inParallel(len(oddities), func(_, i int) {
+	inParallel(workers, len(oddities), func(_, i int) {
 		o := &oddities[i]
 		client, status, err := f.patiently(3, o.request())
 		if refused := slices.Contains(o.refused, f.name); refused != (status != http.StatusOK) || err != nil {

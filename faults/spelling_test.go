@@ -156,11 +156,14 @@ func everyNth[T any](list []T, n int) (some []T) {
 	return some
 }
 
+// workers is how many requests there are at a time through each front.
+const workers = 4
+
 // attack has clients use up the limits, make the attempts, and keeps what passes. Readers judge it at
 // once.
 func (f *front) attack(r *report, attempts []attempt, passed *passings) {
 	var spent [workers]map[string]string // by the honest request: who has used up the limit
-	inParallel(len(attempts), func(worker, i int) {
+	inParallel(workers, len(attempts), func(worker, i int) {
 		a := attempts[i]
 		if spent[worker] == nil {
 			spent[worker] = map[string]string{}
@@ -267,22 +270,6 @@ func dialFrom(client, address string) (net.Conn, error) {
 		return nil, err
 	}
 	return conn, conn.SetDeadline(time.Now().Add(time.Minute)) // far longer than any answer takes
-}
-
-const workers = 4
-
-// inParallel calls f with all numbers below n, by several workers.
-func inParallel(n int, f func(worker, i int)) {
-	var group sync.WaitGroup
-	var next atomic.Int64
-	for worker := range workers {
-		group.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				f(worker, i)
-			}
-		})
-	}
-	group.Wait()
 }
 
 // passing is a request that passed a limit that is used up, as an application gets it.

@@ -3,7 +3,6 @@ package faults
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -64,7 +63,7 @@ func startTogether(r *report, url, subject string, processes int) (admitted int)
 	var all []child
 	var outs []*bufio.Reader
 	for range processes {
-		c := spawn(r.Context(), r, startEnv, startJob{url, subject, startCallers / processes})
+		c := spawn(r.Context(), r, "starts", startJob{url, subject, startCallers / processes})
 		all, outs = append(all, c), append(outs, bufio.NewReader(c.out))
 	}
 	for _, out := range outs { // until it is ready
@@ -96,8 +95,6 @@ func startTogether(r *report, url, subject string, processes int) (admitted int)
 	return admitted
 }
 
-const startEnv = "STINT_TEST_START"
-
 type startJob struct {
 	URL, Subject string
 	Callers      int
@@ -105,11 +102,7 @@ type startJob struct {
 
 // startNow is the life of a process that has just started: it opens its store, asks once with each
 // of its callers, and prints how many were admitted, and how many of these without Redis.
-func startNow(text string) error {
-	var j startJob
-	if err := json.Unmarshal([]byte(text), &j); err != nil {
-		return err
-	}
+func startNow(j startJob) error {
 	fmt.Println("ready")
 	_, _ = io.Copy(io.Discard, os.Stdin) // until it is closed
 	ctx := context.Background()

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -131,10 +132,25 @@ func look(s stint.Store, subject string, limits ...stint.Limit) (used int64, ok 
 	return d.Usages()[0].Used, true
 }
 
-// surely is busiest by what is certain: a call was decided at some time before its answer was here,
-// at most as long before as the slowest took. More than that in a window is not for want of a
-// precise clock.
-func (o *outcome) surely(window time.Duration) int { return o.busiest(window - o.quantile(1)) }
+// surely is the largest number of admissions in any window of that length that is certain: a call
+// was decided at some time before its answer was here, at most as long before as the slowest took.
+// More than that in a window is not for want of a precise clock.
+func (o *outcome) surely(window time.Duration) int {
+	return busiest(o.Admitted, window-o.quantile(1))
+}
+
+// busiest is the largest number of instants in any window of that length. They are sorted, in
+// microseconds.
+func busiest(instants []int64, window time.Duration) int {
+	most, from := 0, 0
+	for i, at := range instants {
+		for from < i && at-instants[from] >= window.Microseconds() {
+			from++
+		}
+		most = max(most, i-from+1)
+	}
+	return most
+}
 
 // flood puts a load on each of the stacks at the same time.
 func flood(r *report, stacks []*stack, l load) outcome {
@@ -180,45 +196,63 @@ func wantTTLs(r *report, servers ...*redistest.Server) {
 	}
 }
 
-// patient is a stack that answers by the store alone, however long that takes.
-func patient(r *report, url string, observer ...stint.Observer) *stack {
-	r.Helper()
-	c := resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}}
-	if len(observer) > 0 {
-		c.Observer = observer[0]
-	}
-	return newStack(r, calm(url), c)
+// patient configures a stack that answers by the store alone, however long that takes.
+func patient(observer stint.Observer) resilience.Config {
+	return resilience.Config{
+		Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}, Observer: observer}
 }
 
-// spread calls f with every number below n, by that many goroutines, and returns when all are done.
-func spread(goroutines, n int, f func(int)) {
+// inParallel calls f with all numbers below n, by several workers.
+func inParallel(workers, n int, f func(worker, i int)) {
 	var group sync.WaitGroup
-	for from := range goroutines {
+	var next atomic.Int64
+	for worker := range workers {
 		group.Go(func() {
-			for i := from; i < n; i += goroutines {
-				f(i)
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				f(worker, i)
 			}
 		})
 	}
 	group.Wait()
 }
 
-// child is a process of this test binary, whose life TestMain chooses by a variable.
+// childEnv makes this test binary a child with the life of that name. jobEnv holds its job as JSON.
+const (
+	childEnv = "STINT_FAULTS_CHILD"
+	jobEnv   = "STINT_FAULTS_JOB"
+)
+
+// lives are what children do.
+var lives = map[string]func() error{
+	"calls": life(work), "burns": life(burn), "soaks": life(soakUntilEOF), "starts": life(startNow),
+}
+
+func life[J any](live func(J) error) func() error {
+	return func() error {
+		var job J
+		if err := json.Unmarshal([]byte(os.Getenv(jobEnv)), &job); err != nil {
+			return err
+		}
+		return live(job)
+	}
+}
+
+// child is a process of this test binary.
 type child struct {
 	*exec.Cmd
 	in  io.WriteCloser
 	out io.ReadCloser
 }
 
-// spawn starts a child with a job, which it gets as JSON in the variable.
-func spawn(ctx context.Context, t testing.TB, variable string, job any) child {
+// spawn starts a child with the life of that name, which does a job.
+func spawn(ctx context.Context, t testing.TB, name string, job any) child {
 	t.Helper()
 	text, err := json.Marshal(job)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := child{Cmd: exec.CommandContext(ctx, os.Args[0])}
-	c.Env = append(os.Environ(), variable+"="+string(text))
+	c.Env = append(os.Environ(), childEnv+"="+name, jobEnv+"="+string(text))
 	c.Stderr = os.Stderr
 	if c.in, err = c.StdinPipe(); err != nil {
 		t.Fatal(err)
