@@ -155,14 +155,7 @@ func TestDerivedIDs(t *testing.T) {
 // piped serves a handler over pipes in a bubble, and returns a way to connect.
 func piped(t *testing.T, h http.Handler) func() net.Conn {
 	t.Helper()
-	network := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
-	server := &http.Server{Handler: h, ErrorLog: silent}
-	served := make(chan error)
-	go func() { served <- server.Serve(network) }()
-	t.Cleanup(func() {
-		_ = server.Close()
-		<-served
-	})
+	network := servePiped(t, h)
 	return func() net.Conn {
 		c, err := network.dial(context.Background(), "", "")
 		if err != nil {

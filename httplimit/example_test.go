@@ -6,7 +6,6 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"time"
 
@@ -149,7 +148,7 @@ func ExampleClientIP() {
 func ExampleFirstOf() {
 	key := httplimit.FirstOf(httplimit.Header("X-API-Key"), httplimit.ClientIP())
 	handler := httplimit.By(key, stint.PerMinute(1))(hello)
-	fmt.Println(get(handler).Code, get(handler).Code, get(handler, "X-API-Key", "secret").Code)
+	fmt.Println(get(handler).Code, get(handler).Code, get(handler, "X-API-Key: secret").Code)
 	// Output:
 	// 200 429 200
 }
@@ -157,7 +156,7 @@ func ExampleFirstOf() {
 // One count for all requests together, to protect a backend.
 func ExampleEveryone() {
 	handler := httplimit.By(httplimit.Everyone(), stint.PerSecond(1))(hello)
-	fmt.Println(get(handler).Code, get(handler, "X-API-Key", "another").Code)
+	fmt.Println(get(handler).Code, get(handler, "X-API-Key: another").Code)
 	// Output:
 	// 200 429
 }
@@ -167,7 +166,7 @@ func ExampleEveryone() {
 func ExampleHeader_wrong() {
 	attack := func(h http.Handler) (admitted int) {
 		for i := range 100 {
-			if get(h, "X-API-Key", fmt.Sprint("invented-", i)).Code == http.StatusOK {
+			if get(h, fmt.Sprint("X-API-Key: invented-", i)).Code == http.StatusOK {
 				admitted++
 			}
 		}
@@ -290,16 +289,8 @@ func exampleGuard(tiers ...policy.Tier) (guard *policy.Guard, stop func()) {
 
 // getAs sends a request of a user to a handler.
 func getAs(h http.Handler, user string) *httptest.ResponseRecorder {
-	return get(h, "Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user+":")))
+	return get(h, "Authorization: Basic "+base64.StdEncoding.EncodeToString([]byte(user+":")))
 }
 
 // get sends a request with some header fields to a handler.
-func get(h http.Handler, fields ...string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest("GET", "/", nil)
-	for field := range slices.Chunk(fields, 2) {
-		r.Header.Set(field[0], field[1])
-	}
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	return w
-}
+func get(h http.Handler, fields ...string) *httptest.ResponseRecorder { return ask(h, "/", fields...) }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,6 +23,20 @@ type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
 	once  sync.Once
+}
+
+// servePiped serves HTTP over pipes until the test ends.
+func servePiped(t *testing.T, h http.Handler) *pipes {
+	t.Helper()
+	network := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+	server := &http.Server{Handler: h, ErrorLog: silent}
+	served := make(chan error)
+	go func() { served <- server.Serve(network) }()
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-served
+	})
+	return network
 }
 
 func (p *pipes) Accept() (net.Conn, error) {
@@ -64,25 +79,17 @@ type remote struct {
 func newRemote(t *testing.T, script ...func(http.ResponseWriter)) *remote {
 	t.Helper()
 	r, start := &remote{script: script}, time.Now()
-	handler := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	network := servePiped(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		body, _ := io.ReadAll(req.Body)
 		r.mu.Lock()
 		line := min(len(r.at), len(r.script)-1)
 		r.at, r.bodies = append(r.at, time.Since(start)), append(r.bodies, string(body))
 		r.mu.Unlock()
 		r.script[line](w)
-	})
-	network := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
-	server := &http.Server{Handler: handler}
-	served := make(chan error)
-	go func() { served <- server.Serve(network) }()
+	}))
 	client := &http.Transport{DialContext: network.dial}
+	t.Cleanup(client.CloseIdleConnections)
 	r.RoundTripper = client
-	t.Cleanup(func() {
-		client.CloseIdleConnections()
-		_ = server.Close()
-		<-served
-	})
 	return r
 }
 
@@ -167,12 +174,7 @@ func wantTimes(t *testing.T, r *remote, want ...time.Duration) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.at) != len(want) {
+	if !slices.Equal(r.at, want) {
 		t.Fatalf("requests at %v, want %v", r.at, want)
-	}
-	for i := range want {
-		if r.at[i] != want[i] {
-			t.Fatalf("requests at %v, want %v", r.at, want)
-		}
 	}
 }

@@ -3,6 +3,7 @@ package outbound_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -166,13 +167,8 @@ func TestObserver(t *testing.T) {
 		synctest.Wait()
 		want := []string{"called igdb", "cooled down igdb", "refused igdb", "called igdb"}
 		waits := []time.Duration{0, time.Minute, 0, 5 * time.Second}
-		if len(w.calls) != len(want) {
-			t.Fatalf("got %v, want %v", w.calls, want)
-		}
-		for i := range want {
-			if w.calls[i] != want[i] || w.waits[i] != waits[i] {
-				t.Errorf("got %s, %v; want %s, %v", w.calls[i], w.waits[i], want[i], waits[i])
-			}
+		if !slices.Equal(w.calls, want) || !slices.Equal(w.waits, waits) {
+			t.Errorf("got %q, %v; want %q, %v", w.calls, w.waits, want, waits)
 		}
 	})
 }
