@@ -83,7 +83,7 @@ func loseAccess(r *report, url, name string, takeAway, giveBack func()) {
 	var log testkit.Buffer
 	seen := make([]*witness, 3)
 	modes := []stint.FailureMode{stint.FailLocal, stint.FailDeny, stint.FailError}
-	stacks := make([]*stack, len(modes))
+	stacks := make([]stack, len(modes))
 	for i, mode := range modes {
 		seen[i] = newWitness()
 		stacks[i] = newStack(r, url, resilience.Config{

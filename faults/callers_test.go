@@ -18,45 +18,41 @@ import (
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
+	"github.com/stint-limiter/stint/stores"
 )
 
-// stack is the whole of stint over a server, as it is recommended.
-type stack struct {
-	*resilience.Stack
-	redis *redisstore.Store
+// stack is the whole of stint over a server, as programs open it.
+type stack interface {
+	stores.Store
+	Breaker() resilience.BreakerState
+	Instances() int
 }
 
-func openStack(ctx context.Context, server redisstore.Config, c resilience.Config) (*stack, error) {
+func openStack(ctx context.Context, server redisstore.Config, c resilience.Config) (stack, error) {
 	if c.Logger == nil {
 		c.Logger = quiet
 	}
-	server.Logger = c.Logger
-	redis, err := connect(ctx, server)
+	s, err := stores.Config{Redis: server, Resilience: c}.Open(ctx, server.URL)
+	if err == nil {
+		err = pinged(ctx, s)
+	}
 	if err != nil {
 		return nil, err
 	}
-	all, err := resilience.New(redis, c)
-	if err != nil {
-		_ = redis.Close()
-		return nil, err
-	}
-	return &stack{all, redis}, nil
+	return s.(stack), nil
 }
 
-// connect opens the Redis store alone, and fails unless it is connected.
-func connect(ctx context.Context, c redisstore.Config) (*redisstore.Store, error) {
-	s, err := redisstore.Open(ctx, c)
+// pinged closes a store that is not connected, and returns why it is not.
+func pinged(ctx context.Context, s interface {
+	io.Closer
+	Ping(context.Context) error
+}) error {
+	err := s.Ping(ctx)
 	if err != nil {
-		return nil, err
-	}
-	if err := s.Ping(ctx); err != nil {
 		_ = s.Close()
-		return nil, err
 	}
-	return s, nil
+	return err
 }
-
-func (s *stack) Close() error { return errors.Join(s.Stack.Close(), s.redis.Close()) }
 
 // connected opens something that connects to Redis until the test ends. A busy machine may need
 // several tries.
@@ -74,22 +70,26 @@ func connected[S io.Closer](t testing.TB, open func() (S, error)) S {
 }
 
 // newStack is openStack for a test.
-func newStack(t testing.TB, url string, c resilience.Config) *stack {
+func newStack(t testing.TB, url string, c resilience.Config) stack {
 	t.Helper()
 	return newStackOf(t, redisstore.Config{URL: url}, c)
 }
 
 // newStackOf is newStack with settings of the Redis store.
-func newStackOf(t testing.TB, server redisstore.Config, c resilience.Config) *stack {
+func newStackOf(t testing.TB, server redisstore.Config, c resilience.Config) stack {
 	t.Helper()
-	return connected(t, func() (*stack, error) { return openStack(t.Context(), server, c) })
+	return connected(t, func() (stack, error) { return openStack(t.Context(), server, c) })
 }
 
 // openStore opens the Redis store alone.
 func openStore(t testing.TB, url string) *redisstore.Store {
 	t.Helper()
 	return connected(t, func() (*redisstore.Store, error) {
-		return connect(t.Context(), redisstore.Config{URL: url, Logger: quiet})
+		s, err := redisstore.Open(t.Context(), redisstore.Config{URL: url, Logger: quiet})
+		if err == nil {
+			err = pinged(t.Context(), s)
+		}
+		return s, err
 	})
 }
 

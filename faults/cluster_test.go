@@ -18,7 +18,7 @@ import (
 // movers are callers in a slot that moves, each of another kind. Their requests have keys that do
 // not exist, or are on different nodes.
 type movers struct {
-	stacks  []*stack
+	stacks  []stack
 	limits  []stint.Limit
 	failed  sync.Map // what became of calls that failed, by its text
 	asked   atomic.Int64
@@ -29,7 +29,7 @@ type movers struct {
 }
 
 // take decides a request. It reports whether it was decided.
-func (m *movers) take(s *stack, r stint.Request) (stint.Decision, bool) {
+func (m *movers) take(s stack, r stint.Request) (stint.Decision, bool) {
 	m.asked.Add(1)
 	d, err := s.Take(context.Background(), r)
 	switch {

@@ -29,7 +29,7 @@ func TestF60(t *testing.T) {
 				"an old copy": func(server *redistest.Server, old []string) { server.CLI(r, old...) },
 			} {
 				server := redistest.Start(t)
-				stacks, stops := make([]*stack, processes), make([]func() outcome, processes)
+				stacks, stops := make([]stack, processes), make([]func() outcome, processes)
 				for i := range stacks {
 					stacks[i] = newStack(t, server.URL(), resilience.Config{
 						Failure: stint.FailurePolicy{Mode: stint.FailDeny, Budget: patience}})

@@ -32,7 +32,7 @@ func TestF37(t *testing.T) {
 
 // stoppedFor has a caller ask while Redis is stopped, and go on when it is not: what was admitted
 // without Redis counts.
-func stoppedFor(r *report, server *redistest.Server, s *stack) {
+func stoppedFor(r *report, server *redistest.Server, s stack) {
 	r.Helper()
 	awaitNormal(r, s)
 	limit := stint.PerMinute(perWindow)

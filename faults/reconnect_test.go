@@ -20,18 +20,21 @@ func TestF21(t *testing.T) {
 		server := redistest.Start(t, "--maxclients", "4000")
 		proxy := redistest.StartProxy(t, server.Addr())
 		var dials dialLog
-		stacks := make([]*stack, pick(125, 20)) // of up to eight connections each
+		stacks := make([]stack, pick(125, 20)) // of up to eight connections each
 		for i := range stacks {
 			stacks[i] = newStackOf(t, redisstore.Config{URL: proxy.URL(), AdjustClient: dials.join}, resilience.Config{})
 		}
 		calls := load{Limits: plenty, Callers: 4, Pause: 40 * time.Millisecond, For: time.Second}
-		flood(r, stacks, calls)
+		flood := func() outcome {
+			return together(len(stacks), func(i int) outcome { return drive(t.Context(), stacks[i], calls) })
+		}
+		flood()
 		connections := proxy.Open()
 
 		var group sync.WaitGroup
 		var o outcome
 		calls.For = pick(6*time.Second, 3*time.Second)
-		group.Go(func() { o = flood(r, stacks, calls) })
+		group.Go(func() { o = flood() })
 		time.Sleep(100 * time.Millisecond)
 		cut := time.Now()
 		proxy.Cut()

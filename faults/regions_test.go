@@ -19,7 +19,7 @@ const away = 80 * time.Millisecond
 
 // region is a process with a way of its own to the home Redis.
 type region struct {
-	*stack
+	stack
 	way *redistest.Proxy
 }
 

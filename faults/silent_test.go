@@ -29,7 +29,7 @@ var plenty = []stint.Limit{stint.PerHour(1_000_000_000)}
 var quiet = slog.New(slog.DiscardHandler)
 
 // watchedStack is newStack with somebody who listens.
-func watchedStack(t testing.TB, url string, c resilience.Config) (*stack, *witness) {
+func watchedStack(t testing.TB, url string, c resilience.Config) (stack, *witness) {
 	t.Helper()
 	w := newWitness()
 	c.Observer = w
@@ -95,7 +95,7 @@ type ordeal struct {
 // endure leads callers through an ordeal and holds the stack to what F1 promises. That a machine is
 // busy with something else can only make things take longer, so where times are measured there are
 // a few attempts, and the first that is in time counts.
-func endure(r *report, s *stack, w *witness, o ordeal) {
+func endure(r *report, s stack, w *witness, o ordeal) {
 	r.Helper()
 	e := o.attempt(r, s, w)
 	for n := 1; n < pick(5, 1) && !e.inTime() && !r.Failed(); n++ {
@@ -126,7 +126,7 @@ func (e *endured) inTime() bool {
 	return max(e.first, e.all) <= shedBy && max(e.open, e.normal) <= time.Second
 }
 
-func (o *ordeal) attempt(r *report, s *stack, w *witness) (e endured) {
+func (o *ordeal) attempt(r *report, s stack, w *witness) (e endured) {
 	r.Helper()
 	// Some 10,000 calls a second. The first ones are for every connection to be there.
 	calls := load{Limits: plenty, Callers: o.callers, Pause: time.Duration(o.callers) * 100 * time.Microsecond,

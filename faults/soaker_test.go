@@ -141,7 +141,7 @@ type soakProcess struct {
 }
 
 // open opens a stack with default settings, as soon as Redis is there.
-func (s *soakProcess) open() (*stack, error) {
+func (s *soakProcess) open() (stack, error) {
 	logger := slog.New(slog.NewTextHandler(counting{&s.logged}, nil))
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		one, err := openStack(context.Background(), redisstore.Config{URL: s.URL}, resilience.Config{Logger: logger})
@@ -152,7 +152,7 @@ func (s *soakProcess) open() (*stack, error) {
 }
 
 // call asks under one limit until the end, sometimes with an id.
-func (s *soakProcess) call(ctx context.Context, one *stack, number int, l soaked) {
+func (s *soakProcess) call(ctx context.Context, one stack, number int, l soaked) {
 	policy := &stint.FailurePolicy{Mode: l.mode}
 	subject := l.name
 	if l.own {

@@ -152,17 +152,6 @@ func busiest(instants []int64, window time.Duration) int {
 	return most
 }
 
-// flood puts a load on each of the stacks at the same time.
-func flood(r *report, stacks []*stack, l load) outcome {
-	return floodUnder(r, stacks, stint.FailLocal, l)
-}
-
-func floodUnder(r *report, stacks []*stack, mode stint.FailureMode, l load) outcome {
-	return together(len(stacks), func(i int) outcome {
-		return drive(r.Context(), under{stacks[i], stint.FailurePolicy{Mode: mode}}, l)
-	})
-}
-
 // attempts is how often scripts were sent to servers, run or refused.
 func attempts(r *report, servers []*redistest.Server) int {
 	r.Helper()

@@ -30,7 +30,7 @@ type unready struct {
 }
 
 // hold asks while it does not work: the store alone, and a stack.
-func (u unready) hold(r *report, s *stack, w *witness, plain stint.Store) {
+func (u unready) hold(r *report, s stack, w *witness, plain stint.Store) {
 	r.Helper()
 	// Each connection may have been lost, which its first call finds out.
 	drive(r.Context(), plain, load{Subject: u.subject, Limits: plenty, Calls: 20})
