@@ -56,9 +56,6 @@ type API struct {
 	Failure *stint.FailurePolicy
 }
 
-// subject returns the API's subject in the store.
-func (a *API) subject() string { return a.Name + ":api" }
-
 // clamp returns the pause that applies when the API asks for a pause of d. It is in whole
 // microseconds, because stores measure time in microseconds.
 func (a *API) clamp(d time.Duration) time.Duration {
@@ -131,8 +128,7 @@ func (a *API) clone() API {
 	own := *a
 	own.Limits = slices.Clone(a.Limits)
 	if a.Failure != nil {
-		failure := *a.Failure
-		own.Failure = &failure
+		own.Failure = new(*a.Failure)
 	}
 	return own
 }

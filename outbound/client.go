@@ -25,8 +25,9 @@ type Client struct {
 	cooldown cooldown
 
 	mu      sync.Mutex
-	counted Stats                    // Name, Limits and CoolingUntil are not set
-	held    map[uint64]chan struct{} // for each call with held estimates, by charge ID; closed to end its heartbeats
+	counted Stats // Name, Limits and CoolingUntil are not set
+	// held ends the heartbeats of each call with held estimates, by charge ID.
+	held map[uint64]context.CancelFunc
 }
 
 // Retries returns the API's [API.Retries], or 0 if the API is no longer registered.

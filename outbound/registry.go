@@ -111,7 +111,7 @@ func (r *Registry) Update(apis []API) error {
 	}
 	for name, e := range table {
 		if r.clients[name] == nil {
-			r.clients[name] = &Client{registry: r, name: name, subject: e.api.subject()}
+			r.clients[name] = &Client{registry: r, name: name, subject: name + ":api"}
 		}
 		e.client = r.clients[name]
 	}

@@ -49,23 +49,20 @@ func (c *Client) keep(d stint.Decision) {
 	if err != nil {
 		return // the API is no longer registered
 	}
-	done := make(chan struct{})
+	ctx, end := context.WithTimeout(context.Background(), longestCall)
 	c.mu.Lock()
 	if c.held == nil {
-		c.held = map[uint64]chan struct{}{}
+		c.held = map[uint64]context.CancelFunc{}
 	}
-	c.held[d.Charge.Data().ID] = done
+	c.held[d.Charge.Data().ID] = end
 	c.mu.Unlock()
 	c.registry.run(func() {
 		_, release := e.limiter.Hold(context.Background(), d)
-		timer := time.NewTimer(longestCall)
-		defer timer.Stop()
 		select {
-		case <-done:
-		case <-timer.C:
-			c.letGo(d)
+		case <-ctx.Done():
 		case <-c.registry.done:
 		}
+		c.letGo(d)
 		_ = release() // ends the heartbeats; there is no place to give back
 	})
 }
@@ -75,9 +72,9 @@ func (c *Client) letGo(d stint.Decision) {
 	id := d.Charge.Data().ID
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if done := c.held[id]; done != nil {
+	if end := c.held[id]; end != nil {
 		delete(c.held, id)
-		close(done)
+		end()
 	}
 }
 
