@@ -31,33 +31,26 @@ func startFrameworks(r *report) []*framework {
 		r.Fatalf("%v: run make setup", err)
 	}
 	var list []*framework
-	start := func(name, program string, args func(host, port string) []string) {
+	start := func(name, program string, args ...string) {
 		f := &framework{name, proxytest.FreeAddress(r)}
 		host, port, _ := strings.Cut(f.address, ":")
-		proxytest.Launch(r, []string{"PYTHONDONTWRITEBYTECODE=1"}, program, args(host, port)...)
+		for i := range args {
+			args[i] = strings.NewReplacer("{host}", host, "{port}", port).Replace(args[i])
+		}
+		proxytest.Launch(r, []string{"PYTHONDONTWRITEBYTECODE=1"}, program, args...)
 		list = append(list, f)
 	}
-	start("rails", puma, func(host, port string) []string { // the slowest first
-		return []string{"--quiet", "--config", "-", "--environment", "production", "--threads", "4:4",
-			"--bind", "tcp://" + host + ":" + port, filepath.Join(dir, "rails", "config.ru")}
-	})
+	start("rails", puma, "--quiet", "--config", "-", "--environment", "production", "--threads", "4:4",
+		"--bind", "tcp://{host}:{port}", filepath.Join(dir, "rails", "config.ru")) // the slowest first
 	for _, name := range []string{"astro", "express", "hono"} {
-		start(name, node, func(host, port string) []string {
-			return []string{filepath.Join(dir, name, "app.js"), host, port}
-		})
+		start(name, node, filepath.Join(dir, name, "app.js"), "{host}", "{port}")
 	}
-	start("django", python, func(host, port string) []string {
-		return []string{"-m", "gunicorn", "--log-level", "error", "--bind", host + ":" + port, "--threads", "4",
-			"--chdir", filepath.Join(dir, "django"), "application"}
-	})
-	start("flask", python, func(host, port string) []string {
-		return []string{filepath.Join(dir, "flask", "application.py"), host, port}
-	})
+	start("django", python, "-m", "gunicorn", "--log-level", "error", "--bind", "{host}:{port}", "--threads", "4",
+		"--chdir", filepath.Join(dir, "django"), "application")
+	start("flask", python, filepath.Join(dir, "flask", "application.py"), "{host}", "{port}")
 	for _, name := range []string{"php", "symfony"} {
-		start(name, php, func(host, port string) []string {
-			root := filepath.Join(dir, name)
-			return []string{"-q", "-S", host + ":" + port, "-t", root, filepath.Join(root, "index.php")}
-		})
+		root := filepath.Join(dir, name)
+		start(name, php, "-q", "-S", "{host}:{port}", "-t", root, filepath.Join(root, "index.php"))
 	}
 	for _, f := range list {
 		f.awaitHandlers(r)
