@@ -40,7 +40,7 @@ func TestProxies(t *testing.T) {
 			t.Run("allowed", func(t *testing.T) { testAllowed(t, s) })
 			t.Run("denied", func(t *testing.T) { testDenied(t, s) })
 			t.Run("claimed addresses", func(t *testing.T) { testClaimedAddresses(t, s) })
-			t.Run("claimed paths", func(t *testing.T) { testClaimedPaths(t, s) })
+			t.Run("exempt", func(t *testing.T) { testExempt(t, s) })
 			t.Run("claimed statuses", func(t *testing.T) { testClaimedStatus(t, s) })
 			t.Run("malformed", func(t *testing.T) { testMalformed(t, s) })
 			t.Run("many fields", func(t *testing.T) { testManyFields(t, s) })
