@@ -2,7 +2,6 @@ package grpclimit_test
 
 import (
 	"context"
-	"log/slog"
 	"net"
 	"testing"
 
@@ -13,8 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -119,29 +117,14 @@ func say(ctx context.Context, conn *grpc.ClientConn, options ...grpc.CallOption)
 // newGuard returns a guard over a memory store, or over the one that is given.
 func newGuard(t testing.TB, text string, store stint.Store) *policy.Guard {
 	t.Helper()
-	conf, err := config.Parse("test.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
 	if store == nil {
 		store = newStore(t)
 	}
-	guard, err := policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return guard
+	return guardtest.New(t, store, text, policy.GuardConfig{})
 }
 
-func newStore(t testing.TB) *memorystore.Store {
-	t.Helper()
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	return store
-}
+// newStore returns a memory store that is closed with the test.
+var newStore = guardtest.Memory
 
 // allowed calls n times and returns how many calls were let through; the others must have been
 // denied.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -44,7 +45,7 @@ func TestAnswerOfOtherRules(t *testing.T) {
 	}
 	rule := &policy.Rule{Policy: "own", Limits: limits, Index: -1}
 	wantFields(t, headersOf(&policy.Verdict{
-		Set: parse(t, answerConfig), Decision: d, Cost: 2,
+		Set: guardtest.Parse(t, answerConfig), Decision: d, Cost: 2,
 		Results: []policy.Result{{Rule: rule, Claim: d.Charge.Claims()[0], Usages: d.Usages()}},
 	}), "X-RateLimit-Policy: own", "X-RateLimit-Remaining: 3", "X-RateLimit-Cost: 2", "X-RateLimit-Tier:")
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -225,12 +226,8 @@ func TestDerivedIDsOfSlowBodies(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
-				guard, err := policy.NewGuard(memory(t), parse(t, derives), policy.GuardConfig{
-					Logger: slog.New(slog.NewTextHandler(&log, nil)), Observer: decided{t},
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				guard := guardtest.New(t, memory(t), derives, policy.GuardConfig{
+					Logger: slog.New(slog.NewTextHandler(&log, nil)), Observer: decided{t}})
 				connect := piped(t, httplimit.New(guard, httplimit.WithError(
 					func(http.ResponseWriter, *http.Request, error) { t.Error("WithError was called") }))(echoed))
 				conn := connect()

@@ -13,9 +13,8 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -24,35 +23,13 @@ var discard = slog.New(slog.DiscardHandler)
 // silent discards what servers log.
 var silent = log.New(io.Discard, "", 0)
 
-// parse reads a configuration.
-func parse(t testing.TB, text string) *policy.Set {
-	t.Helper()
-	conf, err := config.Parse("test.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return conf.Set
-}
-
 // memory returns a memory store that is closed with the test.
-func memory(t testing.TB) *memorystore.Store {
-	t.Helper()
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	return store
-}
+var memory = guardtest.Memory
 
 // guardOver returns a guard over a store.
 func guardOver(t testing.TB, store stint.Store, text string) *policy.Guard {
 	t.Helper()
-	guard, err := policy.NewGuard(store, parse(t, text), policy.GuardConfig{Logger: discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return guard
+	return guardtest.New(t, store, text, policy.GuardConfig{})
 }
 
 // guardOf returns a guard over a memory store.

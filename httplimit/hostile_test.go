@@ -14,6 +14,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -61,11 +62,8 @@ policies:
 `
 	var log bytes.Buffer
 	seen := &labels{seen: map[string]bool{}}
-	guard, err := policy.NewGuard(memory(t), parse(t, text),
+	guard := guardtest.New(t, memory(t), text,
 		policy.GuardConfig{Observer: seen, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
 	h := httplimit.New(guard)(http.NotFoundHandler())
 	const secret = "s3cr3t-t0ken"
 	shapes := []string{

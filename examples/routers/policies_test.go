@@ -16,9 +16,8 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/gorilla/mux"
 	"github.com/labstack/echo/v4"
-	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/httplimit"
-	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -99,25 +98,12 @@ func TestGinStreams(t *testing.T) {
 }
 
 func serve(t *testing.T, router func(middleware, job) http.Handler, work job) (url string) {
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	conf, err := config.Parse("stint.yaml", []byte(rules))
-	if err != nil {
-		t.Fatal(err)
-	}
-	guard, err := policy.NewGuard(store, conf.Set, policy.GuardConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Helper()
+	guard := guardtest.New(t, guardtest.Memory(t), rules, policy.GuardConfig{})
 	server := httptest.NewUnstartedServer(router(httplimit.New(guard), work))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.Start()
-	t.Cleanup(func() {
-		server.Close()
-		_ = store.Close()
-	})
+	t.Cleanup(server.Close)
 	return server.URL
 }
 

@@ -3,7 +3,6 @@ package tiers_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/netip"
 	"sync/atomic"
@@ -11,8 +10,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/examples/tiers"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -27,10 +26,6 @@ func (s unhurried) Take(ctx context.Context, r stint.Request) (stint.Decision, e
 // TestInventedFingerprints tries to log in with a new fingerprint every time, as often as it can in
 // an hour: that makes no more than an address may.
 func TestInventedFingerprints(t *testing.T) {
-	conf, err := config.Parse("stint.yaml", tiers.YAML)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var minutes atomic.Int64
 	store, err := memorystore.New(memorystore.Config{Now: func() time.Time {
 		return time.Unix(1_800_000_000+60*minutes.Load(), 0)
@@ -39,10 +34,7 @@ func TestInventedFingerprints(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	guard, err := policy.NewGuard(unhurried{store}, conf.Set, policy.GuardConfig{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	guard := guardtest.New(t, unhurried{store}, string(tiers.YAML), policy.GuardConfig{})
 	allowed := 0
 	for minute := range 60 {
 		for i := range 10 {

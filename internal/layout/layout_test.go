@@ -61,7 +61,7 @@ var (
 	stores = []string{"memorystore", "redisstore"}
 	// forTests are imported only by tests and by each other.
 	forTests = []string{
-		"storetest", "faults", "internal/doctest", "internal/browsertest", "internal/layout",
+		"storetest", "faults", "internal/doctest", "internal/browsertest", "internal/guardtest", "internal/layout",
 		"internal/oracle", "internal/proxytest", "internal/redistest", "internal/testkit", "internal/whatwg", "internal/xdstest",
 		"internal/server/e2e",
 	}

@@ -1,0 +1,47 @@
+// Package guardtest makes guards and their stores for tests of many packages.
+package guardtest
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// Memory returns a store in memory that is closed with the test.
+func Memory(t testing.TB) *memorystore.Store {
+	t.Helper()
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+// Parse returns the policies in the text of a configuration.
+func Parse(t testing.TB, text string) *policy.Set {
+	t.Helper()
+	conf, err := config.Parse("test.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conf.Set
+}
+
+// New returns a guard over a store, with the policies in the text of a configuration. Unless c has
+// a Logger, the guard logs nothing.
+func New(t testing.TB, store stint.Store, text string, c policy.GuardConfig) *policy.Guard {
+	t.Helper()
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	guard, err := policy.NewGuard(store, Parse(t, text), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return guard
+}
