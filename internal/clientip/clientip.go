@@ -8,7 +8,6 @@ package clientip
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/netip"
 	"net/textproto"
@@ -19,20 +18,12 @@ import (
 // DefaultHeader is the header that proxies are expected to write, unless [Config] names another.
 const DefaultHeader = "X-Forwarded-For"
 
-// DefaultIPv4Prefix and DefaultIPv6Prefix are the numbers of leading bits of an address that
-// identify a subject. For IPv4, that is all bits. For IPv6, it is the prefix of the network in
-// which a single host may choose its addresses.
-const (
-	DefaultIPv4Prefix = 32
-	DefaultIPv6Prefix = 64
-)
-
 // Config determines which proxies are trusted to name the client of a request. The zero Config
 // trusts none: the client is the peer.
 type Config struct {
-	// Trusted lists the trusted proxies. A client that connects from one of these addresses can
-	// claim any address. An IPv4 prefix also covers the IPv4-mapped form of its addresses; ::/0
-	// covers no IPv4 address.
+	// Trusted lists the trusted proxies, as [ParsePrefix] returns them. A client that connects from
+	// one of these addresses can claim any address. An IPv4 prefix also covers the IPv4-mapped form
+	// of its addresses; ::/0 covers no IPv4 address.
 	Trusted []netip.Prefix
 	// TrustUnix trusts peers without an address: any process that may connect to the Unix socket.
 	TrustUnix bool
@@ -41,8 +32,8 @@ type Config struct {
 	// address, such as X-Real-IP. Other headers are not read, because a proxy that does not
 	// overwrite them would pass on the client's value.
 	Header string
-	// IPv4Prefix and IPv6Prefix are the numbers of leading bits that identify a subject; zero means
-	// 32 and 64.
+	// IPv4Prefix and IPv6Prefix are the numbers of leading bits that identify a subject, at most 32
+	// and 128; zero means 32 and 64.
 	IPv4Prefix, IPv6Prefix int
 }
 
@@ -62,34 +53,18 @@ type Resolver struct {
 	ipv4, ipv6 int
 }
 
-// New returns a Resolver, or an error that lists every mistake in the Config.
+// New returns a Resolver, or an error if the Header is not the name of one header.
 func New(c Config) (*Resolver, error) {
+	if c.Header != "" && !syntax.IsToken(c.Header) {
+		return nil, fmt.Errorf("clientip: Header is %q; want the name of one header, such as %s", c.Header, DefaultHeader)
+	}
 	r := &Resolver{
+		trusted:   newPrefixSet(c.Trusted),
 		trustUnix: c.TrustUnix,
-		header:    DefaultHeader,
+		header:    textproto.CanonicalMIMEHeaderKey(cmp.Or(c.Header, DefaultHeader)),
 		last:      lastListed,
-		ipv4:      cmp.Or(c.IPv4Prefix, DefaultIPv4Prefix),
-		ipv6:      cmp.Or(c.IPv6Prefix, DefaultIPv6Prefix),
-	}
-	var errs []error
-	mistake := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-
-	trusted := make([]netip.Prefix, 0, len(c.Trusted))
-	for i, p := range c.Trusted {
-		p, err := canonicalPrefix(p)
-		if err != nil {
-			mistake("Trusted[%d] %w", i, err)
-			continue
-		}
-		trusted = append(trusted, p)
-	}
-	r.trusted = newPrefixSet(trusted)
-
-	if c.Header != "" {
-		if !syntax.IsToken(c.Header) {
-			mistake("Header is %q; want the name of one header, such as %s", c.Header, DefaultHeader)
-		}
-		r.header = textproto.CanonicalMIMEHeaderKey(c.Header)
+		ipv4:      cmp.Or(c.IPv4Prefix, 32),
+		ipv6:      cmp.Or(c.IPv6Prefix, 64),
 	}
 	switch r.header {
 	case DefaultHeader:
@@ -97,16 +72,6 @@ func New(c Config) (*Resolver, error) {
 		r.last = lastForwarded
 	default:
 		r.single = true
-	}
-
-	if c.IPv4Prefix < 0 || c.IPv4Prefix > 32 {
-		mistake("IPv4Prefix is %d; want 1 to 32 bits, or 0 for %d", c.IPv4Prefix, DefaultIPv4Prefix)
-	}
-	if c.IPv6Prefix < 0 || c.IPv6Prefix > 128 {
-		mistake("IPv6Prefix is %d; want 1 to 128 bits, or 0 for %d", c.IPv6Prefix, DefaultIPv6Prefix)
-	}
-	if errs != nil {
-		return nil, fmt.Errorf("clientip: %w", errors.Join(errs...))
 	}
 	return r, nil
 }

@@ -1,6 +1,8 @@
 package clientip
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
 
 	"github.com/stint-limiter/stint"
@@ -92,17 +94,22 @@ func carried(a netip.Addr) (v4 netip.Addr, bits int) {
 }
 
 // Key returns a function that makes keys from addresses, such as "ip:203.0.113.9". It parses the
-// trusted proxies with [ParsePrefixes], and reports all invalid ones in one [*stint.InvalidError].
-// The key of an unknown client is "".
+// trusted proxies with [ParsePrefix], and reports all invalid ones in one [*stint.InvalidError]. The
+// key of an unknown client is "".
 func Key(trusted []string) (func(peer netip.Addr, h Header) string, error) {
-	prefixes, unix, err := ParsePrefixes(trusted)
-	if err != nil {
-		return nil, &stint.InvalidError{Err: err}
+	var c Config
+	var errs []error
+	for i, entry := range trusted {
+		prefixes, unix, err := ParsePrefix(entry)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("entry %d %w", i+1, err))
+		}
+		c.Trusted, c.TrustUnix = append(c.Trusted, prefixes...), c.TrustUnix || unix
 	}
-	r, err := New(Config{Trusted: prefixes, TrustUnix: unix})
-	if err != nil {
-		return nil, &stint.InvalidError{Err: err}
+	if errs != nil {
+		return nil, &stint.InvalidError{Err: errors.Join(errs...)}
 	}
+	r, _ := New(c) // fails only for a Header
 	return func(peer netip.Addr, h Header) string {
 		client := r.Client(peer, h)
 		if !client.IsValid() {

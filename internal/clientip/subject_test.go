@@ -112,7 +112,10 @@ func TestIsOneSubject(t *testing.T) {
 
 func TestF28MappedIsIPv4Everywhere(t *testing.T) {
 	want := addr("192.0.2.1")
-	mapped := []netip.Prefix{netip.MustParsePrefix("::ffff:10.0.0.0/104")}
+	mapped, _, err := ParsePrefix("::ffff:10.0.0.0/104")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, trusted := range [][]netip.Prefix{proxies, mapped} {
 		r := resolver(t, Config{Trusted: trusted})
 		if got := r.Client(addr("::ffff:192.0.2.1"), nil); got != want {

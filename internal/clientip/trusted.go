@@ -1,30 +1,12 @@
 package clientip
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 	"sort"
 	"strings"
 )
-
-// ParsePrefixes parses a list of trusted proxies as in [ParsePrefix]. The error lists every
-// mistake.
-func ParsePrefixes(list []string) (trusted []netip.Prefix, unix bool, err error) {
-	var errs []error
-	for i, entry := range list {
-		prefixes, isUnix, err := ParsePrefix(entry)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("entry %d %w", i+1, err))
-		}
-		trusted, unix = append(trusted, prefixes...), unix || isUnix
-	}
-	if errs != nil {
-		return nil, false, errors.Join(errs...)
-	}
-	return trusted, unix, nil
-}
 
 // ParsePrefix parses a prefix such as 10.0.0.0/8, an address, or one of these words:
 //
@@ -84,9 +66,6 @@ func notAPrefix(s string) error {
 // with bits set beyond its length, because the prefix is larger than it seems: 10.1.2.3/8 trusts
 // sixteen million addresses.
 func canonicalPrefix(p netip.Prefix) (netip.Prefix, error) {
-	if !p.IsValid() {
-		return netip.Prefix{}, errors.New("is the zero Prefix or has too many bits; want a valid one such as 10.0.0.0/8")
-	}
 	shown := p
 	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
 		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)

@@ -1,77 +1,57 @@
 package clientip
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
-	"slices"
-	"strings"
 	"testing"
+
+	"github.com/stint-limiter/stint"
 )
 
-func TestParsePrefixes(t *testing.T) {
-	got, unix, err := ParsePrefixes([]string{
-		"loopback", "unix", "192.0.2.0/24", "192.0.2.1", "2001:db8::/32", "2001:db8::1",
-		"::ffff:198.51.100.0/120", "::ffff:198.51.100.1", "private",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !unix {
-		t.Error("got unix false, want true")
-	}
-	var want []netip.Prefix
-	for _, s := range []string{
-		"127.0.0.0/8", "::1/128", "192.0.2.0/24", "192.0.2.1/32", "2001:db8::/32", "2001:db8::1/128",
-		"198.51.100.0/24", "198.51.100.1/32",
-		"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "fc00::/7", "fe80::/10",
+func TestParsePrefix(t *testing.T) {
+	for entry, want := range map[string]string{
+		"loopback": "[127.0.0.0/8 ::1/128]", "192.0.2.0/24": "[192.0.2.0/24]", "192.0.2.1": "[192.0.2.1/32]",
+		"2001:db8::/32": "[2001:db8::/32]", "2001:db8::1": "[2001:db8::1/128]",
+		"::ffff:198.51.100.0/120": "[198.51.100.0/24]", "::ffff:198.51.100.1": "[198.51.100.1/32]",
+		"private": "[10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 169.254.0.0/16 fc00::/7 fe80::/10]", "unix": "[]",
 	} {
-		want = append(want, netip.MustParsePrefix(s))
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got  %v\nwant %v", got, want)
+		got, unix, err := ParsePrefix(entry)
+		if err != nil || fmt.Sprint(got) != want || unix != (entry == "unix") {
+			t.Errorf("%s: got %v, unix %v, %v; want %s", entry, got, unix, err, want)
+		}
 	}
 }
 
-func TestParsePrefixesMistakes(t *testing.T) {
-	tests := []struct{ in, want string }{
-		{"", `is ""; want a prefix such as 10.0.0.0/8`},
-		{"Private", `is "Private"; want a prefix such as 10.0.0.0/8, an address, or one of loopback, private and unix`},
-		{"10.0.0.0/33", `is "10.0.0.0/33"; want a prefix`},
-		{"10.0.0.1:80", `is "10.0.0.1:80"; want a prefix`},
-		{"proxy.example.org", `is "proxy.example.org"; want a prefix`},
+// TestKeyMistakes: every entry that is invalid is reported.
+func TestKeyMistakes(t *testing.T) {
+	const form = "want a prefix such as 10.0.0.0/8, an address, or one of loopback, private and unix"
+	trusted, want := []string{"unix"}, "stint: invalid: "
+	for i, test := range []struct{ in, want string }{
+		{"", `is ""; ` + form},
+		{"Private", `is "Private"; ` + form},
+		{"10.0.0.0/33", `is "10.0.0.0/33"; ` + form},
+		{"10.0.0.1:80", `is "10.0.0.1:80"; ` + form},
+		{"proxy.example.org", `is "proxy.example.org"; ` + form},
 		{"fe80::1%eth0", `is "fe80::1%eth0"; want it without a zone: fe80::1`},
 		{"10.1.2.3/8", "is 10.1.2.3/8, which has bits set beyond its length; want 10.0.0.0/8 for the network, or 10.1.2.3/32 for the address"},
-		{"::ffff:10.1.2.3/104", "is ::ffff:10.1.2.3/104, which has bits set beyond its length; want 10.0.0.0/8 for the network"},
+		{"::ffff:10.1.2.3/104", "is ::ffff:10.1.2.3/104, which has bits set beyond its length; want 10.0.0.0/8 for the network, or 10.1.2.3/32 for the address"},
 		{"2001:db8::1/32", "is 2001:db8::1/32, which has bits set beyond its length; want 2001:db8::/32 for the network, or 2001:db8::1/128 for the address"},
+	} {
+		trusted = append(trusted, test.in)
+		want += fmt.Sprintf("entry %d %s\n", i+2, test.want)
 	}
-	for _, tt := range tests {
-		got, unix, err := ParsePrefixes([]string{"unix", "10.0.0.0/8", tt.in})
-		if got != nil || unix || err == nil {
-			t.Errorf("%q: got %v, %v, %v; want an error and nothing else", tt.in, got, unix, err)
-			continue
-		}
-		if want := "entry 3 " + tt.want; !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%q: got error %q, want it to begin with %q", tt.in, err, want)
-		}
+	_, err := Key(trusted)
+	if _, ok := errors.AsType[*stint.InvalidError](err); !ok || err.Error()+"\n" != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
 }
 
-func TestNewReportsAllMistakes(t *testing.T) {
-	_, err := New(Config{
-		Trusted:    []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("10.1.2.3/8"), {}},
-		Header:     "X-Forwarded-For, X-Real-IP",
-		IPv4Prefix: 33,
-		IPv6Prefix: -1,
-	})
-	for _, want := range []string{
-		"clientip: Trusted[1] is 10.1.2.3/8",
-		"Trusted[2] is the zero Prefix",
-		`Header is "X-Forwarded-For, X-Real-IP"; want the name of one header`,
-		"IPv4Prefix is 33; want 1 to 32",
-		"IPv6Prefix is -1; want 1 to 128",
-	} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got error %v, want it to contain %s", err, want)
-		}
+func TestNewMistake(t *testing.T) {
+	_, err := New(Config{Header: "X-Forwarded-For, X-Real-IP"})
+	want := `clientip: Header is "X-Forwarded-For, X-Real-IP"; want the name of one header, such as X-Forwarded-For`
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }
 
