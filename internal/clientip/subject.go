@@ -8,17 +8,11 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Subject returns the part of an address that identifies a subject. By default, it is all of an
-// IPv4 address, and the /64 of an IPv6 address, because one host can have all addresses in a /64.
-// An IPv6 address that contains the IPv4 address of its host has the subject of that IPv4 address.
-// The Subject of an unknown address is the zero Prefix.
-func (r *Resolver) Subject(a netip.Addr) netip.Prefix {
-	p, _ := r.subject(canonical(a))
-	return p
-}
-
-// subject returns the Subject of a canonical address, and the number of leading bits that determine
-// the Subject.
+// subject returns the part of a canonical address that identifies a subject, and the number of
+// leading bits of the address that determine it. By default, it is all of an IPv4 address, and the
+// /64 of an IPv6 address, because one host can have all addresses in a /64. An IPv6 address that
+// contains the IPv4 address of its host has the subject of that IPv4 address. The subject of an
+// unknown address is the zero Prefix.
 func (r *Resolver) subject(a netip.Addr) (p netip.Prefix, decided int) {
 	v4, decided := carried(a)
 	switch {
@@ -34,7 +28,7 @@ func (r *Resolver) subject(a netip.Addr) (p netip.Prefix, decided int) {
 	return p, decided
 }
 
-// IsOneSubject reports whether all addresses of a network have the same Subject.
+// IsOneSubject reports whether all addresses of a network have the same subject.
 func (r *Resolver) IsOneSubject(network netip.Prefix) bool {
 	a, bits := network.Addr(), network.Bits()
 	if a.Is4In6() {
@@ -44,14 +38,14 @@ func (r *Resolver) IsOneSubject(network netip.Prefix) bool {
 	return p.IsValid() && bits >= decided
 }
 
-// AppendSubject appends the Subject of an address as text, for keys: an address such as 192.0.2.1
+// AppendSubject appends the subject of an address as text, for keys: an address such as 192.0.2.1
 // if the subject is a whole address, and a prefix such as 2001:db8:1:2::/64 otherwise. It appends
 // nothing for an unknown address.
 func (r *Resolver) AppendSubject(b []byte, a netip.Addr) []byte {
 	if a.Is4() && r.ipv4 == a.BitLen() {
 		return a.AppendTo(b) // the most common case: 24 ns instead of 40
 	}
-	p := r.Subject(a)
+	p, _ := r.subject(canonical(a))
 	switch {
 	case !p.IsValid():
 		return b

@@ -32,28 +32,12 @@ func TestF28Subject(t *testing.T) {
 		{0, 0, "2001:1:4136:e378:8000:63bf:3fff:fdfe", "2001:1:4136:e378::/64"}, // beside Teredo
 		{0, 0, "::192.0.2.1", "::/64"},                                          // compatible is IPv6
 		{0, 128, "2001:db8::1%eth0", "2001:db8::1"},                             // IPv6 whole
+		{0, 0, "", ""}, // unknown
 	} {
 		r := resolver(t, Config{IPv4Prefix: test.ipv4, IPv6Prefix: test.ipv6})
-		want := test.want
-		if got := string(r.AppendSubject([]byte("ip:"), addr(test.addr))); got != "ip:"+want {
+		if got := string(r.AppendSubject([]byte("ip:"), addr(test.addr))); got != "ip:"+test.want {
 			t.Errorf("%+v: got the text %q", test, got)
 		}
-		if a, err := netip.ParseAddr(want); err == nil {
-			want = netip.PrefixFrom(a, a.BitLen()).String()
-		}
-		if got := r.Subject(addr(test.addr)).String(); got != want {
-			t.Errorf("%+v: got subject %v", test, got)
-		}
-	}
-}
-
-func TestSubjectOfUnknown(t *testing.T) {
-	r := resolver(t, Config{})
-	if got := r.Subject(netip.Addr{}); got.IsValid() {
-		t.Errorf("got subject %v, want the zero Prefix", got)
-	}
-	if got := string(r.AppendSubject([]byte("ip:"), netip.Addr{})); got != "ip:" {
-		t.Errorf("got text %q, want nothing appended", got)
 	}
 }
 
