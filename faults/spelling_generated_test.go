@@ -14,17 +14,15 @@ var (
 	spellingSeed  = flag.Uint64("seed", 1, "of the spellings that are generated")
 )
 
-// honestAttempts have one request for each handler of the frameworks.
+// honestAttempts have one request for each handler of the frameworks. Readers are not asked.
 func honestAttempts() []attempt {
-	return []attempt{
-		{handler: "login", honest: login.honest},
-		{handler: "things", honest: things.honest},
-		{handler: "items 42", honest: items.honest},
-		{handler: "x", honest: tiered.honest, strict: true},
-		{handler: "admin", honest: admin.honest},
+	list := []attempt{login, things, items, tiered, admin,
 		{handler: "token", honest: spelled("GET", "/token")},
-		{handler: "keyed k", honest: spelled("GET", "/keyed", "X-API-Key: k")},
+		{handler: "keyed k", honest: spelled("GET", "/keyed", "X-API-Key: k")}}
+	for i := range list {
+		list[i].of = resource{}
 	}
+	return list
 }
 
 // absoluteAttempts have targets in absolute form, and what looks like it, that some reader takes for
@@ -41,8 +39,8 @@ func absoluteAttempts() []attempt {
 				for _, path := range []string{"/login", "/x7/login", "//login", `\login`, "/static/../login", "/login/", "/login?z"} {
 					request := spelled("POST", scheme+slashes+authority+path)
 					in, err := readArrival(bufio.NewReader(strings.NewReader(request)))
-					if err == nil && in.runs(login.resource) != "" {
-						list = append(list, login.attempt(request))
+					if err == nil && in.runs(login.of) != "" {
+						list = append(list, login.as(request))
 					}
 				}
 			}
@@ -57,17 +55,11 @@ func absoluteAttempts() []attempt {
 	} {
 		for _, host := range []string{"admin.example.com", "x", "", "admin.example.com:80", "ADMIN.example.com."} {
 			request := spelledTo(host, "GET", target)
-			list = append(list, admin.attempt(request), admin.attempt(strings.Replace(request, "/1.1", "/1.0", 1)))
+			list = append(list, admin.as(request), admin.as(strings.Replace(request, "/1.1", "/1.0", 1)))
 		}
-		list = append(list, admin.attempt("GET "+target+" HTTP/1.0\r\nConnection: close\r\n\r\n"))
+		list = append(list, admin.as("GET "+target+" HTTP/1.0\r\nConnection: close\r\n\r\n"))
 	}
 	return list
-}
-
-// as returns an attempt that makes another request.
-func (a attempt) as(request string) attempt {
-	a.request = request
-	return a
 }
 
 // target is where the honest request of an attempt goes.

@@ -25,23 +25,22 @@ policies:
   - {name: keyed, match: {path: /keyed, header: {X-API-Key: "*"}}, identity: ip, limits: 1/1h}
 `
 
-// victim is a handler that may run once, and an honest request that runs it.
-type victim struct {
-	resource
-	honest string
-	strict bool   // by the limit of a tier
-	prefix string // which the gateway takes away
-}
+const (
+	anyHost = "app.example.com"
+	mount   = "/mounted" // which the gateway takes away
+)
 
-const anyHost = "app.example.com"
-
+// Attempts whose requests are yet to be made.
 var (
-	login   = victim{resource: resource{method: "POST", path: "/login"}, honest: spelled("POST", "/login")}
-	things  = victim{resource: resource{path: "/things"}, honest: spelled("GET", "/things")}
-	tiered  = victim{resource: resource{path: "/x"}, honest: spelled("GET", "/x"), strict: true}
-	items   = victim{resource: resource{method: "GET", path: "/items/42"}, honest: spelled("GET", "/items/42")}
-	mounted = victim{resource: login.resource, honest: spelled("POST", "/mounted/login"), prefix: "/mounted"}
-	admin   = victim{resource: resource{host: "admin.example.com"}, honest: spelledTo("admin.example.com", "GET", "/")}
+	login = attempt{handler: "login", of: resource{method: "POST", path: "/login"},
+		honest: spelled("POST", "/login")}
+	things = attempt{handler: "things", of: resource{path: "/things"}, honest: spelled("GET", "/things")}
+	tiered = attempt{handler: "x", of: resource{path: "/x"}, honest: spelled("GET", "/x"), strict: true}
+	items  = attempt{handler: "items 42", of: resource{method: "GET", path: "/items/42"},
+		honest: spelled("GET", "/items/42")}
+	mounted = attempt{handler: "login", of: login.of, honest: spelled("POST", mount+"/login")}
+	admin   = attempt{handler: "admin", of: resource{host: "admin.example.com"},
+		honest: spelledTo("admin.example.com", "GET", "/")}
 )
 
 // spelled is a request. Fields are whole lines.
@@ -59,7 +58,7 @@ func spelledTo(host, method, target string, fields ...string) string {
 func spellings() []attempt {
 	var list []attempt
 	for _, s := range []struct {
-		of      victim
+		of      attempt
 		method  string
 		targets []string
 	}{
@@ -97,22 +96,22 @@ func spellings() []attempt {
 		}},
 	} {
 		for _, target := range s.targets {
-			list = append(list, s.of.attempt(spelled(s.method, target)))
+			list = append(list, s.of.as(spelled(s.method, target)))
 		}
 	}
 	for _, request := range loginRequests {
-		list = append(list, login.attempt(request))
+		list = append(list, login.as(request))
 	}
 	for _, request := range adminRequests {
-		list = append(list, admin.attempt(request))
+		list = append(list, admin.as(request))
 	}
 	for _, method := range []string{"get", "Get", "gET"} {
-		list = append(list, items.attempt(spelled(method, "/items/42")), items.attempt(spelled(method, "//x/items/42")))
+		list = append(list, items.as(spelled(method, "/items/42")), items.as(spelled(method, "//x/items/42")))
 	}
 	return append(list,
-		items.attempt(spelled("POST", "/items/42", "X-HTTP-Method-Override: GET")),
-		items.attempt(spelled("POST", "/items/42", "X-HTTP-Method: get")),
-		items.attempt(spelled("GET", "/items/42", "X-Method-Override: PUT")),
+		items.as(spelled("POST", "/items/42", "X-HTTP-Method-Override: GET")),
+		items.as(spelled("POST", "/items/42", "X-HTTP-Method: get")),
+		items.as(spelled("GET", "/items/42", "X-Method-Override: PUT")),
 	)
 }
 

@@ -88,7 +88,7 @@ func startFronts(r *report) []*front {
 	gateway := newFront("gateway")
 	proxytest.Launch(r, nil, binary, "gateway", "--store", "memory", "--config", config, "--admin", "", "--no-access-log",
 		"--listen", gateway.address, "--upstream", "http://"+gateway.tap.address,
-		"--route", mounted.prefix+"=http://"+gateway.tap.address, "--strip-prefix")
+		"--route", mount+"=http://"+gateway.tap.address, "--strip-prefix")
 	proxytest.AwaitDial(r, gateway.address)
 	fronts := []*front{gateway}
 	shipped := withOverrides(r)
@@ -139,13 +139,10 @@ type attempt struct {
 	strict          bool // limited by the tier of its client
 }
 
-// attempt returns an attempt to run the handler of a victim.
-func (v victim) attempt(request string) attempt {
-	handler := "admin"
-	if v.host == "" {
-		handler = strings.ReplaceAll(strings.TrimPrefix(v.path, "/"), "/", " ")
-	}
-	return attempt{handler: handler, of: v.resource, honest: v.honest, request: request, strict: v.strict}
+// as returns an attempt that makes another request.
+func (a attempt) as(request string) attempt {
+	a.request = request
+	return a
 }
 
 // everyNth returns every nth of a list.
