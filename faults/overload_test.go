@@ -159,11 +159,8 @@ func (o overload) judge(r *report, all history, timers []time.Duration) {
 
 // percentile is the 99th.
 func percentile(list []time.Duration) time.Duration {
-	if len(list) == 0 {
-		return 0
-	}
 	slices.Sort(list)
-	return list[len(list)*99/100]
+	return (&outcome{Took: list}).quantile(0.99)
 }
 
 // starve takes the CPU away with busy loops in processes of their own, until the function that it
