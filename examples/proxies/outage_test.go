@@ -19,11 +19,7 @@ func testOutage(t *testing.T, s *site, refused int) {
 				t.Errorf("X-RateLimit-Limit: got %q, want none", got)
 			}
 		}
-		got := s.application.take()
-		if len(got) != n {
-			t.Errorf("the application got %d requests, want %d", len(got), n)
-		}
-		for _, r := range got {
+		for _, r := range s.application.arrived(t, n) {
 			if r.body != "hello" || r.header.Get("X-User-ID") != "" {
 				t.Errorf("the application got %q from %q, want what the client sent", r.body, r.header.Get("X-User-ID"))
 			}
@@ -74,9 +70,7 @@ func testClosed(t *testing.T, s *site, status int) {
 	s.application.take()
 	refused := func(t *testing.T) {
 		wantStatus(t, c.curl(t, "/things"), status)
-		if got := s.application.take(); len(got) != 0 {
-			t.Errorf("the application got %d requests, want none", len(got))
-		}
+		s.application.arrived(t, 0)
 	}
 	s.stint.Pause(t)
 	t.Run("silent", refused)
@@ -95,16 +89,12 @@ func testNoStore(t *testing.T, s *site) {
 	if want := `{"error":"unavailable",`; !strings.HasPrefix(a.body, want) {
 		t.Errorf("body: got %q, want it to begin with %s", a.body, want)
 	}
-	if got := s.application.take(); len(got) != 0 {
-		t.Errorf("the application got %d requests, want none", len(got))
-	}
+	s.application.arrived(t, 0)
 }
 
 // testUntrusted has stint not listen to the proxy, which is a mistake in the configuration and no
 // outage.
 func testUntrusted(t *testing.T, s *site) {
 	wantStatus(t, client{s, "127.0.0.2"}.curl(t, "/things"), http.StatusForbidden)
-	if got := s.application.take(); len(got) != 0 {
-		t.Errorf("the application got %d requests, want none", len(got))
-	}
+	s.application.arrived(t, 0)
 }

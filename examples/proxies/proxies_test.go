@@ -103,11 +103,7 @@ func testAllowed(t *testing.T, s *site) {
 	if got, want := a.Header.Get("X-Application"), "yes"; got != want {
 		t.Errorf("the application's own header: got %q, want %q", got, want)
 	}
-	got := s.application.take()
-	if len(got) != 1 {
-		t.Fatalf("the application got %d requests, want 1", len(got))
-	}
-	r := got[0]
+	r := s.application.arrived(t, 1)[0]
 	if r.method != http.MethodPost || r.target != "/things?a=1&b=%2F" || r.body != "hello" {
 		t.Errorf("the application got %s %s with %q, want what the client sent", r.method, r.target, r.body)
 	}
@@ -153,9 +149,7 @@ func testDenied(t *testing.T, s *site) {
 	if head.body != "" {
 		t.Errorf("HEAD: got the body %q, want none", head.body)
 	}
-	if got := s.application.take(); len(got) != 0 {
-		t.Errorf("the application got %d requests that were denied", len(got))
-	}
+	s.application.arrived(t, 0)
 	wantStatus(t, client{s, "127.0.0.4"}.curl(t, "/things"), http.StatusOK)
 }
 
@@ -184,15 +178,11 @@ func testApplication(t *testing.T, s *site) {
 		if want := "the application's own words"; a.body != want {
 			t.Errorf("%d: got %q, want %q", status, a.body, want)
 		}
-		if got := s.application.take(); len(got) != 1 {
-			t.Errorf("%d: the application got %d requests, want 1", status, len(got))
-		}
+		s.application.arrived(t, 1)
 	}
 	// One that breaks down over a request is not taken for a stint that is down.
 	wantStatus(t, c.curl(t, "/breakdown", "--request", "POST"), http.StatusBadGateway)
-	if got := s.application.take(); len(got) != 1 {
-		t.Errorf("a breakdown: the application got %d requests, want 1", len(got))
-	}
+	s.application.arrived(t, 1)
 }
 
 func wantStatus(t *testing.T, a *answer, want int) {

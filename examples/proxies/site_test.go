@@ -94,6 +94,16 @@ func (a *application) take() []request {
 	return requests
 }
 
+// arrived returns the requests since take was last called, of which there must be n.
+func (a *application) arrived(t *testing.T, n int) []request {
+	t.Helper()
+	requests := a.take()
+	if len(requests) != n {
+		t.Fatalf("the application got %d requests, want %d", len(requests), n)
+	}
+	return requests
+}
+
 // client is somebody who asks from an address of this host.
 type client struct {
 	site    *site
