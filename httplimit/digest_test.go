@@ -58,10 +58,7 @@ func (s sent) over(t *testing.T, client http.RoundTripper, url string) *http.Res
 	if s.chunked {
 		body = struct{ io.Reader }{body}
 	}
-	r, err := http.NewRequestWithContext(t.Context(), s.method, url+s.path, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := outgoing(t, s.method, url+s.path, body)
 	for line := range strings.SplitSeq(s.fields, "\n") {
 		if name, value, _ := strings.Cut(line, ": "); name == "Host" {
 			r.Host = value

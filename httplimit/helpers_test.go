@@ -63,6 +63,16 @@ func request(method, path string, fields ...string) *http.Request {
 	return r
 }
 
+// outgoing returns a request for a client to send.
+func outgoing(t testing.TB, method, url string, body io.Reader) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 // body is a JSON answer of either form.
 type body struct {
 	Error      string   `json:"error"`

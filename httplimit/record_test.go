@@ -108,10 +108,7 @@ func TestSettling(t *testing.T) {
 // fetch sends a request and reads all of the answer.
 func fetch(t *testing.T, method, url string) *http.Response {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := outgoing(t, method, url, nil)
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)

@@ -56,10 +56,7 @@ func TestF48StalledReader(t *testing.T) {
 			tr.Protocols.SetUnencryptedHTTP2(test.http2)
 			defer tr.CloseIdleConnections()
 			get := func(path string) *http.Response {
-				r, err := http.NewRequestWithContext(t.Context(), "GET", s.URL+path, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := outgoing(t, "GET", s.URL+path, nil)
 				resp, err := tr.RoundTrip(r)
 				if err != nil {
 					t.Fatal(err)

@@ -68,10 +68,7 @@ func TestTransportRepeats(t *testing.T) {
 				default:
 					body = strings.NewReader(test.body)
 				}
-				req, err := http.NewRequestWithContext(t.Context(), test.method, "http://igdb.test/games", body)
-				if err != nil {
-					t.Fatal(err)
-				}
+				req := outgoing(t, test.method, "http://igdb.test/games", body)
 				if test.fields != "" {
 					req.Header.Set(test.fields, "order-7781")
 				}
@@ -118,10 +115,7 @@ func TestTransportKeepsTheContract(t *testing.T) {
 		api := igdb()
 		api.Retries = 2
 		c, _ := newProcess(t, memory(t), api, base)
-		req, err := http.NewRequestWithContext(t.Context(), "PUT", "http://igdb.test/games", strings.NewReader("body"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := outgoing(t, "PUT", "http://igdb.test/games", strings.NewReader("body"))
 		original := req.Body
 		resp, err := c.Transport.RoundTrip(req)
 		if err != nil {
@@ -195,10 +189,7 @@ func TestTransportRefusalIsNotLost(t *testing.T) {
 					return b, nil
 				}
 				first, _ := body()
-				req, err := http.NewRequestWithContext(ctx, "PUT", "http://igdb.test/games", first)
-				if err != nil {
-					t.Fatal(err)
-				}
+				req := outgoing(t, "PUT", "http://igdb.test/games", first).WithContext(ctx)
 				req.GetBody = body
 				resp, err := c.Transport.RoundTrip(req)
 				if err != nil || resp == nil || resp.StatusCode != 429 || requests != 1 {
@@ -293,7 +284,7 @@ func TestTransportWithoutAnswer(t *testing.T) {
 		c, _ = newProcess(t, memory(t), api, roundTrip(func(req *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 429, Request: req}, nil
 		}))
-		req, _ := http.NewRequestWithContext(t.Context(), "GET", "http://igdb.test", nil)
+		req := outgoing(t, "GET", "http://igdb.test", nil)
 		if resp, err := c.Transport.RoundTrip(req); err != nil || resp.StatusCode != 429 {
 			t.Errorf("got %v, %v; want the refusal", resp, err)
 		}
