@@ -44,8 +44,8 @@ func (s *server) newCall(ctx context.Context, method string) *call {
 	return c
 }
 
-// fields presents the metadata of a call as header fields. Its context is that of the call, with the
-// same lifetime.
+// fields presents the metadata of a call as header fields. Its context is that of the call, with
+// the same lifetime.
 type fields struct{ ctx context.Context }
 
 // Values implements the Header of [policy.Input]. Metadata keys are in lower case.

@@ -43,8 +43,8 @@ func (k *cooldown) left(now time.Duration) time.Duration {
 	return max(time.Duration(k.until.Load())-now, 0)
 }
 
-// see records the end of a pause that another process wrote, or 0 if there is no pause in the store.
-// Only [Stats] uses the record, because the pause may end early in the store.
+// see records the end of a pause that another process wrote, or 0 if there is no pause in the
+// store. Only [Stats] uses the record, because the pause may end early in the store.
 func (k *cooldown) see(end time.Duration) {
 	if k.seen.Load() != int64(end) { // most calls see no pause, as the one before
 		k.seen.Store(int64(end))

@@ -88,8 +88,8 @@ func carried(a netip.Addr) (v4 netip.Addr, bits int) {
 }
 
 // Key returns a function that makes keys from addresses, such as "ip:203.0.113.9". It parses the
-// trusted proxies with [ParsePrefix], and reports all invalid ones in one [*stint.InvalidError]. The
-// key of an unknown client is "".
+// trusted proxies with [ParsePrefix], and reports all invalid ones in one [*stint.InvalidError].
+// The key of an unknown client is "".
 func Key(trusted []string) (func(peer netip.Addr, h Header) string, error) {
 	var c Config
 	var errs []error

@@ -1,6 +1,6 @@
-// Package proxytest runs nginx, Caddy and HAProxy with the configurations in examples/proxies, stint
-// itself, and other programs, as processes that end with the test. A missing program fails the
-// test; with -short the test is skipped.
+// Package proxytest runs nginx, Caddy and HAProxy with the configurations in examples/proxies,
+// stint itself, and other programs, as processes that end with the test. A missing program fails
+// the test; with -short the test is skipped.
 package proxytest
 
 import (
