@@ -64,13 +64,7 @@ type change struct {
 
 func newChange(source string, r *reload.Result) *change {
 	c := &change{denies: map[reload.Rule]bool{}, newly: map[string]bool{}}
-	c.At, c.Source = r.At, label.Line(source)
-	for _, file := range r.Files {
-		c.Files = append(c.Files, label.Line(file))
-	}
-	for _, text := range r.Texts() {
-		c.What = append(c.What, label.Line(text))
-	}
+	c.At, c.Source, c.Files, c.What = r.At, label.Line(source), label.Lines(r.Files), label.Lines(r.Texts())
 	for _, d := range r.Changes {
 		for _, rule := range d.Denies {
 			c.denies[reload.Rule{Tier: clean(rule.Tier), Policy: clean(rule.Policy)}] = true

@@ -102,8 +102,7 @@ type fleet struct {
 	// Only the reporting goroutine uses the following fields.
 	version int64
 	seq     int64
-	series  int    // the number of series in the last facts
-	news    string // the part of the last facts that is written at once when it changes
+	news    string // describes the part of the last facts that is written at once when it changes
 
 	asking asking
 
@@ -112,19 +111,18 @@ type fleet struct {
 	reading  time.Time // when the reports of other processes became readable; zero if they are not
 	lastRead time.Time // when reports were last read
 	whole    sums
-	asked    []asked // questions that were read but not yet answered
 }
 
 // peer is another process.
 type peer struct {
-	counts countsRecord
+	counts countsRecord // the last counts, which the sums include
 	facts  factsRecord
 	heard  time.Time
-	total  Counts
 	rate   struct{ decisions, denied, degraded float64 }
-	taken  countsRecord // the counts that the sums already include
-	known  bool         // whether the sums include some of its counts
 }
+
+// counted reports whether the process has reported counts.
+func (p *peer) counted() bool { return p.counts.seq != 0 }
 
 func newFleet(m *Monitor, store driver.Keeper) *fleet {
 	var id [4]byte
@@ -213,22 +211,26 @@ func (f *fleet) rows(now time.Time) []driver.Row {
 	if last := f.m.history.points(fine); len(last) > 0 {
 		counts.point.lengthen(&last[len(last)-1])
 	}
-	rows := []driver.Row{{Name: f.id, Text: counts.encode()}}
-	var firing []string
-	for _, a := range *f.m.lastAlerts.Load() {
-		if a.State == alertFiring {
-			firing = append(firing, a.Name)
-		}
-	}
-	config := f.m.fingerprint()
-	news := strings.Join(append(firing, config), " ")
-	if f.seq%factsEvery == 1 || len(t.names) != f.series || news != f.news {
-		f.series, f.news = len(t.names), news
-		facts := factsRecord{started: f.started.Unix(), name: f.name, config: config, alerts: firing, series: t.names,
+	rows := []driver.Row{{Name: f.id, Text: encode(&counts)}}
+	alerts, config := firing(*f.m.lastAlerts.Load()), f.m.fingerprint()
+	news := fmt.Sprint(len(t.names), alerts, config)
+	if f.seq%factsEvery == 1 || news != f.news {
+		f.news = news
+		facts := factsRecord{started: f.started.Unix(), name: f.name, config: config, alerts: alerts, series: t.names,
 			top: f.ownTop(now), shadow: f.ownShadow(now)}
-		rows = append(rows, driver.Row{Name: f.id + factsSuffix, Text: facts.encode()})
+		rows = append(rows, driver.Row{Name: f.id + factsSuffix, Text: encode(&facts)})
 	}
 	return rows
+}
+
+// firing returns the names of the alerts that fire.
+func firing(alerts []Alert) (names []string) {
+	for _, a := range alerts {
+		if a.State == alertFiring {
+			names = append(names, a.Name)
+		}
+	}
+	return names
 }
 
 // read processes rows of the table. It returns the questions of other processes.
@@ -241,10 +243,9 @@ func (f *fleet) read(rows []driver.Row, which driver.Rows, now time.Time) (quest
 	f.lastRead = now
 	present := map[string]bool{}
 	for _, r := range rows { // facts first, because they name the series of the counts
-		if id, ok := strings.CutSuffix(r.Name, factsSuffix); ok && id != f.id && r.Text != "" {
-			if facts, err := decodeFacts(r.Text); err == nil {
-				f.takeFacts(id, facts, now)
-			}
+		var facts factsRecord
+		if id, ok := strings.CutSuffix(r.Name, factsSuffix); ok && id != f.id && decode(r.Text, &facts) == nil {
+			f.takeFacts(id, facts, now)
 		}
 	}
 	for _, r := range rows {
@@ -252,15 +253,18 @@ func (f *fleet) read(rows []driver.Row, which driver.Rows, now time.Time) (quest
 			continue
 		}
 		if strings.Contains(r.Name, "/") {
-			f.take(r)
+			if q, ok := f.take(r); ok {
+				questions = append(questions, q)
+			}
 			continue
 		}
 		present[r.Name] = true
-		p := f.peers[r.Name]
-		switch counts, err := decodeCounts(r.Text); {
+		var counts countsRecord
+		err := decode(r.Text, &counts)
+		switch p := f.peers[r.Name]; {
 		case r.Text == "":
 			delete(f.peers, r.Name) // the process has left
-		case err == nil && p != nil && !p.known && now.Sub(unixTime(counts.at)) > forgetAfter:
+		case err == nil && p != nil && !p.counted() && now.Sub(unixTime(counts.at)) > forgetAfter:
 			delete(f.peers, r.Name) // the process has been gone for a long time
 		case err == nil && p != nil && counts.seq != p.counts.seq:
 			f.takeCounts(p, &counts, now)
@@ -268,11 +272,10 @@ func (f *fleet) read(rows []driver.Row, which driver.Rows, now time.Time) (quest
 	}
 	switch which {
 	case driver.RowsLeft:
-		f.series = -1 // so that this process writes its facts again
+		f.news = "" // so that this process writes its facts again
 	case driver.RowsAll:
 		maps.DeleteFunc(f.peers, func(id string, _ *peer) bool { return !present[id] })
 	}
-	questions, f.asked = f.asked, nil
 	return questions
 }
 
@@ -292,29 +295,25 @@ func (f *fleet) takeFacts(id string, facts factsRecord, now time.Time) {
 func (f *fleet) takeCounts(p *peer, counts *countsRecord, now time.Time) {
 	n := min(len(counts.series), len(p.facts.series))
 	counts.series = counts.series[:n]
-	var total Counts
 	for i, c := range counts.series {
 		if !p.facts.series[i].outbound {
-			total = total.combine(c, plus)
+			counts.point.Counts = counts.point.Counts.combine(c, plus)
 		}
 	}
-	counts.point.Counts = total
-	if seconds := now.Sub(p.heard).Seconds(); p.known && seconds > 0 {
-		since := total.combine(p.total, minus)
+	if seconds := now.Sub(p.heard).Seconds(); p.counted() && seconds > 0 {
+		since := counts.point.Counts.combine(p.counts.point.Counts, minus)
 		p.rate.decisions = float64(since.decisions()) / seconds
 		p.rate.denied, p.rate.degraded = float64(since.Denied)/seconds, float64(since.Degraded)/seconds
 	}
-	heard := p.heard
-	p.counts, p.total, p.heard = *counts, total, now
 	pace := f.pace()
 	// timed is false for reports that may cover a long time: the first report after an outage, and
 	// the first report read from a process that has run for a while.
-	timed := p.known && now.Sub(heard) <= 3*pace || counts.seq <= fewReports
-	before := f.whole.add(p, timed, int64(pace/time.Second))
+	timed := p.counted() && now.Sub(p.heard) <= 3*pace || counts.seq <= fewReports
+	before := f.whole.add(p, counts, timed, int64(pace/time.Second))
 	if before != nil {
 		f.history.rebase(before.Point, before.series)
 	}
-	p.known = true
+	p.counts, p.heard = *counts, now
 }
 
 // forget removes the processes that have been silent for longer than forgetAfter or were replaced.
@@ -393,24 +392,16 @@ func (f *fleet) processes(now time.Time, alerts []Alert) []Process {
 	if points := f.m.history.points(fine); len(points) > 0 {
 		own.P99 = points[len(points)-1].P99
 	}
-	own.Total = f.m.totals().Counts
-	for _, a := range alerts {
-		if a.State == alertFiring {
-			own.Alerts = append(own.Alerts, a.Name)
-		}
-	}
+	own.Total, own.Alerts = f.m.totals().Counts, firing(alerts)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var others []Process
 	for _, p := range f.peers {
 		o := Process{Name: label.Line(p.facts.name), Started: unixTime(p.facts.started), Heard: p.heard,
-			Silent: f.isSilent(p), Total: p.total, Config: label.Line(p.facts.config)}
+			Silent: f.isSilent(p), Total: p.counts.point.Counts, Config: label.Line(p.facts.config)}
 		if !o.Silent {
 			o.Decisions, o.Denied, o.Degraded = p.rate.decisions, p.rate.denied, p.rate.degraded
-			o.P99, o.StoreUp = p.counts.point.P99, p.counts.storeUp
-			for _, name := range p.facts.alerts {
-				o.Alerts = append(o.Alerts, label.Line(name))
-			}
+			o.P99, o.StoreUp, o.Alerts = p.counts.point.P99, p.counts.storeUp, label.Lines(p.facts.alerts)
 		}
 		others = append(others, o)
 	}

@@ -54,13 +54,13 @@ func (f *fleet) ownTop(now time.Time) (list []listed) {
 func (f *fleet) ownShadow(now time.Time) (list []shadowFacts) {
 	reports := f.m.offenders.shadow
 	for _, r := range reports.all() {
-		shown := r.show(f.m.names, reports.start, now, 0)
-		if shown.Total.Requests == 0 {
+		snapshot := r.snapshot()
+		s := shadowFacts{ShadowReport: r.show(&snapshot, f.m.names, reports.start, now, 0)}
+		if s.Total.Requests == 0 {
 			continue
 		}
-		s := shadowFacts{tier: r.name.tier, policy: r.name.policy, limits: r.limits, since: r.since.Unix(),
-			seconds: int64(shown.RecentSeconds), total: shown.Total, recent: shown.Recent, minutes: shown.Minutes}
-		for _, c := range topCounters(r.hit(), topSubjects) {
+		s.Tier, s.Policy, s.Limits = r.name.tier, r.name.policy, r.limits
+		for _, c := range topCounters(snapshot.top, topSubjects) {
 			if name := f.named(c.name); name != "" {
 				s.top = append(s.top, listed{kind: kindOf(c.name), name: name, denied: c.count, atLeast: c.seen})
 			}
@@ -232,12 +232,8 @@ func (f *fleet) addTop(top []Offender, others []listed, policy string, n int) []
 
 // shown converts the report for display. It omits the subjects.
 func (s *shadowFacts) shown() ShadowReport {
-	r := ShadowReport{Tier: label.Line(s.tier), Policy: label.Line(s.policy), Limits: []string{},
-		Since: unixTime(s.since), Total: s.total, Recent: s.recent, RecentSeconds: float64(s.seconds),
-		Minutes: s.minutes, Processes: 1}
-	for _, limit := range s.limits {
-		r.Limits = append(r.Limits, label.Line(limit))
-	}
+	r := s.ShadowReport
+	r.Tier, r.Policy, r.Limits, r.Processes = label.Line(s.Tier), label.Line(s.Policy), label.Lines(s.Limits), 1
 	return r
 }
 

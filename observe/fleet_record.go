@@ -61,243 +61,195 @@ type listed struct {
 	rate, share float64
 }
 
-// shadowFacts is a shadow report.
+// shadowFacts is a shadow report in the facts of a process. Its texts are not escaped. Its minutes
+// have only requests and denials. It has the subjects in top instead of Top.
 type shadowFacts struct {
-	tier, policy  string
-	limits        []string
-	since         int64
-	seconds       int64 // the length of the period that recent covers
-	total, recent ShadowCounts
-	minutes       []ShadowCounts // requests and denials only
-	top           []listed
+	ShadowReport
+	top []listed
 }
 
-// encoder appends numbers and strings to a row.
-type encoder []byte
+// fleetRecord is implemented by countsRecord and factsRecord. The method code passes each field of
+// the record to a codec, in the order of the row.
+type fleetRecord interface{ code(*codec) }
 
-func (e *encoder) int(n int64)      { *e = binary.AppendUvarint(*e, uint64(max(n, 0))) }
-func (e *encoder) flag(b bool)      { e.int(int64(truth(b))) }
-func (e *encoder) micro(s float64)  { e.int(int64(math.Round(s * 1e6))) }
-func (e *encoder) text(s string)    { e.int(int64(len(s))); *e = append(*e, s...) }
-func (e *encoder) texts(s []string) { e.text(strings.Join(s, "\x00")) }
-
-func (e *encoder) counts(c Counts) {
-	for _, n := range [...]int64{c.Allowed, c.Denied, c.Degraded, c.Failed, c.Shadowed} {
-		e.int(n)
-	}
-}
-
-// list appends the first subjects in all, up to topSubjects, as long as they fit into room bytes.
-// The function one encodes a subject.
-func (e *encoder) list(all []listed, room int, one func(*encoder, *listed)) {
-	var some encoder
-	n := 0
-	for i := range all[:min(len(all), topSubjects)] {
-		before := len(some)
-		if one(&some, &all[i]); len(some) > room {
-			some = some[:before]
-			break
-		}
-		n++
-	}
-	e.int(int64(n))
-	*e = append(*e, some...)
-}
-
-func (r *countsRecord) encode() string {
-	e := encoder{recordVersion}
-	e.int(r.seq)
-	e.int(r.at)
-	e.flag(r.storeUp)
-	for _, n := range [...]int64{r.point.Saved, r.point.Calls, r.point.CallsFailed, r.point.Carried} {
-		e.int(n)
-	}
-	for _, s := range [...]float64{r.point.P50, r.point.P99, r.point.StoreP50, r.point.StoreP99} {
-		e.micro(s)
-	}
-	e.int(int64(len(r.series)))
-	for _, c := range r.series {
-		e.counts(c)
-	}
-	e.list(r.worst, worstBytes, func(e *encoder, l *listed) {
-		e.int(int64(l.kind))
-		e.text(l.name)
-		e.int(int64(math.Round(l.rate * 10)))
-		e.int(int64(math.Round(l.share * 100)))
-	})
-	return string(e)
-}
-
-func (r *factsRecord) encode() string {
-	e := encoder{recordVersion}
-	e.int(r.started)
-	e.text(r.name)
-	e.text(r.config)
-	e.texts(r.alerts)
-	e.int(int64(len(r.series)))
-	for _, s := range r.series {
-		e.text(s.tier)
-		e.text(s.policy)
-		e.flag(s.outbound)
-	}
-	e.list(r.top, topBytes, func(e *encoder, l *listed) {
-		e.int(int64(l.kind))
-		e.text(l.name)
-		e.text(l.policy)
-		e.int(l.denied)
-		e.int(l.atLeast)
-	})
-	e.int(int64(len(r.shadow)))
-	for i := range r.shadow {
-		r.shadow[i].encode(&e)
-	}
-	return string(e)
-}
-
-func (s *shadowFacts) encode(e *encoder) {
-	before := len(*e)
-	e.text(s.tier)
-	e.text(s.policy)
-	e.texts(s.limits)
-	e.int(s.since)
-	e.int(s.seconds)
-	for _, c := range [...]*ShadowCounts{&s.total, &s.recent} {
-		for _, n := range [...]int64{c.Requests, c.Denied, c.Subjects, c.Hit} {
-			e.int(n)
-		}
-	}
-	e.int(int64(len(s.minutes)))
-	for _, m := range s.minutes {
-		e.int(m.Requests)
-		e.int(m.Denied)
-	}
-	e.list(s.top, shadowBytes-(len(*e)-before), func(e *encoder, l *listed) {
-		e.int(int64(l.kind))
-		e.text(l.name)
-		e.int(l.denied)
-		e.int(l.atLeast)
-	})
+func encode(r fleetRecord) string {
+	c := &codec{row: []byte{recordVersion}}
+	r.code(c)
+	return string(c.row)
 }
 
 var errRecord = errors.New("observe: malformed report of another process")
 
-// decoder reads a row that an encoder has written. After an error it returns zero values.
-type decoder struct {
-	rest string
-	err  error
-}
-
-func newDecoder(text string) *decoder {
-	d := &decoder{rest: text}
-	if len(text) == 0 || len(text) > maxRecord || text[0] != recordVersion {
-		d.err = errRecord
-		return d
+// decode reads a row into an empty record.
+func decode(row string, into fleetRecord) error {
+	if row == "" || len(row) > maxRecord || row[0] != recordVersion {
+		return errRecord
 	}
-	d.rest = text[1:]
-	return d
+	c := &codec{row: []byte(row[1:]), reading: true}
+	into.code(c)
+	return c.err
 }
 
-func (d *decoder) int() int64 {
-	n, size := binary.Uvarint([]byte(d.rest[:min(len(d.rest), binary.MaxVarintLen64)]))
-	if d.err != nil || size <= 0 || n > math.MaxInt64/2 {
-		d.err = errRecord
-		return 0
+func (r *countsRecord) code(c *codec) {
+	c.ints(&r.seq, &r.at)
+	c.flag(&r.storeUp)
+	p := &r.point
+	c.ints(&p.Saved, &p.Calls, &p.CallsFailed, &p.Carried)
+	c.scaled(1e6, &p.P50, &p.P99, &p.StoreP50, &p.StoreP99)
+	codeAll(c, &r.series, maxSeries+2, func(n *Counts) {
+		c.ints(&n.Allowed, &n.Denied, &n.Degraded, &n.Failed, &n.Shadowed)
+	})
+	c.subjects(&r.worst, worstBytes, func(l *listed) {
+		c.scaled(10, &l.rate)
+		c.scaled(100, &l.share)
+	})
+}
+
+func (r *factsRecord) code(c *codec) {
+	c.ints(&r.started)
+	c.text(&r.name)
+	c.text(&r.config)
+	c.texts(&r.alerts)
+	codeAll(c, &r.series, maxSeries+2, func(s *seriesName) {
+		c.text(&s.tier)
+		c.text(&s.policy)
+		s.tier, s.policy = clean(s.tier), clean(s.policy)
+		c.flag(&s.outbound)
+	})
+	c.subjects(&r.top, topBytes, func(l *listed) {
+		c.text(&l.policy)
+		c.ints(&l.denied, &l.atLeast)
+	})
+	codeAll(c, &r.shadow, maxShadowReports, func(s *shadowFacts) { s.code(c) })
+}
+
+func (s *shadowFacts) code(c *codec) {
+	before := len(c.row)
+	c.text(&s.Tier)
+	c.text(&s.Policy)
+	c.texts(&s.Limits)
+	since := s.Since.Unix()
+	c.ints(&since)
+	s.Since = unixTime(since)
+	c.scaled(1, &s.RecentSeconds)
+	for _, n := range [...]*ShadowCounts{&s.Total, &s.Recent} {
+		c.ints(&n.Requests, &n.Denied, &n.Subjects, &n.Hit)
 	}
-	d.rest = d.rest[size:]
-	return int64(n)
+	codeAll(c, &s.Minutes, shadowMinutes, func(n *ShadowCounts) { c.ints(&n.Requests, &n.Denied) })
+	c.subjects(&s.top, shadowBytes-(len(c.row)-before), func(l *listed) { c.ints(&l.denied, &l.atLeast) })
 }
 
-// count reads the length of a list. It rejects lengths above the number of bytes left, because each
-// element takes at least one byte.
-func (d *decoder) count() int {
-	n := d.int()
-	if n > int64(len(d.rest)) {
-		d.err = errRecord
+// codec writes the fields of a record to a row, or reads them from a row. When it writes, it also
+// rounds each field to the value in the row. After an error, it reads zero values.
+type codec struct {
+	row     []byte // the part already written, or the part still to be read
+	reading bool
+	err     error
+}
+
+func (c *codec) ints(numbers ...*int64) {
+	for _, n := range numbers {
+		if !c.reading {
+			c.row = binary.AppendUvarint(c.row, uint64(max(*n, 0)))
+			continue
+		}
+		got, size := binary.Uvarint(c.row)
+		if c.err != nil || size <= 0 || got > math.MaxInt64/2 {
+			*n, c.err = 0, errRecord
+			continue
+		}
+		*n, c.row = int64(got), c.row[size:]
+	}
+}
+
+// scaled codes numbers as multiples of 1/scale.
+func (c *codec) scaled(scale float64, numbers ...*float64) {
+	for _, x := range numbers {
+		n := int64(math.Round(*x * scale))
+		c.ints(&n)
+		*x = float64(n) / scale
+	}
+}
+
+func (c *codec) flag(b *bool) {
+	n := int64(truth(*b))
+	c.ints(&n)
+	*b = n != 0
+}
+
+// length codes the length of a text or list. It rejects lengths above the number of bytes left,
+// because each element takes at least one byte.
+func (c *codec) length(length int) int {
+	n := int64(length)
+	c.ints(&n)
+	if c.reading && n > int64(len(c.row)) {
+		c.err = errRecord
 		return 0
 	}
 	return int(n)
 }
 
-func (d *decoder) flag() bool     { return d.int() != 0 }
-func (d *decoder) micro() float64 { return float64(d.int()) / 1e6 }
-
-func (d *decoder) text() string {
-	n := d.count()
-	text := strings.Clone(d.rest[:n])
-	d.rest = d.rest[n:]
-	return text
+func (c *codec) text(s *string) {
+	n := c.length(len(*s))
+	if !c.reading {
+		c.row = append(c.row, *s...)
+		return
+	}
+	*s, c.row = string(c.row[:n]), c.row[n:]
 }
 
-func (d *decoder) texts() []string {
-	text := d.text()
-	if text == "" {
-		return nil
+func (c *codec) texts(list *[]string) {
+	text := strings.Join(*list, "\x00")
+	c.text(&text)
+	if c.reading && text != "" {
+		*list = strings.Split(text, "\x00")
 	}
-	return strings.Split(text, "\x00")
 }
 
-func (d *decoder) kind() int {
-	kind := d.int()
-	if kind >= int64(len(offenderKinds)) {
-		d.err = errRecord
-		return 0
+// codeAll codes a list. The function one codes an element. When codeAll reads, it keeps at most the
+// given number of elements, most.
+func codeAll[T any](c *codec, list *[]T, most int, one func(*T)) {
+	n := c.length(len(*list))
+	if c.reading {
+		*list = make([]T, min(n, most))
 	}
-	return int(kind)
+	for i := range *list {
+		one(&(*list)[i])
+	}
 }
 
-func (d *decoder) counts() Counts {
-	return Counts{Allowed: d.int(), Denied: d.int(), Degraded: d.int(), Failed: d.int(), Shadowed: d.int()}
+// subjects codes a list of subjects. The function rest codes the fields of a subject other than
+// kind and name. When subjects writes, it writes the first subjects in the list, up to topSubjects,
+// as long as they fit into room bytes.
+func (c *codec) subjects(list *[]listed, room int, rest func(*listed)) {
+	one := func(l *listed) {
+		c.kind(&l.kind)
+		c.text(&l.name)
+		rest(l)
+	}
+	if c.reading {
+		codeAll(c, list, topSubjects, one)
+		return
+	}
+	count := len(c.row)
+	c.row = append(c.row, 0) // the number of subjects, which takes one byte
+	for i := range (*list)[:min(len(*list), topSubjects)] {
+		before := len(c.row)
+		if one(&(*list)[i]); len(c.row)-count-1 > room {
+			c.row = c.row[:before]
+			break
+		}
+		c.row[count]++
+	}
 }
 
-// list reads a list of subjects. The function one reads the fields after kind and name.
-func (d *decoder) list(one func(*listed)) []listed {
-	list := make([]listed, min(d.count(), topSubjects))
-	for i := range list {
-		list[i].kind, list[i].name = d.kind(), d.text()
-		one(&list[i])
+func (c *codec) kind(kind *int) {
+	n := int64(*kind)
+	c.ints(&n)
+	if n >= int64(len(offenderKinds)) {
+		n, c.err = 0, errRecord
 	}
-	return list
-}
-
-func decodeCounts(text string) (countsRecord, error) {
-	d := newDecoder(text)
-	r := countsRecord{seq: d.int(), at: d.int(), storeUp: d.flag()}
-	r.point = Point{Saved: d.int(), Calls: d.int(), CallsFailed: d.int(), Carried: d.int(),
-		P50: d.micro(), P99: d.micro(), StoreP50: d.micro(), StoreP99: d.micro()}
-	r.series = make([]Counts, min(d.count(), maxSeries+2))
-	for i := range r.series {
-		r.series[i] = d.counts()
-	}
-	r.worst = d.list(func(l *listed) { l.rate, l.share = float64(d.int())/10, float64(d.int())/100 })
-	return r, d.err
-}
-
-func decodeFacts(text string) (factsRecord, error) {
-	d := newDecoder(text)
-	r := factsRecord{started: d.int(), name: d.text(), config: d.text(), alerts: d.texts()}
-	r.series = make([]seriesName, min(d.count(), maxSeries+2))
-	for i := range r.series {
-		r.series[i] = seriesName{tier: clean(d.text()), policy: clean(d.text()), outbound: d.flag()}
-	}
-	r.top = d.list(func(l *listed) { l.policy, l.denied, l.atLeast = d.text(), d.int(), d.int() })
-	r.shadow = make([]shadowFacts, min(d.count(), maxShadowReports))
-	for i := range r.shadow {
-		r.shadow[i] = d.shadow()
-	}
-	return r, d.err
-}
-
-func (d *decoder) shadow() shadowFacts {
-	s := shadowFacts{tier: d.text(), policy: d.text(), limits: d.texts(), since: d.int(), seconds: d.int()}
-	for _, c := range [...]*ShadowCounts{&s.total, &s.recent} {
-		*c = ShadowCounts{Requests: d.int(), Denied: d.int(), Subjects: d.int(), Hit: d.int()}
-	}
-	s.minutes = make([]ShadowCounts, min(d.count(), shadowMinutes))
-	for i := range s.minutes {
-		s.minutes[i] = ShadowCounts{Requests: d.int(), Denied: d.int()}
-	}
-	s.top = d.list(func(l *listed) { l.denied, l.atLeast = d.int(), d.int() })
-	return s
+	*kind = int(n)
 }
 
 func unixTime(seconds int64) time.Time {

@@ -3,6 +3,7 @@ package observe
 import (
 	"reflect"
 	"testing"
+	"time"
 )
 
 // TestRecords: what is written is read again, and what was cut off or is foreign is refused.
@@ -15,39 +16,34 @@ func TestRecords(t *testing.T) {
 		alerts: []string{"StoreDown", "Spike"},
 		series: []seriesName{{tier: "free"}, {tier: "outbound", policy: "igdb", outbound: true}},
 		top:    []listed{{kind: 0, name: "ip:203.0.113.9", policy: "login", denied: 12, atLeast: 10}},
-		shadow: []shadowFacts{{tier: "free", policy: "trial", limits: []string{"5/1m", "cost: 7/1h"},
-			since: 1_750_000_000, seconds: 600, total: ShadowCounts{Requests: 9, Denied: 3, Subjects: 2, Hit: 1},
-			recent: ShadowCounts{Requests: 5}, minutes: []ShadowCounts{{Requests: 1, Denied: 1}, {Requests: 4}},
+		shadow: []shadowFacts{{
+			ShadowReport: ShadowReport{Tier: "free", Policy: "trial", Limits: []string{"5/1m", "cost: 7/1h"},
+				Since: time.Unix(1_750_000_000, 0), RecentSeconds: 600,
+				Total:  ShadowCounts{Requests: 9, Denied: 3, Subjects: 2, Hit: 1},
+				Recent: ShadowCounts{Requests: 5}, Minutes: []ShadowCounts{{Requests: 1, Denied: 1}, {Requests: 4}}},
 			top: []listed{{kind: 1, name: "user:7", denied: 3, atLeast: 3}}}}}
-	text := counts.encode()
-	if got, err := decodeCounts(text); err != nil || !reflect.DeepEqual(got, counts) {
-		t.Errorf("got %+v, %v; want %+v", got, err, counts)
-	}
-	for n := range len(text) {
-		if got, err := decodeCounts(text[:n]); err == nil {
-			t.Errorf("%d bytes of %d are read as %+v", n, len(text), got)
+	for _, r := range []struct{ record, empty fleetRecord }{{&counts, &countsRecord{}}, {&facts, &factsRecord{}}} {
+		row := encode(r.record)
+		if err := decode(row, r.empty); err != nil || !reflect.DeepEqual(r.empty, r.record) {
+			t.Errorf("got %+v, %v; want %+v", r.empty, err, r.record)
 		}
-	}
-	text = facts.encode()
-	if got, err := decodeFacts(text); err != nil || !reflect.DeepEqual(got, facts) {
-		t.Errorf("got %+v, %v; want %+v", got, err, facts)
-	}
-	for n := range len(text) {
-		if got, err := decodeFacts(text[:n]); err == nil {
-			t.Errorf("%d bytes of %d are read as %+v", n, len(text), got)
+		for n := range len(row) {
+			if decode(row[:n], r.empty) == nil {
+				t.Errorf("%d bytes of %d are read as %+v", n, len(row), r.empty)
+			}
 		}
-	}
-	if _, err := decodeFacts("\x01" + text[1:]); err == nil {
-		t.Error("a row of another version is read")
+		if decode("\x01"+row[1:], r.empty) == nil {
+			t.Error("a row of another version is read")
+		}
 	}
 }
 
 // FuzzRecords: any text is read or refused.
 func FuzzRecords(f *testing.F) {
 	f.Add("\x01\x07\x01\x00\x00")
-	f.Add((&factsRecord{name: "web-1/7", series: []seriesName{{tier: "free"}}}).encode())
-	f.Fuzz(func(_ *testing.T, text string) {
-		_, _ = decodeCounts(text)
-		_, _ = decodeFacts(text)
+	f.Add(encode(&factsRecord{name: "web-1/7", series: []seriesName{{tier: "free"}}}))
+	f.Fuzz(func(_ *testing.T, row string) {
+		_ = decode(row, &countsRecord{})
+		_ = decode(row, &factsRecord{})
 	})
 }

@@ -30,17 +30,18 @@ func (s *sums) at(name seriesName) int {
 	return i
 }
 
-// add adds the counts of a process since its last report. The argument timed reports whether these
-// counts are from the last few seconds. If not, add adds them to the sums at once and returns them.
-func (s *sums) add(p *peer, timed bool, steps int64) (before *totals) {
+// add adds what a process has counted since its last report, given the counts in its new report.
+// The argument timed reports whether this is from the last few seconds. If not, add adds it to the
+// sums at once and returns it.
+func (s *sums) add(p *peer, counts *countsRecord, timed bool, steps int64) (before *totals) {
 	into := &s.owed
 	if !timed {
 		into = &totals{}
 	}
-	into.Point = into.Point.combine(p.counts.point.combine(p.taken.point, minus), plus)
-	for i, c := range p.counts.series {
-		if i < len(p.taken.series) {
-			c = c.combine(p.taken.series[i], minus)
+	into.Point = into.Point.combine(counts.point.combine(p.counts.point, minus), plus)
+	for i, c := range counts.series {
+		if i < len(p.counts.series) {
+			c = c.combine(p.counts.series[i], minus)
 		}
 		at := s.at(p.facts.series[i])
 		for len(into.series) < len(s.names) {
@@ -48,7 +49,6 @@ func (s *sums) add(p *peer, timed bool, steps int64) (before *totals) {
 		}
 		into.series[at].Total = into.series[at].Total.combine(c, plus)
 	}
-	p.taken = p.counts
 	if timed {
 		s.steps = max(steps, 1)
 		return nil

@@ -144,23 +144,22 @@ func (f *fleet) askRows() []driver.Row {
 	return nil
 }
 
-// take processes a row with a question or an answer. The caller holds the lock.
-func (f *fleet) take(r driver.Row) {
+// take processes a row with a question or an answer. It returns a question of another process. The
+// caller holds the lock.
+func (f *fleet) take(r driver.Row) (q asked, ok bool) {
 	if by, ok := strings.CutSuffix(r.Name, askSuffix); ok && by != f.id {
-		a := asked{by: by}
-		if r.Text == "" || json.Unmarshal([]byte(r.Text), &a.question) == nil {
-			f.asked = append(f.asked, a)
-		}
-		return
+		q.by = by
+		return q, r.Text == "" || json.Unmarshal([]byte(r.Text), &q.question) == nil
 	}
 	from, to, ok := strings.Cut(r.Name, whyPart)
 	if !ok || to != f.id || f.asking.open == nil || r.Text == "" || len(r.Text) > maxRecord {
-		return
+		return q, false
 	}
 	var got reply
 	if json.Unmarshal([]byte(r.Text), &got) == nil && got.Number == f.asking.open.Number {
 		f.asking.answers[from] = got.Denials[:min(len(got.Denials), maxAnswer)]
 	}
+	return q, false
 }
 
 // reply answers the questions of other processes. It also removes the answers to closed questions.

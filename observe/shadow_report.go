@@ -200,23 +200,12 @@ func (r *shadowReport) snapshot() shadowSnapshot {
 	return s
 }
 
-// hit returns the counters of subjects that would have been denied.
-func (r *shadowReport) hit() []counter {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.top.counters)
-}
-
-// show converts the report for display, with up to n subjects. Minute 0 of all reports begins at
-// start.
-func (r *shadowReport) show(names *names, start, now time.Time, n int) ShadowReport {
-	s := r.snapshot()
+// show converts a snapshot of the report for display, with up to n subjects. Minute 0 of all
+// reports begins at start.
+func (r *shadowReport) show(s *shadowSnapshot, names *names, start, now time.Time, n int) ShadowReport {
 	shown := ShadowReport{
-		Tier: label.Line(r.name.tier), Policy: label.Line(r.name.policy), Limits: []string{},
+		Tier: label.Line(r.name.tier), Policy: label.Line(r.name.policy), Limits: label.Lines(r.limits),
 		Since: r.since, Total: s.total.counts(), Top: []Offender{}, Processes: 1,
-	}
-	for _, limit := range r.limits {
-		shown.Limits = append(shown.Limits, label.Line(limit))
 	}
 	var recent shadowRecord
 	for i := range s.minutes {

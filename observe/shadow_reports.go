@@ -174,7 +174,8 @@ func (s *shadowReports) show(set *policy.Set, n int, now time.Time) []ShadowRepo
 	}
 	var list []ShadowReport
 	for _, r := range s.all() {
-		shown := r.show(s.names, s.start, now, n)
+		snapshot := r.snapshot()
+		shown := r.show(&snapshot, s.names, s.start, now, n)
 		if inForce[r] || shown.Recent.Requests > 0 {
 			list = append(list, shown)
 		}

@@ -81,6 +81,15 @@ func Line(text string) string {
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`) // every quote inside is escaped
 }
 
+// Lines applies [Line] to each text. The result is never nil.
+func Lines(texts []string) []string {
+	lines := make([]string, len(texts))
+	for i, text := range texts {
+		lines[i] = Line(text)
+	}
+	return lines
+}
+
 // Wait returns the log value for a wait of length d: the duration, or "never" if d is the longest
 // duration, which logs would show as a huge one.
 func Wait(d time.Duration) slog.Value {
