@@ -42,7 +42,7 @@ func newAlerts(c AlertConfig, logger *slog.Logger) *alerts {
 	if c.For == 0 {
 		c.For = alertFor
 	}
-	a := &alerts{logger: logger, instance: instanceName(c.Instance), known: c.For * (spikeHistory / alertFor)}
+	a := &alerts{logger: logger, instance: c.Instance, known: c.For * (spikeHistory / alertFor)}
 	if c.Webhook != "" {
 		a.webhook = newWebhook(c.Webhook, alertPlan(), logger).start()
 	}

@@ -1,7 +1,7 @@
 package observe
 
 import (
-	"slices"
+	"iter"
 	"strings"
 	"sync"
 )
@@ -23,16 +23,22 @@ func clean(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
 // byName holds items by name, in the order of creation. It creates an item when its name is first
 // used, and never removes it.
 type byName[K comparable, T any] struct {
-	make func(K) *T
-	rest func(K) K // returns the name to use if there are maxSeries items already
+	rest func(K) K  // returns the name to use if there are maxSeries items already
+	make func(K) *T // creates an item; nil creates zero values
 
 	mu   sync.RWMutex
 	each map[K]*T
-	list []*T
+	list []named[K, T]
+}
+
+// named is an item with its name.
+type named[K comparable, T any] struct {
+	name K
+	item *T
 }
 
 func newByName[K comparable, T any](rest func(K) K, made func(K) *T) *byName[K, T] {
-	return &byName[K, T]{make: made, rest: rest, each: map[K]*T{}}
+	return &byName[K, T]{rest: rest, make: made, each: map[K]*T{}}
 }
 
 // get returns the item with the given name, creating it if necessary.
@@ -49,16 +55,26 @@ func (n *byName[K, T]) get(name K) *T {
 		name = n.rest(name)
 	}
 	if t = n.each[name]; t == nil {
-		t = n.make(name)
+		t = new(T)
+		if n.make != nil {
+			t = n.make(name)
+		}
 		n.each[name] = t
-		n.list = append(n.list, t)
+		n.list = append(n.list, named[K, T]{name, t})
 	}
 	return t
 }
 
 // all returns all items in the order of creation.
-func (n *byName[K, T]) all() []*T {
+func (n *byName[K, T]) all() iter.Seq2[K, *T] {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return slices.Clone(n.list)
+	list := n.list // later changes only append to it
+	return func(yield func(K, *T) bool) {
+		for _, i := range list {
+			if !yield(i.name, i.item) {
+				return
+			}
+		}
+	}
 }

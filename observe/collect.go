@@ -22,39 +22,39 @@ type collection struct {
 // create arbitrary series.
 func (m *Monitor) Collect(ch chan<- prometheus.Metric) {
 	c := &collection{ch, m.descs}
-	for _, s := range m.ledger.all() {
-		if !s.name.outbound {
+	for name, s := range m.ledger.all() {
+		if !name.outbound {
 			c.series(s)
 		}
 	}
-	for _, l := range m.lost.all() {
-		c.counter("settlements_lost_total", l.count.Load(), l.tier, l.policy, l.op, l.reason)
+	for name, count := range m.lost.all() {
+		c.counter("settlements_lost_total", count.Load(), name.tier, name.policy, name.op, name.reason)
 	}
-	for _, u := range m.cuts.all() {
-		c.counter("settlement_units_lost_total", u.units.Load(), u.tier, u.policy)
+	for name, units := range m.cuts.all() {
+		c.counter("settlement_units_lost_total", units.Load(), name.tier, name.policy)
 	}
-	for _, t := range m.reached.counts.all() {
-		c.counter("thresholds_total", t.count.Load(), t.tier, t.policy, strconv.Itoa(t.percent))
+	for name, count := range m.reached.counts.all() {
+		c.counter("thresholds_total", count.Load(), name.tier, name.policy, strconv.Itoa(name.percent))
 	}
 	for _, w := range append(m.reached.webhooks[:len(m.reached.webhooks):len(m.reached.webhooks)], m.alerts.webhook) {
 		c.webhook(w)
 	}
-	for _, h := range m.holds.all() {
-		c.counter("holds_settled_total", h.settled.Load(), h.tier, h.policy)
-		c.counter("holds_expired_total", h.expired.Load(), h.tier, h.policy)
-		c.counter("usage_estimated_total", h.estimated.Load(), h.tier, h.policy)
-		c.seconds("settlement_delay_seconds_total", h.delay.Load(), h.tier, h.policy)
+	for name, h := range m.holds.all() {
+		c.counter("holds_settled_total", h.settled.Load(), name.tier, name.policy)
+		c.counter("holds_expired_total", h.expired.Load(), name.tier, name.policy)
+		c.counter("usage_estimated_total", h.estimated.Load(), name.tier, name.policy)
+		c.seconds("settlement_delay_seconds_total", h.delay.Load(), name.tier, name.policy)
 	}
 	c.histogram("decision_duration_seconds", m.decisions)
 	c.storeCounters(m.store)
 	health := m.watch.health()
 	c.storeHealth(&health)
-	for _, r := range m.reloads.all() {
-		c.source(r)
+	for source, r := range m.reloads.all() {
+		c.source(source, r)
 	}
 	waiting := m.waiting()
-	for _, to := range m.outbound.all() {
-		c.calls(to, waiting[to.api])
+	for api, to := range m.outbound.all() {
+		c.calls(api, to, waiting[api])
 	}
 	c.counter("log_dropped_total", m.logDropped())
 	for _, a := range *m.lastAlerts.Load() {
@@ -164,32 +164,32 @@ func (c *collection) storeHealth(h *StoreHealth) {
 	}
 }
 
-func (c *collection) source(r *reloads) {
+func (c *collection) source(name string, r *reloads) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c.counter("config_reloads_total", r.changed, r.source, "changed")
-	c.counter("config_reloads_total", r.unchanged, r.source, "unchanged")
-	c.counter("config_reloads_total", r.refused, r.source, "refused")
-	c.gauge("config_last_reload_success", truth(!r.bad), r.source)
+	c.counter("config_reloads_total", r.changed, name, "changed")
+	c.counter("config_reloads_total", r.unchanged, name, "unchanged")
+	c.counter("config_reloads_total", r.refused, name, "refused")
+	c.gauge("config_last_reload_success", truth(!r.bad), name)
 	if !r.expires.IsZero() {
-		c.gauge("certificate_expires_timestamp_seconds", float64(r.expires.Unix()), r.source)
+		c.gauge("certificate_expires_timestamp_seconds", float64(r.expires.Unix()), name)
 	}
 	if r.fingerprint != "" {
-		c.gauge("config_info", 1, r.source, r.fingerprint)
+		c.gauge("config_info", 1, name, r.fingerprint)
 	}
 	if !r.good.IsZero() {
-		c.gauge("config_last_reload_timestamp_seconds", float64(r.good.UnixMilli())/1000, r.source)
+		c.gauge("config_last_reload_timestamp_seconds", float64(r.good.UnixMilli())/1000, name)
 	}
 }
 
-func (c *collection) calls(to *calls, waiting int64) {
+func (c *collection) calls(api string, to *calls, waiting int64) {
 	n := to.series.tally.counts()
-	c.counter("outbound_calls_total", n.Allowed, to.api, allowedOutcome)
-	c.counter("outbound_calls_total", n.Denied, to.api, deniedOutcome)
-	c.counter("outbound_calls_total", n.Failed, to.api, failedOutcome)
-	c.histogram("outbound_wait_seconds", to.waits, to.api)
-	c.gauge("outbound_waiting", float64(waiting), to.api)
-	c.counter("outbound_cooldowns_total", to.cooldowns.Load(), to.api)
+	c.counter("outbound_calls_total", n.Allowed, api, allowedOutcome)
+	c.counter("outbound_calls_total", n.Denied, api, deniedOutcome)
+	c.counter("outbound_calls_total", n.Failed, api, failedOutcome)
+	c.histogram("outbound_wait_seconds", to.waits, api)
+	c.gauge("outbound_waiting", float64(waiting), api)
+	c.counter("outbound_cooldowns_total", to.cooldowns.Load(), api)
 }
 
 // truth returns 1 for true and 0 for false.

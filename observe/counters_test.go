@@ -12,20 +12,20 @@ import (
 )
 
 func TestByNameIsBounded(t *testing.T) {
-	type thing struct{ name string }
-	n := newByName(anyOther, func(name string) *thing { return &thing{name} })
+	n := newByName[string, int](anyOther, nil)
 	first := n.get("0")
 	for i := range 3 * maxSeries {
-		n.get(strconv.Itoa(i))
+		*n.get(strconv.Itoa(i)) = i
 	}
-	if got := len(n.all()); got != maxSeries+1 {
-		t.Errorf("%d things, want %d and one for the rest", got, maxSeries)
+	names, items := []string{}, []*int{}
+	for name, item := range n.all() {
+		names, items = append(names, name), append(items, item)
 	}
-	if got := n.get("0"); got != first || n.all()[0] != first {
-		t.Errorf("the first is now %q", got.name)
+	if len(items) != maxSeries+1 || names[7] != "7" || *items[7] != 7 || names[maxSeries] != other {
+		t.Errorf("%d things, the last is %s, want %d and %s", len(items), names[len(names)-1], maxSeries, other)
 	}
-	if got := n.get("a stranger").name; got != other {
-		t.Errorf("a stranger is counted as %q, want %q", got, other)
+	if n.get("0") != first || items[0] != first || n.get("a stranger") != items[maxSeries] {
+		t.Error("the first is another, or a stranger is not one of the others")
 	}
 }
 

@@ -71,7 +71,7 @@ func newDenials(n *names, c *Config) *denials {
 	if life == 0 {
 		life = denialLife
 	}
-	return &denials{names: n, life: life, instance: instanceName(c.Alerts.Instance), latest: map[who]position{}}
+	return &denials{names: n, life: life, instance: c.Alerts.Instance, latest: map[who]position{}}
 }
 
 // add counts a denial by the rule of a series. The argument result is the result that denied the

@@ -3,6 +3,7 @@ package observe
 import (
 	"fmt"
 	"log/slog"
+	"os"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -67,9 +68,9 @@ type Monitor struct {
 	descs      map[string]*prometheus.Desc
 
 	ledger    *ledger
-	lost      *byName[lostName, lost]
-	cuts      *byName[cutName, cut]
-	holds     *byName[cutName, holds]
+	lost      *byName[lostName, atomic.Int64]  // settlements and refunds that were not applied
+	cuts      *byName[routeName, atomic.Int64] // units that were not charged
+	holds     *byName[routeName, holds]
 	decisions *histogram
 	store     *storeCounters
 	outbound  *byName[string, calls]
@@ -118,6 +119,9 @@ func New(c Config) (*Monitor, error) {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
+	if c.Alerts.Instance == "" {
+		c.Alerts.Instance, _ = os.Hostname() // "" if there is no host name
+	}
 	if info, ok := debug.ReadBuildInfo(); ok && c.Version == "" {
 		c.Version = info.Main.Version
 	}
@@ -129,12 +133,12 @@ func New(c Config) (*Monitor, error) {
 		logDropped: c.LogDropped,
 		descs:      newDescs(),
 		ledger:     newLedger(),
-		lost:       newByName(lostName.rest, newLost),
-		cuts:       newByName(cutName.rest, newCut),
-		holds:      newByName(cutName.rest, newHolds),
+		lost:       newByName[lostName, atomic.Int64](lostName.rest, nil),
+		cuts:       newByName[routeName, atomic.Int64](routeName.rest, nil),
+		holds:      newByName[routeName, holds](routeName.rest, nil),
 		decisions:  newHistogram(),
 		store:      newStoreCounters(),
-		reloads:    newByName(anyOther, newReloads),
+		reloads:    newByName[string, reloads](anyOther, nil),
 		names:      newNames(label.Line),
 		history:    newHistory(),
 		alerts:     newAlerts(c.Alerts, c.Logger),
@@ -248,11 +252,11 @@ func (m *Monitor) totals() totals {
 	t := totals{decisions: m.decisions.snapshot()}
 	t.storeCalls, t.CallsFailed = m.store.totals()
 	t.Saved, t.Calls, t.Carried = m.store.totalSaved(), t.storeCalls.total(), m.store.carried.Load()
-	for _, s := range m.ledger.all() {
+	for name, s := range m.ledger.all() {
 		c := s.tally.counts()
-		t.series = append(t.series, Series{Tier: s.name.tier, Policy: s.name.policy, Total: c})
-		t.names = append(t.names, s.name)
-		if !s.name.outbound {
+		t.series = append(t.series, Series{Tier: name.tier, Policy: name.policy, Total: c})
+		t.names = append(t.names, name)
+		if !name.outbound {
 			t.Counts = t.Counts.combine(c, plus)
 		}
 	}

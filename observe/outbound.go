@@ -10,7 +10,6 @@ import (
 
 // calls counts the calls to one third-party API.
 type calls struct {
-	api       string
 	series    *series
 	waits     *histogram
 	cooldowns atomic.Int64
@@ -19,7 +18,7 @@ type calls struct {
 // newCalls returns a function that creates the counters of an API, with a series in the ledger.
 func newCalls(l *ledger) func(api string) *calls {
 	return func(api string) *calls {
-		return &calls{api: api, waits: newHistogram(),
+		return &calls{waits: newHistogram(),
 			series: l.get(seriesName{tier: outboundTier, policy: api, outbound: true})}
 	}
 }

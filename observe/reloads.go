@@ -11,8 +11,6 @@ import (
 
 // reloads counts the results of reloading one part of the configuration.
 type reloads struct {
-	source string
-
 	mu                          sync.Mutex
 	changed, unchanged, refused int64
 	good                        time.Time // when the files were last valid
@@ -20,8 +18,6 @@ type reloads struct {
 	fingerprint                 string    // fingerprint of the current configuration
 	expires                     time.Time // when the current configuration expires; zero means never
 }
-
-func newReloads(source string) *reloads { return &reloads{source: source} }
 
 // Reload is the result of checking a part of the configuration; config.Reload is the same type. At
 // is the time of the check. Err is the reason why the current files are not in force, or nil.
@@ -59,10 +55,10 @@ func (m *Monitor) Reloaded(source string, result Reload) {
 // no part was read from files.
 func (m *Monitor) fingerprint() string {
 	var parts []string
-	for _, r := range m.reloads.all() {
+	for source, r := range m.reloads.all() {
 		r.mu.Lock()
 		if r.fingerprint != "" {
-			parts = append(parts, r.source+" "+r.fingerprint)
+			parts = append(parts, source+" "+r.fingerprint)
 		}
 		r.mu.Unlock()
 	}
@@ -73,10 +69,10 @@ func (m *Monitor) fingerprint() string {
 // soonest returns the source that expires first, and the time at which it expires. The source is ""
 // if none expires.
 func (m *Monitor) soonest() (source string, at time.Time) {
-	for _, r := range m.reloads.all() {
+	for name, r := range m.reloads.all() {
 		r.mu.Lock()
 		if !r.expires.IsZero() && (source == "" || r.expires.Before(at)) {
-			source, at = r.source, r.expires
+			source, at = name, r.expires
 		}
 		r.mu.Unlock()
 	}
@@ -85,13 +81,12 @@ func (m *Monitor) soonest() (source string, at time.Time) {
 
 // refused returns the sources whose last reload was refused.
 func (m *Monitor) refused() (sources []string) {
-	for _, r := range m.reloads.all() {
+	for source, r := range m.reloads.all() {
 		r.mu.Lock()
-		bad := r.bad
-		r.mu.Unlock()
-		if bad {
-			sources = append(sources, r.source)
+		if r.bad {
+			sources = append(sources, source)
 		}
+		r.mu.Unlock()
 	}
 	return sources
 }

@@ -13,36 +13,17 @@ type lostName struct{ tier, policy, op, reason string }
 // rest returns the name to use if there are maxSeries names already.
 func (n lostName) rest() lostName { return lostName{other, other, n.op, n.reason} }
 
-// lost counts settlements or refunds that were not applied.
-type lost struct {
-	lostName
-	count atomic.Int64
-}
+// routeName is the key for counting holds, and for counting units of true costs that were not
+// charged. It consists of the tier and policy of the request's route.
+type routeName struct{ tier, policy string }
 
-func newLost(name lostName) *lost { return &lost{lostName: name} }
-
-// cutName is the key for counting holds, and for counting units of true costs that were not
-// charged.
-type cutName struct{ tier, policy string }
-
-func (cutName) rest() cutName { return cutName{other, other} }
-
-// cut counts units that were not charged.
-type cut struct {
-	cutName
-	units atomic.Int64
-}
-
-func newCut(name cutName) *cut { return &cut{cutName: name} }
+func (routeName) rest() routeName { return routeName{other, other} }
 
 // holds counts settled holds, estimated usages, and heartbeats of expired holds. It also adds up
 // the times between the charges of holds and their settlements.
 type holds struct {
-	cutName
 	settled, expired, estimated, delay atomic.Int64
 }
-
-func newHolds(name cutName) *holds { return &holds{cutName: name} }
 
 // settlement counts a correction of a charge under the route of its request.
 func (m *Monitor) settlement(s *policy.Settlement) {
@@ -50,7 +31,7 @@ func (m *Monitor) settlement(s *policy.Settlement) {
 	if s.Verdict != nil {
 		route = m.ledger.ofRoute(s.Verdict).name
 	}
-	under := cutName{route.tier, route.policy}
+	under := routeName{route.tier, route.policy}
 	if s.Expired {
 		m.holds.get(under).expired.Add(1)
 		return
@@ -65,7 +46,7 @@ func (m *Monitor) settlement(s *policy.Settlement) {
 			}
 		}
 		if units := s.Cost - s.Amended.Charged; units > 0 {
-			m.cuts.get(under).units.Add(units)
+			m.cuts.get(under).Add(units)
 		}
 		return
 	}
@@ -76,5 +57,5 @@ func (m *Monitor) settlement(s *policy.Settlement) {
 	if s.Err != nil {
 		name.reason = failure(s.Err).String()
 	}
-	m.lost.get(name).count.Add(1)
+	m.lost.get(name).Add(1)
 }

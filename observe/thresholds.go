@@ -20,7 +20,7 @@ type thresholds struct {
 	logger   *slog.Logger
 	log      logsample.Sampler
 	instance string
-	counts   *byName[thresholdName, threshold]
+	counts   *byName[thresholdName, atomic.Int64]
 	webhooks []*webhook
 }
 
@@ -32,14 +32,9 @@ type thresholdName struct {
 
 func (n thresholdName) rest() thresholdName { return thresholdName{other, other, n.percent} }
 
-type threshold struct {
-	thresholdName
-	count atomic.Int64
-}
-
 func newThresholds(c *Config) *thresholds {
-	t := &thresholds{logger: c.Logger, instance: instanceName(c.Alerts.Instance),
-		counts: newByName(thresholdName.rest, func(n thresholdName) *threshold { return &threshold{thresholdName: n} })}
+	t := &thresholds{logger: c.Logger, instance: c.Alerts.Instance,
+		counts: newByName[thresholdName, atomic.Int64](thresholdName.rest, nil)}
 	for i := range c.Webhooks {
 		t.webhooks = append(t.webhooks,
 			newWebhook(c.Webhooks[i].URL, thresholdPlan(strconv.Itoa(i+1), c.Webhooks[i].Key), c.Logger).start())
@@ -62,7 +57,7 @@ func thresholdPlan(name string, key []byte) webhookPlan {
 // add counts, logs and posts an event.
 func (t *thresholds) add(e *policy.Threshold, names *names) {
 	name := thresholdName{clean(e.Rule.Tier), clean(e.Rule.Policy), e.Percent}
-	t.counts.get(name).count.Add(1)
+	t.counts.get(name).Add(1)
 	if unlogged, ok := t.log.Allow(logsample.Few, time.Second); ok {
 		t.logger.Info(fmt.Sprintf("stint: %d%% of a quota is used", e.Percent), "policy", e.Rule.Name(),
 			"tier", e.Rule.Tier, "subject", names.label(names.kept(e.Subject)), "limit", e.Limit.String(),

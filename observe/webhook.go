@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -224,12 +223,4 @@ func (w *webhook) sign(header http.Header, m *message, now time.Time) {
 	header.Set("Webhook-Id", m.id)
 	header.Set("Webhook-Timestamp", at)
 	header.Set("Webhook-Signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
-}
-
-// instanceName returns the configured name of this process or, if that is "", the host name.
-func instanceName(configured string) string {
-	if configured == "" {
-		configured, _ = os.Hostname() // "" if there is no host name
-	}
-	return configured
 }
