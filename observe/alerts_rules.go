@@ -156,7 +156,6 @@ type readings struct {
 	lately                Point // the last five minutes
 	justNow               Point // the last 30 seconds
 	decisions, storeCalls buckets
-	minute                Point // the last minute
 	surge                 Surge
 	store                 *StoreHealth
 	jump                  jump // the largest jump of the share of denials
@@ -173,9 +172,9 @@ func read(now time.Time, h *history, t *Tick, known time.Duration) *readings {
 	r.lately, _ = h.sum(alertWindow)
 	r.justNow, _ = h.sum(lateWindow)
 	r.decisions, r.storeCalls = h.during(alertWindow)
-	r.minute, _ = h.sum(spikeWindow)
+	minute, _ := h.sum(spikeWindow)
 	before, beforeSeconds := h.sumBefore(spikeWindow, spikePast)
-	all := jump{now: r.minute.Counts, before: before.Counts, seconds: beforeSeconds}
+	all := jump{now: minute.Counts, before: before.Counts, seconds: beforeSeconds}
 	r.jump = largestJump(h.tiers(spikeWindow), all, known)
 	return r
 }

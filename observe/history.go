@@ -125,21 +125,24 @@ func (h *history) rebase(all Point, series []Series) {
 	defer h.mu.Unlock()
 	h.last.Point = h.last.Point.combine(all, plus)
 	for i, s := range series {
-		if i == len(h.rows) {
-			h.rows = append(h.rows, row{recent: newRing[Counts](seriesSteps)})
-		}
-		h.rows[i].Total = h.rows[i].Total.combine(s.Total, plus)
+		r := h.row(i)
+		r.Total = r.Total.combine(s.Total, plus)
 	}
+}
+
+// row returns row i, adding it if it is the next one.
+func (h *history) row(i int) *row {
+	if i == len(h.rows) {
+		h.rows = append(h.rows, row{recent: newRing[Counts](seriesSteps)})
+	}
+	return &h.rows[i]
 }
 
 // follow updates the rows. It returns the series that have changed.
 func (h *history) follow(all []Series) []Series {
 	var happened []Series
 	for i, s := range all {
-		if i == len(h.rows) {
-			h.rows = append(h.rows, row{recent: newRing[Counts](seriesSteps)})
-		}
-		r := &h.rows[i]
+		r := h.row(i)
 		r.since, r.Series = s.Total.combine(r.Total, minus), s
 		if r.since != (Counts{}) {
 			s.Recent = []Counts{r.since}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -190,9 +191,5 @@ func roughly(n int64) string {
 	if unit := int64(math.Pow10(len(strconv.FormatInt(n, 10)) - 2)); unit > 1 {
 		n = (n + unit/2) / unit * unit
 	}
-	text := strconv.FormatInt(n, 10)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
+	return figures.Number(n)
 }
