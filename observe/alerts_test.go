@@ -458,32 +458,3 @@ func TestAlertsAreLogged(t *testing.T) {
 		t.Errorf("the log is\n%s", log.String())
 	}
 }
-
-func TestAlertConfigMistakes(t *testing.T) {
-	c := AlertConfig{
-		Thresholds: map[string]float64{
-			"None": 1, "spike": 1, "Spike": -1, "BlockedShare": 20, "LimiterSlow": math.NaN()}, For: -1,
-		Webhook: "hooks.example.com/SECRET",
-	}
-	err := c.Validate()
-	if err == nil {
-		t.Fatal("no mistakes were found")
-	}
-	for _, want := range []string{`unknown alert "None"`, `"Spike": invalid threshold -1; want at least 0`,
-		`unknown alert "spike" (did you mean "Spike"?); want one of BlockedShare, LimiterSlow`,
-		"want a share below 1", `"LimiterSlow": invalid threshold NaN; want at least 0`, "invalid AlertConfig.For -1ns",
-		"invalid webhook URL"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is not in %v", want, err)
-		}
-	}
-	if strings.Contains(err.Error(), "SECRET") {
-		t.Errorf("the address is in %v", err)
-	}
-	for _, c := range []AlertConfig{
-		{}, {Webhook: "http://127.0.0.1:1/x", For: time.Second, Thresholds: map[string]float64{"Spike": 2}}} {
-		if err := c.Validate(); err != nil {
-			t.Errorf("%+v: %v", c, err)
-		}
-	}
-}

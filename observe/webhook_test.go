@@ -2,6 +2,7 @@ package observe
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stint-limiter/stint/internal/testkit"
@@ -162,4 +164,34 @@ func TestAlertsArePosted(t *testing.T) {
 	if len(got) != 0 {
 		t.Errorf("posted %+v too", <-got)
 	}
+}
+
+// refusing is a transport to a receiver that is down.
+type refusing struct{}
+
+func (refusing) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, errors.New("connection refused")
+}
+
+// A receiver that is down for longer than an hour loses what waits, and that is counted.
+func TestThresholdsAreGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &testkit.Buffer{}
+		w := newWebhook("https://receiver.test/SECRET", thresholdPlan("1", nil), slog.New(slog.NewTextHandler(log, nil)))
+		w.client.Transport = refusing{}
+		w.start()
+		w.send(message{id: "a"})
+		began := time.Now()
+		for w.failed.Load() == 0 && time.Since(began) < 24*time.Hour {
+			time.Sleep(time.Second)
+		}
+		if took := time.Since(began); took < time.Hour || took > 65*time.Minute {
+			t.Errorf("it was given up after %v", took)
+		}
+		got := log.String()
+		if !strings.Contains(got, "failed to post thresholds") || strings.Contains(got, "SECRET") {
+			t.Errorf("the log is %s", got)
+		}
+		w.close()
+	})
 }

@@ -1,4 +1,4 @@
-package otelstint_test
+package otelstint
 
 import (
 	"context"
@@ -22,7 +22,6 @@ import (
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/observe"
-	otelstint "github.com/stint-limiter/stint/observe/otel"
 	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/resilience"
 )
@@ -64,7 +63,7 @@ func decide(t *testing.T, ctx context.Context, g *policy.Guard, path string) {
 func TestTrace(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test")
-	g := newGuard(t, otelstint.Trace(nil))
+	g := newGuard(t, Trace(nil))
 	for _, path := range []string{"/free", "/", "/login", "/login", "/login"} {
 		ctx, span := tracer.Start(t.Context(), path)
 		decide(t, ctx, g, path)
@@ -109,7 +108,7 @@ func TestMetrics(t *testing.T) {
 		defer m.Close()
 		reader := sdkmetric.NewManualReader()
 		provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
-		registration, err := otelstint.Metrics(provider, m)
+		registration, err := Metrics(provider, m)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +180,10 @@ func TestEveryMetricHasAnInstrument(t *testing.T) {
 	for _, row := range regexp.MustCompile("(?m)^\\| `(stint_\\w+)` \\|").FindAllStringSubmatch(string(text), -1) {
 		documented = append(documented, row[1])
 	}
-	defined := otelstint.Families()
+	var defined []string
+	for _, d := range definitions {
+		defined = append(defined, d.family)
+	}
 	slices.Sort(documented)
 	slices.Sort(defined)
 	if !slices.Equal(defined, documented) {
