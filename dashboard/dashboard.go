@@ -135,7 +135,20 @@ func (d *dashboard) route() (http.Handler, error) {
 		return nil, err
 	}
 	compressed := func(h http.HandlerFunc) http.Handler { return wrap(h) }
+	changes := map[string]http.HandlerFunc{
+		"reset":         d.requireOperator(d.acts("reset", d.admin.Reset)),
+		"ban":           d.requireOperator(d.ban),
+		"unban":         d.requireOperator(d.acts("unban", d.admin.Unban)),
+		"limits/set":    d.requireOperator(d.setOverride),
+		"limits/unset":  d.requireOperator(d.unsetOverride),
+		"limits/import": d.requireOperator(d.importOverrides),
+		"take":          d.requireName(d.take), // take itself requires an operator, except for a peek
+	}
 	api := http.NewServeMux()
+	for name, change := range changes {
+		api.HandleFunc("POST /api/"+name, change)
+		api.HandleFunc("/api/"+name, postOnly)
+	}
 	api.Handle("GET /api/state", compressed(d.showState))
 	api.HandleFunc("GET /api/stream", d.stream)
 	api.HandleFunc("GET /api/top", d.showTop)
@@ -145,15 +158,8 @@ func (d *dashboard) route() (http.Handler, error) {
 	api.HandleFunc("GET /api/bans", d.showBans)
 	api.Handle("GET /api/shadow", compressed(d.showShadow))
 	api.Handle("GET /api/subject", compressed(d.showSubject))
-	api.HandleFunc("POST /api/reset", d.requireOperator(d.acts("reset", d.admin.Reset)))
-	api.HandleFunc("POST /api/ban", d.requireOperator(d.ban))
-	api.HandleFunc("POST /api/unban", d.requireOperator(d.acts("unban", d.admin.Unban)))
 	api.Handle("GET /api/limits", compressed(d.showOverrides))
 	api.HandleFunc("GET /api/limits/export", d.exportOverrides)
-	api.HandleFunc("POST /api/limits/set", d.requireOperator(d.setOverride))
-	api.HandleFunc("POST /api/limits/unset", d.requireOperator(d.unsetOverride))
-	api.HandleFunc("POST /api/limits/import", d.requireOperator(d.importOverrides))
-	api.HandleFunc("POST /api/take", d.requireName(d.take)) // take itself requires an operator, except for a peek
 	api.HandleFunc("/", notFound)
 
 	mux := http.NewServeMux()
@@ -163,13 +169,11 @@ func (d *dashboard) route() (http.Handler, error) {
 	return mux, nil
 }
 
-func notFound(w http.ResponseWriter, r *http.Request) {
-	switch r.URL.Path {
-	case "/api/reset", "/api/ban", "/api/unban", "/api/take",
-		"/api/limits/set", "/api/limits/unset", "/api/limits/import":
-		w.Header().Set("Allow", http.MethodPost)
-		answer.Refuse(w, http.StatusMethodNotAllowed, "method", "This endpoint makes changes; use POST.")
-	default:
-		answer.Refuse(w, http.StatusNotFound, "not_found", "There is nothing here.")
-	}
+func postOnly(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Allow", http.MethodPost)
+	answer.Refuse(w, http.StatusMethodNotAllowed, "method", "This endpoint makes changes; use POST.")
+}
+
+func notFound(w http.ResponseWriter, _ *http.Request) {
+	answer.Refuse(w, http.StatusNotFound, "not_found", "There is nothing here.")
 }

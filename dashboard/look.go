@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/label"
@@ -20,6 +21,7 @@ const (
 	usualTop, mostTop               = 20, 1000
 	usualViolations, mostViolations = 100, 1000
 	usualBans                       = 100
+	usualHit, mostHit               = 10, 100 // subjects in a shadow report
 )
 
 // kinds are the kinds of offenders: the values of the parameter by.
@@ -81,6 +83,47 @@ func (d *dashboard) showBans(w http.ResponseWriter, r *http.Request) {
 	answer.JSON(w, http.StatusOK, struct {
 		Bans []control.Ban `json:"bans"`
 	}{list})
+}
+
+func (d *dashboard) showShadow(w http.ResponseWriter, r *http.Request) {
+	n, ok := listLength(w, r, usualHit, mostHit)
+	if !ok {
+		return
+	}
+	reports := nonNil(d.c.Monitor.ShadowReports(d.c.Set(), n))
+	names := d.namesFor(r)
+	for i := range reports {
+		reports[i].Top = names.offenders(reports[i].Top)
+	}
+	answer.JSON(w, http.StatusOK, struct {
+		Reports []observe.ShadowReport `json:"reports"`
+	}{reports})
+}
+
+// why explains the denial with an id, or lists the denials of a subject around a time.
+func (d *dashboard) why(w http.ResponseWriter, r *http.Request) {
+	list, id := []observe.Denial(nil), r.FormValue("id")
+	if id != "" {
+		list = d.c.Monitor.Why(r.Context(), id)
+	} else {
+		target := control.Target{Subject: r.FormValue("subject"), Ref: r.FormValue("ref")}
+		if !d.find(w, &target) {
+			return
+		}
+		var at time.Time
+		if text := r.FormValue("at"); text != "" {
+			var err error
+			if at, err = time.Parse(time.RFC3339, text); err != nil {
+				answer.Refuse(w, http.StatusBadRequest, "invalid",
+					fmt.Sprintf(`Invalid time "%s" in at; want one such as 2026-11-20T14:03:00Z.`, label.Line(text)))
+				return
+			}
+		}
+		list = d.c.Monitor.Denials(r.Context(), target.Subject, at)
+	}
+	answer.JSON(w, http.StatusOK, struct {
+		Denials []observe.Denial `json:"denials"`
+	}{d.namesFor(r).denials(list)})
 }
 
 // subjectState describes one subject.

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/chart"
 )
 
@@ -85,7 +84,7 @@ func (all pages) file(w http.ResponseWriter, r *http.Request) {
 func (all pages) serve(w http.ResponseWriter, r *http.Request, name string) {
 	file, ok := all[name]
 	if !ok {
-		answer.Refuse(w, http.StatusNotFound, "not_found", "There is nothing here.")
+		notFound(w, r)
 		return
 	}
 	h := w.Header()
