@@ -120,17 +120,8 @@ export function clock(time, span = 0) {
  */
 export function areaChart(doc, spec) {
   const stacked = spec.series.filter((s) => !s.over);
-  const tops = spec.times.map((_, i) => stacked.reduce((sum, s) => sum + (s.values[i] ?? 0), 0));
-  const f = frame(doc, spec, Math.max(0, ...tops));
-  let base = spec.times.map(() => 0);
-  for (const s of stacked) {
-    const top = base.map((b, i) => b + (s.values[i] ?? 0));
-    for (const [start, end] of runs(s.values, true)) {
-      f.plot.append(el(doc, "path", { class: `area ${s.kind}`, d: band(f, spec.times, base, top, start, end) }));
-      f.plot.append(el(doc, "path", { class: `edge ${s.kind}`, d: line(f, spec.times, top, start, end) }));
-    }
-    base = top;
-  }
+  const f = frame(doc, spec, peak(stacked, spec.times));
+  stack(doc, f.plot, f, stacked, spec.times);
   for (const s of spec.series.filter((s) => s.over)) {
     const zero = spec.times.map(() => 0);
     const fill = hatch(doc, f.svg, s.kind);
@@ -140,6 +131,22 @@ export function areaChart(doc, spec) {
     }
   }
   return f.svg;
+}
+
+/** peak returns the largest sum of the values of all series at one time. */
+const peak = (series, times) => Math.max(0, ...times.map((_, i) => series.reduce((sum, s) => sum + (s.values[i] ?? 0), 0)));
+
+/** stack draws every series as an area on top of the series before it. f has the scales. */
+function stack(doc, node, f, series, times) {
+  let base = times.map(() => 0);
+  for (const s of series) {
+    const top = base.map((b, i) => b + (s.values[i] ?? 0));
+    for (const [start, end] of runs(s.values, true)) {
+      node.append(el(doc, "path", { class: `area ${s.kind}`, d: band(f, times, base, top, start, end) }));
+      node.append(el(doc, "path", { class: `edge ${s.kind}`, d: line(f, times, top, start, end) }));
+    }
+    base = top;
+  }
 }
 
 /**
@@ -245,20 +252,11 @@ export function sparkline(doc, spec) {
   const { width, height } = spec;
   const length = Math.max(2, ...spec.series.map((s) => s.values.length));
   const times = Array.from({ length }, (_, i) => i);
-  const tops = times.map((i) => spec.series.reduce((sum, s) => sum + (s.values[i] ?? 0), 0));
-  const max = Math.max(spec.max ?? 0, ...tops) || 1;
+  const max = Math.max(spec.max ?? 0, peak(spec.series, times)) || 1;
   const f = { x: (i) => (i / (length - 1)) * width, y: (v) => height - 1 - (v / max) * (height - 3) };
   const svg = stretched(doc, "spark", width, height, spec.label);
   svg.append(el(doc, "line", { class: "base", x1: 0, x2: width, y1: height - 0.5, y2: height - 0.5 }));
-  let base = times.map(() => 0);
-  for (const s of spec.series) {
-    const top = base.map((b, i) => b + (s.values[i] ?? 0));
-    for (const [start, end] of runs(s.values, true)) {
-      svg.append(el(doc, "path", { class: `area ${s.kind}`, d: band(f, times, base, top, start, end) }));
-      svg.append(el(doc, "path", { class: `edge ${s.kind}`, d: line(f, times, top, start, end) }));
-    }
-    base = top;
-  }
+  stack(doc, svg, f, spec.series, times);
   return svg;
 }
 
