@@ -1,6 +1,6 @@
 // A limit of a subject: its usage, its window on a timeline, and its charges.
 import { bar, windowLine } from "./chart.js";
-import { columns, fill, h, row, table } from "./dom.js";
+import { columns, h, listing } from "./dom.js";
 import { clock, count, duration, number, tierAndPolicy, time } from "./words.js";
 
 const LISTED = 50; // maximum number of charges listed as text
@@ -61,8 +61,8 @@ function charges(limit, entries, unfolded) {
   const name = JSON.stringify([limit.tier, limit.policy, limit.scope, limit.limit]);
   const toggle = (event) => (event.target.open ? unfolded.add(name) : unfolded.delete(name));
   const what = entries.every((e) => e.at === null) ? `${count(entries.length, "place")} held` : count(entries.length, "charge");
-  const { node: list, body } = table("Charges, newest first", CHARGES);
-  fill(body, entries.slice(-LISTED).reverse().map((e) => row(CHARGES, [e.at === null ? "held" : clock(e.at), String(e.units), clock(e.until)])));
+  const list = listing("Charges, newest first", CHARGES,
+    entries.slice(-LISTED).reverse().map((e) => [e.at === null ? "held" : clock(e.at), String(e.units), clock(e.until)]));
   return h("details", { open: unfolded.has(name), on: { toggle } },
     h("summary", {}, what, limit.left_out > 0 ? `, and ${count(limit.left_out, "unit")} in older charges` : null),
     list, entries.length > LISTED ? h("p", { class: "quiet" }, `Showing the newest ${LISTED} of ${entries.length}.`) : null);

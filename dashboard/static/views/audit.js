@@ -1,5 +1,5 @@
 // Operator actions.
-import { columns, empty, fill, h, heading, refill, row, table } from "../dom.js";
+import { columns, empty, fill, h, heading, listing, refill } from "../dom.js";
 import { moment, time } from "../words.js";
 import { subjectLink } from "./violations.js";
 
@@ -15,9 +15,8 @@ export function audit(app) {
       fill(panel, empty("No operator actions since the server started."));
       return;
     }
-    const { node: view, body } = table("Operator actions, newest first", COLUMNS);
-    fill(body, [...list].reverse().map((a) => row(COLUMNS, [moment(time(a.at)), a.who || "–", a.what, subjectLink(a), a.result])));
-    refill(panel, view);
+    refill(panel, listing("Operator actions, newest first", COLUMNS,
+      list.toReversed().map((a) => [moment(time(a.at)), a.who || "–", a.what, subjectLink(a), a.result])));
   }
   return { node, update, slow: true };
 }

@@ -1,7 +1,7 @@
 // Bans in force.
 import { lift } from "../acts.js";
 import { watching } from "../attention.js";
-import { columns, empty, fill, h, heading, refill, row, say, table } from "../dom.js";
+import { columns, empty, fill, h, heading, listing, refill, say } from "../dom.js";
 import { clock, count, moment, sentence, time, until } from "../words.js";
 import { subjectLink } from "./violations.js";
 
@@ -33,9 +33,8 @@ export function bans(app) {
       refill(panel, empty("No subject is banned. Repeated denials lead to a ban if “bans” is configured, and operators can ban a subject."));
       return;
     }
-    const { node: view, body } = table("Bans in force", COLUMNS);
     const now = Date.now();
-    fill(body, list.map((b) => row(COLUMNS, [
+    refill(panel, listing("Bans in force", COLUMNS, list.map((b) => [
       subjectLink(b), until(time(b.until), now), moment(time(b.until), now), b.level > 0 ? String(b.level) : "by an operator", String(b.strikes),
       count(b.matched ?? 0, "request"),
       h("button", {
@@ -43,7 +42,6 @@ export function bans(app) {
         on: { click: () => unban(b) },
       }, "Unban"),
     ])));
-    refill(panel, view);
   }
   async function unban(b) {
     if (await lift(app, b)) watch.now();

@@ -1,5 +1,5 @@
 // Tiers and policies, and the files that they come from.
-import { columns, empty, fill, h, heading, refill, row, table } from "../dom.js";
+import { columns, empty, fill, h, heading, listing, refill, row, table } from "../dom.js";
 import { ago, number, share, time } from "../words.js";
 
 const SOURCES = columns("Source", "File | code", "State", "Checked", "Changes | figure", "Invalid | figure");
@@ -33,18 +33,16 @@ export function limits(app) {
   }
   function named(list, field, none) {
     if (list.length === 0) return empty(none);
-    const { node: view, body } = table(`Limits by ${field}`, LIMITS);
-    fill(body, list.map((p) => {
+    return listing(`Limits by ${field}`, LIMITS, list.map((p) => {
       const steps = app.model.steps((s) => s[field] === p.name);
       const denied = steps.reduce((sum, s) => sum + s.denied, 0);
       const decisions = steps.reduce((sum, s) => sum + s.allowed, denied);
-      return row(LIMITS, [
+      return [
         h("span", {}, p.name, p.shadow ? h("a", { class: "reason shadow", href: "#/shadow" }, "shadow") : null),
         p.limits?.length > 0 ? h("ul", { class: "plain" }, p.limits.map((l) => h("li", {}, l))) : "none of its own",
         p.failure || "as in the tier", number(decisions), number(share(denied, decisions), "share"),
-      ]);
+      ];
     }));
-    return view;
   }
   return { node, update, slow: true };
 }

@@ -1,7 +1,7 @@
 // The subjects with the most denials, by kind.
 import { actions } from "../acts.js";
 import { bar } from "../chart.js";
-import { columns, empty, fill, h, heading, refill, row, say, table } from "../dom.js";
+import { columns, empty, fill, h, heading, listing, refill, say } from "../dom.js";
 import { lately, moment, number, policyNames, time } from "../words.js";
 import { subjectLink } from "./violations.js";
 
@@ -15,6 +15,12 @@ const POLICIES = columns("# | figure", "Policy or tier | subject", "Denials | fi
 
 /** denials formats the number of denials, as a range if it is not exact. */
 export const denials = (o) => (o.at_least < o.denied ? `${o.at_least.toLocaleString("en")} to ${o.denied.toLocaleString("en")}` : o.denied.toLocaleString("en"));
+
+/** compared draws the denials of an offender as a share of those of the first in the list. */
+export function compared(o, { denied: first }) {
+  const most = first || 1;
+  return bar(document, { share: o.denied / most, sure: o.at_least / most, kind: "denied", label: `${Math.round((100 * o.denied) / most)}%` });
+}
 
 export function offenders(app) {
   let kind = "ip";
@@ -58,22 +64,14 @@ export function offenders(app) {
       return;
     }
     const heads = kind === "policy" ? POLICIES : COLUMNS;
-    const { node: view, body } = table("Offenders, worst first", heads);
-    fill(body, found.map((o, i) => row(heads, [String(i + 1), ...(kind === "policy" ? policyCells(o, found[0]) : subjectCells(o))])));
-    refill(panel, view);
+    const cells = (o) => (kind === "policy" ? [policyLink(o.subject), denials(o), compared(o, found[0])] : subjectCells(o));
+    refill(panel, listing("Offenders, worst first", heads, found.map((o, i) => [String(i + 1), ...cells(o)])));
   }
   function subjectCells(o) {
     const at = (text) => (time(text) ? moment(time(text)) : "–");
     return [
       subjectLink(o), o.rate > 0 ? number(o.rate, "/s") : "none", o.rate > 0 ? number(o.share, "share") : "–", denials(o),
       policyNames(o.policies ?? [o.policy]), at(o.first), at(o.last), actions(app, o),
-    ];
-  }
-  function policyCells(o, first) {
-    const most = first.denied || 1;
-    return [
-      policyLink(o.subject), denials(o),
-      bar(document, { share: o.denied / most, sure: o.at_least / most, kind: "denied", label: `${Math.round((100 * o.denied) / most)}%` }),
     ];
   }
   /**

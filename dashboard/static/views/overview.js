@@ -5,7 +5,7 @@ import { columns, empty, fill, h, refill, row, say, table } from "../dom.js";
 import { cells } from "../health.js";
 import { cause, health, pace, traffic } from "../verdict.js";
 import { ago, clock, number, tierAndPolicy, share, time } from "../words.js";
-import { isShadow, subjectLink } from "./violations.js";
+import { grouped, isShadow, subjectLink } from "./violations.js";
 
 const RANGES = [["5 min", 300], ["15 min", 900], ["2 h", 7200]];
 const GLYPHS = { good: "●", watch: "▲", bad: "■" };
@@ -191,29 +191,16 @@ export function overview(app) {
   }
 
   function brief() {
-    const list = alike(model.violations.slice(-ALIKE)).slice(0, FEED);
+    const alike = (v) => [v.subject, v.ref, v.tier, v.policy, v.limit, v.reason]; // so that one subject does not hide all others
+    const list = grouped(model.violations.slice(-ALIKE), alike).slice(0, FEED);
     refill(feed, list.length === 0 ? h("li", {}, empty("No violations yet."))
-      : list.map(({ newest: v, times }) => h("li", isShadow(v) ? { class: "would" } : {},
+      : list.map(([v, ...older]) => h("li", isShadow(v) ? { class: "would" } : {},
         h("time", {}, clock(time(v.at) ?? 0)),
-        h("span", {}, subjectLink(v), times > 1 ? h("span", { class: "quiet" }, ` ×${times}`) : null),
+        h("span", {}, subjectLink(v), older.length > 0 ? h("span", { class: "quiet" }, ` ×${older.length + 1}`) : null),
         h("span", { class: "quiet" }, `${tierAndPolicy(v.tier, v.policy)} · ${v.reason === "limit" ? v.limit : isShadow(v) ? "shadow: not denied" : v.reason}`))));
   }
 
   return { node, update, slow: true };
-}
-
-/**
- * alike groups violations that differ only in time, newest first, so that one subject does not hide
- * all others.
- */
-function alike(violations) {
-  const found = new Map();
-  for (const v of violations.toReversed()) {
-    const key = JSON.stringify([v.subject, v.ref, v.tier, v.policy, v.limit, v.reason]);
-    if (found.has(key)) found.get(key).times++;
-    else found.set(key, { newest: v, times: 1 });
-  }
-  return [...found.values()];
 }
 
 /** listed concatenates the parts of all items, with a separator between items. */

@@ -1,8 +1,9 @@
 // Reports on shadow rules: what they would have denied if they had been enforced.
 import { watching } from "../attention.js";
-import { bar, sparkline } from "../chart.js";
-import { columns, empty, fill, h, heading, refill, row, say, table } from "../dom.js";
+import { sparkline } from "../chart.js";
+import { columns, empty, fill, h, heading, listing, refill, say } from "../dom.js";
 import { ago, count, duration, number, tierAndPolicy, share, time } from "../words.js";
+import { compared, denials } from "./offenders.js";
 import { subjectLink } from "./violations.js";
 
 const EVERY = 5000;
@@ -81,13 +82,5 @@ function rounded(seconds) {
   return seconds < 60 ? Math.max(1, Math.round(seconds)) * 1000 : Math.round(seconds / 60) * 60_000;
 }
 
-function hit(name, top) {
-  const { node, body } = table(`Subjects that ${name} would have denied most`, HIT);
-  const most = top[0].denied || 1;
-  fill(body, top.map((o) => row(HIT, [
-    subjectLink(o),
-    o.at_least < o.denied ? `${o.at_least.toLocaleString("en")} to ${o.denied.toLocaleString("en")}` : o.denied.toLocaleString("en"),
-    bar(document, { share: o.denied / most, sure: o.at_least / most, kind: "denied", label: `${Math.round((100 * o.denied) / most)}%` }),
-  ])));
-  return node;
-}
+const hit = (name, top) => listing(`Subjects that ${name} would have denied most`, HIT,
+  top.map((o) => [subjectLink(o), denials(o), compared(o, top[0])]));

@@ -1,7 +1,7 @@
 // One subject: its limits, each with a timeline of its window, its ban, and the operator actions.
 import { ban, forget, lift, matched, raisable, raise, unset } from "../acts.js";
 import { watching } from "../attention.js";
-import { columns, empty, fill, h, heading, refill, row, say, table } from "../dom.js";
+import { columns, empty, fill, h, heading, listing, refill, say } from "../dom.js";
 import { full, limitCard, whose } from "../limitcard.js";
 import { clock, count, lately, moment, number, policyNames, sentence, time, until } from "../words.js";
 import { denials } from "./offenders.js";
@@ -129,20 +129,18 @@ export function subject(app) {
   function showDenials(s) {
     const list = app.model.violations.filter((v) => isOf(v, s)).slice(-RECENT).reverse();
     denied.hidden = !s.denials && list.length === 0;
-    const { node: recent, body } = table("Last denials, newest first", DENIALS);
-    fill(body, list.map((v) => row(DENIALS, cells(v).filter((_, i) => i !== 1))));
-    refill(denied, h("h3", {}, "Denials"), s.denials ? facts(s.denials, app.model) : null, list.length > 0 ? recent : null);
+    refill(denied, h("h3", {}, "Denials"), s.denials ? facts(s.denials, app.model) : null, list.length > 0
+      ? listing("Last denials, newest first", DENIALS, list.map((v) => cells(v).filter((_, i) => i !== 1))) : null);
   }
   /** showOverrides lists the limits that an operator has given to the subject. */
   function showOverrides(s, now) {
     const list = s.overrides ?? [];
     overridden.hidden = list.length === 0;
-    const { node: given, body } = table("Overrides of the configuration", OVERRIDES);
-    fill(body, list.map((o) => row(OVERRIDES, [
+    const given = listing("Overrides of the configuration", OVERRIDES, list.map((o) => [
       o.policy, o.limits.join(", ") + (o.lower ? ", or lower" : ""), time(o.until) ? `${moment(time(o.until), now)} (${until(time(o.until), now)})` : "never",
       o.by ?? "", o.why ?? "",
       h("button", { type: "button", "aria-label": `Remove the override of ${o.policy}`, disabled: !writable, on: { click: async () => (await unset(app, s, o)) && watch.now() } }, "Remove"),
-    ])));
+    ]));
     refill(overridden, list.length > 0 ? [h("h3", {}, "Overrides"), given] : null);
   }
   /**

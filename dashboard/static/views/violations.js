@@ -18,7 +18,7 @@ export function violations(app) {
   const reason = picker("Reason", "reason");
   const counts = h("p", { class: "counts", role: "status" });
   const { node: list, body } = table("Violations, newest first", COLUMNS);
-  const { node: groups, body: grouped } = table("Violations by subject, newest first", GROUPS);
+  const { node: groups, body: groupBody } = table("Violations by subject, newest first", GROUPS);
   const group = h("input", { type: "checkbox", checked: true, on: { change: update } });
   const nothing = empty("No violations yet. Requests that are over a limit or banned appear here within a second.");
   const clear = h("button", { type: "button", on: { click: reset } }, "Clear filters");
@@ -73,7 +73,7 @@ export function violations(app) {
   }
   /** eachRow adds rows for new violations. */
   function eachRow(fits) {
-    fill(grouped);
+    fill(groupBody);
     if (shown !== JSON.stringify([model.loads, filter])) {
       shown = JSON.stringify([model.loads, filter]);
       seen = 0;
@@ -88,28 +88,20 @@ export function violations(app) {
   function groupRows(fits) {
     fill(body);
     shown = "";
-    const all = bySubject(fits).slice(0, ROWS);
-    refill(grouped, all.map(groupRow));
-    return { violations: all.reduce((sum, g) => sum + g.list.length, 0), subjects: all.length };
+    const all = grouped(fits, (v) => [v.ref || v.subject, isShadow(v)]).slice(0, ROWS); // allowed requests have their own groups
+    refill(groupBody, all.map(groupRow));
+    return { violations: all.reduce((sum, list) => sum + list.length, 0), subjects: all.length };
   }
   return { node, update, focus: () => text.focus() };
 }
 
 /**
- * bySubject groups violations by subject: [{list}]. The lists, and the violations in each list, are
- * newest first.
+ * grouped groups violations by the values that the function key returns for them. The groups, and
+ * the violations in each group, are newest first.
  */
-function bySubject(violations) {
-  const found = new Map();
-  for (const v of violations.toReversed()) {
-    const key = JSON.stringify([v.ref || v.subject, isShadow(v)]); // allowed requests and denials are separate groups
-    if (found.has(key)) found.get(key).list.push(v);
-    else found.set(key, { list: [v] });
-  }
-  return [...found.values()];
-}
+export const grouped = (violations, key) => [...Map.groupBy(violations.toReversed(), (v) => JSON.stringify(key(v))).values()];
 
-function groupRow({ list }) {
+function groupRow(list) {
   const [v] = list;
   const [at, subject, , ...rest] = cells(v);
   const policies = [...new Set(list.map((one) => tierAndPolicy(one.tier, one.policy)))].join(", ");
