@@ -19,7 +19,7 @@ const (
 // the alert, and posts it to the webhook if one is configured.
 type alerts struct {
 	logger   *slog.Logger
-	webhook  *webhook // nil if none is configured
+	webhooks webhooks // at most one
 	instance string
 	each     []*alertState
 	known    time.Duration // the length of history that comparisons with the past need
@@ -44,7 +44,7 @@ func newAlerts(c AlertConfig, logger *slog.Logger) *alerts {
 	}
 	a := &alerts{logger: logger, instance: c.Instance, known: c.For * (spikeHistory / alertFor)}
 	if c.Webhook != "" {
-		a.webhook = newWebhook(c.Webhook, alertPlan(), logger).start()
+		a.webhooks = webhooks{newWebhook(c.Webhook, alertPlan(), logger).start()}
 	}
 	for i := range alertRules {
 		rule := &alertRules[i]
@@ -183,8 +183,8 @@ func (a *alerts) notify(before string, alert *Alert) {
 	default:
 		return
 	}
-	if a.webhook != nil {
-		a.webhook.send(a.message(alert))
+	if len(a.webhooks) > 0 {
+		a.webhooks.send(a.message(alert))
 	}
 }
 
@@ -216,10 +216,4 @@ func (a *alerts) text(alert *Alert) string {
 			amount(alert.Value, alert.Unit), alert.Summary)
 	}
 	return fmt.Sprintf("[ended] stint on %s: %s (%s)", a.instance, alert.Name, amount(alert.Value, alert.Unit))
-}
-
-func (a *alerts) close() {
-	if a.webhook != nil {
-		a.webhook.close()
-	}
 }

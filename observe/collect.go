@@ -2,6 +2,7 @@ package observe
 
 import (
 	"runtime"
+	"slices"
 	"strconv"
 	"time"
 
@@ -36,8 +37,11 @@ func (m *Monitor) Collect(ch chan<- prometheus.Metric) {
 	for name, count := range m.reached.counts.all() {
 		c.counter("thresholds_total", count.Load(), name.tier, name.policy, strconv.Itoa(name.percent))
 	}
-	for _, w := range append(m.reached.webhooks[:len(m.reached.webhooks):len(m.reached.webhooks)], m.alerts.webhook) {
-		c.webhook(w)
+	for _, w := range slices.Concat(m.reached.webhooks, m.alerts.webhooks) {
+		c.counter("webhook_messages_total", w.posted.Load(), w.name, "posted")
+		c.counter("webhook_messages_total", w.failed.Load(), w.name, "failed")
+		c.counter("webhook_messages_total", w.dropped.Load(), w.name, "dropped")
+		c.gauge("webhook_waiting", float64(len(w.queue)), w.name)
 	}
 	for name, h := range m.holds.all() {
 		c.counter("holds_settled_total", h.settled.Load(), name.tier, name.policy)
@@ -52,7 +56,10 @@ func (m *Monitor) Collect(ch chan<- prometheus.Metric) {
 	for source, r := range m.reloads.all() {
 		c.source(source, r)
 	}
-	waiting := m.waiting()
+	waiting := map[string]int64{} // callers by API
+	for _, s := range m.Outbound() {
+		waiting[s.Name] = s.Waiting
+	}
 	for api, to := range m.outbound.all() {
 		c.calls(api, to, waiting[api])
 	}
@@ -61,18 +68,6 @@ func (m *Monitor) Collect(ch chan<- prometheus.Metric) {
 		c.gauge("alert", truth(a.State == alertFiring), a.Name)
 	}
 	c.gauge("build_info", 1, m.version, runtime.Version())
-}
-
-// webhook collects the numbers of messages that a webhook has posted, failed to post and dropped.
-// The argument w may be nil.
-func (c *collection) webhook(w *webhook) {
-	if w == nil {
-		return
-	}
-	c.counter("webhook_messages_total", w.posted.Load(), w.name, "posted")
-	c.counter("webhook_messages_total", w.failed.Load(), w.name, "failed")
-	c.counter("webhook_messages_total", w.dropped.Load(), w.name, "dropped")
-	c.gauge("webhook_waiting", float64(len(w.queue)), w.name)
 }
 
 func (c *collection) counter(name string, n int64, labels ...string) {

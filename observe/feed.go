@@ -79,29 +79,25 @@ func (f *feed) drain() []Violation {
 func (f *feed) show(list []violation) []Violation {
 	shown := make([]Violation, len(list))
 	for i := range list {
-		shown[i] = f.showOne(&list[i])
+		e, v := &list[i], &shown[i]
+		*v = Violation{
+			At:         e.at,
+			Subject:    f.names.label(e.subject),
+			Ref:        f.names.ref(e.subject),
+			Tier:       label.Line(e.tier),
+			Policy:     label.Line(e.policy),
+			Reason:     e.reason,
+			RetryAfter: e.retryAfter.Seconds(),
+			Degraded:   e.degraded,
+		}
+		if e.limit != (stint.Limit{}) {
+			v.Limit = label.Line(e.limit.String())
+		}
+		if e.retryAfter == stint.Never {
+			v.RetryAfter = -1
+		}
 	}
 	return shown
-}
-
-func (f *feed) showOne(e *violation) Violation {
-	v := Violation{
-		At:         e.at,
-		Subject:    f.names.label(e.subject),
-		Ref:        f.names.ref(e.subject),
-		Tier:       label.Line(e.tier),
-		Policy:     label.Line(e.policy),
-		Reason:     e.reason,
-		RetryAfter: e.retryAfter.Seconds(),
-		Degraded:   e.degraded,
-	}
-	if e.limit != (stint.Limit{}) {
-		v.Limit = label.Line(e.limit.String())
-	}
-	if e.retryAfter == stint.Never {
-		v.RetryAfter = -1
-	}
-	return v
 }
 
 // recent returns up to n drained violations, newest last.

@@ -169,8 +169,8 @@ func (m *Monitor) Close() error {
 		close(m.stop)
 		m.work.Wait()
 		m.watch.close()
-		m.alerts.close()
-		m.reached.close()
+		m.alerts.webhooks.close()
+		m.reached.webhooks.close()
 		m.subscribers.close()
 	})
 	return nil

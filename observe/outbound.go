@@ -50,12 +50,3 @@ func (m *Monitor) Outbound() []outbound.Stats {
 	}
 	return (*stats)()
 }
-
-// waiting returns the number of callers waiting for each API.
-func (m *Monitor) waiting() map[string]int64 {
-	waiting := map[string]int64{}
-	for _, s := range m.Outbound() {
-		waiting[s.Name] = s.Waiting
-	}
-	return waiting
-}

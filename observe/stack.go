@@ -19,13 +19,6 @@ var storeOps = [...]string{"take", "amend", "command", "ping", other}
 
 const pingOp = 3
 
-func opIndex(op string) int {
-	if i := slices.Index(storeOps[:], op); i >= 0 {
-		return i
-	}
-	return len(storeOps) - 1
-}
-
 var (
 	// fallbackModes are the modes in which a stack decides if the store fails. savers are the
 	// sources of decisions that need no call to a working store.
@@ -79,7 +72,10 @@ func (c *storeCounters) totalSaved() (n int64) {
 }
 
 func (m *Monitor) storeCalled(e *resilience.StoreCall) {
-	i := opIndex(e.Op)
+	i := slices.Index(storeOps[:], e.Op)
+	if i < 0 {
+		i = len(storeOps) - 1
+	}
 	m.store.calls[i].add(shardOf(&i), e.Took)
 	m.store.carried.Add(int64(e.Requests))
 	if failure, ok := errors.AsType[*stint.StoreError](e.Err); ok {

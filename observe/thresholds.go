@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,7 +20,7 @@ type thresholds struct {
 	log      logsample.Sampler
 	instance string
 	counts   *byName[thresholdName, atomic.Int64]
-	webhooks []*webhook
+	webhooks webhooks
 }
 
 // thresholdName is the key by which thresholds counts events.
@@ -63,12 +62,8 @@ func (t *thresholds) add(e *policy.Threshold, names *names) {
 			"tier", e.Rule.Tier, "subject", names.label(names.kept(e.Subject)), "limit", e.Limit.String(),
 			"used", e.Used, "until", e.Until.Format(time.RFC3339), "id", e.ID, "unlogged", unlogged)
 	}
-	if len(t.webhooks) == 0 {
-		return
-	}
-	m := t.message(e)
-	for _, w := range t.webhooks {
-		w.send(m)
+	if len(t.webhooks) > 0 {
+		t.webhooks.send(t.message(e))
 	}
 }
 
@@ -106,13 +101,4 @@ func (t *thresholds) message(e *policy.Threshold) message {
 			Instance: t.instance},
 	})
 	return message{id: e.ID, what: label.Short(e.Subject), body: body}
-}
-
-// close posts the queued messages and closes the webhooks.
-func (t *thresholds) close() {
-	var work sync.WaitGroup
-	for _, w := range t.webhooks {
-		work.Go(w.close)
-	}
-	work.Wait()
 }

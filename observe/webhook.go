@@ -91,6 +91,24 @@ type webhook struct {
 	posted, failed, dropped atomic.Int64
 }
 
+// webhooks are the webhooks for messages of one kind.
+type webhooks []*webhook
+
+func (all webhooks) send(m message) {
+	for _, w := range all {
+		w.send(m)
+	}
+}
+
+// close posts the queued messages and closes the webhooks.
+func (all webhooks) close() {
+	var work sync.WaitGroup
+	for _, w := range all {
+		work.Go(w.close)
+	}
+	work.Wait()
+}
+
 // newWebhook returns a webhook that has not been started.
 func newWebhook(address string, plan webhookPlan, logger *slog.Logger) *webhook {
 	return &webhook{webhookPlan: plan, address: address, logger: logger, drain: webhookDrain,

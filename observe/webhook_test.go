@@ -160,7 +160,7 @@ func TestAlertsArePosted(t *testing.T) {
 			t.Errorf("posted %v, want %v", n, want)
 		}
 	}
-	w.alerts.close()
+	w.alerts.webhooks.close()
 	if len(got) != 0 {
 		t.Errorf("posted %+v too", <-got)
 	}
