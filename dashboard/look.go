@@ -41,24 +41,19 @@ func (d *dashboard) showTop(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if n, ok := listLength(w, r, usualTop, mostTop); ok {
-		answer.JSON(w, http.StatusOK, struct {
-			Top []observe.Offender `json:"top"`
-		}{d.namesFor(r).offenders(d.c.Monitor.Top(by, n))})
+		answer.JSON(w, http.StatusOK, map[string]any{"top": d.namesFor(r).offenders(d.c.Monitor.Top(by, n))})
 	}
 }
 
 func (d *dashboard) showViolations(w http.ResponseWriter, r *http.Request) {
 	if n, ok := listLength(w, r, usualViolations, mostViolations); ok {
-		answer.JSON(w, http.StatusOK, struct {
-			Violations []observe.Violation `json:"violations"`
-		}{d.namesFor(r).violations(d.c.Monitor.Status(n).Violations)})
+		list := d.namesFor(r).violations(d.c.Monitor.Status(n).Violations)
+		answer.JSON(w, http.StatusOK, map[string]any{"violations": list})
 	}
 }
 
 func (d *dashboard) showProcesses(w http.ResponseWriter, _ *http.Request) {
-	answer.JSON(w, http.StatusOK, struct {
-		Processes []observe.Process `json:"processes"`
-	}{nonNil(d.c.Monitor.Status(0).Processes)})
+	answer.JSON(w, http.StatusOK, map[string]any{"processes": nonNil(d.c.Monitor.Status(0).Processes)})
 }
 
 func (d *dashboard) showBans(w http.ResponseWriter, r *http.Request) {
@@ -80,9 +75,7 @@ func (d *dashboard) showBans(w http.ResponseWriter, r *http.Request) {
 		known, _ := d.c.Monitor.Offender(b.Subject)
 		b.Subject, b.Ref, b.Matched = names.of(b.Subject), known.Ref, known.Banned
 	}
-	answer.JSON(w, http.StatusOK, struct {
-		Bans []control.Ban `json:"bans"`
-	}{list})
+	answer.JSON(w, http.StatusOK, map[string]any{"bans": list})
 }
 
 func (d *dashboard) showShadow(w http.ResponseWriter, r *http.Request) {
@@ -95,9 +88,7 @@ func (d *dashboard) showShadow(w http.ResponseWriter, r *http.Request) {
 	for i := range reports {
 		reports[i].Top = names.offenders(reports[i].Top)
 	}
-	answer.JSON(w, http.StatusOK, struct {
-		Reports []observe.ShadowReport `json:"reports"`
-	}{reports})
+	answer.JSON(w, http.StatusOK, map[string]any{"reports": reports})
 }
 
 // why explains the denial with an id, or lists the denials of a subject around a time.
@@ -121,9 +112,7 @@ func (d *dashboard) why(w http.ResponseWriter, r *http.Request) {
 		}
 		list = d.c.Monitor.Denials(r.Context(), target.Subject, at)
 	}
-	answer.JSON(w, http.StatusOK, struct {
-		Denials []observe.Denial `json:"denials"`
-	}{d.namesFor(r).denials(list)})
+	answer.JSON(w, http.StatusOK, map[string]any{"denials": d.namesFor(r).denials(list)})
 }
 
 // subjectState describes one subject.

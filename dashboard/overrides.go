@@ -114,7 +114,5 @@ func (d *dashboard) importOverrides(w http.ResponseWriter, r *http.Request, by o
 		refuse(w, err)
 		return
 	}
-	answer.JSON(w, http.StatusOK, struct {
-		OK bool `json:"ok"`
-	}{true})
+	answer.JSON(w, http.StatusOK, map[string]any{"ok": true})
 }
