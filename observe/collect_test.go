@@ -4,10 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -119,39 +116,5 @@ func TestPromtool(t *testing.T) {
 	check.Stdin = strings.NewReader(scrape(t, m))
 	if out, err := check.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("promtool: %v\n%s", err, out)
-	}
-}
-
-// TestEveryMetricIsDocumented, with its labels, and nothing else is.
-func TestEveryMetricIsDocumented(t *testing.T) {
-	ch := make(chan *prometheus.Desc, 100)
-	newMonitor(t).Describe(ch)
-	close(ch)
-	var told []string
-	form := regexp.MustCompile(`fqName: "(\w+)".*variableLabels: {(.*?)}`)
-	for d := range ch {
-		parts := form.FindStringSubmatch(d.String())
-		if parts == nil {
-			t.Fatalf("cannot read %s", d)
-		}
-		labels := strings.ReplaceAll(parts[2], ",", "`, `")
-		if labels != "" {
-			labels = "`" + labels + "`"
-		}
-		told = append(told, parts[1]+" "+labels)
-	}
-	text, err := os.ReadFile("../docs/metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var documented []string
-	for _, row := range regexp.MustCompile("(?m)^\\| `(stint_\\w+)` \\| \\w+ \\|([^|]*)\\|").FindAllStringSubmatch(
-		string(text), -1) {
-		documented = append(documented, row[1]+" "+strings.TrimSpace(row[2]))
-	}
-	slices.Sort(told)
-	slices.Sort(documented)
-	if !slices.Equal(told, documented) {
-		t.Errorf("told:\n%s\ndocumented:\n%s", strings.Join(told, "\n"), strings.Join(documented, "\n"))
 	}
 }

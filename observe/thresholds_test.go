@@ -55,9 +55,9 @@ func TestThresholdsArePosted(t *testing.T) {
 	close(got)
 	want := map[string]bool{}
 	for _, n := range [][2]int{{50, 5}, {80, 8}, {100, 10}} {
-		want[fmt.Sprintf("map[data:map[instance:web-1 limit:10/day max:10 percent:%d policy: scope:global subject:user:42"+
-			" tier:pro until:2023-11-15T00:00:00Z used:%d] datacontenttype:application/json source:/stint"+
-			" specversion:1.0 subject:user:42 type:io.github.stint-limiter.threshold]", n[0], n[1])] = true
+		want[fmt.Sprintf("map[data:map[instance:web-1 limit:10/day max:10 percent:%d policy: scope:global"+
+			" subject:user:42 tier:pro until:2023-11-15T00:00:00Z used:%d] datacontenttype:application/json"+
+			" source:/stint specversion:1.0 subject:user:42 type:io.github.stint-limiter.threshold]", n[0], n[1])] = true
 	}
 	for event := range got {
 		if !want[event] {
