@@ -79,7 +79,6 @@ const (
 type dashboard struct {
 	c      Config
 	admin  *control.Admin // nil without a store
-	pages  pages
 	routes http.Handler
 	bans   banCache
 	audit  audit
@@ -116,20 +115,21 @@ func New(ctx context.Context, c Config) (http.Handler, error) {
 			Overrides: c.Overrides})
 		d.admin.SendLater(ctx, c.Logger)
 	}
-	var err error
-	if d.pages, err = readPages(); err != nil {
+	pages, err := readPages()
+	if err != nil {
 		return nil, err
 	}
-	d.routes, err = d.route()
-	return d, err
+	api, err := d.api()
+	if err != nil {
+		return nil, err
+	}
+	d.routes = pages.handler(sameSite(c.Protect(api)))
+	return d, nil
 }
 
-func (d *dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	protect(w.Header())
-	d.routes.ServeHTTP(w, r)
-}
+func (d *dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.routes.ServeHTTP(w, r) }
 
-func (d *dashboard) route() (http.Handler, error) {
+func (d *dashboard) api() (http.Handler, error) {
 	wrap, err := gzhttp.NewWrapper(gzhttp.MinSize(worthZipping), gzhttp.CompressionLevel(gzip.BestSpeed))
 	if err != nil {
 		return nil, err
@@ -161,12 +161,7 @@ func (d *dashboard) route() (http.Handler, error) {
 	api.Handle("GET /api/limits", compressed(d.showOverrides))
 	api.HandleFunc("GET /api/limits/export", d.exportOverrides)
 	api.HandleFunc("/", notFound)
-
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", d.pages.index)
-	mux.HandleFunc("GET /static/", d.pages.file)
-	mux.Handle("/", sameSite(d.c.Protect(api)))
-	return mux, nil
+	return api, nil
 }
 
 func postOnly(w http.ResponseWriter, _ *http.Request) {

@@ -67,8 +67,16 @@ func (all pages) add(name string, body []byte) error {
 	return nil
 }
 
-func (all pages) index(w http.ResponseWriter, r *http.Request) {
-	all.serve(w, r, "/static/index.html")
+// handler returns a handler that serves the page, and passes all other requests to api.
+func (all pages) handler(api http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { all.serve(w, r, "/static/index.html") })
+	mux.HandleFunc("GET /static/", all.file)
+	mux.Handle("/", api)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		protect(w.Header())
+		mux.ServeHTTP(w, r)
+	})
 }
 
 func (all pages) file(w http.ResponseWriter, r *http.Request) {

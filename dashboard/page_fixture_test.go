@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -15,12 +14,11 @@ import (
 
 	"github.com/stint-limiter/stint/dashboard"
 	"github.com/stint-limiter/stint/internal/answer"
-	"github.com/stint-limiter/stint/internal/chart"
 	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/observe"
 )
 
-// fixture serves the page's files with a scripted API: the page is tested by itself, and what it is
+// fixture serves the page with a scripted API: the page is tested by itself, and what it is
 // told is up to the test.
 type fixture struct {
 	URL string
@@ -61,21 +59,17 @@ func newFixture(t *testing.T) *fixture {
 		},
 	}
 	mux := http.NewServeMux()
-	files := http.FileServerFS(os.DirFS("static"))
-	mux.Handle("GET /static/", http.StripPrefix("/static/", files))
-	mux.HandleFunc("GET /static/chart.js", text("text/javascript", chart.Script))
-	mux.HandleFunc("GET /static/chart.css", text("text/css", chart.Style))
-	mux.Handle("GET /{$}", files)
 	mux.HandleFunc("GET /api/state", f.result(f.showState))
 	mux.HandleFunc("GET /api/bans", f.result(f.showBans))
 	mux.HandleFunc("GET /api/shadow", f.result(f.showShadow))
 	mux.HandleFunc("GET /api/subject", f.result(f.showSubject))
 	mux.HandleFunc("GET /api/stream", f.result(f.stream))
 	mux.HandleFunc("POST /api/{act}", f.result(f.act))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Security-Policy", "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
-		mux.ServeHTTP(w, r)
-	}))
+	page, err := dashboard.Page(mux)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(page)
 	t.Cleanup(func() {
 		server.CloseClientConnections()
 		server.Close()
@@ -83,13 +77,6 @@ func newFixture(t *testing.T) *fixture {
 	t.Cleanup(f.cut)
 	f.URL = server.URL
 	return f
-}
-
-func text(media, body string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", media)
-		io.WriteString(w, body)
-	}
 }
 
 // told demands the token.

@@ -133,7 +133,7 @@ func launch(path string) (*Browser, func(), error) {
 func (b *Browser) Page(t testing.TB, width, height int) *Page {
 	t.Helper()
 	p := newPage(t, b.ctx, chromedp.WithNewBrowserContext())
-	p.Resize(width, height)
+	p.ResizeDense(width, height, 1)
 	return p
 }
 

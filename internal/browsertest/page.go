@@ -122,10 +122,7 @@ func (p *Page) Press(keys string) {
 	}
 }
 
-// Resize changes the size of the page.
-func (p *Page) Resize(width, height int) { p.ResizeDense(width, height, 1) }
-
-// ResizeDense is like Resize, with density device pixels per pixel of the page.
+// ResizeDense changes the size of the page, which gets density device pixels per pixel.
 func (p *Page) ResizeDense(width, height int, density float64) {
 	p.t.Helper()
 	p.do("resize", chromedp.EmulateViewport(int64(width), int64(height), chromedp.EmulateScale(density)))
