@@ -160,10 +160,6 @@ func expire(after time.Duration) func(*watchman) { return func(w *watchman) { w.
 // drop drops log records.
 func drop(n int64) func(*watchman) { return func(w *watchman) { w.dropped += n } }
 
-func evict(memory int64, policy string) func(*watchman) {
-	return func(w *watchman) { w.tick.Store.Redis = &RedisInfo{MaxMemory: memory, Policy: policy} }
-}
-
 func redis(info RedisInfo) func(*watchman) {
 	return func(w *watchman) { w.tick.Store.Redis, w.tick.Store.At = &info, w.now }
 }
@@ -360,11 +356,11 @@ func TestAlerts(t *testing.T) {
 			{time.Second, nil, "ok", 0},
 		}},
 		{"EvictingRedis", []spell{
-			{time.Minute, evict(1<<30, "noeviction"), "ok", 0},
-			{time.Minute, evict(0, "allkeys-lru"), "ok", 0},
-			{time.Second, evict(1<<30, "volatile-lru"), "firing", 1},
-			{10 * time.Minute, evict(1<<30, "allkeys-lru"), "firing", 1},
-			{time.Second, evict(1<<30, "noeviction"), "ok", 0},
+			{time.Minute, redis(RedisInfo{MaxMemory: 1 << 30, Policy: "noeviction"}), "ok", 0},
+			{time.Minute, redis(RedisInfo{Policy: "allkeys-lru"}), "ok", 0},
+			{time.Second, redis(RedisInfo{MaxMemory: 1 << 30, Policy: "volatile-lru"}), "firing", 1},
+			{10 * time.Minute, redis(RedisInfo{MaxMemory: 1 << 30, Policy: "allkeys-lru"}), "firing", 1},
+			{time.Second, redis(RedisInfo{MaxMemory: 1 << 30, Policy: "noeviction"}), "ok", 0},
 		}},
 	}
 	tested := map[string]bool{}

@@ -39,7 +39,7 @@ type denials struct {
 	config  time.Time        // when the current policies took effect
 	changes []*change        // the last changes, oldest first
 	each    []record         // a ring buffer
-	next    int              // the position of the next record
+	next    position         // the position of the next record
 	latest  map[who]position // the position of the last record with each key
 }
 
@@ -89,7 +89,7 @@ func (d *denials) add(s *series, why reason, v *policy.Verdict, result *policy.R
 	for _, c := range d.changes {
 		c.denied(&key, !ok, weight)
 	}
-	if r := d.at(nth); !ok || now.Sub(r.first) >= denialSpan {
+	if !ok || now.Sub(d.at(nth).first) >= denialSpan {
 		nth = d.begin(key, now)
 	}
 	r := d.at(nth)
@@ -105,7 +105,7 @@ func (d *denials) add(s *series, why reason, v *policy.Verdict, result *policy.R
 // begin adds a new record for key and returns its position. If the ring is full, the record
 // replaces the oldest one.
 func (d *denials) begin(key who, now time.Time) position {
-	nth := position(d.next)
+	nth := d.next
 	if d.next++; len(d.each) < maxDenials {
 		d.each = append(d.each, record{})
 	} else {
@@ -116,13 +116,8 @@ func (d *denials) begin(key who, now time.Time) position {
 	return nth
 }
 
-// at returns the record at a position, or an empty record if there are no records yet.
-func (d *denials) at(nth position) *record {
-	if len(d.each) == 0 {
-		return &record{}
-	}
-	return &d.each[int(nth)%min(maxDenials, len(d.each))]
-}
+// at returns the record at a position.
+func (d *denials) at(nth position) *record { return &d.each[nth%maxDenials] }
 
 // forget clears a record for reuse.
 func (d *denials) forget(r *record) {

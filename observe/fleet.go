@@ -212,7 +212,7 @@ func (f *fleet) rows(now time.Time) []driver.Row {
 		counts.point.lengthen(&last[len(last)-1])
 	}
 	rows := []driver.Row{{Name: f.id, Text: encode(&counts)}}
-	alerts, config := firing(*f.m.lastAlerts.Load()), f.m.fingerprint()
+	alerts, config := f.m.firing(), f.m.fingerprint()
 	news := fmt.Sprint(len(t.names), alerts, config)
 	if f.seq%factsEvery == 1 || news != f.news {
 		f.news = news
@@ -224,8 +224,8 @@ func (f *fleet) rows(now time.Time) []driver.Row {
 }
 
 // firing returns the names of the alerts that fire.
-func firing(alerts []Alert) (names []string) {
-	for _, a := range alerts {
+func (m *Monitor) firing() (names []string) {
+	for _, a := range *m.lastAlerts.Load() {
 		if a.State == alertFiring {
 			names = append(names, a.Name)
 		}
@@ -381,7 +381,7 @@ func (f *fleet) each(do func(*peer)) {
 }
 
 // processes returns all processes, this one first.
-func (f *fleet) processes(now time.Time, alerts []Alert) []Process {
+func (f *fleet) processes(now time.Time) []Process {
 	own := Process{Name: label.Line(f.name), Self: true, Started: f.started, Heard: now, StoreUp: f.m.watch.health().Up,
 		Config: f.m.fingerprint()}
 	const lately = 5 * time.Second
@@ -392,7 +392,7 @@ func (f *fleet) processes(now time.Time, alerts []Alert) []Process {
 	if points := f.m.history.points(fine); len(points) > 0 {
 		own.P99 = points[len(points)-1].P99
 	}
-	own.Total, own.Alerts = f.m.totals().Counts, firing(alerts)
+	own.Total, own.Alerts = f.m.totals().Counts, f.m.firing()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var others []Process

@@ -149,6 +149,7 @@ func New(c Config) (*Monitor, error) {
 	if !c.ShowSubjects {
 		m.names.label = m.names.short
 	}
+	m.subscribers.each = map[chan Tick]bool{}
 	m.outbound = newByName(anyOther, newCalls(m.ledger))
 	m.feed = newFeed(m.names)
 	m.denials = newDenials(m.names, &c)
@@ -212,7 +213,7 @@ func (m *Monitor) sample(now time.Time) {
 	tick.Unshown = max(0, tick.Point.Denied+tick.Point.Shadowed-int64(len(tick.Violations)))
 	tick.Offenders, tick.Store, tick.Changes = m.worst(now), m.watch.health(), m.denials.recentChanges(now)
 	if f != nil {
-		tick.Processes = f.processes(now, *m.lastAlerts.Load())
+		tick.Processes = f.processes(now)
 	}
 	r := read(now, m.history, &tick, m.alerts.known)
 	r.surge = m.surge(now, len(tick.Processes))

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"container/list"
 	"slices"
 	"strings"
 	"sync"
@@ -59,7 +60,8 @@ type offenders struct {
 }
 
 func newOffenders(n *names) *offenders {
-	return &offenders{names: n, shadow: newShadowReports(n), start: time.Now(), suspects: suspects{names: n}}
+	return &offenders{names: n, shadow: newShadowReports(n), start: time.Now(),
+		suspects: suspects{names: n, byName: map[string]*list.Element{}}}
 }
 
 // add counts a denial of a subject by a policy, which may be "", or by a ban. The argument nth is

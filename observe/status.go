@@ -22,7 +22,7 @@ func (m *Monitor) Status(n int) Tick {
 		Changes: m.denials.recentChanges(now), Surge: m.lastSurge,
 	}
 	if f := m.fleet.Load(); f != nil {
-		t.Processes = f.processes(now, t.Alerts)
+		t.Processes = f.processes(now)
 	}
 	if points := m.shown().points(fine); len(points) > 0 {
 		t.Point = points[len(points)-1]

@@ -6,11 +6,10 @@ import "sync"
 // further behind misses ticks.
 const ticksAhead = 4
 
-// subscribers holds the channels that receive a tick every second. The zero value is empty.
+// subscribers holds the channels that receive a tick every second.
 type subscribers struct {
-	mu     sync.Mutex
-	each   map[chan Tick]bool // true if the subscriber may have missed a change of alerts
-	closed bool
+	mu   sync.Mutex
+	each map[chan Tick]bool // true if the subscriber may have missed a change of alerts; nil once closed
 }
 
 // send sends a tick to all subscribers. If a subscriber is new or has missed a tick, it receives
@@ -35,7 +34,6 @@ func (s *subscribers) send(t Tick, alerts []Alert) {
 func (s *subscribers) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed = true
 	for to := range s.each {
 		close(to)
 	}
@@ -51,12 +49,9 @@ func (m *Monitor) Subscribe() (ticks <-chan Tick, cancel func()) {
 	own := make(chan Tick, ticksAhead)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.each == nil {
 		close(own)
 		return own, func() {}
-	}
-	if s.each == nil {
-		s.each = map[chan Tick]bool{}
 	}
 	s.each[own] = true
 	return own, func() {

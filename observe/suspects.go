@@ -88,9 +88,6 @@ func (s *suspects) denied(name, policy string, banned bool, now time.Time, n int
 // is the oldest. Until the next tick, the allowed requests of the old suspect are counted for the
 // new one.
 func (s *suspects) add(name string, now time.Time) *list.Element {
-	if s.byName == nil {
-		s.byName = map[string]*list.Element{}
-	}
 	var e *list.Element
 	if s.each.Len() < maxSuspects {
 		e = s.each.PushFront(&suspect{})
