@@ -36,17 +36,23 @@ func (f *fleet) ownWorst(now time.Time) (list []listed) {
 
 // ownTop returns the subjects with the most denials in this process in the last minutes.
 func (f *fleet) ownTop(now time.Time) (list []listed) {
-	for kind := range offenderKinds {
-		if offenderKinds[kind] == policyKind {
-			continue
-		}
-		for _, c := range topCounters(f.m.offenders.merge(kind, now), topSubjects) {
-			if name := f.named(c.name); name != "" {
-				list = append(list, listed{kind: kind, name: name, policy: c.note, denied: c.count, atLeast: c.seen})
-			}
+	for kind, name := range offenderKinds {
+		if name != policyKind {
+			list = append(list, f.reported(topCounters(f.m.offenders.merge(kind, now), topSubjects))...)
 		}
 	}
 	slices.SortStableFunc(list, func(a, b listed) int { return cmp.Compare(b.denied, a.denied) })
+	return list
+}
+
+// reported converts the counters of subjects for a report. It omits subjects that are too long to
+// be reported.
+func (f *fleet) reported(counters []counter) (list []listed) {
+	for _, c := range counters {
+		if name := f.named(c.name); name != "" {
+			list = append(list, listed{kind: kindOf(c.name), name: name, policy: c.note, denied: c.count, atLeast: c.seen})
+		}
+	}
 	return list
 }
 
@@ -60,11 +66,7 @@ func (f *fleet) ownShadow(now time.Time) (list []shadowFacts) {
 			continue
 		}
 		s.Tier, s.Policy, s.Limits = r.name.tier, r.name.policy, r.limits
-		for _, c := range topCounters(snapshot.top, topSubjects) {
-			if name := f.named(c.name); name != "" {
-				s.top = append(s.top, listed{kind: kindOf(c.name), name: name, denied: c.count, atLeast: c.seen})
-			}
-		}
+		s.top = f.reported(topCounters(snapshot.top, topSubjects))
 		list = append(list, s)
 	}
 	return list
