@@ -12,31 +12,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc/test/bufconn"
+
 	"github.com/stint-limiter/stint/observe"
 )
 
-// pipes is a listener whose connections have no buffers: what is not read is not written.
-type pipes chan net.Conn
-
-func (p pipes) Accept() (net.Conn, error) {
-	conn, ok := <-p
-	if !ok {
-		return nil, net.ErrClosed
-	}
-	return conn, nil
-}
-
-func (p pipes) Close() error {
-	close(p)
-	return nil
-}
-
-func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
-
-// serve serves a rig on pipes, with the timeouts of a server that does not expect streams, until
-// the test ends.
-func (r *rig) serve() (*http.Server, pipes) {
-	listener := make(pipes)
+// serve serves a rig, with the timeouts of a server that does not expect streams, until the test
+// ends. Its connections have small buffers: what is not read is not written.
+func (r *rig) serve() (*http.Server, *bufconn.Listener) {
+	listener := bufconn.Listen(256)
 	server := &http.Server{Handler: r.board, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()
@@ -48,10 +32,12 @@ func (r *rig) serve() (*http.Server, pipes) {
 }
 
 // listen begins a stream.
-func listen(t *testing.T, p pipes) (*http.Response, net.Conn) {
+func listen(t *testing.T, p *bufconn.Listener) (*http.Response, net.Conn) {
 	t.Helper()
-	client, server := net.Pipe()
-	p <- server
+	client, err := p.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := io.WriteString(client, "GET /api/stream HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +101,7 @@ func TestSlowReader(t *testing.T) {
 		}
 		time.Sleep(2*sendTime + time.Second)
 		if got := len(r.board.streams); got != 0 {
-			t.Errorf("%d streams, want none", got)
+			t.Fatalf("%d streams, want none", got)
 		}
 		if _, err := io.ReadAll(response.Body); err == nil {
 			t.Error("the answer ended as if it were whole")

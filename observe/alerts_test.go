@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"math"
@@ -405,6 +404,7 @@ func TestPendingAlertsSayWhatIsSo(t *testing.T) {
 			"more than 80% of the time", "fires after 80"},
 		{time.Second, "RedisCPU", redis(RedisInfo{CPUShare: 0.9}), "pending", "This has lasted for 10 s; the alert fires after 60 s.", ""},
 		{time.Minute, "RedisCPU", redis(RedisInfo{CPUShare: 0.9}), "firing", "more than 80% of the time", "fires"},
+		{time.Second, "ConfigRefused", refuse("policies"), "firing", "Refused: policies.", ""},
 	} {
 		got := w.after(t, step.lasts, step.alert, step.happens)
 		if got.State != step.state || !strings.Contains(got.Summary, step.has) ||
@@ -438,19 +438,5 @@ func TestAlertsThatAreSet(t *testing.T) {
 	all, _ := w.second(nil)
 	if slices.ContainsFunc(all, func(a Alert) bool { return a.Name == "Spike" }) {
 		t.Error("an alert that is off is listed")
-	}
-}
-
-func TestAlertsAreLogged(t *testing.T) {
-	var log bytes.Buffer
-	w := newWatchman(AlertConfig{})
-	w.alerts = newAlerts(AlertConfig{}, slog.New(slog.NewTextHandler(&log, nil)))
-	w.after(t, time.Minute, "ConfigRefused", refuse("policies"))
-	w.after(t, time.Minute, "ConfigRefused", refuse())
-	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-	if len(lines) != 2 || !strings.Contains(lines[0], "level=WARN") ||
-		!strings.Contains(lines[0], "alert=ConfigRefused") ||
-		!strings.Contains(lines[0], "Refused: policies.") || !strings.Contains(lines[1], "ConfigRefused has ended") {
-		t.Errorf("the log is\n%s", log.String())
 	}
 }

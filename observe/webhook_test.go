@@ -133,7 +133,7 @@ func TestWebhookDrains(t *testing.T) {
 	}
 }
 
-// TestAlertsArePosted when they begin to fire and when they end, and not when they are pending.
+// TestAlertsArePosted and logged when they begin to fire and when they end, and not when they are pending.
 func TestAlertsArePosted(t *testing.T) {
 	got := make(chan map[string]any, 10)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -146,9 +146,16 @@ func TestAlertsArePosted(t *testing.T) {
 	defer server.Close()
 	w := newWatchman(AlertConfig{Webhook: server.URL, Instance: "web-2",
 		Thresholds: map[string]float64{"ScriptErrors": math.Inf(1)}})
+	log := &testkit.Buffer{}
+	w.logger = slog.New(slog.NewTextHandler(log, nil))
 	w.after(t, time.Minute, "StoreDown", down)
 	w.after(t, time.Minute, "StoreDown", down)
 	w.after(t, time.Minute, "StoreDown", up)
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	if len(lines) != 2 || !strings.Contains(lines[0], "level=WARN") || !strings.Contains(lines[0], "alert=StoreDown") ||
+		!strings.Contains(lines[1], "StoreDown has ended") {
+		t.Errorf("the log is %s", log)
+	}
 	for _, want := range []map[string]any{
 		{"state": "firing", "value": 60.0, "text": "[page] stint on web-2: StoreDown (60 s): The store has been down for more than 60 s"},
 		{"state": "ok", "value": 0.0, "text": "[ended] stint on web-2: StoreDown (0 s)"},
