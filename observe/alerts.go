@@ -119,16 +119,20 @@ func (s *alertState) step(r *readings) {
 	} else if s.lapsed.IsZero() {
 		s.lapsed = r.now
 	}
-	switch {
-	case s.shown.State == alertOK && holds:
+	if holds && s.shown.State == alertOK {
 		s.begun = r.now
 		s.enter(alertPending, r)
-		s.ripen(r)
+	}
+	switch {
 	case s.shown.State == alertPending && holds:
-		s.ripen(r)
-	case s.shown.State == alertPending:
-		s.enter(alertOK, r)
-	case s.shown.State == alertFiring && !holds && r.now.Sub(s.lapsed) >= s.keep:
+		held := r.now.Sub(s.begun)
+		if s.rule.lasts {
+			held = time.Duration(s.shown.Value * float64(time.Second))
+		}
+		if held >= s.hold {
+			s.enter(alertFiring, r)
+		}
+	case s.shown.State == alertPending, s.shown.State == alertFiring && !holds && r.now.Sub(s.lapsed) >= s.keep:
 		s.enter(alertOK, r)
 	}
 	if holds || s.shown.State == alertOK {
@@ -156,17 +160,6 @@ func (s *alertState) summary(r *readings) string {
 			amount(math.Floor(r.now.Sub(s.begun).Seconds()), "s"), amount(s.hold.Seconds(), "s"))
 	}
 	return text
-}
-
-// ripen lets a pending alert fire if its condition has held for long enough.
-func (s *alertState) ripen(r *readings) {
-	held := r.now.Sub(s.begun)
-	if s.rule.lasts {
-		held = time.Duration(s.shown.Value * float64(time.Second))
-	}
-	if held >= s.hold {
-		s.enter(alertFiring, r)
-	}
 }
 
 func (s *alertState) enter(state string, r *readings) { s.shown.State, s.shown.Since = state, r.now }

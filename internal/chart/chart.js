@@ -6,8 +6,9 @@ const SVG = "http://www.w3.org/2000/svg";
 let serial = 0; // makes pattern ids unique among the charts of a page
 
 /** el makes an SVG element. Children that are strings become text, never markup. */
-function el(doc, name, attributes = {}, ...children) {
-  const node = doc.createElementNS(SVG, name);
+const el = (doc, name, attributes, ...children) => filled(doc.createElementNS(SVG, name), attributes, children);
+
+function filled(node, attributes = {}, children = []) {
   for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
   node.append(...children);
   return node;
@@ -17,18 +18,12 @@ function el(doc, name, attributes = {}, ...children) {
  * drawing makes an empty chart of the given size. stretched makes one whose size is set by the style
  * sheet. A chart without a label is hidden from screen readers.
  */
-function drawing(doc, kind, width, height, label) {
+function drawing(doc, kind, width, height, label, size = { width, height }) {
   const named = label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" };
-  return el(doc, "svg", { class: `chart ${kind}`, viewBox: `0 0 ${width} ${height}`, width, height, ...named });
+  return el(doc, "svg", { class: `chart ${kind}`, viewBox: `0 0 ${width} ${height}`, ...size, ...named });
 }
 
-function stretched(doc, kind, width, height, label) {
-  const svg = drawing(doc, kind, width, height, label);
-  svg.removeAttribute("width");
-  svg.removeAttribute("height");
-  svg.setAttribute("preserveAspectRatio", "none");
-  return svg;
-}
+const stretched = (doc, kind, width, height, label) => drawing(doc, kind, width, height, label, { preserveAspectRatio: "none" });
 
 const round = (x) => Math.round(x * 10) / 10;
 
@@ -421,15 +416,10 @@ export function duration(ms) {
  * the values at the cursor or, without a cursor, the last values.
  */
 export function figure(doc, draw, label) {
-  const html = (name, attributes) => {
-    const node = doc.createElement(name);
-    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-    return node;
-  };
-  const node = html("div", { class: "figure" });
+  const html = (name, attributes, ...children) => filled(doc.createElement(name), attributes, children);
   const legend = html("div", { class: "legend" });
   const stage = html("div", { class: "stage", tabindex: "0", role: "slider", "aria-label": `${label}, chart`, "aria-valuemin": "0" });
-  node.append(legend, stage);
+  const node = html("div", { class: "figure" }, legend, stage);
   let spec = null;
   let cursor = null; // a time, or null
   let asked = false; // whether paint is scheduled
@@ -443,18 +433,10 @@ export function figure(doc, draw, label) {
     stage.replaceChildren(draw(doc, { ...spec, label, width, cursor: at }));
     const shown = at ?? spec.times.length - 1;
     const values = spec.series.map((s) => ({ ...s, text: number(s.values[shown], s.unit ?? spec.unit) }));
-    legend.replaceChildren(...values.map((v) => {
-      const item = html("span", { class: "item" });
-      const name = html("span", { class: "name" });
-      const value = html("b", {});
-      name.append(v.name);
-      value.append(v.text);
-      item.append(html("i", { class: `swatch ${v.kind}${v.over ? " over" : ""}` }), name, value);
-      return item;
-    }));
-    const when = html("span", { class: "when" });
-    when.append(spec.times.length === 0 ? "" : at === null ? "latest" : clock(spec.times[at]));
-    legend.append(when);
+    const when = spec.times.length === 0 ? "" : at === null ? "latest" : clock(spec.times[at]);
+    legend.replaceChildren(...values.map((v) => html("span", { class: "item" },
+      html("i", { class: `swatch ${v.kind}${v.over ? " over" : ""}` }), html("span", { class: "name" }, v.name), html("b", {}, v.text))),
+    html("span", { class: "when" }, when));
     stage.setAttribute("aria-valuemax", Math.max(0, spec.times.length - 1));
     stage.setAttribute("aria-valuenow", Math.max(0, shown));
     const shownValues = values.map((v) => `${v.name} ${v.text}`).join(", ");
