@@ -7,31 +7,41 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-func TestWrongActs(t *testing.T) {
+// TestWrongRequests are refused, and change nothing.
+func TestWrongRequests(t *testing.T) {
 	r := newRig(t)
 	for _, test := range []struct {
-		path, body string
-		status     int
-		says       string
+		request, body string
+		status        int
+		word, says    string
 	}{
-		{"/api/reset", ``, 400, "The body is invalid: EOF"},
-		{"/api/reset", `{}`, 400, "No subject is given"},
-		{"/api/reset", `{"subject": "user:1", "for": "1h"}`, 400, `unknown field "for"`},
-		{"/api/reset", `{"subject": "user:1", "ref": "x"}`, 400, "want only one of them"},
-		{"/api/reset", `{"ref": "x"}`, 404, "reference has expired"},
-		{"/api/ban", `{"subject": "user:1"}`, 400, `Invalid ban duration ""; want one such as 10m`},
-		{"/api/ban", `{"subject": "user:1", "for": "1ns"}`, 400, "the ban is 1ns"},
-		{"/api/unban", `{"ref": "` + r.ref("~hash") + `"}`, 400, "its name is too long"},
-		{"/api/unban", `{"subject": "` + strings.Repeat("x", maxBody) + `"}`, 413, "want at most 131072 bytes"},
+		{"GET /api/top?by=users", ``, 400, "invalid", `kind "users" (did you mean "user"?); want one of ip, user,`},
+		{"GET /api/violations?n=1001", ``, 400, "invalid", "want a number from 1 to 1000"},
+		{"GET /api/subject", ``, 400, "invalid", "No subject is given"},
+		{"GET /api/subject?subject=" + strings.Repeat("x", stint.MaxSubject+1), ``, 400, "invalid", "the subject has "},
+		{"GET /api/nothing", ``, 404, "not_found", "nothing here"},
+		{"GET /api/ban", ``, 405, "method", "use POST"},
+		{"POST /api/reset", ``, 400, "invalid", "The body is invalid: EOF"},
+		{"POST /api/reset", `{}`, 400, "invalid", "No subject is given"},
+		{"POST /api/reset", `{"subject": "user:1", "for": "1h"}`, 400, "invalid", `unknown field "for"`},
+		{"POST /api/reset", `{"subject": "user:1", "ref": "x"}`, 400, "invalid", "want only one of them"},
+		{"POST /api/reset", `{"ref": "x"}`, 404, "unknown_ref", "reference has expired"},
+		{"POST /api/ban", `{"subject": "user:1"}`, 400, "invalid", `Invalid ban duration ""; want one such as 10m`},
+		{"POST /api/ban", `{"subject": "user:1", "for": "1ns"}`, 400, "invalid", "the ban is 1ns"},
+		{"POST /api/unban", `{"ref": "` + r.ref("~hash") + `"}`, 400, "invalid", "its name is too long"},
+		{"POST /api/unban", `{"subject": "` + strings.Repeat("x", maxBody) + `"}`, 413, "too_large", "want at most 131072 bytes"},
 	} {
-		status, text := r.post(test.path, test.body)
-		if p := problemOf(t, text); status != test.status || !strings.Contains(p.Message, test.says) {
-			t.Errorf("%s %.60s: got %d, %s; want %d, %s", test.path, test.body, status, p.Message,
-				test.status, test.says)
+		method, path, _ := strings.Cut(test.request, " ")
+		response, text := r.call(method, path, test.body, "Content-Type: application/json", asAlice)
+		p := problemOf(t, text)
+		if response.StatusCode != test.status || p.Error != test.word || !strings.Contains(p.Message, test.says) {
+			t.Errorf("%.60s %.60s: got %d, %+v; want %d, %s, %s", test.request, test.body, response.StatusCode, p,
+				test.status, test.word, test.says)
 		}
 	}
 	var list struct{ Bans []control.Ban }

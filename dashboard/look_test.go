@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -83,30 +82,6 @@ func TestBansAreCached(t *testing.T) {
 	b.changed.Store(true)
 	if got := listed(10); got != 4 {
 		t.Errorf("after a change: got %d", got)
-	}
-}
-
-func TestWrongQuestions(t *testing.T) {
-	r := newRig(t)
-	for _, test := range []struct {
-		path   string
-		status int
-		word   string
-		says   string
-	}{
-		{"/api/top?by=users", 400, "invalid", `kind "users" (did you mean "user"?); want one of ip, user,`},
-		{"/api/violations?n=1001", 400, "invalid", "want a number from 1 to 1000"},
-		{"/api/subject", 400, "invalid", "No subject is given"},
-		{"/api/subject?subject=" + strings.Repeat("x", stint.MaxSubject+1), 400, "invalid", "the subject has "},
-		{"/api/nothing", 404, "not_found", "nothing here"},
-		{"/api/ban", 405, "method", "use POST"},
-	} {
-		response, text := r.call(http.MethodGet, test.path, "")
-		p := problemOf(t, text)
-		if response.StatusCode != test.status || p.Error != test.word || !strings.Contains(p.Message, test.says) {
-			t.Errorf("%.50s: got %d, %+v; want %d, %s, %s", test.path, response.StatusCode, p, test.status,
-				test.word, test.says)
-		}
 	}
 }
 
