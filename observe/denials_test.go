@@ -86,8 +86,7 @@ func TestWhy(t *testing.T) {
 func TestWhyAcrossProcesses(t *testing.T) {
 	for _, hashed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			shared := newTable(t)
-			shared.hashed = hashed
+			shared := &table{Store: newMemory(t), hashed: hashed}
 			var all []*observe.Monitor
 			for i := range 3 {
 				m := open(t, observe.Config{Logger: discard, ShowSubjects: true,
@@ -116,7 +115,7 @@ func TestWhyAcrossProcesses(t *testing.T) {
 					t.Errorf("web-%d: of another subject %+v", i+1, list)
 				}
 			}
-			if shared.hasNamed() && hashed {
+			if shared.named.Load() && hashed {
 				t.Error("the store has a name")
 			}
 			for _, text := range []string{`{"number":1,"id":"` + id + `"}`, ""} { // of one that is killed then
@@ -133,7 +132,7 @@ func TestWhyAcrossProcesses(t *testing.T) {
 			}); err != nil {
 				t.Error(err)
 			}
-			shared.setAway(true)
+			shared.away.Store(true)
 			began := time.Now()
 			if list := all[1].Why(t.Context(), id); len(list) != 0 || time.Since(began) > 10*time.Second {
 				t.Errorf("without the store, after %v: %+v", time.Since(began), list)

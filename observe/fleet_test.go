@@ -9,7 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,12 +25,10 @@ type table struct {
 	*memorystore.Store
 
 	// hashed makes it a store whose keys hold no names.
-	hashed bool
-
-	mu      sync.Mutex
-	away    bool
-	written int
-	named   bool // a row has named the client
+	hashed  bool
+	away    atomic.Bool
+	written atomic.Int64
+	named   atomic.Bool // a row has named the client
 }
 
 func (k *table) StoredName(subject string) string {
@@ -43,40 +41,16 @@ func (k *table) StoredName(subject string) string {
 }
 
 func (k *table) Keep(ctx context.Context, name string, rows []driver.Row, seen int64, missing bool) (int64, error) {
-	k.mu.Lock()
-	away := k.away
 	for _, r := range rows {
-		k.written += len(r.Name) + len(r.Text)
-		k.named = k.named || strings.Contains(r.Text, client.String())
+		k.written.Add(int64(len(r.Name) + len(r.Text)))
+		if strings.Contains(r.Text, client.String()) {
+			k.named.Store(true)
+		}
 	}
-	k.mu.Unlock()
-	if away {
+	if k.away.Load() {
 		return 0, errors.New("away")
 	}
 	return k.Store.Keep(ctx, name, rows, seen, missing)
-}
-
-func (k *table) setAway(away bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.away = away
-}
-
-func (k *table) hasNamed() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.named
-}
-
-func (k *table) bytes() int {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.written
-}
-
-func newTable(t *testing.T) *table {
-	t.Helper()
-	return &table{Store: newMemory(t)}
 }
 
 const shadowed = `
@@ -91,8 +65,7 @@ func TestFleet(t *testing.T) {
 }
 
 func fleet(t *testing.T, hashed bool) {
-	shared := newTable(t)
-	shared.hashed = hashed
+	shared := &table{Store: newMemory(t), hashed: hashed}
 	one, two := newMonitor(t), newMonitor(t)
 	oneGuard, twoGuard := newGuard(t, newMemory(t), shadowed, one), newGuard(t, newMemory(t), shadowed, two)
 	ask(t, twoGuard, 3, get("/before")) // which has no second
@@ -143,7 +116,7 @@ func fleet(t *testing.T, hashed bool) {
 	if s := two.Status(0); len(s.Processes) != 1 || s.Point.Denied != 0 {
 		t.Errorf("got %+v, want only this process after the other has left", s)
 	}
-	if named := shared.hasNamed(); named == hashed {
+	if named := shared.named.Load(); named == hashed {
 		t.Errorf("the client is named: %v", named)
 	}
 }
@@ -151,7 +124,7 @@ func fleet(t *testing.T, hashed bool) {
 // TestFleetShadow: a report counts what both have judged.
 func TestFleetShadow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shared, memory := newTable(t), newMemory(t)
+		shared, memory := &table{Store: newMemory(t)}, newMemory(t)
 		one, two := newMonitor(t), newMonitor(t)
 		oneGuard, twoGuard := newGuard(t, memory, inShadow, one), newGuard(t, memory, inShadow, two)
 		defer one.Share(shared)()
@@ -181,7 +154,7 @@ func TestFleetShadow(t *testing.T) {
 // seconds, until it reports again or is forgotten; one that has no store raises none.
 func TestProcessSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shared := newTable(t)
+		shared := &table{Store: newMemory(t)}
 		hangs := &table{Store: shared.Store}
 		one, two := newMonitor(t), newMonitor(t)
 		defer one.Share(shared)()
@@ -195,29 +168,29 @@ func TestProcessSilent(t *testing.T) {
 		if firing() {
 			t.Fatal("it fires although both report")
 		}
-		shared.setAway(true)
+		shared.away.Store(true)
 		time.Sleep(time.Minute)
 		if firing() {
 			t.Error("it fires in a process that cannot read reports")
 		}
-		shared.setAway(false)
+		shared.away.Store(false)
 		time.Sleep(20 * time.Second)
-		hangs.setAway(true)
+		hangs.away.Store(true)
 		time.Sleep(10 * time.Second)
 		if !firing() || !one.Status(0).Processes[1].Silent {
 			t.Errorf("it does not fire after 10 s: %+v", one.Status(0))
 		}
-		hangs.setAway(false)
+		hangs.away.Store(false)
 		time.Sleep(6 * time.Second)
 		if firing() {
 			t.Error("it fires although the process reports again")
 		}
-		hangs.setAway(true)
+		hangs.away.Store(true)
 		time.Sleep(10*time.Minute + 10*time.Second)
 		if firing() || len(one.Status(0).Processes) != 1 {
 			t.Errorf("it is not forgotten: %+v", one.Status(0).Processes)
 		}
-		hangs.setAway(false)
+		hangs.away.Store(false)
 	})
 }
 
@@ -226,7 +199,7 @@ func TestFleetSize(t *testing.T) {
 	testkit.SkipUnderRace(t)
 	synctest.Test(t, func(t *testing.T) {
 		const rules, seconds = 3, 20
-		shared := newTable(t)
+		shared := &table{Store: newMemory(t)}
 		m := newMonitor(t)
 		g := newGuard(t, newMemory(t), `
 tiers: [{name: anyone, identity: ip, limits: 5/1h, shadow: true}]
@@ -243,7 +216,7 @@ policies:
 			}
 			time.Sleep(time.Second)
 		}
-		if got := shared.bytes() / seconds / rules; got > 100 {
+		if got := shared.written.Load() / seconds / rules; got > 100 {
 			t.Errorf("%d bytes a second for each rule, want at most 100", got)
 		}
 	})
