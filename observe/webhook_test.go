@@ -195,10 +195,10 @@ func TestThresholdsAreGivenUp(t *testing.T) {
 		if took := time.Since(began); took < time.Hour || took > 65*time.Minute {
 			t.Errorf("it was given up after %v", took)
 		}
+		w.close()
 		got := log.String()
 		if !strings.Contains(got, "failed to post thresholds") || strings.Contains(got, "SECRET") {
 			t.Errorf("the log is %s", got)
 		}
-		w.close()
 	})
 }
