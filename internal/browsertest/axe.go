@@ -1,10 +1,9 @@
 package browsertest
 
 import (
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 )
@@ -36,18 +35,9 @@ func (p *Page) Audit(rules ...string) []string {
 	return Eval[[]string](p, axeRun+"("+Quote(strings.Join(rules, " "))+".split(' ').filter(Boolean))")
 }
 
-// axe reads axe-core's script. Tests run in the directory of their package, so axe looks for the
-// root of the repository above it.
+// axe reads axe-core's script. It finds the root of the repository from the path of this file.
 var axe = sync.OnceValues(func() (string, error) {
-	dir, err := os.Getwd()
-	for ; err == nil; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			source, err := os.ReadFile(filepath.Join(dir, axeFile))
-			return string(source), err
-		}
-		if dir == filepath.Dir(dir) {
-			return "", errors.Join(errors.New("no go.mod above"), fs.ErrNotExist)
-		}
-	}
-	return "", err
+	_, file, _, _ := runtime.Caller(0)
+	source, err := os.ReadFile(filepath.Join(filepath.Dir(file), "../..", axeFile))
+	return string(source), err
 })
