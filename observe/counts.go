@@ -71,21 +71,16 @@ func part(i, n int64) func(all, _ int64) int64 {
 	}
 }
 
-// sum adds up the counts of the last d, as far as the history goes back. It also returns the number
-// of seconds that they cover. If d is longer than a quarter of an hour, it adds up coarse steps;
-// the newest step may have ended a few seconds ago. The sum has no percentiles; see during.
+// sum adds up the counts of the last d, as far as the fine steps go back. It also returns the number
+// of seconds that they cover. The sum has no percentiles; see during.
 func (h *history) sum(d time.Duration) (sum Point, seconds int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	steps, each := &h.fine, fine
-	if d > fine*fineSteps {
-		steps, each = &h.coarse, coarse
+	n := min(int(d/fine), len(h.fine.items))
+	for i := len(h.fine.items) - n; i < len(h.fine.items); i++ {
+		sum.add(h.fine.at(i))
 	}
-	n := min(int(d/each), len(steps.items))
-	for i := len(steps.items) - n; i < len(steps.items); i++ {
-		sum.add(steps.at(i))
-	}
-	return sum, int64(n) * int64(each/time.Second)
+	return sum, int64(n)
 }
 
 // sumBefore adds up the coarse steps that ended at least skip and less than d ago, as far as the

@@ -3,6 +3,7 @@
 
 const KEY = "stint-token";
 const SHORT = "stint-names-short";
+const TICK = "event: tick\ndata: "; // the beginning of an event with a tick; its data is one line
 
 /** Refused is the error thrown for an answer with an error status. */
 export class Refused extends Error {
@@ -69,7 +70,7 @@ export class API {
         if (done) return;
         const events = (text + value).split("\n\n");
         text = events.pop();
-        for (const event of events) deliver(event, onTick);
+        for (const event of events) if (event.startsWith(TICK)) onTick(JSON.parse(event.slice(TICK.length)));
       }
     } finally {
       clearTimeout(timer);
@@ -98,15 +99,4 @@ export class API {
     if (token === null) throw new Refused(401, "unauthorized", "A token is required.");
     sessionStorage.setItem(KEY, token);
   }
-}
-
-/** deliver parses one server-sent event, and passes a tick to onTick. */
-function deliver(event, onTick) {
-  const data = [];
-  let name = "message";
-  for (const line of event.split("\n")) {
-    if (line.startsWith("data:")) data.push(line.slice(5).trimStart());
-    if (line.startsWith("event:")) name = line.slice(6).trim();
-  }
-  if (name === "tick" && data.length > 0) onTick(JSON.parse(data.join("\n")));
 }
