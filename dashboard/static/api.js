@@ -5,12 +5,11 @@ const KEY = "stint-token";
 const SHORT = "stint-names-short";
 const TICK = "event: tick\ndata: "; // the beginning of an event with a tick; its data is one line
 
-/** Refused is the error thrown for an answer with an error status. */
-export class Refused extends Error {
-  constructor(status, word, message) {
+/** Refused is the error thrown for an answer with an error status, which it holds. */
+class Refused extends Error {
+  constructor(status, message) {
     super(message);
     this.status = status;
-    this.word = word;
   }
 }
 
@@ -86,7 +85,7 @@ export class API {
     const answer = await fetch(path + names, { method, headers, body: body && JSON.stringify(body), signal, cache: "no-store" });
     if (answer.ok) return answer;
     const problem = await answer.json().catch(() => ({}));
-    if (answer.status !== 401) throw new Refused(answer.status, problem.error, problem.message ?? `The server answered ${answer.status}.`);
+    if (answer.status !== 401) throw new Refused(answer.status, problem.message ?? `The server answered ${answer.status}.`);
     await this.token(known);
     return this.call(method, path, body, signal);
   }
@@ -96,7 +95,7 @@ export class API {
     if (sessionStorage.getItem(KEY) !== refused) return;
     this.asked ??= this.ask(Boolean(refused)).finally(() => (this.asked = null));
     const token = await this.asked;
-    if (token === null) throw new Refused(401, "unauthorized", "A token is required.");
+    if (token === null) throw new Refused(401, "A token is required.");
     sessionStorage.setItem(KEY, token);
   }
 }

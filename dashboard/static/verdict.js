@@ -144,7 +144,7 @@ function withoutStore({ tiers = [], policies = [] }) {
 }
 
 /** storeName returns the name of a store for use in a sentence. */
-export const storeName = (store) => (store?.kind === "redis" ? "Redis" : "the store");
+const storeName = (store) => (store?.kind === "redis" ? "Redis" : "the store");
 
 /** traffic describes the rate of decisions and the share of denials. */
 export function traffic(model) {

@@ -62,7 +62,7 @@ function binary(value) {
 }
 
 /** ticks returns about count round values, from 0 to the first that is not below max. */
-export function ticks(max, count = 4) {
+function ticks(max, count = 4) {
   if (!(max > 0)) return [0, 1];
   const raw = max / count;
   const power = 10 ** Math.floor(Math.log10(raw));
@@ -78,7 +78,7 @@ export function ticks(max, count = 4) {
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
 
 /** timeTicks returns about count round local times between from and to. */
-export function timeTicks(from, to, count = 5) {
+function timeTicks(from, to, count = 5) {
   const seconds = (to - from) / 1000;
   const step = 1000 * (STEPS.find((s) => s >= seconds / count) ?? STEPS.at(-1));
   const zone = new Date(from).getTimezoneOffset() * 60_000;
@@ -264,31 +264,6 @@ export function bar(doc, spec) {
   const svg = stretched(doc, "bar", 100, 8, spec.label);
   svg.append(el(doc, "rect", { class: "rail", width: 100, height: 8 }), el(doc, "rect", { class: `maybe ${spec.kind}`, width: part(spec.share), height: 8 }));
   svg.append(el(doc, "rect", { class: `fill ${spec.kind}`, width: part(spec.sure ?? spec.share), height: 8 }));
-  return svg;
-}
-
-/**
- * barChart draws named values as horizontal bars: {label, width, unit, kind, bars: [{name, value,
- * kind}]}.
- */
-export function barChart(doc, spec) {
-  const { width, bars, unit = "" } = spec;
-  const names = Math.min(width * 0.45, 8 + 6.6 * Math.max(4, ...bars.map((b) => b.name.length)));
-  const figures = 8 + 7 * Math.max(1, ...bars.map((b) => number(b.value, unit).length));
-  const max = Math.max(...bars.map((b) => b.value), 0) || 1;
-  const row = 22;
-  const svg = drawing(doc, "bars", width, bars.length * row, spec.label);
-  const fits = Math.floor((names - 8) / 6.6);
-  bars.forEach((b, i) => {
-    const y = i * row;
-    const long = (b.value / max) * (width - names - figures);
-    const name = b.name.length > fits ? `${b.name.slice(0, fits - 1)}…` : b.name;
-    svg.append(
-      el(doc, "text", { x: 0, y: y + 15 }, name, el(doc, "title", {}, b.name)),
-      el(doc, "rect", { class: `fill ${b.kind ?? spec.kind}`, x: round(names), y: y + 5, width: round(Math.max(1, long)), height: 12 }),
-      el(doc, "text", { class: "value", x: round(names + long + 6), y: y + 15 }, number(b.value, unit)),
-    );
-  });
   return svg;
 }
 

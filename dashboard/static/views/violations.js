@@ -121,7 +121,7 @@ const look = (v) => (isShadow(v) ? { class: "would" } : {});
  * matches reports whether a violation matches a filter: it has the tier, policy and reason of the
  * filter, and the text shown for it contains every word of the filter.
  */
-export function matches(v, filter) {
+function matches(v, filter) {
   if (filter.tier && v.tier !== filter.tier) return false;
   if (filter.policy && v.policy !== filter.policy) return false;
   if (filter.reason && v.reason !== filter.reason) return false;
