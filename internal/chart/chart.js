@@ -239,15 +239,12 @@ function hatch(doc, svg, kind) {
   return `url(#${id})`;
 }
 
-/**
- * sparkline draws stacked series without axes: {label, width, height, max, series: [{kind,
- * values}]}.
- */
+/** sparkline draws stacked series without axes: {label, width, height, series: [{kind, values}]}. */
 export function sparkline(doc, spec) {
   const { width, height } = spec;
   const length = Math.max(2, ...spec.series.map((s) => s.values.length));
   const times = Array.from({ length }, (_, i) => i);
-  const max = Math.max(spec.max ?? 0, peak(spec.series, times)) || 1;
+  const max = peak(spec.series, times) || 1;
   const f = { x: (i) => (i / (length - 1)) * width, y: (v) => height - 1 - (v / max) * (height - 3) };
   const svg = stretched(doc, "spark", width, height, spec.label);
   svg.append(el(doc, "line", { class: "base", x1: 0, x2: width, y1: height - 0.5, y2: height - 0.5 }));
@@ -407,7 +404,7 @@ export function figure(doc, draw, label) {
     const at = index();
     stage.replaceChildren(draw(doc, { ...spec, label, width, cursor: at }));
     const shown = at ?? spec.times.length - 1;
-    const values = spec.series.map((s) => ({ ...s, text: number(s.values[shown], s.unit ?? spec.unit) }));
+    const values = spec.series.map((s) => ({ ...s, text: number(s.values[shown], spec.unit) }));
     const when = spec.times.length === 0 ? "" : at === null ? "latest" : clock(spec.times[at]);
     legend.replaceChildren(...values.map((v) => html("span", { class: "item" },
       html("i", { class: `swatch ${v.kind}${v.over ? " over" : ""}` }), html("span", { class: "name" }, v.name), html("b", {}, v.text))),
