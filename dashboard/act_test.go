@@ -34,7 +34,8 @@ func TestWrongRequests(t *testing.T) {
 		{"POST /api/ban", `{"subject": "user:1"}`, 400, "invalid", `Invalid ban duration ""; want one such as 10m`},
 		{"POST /api/ban", `{"subject": "user:1", "for": "1ns"}`, 400, "invalid", "the ban is 1ns"},
 		{"POST /api/unban", `{"ref": "` + r.ref("~hash") + `"}`, 400, "invalid", "its name is too long"},
-		{"POST /api/unban", `{"subject": "` + strings.Repeat("x", maxBody) + `"}`, 413, "too_large", "want at most 131072 bytes"},
+		{"POST /api/unban", `{"subject": "` + strings.Repeat("x", maxBody) + `"}`, 413, "too_large",
+			"want at most 131072 bytes"},
 	} {
 		method, path, _ := strings.Cut(test.request, " ")
 		response, text := r.call(method, path, test.body, "Content-Type: application/json", asAlice)

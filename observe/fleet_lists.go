@@ -50,7 +50,8 @@ func (f *fleet) ownTop(now time.Time) (list []listed) {
 func (f *fleet) reported(counters []counter) (list []listed) {
 	for _, c := range counters {
 		if name := f.named(c.name); name != "" {
-			list = append(list, listed{kind: kindOf(c.name), name: name, policy: c.note, denied: c.count, atLeast: c.seen})
+			list = append(list, listed{kind: kindOf(c.name), name: name, policy: c.note,
+				denied: c.count, atLeast: c.seen})
 		}
 	}
 	return list
