@@ -17,8 +17,7 @@ var Kinds = [...]stint.StoreErrorKind{
 
 // Of returns the kind of a store failure, and KindOther for any other error.
 func Of(err error) stint.StoreErrorKind {
-	var failure *stint.StoreError
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*stint.StoreError](err); ok {
 		return failure.Kind
 	}
 	return stint.KindOther
