@@ -34,7 +34,7 @@ var errBreakerOpen = errors.New("the breaker is open")
 type breaker struct {
 	store  driver.BatchStore
 	pinger pinger // nil if the store has no Ping
-	config Config
+	stack  *Stack
 
 	open atomic.Bool // read by callers without the lock
 
@@ -46,33 +46,19 @@ type breaker struct {
 	refusal  *stint.StoreError // the error of refused takes, made once for all of them
 
 	announce sync.Mutex // held while the observer receives a change, to keep changes in order
-	probe    sync.WaitGroup
-	life     context.Context // canceled by end, to stop the probing
-	end      context.CancelFunc
 }
 
-// newBreaker returns a closed breaker for a store.
-func newBreaker(store driver.BatchStore, c Config) *breaker {
-	b := &breaker{store: store, config: c, state: BreakerClosed}
+// pinger is a store that reports whether it responds; see [New].
+type pinger interface {
+	Ping(ctx context.Context) error
+}
+
+// newBreaker returns a closed breaker for the store of a stack. When the stack is closed, the
+// probing ends. Calls go on as before, but an open breaker stays open.
+func newBreaker(store driver.BatchStore, s *Stack) *breaker {
+	b := &breaker{store: store, stack: s, state: BreakerClosed}
 	b.pinger, _ = store.(pinger)
-	b.life, b.end = context.WithCancel(context.Background())
 	return b
-}
-
-// Close stops the probing and waits for it to end. Calls go on as before, but an open breaker stays
-// open.
-func (b *breaker) Close() {
-	b.mu.Lock()
-	b.end()
-	b.mu.Unlock()
-	b.probe.Wait()
-}
-
-// current returns the current state.
-func (b *breaker) current() BreakerState {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.state
 }
 
 // attempt is a call to the store. It is counted once: when it has ended, or when it is overdue.
@@ -127,7 +113,7 @@ func (b *breaker) enter(a *attempt, op string, requests int) error {
 // begin records the beginning of a call. The lock is held.
 func (b *breaker) begin(a *attempt, op string, requests int) {
 	a.op, a.requests, a.changes, a.failures = op, requests, b.changes, b.failures
-	if b.config.Observer != nil {
+	if b.stack.config.Observer != nil {
 		a.begin = time.Now()
 	}
 }
@@ -154,12 +140,12 @@ func (b *breaker) leave(ctx context.Context, a *attempt, err error) {
 	case err == nil:
 		b.failures = 0
 	case bad && b.failures == a.failures:
-		if b.failures++; b.failures == b.config.BreakerFailures {
+		if b.failures++; b.failures == b.stack.config.BreakerFailures {
 			to = BreakerOpen
 		}
 	}
 	b.mu.Unlock()
-	observeCall(ctx, b.config.Observer, a.op, a.requests, a.begin, err)
+	observeCall(ctx, b.stack.config.Observer, a.op, a.requests, a.begin, err)
 	if to != "" {
 		b.change(a.changes, to, err)
 	}
@@ -194,14 +180,13 @@ func (b *breaker) change(since uint64, to BreakerState, cause error) {
 	b.changes++
 	if b.open.Store(to == BreakerOpen); to == BreakerOpen {
 		b.blame(cause)
-		if now := b.changes; b.life.Err() == nil {
-			b.probe.Go(func() { b.probeUntilBack(now, time.Now()) })
-		}
+		now := b.changes
+		b.stack.run(func() { b.probeUntilBack(now, time.Now()) })
 	}
 	b.mu.Unlock()
-	b.config.Logger.Debug("stint: breaker "+string(to), "cause", cause) // the outage itself is logged by outageLog
-	if b.config.Observer != nil {
-		b.config.Observer.Observe(b.life, &BreakerChange{From: from, To: to})
+	b.stack.config.Logger.Debug("stint: breaker "+string(to), "cause", cause) // the outage itself is logged by outageLog
+	if b.stack.config.Observer != nil {
+		b.stack.config.Observer.Observe(b.stack.life, &BreakerChange{From: from, To: to})
 	}
 }
 
@@ -212,17 +197,17 @@ const pingTime = time.Second
 // store has no Ping, or does not permit it, probeUntilBack waits for BreakerRetry instead.
 func (b *breaker) probeUntilBack(change uint64, since time.Time) {
 	for {
-		pause := b.config.BreakerRetry
+		pause := b.stack.config.BreakerRetry
 		if b.pinger != nil {
 			// Many processes may have lost the store at the same moment: jitter spreads their
 			// pings.
-			pause = jitter(b.config.BreakerProbe)
+			pause = jitter(b.stack.config.BreakerProbe)
 		}
-		if sleep(b.life, pause); b.life.Err() != nil {
+		if sleep(b.stack.life, pause); b.stack.life.Err() != nil {
 			return
 		}
 		err := b.ping()
-		if err == nil || errkind.Of(err) == stint.KindAuth && time.Since(since) >= b.config.BreakerRetry {
+		if err == nil || errkind.Of(err) == stint.KindAuth && time.Since(since) >= b.stack.config.BreakerRetry {
 			b.change(change, BreakerHalfOpen, err)
 			return
 		}
@@ -239,11 +224,11 @@ func (b *breaker) ping() error {
 	if b.pinger == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(b.life, pingTime)
+	ctx, cancel := context.WithTimeout(b.stack.life, pingTime)
 	defer cancel()
 	begin := time.Now()
 	err := b.pinger.Ping(ctx)
-	observeCall(ctx, b.config.Observer, opPing, 0, begin, err)
+	observeCall(ctx, b.stack.config.Observer, opPing, 0, begin, err)
 	return err
 }
 

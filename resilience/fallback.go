@@ -62,7 +62,7 @@ func (s *Stack) without(ctx context.Context, q *question, sent *waiter, cause er
 
 // decideHere decides in this process, without the store.
 func (s *Stack) decideHere(q *question, sent *waiter) (err error) {
-	s.awaitStart()
+	<-s.sharing.starting.Done()
 	s.warnIfAlone()
 	var owes *debt
 	if q.decision, owes, err = s.ledger.decide(&q.request, sent != nil); err != nil {

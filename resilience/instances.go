@@ -13,9 +13,13 @@ import (
 
 // sharing tracks how many processes share the store.
 type sharing struct {
-	counted atomic.Int64  // the largest of the store's recent counts; 0 if there is none
-	tried   chan struct{} // closed once the store was asked to count; nil if it cannot count
-	warn    sync.Once     // for the warning that the number is a guess
+	counted atomic.Int64 // the largest of the store's recent counts; 0 if there is none
+	warn    sync.Once    // for the warning that the number is a guess
+	// starting ends when the process has tried to register in the store, after startTime, or at
+	// once if the store cannot count. Until then, the process may have no connection to the store,
+	// and does not know about other processes: it would consider itself the only one.
+	starting context.Context
+	started  context.CancelFunc
 }
 
 // Instances returns the number of processes known to share the store. It is the largest of the
@@ -43,34 +47,6 @@ func (s *Stack) warnIfAlone() {
 // startTime is the longest time for which a process is considered to be starting.
 const startTime = time.Second
 
-// starting reports whether this process has just started and has not tried to register in the store
-// yet. It may have no connection to the store, and does not know about other processes.
-func (s *Stack) starting() bool {
-	if s.sharing.tried == nil {
-		return false
-	}
-	select {
-	case <-s.sharing.tried:
-		return false
-	default:
-		return time.Since(s.start) < startTime
-	}
-}
-
-// awaitStart waits until the process is no longer starting, because a starting process would
-// consider itself the only one.
-func (s *Stack) awaitStart() {
-	if !s.starting() {
-		return
-	}
-	timer := time.NewTimer(time.Until(s.start.Add(startTime)))
-	defer timer.Stop()
-	select {
-	case <-s.sharing.tried:
-	case <-timer.C:
-	}
-}
-
 const (
 	// presentEvery is how often a process registers, and presentTime is how long that may take.
 	presentEvery = time.Second
@@ -87,7 +63,6 @@ const (
 func (s *Stack) countInstances(roster driver.Roster) {
 	last := driver.Presence{ID: rand.Text()}
 	counts := [countsKept]int{s.config.Instances} // others may not have registered yet
-	tried := sync.OnceFunc(func() { close(s.sharing.tried) })
 	for n := 1; s.life.Err() == nil; {
 		epoch := s.ledger.epoch.Add(1)
 		ctx, cancel := context.WithTimeout(s.life, presentTime)
@@ -103,7 +78,7 @@ func (s *Stack) countInstances(roster driver.Roster) {
 			s.noteMemory(last.Memory != "" && next.Memory != last.Memory, epoch)
 			last = next
 		}
-		tried()
+		s.sharing.started()
 		pause := presentEvery
 		if time.Since(s.start) < startTime {
 			pause /= 10 // others may be starting too

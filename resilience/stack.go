@@ -2,7 +2,6 @@ package resilience
 
 import (
 	"context"
-	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -44,16 +43,6 @@ var (
 	_ driver.Announcer = (*Stack)(nil)
 )
 
-// Optional methods of a store, besides those of [driver.BatchStore]; see [New].
-type (
-	pinger interface {
-		Ping(ctx context.Context) error
-	}
-	announcer interface {
-		Announcements(ctx context.Context, f func(subject string, commanded bool)) error
-	}
-)
-
 // New puts a stack on a store:
 //
 //	redis, err := redisstore.Open(ctx, redisstore.Config{URL: "redis://localhost:6379/0"})
@@ -83,8 +72,10 @@ func New(store driver.BatchStore, c Config) (*Stack, error) {
 	if err != nil {
 		return nil, &stint.InvalidError{Err: err}
 	}
-	s := &Stack{config: c, ledger: ledger, store: newBreaker(store, c), start: time.Now()}
+	s := &Stack{config: c, ledger: ledger, start: time.Now()}
 	s.life, s.end = context.WithCancel(context.Background())
+	s.sharing.starting, s.sharing.started = context.WithDeadline(s.life, s.start.Add(startTime))
+	s.store = newBreaker(store, s)
 	s.batch, s.amends = newBatch(opTake, s.store, ledger, c), newBatch(opAmend, s.store, ledger, c)
 	s.sender = sender{stack: s}
 	s.outage.logger, s.outage.worse = c.Logger, make(chan struct{}, 1)
@@ -96,11 +87,12 @@ func New(store driver.BatchStore, c Config) (*Stack, error) {
 		s.denials = newDenyCache(c)
 	}
 	if roster, ok := store.(driver.Roster); ok {
-		s.sharing.tried = make(chan struct{})
 		s.run(func() { s.countInstances(roster) })
+	} else {
+		s.sharing.started()
 	}
-	if announcer, ok := store.(announcer); ok {
-		s.run(func() { s.listen(announcer, c.Logger) })
+	if announcer, ok := store.(driver.Announcer); ok {
+		s.run(func() { s.listen(announcer) })
 	}
 	return s, nil
 }
@@ -258,7 +250,7 @@ func (s *Stack) ask(ctx context.Context, q *question) (sent *waiter, err error) 
 	// A missed deadline of that kind does not mean that the store is slow. Clients may be able to
 	// choose the deadline, and must not be able to bypass the store with a short one.
 	deadline := q.asked.Add(budget)
-	if s.starting() { // a store that is not connected yet is not down
+	if s.sharing.starting.Err() == nil { // a store that is not connected yet is not down
 		deadline = later(deadline, s.start.Add(startTime))
 	}
 	if earlier(ctx, deadline) != deadline {
@@ -290,7 +282,7 @@ func earlier(ctx context.Context, deadline time.Time) time.Time {
 // listen receives announcements from the store, and calls drop for each. While it cannot receive
 // any, an outdated denial is repeated for at most a second, and an outdated lease is used until it
 // ends.
-func (s *Stack) listen(announcer announcer, logger *slog.Logger) {
+func (s *Stack) listen(announcer driver.Announcer) {
 	warned := false
 	for s.life.Err() == nil {
 		s.heardSince.Store(max(s.ledger.now(), 1))
@@ -299,7 +291,7 @@ func (s *Stack) listen(announcer announcer, logger *slog.Logger) {
 		s.listeners.End()
 		if errkind.Of(err) == stint.KindAuth && !warned {
 			warned = true
-			logger.Warn("stint: not permitted to subscribe to announcements of other processes; their refunds are noticed up to a second late",
+			s.config.Logger.Warn("stint: not permitted to subscribe to announcements of other processes; their refunds are noticed up to a second late",
 				"cause", err)
 		}
 		sleep(s.life, jitter(time.Second))
@@ -333,7 +325,11 @@ func (s *Stack) drop(subject string, commanded bool) {
 }
 
 // Breaker returns the state of the breaker, which stops calls to a store that fails.
-func (s *Stack) Breaker() BreakerState { return s.store.current() }
+func (s *Stack) Breaker() BreakerState {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	return s.store.state
+}
 
 // Close waits until all callers are answered, gives back leased units, tries to charge the units
 // that are still owed to the store, and ends all background work. It takes at most a few seconds if
@@ -355,7 +351,6 @@ func (s *Stack) Close() error {
 	s.work.Wait()
 	s.sender.close()
 	s.ledger.close()
-	s.store.Close()
 	return nil
 }
 
