@@ -86,24 +86,6 @@ func newLease(hash uint64, c *stint.Claim, bans bool) *lease {
 	return ls
 }
 
-// serve answers a request with one claim from the block. It fills in d, which must be a zero
-// decision. It reports whether it served the request, and whether a renewal is due. mark is the
-// mark of this process.
-func (ls *lease) serve(r *stint.Request, now leaseTime, mark uint64, d *stint.Decision) (served, renew bool) {
-	c := &r.Claims[0]
-	b, left, renew := ls.take(c.Cost, now)
-	if b == nil {
-		return false, renew
-	}
-	d.Allowed = true
-	d.Charge.SetClaims(r.Claims)
-	charge, block := d.Charge.Data(), b.charge.Data()
-	charge.ID, charge.At, charge.Now = newLeasedID(mark), block.At, block.Now
-	charge.Generation, charge.Others, charge.Leased, charge.Leaser = block.Generation, block.Others, 1, uint16(mark)
-	b.show(d.MakeUsages(len(b.usages)), c.Cost, left, now)
-	return true, renew
-}
-
 // newLeasedID returns a random ID. A counter would not make IDs more unique, and cores would
 // contend for it.
 func newLeasedID(mark uint64) uint64 { return mark<<markShift | rand.Uint64()>>markBits }
@@ -170,16 +152,6 @@ func (ls *lease) miss(cost int64, now leaseTime, length time.Duration) (again bo
 		ls.largest.Store(cost)
 	}
 	return now.mono-ls.missAt.Swap(now.mono) <= int64(length)
-}
-
-// replace replaces the current block with b, which may be nil. It returns the old block, and how
-// many of its units were used. The lock is held.
-func (ls *lease) replace(b *leaseBlock) (old *leaseBlock, used int64) {
-	if old = ls.block.Swap(b); old != nil {
-		used = old.granted - max(0, old.units.Swap(blockClosed))
-		ls.spent += used
-	}
-	return old, used
 }
 
 // Bounds on the length of a block.

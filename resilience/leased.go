@@ -107,15 +107,12 @@ func (p *leasedPart) complete(rest *stint.Decision, err error) (d stint.Decision
 func (p *leasedPart) charge(d, rest *stint.Decision) {
 	claims, from := p.whole, rest.Charge.Data()
 	d.Charge.SetClaims(claims)
-	data, others := d.Charge.Data(), &driver.OtherStates{Now: make([]int64, len(claims)-1)}
-	data.ID, data.Fallback, data.Others = from.ID, from.Fallback, others
+	data, times := d.Charge.Data(), make([]int64, 2*len(claims))
+	at, now := times[:len(claims):len(claims)], times[len(claims):]
+	data.ID, data.Fallback, data.Others = from.ID, from.Fallback, new(driver.OtherStates)
 	charges := func(c stint.Claim) bool { return contract.Charges(&c) }
 	if data.ID == 0 && d.Allowed && !slices.ContainsFunc(p.rest, charges) {
 		data.ID, data.Fallback = newLeasedID(p.leases.stack.ledger.mark), false
-	}
-	if data.ID != 0 {
-		others.At = make([]int64, len(claims)-1)
-		data.Leased, data.Leaser = p.claims, uint16(p.leases.stack.ledger.mark)
 	}
 	restClaim, restState, state := 0, 0, 0
 	for i := range claims {
@@ -123,19 +120,7 @@ func (p *leasedPart) charge(d, rest *stint.Decision) {
 		if b := p.taken[i].block; b != nil {
 			of, claim, first = b.charge.Data(), 0, 0
 		}
-		at, now := of.AtOf(claim), of.NowOf(claim)
-		switch {
-		case i == 0:
-			data.Now = now
-			if data.ID != 0 {
-				data.At = at
-			}
-		default:
-			others.Now[i-1] = now
-			if data.ID != 0 {
-				others.At[i-1] = at
-			}
-		}
+		at[i], now[i] = of.AtOf(claim), of.NowOf(claim)
 		states := contract.CountStates(claims[i : i+1])
 		for k := range states {
 			contract.SetGeneration(&d.Charge, state, of.GenerationAt(first+k))
@@ -147,6 +132,11 @@ func (p *leasedPart) charge(d, rest *stint.Decision) {
 				d.Denier = uint8(i + 1)
 			}
 		}
+	}
+	data.Now, data.Others.Now = now[0], now[1:]
+	if data.ID != 0 {
+		data.At, data.Others.At = at[0], at[1:]
+		data.Leased, data.Leaser = p.claims, uint16(p.leases.stack.ledger.mark)
 	}
 }
 

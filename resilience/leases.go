@@ -96,16 +96,25 @@ func (l *leases) at(t time.Time) leaseTime {
 
 func (l *leases) distance() time.Duration { return time.Duration(l.roundTrip.Load()) }
 
-// serve answers a leasable request with one claim, and reports whether it did.
+// serve answers a leasable request with one claim from its block, and reports whether it did. It
+// fills in d, which must be a zero decision.
 func (l *leases) serve(r *stint.Request, d *stint.Decision, asked time.Time) bool {
 	_, ls := l.find(r, 0)
 	if ls == nil {
 		return false
 	}
-	now := l.at(asked)
-	served, renew := ls.serve(r, now, l.stack.ledger.mark, d)
-	l.served(ls, r.Claims[0].Cost, served, renew, now)
-	return served
+	cost, now, mark := r.Claims[0].Cost, l.at(asked), l.stack.ledger.mark
+	b, left, renew := ls.take(cost, now)
+	if b != nil {
+		d.Allowed = true
+		d.Charge.SetClaims(r.Claims)
+		charge, block := d.Charge.Data(), b.charge.Data()
+		charge.ID, charge.At, charge.Now = newLeasedID(mark), block.At, block.Now
+		charge.Generation, charge.Others, charge.Leased, charge.Leaser = block.Generation, block.Others, 1, uint16(mark)
+		b.show(d.MakeUsages(len(b.usages)), cost, left, now)
+	}
+	l.served(ls, cost, b != nil, renew, now)
+	return b != nil
 }
 
 // served records that a lease was asked to serve a request. It renews the lease if that is due.
@@ -277,7 +286,12 @@ func (l *leases) add(ls *lease, b *leaseBlock) {
 // replace replaces the current block with b, which may be nil, and gives back the unused units of
 // the old block. The lock of the lease is held.
 func (l *leases) replace(ls *lease, b *leaseBlock) {
-	if old, used := ls.replace(b); old != nil && used < old.granted {
+	old := ls.block.Swap(b)
+	if old == nil {
+		return
+	}
+	used := old.granted - max(0, old.units.Swap(blockClosed))
+	if ls.spent += used; used < old.granted {
 		l.giveBack(old, used)
 	}
 }
