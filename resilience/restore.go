@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/keypart"
 )
 
 // A store loses state if it is flushed, if it restarts from an old copy, if a replica that lagged
@@ -43,8 +43,6 @@ const (
 	lostParts = 4
 	// restoreTries is the number of attempts to send a batch of which the store accepts nothing.
 	restoreTries = 3
-	// hashLength is the length of the hash that replaces a subject in an announcement, after "#".
-	hashLength = 22
 )
 
 // keep saves the answers of a record that the next answer is about to replace. It saves only
@@ -87,8 +85,7 @@ func (c *count) last() answer {
 // subjects.
 func (l *ledger) commandedElsewhere(subject string) {
 	now := l.now()
-	_, hash, _ := strings.Cut(subject, "#")
-	if subject == "" || subject[0] == '~' || len(hash) == hashLength {
+	if subject == "" || subject[0] == keypart.HashMark || keypart.IsHashed(subject) {
 		l.anyCommanded.Store(now)
 		return
 	}
