@@ -103,7 +103,7 @@ func (c Charge) Part(indexes ...int) Charge {
 	}
 	part := Charge{data: c.data}
 	data := &part.data
-	data.Others, data.Leased = nil, 0
+	data.At, data.Now, data.Others, data.Leased = c.data.AtOf(indexes[0]), c.data.NowOf(indexes[0]), nil, 0
 	if indexes[0] > 0 {
 		data.RequestID, data.IDLife = "", 0
 	}
@@ -112,7 +112,12 @@ func (c Charge) Part(indexes ...int) Charge {
 	for k, i := range indexes {
 		kept[k] = claims[i]
 		data.Leased |= c.data.Leased >> i & 1 << k
-		others.At, others.Now = pick(others.At, of.At, &data.At, k, i), pick(others.Now, of.Now, &data.Now, k, i)
+		if k > 0 && of.At != nil {
+			others.At = append(others.At, c.data.AtOf(i))
+		}
+		if k > 0 && of.Now != nil {
+			others.Now = append(others.Now, c.data.NowOf(i))
+		}
 	}
 	part.SetClaims(kept)
 	var generations []uint32
@@ -133,21 +138,6 @@ func (c Charge) Part(indexes ...int) Charge {
 		data.Others = &others
 	}
 	return part
-}
-
-// pick copies the instant of claim i of a charge to a part, in which the claim has index k: to
-// first if k is 0, and otherwise to the end of list. of holds the instants of the charge's claims
-// after the first; it is nil if all claims have the same instant.
-func pick(list, of []int64, first *int64, k, i int) []int64 {
-	switch {
-	case of == nil:
-		return nil
-	case k > 0:
-		return append(list, of[i-1])
-	case i > 0:
-		*first = of[i-1]
-	}
-	return list
 }
 
 // states returns the number of states that the charge covers.

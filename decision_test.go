@@ -62,11 +62,7 @@ func TestOutweighs(t *testing.T) {
 	if s := state("10/1m", 3, 1); s.Outweighs(s) {
 		t.Error("a state outweighs itself")
 	}
-}
-
-func TestStateWithoutLimit(t *testing.T) {
-	var none, used stint.State
-	used.Used = 1
+	none, used := stint.State{}, stint.State{Usage: stint.Usage{Used: 1}} // states without a limit
 	if none.Remaining() != 0 || none.Outweighs(used) || used.Outweighs(none) {
 		t.Errorf("the zero state has %d left", none.Remaining())
 	}

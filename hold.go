@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -85,8 +86,7 @@ type holder struct {
 
 	expires *time.Timer             // calls loses when the place may have expired
 	lose    context.CancelCauseFunc // ends the context
-	once    sync.Once
-	lost    bool // whether the place was lost; set at most once
+	lost    atomic.Bool             // whether the place was lost
 
 	failure error     // error of the last heartbeat
 	until   time.Time // when the last unanswered heartbeat becomes void
@@ -138,16 +138,13 @@ func hold(ctx context.Context, store Store, c Charge, window time.Duration, plac
 	}
 }
 
-// loses records, once, that the place is lost. It does nothing for a hold without a place, because
-// a charge can still be settled after its hold has expired.
+// loses records that the place is lost. It does nothing for a hold without a place, because a
+// charge can still be settled after its hold has expired.
 func (h *holder) loses() {
-	if !h.place {
-		return
-	}
-	h.once.Do(func() {
-		h.lost = true
+	if h.place {
+		h.lost.Store(true)
 		h.lose(ErrPlaceLost)
-	})
+	}
 }
 
 // beat sends one heartbeat. It reports false if another heartbeat would be useless.
@@ -182,9 +179,8 @@ func (h *holder) release(ctx context.Context) error {
 	if err == nil && !held.Changed {
 		err = h.failure
 	}
-	h.once.Do(func() {}) // from now on, lost does not change
 	switch {
-	case !h.lost:
+	case !h.lost.Load():
 		return err
 	case err == nil:
 		return ErrPlaceLost

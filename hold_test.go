@@ -3,9 +3,6 @@ package stint_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,47 +13,31 @@ import (
 
 var errDown = errors.New("down")
 
-// cut is a store that can be out of reach. It notes when amendments are sent.
+// cut is a store that can be out of reach. It counts amendments.
 type cut struct {
 	stint.Store
-	down atomic.Bool
-	beat func(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) // instead of a heartbeat
-
-	mu  sync.Mutex
-	log []string
+	down   atomic.Bool
+	amends atomic.Int64
 }
 
-var errCut = &stint.StoreError{Op: "amend", Kind: stint.KindTimeout, Err: errDown}
-
 func (s *cut) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
-	s.mu.Lock()
-	kind := map[stint.AmendmentKind]string{
-		stint.AmendSettle: "settle", stint.AmendExtend: "extend", stint.AmendRelease: "release"}[a.Kind]
-	s.log = append(s.log, fmt.Sprint(kind, time.Now().Second()))
-	s.mu.Unlock()
+	s.amends.Add(1)
 	if s.down.Load() {
 		<-ctx.Done()
-		return stint.Amended{}, errCut
-	}
-	if a.Kind == stint.AmendExtend && s.beat != nil {
-		return s.beat(ctx, c, a)
+		return stint.Amended{}, &stint.StoreError{Op: "amend", Kind: stint.KindTimeout, Err: errDown}
 	}
 	return s.Store.Amend(ctx, c, a)
 }
 
-func newCut(t *testing.T) *cut {
+// newPlace returns a limiter of one place that lasts for some time, and what takes that place.
+func newPlace(t *testing.T, lasts time.Duration) (lim *stint.Limiter, store *cut, acquire func() stint.Decision) {
 	t.Helper()
-	return &cut{Store: newMemory(t)}
-}
-
-func newPlaces(t *testing.T, store stint.Store, most int64, lasts time.Duration) (lim *stint.Limiter,
-	acquire func() stint.Decision) {
-	t.Helper()
-	lim, err := stint.New(store, stint.Concurrency(most, lasts))
+	store = &cut{Store: newMemory(t)}
+	lim, err := stint.New(store, stint.Concurrency(1, lasts))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return lim, func() stint.Decision {
+	return lim, store, func() stint.Decision {
 		t.Helper()
 		d, err := lim.Allow(context.Background(), "job")
 		if err != nil {
@@ -70,8 +51,7 @@ func newPlaces(t *testing.T, store stint.Store, most int64, lasts time.Duration)
 // allowed for.
 func TestHoldTellsBeforeTheFirstHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newCut(t)
-		lim, acquire := newPlaces(t, store, 1, 10*time.Second)
+		lim, store, acquire := newPlace(t, 10*time.Second)
 		held, release := lim.Hold(context.Background(), acquire())
 		store.down.Store(true)
 		start := time.Now()
@@ -89,8 +69,7 @@ func TestHoldTellsBeforeTheFirstHeartbeat(t *testing.T) {
 // Who is told by the store that the place is lost, after a reset, does not ask again.
 func TestHoldEndsWithAReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newCut(t)
-		lim, acquire := newPlaces(t, store, 1, 9*time.Second)
+		lim, store, acquire := newPlace(t, 9*time.Second)
 		held, release := lim.Hold(context.Background(), acquire())
 		if err := lim.Reset(context.Background(), "job"); err != nil {
 			t.Fatal(err)
@@ -101,8 +80,8 @@ func TestHoldEndsWithAReset(t *testing.T) {
 			t.Errorf("told %v after %v, want %v after 3s", context.Cause(held), passed, stint.ErrPlaceLost)
 		}
 		time.Sleep(time.Minute)
-		if len(store.log) != 1 {
-			t.Errorf("sent %v, want one heartbeat", store.log)
+		if n := store.amends.Load(); n != 1 {
+			t.Errorf("%d heartbeats, want one", n)
 		}
 		if !acquire().Allowed {
 			t.Error("the place was taken back")
@@ -113,47 +92,31 @@ func TestHoldEndsWithAReset(t *testing.T) {
 	})
 }
 
-// A quantity whose name is misspelled would never be settled.
-// A part that does not exist, and an amendment without a kind, are refused: neither refunds.
+// A quantity whose name is misspelled would never be settled. A part that does not exist, and an
+// amendment without a kind, are refused, too: none of them refunds.
 func TestAmendMistakes(t *testing.T) {
-	lim := newLimiter(t, stint.PerDay(9))
-	d, err := lim.AllowN(t.Context(), "a", 5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	part, settle := d, stint.Amendment{Kind: stint.AmendSettle}
-	part.Charge = d.Charge.Part(1)
-	for _, test := range []struct {
-		d    stint.Decision
-		a    stint.Amendment
-		want string
-	}{
-		{part, settle, "the charge has no claims"},
-		{d, stint.Amendment{}, "the Kind of the amendment is 0; want AmendSettle, AmendExtend or AmendRelease"},
-		{d, stint.Amendment{KnownOnly: true}, "KnownOnly is set; want it with AmendExtend only"},
-	} {
-		done, err := lim.Amend(t.Context(), test.d, test.a)
-		var invalid *stint.InvalidError
-		if done.Changed || !errors.As(err, &invalid) || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%+v and %v, want %s", done, err, test.want)
-		}
-	}
-	if d, err := lim.Peek(t.Context(), "a"); err != nil || d.Remaining() != 4 {
-		t.Errorf("%d are left, %v; want 4", d.Remaining(), err)
-	}
-}
-
-func TestAmendUnknownName(t *testing.T) {
 	lim := newLimiter(t, stint.PerDay(9).WithName("input"), stint.PerDay(9))
 	d, err := lim.Take(t.Context(), stint.Request{Hold: time.Minute, Claims: []stint.Claim{{Subject: "a", Cost: 5}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `Costs["inptu"]: no limit of the charge has that name (did you mean "input"?)`
-	for _, kind := range []stint.AmendmentKind{stint.AmendSettle, stint.AmendExtend} {
-		_, err := lim.Amend(t.Context(), d, stint.Amendment{Kind: kind, Costs: stint.Costs{"inptu": 3, "": 1}})
-		if invalid := (*stint.InvalidError)(nil); !errors.As(err, &invalid) || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %s", err, want)
+	misspelled, part := stint.Costs{"inptu": 3, "": 1}, d
+	part.Charge = d.Charge.Part(1)
+	const unknown = `Costs["inptu"]: no limit of the charge has that name (did you mean "input"?)`
+	for _, test := range []struct {
+		d    stint.Decision
+		a    stint.Amendment
+		want string
+	}{
+		{part, stint.Amendment{Kind: stint.AmendSettle}, "the charge has no claims"},
+		{d, stint.Amendment{}, "the Kind of the amendment is 0; want AmendSettle, AmendExtend or AmendRelease"},
+		{d, stint.Amendment{KnownOnly: true}, "KnownOnly is set; want it with AmendExtend only"},
+		{d, stint.Amendment{Kind: stint.AmendSettle, Costs: misspelled}, unknown},
+		{d, stint.Amendment{Kind: stint.AmendExtend, Costs: misspelled}, unknown},
+	} {
+		done, err := lim.Amend(t.Context(), test.d, test.a)
+		if wantMistake(t, test.a, err, test.want); done.Changed {
+			t.Errorf("%+v: %+v", test.a, done)
 		}
 	}
 	done, err := lim.Amend(t.Context(), d, stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{"input": 3, "": 1}})
@@ -166,7 +129,7 @@ func TestAmendUnknownName(t *testing.T) {
 // not longer.
 func TestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lim, acquire := newPlaces(t, newCut(t), 1, 10*time.Second)
+		lim, _, acquire := newPlace(t, 10*time.Second)
 		ctx, cancel := context.WithCancel(context.Background())
 		_, release := lim.Hold(ctx, acquire())
 		cancel()

@@ -80,6 +80,7 @@ func (p *places) Announcements(ctx context.Context, f func(subject string, comma
 // A place, a charge and a request for one have the number of the call that they came from.
 func TestAwait(t *testing.T) {
 	const ms, s = time.Millisecond, time.Second
+	type D = []time.Duration
 	at := func(wait time.Duration) place { return place{wait: wait} }
 	broken, refused := place{err: errors.New("connection reset")}, place{err: &StoreError{Kind: "refused"}}
 	minute, second := PerMinute(1), PerSecond(1) // under the latter they book tentatively
@@ -87,8 +88,8 @@ func TestAwait(t *testing.T) {
 		name      string
 		limit     Limit
 		answers   []place
-		late      []time.Duration // of each sleep
-		announced []time.Duration // that there is room, the first from the start and each from the one before
+		late      D // of each sleep
+		announced D // that there is room, the first from the start and each from the one before
 		took      time.Duration
 		asked     string
 		want      uint64 // the charge that is used, 0 if it fails
@@ -96,46 +97,44 @@ func TestAwait(t *testing.T) {
 		{"at once", minute, []place{at(0)}, nil, nil, 0, "book", 1},
 		{"in time", minute, []place{at(400 * ms)}, nil, nil, 400 * ms, "book", 1},
 		{"no waiter gives up", minute, []place{at(time.Hour)}, nil, nil, time.Hour, "book", 1},
-		{"as late as the grace", minute, []place{at(400 * ms)}, []time.Duration{20 * ms}, nil, 420 * ms, "book", 1},
-		{"later than the grace", minute, []place{at(400 * ms), at(300 * ms)}, []time.Duration{21 * ms, 0}, nil,
-			721 * ms,
+		{"as late as the grace", minute, []place{at(400 * ms)}, D{20 * ms}, nil, 420 * ms, "book", 1},
+		{"later than the grace", minute, []place{at(400 * ms), at(300 * ms)}, D{21 * ms, 0}, nil, 721 * ms,
 			"book, return 1, book", 3},
-		{"late after a slow answer", minute, []place{{wait: 400 * ms, slow: 6 * ms}, at(0)},
-			[]time.Duration{15 * ms}, nil,
+		{"late after a slow answer", minute, []place{{wait: 400 * ms, slow: 6 * ms}, at(0)}, D{15 * ms}, nil,
 			421 * ms, "book, return 1, book", 3},
-		{"after an answer slower than the grace", minute, []place{{wait: 400 * ms, slow: s}},
-			[]time.Duration{10 * ms}, nil,
+		{"after an answer slower than the grace", minute, []place{{wait: 400 * ms, slow: s}}, D{10 * ms}, nil,
 			1410 * ms, "book", 1},
 		{"answers about an earlier time come late", minute,
-			[]place{at(10 * s), {wait: 5 * s, slow: 200 * ms}, {wait: 4 * s, slow: 200 * ms}},
-			nil, []time.Duration{5 * s}, 10*s + 2*time.Microsecond, "book, move 1, move 2", 3},
-		{"later twice", minute, []place{at(400 * ms), at(300 * ms), at(0)}, []time.Duration{time.Hour,
-			time.Minute}, nil,
+			[]place{at(10 * s), {wait: 5 * s, slow: 200 * ms}, {wait: 4 * s, slow: 200 * ms}}, nil, D{5 * s},
+			10*s + 2*time.Microsecond, "book, move 1, move 2", 3},
+		{"later twice", minute, []place{at(400 * ms), at(300 * ms), at(0)}, D{time.Hour, time.Minute}, nil,
 			time.Hour + time.Minute + 700*ms, "book, return 1, book, return 3, book", 5},
-		{"an earlier place", minute, []place{at(10 * s), at(3 * s)}, nil, []time.Duration{2 * s}, 5 * s, "book, move 1", 2},
-		{"a place at once", minute, []place{at(10 * s), at(0)}, nil, []time.Duration{2 * s}, 2 * s, "book, move 1", 2},
-		{"no earlier place, but later", minute, []place{at(10 * s), at(8 * s), at(s)}, nil, []time.Duration{2 * s},
-			4 * s,
+		{"an earlier place", minute, []place{at(10 * s), at(3 * s)}, nil, D{2 * s}, 5 * s, "book, move 1", 2},
+		{"a place at once", minute, []place{at(10 * s), at(0)}, nil, D{2 * s}, 2 * s, "book, move 1", 2},
+		{"no earlier place, but later", minute, []place{at(10 * s), at(8 * s), at(s)}, nil, D{2 * s}, 4 * s,
 			"book, move 1, move 2", 3},
-		{"no earlier place", minute, []place{at(10 * s), at(8 * s), at(7 * s)}, nil, []time.Duration{2 * s}, 10 * s,
+		{"no earlier place", minute, []place{at(10 * s), at(8 * s), at(7 * s)}, nil, D{2 * s}, 10 * s,
 			"book, move 1, move 2", 3},
-		{"much is given back", minute, []place{at(10 * s), at(8 * s), at(5 * s)}, nil,
-			[]time.Duration{2 * s, ms, ms, ms, ms}, 8 * s, "book, move 1, move 2", 3},
-		{"too near to move", minute, []place{at(2 * s)}, nil, []time.Duration{1950 * ms}, 2 * s, "book", 1},
-		{"late, but before its place", minute, []place{at(10 * s), at(100 * ms)}, []time.Duration{5 * s},
-			[]time.Duration{s}, 6100 * ms, "book, move 1", 2},
-		{"an error", minute, []place{at(2 * s), broken, at(100 * ms)}, nil, []time.Duration{s}, 1100 * ms, "book, move 1, book", 3},
-		{"nothing was done, then an answer", minute, []place{at(10 * s), refused, at(s)}, nil,
-			[]time.Duration{s, 2 * s}, 4 * s, "book, move 1, move 1", 3},
-		{"denied", minute, []place{at(2 * s), {denied: true, wait: time.Hour}, at(100 * ms)}, nil,
-			[]time.Duration{s}, 1100 * ms, "book, move 1, return 1, book", 4},
+		{"much is given back", minute, []place{at(10 * s), at(8 * s), at(5 * s)}, nil, D{2 * s, ms, ms, ms, ms},
+			8 * s, "book, move 1, move 2", 3},
+		{"too near to move", minute, []place{at(2 * s)}, nil, D{1950 * ms}, 2 * s, "book", 1},
+		{"late, but before its place", minute, []place{at(10 * s), at(100 * ms)}, D{5 * s}, D{s}, 6100 * ms,
+			"book, move 1", 2},
+		{"an error", minute, []place{at(2 * s), broken, at(100 * ms)}, nil, D{s}, 1100 * ms, "book, move 1, book", 3},
+		{"nothing was done, then an answer", minute, []place{at(10 * s), refused, at(s)}, nil, D{s, 2 * s}, 4 * s,
+			"book, move 1, move 1", 3},
+		{"denied", minute, []place{at(2 * s), {denied: true, wait: time.Hour}, at(100 * ms)}, nil, D{s}, 1100 * ms,
+			"book, move 1, return 1, book", 4},
 		{"denied from the start", minute, []place{{denied: true, wait: time.Hour}}, nil, nil, 0, "book", 0},
 		{"an error from the start", minute, []place{broken}, nil, nil, 0, "book", 0},
 
-		{"it asks before it goes", second, []place{at(400 * ms), at(0)}, []time.Duration{21 * ms}, nil, 421 * ms, "book, move 1", 2},
-		{"one ahead was late", second, []place{at(400 * ms), at(5 * ms), at(0)}, nil, nil, 405 * ms, "book, move 1, move 2", 3},
-		{"it moves up first", second, []place{at(4 * s), at(2 * s), at(0)}, nil, []time.Duration{s}, 3 * s, "book, move 1, move 2", 3},
-		{"no answer before it goes", second, []place{at(400 * ms), broken, at(0)}, nil, nil, 400 * ms, "book, move 1, book", 3},
+		{"it asks before it goes", second, []place{at(400 * ms), at(0)}, D{21 * ms}, nil, 421 * ms, "book, move 1", 2},
+		{"one ahead was late", second, []place{at(400 * ms), at(5 * ms), at(0)}, nil, nil, 405 * ms,
+			"book, move 1, move 2", 3},
+		{"it moves up first", second, []place{at(4 * s), at(2 * s), at(0)}, nil, D{s}, 3 * s,
+			"book, move 1, move 2", 3},
+		{"no answer before it goes", second, []place{at(400 * ms), broken, at(0)}, nil, nil, 400 * ms,
+			"book, move 1, book", 3},
 		{"it is certain that nothing happened", second, []place{at(400 * ms), refused, at(0)}, nil, nil, 400 * ms,
 			"book, move 1, return 1, book", 4},
 		{"denied before it goes", second, []place{at(400 * ms), {denied: true}, {denied: true}}, nil, nil, 400 * ms,
@@ -149,14 +148,12 @@ func TestAwait(t *testing.T) {
 					t.Fatal(err)
 				}
 				late := test.late
-				lim.sleep = func(ctx context.Context, d time.Duration, wake <-chan struct{}) (time.Duration, error) {
-					took, err := sleep(ctx, d, wake)
+				lim.WakeLate(func() (next time.Duration) {
 					if len(late) > 0 {
-						time.Sleep(late[0])
-						took, late = took+late[0], late[1:]
+						next, late = late[0], late[1:]
 					}
-					return took, err
-				}
+					return next
+				})
 				start := time.Now()
 				d, err := lim.Wait(t.Context(), "api")
 				if got := time.Since(start); got != test.took {

@@ -335,13 +335,8 @@ func (l *Limit) options() [3]limitOption {
 }
 
 func isOption(word string) bool {
-	var l Limit
-	for _, option := range l.options() {
-		if option.word == word {
-			return true
-		}
-	}
-	return false
+	options := new(Limit).options()
+	return slices.ContainsFunc(options[:], func(o limitOption) bool { return o.word == word })
 }
 
 const limitForm = `want "units/window", such as "100/1m" or "10/1s burst 2x"`
@@ -386,11 +381,13 @@ func parseLimit(text string) (Limit, error) {
 		words = words[2:]
 	}
 	if len(words) > 0 && !isOption(words[0]) && l.Algorithm != AlgorithmCalendar {
-		if l.Algorithm, ok = algorithmByName(words[0]); !ok {
+		names := algorithmNames[:AlgorithmCalendar] // a calendar limit does not name its algorithm
+		i := slices.Index(names, words[0])
+		if i < 0 {
 			return l, fmt.Errorf("unknown word %q; want burst, %s, leased, hold-through, charge-expired", words[0],
-				strings.Join(algorithmNames[:AlgorithmCalendar], ", "))
+				strings.Join(names, ", "))
 		}
-		words = words[1:]
+		l.Algorithm, words = Algorithm(i), words[1:]
 	}
 	for _, option := range l.options() {
 		if len(words) > 0 && words[0] == option.word {
@@ -402,15 +399,6 @@ func parseLimit(text string) (Limit, error) {
 		return l, fmt.Errorf("unexpected %q after the limit; %s", strings.Join(words, " "), limitForm)
 	}
 	return l, nil
-}
-
-func algorithmByName(name string) (Algorithm, bool) {
-	for i, n := range algorithmNames[:AlgorithmCalendar] { // a calendar limit does not name its algorithm
-		if n == name {
-			return Algorithm(i), true
-		}
-	}
-	return 0, false
 }
 
 func parseUnits(s string) (int64, error) {

@@ -37,6 +37,21 @@ func newLimiter(t *testing.T, options ...stint.Option) *stint.Limiter {
 	return lim
 }
 
+// wantMistake checks that an error is an InvalidError that tells all texts or, if there are none,
+// that there is no error.
+func wantMistake(t *testing.T, what any, err error, tells ...string) {
+	t.Helper()
+	if _, invalid := errors.AsType[*stint.InvalidError](err); invalid != (len(tells) > 0) || !invalid && err != nil {
+		t.Errorf("%+v: error %v", what, err)
+		return
+	}
+	for _, text := range tells {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("%+v: %q is not told by: %v", what, text, err)
+		}
+	}
+}
+
 // away is an unavailable store, under [stint.FailDeny].
 type away struct{ stint.Store }
 
@@ -84,7 +99,6 @@ func TestNewMistakes(t *testing.T) {
 		options []stint.Option
 		tells   []string
 	}{
-		{nil, []stint.Option{stint.PerMinute(1)}, []string{"the store is nil; want a store, such as one from stores.Open"}},
 		{nil, nil, []string{"the store is nil; want a store, such as one from stores.Open"}},
 		{(*memorystore.Store)(nil), nil, []string{"the store is nil; want a store, such as one from stores.Open"}},
 		{store, []stint.Option{(*stint.Limit)(nil)}, []string{"an option is nil; want a limit"}},
@@ -92,21 +106,14 @@ func TestNewMistakes(t *testing.T) {
 		{store, []stint.Option{struct{ stint.Option }{}}, []string{"an option is nil; want a limit"}},
 		{store, []stint.Option{stint.PerMinute(-1), stint.Per(1, 0)},
 			[]string{"Limits[0]", "a maximum of -1", "Limits[1]", "a window of 0s"}},
+		{store, []stint.Option{stint.Limit{Max: -1, Window: -1, Burst: -1, Name: "a b"}},
+			[]string{"a maximum of -1", "a window of -1ns", "a burst of -1", `the name "a b"`}},
 		{store, []stint.Option{stint.PerMinute(1), stint.PerMinute(2)}, []string{"same name, algorithm and window"}},
 		{store, []stint.Option{stint.PerMinute(1), stint.WithBans(stint.BanPolicy{After: 126})},
 			[]string{"After is 126", "Within", "Durations"}},
 	} {
 		_, err := stint.New(test.store, test.options...)
-		var invalid *stint.InvalidError
-		if !errors.As(err, &invalid) {
-			t.Errorf("%v: error %v", test.tells, err)
-			continue
-		}
-		for _, text := range test.tells {
-			if !strings.Contains(err.Error(), text) {
-				t.Errorf("%q is not told by: %v", text, err)
-			}
-		}
+		wantMistake(t, test.options, err, test.tells...)
 	}
 }
 
@@ -232,10 +239,7 @@ func TestCallMistakes(t *testing.T) {
 		"too many claims":       take(func(r *stint.Request) { r.Claims = make([]stint.Claim, 99) }),
 		"booking a concurrency": wait(func(r *stint.Request) { r.Claims[0].Limits = []stint.Limit{stint.Concurrency(1, time.Second)} }),
 	} {
-		var invalid *stint.InvalidError
-		if !errors.As(err, &invalid) {
-			t.Errorf("%s: error %v, want an InvalidError", name, err)
-		}
+		wantMistake(t, name, err, "stint: invalid: ")
 	}
 	const want = "stint: invalid: there are no limits; pass some to stint.New, such as stint.PerMinute(100)"
 	if none == nil || none.Error() != want || noWait == nil || noWait.Error() != want {
@@ -303,16 +307,6 @@ func TestCommandMistakes(t *testing.T) {
 		{stint.Command{Kind: stint.CommandGiveBack, Subject: "a", Limits: append(limits, limits...), Units: 1},
 			[]string{"Limits[1]", "same name"}},
 	} {
-		err := test.command.Validate()
-		var invalid *stint.InvalidError
-		if errors.As(err, &invalid) != (len(test.tells) > 0) {
-			t.Errorf("%+v: error %v", test.command, err)
-			continue
-		}
-		for _, text := range test.tells {
-			if !strings.Contains(err.Error(), text) {
-				t.Errorf("%q is not told by: %v", text, err)
-			}
-		}
+		wantMistake(t, test.command, test.command.Validate(), test.tells...)
 	}
 }

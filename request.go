@@ -140,11 +140,8 @@ func (r *Request) leaseFits() bool {
 		r.Claims[0].hasConcurrency() || r.Hold != 0 {
 		return false
 	}
-	limits := r.Claims[0].Limits
-	for i := range limits {
-		if t.Lease != 0 && !limits[i].canLease() {
-			return false
-		}
+	if t.Lease != 0 && slices.ContainsFunc(r.Claims[0].Limits, func(l Limit) bool { return !l.canLease() }) {
+		return false
 	}
 	return t.Lease >= 0 && t.Lease <= MaxWindow && t.Lease%time.Microsecond == 0 && (t.Lease == 0 || r.ID == "")
 }
@@ -163,34 +160,9 @@ func (r *Request) grace() time.Duration {
 	return min(max(shortest/20, 2*time.Millisecond), 20*time.Millisecond).Truncate(time.Microsecond)
 }
 
-// sameStateBefore reports whether claim i and an earlier claim have the same subject and scope, and
-// a limit with the same identity.
-func (r *Request) sameStateBefore(i int) bool {
-	for j := range i {
-		if r.Claims[j].sharesLimit(&r.Claims[i]) {
-			return true
-		}
-	}
-	return false
-}
-
-func (c *Claim) sharesLimit(d *Claim) bool {
-	if c.Subject != d.Subject || c.Scope != d.Scope {
-		return false
-	}
-	for i := range c.Limits {
-		for j := range d.Limits {
-			if c.Limits[i].sameID(&d.Limits[j]) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// sharesState reports whether claim i shares a state with an earlier claim: both have the same
-// subject and scope, and a limit with the same name.
-func (r *Request) sharesState(i int) bool {
+// sharesLimit reports whether claim i and an earlier claim have the same subject and scope, and a
+// limit with the same identity or, if byName is true, with the same name.
+func (r *Request) sharesLimit(i int, byName bool) bool {
 	d := &r.Claims[i]
 	for j := range i {
 		c := &r.Claims[j]
@@ -198,8 +170,11 @@ func (r *Request) sharesState(i int) bool {
 			continue
 		}
 		for k := range c.Limits {
-			if slices.ContainsFunc(d.Limits, func(l Limit) bool { return l.Name == c.Limits[k].Name }) {
-				return true
+			for n := range d.Limits {
+				l, m := &c.Limits[k], &d.Limits[n]
+				if l.sameID(m) || byName && l.Name == m.Name {
+					return true
+				}
 			}
 		}
 	}
@@ -207,12 +182,7 @@ func (r *Request) sharesState(i int) bool {
 }
 
 func (c *Claim) hasConcurrency() bool {
-	for i := range c.Limits {
-		if c.Limits[i].Algorithm == AlgorithmConcurrency {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Limits, func(l Limit) bool { return l.Algorithm == AlgorithmConcurrency })
 }
 
 // shortest returns the shortest window of the claim's limits.

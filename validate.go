@@ -126,7 +126,7 @@ func (c *Claim) checkLimits(m *mistakes) {
 		if c.Limits[i].check(&own); own.errs != nil {
 			m.add("Limits[%d] (%s): %w", i, c.Limits[i], own.err())
 		}
-		if c.repeats(i) {
+		if slices.ContainsFunc(c.Limits[:i], func(l Limit) bool { return l.sameID(&c.Limits[i]) }) {
 			m.add("Limits[%d] (%s) has the same name, algorithm and window as an earlier one; "+
 				"give one of them a Name", i, c.Limits[i])
 		}
@@ -155,16 +155,6 @@ func appendNames(names []string, limits []Limit) []string {
 	return names
 }
 
-// repeats reports whether Limits[i] has the identity of an earlier limit.
-func (c *Claim) repeats(i int) bool {
-	for j := range i {
-		if c.Limits[j].sameID(&c.Limits[i]) {
-			return true
-		}
-	}
-	return false
-}
-
 // Validate reports everything that is wrong with the request, in one [*InvalidError]. Stores may
 // rely on requests being valid.
 func (r *Request) Validate() error {
@@ -185,10 +175,10 @@ func (r *Request) check(m *mistakes) {
 		r.Claims[i].check(m)
 		m.claim = 0
 		total += len(r.Claims[i].Limits)
-		if r.Hold != 0 && r.sharesState(i) {
+		if r.Hold != 0 && r.sharesLimit(i, true) {
 			m.add("Claims[%d] and an earlier one hold units of limits with the same name on subject %s; want one claim, "+
 				"with Costs by names if they differ", i, quote(r.Claims[i].Subject))
-		} else if r.sameStateBefore(i) {
+		} else if r.sharesLimit(i, false) {
 			m.add("Claims[%d] repeats a limit of an earlier claim on subject %s; want each once",
 				i, quote(r.Claims[i].Subject))
 		}
