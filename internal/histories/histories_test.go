@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -23,6 +24,17 @@ var (
 	lasts  = flag.Duration("for", 3*time.Second, "how long many histories are run")
 	survey = flag.Bool("survey", false, "go on after a history that is wrong, and count what was")
 )
+
+// A history leaves little behind, so a larger share of garbage costs no memory and saves time. What
+// a stack pools stays until the second collection, with the whole stack: without the limit, collections
+// become rarer and rarer.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(2 << 30)
+	}
+	os.Exit(m.Run())
+}
 
 // run lets the history of a seed happen.
 func run(t *testing.T, seed uint64, draft func(uint64) *plan) (h *history) {

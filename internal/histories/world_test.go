@@ -354,15 +354,12 @@ func (w *world) ask(s step) {
 
 // tell notes what a caller was told.
 func (w *world) tell(i *instance, o *op, d stint.Decision, err error) {
-	var no *stint.DeniedError
 	switch {
 	case i.isDead():
 		return
 	case err == nil && d.Allowed:
 		o.told = allowed
-	case err == nil:
-		o.told = denied
-	case errors.As(err, &no):
+	case err == nil, errors.As(err, new(*stint.DeniedError)):
 		o.told = denied
 	default:
 		o.told = failed
