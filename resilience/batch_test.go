@@ -231,36 +231,35 @@ func TestEarlierDeadline(t *testing.T) {
 
 // Close waits for the answers of those who ask, or for their deadlines.
 func TestCloseAnswersThoseWhoWait(t *testing.T) {
-	for name, test := range map[string]struct {
+	type row struct {
 		way      way
 		degraded bool
-	}{"answers": {way{there: 10 * time.Millisecond}, false}, "silent": {way{silent: true}, true}} {
-		t.Run(name, func(t *testing.T) {
-			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-				store.change(test.way)
-				var group sync.WaitGroup
-				var callers []*caller
-				for i := range 10 {
-					callers = append(callers, call(&group, t.Context(), s, oneUnit(fmt.Sprint(i))))
-				}
-				if err := s.Close(); err != nil {
-					t.Error(err)
-				}
-				synctest.Wait()
-				for i, c := range callers {
-					if c.err != nil || !c.d.Allowed || c.d.Degraded != test.degraded {
-						t.Errorf("caller %d: %+v", i, c)
-					}
-				}
-				if _, err := s.Take(t.Context(), oneUnit("later")); !errors.Is(err, errClosed) {
-					t.Errorf("after Close: %v", err)
-				}
-				if err := s.Close(); err != nil {
-					t.Error(err)
-				}
-			})
-		})
 	}
+	each(t, map[string]row{
+		"answers": {way{there: 10 * time.Millisecond}, false}, "silent": {way{silent: true}, true},
+	}, alone, func(t *testing.T, store *fake, s *Stack, test row) {
+		store.change(test.way)
+		var group sync.WaitGroup
+		var callers []*caller
+		for i := range 10 {
+			callers = append(callers, call(&group, t.Context(), s, oneUnit(fmt.Sprint(i))))
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		for i, c := range callers {
+			if c.err != nil || !c.d.Allowed || c.d.Degraded != test.degraded {
+				t.Errorf("caller %d: %+v", i, c)
+			}
+		}
+		if _, err := s.Take(t.Context(), oneUnit("later")); !errors.Is(err, errClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // An answer that comes before others of its flight reaches its caller before them.
@@ -287,34 +286,31 @@ func TestEarlyAnswers(t *testing.T) {
 // The budget measures the store: if this process lags behind, deadlines are put off for as long as
 // it did, and by a quarter of a second at most.
 func TestProcessThatLagsBehind(t *testing.T) {
-	for name, test := range map[string]struct {
+	type row struct {
 		lag  time.Duration
 		back time.Duration
 		took time.Duration // less means that the store decided
-	}{
+	}
+	each(t, map[string]row{
 		"in time":    {0, 40 * time.Millisecond, 15 * time.Millisecond},
 		"lagged":     {50 * time.Millisecond, 40 * time.Millisecond, 40 * time.Millisecond},
 		"for longer": {time.Minute, time.Second, 265 * time.Millisecond},
-	} {
-		t.Run(name, func(t *testing.T) {
-			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-				store.change(way{back: test.back})
-				var group sync.WaitGroup
-				c := call(&group, t.Context(), s, oneUnit("a"))
-				time.Sleep(5 * time.Millisecond)
-				if b, now := s.batch, time.Now(); test.lag > 0 {
-					b.mu.Lock()
-					b.checkAt = now.Add(-test.lag) // as if the timer should have run then
-					b.catchUp(now)
-					b.mu.Unlock()
-				}
-				group.Wait()
-				if c.err != nil || c.took != test.took || c.d.Degraded != (test.took < test.back) {
-					t.Errorf("%+v", c)
-				}
-			})
-		})
-	}
+	}, alone, func(t *testing.T, store *fake, s *Stack, test row) {
+		store.change(way{back: test.back})
+		var group sync.WaitGroup
+		c := call(&group, t.Context(), s, oneUnit("a"))
+		time.Sleep(5 * time.Millisecond)
+		if b, now := s.batch, time.Now(); test.lag > 0 {
+			b.mu.Lock()
+			b.checkAt = now.Add(-test.lag) // as if the timer should have run then
+			b.catchUp(now)
+			b.mu.Unlock()
+		}
+		group.Wait()
+		if c.err != nil || c.took != test.took || c.d.Degraded != (test.took < test.back) {
+			t.Errorf("%+v", c)
+		}
+	})
 }
 
 // Many callers at once, in flights that answer early, and some of them give up: each gets its own

@@ -102,58 +102,54 @@ func TestBreakerRefusesEveryVerb(t *testing.T) {
 }
 
 func TestWhatIsAFailure(t *testing.T) {
-	for name, test := range map[string]struct {
+	type row struct {
 		err  error
 		want BreakerState
-	}{
+	}
+	each(t, map[string]row{
 		"store error":       {storeError(stint.KindUnreachable), "open"},
 		"deadline":          {&stint.StoreError{Kind: stint.KindTimeout, Err: context.DeadlineExceeded}, "open"},
 		"wrapped":           {fmt.Errorf("there: %w", storeError(stint.KindBusy)), "open"},
 		"canceled caller":   {&stint.StoreError{Err: context.Canceled}, "closed"},
 		"caller's mistake":  {&stint.InvalidError{Err: errDown}, "closed"},
 		"a slot that moves": {storeError(stint.KindMigrating), "closed"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			over(t, strict, func(t *testing.T, store *fake, s *Stack) {
-				store.fail(test.err)
-				takes(s, 5)
-				wantState(t, s, test.want)
-			})
-		})
-	}
+	}, strict, func(t *testing.T, store *fake, s *Stack, test row) {
+		store.fail(test.err)
+		takes(s, 5)
+		wantState(t, s, test.want)
+	})
 }
 
 // A batch counts once, and has failed if none of its calls was decided. Of batches that are under
 // way at the same time, one failure counts.
 func TestBatchesCountOnce(t *testing.T) {
-	for name, test := range map[string]struct {
+	type row struct {
 		partly bool
 		states string // after each of some rounds
-	}{"all fail": {false, "closed closed open open"}, "some fail": {true, "closed closed closed closed"}} {
-		t.Run(name, func(t *testing.T) {
-			over(t, strict, func(t *testing.T, store *fake, s *Stack) {
-				store.change(way{there: 400 * time.Microsecond})
-				store.reply(func(c *driver.Call) {
-					if !test.partly || c.Request.Claims[0].Subject != "good" {
-						c.Decision, c.Err = stint.Decision{}, storeError(stint.KindOther)
-					}
-				})
-				var states []string
-				for range 4 {
-					var group sync.WaitGroup
-					for _, subject := range []string{"bad", "bad", "bad", "good", "bad"} { // the last three together
-						call(&group, t.Context(), s, oneUnit(subject))
-					}
-					group.Wait()
-					states = append(states, string(s.Breaker()))
-					time.Sleep(time.Millisecond)
-				}
-				if got := strings.Join(states, " "); got != test.states {
-					t.Errorf("the breaker is %s, want %s", got, test.states)
-				}
-			})
-		})
 	}
+	each(t, map[string]row{
+		"all fail": {false, "closed closed open open"}, "some fail": {true, "closed closed closed closed"},
+	}, strict, func(t *testing.T, store *fake, s *Stack, test row) {
+		store.change(way{there: 400 * time.Microsecond})
+		store.reply(func(c *driver.Call) {
+			if !test.partly || c.Request.Claims[0].Subject != "good" {
+				c.Decision, c.Err = stint.Decision{}, storeError(stint.KindOther)
+			}
+		})
+		var states []string
+		for range 4 {
+			var group sync.WaitGroup
+			for _, subject := range []string{"bad", "bad", "bad", "good", "bad"} { // the last three together
+				call(&group, t.Context(), s, oneUnit(subject))
+			}
+			group.Wait()
+			states = append(states, string(s.Breaker()))
+			time.Sleep(time.Millisecond)
+		}
+		if got := strings.Join(states, " "); got != test.states {
+			t.Errorf("the breaker is %s, want %s", got, test.states)
+		}
+	})
 }
 
 // What began before the breaker opened does not count after it has closed.

@@ -19,11 +19,13 @@ type denyRig struct {
 	s     *Stack
 }
 
+// remembers is a configuration in which what the deny cache does not answer is asked of the store.
+var remembers = Config{Instances: 1, NoLeases: true, BreakerFailures: math.MaxInt, Failure: patient}
+
 // remembering runs a test of the deny cache, in virtual time.
 func remembering(t *testing.T, test func(g denyRig)) {
 	t.Helper()
-	over(t, Config{Instances: 1, NoLeases: true, BreakerFailures: math.MaxInt, Failure: patient},
-		func(t *testing.T, store *fake, s *Stack) { test(denyRig{t, store, s}) })
+	over(t, remembers, func(t *testing.T, store *fake, s *Stack) { test(denyRig{t, store, s}) })
 }
 
 // want takes, and checks the answer and whether the store was asked.
@@ -153,7 +155,7 @@ func TestDenialsAreTrueOverASlowNetwork(t *testing.T) {
 // Only what is sure to be denied again is answered from memory.
 func TestRequestsThatPassTheDenyCacheBy(t *testing.T) {
 	full := ask("a", 1, stint.PerHour(1))
-	for name, change := range map[string]func(*stint.Request){
+	each(t, map[string]func(*stint.Request){
 		"request id": func(r *stint.Request) { r.ID = "x" },
 		"peek":       func(r *stint.Request) { r.Mode = stint.ModePeek },
 		"reserve":    func(r *stint.Request) { r.Mode, r.MaxWait = stint.ModeReserve, time.Second },
@@ -168,18 +170,15 @@ func TestRequestsThatPassTheDenyCacheBy(t *testing.T) {
 			r.Claims[0].Limits = []stint.Limit{stint.PerHour(1), stint.Concurrency(1, time.Hour)}
 		},
 		"concurrency of another": func(r *stint.Request) { *r = and(*r, ask("b", 1, stint.Concurrency(1, time.Hour))) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			remembering(t, func(g denyRig) {
-				r := ask("a", 1, stint.PerHour(1))
-				g.full(r)
-				change(&r)
-				g.want(r, false, fromStore)
-				g.want(r, false, fromStore)
-				g.want(full, false, fromMemory)
-			})
-		})
-	}
+	}, remembers, func(t *testing.T, store *fake, s *Stack, change func(*stint.Request)) {
+		g := denyRig{t, store, s}
+		r := ask("a", 1, stint.PerHour(1))
+		g.full(r)
+		change(&r)
+		g.want(r, false, fromStore)
+		g.want(r, false, fromStore)
+		g.want(full, false, fromMemory)
+	})
 	remembering(t, func(g denyRig) {
 		g.full(full)
 		force := full
@@ -309,10 +308,11 @@ func TestDenialsAreDropped(t *testing.T) {
 				Limits: claim.Limits, For: time.Hour, Units: 1})
 		}
 	}
-	for name, test := range map[string]struct {
+	type row struct {
 		act            func(denyRig, stint.Charge)
 		allowed, asked bool
-	}{
+	}
+	each(t, map[string]row{
 		"refund":      {amend(stint.Amendment{Kind: stint.AmendSettle}), true, fromStore},
 		"settle down": {amend(settleTo(1)), true, fromStore},
 		"settle up":   {amend(settleTo(3)), false, fromStore},
@@ -333,22 +333,19 @@ func TestDenialsAreDropped(t *testing.T) {
 			_, _ = g.s.Amend(g.Context(), stint.Charge{}, stint.Amendment{Kind: stint.AmendSettle})
 			_ = g.s.Command(g.Context(), stint.Command{Kind: stint.CommandReset})
 		}, false, fromMemory},
-	} {
-		t.Run(name, func(t *testing.T) {
-			remembering(t, func(g denyRig) {
-				r, one := ask("a", 2, stint.PerHour(2)), ask("a", 1, stint.PerHour(2))
-				for _, r := range []*stint.Request{&r, &one} {
-					r.Claims[0].Scope, r.Bans = "s", &stint.BanPolicy{}
-				}
-				d := g.want(r, true, fromStore)
-				g.want(one, false, fromStore)
-				g.want(one, false, fromMemory)
-				time.Sleep(time.Millisecond)
-				test.act(g, d.Charge)
-				g.want(one, test.allowed, test.asked)
-			})
-		})
-	}
+	}, remembers, func(t *testing.T, store *fake, s *Stack, test row) {
+		g := denyRig{t, store, s}
+		r, one := ask("a", 2, stint.PerHour(2)), ask("a", 1, stint.PerHour(2))
+		for _, r := range []*stint.Request{&r, &one} {
+			r.Claims[0].Scope, r.Bans = "s", &stint.BanPolicy{}
+		}
+		d := g.want(r, true, fromStore)
+		g.want(one, false, fromStore)
+		g.want(one, false, fromMemory)
+		time.Sleep(time.Millisecond)
+		test.act(g, d.Charge)
+		g.want(one, test.allowed, test.asked)
+	})
 }
 
 // A denial that was on its way while room was given back is outdated when it arrives. A refund of
@@ -451,7 +448,7 @@ func TestDenialsAreToldApart(t *testing.T) {
 	type C = []stint.Claim
 	type L = []stint.Limit
 	type R = *stint.Request
-	for name, change := range map[string]func(C, L, R){
+	each(t, map[string]func(C, L, R){
 		"subject":       func(c C, _ L, _ R) { c[0].Subject = "c" },
 		"scope":         func(c C, _ L, _ R) { c[0].Scope = "" },
 		"another scope": func(c C, _ L, _ R) { c[0].Scope = "t" },
@@ -475,18 +472,15 @@ func TestDenialsAreToldApart(t *testing.T) {
 		"bans":          func(_ C, _ L, r R) { r.Bans = &stint.BanPolicy{} },
 		"shared":        func(c C, _ L, _ R) { c[0].Shared = true },
 		"other shared":  func(c C, _ L, _ R) { c[1].Shared = true },
-	} {
-		t.Run(name, func(t *testing.T) {
-			remembering(t, func(g denyRig) {
-				changed := base()
-				change(changed.Claims, changed.Claims[0].Limits, &changed)
-				g.want(base(), false, fromStore)
-				g.want(changed, false, fromStore)
-				g.want(changed, false, fromMemory)
-				g.want(base(), false, fromMemory)
-			})
-		})
-	}
+	}, remembers, func(t *testing.T, store *fake, s *Stack, change func(C, L, R)) {
+		g := denyRig{t, store, s}
+		changed := base()
+		change(changed.Claims, changed.Claims[0].Limits, &changed)
+		g.want(base(), false, fromStore)
+		g.want(changed, false, fromStore)
+		g.want(changed, false, fromMemory)
+		g.want(base(), false, fromMemory)
+	})
 }
 
 // deniedFor is a denial of a request, with n used and a retry-after of n seconds more than an hour.

@@ -17,14 +17,15 @@ const lateBy = 50 * time.Millisecond
 // not if it was denied.
 func TestLateAnswers(t *testing.T) {
 	limit := stint.PerHour(4)
-	for name, test := range map[string]struct {
+	type row struct {
 		way     way
 		mode    stint.FailureMode
 		id      string
 		used    int // by others, before
 		allowed bool
 		want    int64 // used in the end
-	}{
+	}
+	each(t, map[string]row{
 		"charged, allowed":   {way: way{there: time.Millisecond, back: lateBy}, allowed: true, want: 1},
 		"denied, allowed":    {way: way{back: lateBy}, used: 4, allowed: true, want: 5},
 		"too late, allowed":  {way: way{there: lateBy}, allowed: true, want: 1},
@@ -36,26 +37,21 @@ func TestLateAnswers(t *testing.T) {
 		"charged, error":            {way: way{back: lateBy}, mode: stint.FailError, want: 0},
 		"denied, denied":            {way: way{back: lateBy}, mode: stint.FailDeny, used: 4, want: 4},
 		"too late, denied":          {way: way{there: lateBy}, mode: stint.FailDeny, want: 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := Config{Failure: stint.FailurePolicy{Mode: test.mode}, Instances: 1}
-			over(t, c, func(t *testing.T, store *fake, s *Stack) {
-				r := oneUnit("a", limit)
-				admitted(t, store, test.used, r)
-				r.ID = test.id
-				store.change(test.way)
-				d, err := s.Take(t.Context(), r)
-				if (err != nil) != (test.mode == stint.FailError) || d.Allowed != test.allowed || err == nil && !d.Degraded {
-					t.Fatalf("allowed %v, degraded %v, %v", d.Allowed, d.Degraded, err)
-				}
-				time.Sleep(5 * time.Millisecond)
-				store.change(way{})
-				time.Sleep(3 * time.Second)
-				wantUsed(t, store, "a", limit, test.want)
-				wantState(t, s, "closed")
-			})
-		})
-	}
+	}, Config{Instances: 1}, func(t *testing.T, store *fake, s *Stack, test row) {
+		r := oneUnit("a", limit)
+		admitted(t, store, test.used, r)
+		r.ID, r.Failure = test.id, &stint.FailurePolicy{Mode: test.mode}
+		store.change(test.way)
+		d, err := s.Take(t.Context(), r)
+		if (err != nil) != (test.mode == stint.FailError) || d.Allowed != test.allowed || err == nil && !d.Degraded {
+			t.Fatalf("allowed %v, degraded %v, %v", d.Allowed, d.Degraded, err)
+		}
+		time.Sleep(5 * time.Millisecond)
+		store.change(way{})
+		time.Sleep(3 * time.Second)
+		wantUsed(t, store, "a", limit, test.want)
+		wantState(t, s, "closed")
+	})
 }
 
 // Where every failure allows, a place or a booking that the store turns out to have given is given

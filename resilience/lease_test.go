@@ -34,21 +34,19 @@ func leaseStarted(t testing.TB, s stint.Store, r stint.Request, every time.Durat
 	return stint.Decision{}
 }
 
-// holding runs a test of a stack that has leased at least twenty units of a subject "a", and
-// returns a request for one of them.
-func holding(t *testing.T, limit stint.Limit, test func(t *testing.T, store *fake, s *Stack, r stint.Request)) {
+// holding has a stack lease at least twenty units of a subject "a", and returns a request for one
+// of them.
+func holding(t *testing.T, s *Stack, limit stint.Limit) stint.Request {
 	t.Helper()
-	over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
-		r := ask("a", 10, limit)
-		for i := 0; s.leases.held(&r.Claims[0]) < 20; i++ {
-			if i > 100 {
-				t.Fatal("not leased")
-			}
-			mustDecide(t, s, r)
-			synctest.Wait()
+	r := ask("a", 10, limit)
+	for i := 0; s.leases.held(&r.Claims[0]) < 20; i++ {
+		if i > 100 {
+			t.Fatal("not leased")
 		}
-		test(t, store, s, ask("a", 1, limit))
-	})
+		mustDecide(t, s, r)
+		synctest.Wait()
+	}
+	return ask("a", 1, limit)
 }
 
 // count is how many leases there are.
@@ -76,7 +74,8 @@ func (l *leases) held(c *stint.Claim) int64 {
 
 // The timer of the block before may run when the next block has just come. It renews nothing.
 func TestTimerOfABlockThatIsGone(t *testing.T) {
-	holding(t, leased(1000, 10*time.Second), func(t *testing.T, store *fake, s *Stack, r stint.Request) {
+	over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+		holding(t, s, leased(1000, 10*time.Second))
 		for ls := range s.leases.table.all() {
 			ls.missed.Add(100) // a renewal would ask for units
 			s.leases.tend(ls)
@@ -142,8 +141,7 @@ func TestLeaseLength(t *testing.T) {
 
 // Every request but a plain take of a subject whose limits are all leased goes to the store.
 func TestRequestsThatPassLeasesBy(t *testing.T) {
-	limit := leased(1_000_000, time.Minute)
-	for name, change := range map[string]func(*stint.Request){
+	each(t, map[string]func(*stint.Request){
 		"a limit that is not leased": func(r *stint.Request) {
 			r.Claims[0].Limits = append(r.Claims[0].Limits, stint.PerHour(1_000_000))
 		},
@@ -157,32 +155,30 @@ func TestRequestsThatPassLeasesBy(t *testing.T) {
 		"no cost":       func(r *stint.Request) { r.Claims[0].Cost = 0 },
 		"fit":           func(r *stint.Request) { r.Terms().Fit = true },
 		"a lease":       func(r *stint.Request) { r.Terms().Lease = time.Second },
-	} {
-		t.Run(name, func(t *testing.T) {
-			holding(t, limit, func(t *testing.T, store *fake, s *Stack, r stint.Request) {
-				change(&r)
-				before := len(store.batches())
-				for range 20 {
-					if d := mustDecide(t, s, r); !contract.FromStore(&d.Charge) {
-						t.Fatal("served from memory")
-					}
-				}
-				if n := len(store.batches()) - before; n < 20 {
-					t.Errorf("%d of 20 reached the store", n)
-				}
-			})
-		})
-	}
+	}, leasing, func(t *testing.T, store *fake, s *Stack, change func(*stint.Request)) {
+		r := holding(t, s, leased(1_000_000, time.Minute))
+		change(&r)
+		before := len(store.batches())
+		for range 20 {
+			if d := mustDecide(t, s, r); !contract.FromStore(&d.Charge) {
+				t.Fatal("served from memory")
+			}
+		}
+		if n := len(store.batches()) - before; n < 20 {
+			t.Errorf("%d of 20 reached the store", n)
+		}
+	})
 }
 
 // A block ends by the wall clock and by the monotonic one, whichever is first.
 func TestLeasesEndByBothClocks(t *testing.T) {
 	const d = 500 * time.Millisecond
 	const life = d - d/1024
-	for name, test := range map[string]struct {
+	type row struct {
 		wall, mono time.Duration
 		served     bool
-	}{
+	}
+	each(t, map[string]row{
 		"nothing happened":      {0, 0, true},
 		"just before the end":   {d - d/1000 - 1000, d - d/1000 - 1000, true},
 		"the end":               {d - d/1024, d - d/1024, false},
@@ -190,17 +186,14 @@ func TestLeasesEndByBothClocks(t *testing.T) {
 		"set back":              {-time.Hour, d, false},
 		"set back a moment ago": {-time.Hour, d / 2, true},
 		"set forward":           {time.Hour, d / 2, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			holding(t, leased(10_000, 10*time.Second), func(t *testing.T, store *fake, s *Stack, r stint.Request) {
-				b, now := s.leases.blockOf(&r.Claims[0]), s.leases.now()
-				b.end = leaseTime{wall: now.wall + int64(life-test.wall), mono: now.mono + int64(life-test.mono)}
-				if d := mustDecide(t, s, r); fromLease(d) != test.served {
-					t.Errorf("from memory: %v, want %v", fromLease(d), test.served)
-				}
-			})
-		})
-	}
+	}, leasing, func(t *testing.T, store *fake, s *Stack, test row) {
+		r := holding(t, s, leased(10_000, 10*time.Second))
+		b, now := s.leases.blockOf(&r.Claims[0]), s.leases.now()
+		b.end = leaseTime{wall: now.wall + int64(life-test.wall), mono: now.mono + int64(life-test.mono)}
+		if d := mustDecide(t, s, r); fromLease(d) != test.served {
+			t.Errorf("from memory: %v, want %v", fromLease(d), test.served)
+		}
+	})
 }
 
 // What was not used is given back: when its block ends, and at Close. A block that arrives after

@@ -23,40 +23,33 @@ func member(user string, cost int64, limit stint.Limit) stint.Request {
 	return and(and(ask(user, cost, limit), ask("team", cost, ofTeam)), ask("org", cost, ofOrg))
 }
 
-// inTeam runs a test of a stack that has leased units of a team and its organization.
-func inTeam(t *testing.T, c Config, test func(t *testing.T, store *fake, s *Stack)) {
+// leaseTeam has a stack lease units of a team and its organization. It returns what the team has used.
+func leaseTeam(t *testing.T, s *Stack) (used int64) {
 	t.Helper()
-	over(t, c, func(t *testing.T, store *fake, s *Stack) {
-		// One after the other: requests that share a slot of the sketch may never be leased together.
-		for subject, limit := range map[string]stint.Limit{"team": ofTeam, "org": ofOrg} {
-			for s.heldOf(subject) < 1500 {
-				mustDecide(t, s, ask(subject, 500, limit))
-				time.Sleep(time.Millisecond)
-			}
-		}
-		test(t, store, s)
-	})
-}
-
-// heldOf is what a stack has in stock of a team or its organization.
-func (s *Stack) heldOf(subject string) int64 {
-	r := member("anyone", 1, ofUser)
-	for i := range r.Claims {
-		if r.Claims[i].Subject == subject {
-			return s.leases.held(&r.Claims[i])
+	// One after the other: requests that share a slot of the sketch may never be leased together.
+	for subject, limit := range map[string]stint.Limit{"team": ofTeam, "org": ofOrg} {
+		for s.leases.held(&ask(subject, 1, limit).Claims[0]) < 1500 {
+			mustDecide(t, s, ask(subject, 500, limit))
+			time.Sleep(time.Millisecond)
 		}
 	}
-	return 0
+	return s.usedOfLease("team", ofTeam)
+}
+
+// usedOfLease is what was used of leased units of a subject.
+func (s *Stack) usedOfLease(subject string, limit stint.Limit) int64 {
+	b := s.leases.blockOf(&ask(subject, 1, limit).Claims[0])
+	return b.usages[0].Used - b.units.Load()
 }
 
 // The store decides on the user alone. What the caller is told is what one call on all subjects
 // would have told.
 func TestAnswersOfAPart(t *testing.T) {
-	inTeam(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+	over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+		leaseTeam(t, s)
 		whole := newFake(t) // decides on the same requests, in one call
 		for subject, limit := range map[string]stint.Limit{"team": ofTeam, "org": ofOrg} {
-			b := s.leases.blockOf(&ask(subject, 1, limit).Claims[0])
-			mustDecide(t, whole, ask(subject, b.usages[0].Used-b.units.Load(), limit))
+			mustDecide(t, whole, ask(subject, s.usedOfLease(subject, limit), limit))
 		}
 		store.reply(func(c *driver.Call) {
 			if claims := c.Request.Claims; c.Request.Terms().Lease == 0 && (len(claims) > 1 || claims[0].Subject[0] != 'u') {
@@ -131,12 +124,13 @@ func TestAPartIsAllOrNothing(t *testing.T) {
 		p.Mode = m
 		return &p
 	}
-	for name, test := range map[string]struct {
+	type row struct {
 		ends    bool // the blocks do, while the store decides
 		failure *stint.FailurePolicy
 		cost    int64
 		used    int64 // of the team by this request
-	}{
+	}
+	each(t, map[string]row{
 		"denied":                      {cost: 21},
 		"denied, the blocks ended":    {cost: 21, ends: true},
 		"allowed":                     {cost: 3, used: 3},
@@ -146,41 +140,37 @@ func TestAPartIsAllOrNothing(t *testing.T) {
 		"no answer, decided here":     {cost: 3, failure: mode(stint.FailLocal), used: 3},
 		"no answer, allowed":          {cost: 3, failure: mode(stint.FailAllow), used: 3},
 		"no answer, the blocks ended": {cost: 3, failure: mode(stint.FailDeny), ends: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inTeam(t, leasing, func(t *testing.T, store *fake, s *Stack) {
-				b := s.leases.blockOf(&ask("team", 1, ofTeam).Claims[0])
-				before := b.usages[0].Used - b.units.Load()
-				store.hook(func(string) {
-					if test.ends {
-						s.leases.drop("")
-					}
-				})
-				if test.failure != nil { // the store decides, and its answer is lost
-					store.change(way{there: time.Millisecond, back: 3 * time.Second})
-				}
-				r := member("user", test.cost, ofUser)
-				r.Failure = test.failure
-				d, err := s.Take(t.Context(), r)
-				if (err != nil) != (test.failure != nil && test.failure.Mode == stint.FailError) {
-					t.Fatal(err)
-				}
-				if got := d.Allowed; got != (test.used > 0) {
-					t.Errorf("allowed: %v", got)
-				}
-				store.up()
-				time.Sleep(3 * maxLease)
-				wantUsed(t, store, "team", ofTeam, before+test.used)
-			})
+	}, leasing, func(t *testing.T, store *fake, s *Stack, test row) {
+		before := leaseTeam(t, s)
+		store.hook(func(string) {
+			if test.ends {
+				s.leases.drop("")
+			}
 		})
-	}
+		if test.failure != nil { // the store decides, and its answer is lost
+			store.change(way{there: time.Millisecond, back: 3 * time.Second})
+		}
+		r := member("user", test.cost, ofUser)
+		r.Failure = test.failure
+		d, err := s.Take(t.Context(), r)
+		if (err != nil) != (test.failure != nil && test.failure.Mode == stint.FailError) {
+			t.Fatal(err)
+		}
+		if got := d.Allowed; got != (test.used > 0) {
+			t.Errorf("allowed: %v", got)
+		}
+		store.up()
+		time.Sleep(3 * maxLease)
+		wantUsed(t, store, "team", ofTeam, before+test.used)
+	})
 }
 
 // A reset of the organization while the store decides on the user: what was taken before it is gone,
 // and what is put back does not count after it.
 func TestAPartAndResets(t *testing.T) {
 	for _, cost := range []int64{3, 21} {
-		inTeam(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+		over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+			leaseTeam(t, s)
 			reset := false
 			store.reply(func(c *driver.Call) {
 				if c.Request.Claims[0].Subject == "user" && !reset {
@@ -202,10 +192,11 @@ func TestAPartAndResets(t *testing.T) {
 // A charge is settled where each of its claims was charged, once: in the blocks or, after their end,
 // in the store. If it is passed on, any process does that.
 func TestPartsSettle(t *testing.T) {
-	for name, test := range map[string]struct {
+	type row struct {
 		ended, elsewhere, fallback bool
 		truth                      int64
-	}{
+	}
+	each(t, map[string]row{
 		"in the blocks":              {truth: 2},
 		"to more":                    {truth: 9},
 		"after the blocks":           {ended: true, truth: 2},
@@ -216,73 +207,64 @@ func TestPartsSettle(t *testing.T) {
 		"decided here, refunded after the blocks":     {fallback: true, ended: true},
 		"decided here, then more after the blocks":    {fallback: true, ended: true, truth: 9},
 		"to more than the blocks have, and elsewhere": {elsewhere: true, truth: 90_000},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inTeam(t, leasing, func(t *testing.T, store *fake, s *Stack) {
-				b := s.leases.blockOf(&ask("team", 1, ofTeam).Claims[0])
-				before := b.usages[0].Used - b.units.Load()
-				r := member("user", 5, ofUser)
-				if test.fallback {
-					r.Failure = &stint.FailurePolicy{}
-					store.fail(storeError("unreachable"), opTake)
-				}
-				d := mustDecide(t, s, r)
-				if data := d.Charge.Data(); !d.Allowed || data.Leased != 0b110 || data.Fallback != test.fallback {
-					t.Fatalf("got %+v", d)
-				}
-				store.up()
-				if test.ended {
-					time.Sleep(3 * maxLease)
-				}
-				by, c := s, d.Charge
-				if test.elsewhere {
-					by = newStack(t, store, leasing)
-					if mustAmend(t, by, c.Part(1, 2), stint.Amendment{Kind: stint.AmendSettle}).Changed {
-						t.Error("another process settled what it was not given")
-					}
-					c.Data().Leased = 0
-				}
-				want := stint.Amended{Changed: true, Charged: test.truth}
-				if got := mustAmend(t, by, c, settleTo(test.truth)); got != want {
-					t.Errorf("got %+v, want %+v", got, want)
-				}
-				for _, again := range []stint.Charge{c, c.Part(2), c.Part(0, 1)} {
-					if mustAmend(t, by, again, stint.Amendment{Kind: stint.AmendSettle}).Changed {
-						t.Error("settled twice")
-					}
-				}
-				time.Sleep(3 * maxLease)
-				wantUsed(t, store, "user", ofUser, test.truth)
-				wantUsed(t, store, "team", ofTeam, before+test.truth)
-				if mustAmend(t, s, c, stint.Amendment{Kind: stint.AmendSettle}).Changed {
-					t.Error("settled again after the end")
-				}
-			})
-		})
-	}
+	}, leasing, func(t *testing.T, store *fake, s *Stack, test row) {
+		before := leaseTeam(t, s)
+		r := member("user", 5, ofUser)
+		if test.fallback {
+			r.Failure = &stint.FailurePolicy{}
+			store.fail(storeError("unreachable"), opTake)
+		}
+		d := mustDecide(t, s, r)
+		if data := d.Charge.Data(); !d.Allowed || data.Leased != 0b110 || data.Fallback != test.fallback {
+			t.Fatalf("got %+v", d)
+		}
+		store.up()
+		if test.ended {
+			time.Sleep(3 * maxLease)
+		}
+		by, c := s, d.Charge
+		if test.elsewhere {
+			by = newStack(t, store, leasing)
+			if mustAmend(t, by, c.Part(1, 2), stint.Amendment{Kind: stint.AmendSettle}).Changed {
+				t.Error("another process settled what it was not given")
+			}
+			c.Data().Leased = 0
+		}
+		want := stint.Amended{Changed: true, Charged: test.truth}
+		if got := mustAmend(t, by, c, settleTo(test.truth)); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+		for _, again := range []stint.Charge{c, c.Part(2), c.Part(0, 1)} {
+			if mustAmend(t, by, again, stint.Amendment{Kind: stint.AmendSettle}).Changed {
+				t.Error("settled twice")
+			}
+		}
+		time.Sleep(3 * maxLease)
+		wantUsed(t, store, "user", ofUser, test.truth)
+		wantUsed(t, store, "team", ofTeam, before+test.truth)
+		if mustAmend(t, s, c, stint.Amendment{Kind: stint.AmendSettle}).Changed {
+			t.Error("settled again after the end")
+		}
+	})
 }
 
 // A request that costs nothing but leased units has a charge, also if the store fails.
 func TestLeasedUnitsAloneAreCharged(t *testing.T) {
-	for name, down := range map[string]bool{"store up": false, "store down": true} {
-		t.Run(name, func(t *testing.T) {
-			inTeam(t, leasing, func(t *testing.T, store *fake, s *Stack) {
-				b := s.leases.blockOf(&ask("team", 1, ofTeam).Claims[0])
-				before := b.usages[0].Used - b.units.Load()
-				r := member("user", 5, ofUser)
-				r.Claims[0].Cost, r.Failure = 0, &stint.FailurePolicy{}
-				if down {
-					store.fail(refusedCall())
-				}
-				d := mustDecide(t, s, r)
-				if store.up(); !d.Allowed || !mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle}).Changed {
-					t.Errorf("not refunded: %+v", d)
-				}
-				time.Sleep(3 * maxLease)
-				wantUsed(t, store, "team", ofTeam, before)
-			})
-		})
-	}
+	cases := map[string]bool{"store up": false, "store down": true}
+	each(t, cases, leasing, func(t *testing.T, store *fake, s *Stack, down bool) {
+		before := leaseTeam(t, s)
+		r := member("user", 5, ofUser)
+		r.Claims[0].Cost, r.Failure = 0, &stint.FailurePolicy{}
+		if down {
+			store.fail(refusedCall())
+		}
+		d := mustDecide(t, s, r)
+		if store.up(); !d.Allowed || !mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle}).Changed {
+			t.Errorf("not refunded: %+v", d)
+		}
+		time.Sleep(3 * maxLease)
+		wantUsed(t, store, "team", ofTeam, before)
+	})
 }
 
 // What blocks can serve is a valid request: the store says what is wrong with others.
@@ -308,21 +290,17 @@ func TestLeasable(t *testing.T) {
 // Costs by the names of limits are settled in the store, and end the block: a second settlement
 // finds the first, in whatever form.
 func TestLeasedCostsSettleOnce(t *testing.T) {
-	for name, r := range map[string]stint.Request{"alone": ask("team", 5, ofTeam), "with a user": member("user", 5, ofUser)} {
-		t.Run(name, func(t *testing.T) {
-			inTeam(t, leasing, func(t *testing.T, store *fake, s *Stack) {
-				b := s.leases.blockOf(&ask("team", 1, ofTeam).Claims[0])
-				before := b.usages[0].Used - b.units.Load()
-				d := mustDecide(t, s, r)
-				if got := mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{"": 2}}); !got.Changed {
-					t.Errorf("not settled: %+v", got)
-				}
-				if got := mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle}); got.Changed {
-					t.Errorf("settled twice: %+v", got)
-				}
-				time.Sleep(3 * maxLease)
-				wantUsed(t, store, "team", ofTeam, before+2)
-			})
-		})
-	}
+	cases := map[string]stint.Request{"alone": ask("team", 5, ofTeam), "with a user": member("user", 5, ofUser)}
+	each(t, cases, leasing, func(t *testing.T, store *fake, s *Stack, r stint.Request) {
+		before := leaseTeam(t, s)
+		d := mustDecide(t, s, r)
+		if got := mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{"": 2}}); !got.Changed {
+			t.Errorf("not settled: %+v", got)
+		}
+		if got := mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle}); got.Changed {
+			t.Errorf("settled twice: %+v", got)
+		}
+		time.Sleep(3 * maxLease)
+		wantUsed(t, store, "team", ofTeam, before+2)
+	})
 }

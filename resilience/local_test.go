@@ -380,19 +380,14 @@ func TestRepeatsHaveTheCharge(t *testing.T) {
 
 // A denial that overrules the store says when to come back.
 func TestOverruledSaysWhenToRetry(t *testing.T) {
-	for _, limit := range []stint.Limit{stint.PerHour(20), stint.TokenBucket(20, 20, time.Hour),
-		{Max: 20, Window: time.Hour, Algorithm: stint.AlgorithmFixed}} {
-		t.Run(limit.String(), func(t *testing.T) {
-			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-				r := oneUnit("a", limit)
-				store.down()
-				admitted(t, s, 20, r)
-				store.up()
-				d := mustDecide(t, s, r)
-				if d.Allowed || d.RetryAfter == 0 || d.Usages()[0].RetryAfter == 0 {
-					t.Errorf("allowed %v, retry after %v, usage %+v", d.Allowed, d.RetryAfter, d.Usages()[0])
-				}
-			})
-		})
-	}
+	each(t, eachKind(1, time.Hour), alone, func(t *testing.T, store *fake, s *Stack, limit stint.Limit) {
+		r := oneUnit("a", limit)
+		store.down()
+		admitted(t, s, 20, r)
+		store.up()
+		d := mustDecide(t, s, r)
+		if d.Allowed || d.RetryAfter == 0 || d.Usages()[0].RetryAfter == 0 {
+			t.Errorf("allowed %v, retry after %v, usage %+v", d.Allowed, d.RetryAfter, d.Usages()[0])
+		}
+	})
 }

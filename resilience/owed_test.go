@@ -57,26 +57,22 @@ func TestDroppedDebtsAreLogged(t *testing.T) {
 // that has used up its limit still is.
 func TestMemoryOfManySubjects(t *testing.T) {
 	testkit.SkipUnderRace(t)
-	for name, limit := range map[string]stint.Limit{
+	const most = 1 << 20
+	each(t, map[string]stint.Limit{
 		"sliding": stint.PerHour(5), "burst": stint.PerHour(5).BurstTimes(2), "places": stint.Concurrency(5, time.Hour),
-	} {
-		t.Run(name, func(t *testing.T) {
-			const most = 1 << 20
-			over(t, Config{Instances: 1, LocalBytes: most}, func(t *testing.T, store *fake, s *Stack) {
-				store.down()
-				full := oneUnit("full", stint.PerHour(10))
-				wantAdmitted(t, s, 11, full, 10)
-				before := heapInUse()
-				for i := range 3 * most / recordBytes {
-					wantAdmitted(t, s, 1, oneUnit(fmt.Sprint("subject", i), limit), 1)
-				}
-				wantAdmitted(t, s, 1, full, 0)
-				if grown := heapInUse() - before; grown > most*6/5 {
-					t.Errorf("%d KiB in use, want %d", grown>>10, most>>10)
-				}
-			})
-		})
-	}
+	}, Config{Instances: 1, LocalBytes: most}, func(t *testing.T, store *fake, s *Stack, limit stint.Limit) {
+		store.down()
+		full := oneUnit("full", stint.PerHour(10))
+		wantAdmitted(t, s, 11, full, 10)
+		before := heapInUse()
+		for i := range 3 * most / recordBytes {
+			wantAdmitted(t, s, 1, oneUnit(fmt.Sprint("subject", i), limit), 1)
+		}
+		wantAdmitted(t, s, 1, full, 0)
+		if grown := heapInUse() - before; grown > most*6/5 {
+			t.Errorf("%d KiB in use, want %d", grown>>10, most>>10)
+		}
+	})
 }
 
 // heapInUse is how many bytes are in use.
