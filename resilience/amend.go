@@ -118,7 +118,7 @@ func (s *Stack) finish(ctx context.Context, j *job, void time.Duration, before f
 	done stint.Amended, err error) {
 	c, a := j.Charge, j.Amendment
 	if void <= 0 {
-		done, err = s.amends.amended(context.WithoutCancel(ctx), c, a, time.Now().Add(s.config.budget()))
+		done, err = s.amends.amended(context.WithoutCancel(ctx), c, a, time.Now().Add(s.config.Failure.Budget))
 		s.noteFailure(err, &c.Claims()[0])
 		if _, failed := errors.AsType[*stint.StoreError](err); !failed {
 			if err == nil && done.Changed {

@@ -66,7 +66,7 @@ var (
 )
 
 func newBatch(op string, store *breaker, l *ledger, c Config) *batch {
-	b := &batch{op: op, store: store, ledger: l, budget: c.budget(), most: c.MaxWaiting,
+	b := &batch{op: op, store: store, ledger: l, budget: c.Failure.Budget, most: c.MaxWaiting,
 		rest: make(chan *flight, maxFlights)}
 	b.check = time.AfterFunc(time.Hour, b.look)
 	b.check.Stop()

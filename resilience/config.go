@@ -83,6 +83,7 @@ func (c *Config) validate() error {
 
 // withDefaults returns the configuration with the defaults filled in.
 func (c Config) withDefaults() Config {
+	c.Failure.Budget = cmp.Or(c.Failure.Budget, contract.DefaultBudget)
 	c.LocalBytes = cmp.Or(c.LocalBytes, 64<<20)
 	c.BreakerFailures = cmp.Or(c.BreakerFailures, contract.DefaultBreakerFailures)
 	c.BreakerProbe = cmp.Or(c.BreakerProbe, contract.DefaultBreakerProbe)
@@ -94,9 +95,4 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.Default()
 	}
 	return c
-}
-
-// budget returns the time budget of requests without one of their own.
-func (c *Config) budget() time.Duration {
-	return cmp.Or(max(c.Failure.Budget, 0), contract.DefaultBudget)
 }

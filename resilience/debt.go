@@ -232,8 +232,7 @@ func copied(claims []stint.Claim) []stint.Claim {
 type entries struct {
 	mu    sync.Mutex
 	of    map[uint64]*debt
-	order []uint64 // a ring, once it is full
-	next  int
+	order []uint64 // the oldest first
 	most  int
 }
 
@@ -241,13 +240,10 @@ func (e *entries) add(o *debt) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.of[o.charge] = o
-	if len(e.order) < e.most {
-		e.order = append(e.order, o.charge)
-		return
+	if e.order = append(e.order, o.charge); len(e.order) > e.most {
+		delete(e.of, e.order[0])
+		e.order = e.order[1:]
 	}
-	delete(e.of, e.order[e.next])
-	e.order[e.next] = o.charge
-	e.next = (e.next + 1) % e.most
 }
 
 func (e *entries) get(charge uint64) *debt {

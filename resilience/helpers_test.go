@@ -472,19 +472,13 @@ func wantAdmitted(t testing.TB, s stint.Store, n int, r stint.Request, want int)
 	}
 }
 
-// usageOf is what a store says of a limit.
-func usageOf(t testing.TB, s stint.Store, subject string, l stint.Limit) stint.Usage {
+// usedOf is what a store counts of a limit.
+func usedOf(t testing.TB, s stint.Store, subject string, l stint.Limit) int64 {
 	t.Helper()
 	r := oneUnit(subject, l)
 	r.Mode = stint.ModePeek
 	d := mustDecide(t, s, r)
-	return d.Usages()[0]
-}
-
-// usedOf is what a store counts of a limit.
-func usedOf(t testing.TB, s stint.Store, subject string, l stint.Limit) int64 {
-	t.Helper()
-	return usageOf(t, s, subject, l).Used
+	return d.Usages()[0].Used
 }
 
 // wantUsed checks what a store counts of a limit.

@@ -57,24 +57,16 @@ func (v *volatile) Present(_ context.Context, p driver.Presence) (driver.Presenc
 	return p, nil
 }
 
-func (v *volatile) used(t *testing.T, limits ...stint.Limit) (used []int64) {
+// wantUsed checks what is counted of a limit.
+func (v *volatile) wantUsed(t *testing.T, l stint.Limit, want int64) {
 	t.Helper()
-	d, err := v.memory.Load().Take(t.Context(), stint.Request{Mode: stint.ModePeek,
-		Claims: []stint.Claim{{Subject: "user", Limits: limits, Cost: 1}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, u := range d.Usages() {
-		used = append(used, u.Used)
-	}
-	return used
+	wantUsed(t, v.memory.Load(), "user", l, want)
 }
 
 func takeUnits(t *testing.T, s *Stack, cost int64, limits ...stint.Limit) {
 	t.Helper()
-	d, err := s.Take(t.Context(), stint.Request{Claims: []stint.Claim{{Subject: "user", Limits: limits, Cost: cost}}})
-	if err != nil || !d.Allowed || d.Degraded {
-		t.Fatalf("got %+v, %v; want it allowed by the store", d, err)
+	if d := mustDecide(t, s, ask("user", cost, limits...)); !d.Allowed || d.Degraded {
+		t.Fatalf("got %+v; want it allowed by the store", d)
 	}
 }
 
@@ -98,15 +90,11 @@ func TestALossIsRestored(t *testing.T) {
 					takeUnits(t, s, 1, limits...)
 				}
 				time.Sleep(3 * time.Second)
-				want := map[bool]string{false: "[8 8 8 8 8 3]", true: "[9 9 9 9 8 3]"}[asks]
-				if got := fmt.Sprint(v.used(t, limits...)); got != want {
-					t.Errorf("used %s; want %s, which was used and still counts", got, want)
+				for i, want := range map[bool][]int64{false: {8, 8, 8, 8, 8, 3}, true: {9, 9, 9, 9, 8, 3}}[asks] {
+					v.wantUsed(t, limits[i], want)
 				}
 				time.Sleep(55 * time.Minute)
-				left := map[bool]int64{false: 3, true: 4}[asks]
-				if got := v.used(t, limits...)[0]; got != left {
-					t.Errorf("used %d of an hour; want the %d that have not left it", got, left)
-				}
+				v.wantUsed(t, limits[0], map[bool]int64{false: 3, true: 4}[asks]) // which have not left the hour
 			})
 		})
 	}
@@ -149,9 +137,7 @@ func TestNoLossIsRestored(t *testing.T) {
 				test(t, v, s)
 				takeUnits(t, s, 1, limit)
 				time.Sleep(3 * time.Second)
-				if got := v.used(t, limit)[0]; got != 1 {
-					t.Errorf("used %d; want 1", got)
-				}
+				v.wantUsed(t, limit, 1)
 			})
 		})
 	}
@@ -169,8 +155,6 @@ func TestTheLatestAnswerIsRestored(t *testing.T) {
 		time.Sleep(3 * time.Second) // answers since the last heartbeat are not sent
 		v.flush(t)
 		time.Sleep(3 * time.Second)
-		if got := v.used(t, limit)[0]; got != 15 {
-			t.Errorf("used %d; want 15", got)
-		}
+		v.wantUsed(t, limit, 15)
 	})
 }

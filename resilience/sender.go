@@ -78,7 +78,7 @@ func (s *sender) charge() {
 		begin := time.Now()
 		n, ok := s.send(t.life)
 		switch {
-		case !ok || time.Since(begin) > t.config.budget():
+		case !ok || time.Since(begin) > t.config.Failure.Budget:
 			pause = sendPause
 		case n >= sendMost:
 			pause = sendEvery / 10

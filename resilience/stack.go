@@ -239,7 +239,7 @@ func (s *Stack) ask(ctx context.Context, q *question) (sent *waiter, err error) 
 	if err := s.store.refused(opTake); err != nil {
 		return nil, err
 	}
-	r, budget := &q.request, s.config.budget()
+	r, budget := &q.request, s.config.Failure.Budget
 	if r.Failure != nil && r.Failure.Budget > 0 {
 		budget = r.Failure.Budget
 	}

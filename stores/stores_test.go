@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -18,6 +19,8 @@ import (
 	"github.com/stint-limiter/stint/resilience"
 	"github.com/stint-limiter/stint/stores"
 )
+
+func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
 
 var discard = slog.New(slog.DiscardHandler)
 
