@@ -22,7 +22,7 @@ type world struct {
 	server *server
 	slots  []*instance // nil if nobody is there
 	all    []*instance
-	work   crew
+	work   sync.WaitGroup
 
 	mu      sync.Mutex
 	history *history
@@ -70,7 +70,6 @@ func (w *world) end() {
 		w.work.Go(func() { w.close(i) })
 	}
 	w.work.Wait()
-	w.work.end()
 	w.server.close()
 }
 
