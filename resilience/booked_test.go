@@ -79,6 +79,18 @@ func TestRefundOfWhatWasNotCounted(t *testing.T) {
 	})
 }
 
+// The answer to a booking says what others have used, to a process that has heard nothing else.
+func TestBookingsTeach(t *testing.T) {
+	over(t, among(2), func(t *testing.T, store *fake, s *Stack) {
+		bucket := stint.TokenBucket(2, 1, time.Second)
+		wantAdmitted(t, store, 2, oneUnit("a", bucket), 2)
+		book(t, s, oneUnit("a", bucket), time.Second)
+		time.Sleep(1500 * time.Millisecond)
+		store.fail(refusedCall())
+		wantAdmitted(t, s, 1, oneUnit("a", bucket), 0) // of three units, half of one has come back
+	})
+}
+
 // book reserves units that have no room yet, and checks when they are booked.
 func book(t *testing.T, s *Stack, r stint.Request, want time.Duration) stint.Charge {
 	t.Helper()

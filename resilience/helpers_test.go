@@ -528,3 +528,17 @@ func eachKind(n int64, window time.Duration) map[string]stint.Limit {
 		"fixed":   {Max: 20 * n, Window: window, Algorithm: stint.AlgorithmFixed},
 	}
 }
+
+// outages are ways in which a store fails and charges nothing; under failures, it may charge what
+// it answers too late.
+var (
+	outages = map[string]func(*fake){
+		"refused":     func(s *fake) { s.fail(refusedCall()) },
+		"unreachable": (*fake).down,
+		"too slow":    func(s *fake) { s.change(way{there: lateBy}) },
+	}
+	failures = map[string]func(*fake){
+		"refused": outages["refused"], "unreachable": outages["unreachable"], "too slow": outages["too slow"],
+		"late": func(s *fake) { s.change(way{back: lateBy}) },
+	}
+)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // Decisions without the store are made as the request's policy says, or else the configuration's.
@@ -390,4 +392,48 @@ func TestOverruledSaysWhenToRetry(t *testing.T) {
 			t.Errorf("allowed %v, retry after %v, usage %+v", d.Allowed, d.RetryAfter, d.Usages()[0])
 		}
 	})
+}
+
+// In the first window of an outage a process admits at least 95% of what an exact count admits,
+// and never more than the limit, with 90% of it wanted.
+func TestAdmitsInTheFirstWindow(t *testing.T) {
+	testkit.SkipUnderRace(t)
+	const window = 10 * time.Second
+	for _, limit := range []stint.Limit{stint.Per(10, window), stint.Per(100, window)} {
+		got, exact := 0, 0
+		for seed := range uint64(30) {
+			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+				reference, rng, start, r := newFake(t), rand.New(rand.NewPCG(seed, 1)), time.Now(), oneUnit("a", limit)
+				var admitted []time.Duration
+				for down := false; ; {
+					time.Sleep(time.Duration(rng.ExpFloat64() * float64(window) / 0.9 / float64(limit.Max)))
+					at := time.Since(start)
+					if at > 4*window {
+						break
+					}
+					if at > 3*window && !down {
+						store.fail(refusedCall())
+						down = true
+					}
+					if mustDecide(t, reference, r).Allowed && down {
+						exact++
+					}
+					if !mustDecide(t, s, r).Allowed {
+						continue
+					}
+					if down {
+						got++
+					}
+					admitted = append(admitted, at)
+					if n := len(admitted) - int(limit.Max) - 1; n >= 0 && at-admitted[n] < window {
+						t.Fatalf("seed %d: more than %v until %v", seed, limit, at)
+					}
+				}
+			})
+		}
+		t.Logf("%v: %d of %d", limit, got, exact)
+		if got*100 < exact*95 {
+			t.Errorf("%v: %d admitted, want at least 95 %% of %d", limit, got, exact)
+		}
+	}
 }

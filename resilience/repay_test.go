@@ -1,6 +1,7 @@
 package resilience
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -178,4 +179,19 @@ func TestDueOutOfOrder(t *testing.T) {
 	if due < 60 || due > 64 {
 		t.Errorf("%d units are due, want those of the last minute, and of no more than a sixteenth before", due)
 	}
+}
+
+// Debts are in the order of their grants, although the request of an older one was answered later:
+// what the meter gave back is credited to the oldest first.
+func TestDebtsAreInOrder(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		r := oneUnit("a")
+		rec := s.ledger.record(&r.Claims[0], 0)
+		for _, at := range []int64{5, 3, 5, 7, 1} {
+			s.ledger.addDebt(&debt{home: rec, claims: r.Claims, at: at, state: openDebt})
+		}
+		if !slices.IsSortedFunc(rec.debts, func(a, b *debt) int { return cmp.Compare(a.at, b.at) }) {
+			t.Errorf("got %v", rec.debts)
+		}
+	})
 }
