@@ -62,7 +62,9 @@ func (s *Stack) without(ctx context.Context, q *question, sent *waiter, cause er
 
 // decideHere decides in this process, without the store.
 func (s *Stack) decideHere(q *question, sent *waiter) (err error) {
-	<-s.sharing.starting.Done()
+	if s.starting() {
+		<-s.sharing.startup.Done()
+	}
 	s.warnIfAlone()
 	var owes *debt
 	if q.decision, owes, err = s.ledger.decide(&q.request, sent != nil); err != nil {

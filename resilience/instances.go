@@ -15,11 +15,22 @@ import (
 type sharing struct {
 	counted atomic.Int64 // the largest of the store's recent counts; 0 if there is none
 	warn    sync.Once    // for the warning that the number is a guess
-	// starting ends when the process has tried to register in the store, after startTime, or at
-	// once if the store cannot count. Until then, the process may have no connection to the store,
-	// and does not know about other processes: it would consider itself the only one.
-	starting context.Context
-	started  context.CancelFunc
+	// startup ends when the process has tried to register in the store, after startTime, or at once
+	// if the store cannot count. Until then, the process may have no connection to the store, and
+	// does not know about other processes: it would consider itself the only one.
+	startup    context.Context
+	endStartup context.CancelFunc
+}
+
+// starting reports whether the process is still starting. It takes no lock, unlike the Err of a
+// context that has ended.
+func (s *Stack) starting() bool {
+	select {
+	case <-s.sharing.startup.Done():
+		return false
+	default:
+		return true
+	}
 }
 
 // Instances returns the number of processes known to share the store. It is the largest of the
@@ -78,7 +89,7 @@ func (s *Stack) countInstances(roster driver.Roster) {
 			s.noteMemory(last.Memory != "" && next.Memory != last.Memory, epoch)
 			last = next
 		}
-		s.sharing.started()
+		s.sharing.endStartup()
 		pause := presentEvery
 		if time.Since(s.start) < startTime {
 			pause /= 10 // others may be starting too

@@ -63,7 +63,6 @@ import (
 type leases struct {
 	stack *Stack
 	seed  maphash.Seed
-	start time.Time
 
 	table     leaseTable
 	misses    leaseSketch
@@ -84,14 +83,14 @@ const (
 var applyBans = stint.BanPolicy{}
 
 func newLeases(s *Stack) *leases {
-	return &leases{stack: s, seed: maphash.MakeSeed(), start: time.Now(), table: newLeaseTable(s.config.Leases),
+	return &leases{stack: s, seed: maphash.MakeSeed(), table: newLeaseTable(s.config.Leases),
 		misses: newLeaseSketch(s.config.Leases)}
 }
 
 func (l *leases) now() leaseTime { return l.at(time.Now()) }
 
 func (l *leases) at(t time.Time) leaseTime {
-	return leaseTime{wall: t.UnixNano(), mono: int64(t.Sub(l.start))}
+	return leaseTime{wall: t.UnixNano(), mono: int64(t.Sub(l.stack.start))}
 }
 
 func (l *leases) distance() time.Duration { return time.Duration(l.roundTrip.Load()) }

@@ -74,7 +74,7 @@ func New(store driver.BatchStore, c Config) (*Stack, error) {
 	}
 	s := &Stack{config: c, ledger: ledger, start: time.Now()}
 	s.life, s.end = context.WithCancel(context.Background())
-	s.sharing.starting, s.sharing.started = context.WithDeadline(s.life, s.start.Add(startTime))
+	s.sharing.startup, s.sharing.endStartup = context.WithDeadline(s.life, s.start.Add(startTime))
 	s.store = newBreaker(store, s)
 	s.batch, s.amends = newBatch(opTake, s.store, ledger, c), newBatch(opAmend, s.store, ledger, c)
 	s.sender = sender{stack: s}
@@ -89,7 +89,7 @@ func New(store driver.BatchStore, c Config) (*Stack, error) {
 	if roster, ok := store.(driver.Roster); ok {
 		s.run(func() { s.countInstances(roster) })
 	} else {
-		s.sharing.started()
+		s.sharing.endStartup()
 	}
 	if announcer, ok := store.(driver.Announcer); ok {
 		s.run(func() { s.listen(announcer) })
@@ -250,7 +250,7 @@ func (s *Stack) ask(ctx context.Context, q *question) (sent *waiter, err error) 
 	// A missed deadline of that kind does not mean that the store is slow. Clients may be able to
 	// choose the deadline, and must not be able to bypass the store with a short one.
 	deadline := q.asked.Add(budget)
-	if s.sharing.starting.Err() == nil { // a store that is not connected yet is not down
+	if s.starting() { // a store that is not connected yet is not down
 		deadline = later(deadline, s.start.Add(startTime))
 	}
 	if earlier(ctx, deadline) != deadline {
