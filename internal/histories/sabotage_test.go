@@ -139,14 +139,13 @@ func (s sabotage) take(e *memorystore.Store, r stint.Request) (stint.Decision, e
 		return e.Take(ctx, r)
 	case !d.Allowed || d.Charge.Data().ID == 0:
 	case s == freesLeases && r.Terms().Lease > 0 && d.Charge.Data().ID%4 == 0,
-		s == losesCharges && d.Charge.Data().ID%100 == 0:
+		s == losesCharges && d.Charge.Data().ID%100 == 0,
+		s == dropsBookings && d.RetryAfter > 0:
 		_, err = e.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
 	case s == freesParents:
 		for i := 1; i < len(r.Claims) && err == nil; i++ {
 			_, err = e.Amend(ctx, d.Charge.Part(i), stint.Amendment{Kind: stint.AmendSettle})
 		}
-	case s == dropsBookings && d.RetryAfter > 0:
-		_, err = e.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
 	case s == dropsPlaces &&
 		slices.ContainsFunc(r.Claims[0].Limits, func(l stint.Limit) bool {
 			return l.Algorithm == stint.AlgorithmConcurrency

@@ -292,9 +292,8 @@ func (j *judge) atMost(s int, l *stint.Limit, a *op, t time.Duration) int64 {
 	if ret == never {
 		ret = j.processes[a.process].died
 	}
-	begun, last := j.arrived(a, a.call, ret), time.Duration(0)
-	last = begun
-	settled := false
+	begun := j.arrived(a, a.call, ret)
+	last, settled := begun, false
 	for _, b := range a.beats {
 		last = max(last, j.arrived(a, b.call, b.ret))
 	}
