@@ -106,16 +106,11 @@ func (b *breaker) enter(a *attempt, op string, requests int) error {
 		b.trying = true
 		b.changes++
 	}
-	b.begin(a, op, requests)
-	return nil
-}
-
-// begin records the beginning of a call. The lock is held.
-func (b *breaker) begin(a *attempt, op string, requests int) {
 	a.op, a.requests, a.changes, a.failures = op, requests, b.changes, b.failures
 	if b.stack.config.Observer != nil {
 		a.begin = time.Now()
 	}
+	return nil
 }
 
 // leave counts the outcome of a call, once. Of concurrent calls, only one failure counts: on a
@@ -149,11 +144,6 @@ func (b *breaker) leave(ctx context.Context, a *attempt, err error) {
 	if to != "" {
 		b.change(a.changes, to, err)
 	}
-}
-
-// overdue counts a call that was not answered in time as a failure. A later answer does not count.
-func (b *breaker) overdue(a *attempt, op string) {
-	b.leave(context.Background(), a, gaveUp(op, context.DeadlineExceeded))
 }
 
 // failed reports whether an error is a failure of the store.

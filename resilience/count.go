@@ -65,14 +65,6 @@ type rule struct {
 	ledger           *ledger
 }
 
-func newRule(l *stint.Limit, of *ledger) *rule {
-	r := &rule{Limit: *l, capacity: l.Capacity(), part: int64(l.Window) / parts, ledger: of}
-	if contract.HasMeter(l) && l.Max > 0 {
-		r.unit, r.rate, r.tick = l.Meter()
-	}
-	return r
-}
-
 // cost returns the cost of a claim under the limit: at most 1 if it is a concurrency limit.
 func (r *rule) cost(c *stint.Claim) int64 {
 	if r.Algorithm == stint.AlgorithmConcurrency {

@@ -38,7 +38,7 @@ type fake struct {
 	most   int                // of them at once
 	lease  stint.Request      // the last that was asked for
 
-	amends, commands, pings, leases atomic.Int64
+	amends, pings, leases atomic.Int64
 }
 
 // way is what the network does to batches. A store charges nothing after a call's deadline.
@@ -251,7 +251,6 @@ func (f *fake) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (st
 }
 
 func (f *fake) Command(ctx context.Context, c stint.Command) error {
-	f.commands.Add(1)
 	if _, err := f.begin(ctx, opCommand); err != nil {
 		return err
 	}

@@ -317,8 +317,11 @@ func (l *ledger) rule(limit *stint.Limit) *rule {
 	if r := slot.Load(); r != nil && r.Limit == *limit {
 		return r
 	}
-	r := newRule(limit, l)
+	r := &rule{Limit: *limit, capacity: limit.Capacity(), part: int64(limit.Window) / parts, ledger: l}
 	r.Name, r.Zone = strings.Clone(limit.Name), strings.Clone(limit.Zone)
+	if contract.HasMeter(limit) && limit.Max > 0 {
+		r.unit, r.rate, r.tick = limit.Meter()
+	}
 	slot.Store(r)
 	return r
 }
