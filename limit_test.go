@@ -133,7 +133,8 @@ var mistakes = []struct{ text, tells string }{
 func TestParseLimitMistakes(t *testing.T) {
 	for _, test := range mistakes {
 		l, err := stint.ParseLimit(test.text)
-		if wantMistake(t, test.text, err, test.tells, "stint: invalid: limit "); strings.Count(fmt.Sprint(err), "stint: ") > 1 {
+		wantMistake(t, test.text, err, test.tells, "stint: invalid: limit ")
+		if strings.Count(fmt.Sprint(err), "stint: ") > 1 {
 			t.Errorf("%q: %v; want it to name the package once", test.text, err)
 		}
 		wantMistake(t, test.text, l.UnmarshalText([]byte(test.text)), test.tells)

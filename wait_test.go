@@ -206,7 +206,9 @@ func TestWaitersAskOneAfterTheOther(t *testing.T) {
 // TestALineOfWaiters gets what the limit allows if it wakes in time. Late waiters delay those
 // behind them by no more than a grace.
 func TestALineOfWaiters(t *testing.T) {
-	for _, l := range []stint.Limit{stint.PerSecond(4), stint.Per(10, 100*time.Millisecond), stint.Per(2, 5*time.Second)} {
+	for _, l := range []stint.Limit{
+		stint.PerSecond(4), stint.Per(10, 100*time.Millisecond), stint.Per(2, 5*time.Second),
+	} {
 		grace := min(l.Window/20, 20*time.Millisecond)
 		for _, test := range []struct {
 			line int

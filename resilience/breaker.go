@@ -174,7 +174,7 @@ func (b *breaker) change(since uint64, to BreakerState, cause error) {
 		b.stack.run(func() { b.probeUntilBack(now, time.Now()) })
 	}
 	b.mu.Unlock()
-	b.stack.config.Logger.Debug("stint: breaker "+string(to), "cause", cause) // the outage itself is logged by outageLog
+	b.stack.config.Logger.Debug("stint: breaker "+string(to), "cause", cause) // outageLog logs the outage itself
 	if b.stack.config.Observer != nil {
 		b.stack.config.Observer.Observe(b.stack.life, &BreakerChange{From: from, To: to})
 	}

@@ -38,8 +38,8 @@ func (b *batch) look() {
 	}
 	b.send(now)
 	b.mu.Unlock()
-	for _, a := range overdue { // without the lock, because leave calls the observer
-		b.store.leave(context.Background(), a, gaveUp(b.op, context.DeadlineExceeded)) // a later answer does not count
+	for _, a := range overdue { // without the lock, because leave calls the observer; a later answer does not count
+		b.store.leave(context.Background(), a, gaveUp(b.op, context.DeadlineExceeded))
 	}
 }
 

@@ -78,9 +78,9 @@ func (s *Stack) Keep(ctx context.Context, table string, rows []driver.Row, seen 
 // Kept reads a table of the store. See [Stack.Keep].
 func (s *Stack) Kept(ctx context.Context, table string, since int64, f func(driver.Row)) (
 	version int64, rows driver.Rows, err error) {
-	version, err = look(ctx, s, "kept", scanTime, func(ctx context.Context, in driver.Keeper) (version int64, err error) {
-		version, rows, err = in.Kept(ctx, table, since, f)
-		return version, err
+	version, err = look(ctx, s, "kept", scanTime, func(ctx context.Context, in driver.Keeper) (n int64, err error) {
+		n, rows, err = in.Kept(ctx, table, since, f)
+		return n, err
 	})
 	return version, rows, err
 }
