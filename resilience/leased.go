@@ -2,7 +2,6 @@ package resilience
 
 import (
 	"context"
-	"math/bits"
 	"slices"
 
 	"github.com/stint-limiter/stint"
@@ -24,7 +23,6 @@ type leasedPart struct {
 	whole  []stint.Claim
 	rest   []stint.Claim // for the store
 	now    leaseTime
-	claims uint16       // one bit for each claim that a block serves
 	taken  []takenUnits // by claim
 }
 
@@ -39,6 +37,7 @@ type takenUnits struct {
 // claim has a block with enough units.
 func (l *leases) takePart(r *stint.Request, now leaseTime) *leasedPart {
 	var p *leasedPart
+	rest := len(r.Claims)
 	for i := range r.Claims {
 		c := &r.Claims[i]
 		if !leasableClaim(c) {
@@ -58,14 +57,14 @@ func (l *leases) takePart(r *stint.Request, now leaseTime) *leasedPart {
 		if p == nil {
 			p = &leasedPart{leases: l, whole: r.Claims, now: now, taken: make([]takenUnits, len(r.Claims))}
 		}
-		p.claims |= 1 << i
 		p.taken[i] = takenUnits{ls, b, left}
+		rest--
 	}
 	if p == nil {
 		return nil
 	}
-	if n := len(r.Claims) - bits.OnesCount16(p.claims); n > 0 {
-		p.rest = make([]stint.Claim, 0, n)
+	if rest > 0 {
+		p.rest = make([]stint.Claim, 0, rest)
 	}
 	for i := range r.Claims {
 		if p.taken[i].block == nil {
@@ -114,11 +113,12 @@ func (p *leasedPart) charge(d, rest *stint.Decision) {
 	if data.ID == 0 && d.Allowed && !slices.ContainsFunc(p.rest, charges) {
 		data.ID, data.Fallback = newLeasedID(p.leases.stack.ledger.mark), false
 	}
-	restClaim, restState, state := 0, 0, 0
+	restClaim, restState, state, leased := 0, 0, 0, uint16(0)
 	for i := range claims {
 		of, claim, first := from, restClaim, restState
 		if b := p.taken[i].block; b != nil {
 			of, claim, first = b.charge.Data(), 0, 0
+			leased |= 1 << i
 		}
 		at[i], now[i] = of.AtOf(claim), of.NowOf(claim)
 		states := contract.CountStates(claims[i : i+1])
@@ -136,7 +136,7 @@ func (p *leasedPart) charge(d, rest *stint.Decision) {
 	data.Now, data.Others.Now = now[0], now[1:]
 	if data.ID != 0 {
 		data.At, data.Others.At = at[0], at[1:]
-		data.Leased, data.Leaser = p.claims, uint16(p.leases.stack.ledger.mark)
+		data.Leased, data.Leaser = leased, uint16(p.leases.stack.ledger.mark)
 	}
 }
 
@@ -169,12 +169,11 @@ func (p *leasedPart) usages(d, rest *stint.Decision) {
 func (p *leasedPart) putBack(i int) {
 	t, c := &p.taken[i], p.whole[i]
 	t.lease.mu.Lock()
+	defer t.lease.mu.Unlock()
 	if t.lease.block.Load() == t.block {
 		t.block.units.Add(c.Cost)
-		t.lease.mu.Unlock()
 		return
 	}
-	t.lease.mu.Unlock()
 	of := *t.block.charge.Data()
 	of.ID = newLeasedID(p.leases.stack.ledger.mark)
 	claim := t.lease.claim
