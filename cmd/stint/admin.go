@@ -35,7 +35,7 @@ type subjectFlags struct {
 
 func (f *subjectFlags) target() control.Target { return control.TargetOf(f.Subject, f.Raw) }
 
-// noteText formats a note about a subject for the end of a line.
+// noteText returns note in parentheses, to append to a line, or "" if there is no note.
 func noteText(note string) string {
 	if note == "" {
 		return ""
@@ -68,8 +68,8 @@ func (f *adminFlags) Validate(k *kong.Context) error {
 	return checkRedis(f.Store)
 }
 
-// act calls do with an admin of the server or the store. scope is the scope in which the limits of
-// --limit count.
+// act calls do with an admin for the server or, with --store, for the store. The limits of --limit
+// count in scope.
 func (f *adminFlags) act(ctx context.Context, s *system, scope string, do func(admin) error) error {
 	if f.Store == "" {
 		return f.call(func(c *control.Client) error { return do(c) })
@@ -104,14 +104,15 @@ func (f *adminFlags) act(ctx context.Context, s *system, scope string, do func(a
 	return f.problem(do(control.New(c)))
 }
 
-// direct makes a store send every request to Redis. Without Redis, a command reports why Redis
-// cannot be used. It does not decide, because it has just started and remembers no usage.
+// direct makes a store send every request to Redis. If Redis cannot be used, requests fail instead
+// of being decided in memory, because a command has just started and knows no usage.
 var direct = resilience.Config{
 	NoDenyCache: true, NoLeases: true, Logger: slog.New(slog.DiscardHandler),
 	Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: 10 * time.Second},
 }
 
-// openDirect connects to Redis with the settings of direct.
+// openDirect connects to Redis with the settings of direct. It returns an error if Redis does not
+// answer a ping.
 func openDirect(ctx context.Context, where config.Store, redis redisstore.Config) (stores.Store, error) {
 	store, err := (&config.Config{Store: where}).OpenStore(ctx, stores.Config{Redis: redis, Resilience: direct})
 	if err != nil {

@@ -34,9 +34,9 @@ type asRatelimit struct {
 	warnings []string
 }
 
-// ratelimitWarnings holds variables that are ignored with a warning, unless the value is the one in
-// fine or has no effect; see ratelimitNeeds. change is the effect of ignoring the variable.
-// Decisions do not depend on these variables.
+// ratelimitWarnings holds the variables that stint ignores with a warning. There is no warning if
+// the value is the one in fine, or if the variable has no effect; see ratelimitNeeds. change is the
+// effect of ignoring the variable. Decisions do not depend on these variables.
 var ratelimitWarnings = map[string]struct{ fine, change string }{
 	"REDIS_PERSECOND":                      {"false", "limits per second are also counted in the Redis server of REDIS_URL"},
 	"REDIS_HEALTH_CHECK_ACTIVE_CONNECTION": {"false", "/healthcheck does not fail without Redis, because limits still hold in each process"},
@@ -52,9 +52,9 @@ var ratelimitWarnings = map[string]struct{ fine, change string }{
 	"GRPC_MAX_CONNECTION_AGE_GRACE":            {"", "connections of Envoy are not closed by age"},
 }
 
-// ratelimitRefused holds variables with which stint does not start, unless the value is the one in
-// fine or has no effect; see ratelimitNeeds. Ignoring these variables would change decisions, admit
-// other callers, or leave requests unserved. want says what to set instead.
+// ratelimitRefused holds the variables that prevent stint from starting, unless the value is the
+// one in fine, or the variable has no effect; see ratelimitNeeds. Ignoring these variables would
+// change decisions, admit other callers, or leave requests unserved. want says what to set instead.
 var ratelimitRefused = map[string]struct{ fine, want string }{
 	"BACKEND_TYPE":                         {"redis", "stint counts in Redis, not in memcached; want redis, and a Redis server in REDIS_URL"},
 	"GRPC_UDS":                             {"", "gRPC over a Unix socket is not supported; want GRPC_HOST and GRPC_PORT"},
@@ -64,8 +64,8 @@ var ratelimitRefused = map[string]struct{ fine, want string }{
 }
 
 // ratelimitNeeds holds the variables that have an effect in envoyproxy/ratelimit only if another
-// variable has a certain value. byDefault reports whether the other variable has that value by
-// default.
+// variable, name, has a certain value. byDefault reports whether name has that value if it is not
+// set.
 var ratelimitNeeds = map[string]struct {
 	name, value string
 	byDefault   bool
@@ -124,7 +124,7 @@ func (r *asRatelimit) wrong(name, format string, args ...any) {
 	r.errs = append(r.errs, usageMistake(fmt.Errorf("%s: "+format, append([]any{name}, args...)...)))
 }
 
-// on reports whether a variable is true.
+// on reports whether a variable is true. It records an error if the value is not a Boolean.
 func (r *asRatelimit) on(name string) bool {
 	value := r.env(name)
 	if value == "" {
@@ -137,7 +137,7 @@ func (r *asRatelimit) on(name string) bool {
 	return on
 }
 
-// turn sets a switch from a variable, unless the flag is given.
+// turn sets *to to the value of a Boolean variable, unless the flag is given.
 func (r *asRatelimit) turn(flag string, to *bool, name string) {
 	if on := r.on(name); !r.given(flag) {
 		*to = on
@@ -164,7 +164,7 @@ func (r *asRatelimit) addresses(c *serveCommand) {
 	c.NoToken = c.AdminToken == ""
 	if port := r.port("DEBUG_PORT", "6070"); !r.given("admin") {
 		host := r.env("DEBUG_HOST")
-		if ip, _ := netip.ParseAddr(host); c.NoToken && !ip.IsLoopback() { // a host name is not a loopback address
+		if ip, _ := netip.ParseAddr(host); c.NoToken && !ip.IsLoopback() { // IsLoopback is false for a host name
 			if r.other("DEBUG_HOST", "localhost") {
 				r.warnings = append(r.warnings, "DEBUG_HOST is ignored: without --admin-token-file the admin listener is on 127.0.0.1:"+port)
 			}
@@ -232,7 +232,7 @@ func (r *asRatelimit) counting(c *serveCommand) {
 	}
 }
 
-// rules sets where the rules come from: files, or an xDS server.
+// rules sets the source of the rules: files, or an xDS server.
 func (r *asRatelimit) rules(c *serveCommand) {
 	if r.given("envoy-config") {
 		return
@@ -267,7 +267,8 @@ func (r *asRatelimit) rules(c *serveCommand) {
 	}
 }
 
-// pairs reads a list of names and values, such as "zone=a,rack=7".
+// pairs parses the value of a variable: a list of names and values, such as "zone=a,rack=7". The
+// argument between is the separator of a name and its value.
 func (r *asRatelimit) pairs(name, between string) map[string]string {
 	pairs := map[string]string{}
 	for entry := range strings.SplitSeq(r.env(name), ",") {
@@ -369,7 +370,6 @@ func (r *asRatelimit) redis() string {
 	return files.AddTo(u.String(), false)
 }
 
-// warn logs the warnings about ignored settings.
 func (r *asRatelimit) warn(logger *slog.Logger) {
 	for _, text := range r.warnings {
 		logger.Warn("stint: unsupported setting of envoyproxy/ratelimit", "setting", text)

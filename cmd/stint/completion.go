@@ -27,9 +27,10 @@ func (c *completionCommand) Run(s *system) error { return s.print([]byte(complet
 // are the words that follow the program on the command line. The last word is the one to complete.
 const completeArg = "__complete"
 
-// completionScripts get completions from the program. They call it by the name on the command line,
-// because it may not be in PATH. The scripts for zsh and fish complete file names if the
-// completions include ":files". The script for bash does so if there are no other completions.
+// completionScripts holds a script for each shell. The scripts get completions from the program.
+// They call it by the name on the command line, because it may not be in PATH. The scripts for zsh
+// and fish complete file names if the completions include ":files". The script for bash completes
+// file names if there are no completions.
 var completionScripts = map[string]string{
 	"bash": `# Completion of stint for bash: source <(stint completion bash)
 _stint() {
@@ -156,7 +157,7 @@ func joinAssignments(words []string) (joined []string) {
 	return joined
 }
 
-// flagOf returns the flag of a word such as --config or -n, or nil.
+// flagOf returns the flag that a word such as --config or -n names, or nil.
 func flagOf(n *kong.Node, word string) *kong.Flag {
 	for _, f := range slices.Concat(n.AllFlags(true)...) {
 		if word == "--"+f.Name || f.Short != 0 && word == "-"+string(f.Short) {
@@ -166,7 +167,8 @@ func flagOf(n *kong.Node, word string) *kong.Flag {
 	return nil
 }
 
-// enumOf returns the values that v accepts: those in its tag "values" or else in its enum.
+// enumOf returns the values that v accepts: those in its tag "values" or, without that tag, those
+// of its enum.
 func enumOf(v *kong.Value) []string {
 	if values := v.Tag.Get("values"); values != "" {
 		return strings.Split(values, ",")

@@ -59,7 +59,8 @@ func (s *system) load(path string) (*config.Config, error) {
 	return conf, unreadable(err)
 }
 
-// readStdin returns standard input. An error is an [*unreadableError].
+// readStdin reads standard input, but not more than maxStdin bytes. An error is an
+// [*unreadableError].
 func (s *system) readStdin() ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(s.Stdin, maxStdin))
 	if err != nil {

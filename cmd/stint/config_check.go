@@ -103,7 +103,7 @@ func (c *checkCommand) Run(s *system) error {
 	return s.answer(!bad, c.JSON, all, func() []byte { return []byte(good.String()) })
 }
 
-// check loads the configuration at path and returns the result.
+// check returns the result for the configuration at path, and the error from loading it.
 func (c *checkCommand) check(s *system, path string) (checked, error) {
 	found := checked{Name: path}
 	if path == stdinPath {

@@ -27,8 +27,8 @@ denied or the store fails. It uses no store. Keys contain hashes of secrets, as 
     stint config explain stint.yaml --request /search --peer 127.0.0.1 --header 'X-Forwarded-For: 203.0.113.9'`
 }
 
-// assumedPeer is an address reserved for documentation: no host has it and no proxy network
-// includes it.
+// assumedPeer is the peer if the command line does not specify one. It is an address reserved for
+// documentation: no host has it and no proxy network includes it.
 const assumedPeer = "192.0.2.1"
 
 func (c *explainCommand) Run(s *system) error {
@@ -58,7 +58,8 @@ func (c *explainCommand) input() *policy.Input {
 	for _, h := range c.Header {
 		if h.name != "Host" {
 			header.Add(h.name, h.value)
-		} else if in.Host == "" { // servers keep the host apart from the header, and the host of a URL takes precedence
+		} else if in.Host == "" {
+			// Servers do not put the host into the header. The host of a URL takes precedence.
 			in.Host = h.value
 		}
 	}

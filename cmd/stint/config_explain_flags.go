@@ -13,7 +13,7 @@ import (
 // requestFlag is a request, such as "GET /search", "/search" or "POST https://example.com/search".
 type requestFlag struct{ method, host, path, raw string }
 
-// UnmarshalText reads a method and a path or URL.
+// UnmarshalText parses a path or URL, after a method unless the method is GET.
 func (r *requestFlag) UnmarshalText(text []byte) error {
 	parts := strings.Fields(string(text))
 	if len(parts) == 1 {
@@ -70,13 +70,13 @@ func (c *claimFlag) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// unixPeer is the value for a peer on a Unix socket.
+// unixPeer is the value of --peer for a Unix socket.
 const unixPeer = "unix"
 
-// peerFlag is the remote end of a connection: an address, or none on a Unix socket.
+// peerFlag is the remote end of a connection. The zero value means a Unix socket.
 type peerFlag struct{ addr netip.Addr }
 
-// UnmarshalText reads an address, or "unix".
+// UnmarshalText parses an IP address, or "unix".
 func (p *peerFlag) UnmarshalText(text []byte) error {
 	if string(text) == unixPeer {
 		*p = peerFlag{}

@@ -14,14 +14,14 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// tierTotal is the total that the limits of a tier allow one caller.
+// tierTotal describes how much the limits of a tier allow one caller in total.
 type tierTotal struct {
 	Tier string `json:"tier"`
 	// Scopes lists the scopes in which a caller is counted. The limits apply separately in each
 	// scope. With scope: route, there is one scope for each route.
 	Scopes []string `json:"scopes"`
 	Limits []string `json:"limits"`
-	// Total describes the total in words.
+	// Total describes the total in words, for people.
 	Total string `json:"total"`
 }
 
@@ -42,8 +42,8 @@ func totalsOf(c *config.Config) []tierTotal {
 	return all
 }
 
-// totalText describes the total that the rules allow a caller who is counted in the given number of
-// scopes: "60 requests in any minute, 500 in any hour, over all routes".
+// totalText describes how much the rules of a tier allow one caller who is counted in the given
+// number of scopes: "60 requests in any minute, 500 in any hour, over all routes".
 func totalText(rules []*policy.Rule, parts int) string {
 	if len(rules) == 0 {
 		return "unlimited"
@@ -102,7 +102,7 @@ func byClaim(r *policy.Rule, i int, n int64) string {
 }
 
 // allowance describes how much the limit at index i allows in one of its windows, in n scopes
-// together. unit is singular, or "".
+// together. unit is a singular noun with a leading space, or "".
 func allowance(limits []stint.Limit, i int, n int64, unit string) string {
 	l := &limits[i]
 	names := map[time.Duration]string{

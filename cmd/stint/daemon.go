@@ -87,7 +87,8 @@ func (f *failuresFlag) UnmarshalText(text []byte) error {
 
 type breakerTime time.Duration
 
-// UnmarshalText reads what [parseDuration] accepts, except for shorter durations.
+// UnmarshalText parses a duration that [parseDuration] accepts, of at least
+// [contract.MinBreakerTime].
 func (b *breakerTime) UnmarshalText(text []byte) error {
 	d, err := parseDuration(string(text))
 	if err == nil && d < contract.MinBreakerTime {
@@ -97,7 +98,7 @@ func (b *breakerTime) UnmarshalText(text []byte) error {
 	return err
 }
 
-// notifyEnv is the environment variable with the socket of a service manager.
+// notifyEnv is the environment variable with the path of a service manager's socket.
 const notifyEnv = "NOTIFY_SOCKET"
 
 // builtInLimits describes the limits of daemons without policies.
@@ -245,7 +246,8 @@ func runDaemon(c server.Config) error {
 	}
 }
 
-// serverError is an error of package server that names flags instead of fields.
+// serverError is an error of package server. Its text names flags instead of fields of
+// [server.Config].
 type serverError struct {
 	error
 	text string
@@ -255,8 +257,8 @@ func (e *serverError) Error() string { return e.text }
 
 func (e *serverError) Unwrap() error { return e.error }
 
-// inFlags returns an error of package server with each field of the configuration replaced with the
-// flag that sets it.
+// inFlags returns err, an error of package server, with the fields in its text replaced by the
+// flags that set them.
 func inFlags(c *server.Config, err error) error {
 	text := err.Error()
 	if invalid, ok := errors.AsType[*stint.InvalidError](err); ok {
@@ -282,7 +284,7 @@ func inFlags(c *server.Config, err error) error {
 	).Replace(text)}
 }
 
-// listenProblem adds advice to a startup error that is about a listen address.
+// listenProblem adds advice to err if the server could not listen on an address.
 func listenProblem(err error) error {
 	var listening *net.OpError
 	switch {

@@ -217,7 +217,8 @@ Press Ctrl-C to stop.
 `, dashboard, at, d.gateway, taken, d.policies, flags, s.Program, d.incident.guide(dashboard), who, tier)
 }
 
-// free returns the address, or one with the same host and a free port if the address is in use.
+// free returns address. If the address is in use, it returns one with the same host and port 0,
+// which selects a free port.
 func free(address string) string {
 	l, err := net.Listen("tcp", address)
 	if err == nil {

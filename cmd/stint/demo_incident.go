@@ -22,7 +22,7 @@ const (
 const (
 	// incidentAfter is the delay before an incident. By then the dashboard shows normal traffic.
 	incidentAfter = 20 * time.Second
-	// outageLength is long enough for the alert StoreDown to fire.
+	// outageLength is the duration of an outage. It is long enough for the alert StoreDown to fire.
 	outageLength = 90 * time.Second
 
 	floodAddress = "203.0.113.200"
@@ -33,7 +33,7 @@ const (
 type incident struct {
 	kind     string // "" for no incident
 	from, to time.Time
-	redis    demoRedis // for an outage
+	redis    demoRedis // used only in an outage
 }
 
 func (i *incident) guide(dashboard string) string {
@@ -88,7 +88,7 @@ func (c *demoTraffic) flood(ctx context.Context) {
 	for range floodWorkers {
 		work.Go(func() {
 			for ctx.Err() == nil {
-				// the dashboard shows the result
+				// Ignore the error: the dashboard shows the result.
 				_ = call(ctx, &c.http, http.MethodGet, c.url+"/api/pdb/4hhb", from(floodAddress))
 				pause(ctx, floodWorkers*time.Second/floodRate)
 			}
@@ -101,7 +101,7 @@ func (c *demoTraffic) flood(ctx context.Context) {
 // data.
 type demoRedis struct {
 	directory string
-	process   *exec.Cmd // nil while it is down
+	process   *exec.Cmd // nil while the server is down
 }
 
 func (r *demoRedis) socket() string { return filepath.Join(r.directory, "redis.sock") }
@@ -127,7 +127,7 @@ func (r *demoRedis) start() error {
 		time.Sleep(10 * time.Millisecond)
 	}
 	r.kill()
-	text, _ := os.ReadFile(log) // the log, if there is one
+	text, _ := os.ReadFile(log) // empty if there is no log
 	return fmt.Errorf("redis-server did not start: %w: %s", err, text)
 }
 
@@ -135,7 +135,7 @@ func (r *demoRedis) kill() {
 	if r.process == nil {
 		return
 	}
-	_ = r.process.Process.Kill() // the signal that ended the demo may have ended Redis too
+	_ = r.process.Process.Kill() // fails if the signal that ended the demo has also ended Redis
 	_ = r.process.Wait()         // returns an error because the process was killed
 	r.process = nil
 }

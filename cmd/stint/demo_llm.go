@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// tokenPause is how long the demo's model takes for each token.
+	// tokenPause is the time that the demo's model takes for each token.
 	tokenPause = 5 * time.Millisecond
-	// storyTokens is the average number of tokens that the callers of the demo request.
+	// storyTokens is the average number of tokens in a story that a caller requests.
 	storyTokens = 400
 )
 

@@ -30,8 +30,8 @@ func serveLocal(h http.Handler) (url string, stop func(), err error) {
 	}, nil
 }
 
-// newDemoAPI returns the application behind the gateway. It has the routes of examples/tiers, and
-// the external API that the demo calls.
+// newDemoAPI returns the application behind the gateway. It serves the routes of examples/tiers,
+// and the external API that the demo calls.
 func newDemoAPI() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
@@ -74,15 +74,15 @@ func reply(w http.ResponseWriter, status int, body any) {
 }
 
 const (
-	// pretendAPI is the API of examples/tiers that the demo calls.
+	// pretendAPI is the name of the external API in examples/tiers that the demo calls.
 	pretendAPI = "igdb"
 	// demoWorkers is the number of workers that call pretendAPI, each as fast as the limits permit.
 	demoWorkers = 6
 )
 
-// callPretendAPI makes calls until the context ends. Each call waits until the limits permit it.
-// After an error, such as an API that is missing because the limits were changed, a worker pauses
-// for a second.
+// callPretendAPI calls the API until the context ends. Each call waits until the limits permit it.
+// After an error, a worker pauses for a second. For example, the API may be missing because the
+// limits were changed.
 func callPretendAPI(ctx context.Context, apis *outbound.Registry, url string) {
 	base := &http.Transport{}
 	defer base.CloseIdleConnections()

@@ -14,12 +14,12 @@ import (
 type demoTraffic struct {
 	url  string
 	rate int
-	calm bool // without abuse
+	calm bool // no caller abuses the API
 	http http.Client
 }
 
 // callerKind is a kind of caller. share is the kind's share of the requests, relative to the shares
-// of the other kinds. make returns a request.
+// of the other kinds. make returns a new request of a caller of this kind.
 type callerKind struct {
 	share int
 	make  func() demoRequest
@@ -88,15 +88,15 @@ func someone(kind string, of int) string { return fmt.Sprintf("%s-%d", kind, 1+r
 func pick(of ...string) string { return of[rand.IntN(len(of))] }
 
 const (
-	// trafficWorkers is the maximum number of requests in progress. A slow application gets fewer
-	// requests.
+	// trafficWorkers is the maximum number of requests in progress, so a slow application gets
+	// fewer requests.
 	trafficWorkers = 16
 	// trafficTick is the interval at which requests are sent.
 	trafficTick = 10 * time.Millisecond
 
 	burstEvery = 20 * time.Second
 	burstFirst = 3 * time.Second
-	// The size and the length of a burst.
+	// burstSize is the number of requests in a burst, and burstLength is its duration.
 	burstSize   = 100
 	burstLength = 2 * time.Second
 )

@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// display shows a text that changes. On a terminal, it redraws the text in place. Elsewhere, it
+// display shows text that changes. On a terminal, it redraws the text in place. Elsewhere, it
 // prints each version below the previous one.
 type display struct {
 	*system
-	drawn int // number of lines on the terminal
+	drawn int // number of lines that the last version takes on the terminal
 }
 
 func (s *display) draw(text []byte) error {
@@ -32,8 +32,8 @@ func (s *display) draw(text []byte) error {
 	return s.write(b.Bytes())
 }
 
-// cut shortens a line to a width, because a line that wraps takes two rows and breaks redrawing.
-// Color sequences have no width.
+// cut shortens line to width columns, because a line that wraps takes two rows and breaks
+// redrawing. Color sequences have no width.
 func cut(line string, width int) string {
 	inside, n := false, 0
 	for i, r := range line {

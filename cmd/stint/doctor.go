@@ -31,7 +31,6 @@ With --store, a server is checked only with --server. The checks charge test sub
 
 func (c *doctorCommand) Validate() error { return checkRedis(c.Store) }
 
-// Results of checks.
 const (
 	resultOK   = "ok"
 	resultWarn = "warn"

@@ -11,7 +11,7 @@ import (
 
 // decisionCommands returns all commands that stint and its scripts use to decide, with arguments
 // for testing. They use channel, key and keys that begin with key. DEL comes after the commands
-// that write, so it deletes all their keys.
+// that write, so that it deletes the keys that they create.
 func decisionCommands(key, channel string) [][]string {
 	const noScript = "0000000000000000000000000000000000000000"
 	log, hash := key+":log", key+":hash"
@@ -45,7 +45,7 @@ func decisionCommands(key, channel string) [][]string {
 		{"HGETALL", hash},
 		{"HDEL", hash, "a"},
 		{"DEL", key, log, hash},
-		{"PUBLISH", channel, ""}, // a message with no readers
+		{"PUBLISH", channel, ""}, // an empty message, which stores ignore
 	}
 }
 
@@ -53,13 +53,12 @@ func decisionCommands(key, channel string) [][]string {
 // but not to decide.
 var inspectionCommands = [][]string{{"SCAN", "0", "COUNT", "1"}, {"INFO", "server"}, {"DBSIZE"}}
 
-// permissionOf returns the permission that a command requires.
 func permissionOf(command []string) string { return "+" + strings.ToLower(command[0]) }
 
 // connectionCommands are the permissions to open connections, and to begin and end subscriptions.
 var connectionCommands = []string{"+hello", "+auth", "+client|setname", "+subscribe", "+unsubscribe"}
 
-// allPermissions returns the permissions that a user needs for stint to decide.
+// allPermissions returns the permissions that a Redis user needs so that stint can decide.
 func allPermissions(prefix string) []string {
 	list := []string{"~" + prefix + ":*", "&" + prefix + ":room"}
 	for _, command := range decisionCommands("", "") {

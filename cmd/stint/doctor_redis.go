@@ -49,7 +49,8 @@ func diagnoseRedis(ctx context.Context, found *findings, store config.Store) {
 	if u, err := url.Parse(where); err == nil {
 		e.user = cmp.Or(userOf(u), e.user)
 		files := tlsfiles.FromQuery(u.Query())
-		u.User, u.RawQuery = nil, "" // running the fixes takes more permissions than this user has
+		// The suggested commands do not name the user, who may lack the permissions to run them.
+		u.User, u.RawQuery = nil, ""
 		e.cli = "redis-cli -u " + u.String()
 		for _, f := range []struct{ flag, path string }{
 			{"cacert", files.CA}, {"cert", files.Cert}, {"key", files.Key},
@@ -147,7 +148,7 @@ func (e *redisDiagnosis) unreachable(err error, where string, addresses []string
 	}
 }
 
-// failed reports an error from a Redis server that accepts connections, with a fix.
+// failed adds a finding for an error from a Redis server that accepts connections, with a fix.
 func (e *redisDiagnosis) failed(name string, err error) {
 	kind := errkind.Diagnose(err, true)
 	if text, ok := rueidis.IsRedisErr(err); ok {
@@ -161,8 +162,7 @@ func (e *redisDiagnosis) failed(name string, err error) {
 	e.found.fail(name, fmt.Sprintf("Redis %s: %s", fault.Is, err), fault.Fix)
 }
 
-// nodes adds a finding for the nodes of a Cluster that do not answer, and reports whether all nodes
-// answer.
+// nodes adds a finding if nodes of a Cluster do not answer, and reports whether all nodes answer.
 func (e *redisDiagnosis) nodes(ctx context.Context) bool {
 	if e.client.Mode() != rueidis.ClientModeCluster {
 		return true
@@ -203,7 +203,7 @@ const (
 	poorPing = 50 * time.Millisecond
 )
 
-// latency measures round trips. It reports false if the connection is lost or Redis is busy.
+// latency measures round trips. It returns false if the connection is lost or Redis is busy.
 func (e *redisDiagnosis) latency(ctx context.Context) bool {
 	took := make([]time.Duration, pings)
 	asked := e.client

@@ -12,7 +12,7 @@ import (
 )
 
 // explanation describes how a request would be decided, in the form that is printed. Programs read
-// its JSON form: keys may be added, and existing ones stay.
+// its JSON form, so keys may be added, but not changed or removed.
 type explanation struct {
 	Method string `json:"method"`
 	Host   string `json:"host,omitempty"`
@@ -21,7 +21,7 @@ type explanation struct {
 	// /login". Limits apply if they match any of these requests; exemptions must match all.
 	Also []string `json:"also,omitempty"`
 	// Peer is the address of the remote end of the connection, or "unix" for a Unix socket. Client
-	// is the client behind it.
+	// is the client behind the peer.
 	Peer   string `json:"peer"`
 	Client string `json:"client"`
 	// PeerAssumed means that the command line does not specify a peer.

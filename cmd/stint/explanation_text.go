@@ -29,7 +29,7 @@ func (e *explanation) text() []byte {
 	return b.Bytes()
 }
 
-// columns aligns the cells of lines. It calls write with a function that adds a line.
+// columns writes lines with aligned cells to b. It calls write with a function that adds a line.
 func columns(b *bytes.Buffer, write func(line func(cells ...string))) {
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	write(func(cells ...string) {
@@ -212,7 +212,7 @@ func orNone(text string) string {
 	return text
 }
 
-// oneLine quotes a text if it has characters that would break the line or move the cursor.
+// oneLine returns text, quoted if it has characters that would break the line or move the cursor.
 func oneLine(text string) string {
 	if !strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) }) {
 		return text

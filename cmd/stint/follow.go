@@ -16,9 +16,10 @@ const (
 	lastPause  = 10 * time.Second
 )
 
-// reconnecting follows a stream until the context ends, which is not an error. If an established
-// stream is lost, it prints a message and reconnects. It returns any other error, and any error
-// before a stream was established.
+// reconnecting calls follow, which follows a stream and calls worked once the stream is
+// established. If an established stream is lost, it prints a message and calls follow again. It
+// returns nil when the context ends. It returns any other error, and any error before a stream was
+// established.
 func reconnecting(ctx context.Context, s *system, follow func(worked func()) error) error {
 	worked, wait := false, firstPause
 	for {

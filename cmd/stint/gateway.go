@@ -34,7 +34,7 @@ type gatewayCommand struct {
 
 	daemonFlags
 
-	routes []config.Route // of Upstream and Route
+	routes []config.Route // the routes in Upstream and Route
 }
 
 func (*gatewayCommand) Help() string {

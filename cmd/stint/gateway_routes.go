@@ -8,7 +8,6 @@ import (
 	"github.com/stint-limiter/stint/internal/routecheck"
 )
 
-// parseRoutes returns the routes that the flags name.
 func (c *gatewayCommand) parseRoutes() ([]config.Route, error) {
 	var routes []config.Route
 	flags := map[routecheck.Match]string{}

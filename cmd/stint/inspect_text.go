@@ -15,8 +15,8 @@ import (
 	"github.com/stint-limiter/stint/overrides"
 )
 
-// subjectText describes a subject as text. Unless all is true, it omits limits that are unused, not
-// divided into parts and not changed by an override.
+// subjectText describes a subject for people. Unless all is true, it omits each limit that is
+// unused, is not divided into parts, and is not changed by an override.
 func subjectText(s *system, result *control.Subject, all bool) []byte {
 	var b bytes.Buffer
 	b.WriteString(s.paint(bold, oneLine(result.Subject)) + noteText(result.Note) + "\n")
@@ -72,7 +72,8 @@ func overrideOf(result *control.Subject, l *control.Limit) *overrides.Override {
 	return nil
 }
 
-// banNumber describes how many bans in a row the subject has had, or that an operator made the ban.
+// banNumber describes the level of a ban: its number among consecutive bans, or that an operator
+// made it.
 func banNumber(level int) string {
 	if level == 0 {
 		return "by hand"
@@ -153,7 +154,8 @@ func sharesText(percents []int) string {
 	return strings.Join(texts, ", ")
 }
 
-// drawLog draws charges between two timelines: the times of the charges, and the times they expire.
+// drawLog draws the charges of a limit between two timelines: one with the times of the charges,
+// and one with the times when they expire.
 func drawLog(b *bytes.Buffer, now time.Time, l *control.Limit, width int) {
 	if len(l.Entries) == 0 {
 		return
@@ -161,8 +163,8 @@ func drawLog(b *bytes.Buffer, now time.Time, l *control.Limit, width int) {
 	window := time.Duration(l.Window * float64(time.Second))
 	last := now
 	for _, e := range l.Entries {
-		// Extend the timeline to bookings. A charge may also be after now, because it is counted at
-		// the end of a slice of the window, but only by up to window/Resolution.
+		// Extend the timeline to bookings. A charge that is not a booking may also be after now,
+		// because it counts at the end of a slice of the window, but by at most window/Resolution.
 		if e.At.Sub(now) > window/stint.Resolution && e.At.After(last) {
 			last = e.At
 		}

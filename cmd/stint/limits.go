@@ -61,7 +61,7 @@ func (c *limitsSetCommand) Run(s *system) error {
 		Lower: c.Lower, Until: time.Time(c.Until), Why: c.Why})
 }
 
-// set makes an override of a subject, as named on the command line.
+// set sets an override for the subject that the command line names.
 func (c *limitsChange) set(s *system, subject string, r control.SetRequest) error {
 	what := fmt.Sprintf("%s under %s %s", label.List(r.Limits), r.Policy, untilText(r.Until))
 	return c.change(s, fmt.Sprintf("Give %s %s?", subject, what), "has "+what, r.Until,
@@ -70,7 +70,8 @@ func (c *limitsChange) set(s *system, subject string, r control.SetRequest) erro
 		})
 }
 
-// change asks for confirmation, makes a change, and prints what was done to which subject.
+// change asks for confirmation, calls do to make the change, and prints the subject and done, which
+// describes the change.
 func (c *limitsChange) change(s *system, question, done string, until time.Time,
 	do func(context.Context, *control.Client) (control.Named, error)) error {
 	return c.call(func(client *control.Client) error {
@@ -252,7 +253,6 @@ func (c *limitsImportCommand) Run(s *system) error {
 	})
 }
 
-// readOverrides reads exported overrides.
 func (s *system) readOverrides(path string) (all []overrides.Override, err error) {
 	name, in := path, io.Reader(nil)
 	if path == stdinPath {
@@ -277,8 +277,8 @@ func (s *system) readOverrides(path string) (all []overrides.Override, err error
 	return all, nil
 }
 
-// overridesFor reads exported overrides. It returns an error if the set does not have the policy or
-// a window of an override.
+// overridesFor reads exported overrides. It returns an error if the policy of an override, or one
+// of its windows, is not in set.
 func (s *system) overridesFor(set *policy.Set, path string) ([]overrides.Override, error) {
 	all, err := s.readOverrides(path)
 	for i := range all {

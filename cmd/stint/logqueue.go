@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// queueSize is the maximum number of bytes that wait to be written. While they wait, up to the
-	// same number of bytes may be in the process of being written. queueSize holds a few thousand
+	// queueSize is the maximum number of bytes that wait to be written. In addition, up to
+	// queueSize bytes may be in the process of being written. The queue has room for a few thousand
 	// records, which a slow reader reads within a few seconds.
 	queueSize = 512 << 10
 	// pieceSize is the largest number of bytes that a pipe accepts atomically (PIPE_BUF on Linux).
@@ -26,21 +26,23 @@ type logQueue struct {
 	to     io.Writer
 	report func(to io.Writer, dropped int64)
 
-	mu      sync.Mutex // never held while something is written
+	mu      sync.Mutex // never held during a call of to.Write
 	waiting []byte
-	writing []byte // used by the writing goroutine
+	writing []byte // used only by the writing goroutine
 	busy    bool   // whether there is a writing goroutine
 	full    bool   // records are dropped until nothing is waiting
 	dropped int64
 	// unreported is the number of records dropped since the last report.
 	unreported int64
-	idle       chan struct{} // closed when everything is written; nil if no Flush has asked for it
+	idle       chan struct{} // closed when everything is written; nil unless a Flush waits for it
 
-	torn bool // used by the writing goroutine: the last write ended in the middle of a line
+	// torn reports whether the last write ended in the middle of a line. Only the writing goroutine
+	// uses it.
+	torn bool
 }
 
-// newLogQueue returns a queue in front of a writer. report writes a record with the number of
-// dropped records.
+// newLogQueue returns a queue in front of to. report writes a record with the number of dropped
+// records.
 func newLogQueue(to io.Writer, report func(to io.Writer, dropped int64)) *logQueue {
 	return &logQueue{to: to, report: report, waiting: make([]byte, 0, queueSize), writing: make([]byte, 0, queueSize)}
 }
@@ -62,7 +64,7 @@ func (w *logQueue) Write(record []byte) (int, error) {
 	return len(record), nil
 }
 
-// Dropped returns how many records were dropped so far.
+// Dropped returns how many records have been dropped so far.
 func (w *logQueue) Dropped() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -146,10 +148,10 @@ func (w *logQueue) next() (unreported int64, ok bool) {
 func (w *logQueue) write(lines []byte) (lost int64) {
 	for len(lines) > 0 {
 		end := bytes.LastIndexByte(lines[:min(pieceSize, len(lines))], '\n') + 1
-		if end == 0 { // the first line is longer
+		if end == 0 { // the first line is longer than pieceSize
 			end = bytes.IndexByte(lines, '\n') + 1
 		}
-		if end == 0 { // the text has no line break
+		if end == 0 { // the rest has no line break
 			end = len(lines)
 		}
 		piece := lines[:end]

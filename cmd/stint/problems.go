@@ -22,8 +22,8 @@ func (e *exitError) Error() string { return e.Err.Error() }
 
 func (e *exitError) Unwrap() error { return e.Err }
 
-// usageMistake returns an error about incorrect usage that the help of the command does not
-// explain.
+// usageMistake returns an error that exits with exitUsage but does not print the command's help,
+// because the help would not explain the mistake.
 func usageMistake(err error) error { return &exitError{Code: exitUsage, Err: err} }
 
 func unreachable(err error) error { return &exitError{Code: exitUnreachable, Err: err} }
@@ -67,7 +67,7 @@ func (f *serverFlags) problem(err error) error {
 	return err
 }
 
-// withoutPrefix returns an error without the name of the package that it comes from.
+// withoutPrefix returns an error with the text of err, without the package name at its beginning.
 func withoutPrefix(err error) error {
 	text := err.Error()
 	for _, name := range []string{"control: ", "simulate: ", "accesslog: "} {
@@ -81,7 +81,7 @@ func refusal(e *control.RefusedError) error {
 	switch {
 	case e.Message == "", e.Code == control.CodeNotFound, e.Status == http.StatusTooManyRequests,
 		e.Status == http.StatusBadGateway:
-		// a different listener, or an upstream, sent the response
+		// A different listener, or an upstream, sent the response.
 		return unreachable(fmt.Errorf("the server responded with %d %s; want the admin listener of stint in --server",
 			e.Status, http.StatusText(e.Status)))
 	case e.Status == http.StatusBadRequest, e.Status == http.StatusNotFound:

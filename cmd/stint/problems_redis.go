@@ -90,7 +90,7 @@ func userOf(u *url.URL) string {
 	return ""
 }
 
-// withOrWithoutTLS returns advice for a server that does not answer the client.
+// withOrWithoutTLS returns advice for a connection that may fail because only one side uses TLS.
 func withOrWithoutTLS(where string) string {
 	if !redisurl.IsTLS(where) {
 		return "if the server speaks TLS, begin the URL with rediss://"

@@ -38,7 +38,7 @@ type timesFlag float64
 // maxTimes is the largest factor that raise accepts.
 const maxTimes = 1000
 
-// UnmarshalText reads a factor.
+// UnmarshalText parses a factor. An x at the end is optional.
 func (f *timesFlag) UnmarshalText(text []byte) error {
 	times, err := strconv.ParseFloat(strings.TrimSuffix(string(text), "x"), 64)
 	if err != nil || !(times > 1 && times <= maxTimes) {
@@ -66,7 +66,7 @@ func (c *raiseCommand) Run(s *system) error {
 }
 
 // raised returns the configured limits of a policy or tier, multiplied by times. If name is "", it
-// chooses the policy or tier with the limit that the subject has used most.
+// chooses the policy or tier of the limit with the highest share of its capacity used.
 func raised(s *control.Subject, name string, times float64) (policy string, limits []stint.Limit, err error) {
 	var names []string
 	most := 0.0
@@ -101,7 +101,8 @@ func raised(s *control.Subject, name string, times float64) (policy string, limi
 	return policy, limits, err
 }
 
-// multiplied returns the configured limits of a policy or tier, each once, multiplied by times.
+// multiplied returns the configured limits of a policy or tier, without duplicates and multiplied
+// by times.
 func multiplied(s *control.Subject, policy string, times float64) (limits []stint.Limit, err error) {
 	for i := range s.Limits {
 		l := &s.Limits[i]

@@ -37,7 +37,8 @@ type changeFlags struct {
 	adminFlags
 }
 
-// change asks for confirmation, makes a change, and prints what was done to which subject.
+// change asks for confirmation, calls do to make the change, and prints the subject and done, which
+// describes the change.
 func (f *changeFlags) change(s *system, scope, question, done string,
 	do func(context.Context, admin) (control.Named, error)) error {
 	ctx := context.Background()
@@ -53,7 +54,8 @@ func (f *changeFlags) change(s *system, scope, question, done string,
 	})
 }
 
-// showChange prints what was done to which subject, and in JSON until when.
+// showChange prints the subject and done, which describes the change. In JSON, it also prints
+// until, the end of the change.
 func (s *system) showChange(asJSON bool, who control.Named, done string, until time.Time) error {
 	return s.show(asJSON, struct {
 		OK bool `json:"ok"`

@@ -24,7 +24,7 @@ type serverFlags struct {
 	Cert      string `name:"cert" placeholder:"FILE" env:"STINT_CERT" help:"A client certificate, with its chain, in PEM form, for a server with --tls-client-ca."`
 	Key       string `name:"key" placeholder:"FILE" env:"STINT_KEY" help:"The private key of --cert."`
 
-	tried string       // what to report about the token if the server rejects it
+	tried string       // what to say about the token if the server rejects it
 	asked *atomic.Bool // whether the server has asked for a client certificate
 }
 
@@ -79,7 +79,7 @@ func (f *serverFlags) client() (*control.Client, error) {
 	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		asked.Store(true)
 		if len(config.Certificates) == 0 {
-			return &tls.Certificate{}, nil // no certificate
+			return &tls.Certificate{}, nil // an empty certificate means that there is none
 		}
 		return &config.Certificates[0], nil
 	}

@@ -43,7 +43,7 @@ type simulateCommand struct {
 	JSON        bool   `name:"json" help:"Print JSON."`
 	HTML        string `name:"html" placeholder:"FILE" help:"Also write the report as a page, in one self-contained file."`
 
-	format accesslog.Format // of Format and Map; nil to detect it
+	format accesslog.Format // the format that Format and Map specify; nil to detect it
 }
 
 func (*simulateCommand) Help() string {
@@ -165,7 +165,8 @@ func (c *simulateCommand) options(s *system) (*simulate.Options, error) {
 	return o, nil
 }
 
-// canWrite checks before a long replay that the page can be written. It changes nothing.
+// canWrite checks that the page can be written, so that this does not fail after a long replay. It
+// changes nothing.
 func (c *simulateCommand) canWrite() error {
 	if c.HTML == "" {
 		return nil

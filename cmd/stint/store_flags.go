@@ -59,8 +59,8 @@ type storeTLSFlags struct {
 	StoreKey  string `name:"store-key" placeholder:"FILE" help:"The private key of --store-cert."`
 }
 
-// addTo adds the files that the flags name to the URL of a store, in place of files in the URL.
-// Without such flags, it returns store unchanged.
+// addTo adds the files that the flags name to the URL of a store, replacing files that the URL
+// names. Without such flags, it returns store unchanged.
 func (f *storeTLSFlags) addTo(store string) (string, error) {
 	files := tlsfiles.Files{CA: f.StoreCA, Cert: f.StoreCert, Key: f.StoreKey}
 	if files == (tlsfiles.Files{}) {

@@ -28,10 +28,10 @@ type system struct {
 	Asks   bool
 
 	mark string    // the random mark that paint writes; "" until it is first used
-	logs *logQueue // to Stderr; nil unless there is a logger
+	logs *logQueue // log queue to Stderr; nil until newLogger is called
 }
 
-// Exit codes.
+// Exit codes. The package comment describes them.
 const (
 	exitGood        = 0
 	exitBad         = 1
@@ -88,7 +88,7 @@ func (s *system) writeError(err error) {
 	}
 }
 
-// print writes a text to standard output, in a form that is safe for a terminal.
+// print writes text to standard output, in a form that is safe for a terminal.
 func (s *system) print(text []byte) error { return s.write(s.render(text)) }
 
 // write writes to standard output. It is not an error if the reader closes the pipe.
@@ -107,8 +107,8 @@ func (s *system) show(asJSON bool, v any, text func() []byte) error {
 	return s.print(text())
 }
 
-// answer shows the result of a command that answers a question. The exit code is 1 if the answer is
-// no.
+// answer prints the result of a command that answers a question. If the answer is no, it returns
+// errReported, so that the exit code is 1.
 func (s *system) answer(yes, asJSON bool, v any, text func() []byte) error {
 	if err := s.show(asJSON, v, text); err != nil || yes {
 		return err

@@ -51,7 +51,7 @@ func (c *tailCommand) Run(s *system) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	var past []observe.Violation // requested after the first tick, so that no violation is missed
+	var past []observe.Violation // requested after the first tick, so that no violations are missed
 	begun, told := c.Last == 0, false
 	var changed time.Time // the time of the last configuration change that was printed
 	return c.problem(reconnecting(ctx, s, func(worked func()) error {
@@ -73,7 +73,7 @@ func (c *tailCommand) Run(s *system) error {
 					return err
 				}
 				begun = true
-				return c.print(s, past) // includes those of this tick
+				return c.print(s, past) // past includes the violations of this tick
 			}
 			if contains(past, tick.Violations) {
 				return nil
@@ -98,7 +98,7 @@ func contains(list, ofTick []observe.Violation) bool {
 	newest := ofTick[len(ofTick)-1]
 	return slices.ContainsFunc(list, func(v observe.Violation) bool {
 		same := v.At.Equal(newest.At)
-		v.At = newest.At // it may have another time zone
+		v.At = newest.At // v.At may have another time zone
 		return same && v == newest
 	})
 }

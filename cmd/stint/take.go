@@ -48,12 +48,13 @@ func (f *takeFlags) ask(peek bool) control.TakeRequest {
 	a := control.TakeRequest{Target: f.target(), Tier: f.Tier, Policy: f.Policy, Scope: f.Scope,
 		Cost: f.Cost, Peek: peek}
 	if len(f.Limit) > 0 {
-		a.Scope = "" // act has passed the scope on, for --limit
+		// With --limit, the scope is an argument of act.
+		a.Scope = ""
 	}
 	return a
 }
 
-// minWait is the shortest wait before the next attempt, even if there is room earlier.
+// minWait is the shortest wait before the next attempt, even if the limits permit it earlier.
 const minWait = 10 * time.Millisecond
 
 func (c *takeCommand) Run(s *system) error {
@@ -137,7 +138,6 @@ func owner(l *control.Limit) string {
 	return text
 }
 
-// trimLines removes spaces from the ends of lines.
 func trimLines(text []byte) []byte {
 	lines := bytes.Split(text, []byte("\n"))
 	for i := range lines {

@@ -23,8 +23,8 @@ func (s *system) columns() int {
 	return columns
 }
 
-// paint returns a text in a color if output is colored. It writes a random mark before each color
-// sequence, so that [system.render] can distinguish the sequence from those in untrusted texts.
+// paint returns text in a color if output is colored. It writes a random mark before each color
+// sequence, so that [system.render] can distinguish the sequence from sequences in untrusted text.
 func (s *system) paint(color, text string) string {
 	if !s.Color || s.columns() == 0 {
 		return text
@@ -35,9 +35,9 @@ func (s *system) paint(color, text string) string {
 	return s.mark + color + text + s.mark + plainText
 }
 
-// render makes a text safe to write to a terminal or a log. It keeps the colors of paint, line
-// breaks and tabs, and escapes all other unprintable characters. Arguments, files, servers and
-// Redis may contain sequences that move the cursor or hide text.
+// render makes text safe to write to a terminal or a log. It keeps the colors of paint, line breaks
+// and tabs, and escapes all other unprintable characters. Text from arguments, files, servers and
+// Redis may contain sequences that move the cursor or hide other text.
 func (s *system) render(text []byte) []byte {
 	if s.mark == "" {
 		return escape(text)
@@ -130,7 +130,7 @@ const (
 	usualRows    = 24
 )
 
-// terminalWindow returns the [system.Window] of a file.
+// terminalWindow returns the value of system.Window for a file.
 func terminalWindow(f *os.File) func() (columns, rows int) {
 	if !isTerminal(f) {
 		return nil

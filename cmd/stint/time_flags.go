@@ -18,7 +18,7 @@ import (
 // durationFlag is a duration of at least a millisecond.
 type durationFlag time.Duration
 
-// UnmarshalText reads what [parseDuration] accepts, except for shorter durations.
+// UnmarshalText parses a duration that [parseDuration] accepts, of at least a millisecond.
 func (f *durationFlag) UnmarshalText(text []byte) error {
 	d, err := parseDuration(string(text))
 	if err == nil && d < time.Millisecond {
@@ -28,7 +28,8 @@ func (f *durationFlag) UnmarshalText(text []byte) error {
 	return err
 }
 
-// readDuration reads the value of a flag that may be 0.
+// readDuration parses the value of a flag with the type [time.Duration]. It accepts 0, unlike
+// durationFlag.
 func readDuration(k *kong.DecodeContext, target reflect.Value) error {
 	var text string
 	if err := k.Scan.PopValueInto("duration", &text); err != nil {
@@ -60,7 +61,7 @@ func parseDuration(text string) (time.Duration, error) {
 	return 0, fmt.Errorf("invalid duration %q; want one such as 500ms, 30s, 1h30m or 7d, at most a year%s", text, hint)
 }
 
-// parseLength parses a duration in Go's notation, or a number of days.
+// parseLength parses a duration in Go's notation, or a number of days such as "7d".
 func parseLength(text string) (d time.Duration, ok bool) {
 	var err error
 	if days, ok := strings.CutSuffix(text, "d"); ok {
@@ -84,8 +85,8 @@ func inSeconds(seconds float64) string {
 // momentLayouts lists the layouts of a date and a time.
 var momentLayouts = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04"}
 
-// parseTime parses a text in the first of the layouts that fits. Without a zone, it is in the given
-// one.
+// parseTime parses text with the first layout that fits. A time without a zone is in the given
+// zone.
 func parseTime(text string, zone *time.Location, layouts []string) (at time.Time, ok bool) {
 	for _, layout := range layouts {
 		if at, err := time.ParseInLocation(layout, text, zone); err == nil {

@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// tokenName is the file in the state directory with the token that a daemon created.
-	// serviceToken is the path of that file for a daemon that the systemd unit starts.
+	// tokenName is the name of the file in the state directory that contains the token that a
+	// daemon created. serviceToken is the path of that file for a daemon that the systemd unit
+	// starts.
 	tokenName    = "admin-token"
 	serviceToken = "/var/lib/stint/" + tokenName
 

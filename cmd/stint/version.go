@@ -27,7 +27,7 @@ var release string
 type version struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
-	Time     string `json:"time,omitempty"` // of the revision
+	Time     string `json:"time,omitempty"` // time of the revision
 	Modified bool   `json:"modified"`
 	Go       string `json:"go"`
 }

@@ -86,8 +86,8 @@ func (c *whyCommand) Run(s *system) error {
 	})
 }
 
-// silent names the processes that were not asked because they are silent. It returns "" if there
-// are none, or if the processes are unknown.
+// silent returns a note that names the silent processes, which were not asked. It returns "" if
+// there are none, or if the processes are unknown.
 func silent(ctx context.Context, client *control.Client) string {
 	all, err := client.Processes(ctx)
 	var names []string
@@ -109,7 +109,7 @@ func around(at string) string {
 	return " around " + at
 }
 
-// denialsText describes the last denial in sentences, and earlier ones in a line each.
+// denialsText describes the last denial in sentences, and each earlier one on one line.
 func denialsText(list []observe.Denial) []byte {
 	var b bytes.Buffer
 	last := &list[len(list)-1]
@@ -149,7 +149,6 @@ func spanOf(d *observe.Denial) string {
 	return first + " to " + last
 }
 
-// reasonOf describes the reason for a denial.
 func reasonOf(d *observe.Denial) string {
 	rule := "tier " + oneLine(d.Tier)
 	if d.Policy != "" {
