@@ -15,8 +15,8 @@ import (
 	"github.com/stint-limiter/stint/redisstore"
 )
 
-// TestOnAHashedRedis: with a name key the list of bans shows hashes, which commands take as well as
-// names.
+// TestOnAHashedRedis checks that the list of bans shows hashes if there is a name key, and that
+// commands accept hashes as well as names.
 func TestOnAHashedRedis(t *testing.T) {
 	directory := t.TempDir()
 	config := filepath.Join(directory, "stint.yaml")
@@ -63,7 +63,8 @@ func TestOnAHashedRedis(t *testing.T) {
 	if got := do("inspect", subject); strings.Contains(got.stdout, "banned for another") {
 		t.Errorf("inspect: %+v, want no ban", got)
 	}
-	// What is counted by a part of the path is listed by a hash, and forgotten all the same.
+	// A reset also clears counts for each value of a path parameter, although only hashes of the
+	// values are stored.
 	part := stint.Claim{Subject: "user:jane", Scope: "phones:555-0100",
 		Limits: []stint.Limit{stint.PerHour(5)}, Cost: 1}
 	if _, err := running.Take(t.Context(), stint.Request{Claims: []stint.Claim{part}}); err != nil {
@@ -84,7 +85,7 @@ func TestOnAHashedRedis(t *testing.T) {
 	}
 }
 
-// TestLimitsOfOnesOwn needs no policies.
+// TestLimitsOfOnesOwn uses limits from flags, without policies.
 func TestLimitsOfOnesOwn(t *testing.T) {
 	url := redistest.Start(t).URL()
 	for _, test := range []struct {
@@ -105,7 +106,7 @@ func TestLimitsOfOnesOwn(t *testing.T) {
 			t.Errorf("%s: got %+v, want %d, %q", test.command, got, test.code, test.want)
 		}
 	}
-	for range 2 { // the second one waits until there is room
+	for range 2 { // the second request waits until the limit permits it
 		if got := execute(t, "", "take", "job:2", "--wait", "--store", url, "--limit", "1/200ms"); got.code != exitGood ||
 			!strings.Contains(got.stdout, "allowed") {
 			t.Errorf("got %+v, want that it is allowed in the end", got)
@@ -113,7 +114,7 @@ func TestLimitsOfOnesOwn(t *testing.T) {
 	}
 }
 
-// TestAdminMistakes: messages say how to fix the mistake.
+// TestAdminMistakes checks that error messages say how to fix the mistake.
 func TestAdminMistakes(t *testing.T) {
 	t.Setenv("STINT_SERVER", "")
 	redis := redistest.Start(t).URL()
@@ -122,7 +123,7 @@ func TestAdminMistakes(t *testing.T) {
 	for _, test := range []struct {
 		args []string
 		code int
-		want string // what standard error ends with
+		want string // end of standard error
 	}{
 		{[]string{"inspect", "user:1", "--server", closed.URL}, exitUnreachable,
 			`stint: no stint server at ` + closed.URL + `; start "stint serve", or specify another server with --server`},
@@ -154,13 +155,15 @@ func TestAdminMistakes(t *testing.T) {
 	}
 }
 
-// TestRedisMistakes: messages say how to fix the mistake, and do not show the password.
+// TestRedisMistakes checks that error messages say how to fix the mistake, and do not show the
+// password.
 func TestRedisMistakes(t *testing.T) {
 	redis, locked := redistest.Start(t), redistest.Start(t)
 	redis.CLI(t, "ACL", "SETUSER", "limiter", "on", ">hunter2", "~*", "&*", "+@all", "-evalsha")
-	// which only a script does
+	// Only scripts run ZADD.
 	redis.CLI(t, "ACL", "SETUSER", "scripted", "on", ">hunter2", "~*", "&*", "+@all", "-zadd")
-	redis.CLI(t, "ACL", "SETUSER", "blind", "on", ">hunter2", "~*", "&*", "+@all", "-scan") // may decide, and not look
+	// The user blind may decide, but not list bans.
+	redis.CLI(t, "ACL", "SETUSER", "blind", "on", ">hunter2", "~*", "&*", "+@all", "-scan")
 	locked.CLI(t, "CONFIG", "SET", "requirepass", "secret")
 	as := func(user string, server *redistest.Server) string {
 		return strings.Replace(server.URL(), "redis://", "redis://"+user+"@", 1)
@@ -183,7 +186,7 @@ func TestRedisMistakes(t *testing.T) {
 	}
 }
 
-// TestRefusals are what servers say no with.
+// TestRefusals checks the messages and exit codes for error responses of servers.
 func TestRefusals(t *testing.T) {
 	for _, test := range []struct {
 		status int
@@ -223,7 +226,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestConfirm: commands that change something ask first on a terminal.
+// TestConfirm checks that commands that change something ask for confirmation on a terminal.
 func TestConfirm(t *testing.T) {
 	calls := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -258,7 +261,8 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
-// TestTakeUnavailable: a denial for want of the store does not read as if a limit were exceeded.
+// TestTakeUnavailable checks that a denial because the store is unavailable does not read as if a
+// limit were exceeded.
 func TestTakeUnavailable(t *testing.T) {
 	url := answering(t, map[string]any{"/api/take": control.TakeResult{Named: control.Named{Subject: "user:42"},
 		Degraded: true, Unavailable: true, RetryAfter: 1, Limits: []control.Limit{}}})

@@ -15,7 +15,8 @@ import (
 	"github.com/stint-limiter/stint/server"
 )
 
-// ratelimitConfig is what stint serve --as-ratelimit does with an environment and more flags.
+// ratelimitConfig returns the configuration of stint serve --as-ratelimit with the given
+// environment and more flags, and the log.
 func ratelimitConfig(t *testing.T, env map[string]string, flags ...string) (server.Config, string, error) {
 	t.Helper()
 	var c serveCommand
@@ -37,14 +38,14 @@ func ratelimitConfig(t *testing.T, env map[string]string, flags ...string) (serv
 	return config, log.String(), err
 }
 
-// withRedis adds the variable that a Redis needs.
+// withRedis returns env with a value for REDIS_URL, unless env has one.
 func withRedis(env map[string]string) map[string]string {
 	all := map[string]string{"REDIS_URL": "redis:6379"}
 	maps.Copy(all, env)
 	return all
 }
 
-// get returns the field of a configuration by its path: "Envoy.Window".
+// get returns the field of a configuration at a path such as "Envoy.Window".
 func get(c server.Config, path string) any {
 	v := reflect.ValueOf(c)
 	for name := range strings.SplitSeq(path, ".") {
@@ -56,20 +57,21 @@ func get(c server.Config, path string) any {
 	return v.Interface()
 }
 
-// xdsEnv are the variables that rules over xDS need.
+// xdsEnv returns an environment that reads rules from an xDS server and sets one more variable.
 func xdsEnv(name, value string) string { return "CONFIG_TYPE=GRPC_XDS_SOTW " + name + "=" + value }
 
-// ab is a list of pairs, and encrypted precedes the files of TLS.
+// ab is the parsed form of the lists of pairs below. encrypted turns on TLS, without which files
+// for TLS have no effect.
 var (
 	ab        = map[string]string{"a": "1", "b": "2"}
 	encrypted = "CONFIG_GRPC_XDS_SERVER_USE_TLS=true "
 )
 
-// ratelimitRows are the variables of envoyproxy/ratelimit with what they set, as the table in
-// docs/migrating.md says: each with a flag that goes before it.
+// ratelimitRows lists the variables of envoyproxy/ratelimit and the fields that they set, as in the
+// table in docs/migrating.md, each with a flag that takes precedence over the variable.
 var ratelimitRows = []struct {
-	env   string // NAME=VALUE, the variable of the row last
-	field string // "" if it changes nothing
+	env   string // NAME=VALUE pairs; the variable of the row is the last
+	field string // "" if the variable changes nothing
 	want  any
 	flag  string
 }{
@@ -138,7 +140,7 @@ var ratelimitRows = []struct {
 	{"LOG_FORMAT=json", "", nil, ""},
 }
 
-// environment reads "NAME=VALUE NAME=VALUE", and returns the last name, too.
+// environment parses "NAME=VALUE NAME=VALUE". It also returns the last name.
 func environment(text string) (env map[string]string, last string) {
 	env = map[string]string{}
 	for pair := range strings.FieldsSeq(text) {
@@ -148,7 +150,8 @@ func environment(text string) (env map[string]string, last string) {
 	return withRedis(env), last
 }
 
-// TestRatelimitEnvironment: each variable sets what its row says, and flags go before it.
+// TestRatelimitEnvironment checks that each variable sets the field in its row, and that flags take
+// precedence over variables.
 func TestRatelimitEnvironment(t *testing.T) {
 	base, log, err := ratelimitConfig(t, withRedis(nil))
 	if err != nil || strings.Contains(log, "WARN") {
@@ -197,7 +200,7 @@ func TestRatelimitEnvironment(t *testing.T) {
 	}
 }
 
-// TestRatelimitLogging: the level and the format of the log are those of the environment.
+// TestRatelimitLogging checks that the environment sets the level and the format of the log.
 func TestRatelimitLogging(t *testing.T) {
 	env := withRedis(map[string]string{"LOG_FORMAT": "JSON", "LOG_LEVEL": "WARNING", "EXTRA_TAGS": "a:b"})
 	_, log, err := ratelimitConfig(t, env)
@@ -206,7 +209,8 @@ func TestRatelimitLogging(t *testing.T) {
 	}
 }
 
-// TestRatelimitWarnings: what is ignored although it changes something is logged with the change.
+// TestRatelimitWarnings checks that a warning about an ignored variable is logged, with the effect
+// of ignoring it.
 func TestRatelimitWarnings(t *testing.T) {
 	for name, of := range ratelimitWarnings {
 		_, log, err := ratelimitConfig(t, effective(name, "true"))
@@ -219,7 +223,8 @@ func TestRatelimitWarnings(t *testing.T) {
 			t.Errorf("%s=%s: %v, %s", name, of.fine, err, log)
 		}
 	}
-	for name, needs := range ratelimitNeeds { // without effect, it is neither refused nor warned about
+	// A variable without effect is neither refused nor warned about.
+	for name, needs := range ratelimitNeeds {
 		env := withRedis(map[string]string{name: "true"})
 		if needs.byDefault {
 			env[needs.name] = "false"
@@ -240,7 +245,7 @@ func TestRatelimitWarnings(t *testing.T) {
 	}
 }
 
-// effective is an environment in which a variable has an effect.
+// effective returns an environment in which the variable name has an effect.
 func effective(name, value string) map[string]string {
 	env := map[string]string{name: value}
 	if needs, ok := ratelimitNeeds[name]; ok && !needs.byDefault {
@@ -249,8 +254,8 @@ func effective(name, value string) map[string]string {
 	return withRedis(env)
 }
 
-// TestRatelimitRefused: what would change decisions, callers or nothing at all if it were ignored
-// ends the start. All of it is reported together, and passwords are not.
+// TestRatelimitRefused checks that stint does not start with variables that it must not ignore. It
+// reports all of them together, without passwords.
 func TestRatelimitRefused(t *testing.T) {
 	for name, of := range ratelimitRefused {
 		_, _, err := ratelimitConfig(t, effective(name, "true"))
@@ -293,13 +298,13 @@ func TestRatelimitRefused(t *testing.T) {
 	}
 }
 
-// TestRatelimitTable: the table of docs/migrating.md has the variables that are read, warned about
-// and refused. Its others are not needed, and cause no warning.
+// TestRatelimitTable checks that the table in docs/migrating.md has the variables that are read,
+// warned about and refused. All other variables in the table must cause no warning.
 func TestRatelimitTable(t *testing.T) {
 	_, section, _ := strings.Cut(read(t, "../../docs/migrating.md"), "\n## envoyproxy/ratelimit\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	documented := map[string]bool{}
-	known := []string{"MEMCACHE", "TRACING", "OTEL_EXPORTER_OTLP"} // patterns
+	known := []string{"MEMCACHE", "TRACING", "OTEL_EXPORTER_OTLP"} // names that the table shortens
 	variable := regexp.MustCompile(`[A-Z][A-Z_]+[A-Z]`)
 	for line := range strings.Lines(section) {
 		cell, ok := strings.CutPrefix(line, "| `")

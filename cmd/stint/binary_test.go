@@ -9,15 +9,14 @@ import (
 	"testing"
 )
 
-// TestBinary runs the real program: its exit codes, and that it obeys its arguments and its
-// standard input.
+// TestBinary runs the real program, and checks its exit codes and output.
 func TestBinary(t *testing.T) {
 	binary := buildBinary(t)
 	tests := []struct {
 		stdin          string
 		args           []string
 		code           int
-		stdout, stderr string // what they contain
+		stdout, stderr string // substrings of the output
 	}{
 		{"", []string{"version"}, exitGood, "stint v9.8.7, go", ""},
 		{"", []string{"--help"}, exitGood, "Usage: stint", ""},
@@ -47,7 +46,8 @@ func TestBinary(t *testing.T) {
 	t.Run("in Envoy Gateway", func(t *testing.T) { inEnvoyGateway(t, binary) })
 }
 
-// brokenPipe closes the standard output of the program: it ends without an error message.
+// brokenPipe checks that the program ends without an error message if its standard output is
+// closed.
 func brokenPipe(t *testing.T, binary string) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -61,7 +61,7 @@ func brokenPipe(t *testing.T, binary string) {
 	c := exec.Command(binary, "config", "schema")
 	c.Stdout, c.Stderr = w, &stderr
 	var exit *exec.ExitError
-	if err := c.Run(); err != nil && !errors.As(err, &exit) { // by SIGPIPE where there is one
+	if err := c.Run(); err != nil && !errors.As(err, &exit) { // SIGPIPE may kill the program
 		t.Fatal(err)
 	}
 	if stderr.Len() > 0 {

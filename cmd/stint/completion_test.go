@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// completion has real shells complete.
+// completion checks the completions of real shells.
 func completion(t *testing.T, binary string) {
 	path := os.Getenv("PATH")
 	t.Setenv("PATH", filepath.Dir(binary)+string(os.PathListSeparator)+path)
@@ -19,7 +19,7 @@ func completion(t *testing.T, binary string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	home := t.TempDir() // without settings
+	home := t.TempDir() // a home directory without settings
 	t.Setenv("HOME", home)
 	if err := os.Symlink(binary, filepath.Join(home, "stint")); err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func completion(t *testing.T, binary string) {
 				got := strings.Fields(complete(t, script, test.line))
 				files := "old.yaml other.log"
 				if shell == "bash" {
-					files = "" // bash looks for them itself when nothing is offered
+					files = "" // bash completes file names itself if there are no completions
 				}
 				want := strings.Fields(strings.ReplaceAll(test.want, "FILES", files))
 				slices.Sort(got)
@@ -69,7 +69,7 @@ func completion(t *testing.T, binary string) {
 	}
 }
 
-// shell runs one, and returns what it prints.
+// shell runs the shell with the given name, and returns its output.
 func shell(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	if testing.Short() {
@@ -86,7 +86,7 @@ func shell(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// bashOffers calls the function as bash does, which takes = for a word of its own.
+// bashOffers returns the completions of bash. It passes each = as a separate word, as bash does.
 func bashOffers(t *testing.T, script, line string) string {
 	t.Helper()
 	apart := strings.ReplaceAll(line, "=", " = ")
@@ -103,7 +103,8 @@ func bashOffers(t *testing.T, script, line string) string {
 	return shell(t, "bash", "--norc", "-c", ask)
 }
 
-// zshOffers has it typed in a terminal: zsh completes nowhere else.
+// zshOffers types line in a terminal, because zsh completes only there, and returns the
+// completions.
 func zshOffers(t *testing.T, typist, script, line string) string {
 	t.Helper()
 	var offers []string
@@ -114,7 +115,7 @@ func zshOffers(t *testing.T, typist, script, line string) string {
 	return strings.Join(offers, " ")
 }
 
-// fishOffers asks fish, which repeats a flag before its value and adds a description.
+// fishOffers returns the completions of fish, without the flags and descriptions that fish adds.
 func fishOffers(t *testing.T, script, line string) string {
 	t.Helper()
 	var offers []string
@@ -136,7 +137,7 @@ func TestCompletionOfNegatedFlag(t *testing.T) {
 	}
 }
 
-// TestGuide has every command in docs/cli.md or in the guides of the daemons.
+// TestGuide checks that docs/cli.md describes every command.
 func TestGuide(t *testing.T) {
 	guide := read(t, "../../docs/cli.md")
 	for _, line := range strings.Split(execute(t, "", "--help").stdout, "\n") {

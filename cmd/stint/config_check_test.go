@@ -10,7 +10,7 @@ import (
 
 const small = "tiers: [{name: all, identity: ip, limits: 10/1m}]\n"
 
-// bad has a limit that cannot be read and a name that nothing has.
+// bad has an invalid limit and an unknown identity.
 const bad = `tiers:
   - name: all
     identity: ip
@@ -22,11 +22,11 @@ policies:
     limits: 5/15m
 `
 
-// smallTotal is what is said of the tier of small.
+// smallTotal is the line of output that describes the tier of small.
 const smallTotal = "  tier all: 10 requests in any minute, over all routes\n"
 
-// everyTotal has a tier of every kind. Of the policies of the first, one skips and three are
-// routes; the fourth route is that of all other requests.
+// everyTotal has a tier of every kind. The first policy exempts requests, and the others are
+// routes. All other requests count as one more route.
 const everyTotal = `
 client_ip: {trusted_proxies: loopback}
 claims: {a: X-A, b: X-B, c: X-C, d: X-D}
@@ -90,7 +90,7 @@ func TestCheckGood(t *testing.T) {
 	testkit.Golden(t, *update, "check.json", execute(t, "tiers: []\n", "config", "check", "--json", example, "-").stdout)
 }
 
-// TestCheckWarnings shows warnings, which fail only with --strict.
+// TestCheckWarnings checks that warnings are shown, but are mistakes only with --strict.
 func TestCheckWarnings(t *testing.T) {
 	text := small + "policies: [{name: user, match: {method: GTE, path: '/users/:id'}, limits: 1/1s}]\n"
 	const warnings = `<stdin>:2: warning: policies[0].match.path: ":id" is matched literally in "/users/:id"; write /users/{id}
@@ -109,7 +109,7 @@ func TestCheckWarnings(t *testing.T) {
 	}
 }
 
-// TestCheckEnvoy reads the rules of Envoy's service as serve does.
+// TestCheckEnvoy checks rules for Envoy's service, in the format that serve reads.
 func TestCheckEnvoy(t *testing.T) {
 	const shop = "domain: shop\ndescriptors:\n  - {key: a, rate_limit: {unit: hour, requests_per_unit: 1}}\n"
 	directory := t.TempDir()
@@ -154,7 +154,8 @@ func TestCheckEnvoy(t *testing.T) {
 	}
 }
 
-// TestCheckHuge rejects standard input that is too long, instead of checking only its beginning.
+// TestCheckHuge checks that standard input that is too long is rejected, although its beginning is
+// valid.
 func TestCheckHuge(t *testing.T) {
 	huge := strings.Repeat("#", maxStdin) + "\n"
 	for _, args := range [][]string{{"config", "check", "-"}, {"config", "check", "--envoy", "-"}} {

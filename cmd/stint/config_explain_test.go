@@ -38,7 +38,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestExplainRules are the parts of a configuration that the example does not have.
+// TestExplainRules explains the parts of a configuration that the example does not have.
 func TestExplainRules(t *testing.T) {
 	config := `
 identities:
@@ -53,7 +53,7 @@ policies:
 `
 	tests := []struct {
 		args []string
-		want []string // lines
+		want []string // lines of the output
 	}{
 		{[]string{"--request", "/", "--header", "X-Key: secret, with a comma"}, []string{
 			"  key:a38a11e5ffa3349a9db45a51886d8de3:global  1 request  tier keyed  10/1m",
@@ -89,7 +89,7 @@ policies:
 	}
 }
 
-// TestExplainSecret makes sure that what is secret in a request is nowhere in the output.
+// TestExplainSecret checks that the output does not contain secrets of the request.
 func TestExplainSecret(t *testing.T) {
 	config := "identities: {key: {header: X-Key}, session: {cookie: s}}\n" +
 		"tiers: [{name: keyed, identity: [key, session], limits: 10/1m}, {name: all, identity: ip, limits: 10/1m}]\n"

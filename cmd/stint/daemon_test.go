@@ -34,13 +34,13 @@ func buildBinary(t *testing.T) string {
 	return binary
 }
 
-// daemon is a real process that serves.
+// daemon is a process of the real program that serves.
 type daemon struct {
 	t       *testing.T
 	cmd     *exec.Cmd
-	states  chan string  // what it tells the service manager
+	states  chan string  // its notifications for the service manager
 	pipe    *os.File     // its standard error
-	stall   sync.RWMutex // locked, little more of it is read
+	stall   sync.RWMutex // while it is locked, the log is not read
 	reading sync.WaitGroup
 	mu      sync.Mutex
 	log     bytes.Buffer
@@ -48,18 +48,18 @@ type daemon struct {
 	ended   chan struct{}
 }
 
-// launch starts a daemon on free ports of this machine and returns when it says that it is ready.
-// If it still runs when the test ends, it is killed.
+// launch starts a daemon on free ports of this machine and returns when the daemon is ready. A
+// daemon that is still running when the test ends is killed.
 func launch(t *testing.T, binary string, args ...string) *daemon {
 	t.Helper()
 	return launchWith(t, binary, []string{redisEnv + "="}, append(args, "--admin=127.0.0.1:0")...)
 }
 
-// launchWith is launch with an environment in addition, and no flag that is not given.
+// launchWith is like launch, but adds env to the environment and adds no flags to args.
 func launchWith(t *testing.T, binary string, env []string, args ...string) *daemon {
 	t.Helper()
 	d := &daemon{t: t, address: map[server.Listener]string{}, states: make(chan string, 16), ended: make(chan struct{})}
-	// Not t.TempDir: the name of a socket must not be long.
+	// Not t.TempDir, because the path of a socket must be short.
 	directory, err := os.MkdirTemp("", "stint")
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func launchWith(t *testing.T, binary string, env []string, args ...string) *daem
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = manager.Close() })
-	go d.listen(manager) // until it is closed
+	go d.listen(manager) // ends when manager is closed
 
 	d.cmd = exec.Command(binary, args...)
 	d.cmd.Env = append(append(os.Environ(), notifyEnv+"="+socket), env...)
@@ -83,14 +83,14 @@ func launchWith(t *testing.T, binary string, env []string, args ...string) *daem
 	if err := d.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	_ = stderr.Close() // the daemon has its own
+	_ = stderr.Close() // the daemon has its own copy
 	d.reading.Go(d.read)
 	go func() {
-		_ = d.cmd.Wait() // how it ended is in its state
+		_ = d.cmd.Wait() // ProcessState has the result
 		close(d.ended)
 	}()
 	t.Cleanup(func() {
-		_ = d.cmd.Process.Kill() // unless it has ended
+		_ = d.cmd.Process.Kill() // fails if the daemon has ended
 		<-d.ended
 		d.reading.Wait()
 		_ = d.pipe.Close()
@@ -104,7 +104,7 @@ func launchWith(t *testing.T, binary string, env []string, args ...string) *daem
 	return d
 }
 
-// listen takes what the daemon tells the service manager.
+// listen receives the daemon's notifications for the service manager.
 func (d *daemon) listen(manager net.PacketConn) {
 	b := make([]byte, 1024)
 	for {
@@ -116,7 +116,7 @@ func (d *daemon) listen(manager net.PacketConn) {
 	}
 }
 
-// state returns the next thing that the daemon tells the service manager.
+// state returns the next notification for the service manager.
 func (d *daemon) state() string {
 	d.t.Helper()
 	select {
@@ -130,8 +130,8 @@ func (d *daemon) state() string {
 	return ""
 }
 
-// waitReady waits until load balancers get a status, which may be after the service manager is
-// notified.
+// waitReady waits until /readyz responds with the status want. That may be after the service
+// manager is notified.
 func (d *daemon) waitReady(want int) {
 	d.t.Helper()
 	testkit.Eventually(d.t, fmt.Sprintf("/readyz is %d", want), func() bool {
@@ -140,7 +140,7 @@ func (d *daemon) waitReady(want int) {
 	})
 }
 
-// Read reads standard error, and waits while that is stalled.
+// Read reads standard error. It blocks while stall is locked.
 func (d *daemon) Read(p []byte) (int, error) {
 	n, err := d.pipe.Read(p)
 	d.stall.RLock()
@@ -148,7 +148,7 @@ func (d *daemon) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// read takes the log, and from it where the listeners are.
+// read reads the log, and the addresses of listeners in it.
 func (d *daemon) read() {
 	for lines := bufio.NewScanner(d); lines.Scan(); {
 		line := lines.Text()
@@ -169,14 +169,14 @@ func (d *daemon) logged() string {
 	return d.log.String()
 }
 
-// waitLogged waits until the log has a text. The process writes it on a queue of its own.
+// waitLogged waits until the log contains text. The daemon writes its log asynchronously.
 func (d *daemon) waitLogged(text string) {
 	d.t.Helper()
 	testkit.Eventually(d.t, "logged: "+text, func() bool { return strings.Contains(d.logged(), text) })
 }
 
-// at returns the address of a listener. It is in the log before the daemon is ready, but may have
-// to be read yet.
+// at returns the address of a listener. The daemon has logged it when it is ready, but read may not
+// have read it yet.
 func (d *daemon) at(listener server.Listener) (address string) {
 	d.t.Helper()
 	testkit.Eventually(d.t, "there is a listener "+string(listener), func() bool {
@@ -188,7 +188,6 @@ func (d *daemon) at(listener server.Listener) (address string) {
 	return address
 }
 
-// signal sends a signal.
 func (d *daemon) signal(sig syscall.Signal) {
 	d.t.Helper()
 	if err := d.cmd.Process.Signal(sig); err != nil {
@@ -196,8 +195,8 @@ func (d *daemon) signal(sig syscall.Signal) {
 	}
 }
 
-// exit waits for the end and returns the exit code. All of the log is read then, unless that is
-// stalled.
+// exit waits until the daemon ends, and returns its exit code. By then, all of the log has been
+// read, unless stall is locked.
 func (d *daemon) exit() int {
 	d.t.Helper()
 	select {
@@ -213,7 +212,7 @@ func (d *daemon) exit() int {
 	}
 }
 
-// post asks the JSON API.
+// post sends a request to the JSON API.
 func (d *daemon) post(path, body string) (int, string) {
 	d.t.Helper()
 	response, err := http.Post("http://"+d.at("HTTP")+path, "application/json", strings.NewReader(body))
@@ -223,8 +222,8 @@ func (d *daemon) post(path, body string) (int, string) {
 	return readAll(d.t, response)
 }
 
-// get asks for a path on a listener, with the token that the daemon has made for the admin
-// listener.
+// get requests a path from a listener. To the admin listener, it sends the token that the daemon
+// generated.
 func (d *daemon) get(listener server.Listener, path string) (int, string) {
 	d.t.Helper()
 	if listener != server.Admin {
@@ -237,7 +236,8 @@ func (d *daemon) get(listener server.Listener, path string) (int, string) {
 	return d.getWith(listener, path, "Authorization: Bearer "+token)
 }
 
-// getWith asks for a path on a listener, with a header field unless it is "".
+// getWith requests a path from a listener. If field is not "", it is a header field to send: "name:
+// value".
 func (d *daemon) getWith(listener server.Listener, path, field string) (int, string) {
 	d.t.Helper()
 	request, err := http.NewRequest(http.MethodGet, "http://"+d.at(listener)+path, nil)

@@ -81,8 +81,8 @@ const (
 )
 
 // callPretendAPI calls the API until the context ends. Each call waits until the limits permit it.
-// After an error, a worker pauses for a second. For example, the API may be missing because the
-// limits were changed.
+// After an error, a worker pauses for a second, because a change of the limits may have removed the
+// API.
 func callPretendAPI(ctx context.Context, apis *outbound.Registry, url string) {
 	base := &http.Transport{}
 	defer base.CloseIdleConnections()

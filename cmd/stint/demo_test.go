@@ -19,14 +19,14 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// running is the demo while it runs.
+// running is a demo that has started.
 type running struct {
 	dashboard, gateway, policies string
 	out                          *testkit.Buffer
 }
 
-// startDemo runs the demo until the test ends, and returns when it says where it is. An incident
-// begins soon, and an outage is short.
+// startDemo runs the demo until the test ends, and returns when the demo has printed its addresses.
+// Incidents begin early, and outages are short.
 func startDemo(t *testing.T, c demoCommand) running {
 	t.Helper()
 	const after, length = time.Second, 4 * time.Second
@@ -64,7 +64,7 @@ func startDemo(t *testing.T, c demoCommand) running {
 	return d
 }
 
-// until reads the stream of the dashboard until it has shown what the test waits for.
+// until reads the stream of the dashboard until shown returns true.
 func (d *running) until(t *testing.T, what string, shown func(*observe.Tick) bool) {
 	t.Helper()
 	client, err := control.NewClient(d.dashboard, "")
@@ -85,7 +85,7 @@ func (d *running) until(t *testing.T, what string, shown func(*observe.Tick) boo
 	}
 }
 
-// TestDemoOfAModel has callers decided by limits on tokens, and those without a key denied.
+// TestDemoOfAModel checks that limits on tokens apply, and that requests without a key are denied.
 func TestDemoOfAModel(t *testing.T) {
 	d := startDemo(t, demoCommand{Rate: 500, Store: "memory", Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", LLM: true})
 	d.until(t, "a limit on tokens", func(tick *observe.Tick) bool {
@@ -103,14 +103,15 @@ func TestDemoOfAModel(t *testing.T) {
 	}
 }
 
-// TestDemo has the page there, everything on it moving, and the commands that the guide names work.
+// TestDemo checks that the page is served, that all of its contents change, and that the commands
+// in the guide work.
 func TestDemo(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	// A port in use is no obstacle.
+	// The demo chooses another port if one is in use.
 	d := startDemo(t, demoCommand{Rate: 200, Store: "memory", Listen: taken.Addr().String(), Admin: "127.0.0.1:0",
 		Incident: floodIncident})
 
@@ -148,7 +149,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// TestDemoOutage: Redis is killed and started again, and all the while requests are decided.
+// TestDemoOutage checks that requests are decided while Redis is killed and started again.
 func TestDemoOutage(t *testing.T) {
 	d := startDemo(t, demoCommand{
 		Rate: 5, Store: memoryStore, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Incident: outageIncident})
@@ -159,7 +160,7 @@ func TestDemoOutage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.Header.Set("X-Service", "test") // as good as unlimited
+			r.Header.Set("X-Service", "test") // practically unlimited
 			got, err := http.DefaultClient.Do(r)
 			if err != nil {
 				return err

@@ -49,7 +49,7 @@ func diagnoseRedis(ctx context.Context, found *findings, store config.Store) {
 	if u, err := url.Parse(where); err == nil {
 		e.user = cmp.Or(userOf(u), e.user)
 		files := tlsfiles.FromQuery(u.Query())
-		// The suggested commands do not name the user, who may lack the permissions to run them.
+		// The suggested commands omit the user, who may lack the permissions to run them.
 		u.User, u.RawQuery = nil, ""
 		e.cli = "redis-cli -u " + u.String()
 		for _, f := range []struct{ flag, path string }{

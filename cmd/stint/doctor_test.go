@@ -14,8 +14,8 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// examine runs the doctor, and returns what it found by name. The code is what it exits with, but
-// for the latency, which is up to the machine.
+// examine runs the doctor and returns its findings by name. It checks the exit code, but ignores a
+// bad latency, which depends on the machine.
 func examine(t *testing.T, code int, args ...string) map[string]finding {
 	t.Helper()
 	t.Setenv("STINT_SERVER", "")
@@ -80,7 +80,8 @@ func TestDoctorUnreachableRedis(t *testing.T) {
 	}
 }
 
-// TestDoctorPermissions takes permissions away, and does what the doctor says until all is well.
+// TestDoctorPermissions removes permissions, and applies the doctor's fixes until all checks are
+// ok.
 func TestDoctorPermissions(t *testing.T) {
 	redis := redistest.Start(t)
 	setUser := func(rules ...string) {
@@ -110,7 +111,7 @@ func TestDoctorPermissions(t *testing.T) {
 	}
 
 	setUser("-@all", "+hello", "+auth", "+client|setname", "+ping", "+scan", "+info", "+dbsize")
-	for range 3 { // a key that may not be written hides what may not be done to it
+	for range 3 { // one missing permission can hide others
 		_, grant, _ := strings.Cut(examine(t, exitBad, "--store", url)["permissions"].Fix, " ACL SETUSER limiter ")
 		redis.CLI(t, append([]string{"ACL", "SETUSER", "limiter"},
 			strings.Fields(strings.ReplaceAll(grant, "'", ""))...)...)
@@ -178,8 +179,8 @@ func TestDoctorHealthyRedis(t *testing.T) {
 		"persistence", "replication"} {
 		wantFinding(t, found, name, resultOK, "", "")
 	}
-	// What is left is the note of a reset, which expires: no later settlement brings back what it
-	// ended.
+	// Only the note of the reset is left. It expires. Until then, it prevents a late settlement
+	// from restoring usage that the reset cleared.
 	for _, key := range strings.Fields(redis.CLI(t, "KEYS", "*doctor*")) {
 		if ttl := redis.CLI(t, "TTL", key); !strings.HasSuffix(key, ":settled") || strings.HasPrefix(ttl, "-") {
 			t.Errorf("left behind: %s with a TTL of %s", key, ttl)

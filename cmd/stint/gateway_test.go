@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/config"
 )
 
-// TestGatewayRoutes are those that flags name.
+// TestGatewayRoutes checks the routes that the flags name.
 func TestGatewayRoutes(t *testing.T) {
 	c := gatewayCommand{
 		Upstream: "http://a", Route: []string{"/api=http://b/v1?", "api.example.com=https://c",
@@ -32,7 +32,7 @@ func TestGatewayRoutes(t *testing.T) {
 	}
 }
 
-// TestUpstreamCA trusts an upstream that the system does not.
+// TestUpstreamCA trusts an upstream whose certificate the system does not trust.
 func TestUpstreamCA(t *testing.T) {
 	upstream := httptest.NewTLSServer(http.NotFoundHandler())
 	defer upstream.Close()

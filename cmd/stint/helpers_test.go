@@ -14,7 +14,7 @@ var update = flag.Bool("update", false, "write the golden files in testdata")
 
 const example = "../../examples/tiers/stint.yaml"
 
-// TestMain keeps the files of daemons out of the state directory of the user.
+// TestMain keeps the files of daemons out of the user's state directory.
 func TestMain(m *testing.M) {
 	directory, err := os.MkdirTemp("", "stint-state-")
 	if err != nil {
@@ -27,17 +27,16 @@ func TestMain(m *testing.M) {
 		}
 	}
 	code := m.Run()
-	_ = os.RemoveAll(directory) // it is a temporary one
+	_ = os.RemoveAll(directory)
 	os.Exit(code)
 }
 
-// result is what a command line came to.
+// result is the output and the exit code of a command line.
 type result struct {
 	stdout, stderr string
 	code           int
 }
 
-// execute runs a command line.
 func execute(t *testing.T, stdin string, args ...string) result {
 	t.Helper()
 	t.Setenv("COLUMNS", "100")
@@ -69,7 +68,7 @@ func read(t *testing.T, name string) string {
 	return string(text)
 }
 
-// write makes a file in a new directory and returns its name.
+// write writes a file in a new directory, and returns its path.
 func write(t *testing.T, name, text string) string {
 	t.Helper()
 	name = filepath.Join(t.TempDir(), name)
@@ -77,7 +76,7 @@ func write(t *testing.T, name, text string) string {
 	return name
 }
 
-// put writes a file, and makes its directory.
+// put writes a file, and creates its directory if necessary.
 func put(t *testing.T, name, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {

@@ -9,21 +9,22 @@ import (
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-// incidentText is something that goes wrong, and what a person on call sees of it. "…" in a text
-// stands for any text. TestIncidents plays each of them, and docs/troubleshooting.md has a table of
-// all.
+// incidentText describes an incident, and what operators see of it. "…" stands for any text.
+// TestIncidents causes each incident, and docs/troubleshooting.md has a table of them.
 type incidentText struct {
 	what  string
-	fault string // of Redis, as errkind names it; "" if it is another matter
-	page  string // the sentences at the top
-	// alert is one that fires, and alertSays a part of its text; "" if there is none.
+	fault string // name of the fault in errkind; "" if Redis has no fault
+	page  string // the sentences at the top of the dashboard
+	// alert is the name of an alert that fires, and alertSays is part of its text. Both are "" if
+	// no alert fires.
 	alert, alertSays string
 	log              string
-	// What the doctor finds with --store or --server: the result, under a name, and its text.
+	// With flag, which is --store or --server, the doctor reports result under name, with the text
+	// found.
 	flag, result, name, found string
 }
 
-// outageOf is an incident in which Redis fails calls. The doctor fails a check.
+// outageOf returns an incident in which calls to Redis fail and a check of the doctor fails.
 func outageOf(what, fault, name, found string) incidentText {
 	is := errkind.FaultOf(fault).Is
 	return incidentText{what: what, fault: fault, page: "Limiter degraded: Redis " + is + "…",
@@ -77,7 +78,7 @@ var incidents = []incidentText{
 		flag: "--server", result: resultFail, name: "alert", found: "ProcessSilent"},
 }
 
-// incidentTable is the table of the documentation.
+// incidentTable returns the table of incidents for the documentation.
 func incidentTable() string {
 	var b strings.Builder
 	b.WriteString("| what happens | the page | alert | the log | `stint doctor` |\n|---|---|---|---|---|\n")
@@ -94,8 +95,8 @@ func incidentTable() string {
 	return b.String()
 }
 
-// TestIncidentTable: the table in the documentation is that of the incidents. With -update it is
-// written.
+// TestIncidentTable checks that the table in the documentation lists the incidents. With -update,
+// it writes the table.
 func TestIncidentTable(t *testing.T) {
 	const page, begin, end = "../../docs/troubleshooting.md", "<!-- incidents -->\n", "<!-- end of incidents -->\n"
 	head, rest, ok := strings.Cut(read(t, page), begin)

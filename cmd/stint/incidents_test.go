@@ -25,24 +25,24 @@ import (
 	"github.com/stint-limiter/stint/server"
 )
 
-// play makes an incident happen: in a Redis, under limits, and with some traffic before it.
+// play causes an incident, with the given URL of Redis and limits, after some normal traffic.
 type play struct {
 	url    string
-	limits string        // usualLimits if it is ""
-	every  time.Duration // how often a user asks before it; 20 ms if it is 0
+	limits string        // "" means usualLimits
+	every  time.Duration // interval between requests before the incident; 0 means 20 ms
 	begins func(*scene)
-	ends   func(*scene) // nil if it does not
+	ends   func(*scene) // nil if the incident does not end
 }
 
-// usualLimits are above what the usual traffic needs.
+// usualLimits are limits that the usual traffic does not reach.
 const usualLimits = "bans: {after: 0}\ntiers:\n" +
 	"  - {name: users, identity: user, limits: 100000/1h}\n  - {name: anonymous, identity: ip, limits: 100000/1h}\n"
 
-// tightLimits are those of callers that are not signed in.
+// tightLimits is a format for usualLimits with other limits for callers that are not signed in.
 const tightLimits = "bans: {after: 0}\ntiers:\n" +
 	"  - {name: users, identity: user, limits: 100000/1h}\n  - {name: anonymous, identity: ip, limits: %s}\n"
 
-// plays are those of the incidents, by what they are.
+// plays holds the play of each incident, by the field what of incidentText.
 var plays = map[string]func(t *testing.T) play{
 	"Redis is killed": func(t *testing.T) play {
 		r := redistest.Start(t)
@@ -138,7 +138,7 @@ var plays = map[string]func(t *testing.T) play{
 	},
 	"An expired certificate is rolled out": func(t *testing.T) play {
 		r := redistest.StartTLS(t)
-		cert, key := r.CertificateFiles() // which it accepts from clients, too
+		cert, key := r.CertificateFiles() // Redis also accepts them from clients
 		directory := t.TempDir()
 		mine, secret := filepath.Join(directory, "cert.pem"), filepath.Join(directory, "key.pem")
 		roll := func(cert, key string) {
@@ -161,10 +161,10 @@ var plays = map[string]func(t *testing.T) play{
 	},
 }
 
-// crowd is one of many addresses.
+// crowd returns the field with the nth of many addresses.
 func crowd(n int) string { return fmt.Sprintf(`"peer": "198.18.%d.%d"`, n/256, n%256) }
 
-// send sends commands on one connection, which stays an operator's when the password changes.
+// send sends commands on one connection, which keeps its permissions when the password changes.
 func send(t *testing.T, r *redistest.Server, commands ...string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", r.Addr())
@@ -183,8 +183,9 @@ func send(t *testing.T, r *redistest.Server, commands ...string) {
 	}
 }
 
-// Every incident is named on the page, in alerts, in the log and by the doctor. While an outage of
-// Redis lasts the page does not change its mind, and afterwards it is well and says what happened.
+// TestIncidents checks that the page, alerts, the log and the doctor name every incident. During an
+// outage of Redis, the page keeps naming the same fault. After it, the page shows that the limiter
+// is healthy, and names the fault.
 func TestIncidents(t *testing.T) {
 	browser, binary := browsertest.Start(t), buildBinary(t)
 	for _, i := range incidents {
@@ -194,7 +195,7 @@ func TestIncidents(t *testing.T) {
 				t.Fatal("it is not played")
 			}
 			s := stage(t, browser, binary, prepare(t), i.fault != "")
-			defer func() { // also if the test fails
+			defer func() { // runs even if the test fails
 				if s.play.ends != nil {
 					s.play.ends(s)
 				}
@@ -212,7 +213,7 @@ func TestIncidents(t *testing.T) {
 	}
 }
 
-// scene is two processes on one Redis, and the page of the first on two screens.
+// scene is two processes that share a Redis, and the page of the first process on two screens.
 type scene struct {
 	t       *testing.T
 	play    play
@@ -224,7 +225,7 @@ type scene struct {
 	screens map[string]*browsertest.Page
 }
 
-// patience is for incidents that are no outage: a busy machine makes none of it.
+// patience prevents a busy machine from causing an outage during an incident that is not one.
 const patience = "failure: {budget: 5s}\n"
 
 func stage(t *testing.T, browser *browsertest.Browser, binary string, p play, outage bool) *scene {
@@ -249,10 +250,11 @@ func stage(t *testing.T, browser *browsertest.Browser, binary string, p play, ou
 		Logger: slog.New(slog.NewTextHandler(&s.log, nil)),
 		Observe: observe.Config{Alerts: observe.AlertConfig{
 			For: 2 * time.Second, Thresholds: map[string]float64{"StoreDown": 2,
-				"ScriptSlow": math.Inf(1), "LimiterSlow": math.Inf(1)}}}, // which are up to this machine
+				// These alerts depend on the machine.
+				"ScriptSlow": math.Inf(1), "LimiterSlow": math.Inf(1)}}},
 	})
 	s.admin = "http://" + first.Addr(server.Admin).String()
-	// The first of them speaks for both: it has to be older, in whole seconds.
+	// The older process reports for both, and ages are in whole seconds.
 	s.until("a second is over", time.Minute, func() bool { return time.Now().Unix() > started.Unix()+1 })
 	s.other = launch(t, binary, "serve", "--store", p.url, "--config", s.files[1], "--http", "127.0.0.1:0",
 		"--drain", "0s", "--alert", "ScriptSlow=off", "--alert", "LimiterSlow=off")
@@ -260,7 +262,7 @@ func stage(t *testing.T, browser *browsertest.Browser, binary string, p play, ou
 	s.screens = map[string]*browsertest.Page{"1280": browser.Page(t, 1280, 720), "390": browser.Page(t, 390, 844)}
 	for _, page := range s.screens {
 		page.Expect("503")
-		page.Expect("ERR_CONNECTION_REFUSED") // when the server has ended
+		page.Expect("ERR_CONNECTION_REFUSED") // after the server has ended
 		page.Open(s.admin + "/#/overview")
 	}
 	s.traffic(p.every, func(n int) (string, string) {
@@ -270,8 +272,8 @@ func stage(t *testing.T, browser *browsertest.Browser, binary string, p play, ou
 	return s
 }
 
-// traffic makes requests until the test ends, to both processes in turn: the nth for a path, with
-// further fields of the JSON API.
+// traffic sends requests to both processes in turn until the test ends. request returns the path of
+// the nth request, and more fields for the JSON API.
 func (s *scene) traffic(every time.Duration, request func(n int) (path, fields string)) {
 	end, done := make(chan struct{}), make(chan struct{})
 	client := &http.Client{Timeout: time.Second} // a process may hang
@@ -294,7 +296,7 @@ func (s *scene) traffic(every time.Duration, request func(n int) (path, fields s
 	s.t.Cleanup(func() { close(end); <-done })
 }
 
-// sceneState is what incidents want of a state.
+// sceneState holds the parts of a state that the tests use.
 type sceneState struct {
 	control.State
 	Processes []observe.Process `json:"processes"`
@@ -314,7 +316,7 @@ func (s *scene) state() (got sceneState) {
 	return got
 }
 
-// until waits for something that takes long.
+// until waits until ok returns true, but not longer than most.
 func (s *scene) until(what string, most time.Duration, ok func() bool) {
 	s.t.Helper()
 	for deadline := time.Now().Add(most); !ok(); time.Sleep(100 * time.Millisecond) {
@@ -324,7 +326,7 @@ func (s *scene) until(what string, most time.Duration, ok func() bool) {
 	}
 }
 
-// says waits until the page says something on both screens.
+// says waits until the page shows all texts on both screens.
 func (s *scene) says(what string, texts ...string) {
 	s.t.Helper()
 	began := time.Now()
@@ -336,7 +338,7 @@ func (s *scene) says(what string, texts ...string) {
 	}
 }
 
-// check asserts what the page, an alert, the log and the doctor say.
+// check asserts that the page, the alert, the log and the doctor name the incident.
 func (s *scene) check(i *incidentText) {
 	s.t.Helper()
 	s.until("the page says so", 2*time.Minute, func() bool { return s.shows(i.page) })
@@ -366,7 +368,7 @@ func (s *scene) check(i *incidentText) {
 	}
 }
 
-// shows reports whether one of the screens has all parts of a text, in any order.
+// shows reports whether the page on the wide screen has all parts of text, in any order.
 func (s *scene) shows(text string) bool {
 	shown := s.screens["1280"].Text(".verdict")
 	for _, part := range strings.Split(text, "…") {
@@ -377,7 +379,7 @@ func (s *scene) shows(text string) bool {
 	return true
 }
 
-// hasLine reports whether a line begins with a word and has others.
+// hasLine reports whether a line of text begins with begin and contains all parts.
 func hasLine(text, begin string, parts ...string) bool {
 	for line := range strings.Lines(text) {
 		ok := strings.HasPrefix(line, begin)
@@ -401,8 +403,8 @@ func (s *scene) alert(name string) observe.Alert {
 	return observe.Alert{}
 }
 
-// outage asserts the rest of what is known of a Redis that fails, that nothing changes its mind
-// while it does, and that all is well afterwards.
+// outage asserts that the page, the alert, the log and the doctor name the fault of Redis, that
+// they do so until the fault ends, and that the page then shows the recovery.
 func (s *scene) outage(fault errkind.Fault) {
 	t := s.t
 	s.says("outage", fault.Why, "Fix: "+fault.Fix, "Last error: ")
@@ -429,7 +431,8 @@ func (s *scene) outage(fault errkind.Fault) {
 	if got := s.log.String(); !strings.Contains(got, "level=ERROR") || !strings.Contains(got, "fault="+fault.Name) {
 		t.Errorf("the log does not name the fault %s as an error", fault.Name)
 	}
-	if same := fault.Name != errkind.Slow && fault.Name != errkind.Auth; same { // for these it knows more
+	// For slow answers and a rejected password, the doctor has another fix.
+	if same := fault.Name != errkind.Slow && fault.Name != errkind.Auth; same {
 		if got := execute(t, "", "doctor", "--store", s.play.url); got.code != exitBad ||
 			!strings.Contains(got.stdout, fault.Fix) {
 			t.Errorf("the doctor says %q, with exit code %d", got.stdout, got.code)

@@ -15,8 +15,8 @@ import (
 	"github.com/stint-limiter/stint/overrides"
 )
 
-// subjectText describes a subject for people. Unless all is true, it omits each limit that is
-// unused, is not divided into parts, and is not changed by an override.
+// subjectText describes a subject as text. Unless all is true, it omits each limit that is unused,
+// is not divided into parts, and is not changed by an override.
 func subjectText(s *system, result *control.Subject, all bool) []byte {
 	var b bytes.Buffer
 	b.WriteString(s.paint(bold, oneLine(result.Subject)) + noteText(result.Note) + "\n")

@@ -277,8 +277,8 @@ func (s *system) readOverrides(path string) (all []overrides.Override, err error
 	return all, nil
 }
 
-// overridesFor reads exported overrides. It returns an error if the policy of an override, or one
-// of its windows, is not in set.
+// overridesFor reads exported overrides. It returns an error if [overrides.Override.Check] does for
+// one of them.
 func (s *system) overridesFor(set *policy.Set, path string) ([]overrides.Override, error) {
 	all, err := s.readOverrides(path)
 	for i := range all {

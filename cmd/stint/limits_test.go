@@ -8,7 +8,7 @@ import (
 	"github.com/stint-limiter/stint/server"
 )
 
-// TestLimits goes through the commands on a server.
+// TestLimits runs the limits commands and raise on a server.
 func TestLimits(t *testing.T) {
 	token := write(t, "tokens", "alice: token-of-alice-and-more\n")
 	where := "http://" + serving(t, server.Config{Policies: example, AdminTokens: token})
@@ -36,7 +36,8 @@ func TestLimits(t *testing.T) {
 		"override instead of 10/1m, until Thu 2099-12-31 18:00", "by alice: TICKET-7")
 	want(do("limits", "list", "--json"), exitGood, `"500/1m"`)
 
-	// Raise multiplies what is configured, of the policy that is named or of which most is used.
+	// raise multiplies the configured limits of the policy that --policy names, or of the policy
+	// with the highest share used.
 	want(do("raise", "user:42", "--by", "5x", "--until", "1h"), exitBad,
 		"user:42 has used nothing", "want --policy with one of ", "simulation")
 	want(do("raise", "user:42", "--by", "1x", "--until", "1h"), exitUsage,
@@ -58,7 +59,7 @@ func TestLimits(t *testing.T) {
 	stdin = "{}\n"
 	want(do("limits", "import", "-"), exitBad, "<stdin>: line 1: the subject has 0 bytes")
 
-	// What is wrong gets an error that says what would be right.
+	// Error messages say how to fix the mistake.
 	for text, args := range map[string][]string{
 		`unknown policy or tier "nothing"; want`: {"limits", "set", "user:42", "--policy", "nothing",
 			"5/1h", "--until", "1h"},
@@ -73,7 +74,7 @@ func TestLimits(t *testing.T) {
 		want(do(args...), exitUsage, text)
 	}
 
-	// Others use the file, too.
+	// Other commands read the exported file, too.
 	file := write(t, "overrides.jsonl", exported.stdout)
 	want(execute(t, "", "config", "explain", example, "--request", "POST /api/simulation/start", "--claim", "user=42",
 		"--claim", "plan=free", "--overrides", file), exitGood,
@@ -84,7 +85,7 @@ func TestLimits(t *testing.T) {
 		`unknown policy or tier "simulatio"; want`)
 }
 
-// TestUntil: a day lasts to its end, in the local time zone.
+// TestUntil checks that a day means its end, in the local time zone.
 func TestUntil(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
@@ -95,7 +96,7 @@ func TestUntil(t *testing.T) {
 		"friday":               "2026-10-24T00:00:00+02:00",
 		"Fri":                  "2026-10-24T00:00:00+02:00",
 		"wednesday":            "2026-10-22T00:00:00+02:00",
-		"tuesday":              "2026-10-28T00:00:00+01:00", // after the change of the clock
+		"tuesday":              "2026-10-28T00:00:00+01:00", // after the end of daylight saving time
 		"today":                "2026-10-22T00:00:00+02:00",
 		"tomorrow":             "2026-10-23T00:00:00+02:00",
 		"2026-10-25":           "2026-10-26T00:00:00+01:00",

@@ -18,7 +18,7 @@ import (
 	"github.com/stint-limiter/stint/server"
 )
 
-// launchLogging starts a gateway that logs much of every request.
+// launchLogging starts a gateway that logs the query of every request.
 func launchLogging(t *testing.T, binary string) *daemon {
 	t.Helper()
 	upstream := "http://" + launch(t, binary, "serve", "--http", "127.0.0.1:0").at(server.HTTP)
@@ -29,7 +29,7 @@ func launchLogging(t *testing.T, binary string) *daemon {
 
 var longQuery = "/livez?" + strings.Repeat("x", 250)
 
-// dropped returns how many log records a daemon has dropped, by its metrics.
+// dropped returns how many log records a daemon has dropped, according to its metrics.
 func (d *daemon) dropped() int64 {
 	d.t.Helper()
 	_, text := d.get(server.Admin, "/metrics")
@@ -42,7 +42,8 @@ func (d *daemon) dropped() int64 {
 	return int64(n)
 }
 
-// overflow sends requests, which must be answered, until so many log records are dropped.
+// overflow sends requests until at least the given number of log records are dropped. All requests
+// must succeed.
 func (d *daemon) overflow(least int64) {
 	d.t.Helper()
 	for requests := 0; d.dropped() < least; {
@@ -60,8 +61,9 @@ func (d *daemon) overflow(least int64) {
 
 var droppedRecords = regexp.MustCompile(`level=ERROR msg="stint: log records were dropped.*" dropped=\d+`)
 
-// stalledLog stops reading the log for a while: requests and probes are answered, doctor and the log
-// report that records were lost, the log continues, and SIGTERM ends a process whose log is stalled.
+// stalledLog checks a daemon whose log is not read for a while. It responds to requests and probes,
+// the doctor and the log report lost records, and the log continues. SIGTERM ends a daemon whose
+// log is stalled.
 func stalledLog(t *testing.T, binary string) {
 	d := launchLogging(t, binary)
 	d.get(server.HTTP, "/livez")
@@ -100,7 +102,7 @@ func stalledLog(t *testing.T, binary string) {
 	}
 }
 
-// closedLog has the reader of the log end: the process serves, and ends as asked.
+// closedLog checks that a daemon whose log is closed serves, and ends on SIGTERM.
 func closedLog(t *testing.T, binary string) {
 	d := launchLogging(t, binary)
 	d.at(server.HTTP)
@@ -115,7 +117,7 @@ func closedLog(t *testing.T, binary string) {
 	}
 }
 
-// TestOtherLogs: what logs without a logger of its own uses the daemon's, and so its queue.
+// TestOtherLogs checks that packages without a logger of their own write to the daemon's log queue.
 func TestOtherLogs(t *testing.T) {
 	var stderr bytes.Buffer
 	s := &system{Stderr: &stderr}

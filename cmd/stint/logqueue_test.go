@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// logReader is a writer whose reader can stall, or fail. It keeps what arrives.
+// logReader is a writer that can stall or fail. It keeps what is written to it.
 type logReader struct {
-	mu      sync.Mutex // locked while it stalls
+	mu      sync.Mutex // locked while writes stall
 	text    bytes.Buffer
 	longest int
-	room    int // bytes until writes fail; -1 is any number
+	room    int // number of bytes until writes fail; -1 means no limit
 }
 
 var errFull = errors.New("no space left on device")
@@ -55,8 +55,8 @@ func reportDropped(w io.Writer, dropped int64) { fmt.Fprintf(w, "dropped %d\n", 
 
 const flushing = time.Minute
 
-// Several writers and a reader that stalls now and then: every record arrives or is reported, whole
-// and in its writer's order.
+// TestSeveralWriters uses several writers, and a reader that sometimes stalls. Every record arrives
+// whole and in its writer's order, or is reported as dropped.
 func TestSeveralWriters(t *testing.T) {
 	r := newLogReader()
 	q := newLogQueue(r, reportDropped)
@@ -113,8 +113,8 @@ func TestSeveralWriters(t *testing.T) {
 	}
 }
 
-// What cannot be written is counted, and reported before the next record that can be. The rest of a
-// torn line is not glued to the next.
+// TestFailingWriter checks that records that cannot be written are counted, and reported before the
+// next record that is written. After a torn line, the next record begins on a new line.
 func TestFailingWriter(t *testing.T) {
 	r := newLogReader()
 	q := newLogQueue(r, reportDropped)
@@ -138,7 +138,8 @@ func TestFailingWriter(t *testing.T) {
 	}
 }
 
-// A record that is longer than the queue is dropped, and those after it are not.
+// TestLongRecord checks that a record that is longer than the queue is dropped, but later records
+// are not.
 func TestLongRecord(t *testing.T) {
 	r := newLogReader()
 	q := newLogQueue(r, reportDropped)
@@ -152,7 +153,7 @@ func TestLongRecord(t *testing.T) {
 	}
 }
 
-// Flush waits for what can be written, and no longer than it may.
+// TestFlush checks that Flush waits until everything is written, but not longer than its argument.
 func TestFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow, fast := io.Pipe()
@@ -173,8 +174,8 @@ func TestFlush(t *testing.T) {
 	})
 }
 
-// A stalled reader blocks no writer. Once it reads again, it gets what was queued, in order and
-// whole, then the number of those that were dropped, then what came later.
+// TestStalledReader checks that a stalled reader blocks no writer. When it continues, it gets the
+// queued records, whole and in order, then the number of dropped records, then later records.
 func TestStalledReader(t *testing.T) {
 	r := newLogReader()
 	q := newLogQueue(r, reportDropped)

@@ -23,9 +23,9 @@ import (
 	"github.com/stint-limiter/stint/server"
 )
 
-// inGateway is the environment that Envoy Gateway gives its rate limit service, at commit d32f282,
-// with free ports of this machine, and its files elsewhere; and the variable that its documentation
-// adds (site/content/en/latest/tasks/traffic/global-rate-limit.md).
+// inGateway returns the environment that Envoy Gateway gives its rate limit service, at commit
+// d32f282, but with free ports of this machine and other paths. It includes the variable that the
+// documentation of Envoy Gateway adds (site/content/en/latest/tasks/traffic/global-rate-limit.md).
 func inGateway(control, redis, cert, key string) []string {
 	return []string{
 		"RUNTIME_ROOT=/data", "RUNTIME_SUBDIRECTORY=ratelimit",
@@ -33,7 +33,7 @@ func inGateway(control, redis, cert, key string) []string {
 		"LOG_LEVEL=info", "USE_STATSD=false", "CONFIG_TYPE=GRPC_XDS_SOTW",
 		"CONFIG_GRPC_XDS_SERVER_URL=" + control, "CONFIG_GRPC_XDS_NODE_ID=" + xdstest.Node,
 		"GRPC_SERVER_USE_TLS=true", "GRPC_SERVER_TLS_CERT=" + cert, "GRPC_SERVER_TLS_KEY=" + key,
-		"GRPC_SERVER_TLS_CA_CERT=" + cert, // which neither program reads
+		"GRPC_SERVER_TLS_CA_CERT=" + cert, // neither program reads it
 		"CONFIG_GRPC_XDS_SERVER_USE_TLS=true", "CONFIG_GRPC_XDS_CLIENT_TLS_CERT=" + cert,
 		"CONFIG_GRPC_XDS_CLIENT_TLS_KEY=" + key, "CONFIG_GRPC_XDS_SERVER_TLS_CACERT=" + cert,
 		"FORCE_START_WITHOUT_INITIAL_CONFIG=true", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + redis,
@@ -43,15 +43,17 @@ func inGateway(control, redis, cert, key string) []string {
 	}
 }
 
-// patientConfig is a file with time for Redis on a busy machine. The limits of these tests are exact.
+// patientConfig returns the flag for a configuration with a long time budget, because a busy
+// machine must not change the exact counts of these tests.
 func patientConfig(t *testing.T) (flag string) {
 	t.Helper()
 	return "--config=" + write(t, "stint.yaml",
 		"failure: {budget: 5s}\ntiers: [{name: all, identity: everyone, limits: 100000/1h}]\n")
 }
 
-// inEnvoyGateway runs the program by the name ratelimit and without a command, as Envoy Gateway
-// does, with a real Redis and go-control-plane's server behind mutual TLS, and asks as Envoy does.
+// inEnvoyGateway runs the program under the name ratelimit and without a command, as Envoy Gateway
+// does, and calls it as Envoy does. It uses a real Redis, and go-control-plane's server with mutual
+// TLS.
 func inEnvoyGateway(t *testing.T, stint string) {
 	binary := filepath.Join(t.TempDir(), ratelimitName)
 	if err := os.Symlink(stint, binary); err != nil {
@@ -101,7 +103,7 @@ func inEnvoyGateway(t *testing.T, stint string) {
 		}
 	}
 
-	// The control plane is not there yet.
+	// The control plane has not started yet.
 	ask(envoy, 1, codes.Unavailable.String())
 	if is, _ := first.get(server.HTTP, "/readyz"); is != http.StatusServiceUnavailable {
 		t.Errorf("/readyz is %d before there are rules", is)
@@ -118,13 +120,15 @@ func inEnvoyGateway(t *testing.T, stint string) {
 	for _, want := range []string{"OK", "OK"} {
 		ask(envoy, 1, want)
 	}
-	ask(envoy, -1, codes.PermissionDenied.String()) // every pod may call
+	// Callers may not return hits, because their certificates are not verified.
+	ask(envoy, -1, codes.PermissionDenied.String())
 	if _, body := first.getWith(server.Admin, "/rlconfig", ""); !strings.Contains(body,
 		"default/eg/http.backend_backend.rule-0-match--1_rule-0-match--1: unit=YEAR requests_per_unit=4,") {
 		t.Errorf("/rlconfig: %s", body)
 	}
 
-	// A second pod, which wants certificates, counts with the first one and takes hits back.
+	// A second pod, which requires client certificates, shares the counts of the first one and
+	// returns hits.
 	second := launchWith(t, binary, append(env, "GRPC_CLIENT_TLS_CACERT="+cert), patientConfig(t))
 	second.waitReady(http.StatusOK)
 	other := client(second, secure)
@@ -135,7 +139,7 @@ func inEnvoyGateway(t *testing.T, stint string) {
 	if is, body := second.get(server.HTTP, "/healthcheck"); is != http.StatusOK {
 		t.Errorf("/healthcheck without TLS and certificate: %d %s", is, body)
 	}
-	control.Stop() // what was sent last stays in force
+	control.Stop() // the last rules stay in force
 	ask(envoy, 1, "OK")
 	ask(envoy, 1, "OVER_LIMIT")
 	ask(other, 1, "OVER_LIMIT")

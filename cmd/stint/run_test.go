@@ -11,8 +11,8 @@ import (
 	"github.com/stint-limiter/stint/internal/testkit"
 )
 
-// TestUsage are command lines that are wrong: how to use the command that was meant, or which there
-// are, then what is wrong.
+// TestUsage checks command lines that are wrong. The output begins with the usage of the command,
+// or the list of commands, and ends with the mistake.
 func TestUsage(t *testing.T) {
 	request := []string{"config", "explain", example, "--request"}
 	with := func(flags ...string) []string {
@@ -20,8 +20,8 @@ func TestUsage(t *testing.T) {
 	}
 	tests := []struct {
 		args  []string
-		usage string // the first line begins with it
-		want  string // the last line
+		usage string // beginning of the first line
+		want  string // the last line of the output
 	}{
 		{nil, "Usage: stint <command>", `expected one of "serve", "gateway", "demo", "config", "simulate", ...`},
 		{[]string{"confg"}, "Usage: stint <command>", `unexpected argument confg, did you mean "config"?`},
@@ -78,7 +78,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestCustomary: what people try first does what they expect.
+// TestCustomary checks that command lines that are customary in other programs work.
 func TestCustomary(t *testing.T) {
 	for _, same := range [][2][]string{
 		{{"help"}, {"--help"}},
@@ -93,7 +93,8 @@ func TestCustomary(t *testing.T) {
 	}
 }
 
-// TestStandardOutputFails tells a reader that has gone away from an output that is lost.
+// TestStandardOutputFails checks that write errors are reported, except if the reader has closed
+// the pipe.
 func TestStandardOutputFails(t *testing.T) {
 	good := write(t, "small.yaml", small)
 	tests := []struct {
@@ -119,7 +120,7 @@ func TestStandardOutputFails(t *testing.T) {
 	}
 }
 
-// broken is an output that fails.
+// broken is an output to which writes fail.
 type broken struct{ err error }
 
 func (b broken) Write([]byte) (int, error) { return 0, fmt.Errorf("write: %w", b.err) }

@@ -12,8 +12,8 @@ import (
 	"github.com/stint-limiter/stint/server"
 )
 
-// secretsBinary: neither the password of Redis nor the webhook is in the log, or told by the admin
-// listener.
+// secretsBinary checks that neither the log nor the admin listener shows the password of Redis or
+// the webhook.
 func secretsBinary(t *testing.T, binary string) {
 	const password, hook = "KwxQ-password", "KwxQ-webhook"
 	redis := redistest.Start(t)
@@ -47,8 +47,8 @@ func secretsBinary(t *testing.T, binary string) {
 	}
 }
 
-// TestNoPasswordInErrors: whatever is wrong with the URL of a Redis, no command shows a part of its
-// password.
+// TestNoPasswordInErrors checks that no command shows a part of the password in an invalid URL of
+// Redis.
 func TestNoPasswordInErrors(t *testing.T) {
 	const secret = "KwxQ"
 	tried := 0
@@ -62,7 +62,9 @@ func TestNoPasswordInErrors(t *testing.T) {
 		} {
 			url := strings.Replace(form, "PW", password, 1)
 			config := write(t, "stint.yaml", "store: {url: '"+url+"'}\n"+small)
-			tried++ // a quarter of the commands for each URL, and each command for a quarter of the URLs
+			// Run a quarter of the commands for each URL, and each command for a quarter of the
+			// URLs.
+			tried++
 			for i, args := range [][]string{
 				{"bans", "--store", url}, {"bans", "--stor=" + url}, {"doctor", "--store", url},
 				{"demo", "--rate", "0", "--store", url}, {"serve", url},
@@ -88,8 +90,8 @@ func TestNoPasswordInErrors(t *testing.T) {
 	}
 }
 
-// TestNothingUnescaped: whatever arguments, servers, files and Redis hold, no terminal is given a
-// sequence by it.
+// TestNothingUnescaped checks that no command writes control sequences from arguments, servers,
+// files or Redis to the terminal.
 func TestNothingUnescaped(t *testing.T) {
 	const hostile = "a\x1b[31mb\x1b]0;owned\x07\u009b2J\u202ec\r\x7f\xff"
 	redis := redistest.Start(t)
@@ -140,7 +142,7 @@ func TestNothingUnescaped(t *testing.T) {
 	}
 }
 
-// TestPaint: colors are those that we set, and no others.
+// TestPaint checks that render keeps the colors of paint, and no others.
 func TestPaint(t *testing.T) {
 	s := &system{Color: true, Window: func() (int, int) { return 80, 24 }}
 	got := string(s.render([]byte(s.paint(red, "a\x1b[34mb") + "\x1b[1mc\n")))

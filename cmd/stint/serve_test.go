@@ -14,17 +14,18 @@ import (
 	"github.com/stint-limiter/stint/server"
 )
 
-// TestStoreFlag has the flag go before the environment, and that before the policies.
+// TestStoreFlag checks that the flag takes precedence over the environment, which takes precedence
+// over the policies.
 func TestStoreFlag(t *testing.T) {
 	const other = "redis://other:6379/1"
 	tests := []struct{ flag, environment, want string }{
-		{"", "", ""}, // what the policies say
+		{"", "", ""}, // as set in the policies
 		{"", other, other},
 		{"memory", other, "memory"},
 		{"redis", "", urlExample},
 		{"redis", " \n", urlExample},
 		{"redis", other, other},
-		{"redis", other + "\n", other}, // from a file
+		{"redis", other + "\n", other}, // a URL from a file
 		{"redis://flag:6379", other, "redis://flag:6379"},
 	}
 	for _, test := range tests {
@@ -40,7 +41,7 @@ func TestStoreFlag(t *testing.T) {
 	}
 }
 
-// TestAlertFlags has thresholds, and a webhook from a file.
+// TestAlertFlags sets thresholds, and a webhook from a file.
 func TestAlertFlags(t *testing.T) {
 	f := daemonFlags{Alert: []string{"BlockedShare=0.2", "StoreDown=0", "Spike=off"},
 		WebhookIn: write(t, "webhook", "  https://hooks.example/1\n")}
@@ -52,7 +53,8 @@ func TestAlertFlags(t *testing.T) {
 	}
 }
 
-// TestDaemonMistakes: mistakes are reported before anything is served, and without secrets.
+// TestDaemonMistakes checks that mistakes are reported before anything is served, and without
+// secrets.
 func TestDaemonMistakes(t *testing.T) {
 	const secret = "KwxQ"
 	t.Setenv(redisEnv, "")
@@ -65,7 +67,7 @@ func TestDaemonMistakes(t *testing.T) {
 	tests := []struct {
 		args []string
 		code int
-		want string // the last line of standard error ends with it
+		want string // end of the last line of standard error
 	}{
 		{[]string{"serve", "--alert", "Spike"}, exitUsage, `--alert: "Spike"; want a name and a threshold, such as "BlockedShare=0.2" or "Spike=off"`},
 		{[]string{"serve", "--breaker-probe", "1ms"}, exitUsage, `"1ms" is too short; want 10ms or more`},
@@ -112,7 +114,7 @@ func TestDaemonMistakes(t *testing.T) {
 	}
 }
 
-// daemons has the real program serve.
+// daemons runs the tests in which the real program serves.
 func daemons(t *testing.T, binary string) {
 	for name, test := range map[string]func(*testing.T, string){
 		"signals":       serveSignals,
@@ -126,7 +128,7 @@ func daemons(t *testing.T, binary string) {
 	}
 }
 
-// serveSignals reloads on SIGHUP, and ends on SIGTERM.
+// serveSignals checks that a daemon reloads on SIGHUP, and ends on SIGTERM.
 func serveSignals(t *testing.T, binary string) {
 	file := write(t, "stint.yaml", "tiers:\n  - {name: all, identity: ip, limits: 3/1h}\n")
 	const question = `{"method":"GET","path":"/","peer":"192.0.2.1"}`
@@ -164,7 +166,7 @@ func serveSignals(t *testing.T, binary string) {
 	}
 }
 
-// secondSignal does not wait for load balancers.
+// secondSignal checks that a second signal ends a daemon without waiting for load balancers.
 func secondSignal(t *testing.T, binary string) {
 	d := launch(t, binary, "serve", "--http", "127.0.0.1:0", "--drain", "1d")
 	d.signal(syscall.SIGINT)
@@ -172,7 +174,7 @@ func secondSignal(t *testing.T, binary string) {
 		t.Errorf("notified %q, want that it is stopping", got)
 	}
 	d.waitReady(http.StatusServiceUnavailable)
-	d.signal(syscall.SIGHUP) // is not one
+	d.signal(syscall.SIGHUP) // does not count as the second signal
 	if status, _ := d.get(server.HTTP, "/livez"); status != 200 {
 		t.Errorf("liveness: got %d, want 200", status)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/stint-limiter/stint/server"
 )
 
-// serving runs a server, and returns the host and the port of its admin listener.
+// serving runs a server until the test ends, and returns the host and port of its admin listener.
 func serving(t *testing.T, c server.Config) string {
 	t.Helper()
 	c.Logger = slog.New(slog.DiscardHandler)
@@ -38,14 +38,15 @@ func startServer(t *testing.T, c server.Config) *server.Server {
 	return s
 }
 
-// TestServerTLS talks to servers with and without TLS, in the right way and in every wrong one: the
-// doctor says what to type, and the other commands with which flags.
+// TestServerTLS connects to servers with and without TLS, with the right flags and with every kind
+// of wrong ones. For wrong flags, the doctor prints a command that works, and other commands print
+// the flags.
 func TestServerTLS(t *testing.T) {
 	cert, key := redistest.NewCertificate(t)
 	plain := serving(t, server.Config{})
 	secure := serving(t, server.Config{TLSCert: cert, TLSKey: key})
 	mutual := serving(t, server.Config{TLSCert: cert, TLSKey: key, ClientCA: cert})
-	named := httptest.NewTLSServer(nil) // not as localhost
+	named := httptest.NewTLSServer(nil) // its certificate is not for localhost
 	defer named.Close()
 	_, port, _ := strings.Cut(named.Listener.Addr().String(), ":")
 	namedCert := write(t, "named.pem",
@@ -54,8 +55,8 @@ func TestServerTLS(t *testing.T) {
 	gone.Close()
 	for name, test := range map[string]struct {
 		args  []string
-		found string // "" is ready
-		flags string // to try
+		found string // "" if the server is ready
+		flags string // the flags to try
 	}{
 		"plain": {[]string{"--server", "http://" + plain}, "", ""},
 		"TLS":   {[]string{"--server", "https://" + secure, "--ca", cert}, "", ""},

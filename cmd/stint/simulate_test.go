@@ -28,8 +28,7 @@ const (
 	loose = "tiers:\n  - name: everybody\n    identity: ip\n    limits: [3/1m]\n"
 )
 
-// simulated is a directory with a log, two configurations and the golden files, in which the test
-// runs.
+// simulated makes the test run in a directory with a log, two configurations and the golden files.
 func simulated(t *testing.T) {
 	t.Helper()
 	goldens, err := filepath.Abs("testdata")
@@ -71,7 +70,7 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
-// TestSimulateLeavesNoPage: a replay that fails leaves an existing page as it is.
+// TestSimulateLeavesNoPage checks that a replay that fails does not change an existing page.
 func TestSimulateLeavesNoPage(t *testing.T) {
 	simulated(t)
 	page := write(t, "old.html", "old")
@@ -81,7 +80,7 @@ func TestSimulateLeavesNoPage(t *testing.T) {
 	}
 }
 
-// TestSimulateMistakes tell what is wrong, and what would be right.
+// TestSimulateMistakes checks that error messages say how to fix the mistake.
 func TestSimulateMistakes(t *testing.T) {
 	simulated(t)
 	with := func(flags ...string) []string {
@@ -90,7 +89,7 @@ func TestSimulateMistakes(t *testing.T) {
 	for _, test := range []struct {
 		args []string
 		code int
-		want string // the last line contains it
+		want string // part of the last line
 	}{
 		{[]string{"simulate", "--config", "no.yaml", "access.log"}, exitBad, "no.yaml: no such file"},
 		{with("--format", "json"), exitBad, "no line could be read; want another --format"},
@@ -120,7 +119,7 @@ func TestProgress(t *testing.T) {
 	synctest.Test(t, func(*testing.T) {
 		p := &progress{out: &out, window: func() (int, int) { return 60, 24 }}
 		p.show(accesslog.Stats{Lines: 10, Read: 1, Total: 4, Last: time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC).UnixNano()})
-		p.show(accesslog.Stats{Lines: 11, Read: 2, Total: 4}) // too soon
+		p.show(accesslog.Stats{Lines: 11, Read: 2, Total: 4}) // too soon to be drawn
 		time.Sleep(redrawn)
 		p.show(accesslog.Stats{Lines: 12, Read: 2})
 		p.clear()
@@ -137,7 +136,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestSimulateGenerate makes logs that simulate reads.
+// TestSimulateGenerate checks that simulate reads the logs that simulate-generate writes.
 func TestSimulateGenerate(t *testing.T) {
 	for _, flags := range [][]string{nil, {"--json"}} {
 		log := execute(t, "", append([]string{"simulate-generate", "--lines", "500", "--span", "1h"}, flags...)...)
@@ -148,8 +147,8 @@ func TestSimulateGenerate(t *testing.T) {
 	}
 }
 
-// TestSimulateUnreadable: the page, too, begins with the warning that lines are unreadable, and the
-// report is printed although there are too many.
+// TestSimulateUnreadable checks that the page, too, begins with a warning about unreadable lines,
+// and that the report is printed even if there are too many of them.
 func TestSimulateUnreadable(t *testing.T) {
 	simulated(t)
 	got := execute(t, "", "simulate", "--config", "tight.yaml", "--max-malformed", "0%", "--json", "--html", "page.html",

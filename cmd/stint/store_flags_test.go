@@ -11,11 +11,12 @@ import (
 	"github.com/stint-limiter/stint/internal/redistest"
 )
 
-// patient is part of a URL of Redis: a busy machine may take longer than usual to connect.
+// patient is the query of a Redis URL for tests, because connecting may take long on a busy
+// machine.
 const patient = "?dial_timeout=1m"
 
-// TestStoreTLS uses a Redis that requires a client certificate of a private authority: with flags,
-// with the parameters of a URL, and with a configuration.
+// TestStoreTLS uses a Redis that requires a client certificate of a private authority. Flags, the
+// parameters of a URL, or a configuration name the files.
 func TestStoreTLS(t *testing.T) {
 	redis := redistest.StartTLS(t, "--tls-auth-clients", "yes")
 	cert, key := redis.CertificateFiles()
@@ -67,7 +68,8 @@ func TestStoreTLS(t *testing.T) {
 	wantFinding(t, found, "connection", resultFail, "does not answer", "begin the URL with redis://")
 }
 
-// TestStoreTLSDaemon hands the files of flags to a server, with the URL of the environment.
+// TestStoreTLSDaemon checks that a daemon adds the files that flags name to the URL in the
+// environment.
 func TestStoreTLSDaemon(t *testing.T) {
 	t.Setenv(redisEnv, "rediss://h:1/0")
 	f := &daemonFlags{storeTLSFlags: storeTLSFlags{"a", "b", "c"}, NoToken: true}

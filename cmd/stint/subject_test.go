@@ -11,7 +11,8 @@ import (
 	"github.com/stint-limiter/stint/server"
 )
 
-// bannable obeys bans, and counts by address, by user and by API key.
+// bannable is a configuration in which bans apply, and that counts by address, by user and by API
+// key.
 const bannable = `
 client_ip: {trusted_proxies: loopback}
 identities:
@@ -25,8 +26,9 @@ tiers:
   - {name: rest, identity: ip, limits: 100000/1h}
 `
 
-// bansAsTyped: an operator bans the client that is meant, on a server and on a Redis. A real gateway
-// denies requests of that client, and not those of others. Package control tests what is refused.
+// bansAsTyped bans clients, named as operators type them, on a server and in a Redis. A real
+// gateway denies requests of the banned client, but not of others. The tests of package control
+// cover the subjects that are refused.
 func bansAsTyped(t *testing.T, binary string) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer upstream.Close()
@@ -41,7 +43,7 @@ func bansAsTyped(t *testing.T, binary string) {
 	const key = "sk-live-0123456789"
 	for _, test := range []struct {
 		typed, subject, note string
-		banned, free         string // fields of requests
+		banned, free         string // header fields of requests
 	}{
 		{"ip:[2001:DB8:9:9::7]:443", "ip:2001:db8:9:9::/64", "[2001:DB8:9:9::7]:443 is counted under it",
 			"X-Forwarded-For: 2001:db8:9:9::8", "X-Forwarded-For: 2001:db8:9:a::7"},
@@ -74,7 +76,7 @@ func bansAsTyped(t *testing.T, binary string) {
 				!strings.Contains(got.stdout, `"subject": "`+subject+`"`) {
 				t.Errorf("unban %s on a %s: got %+v", subject, name, got)
 			}
-			// A gateway that denied them hears of the unban a moment later.
+			// The gateway remembers the ban until it learns of the unban, a moment later.
 			testkit.Eventually(t, "a request with "+test.banned+" is allowed after the unban on a "+name,
 				func() bool { return d.asks(test.banned) == http.StatusOK })
 		}
@@ -84,7 +86,7 @@ func bansAsTyped(t *testing.T, binary string) {
 	}
 }
 
-// asks sends a request with a field to the gateway, and returns the status.
+// asks sends a request with a header field to the gateway, and returns the status.
 func (d *daemon) asks(field string) int {
 	d.t.Helper()
 	status, _ := d.getWith(server.HTTP, "/", field)

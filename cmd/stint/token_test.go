@@ -15,7 +15,8 @@ import (
 
 const bansByHand = "bans: {after: 0}\ntiers:\n  - {name: all, identity: ip, limits: 3/1h}\n"
 
-// tokenBinary: a daemon makes a token once, and the command line on the same machine finds it.
+// tokenBinary checks that a daemon generates a token once, and that commands on the same machine
+// find it.
 func tokenBinary(t *testing.T, binary string) {
 	t.Setenv(xdgEnv, t.TempDir())
 	path := filepath.Join(os.Getenv(xdgEnv), "stint", tokenName)
@@ -49,7 +50,7 @@ func tokenBinary(t *testing.T, binary string) {
 	}
 	d.waitLogged(`msg=audit who="line 1 of admin-token" what="ban for 1h"`)
 
-	// Another one has the same token, and a file that others can read is repaired.
+	// Another daemon uses the same token, and makes a file that others can read private.
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,7 @@ func tokenBinary(t *testing.T, binary string) {
 		t.Errorf("without a file: %+v", got)
 	}
 
-	// What to do if it cannot be kept.
+	// The error says what to do if the token cannot be stored.
 	nowhere := filepath.Join(write(t, "file", ""), "state")
 	if got := execute(t, "", "serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--state-dir",
 		nowhere); got.code != exitBad || !strings.HasSuffix(got.stderr,
@@ -77,7 +78,8 @@ func tokenBinary(t *testing.T, binary string) {
 	}
 }
 
-// TestTokenOnlyHere: the token that a server on this machine has made goes to this machine only.
+// TestTokenOnlyHere checks that the token that a server on this machine generated is sent only to
+// this machine.
 func TestTokenOnlyHere(t *testing.T) {
 	for where, want := range map[string]bool{
 		"http://127.0.0.1:6070": true, "http://localhost:6070": true, "http://[::1]:6070": true,
@@ -108,7 +110,7 @@ func TestTokenOnlyHere(t *testing.T) {
 		sent != "Bearer token-of-this-machine" {
 		t.Errorf("got %+v and sent %q", got, sent)
 	}
-	// A name that leads here, but need not.
+	// A host name that leads to this machine, but might lead elsewhere.
 	_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
 	if name, err := os.Hostname(); err == nil {
 		sent = ""
@@ -116,7 +118,7 @@ func TestTokenOnlyHere(t *testing.T) {
 			t.Errorf("to %s: got %+v and sent %q", name, got, sent)
 		}
 	}
-	// A redirect does not take it along.
+	// The token is not sent to the target of a redirect.
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("followed, with %q", r.Header.Get("Authorization"))
 	}))

@@ -17,7 +17,7 @@ import (
 
 var fixedNow = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// answering returns a server with fixed answers, by path.
+// answering starts a server with fixed responses by path, and returns its URL.
 func answering(t *testing.T, answers map[string]any) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -36,7 +36,7 @@ func answering(t *testing.T, answers map[string]any) string {
 	return server.URL
 }
 
-// drawn is a subject with limits of every kind.
+// drawn returns a subject with limits of every kind.
 func drawn() control.Subject {
 	ago := func(d time.Duration, span time.Duration, units int64) driver.Entry {
 		return driver.Entry{At: fixedNow.Add(-d), Until: fixedNow.Add(span - d), Units: units}
@@ -129,7 +129,8 @@ func top() map[string]any {
 	}
 }
 
-// TestTopOfSeveral says which processes it is of, also on a terminal with colors.
+// TestTopOfSeveral checks that top names the processes that it covers, also on a terminal with
+// colors.
 func TestTopOfSeveral(t *testing.T) {
 	answers := top()
 	answers["/api/processes"] = map[string]any{"processes": []observe.Process{
@@ -145,14 +146,14 @@ func TestTopOfSeveral(t *testing.T) {
 	}
 }
 
-// tick is an event of a stream.
+// tick returns a tick as an event of a stream.
 func tick(tick observe.Tick) string {
 	text, _ := json.Marshal(tick)
 	return fmt.Sprintf("event: tick\ndata: %s\n\n", text)
 }
 
-// streaming answers each call with one stream of the list, and then with what no client asks for a
-// second time.
+// streaming returns a handler that responds to each request with the next of the streams, and to
+// later requests with an error that makes clients stop.
 func streaming(streams ...string) http.HandlerFunc {
 	n := 0
 	return func(w http.ResponseWriter, _ *http.Request) {
@@ -165,7 +166,7 @@ func streaming(streams ...string) http.HandlerFunc {
 	}
 }
 
-// TestTopFollows draws over what it has drawn, and goes on after a connection that was lost.
+// TestTopFollows checks that top redraws its output, and reconnects after a lost connection.
 func TestTopFollows(t *testing.T) {
 	answers := top()
 	busy := observe.Tick{Point: observe.Point{Counts: observe.Counts{Allowed: 180, Denied: 20}, P99: 0.42e-3},
@@ -211,7 +212,8 @@ func TestTail(t *testing.T) {
 	answers := map[string]any{"/api/violations": map[string]any{"violations": list[:1]}}
 	url := answering(t, answers)
 	tail := func(args ...string) string {
-		again := list[0] // which came while the past was asked for, from a server elsewhere
+		// This violation arrives while past violations are requested, with another time zone.
+		again := list[0]
 		again.At = again.At.In(time.FixedZone("", 3600))
 		answers["/api/stream"] = streaming(
 			tick(observe.Tick{})+tick(observe.Tick{Violations: []observe.Violation{again}})+
@@ -222,7 +224,7 @@ func TestTail(t *testing.T) {
 	testkit.Golden(t, *update, "tail.txt", tail())
 	for _, test := range []struct {
 		only tailCommand
-		want []bool // of the list
+		want []bool // one for each violation in list
 	}{
 		{tailCommand{}, []bool{true, true, true, true}},
 		{tailCommand{Reason: "ban"}, []bool{false, true, false, false}},

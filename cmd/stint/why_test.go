@@ -14,8 +14,8 @@ import (
 	"github.com/stint-limiter/stint/server"
 )
 
-// TestWhy: the header, the body and the log of a denial have the same id, and stint why explains
-// it, as it explains what a subject was denied at a time.
+// TestWhy checks that the header, the body and the log of a denial have the same ID, and that stint
+// why explains the denial by this ID, or by the subject and the time.
 func TestWhy(t *testing.T) {
 	var log testkit.Buffer
 	s := startServer(t, server.Config{
@@ -75,7 +75,7 @@ func TestTimesOfWhy(t *testing.T) {
 	}
 }
 
-// The command names the processes that could not be asked.
+// TestWhyNamesTheSilent checks that the command names the processes that were not asked.
 func TestWhyNamesTheSilent(t *testing.T) {
 	url := answering(t, map[string]any{
 		"/api/why": map[string]any{"denials": []observe.Denial{}},

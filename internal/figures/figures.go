@@ -15,7 +15,7 @@ const (
 	Empty = "░"
 )
 
-// Exact returns a duration in its shortest form: "1h", not "1h0m0s".
+// Exact formats a duration in its shortest exact form: "1h", not "1h0m0s".
 func Exact(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -27,7 +27,7 @@ func Exact(d time.Duration) string {
 	return text
 }
 
-// Length returns a duration rounded to at most two units, for display: 850ms, 12.5s, 1m43s, 2h5m,
+// Length formats a duration for display, rounded to at most two units: 850ms, 12.5s, 1m43s, 2h5m,
 // 3d4h.
 func Length(d time.Duration) string {
 	const day = 24 * time.Hour

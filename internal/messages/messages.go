@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Shorten cuts a text for messages to at most the given number of bytes. If it cuts the text, it
-// adds an ellipsis.
+// Shorten cuts text for messages to at most the given number of bytes. If it cuts the text, it
+// appends an ellipsis.
 func Shorten(text string, most int) string {
 	if len(text) > most {
 		return strings.ToValidUTF8(text[:most], "") + "…"
@@ -67,7 +67,9 @@ var separators = strings.NewReplacer("_", "", "-", "", " ", "", ".", "")
 // slips returns the minimum number of changes that turn one word into the other. A change inserts,
 // deletes or replaces a byte, or swaps two neighbors.
 func slips(a, b string) int {
-	var before, last []int // the two previous rows of the table; column j is for the first j bytes of b
+	// Column j of row i is the number of changes from the first i bytes of a to the first j bytes
+	// of b. The rows before and last are the two above row.
+	var before, last []int
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

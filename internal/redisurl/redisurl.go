@@ -30,7 +30,6 @@ const urlForms = `want redis://user:password@host:6379/0, rediss:// for TLS, ` +
 // passwordParameter is the URL parameter that names the file with the password.
 const passwordParameter = "password_file"
 
-// parameters lists the known parameters of a URL.
 var parameters = []string{
 	"addr", tlsfiles.CAParameter, tlsfiles.CertParameter, "client_cache", "client_name", "db", "dial_timeout",
 	tlsfiles.KeyParameter, "master_set", "max_retries", passwordParameter, "protocol", "skip_verify", "write_timeout",
@@ -145,7 +144,7 @@ func parse(text string) (option rueidis.ClientOption, query url.Values, err erro
 		return option, nil, err
 	}
 	if option, err = rueidis.ParseURL(text); err != nil {
-		// Its errors have the form "redis: what is wrong: the value".
+		// Errors of ParseURL have the form "redis: what is wrong: the value".
 		if parts := strings.SplitN(err.Error(), ": ", 3); len(parts) == 3 {
 			return option, nil, errors.New(parts[1])
 		}

@@ -12,7 +12,7 @@ import (
 // maxContact is the maximum length of a contact in bytes.
 const maxContact = 256
 
-// WrongContact describes the mistake in a contact, which is a text or a URL. It returns "" if the
+// WrongContact describes the mistake in a contact, which is text or a URL. It returns "" if the
 // contact is valid.
 func WrongContact(text string) string {
 	switch {
@@ -38,7 +38,7 @@ func WrongContact(text string) string {
 	return ""
 }
 
-// IsContactURL reports whether a valid contact is a URL, not a text.
+// IsContactURL reports whether a valid contact is a URL rather than text.
 func IsContactURL(contact string) bool {
 	_, ok := contactURL(contact)
 	return ok

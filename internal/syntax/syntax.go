@@ -25,11 +25,11 @@ func IsToken(s string) bool { return consistsOf(s, "!#$%&'*+-.^_`|~") }
 
 // IsHost reports whether s is a host, with or without a port, made only of characters that occur in
 // host names, IP addresses and ports. HTTP allows other characters, such as commas, but some
-// frameworks treat such a character as the end of the host.
+// frameworks treat them as the end of the host.
 func IsHost(s string) bool { return consistsOf(s, ".-_:[]") && Host(s) != "" }
 
-// consistsOf reports whether s is not empty and has only ASCII letters, digits and the given other
-// characters.
+// consistsOf reports whether s is not empty and consists only of ASCII letters, digits and the
+// characters in others.
 func consistsOf(s, others string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -84,10 +84,10 @@ func Size(text string) (int64, error) {
 	return number * factor, nil
 }
 
-// MinMemory is the minimum memory of a store in memory, in bytes.
+// MinMemory is the smallest permitted size of a store in memory, in bytes.
 const MinMemory = 1 << 20
 
-// StatusClientGone is the status that nginx gives a request if the client disconnected before the
+// StatusClientGone is the status that nginx logs for a request whose client disconnected before the
 // response.
 const StatusClientGone = 499
 

@@ -1,6 +1,7 @@
-// Package testkit provides helpers for tests of many packages: waits for a condition, expected
-// panics, comparison with a golden file, the files of the repository, a buffer that can be read
-// while it is written, an HTTP/2 server without TLS, and a skip under the race detector.
+// Package testkit provides helpers for the tests of many packages. They wait for a condition,
+// expect a panic, compare text with a golden file, list the files of the repository, capture output
+// that can be read while it is written, serve HTTP/2 without TLS, and skip tests under the race
+// detector.
 package testkit
 
 import (
@@ -24,8 +25,8 @@ const (
 
 var errNot = errors.New("not so")
 
-// Eventually waits until ok returns true, and returns the time that it has waited. After a minute,
-// it fails the test with the description, such as "the stream has ended".
+// Eventually waits until ok returns true, and returns how long it waited. After a minute, it fails
+// the test with the description, such as "the stream has ended".
 func Eventually(t testing.TB, what string, ok func() bool) time.Duration {
 	t.Helper()
 	return EventuallyNil(t, what, func() error {
@@ -36,8 +37,8 @@ func Eventually(t testing.TB, what string, ok func() bool) time.Duration {
 	})
 }
 
-// EventuallyNil waits until f returns no error, and returns the time that it has waited. Use it
-// instead of [Eventually] if f can report what is still missing.
+// EventuallyNil waits until f returns no error, and returns how long it waited. Use it instead of
+// [Eventually] if f can report what is still missing.
 func EventuallyNil(t testing.TB, what string, f func() error) time.Duration {
 	t.Helper()
 	for start := time.Now(); ; time.Sleep(pause) {
@@ -63,8 +64,8 @@ func Panics(t testing.TB, want string, f func()) {
 	f()
 }
 
-// Golden compares a text with a file in testdata. If update is true, it writes the file first.
-// Packages have a flag named update for this argument.
+// Golden compares got with the file of the given name in testdata. If update is true, it first
+// writes got to the file. Each package passes the value of its flag -update.
 func Golden(t testing.TB, update bool, name, got string) {
 	t.Helper()
 	name = filepath.Join("testdata", name)
@@ -103,7 +104,7 @@ func Files(t testing.TB, root string) (names []string) {
 	return names
 }
 
-// SkipUnderRace skips a test if the race detector is on. It is for tests that compute much and
+// SkipUnderRace skips a test if the race detector is on. Use it in tests that compute a lot and
 // share no data, because the race detector makes them several times slower. make test finds these
 // tests by this call, which must be their first line, and runs them without the race detector.
 func SkipUnderRace(t *testing.T) {
@@ -114,7 +115,7 @@ func SkipUnderRace(t *testing.T) {
 }
 
 // Buffer holds a log, or the output of a process. A test can read it while it is written. The zero
-// value is empty.
+// value is an empty buffer.
 type Buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
