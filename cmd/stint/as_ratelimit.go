@@ -24,8 +24,8 @@ import (
 const ratelimitName = "ratelimit"
 
 // asRatelimit reads the environment of envoyproxy/ratelimit. Flags take precedence over it. Some
-// variables have no effect here and cause no warning, because stint does not need them: it has no
-// pool of connections to Redis, for example. docs/migrating.md lists them.
+// variables have no effect and cause no warning, because stint does not have what they configure,
+// such as a pool of connections to Redis. docs/migrating.md lists these variables.
 type asRatelimit struct {
 	getenv func(string) string
 	given  func(flag string) bool
@@ -159,7 +159,7 @@ func (r *asRatelimit) addresses(c *serveCommand) {
 	if at := net.JoinHostPort(r.env("GRPC_HOST"), r.port("GRPC_PORT", "8081")); !r.given("grpc") {
 		c.GRPC = at
 	}
-	// The debug port of envoyproxy/ratelimit is open to all hosts. Here it is open only to this
+	// The debug port of envoyproxy/ratelimit is open to all hosts. In stint it is open only to this
 	// host, unless it requires a token.
 	c.NoToken = c.AdminToken == ""
 	if port := r.port("DEBUG_PORT", "6070"); !r.given("admin") {

@@ -78,7 +78,7 @@ complete -c stint -f -a '(__stint_offers)'
 }
 
 // completions returns the completions of the last word, one per line: a word, a tab and its help.
-// The word ":files" requests file names.
+// The line ":files" asks the script to complete file names.
 func completions(n *kong.Node, words []string) []byte {
 	words = joinAssignments(words)
 	if len(words) == 0 {

@@ -13,7 +13,7 @@ import (
 // requestFlag is a request, such as "GET /search", "/search" or "POST https://example.com/search".
 type requestFlag struct{ method, host, path, raw string }
 
-// UnmarshalText parses a path or URL, after a method unless the method is GET.
+// UnmarshalText parses a method and a path or URL. The default method is GET.
 func (r *requestFlag) UnmarshalText(text []byte) error {
 	parts := strings.Fields(string(text))
 	if len(parts) == 1 {
@@ -44,7 +44,7 @@ func (r *requestFlag) UnmarshalText(text []byte) error {
 // headerFlag is a header field, such as "X-API-Key: k1".
 type headerFlag struct{ name, value string }
 
-// UnmarshalText reads a name and a value, separated by a colon.
+// UnmarshalText parses a name and a value, separated by a colon.
 func (h *headerFlag) UnmarshalText(text []byte) error {
 	name, value, ok := strings.Cut(string(text), ":")
 	if !ok {
@@ -60,7 +60,7 @@ func (h *headerFlag) UnmarshalText(text []byte) error {
 // claimFlag is a claim about the caller, such as "plan=pro".
 type claimFlag struct{ name, value string }
 
-// UnmarshalText reads a name and a value, separated by an equals sign.
+// UnmarshalText parses a name and a value, separated by an equals sign.
 func (c *claimFlag) UnmarshalText(text []byte) error {
 	name, value, ok := strings.Cut(string(text), "=")
 	if !ok || name == "" {

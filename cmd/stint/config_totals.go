@@ -81,8 +81,8 @@ func totalText(rules []*policy.Rule, parts int) string {
 	return text
 }
 
-// byClaim describes how much the limit at index i allows in n scopes if claims set the largest
-// maximums. It returns "" if claims do not raise the limit.
+// byClaim describes how much the limit at index i allows in n scopes if claims set all limits to
+// their largest maximums. It returns "" if claims do not raise the limit.
 func byClaim(r *policy.Rule, i int, n int64) string {
 	if r.Claimed == nil {
 		return ""

@@ -63,7 +63,7 @@ func (l *levelFlag) UnmarshalText(text []byte) error {
 
 type sizeFlag int64
 
-// UnmarshalText reads a size in the form that configurations use, such as 64MiB.
+// UnmarshalText parses a size in the form that configurations use, such as 64MiB.
 func (f *sizeFlag) UnmarshalText(text []byte) error {
 	bytes, err := syntax.Size(string(text))
 	if err != nil {
@@ -75,7 +75,7 @@ func (f *sizeFlag) UnmarshalText(text []byte) error {
 
 type failuresFlag int
 
-// UnmarshalText reads a whole number of at least 1.
+// UnmarshalText parses a whole number of at least 1.
 func (f *failuresFlag) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseInt(string(text), 10, 32)
 	if err != nil || n < 1 {

@@ -19,7 +19,7 @@ const (
 	storyTokens = 400
 )
 
-// llmGuide describes where the demo of a language model runs, and what to try.
+// llmGuide returns the addresses of the demo of a language model, and commands to try.
 func (d *demo) llmGuide(s *system) []byte {
 	dashboard, flags := "http://"+d.server.Addr(server.Admin).String(), ""
 	if dashboard != localAdmin {

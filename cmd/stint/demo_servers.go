@@ -25,7 +25,7 @@ func serveLocal(h http.Handler) (url string, stop func(), err error) {
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = s.Serve(l) }) // runs until the server is closed
 	return "http://" + l.Addr().String(), func() {
-		_ = s.Close() // no client is waiting for a response
+		_ = s.Close() // immediate, because no client is waiting for a response
 		serving.Wait()
 	}, nil
 }
@@ -104,7 +104,7 @@ func callPretendAPI(ctx context.Context, apis *outbound.Registry, url string) {
 	work.Wait()
 }
 
-// call makes a request. It reads the answer, whatever the status, so that the connection can be
+// call makes a request. It reads the response, whatever the status, so that the connection can be
 // reused.
 func call(ctx context.Context, client *http.Client, method, url string, header http.Header) error {
 	r, err := http.NewRequestWithContext(ctx, method, url, nil)

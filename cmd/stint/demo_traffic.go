@@ -18,8 +18,8 @@ type demoTraffic struct {
 	http http.Client
 }
 
-// callerKind is a kind of caller. share is the kind's share of the requests, relative to the shares
-// of the other kinds. make returns a new request of a caller of this kind.
+// callerKind is a kind of caller. share is its share of the requests, relative to the shares of the
+// other kinds. make returns a new request of a caller of this kind.
 type callerKind struct {
 	share int
 	make  func() demoRequest

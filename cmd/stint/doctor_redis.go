@@ -344,7 +344,7 @@ func (e *redisDiagnosis) topology() {
 	case e.info.Role == "replica":
 		e.found.fail("replication", "this is a replica, which cannot charge",
 			"use the address of its master, or Sentinel: redis://sentinel:26379?master_set=NAME")
-	case len(e.info.Lost) > 0: // the method nodes has reported this
+	case len(e.info.Lost) > 0: // already reported by the method nodes
 	case e.info.Mode == "cluster":
 		e.found.ok("replication", "a Cluster of %s", count(e.info.Masters, "master", "masters"))
 	case e.info.Mode == "sentinel":

@@ -24,7 +24,7 @@ type explanation struct {
 	// is the client behind the peer.
 	Peer   string `json:"peer"`
 	Client string `json:"client"`
-	// PeerAssumed means that the command line does not specify a peer.
+	// PeerAssumed reports whether the command line does not specify a peer.
 	PeerAssumed bool `json:"peer_assumed,omitempty"`
 	// Skipped is the policy that exempts the request. If it is set, verdict is nil.
 	Skipped string `json:"skipped,omitempty"`
@@ -54,7 +54,7 @@ type charge struct {
 	Limits []stint.Limit `json:"limits"`
 	Units  int64         `json:"units"`
 	Costs  bool          `json:"costs"`                   // units are costs, not requests
-	ByName stint.Costs   `json:"units_by_name,omitempty"` // the units of limits with a name and a cost of their own
+	ByName stint.Costs   `json:"units_by_name,omitempty"` // units of limits that have a name and their own cost
 	Shadow bool          `json:"shadow,omitempty"`
 	// Override is the override of the subject, or nil. Configured holds the limits without the
 	// override.

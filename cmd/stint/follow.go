@@ -17,9 +17,8 @@ const (
 )
 
 // reconnecting calls follow, which follows a stream and calls worked once the stream is
-// established. If an established stream is lost, it prints a message and calls follow again. It
-// returns nil when the context ends. It returns any other error, and any error before a stream was
-// established.
+// established. If an established stream is lost, reconnecting prints a message and calls follow
+// again. It returns nil when the context ends, and any other error immediately.
 func reconnecting(ctx context.Context, s *system, follow func(worked func()) error) error {
 	worked, wait := false, firstPause
 	for {

@@ -61,7 +61,7 @@ func (c *limitsSetCommand) Run(s *system) error {
 		Lower: c.Lower, Until: time.Time(c.Until), Why: c.Why})
 }
 
-// set sets an override for the subject that the command line names.
+// set makes an override. The argument subject is the name on the command line.
 func (c *limitsChange) set(s *system, subject string, r control.SetRequest) error {
 	what := fmt.Sprintf("%s under %s %s", label.List(r.Limits), r.Policy, untilText(r.Until))
 	return c.change(s, fmt.Sprintf("Give %s %s?", subject, what), "has "+what, r.Until,

@@ -100,7 +100,7 @@ func (c *serveCommand) envoy() server.Envoy {
 
 type headerName string
 
-// UnmarshalText reads an HTTP token.
+// UnmarshalText parses an HTTP token.
 func (h *headerName) UnmarshalText(text []byte) error {
 	if !syntax.IsToken(string(text)) {
 		return fmt.Errorf("invalid header name %q; want one such as X-Limit", text)

@@ -165,8 +165,8 @@ func (c *simulateCommand) options(s *system) (*simulate.Options, error) {
 	return o, nil
 }
 
-// canWrite checks that the page can be written, so that this does not fail after a long replay. It
-// changes nothing.
+// canWrite checks that the page can be written, so that a long replay does not end with an error.
+// It changes nothing.
 func (c *simulateCommand) canWrite() error {
 	if c.HTML == "" {
 		return nil
@@ -224,7 +224,7 @@ func (c *simulateCommand) report(s *system, found *simulate.Result) error {
 // shareFlag is a percentage as a fraction: "99.9%" is 0.999.
 type shareFlag float64
 
-// UnmarshalText reads a number from 0 to 100, followed by a percent sign.
+// UnmarshalText parses a number from 0 to 100, followed by a percent sign.
 func (s *shareFlag) UnmarshalText(text []byte) error {
 	digits, ok := strings.CutSuffix(string(text), "%")
 	percent, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)

@@ -100,7 +100,7 @@ func parseTime(text string, zone *time.Location, layouts []string) (at time.Time
 // "2026-03-02T15:04:05+01:00".
 type timeFlag struct{ time.Time }
 
-// UnmarshalText reads a date, or a date and a time. Without a zone, they are in UTC.
+// UnmarshalText parses a date, or a date and a time. Without a zone, they are in UTC.
 func (t *timeFlag) UnmarshalText(text []byte) error {
 	at, ok := parseTime(string(text), time.UTC, append(momentLayouts, time.DateOnly))
 	if !ok {
@@ -115,7 +115,7 @@ func (t *timeFlag) UnmarshalText(text []byte) error {
 // "2026-11-20T18:00", "36h" or "never". The zero time means never.
 type untilFlag time.Time
 
-// UnmarshalText reads a day, a time, or a duration from now. A day means the midnight at its end.
+// UnmarshalText parses a day, a time, or a duration from now. A day means the midnight at its end.
 func (u *untilFlag) UnmarshalText(text []byte) error {
 	at, err := parseUntil(string(text), time.Now())
 	*u = untilFlag(at)

@@ -21,7 +21,7 @@ const (
 	tokenName    = "admin-token"
 	serviceToken = "/var/lib/stint/" + tokenName
 
-	// stateEnv is set by systemd and may hold several directories.
+	// stateEnv is set by systemd and may hold several directories, separated by colons.
 	stateEnv = "STATE_DIRECTORY"
 	xdgEnv   = "XDG_STATE_HOME"
 )
@@ -64,7 +64,7 @@ func ensureToken(directory string, logger *slog.Logger) (path string, err error)
 	return path, nil
 }
 
-// localToken returns the token that a daemon on this machine created, and its file.
+// localToken returns the token that a daemon on this machine created, and the path of its file.
 func localToken() (token, path string, err error) {
 	paths := []string{serviceToken}
 	if directory, err := stateDir(); err == nil {

@@ -18,7 +18,7 @@ type whyCommand struct {
 	JSON bool   `name:"json" help:"Print JSON."`
 	serverFlags
 
-	at time.Time // the value of At
+	at time.Time // the time that At specifies
 }
 
 func (*whyCommand) Help() string {
