@@ -57,7 +57,7 @@ func get(c server.Config, path string) any {
 	return v.Interface()
 }
 
-// xdsEnv returns an environment that reads rules from an xDS server and sets one more variable.
+// xdsEnv returns an environment in which rules come from an xDS server, with one more variable.
 func xdsEnv(name, value string) string { return "CONFIG_TYPE=GRPC_XDS_SOTW " + name + "=" + value }
 
 // ab is the parsed form of the lists of pairs below. encrypted turns on TLS, without which files

@@ -236,8 +236,7 @@ func (d *daemon) get(listener server.Listener, path string) (int, string) {
 	return d.getWith(listener, path, "Authorization: Bearer "+token)
 }
 
-// getWith requests a path from a listener. If field is not "", it is a header field to send: "name:
-// value".
+// getWith requests a path from a listener. It sends the header field unless field is "".
 func (d *daemon) getWith(listener server.Listener, path, field string) (int, string) {
 	d.t.Helper()
 	request, err := http.NewRequest(http.MethodGet, "http://"+d.at(listener)+path, nil)

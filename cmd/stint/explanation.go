@@ -53,9 +53,10 @@ type charge struct {
 	Policy string        `json:"policy,omitempty"` // "" if the limits are the tier's own
 	Limits []stint.Limit `json:"limits"`
 	Units  int64         `json:"units"`
-	Costs  bool          `json:"costs"`                   // units are costs, not requests
-	ByName stint.Costs   `json:"units_by_name,omitempty"` // units of limits that have a name and their own cost
-	Shadow bool          `json:"shadow,omitempty"`
+	Costs  bool          `json:"costs"` // units are costs, not requests
+	// ByName holds the units of limits that have a name and their own cost.
+	ByName stint.Costs `json:"units_by_name,omitempty"`
+	Shadow bool        `json:"shadow,omitempty"`
 	// Override is the override of the subject, or nil. Configured holds the limits without the
 	// override.
 	Override   *overrides.Override `json:"override,omitempty"`

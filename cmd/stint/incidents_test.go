@@ -225,7 +225,7 @@ type scene struct {
 	screens map[string]*browsertest.Page
 }
 
-// patience prevents a busy machine from causing an outage during an incident that is not one.
+// patience prevents a busy machine from causing an outage in an incident without one.
 const patience = "failure: {budget: 5s}\n"
 
 func stage(t *testing.T, browser *browsertest.Browser, binary string, p play, outage bool) *scene {

@@ -85,7 +85,7 @@ func TestLimits(t *testing.T) {
 		`unknown policy or tier "simulatio"; want`)
 }
 
-// TestUntil checks that a day means its end, in the local time zone.
+// TestUntil checks that a day means the midnight at its end, in the local time zone.
 func TestUntil(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {

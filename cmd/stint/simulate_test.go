@@ -13,7 +13,8 @@ import (
 	"github.com/stint-limiter/stint/internal/testkit"
 )
 
-// smallLog has a caller over the limit, another one, an exempt request, and an unreadable line.
+// smallLog has a caller over the limit, a caller within it, an exempt request, and an unreadable
+// line.
 const smallLog = `203.0.113.9 - - [02/Mar/2026:10:00:00 +0000] "GET /a HTTP/1.1" 200 10 "-" "curl"
 203.0.113.9 - - [02/Mar/2026:10:00:01 +0000] "GET /b HTTP/1.1" 200 10 "-" "curl"
 203.0.113.9 - - [02/Mar/2026:10:00:02 +0000] "GET /c HTTP/1.1" 200 10 "-" "curl"
