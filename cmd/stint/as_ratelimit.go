@@ -232,7 +232,6 @@ func (r *asRatelimit) counting(c *serveCommand) {
 	}
 }
 
-// rules sets the source of the rules: files, or an xDS server.
 func (r *asRatelimit) rules(c *serveCommand) {
 	if r.given("envoy-config") {
 		return

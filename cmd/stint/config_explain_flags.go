@@ -41,7 +41,6 @@ func (r *requestFlag) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// headerFlag is a header field, such as "X-API-Key: k1".
 type headerFlag struct{ name, value string }
 
 // UnmarshalText parses a name and a value, separated by a colon.
@@ -57,7 +56,6 @@ func (h *headerFlag) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// claimFlag is a claim about the caller, such as "plan=pro".
 type claimFlag struct{ name, value string }
 
 // UnmarshalText parses a name and a value, separated by an equals sign.
@@ -70,7 +68,6 @@ func (c *claimFlag) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// unixPeer is the value of --peer for a Unix socket.
 const unixPeer = "unix"
 
 // peerFlag is the remote end of a connection. The zero value means a Unix socket.

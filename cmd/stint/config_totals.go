@@ -21,8 +21,7 @@ type tierTotal struct {
 	// scope. With scope: route, there is one scope for each route.
 	Scopes []string `json:"scopes"`
 	Limits []string `json:"limits"`
-	// Total describes the total in words, for people.
-	Total string `json:"total"`
+	Total  string   `json:"total"`
 }
 
 func totalsOf(c *config.Config) []tierTotal {

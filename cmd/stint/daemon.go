@@ -98,7 +98,6 @@ func (b *breakerTime) UnmarshalText(text []byte) error {
 	return err
 }
 
-// notifyEnv is the environment variable with the path of a service manager's socket.
 const notifyEnv = "NOTIFY_SOCKET"
 
 // builtInLimits describes the limits of daemons without policies.

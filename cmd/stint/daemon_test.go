@@ -212,7 +212,6 @@ func (d *daemon) exit() int {
 	}
 }
 
-// post sends a request to the JSON API.
 func (d *daemon) post(path, body string) (int, string) {
 	d.t.Helper()
 	response, err := http.Post("http://"+d.at("HTTP")+path, "application/json", strings.NewReader(body))

@@ -162,7 +162,7 @@ func (c *demoCommand) start(ctx context.Context, s *system, d *demo, store strin
 type demo struct {
 	api      string // the URL of the application, which also pretends to be the external API
 	server   *server.Server
-	gateway  string // the URL of the gateway
+	gateway  string
 	policies string // the path of the policy file
 	incident incident
 }

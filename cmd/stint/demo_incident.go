@@ -13,7 +13,6 @@ import (
 	"time"
 )
 
-// Incidents of the demo; see --incident.
 const (
 	floodIncident  = "flood"
 	outageIncident = "outage"

@@ -19,7 +19,6 @@ const (
 	storyTokens = 400
 )
 
-// llmGuide returns the addresses of the demo of a language model, and commands to try.
 func (d *demo) llmGuide(s *system) []byte {
 	dashboard, flags := "http://"+d.server.Addr(server.Admin).String(), ""
 	if dashboard != localAdmin {

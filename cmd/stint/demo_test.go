@@ -19,7 +19,6 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// running is a demo that has started.
 type running struct {
 	dashboard, gateway, policies string
 	out                          *testkit.Buffer

@@ -91,8 +91,7 @@ const (
 	// trafficWorkers is the maximum number of requests in progress, so a slow application gets
 	// fewer requests.
 	trafficWorkers = 16
-	// trafficTick is the interval at which requests are sent.
-	trafficTick = 10 * time.Millisecond
+	trafficTick    = 10 * time.Millisecond
 
 	burstEvery = 20 * time.Second
 	burstFirst = 3 * time.Second

@@ -59,7 +59,6 @@ func (f *findings) fail(name, found, fix string) {
 	*f = append(*f, finding{name, resultFail, found, fix})
 }
 
-// good reports whether all results are ok.
 func (f *findings) good() bool {
 	return !slices.ContainsFunc(*f, func(one finding) bool { return one.Result != resultOK })
 }

@@ -31,7 +31,6 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// result is the output and the exit code of a command line.
 type result struct {
 	stdout, stderr string
 	code           int

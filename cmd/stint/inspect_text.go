@@ -86,7 +86,6 @@ const margin = 11
 
 func row(b *bytes.Buffer, label, text string) { fmt.Fprintf(b, "  %-*s%s\n", margin-2, label, text) }
 
-// drawLimit draws the usage of a limit and the contents of its window.
 func drawLimit(b *bytes.Buffer, s *system, now time.Time, l *control.Limit) {
 	shadow := ""
 	if l.Shadow {
@@ -145,7 +144,6 @@ func drawLimit(b *bytes.Buffer, s *system, now time.Time, l *control.Limit) {
 	}
 }
 
-// sharesText lists percentages: "50%, 80%".
 func sharesText(percents []int) string {
 	texts := make([]string, len(percents))
 	for i, n := range percents {

@@ -41,7 +41,6 @@ type limitsSetCommand struct {
 	limitsChange
 }
 
-// limitsChange holds the flags of commands that change overrides.
 type limitsChange struct {
 	Yes  bool `name:"yes" short:"y" help:"Do not ask for confirmation."`
 	JSON bool `name:"json" help:"Print JSON."`

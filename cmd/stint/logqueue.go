@@ -96,7 +96,6 @@ func (w *logQueue) drop(records int64) {
 	w.unreported += records
 }
 
-// run writes until there is nothing left to write.
 func (w *logQueue) run() {
 	for {
 		unreported, ok := w.next()

@@ -31,7 +31,6 @@ const (
 	redisHungUp            // Redis closed the connection, or refused the TLS handshake
 )
 
-// doctorHint is advice about missing permissions.
 const doctorHint = `"stint doctor" with the same --store shows what the user lacks`
 
 // redisFailure classifies a connection error. Redis gives its reasons only as text.
@@ -101,7 +100,6 @@ func withOrWithoutTLS(where string) string {
 	return "if the server does not speak TLS, begin the URL with redis://; if it refuses the client certificate, its log says why"
 }
 
-// trustAuthority is advice about a certificate that is not trusted.
 const trustAuthority = "pass the CA of its certificate with --store-ca FILE, and use a host name that the certificate is valid for"
 
 // redisProblem adds advice to an error from connecting to Redis.

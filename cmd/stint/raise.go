@@ -35,7 +35,6 @@ an override, as "stint limits set" does, and replaces an earlier one. "stint lim
 // timesFlag is a factor above 1, such as "5x".
 type timesFlag float64
 
-// maxTimes is the largest factor that raise accepts.
 const maxTimes = 1000
 
 // UnmarshalText parses a factor. An x at the end is optional.

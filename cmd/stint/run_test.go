@@ -120,7 +120,6 @@ func TestStandardOutputFails(t *testing.T) {
 	}
 }
 
-// broken is an output to which writes fail.
 type broken struct{ err error }
 
 func (b broken) Write([]byte) (int, error) { return 0, fmt.Errorf("write: %w", b.err) }

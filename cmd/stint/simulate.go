@@ -131,7 +131,6 @@ func (c *simulateCommand) Run(s *system) error {
 	return c.report(s, found)
 }
 
-// options returns the configurations to replay the logs through, and what to report.
 func (c *simulateCommand) options(s *system) (*simulate.Options, error) {
 	o := &simulate.Options{
 		EnforceAll: c.EnforceAll, From: c.From.Time, To: c.To.Time, Bursts: c.Burst, Top: c.Top,
@@ -188,7 +187,6 @@ func (c *simulateCommand) canWrite() error {
 	return nil
 }
 
-// wantReadable is advice for logs with unreadable lines.
 const wantReadable = "want another --format, or --map to name the keys of JSON lines"
 
 // report prints the result, and writes the page for --html. It returns an error if the share of

@@ -12,7 +12,6 @@ import (
 	"github.com/stint-limiter/stint/internal/tlsfiles"
 )
 
-// redisEnv is the environment variable with the URL of Redis.
 const redisEnv = "REDIS_URL"
 
 // Names that --store accepts besides URLs. redisStore means the URL in REDIS_URL, or urlExample if

@@ -82,7 +82,6 @@ func inSeconds(seconds float64) string {
 	return figures.Length(time.Duration(seconds * float64(time.Second)))
 }
 
-// momentLayouts lists the layouts of a date and a time.
 var momentLayouts = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04"}
 
 // parseTime parses text with the first layout that fits. A time without a zone is in the given

@@ -36,7 +36,6 @@ func answering(t *testing.T, answers map[string]any) string {
 	return server.URL
 }
 
-// drawn returns a subject with limits of every kind.
 func drawn() control.Subject {
 	ago := func(d time.Duration, span time.Duration, units int64) driver.Entry {
 		return driver.Entry{At: fixedNow.Add(-d), Until: fixedNow.Add(span - d), Units: units}
@@ -146,7 +145,6 @@ func TestTopOfSeveral(t *testing.T) {
 	}
 }
 
-// tick returns a tick as an event of a stream.
 func tick(tick observe.Tick) string {
 	text, _ := json.Marshal(tick)
 	return fmt.Sprintf("event: tick\ndata: %s\n\n", text)

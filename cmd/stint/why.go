@@ -140,7 +140,6 @@ func denialsText(list []observe.Denial) []byte {
 
 func moment(at time.Time) string { return at.Local().Format("2006-01-02 15:04:05") }
 
-// spanOf describes when denials happened.
 func spanOf(d *observe.Denial) string {
 	first, last := moment(d.First), d.Last.Local().Format(time.TimeOnly)
 	if d.Last.Sub(d.First) < time.Second {

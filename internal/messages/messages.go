@@ -59,7 +59,6 @@ func Nearest(got string, known []string) (word string, ok bool) {
 	return word, word != ""
 }
 
-// fold returns a word in lower case, without separators.
 func fold(word string) string { return separators.Replace(strings.ToLower(word)) }
 
 var separators = strings.NewReplacer("_", "", "-", "", " ", "", ".", "")
