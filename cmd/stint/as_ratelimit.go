@@ -137,7 +137,7 @@ func (r *asRatelimit) on(name string) bool {
 	return on
 }
 
-// turn sets *to to the value of a Boolean variable, unless the flag is given.
+// turn assigns the value of a Boolean variable to *to, unless the flag is given.
 func (r *asRatelimit) turn(flag string, to *bool, name string) {
 	if on := r.on(name); !r.given(flag) {
 		*to = on

@@ -83,7 +83,7 @@ func (e *redisDiagnosis) permissions(ctx context.Context) {
 	}
 }
 
-// missing tries commands, and returns the permissions that the user lacks for them.
+// missing tries the commands, and returns the permissions that they require and the user lacks.
 func (e *redisDiagnosis) missing(ctx context.Context, channel string, commands [][]string) []string {
 	var missing []string
 	need := func(permission string) {

@@ -357,7 +357,7 @@ func (e *redisDiagnosis) topology() {
 	}
 }
 
-// infoField returns a field of a reply to INFO, or "".
+// infoField returns a field of a reply to INFO, or "" if the field is missing.
 func infoField(text, name string) string {
 	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {

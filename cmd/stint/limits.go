@@ -276,8 +276,8 @@ func (s *system) readOverrides(path string) (all []overrides.Override, err error
 	return all, nil
 }
 
-// overridesFor reads exported overrides. It returns an error if [overrides.Override.Check] does for
-// one of them.
+// overridesFor reads exported overrides. It returns an error if an override does not match set; see
+// [overrides.Override.Check].
 func (s *system) overridesFor(set *policy.Set, path string) ([]overrides.Override, error) {
 	all, err := s.readOverrides(path)
 	for i := range all {
