@@ -132,9 +132,13 @@ var basics = []check{
 		if _, err := k.Store.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.AmendSettle}); err == nil {
 			k.Error("amend: no error")
 		}
-		if err := k.Store.Command(ctx,
-			stint.Command{Kind: stint.CommandReset, Subject: k.subject, Limits: k.limits}); err == nil {
-			k.Error("command: no error")
+		for name, c := range map[string]stint.Command{
+			"reset":     {Kind: stint.CommandReset, Subject: k.subject, Limits: k.limits},
+			"give back": {Kind: stint.CommandGiveBack, Subject: k.subject, Limits: k.limits, Units: 1},
+		} {
+			if err := k.Store.Command(ctx, c); err == nil {
+				k.Errorf("%s: no error", name)
+			}
 		}
 		k.wantUsed(k.peek(1), 1)
 	}),

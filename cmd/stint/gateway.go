@@ -64,13 +64,6 @@ func (c *gatewayCommand) Validate() (err error) {
 			return fmt.Errorf("--reserved: invalid header name %q; want one such as X-User-ID", name)
 		}
 	}
-	for name, t := range map[string]time.Duration{
-		"connect": c.ConnectTime, "response": c.ResponseTime, "body": c.BodyTime, "idle": c.IdleTime,
-	} {
-		if t < 0 {
-			return fmt.Errorf("--%s-timeout: %v; want a time such as 10s", name, t)
-		}
-	}
 	for name, n := range map[string]int{"max-conns": c.MaxConns, "access-log-every": c.AccessLogEvery} {
 		if n < 0 {
 			return fmt.Errorf("--%s: %d; want 1 or more", name, n)

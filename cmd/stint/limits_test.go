@@ -105,6 +105,7 @@ func TestUntil(t *testing.T) {
 		"2026-11-20T18:00:00Z": "2026-11-20T19:00:00+01:00",
 		"36h":                  "2026-10-23T03:04:05+02:00",
 		"7d":                   "2026-10-28T14:04:05+01:00",
+		"1d12h":                "2026-10-23T03:04:05+02:00",
 		"never":                "0001-01-01T00:53:28+00:53",
 	} {
 		got, err := parseUntil(text, now)
@@ -117,6 +118,10 @@ func TestUntil(t *testing.T) {
 		"next week":  "such as friday",
 		"2026-10-20": "is in the past",
 		"2026-13-01": "such as friday",
+		"366d1ms":    "such as friday",
+		"1d-2h":      "such as friday",
+		"12h1d":      "such as friday",
+		"1.0005ms":   "such as friday",
 	} {
 		if _, err := parseUntil(text, now); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", text, err, want)

@@ -21,8 +21,8 @@ type durationFlag time.Duration
 // UnmarshalText parses a duration that [parseDuration] accepts, of at least a millisecond.
 func (f *durationFlag) UnmarshalText(text []byte) error {
 	d, err := parseDuration(string(text))
-	if err == nil && d < time.Millisecond {
-		return fmt.Errorf("%q is too short; want 1ms or more", text)
+	if err == nil && (d < time.Millisecond || d%time.Microsecond != 0) {
+		return fmt.Errorf("invalid duration %q; want at least 1ms, in whole microseconds", text)
 	}
 	*f = durationFlag(d)
 	return err
@@ -41,7 +41,7 @@ func readDuration(k *kong.DecodeContext, target reflect.Value) error {
 }
 
 // spelledOut matches durations with spelled-out units, such as "30 seconds", or without a unit.
-var spelledOut = regexp.MustCompile(`^(\d+) *(?:(ms|s|m|h|d|w)[a-z]*)?$`)
+var spelledOut = regexp.MustCompile(`^(\d+) *(?:(ms|s|m|h|d|w)(?:ecs?|econds?|ins?|inutes?|rs?|ours?|ays?|ks?|eeks?)?)?$`)
 
 // parseDuration parses a duration from 0 to a year, such as "500ms", "30s", "1h30m" or "7d".
 func parseDuration(text string) (time.Duration, error) {
@@ -61,17 +61,20 @@ func parseDuration(text string) (time.Duration, error) {
 	return 0, fmt.Errorf("invalid duration %q; want one such as 500ms, 30s, 1h30m or 7d, at most a year%s", text, hint)
 }
 
-// parseLength parses a duration in Go's notation, or a number of days such as "7d".
+// parseLength parses a number of days, a duration in Go's notation, or both, such as "1d12h".
 func parseLength(text string) (d time.Duration, ok bool) {
-	var err error
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		var n uint64
-		n, err = strconv.ParseUint(days, 10, 16)
-		d = time.Duration(n) * 24 * time.Hour
-	} else {
-		d, err = time.ParseDuration(text)
+	rest := text
+	if days, after, ok := strings.Cut(text, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 16)
+		if d, rest = time.Duration(n)*24*time.Hour, after; err != nil || d > stint.MaxWindow {
+			return 0, false
+		}
+		if rest == "" {
+			return d, true
+		}
 	}
-	return d, err == nil && 0 <= d && d <= stint.MaxWindow
+	more, err := time.ParseDuration(rest)
+	return d + more, err == nil && 0 <= more && more <= stint.MaxWindow-d
 }
 
 // inSeconds formats a number of seconds as a duration, or as "never" if it is negative.
