@@ -79,8 +79,9 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (s
 	return stint.Amended{Changed: applied > 0}, nil
 }
 
-// mayRetake reports whether a forgotten place may be taken back: the place was neither released nor
-// settled, and the limit was not reset after the charge within the last window.
+// mayRetake reports whether the charge c may take back a place that the store has forgotten. It may
+// not if the place was released or settled, or if the limit was reset after the charge, within the
+// last window.
 func (s *Store) mayRetake(c *stint.Charge, i int, claim *stint.Claim, l *stint.Limit, now int64) bool {
 	key := ownSettled{scopeOf(claim), settled{c.Data().AtOf(i), c.Data().ID}}
 	if slices.Contains(s.settled[key.scopeKey], key.settled) || slices.Contains(s.own, key) ||
@@ -114,7 +115,7 @@ func (s *Store) settle(c stint.Charge, claims []*stint.Claim, a stint.Amendment,
 // settleCharge settles a charge without holds.
 func (s *Store) settleCharge(c stint.Charge, claims []*stint.Claim, a stint.Amendment, now int64) stint.Amended {
 	touched, dropped, sums := map[ownSettled]bool{}, int64(0), contract.Totals{}
-	state := 0 // index of the claim's first state
+	state := 0 // index of the claim's first state in the charge
 	for i, claim := range claims {
 		names := contract.StateNames(claim, nil)
 		first := state
@@ -171,7 +172,7 @@ func cloneClaims(claims []stint.Claim) (copies []*stint.Claim) {
 	return copies
 }
 
-// wait returns the time from now until an instant, or stint.Never if the instant is never.
+// wait returns the time from now until at, or stint.Never if at is never.
 func wait(at, now int64) time.Duration {
 	if at == never {
 		return stint.Never

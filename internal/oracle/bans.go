@@ -19,8 +19,8 @@ func (s *Store) banOf(subject string, now int64) ban {
 	return b
 }
 
-// banByHand bans the subject for at least the given length: a ban that ends later stays. The level
-// stays, unless the ban is forgiven.
+// banByHand bans the subject for at least length from now: a ban that ends later stays. The level
+// of an earlier ban stays, too, unless that ban is forgiven.
 func (s *Store) banByHand(subject string, length, now int64) {
 	b := s.banOf(subject, now)
 	if now-b.until >= b.forgive {
@@ -59,7 +59,7 @@ func (s *Store) strike(p *stint.BanPolicy, subject string, now int64) int64 {
 	return b.until
 }
 
-// openStrikes opens a subject's strikes: a log in a separate state.
+// openStrikes opens a subject's strikes, which are a log in a separate state, and returns the log.
 func openStrikes(st *state, within time.Duration, now int64) *counts {
 	st.stepBack(now)
 	log := st.limits[""]

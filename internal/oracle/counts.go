@@ -9,23 +9,24 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// counts holds the counts of a limit that counts over time: a log, a meter or both, bookings, and
-// held units.
+// counts is the stored data of a limit that counts over time: a log, a meter or both, and bookings
+// and held units.
 type counts struct {
 	entries []entry
 	booked  []booking
-	held    []entry     // at is their expiry
+	held    []entry     // at is the expiry of the units
 	charges bool        // held units are charged when they expire
-	books   bool        // the request books ahead: held units may be charged until they expire
+	books   bool        // the request is a reservation; see goes
 	meter   *meter      // nil if there is none yet
 	limit   stint.Limit // limit of the last write; see Idle
-	ends    []int64     // ends of a calendar's periods; see openCalendar
+	ends    []int64     // ends of a calendar limit's periods; see openCalendar
 }
 
 // entry is n units in a log. at is their stamp.
 type entry struct{ at, n int64 }
 
-// booking is n units that may be used from T (from) until E (until).
+// booking is n units that may be used between the instants from and until, which docs/rules.md
+// calls T and E.
 type booking struct{ from, until, n int64 }
 
 func hasLog(l *stint.Limit) bool { return l.Algorithm != stint.AlgorithmBucket }
@@ -35,8 +36,8 @@ func hasMeter(l *stint.Limit) bool {
 		l.Algorithm == stint.AlgorithmSliding && l.Capacity() > l.Max)
 }
 
-// isOff reports whether the limit is a bucket that never refills, so that its state does not
-// change.
+// isOff reports whether the limit is a bucket that never refills. The state of such a limit does
+// not change.
 func isOff(l *stint.Limit) bool { return !hasLog(l) && !hasMeter(l) }
 
 func (k *counts) clone() *counts {
@@ -133,7 +134,7 @@ func (k *counts) fits(l *stint.Limit, now, cost int64) bool {
 	return (!hasLog(l) || k.logFits(l, now, cost)) && (!hasMeter(l) || k.meter.fits(l, k.booked, cost))
 }
 
-// earliest must be called with from not before the last booking.
+// earliest requires that from is not before the last booking.
 func (k *counts) earliest(l *stint.Limit, from, cost int64) int64 {
 	if l.Capacity() == 0 || cost > l.Capacity() {
 		return never
@@ -151,7 +152,8 @@ func (k *counts) earliest(l *stint.Limit, from, cost int64) int64 {
 	return at
 }
 
-// lease charges units that count as if they were charged at an instant: now, or the end of a lease.
+// lease charges cost units. A log counts them as if they were charged at until, which is now or the
+// end of a lease.
 func (k *counts) lease(l *stint.Limit, until, cost int64) {
 	if hasLog(l) {
 		k.append(k.stamp(l, until), cost)
@@ -161,7 +163,8 @@ func (k *counts) lease(l *stint.Limit, until, cost int64) {
 	}
 }
 
-// book inserts a booking in order of time, after bookings of the same instant.
+// book adds a booking in order of time. If the booking before it has the same instants, book adds
+// the units to that one instead.
 func (k *counts) book(from, until, cost int64) {
 	i := 0
 	for i < len(k.booked) && k.booked[i].from <= from {
@@ -174,9 +177,9 @@ func (k *counts) book(from, until, cost int64) {
 	k.booked = slices.Insert(k.booked, i, booking{from, until, cost})
 }
 
-// force charges or books cost units, or fewer if the usage would exceed 2^52. A log counts units
-// charged now as if they were charged at until. A meter has already given back units for refilled
-// microseconds.
+// force charges cost units if at is now, and books them otherwise. It uses fewer units if the usage
+// would exceed 2^52. A log counts units charged now as if they were charged at until. A meter has
+// already refilled them for refilled microseconds.
 func (k *counts) force(l *stint.Limit, now, at, until, cost, refilled int64) {
 	cost = max(0, min(cost, most/2-k.used(l)))
 	switch {
@@ -193,8 +196,8 @@ func (k *counts) force(l *stint.Limit, now, at, until, cost, refilled int64) {
 	}
 }
 
-// insert adds a booking among others. The booking ends no later than those after it. If there are
-// already 1,000 bookings, insert adds the units to the last one.
+// insert adds a booking that begins at at and ends at until, or earlier if a later booking ends
+// earlier. If there are already 1,000 bookings, insert adds the units to the last one instead.
 func (k *counts) insert(at, until, cost int64) {
 	if n := len(k.booked); n >= driver.MaxBookings {
 		k.booked[n-1].n += cost
@@ -208,8 +211,8 @@ func (k *counts) insert(at, until, cost int64) {
 	k.book(at, until, cost)
 }
 
-// unbook subtracts units from the booking that ends at an instant. It returns the instant at which
-// the booking begins, or never if there is none.
+// unbook subtracts cost units from the booking that ends at until. It returns the instant at which
+// the booking begins, or never if there is no such booking.
 func (k *counts) unbook(until, cost int64) int64 {
 	i := slices.IndexFunc(k.booked, func(b booking) bool { return b.until == until })
 	if i < 0 {
@@ -220,8 +223,8 @@ func (k *counts) unbook(until, cost int64) int64 {
 	return from
 }
 
-// change adds a number of units, which may be negative, to a booking. It removes the booking if
-// nothing is left.
+// change adds by units, which may be negative, to booking i. It removes the booking if no units are
+// left.
 func (k *counts) change(i int, by int64) {
 	if k.booked[i].n += by; k.booked[i].n <= 0 {
 		k.booked = slices.Delete(k.booked, i, i+1)
@@ -242,7 +245,8 @@ func (k *counts) settle(l *stint.Limit, now int64, c settlement) (charged int64,
 	return 0, false
 }
 
-// settleFound changes a charge by a number of units, and reports whether it found the charge.
+// settleFound changes the charge c by by units, which may be negative, if it finds the charge. It
+// reports whether it found it.
 func (k *counts) settleFound(l *stint.Limit, now int64, c settlement, by int64) bool {
 	if c.at > now {
 		if i := slices.IndexFunc(k.booked, func(b booking) bool { return b.until == c.at }); i >= 0 {
@@ -267,8 +271,8 @@ func (k *counts) settleFound(l *stint.Limit, now int64, c settlement, by int64) 
 	return true
 }
 
-// entryOf returns the index of the entry with the units charged at an instant, or -1 if no entry in
-// the window has them.
+// entryOf returns the index of the entry with the units charged at the instant at, or -1 if the
+// window has no such entry.
 func (k *counts) entryOf(l *stint.Limit, now, at int64) int {
 	if k.stamp(l, at) <= now-span(l) {
 		return -1
@@ -276,8 +280,9 @@ func (k *counts) entryOf(l *stint.Limit, now, at int64) int {
 	return slices.IndexFunc(k.entries, func(e entry) bool { return e.at == k.stamp(l, at) && e.n > 0 })
 }
 
-// mostRaise returns the most units by which a settlement may raise a charge. With a meter, these
-// are at most the units that fit plus the debt. No sum may exceed 2^53.
+// mostRaise returns the maximum number of units by which a settlement may raise a charge. With a
+// meter, it is at most the units that fit plus maxDebt, or plus the capacity if maxDebt is 0. No
+// sum may exceed 2^53.
 func (k *counts) mostRaise(l *stint.Limit, maxDebt int64) int64 {
 	ahead, by := sum(k.held), most
 	for _, b := range k.booked {
@@ -318,7 +323,7 @@ func (k *counts) giveBack(l *stint.Limit, now, units int64) bool {
 
 func (k *counts) show(l *stint.Limit) (entries []driver.Entry) {
 	if !hasLog(l) {
-		return nil // a bucket does not store times of charges
+		return nil // a bucket does not store the times of charges
 	}
 	for _, e := range k.entries {
 		at := e.at

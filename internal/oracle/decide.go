@@ -24,14 +24,15 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	claims := cloneClaims(r.Claims)
 	d := s.decide(r, claims, now)
 	d.Charge.Data().Now = now
-	if !d.Repeat || d.Charge.IsZero() { // otherwise the charge has the generations of the first request
+	// The charge of a repeat already has the generations of the original request.
+	if !d.Repeat || d.Charge.IsZero() {
 		s.setGenerations(claims, &d.Charge)
 	}
 	s.noteCharge(&r, &d)
 	return d, nil
 }
 
-// decide decides a request. claims are copies of its claims, which decide may change.
+// decide decides r. claims are copies of the claims of r, which decide may change.
 func (s *Store) decide(r stint.Request, claims []*stint.Claim, now int64) stint.Decision {
 	parts := s.openAll(claims, now)
 	for _, p := range parts {
@@ -187,7 +188,8 @@ func (s *Store) decide(r stint.Request, claims []*stint.Claim, now int64) stint.
 // left returns the units left under a limit: a negative number if the limit is in debt.
 func left(p *part) int64 { return p.limit.Capacity() - p.counts.used(p.limit) }
 
-// lastBooked returns the latest T of the bookings on a limit, or now.
+// lastBooked returns the instant at which the last booking on the limit begins, or now if there is
+// none.
 func (p *part) lastBooked(now int64) int64 {
 	at := now
 	for _, b := range p.seen.bookings() {
@@ -196,7 +198,7 @@ func (p *part) lastBooked(now int64) int64 {
 	return at
 }
 
-// retryAfter returns the wait under this limit alone.
+// retryAfter returns the retry-after of this limit alone.
 func (p *part) retryAfter(mode stint.Mode, now, cost int64) time.Duration {
 	waits := mode == stint.ModeReserve && len(p.seen.bookings()) > 0
 	if !waits && p.seen.fits(p.limit, now, cost) {
@@ -205,7 +207,7 @@ func (p *part) retryAfter(mode stint.Mode, now, cost int64) time.Duration {
 	return wait(p.seen.earliest(p.limit, p.lastBooked(now), cost), now)
 }
 
-// when returns the instant at which all limits have room, or never.
+// when returns the first instant at which all limits have room, or never.
 func when(parts []*part, mode stint.Mode, now int64) int64 {
 	fits, at := true, now
 	for _, p := range parts {
@@ -232,8 +234,8 @@ func when(parts []*part, mode stint.Mode, now int64) int64 {
 	}
 }
 
-// ahead reports whether an instant is before the end of the next period of every calendar limit,
-// because later ends are not known.
+// ahead reports whether at is before the end of the next period of every calendar limit. Nothing is
+// booked for later, because later ends are not known.
 func ahead(parts []*part, at int64) bool {
 	return !slices.ContainsFunc(parts, func(p *part) bool {
 		return p.limit.Algorithm == stint.AlgorithmCalendar && at >= p.counts.(*counts).ends[2]
@@ -256,10 +258,10 @@ func (s *Store) writeBans(r *stint.Request, claims []*stint.Claim, now int64) {
 	}
 }
 
-// chargeAll charges, books or leases every claim that costs something. It returns the id and the
-// instant of the charge, or 0 if no claim costs anything.
+// chargeAll charges, books or leases every claim with a cost above 0. It returns the id and the
+// instant of the charge, or 0 and 0 if every cost is 0.
 func (s *Store) chargeAll(r *stint.Request, parts []*part, now, at int64) (uint64, int64) {
-	stated, noted := at, at // the instants in the charge and of the request id
+	stated, noted := at, at // instant of the charge, instant of the request id
 	switch {
 	case r.Terms().Lease > 0:
 		stated = now + r.Terms().Lease.Microseconds()
@@ -329,7 +331,7 @@ func (s *Store) chargeAll(r *stint.Request, parts []*part, now, at int64) (uint6
 	return s.serial, stated
 }
 
-// setGenerations stores the generation of every state in the charge.
+// setGenerations copies the generation of every state to the charge.
 func (s *Store) setGenerations(claims []*stint.Claim, c *stint.Charge) {
 	i := 0
 	for _, claim := range claims {
@@ -344,7 +346,7 @@ func (s *Store) setGenerations(claims []*stint.Claim, c *stint.Charge) {
 	}
 }
 
-// showAsOf shows the usages at the instant of a booking.
+// showAsOf sets states to the usages as of at, the instant of a booking.
 func showAsOf(parts []*part, states []stint.Usage, at int64) {
 	for i, p := range parts {
 		used, reset := p.counts.asOf(p.limit, at)
@@ -353,17 +355,17 @@ func showAsOf(parts []*part, states []stint.Usage, at int64) {
 }
 
 // giveUp removes from every limit the booking that the request replaces, and lets the decision see
-// only earlier bookings. It returns the smallest T of the booking. If any limit lacks the booking,
-// it returns never, and the limits that have the booking keep it until the request is charged. gone
-// reports whether the booking may be due: no limit has it as a booking, and no state was replaced
-// after it was made.
+// only earlier bookings. It returns in old the first instant at which the booking begins on any
+// limit. If a limit does not have the booking, old is never, and the other limits keep the booking
+// until the request is charged. gone reports whether the booking may be due: no limit has it any
+// more, and every state has the generation of its charge.
 func (s *Store) giveUp(r *stint.Request, claims []*stint.Claim, parts []*part) (old int64, gone bool) {
 	booked := r.Terms().Booked
 	if old = never; booked == nil {
 		return old, false
 	}
 	gone = true
-	whole, state := true, 0 // index of the claim's first state
+	whole, state := true, 0 // state is the index of the claim's first state
 	for _, claim := range claims {
 		names := contract.StateNames(claim, nil)
 		for _, p := range parts {
@@ -400,9 +402,8 @@ func (s *Store) giveUp(r *stint.Request, claims []*stint.Claim, parts []*part) (
 	return old, false
 }
 
-// takeOff removes the units of a due booking from every limit, if a log has them, and lets the
-// decision see only the bookings that are used without asking again. It reports whether a log had
-// the units.
+// takeOff removes the units of a due booking from every limit, if a log has them. The decision then
+// sees only bookings that have a grace. takeOff reports whether a log had the units.
 func (s *Store) takeOff(r *stint.Request, parts []*part, now int64) bool {
 	at := r.Terms().Booked.At
 	if !slices.ContainsFunc(parts, func(p *part) bool {

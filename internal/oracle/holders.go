@@ -14,8 +14,9 @@ type holder struct {
 	expiry int64
 }
 
-// stepBack shortens places to a window from now if the clock stepped back. The store writes this
-// even if it denies the request. stepBack reports whether it changed anything.
+// stepBack moves every expiry that is more than a window ahead, because the clock stepped back, to
+// one window from now. It reports whether it moved any. The store writes the change even if it
+// denies the request.
 func (h *holders) stepBack(l *stint.Limit, now int64) bool {
 	changed := false
 	for i := range h.list {
@@ -47,8 +48,7 @@ func (h *holders) asOf(*stint.Limit, int64) (used, reset int64) {
 
 func (h *holders) fits(l *stint.Limit, now, cost int64) bool { return h.earliest(l, now, cost) == now }
 
-// earliest returns the first instant with room. It tries from and every instant at which a holder
-// expires.
+// earliest returns the first instant with room for cost: from, or the expiry of a holder.
 func (h *holders) earliest(l *stint.Limit, from, cost int64) int64 {
 	if l.Max == 0 {
 		return never

@@ -12,19 +12,20 @@ import (
 // and the total that heartbeats have reported.
 type hold struct{ expires, end, reported int64 }
 
-// isStock reports whether a limit holds units for a hold with this life, instead of charging them
-// at once.
+// isStock reports whether a limit holds the units of a hold with this life. Other limits charge
+// them at once.
 func isStock(l *stint.Limit, life int64) bool {
 	return hasLog(l) && !hasMeter(l) && (l.HoldThrough || l.Window.Microseconds() > life)
 }
 
-// expiryOf returns the expiry of a hold that begins or is extended at an instant.
+// expiryOf returns the expiry of a hold that begins or is extended at at. It is rounded up to a
+// multiple of a 64th of the life.
 func expiryOf(at, life int64) int64 {
 	g := (life + 63) / 64
 	return (at + life + g - 1) / g * g
 }
 
-// openHeld drops expired units, and charges them if k.charges is set.
+// openHeld removes held units that have expired, and charges them if k.charges is set.
 func (k *counts) openHeld(l *stint.Limit, now int64) {
 	before := k.held
 	k.held = nil
@@ -38,8 +39,8 @@ func (k *counts) openHeld(l *stint.Limit, now int64) {
 	}
 }
 
-// holdFor holds units of a limit until an instant. If the instant is not in the future, the units
-// have expired.
+// holdFor holds n units of the limit until the instant until. If that is not after now, the units
+// expire at once.
 func (k *counts) holdFor(l *stint.Limit, until, n, now int64) {
 	if n > 0 {
 		k.hold(until, n)
@@ -48,15 +49,14 @@ func (k *counts) holdFor(l *stint.Limit, until, n, now int64) {
 	}
 }
 
-// hold adds units that are held until an instant.
 func (k *counts) hold(until, n int64) {
 	if n > 0 {
 		k.held = appendEntry(k.held, until, n)
 	}
 }
 
-// release removes units that are held until an instant or later. If there are too few, it also
-// removes units that expire before it, the latest first.
+// release removes n units that are held until the instant until or later. If there are too few, it
+// also removes units that expire earlier, the latest first.
 func (k *counts) release(until, n int64) {
 	take := func(i int) {
 		by := min(n, k.held[i].n)
@@ -74,8 +74,8 @@ func (k *counts) release(until, n int64) {
 	k.held = slices.DeleteFunc(k.held, func(h entry) bool { return h.n == 0 })
 }
 
-// raise charges units now, at most as many as mostRaise allows. It returns the number of units that
-// it did not charge.
+// raise charges by units now, or as many of them as mostRaise allows. It returns the number of
+// units that it did not charge.
 func (k *counts) raise(l *stint.Limit, now, by, maxDebt int64) (dropped int64) {
 	if by <= 0 || isOff(l) {
 		return 0
@@ -129,7 +129,7 @@ func (s *Store) addHolds(parts []*part, id uint64, life, from, now int64) {
 	}
 }
 
-// openHold is one state of a charge with its hold.
+// openHold is an open hold of a charge, with the state that it belongs to.
 type openHold struct {
 	claim               int
 	hold                *hold
@@ -139,8 +139,8 @@ type openHold struct {
 	cost, at, life, now int64
 }
 
-// eachHold calls f for each hold that an amendment of a charge applies to, with the hold's true
-// cost.
+// eachHold calls f for each open hold of c that the amendment a applies to, with the true cost of
+// the hold, which is at least its reported cost.
 func (s *Store) eachHold(c *stint.Charge, claims []*stint.Claim, a *stint.Amendment, now int64,
 	f func(h openHold, total int64)) {
 	state := 0
@@ -165,7 +165,8 @@ func (s *Store) eachHold(c *stint.Charge, claims []*stint.Claim, a *stint.Amendm
 	}
 }
 
-// settle settles one limit of a hold. It returns the part of the total that is not charged.
+// settle settles the hold to t units under one limit. It returns the number of units that it did
+// not charge.
 func (h *openHold) settle(p *part, t, maxDebt int64) (dropped int64) {
 	k, charged := p.counts.(*counts), max(h.cost, h.hold.reported)
 	at := h.at
@@ -188,7 +189,6 @@ func (h *openHold) settle(p *part, t, maxDebt int64) (dropped int64) {
 	return k.raise(p.limit, h.now, t-charged, maxDebt)
 }
 
-// settleHolds settles the holds of a charge.
 func (s *Store) settleHolds(c *stint.Charge, claims []*stint.Claim, a stint.Amendment, now int64) stint.Amended {
 	var done stint.Amended
 	dropped, sums := int64(0), contract.Totals{}
@@ -218,8 +218,8 @@ func (s *Store) settleHolds(c *stint.Charge, claims []*stint.Claim, a stint.Amen
 	return done
 }
 
-// extendHolds renews the holds of a charge. It reports whether the charge has holds and all of them
-// were open.
+// extendHolds extends the holds of a charge. It reports whether the charge has holds and all of
+// them were open and not expired.
 func (s *Store) extendHolds(c *stint.Charge, claims []*stint.Claim, a stint.Amendment, now int64) bool {
 	want, open := 0, 0
 	for _, claim := range claims {

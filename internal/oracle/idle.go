@@ -6,10 +6,10 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Idle reports whether a store may have forgotten a limit by now, because nothing counts any more
-// under the limit of the last write. The reference still remembers the limit, so a later decision
-// with a slower refill, or after a step back of the clock, may count usage that a store with expiry
-// has dropped. The rules allow both.
+// Idle reports whether a store may have forgotten the usage of a limit, because none of it counts
+// any more under the limit of the last write. The reference still remembers it. So after a change
+// to a slower refill or a step back of the clock, the reference may count usage that a store with
+// expiry has dropped. The rules allow both.
 func (s *Store) Idle(c *stint.Claim, l *stint.Limit) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +48,7 @@ func (s *Store) HoldExpired(c *stint.Claim, l *stint.Limit) bool {
 }
 
 // HasMeter reports whether the reference keeps a meter for the limit. A store that has forgotten
-// the meter starts it again with the units in the log, so that its answers may differ.
+// the meter starts it again with the units in the log, so its answers may differ.
 func (s *Store) HasMeter(c *stint.Claim, l *stint.Limit) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,7 +25,7 @@ func (s *Store) seen(r *stint.Request, now int64) *seenID {
 	return s.inForce(&r.Claims[0], r.ID, contract.Life(r).Microseconds(), now)
 }
 
-// inForce returns an id if it is in force, else nil.
+// inForce returns the record of an id in the scope of c, or nil if the id is not in force.
 func (s *Store) inForce(c *stint.Claim, id string, life, now int64) *seenID {
 	list := s.ids[scopeOf(c)]
 	for i := range list {
@@ -36,7 +36,7 @@ func (s *Store) inForce(c *stint.Claim, id string, life, now int64) *seenID {
 	return nil
 }
 
-// remember records the request's id as charged at an instant.
+// remember records that the request's id was charged at the instant at.
 func (s *Store) remember(r *stint.Request, now, at int64) {
 	if r.ID == "" || !contract.Charges(&r.Claims[0]) || r.Terms().Booked != nil || s.seen(r, now) != nil {
 		return
@@ -55,8 +55,8 @@ func (s *Store) remember(r *stint.Request, now, at int64) {
 	s.ids[key] = list
 }
 
-// noteCharge stores the charge with the request's id, if the request has just recorded the id or
-// moves up a booking.
+// noteCharge stores the charge of d with the request's id, if the id has no charge yet or the
+// request moves up a booking.
 func (s *Store) noteCharge(r *stint.Request, d *stint.Decision) {
 	if r.ID == "" || !contract.Charges(&r.Claims[0]) || d.Charge.IsZero() || d.Repeat {
 		return
@@ -69,8 +69,8 @@ func (s *Store) noteCharge(r *stint.Request, d *stint.Decision) {
 	}
 }
 
-// recall returns the charge of the first request, with the limits of the repeat. If the first
-// request had other claims or another Hold, it returns the zero charge.
+// recall returns first, the charge of the original request, with the limits of its repeat r. If the
+// original request had other claims or another Hold, recall returns the zero charge.
 func recall(r *stint.Request, first stint.Charge) stint.Charge {
 	claims := slices.Clone(r.Claims)
 	if first.IsZero() || len(claims) != len(first.Claims()) || r.Hold != first.Data().Hold {
@@ -89,7 +89,7 @@ func recall(r *stint.Request, first stint.Charge) stint.Charge {
 	return driver.NewCharge(claims, data)
 }
 
-// prolong extends the id of a charge, if it is in force, to another full life from now.
+// prolong extends the request id of c, if it is in force, to a full life from now.
 func (s *Store) prolong(c *stint.Charge, now int64) {
 	data := c.Data()
 	if data.RequestID == "" {
@@ -100,7 +100,6 @@ func (s *Store) prolong(c *stint.Charge, now int64) {
 	}
 }
 
-// forget removes an id from the claim's scope.
 func (s *Store) forget(c *stint.Claim, id string) {
 	key := scopeOf(c)
 	s.ids[key] = slices.DeleteFunc(s.ids[key], func(k seenID) bool { return k.id == id })

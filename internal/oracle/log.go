@@ -40,8 +40,8 @@ func (k *counts) stamp(l *stint.Limit, at int64) int64 {
 	return at - at%slice(l) + slice(l)
 }
 
-// openCalendar finds the ends of the periods around now: of the previous, the current and the next
-// one. Stored ends take precedence; the limit's own calendar provides the others.
+// openCalendar sets k.ends to the ends of the previous, the current and the next period. Ends that
+// are stored in entries take precedence; the limit's own calendar provides the others.
 func (k *counts) openCalendar(l *stint.Limit, now int64) {
 	own := calendar.Calendar{Period: l.Window, Start: l.Start, Zone: l.Zone}.Around(now)
 	far := now + 2*l.Window.Microseconds()
@@ -69,7 +69,8 @@ func (k *counts) openCalendar(l *stint.Limit, now int64) {
 	}
 	ahead = append(ahead, ahead[len(ahead)-1]+l.Window.Microseconds())
 	k.ends = []int64{last, ahead[0], ahead[1]}
-	// Drop entries that have ended. If the last end is not the calendar's, keep it without units.
+	// Drop the entries of periods that have ended. If the last end is not the calendar's, keep it
+	// as an entry without units.
 	k.entries = slices.DeleteFunc(k.entries, func(e entry) bool { return e.at <= now })
 	if last > own.Last {
 		k.append(last, 0)
@@ -85,7 +86,8 @@ func sum(entries []entry) (n int64) {
 
 func (k *counts) append(e, n int64) { k.entries = appendEntry(k.entries, e, n) }
 
-// appendEntry adds units to the entry at an instant, or inserts one.
+// appendEntry adds n units to the entry at the instant at, or inserts one. If there are too many
+// entries then, it merges the two oldest.
 func appendEntry(list []entry, at, n int64) []entry {
 	if i := slices.IndexFunc(list, func(x entry) bool { return x.at == at }); i >= 0 {
 		list[i].n += n
@@ -100,8 +102,8 @@ func appendEntry(list []entry, at, n int64) []entry {
 	return list
 }
 
-// logEnd returns the instant at which the last of a log's entries, bookings and held units leaves,
-// or 0 if there are none.
+// logEnd returns the instant at which the last of a log's entries, bookings and held units leaves
+// the window, or 0 if there are none.
 func (k *counts) logEnd(l *stint.Limit, entries []entry, booked []booking) (end int64) {
 	for _, e := range entries {
 		if e.n > 0 {
@@ -126,7 +128,7 @@ func (k *counts) goes(l *stint.Limit, h entry, books bool) int64 {
 	return h.at
 }
 
-// amount returns A(t), the units that count at t.
+// amount returns the units that count at t, which docs/rules.md calls A(t).
 func (k *counts) amount(l *stint.Limit, t int64) (n int64) {
 	for _, e := range k.entries {
 		if e.at > t-span(l) {

@@ -6,8 +6,8 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// meter is the meter of a bucket or of a burst. Weights are big.Int, so that no product can
-// overflow.
+// meter is the meter of a bucket or of a burst: a weight that decreases over time. Weights are
+// big.Int, so that no product can overflow.
 type meter struct {
 	level *big.Int
 	at    int64
@@ -15,8 +15,8 @@ type meter struct {
 	limit stint.Limit // limit with which it was last opened; see Idle
 }
 
-// scale is the scale of a limit's meter: one unit of cost weighs unit, and each tick, in
-// microseconds, gives back rate.
+// scale defines the weights in a limit's meter. A unit of cost has the weight unit, and every tick
+// microseconds, the meter gives back the weight rate.
 type scale struct{ unit, rate, tick int64 }
 
 func scaleOf(l *stint.Limit) scale {
@@ -100,7 +100,8 @@ func (m *meter) addLate(l *stint.Limit, units, refilled int64) {
 	m.add(0)
 }
 
-// through returns a copy of the meter after bookings, advanced to t if t is later.
+// through returns a copy of the meter after the bookings were charged at their instants, advanced
+// to t if t is later.
 func (m *meter) through(l *stint.Limit, booked []booking, t int64) *meter {
 	c := m.clone()
 	for _, b := range booked {
@@ -115,7 +116,7 @@ func (m *meter) through(l *stint.Limit, booked []booking, t int64) *meter {
 
 func (m *meter) used() int64 { return ceil(m.level, m.unit) }
 
-// below returns the first instant, from m.at on, at which the level has fallen by a weight.
+// below returns the first instant, from m.at on, at which the level has fallen by weight.
 func (m *meter) below(l *stint.Limit, weight *big.Int) int64 {
 	if weight.Sign() <= 0 {
 		return m.at
@@ -149,8 +150,8 @@ func (m *meter) fits(l *stint.Limit, booked []booking, cost int64) bool {
 	return true
 }
 
-// settle changes a bucket's charge by a number of units, unless the charge is completely refilled.
-// It reports whether it changed the charge.
+// settle changes a bucket's charge by by units, which may be negative, unless the bucket has
+// refilled the whole charge. It reports whether it changed the charge.
 func (m *meter) settle(l *stint.Limit, now int64, c settlement, by int64) bool {
 	s := scaleOf(l)
 	refilled := times(max(0, now/s.tick-c.at/s.tick), s.rate)
@@ -171,7 +172,7 @@ func (m *meter) settle(l *stint.Limit, now int64, c settlement, by int64) bool {
 	return true
 }
 
-// room returns how many more units the level can hold.
+// room returns how many units can be added before the level exceeds 2^53.
 func (m *meter) room() int64 {
 	left := big.NewInt(most)
 	return left.Sub(left, m.level).Quo(left, big.NewInt(m.unit)).Int64()

@@ -48,8 +48,8 @@ type limitKey struct {
 	limit string
 }
 
-// New returns an empty store. Each Take, Amend or Command calls now once; now returns microseconds
-// since the Unix epoch.
+// New returns an empty store. now returns the time in microseconds since the Unix epoch; each Take,
+// Amend or Command calls it once.
 func New(now func() int64) *Store {
 	return &Store{
 		now:     now,
@@ -125,7 +125,8 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 	return nil
 }
 
-// reset removes limits from their states, states without limits, and the request ids of the scope.
+// reset removes the limits of c from their states, the states that then have no limits, and the
+// request ids of the scope.
 func (s *Store) reset(c *stint.Claim, now int64) {
 	for i := range c.Limits {
 		l := &c.Limits[i]

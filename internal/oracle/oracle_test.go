@@ -15,7 +15,7 @@ func open(*testing.T) storetest.Harness {
 
 func TestContract(t *testing.T) { storetest.Run(t, open) }
 
-// TestModel holds the reference against the true log of events.
+// TestModel runs the reference against itself, so only the true log of events can find an error.
 func TestModel(t *testing.T) { storetest.Model(t, open) }
 
 func TestLinearizable(t *testing.T) {

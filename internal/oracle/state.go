@@ -22,8 +22,7 @@ func (st *state) clone() *state {
 	return c
 }
 
-// stepBack moves the state back if the clock stepped back. It reports whether the clock stepped
-// back.
+// stepBack reports whether the clock stepped back. If so, it moves the state back by the same time.
 func (st *state) stepBack(now int64) bool {
 	if now >= st.last {
 		return false
@@ -56,17 +55,16 @@ type part struct {
 	// concurrency limit, which has no state. All parts with the same state share the copy.
 	in      *state
 	stepped bool
-	// counts is an opened copy of the limit's counts. The decision is based on seen: counts, or a
-	// copy with fewer bookings if the request replaces a booking.
+	// counts is an opened copy of the limit's stored data. The decision is based on seen, which is
+	// counts, or a copy with fewer bookings if the request replaces a booking.
 	counts, seen kept
 	booked       bool // the limit has the booking that the request replaces
 }
 
-// cost returns the cost of the claim under the limit.
 func (p *part) cost() int64 { return p.claim.CostOf(p.limit) }
 
 // kept is the stored data of one limit. Its methods are named after terms in docs/rules.md. open
-// must be called before the others.
+// must be called before the other methods.
 type kept interface {
 	open(l *stint.Limit, now int64)
 	used(l *stint.Limit) int64
@@ -82,7 +80,7 @@ type kept interface {
 	show(l *stint.Limit) []driver.Entry
 }
 
-// openAll opens a copy of the stored data of every limit of every claim.
+// openAll returns an opened copy of the stored data for every limit of every claim.
 func (s *Store) openAll(claims []*stint.Claim, now int64) []*part {
 	var parts []*part
 	copies := map[stateKey]*part{} // the first part of each state
@@ -122,7 +120,7 @@ func (s *Store) openAll(claims []*stint.Claim, now int64) []*part {
 	return parts
 }
 
-// write stores an opened and changed limit.
+// write stores the counts of p, which were changed.
 func (s *Store) write(p *part, now int64) {
 	if p.in == nil {
 		s.holders[keyOf(p.claim, p.limit)] = p.counts.(*holders)

@@ -14,8 +14,8 @@ import (
 // Truth is a log of the true events: every admitted unit at its instant, never merged, rounded or
 // dropped. A leased unit may be used at any time during the lease, and a booked one from its
 // instant until its grace has passed, so they count in every window in which they may be used.
-// Truth checks a store's decisions against the guarantees of the algorithms for any window, without
-// knowing how they count.
+// Truth checks a store's decisions against the guarantees that the algorithms make for any window,
+// regardless of how they count.
 //
 // Record every decision, amendment and command in order, with the time at which it was made. Truth
 // checks nothing where the rules guarantee nothing: across a step back of the clock and, for a
@@ -34,7 +34,7 @@ func NewTruth() *Truth { return &Truth{limits: map[limitKey]*limitTruth{}} }
 // limitTruth is the log of one limit of one subject.
 type limitTruth struct {
 	events   []event
-	metered  int   // index of the first event that the meter still bounds
+	metered  int   // index of the first event that checkMeter checks
 	maxLimit int64 // largest Max under which anything was admitted
 	maxLate  int64 // the maximum delay until room comes back
 	limit    stint.Limit
@@ -45,8 +45,8 @@ type limitTruth struct {
 }
 
 // event is an admission: a lease from its beginning to its end, a booking from its instant to the
-// end of its grace, anything else at one instant. The effect of a settlement on one of several
-// limits is not always known from outside, so low and high bound the units.
+// end of its grace, anything else at one instant. low and high bound the number of units, because
+// the effect of a settlement on one of several limits is not always known from outside.
 type event struct {
 	id        uint64
 	from, at  int64
@@ -69,7 +69,7 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 		}
 		r.Claims[0].Cost = d.Charge.Claims()[0].Cost
 	} else if fits {
-		r.Claims[0].Cost = 1 // if one unit fits, the request is not denied
+		r.Claims[0].Cost = 1 // the request is denied only if not even one unit fits
 	}
 	booked := bookedStates(&r, &d)
 	stays := r.Terms().Booked != nil && d.Charge.Data().At == r.Terms().Booked.At && t.hasBooking(now, &r) &&
@@ -160,15 +160,15 @@ func (t *Truth) hasBooking(now int64, r *stint.Request) bool {
 	return false
 }
 
-// is reports whether the event is a future booking that ends at an instant.
+// is reports whether the event is a booking that begins after now and ends at at.
 func (e *event) is(now, at int64) bool { return e.booked && e.at == at && e.from > now && e.high > 0 }
 
-// like reports whether an event certainly has as many units as another.
+// like reports whether e certainly has as many units as other.
 func (e *event) like(other event) bool {
 	return e.high == other.high && (e.low == other.low || e.tentative)
 }
 
-// hasCome reports whether a log has the booking that a request asks about, and the booking is due.
+// hasCome reports whether the booking that a request asks about is due and is still in a log.
 func (t *Truth) hasCome(now int64, r *stint.Request) bool {
 	if r.Terms().Booked == nil || t.hasBooking(now, r) {
 		return false
@@ -183,11 +183,11 @@ func (t *Truth) hasCome(now int64, r *stint.Request) bool {
 	return false
 }
 
-// takeOff records that a due booking, which was not used, is decided again. The number of units
-// that the store removes is not known from outside. If the cost differs from the booked one, the
-// store may remove units of other events.
+// takeOff records that a due booking that was not used is decided again. It is not known from
+// outside how many units the store removes. If the cost differs from that of the booking, the store
+// may remove units of other events.
 func (lt *limitTruth) takeOff(at, cost int64) {
-	lt.metered = len(lt.events) // the meter may fall by units that it had already refilled
+	lt.metered = len(lt.events) // the store may give back units that the meter had already refilled
 	certain := false
 	for i := range lt.events {
 		e := &lt.events[i]
@@ -208,8 +208,8 @@ func (lt *limitTruth) takeOff(at, cost int64) {
 	}
 }
 
-// fitted checks the charge for a cost that may be lowered: if the whole cost was not charged, one
-// more unit must not fit under some limit.
+// fitted checks a charge whose cost the store may lower: if the store charged less than the whole
+// cost, some limit must have no room for one more unit.
 func (t *Truth) fitted(now int64, r *stint.Request, cost int64) error {
 	if cost < 1 || cost > r.Claims[0].Cost {
 		return fmt.Errorf("%s: charged %d of %d", r.Claims[0].Key(), cost, r.Claims[0].Cost)
@@ -253,19 +253,19 @@ func (t *Truth) Amended(now int64, charge stint.Charge, a stint.Amendment) {
 	}
 }
 
-// holds records that units of the limit are held, because it is not known from outside when they
-// are used.
+// holds records that units of the limit are held. It is not known from outside when they are used,
+// so earlier events are no longer checked.
 func (lt *limitTruth) holds() {
 	lt.unsure, lt.metered = true, len(lt.events)
 	lt.excuse(math.MaxInt64)
 }
 
-// settle bounds the effect of a settlement on an event. An event from before a reset is not known
-// here, and one from before a step back of the clock is no longer at its instant. If the settlement
-// still applied, it may have changed other, later events. A lease and bookings with the same end
-// may be taken for each other.
+// settle widens the bounds of the event that a settlement may have changed. Events before a reset
+// are not known here, and those before a step back of the clock are no longer at their instants. If
+// a settlement applied without a known event, it may have changed any event. A store may confuse a
+// lease and bookings that end at the same instant.
 func (lt *limitTruth) settle(id uint64, cost int64, certain bool) {
-	lt.metered = len(lt.events) // the meter may fall by units that it had already refilled
+	lt.metered = len(lt.events) // the store may give back units that the meter had already refilled
 	for i := range lt.events {
 		e := &lt.events[i]
 		if e.id != id || e.astray {
@@ -287,9 +287,9 @@ func (lt *limitTruth) settle(id uint64, cost int64, certain bool) {
 	lt.excuse(math.MaxInt64)
 }
 
-// giveUp removes the booking that a request asked to move up, or gives it the id of the answer if
-// the answer left it at its instant. It reports whether there is such a booking: a due one does not
-// count.
+// giveUp removes the booking that a request asked to move up. If the decision left the booking at
+// its instant, giveUp instead gives it the id of the decision. It reports whether there is such a
+// booking; a booking that is due does not count.
 func (lt *limitTruth) giveUp(now, at int64, moved event) bool {
 	var found []int
 	for i := range lt.events {
@@ -301,7 +301,8 @@ func (lt *limitTruth) giveUp(now, at int64, moved event) bool {
 	case len(found) == 0:
 		return false
 	case len(found) > 1 || !lt.events[found[0]].like(moved):
-		for _, i := range found { // any of them may be the booking, with an unknown number of units left
+		// Any of them may be the booking, and the number of units left is not known.
+		for _, i := range found {
 			e := &lt.events[i]
 			e.low, e.high, e.astray = 0, e.high+moved.high, true
 		}
@@ -316,8 +317,8 @@ func (lt *limitTruth) giveUp(now, at int64, moved event) bool {
 	return true
 }
 
-// GaveBack records that units were given back. The units came from events until now, or in the
-// current slice, but it is not known from outside from which. Later events must stay.
+// GaveBack records that units were given back. They were units of events up to the end of the
+// current slice, but it is not known from outside which. Later events must stay.
 func (t *Truth) GaveBack(now int64, c stint.Command) {
 	t.tick(now)
 	for i := range c.Limits {
@@ -352,13 +353,14 @@ func (t *Truth) of(c *stint.Claim, l *stint.Limit) *limitTruth {
 	switch {
 	case l.Algorithm == stint.AlgorithmFixed:
 		lt.maxLate = l.Window.Microseconds()
-	case l.Algorithm == stint.AlgorithmCalendar: // a period that began under another calendar may be twice as long
+	case l.Algorithm == stint.AlgorithmCalendar:
+		// A period that began under another calendar may be twice as long.
 		lt.maxLate = 2 * l.Window.Microseconds()
 	case l.Algorithm == stint.AlgorithmSliding && l.Capacity() > stint.Resolution:
 		lt.maxLate = (span(l) + stint.Resolution - 1) / stint.Resolution
 	}
-	// With changing limits and with leases ahead, a log may have to merge entries that are further
-	// apart than maxLate.
+	// If the limit changes, or with leases or bookings, a log may have to merge entries that are
+	// further apart than maxLate.
 	lt.unsure = lt.unsure || len(lt.events) > maxEntries && (lt.ahead || lt.limit != *l)
 	if lt.limit.Max != l.Max || lt.limit.Burst != l.Burst {
 		lt.metered = len(lt.events)
@@ -367,7 +369,8 @@ func (t *Truth) of(c *stint.Claim, l *stint.Limit) *limitTruth {
 	return lt
 }
 
-// tick records the clock. If it steps back, windows overlap that did not overlap before.
+// tick records the time. If the clock stepped back, windows overlap that did not overlap before, so
+// earlier events are no longer checked.
 func (t *Truth) tick(now int64) {
 	if now < t.clock {
 		for _, lt := range t.limits {
@@ -379,8 +382,8 @@ func (t *Truth) tick(now int64) {
 	t.clock = now
 }
 
-// excuse excludes events up to an instant from checks against the capacity, because it is not known
-// how much is left of each.
+// excuse excludes events up to until from checks against the capacity, because it is not known how
+// many of their units are left.
 func (lt *limitTruth) excuse(until int64) {
 	for i := range lt.events {
 		if lt.events[i].at <= until {
@@ -398,7 +401,9 @@ func (lt *limitTruth) admit(l *stint.Limit, e event, moved bool) error {
 	// windows that end there.
 	for _, other := range lt.events {
 		if moved && other.from > e.from {
-			continue // before the move, the booking was in this window, too: between e.from and the other event
+			continue
+			// Before the move, the booking was in this window, too, between e.from and
+			// other.from.
 		}
 		if err := lt.check(l, &e, other.from); err != nil {
 			return err
@@ -427,13 +432,13 @@ func (lt *limitTruth) force(e event, several bool) {
 	lt.metered = len(lt.events)
 }
 
-// checkMeter adds all events to a new meter, and so checks that no period of time has more units
-// than the capacity plus the refill in that period. A meter counts units when they are charged.
+// checkMeter adds all events to a new meter, to check that no period of time has more units than
+// the capacity plus the refill in that period. A meter counts units when they are charged.
 //
-// The units of a block are charged when the block is taken, and used up to half a window later: the
-// refill of that time may be added. When the rest of a block is returned, the meter falls by units
-// that it may already have refilled. These are at most one capacity, because the log has room for
-// at most one capacity of blocks at once.
+// The units of a block are charged when the block is leased and used up to half a window later, so
+// the refill of that time may be used, too. When the rest of a block is returned, the meter may
+// give back units that it has already refilled. These are at most one capacity, because the log has
+// room for at most one capacity of blocks at once.
 func (lt *limitTruth) checkMeter(l *stint.Limit) error {
 	events := slices.Clone(lt.events[lt.metered:])
 	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.from, b.from) })
@@ -451,9 +456,8 @@ func (lt *limitTruth) checkMeter(l *stint.Limit) error {
 	return nil
 }
 
-// check checks that the window that ends at an instant has no more units than the limit admits, if
-// the window contains the event. For a fixed limit, it also checks the aligned window that contains
-// the instant.
+// check checks that the window that ends at end has no more units than the limit admits, if the
+// window contains e. For a fixed limit, it also checks the aligned window that contains end.
 func (lt *limitTruth) check(l *stint.Limit, e *event, end int64) error {
 	sum := func(after, until int64) int64 {
 		if !e.in(after, until) {
@@ -487,13 +491,13 @@ func (lt *limitTruth) check(l *stint.Limit, e *event, end int64) error {
 // window up to maxLate later.
 func (lt *limitTruth) justified(l *stint.Limit, now, cost int64) bool {
 	if lt.unsure || hasMeter(l) || l.Algorithm == stint.AlgorithmBucket || l.Algorithm == stint.AlgorithmConcurrency {
-		return true // for these limits, comparing the answers checks every guarantee
+		return true // only the comparison with the reference checks these
 	}
 	reach := span(l) + lt.maxLate
 	if lt.sum(now-reach, now, false)+cost > l.Capacity() {
 		return true
 	}
-	for _, end := range lt.events { // events that begin later are bookings
+	for _, end := range lt.events { // events that begin after now are bookings
 		if end.from > now && end.from < now+reach && lt.sum(end.from-reach, end.from, false)+cost > l.Capacity() {
 			return true
 		}

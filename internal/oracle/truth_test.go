@@ -12,7 +12,7 @@ import (
 	"github.com/stint-limiter/stint/internal/oracle"
 )
 
-// lenient is a store that is wrong in one way: it decides under other limits than it is asked to.
+// lenient is a store with one fault: it decides under a limit other than the requested one.
 type lenient struct {
 	*oracle.Store
 	change func(*stint.Limit)
@@ -26,7 +26,6 @@ func (l lenient) Take(ctx context.Context, r stint.Request) (stint.Decision, err
 	return l.Store.Take(ctx, changed)
 }
 
-// unit is a request for a unit.
 func unit(l stint.Limit) stint.Request {
 	return stint.Request{Claims: []stint.Claim{{Subject: "s", Limits: []stint.Limit{l}, Cost: 1}}}
 }
@@ -40,8 +39,8 @@ func take(t *testing.T, s stint.Store, r stint.Request) stint.Decision {
 	return d
 }
 
-// wantVerdict shows the truth a thousand decisions, and wants it to find this fault in one of them;
-// "" is none.
+// wantVerdict records a thousand decisions in truth, or fewer if one is an error, and checks that
+// the error contains want. If want is "", there must be no error.
 func wantVerdict(t *testing.T, truth *oracle.Truth, want string, next func(i int) (at int64, r stint.Request, d stint.Decision)) {
 	t.Helper()
 	got := ""
@@ -55,7 +54,7 @@ func wantVerdict(t *testing.T, truth *oracle.Truth, want string, next func(i int
 	}
 }
 
-// careless is a store that takes leases for charges of the moment.
+// careless is a store that charges leases as if they were used at once.
 type careless struct{ *oracle.Store }
 
 func (c careless) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
@@ -68,7 +67,7 @@ func (c careless) Take(ctx context.Context, r stint.Request) (stint.Decision, er
 	return d, err
 }
 
-// stingy is a store that fits costs into half of what is left.
+// stingy is a store that charges only half of the requested cost.
 type stingy struct{ *oracle.Store }
 
 func (s stingy) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
@@ -77,8 +76,8 @@ func (s stingy) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	return s.Store.Take(ctx, r)
 }
 
-// TestTruthFindsLies takes one unit every 10 ms for 10 s, or leases and takes in turn, from stores
-// that admit too much or give back too late, and from one that does neither.
+// TestTruthFindsLies takes one unit every 10 ms for 10 s from stores that admit too much or give
+// back too late, and from one that does neither. In some cases, every third request is a lease.
 func TestTruthFindsLies(t *testing.T) {
 	fixed := stint.Limit{Max: 20, Window: time.Second, Algorithm: stint.AlgorithmFixed}
 	burst, sliced := stint.PerSecond(20).BurstTimes(2), stint.PerSecond(90).BurstTimes(2)
@@ -141,8 +140,8 @@ func TestTruthFindsLies(t *testing.T) {
 	}
 }
 
-// hoarder serves what it leases from memory for half a second. At its worst it does not ask the
-// store at all.
+// hoarder leases units for half a second and grants them from memory. If wild is set, it ignores
+// denials of the store.
 type hoarder struct {
 	*oracle.Store
 	clock *int64
@@ -172,7 +171,7 @@ func (h *hoarder) Take(ctx context.Context, r stint.Request) (stint.Decision, er
 	return d, nil
 }
 
-// TestTruthFindsLiesFromMemory uses blocks at their end.
+// TestTruthFindsLiesFromMemory uses most units of a block in the last 200 ms of their lease.
 func TestTruthFindsLiesFromMemory(t *testing.T) {
 	for _, c := range []struct {
 		name  string
