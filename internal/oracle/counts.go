@@ -9,8 +9,8 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// counts is the stored data of a limit that counts over time: a log, a meter or both, and bookings
-// and held units.
+// counts is the stored data of a limit that counts over time: a log, a meter or both, along with
+// bookings and held units.
 type counts struct {
 	entries []entry
 	booked  []booking
@@ -25,8 +25,8 @@ type counts struct {
 // entry is n units in a log. at is their stamp.
 type entry struct{ at, n int64 }
 
-// booking is n units that may be used between the instants from and until, which docs/rules.md
-// calls T and E.
+// booking is n units that may be used between the instants from and until, called T and E in
+// docs/rules.md.
 type booking struct{ from, until, n int64 }
 
 func hasLog(l *stint.Limit) bool { return l.Algorithm != stint.AlgorithmBucket }
@@ -178,8 +178,8 @@ func (k *counts) book(from, until, cost int64) {
 }
 
 // force charges cost units if at is now, and books them otherwise. It uses fewer units if the usage
-// would exceed 2^52. A log counts units charged now as if they were charged at until. A meter has
-// already refilled them for refilled microseconds.
+// would exceed 2^52. A log counts units charged now as if they were charged at until. A meter is
+// charged only what it would not have given back in refilled microseconds.
 func (k *counts) force(l *stint.Limit, now, at, until, cost, refilled int64) {
 	cost = max(0, min(cost, most/2-k.used(l)))
 	switch {
@@ -196,8 +196,8 @@ func (k *counts) force(l *stint.Limit, now, at, until, cost, refilled int64) {
 	}
 }
 
-// insert adds a booking that begins at at and ends at until, or earlier if a later booking ends
-// earlier. If there are already 1,000 bookings, insert adds the units to the last one instead.
+// insert adds a booking. The booking ends at until, or earlier if a later booking ends earlier. If
+// there are already 1,000 bookings, insert adds the units to the last one instead.
 func (k *counts) insert(at, until, cost int64) {
 	if n := len(k.booked); n >= driver.MaxBookings {
 		k.booked[n-1].n += cost
@@ -223,8 +223,8 @@ func (k *counts) unbook(until, cost int64) int64 {
 	return from
 }
 
-// change adds by units, which may be negative, to booking i. It removes the booking if no units are
-// left.
+// change adds units to booking i, or subtracts them if by is negative. It removes the booking if no
+// units are left.
 func (k *counts) change(i int, by int64) {
 	if k.booked[i].n += by; k.booked[i].n <= 0 {
 		k.booked = slices.Delete(k.booked, i, i+1)
@@ -245,8 +245,8 @@ func (k *counts) settle(l *stint.Limit, now int64, c settlement) (charged int64,
 	return 0, false
 }
 
-// settleFound changes the charge c by by units, which may be negative, if it finds the charge. It
-// reports whether it found it.
+// settleFound adds units to the charge c, or subtracts them if by is negative. It reports whether
+// it found the charge.
 func (k *counts) settleFound(l *stint.Limit, now int64, c settlement, by int64) bool {
 	if c.at > now {
 		if i := slices.IndexFunc(k.booked, func(b booking) bool { return b.until == c.at }); i >= 0 {

@@ -18,8 +18,8 @@ func isStock(l *stint.Limit, life int64) bool {
 	return hasLog(l) && !hasMeter(l) && (l.HoldThrough || l.Window.Microseconds() > life)
 }
 
-// expiryOf returns the expiry of a hold that begins or is extended at at. It is rounded up to a
-// multiple of a 64th of the life.
+// expiryOf returns when a hold expires that begins or is extended at the given time. The expiry is
+// rounded up to a multiple of a 64th of the life.
 func expiryOf(at, life int64) int64 {
 	g := (life + 63) / 64
 	return (at + life + g - 1) / g * g
@@ -39,8 +39,7 @@ func (k *counts) openHeld(l *stint.Limit, now int64) {
 	}
 }
 
-// holdFor holds n units of the limit until the instant until. If that is not after now, the units
-// expire at once.
+// holdFor holds n units of the limit. If until is not after now, the units expire at once.
 func (k *counts) holdFor(l *stint.Limit, until, n, now int64) {
 	if n > 0 {
 		k.hold(until, n)
@@ -55,8 +54,8 @@ func (k *counts) hold(until, n int64) {
 	}
 }
 
-// release removes n units that are held until the instant until or later. If there are too few, it
-// also removes units that expire earlier, the latest first.
+// release removes n units whose expiry is not before until. If there are too few, it also removes
+// units that expire earlier, the latest first.
 func (k *counts) release(until, n int64) {
 	take := func(i int) {
 		by := min(n, k.held[i].n)
@@ -74,8 +73,8 @@ func (k *counts) release(until, n int64) {
 	k.held = slices.DeleteFunc(k.held, func(h entry) bool { return h.n == 0 })
 }
 
-// raise charges by units now, or as many of them as mostRaise allows. It returns the number of
-// units that it did not charge.
+// raise charges the given number of units now, or as many of them as mostRaise allows. It returns
+// the number of units that it did not charge.
 func (k *counts) raise(l *stint.Limit, now, by, maxDebt int64) (dropped int64) {
 	if by <= 0 || isOff(l) {
 		return 0

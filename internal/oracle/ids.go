@@ -36,7 +36,7 @@ func (s *Store) inForce(c *stint.Claim, id string, life, now int64) *seenID {
 	return nil
 }
 
-// remember records that the request's id was charged at the instant at.
+// remember records the request's id for a charge at the given instant.
 func (s *Store) remember(r *stint.Request, now, at int64) {
 	if r.ID == "" || !contract.Charges(&r.Claims[0]) || r.Terms().Booked != nil || s.seen(r, now) != nil {
 		return

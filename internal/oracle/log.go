@@ -86,7 +86,7 @@ func sum(entries []entry) (n int64) {
 
 func (k *counts) append(e, n int64) { k.entries = appendEntry(k.entries, e, n) }
 
-// appendEntry adds n units to the entry at the instant at, or inserts one. If there are too many
+// appendEntry adds n units to the entry at the given instant, or inserts one. If there are too many
 // entries then, it merges the two oldest.
 func appendEntry(list []entry, at, n int64) []entry {
 	if i := slices.IndexFunc(list, func(x entry) bool { return x.at == at }); i >= 0 {

@@ -6,8 +6,8 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// meter is the meter of a bucket or of a burst: a weight that decreases over time. Weights are
-// big.Int, so that no product can overflow.
+// meter is the meter of a bucket or of a burst: a level that falls over time. Levels and weights
+// are big.Int, so that no product can overflow.
 type meter struct {
 	level *big.Int
 	at    int64
@@ -150,8 +150,8 @@ func (m *meter) fits(l *stint.Limit, booked []booking, cost int64) bool {
 	return true
 }
 
-// settle changes a bucket's charge by by units, which may be negative, unless the bucket has
-// refilled the whole charge. It reports whether it changed the charge.
+// settle adds units to a bucket's charge, or subtracts them if by is negative, unless the bucket
+// has refilled the whole charge. It reports whether it changed the charge.
 func (m *meter) settle(l *stint.Limit, now int64, c settlement, by int64) bool {
 	s := scaleOf(l)
 	refilled := times(max(0, now/s.tick-c.at/s.tick), s.rate)

@@ -160,7 +160,7 @@ func (t *Truth) hasBooking(now int64, r *stint.Request) bool {
 	return false
 }
 
-// is reports whether the event is a booking that begins after now and ends at at.
+// is reports whether the event is a booking that begins after now and ends at the given instant.
 func (e *event) is(now, at int64) bool { return e.booked && e.at == at && e.from > now && e.high > 0 }
 
 // like reports whether e certainly has as many units as other.
@@ -359,8 +359,8 @@ func (t *Truth) of(c *stint.Claim, l *stint.Limit) *limitTruth {
 	case l.Algorithm == stint.AlgorithmSliding && l.Capacity() > stint.Resolution:
 		lt.maxLate = (span(l) + stint.Resolution - 1) / stint.Resolution
 	}
-	// If the limit changes, or with leases or bookings, a log may have to merge entries that are
-	// further apart than maxLate.
+	// After a change of the limit, or with leases or bookings, a log may have to merge entries that
+	// are further apart than maxLate.
 	lt.unsure = lt.unsure || len(lt.events) > maxEntries && (lt.ahead || lt.limit != *l)
 	if lt.limit.Max != l.Max || lt.limit.Burst != l.Burst {
 		lt.metered = len(lt.events)
@@ -401,9 +401,8 @@ func (lt *limitTruth) admit(l *stint.Limit, e event, moved bool) error {
 	// windows that end there.
 	for _, other := range lt.events {
 		if moved && other.from > e.from {
+			// Before the move, the booking was in this window, too, between e.from and other.from.
 			continue
-			// Before the move, the booking was in this window, too, between e.from and
-			// other.from.
 		}
 		if err := lt.check(l, &e, other.from); err != nil {
 			return err
@@ -435,7 +434,7 @@ func (lt *limitTruth) force(e event, several bool) {
 // checkMeter adds all events to a new meter, to check that no period of time has more units than
 // the capacity plus the refill in that period. A meter counts units when they are charged.
 //
-// The units of a block are charged when the block is leased and used up to half a window later, so
+// The units of a block are charged when the block is leased, and used up to half a window later. So
 // the refill of that time may be used, too. When the rest of a block is returned, the meter may
 // give back units that it has already refilled. These are at most one capacity, because the log has
 // room for at most one capacity of blocks at once.
