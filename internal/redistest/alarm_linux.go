@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// alarm wakes one goroutine at a time that other goroutines may change. It is a kernel timer,
-// because Go's timers are late by up to a millisecond in a process that has nothing else to do.
+// alarm wakes one goroutine at a set time, which other goroutines may change. It is a kernel timer
+// because Go's timers are up to a millisecond late in a process that is otherwise idle.
 type alarm struct {
 	fd   int
 	file *os.File
@@ -26,7 +26,7 @@ func newAlarm() (*alarm, error) {
 // set makes wait return after d and replaces any earlier setting. It must not run concurrently with
 // close.
 func (a *alarm) set(d time.Duration) {
-	spec := [2]syscall.Timespec{ // every, first
+	spec := [2]syscall.Timespec{ // interval, first expiry
 		1: syscall.NsecToTimespec(max(1, d.Nanoseconds())),
 	}
 	_, _, errno := syscall.Syscall6(syscall.SYS_TIMERFD_SETTIME, uintptr(a.fd), 0, uintptr(unsafe.Pointer(&spec)), 0,

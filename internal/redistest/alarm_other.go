@@ -4,7 +4,7 @@ package redistest
 
 import "time"
 
-// alarm wakes one goroutine at a time that other goroutines may change.
+// alarm wakes one goroutine at a set time, which other goroutines may change.
 type alarm struct{ timer *time.Timer }
 
 func newAlarm() (*alarm, error) { return &alarm{time.NewTimer(never)}, nil }

@@ -16,8 +16,8 @@ import (
 var shiftSource []byte
 
 // StartFakeTime runs a server with a wall clock that tests can step with [Server.SetClockOffset]
-// and stop with [Server.StopClock]. It needs Linux and a C compiler, which the race detector needs,
-// too.
+// and stop with [Server.StopClock]. It needs Linux and a C compiler; the race detector also needs
+// one.
 func StartFakeTime(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := newServer(t, args...)
@@ -34,7 +34,8 @@ func StartFakeTime(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// setClock writes how far the clock is ahead, or the time at which it is stopped, in microseconds.
+// setClock sets the clock ahead of the true time by ahead microseconds. If at is not 0, it instead
+// stops the clock at that time, in microseconds since the Unix epoch.
 func (s *Server) setClock(t testing.TB, ahead, at int64) {
 	t.Helper()
 	if s.clock == "" {
@@ -51,8 +52,8 @@ func (s *Server) setClock(t testing.TB, ahead, at int64) {
 	}
 }
 
-// StopClock stops the wall clock of a server from [StartFakeTime] at a time. No key expires,
-// however slow the machine is, until the clock is set again.
+// StopClock stops the wall clock of a server from [StartFakeTime] at the given time. Until the
+// clock is set again, no key expires, however slow the machine is.
 func (s *Server) StopClock(t testing.TB, at time.Time) {
 	t.Helper()
 	s.setClock(t, 0, at.UnixMicro())

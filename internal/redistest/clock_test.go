@@ -8,7 +8,7 @@ import (
 func TestFakeTime(t *testing.T) {
 	s := StartFakeTime(t)
 	start := s.time(t)
-	// SetClockOffset itself fails unless TIME follows.
+	// SetClockOffset itself fails the test if TIME does not reply with the new time.
 	for _, d := range []time.Duration{time.Hour, -time.Hour, 1500 * time.Millisecond, -1500 * time.Millisecond, 0} {
 		s.SetClockOffset(t, d)
 	}

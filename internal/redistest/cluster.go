@@ -17,13 +17,15 @@ const (
 
 // Cluster is a Redis Cluster of three masters with one replica each.
 type Cluster struct {
-	Nodes []*Server // the first three were started as masters; node i+3 was started as a replica of node i
+	// Nodes are the servers: the first three were started as masters, and node i+3 as a replica of
+	// node i.
+	Nodes []*Server
 }
 
 // StartCluster starts a cluster and waits until every node reports it as healthy and every replica
 // has caught up. The arguments are additional configuration for all nodes. A master that does not
-// answer is replaced only after a minute, unless [Failover] is among the arguments: on a busy machine
-// a second without an answer is normal, and a failover loses writes.
+// answer is replaced only after a minute, unless [Failover] is among the arguments: on a busy
+// machine, a master may not answer for a second, and a failover loses writes.
 func StartCluster(t testing.TB, args ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{}
@@ -56,8 +58,8 @@ func StartCluster(t testing.TB, args ...string) *Cluster {
 	return c
 }
 
-// Failover holds arguments of [StartCluster] for tests that kill a master. With them, a dead master
-// is replaced shortly after a node timeout of one second.
+// Failover contains arguments of [StartCluster] for tests that kill a master. With them, a dead
+// master is replaced shortly after a node timeout of one second.
 var Failover = []string{"--cluster-node-timeout", "1000"}
 
 // Addrs returns the addresses of all nodes.
@@ -85,7 +87,6 @@ func (c *Cluster) SlotOf(t testing.TB, key string) int {
 	return 0
 }
 
-// running returns the running nodes.
 func (c *Cluster) running() []*Server {
 	return slices.DeleteFunc(slices.Clone(c.Nodes), func(node *Server) bool { return node.proc == nil })
 }
@@ -108,7 +109,7 @@ func (c *Cluster) MasterOf(t testing.TB, key string) *Server {
 	return nil
 }
 
-// ReplicaOf returns the replica that a master reports.
+// ReplicaOf returns the replica of a master, as reported by the master.
 func (c *Cluster) ReplicaOf(t testing.TB, master *Server) *Server {
 	t.Helper()
 	view, err := clusterView(master)
@@ -131,7 +132,7 @@ func (c *Cluster) ReplicaOf(t testing.TB, master *Server) *Server {
 }
 
 // AwaitOK waits until all nodes run and agree that the cluster is healthy, and every master has a
-// replica that has caught up. Tests also call it after they restart a node.
+// replica that has caught up. Call it again after restarting a node.
 func (c *Cluster) AwaitOK(t testing.TB) {
 	t.Helper()
 	await(t, "the cluster is healthy", func() error {
@@ -296,7 +297,7 @@ func (c *Cluster) meet(t testing.TB) {
 	}
 }
 
-// each calls f for all nodes concurrently.
+// each calls f for all nodes concurrently and returns the joined errors.
 func (c *Cluster) each(f func(*Server) error) error {
 	errs := make([]error, len(c.Nodes))
 	var wg sync.WaitGroup
@@ -323,7 +324,7 @@ type peer struct {
 	id     string
 	port   int
 	flags  string
-	master string // the id of its master, or "-"
+	master string // id of its master, or "-"
 	slots  []string
 }
 

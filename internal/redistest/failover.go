@@ -10,13 +10,14 @@ import (
 	"github.com/stint-limiter/stint/internal/testkit"
 )
 
-// LossyFailover loses everything that is written to the key's master while write runs, but nothing
-// that was written before. It first cuts off the replica, which takes over automatically
-// after the master is killed. It returns the time from the kill until every running node was ready.
-// The old master stays dead; to fail over again, restart it and call [Cluster.AwaitOK].
+// LossyFailover makes the cluster fail over and lose everything that is written to the key's master
+// while write runs, but nothing that was written before. It cuts off the replica, calls write and
+// kills the master. The replica then takes over. LossyFailover returns the time from the kill until
+// every running node knows the new master. The old master stays dead; to fail over again, restart
+// it and call [Cluster.AwaitOK].
 //
-// A plain kill would lose nothing on one host, because writes that a master has acknowledged have
-// usually reached its replica.
+// Just killing the master would usually lose nothing, because on one host, writes that a master has
+// acknowledged have usually reached its replica.
 func (c *Cluster) LossyFailover(t testing.TB, key string, write func()) time.Duration {
 	t.Helper()
 	slot := c.SlotOf(t, key)
@@ -72,7 +73,7 @@ func isCutOff(master, replica *Server) error {
 	return nil
 }
 
-// replicationInfo returns one line of INFO replication, or "".
+// replicationInfo returns a field of INFO replication, or "" if there is no such field.
 func replicationInfo(srv *Server, name string) (string, error) {
 	info, err := srv.Do("INFO", "replication")
 	for line := range strings.Lines(info) {

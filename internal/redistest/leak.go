@@ -13,9 +13,9 @@ import (
 // start.
 const goroutineSlack = 2
 
-// CheckGoroutines fails the test unless the number of goroutines falls, within five seconds, to an
-// earlier result of [runtime.NumGoroutine] or slightly above it. Each running [Server] has one
-// goroutine, so start servers before counting.
+// CheckGoroutines fails the test unless, within five seconds, the number of goroutines falls to
+// before or slightly above it. before is an earlier result of [runtime.NumGoroutine]. Each running
+// [Server] has one goroutine, so start servers before counting.
 func CheckGoroutines(t testing.TB, before int) {
 	t.Helper()
 	if err := LeftGoroutines(before); err != nil {
@@ -23,8 +23,8 @@ func CheckGoroutines(t testing.TB, before int) {
 	}
 }
 
-// LeftGoroutines is like [CheckGoroutines], for a TestMain: it returns an error instead of failing a
-// test.
+// LeftGoroutines is like [CheckGoroutines], but returns an error instead of failing a test, so a
+// TestMain can call it.
 func LeftGoroutines(before int) error { return checkGoroutines(before, 5*time.Second) }
 
 func checkGoroutines(before int, timeout time.Duration) error {

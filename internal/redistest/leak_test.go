@@ -12,7 +12,7 @@ func TestCheckGoroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
 	CheckGoroutines(t, before)
 	begun, end := sync.WaitGroup{}, make(chan struct{})
-	for range 50 { // more than may be ending of other tests
+	for range 50 { // more than other tests may have left
 		begun.Add(1)
 		go leakForTest(&begun, end)
 	}

@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// Main is for the TestMain of a package whose examples use the Redis server in REDIS_URL:
+// Main runs the tests of a package whose examples use the Redis server in REDIS_URL, and returns the
+// exit code. Call it in TestMain:
 //
 //	func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
 //
-// It starts a server for them and runs the tests. With -short, it starts no server and skips the
-// examples.
+// Main starts a server for the examples. With -short, it starts no server and skips the examples.
 func Main(m *testing.M) (code int) {
 	flag.Parse()
 	if testing.Short() {

@@ -12,7 +12,6 @@ import (
 	"time"
 )
 
-// process is a running child process.
 type process struct {
 	pid  int
 	cmd  *exec.Cmd
@@ -33,7 +32,7 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 		if err != nil {
 			return
 		}
-		_ = cmd.Wait() // the log describes how it ended
+		_ = cmd.Wait() // the server's log shows how it ended
 		close(p.done)
 	}()
 	if err := <-started; err != nil {
@@ -50,12 +49,12 @@ func (p *process) signal(sig syscall.Signal) {
 	}
 }
 
-// AwaitStopped waits until a process that was sent [Stop] has stopped, because on a busy machine it
-// may answer once more before that. On systems without /proc, it does not wait.
+// AwaitStopped waits until a process that was sent [Stop] has stopped. Before that, on a busy
+// machine, it may still answer. On systems without /proc, AwaitStopped does not wait.
 func AwaitStopped(pid int) {
 	for range 1000 {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		_, state, ok := strings.Cut(string(stat), ") ") // after the name of the program
+		_, state, ok := strings.Cut(string(stat), ") ") // the state follows the program's name
 		if err != nil || !ok || strings.HasPrefix(state, "T") {
 			return
 		}

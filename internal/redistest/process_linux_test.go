@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestServerEndsWithTheTestBinary runs itself as another process, kills that without mercy, and
-// expects its server to go with it.
+// TestServerEndsWithTheTestBinary runs itself in a child process that starts a server, kills the
+// child, and checks that the server ends, too.
 func TestServerEndsWithTheTestBinary(t *testing.T) {
 	const child = "STINT_REDISTEST_CHILD"
 	if os.Getenv(child) != "" {
@@ -24,7 +24,7 @@ func TestServerEndsWithTheTestBinary(t *testing.T) {
 		t.Skip("needs a Redis server: make test runs it")
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
-	// The child cannot clean up, so its directories go into one of ours.
+	// The child cannot clean up, so it uses a temporary directory of this test.
 	cmd.Env = append(os.Environ(), child+"=1", "TMPDIR="+t.TempDir())
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -44,7 +44,7 @@ func TestServerEndsWithTheTestBinary(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // it was killed
+	_ = cmd.Wait() // an error, because it was killed
 	if server == 0 {
 		t.Fatal("the child did not start a server")
 	}
@@ -56,8 +56,8 @@ func TestServerEndsWithTheTestBinary(t *testing.T) {
 	})
 }
 
-// isZombie reports whether a process has ended and only waits for its new parent, which in a
-// container may never ask.
+// isZombie reports whether a process has ended but has not been reaped. In a container, its new
+// parent may never reap it.
 func isZombie(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err == nil && strings.Contains(string(stat), ") Z ")

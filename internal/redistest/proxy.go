@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// never is a wait that ends only when the alarm is set again.
+// never is the duration of a wait that ends only when the alarm is set again.
 const never = time.Duration(math.MaxInt64)
 
 // Direction is the direction of a message.
@@ -22,7 +22,7 @@ const (
 	Replies                   // to the client
 )
 
-// Proxy forwards data between clients and one Redis server and behaves like a network.
+// Proxy forwards data between clients and one Redis server, and simulates the faults of a network.
 //
 // Faults may be set at any time, from any goroutine. They apply at once to all current and future
 // connections. Faults combine: a reply can be both late and in pieces. For connections that do not
@@ -34,8 +34,8 @@ const (
 // authenticate and discover nodes. Replies are matched by counting, so these faults do not work on
 // a connection that turns replies off (CLIENT REPLY) or uses MONITOR.
 //
-// A delay does not limit the data in flight: the proxy buffers any number of waiting bytes, in the
-// memory of the test.
+// A delay does not limit the data in flight: the proxy buffers any number of waiting bytes, in
+// memory.
 type Proxy struct {
 	t    testing.TB
 	addr string
@@ -44,7 +44,7 @@ type Proxy struct {
 	mu       sync.Mutex // guards everything below
 	target   string
 	faults   faults
-	listener net.Listener // nil while cut
+	listener net.Listener // nil between Cut and Restore
 	ended    bool
 	links    map[*link]bool
 	dials    int
@@ -64,7 +64,8 @@ type faults struct {
 	swap              bool
 }
 
-// StartProxy starts a proxy on a free loopback port in front of a server. It ends with the test.
+// StartProxy starts a proxy on a free loopback port in front of the server at the address target.
+// The proxy ends with the test.
 func StartProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	p := &Proxy{t: t, target: target, links: map[*link]bool{}}
@@ -92,7 +93,7 @@ func StartProxy(t testing.TB, target string) *Proxy {
 	return p
 }
 
-// Addr returns host:port.
+// Addr returns the proxy's address as host:port.
 func (p *Proxy) Addr() string { return p.addr }
 
 // URL returns the address as a redis:// URL, without a password.
@@ -122,7 +123,7 @@ func (p *Proxy) SetTarget(target string) {
 }
 
 // SetLatency delays a round trip by roundTrip, half of it in each direction, plus a random time of
-// up to jitter. Messages never overtake each other. Connecting takes no longer than before.
+// up to jitter. Messages never overtake each other. Connecting is not delayed.
 func (p *Proxy) SetLatency(roundTrip, jitter time.Duration) {
 	p.change(func(f *faults) { f.roundTrip, f.jitter = roundTrip, jitter })
 }
@@ -132,8 +133,8 @@ func (p *Proxy) SetBandwidth(bytesPerSecond int) {
 	p.change(func(f *faults) { f.bandwidth = bytesPerSecond })
 }
 
-// SetSlice writes each reply in pieces of at most the given number of bytes, with a gap between
-// them. 0 bytes ends this.
+// SetSlice makes the proxy write each reply in pieces of at most the given number of bytes, with a
+// gap between them. If bytes is 0, it writes replies whole.
 func (p *Proxy) SetSlice(bytes int, gap time.Duration) {
 	p.change(func(f *faults) { f.slice, f.gap = bytes, gap })
 }
@@ -156,9 +157,9 @@ func (p *Proxy) cut() {
 	}
 }
 
-// Silence accepts connections and holds everything that is sent in either direction, including the
-// end of a connection, until [Proxy.Restore]. Redis then runs requests whose callers gave up long
-// ago, as after [Server.Pause].
+// Silence makes the proxy accept connections but hold everything that is sent in either direction,
+// including the end of a connection, until [Proxy.Restore]. Redis then runs requests whose callers
+// gave up long ago, as after [Server.Pause].
 func (p *Proxy) Silence() { p.change(func(f *faults) { f.silent = true }) }
 
 // Restore ends [Proxy.Cut], [Proxy.Silence] and [Proxy.SwapReplies]. The other faults end when they
@@ -189,8 +190,9 @@ func (p *Proxy) DropReplies(share float64) {
 // [Proxy.DropRequests] and [Proxy.DropReplies].
 func (p *Proxy) DropNext(d Direction, n int) { p.change(func(f *faults) { f.next[d] = n }) }
 
-// StallReplies holds every nth reply, counted over all connections, for d. Everything behind such a
-// reply on the same connection waits, too. 0 ends this.
+// StallReplies holds every nth reply for d, where n is the argument every. Replies are counted over
+// all connections. Everything behind a held reply on its connection waits, too. If every is 0, no
+// reply is held.
 func (p *Proxy) StallReplies(every int, d time.Duration) {
 	p.change(func(f *faults) { f.stallEvery, f.stallSeen, f.stall = every, 0, d })
 }
@@ -248,7 +250,6 @@ func (p *Proxy) accept(listener net.Listener) {
 	}
 }
 
-// drops decides whether to drop a message.
 func (f *faults) drops(d Direction) bool {
 	if f.next[d] > 0 {
 		f.next[d]--
@@ -257,7 +258,6 @@ func (f *faults) drops(d Direction) bool {
 	return rand.Float64() < f.share[d]
 }
 
-// stalls decides whether to stall a reply.
 func (f *faults) stalls() bool {
 	if f.stallEvery == 0 {
 		return false

@@ -69,7 +69,7 @@ func (l *link) connect() error {
 	return err
 }
 
-// close must be called with the proxy's lock held, as must wake.
+// close and wake must be called with the lock of the proxy held.
 func (l *link) close() {
 	l.closed = true
 	l.client.Close()
@@ -178,7 +178,7 @@ func (l *link) request(m message) message {
 	return m
 }
 
-// reply applies the faults to the reply of a script.
+// reply applies the faults of single messages to m, if m is the reply to a script.
 func (l *link) reply(m message) message {
 	if m.data[0] == '>' {
 		return m
@@ -236,7 +236,7 @@ func (l *line) write() {
 		}
 		if _, err := l.to.Write(data); err != nil {
 			// The other direction notices this when it reads. Before that, it may have to deliver
-			// what the closed end has sent.
+			// what the peer sent before closing.
 			broken = true
 			l.to.Close()
 		}
@@ -252,7 +252,7 @@ func (l *line) write() {
 	}
 }
 
-// next waits for the next bytes to forward. The result open is false after the last bytes.
+// next waits for the next bytes to forward. open is false after the last bytes.
 func (l *line) next() (data []byte, open bool) {
 	p := l.link.proxy
 	for {

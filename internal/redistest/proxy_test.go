@@ -12,7 +12,6 @@ import (
 	"time"
 )
 
-// client is one connection through a proxy.
 type client struct {
 	net.Conn
 	r *bufio.Reader
@@ -52,8 +51,8 @@ func (c *client) wantClosed(t testing.TB) {
 	}
 }
 
-// Replies are told apart by counting, so nothing that comes between them may count: pushes, and
-// replies of every type.
+// The proxy matches replies to requests by counting. So it must count a reply of any type as one,
+// and must not count pushes.
 func TestProxyTellsRepliesApart(t *testing.T) {
 	s := Start(t)
 	p := StartProxy(t, s.Addr())
@@ -83,7 +82,7 @@ func TestProxyTellsRepliesApart(t *testing.T) {
 	next("+OK\r\n")
 	next(">2\r\n$10\r\ninvalidate")
 	next(":0\r\n")
-	c.wantClosed(t) // NOSCRIPT was the reply to drop
+	c.wantClosed(t) // the reply NOSCRIPT was dropped
 }
 
 func TestReadMessage(t *testing.T) {

@@ -29,8 +29,8 @@ func (s *Server) CLI(t testing.TB, args ...string) string {
 	return reply
 }
 
-// Do is like [Server.CLI], but returns an error instead of failing a test. It is safe for any
-// goroutine.
+// Do is like [Server.CLI], but returns an error instead of failing a test. It may be called from
+// any goroutine.
 func (s *Server) Do(args ...string) (string, error) {
 	replies, err := s.pipeline(args)
 	if err != nil {
@@ -39,7 +39,8 @@ func (s *Server) Do(args ...string) (string, error) {
 	return text(replies[0]), nil
 }
 
-// list returns the elements of an array reply. They may hold any bytes.
+// list is like [Server.CLI] for a command with an array reply. It returns the elements, which may
+// contain any bytes.
 func (s *Server) list(t testing.TB, args ...string) []string {
 	t.Helper()
 	replies, err := s.pipeline(args)
@@ -100,8 +101,8 @@ func encode(commands ...[]string) string {
 	return b.String()
 }
 
-// readReply reads one RESP2 reply. An error reply is its first result. The second result is an
-// error of the connection, or of a reply that cannot be read.
+// readReply reads one RESP2 reply. It returns an error reply as its first result. Its second result
+// reports an error of the connection or a reply that cannot be read.
 func readReply(r *bufio.Reader) (any, error) {
 	line, err := r.ReadString('\n')
 	if err != nil {
@@ -147,7 +148,6 @@ func text(reply any) string {
 	return fmt.Sprint(reply)
 }
 
-// texts returns the elements of an array reply.
 func texts(reply any) []string {
 	elems, _ := reply.([]any)
 	list := make([]string, len(elems))

@@ -35,8 +35,8 @@ func StartSentinel(t testing.TB) *Sentinel {
 	return s
 }
 
-// StartTLSSentinel returns a master without replicas, monitored by one sentinel. Both use only TLS,
-// with the certificate of the master, and require a client certificate.
+// StartTLSSentinel starts a master without replicas and one sentinel that monitors it. Both use
+// only TLS, with the certificate of the master, and require a client certificate.
 func StartTLSSentinel(t testing.TB) *Sentinel {
 	t.Helper()
 	s := &Sentinel{MasterName: "stint",

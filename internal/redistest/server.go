@@ -11,11 +11,11 @@
 //
 // Every server listens on a free loopback port, works in the test's temporary directory, stores
 // nothing on disk and ends with the test. On Linux, it ends with the test binary if the test cannot
-// clean up. Without -short, no test is skipped: if redis-server, or the server named in [BinaryEnv],
-// is missing, the test fails.
+// clean up. Without -short, no test is skipped: if redis-server, or the server named in
+// [BinaryEnv], is missing, the test fails.
 //
 // Methods that take a testing.TB fail the test when an action fails, so call them only from that
-// test's own goroutine. [Server.Do] is safe for any goroutine.
+// test's own goroutine. [Server.Do] may be called from any goroutine.
 package redistest
 
 import (
@@ -36,8 +36,8 @@ import (
 )
 
 const (
-	// BinaryEnv is the variable that names another server to test against, such as valkey-server.
-	// It is also used for sentinels and cluster nodes.
+	// BinaryEnv is the variable that names another server to test against, for example
+	// valkey-server. It is also used for sentinels and cluster nodes.
 	BinaryEnv = "STINT_REDIS_SERVER"
 
 	// startTimeout is long because a test machine may be busy; a server is usually ready within 50
@@ -62,12 +62,12 @@ type Server struct {
 	needsBus bool
 	tls      *tls.Config
 	password string
-	clock    string // the file that holds the clock's offset, or ""
+	clock    string // the file with the fake clock; "" if the clock is real
 	proc     *process
 }
 
-// Start runs a server without persistence. The arguments are additional configuration, as on the
-// command line: "--maxmemory", "2mb".
+// Start runs a server without persistence. The arguments are additional options, as on the command
+// line, for example "--maxmemory", "2mb".
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := newServer(t, args...)
@@ -112,7 +112,7 @@ func prepare(dir string, args ...string) *Server {
 	return s
 }
 
-// Addr returns host:port.
+// Addr returns the server's address as host:port.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
 // Port returns the port.
@@ -220,7 +220,8 @@ func (s *Server) launch() error {
 	return s.awaitReady()
 }
 
-// awaitReady waits until this process answers, and not another one that took the port first.
+// awaitReady waits until this server answers. An answer of another server that took the port first
+// does not count.
 func (s *Server) awaitReady() error {
 	proc := s.proc
 	pid := fmt.Sprintf("process_id:%d\r\n", proc.pid)
@@ -275,7 +276,7 @@ func findBinary() (string, error) {
 	return path, nil
 }
 
-// freePort returns a port that is currently unused.
+// freePort returns an unused port. If withBus is set, the port of its cluster bus is unused, too.
 func freePort(withBus bool) (int, error) {
 	for range 200 {
 		port := firstPort + rand.IntN(lastPort-firstPort+1)

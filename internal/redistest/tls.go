@@ -39,22 +39,22 @@ func StartTLS(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// CertificateFiles returns the files with the certificate, which is its own authority, and the key
-// that a server from [StartTLS] and its clients share.
+// CertificateFiles returns the paths of the self-signed certificate and its key, which a server
+// from [StartTLS] and its clients share.
 func (s *Server) CertificateFiles() (cert, key string) {
 	return filepath.Join(s.dir, "cert.pem"), filepath.Join(s.dir, "key.pem")
 }
 
-// NewCertificate writes a certificate for 127.0.0.1 and localhost that is its own authority, and
-// its key, for servers and clients other than Redis.
+// NewCertificate writes a self-signed certificate for 127.0.0.1 and localhost, and its key, for
+// servers and clients other than Redis. It returns the paths of both files.
 func NewCertificate(t testing.TB) (cert, key string) { return CertificateFor(t, longValid) }
 
-// longValid is how long certificates are valid: longer than the time before expiry at which stint
-// warns.
+// longValid is the validity of certificates. It is longer than the time before expiry at which
+// stint warns.
 const longValid = 90 * 24 * time.Hour
 
-// CertificateFor is like [NewCertificate], for a certificate that is valid for the given time from
-// now on. If valid is negative, it has expired.
+// CertificateFor is like [NewCertificate], but the certificate expires after the given time. If
+// valid is negative, it has already expired.
 func CertificateFor(t testing.TB, valid time.Duration) (cert, key string) {
 	t.Helper()
 	directory := t.TempDir()
@@ -64,8 +64,9 @@ func CertificateFor(t testing.TB, valid time.Duration) (cert, key string) {
 	return (&Server{dir: directory}).CertificateFiles()
 }
 
-// writeCertificate creates a certificate for 127.0.0.1 and localhost that both ends use and trust,
-// writes it to dir and returns the configuration of clients.
+// writeCertificate creates a certificate for 127.0.0.1 and localhost that servers and clients use
+// and trust. It writes the certificate and its key to dir, and returns the configuration of
+// clients.
 func writeCertificate(dir string, valid time.Duration) (*tls.Config, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// keysWithoutTTL is a script that returns stint's keys without an expiry, except tables.
+// keysWithoutTTL is a script that returns the keys of stint that have no expiry, except tables.
 const keysWithoutTTL = `
 local found = {}
 for _, key in ipairs(redis.call('KEYS', 'stint:*')) do

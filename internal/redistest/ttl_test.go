@@ -11,7 +11,7 @@ func TestKeysWithoutTTL(t *testing.T) {
 	dead.Kill()
 	replica := Start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(s.Port()))
 	var commands [][]string
-	for i := range 2500 { // of many
+	for i := range 2500 {
 		commands = append(commands, []string{"SET", "stint:{" + strconv.Itoa(i) + "}", "x", "EX", "1000"})
 	}
 	commands = append(commands, []string{"SET", "theirs", "x"}, []string{"HSET", "xstint:", "a", "b"})

@@ -1,10 +1,10 @@
 /*
- * Preloaded into a server, this library sets the server's wall clock from the file
- * named by STINT_CLOCK: two numbers of microseconds (8 bytes each, the machine's
+ * This library is preloaded into a server. It sets the server's wall clock from the
+ * file named by STINT_CLOCK: two numbers of microseconds (8 bytes each, the machine's
  * byte order). The first is how far the clock is ahead. If the second is not 0, the
  * clock is stopped at that time, since the Unix epoch. The file is mapped, so writing
- * to it steps the clock at once. The monotonic clock is left alone, as it is when a
- * real host's clock is set.
+ * to it steps the clock at once. The monotonic clock does not change, as on a real
+ * host whose clock is set.
  *
  * libfaketime cannot do this: it allocates on its first call, and jemalloc reads
  * the clock on its first allocation.
@@ -19,7 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static volatile int64_t *shift; /* and the time at which it is stopped */
+/* How far the clock is ahead, and the time at which it is stopped. */
+static volatile int64_t *shift;
 
 __attribute__((constructor)) static void map_shift(void)
 {
