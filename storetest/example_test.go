@@ -11,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/storetest"
 )
 
-// open is what Run and Model take, here for a store in memory:
+// open returns a harness for Run and Model, here with a store in memory:
 //
 //	func TestContract(t *testing.T) { storetest.Run(t, open) }
 //	func TestModel(t *testing.T)    { storetest.Model(t, open) }
@@ -21,7 +21,7 @@ func open(*testing.T) storetest.Harness {
 	return storetest.Harness{Store: store, Clock: clock}
 }
 
-// A harness is a store under test and its clock, which tests move by hand.
+// A harness contains a store under test and its clock, which only the test moves.
 func ExampleHarness() {
 	h := open(nil)
 	lim, _ := stint.New(h.Store, stint.PerHour(1))

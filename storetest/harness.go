@@ -24,36 +24,37 @@ import (
 type Harness struct {
 	// Store is the store under test. Each test uses its own subjects, so tests may share a store.
 	Store stint.Store
-	// Clock is the store's clock, or nil for the real one. If it is nil, tests that must move the
-	// clock are skipped.
+	// Clock is the store's clock. If it is nil, the store uses the real time, and tests that must
+	// move the clock are skipped.
 	Clock *Clock
-	// NeverOver means that the store may deny more than the rules do, or for longer, and may know
-	// less about the remaining units, as with deny caches, leases and fallbacks. It never admits
-	// more. Other stores answer exactly as the rules define, to the microsecond.
+	// NeverOver means that the store never admits more than the rules do, but may deny more, deny
+	// for longer, and report the remaining units inexactly, as stores with deny caches, leases or
+	// fallbacks do. If it is not set, the store must answer exactly as the rules define, to the
+	// microsecond.
 	NeverOver bool
 	// SplitSubjects means that a request's subjects may be on different servers: the store refuses
-	// reservations over several subjects, and if one subject denies a request, the store gives the
-	// charges of the other subjects back only a moment later.
+	// reservations over several subjects, and if one subject denies a request, the store gives back
+	// the charges of the other subjects only a moment later.
 	SplitSubjects bool
 	// Disturbances are events that may happen to the store at any time and must not change an
-	// answer: a flushed script cache, expiry of due keys. Model causes them at random. The keys are
-	// their names in the history that Model prints.
+	// answer, for example a flushed script cache or the expiry of due keys. Model causes them at
+	// random. The key of an event is its name in the history that Model prints.
 	Disturbances map[string]func(t testing.TB)
 }
 
-// Clock is a clock that tests move. The zero Clock does not move on its own and is ready for use. A
-// Clock is safe for concurrent use.
+// Clock is a clock that moves only when a test moves it. The zero Clock is ready for use. A Clock
+// is safe for concurrent use.
 type Clock struct {
-	// OnAdvance is called after the clock has moved. A store whose state expires by another clock
-	// can age the state there. It may be nil.
+	// OnAdvance, if not nil, is called after the clock has moved by the given duration. If a
+	// store's state expires by another clock, OnAdvance can age the state.
 	OnAdvance func(time.Duration)
 
 	mu    sync.Mutex
 	moved time.Duration // since the epoch
 }
 
-// epoch is the start of every clock. It is not a round number in any unit, so that windows and
-// slices do not happen to begin there.
+// epoch is the start of every clock. It is not a round number in any unit, so that no window or
+// slice begins there.
 var epoch = time.Date(2026, time.March, 4, 5, 6, 7, 891_011_000, time.UTC)
 
 // Now returns the clock's time, in whole microseconds.
@@ -66,7 +67,7 @@ func (c *Clock) Now() time.Time {
 // micros returns the clock's time in microseconds since the Unix epoch.
 func (c *Clock) micros() int64 { return c.Now().UnixMicro() }
 
-// Advance moves the clock, back if d is negative.
+// Advance moves the clock forward by d, or back if d is negative.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	c.moved += d
@@ -76,7 +77,6 @@ func (c *Clock) Advance(d time.Duration) {
 	}
 }
 
-// restart sets the clock to its start.
 func (c *Clock) restart() {
 	c.mu.Lock()
 	moved := c.moved

@@ -13,9 +13,9 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Linearizable checks that concurrent decisions have a sequential order: the answers to several
-// callers must be possible answers to one caller after another. The store may run on the real
-// clock; the limits' windows are so long that no units come back. Each subject is checked
+// Linearizable checks that concurrent decisions have a sequential order: the answers to concurrent
+// calls must be possible answers to the same calls made one after another. The store may run on the
+// real clock; the limits' windows are so long that no units come back. Each subject is checked
 // separately, because the contract orders only the decisions on one subject.
 func Linearizable(t *testing.T, store stint.Store) {
 	const callers, calls = 8, 60
@@ -24,7 +24,7 @@ func Linearizable(t *testing.T, store stint.Store) {
 		stint.Per(400, stint.MaxWindow), // in slices of three days; the test is within one slice
 		stint.Per(25, stint.MaxWindow).BurstTimes(2).WithName("burst"),
 	}
-	// Few calls per subject, because the search is exponential in the worst case.
+	// Each subject gets few calls, because the search is exponential in the worst case.
 	subjects := func(n int) (names []string) {
 		for range n {
 			names = append(names, fmt.Sprintf("linearizable:%016x", rand.Uint64()))
@@ -98,7 +98,7 @@ type recorder struct {
 	history []porcupine.Operation
 }
 
-// asked is a call of the store, and reply is the store's reply.
+// asked is a call to the store, and reply is its answer.
 type asked struct {
 	subject string
 	verb    string // take, peek, settle, give back or reset; hold, report or settle hold
@@ -147,7 +147,8 @@ func (r *recorder) take(t *testing.T, caller int, subject, verb string, cost int
 	return c
 }
 
-// hold takes with a hold, or reports on or settles an earlier hold, possibly several times.
+// hold makes a request with a hold, or reports on or settles one of the charges in held, even if it
+// was settled before. It returns held with the new charge, if any.
 func (r *recorder) hold(t *testing.T, caller int, subject string, held []stint.Charge) []stint.Charge {
 	n := rand.IntN(5)
 	if n < 2 || len(held) == 0 {
@@ -173,7 +174,7 @@ func (r *recorder) amend(t *testing.T, caller int, verb string, c stint.Charge, 
 	})
 }
 
-// command acts only on the first limit, so that the others differ from it.
+// command sends a command for the first limit only, so that the usages of the limits differ.
 func (r *recorder) command(t *testing.T, caller int, verb string, c stint.Command) {
 	c.Limits = r.limits[:1]
 	in := asked{subject: c.Subject, verb: verb, cost: c.Units}

@@ -11,7 +11,7 @@ import (
 )
 
 // ledger is the whole state of one subject in the sequential specification of Linearizable. Nothing
-// expires, and only the first limit is ever reset or given units back. But a reset also changes the
+// expires, and only the first limit is ever reset or gets units back. But a reset also changes the
 // generation of the second limit, which is in the same state. A ledger is immutable.
 type ledger struct {
 	first   []unitsAt // usage of the first limit, in order of time
@@ -21,7 +21,7 @@ type ledger struct {
 	settled []uint64
 
 	holds []openHold
-	held  int64 // usage under every limit by open and settled holds
+	held  int64 // units of open and settled holds, which count under every limit
 }
 
 // openHold is an open hold. units is its estimate, or the reported cost if that is larger.
@@ -40,8 +40,8 @@ func (g ledger) used() [3]int64 {
 	return u
 }
 
-// add returns the first limit's list with n more units at an instant. It removes the entry if no
-// units are left.
+// add returns a copy of list with n more units at the given instant. It omits the entry if no units
+// are left.
 func add(list []unitsAt, at, n int64) []unitsAt {
 	list = slices.Clone(list)
 	for i := range list {

@@ -8,7 +8,8 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// TestSequential checks the checker: what no sequential store could answer is found.
+// TestSequential checks that the model accepts histories that have a sequential order, and rejects
+// others.
 func TestSequential(t *testing.T) {
 	limits := []stint.Limit{stint.PerDay(10), stint.Per(400, stint.MaxWindow), stint.Per(100, stint.MaxWindow)}
 	charge := func(id uint64) stint.Charge {
@@ -47,9 +48,9 @@ func TestSequential(t *testing.T) {
 			false},
 		{"reset", []porcupine.Operation{op(1, 2)(take(1, 6)), op(3, 4)(reset()), op(5, 6)(apart(2, 6, 12))}, true},
 		{"reset, then refunded", []porcupine.Operation{
-			// the second stays
+			// the refund does not change the second limit
 			op(1, 2)(take(1, 6)), op(3, 4)(reset()), op(5, 6)(refund(true)), op(7, 8)(apart(2, 6, 6))}, false},
-		// the others stay
+		// only the first limit gets units back
 		{"given back", []porcupine.Operation{op(1, 2)(take(1, 6)), op(3, 4)(giveBack()), op(5, 6)(take(2, 10))}, false},
 		{"given back too late", []porcupine.Operation{op(1, 2)(take(1, 6)), op(3, 4)(take(0, 6)), op(5, 6)(giveBack())},
 			true},

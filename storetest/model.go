@@ -19,9 +19,9 @@ import (
 // answers at every step: decisions, states, amendments. It also checks the store's decisions
 // against the true log of events. The harness needs a Clock.
 //
-// The histories are the same in every run, so that only a change can break a test. Flags of rapid
-// set their number and the seed: for example, -rapid.seed=0 -rapid.checks=10000 runs 10,000 new
-// histories. A failure prints the smallest history that rapid found.
+// The histories are the same in every run, so that only a change of the code can break a test.
+// Flags of rapid set their number and the seed: for example, -rapid.seed=0 -rapid.checks=10000 runs
+// 10,000 new histories. A failure prints the smallest history that rapid found.
 func Model(t *testing.T, open func(t *testing.T) Harness) {
 	h := open(t)
 	if h.Clock == nil {
@@ -51,10 +51,10 @@ func Model(t *testing.T, open func(t *testing.T) Harness) {
 	})
 }
 
-// Without this seed, rapid would choose another one in every run.
+// Without this seed, rapid would choose a different one in every run.
 var _ = flag.Set("rapid.seed", "1")
 
-// world is a store and the reference in the middle of a history.
+// world holds a store and the reference while they execute a history.
 type world struct {
 	t      testing.TB
 	h      Harness
@@ -98,7 +98,8 @@ func (p chargePair) part(bits uint) chargePair {
 	return chargePair{p.store.Part(claims...), p.oracle.Part(claims...), p.booked}
 }
 
-// maxCharges is the maximum number of charges that a history remembers, to amend them.
+// maxCharges is the maximum number of recent charges that a history keeps as candidates for
+// amendments.
 const maxCharges = 40
 
 func (w *world) note(format string, args ...any) {
@@ -194,7 +195,7 @@ func (w *world) take(s step) error {
 	return w.truth.Took(now, asked, got)
 }
 
-// flood repeats a take at equal intervals, and records all takes in one line.
+// flood repeats a take at equal intervals, and records all takes in one line of the history.
 func (w *world) flood(s step) error {
 	before := len(w.history)
 	for range s.pick {
@@ -311,7 +312,7 @@ func (w *world) command(s step) error {
 	return w.both(c)
 }
 
-// both gives a command to the store and the reference.
+// both sends a command to the store and the reference.
 func (w *world) both(c stint.Command) error {
 	switch c.Kind {
 	case stint.CommandReset:

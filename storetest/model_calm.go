@@ -11,8 +11,9 @@ import (
 // such usage counts again, under a slower refill or after a step back of the clock; when an empty
 // meter starts again with the units in its log; when an inspection shows the beginning of a
 // calendar period; and when an empty state begins again with another generation. The rules leave
-// these cases open. So histories first reset such limits in the store and in the reference, and no
-// longer amend charges of such states, unless the charges have left their windows.
+// these cases open. So before it uses such limits, a history resets them in the store and in the
+// reference. It no longer amends charges to such states, unless the charges have left their
+// windows.
 
 type subjectScope struct{ subject, scope string }
 

@@ -24,7 +24,7 @@ type plan struct {
 	steps        []step
 }
 
-// GoString returns the text that rapid prints for a plan; the history has the details.
+// GoString returns a short description for rapid to print. The history has the details.
 func (p plan) GoString() string { return fmt.Sprintf("%d steps under %v", len(p.steps), p.families) }
 
 type stepKind int
@@ -41,7 +41,8 @@ const (
 	stepInspect
 	stepDisturb
 	stepFlood
-	stepRare // a kind from rare, which would crowd out the others if it were common
+	// stepRare stands for a kind from rare. In common, these would crowd out the other kinds.
+	stepRare
 )
 
 type step struct {
@@ -251,8 +252,8 @@ func stepGenerator(p plan) *rapid.Generator[step] {
 	})
 }
 
-// advanceGenerator draws a time from none to hours: a fixed one, or one that is close to a window
-// of the plan, or a multiple or fraction of the window.
+// advanceGenerator draws a time in microseconds, from 0 to hours: a fixed time, a time close to a
+// window of the plan, or a multiple or fraction of the window.
 func advanceGenerator(p plan) *rapid.Generator[int64] {
 	steps := []int64{0, 1, 15, 16, 1000, 8000, 100_000, 3_600_000_000, 7_300_000_001}
 	for _, f := range p.families {
@@ -286,8 +287,8 @@ func claimGenerator(p plan) *rapid.Generator[claimPick] {
 	})
 }
 
-// maxFlood is the maximum number of takes in a flood. It is enough to fill a log, so that old entries
-// are merged.
+// maxFlood is the maximum number of takes in a flood. It is enough to fill a log, so that old
+// entries are merged.
 const maxFlood = 300
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
@@ -340,7 +341,7 @@ func (w *world) request(s step) stint.Request {
 			r.Claims[i].Subject = r.Claims[0].Subject
 		}
 	}
-	r.Bans = &stint.BanPolicy{} // bans apply, but none is created
+	r.Bans = &stint.BanPolicy{} // bans in force apply, but no denial causes a ban
 	if s.bans {
 		r.Bans = w.plan.bans
 	}

@@ -17,7 +17,7 @@ func differ(got, want stint.Decision) string {
 	return ""
 }
 
-// whole returns as text all parts of a decision that must be equal in all stores.
+// whole formats all parts of a decision that must be equal in all stores.
 func whole(d stint.Decision) string {
 	text := fmt.Sprintf("%s key %q", answer(d), d.Key())
 	if d.Charge.Data().ID != 0 || d.Charge.Data().At != 0 {
@@ -40,7 +40,7 @@ func stateText(s stint.State) string {
 
 func short(subject, prefix string) string { return strings.TrimPrefix(subject, prefix) }
 
-// describe returns a request in one line of text.
+// describe formats a request in one line.
 func describe(r stint.Request, prefix string) string {
 	var b strings.Builder
 	b.WriteString([...]string{"take", "peek", "reserve", "force"}[r.Mode])
@@ -93,7 +93,7 @@ func describe(r stint.Request, prefix string) string {
 	return b.String()
 }
 
-// answer returns a decision in a few words.
+// answer summarizes a decision in a few words.
 func answer(d stint.Decision) string {
 	var words []string
 	add := func(when bool, word string) {

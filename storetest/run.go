@@ -52,17 +52,15 @@ type check struct {
 
 type limits = []stint.Limit
 
-// everyStore returns a check for every store.
 func everyStore(name string, under limits, test func(k *tester)) check {
 	return check{name: name, under: under, test: test}
 }
 
-// exact returns a check for exact stores only.
 func exact(name string, under limits, test func(k *tester)) check {
 	return check{name: name, exact: true, under: under, test: test}
 }
 
-// clocked returns a check for exact stores whose clock can be moved.
+// clocked returns a check for exact stores with a clock that can be moved.
 func clocked(name string, under limits, test func(k *tester)) check {
 	return check{name: name, exact: true, clock: true, under: under, test: test}
 }
@@ -76,7 +74,6 @@ type tester struct {
 	limits  limits
 }
 
-// newSubject returns a subject that was never used.
 func (k *tester) newSubject() string { return fmt.Sprintf("test:%016x", rand.Uint64()) }
 
 // other returns a tester with another subject, under the given limits or, if there are none, under
@@ -94,7 +91,7 @@ func (k *tester) under(limits ...stint.Limit) *tester { return k.as(k.subject, l
 // with returns a tester with the same subject, under additional limits.
 func (k *tester) with(more ...stint.Limit) *tester { return k.under(slices.Concat(k.limits, more)...) }
 
-// as returns a tester with a subject, under limits.
+// as returns a tester with the given subject and limits.
 func (k *tester) as(subject string, limits ...stint.Limit) *tester {
 	other := *k
 	other.subject, other.limits = subject, limits
@@ -131,7 +128,6 @@ func (k *tester) decide(r stint.Request) stint.Decision {
 	return d
 }
 
-// mustDecide decides, and fails if the request is denied.
 func (k *tester) mustDecide(r stint.Request) stint.Decision {
 	k.Helper()
 	d := k.decide(r)
@@ -185,13 +181,11 @@ func (k *tester) reserve(cost int64, maxWait time.Duration) stint.Decision {
 	return k.decide(r)
 }
 
-// mustTake takes, and fails if the request is denied.
 func (k *tester) mustTake(cost int64) stint.Decision {
 	k.Helper()
 	return k.mustDecide(k.request(cost))
 }
 
-// mustDeny takes, and fails if the request is allowed.
 func (k *tester) mustDeny(cost int64) stint.Decision {
 	k.Helper()
 	d := k.take(cost)
@@ -218,7 +212,8 @@ func (k *tester) amended(d stint.Decision, a stint.Amendment) stint.Amended {
 	return done
 }
 
-// wantSettled settles a decision, and fails unless that leaves the wanted number of units charged.
+// wantSettled settles the charge of d as the amendment says. It fails unless the settlement applies
+// and leaves want units charged.
 func (k *tester) wantSettled(d stint.Decision, a stint.Amendment, want int64) {
 	k.Helper()
 	if got := k.amended(d, a); !got.Changed || got.Charged != want {
@@ -249,7 +244,7 @@ func (k *tester) reset() {
 	k.command(stint.Command{Kind: stint.CommandReset, Subject: k.subject, Limits: k.limits})
 }
 
-// wantSame fails unless a value of a decision is the wanted one.
+// wantSame fails unless got equals want. what names the compared value of the decision d.
 func wantSame[T comparable](k *tester, d stint.Decision, what string, got, want T) {
 	k.Helper()
 	if got != want {
@@ -282,7 +277,6 @@ func (k *tester) wantRetry(d stint.Decision, want time.Duration) {
 	wantSame(k, d, "retry-after", d.RetryAfter, want)
 }
 
-// wantUsed checks the usage of each limit.
 func (k *tester) wantUsed(d stint.Decision, want ...int64) {
 	k.Helper()
 	var got []int64
@@ -309,7 +303,7 @@ func (k *tester) wantApplied(got, want bool) {
 	}
 }
 
-// canceled returns a context that has ended.
+// canceled returns a context that is already canceled.
 func canceled(parent context.Context) context.Context {
 	ctx, cancel := context.WithCancel(parent)
 	cancel()

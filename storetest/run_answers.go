@@ -6,7 +6,7 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// answers are checks of the contents of an answer, for every outcome.
+// answers contains the checks of an answer's fields, for every outcome.
 var answers = []check{
 	clocked("an answer has the store's instant and the generation of its state",
 		limits{stint.PerHour(1), stint.TokenBucket(1, 1, time.Hour), stint.PerHour(1).WithName("n")}, func(k *tester) {

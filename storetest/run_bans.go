@@ -11,7 +11,7 @@ func policy(after int) *stint.BanPolicy {
 		Durations: []time.Duration{time.Minute, 5 * time.Minute, time.Hour}, Forgive: 2 * time.Hour}
 }
 
-// strike makes a request that is denied, under a ban policy.
+// strike makes a request that its limit denies, under the ban policy p.
 func (k *tester) strike(p *stint.BanPolicy) stint.Decision {
 	k.Helper()
 	r := k.under(stint.Per(1, ms)).request(2)
@@ -118,7 +118,7 @@ var bans = []check{
 			k.ban(time.Minute)
 			k.wantRetry(k.take(1), 59*time.Minute)
 			k.Clock.Advance(58 * time.Minute)
-			k.ban(time.Minute) // ends at the same time
+			k.ban(time.Minute) // ends when the current ban ends
 			k.wantRetry(k.take(1), time.Minute)
 			k.Clock.Advance(time.Minute - us)
 			k.ban(ms)

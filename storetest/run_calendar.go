@@ -8,7 +8,7 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// until returns the time from now until an instant.
+// until returns the time from now until the given hour, in UTC.
 func (k *tester) until(year int, month time.Month, day, hour int) time.Duration {
 	return time.Date(year, month, day, hour, 0, 0, 0, time.UTC).Sub(k.Clock.Now())
 }
@@ -21,8 +21,8 @@ func (k *tester) wantReset(d stint.Decision, want time.Duration) {
 	}
 }
 
-// calendars are limits with every kind of period, in UTC and ten other zones. The zones are up to 19
-// hours apart. Some change their clocks, on different days and by different amounts.
+// calendars are limits with every kind of period, in UTC and ten other zones. The zones are up to
+// 19 hours apart. Some change their clocks, on different days and by different amounts.
 var calendars = limits{
 	stint.Daily(7), stint.Daily(7).In("Pacific/Kiritimati"), stint.Daily(7).In("America/St_Johns"),
 	stint.Daily(7).In("Australia/Lord_Howe"),
@@ -102,13 +102,13 @@ var periods = []check{
 		berlin, tokyo := k.under(stint.Daily(3).In("Europe/Berlin")), k.under(stint.Daily(3).In("Asia/Tokyo"))
 		k.under(stint.PerDay(9)).mustTake(1) // keeps the state alive
 		k.Clock.Advance(k.until(2026, 3, 4, 16))
-		first := tokyo.mustTake(2) // until 15:00 of the next day
+		first := tokyo.mustTake(2) // counts until 15:00 of the next day
 		k.wantApplied(tokyo.settle(first, 1), true)
 		k.wantUsed(tokyo.peek(1), 1)
 		k.Clock.Advance(k.until(2026, 3, 5, 1))
 		second := berlin.mustTake(2)
 		k.Clock.Advance(k.until(2026, 3, 5, 15))
-		berlin.mustTake(3)                             // until 23:00
+		berlin.mustTake(3)                             // counts until 23:00
 		k.wantApplied(berlin.settle(second, 0), false) // although it is the same day in Berlin
 		k.wantUsed(berlin.peek(1), 3)
 	}),
@@ -138,7 +138,7 @@ var periods = []check{
 		k.Clock.Advance(k.until(2026, 3, 4, 15))
 		k.wantApplied(utc.settle(utc.mustTake(3), 0), true)
 		k.Clock.Advance(-us)
-		tokyo.mustDeny(4) // the step is written
+		tokyo.mustDeny(4) // denied, but the step back is stored
 		k.wantApplied(tokyo.settle(first, 0), false)
 		k.Clock.Advance(us)
 		utc.mustTake(3)
@@ -176,7 +176,7 @@ var periods = []check{
 // anyCalendar charges one subject under different calendars for about 50 periods, on clocks up to
 // ten minutes apart. It counts the units granted between the resets that the decisions announce.
 func (k *tester) anyCalendar(same limits) {
-	var end time.Time // of the current period
+	var end time.Time // end of the current period
 	granted, capacity := int64(0), same[0].Max
 	rand := rand.New(rand.NewPCG(1, uint64(same[0].Window)))
 	for range 400 {

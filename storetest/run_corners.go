@@ -85,7 +85,7 @@ var corners = []check{
 		k.take(1)
 		k.take(1)
 		k.after(-time.Hour).peek(1)
-		k.take(1) // denied, but the step is written
+		k.take(1) // denied, but the step back is stored
 		k.after(500 * ms).take(1)
 		k.after(500 * ms).take(1)
 	}),

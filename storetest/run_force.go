@@ -15,7 +15,8 @@ func (k *tester) forced(cost int64) stint.Request {
 	return r
 }
 
-// force charges regardless of room, ahead of now if ahead is not 0.
+// force charges cost units regardless of room. If ahead is not 0, it books them for that time from
+// now.
 func (k *tester) force(cost int64, ahead time.Duration) stint.Decision {
 	k.Helper()
 	r := k.forced(cost)
@@ -25,7 +26,7 @@ func (k *tester) force(cost int64, ahead time.Duration) stint.Decision {
 	return d
 }
 
-// forcing are checks of charges that apply even without room.
+// forcing contains the checks of charges that apply even without room.
 var forcing = []check{
 	everyStore("force charges above the capacity", limits{
 		stint.PerMinute(3), stint.PerMinute(200), stint.PerMinute(3).BurstTimes(2),
@@ -52,7 +53,7 @@ var forcing = []check{
 		later := k.reserve(1, time.Minute)
 		k.wantRetry(later, time.Second)
 		d := k.force(2, 500*time.Millisecond)
-		k.wantUsed(d, 3) // at the time of the charge: the first unit and these two
+		k.wantUsed(d, 3) // at the time of the booking, the first unit and these two count
 		if d.Charge.Data().At >= later.Charge.Data().At {
 			k.Fatalf("it ends at %d, after the next one at %d", d.Charge.Data().At, later.Charge.Data().At)
 		}

@@ -8,7 +8,6 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// limiter returns a limiter with the first limit.
 func (k *tester) limiter() *stint.Limiter {
 	lim, err := stint.New(k.Store, k.limit())
 	if err != nil {
@@ -17,18 +16,19 @@ func (k *tester) limiter() *stint.Limiter {
 	return lim
 }
 
-// golden are the golden examples of the requirements, except the fifth, which is about callers.
+// golden contains the golden examples of the requirements, except the fifth, which tests callers of
+// a store.
 var golden = []check{
 	clocked("golden 1: blocking, four at once, the fifth waits", limits{stint.Per(4, s)}, func(k *tester) {
 		for i, want := range []time.Duration{0, 0, 0, 0, s - 4*us} {
 			d := k.reserve(1, 0)
 			k.wantAllowed(d, true)
 			k.wantRetry(d, want)
-			k.wantUsed(d, int64(min(i+1, 4))) // when the fifth is due, the first has left
+			k.wantUsed(d, int64(min(i+1, 4))) // when the fifth is due, the first has left the window
 			k.Clock.Advance(us)
 		}
 	}),
-	// The window is shorter than a second, for stores on the real clock.
+	// The window is shorter than a second because the test waits for it in real time.
 	exact("golden 1 and 4, waiting: no answer counts another's booking", limits{stint.Per(4, 300*ms)}, func(k *tester) {
 		limiters := []*stint.Limiter{k.limiter(), k.limiter()}
 		var waited time.Duration

@@ -7,7 +7,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// holdLife is the life of holds in these tests. holdSlice is how much later they may expire.
+// holdLife is the life of holds in these tests. They expire up to holdSlice later.
 const (
 	holdLife  = time.Minute
 	holdSlice = holdLife/64 + time.Microsecond
@@ -127,7 +127,7 @@ var holds = []check{
 		k.wantUsed(k.peek(1), 70)
 		k.pass(holdLife + holdSlice)
 		k.wantUsed(k.peek(1), 70)
-		k.wantApplied(k.amend(d, report(75)), false) // it no longer holds anything
+		k.wantApplied(k.amend(d, report(75)), false) // the hold has expired
 		k.wantUsed(k.peek(1), 75)
 		k.pass(holdLife)
 		k.wantSettled(d, settleTo(80), 80)
@@ -210,7 +210,7 @@ var holds = []check{
 		k.mustTake(1)
 		forced := r
 		forced.Mode = driver.ModeForce
-		d = k.mustDecide(forced) // it is charged instead of held
+		d = k.mustDecide(forced) // the request is charged instead of held
 		k.wantUsed(d, driver.MaxHolds+2)
 		k.wantHeld(driver.MaxHolds)
 		k.wantApplied(k.settle(d, 0), false)
@@ -219,7 +219,7 @@ var holds = []check{
 	}),
 }
 
-// severalCosts takes and settles three quantities at once, with a hold or without.
+// severalCosts takes and settles three quantities at once. If hold is 0, they are not held.
 func severalCosts(k *tester, hold time.Duration) {
 	d := k.mustDecide(k.quantities(hold, 10, 50))
 	k.wantUsed(d, 1, 10, 50)
@@ -240,7 +240,7 @@ func severalClaims(k *tester, hold time.Duration) {
 	k.wantSettled(d, stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{"in": 7, "out": 15}}, 22)
 }
 
-// quantities returns a request that counts requests, input and output.
+// quantities returns a request with separate costs for requests, input and output.
 func (k *tester) quantities(hold time.Duration, in, out int64) stint.Request {
 	r := k.request(1)
 	r.Hold = hold
@@ -249,7 +249,7 @@ func (k *tester) quantities(hold time.Duration, in, out int64) stint.Request {
 	return r
 }
 
-// hold takes with a hold, and fails if the request is denied.
+// hold makes a request with a hold, and fails if the request is denied.
 func (k *tester) hold(cost int64) stint.Decision {
 	k.Helper()
 	r := k.request(cost)
@@ -257,7 +257,7 @@ func (k *tester) hold(cost int64) stint.Decision {
 	return k.mustDecide(r)
 }
 
-// wantHeld checks the number of held units of the first limit.
+// wantHeld checks the number of units held under the first limit, if the store is an inspector.
 func (k *tester) wantHeld(want int64) {
 	k.Helper()
 	inspector := inspectorOf(k.Context(), k.Store)

@@ -8,22 +8,20 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// withID returns a request of one unit with an id.
 func (k *tester) withID(id string) stint.Request {
 	r := k.request(1)
 	r.ID = id
 	return r
 }
 
-// withIDFor returns a request of one unit with an id that lives for the given time.
 func (k *tester) withIDFor(id string, life time.Duration) stint.Request {
 	r := k.withID(id)
 	r.IDLife = life
 	return r
 }
 
-// moment is the resolution of a request id's time, which is rounded up. After a moment, the clock has
-// reached that time.
+// moment is the resolution of the times of request ids. These are rounded up, so the time of a new
+// id may be up to a moment ahead of the clock.
 const moment = 16 * us
 
 var requestIDs = []check{

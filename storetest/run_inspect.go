@@ -34,8 +34,8 @@ func (k *tester) inspector() driver.Inspector {
 	return inspector
 }
 
-// inspect inspects a subject. If the harness has a Clock, it also checks that the usages equal those
-// of a peek.
+// inspect inspects a subject. If the harness has a Clock, it also checks that the usages equal
+// those of a peek.
 func (k *tester) inspect(c stint.Claim) driver.Inspection {
 	k.Helper()
 	shown, err := k.inspector().Inspect(k.Context(), c)
@@ -54,7 +54,7 @@ func (k *tester) inspect(c stint.Claim) driver.Inspection {
 	return shown
 }
 
-// window returns the inspection of the first limit.
+// window inspects the first limit.
 func (k *tester) window() driver.Window {
 	k.Helper()
 	return k.inspect(k.request(0).Claims[0]).Windows[0]
@@ -114,7 +114,7 @@ var inspecting = []check{
 		fixed := fixed(1000, time.Minute)
 		now := k.Clock.Now()
 		k.under(large, fixed).mustTake(3)
-		k.pass(now.Truncate(s).Add(s).Sub(now) - time.Microsecond) // in the same second
+		k.pass(now.Truncate(s).Add(s).Sub(now) - time.Microsecond) // still in the same second
 		k.under(large, fixed).mustTake(4)
 		k.after(time.Microsecond).under(large, fixed).mustTake(5)
 		shown := k.inspect(stint.Claim{Subject: k.subject, Limits: []stint.Limit{large, fixed}})
@@ -233,7 +233,7 @@ var inspecting = []check{
 		}
 		want()
 		k.ban(time.Hour)
-		want() // a ban is in no scope
+		want() // a ban does not belong to a scope
 		k.unban()
 		odd := "{a}: \x00\xff%*~/é"
 		for i, scope := range []string{"item:2", odd, "seen", "~"} {

@@ -8,8 +8,8 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// lateRequest returns a request that charges units that were used age ago, and that meters have been
-// refilling for the duration refilled.
+// lateRequest returns a request that charges units that were used age ago. Meters have refilled
+// them for the duration refilled.
 func (k *tester) lateRequest(cost int64, age, refilled time.Duration) stint.Request {
 	return driver.WithTerms(k.forced(cost), driver.Terms{Age: age, Refilled: refilled})
 }
@@ -25,7 +25,7 @@ func (k *tester) late(cost int64, age, refilled time.Duration) stint.Decision {
 	return d
 }
 
-// lateCharges are checks of forced charges for units that were used some time ago.
+// lateCharges contains the checks of forced charges for units that were used some time ago.
 var lateCharges = []check{
 	clocked("many late charges are in order", limits{stint.PerMinute(4)}, func(k *tester) {
 		for i := range int64(300) {

@@ -6,7 +6,7 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// leasable returns the limits of windowed that can be leased.
+// leasable returns the limits in windowed that can be leased.
 func leasable() []stint.Limit {
 	all := windowed()
 	return []stint.Limit{all[0], all[1], all[4]}

@@ -7,8 +7,8 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// grace is how long a booking may be used after its instant, if the limit's window is a second or
-// longer.
+// grace is the time after its instant during which a booking may be used, under limits with a
+// window of a second or longer.
 const grace = 20 * ms
 
 // tentative makes a booking that must be reserved again before it is used.
@@ -19,14 +19,14 @@ func (k *tester) tentative(cost int64) stint.Decision {
 	return k.decide(r)
 }
 
-// tentatively asks again about a booking.
+// tentatively asks again for the units of a tentative booking, to use them now.
 func (k *tester) tentatively(booked stint.Decision) stint.Decision {
 	k.Helper()
 	return k.decide(driver.WithTerms(stint.Request{Claims: booked.Charge.Claims(), Mode: stint.ModeReserve},
 		driver.Terms{Tentative: true, Booked: booked.Charge.Data()}))
 }
 
-// move asks to move a booking up.
+// move asks the store to move a booking up.
 func (k *tester) move(booked stint.Decision) stint.Decision {
 	k.Helper()
 	r := driver.WithTerms(

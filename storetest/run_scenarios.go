@@ -13,7 +13,7 @@ type scenario struct {
 	lines []line
 }
 
-// line is a take, some time after the previous line, and the wanted answer.
+// line is a take and its wanted answer. after is the time since the previous line.
 type line struct {
 	after   time.Duration
 	cost    int64
@@ -31,7 +31,7 @@ const (
 	ok = true
 )
 
-// The clock is at a full minute when a scenario begins.
+// Each scenario begins at a full minute.
 var scenarios = []scenario{
 	{"sliding", stint.PerSecond(3), []line{
 		{0, 1, ok, 1, s, 0},
@@ -60,7 +60,7 @@ var scenarios = []scenario{
 	}},
 	{"sliding in slices of 8 ms", stint.PerSecond(1000), []line{
 		{0, 400, ok, 400, s + 8*ms, 0},
-		{7 * ms, 300, ok, 700, s + ms, 0}, // the same slice
+		{7 * ms, 300, ok, 700, s + ms, 0}, // in the same slice
 		{ms, 300, ok, 1000, s + 8*ms, 0},
 		{0, 1, no, 1000, s + 8*ms, s},
 		{s - us, 1, no, 1000, 8*ms + us, us},
@@ -78,7 +78,7 @@ var scenarios = []scenario{
 	{"bucket", stint.TokenBucket(5, 2, s), []line{
 		{0, 5, ok, 5, 2500 * ms, 0},
 		{0, 1, no, 5, 2500 * ms, 500 * ms},
-		{250 * ms, 1, no, 5, 2250 * ms, 250 * ms}, // half a token is used
+		{250 * ms, 1, no, 5, 2250 * ms, 250 * ms}, // half a token still counts as used
 		{250*ms - us, 1, no, 5, 2*s + us, us},
 		{us, 1, ok, 5, 2500 * ms, 0},
 		{600 * ms, 0, ok, 4, 1900 * ms, 0},

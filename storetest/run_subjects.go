@@ -7,8 +7,8 @@ import (
 	"github.com/stint-limiter/stint/internal/testkit"
 )
 
-// hostile are subjects and scopes that carelessly built keys would confuse: fault F11, see
-// docs/faults.md.
+// hostile contains subjects and scopes that a store confuses if it builds its keys carelessly. See
+// fault F11 in docs/faults.md.
 var hostile = [][2]string{
 	{"a", ""}, {"a:", ""}, {"a", ":"}, {":a", ""}, {"a:b", "c"}, {"a", "b:c"}, {"a:b:c", ""}, {"a:b", ":c"},
 	{"{x}", ""}, {"x", ""}, {"{x", ""}, {"x}", ""}, {"}x{", ""}, {"{}", ""}, {"{", "x}"}, {"x", "{x}"},

@@ -48,7 +48,8 @@ var comebackLimits = limits{
 	fixed(2, 50*ms),
 }
 
-// roomComesBack needs no clock: it waits as long as the store's answers specify.
+// roomComesBack takes three times the capacity, and waits after each denial as long as the answer
+// says. It needs no Clock.
 func roomComesBack(k *tester) {
 	admitted := 0
 	for range 3 * k.limit().Capacity() {
@@ -67,7 +68,7 @@ func roomComesBack(k *tester) {
 	}
 }
 
-// neverOver checks random load against the true log of events.
+// neverOver checks the store's decisions under random load against the true log of events.
 func neverOver(k *tester) {
 	truth := oracle.NewTruth()
 	truth.AnyDelay = k.NeverOver

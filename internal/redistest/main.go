@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Main runs the tests of a package whose examples use the Redis server in REDIS_URL, and returns the
-// exit code. Call it in TestMain:
+// Main runs the tests of a package whose examples use the Redis server in REDIS_URL, and returns
+// the exit code. Call it in TestMain:
 //
 //	func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
 //

@@ -2,7 +2,7 @@
  * This library is preloaded into a server. It sets the server's wall clock from the
  * file named by STINT_CLOCK: two numbers of microseconds (8 bytes each, the machine's
  * byte order). The first is how far the clock is ahead. If the second is not 0, the
- * clock is stopped at that time, since the Unix epoch. The file is mapped, so writing
+ * clock is stopped at that time after the Unix epoch. The file is mapped, so writing
  * to it steps the clock at once. The monotonic clock does not change, as on a real
  * host whose clock is set.
  *
