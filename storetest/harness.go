@@ -50,7 +50,7 @@ type Clock struct {
 	OnAdvance func(time.Duration)
 
 	mu    sync.Mutex
-	moved time.Duration // since the epoch
+	moved time.Duration // time since epoch
 }
 
 // epoch is the start of every clock. It is not a round number in any unit, so that no window or

@@ -101,13 +101,13 @@ type recorder struct {
 // asked is a call to the store, and reply is its answer.
 type asked struct {
 	subject string
-	verb    string // take, peek, settle, give back or reset; hold, report or settle hold
+	verb    string // take, peek, settle, give back, reset, hold, report or settle hold
 	cost    int64
-	charge  stint.Charge // the charge to settle
+	charge  stint.Charge // the charge to settle or report on
 }
 
 type reply struct {
-	ok     bool // allowed, or applied
+	ok     bool // the request was allowed, or the amendment applied
 	used   [3]int64
 	charge stint.Charge
 }

@@ -17,7 +17,7 @@ type ledger struct {
 	first   []unitsAt // usage of the first limit, in order of time
 	second  int64     // usage of the second limit
 	third   int64
-	current []uint64 // charges since the last reset
+	current []uint64 // ids of the charges since the last reset
 	settled []uint64
 
 	holds []openHold

@@ -63,7 +63,7 @@ type world struct {
 	truth  *oracle.Truth
 	prefix string
 
-	inspector driver.Inspector // the store, or nil if it is not an inspector
+	inspector driver.Inspector // the store as an inspector, or nil if it is not one
 
 	history []string
 	charges []chargePair
@@ -161,7 +161,7 @@ func (w *world) take(s step) error {
 		}
 	}
 	if err := r.Validate(); err != nil {
-		return nil // two claims on one state: an invalid request
+		return nil // the request is invalid: two of its claims use one state
 	}
 	if err := w.calm(r); err != nil {
 		return err
@@ -238,7 +238,7 @@ func (w *world) remember(r stint.Request, got, want stint.Decision) {
 		if want.Banned {
 			w.wasBanned[denier.Subject] = true
 		} else if !denier.Shared && contract.Charges(denier) {
-			w.denied[denier.Subject] = w.h.Clock.micros() // a strike
+			w.denied[denier.Subject] = w.h.Clock.micros() // the denial was a strike
 		}
 	}
 }

@@ -19,7 +19,7 @@ type subjectScope struct{ subject, scope string }
 
 type stateKey struct {
 	subjectScope
-	limit stint.Limit // only the fields that identify it
+	limit stint.Limit // with only the fields that identify the limit
 }
 
 func subjectScopeOf(c *stint.Claim) subjectScope { return subjectScope{c.Subject, c.Scope} }
@@ -35,7 +35,7 @@ func (w *world) calm(r stint.Request) error {
 			return err
 		}
 		plain := l.Algorithm == stint.AlgorithmSliding && !contract.HasMeter(&l)
-		l.Max, l.Burst, l.Leased, l.Start, l.Zone = 0, 0, false, 0, "" // not part of its identity
+		l.Max, l.Burst, l.Leased, l.Start, l.Zone = 0, 0, false, 0, "" // fields that do not identify the limit
 		l.HoldThrough, l.ChargeExpired = false, false
 		key := stateKey{subjectScopeOf(c), l}
 		if w.oracle.Idle(&look, &l) && (d.States()[0].Used > 0 || plain && w.oracle.HasMeter(&look, &l) ||

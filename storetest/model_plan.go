@@ -50,12 +50,12 @@ type step struct {
 	request   stint.Request // without claims and bans
 	claims    []claimPick
 	bans      bool
-	move      bool // move up the booking of charge number pick
+	move      bool // whether to move up the booking that pick selects
 	pick      int
 	amendment stint.Amendment
 	relative  bool
 	part      uint // claims to amend, one bit each; 0 means all
-	name      int  // the limit whose name alone is amended; 0 means all
+	name      int  // selects the only limit name to amend; 0 means all names
 	advance   int64
 	toHint    bool
 	units     int64 // units to give back
@@ -64,9 +64,9 @@ type step struct {
 // claimPick is a claim whose subject, scope and limits are given as indexes.
 type claimPick struct {
 	subject, scope int
-	limits         [][2]int // family, variant
+	limits         [][2]int // indexes of a family and of a variant in it
 	cost           int64
-	named          []int64 // costs for the names of the limits, in order; nil if cost is for all
+	named          []int64 // costs by name, in the order of limits; nil if cost applies to all
 	shared         bool
 }
 

@@ -40,7 +40,6 @@ func stateText(s stint.State) string {
 
 func short(subject, prefix string) string { return strings.TrimPrefix(subject, prefix) }
 
-// describe formats a request in one line.
 func describe(r stint.Request, prefix string) string {
 	var b strings.Builder
 	b.WriteString([...]string{"take", "peek", "reserve", "force"}[r.Mode])
@@ -93,7 +92,6 @@ func describe(r stint.Request, prefix string) string {
 	return b.String()
 }
 
-// answer summarizes a decision in a few words.
 func answer(d stint.Decision) string {
 	var words []string
 	add := func(when bool, word string) {

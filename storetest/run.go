@@ -44,7 +44,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 // check is one test. It runs once under each of its limits, or once if it has none.
 type check struct {
 	name  string
-	exact bool // for exact stores only
+	exact bool // needs an exact store
 	clock bool // needs a Clock
 	under limits
 	test  func(k *tester)
@@ -70,7 +70,7 @@ func clocked(name string, under limits, test func(k *tester)) check {
 type tester struct {
 	*testing.T
 	Harness
-	subject string // a new subject
+	subject string // not used by any other test
 	limits  limits
 }
 
@@ -91,14 +91,12 @@ func (k *tester) under(limits ...stint.Limit) *tester { return k.as(k.subject, l
 // with returns a tester with the same subject, under additional limits.
 func (k *tester) with(more ...stint.Limit) *tester { return k.under(slices.Concat(k.limits, more)...) }
 
-// as returns a tester with the given subject and limits.
 func (k *tester) as(subject string, limits ...stint.Limit) *tester {
 	other := *k
 	other.subject, other.limits = subject, limits
 	return &other
 }
 
-// limit returns the first limit.
 func (k *tester) limit() *stint.Limit { return &k.limits[0] }
 
 // pass lets time pass: on the store's clock if it can be moved, else by sleeping.
@@ -155,7 +153,6 @@ func (k *tester) take(cost int64) stint.Decision {
 	return k.decide(k.request(cost))
 }
 
-// look decides a request as a peek.
 func (k *tester) look(r stint.Request) stint.Decision {
 	k.Helper()
 	r.Mode = stint.ModePeek
@@ -238,13 +235,12 @@ func (k *tester) unban() {
 	k.command(stint.Command{Kind: stint.CommandUnban, Subject: k.subject})
 }
 
-// reset resets the limits of the subject, without a scope.
 func (k *tester) reset() {
 	k.Helper()
 	k.command(stint.Command{Kind: stint.CommandReset, Subject: k.subject, Limits: k.limits})
 }
 
-// wantSame fails unless got equals want. what names the compared value of the decision d.
+// wantSame fails unless got equals want. The message shows d, and what is the name of the value.
 func wantSame[T comparable](k *tester, d stint.Decision, what string, got, want T) {
 	k.Helper()
 	if got != want {
@@ -288,7 +284,6 @@ func (k *tester) wantUsed(d stint.Decision, want ...int64) {
 	}
 }
 
-// wantInvalid fails unless an error is a [*stint.InvalidError].
 func (k *tester) wantInvalid(what string, err error) {
 	k.Helper()
 	if _, ok := errors.AsType[*stint.InvalidError](err); !ok {
@@ -303,7 +298,6 @@ func (k *tester) wantApplied(got, want bool) {
 	}
 }
 
-// canceled returns a context that is already canceled.
 func canceled(parent context.Context) context.Context {
 	ctx, cancel := context.WithCancel(parent)
 	cancel()

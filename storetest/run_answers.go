@@ -66,7 +66,7 @@ var answers = []check{
 	clocked("a ban has its own end", limits{stint.PerDay(1)}, func(k *tester) {
 		k.mustTake(1)
 		r := k.request(1)
-		r.Bans = policy(1) // for a minute
+		r.Bans = policy(1) // the ban lasts for a minute
 		d := k.decide(r)
 		if !d.Banned || d.BanLeft != time.Minute || d.RetryAfter != 24*time.Hour {
 			k.Errorf("banned %v for %v, retry after %v, want a minute and a day", d.Banned, d.BanLeft, d.RetryAfter)

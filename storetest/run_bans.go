@@ -106,7 +106,7 @@ var bans = []check{
 		k.unban()
 		k.wantBanned(k.strike(policy(2)), false)
 		k.wantBanned(k.strike(policy(2)), true)
-		k.wantRetry(k.under(stint.PerHour(1)).take(1), time.Minute) // the first length again
+		k.wantRetry(k.under(stint.PerHour(1)).take(1), time.Minute) // the length of a first ban
 	}),
 	clocked("a ban by hand lengthens one in force, never shortens it, and ends",
 		limits{stint.PerHour(10)}, func(k *tester) {
@@ -129,7 +129,7 @@ var bans = []check{
 		k.ban(time.Hour)
 		shared, own := k.request(1), k.request(1)
 		shared.Claims[0].Shared = true
-		for range 2 { // Shared applies only to its own request, in either order
+		for range 2 { // Shared applies only to the request that has it
 			k.mustDecide(shared)
 			k.wantBanned(k.decide(own), true)
 		}

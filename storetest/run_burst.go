@@ -19,7 +19,7 @@ var bursts = []check{
 			}
 			var admitted []time.Time
 			var longest time.Duration
-			for k.Clock.Now().Sub(start) < 10*time.Minute { // as fast as possible
+			for k.Clock.Now().Sub(start) < 10*time.Minute { // take as fast as possible
 				d := k.take(1)
 				if d.Allowed {
 					admitted = append(admitted, k.Clock.Now())

@@ -78,7 +78,7 @@ var concurrent = []check{
 		a, b := k.other(stint.PerHour(10)), k.other(stint.PerHour(10))
 		var turn atomic.Int64
 		k.wantAdmitted(k.storm(100, func() stint.Request {
-			if turn.Add(1)%2 == 0 { // in both orders, which must not cause a deadlock
+			if turn.Add(1)%2 == 0 { // alternate the order, which must not cause a deadlock
 				return and(b.request(1), a.request(1))
 			}
 			return and(a.request(1), b.request(1))

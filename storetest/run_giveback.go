@@ -6,7 +6,6 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// giveBack gives units back to the subject, without a scope.
 func (k *tester) giveBack(units int64) {
 	k.Helper()
 	k.command(stint.Command{Kind: stint.CommandGiveBack, Subject: k.subject, Limits: k.limits, Units: units})

@@ -92,7 +92,7 @@ var golden = []check{
 		d := k.reserve(1, 0)
 		k.wantAllowed(d, true)
 		k.wantRetry(d, 600*ms)
-		k.wantUsed(d, 4) // the three later requests and this one
+		k.wantUsed(d, 4) // the last three requests and this one count
 		if d.Remaining() != 0 {
 			k.Errorf("remaining is %d, want 0", d.Remaining())
 		}

@@ -180,7 +180,7 @@ var holds = []check{
 		k.wantSettled(d, stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{"in": 12, "out": 99}}, 12)
 		k.wantApplied(k.amend(d, extend), false)
 		k.wantUsed(k.mustDecide(k.quantities(0, 0, 0)), 3, 12, 20)
-		k.wantSettled(d, settleTo(0), 0) // the limit without a name, which counts requests
+		k.wantSettled(d, settleTo(0), 0) // settles the limit without a name, which counts requests
 		k.wantUsed(k.mustDecide(k.quantities(0, 0, 0)), 3, 12, 20)
 	}),
 	exact("names of several claims", limits{stock(100)}, func(k *tester) { severalClaims(k, 0) }),
@@ -223,7 +223,7 @@ var holds = []check{
 func severalCosts(k *tester, hold time.Duration) {
 	d := k.mustDecide(k.quantities(hold, 10, 50))
 	k.wantUsed(d, 1, 10, 50)
-	denied := k.decide(k.quantities(hold, 10, 60)) // all or nothing
+	denied := k.decide(k.quantities(hold, 10, 60)) // denied under one name, so nothing is charged
 	k.wantAllowed(denied, false)
 	k.wantUsed(denied, 1, 10, 50)
 	k.wantSettled(d, stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{"": 1, "in": 12, "out": 20}}, 33)
@@ -249,7 +249,6 @@ func (k *tester) quantities(hold time.Duration, in, out int64) stint.Request {
 	return r
 }
 
-// hold makes a request with a hold, and fails if the request is denied.
 func (k *tester) hold(cost int64) stint.Decision {
 	k.Helper()
 	r := k.request(cost)

@@ -147,7 +147,7 @@ var requestIDs = []check{
 			}
 		}
 		k.wantUsed(other.peek(1), 0)
-		larger := k.under(stint.PerHour(20)).withID("x") // the same limit, raised
+		larger := k.under(stint.PerHour(20)).withID("x") // the same limit with a higher Max
 		if d := k.mustDecide(larger); d.Charge.IsZero() {
 			k.Errorf("%s: no charge", describe(larger, ""))
 		}

@@ -54,7 +54,6 @@ func (k *tester) inspect(c stint.Claim) driver.Inspection {
 	return shown
 }
 
-// window inspects the first limit.
 func (k *tester) window() driver.Window {
 	k.Helper()
 	return k.inspect(k.request(0).Claims[0]).Windows[0]
@@ -110,7 +109,7 @@ var inspecting = []check{
 			}
 		}),
 	clocked("large limits show slices, and fixed ones their windows", nil, func(k *tester) {
-		large := stint.Per(1000, 125*s) // in slices of a second
+		large := stint.Per(1000, 125*s) // counted in slices of a second
 		fixed := fixed(1000, time.Minute)
 		now := k.Clock.Now()
 		k.under(large, fixed).mustTake(3)

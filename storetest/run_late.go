@@ -39,7 +39,7 @@ var lateCharges = []check{
 		k.wantUsed(k.late(4, time.Hour, 0), 7)
 		k.wantUsed(k.late(20, 0, 10*s), 17)
 		k.wantUsed(k.after(5*s).peek(1), 12)
-		k.wantUsed(k.late(1, s, 400*ms+999*time.Nanosecond), 13) // 0.6 units more
+		k.wantUsed(k.late(1, s, 400*ms+999*time.Nanosecond), 13) // charges 0.6 units more
 		k.wantUsed(k.late(1, s, 600*ms), 13)
 		k.wantUsed(k.late(1, s, s-us), 14)
 	}),

@@ -44,7 +44,6 @@ func (k *tester) wantCharged(d stint.Decision, cost int64) {
 	}
 }
 
-// wantUncharged checks that a decision is denied without a charge.
 func (k *tester) wantUncharged(d stint.Decision) {
 	k.Helper()
 	k.wantAllowed(d, false)
@@ -64,7 +63,7 @@ var leases = []check{
 		d := k.fit(5)
 		k.wantCharged(d, 3)
 		k.wantUsed(d, 10)
-		k.wantCharged(k.other().fit(stint.MaxUnits), 10) // above the capacity
+		k.wantCharged(k.other().fit(stint.MaxUnits), 10) // the cost is above the capacity
 	}),
 	exact("units of a lease are given back before its end", leasable(), func(k *tester) {
 		d := k.lease(8, time.Minute)

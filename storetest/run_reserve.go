@@ -26,7 +26,6 @@ func (k *tester) tentatively(booked stint.Decision) stint.Decision {
 		driver.Terms{Tentative: true, Booked: booked.Charge.Data()}))
 }
 
-// move asks the store to move a booking up.
 func (k *tester) move(booked stint.Decision) stint.Decision {
 	k.Helper()
 	r := driver.WithTerms(
@@ -99,7 +98,7 @@ var reservations = []check{
 		third := k.move(waiters[3])
 		k.wantRetry(third, 3*s+2*grace)
 		k.wantApplied(k.settle(waiters[3], 0), false) // its old booking is gone
-		k.wantRetry(k.reserve(1, 0), 4*s+3*grace)     // no hole is left
+		k.wantRetry(k.reserve(1, 0), 4*s+3*grace)     // no gap is left
 		k.wantApplied(k.settle(third, 0), true)
 		k.wantUsed(k.peek(1), 4)
 	}),
@@ -208,8 +207,8 @@ var reservations = []check{
 		k.wantAllowed(k.after(s).reserve(1, 0), true)
 	}),
 	clocked("bookings of callers that died expire", limits{stint.PerSecond(2)}, func(k *tester) {
-		// Fault F24b, see docs/faults.md: these bookings are neither used nor canceled. Other requests
-		// wait for them at most the longest wait plus a window.
+		// Fault F24b, see docs/faults.md: these bookings are neither used nor canceled. Other
+		// requests wait for them at most the longest wait plus a window.
 		const longest = 2 * s
 		for k.reserve(1, longest).Allowed {
 		}

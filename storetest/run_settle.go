@@ -222,7 +222,7 @@ var settlements = []check{
 		k.wantApplied(k.settle(first, 0), false)
 		k.wantRepeat(k.decide(r), true)
 		k.wantUsed(k.peek(1), 1)
-		k.pass(time.Minute) // it can no longer be repeated
+		k.pass(time.Minute) // the request can no longer be repeated
 		k.wantApplied(k.settle(first, 0), true)
 		k.wantUsed(k.peek(1), 0)
 	}),

@@ -48,8 +48,8 @@ var comebackLimits = limits{
 	fixed(2, 50*ms),
 }
 
-// roomComesBack takes three times the capacity, and waits after each denial as long as the answer
-// says. It needs no Clock.
+// roomComesBack tries to take three times the capacity, and waits after each denial as long as the
+// answer says. It needs no Clock.
 func roomComesBack(k *tester) {
 	admitted := 0
 	for range 3 * k.limit().Capacity() {

@@ -17,7 +17,7 @@ type counts struct {
 	held    []entry     // at is the expiry of the units
 	charges bool        // held units are charged when they expire
 	books   bool        // the request is a reservation; see goes
-	meter   *meter      // nil if there is none yet
+	meter   *meter      // nil if the limit has no meter yet
 	limit   stint.Limit // limit of the last write; see Idle
 	ends    []int64     // ends of a calendar limit's periods; see openCalendar
 }

@@ -18,8 +18,8 @@ func isStock(l *stint.Limit, life int64) bool {
 	return hasLog(l) && !hasMeter(l) && (l.HoldThrough || l.Window.Microseconds() > life)
 }
 
-// expiryOf returns when a hold expires that begins or is extended at the given time. The expiry is
-// rounded up to a multiple of a 64th of the life.
+// expiryOf returns the expiry of a hold that begins or is extended at the given time, rounded up to
+// a multiple of a 64th of the life.
 func expiryOf(at, life int64) int64 {
 	g := (life + 63) / 64
 	return (at + life + g - 1) / g * g
@@ -39,7 +39,8 @@ func (k *counts) openHeld(l *stint.Limit, now int64) {
 	}
 }
 
-// holdFor holds n units of the limit. If until is not after now, the units expire at once.
+// holdFor holds n units of the limit until the given instant. If that is not after now, the units
+// expire at once.
 func (k *counts) holdFor(l *stint.Limit, until, n, now int64) {
 	if n > 0 {
 		k.hold(until, n)

@@ -12,7 +12,7 @@ type meter struct {
 	level *big.Int
 	at    int64
 	unit  int64
-	limit stint.Limit // limit with which it was last opened; see Idle
+	limit stint.Limit // limit under which the meter was last opened; see Idle
 }
 
 // scale defines the weights in a limit's meter. A unit of cost has the weight unit, and every tick

@@ -24,8 +24,8 @@ type Store struct {
 	generation uint32
 	states     map[stateKey]*state
 	holders    map[limitKey]*holders
-	resets     map[limitKey]int64            // time of the last reset of places
-	holds      map[stateKey]map[uint64]*hold // by charge id
+	resets     map[limitKey]int64            // time of the last reset of a concurrency limit
+	holds      map[stateKey]map[uint64]*hold // by state, then by charge id
 	ids        map[scopeKey][]seenID
 	settled    map[scopeKey][]settled
 	own        []ownSettled

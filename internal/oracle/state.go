@@ -11,7 +11,7 @@ import (
 type state struct {
 	generation uint32
 	last       int64
-	limits     map[string]*counts // by ID
+	limits     map[string]*counts // by the ID of the limit
 }
 
 func (st *state) clone() *state {
@@ -30,7 +30,7 @@ func (st *state) stepBack(now int64) bool {
 	step := st.last - now
 	for _, k := range st.limits {
 		if k.limit.Algorithm == stint.AlgorithmCalendar {
-			continue // its periods do not move
+			continue // calendar periods do not move
 		}
 		for i := range k.entries {
 			k.entries[i].at -= step
@@ -83,7 +83,7 @@ type kept interface {
 // openAll returns an opened copy of the stored data for every limit of every claim.
 func (s *Store) openAll(claims []*stint.Claim, now int64) []*part {
 	var parts []*part
-	copies := map[stateKey]*part{} // the first part of each state
+	copies := map[stateKey]*part{} // first part with each state
 	for _, c := range claims {
 		for i := range c.Limits {
 			p := &part{claim: c, limit: &c.Limits[i]}

@@ -36,7 +36,7 @@ type limitTruth struct {
 	events   []event
 	metered  int   // index of the first event that checkMeter checks
 	maxLimit int64 // largest Max under which anything was admitted
-	maxLate  int64 // the maximum delay until room comes back
+	maxLate  int64 // maximum delay until room comes back
 	limit    stint.Limit
 	unsure   bool  // the delay is not known, for example because the clock stepped back
 	forced   int64 // units charged regardless of room
@@ -52,7 +52,7 @@ type event struct {
 	from, at  int64
 	low, high int64
 	booked    bool
-	tentative bool // not used before its owner asks again
+	tentative bool // its units are not used before its owner asks again
 	astray    bool // at may no longer identify the event: the clock stepped back since, or units were removed
 }
 
@@ -490,7 +490,7 @@ func (lt *limitTruth) check(l *stint.Limit, e *event, end int64) error {
 // window up to maxLate later.
 func (lt *limitTruth) justified(l *stint.Limit, now, cost int64) bool {
 	if lt.unsure || hasMeter(l) || l.Algorithm == stint.AlgorithmBucket || l.Algorithm == stint.AlgorithmConcurrency {
-		return true // only the comparison with the reference checks these
+		return true // only the comparison with the reference checks such limits
 	}
 	reach := span(l) + lt.maxLate
 	if lt.sum(now-reach, now, false)+cost > l.Capacity() {

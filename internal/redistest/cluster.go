@@ -33,7 +33,7 @@ func StartCluster(t testing.TB, args ...string) *Cluster {
 	args = append([]string{
 		"--cluster-enabled", "yes",
 		"--cluster-config-file", "nodes.conf",
-		Failover[0], Failover[1], // also makes nodes discover each other sooner
+		Failover[0], Failover[1], // a short timeout also makes nodes discover each other sooner
 		// A replica takes over regardless of how long it was cut off: tests cut it off to make a
 		// failover lose writes.
 		"--cluster-replica-validity-factor", "0",

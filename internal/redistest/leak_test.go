@@ -12,7 +12,7 @@ func TestCheckGoroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
 	CheckGoroutines(t, before)
 	begun, end := sync.WaitGroup{}, make(chan struct{})
-	for range 50 { // more than other tests may have left
+	for range 50 { // more than other tests may have left running
 		begun.Add(1)
 		go leakForTest(&begun, end)
 	}

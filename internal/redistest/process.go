@@ -15,7 +15,7 @@ import (
 type process struct {
 	pid  int
 	cmd  *exec.Cmd
-	done chan struct{} // closed when the child has ended and been waited for
+	done chan struct{} // closed after the child has ended
 }
 
 // startProcess runs cmd. The goroutine that starts the child stays locked to its thread until the

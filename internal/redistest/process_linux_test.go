@@ -17,7 +17,7 @@ func TestServerEndsWithTheTestBinary(t *testing.T) {
 	const child = "STINT_REDISTEST_CHILD"
 	if os.Getenv(child) != "" {
 		os.Stdout.WriteString("pid " + strconv.Itoa(Start(t).proc.pid) + "\n")
-		select {} // until killed
+		select {} // wait to be killed
 	}
 
 	if testing.Short() {

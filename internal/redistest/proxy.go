@@ -18,8 +18,8 @@ const never = time.Duration(math.MaxInt64)
 type Direction int
 
 const (
-	Requests Direction = iota // to Redis
-	Replies                   // to the client
+	Requests Direction = iota // from clients to Redis
+	Replies                   // from Redis to clients
 )
 
 // Proxy forwards data between clients and one Redis server, and simulates the faults of a network.
@@ -56,8 +56,8 @@ type faults struct {
 	slice             int
 	gap               time.Duration
 	silent            bool
-	share             [2]float64 // by Direction: share of messages to drop
-	next              [2]int     // by Direction: number of messages to drop regardless of the share
+	share             [2]float64 // share of messages to drop, by Direction
+	next              [2]int     // number of messages to drop regardless of share, by Direction
 	stallEvery        int
 	stallSeen         int
 	stall             time.Duration
@@ -242,7 +242,7 @@ func (p *Proxy) accept(listener net.Listener) {
 		p.mu.Lock()
 		p.dials++
 		p.links[l] = true
-		if p.listener != listener { // the proxy was cut in the meantime
+		if p.listener != listener { // Cut was called in the meantime
 			l.close()
 		}
 		p.mu.Unlock()

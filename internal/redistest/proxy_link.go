@@ -16,9 +16,9 @@ type link struct {
 	proxy    *Proxy
 	client   *net.TCPConn
 	server   *net.TCPConn // nil until dialed
-	lines    [2]*line     // by Direction
+	lines    [2]*line     // indexed by Direction
 	closed   bool
-	scripts  []bool // for each request without a reply yet: whether it is a script
+	scripts  []bool // whether each unanswered request is a script, in order
 	previous []byte // the last reply to a script, while replies are swapped
 }
 
@@ -96,8 +96,8 @@ type line struct {
 	from  *net.TCPConn
 	to    *net.TCPConn
 	queue []message
-	sent  time.Time // when the last bytes were forwarded
-	free  time.Time // when the bandwidth allows more
+	sent  time.Time // time at which the last bytes were forwarded
+	free  time.Time // time from which the bandwidth allows more bytes
 	out   []byte    // the bytes being written
 	alarm *alarm    // wakes the writer; nil after the writer has ended
 }
@@ -105,9 +105,9 @@ type line struct {
 type message struct {
 	data    []byte
 	read    time.Time
-	luck    float64 // its share of the jitter, from 0 to 1
+	luck    float64 // the message's share of the jitter, from 0 to 1
 	stalled bool
-	begun   bool // some of it has been forwarded
+	begun   bool // part of the message has been forwarded
 	end     bool // no messages follow
 }
 
@@ -143,7 +143,7 @@ func (l *line) read() {
 		}
 		l.push(m)
 		if m.end {
-			_, _ = io.Copy(io.Discard, r) // until the link is closed
+			_, _ = io.Copy(io.Discard, r) // read until the link is closed
 			return
 		}
 	}
@@ -185,7 +185,7 @@ func (l *link) reply(m message) message {
 	}
 	l.proxy.mu.Lock()
 	defer l.proxy.mu.Unlock()
-	if len(l.scripts) == 0 { // a message on a channel, in RESP2
+	if len(l.scripts) == 0 { // in RESP2, this is a message on a channel
 		return m
 	}
 	script := l.scripts[0]

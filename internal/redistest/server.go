@@ -55,14 +55,14 @@ const (
 type Server struct {
 	dir      string
 	port     int
-	conf     string   // a configuration file, or ""
+	conf     string   // path of a configuration file, or ""
 	args     []string // all arguments except the port
 	portFlag string   // "--port", or "--tls-port" with TLS
-	env      []string // in addition to the environment of the test
+	env      []string // added to the environment of the test
 	needsBus bool
 	tls      *tls.Config
 	password string
-	clock    string // the file with the fake clock; "" if the clock is real
+	clock    string // path of the file that sets a fake clock; "" if the clock is real
 	proc     *process
 }
 
@@ -255,7 +255,6 @@ func (s *Server) exitReason() error {
 
 func (s *Server) logFile() string { return filepath.Join(s.dir, "redis.log") }
 
-// logTail returns the last 4 KB of the server's log.
 func (s *Server) logTail() string {
 	log, err := os.ReadFile(s.logFile())
 	if err != nil {
