@@ -35,7 +35,8 @@ func (w *world) calm(r stint.Request) error {
 			return err
 		}
 		plain := l.Algorithm == stint.AlgorithmSliding && !contract.HasMeter(&l)
-		l.Max, l.Burst, l.Leased, l.Start, l.Zone = 0, 0, false, 0, "" // fields that do not identify the limit
+		// These fields do not identify the limit.
+		l.Max, l.Burst, l.Leased, l.Start, l.Zone = 0, 0, false, 0, ""
 		l.HoldThrough, l.ChargeExpired = false, false
 		key := stateKey{subjectScopeOf(c), l}
 		if w.oracle.Idle(&look, &l) && (d.States()[0].Used > 0 || plain && w.oracle.HasMeter(&look, &l) ||

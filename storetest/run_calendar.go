@@ -43,7 +43,8 @@ var periods = []check{
 			{stint.Daily(2).In("Asia/Tokyo"), k.until(2026, 3, 4, 15)},
 			{stint.Weekly(2), k.until(2026, 3, 9, 0)},
 			{stint.Weekly(2).From(time.Sunday), k.until(2026, 3, 8, 0)},
-			{stint.Monthly(2).In("Europe/Berlin"), k.until(2026, 3, 31, 22)}, // Berlin has summer time by then
+			// Berlin has summer time by then.
+			{stint.Monthly(2).In("Europe/Berlin"), k.until(2026, 3, 31, 22)},
 			{stint.Monthly(2).On(17), k.until(2026, 3, 17, 0)},
 			{stint.Monthly(2).On(31), k.until(2026, 3, 31, 0)},
 			{stint.Yearly(2), k.until(2027, 1, 1, 0)},

@@ -15,8 +15,8 @@ type meter struct {
 	limit stint.Limit // limit under which the meter was last opened; see Idle
 }
 
-// scale defines the weights in a limit's meter. A unit of cost has the weight unit, and every tick
-// microseconds, the meter gives back the weight rate.
+// scale defines the weights in a limit's meter. One unit of cost weighs unit. Every tick
+// microseconds, the meter gives back a weight of rate.
 type scale struct{ unit, rate, tick int64 }
 
 func scaleOf(l *stint.Limit) scale {
@@ -100,8 +100,8 @@ func (m *meter) addLate(l *stint.Limit, units, refilled int64) {
 	m.add(0)
 }
 
-// through returns a copy of the meter after the bookings were charged at their instants, advanced
-// to t if t is later.
+// through returns a copy of the meter with all bookings charged at their instants. If t is later,
+// the copy is advanced to t.
 func (m *meter) through(l *stint.Limit, booked []booking, t int64) *meter {
 	c := m.clone()
 	for _, b := range booked {

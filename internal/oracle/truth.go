@@ -262,7 +262,7 @@ func (lt *limitTruth) holds() {
 
 // settle widens the bounds of the event that a settlement may have changed. Events before a reset
 // are not known here, and those before a step back of the clock are no longer at their instants. If
-// a settlement applied without a known event, it may have changed any event. A store may confuse a
+// a settlement applied but no event matches, it may have changed any event. A store may confuse a
 // lease and bookings that end at the same instant.
 func (lt *limitTruth) settle(id uint64, cost int64, certain bool) {
 	lt.metered = len(lt.events) // the store may give back units that the meter had already refilled

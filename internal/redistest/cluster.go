@@ -25,7 +25,7 @@ type Cluster struct {
 // StartCluster starts a cluster and waits until every node reports it as healthy and every replica
 // has caught up. The arguments are additional configuration for all nodes. A master that does not
 // answer is replaced only after a minute, unless [Failover] is among the arguments: on a busy
-// machine, a master may not answer for a second, and a failover loses writes.
+// machine, a master can take a second to answer, and a failover loses writes.
 func StartCluster(t testing.TB, args ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{}

@@ -16,7 +16,7 @@ import (
 // every running node knows the new master. The old master stays dead; to fail over again, restart
 // it and call [Cluster.AwaitOK].
 //
-// Just killing the master would usually lose nothing, because on one host, writes that a master has
+// Just killing the master would lose almost nothing: on one host, writes that a master has
 // acknowledged have usually reached its replica.
 func (c *Cluster) LossyFailover(t testing.TB, key string, write func()) time.Duration {
 	t.Helper()

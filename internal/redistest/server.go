@@ -115,7 +115,7 @@ func prepare(dir string, args ...string) *Server {
 // Addr returns the server's address as host:port.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
-// Port returns the port.
+// Port returns the server's port.
 func (s *Server) Port() int { return s.port }
 
 // URL returns the server's address as a redis:// or rediss:// URL.
