@@ -7,8 +7,8 @@
 // A [Count] holds the usage of one limit: a log, a meter or both, bookings, and held units. The
 // count of a concurrency limit has the holders of places instead.
 //
-// A [View] is a count at one instant, according to the rules. Opening and querying a view writes
-// nothing. Charging, leasing, booking, settling and giving back write the opened count together
+// A [View] applies the rules to a count at one instant. Opening and querying a view writes nothing.
+// The methods that charge, lease, book, settle or give back units write the opened count together
 // with the change.
 //
 // Counts that are written together make up a state. The owner of a state stores the time of its
@@ -28,7 +28,7 @@ import (
 const (
 	// MaxUnits bounds every count, level and sum.
 	MaxUnits = stint.MaxUnits
-	// MaxInstant bounds the computed time until a meter has given back a weight.
+	// MaxInstant bounds the computed time that a meter needs to give back a weight.
 	MaxInstant = int64(1) << 60
 	// Never is an instant that is never reached.
 	Never = int64(math.MaxInt64)
@@ -44,26 +44,26 @@ type Params struct {
 	// Places means that the limit is a concurrency limit: it has holders instead of a log and a
 	// meter.
 	Places bool
-	// log means that the limit has a log. An entry counts for Span after its stamp. Charges in the
-	// same Slice of time share an entry, unless Slice is 0. Span and Slice are in microseconds. The
-	// log needs at most bound entries while no other limit uses it and the usage is within the
-	// capacity.
+	// log means that the limit has a log. An entry counts for Span after its stamp. If Slice is not
+	// 0, charges within the same slice of that length share an entry. Span and Slice are in
+	// microseconds. The log needs at most bound entries while no other limit uses it and the usage
+	// is within the capacity.
 	log         bool
 	Span, Slice int64
 	bound       int
 
-	// unit is the weight of one unit of cost. The meter gives back the weight rate in every tick,
-	// which is in microseconds. All three are 0 if the limit has no meter or Max is 0. full is the
-	// weight of the capacity, and refill is the longest time in which the meter gives it back.
+	// unit is the weight of one unit of cost. Every tick microseconds, the meter gives back the
+	// weight rate. All three are 0 if the limit has no meter or Max is 0. full is the weight of the
+	// capacity, and refill is the longest time that the meter needs to give it back.
 	unit, rate, tick int64
 	full, refill     int64
 
-	// calendar determines the slices of a calendar limit, which has no Slice.
+	// calendar determines the slices of a calendar limit, whose Slice is 0.
 	calendar *calendar.Calendar
 }
 
-// Of derives a limit's parameters. An invalid limit gets parameters, too: they cause no panic, but
-// their meaning is undefined.
+// Of derives the parameters of a limit. The parameters of an invalid limit cause no panic, but are
+// otherwise undefined.
 func Of(l *stint.Limit) Params {
 	p := Params{
 		Cap:    min(max(l.Capacity(), 0), MaxUnits),
@@ -123,7 +123,7 @@ func (p *Params) ticks(t int64) int64 {
 	return t / p.tick
 }
 
-// heaviest is above any weight that a valid limit can count.
+// heaviest is greater than any weight that a valid limit can count.
 const heaviest = int64(1) << 60
 
 // weight returns the weight of n units, at most heaviest.
@@ -143,7 +143,7 @@ func product(a, b int64) int64 {
 	return int64(lo)
 }
 
-// wait returns the longest time in which the meter gives back a weight, at most MaxInstant.
+// wait returns the longest time that the meter needs to give back weight, at most MaxInstant.
 func (p *Params) wait(weight int64) int64 {
 	ticks := ceil(weight, p.rate)
 	if ticks > MaxInstant/p.tick {
@@ -152,7 +152,6 @@ func (p *Params) wait(weight int64) int64 {
 	return ticks * p.tick
 }
 
-// ceil returns a / b, rounded up.
 func ceil(a, b int64) int64 { return (a + b - 1) / b }
 
 // instant returns t, or Never if t is past MaxUnits.

@@ -6,13 +6,14 @@ import "slices"
 // Once the booking is due, they count as if they were charged at end.
 type booking struct{ at, end, n int64 }
 
-// bookings are in order of their times, and of their ends.
+// bookings lists bookings in the order of their times, which is also the order of their ends. sum
+// is the total of their units.
 type bookings struct {
 	list []booking
 	sum  int64
 }
 
-// due returns the number of bookings that are due.
+// due returns the number of bookings in list that are due at now.
 func due(list []booking, now int64) int {
 	i := 0
 	for i < len(list) && list[i].at <= now {
@@ -21,7 +22,6 @@ func due(list []booking, now int64) int {
 	return i
 }
 
-// drop removes the first n bookings.
 func (b *bookings) drop(n int) {
 	for _, x := range b.list[:n] {
 		b.sum -= x.n
@@ -29,8 +29,8 @@ func (b *bookings) drop(n int) {
 	b.list = slices.Delete(b.list, 0, n)
 }
 
-// add inserts a booking after all bookings that are not later, or merges it with the last of these
-// if both are for the same time.
+// add inserts x after all bookings that are not later. If the last of these has the same times as
+// x, add adds the units of x to it instead.
 func (b *bookings) add(x booking) {
 	b.sum += x.n
 	i := len(b.list)
@@ -44,12 +44,12 @@ func (b *bookings) add(x booking) {
 	b.list = slices.Insert(b.list, i, x)
 }
 
-// find returns the index of the booking that ends at an instant, or -1 if there is none.
+// find returns the index of the booking that ends at end, or -1 if there is none.
 func find(list []booking, end int64) int {
 	return slices.IndexFunc(list, func(b booking) bool { return b.end == end })
 }
 
-// change adds delta to a booking, and removes the booking if nothing is left.
+// change adds delta to the units of booking i. It removes the booking if no units are left.
 func (b *bookings) change(i int, delta int64) {
 	delta = max(delta, -b.list[i].n)
 	b.sum += delta
@@ -65,7 +65,7 @@ func (b *bookings) shift(back int64) {
 	}
 }
 
-// lastEnd returns the latest end of bookings, or 0 if there are none.
+// lastEnd returns the end of the last booking in list, or 0 if list is empty.
 func lastEnd(list []booking) int64 {
 	if len(list) == 0 {
 		return 0

@@ -2,8 +2,8 @@ package algorithm
 
 import "github.com/stint-limiter/stint/internal/calendar"
 
-// periods are the periods of a calendar limit around the instant at which its count was opened: the
-// ends of the previous, the current and the next period.
+// periods holds the ends of three periods of a calendar limit: the period in which its count was
+// opened, the one before it, and the one after it.
 type periods struct {
 	calendar.Ends
 	// noted means that a stored end, and not the calendar, determines when the current period
@@ -12,9 +12,9 @@ type periods struct {
 	noted bool
 }
 
-// openPeriods finds the periods around now. An entry that counts determines the end of the current
-// period for all processes. The calendar of this process, which may have other settings, other time
-// zone data or another clock, is used only where there is no entry.
+// openPeriods finds the periods around now. Entries that count determine the ends of periods for
+// all processes. The calendar of this process is used only where there is no entry, because other
+// processes may have different settings, time zone data or clocks.
 func (v *View) openPeriods() {
 	v.periods = periods{Ends: v.p.calendar.Around(v.now)}
 	v.dropFarAhead()
@@ -46,9 +46,9 @@ func (v *View) openPeriods() {
 	}
 }
 
-// dropFarAhead corrects a count that was written while the clock was far ahead. Units stamped more
-// than two windows after now count until the end of the current period. Bookings more than two
-// windows after now are dropped.
+// dropFarAhead corrects a count that was written while the clock was far ahead. It makes units
+// stamped more than two windows after now count only until the end of the current period, and drops
+// bookings more than two windows after now.
 func (v *View) dropFarAhead() {
 	far := v.now + 2*v.p.Window
 	c := v.count
@@ -71,7 +71,7 @@ func (v *View) dropFarAhead() {
 	v.count = c
 }
 
-// begin returns the beginning of the period that ends at an instant.
+// begin returns the beginning of the period that ends at end.
 func (p *periods) begin(end int64) int64 {
 	if end <= p.This {
 		return p.Last
@@ -105,11 +105,12 @@ func (v *View) Horizon() int64 {
 	return v.periods.Next
 }
 
-// dropExpired drops from the opened count the entries that have left the window.
+// dropExpired removes the entries that have left the window from the opened count.
 func (v *View) dropExpired() {
 	keep := 0
 	if v.p.calendar != nil && v.periods.noted {
-		keep = 1 // but without its units
+		// Keep the last of these entries, but without its units.
+		keep = 1
 	}
 	if v.expired == keep && v.expiredSum == 0 {
 		return

@@ -2,17 +2,18 @@ package algorithm
 
 import "slices"
 
-// The count of a concurrency limit has no entries. The words of its log are the holders of places,
+// The count of a concurrency limit has no entries. Instead, its words list the holders of places,
 // two words each: the id of a charge, and the instant at which its place expires. The holders are
-// in order of expiry, because all places last for one window. The log's word is noRetake.
+// in order of expiry, because all places last for one window. The field word of the log has the
+// result of noRetake.
 
 // holders returns the number of holders, including expired ones.
 func (c *Count) holders() int { return len(c.words) / 2 }
 
 func (c *Count) expiry(i int) int64 { return int64(c.words[2*i+1]) }
 
-// noRetake returns the last reset plus a window, or 0 if there was no reset. Before that instant,
-// no place from before the reset is taken back.
+// noRetake returns the time of the last reset plus a window, or 0 if there was no reset. Until that
+// instant, a holder from before the reset cannot take its place back.
 func (c *Count) noRetake() int64 { return int64(c.word) }
 
 // Vacant reports whether no place is held. The count may still be needed: see [Count.Dead].
@@ -30,8 +31,8 @@ func (v *View) openPlaces() {
 	v.inWindow = int64(n - v.expired)
 }
 
-// ShortenPlaces shortens places to at most a window from now. Longer ones were taken before the
-// clock stepped back.
+// ShortenPlaces makes every place expire at most a window from now. Places that would last longer
+// were taken before the clock stepped back.
 func (v *View) ShortenPlaces() {
 	c, latest := v.count, v.now+v.p.Window
 	for i := c.holders() - 1; i >= 0 && c.expiry(i) > latest; i-- {
@@ -39,7 +40,6 @@ func (v *View) ShortenPlaces() {
 	}
 }
 
-// expiry returns the instant at which the i-th holder loses its place.
 func (v *View) expiry(i int) int64 { return min(v.count.expiry(i), v.now+v.p.Window) }
 
 // placesReset returns the time until the last holder expires.
@@ -50,8 +50,8 @@ func (v *View) placesReset() int64 {
 	return v.expiry(v.count.holders()-1) - v.now
 }
 
-// placeRoom returns the instant at which enough holders have expired for a cost, or 0 if there is
-// room now.
+// placeRoom returns the instant at which enough holders have expired to make room for cost, or 0 if
+// there is room now.
 func (v *View) placeRoom(cost int64) int64 {
 	over := v.inWindow + cost - v.p.Cap
 	if over <= 0 {
@@ -60,15 +60,15 @@ func (v *View) placeRoom(cost int64) int64 {
 	return v.expiry(v.expired + int(over) - 1)
 }
 
-// TakePlace gives a place to the charge with an id.
+// TakePlace gives a place to the charge with the given id.
 func (v *View) TakePlace(id uint64) {
 	v.writePlaces()
 	v.count.words = append(v.count.words, id, uint64(v.now+v.p.Window))
 	v.inWindow++
 }
 
-// ExtendPlace extends the place of a holder to a window from now. It reports whether the holder had
-// a place.
+// ExtendPlace makes the place of a holder expire a window from now. It reports whether the holder
+// had a place.
 func (v *View) ExtendPlace(id uint64) bool {
 	if !v.ReleasePlace(id) {
 		return false
@@ -77,8 +77,8 @@ func (v *View) ExtendPlace(id uint64) bool {
 	return true
 }
 
-// RetakePlace gives a place back to a former holder that was charged at an instant, unless a reset
-// followed the charge. It reports whether it gave the place back.
+// RetakePlace gives a new place to a former holder whose charge was made at the instant at, unless
+// the limit was reset after the charge. It reports whether it gave the place.
 func (v *View) RetakePlace(id uint64, at int64) bool {
 	end := v.count.noRetake()
 	if reset := end - v.p.Window; end > 0 && reset <= v.now && v.now < end && at <= reset {
@@ -108,15 +108,15 @@ func (v *View) ClearPlaces() {
 	v.expired, v.inWindow = 0, 0
 }
 
-// writePlaces stores the opened holders.
+// writePlaces removes the expired holders from the count, and shortens places that last too long.
 func (v *View) writePlaces() {
 	v.ShortenPlaces()
 	v.count.words = slices.Delete(v.count.words, 0, 2*v.expired)
 	v.expired = 0
 }
 
-// EachPlace calls f with the expiry of each of the `most` holders that expire last, in order. It
-// returns the number of other holders.
+// EachPlace calls f with the expiry of each of the holders that expire last, at most `most` of
+// them, in order of expiry. It returns the number of other holders.
 func (v *View) EachPlace(most int, f func(expiry int64)) (others int64) {
 	n := v.count.holders()
 	from := max(v.expired, n-most)

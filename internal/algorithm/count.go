@@ -18,7 +18,6 @@ type more struct {
 // Booked reports whether the count has bookings.
 func (c *Count) Booked() bool { return c.more != nil && len(c.more.list) > 0 }
 
-// extra returns c.more. It creates c.more if there is none.
 func (c *Count) extra() *more {
 	if c.more == nil {
 		c.more = new(more)
@@ -26,7 +25,6 @@ func (c *Count) extra() *more {
 	return c.more
 }
 
-// tidy frees memory that is not needed.
 func (c *Count) tidy() {
 	if c.more == nil || len(c.more.list) > 0 || len(c.more.held.units) > 0 {
 		return
@@ -37,8 +35,8 @@ func (c *Count) tidy() {
 	}
 }
 
-// StepBack moves the times of the count back after the clock has stepped back to now. Periods of a
-// calendar do not move.
+// StepBack moves the times of the count back by back, after the clock has stepped back to now. The
+// ends of calendar periods do not move.
 func (c *Count) StepBack(back, now int64) {
 	if c.calendar {
 		return
@@ -63,14 +61,14 @@ func (c *Count) Clone() *Count {
 	return &d
 }
 
-// CopyMeter copies the meter of another count, if it has one.
+// CopyMeter copies the meter of from, if from has one.
 func (c *Count) CopyMeter(from *Count) {
 	if from.more != nil {
 		c.extra().meter = from.more.meter
 	}
 }
 
-// Bytes returns the memory that the count uses in addition to the struct.
+// Bytes returns the number of bytes that the count uses in addition to its struct.
 func (c *Count) Bytes() int {
 	n := 8 * cap(c.words)
 	if c.more != nil {

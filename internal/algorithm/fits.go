@@ -6,7 +6,7 @@ func (v *View) Fits(cost int64) bool {
 	return v.inWindow+v.held.total+cost <= v.most && (v.p.unit == 0 && v.booked == 0 || v.moreFits(cost))
 }
 
-// moreFits is Fits for the meter and the bookings.
+// moreFits does the part of Fits that concerns the meter and the bookings.
 func (v *View) moreFits(cost int64) bool {
 	p := v.p
 	if p.unit > 0 && v.meter.level+p.weight(cost) > p.full {
@@ -64,8 +64,8 @@ func (v *View) meterFits(cost int64) bool {
 	return true
 }
 
-// Earliest returns the first instant, not before the instant from, at which there is room for a
-// cost, or Never if there is none. No booking may be later than the instant from.
+// Earliest returns the first instant at or after from at which there is room for cost, or Never if
+// there is none. No booking may be later than from.
 func (v *View) Earliest(from, cost int64) int64 {
 	p := v.p
 	if p.Cap == 0 || cost > p.Cap {
@@ -85,8 +85,8 @@ func (v *View) Earliest(from, cost int64) int64 {
 	return instant(t)
 }
 
-// logRoom returns the instant at which enough units have left the window for a cost, or 0 if there
-// is room now.
+// logRoom returns the instant at which enough units have left the window to make room for cost, or
+// 0 if there is room now.
 func (v *View) logRoom(cost int64) (t int64) {
 	over, k := v.inWindow+v.booked+v.held.total+cost-v.p.Cap, v.expired
 	if over <= 0 {
@@ -94,7 +94,8 @@ func (v *View) logRoom(cost int64) (t int64) {
 	}
 	leaving, held := v.ahead, v.held.units
 	for over > 0 && (k < int(v.count.n) || len(leaving)+len(held) > 0) {
-		entry, booked, expires := Never, Never, Never // when the next one of each kind leaves
+		// The times at which the next entry, booking and held units leave.
+		entry, booked, expires := Never, Never, Never
 		if k < int(v.count.n) {
 			stamp, _ := v.count.entry(k)
 			entry = stamp + v.p.Span
@@ -121,8 +122,8 @@ func (v *View) logRoom(cost int64) (t int64) {
 	return t
 }
 
-// Only makes later queries of the view ignore bookings at or after an instant. With Never, the
-// queries ignore no booking.
+// Only makes later queries of the view ignore bookings at or after before. If before is Never, they
+// ignore none.
 func (v *View) Only(before int64) {
 	v.ahead, v.booked = nil, 0
 	if v.count.more == nil || v.p.void() {
@@ -148,14 +149,14 @@ func (v *View) Firm() {
 	}
 }
 
-// HasCome reports whether the log has units of a booking that ends at an instant: the booking is
-// due and its units count.
+// HasCome reports whether the log counts units of a booking that ends at end. If it does, the
+// booking is due.
 func (v *View) HasCome(end int64) bool {
 	stamp := v.stamp(end)
 	return v.p.log && stamp > v.now-v.p.Span && v.count.find(stamp) >= v.expired
 }
 
-// BookedAt returns the time of the booking that ends at an instant, or 0 if there is none.
+// BookedAt returns the time of the booking that ends at end, or 0 if there is none.
 func (v *View) BookedAt(end int64) int64 {
 	if i := find(v.ahead, end); i >= 0 {
 		return v.ahead[i].at

@@ -12,8 +12,8 @@ import (
 // slice are all held until its end.
 const holdSlices = 64
 
-// Stock reports whether a limit holds the estimate of a request with a hold of the given length,
-// instead of charging it at once.
+// Stock reports whether l holds the estimate of a request with a hold of the given length, instead
+// of charging it at once.
 func Stock(l *stint.Limit, hold int64) bool {
 	switch l.Algorithm {
 	case stint.AlgorithmBucket, stint.AlgorithmConcurrency:
@@ -23,7 +23,8 @@ func Stock(l *stint.Limit, hold int64) bool {
 	return rate == 0 && (l.HoldThrough || l.Window.Microseconds() > hold)
 }
 
-// Expiry returns the expiry of a hold that begins or is extended at an instant.
+// Expiry returns the time at which a hold of the given length expires if it begins or is extended
+// at the instant at.
 func Expiry(at, hold int64) int64 {
 	slice := ceil(hold, holdSlices)
 	return ceil(at+hold, slice) * slice
@@ -40,8 +41,8 @@ type held struct {
 	charges bool
 }
 
-// add holds n units until an instant. If there are more than MaxEntries entries, it merges the two
-// that expire first, at the later instant.
+// add holds n units until the given instant. If there are more than MaxEntries entries, it merges
+// the two that expire first: they then expire together, at the later time.
 func (h *held) add(until, n int64) {
 	if n <= 0 {
 		return
@@ -59,8 +60,8 @@ func (h *held) add(until, n int64) {
 	}
 }
 
-// remove removes n held units. It takes them from entries that expire at an instant or later, the
-// earliest first, and the remainder from the latest of the other entries.
+// remove removes n held units. It takes them from the entries that expire at until or later, the
+// earliest first. It takes the remainder from the other entries, the latest first.
 func (h *held) remove(until, n int64) {
 	n = min(n, h.total)
 	h.total -= n
@@ -83,8 +84,8 @@ func (u *heldUnits) take(n int64) int64 {
 
 func compareUntil(u heldUnits, until int64) int { return cmp.Compare(u.until, until) }
 
-// openHeld drops expired units from a copy, and charges them if held.charges is set. It shortens
-// holds that last longer than LongestHold.
+// openHeld drops expired units from a copy of the count, and charges them if held.charges is set.
+// It shortens holds that last longer than LongestHold.
 func (v *View) openHeld() {
 	h := &v.count.more.held
 	n, far := 0, v.now+driver.LongestHold.Microseconds()
@@ -127,8 +128,8 @@ func (v *View) showHeld() {
 // Held returns the number of held units.
 func (v *View) Held() int64 { return v.held.total }
 
-// Hold holds units until an instant. If the instant is not in the future, the units have already
-// expired. charges specifies whether expired units are charged.
+// Hold holds n units until the given instant. If that instant is not in the future, the units have
+// already expired. charges determines whether units are charged when they expire.
 func (v *View) Hold(until, n int64, charges bool) {
 	m := v.write().extra()
 	if n > 0 {
@@ -146,7 +147,7 @@ func (v *View) Hold(until, n int64, charges bool) {
 	v.showHeld()
 }
 
-// Release releases units that are held until an instant.
+// Release releases n units that are held until the given instant.
 func (v *View) Release(until, n int64) {
 	if c := v.write(); c.more != nil {
 		c.more.held.remove(until, n)
@@ -155,8 +156,8 @@ func (v *View) Release(until, n int64) {
 	v.showHeld()
 }
 
-// ChargeMore charges units now, with a debt as for Settle, and returns the number of units that it
-// did not charge. It writes the opened count even if there are no units.
+// ChargeMore charges up to n units now, and returns the number of units that it did not charge.
+// debt is as in [View.Settle]. ChargeMore writes the opened count even if n is 0.
 func (v *View) ChargeMore(n, debt int64) (dropped int64) {
 	if n <= 0 || v.p.void() {
 		v.write()

@@ -4,12 +4,12 @@ package algorithm
 // left for each.
 const MaxEntries = 250
 
-// log is a ring of entries in order of time. An entry is a stamp and the units that count until a
-// span after it. The zero log is empty.
+// log is a ring of entries in order of time. An entry has a stamp, and units that count until a
+// span after the stamp. The zero log is empty.
 //
-// A log is small, because a store may have millions of logs. An entry is one word, 56 bits of stamp
-// and 8 of units, until an entry has more than 255 units; from then on every entry is two words,
-// its stamp and its units. A log of one word has no ring:
+// A log is small, because a store may have millions of logs. At first, an entry is one word: 56
+// bits for the stamp and 8 for the units. Once an entry has more than 255 units, every entry is two
+// words, stamp and units. A log that needs only one word has no ring:
 //
 //	words                        first  n  word
 //	nil                          0      1  the entry
@@ -25,8 +25,8 @@ type log struct {
 	// calendar means that the stamps are ends of calendar periods.
 	calendar bool
 	// Owner is for the owner of the count. Nothing in this package reads it. Its bytes would
-	// otherwise be padding: elsewhere, the field would enlarge the memory store's record of a
-	// subject by 8%, from 96 to 104 bytes.
+	// otherwise be padding. Outside this struct, the field would enlarge the memory store's record
+	// of a subject by 8%, from 96 to 104 bytes.
 	Owner uint32
 }
 
@@ -60,7 +60,7 @@ func (l *log) entry(k int) (stamp, n int64) {
 	return int64(w) >> 8, int64(w & 255)
 }
 
-// set writes the k-th oldest entry, but not the sum.
+// set writes the k-th oldest entry, but does not update the sum.
 func (l *log) set(k int, stamp, n int64) {
 	if n > 255 && !l.wide {
 		l.resize(l.size(), true)
@@ -131,7 +131,7 @@ func (l *log) append(p *Params, stamp, n int64) {
 	l.set(int(l.n)-1, stamp, n)
 }
 
-// add adds n units to the newest entry, but not to the sum.
+// add adds n units to the newest entry, but does not update the sum.
 func (l *log) add(n int64) {
 	if k := int(l.n) - 1; l.wide {
 		l.words[2*l.position(k)+1] += uint64(n)
@@ -212,7 +212,6 @@ func (l *log) dropOldest(k int, n int64) {
 	l.sum -= n
 }
 
-// remove removes the k-th oldest entry.
 func (l *log) remove(k int) {
 	_, n := l.entry(k)
 	if k == 0 {
@@ -231,7 +230,7 @@ func (l *log) remove(k int) {
 	}
 }
 
-// find returns the index of the entry that has a stamp and units, or -1 if there is none.
+// find returns the index of the entry with the given stamp, or -1 if there is none with units.
 func (l *log) find(stamp int64) int {
 	k := int(l.n) - 1
 	for ; k >= 0; k-- {
@@ -242,7 +241,6 @@ func (l *log) find(stamp int64) int {
 	return k
 }
 
-// shift moves all entries back in time.
 func (l *log) shift(back int64) {
 	for k := range int(l.n) {
 		stamp, n := l.entry(k)

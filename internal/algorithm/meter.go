@@ -1,11 +1,11 @@
 package algorithm
 
 // meter is the level of a bucket, or of a sliding limit with a burst. The level falls with time.
-// The zero meter is empty, and was never written.
+// The zero meter is empty and has never been written.
 type meter struct {
 	level int64 // weight, at most MaxUnits
 	at    int64
-	unit  int64 // the weight of one unit of cost
+	unit  int64 // weight of one unit of cost
 	until int64 // when the meter is empty and charges on it can no longer be settled
 }
 
@@ -17,8 +17,8 @@ func (m *meter) convert(p *Params) {
 	m.unit = p.unit
 }
 
-// leak advances the meter to t. If t is not after m.at, the meter stays unchanged: after the clock
-// stepped back, a due booking can be before m.at.
+// leak advances the meter to t. It does nothing if t is not after m.at: after the clock stepped
+// back, a due booking can be before m.at.
 func (m *meter) leak(p *Params, t int64) {
 	if t <= m.at {
 		return
@@ -35,7 +35,7 @@ func (m *meter) pass(p *Params, b *booking) {
 	m.level = min(m.level+p.weight(b.n), MaxUnits)
 }
 
-// fallsTo returns the instant at which the meter has fallen to a level.
+// fallsTo returns the instant at which the meter has fallen to level.
 func (m *meter) fallsTo(p *Params, level int64) int64 {
 	if m.level <= level {
 		return m.at
@@ -51,8 +51,8 @@ func (m *meter) units() int64 {
 	return ceil(m.level, m.unit)
 }
 
-// keep extends m.until for a charge at an instant. The charge may be settled until a full meter, or
-// this meter if it is above full, would be empty.
+// keep extends m.until for a charge at the instant at. The charge can be settled until a full meter
+// would be empty or, if this meter is above full, until this meter is empty.
 func (m *meter) keep(p *Params, at int64) {
 	needs := p.refill
 	if m.level > p.full {

@@ -8,10 +8,11 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Reach returns the most that a subject under several limits can take in a window of the limit at
-// i: the capacity of that limit, or less if another limit admits less in that time. For a bucket,
-// most is the maximum at once, and more is the maximum that a window adds to it. Reach ignores what
-// settlements and outages can add, and limits with other names, which may count something else.
+// Reach returns the maximum number of units that a subject under limits can take in a window of
+// limits[i]: the capacity of that limit, or less if another limit admits less in that time. For a
+// bucket, most is the maximum at once, and more is the maximum that a window adds to it. Reach
+// ignores limits with other names, which may count something else, and units that settlements and
+// outages can add.
 func Reach(limits []stint.Limit, i int) (most, more int64) {
 	l := &limits[i]
 	p := Of(l)
@@ -33,11 +34,11 @@ func Reach(limits []stint.Limit, i int) (most, more int64) {
 	return most, more
 }
 
-// Idle reports whether the limit at i has no effect because another limit denies everything that it
-// would deny. Idle ignores limits with other names, and those that skip excludes. If several limits
-// make it idle, Idle returns the one that admits the least, and the number of units that this one
-// admits in a window of the idle limit. Refunds, settlements and outages can still fill an idle
-// limit.
+// Idle reports whether limits[i] has no effect because another limit denies everything that it
+// would deny. Idle ignores limits with other names, and limits for which skip returns true. If
+// several limits make limits[i] idle, by is the index of the one that admits the least. most is the
+// number of units that this limit admits in a window of the idle limit. Refunds, settlements and
+// outages can still fill an idle limit.
 func Idle(limits []stint.Limit, i int, skip func(j int) bool) (by int, most int64, ok bool) {
 	l := &limits[i]
 	p := Of(l)
@@ -53,9 +54,9 @@ func Idle(limits []stint.Limit, i int, skip func(j int) bool) (by int, most int6
 }
 
 // bounds reports whether l, with the parameters p, has room for everything that m admits. leased
-// means that units may be leased ahead of need. A log counts leased units as if they were charged
-// at the end of their lease, but a meter counts them from its beginning. So with leases, no meter
-// bounds a log.
+// means that units may be leased before they are needed. A log counts leased units as if they were
+// charged at the end of their lease, but a meter counts them from the beginning of the lease. So
+// with leases, no meter bounds a log.
 func bounds(m, l *stint.Limit, p *Params, leased bool) bool {
 	if l.Algorithm == stint.AlgorithmConcurrency || m.Algorithm == stint.AlgorithmConcurrency {
 		return false
@@ -77,8 +78,8 @@ func bounds(m, l *stint.Limit, p *Params, leased bool) bool {
 	return p.unit == 0 || slower(m, l, p)
 }
 
-// align returns the length of a fixed limit's windows, each of which begins at a multiple of it.
-// The windows of other limits may begin at any microsecond: for these it returns 1.
+// align returns the length of a fixed limit's windows, which begin at multiples of that length. For
+// other limits, whose windows may begin at any microsecond, it returns 1.
 func (p *Params) align() int64 {
 	if p.log && p.Span == 0 && p.Slice > 0 {
 		return p.Slice
@@ -106,8 +107,8 @@ func slower(m, l *stint.Limit, p *Params) bool {
 	return hiM < hiL || hiM == hiL && loM <= loL
 }
 
-// within returns the most that a limit admits in a period of the given length that begins at a
-// multiple of align.
+// within returns the maximum number of units that a limit admits in a period of the given length
+// that begins at a multiple of align.
 func within(l *stint.Limit, length, align int64) int64 {
 	if l.Algorithm == stint.AlgorithmConcurrency {
 		return noBound // places can be released at once
@@ -119,9 +120,9 @@ func within(l *stint.Limit, length, align int64) int64 {
 	return min(p.logged(length, align), p.metered(length))
 }
 
-// logged returns the most that the log admits: its capacity at first, and its capacity again
-// whenever the last charges no longer count. It assumes the worst case, in which the first charges
-// are at the end of a slice.
+// logged returns the maximum number of units that the log admits in a period of the given length:
+// its capacity at first, and its capacity again each time the last charges no longer count. It
+// assumes the worst case, in which the first charges are at the end of a slice.
 func (p *Params) logged(length, align int64) int64 {
 	if !p.log {
 		return noBound
@@ -140,8 +141,8 @@ func (p *Params) logged(length, align int64) int64 {
 	return times(p.Cap, max(rest, 0)/period+1)
 }
 
-// metered returns the most that the meter admits: its capacity, and the units that it gives back in
-// the given length of time.
+// metered returns the maximum number of units that the meter admits in a period of the given
+// length: its capacity, and the units that it gives back in that time.
 func (p *Params) metered(length int64) int64 {
 	if p.unit == 0 {
 		return noBound

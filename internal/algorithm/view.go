@@ -13,14 +13,15 @@ type View struct {
 	most       int64 // maximum of inWindow; -1 if nothing ever fits
 	meter      meter // advanced to now
 	ahead      []booking
-	booked     int64   // units of ahead
+	booked     int64   // total units of ahead
 	held       held    // units held until after now
 	books      bool    // queries are for a booking; see goes
-	periods    periods // of a calendar limit
+	periods    periods // set for a calendar limit
 }
 
 // Open opens a count under p at now: it computes the usage at now without writing the count. back
-// is the time by which the clock has stepped back, or 0 if the count was already moved back.
+// is the time by which the clock has stepped back since the last write, or 0 if the count was
+// already moved back.
 func (v *View) Open(c *Count, p *Params, now, back int64) {
 	v.count, v.stored, v.p, v.now = c, c, p, now
 	v.expired, v.expiredSum, v.inWindow, v.most = 0, 0, 0, p.most
@@ -72,8 +73,8 @@ func (v *View) openMeter() {
 	m.at = v.now
 }
 
-// openMore opens the meter and the held units. It moves due bookings to the log and the meter of a
-// copy.
+// openMore opens the meter and the held units. It moves due bookings to the meter of the view, and
+// to the log of a copy of the count.
 func (v *View) openMore() {
 	p, m := v.p, v.count.more
 	if p.unit > 0 && m.unit > 0 {
@@ -128,15 +129,15 @@ func (v *View) Used() int64 {
 // of MaxUnits for later charges and bookings.
 func (v *View) Spare() int64 { return max(MaxUnits/2-v.Used(), 0) }
 
-// Books makes later queries of the view answer for a booking. For a booking, held units count for
+// Books makes later queries of the view apply to a booking. For a booking, held units count for
 // longer, because they may be charged until they expire.
 func (v *View) Books() { v.books = true }
 
 // LastEnd returns the end of the last booking, or 0 if there is none.
 func (v *View) LastEnd() int64 { return lastEnd(v.ahead) }
 
-// EndsAround returns the last end of the bookings at or before an instant, or 0 if there are none.
-// It also returns the first end of the later bookings, or Never if there are none.
+// EndsAround returns the end of the last booking at or before the instant at, or 0 if there is
+// none. It also returns the end of the first later booking, or Never if there is none.
 func (v *View) EndsAround(at int64) (before, after int64) {
 	n := due(v.ahead, at)
 	if n < len(v.ahead) {
@@ -198,8 +199,8 @@ func (v *View) meterAfter(n int) meter {
 	return m
 }
 
-// At returns the usage at a future instant, without later bookings, and the time from that instant
-// until the usage is 0.
+// At returns the usage at the future instant t, without bookings after t. It also returns the time
+// from t until the usage is 0.
 func (v *View) At(t int64) (used, reset int64) {
 	if v.p.Places { // places cannot be booked
 		return v.Used(), v.Reset()

@@ -22,10 +22,10 @@ func (v *View) Lease(until, cost int64) int {
 	return 8 * (cap(c.words) - before)
 }
 
-// ChargeLate adds a cost that was used at an instant, which is not after now. A log counts the cost
-// as if it were charged at that instant, unless the instant has left the window. A meter is charged
-// the cost now, minus the weight that it gives back in refilled microseconds. The cost is at most
-// [View.Spare].
+// ChargeLate adds a cost that was used at the instant at, which is not after now. A log counts the
+// cost as if it were charged then, unless that instant has left the window. A meter is charged now,
+// with the weight of the cost minus the weight that it gives back in refilled microseconds. The
+// cost must be at most [View.Spare].
 func (v *View) ChargeLate(at, cost, refilled int64) {
 	p := v.p
 	if p.unit > 0 {
@@ -51,8 +51,8 @@ func (v *View) Book(at, end, cost int64) {
 	v.Only(Never)
 }
 
-// Insert is like Book, but other bookings may be later than the new one, which ends no later than
-// they do. If there are [driver.MaxBookings] already, Insert adds the cost to the last of them.
+// Insert is like Book, but there may be later bookings. The new booking ends no later than these.
+// If there are [driver.MaxBookings] already, Insert adds the cost to the last of them.
 func (v *View) Insert(at, end, cost int64) {
 	if v.p.void() {
 		return
@@ -64,7 +64,7 @@ func (v *View) Insert(at, end, cost int64) {
 	v.Book(at, min(end, after), cost)
 }
 
-// Unbook subtracts a cost from the booking that ends at an instant, if there is one.
+// Unbook subtracts a cost from the booking that ends at end, if there is one.
 func (v *View) Unbook(end, cost int64) {
 	c := v.write()
 	if c.more == nil {
@@ -77,9 +77,9 @@ func (v *View) Unbook(end, cost int64) {
 	v.Only(Never)
 }
 
-// Settle replaces the cost that was charged at an instant with the true cost. The instant of a
-// booking or lease is its end. If the true cost is higher and the limit has a meter, Settle raises
-// the cost by at most debt plus the units that fit. A debt of 0 means the capacity. It returns the
+// Settle replaces a cost that was charged at the instant at with the true cost. For a booking or a
+// lease, at is its end. If the true cost is higher and the limit has a meter, Settle raises the
+// cost by at most debt plus the units that fit. A debt of 0 means the capacity. Settle returns the
 // cost that is charged afterwards, and whether it found the charge.
 func (v *View) Settle(at, cost, truth, debt int64) (charged int64, found bool) {
 	p, delta := v.p, truth-cost
@@ -113,8 +113,8 @@ func (v *View) Settle(at, cost, truth, debt int64) (charged int64, found bool) {
 	return cost + delta, true
 }
 
-// Settleable returns an upper bound of the time after its instant for which a charge of a cost can
-// be settled.
+// Settleable returns an upper bound on the time for which a charge of the given cost can be settled
+// after it was made.
 func (v *View) Settleable(cost int64) int64 {
 	switch {
 	case v.p.log || v.p.Places:
@@ -125,8 +125,8 @@ func (v *View) Settleable(cost int64) int64 {
 	return v.p.wait(v.p.weight(cost)) + 2*v.p.tick
 }
 
-// raise returns the maximum number of units by which a charge can be raised, with a debt as for
-// Settle, so that no sum and no level exceeds MaxUnits.
+// raise returns the maximum number of units by which a charge can be raised, so that no sum and no
+// level exceeds MaxUnits. debt is as in Settle.
 func (v *View) raise(debt int64) int64 {
 	most, ahead := MaxUnits, v.booked+v.held.total
 	if v.p.log {
@@ -141,8 +141,8 @@ func (v *View) raise(debt int64) int64 {
 	return max(most, 0)
 }
 
-// settleEntry changes the entry with a stamp, and the meter, by delta units. It reports whether it
-// found the entry.
+// settleEntry changes the entry with the given stamp, and the meter, by delta units. It reports
+// whether it found the entry.
 func (v *View) settleEntry(stamp, delta int64) bool {
 	k := v.count.find(stamp)
 	if k < v.expired {
@@ -168,17 +168,18 @@ func (v *View) settleEntry(stamp, delta int64) bool {
 	return true
 }
 
-// lower subtracts a weight from the meter, down to 0.
 func (v *View) lower(weight int64) {
 	v.meter.level -= min(v.meter.level, max(weight, 0))
 }
 
-// GiveBack subtracts up to the given units from the usage, but not from entries after the current
-// slice. It takes the oldest entries of a log first. It reports whether there was any usage.
+// GiveBack subtracts up to the given number of units from the usage, but not from entries after the
+// current slice. It takes the oldest entries of a log first. It reports whether there was any
+// usage.
 func (v *View) GiveBack(units int64) bool {
 	ahead, first, used := v.stamp(v.now), v.expired, false
 	for ; first < int(v.count.n); first++ {
-		if oldest, n := v.count.entry(first); n > 0 { // an entry without units marks the beginning of a period
+		// An entry without units marks the beginning of a period.
+		if oldest, n := v.count.entry(first); n > 0 {
 			used = oldest <= ahead
 			break
 		}
@@ -208,7 +209,7 @@ func (v *View) GiveBack(units int64) bool {
 	return true
 }
 
-// write stores the opened count.
+// write stores the opened count, and returns it.
 func (v *View) write() *Count {
 	if v.count != v.stored || v.expired > 0 || v.p.unit > 0 || v.p.calendar != nil {
 		v.commit()

@@ -127,7 +127,8 @@ func firstInstant(date time.Time, loc *time.Location) int64 {
 	for t := date.Add(-36 * time.Hour).In(loc); ; {
 		from, to := t.ZoneBounds()
 		if !to.IsZero() && !to.After(t) {
-			to = to.AddDate(0, 0, 1) // for zones with a yearly rule, package time may end a leap year a day early
+			// For zones with a yearly rule, package time may end a leap year a day early.
+			to = to.AddDate(0, 0, 1)
 		}
 		_, offset := t.Zone()
 		midnight := date.Add(-time.Duration(offset) * time.Second)

@@ -7,7 +7,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// BanList keeps the bans that end last, out of any number of bans, in bounded memory. See
+// BanList keeps the bans that end last out of all bans added to it, in bounded memory. See
 // [NewBanList].
 type BanList struct {
 	most int
@@ -17,8 +17,8 @@ type BanList struct {
 // NewBanList returns an empty list of at most the given number of bans.
 func NewBanList(most int) *BanList { return &BanList{most: max(most, 0)} }
 
-// slack is the number of bans by which the list may exceed its bound before it is sorted and cut.
-// Sorting it for every ban would take longer.
+// slack is the number of bans by which the list may exceed its maximum before Add sorts and cuts
+// it. Sorting it for every ban would take longer.
 const slack = 1024
 
 // Add adds a ban to the list. Only the bans that end last stay in it. If a subject is added again,

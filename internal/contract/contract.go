@@ -100,8 +100,8 @@ func StateNames(c *stint.Claim, names []string) []string {
 	return names
 }
 
-// ValidateInspect returns a [*stint.InvalidError] with everything that is wrong with a claim to be
-// inspected.
+// ValidateInspect returns a [*stint.InvalidError] that describes everything that is wrong with c, a
+// claim to inspect. It returns nil if c is valid.
 func ValidateInspect(c stint.Claim) error {
 	c.Cost, c.Costs = 0, nil
 	if len(c.Limits) == 0 {
@@ -164,7 +164,8 @@ func CountLimits(claims []stint.Claim) (n int) {
 	return n
 }
 
-// MaxOwnSettled is how many of its own settlements a process remembers. See [driver.MaxSettled].
+// MaxOwnSettled is the maximum number of its own settlements that a process remembers. See
+// [driver.MaxSettled].
 const MaxOwnSettled = 65_536
 
 // DefaultBudget is the time budget of a decision unless a [stint.FailurePolicy] sets another one.

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// ErrSilent reports that announcements are not available, or no longer: [Listeners.Listen] returns
-// it after a call of [Listeners.End].
+// ErrSilent reports that announcements are not available, or no longer available.
+// [Listeners.Listen] returns it after a call of [Listeners.End].
 var ErrSilent = errors.New("announcements are not available")
 
 // Listeners passes the announcements of a store to several listeners in one process: see
@@ -26,7 +26,7 @@ type listener struct {
 	ended chan struct{}
 }
 
-// Listen calls f with each announcement, until the context ends or End is called. f must not block.
+// Listen calls f with each announcement, until ctx is done or End is called. f must not block.
 func (l *Listeners) Listen(ctx context.Context, f func(subject string, commanded bool)) error {
 	me := &listener{f, make(chan struct{})}
 	l.mu.Lock()
@@ -57,8 +57,8 @@ func (l *Listeners) Tell(subject string, commanded bool) {
 	}
 }
 
-// End ends all current calls of Listen. A store calls it when it may miss announcements from now
-// on.
+// End makes all current calls of Listen return [ErrSilent]. A store calls it when it may miss
+// announcements from now on.
 func (l *Listeners) End() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

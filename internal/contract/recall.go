@@ -17,17 +17,17 @@ import (
 //	note, see AppendNote
 //	generations of the states that were charged in the call that recorded the ID (4 bytes each)
 //
-// Numbers are little-endian doubles unless a size is given, as in Redis, where a script writes
-// everything except the note. One claim with one state and no hold takes 33 bytes.
+// Numbers are little-endian doubles unless a size is given. In Redis, a script writes everything
+// except the note. One claim with one state and no hold takes 33 bytes.
 
 var little = binary.LittleEndian
 
-// headSize is the size of ID, At and units.
+// headSize is the total size of ID, At and units in bytes.
 const headSize = 24
 
 // AppendNote appends the data that describes a charge and is known before the charge is made: the
 // shape of the request (see [Shape]), its Hold, the costs of the claims after the first, and the
-// costs of names. If the claims of other subjects were charged before, in separate calls, elsewhere
+// costs by name. If the claims of other subjects were charged before, in separate calls, elsewhere
 // is their charge, and AppendNote also appends its times and generations. Otherwise elsewhere is
 // nil.
 func AppendNote(b []byte, r *stint.Request, shape uint32, elsewhere *stint.Charge) []byte {

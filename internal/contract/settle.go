@@ -66,8 +66,8 @@ func requestClaims(c *stint.Charge, costs []int) (claims []int) {
 	return claims
 }
 
-// Totals adds up the true costs of the names to which a settlement applied, or holds the one true
-// cost if names have none of their own. The zero Totals is empty.
+// Totals adds up the true costs of the names to which a settlement applied. If names have no true
+// costs of their own, it holds the one true cost. The zero Totals is empty.
 type Totals struct {
 	Sum   int64
 	named stint.Costs

@@ -37,15 +37,15 @@ type Terms struct {
 	// Refilled may be shorter than Age, because a meter also gives back what was used before. It
 	// applies to a Force without MaxWait. Logs and concurrency limits ignore it.
 	Refilled time.Duration
-	// AtLeast makes a Force charge each limit only the units that its usage lacks to reach the
-	// cost: none if the usage, from any charges, is at least the cost. It restores usage that the
-	// store has lost, and may be repeated, even by several processes. The charge must not be
-	// amended. AtLeast applies to a Force with one claim, without MaxWait and Hold.
+	// AtLeast makes a Force raise the usage of each limit to the cost: it charges only the missing
+	// units, and none if the usage is at least the cost. It restores usage that the store has lost,
+	// and may be repeated, even by several processes. The charge must not be amended. AtLeast
+	// applies to a Force with one claim, without MaxWait or Hold.
 	AtLeast bool
 }
 
-// ChargeData holds what a store knows about a charge, besides its claims. All fields but ID and At
-// are also set if nothing was charged: on denials and peeks.
+// ChargeData holds what a store knows about a charge, in addition to its claims. All fields except
+// ID and At are also set if nothing was charged: on denials and peeks.
 type ChargeData struct {
 	// ID is unique to the charge; zero if nothing was charged.
 	ID uint64
@@ -55,16 +55,16 @@ type ChargeData struct {
 	At int64
 	// Now is the time at which the store answered, by its clock; zero if the store was not asked.
 	Now int64
-	// Generation is the generation of the first state. When a store begins a state again, for
-	// instance after a reset, it draws a new generation, and no longer amends charges of earlier
-	// generations, unless they have an open hold. Generation is zero if there is no state: nothing that still counts was charged
-	// to it, or all limits are concurrency limits.
+	// Generation is the generation of the first state. When a store creates a state again, for
+	// instance after a reset, it draws a new generation. It then no longer amends charges of
+	// earlier generations, unless they have an open hold. Generation is zero if there is no state:
+	// nothing that still counts was charged to it, or all limits are concurrency limits.
 	Generation uint32
 	// Fallback means that the charge was made in the memory of this process because the store could
 	// not be reached. Only the process that made such a charge can amend it; the store cannot.
 	Fallback bool
-	// Leased has a bit for each claim that was made from units that a process had leased, and
-	// Leaser is the mark of that process. This process settles such claims in its memory while it
+	// Leased has a bit for each claim that was charged from units that a process had leased, and
+	// Leaser is the mark of that process. That process settles such claims in its memory while it
 	// has the units, and after that in the store. Other processes do not change them. If Leased is
 	// cleared, as it is in a charge that is passed on to another process, every process settles the
 	// claims in the store.
@@ -92,7 +92,7 @@ func (d *ChargeData) GenerationAt(i int) uint32 {
 	return 0
 }
 
-// IsLeased reports whether the ith claim was made from leased units.
+// IsLeased reports whether the ith claim was charged from leased units.
 func (d *ChargeData) IsLeased(i int) bool { return d.Leased>>i&1 != 0 }
 
 // AtOf returns the charge's At for the ith claim.
