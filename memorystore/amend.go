@@ -59,7 +59,6 @@ func lowers(a *stint.Amendment, c *stint.Claim) bool {
 	})
 }
 
-// releasePlaces releases the places of a charge, and reports whether the charge had any.
 func (q *query) releasePlaces(c *stint.Charge) (changed bool) {
 	for k := range q.views {
 		if v := &q.views[k]; v.holds() && v.cost > 0 {
@@ -70,8 +69,6 @@ func (q *query) releasePlaces(c *stint.Charge) (changed bool) {
 	return changed
 }
 
-// releasePlace releases the place of the charge with the given id, and reports whether there was
-// one.
 func (q *query) releasePlace(v *view, id uint64) bool {
 	if !v.ReleasePlace(id) {
 		return false
@@ -81,8 +78,8 @@ func (q *query) releasePlace(v *view, id uint64) bool {
 }
 
 // extend renews the holds and places of a charge. Unless a.KnownOnly is true, it takes back places
-// that the store has forgotten. It reports whether all places are held or, without places, all
-// holds are open.
+// that the store has forgotten. It reports whether all places are held or, if the charge has no
+// places, whether all its holds are open.
 func (q *query) extend(c *stint.Charge, a *stint.Amendment) bool {
 	places, held, holding := 0, 0, false
 	if c.Data().Hold > 0 {
@@ -110,14 +107,13 @@ func (q *query) retake(v *view, c *stint.Charge) bool {
 		v.RetakePlace(id, c.Data().AtOf(v.claim.number))
 }
 
-// isSettled reports whether a claim of a charge is known to be settled.
 func (q *query) isSettled(claim *claim, c *stint.Charge) bool {
 	rec := q.parts[claim.part].rec
 	return rec != nil && rec.rest != nil && rec.rest.settled.has(c.Data().AtOf(claim.number), c.Data().ID) ||
 		q.store.own.Has(c.Data().ID, claim.Claim)
 }
 
-// compare sets stale in the parts of the charge, to report whether a record lacks the generation
+// compare sets stale in each part of the charge: whether its record does not have the generation
 // that was charged.
 func (q *query) compare(c *driver.ChargeData) {
 	n := 0
@@ -175,7 +171,9 @@ func (q *query) settleCharge(c *stint.Charge, a *stint.Amendment) (done stint.Am
 			sum.Add(a, v.limit.Name, total)
 		}
 	}
-	for k := range q.views { // later settlements must not apply to other limits of the claim
+	// Extend until to cover all limits of the claim, so that no later settlement applies to any of
+	// them.
+	for k := range q.views {
 		if v := &q.views[k]; v.claim.until > 0 && v.cost > 0 {
 			v.claim.until = max(v.claim.until, data.AtOf(v.claim.number)+v.Settleable(v.cost))
 		}

@@ -10,14 +10,14 @@ import (
 
 // ban holds a subject's ban, and the strikes that may lead to one.
 type ban struct {
-	known    bool // whether there is a ban; until, at, level and forgive belong to it
+	known    bool // there is a ban; until, at, level and forgive describe it
 	until    int64
 	at       int64 // when the ban was written
 	level    int
 	forgive  int64 // the Forgive of the policy, in microseconds
 	strikes  algorithm.Count
-	struckAt int64            // the clock at the last strike
-	counts   algorithm.Params // of the log that last counted strikes
+	struckAt int64            // time of the last strike
+	counts   algorithm.Params // parameters of the log that counted the last strike
 }
 
 // stepped returns b.until and b.at, moved back if the clock stepped back.
@@ -148,7 +148,6 @@ func (q *query) ban(c *claim) *ban {
 	return banOf(c.shard.find(c.hash, c.Subject, "", ""))
 }
 
-// newBan returns the ban of a claim's subject. It creates the ban if there is none.
 func (q *query) newBan(c *claim) *ban {
 	r := q.parts[q.part(c, "", "")].record()
 	if banOf(r) == nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// charge charges, books or leases every claim that costs something. at is the instant of the charge
-// or booking. charge gives up the booking that the request replaces. If come is true, that booking
-// is due, and the new booking may be before other bookings.
+// charge charges, books or leases every claim that costs something, at the instant at. It removes
+// the booking that the request replaces. If come is true, that booking was due and is already
+// removed, and the new booking may be before other bookings.
 func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, come bool) {
 	end := q.endOf(r, at, come)
 	id := uint64(0)
@@ -77,8 +77,8 @@ func (q *query) endOf(r *stint.Request, at int64, come bool) int64 {
 
 // endAmong returns the end of a new booking that begins at the instant at. Other bookings may be
 // later. end is the end that the new booking would have without them. The result is no earlier than
-// the ends of the bookings before it and, as far as that allows, no later than the ends of the
-// bookings after it.
+// the ends of the bookings before it and, if possible, no later than the ends of the bookings after
+// it.
 func (q *query) endAmong(at, end int64) int64 {
 	last := int64(0)
 	for k := range q.views {

@@ -18,7 +18,7 @@ const (
 	// have a ban, a place or an open hold, evictFurther records are compared.
 	evictAmong   = 16
 	evictFurther = 512
-	// evictMost bounds the evictions under one lock.
+	// evictMost is the maximum number of records evicted each time a shard is locked.
 	evictMost = 64
 )
 
@@ -39,14 +39,15 @@ type bounds struct{ subjects, bytes int64 }
 
 // written describes the writes of one call, which the store has not counted yet.
 type written struct {
-	subject        string // of its first claim
-	shard          uint32 // of that subject
+	subject        string // subject of the call's first claim
+	shard          uint32 // shard of that subject
 	now            int64
 	bytes, records int64
 	spare          []*record // the call's records, which are evicted last
 }
 
-// add counts writes and reports true, unless an increase would exceed the bounds.
+// add counts the writes w. If an increase would exceed the bounds, it counts nothing and returns
+// false.
 func (s *Store) add(w *written) bool {
 	if !addWithin(&s.subjects, w.records, s.bounds.subjects) {
 		return false
@@ -118,7 +119,7 @@ func (s *Store) evict(w *written) bool {
 // heaviest returns the shard and the class to evict from. The shard is own, the call's own shard,
 // unless another has many more records of that class. So calls rarely contend for a shard.
 //
-// It compares loads in one of len(s.shards) evictions, and whenever the shard that had the most
+// It calls compareLoads in one of len(s.shards) evictions, and whenever the shard that had the most
 // records has none left.
 func (s *Store) heaviest(own uint32) (uint32, class) {
 	c := class(s.evictable.Load())
@@ -135,6 +136,7 @@ func (s *Store) heaviest(own uint32) (uint32, class) {
 }
 
 // compareLoads records the shard with the most records of each class, and the class to evict from.
+// It returns that class.
 func (s *Store) compareLoads() class {
 	var most, total [classes]int64
 	var heavy [classes]uint32

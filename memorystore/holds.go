@@ -141,7 +141,7 @@ func (q *query) amendHolds(c *stint.Charge, a *stint.Amendment) (done stint.Amen
 		}
 		done.Changed = true
 		total = max(total, h.reported)
-		for i := k; i < len(q.views); i++ { // the limits of the record
+		for i := k; i < len(q.views); i++ { // all limits of the record
 			if v := &q.views[i]; v.claim == lead.claim && v.part == lead.part && !v.holds() {
 				at := data.AtOf(v.claim.number)
 				dropped = max(dropped, v.amendHold(h, total, until, life, at, a.MaxDebt, q.now, p.stale))
@@ -166,9 +166,8 @@ func (q *query) amendHolds(c *stint.Charge, a *stint.Amendment) (done stint.Amen
 	return done, wanted > 0 && found == wanted
 }
 
-// amendHold settles one limit of a hold to a total. If until is not 0, it instead charges the total
-// and holds the rest of the estimate until that time. It returns how much of the total is not
-// charged.
+// amendHold settles one limit of a hold to total. If until is not 0, it instead charges total and
+// holds the rest of the estimate until that time. It returns how much of total is not charged.
 func (v *view) amendHold(h hold, total, until, life, at, debt, now int64, stale bool) (dropped int64) {
 	charged := max(v.cost, h.reported)
 	if algorithm.Stock(v.limit, life) {

@@ -21,12 +21,12 @@ type ids struct {
 type seenID struct {
 	id      string
 	hash    uint64
-	until   int64 // a multiple of 16
+	until   int64 // time at which the id ends, a multiple of 16
 	repeats int64
 	charge  string // see contract.AppendCharge
 }
 
-// find returns the id if it is in force, else nil.
+// find returns the entry for id if id is in force, else nil.
 func (d *ids) find(seed maphash.Seed, id string, now, life int64) *seenID {
 	if i := d.index(seed, id); i >= 0 && d.list[i].until > now && d.list[i].until <= now+2*life {
 		return &d.list[i]
@@ -34,7 +34,6 @@ func (d *ids) find(seed maphash.Seed, id string, now, life int64) *seenID {
 	return nil
 }
 
-// index returns the index of an id, or -1 if it is not known.
 func (d *ids) index(seed maphash.Seed, id string) int {
 	if len(d.list) == 0 {
 		return -1
@@ -106,7 +105,7 @@ func (d *ids) dead(now int64) bool {
 
 func (s *seenID) bytes() int { return textBytes(s.id) + textBytes(s.charge) }
 
-// textBytes estimates the memory of a text, given that the allocator rounds up.
+// textBytes estimates the memory of a string, whose size the allocator rounds up.
 func textBytes(text string) int { return (len(text) + len(text)/16 + 15) &^ 15 }
 
 func (d *ids) bytes() int { return int(unsafe.Sizeof(seenID{}))*cap(d.list) + d.text }
@@ -130,7 +129,8 @@ func (q *query) noteID(r *stint.Request, d *stint.Decision, at int64) {
 	}
 }
 
-// chargeText returns the text from which an id's charge can be recalled.
+// chargeText returns a charge in the form in which it is stored with a request id. See
+// contract.Recall.
 func chargeText(r *stint.Request, c *stint.Charge) string {
 	var buf [128]byte
 	note := contract.AppendNote(buf[:0], r, shapeOf(r.Claims), nil)
@@ -139,7 +139,7 @@ func chargeText(r *stint.Request, c *stint.Charge) string {
 
 func shapeOf(claims []stint.Claim) uint32 { return contract.Shape(claims, contract.NamesOf(claims)) }
 
-// seen returns a request's id if it is in force, else nil.
+// seen returns the entry for a request id if the id is in force, else nil.
 func (q *query) seen(id string, life time.Duration) *seenID {
 	rec := q.first().rec
 	if id == "" || rec == nil || rec.rest == nil {

@@ -4,7 +4,7 @@ package memorystore
 // bytes per slot and no tombstones. It grows by half when seven eighths of its slots are in use,
 // and shrinks when fewer than three eighths are.
 type index struct {
-	slots []uint32 // 8 bits of hash, 24 of record number plus one; 0 is empty
+	slots []uint32 // 8 bits of the hash, 24 bits of the record number plus one; 0 if empty
 	used  int
 }
 

@@ -36,7 +36,7 @@ func (s *Store) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, 
 	return shown, nil
 }
 
-// show fills in the state of a limit.
+// show sets w to the state of the limit.
 func (v *view) show(w *driver.Window, now int64) {
 	w.Limit = v.limit
 	w.Held = v.Held()

@@ -18,17 +18,16 @@ type query struct {
 	locked []uint32 // indexes of shards, ascending
 	claims []claim
 	parts  []part // the records of the claims, each once
-	views  []view // of the limits of all claims, in order
+	views  []view // views of the limits of all claims, in order
 }
 
-// claim is one claim of a call.
 type claim struct {
 	*stint.Claim
 	number  int
 	shard   *shard
-	hash    uint64 // of the subject
+	hash    uint64 // hash of the subject
 	part    int    // index of the part without a name, which has the ids, places and settled charges
-	settled bool   // it was settled before this amendment
+	settled bool   // whether it was settled before this amendment
 	until   int64  // when the store may forget that this amendment has settled the claim
 }
 
@@ -36,12 +35,12 @@ type claim struct {
 type part struct {
 	claim  *claim
 	scope  string // scope of the claim, or empty for a ban
-	name   string // name of its limits
+	name   string // name of the limits
 	hash   uint64
 	rec    *record // nil if there is none
-	size   int     // of the record when the call began
-	added  bool    // the call has inserted the record
-	number uint32  // of the record, if the call has inserted it
+	size   int     // size of the record when the call began
+	added  bool    // whether the call has inserted the record
+	number uint32  // number of the record, if the call has inserted it
 	stale  bool    // in an amendment: the record is not the one that was charged
 }
 
@@ -108,10 +107,9 @@ func (q *query) part(c *claim, scope, name string) int {
 	return n
 }
 
-// first returns the first claim's record without a name, which has the request ids.
+// first returns the part for the first claim's record without a name, which has the request ids.
 func (q *query) first() *part { return &q.parts[q.claims[0].part] }
 
-// record returns the part's record. It creates the record if there is none.
 func (p *part) record() *record {
 	if p.rec == nil {
 		p.number, p.rec = p.claim.shard.insert(p.hash, p.claim.Subject, p.scope, p.name)
@@ -133,7 +131,6 @@ func (p *part) touch(now int64) {
 	r.last = now
 }
 
-// generation returns the generation of the part's record, or 0 if there is no record.
 func (p *part) generation() uint32 {
 	if p.rec == nil {
 		return 0
@@ -171,7 +168,8 @@ func (q *query) unlock() {
 			}
 		}
 	}
-	for _, i := range q.locked { // a shard above perShard evicts first, because its index can address few more records
+	// A shard above perShard evicts first, because its index can address few more records.
+	for _, i := range q.locked {
 		for sh := &s.shards[i]; int(sh.count) > s.perShard && (sh.evictOne(&w, roomy) || sh.evictOne(&w, near)); {
 		}
 	}

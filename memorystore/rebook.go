@@ -6,9 +6,9 @@ import (
 )
 
 // behind finds the booking that the request replaces with an earlier one, and makes the views
-// ignore that booking and the ones after it. It returns the booking's instant, or 0 if any limit
-// lacks the booking. With 0, the booking is not moved; if the request is booked again, the limits
-// that have the old booking give it up.
+// ignore that booking and the ones after it. It returns the time of the booking. If any limit lacks
+// the booking, behind returns 0, and the booking is not moved. If the request is then booked again,
+// charge removes the old booking from the limits that have it.
 func (q *query) behind(r *stint.Request) (old int64) {
 	booked := r.Terms().Booked
 	if booked == nil {
@@ -70,8 +70,8 @@ func (q *query) giveUp(r *stint.Request) (come bool) {
 	return true
 }
 
-// only makes the views ignore bookings at or after an instant. With algorithm.Never, they ignore
-// none.
+// only makes the views ignore bookings at or after before. If before is algorithm.Never, they
+// ignore none.
 func (q *query) only(before int64) {
 	for k := range q.views {
 		q.views[k].Only(before)

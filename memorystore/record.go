@@ -12,8 +12,8 @@ import (
 // one name or without a name. Most subjects have a short key and one limit without a name. Their
 // records need no rest.
 type record struct {
-	count algorithm.Count // of the first limit; in use if its Owner is not 0
-	last  int64           // the clock at the last write of a count
+	count algorithm.Count // count of the first limit; in use if its Owner is not 0
+	last  int64           // time of the last write of a count
 	rest  *rest
 	// generation is 0 until a count is written.
 	generation uint32
@@ -23,24 +23,24 @@ type record struct {
 	key               [17]byte
 }
 
-// longKey is the size of a record whose key is in rest.
+// longKey is the value of size for a record whose key is in rest.
 const longKey = 255
 
 // rest has the fields that few records need.
 type rest struct {
-	// These are set if the key is too long for the record: the key, and the offsets of scope and
-	// name.
+	// The key, and the offsets of scope and name. They are set if the key is too long for the
+	// record.
 	key         []byte
 	split, name int
 
-	counts []algorithm.Count // of the other limits
+	counts []algorithm.Count // counts of all limits except the first
 
-	holds holds // of charges in this record
+	holds holds // open holds of charges in this record
 
 	// Only records without a name have the fields below.
 	ids     ids
 	settled settledList
-	ban     *ban // of the subject; only in its record with an empty scope
+	ban     *ban // ban of the subject; only in its record with an empty scope
 }
 
 // recordBytes is the approximate memory of a record, its slot in the index, and the spare room that
@@ -80,13 +80,11 @@ func (r *record) hasKey(subject, scope, name string) bool {
 		string(key[:s]) == subject && string(key[s:n]) == scope && string(key[n:]) == name
 }
 
-// subject returns the subject of the record.
 func (r *record) subject() string {
 	key, split, _ := r.fullKey()
 	return string(key[:split])
 }
 
-// scope returns the scope of the record.
 func (r *record) scope() string {
 	key, split, name := r.fullKey()
 	return string(key[split:name])
@@ -157,13 +155,11 @@ func (r *record) state(i int) *algorithm.Count {
 	return &r.rest.counts[i-1]
 }
 
-// free forgets a state.
 func (sh *shard) free(r *record, i int) {
 	sh.untag(r.state(i).Owner)
 	*r.state(i) = algorithm.Count{}
 }
 
-// more returns the record's rest. It creates the rest if there is none.
 func (r *record) more() *rest {
 	if r.rest == nil {
 		r.rest = new(rest)
@@ -171,7 +167,6 @@ func (r *record) more() *rest {
 	return r.rest
 }
 
-// bytes returns the memory of the record.
 func (r *record) bytes() int { return recordBytes + r.count.Bytes() + r.rest.bytes() }
 
 func (r *rest) bytes() int {

@@ -23,7 +23,6 @@ func (c settledCharge) compare(d settledCharge) int {
 	return cmp.Or(cmp.Compare(c.at, d.at), cmp.Compare(c.id, d.id))
 }
 
-// has reports whether a charge is known to be settled.
 func (s *settledList) has(at int64, id uint64) bool {
 	_, found := slices.BinarySearchFunc(s.list, settledCharge{at, id}, settledCharge.compare)
 	return found

@@ -11,7 +11,7 @@ import (
 // shard has the subjects in one range of hashes, with all their scopes, under one lock.
 type shard struct {
 	mu    sync.Mutex
-	clock int64 // the time of the latest call; unused with Config.Now
+	clock int64 // time of the latest call; unused with Config.Now
 	store *Store
 
 	number uint32 // index of the shard
@@ -105,7 +105,6 @@ func (sh *shard) insert(hash uint64, subject, scope, name string) (n uint32, r *
 	return n, r
 }
 
-// reindex rebuilds the index with the given number of slots.
 func (sh *shard) reindex(slots int) {
 	sh.index.clear(slots)
 	for n := range sh.count {

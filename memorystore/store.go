@@ -27,9 +27,9 @@
 // if 512 records without room all have a ban, a place or an open hold. Of these, it evicts a record
 // with a ban last. Evictions begin in the shard of the call, unless another shard has many more
 // records. All records of a subject are in one shard, so a subject with many scopes makes room for
-// itself. The store evicts the records that the call itself has written only if no others are left
-// and these do not fit into the store alone. The units that they counted are then lost, so MaxBytes
-// must be well above the size of what one request can write.
+// itself. The store evicts the records that the call itself has written only if no other records
+// are left and these alone do not fit into the store. The units that they counted are then lost, so
+// MaxBytes must be well above the size of what one request can write.
 package memorystore
 
 import (
@@ -162,7 +162,7 @@ func shardsFor(subjects int, bytes int64) int {
 	return 1 << (bits.Len(uint(max(want, 1))) - 1)
 }
 
-// Ping fails if ctx has ended or the store is closed.
+// Ping fails if ctx is done or the store is closed.
 func (s *Store) Ping(ctx context.Context) error { return s.ready(ctx, "ping") }
 
 // Close ends the store's goroutine and waits for it. It never fails.

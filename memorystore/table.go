@@ -10,7 +10,7 @@ import (
 
 var _ driver.Keeper = (*Store)(nil)
 
-// tables implement [driver.Keeper].
+// tables holds the tables of [driver.Keeper].
 type tables struct {
 	mu     sync.Mutex
 	byName map[string]*table
@@ -19,8 +19,8 @@ type tables struct {
 type table struct {
 	version int64
 	rows    map[string]tableRow
-	// removed counts the rows without a text. purged is the version of the table when it last
-	// dropped such rows.
+	// removed is the number of removed rows in rows. purged is the version of the table when it
+	// last dropped such rows.
 	removed int
 	purged  int64
 }
@@ -28,8 +28,8 @@ type table struct {
 // maxRemoved is the maximum number of removed rows that a table remembers.
 const maxRemoved = 10_000
 
-// tableRow is a text and the version of the table at which it was written. A removed row stays,
-// without a text.
+// tableRow is the text of a row, and the version of the table at which it was written. A removed
+// row stays, with an empty text.
 type tableRow struct {
 	text    string
 	version int64

@@ -177,7 +177,7 @@ func (q *query) together(at int64) int64 {
 	}
 }
 
-// horizon returns the instant from which nothing can be booked, or algorithm.Never.
+// horizon returns the first instant that cannot be booked, or algorithm.Never.
 func (q *query) horizon() int64 {
 	at := algorithm.Never
 	for k := range q.views {
@@ -199,7 +199,8 @@ func (q *query) fullyBooked() bool {
 // the instant of a booking, or q.now.
 func (q *query) conclude(d *stint.Decision, at int64) {
 	d.Charge.Data().Now = q.now
-	if !d.Repeat || d.Charge.IsZero() { // otherwise d.Charge is the charge of the first request
+	// In a repeat, d.Charge is the charge of the original request, with its generations.
+	if !d.Repeat || d.Charge.IsZero() {
 		n := 0
 		for k := range q.views {
 			if v := &q.views[k]; v.leads {

@@ -58,8 +58,8 @@ func (sh *shard) freeTag(v *variant) uint32 {
 	return uint32(len(sh.variants) - 1)
 }
 
-// untag records that one of the states with a tag no longer has it. It is called for every state
-// that is forgotten.
+// untag records that a state no longer has the tag t. It is called for every state that is
+// forgotten.
 func (sh *shard) untag(t uint32) {
 	if t == 0 {
 		return

@@ -13,16 +13,16 @@ import (
 type view struct {
 	claim  *claim
 	limit  *stint.Limit
-	cost   int64  // of the claim under the limit; at most one for a concurrency limit
+	cost   int64  // cost of the claim under the limit; at most one for a concurrency limit
 	part   int    // index of the part whose record has the limit's state
-	index  int    // index of the state in that record, -1 if there is none
-	tag    uint32 // of the limit, 0 if no state in the shard has it
-	leads  bool   // the first of the claim's limits with its name, except concurrency limits
-	booked bool   // the limit has the booking that the request replaces
+	index  int    // index of the state in that record; -1 if there is none
+	tag    uint32 // tag of the limit; 0 if no state in the shard has it
+	leads  bool   // whether it is the claim's first limit with its name; false for concurrency limits
+	booked bool   // whether the limit has the booking that the request replaces
 
-	algorithm.View // of the state
+	algorithm.View // view of the state
 	state          algorithm.Count
-	untagged       algorithm.Params // of the limit, if it has no tag
+	untagged       algorithm.Params // parameters of the limit, if it has no tag
 }
 
 // holds reports whether the limit is a concurrency limit.

@@ -109,7 +109,7 @@ func (v *View) Horizon() int64 {
 func (v *View) dropExpired() {
 	keep := 0
 	if v.p.calendar != nil && v.periods.noted {
-		// Keep the last of these entries, but without its units.
+		// Keep the last expired entry, but without its units.
 		keep = 1
 	}
 	if v.expired == keep && v.expiredSum == 0 {

@@ -85,7 +85,7 @@ func (u *heldUnits) take(n int64) int64 {
 func compareUntil(u heldUnits, until int64) int { return cmp.Compare(u.until, until) }
 
 // openHeld drops expired units from a copy of the count, and charges them if held.charges is set.
-// It shortens holds that last longer than LongestHold.
+// It shortens holds that last longer than driver.LongestHold.
 func (v *View) openHeld() {
 	h := &v.count.more.held
 	n, far := 0, v.now+driver.LongestHold.Microseconds()
