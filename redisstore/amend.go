@@ -75,10 +75,9 @@ func (s *Store) amendBatch(ctx context.Context, by caller, batch []*driver.Amend
 	}
 }
 
-// amending is an amendment in progress.
 type amending struct {
 	*driver.AmendCall
-	charge   stint.Charge // in it, claims that this process settled before cost nothing
+	charge   stint.Charge // claims that this process settled before cost nothing in it
 	released uint16       // a bit for each claim that prepare added to Store.released
 	done     amended
 	err      error
@@ -99,7 +98,8 @@ func (s *Store) prepare(call *driver.AmendCall) (*amending, error) {
 		}
 	}
 	q, gone := &amending{AmendCall: call, charge: c}, released(&c, &a)
-	for i := range c.Claims() { // before sending, so that no later heartbeat takes the place back
+	// Remember releases before sending them, so that no later heartbeat takes a place back.
+	for i := range c.Claims() {
 		if gone>>i&1 != 0 && s.released.Add(c.Data().ID, &c.Claims()[i]) {
 			q.released |= 1 << i
 		}

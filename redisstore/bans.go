@@ -44,7 +44,7 @@ func (s *Store) readBans(ctx context.Context, node rueidis.Client, keys []string
 	for i, answer := range answers[1:] {
 		text, err := answer.ToString()
 		if _, refused := rueidis.IsRedisErr(err); refused {
-			continue // the ban has ended since, is on another node, or the key is not ours
+			continue // the ban has ended or is on another node, or the key is not ours
 		}
 		if err != nil {
 			return err

@@ -9,7 +9,6 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// caller makes calls to Redis.
 type caller interface {
 	B() rueidis.Builder
 	Do(context.Context, rueidis.Completed) rueidis.RedisResult
@@ -85,7 +84,7 @@ func (c *connection) share(ctx context.Context, cmd rueidis.Completed) rueidis.R
 // connection.
 type flight struct {
 	*connection
-	room *room // nil: the batch uses the shared connection
+	room *room // if nil, the batch uses the shared connection
 	addr string
 }
 
@@ -97,10 +96,10 @@ type room struct {
 }
 
 // takeOff begins a flight to the master with the given address. Without a Cluster there is only one
-// master, and addr is "". If ctx has no deadline, the flight uses the shared connection. If all
-// connections for batches are in use, it does so, too, and takeOff may open another connection for
-// batches in the background. The batch itself never opens a connection. So late batches do not
-// cause more connections than allowed, and no batch waits for a connection.
+// master, and addr is "". If ctx has no deadline, the flight uses the shared connection. It also
+// does so if all connections for batches are in use; takeOff may then open another one in the
+// background. The batch itself never opens a connection. So late batches do not cause more
+// connections than allowed, and no batch waits for a connection.
 func (c *connection) takeOff(ctx context.Context, addr string) flight {
 	if _, timed := ctx.Deadline(); !timed {
 		return flight{connection: c}
@@ -123,7 +122,6 @@ func (c *connection) takeOff(ctx context.Context, addr string) flight {
 	return flight{connection: c}
 }
 
-// roomAt returns the room of the server with the given address.
 func (c *connection) roomAt(addr string) *room {
 	if r, ok := c.rooms.Load(addr); ok {
 		return r.(*room)
@@ -137,8 +135,8 @@ func (c *connection) roomAt(addr string) *room {
 }
 
 // ownKey is the context key of calls that use the connections for batches. If such a call opens a
-// connection, a room counts it. That is the room for "" if the context's value is "", otherwise the
-// room for the dialed address.
+// connection, a room counts it: the room for "" if the value of ownKey is "", otherwise the room
+// for the dialed address.
 type ownKey struct{}
 
 // grow makes one more connection for batches, by making a call that needs a new connection.
@@ -154,7 +152,7 @@ func (c *connection) grow(ctx context.Context, addr string) {
 	} // try again: the next connection may not be stale
 }
 
-// land ends a flight. Its connection becomes free.
+// land ends a flight, which frees its connection.
 func (f flight) land() {
 	if f.room != nil {
 		f.room.used.Add(-1)

@@ -26,7 +26,6 @@ type ceiling struct {
 	at     time.Time
 }
 
-// note remembers the usage of a group.
 func (c *ceilings) note(g *group) {
 	now, usages := time.Now(), g.decision.Usages()
 	c.mu.Lock()

@@ -25,7 +25,7 @@ type serverClock struct {
 	fixed func() int64 // returns the time that a test has set, or 0
 	start time.Time    // zero of our clock, which is monotonic
 
-	ahead atomic.Int64 // microseconds; 0: unknown
+	ahead atomic.Int64 // in microseconds; 0 if unknown
 
 	mu         sync.Mutex
 	this, last int64 // the largest differences in the current second and in the previous one

@@ -44,7 +44,7 @@ type connection struct {
 	ended    chan struct{} // closed when the attempt under way, or else the next one, ends
 	renewed  time.Time
 	renewing bool
-	masters  []slotOwner     // of a Cluster, when follow last succeeded
+	masters  []slotOwner     // masters of a Cluster when follow last succeeded
 	term     context.Context // ends when the client is replaced
 	endTerm  context.CancelFunc
 }
@@ -99,7 +99,6 @@ func (c *connection) start(attempt func(context.Context) error) {
 	})
 }
 
-// pause waits before the next attempt.
 func (c *connection) pause() {
 	timer := time.NewTimer(connectEvery*4/5 + rand.N(connectEvery*2/5))
 	defer timer.Stop()
@@ -232,7 +231,8 @@ func (c *connection) follow(ctx context.Context) error {
 	changed := c.masters != nil && !slices.Equal(c.masters, masters)
 	c.mu.Unlock()
 	if changed && c.dial != nil {
-		if err := c.replace(node); err != nil { // from node, because others may not know the change yet
+		// Start from node, because other nodes may not know about the change yet.
+		if err := c.replace(node); err != nil {
 			return err
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// The replies of the scripts. The files in lua document their layouts.
+// This file reads the replies of the scripts. The files in lua document the layouts.
 
 // errLate is the error of a request that reached the server too late for its caller.
 var errLate = errors.New("the request reached Redis too late, and was not charged")
@@ -44,9 +44,9 @@ const (
 	markFailed = 255 // followed by a message
 )
 
-// answer fills in the decisions of a reply, or the error. If the server refused runs because its
-// clock was set, answer returns what is left of them, to be sent again: the server refused them as
-// too late although they have time left, or because the call had the wrong periods of a calendar.
+// answer fills in the decisions of a reply, or the error. It returns the undecided runs that must be
+// sent again because the server's clock was set: the server refused them as too late although they
+// have time left, or because the call had the wrong periods of a calendar.
 func (c *scriptCall) answer(reply string, err error) (late []run) {
 	if err == nil {
 		late, err = c.decodeTake(reply)
@@ -112,7 +112,7 @@ func (c *scriptCall) decodeTake(reply string) (late []run, err error) {
 	return late, nil
 }
 
-// share gives a decision to its calls. The ids of their charges begin with id.
+// share copies a decision to the calls that it answers. The ids of their charges begin with id.
 func share(d *stint.Decision, calls []*driver.Call, id uint64) {
 	if len(calls) == 1 {
 		calls[0].Decision, calls[0].Err = *d, nil
@@ -133,8 +133,9 @@ func share(d *stint.Decision, calls []*driver.Call, id uint64) {
 	}
 }
 
-// decision reads an answer to the calls left in a run, and returns how many of them it answers. An
-// answer that does not fit their request is an error.
+// decision reads the next answer to a run. calls are the calls of the run that are not answered
+// yet, and n is how many of them the answer is for. If the answer does not match their request,
+// decision returns an error.
 func (in *reader) decision(
 	q *run, calls []*driver.Call, parts []part, id uint64,
 ) (d stint.Decision, n int, err error) {
@@ -207,7 +208,7 @@ func (in *reader) decision(
 	return d, n, nil
 }
 
-// charged reads the answer to plain requests that were charged.
+// charged reads an answer to plain requests that were charged, after its mark. n is as in decision.
 func (in *reader) charged(r *stint.Request, parts []part, id uint64, equal int) (d stint.Decision, n int, err error) {
 	n = 1
 	if equal > 1 {
@@ -248,7 +249,7 @@ func (in *reader) charged(r *stint.Request, parts []part, id uint64, equal int) 
 func (s *set) usages(text string, now int64, p *part, usages []stint.Usage) (generation uint32) {
 	generation = le.Uint32([]byte(text))
 	text = text[headerSize:]
-	held := stint.Usage{} // held units of the next limit
+	held := stint.Usage{} // usage by the held units of the next limit
 	for i := range s.limits {
 		l := &s.limits[i]
 		var u stint.Usage
@@ -337,7 +338,6 @@ func (c *scriptCall) decodeAmend(batch []*amending, reply string) (late []*amend
 
 // Commands and inspection
 
-// decodeCommand reads the reply to a command.
 func (c *scriptCall) decodeCommand(reply string) error {
 	in, err := c.open(reply)
 	if err != nil {
@@ -346,7 +346,6 @@ func (c *scriptCall) decodeCommand(reply string) error {
 	return in.end()
 }
 
-// decodeInspect reads an inspection of limits.
 func (c *scriptCall) decodeInspect(limits []stint.Limit, reply string) (driver.Inspection, error) {
 	in, err := c.open(reply)
 	if err != nil {

@@ -36,7 +36,7 @@ type scriptCall struct {
 
 	// Only for a call that decides, see batch.go:
 	runs    []run
-	rest    []run // to be decided next, on the same subjects
+	rest    []run // runs on the same subjects, to decide next
 	command rueidis.Completed
 }
 
@@ -168,7 +168,7 @@ func (c *scriptCall) addRun(q *run, id uint64) {
 	}
 	b = append(b, byte(len(parts)), byte(len(c.ends)-keys), oneIf(r.ID != ""))
 	b = le.AppendUint16(b, uint16(equal))
-	b = le.AppendUint16(b, 0) // the length of the rest
+	b = le.AppendUint16(b, 0) // length of the rest, set below
 	rest := len(b)
 	for i := range parts {
 		p := &parts[i]
@@ -325,7 +325,8 @@ func (s *Store) encodeCommand(command *stint.Command) (*scriptCall, error) {
 	amount, resets := command.For.Microseconds(), command.Kind == stint.CommandReset
 	switch command.Kind {
 	case stint.CommandGiveBack:
-		amount, c.shown = command.Units, false // requests cause this command, so its names are never in hashed form
+		// Requests cause this command, so its names are never in hashed form.
+		amount, c.shown = command.Units, false
 		fallthrough
 	case stint.CommandReset:
 		states = c.divide([]stint.Claim{{Subject: command.Subject, Scope: command.Scope, Limits: command.Limits}}, 0)
@@ -361,7 +362,6 @@ func (s *Store) encodeCommand(command *stint.Command) (*scriptCall, error) {
 	return c.complete(), nil
 }
 
-// encodeInspect returns the call that inspects a claim.
 func (s *Store) encodeInspect(claim stint.Claim) (*scriptCall, error) {
 	c, err := s.newShownCall(inspectScript)
 	if err != nil {
@@ -395,7 +395,6 @@ type part struct {
 	hold      time.Duration
 }
 
-// cost returns the cost of the claim under the part's limits.
 func (p *part) cost() int64 { return p.claim.CostOf(&p.limits[0]) }
 
 // holders reports whether the part is a concurrency limit.
@@ -442,7 +441,6 @@ func (c *scriptCall) divide(claims []stint.Claim, hold time.Duration) []part {
 	return c.parts[before:]
 }
 
-// addPart adds a part with its set.
 func (c *scriptCall) addPart(p part) {
 	n := len(c.parts) - 1
 	if n >= 0 && len(c.parts[n].limits) == len(p.limits) && &c.parts[n].limits[0] == &p.limits[0] &&
@@ -454,7 +452,8 @@ func (c *scriptCall) addPart(p part) {
 	c.parts = append(c.parts, p)
 }
 
-// uniform reports whether all limits are in the same state.
+// uniform reports whether all limits are in the same state: they have the same name, and none is a
+// concurrency limit.
 func uniform(limits []stint.Limit) bool {
 	for i := range limits {
 		if isPlace(limits[i]) || limits[i].Name != limits[0].Name {
@@ -470,7 +469,7 @@ func uniform(limits []stint.Limit) bool {
 // holdsKey.
 const (
 	stateKey   = "limits"
-	holdsKey   = "holds" // of the holds of a state
+	holdsKey   = "holds" // for the holds of a state
 	seenKey    = "seen"
 	settledKey = "settled"
 	banKey     = "ban"
@@ -496,7 +495,6 @@ func (c *scriptCall) holdsKey(p *part) {
 	c.ends = append(c.ends, len(c.keyText))
 }
 
-// appendEnd adds the end of a part's key.
 func (p *part) appendEnd(b []byte) []byte {
 	if p.holders() {
 		return append(b, p.limits[0].ID()...)
@@ -504,7 +502,6 @@ func (p *part) appendEnd(b []byte) []byte {
 	return p.appendName(append(b, stateKey...))
 }
 
-// appendName adds the name of the limits, if they have one.
 func (p *part) appendName(b []byte) []byte {
 	if name := p.limits[0].Name; name != "" {
 		b = append(append(b, '/'), name...)

@@ -28,8 +28,8 @@ const (
 	drainTime = time.Second
 )
 
-// giveBacks counts the charges to be given back. Each is a charge to one subject of a request on
-// several subjects that failed, was a repeat, or was denied because of another subject.
+// giveBacks counts the charges to be given back. Each was charged to one subject of a request on
+// several subjects, and the request failed, was a repeat, or was denied because of another subject.
 type giveBacks struct {
 	waiting atomic.Int64 // to be given back, or charged by calls whose answers are late
 	dropped atomic.Int64 // not given back: they count until they leave their window
@@ -67,7 +67,7 @@ func (s *Store) giveBack(c stint.Charge) {
 	}
 }
 
-// dropGiveBack counts a charge that cannot be given back.
+// dropGiveBack counts and logs a charge that cannot be given back.
 func (s *Store) dropGiveBack(cause error) {
 	dropped := s.backs.dropped.Add(1)
 	if _, ok := s.backs.sampler.Allow(1, 10*time.Second); ok {

@@ -52,8 +52,9 @@ type Info struct {
 	// them.
 	Lost []string
 
-	// ClockAhead is how far each server's clock is ahead of the wall clock of this process, by
-	// address. It omits servers for which the difference is not known to within half a second.
+	// ClockAhead has the time by which each server's clock is ahead of the wall clock of this
+	// process, by address. It omits servers for which the difference is not known to within half a
+	// second.
 	ClockAhead map[string]time.Duration
 
 	// NotGivenBack is the number of charges on a Cluster, for requests on several subjects, that
@@ -111,7 +112,6 @@ type serverInfo struct {
 	refused []string       // commands that are unknown or not permitted
 }
 
-// ask asks a server for its report.
 func ask(ctx context.Context, addr string, node rueidis.Client) (serverInfo, error) {
 	t := serverInfo{report: report{addr: addr}}
 	// unless returns err, or nil if the command is unknown or not permitted.
@@ -142,7 +142,6 @@ func ask(ctx context.Context, addr string, node rueidis.Client) (serverInfo, err
 	return t, unless("dbsize", err)
 }
 
-// add adds the report of a server.
 func (i *Info) add(t serverInfo) {
 	first := i.Masters == 0
 	i.Masters++

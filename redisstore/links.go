@@ -61,10 +61,8 @@ func (c *connection) newClient(ctx context.Context, co rueidis.ClientOption) (ru
 	return client, nil
 }
 
-// dialer makes a connection.
 type dialer func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
 
-// dialerOf returns the dialer of a client.
 func dialerOf(co rueidis.ClientOption) dialer {
 	switch {
 	case co.DialCtxFn != nil:
@@ -133,7 +131,7 @@ func (k *link) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Write fails with errStale only if nothing of a call was sent, not even its beginning.
+// Write fails with errStale only if no part of the call was sent.
 func (k *link) Write(b []byte) (int, error) {
 	k.mu.Lock()
 	at := k.of.now()

@@ -67,7 +67,7 @@ func mastersOf(ctx context.Context, client rueidis.Client) (owners []slotOwner, 
 
 // ownersOf reads the reply to CLUSTER SLOTS.
 func ownersOf(ranges []rueidis.RedisMessage) (owners []slotOwner) {
-	for i := range ranges { // first slot, last slot, master, replicas
+	for i := range ranges { // a range has its first slot, last slot, master and replicas
 		fields, _ := ranges[i].ToArray()
 		if len(fields) < 3 {
 			continue

@@ -12,15 +12,15 @@ import (
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// names hashes identifying texts with one name key before they reach Redis: subjects, request ids,
-// and scopes that contain a colon. A nil *names leaves them as they are. See [Config.NameKeys].
+// names hashes identifying strings with one name key before they reach Redis: subjects, request
+// ids, and scopes that contain a colon. A nil *names leaves them unchanged. See [Config.NameKeys].
 type names struct {
-	fingerprint string // of the key: tells keys apart without revealing them
+	fingerprint string // identifies the key without revealing it
 	macs        sync.Pool
 	recent      recent
 }
 
-// Kinds of hashed texts. Equal texts of different kinds have different hashes.
+// Kinds of hashed strings. Equal strings of different kinds have different hashes.
 const (
 	ofSubject = iota
 	ofScope
@@ -43,7 +43,7 @@ type mac struct {
 	out [sha256.Size]byte
 }
 
-// sum returns the hash of a text.
+// sum returns the hash of text, a string of the given kind.
 func (n *names) sum(kind byte, text string) (sum keypart.Sum) {
 	m := n.macs.Get().(*mac)
 	m.Reset()

@@ -40,7 +40,7 @@ func scan(
 	return nil
 }
 
-// escapeGlob escapes a text so that a pattern matches it literally.
+// escapeGlob escapes text so that, in a pattern, it matches only itself.
 func escapeGlob(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }

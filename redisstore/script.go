@@ -15,7 +15,6 @@ import (
 //go:embed lua/*.lua
 var sources embed.FS
 
-// script is one of the scripts that Redis runs.
 type script struct{ source, sha string }
 
 // A script is the text of several files in the directory lua, one after another. The constants list

@@ -17,7 +17,7 @@ import (
 // set holds the limits of a part, in the order and form in which a state has them. See
 // lua/numbers.lua and lua/state.lua.
 type set struct {
-	directory string // of a state with exactly these limits
+	directory string // directory of a state with exactly these limits
 	limits    []setLimit
 	size      int    // bytes from the end of the directory to the end of the heads
 	packed    []byte // the set in the form that lua/sets.lua reads
@@ -304,7 +304,6 @@ func (s *set) fitted(used *set) {
 	}
 }
 
-// known returns the other sets.
 func (s *set) known() []*set {
 	if list := s.others.Load(); list != nil {
 		return *list

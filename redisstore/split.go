@@ -16,7 +16,7 @@ import (
 // a Cluster.
 type group struct {
 	claims   []stint.Claim
-	indexes  []int // of each claim in the request
+	indexes  []int // index of each claim in the request
 	asked    bool
 	decision stint.Decision // set if asked
 }
@@ -60,15 +60,15 @@ func (s *Store) takeSplit(ctx context.Context, r *stint.Request) (stint.Decision
 	return q.end(q.askAll(0, r.Mode))
 }
 
-// split is a request in progress.
+// split is a call of takeSplit in progress.
 type split struct {
 	store    *Store
-	ctx      context.Context // the caller's
+	ctx      context.Context // the caller's context
 	r        *stint.Request
-	id       uint64 // of all its script calls; all its charges have the next id
+	id       uint64 // id of all its script calls; all its charges have the next id
 	groups   []group
-	charged  *stint.Charge // the charges of the other groups, to be stored with the ID
-	recalled stint.Charge  // of a repeat: the charge that was stored with the ID
+	charged  *stint.Charge // charges of the other groups, to be stored with the request ID
+	recalled stint.Charge  // in a repeat: the charge that was stored with the request ID
 }
 
 // takeOnce is takeSplit for a request with an id. The call that charges the first subject records
@@ -186,7 +186,9 @@ func (q *split) ask(which []int, mode stint.Mode, followed bool) error {
 			close(left)
 			return q.ctx.Err()
 		}
-		if c := &a.decision.Charge; a.decision.Repeat && !c.IsZero() { // the charge of the first request
+		// In a repeat, c is the charge of the original request with this ID. Move it to q.recalled,
+		// so that end does not give it back.
+		if c := &a.decision.Charge; a.decision.Repeat && !c.IsZero() {
 			q.recalled, *c = *c, driver.NewCharge(nil, driver.ChargeData{Now: c.Data().Now})
 		}
 		g := &q.groups[a.group]
@@ -234,7 +236,8 @@ func (q *split) end(err error) (stint.Decision, error) {
 	return q.repeat(d), nil
 }
 
-// repeat returns d. If d allows a repeat, its charge becomes the charge of the first request.
+// repeat returns d. If d allows a repeat, it first replaces its charge with that of the original
+// request.
 func (q *split) repeat(d stint.Decision) stint.Decision {
 	if d.Repeat && d.Allowed && !q.recalled.IsZero() {
 		now := *d.Charge.Data()

@@ -190,10 +190,10 @@ func (s *Store) Present(ctx context.Context, last driver.Presence) (driver.Prese
 }
 
 // Announcements implements [driver.Announcer]. It calls f with the subject of each announcement,
-// until the context ends or the connection is lost. commanded reports whether the subject was
-// reset, banned or unbanned; otherwise units were given back to it. A settlement is announced only
-// if more than half of a limit was used or something is booked. In all other cases, package
-// resilience remembers no denial and no caller waits, so the announcement would have no effect.
+// until ctx is done or the connection is lost. commanded reports whether the subject was reset,
+// banned or unbanned; otherwise units were given back to it. A settlement is announced only if more
+// than half of a limit was used or something is booked. In all other cases, package resilience
+// remembers no denial and no caller waits, so the announcement would have no effect.
 //
 // For a subject that is too long for a key, f receives "~" and a hash. For a hashed subject that
 // this process does not remember, f receives the hashed form, as Bans returns it. For an
