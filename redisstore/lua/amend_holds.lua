@@ -38,8 +38,8 @@ local function amend_rate(st, at, h, cost, instant, held)
 end
 
 -- amend_holds settles or extends a hold in a state that was read only in part. It returns how many
--- units were not charged, whether any limit was more than half used, and the
--- instant until which the state must be kept.
+-- units were not charged, whether any limit was more than half used, and the instant until which
+-- the state must be kept.
 local function amend_holds(st, h)
   local set, estimate, total, reported = st[SET], h[COST], h[TRUTH], h[REPORTED]
   local need, most, tight, counted, til = set[NEED], 0, false, 0, h[TIL]

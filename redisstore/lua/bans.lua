@@ -1,6 +1,6 @@
--- bans keeps the bans of subjects. See docs/rules.md. A ban is one string: BAN_MARK (1 byte),
--- until, the clock at the last write, forgive (7 each), level (1). As a table, a ban has the fields
--- til, forgive and level, and changed if it must be written.
+-- bans keeps the bans of subjects. See docs/rules.md. A ban is one string: BAN_MARK (1 byte), its
+-- end, the time of its last write, forgive (7 each), level (1). As a table, a ban has the fields
+-- til, forgive and level. The field changed is true if the ban must be written.
 
 local bans = { read = nil, save = nil, open = nil, heal = nil, strike = nil } -- preallocate the fields
 

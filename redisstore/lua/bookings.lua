@@ -138,7 +138,8 @@ function W.book(c, t, e)
   c.booked = rest .. struct.pack(BOOKING, e, e - t, n)
 end
 
--- find_booking returns the index of the first booking that ends at `instant`, or nil.
+-- find_booking returns the index of the first booking that ends at `instant`, or nil if there is
+-- none.
 local function find_booking(c, instant)
   local i = first_booking(c.booked, 2, instant)
   local _, e = booking(c, i)
@@ -155,13 +156,13 @@ function W.change_booking(c, i, delta)
   unsum(c, n - left)
 end
 
--- dead reports whether a limit is never refilled. Such a limit has no usage.
+-- dead reports whether a limit is never refilled. Such a limit never has usage.
 function W.dead(c)
   local set = c.st[SET]
   return set[c.at + WIDTH] == 0 and set[c.at + UNIT] == 0
 end
 
--- used returns the usage of a limit, bookings included.
+-- used returns the usage of a limit, including bookings and held units.
 function W.used(c)
   if W.dead(c) then return 0 end
   return (limits.usage_of(c.st, c.at, -FAR, now, W.held_sum(c))) + c.booked_sum
@@ -205,7 +206,7 @@ local function meter_fits(c, n)
   for i = 0, last_index(c) do
     local t, _, units = booking(c, i)
     level = W.leaked(c, level, from, t)
-    if level == 0 then return true end -- at t, a charge made now has no effect any more
+    if level == 0 then return true end -- at t, a charge made now no longer has an effect
     if units * unit > full - level then return false end
     level, from = level + units * unit, t
   end
@@ -247,13 +248,13 @@ local function latest(c, with_held)
   end
 end
 
--- earliest returns the first instant at which n more units fit, at t or later. t is not before the
--- last booking.
+-- earliest returns the first instant at or after t at which n more units fit. No booking may be
+-- later than t.
 function W.earliest(c, t, n)
   local set, at = c.st[SET], c.at
   local room = set[at + CAP] - n
   if set[at + CAP] == 0 or room < 0 then return NEVER end
-  if set[at + WIDTH] > 0 then -- the latest units that fit may stay
+  if set[at + WIDTH] > 0 then -- the latest units may stay, as many as fit
     local left = room
     for stamp, units in latest(c, true) do
       if stamp + set[at + SPAN] <= t then break end
@@ -287,8 +288,8 @@ function W.resets(c, t)
   return math.min(til, MAX_UNITS) - t
 end
 
--- at returns the usage at t, and the time from t until the usage is 0. t is not before the last
--- booking.
+-- at returns the usage at t, and the time from t until the usage is 0. No booking may be later than
+-- t.
 function W.at(c, t)
   local set, at, inside = c.st[SET], c.at, 0
   for stamp, units in latest(c) do
@@ -307,7 +308,7 @@ function W.at(c, t)
   return inside, W.resets(c, t)
 end
 
--- shift_bookings moves the times of bookings back by `back` after the clock stepped back.
+-- shift_bookings moves the times of bookings back by `back`, after the clock stepped back.
 function W.shift_bookings(c, back)
   local out = {}
   for i = 0, last_index(c) do

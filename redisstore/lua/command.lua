@@ -54,7 +54,7 @@ local function forget(st, counts)
   whole.save(st)
 end
 
--- note_resets records the resets in args, from the offset `at` on.
+-- note_resets records the resets that are listed in args, from the offset `at` on.
 local function note_resets(at)
   local notes
   notes, at = struct.unpack('B', args, at)

@@ -158,7 +158,7 @@ end
 
 -- charge_all charges every claim that costs something, now or, for a booking, at t, and then writes
 -- the states. `come` is true if the request was booked before and its booking is due. charge_all
--- returns a short answer, CHARGED (take.lua), or nil if the answer must have more.
+-- returns the short answer CHARGED (take.lua), or nil if a longer answer is needed.
 local function charge_all(r, t, come)
   local whole, equal = r.whole, r.charged / r[1].cost
   local at = math.max(1, now + r.options[LEASE] - (r.options[AGE] or 0))
@@ -291,7 +291,6 @@ local function heal(r)
   end
 end
 
--- answer packs the reply.
 local function answer(r)
   local out, directories, other = '', '', false
   for _, part in ipairs(r) do

@@ -13,7 +13,6 @@ function W.find_held(c)
   end
 end
 
--- held_sum returns the number of held units of a limit.
 function W.held_sum(c)
   return c.held and c.st[c.st[SET][c.held.at + LOG] + SUM] or 0
 end
@@ -60,8 +59,8 @@ function W.hold(c, e, n, charges)
   add(st, c.held.at, e, n)
 end
 
--- release releases n units. It takes them from entries that expire at e or later, the earliest
--- first, and the remainder from the latest of the other entries.
+-- release releases n units. It takes them from the entries that expire at e or later, the earliest
+-- first. It takes the remainder from the other entries, the latest first.
 function W.release(c, e, n)
   local st, h, list = c.st, c.held, {}
   c.changed = true

@@ -9,7 +9,6 @@
 
 local holders = { open = nil, heal = nil, earliest = nil, release = nil, hold = nil } -- preallocate the fields
 
--- open reads the holders of a limit.
 function holders.open(key, cap, window, looking)
   local c = { key = key, cap = cap, window = window, held = 0, gone = 0, resets = 0, stepped = false }
   local last = redis.pcall('ZRANGE', key, '-1', '-1', 'WITHSCORES')
@@ -45,13 +44,13 @@ function holders.earliest(c, n)
   return math.max(now, math.min(tonumber(found[2]), now + c.window))
 end
 
--- clean precedes every change. It heals c, and removes holders that have lost their place.
+-- clean must be called before every change. It heals c, and removes holders that have lost their
+-- places.
 local function clean(c)
   holders.heal(c)
   if c.gone > 0 then redis.call('ZREMRANGEBYSCORE', c.key, '-inf', ('%d'):format(now)) end
 end
 
--- release removes the place of an id.
 function holders.release(c, id)
   clean(c)
   redis.call('ZREM', c.key, id)

@@ -17,7 +17,6 @@ local most, parts
 most, parts, pos = struct.unpack('<I2B', args, pos)
 local out = { '' }
 
--- show adds a limit to the reply.
 local function show(used, resets, retry, held, hidden, entries)
   out[#out + 1] = struct.pack('<dddddI2', used, resets, retry, held, hidden, #entries) .. table.concat(entries)
 end
@@ -36,7 +35,7 @@ local function show_holders(key, cap, window)
   show(c.held, c.resets, free == NEVER and NEVER or free - now, 0, hidden, entries)
 end
 
--- show_count adds a limit of another kind.
+-- show_count adds a limit that is not a concurrency limit.
 local function show_count(c)
   local entries, retry = {}, 0
   whole.each(c, function(at, ends, units)

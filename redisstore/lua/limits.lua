@@ -30,10 +30,10 @@ local function slot_of(st, at, slot)
   return ('%d'):format(ring + slot * size), ('%d'):format(ring + slot * size + size - 1)
 end
 
--- piece returns a text that has piece k of the entries of a limit, and the positions of the first
--- and the last byte of the piece in the text. It returns nil if there is no piece k. Piece 0 is the
--- front, followed by the blocks of the ring, the back, and the newest entry. If only the heads of
--- the state were read, piece reads the state up to its rings.
+-- piece returns a string that contains piece k of the entries of a limit, and the positions of the
+-- first and the last byte of the piece in the string. It returns nil if there is no piece k. Piece
+-- 0 is the front, followed by the blocks of the ring, the back, and the newest entry. If only the
+-- heads of the state were read, piece reads the state up to its rings.
 function limits.piece(st, at, k)
   local set = st[SET]
   local o, width = set[at + LOG], set[at + WIDTH]
@@ -76,9 +76,8 @@ function limits.add_block(st, at, entry)
   st[o + SHAPE] = shape + SHAPE_BLOCKS
 end
 
--- usage_of returns the usage of a limit: used, reset-after, and retry-after for a cost, 0 if the
--- cost fits. If the cost is -FAR, retry-after is 0. held is the number of held units, which count
--- as used.
+-- usage_of returns the usage of a limit: used, reset-after, and retry-after for a cost. retry-after
+-- is 0 if the cost fits or is -FAR. held is the number of held units, which count as used.
 function limits.usage_of(st, at, cost, now, held)
   local set = st[SET]
   local cap, unit, o, used, reset, wait = set[at + CAP], set[at + UNIT], set[at + LOG], 0, 0, 0

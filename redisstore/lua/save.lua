@@ -93,7 +93,6 @@ local function pack_log(c)
     text:sub(front * width + 1) .. ('\0'):rep((slots - blocks) * BLOCK * width)
 end
 
--- pack_bookings returns the bookings of a limit.
 local function pack_bookings(c)
   local out, set = struct.pack('<I2d', #c.booked / BOOKED, c.booked_sum), c.st[SET]
   if c.st[set[c.at + METER] + LEVEL_UNIT] > 0 then

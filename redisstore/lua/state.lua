@@ -73,7 +73,7 @@ local function drop_left(st, at)
   local set, whole = st[SET], st[WHOLE]
   local o, entry, width, cut = set[at + LOG], set[at + ENTRY], set[at + WIDTH], set[at + CUT]
   local shape, sum, k = st[o + SHAPE], st[o + SUM], 0
-  if st[o + NEWEST] <= cut then -- all entries
+  if st[o + NEWEST] <= cut then -- all entries have left
     st[REWRITE] = st[REWRITE] or shape >= SHAPE_SLOTS -- an empty log needs no ring
     st[o + SUM], st[o + NEWEST], st[o + NEWEST_UNITS] = 0, 0, 0
     st[o + OLDEST], st[o + SHAPE] = FAR, shape - shape % SHAPE_SLOTS

@@ -9,7 +9,6 @@ local function each_count(r, f)
   end
 end
 
--- set_cost changes the cost of a request.
 function W.set_cost(r, cost)
   each_count(r, function(c) c.cost = cost end)
 end
@@ -57,7 +56,7 @@ function W.over(r)
 end
 
 -- let_go removes the booking that `leave` found in a limit but did not remove. It is called once
--- the request has another time.
+-- the request has a new time.
 local function let_go(c)
   if not c.found then return end
   W.change_booking(c, c.found, -c.cost)
@@ -109,7 +108,7 @@ local function split(c, i)
   c.booked, c.behind, c.led = c.booked:sub(1, i * BOOKED), c.booked:sub(i * BOOKED + 1), nil
 end
 
--- leave removes, from all limits, the booking to move up, and sets aside the bookings after it. It
+-- leave removes the booking to move up from all limits, and sets aside the bookings after it. It
 -- returns the time of the booking. If a limit does not have the booking, leave changes nothing and
 -- returns nil, and let_go removes the booking later.
 function W.leave(r)
@@ -175,7 +174,6 @@ function W.see_all(r)
   end)
 end
 
--- save_changed writes the states that have changed.
 function W.save_changed(r)
   each_count(r, function(c)
     if c.changed then W.save_once(c.st) end
@@ -232,7 +230,7 @@ local function end_of(r, t, between)
 end
 
 -- insert_booking books before the bookings that are set aside. If there are too many bookings, it
--- adds the units to the very last one.
+-- adds the units to the last one.
 local function insert_booking(c, t, e)
   local last = (#c.booked + #c.behind) / BOOKED - 1
   if c.cost == 0 then
