@@ -14,7 +14,7 @@ type ban struct {
 	until    int64
 	at       int64 // when the ban was written
 	level    int
-	forgive  int64 // the Forgive of the policy, in microseconds
+	forgive  int64 // Forgive of the policy, in microseconds
 	strikes  algorithm.Count
 	struckAt int64            // time of the last strike
 	counts   algorithm.Params // parameters of the log that counted the last strike
@@ -62,7 +62,6 @@ func (b *ban) strike(p *stint.BanPolicy, now int64) int64 {
 	return b.until
 }
 
-// struck returns the number of strikes that count at now.
 func (b *ban) struck(now int64) int64 {
 	var v algorithm.View
 	v.Open(&b.strikes, &b.counts, now, max(b.struckAt-now, 0))

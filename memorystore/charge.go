@@ -98,7 +98,6 @@ func (v *view) force(at, end, units, refilled int64) {
 	}
 }
 
-// name sets the id and the time of a charge, and the units charged to its first claim.
 func name(r *stint.Request, d *stint.Decision, id uint64, at int64) {
 	c := &d.Charge
 	c.Data().ID, c.Data().At, c.Claims()[0].Cost = id, at, r.Claims[0].Cost

@@ -15,9 +15,9 @@ import (
 type query struct {
 	store  *Store
 	now    int64
-	locked []uint32 // indexes of shards, ascending
+	locked []uint32 // indexes of the locked shards, ascending
 	claims []claim
-	parts  []part // the records of the claims, each once
+	parts  []part // records of the claims, without duplicates
 	views  []view // views of the limits of all claims, in order
 }
 

@@ -18,11 +18,11 @@ type shard struct {
 
 	index  index
 	pieces []*piece // the records; a record moves only when another is removed
-	roomy  []uint32 // a bit for the class of each record, and a word for each piece
+	roomy  []uint32 // class of each record: a bit per record, a word per piece
 	count  uint32   // number of records
 	bans   int      // records that have a ban or strikes
 
-	variants  []*variant // by tag; the first is unused
+	variants  []*variant // variants by tag; the first is unused
 	variantOf map[stint.Limit]uint32
 
 	serial, serialStep uint64 // the latest charge id, and the distance to the next
@@ -32,7 +32,7 @@ type shard struct {
 	hand    uint32                   // number of the last evicted record
 	plain   [maxPlain]algorithm.View // used by a call of TakePlain
 	query   query
-	_       [64]byte // puts the next shard's lock on another cache line
+	_       [64]byte // puts the next shard's lock on a different cache line
 }
 
 // piece is an array of records with consecutive numbers.

@@ -47,7 +47,6 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// errClosed is the cause of the error of every call after Close.
 var errClosed = errors.New("the memory store is closed")
 
 const (
@@ -86,11 +85,11 @@ type Store struct {
 	shards []shard
 	shift  uint // the index of a subject's shard is the hash of the subject, shifted right by shift
 
-	clock func() time.Time // Config.Now
+	clock func() time.Time // Config.Now, or nil
 	start time.Time        // start of the default clock
 	epoch int64            // wall time of start, in microseconds
 
-	bounds   bounds              // from Config: above them, records are evicted
+	bounds   bounds              // from Config; records are evicted above them
 	perShard int                 // maximum number of records per shard
 	own      contract.SettledSet // charges settled through this store
 	released contract.SettledSet // charges whose places were released through this store
@@ -105,9 +104,9 @@ type Store struct {
 	_               [64]byte // separates the cache lines that every call reads from those that calls write
 	subjects, bytes atomic.Int64
 	evicted         atomic.Int64
-	loads           []loads       // by shard
+	loads           []loads       // loads of each shard
 	turns           atomic.Uint32 // number of calls of heaviest
-	evictable       atomic.Uint32 // the class to evict from
+	evictable       atomic.Uint32 // class to evict from
 	heavy           [classes]atomic.Uint32
 }
 
@@ -197,7 +196,6 @@ func (sh *shard) follow(now int64) int64 {
 	return sh.clock
 }
 
-// ready returns an error if a call must not proceed.
 func (s *Store) ready(ctx context.Context, op string) error {
 	if err := ctx.Err(); err != nil {
 		return &stint.StoreError{Op: op, Err: err}

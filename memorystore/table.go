@@ -10,7 +10,6 @@ import (
 
 var _ driver.Keeper = (*Store)(nil)
 
-// tables holds the tables of [driver.Keeper].
 type tables struct {
 	mu     sync.Mutex
 	byName map[string]*table

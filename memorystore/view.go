@@ -146,7 +146,6 @@ func (q *query) dropDead(p *part) {
 	}
 }
 
-// uses reports whether the query has a view of a limit.
 func (q *query) uses(l *stint.Limit) bool {
 	for k := range q.views {
 		if contract.SameID(q.views[k].limit, l) {

@@ -157,7 +157,6 @@ func (s *Store) send(ctx context.Context, by caller, runs []run, id uint64) (lat
 	return c.answer(c.script.run(ctx, by, c.keys, c.args))
 }
 
-// finish completes the answered calls of runs.
 func (s *Store) finish(runs []run) {
 	for i := range runs {
 		for _, c := range runs[i].calls {

@@ -91,7 +91,7 @@ type flight struct {
 // room counts the connections for batches to one server.
 type room struct {
 	used    atomic.Int32 // connections in use
-	made    atomic.Int32 // all connections
+	made    atomic.Int32 // all connections, in use or not
 	growing atomic.Bool
 }
 
@@ -194,7 +194,9 @@ func (c *connection) listen(ctx context.Context, channel string, f func(rueidis.
 	done := make(chan error, 1)
 	go func() { // with a silent server, neither connecting nor closing honors the context
 		own, _ := client.Dedicate()
-		defer own.Close() // not back to the pool: it would unsubscribe, which panics if the server is busy
+		// Do not return the connection to the pool, which would unsubscribe: that panics if the
+		// server is busy.
+		defer own.Close()
 		defer context.AfterFunc(term, own.Close)()
 		done <- own.Receive(ctx, subscribe, func(m rueidis.PubSubMessage) {
 			if ctx.Err() == nil {

@@ -17,11 +17,11 @@ const maxCeilings = 1024
 // subjects because the caller's own limits deny the request.
 type ceilings struct {
 	mu   sync.Mutex
-	seen map[string]ceiling // by subject
+	seen map[string]ceiling // ceilings by subject
 }
 
 type ceiling struct {
-	claims []stint.Claim // without their subjects
+	claims []stint.Claim // claims without their subjects
 	usages []stint.Usage
 	at     time.Time
 }

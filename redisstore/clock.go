@@ -53,8 +53,8 @@ func (c *serverClock) notAfter(deadline time.Time) int64 {
 	return c.micros(deadline) + ahead
 }
 
-// now returns the time that a test has set, or else the server's time, or ours if the server's is
-// not known, in microseconds.
+// now returns the server's time in microseconds. If a test has set a time, it returns that. If the
+// server's time is not known, it returns ours.
 func (c *serverClock) now() int64 {
 	if fixed := c.fixed(); fixed != 0 {
 		return fixed

@@ -21,7 +21,7 @@ import (
 // is necessary even if a new master has the old address: only new connections reach the new master.
 type connection struct {
 	client atomic.Pointer[rueidis.Client]
-	usable atomic.Bool // the client is connected, and the servers can keep limits
+	usable atomic.Bool // whether the client is connected and the servers can keep limits
 	// dial makes a client, starting from the given servers if there are any. It is nil if the
 	// client belongs to the caller: that client is neither replaced nor closed.
 	dial func(ctx context.Context, servers ...string) (rueidis.Client, error)

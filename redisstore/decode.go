@@ -12,7 +12,6 @@ import (
 
 // This file reads the replies of the scripts. The files in lua document the layouts.
 
-// errLate is the error of a request that reached the server too late for its caller.
 var errLate = errors.New("the request reached Redis too late, and was not charged")
 
 // open begins to read the reply to a call: it reads the call's id and the server's clock.
@@ -44,9 +43,9 @@ const (
 	markFailed = 255 // followed by a message
 )
 
-// answer fills in the decisions of a reply, or the error. It returns the undecided runs that must be
-// sent again because the server's clock was set: the server refused them as too late although they
-// have time left, or because the call had the wrong periods of a calendar.
+// answer fills in the decisions of a reply, or the error. It returns the undecided runs that must
+// be sent again because the server's clock was set: the server refused them as too late although
+// they have time left, or because the call had the wrong periods of a calendar.
 func (c *scriptCall) answer(reply string, err error) (late []run) {
 	if err == nil {
 		late, err = c.decodeTake(reply)
@@ -126,7 +125,7 @@ func share(d *stint.Decision, calls []*driver.Call, id uint64) {
 		copy(own, usages)
 		if d.Allowed {
 			c.Decision.Charge.Data().ID = id + uint64(i)
-			for j := range own { // the usage after this call
+			for j := range own { // compute the usage after this call
 				own[j].Used -= int64(len(calls)-1-i) * c.Request.Claims[0].Cost
 			}
 		}
@@ -369,7 +368,6 @@ func (c *scriptCall) decodeInspect(limits []stint.Limit, reply string) (driver.I
 	return shown, in.end()
 }
 
-// window reads the inspection of one limit.
 func (in *reader) window(w *driver.Window, l *stint.Limit) {
 	w.State = stint.State{Limit: l, Usage: in.usage()}
 	w.Held = in.int(0)

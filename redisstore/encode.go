@@ -24,7 +24,7 @@ type scriptCall struct {
 	names  *names // nil if names are not hashed
 	shown  bool   // whether names may be in hashed form, see newShownCall
 
-	keys, args []string // for Redis, once the call is complete
+	keys, args []string // KEYS and ARGV, set by complete
 
 	keyText []byte // all keys, concatenated
 	ends    []int  // where each key ends
@@ -535,7 +535,6 @@ func (c *scriptCall) beginKey(b []byte, subject, scope string) []byte {
 
 // Sets of limits
 
-// maxCallSets is the maximum number of sets in a call.
 const maxCallSets = 255
 
 // number returns the number of s in the call, or 0 if s is nil. It adds s to the call if necessary.

@@ -31,8 +31,8 @@ const (
 // giveBacks counts the charges to be given back. Each was charged to one subject of a request on
 // several subjects, and the request failed, was a repeat, or was denied because of another subject.
 type giveBacks struct {
-	waiting atomic.Int64 // to be given back, or charged by calls whose answers are late
-	dropped atomic.Int64 // not given back: they count until they leave their window
+	waiting atomic.Int64 // charges to give back, including those of calls whose answers are late
+	dropped atomic.Int64 // charges not given back, which count until they leave their window
 	sampler logsample.Sampler
 }
 

@@ -15,15 +15,15 @@ import (
 )
 
 // Info is the report of the servers, summed over the masters of a Cluster. If a server does not
-// report a value, the value is zero or lacks that server. Warnings mentions the commands that are
-// not permitted.
+// report a value, the value is zero, or does not include that server. Warnings mentions the
+// commands that are not permitted.
 type Info struct {
 	// Mode is "standalone", "sentinel" or "cluster". Masters is the number of servers that
 	// answered.
 	Mode    string
 	Masters int
-	// Server is "Redis" or "Valkey". Version is its version, the lowest if servers differ, "" if it
-	// is not known.
+	// Server is "Redis" or "Valkey". Version is its version, the lowest if servers differ, or "" if
+	// it is not known.
 	Server, Version string
 	// Role is "master", or "replica" if one of the servers is a replica.
 	Role string
@@ -104,7 +104,6 @@ func (s *Store) Info(ctx context.Context) (Info, error) {
 // infoTime is the maximum time that a server gets for its report.
 const infoTime = time.Second
 
-// serverInfo is the report of one server.
 type serverInfo struct {
 	report
 	keys    int64

@@ -37,8 +37,6 @@ func (s *Store) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, 
 	return shown, s.wrap("inspect", err)
 }
 
-// unknownOrRefused reports whether an error means that a command does not exist or is not
-// permitted.
 func unknownOrRefused(err error) bool {
 	refused, ok := rueidis.IsRedisErr(err)
 	return ok && (strings.Contains(refused.Error(), "unknown command") || failureKind(err) == stint.KindAuth)

@@ -88,11 +88,11 @@ func dialerOf(co rueidis.ClientOption) dialer {
 type link struct {
 	net.Conn
 	of   *connection
-	room *room // counts the link
+	room *room // room that counts the link
 
 	mu     sync.Mutex
 	used   time.Duration // when something was last sent or received
-	sent   bool          // something was sent since the last receive
+	sent   bool          // whether something was sent since the last receive
 	closed bool
 	expiry *time.Timer
 }

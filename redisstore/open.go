@@ -29,7 +29,7 @@ type Config struct {
 	// cannot express, such as the Sentinels' password or a dialer. If there is no URL, it must set
 	// InitAddress, too. It has no effect on Client. It may be nil.
 	AdjustClient func(*rueidis.ClientOption)
-	// Prefix is the beginning of every key, followed by a colon. It is escaped as subjects are:
+	// Prefix is the beginning of every key, followed by a colon. It is escaped like subjects:
 	// letters, digits, colons and common punctuation stay, other bytes become "%XX", and a prefix
 	// of more than 128 bytes becomes a hash. The default is "stint".
 	Prefix string
@@ -41,7 +41,7 @@ type Config struct {
 	// then previous ones. A hash with such a key replaces every subject, every request id, and the
 	// part of a scope after its first colon. The word before the first colon of a subject stays
 	// readable, as in "user#4kWXjsbSBbkYkHdLyaQgIQ"; put no names there. [Store.Bans] and
-	// [Store.Scopes] list the hashed form. Inspect accepts it, and so does Command, except for
+	// [Store.Scopes] list the hashed form. Inspect and Command accept it, except for
 	// [stint.CommandGiveBack]. All other calls take subjects in plain text. A subject with a colon
 	// is never taken for a hashed one, so if users choose their names, begin subjects with a kind,
 	// such as "user:".
@@ -161,7 +161,6 @@ func options(c Config) (rueidis.ClientOption, error) {
 	return co, nil
 }
 
-// connect makes a client and checks the servers.
 func (s *Store) connect(ctx context.Context, co rueidis.ClientOption) error {
 	addrs := strings.Join(co.InitAddress, ", ")
 	client, err := s.conn.dial(ctx)
@@ -203,7 +202,7 @@ func (s *Store) warm(ctx context.Context) {
 	group.Wait()
 }
 
-// check checks that the servers can keep limits, and starts to watch the name key there.
+// check checks that the servers can keep limits, and starts to watch the name key in Redis.
 func (s *Store) check(ctx context.Context) error {
 	s.cluster = s.conn.get().Mode() == rueidis.ClientModeCluster
 	if err := s.probe(ctx); err != nil {

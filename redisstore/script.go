@@ -123,7 +123,7 @@ func isLetter(c byte) bool {
 	return c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
-// run calls a script that replies with text.
+// run calls a script whose reply is a string.
 func (s *script) run(ctx context.Context, by caller, keys, args []string) (string, error) {
 	return text(s.do(ctx, by, keys, args))
 }

@@ -37,8 +37,8 @@ type setLimit struct {
 	meter     bool // whether the state has a meter
 	index     int  // index of the limit in the part, -1 if it is not requested
 	asked     byte // see ASKED in lua/numbers.lua
-	// held means that this entry is not a limit itself: it counts the held units of the limit that
-	// has its algorithm and window. charges means that expired holds are charged.
+	// held means that this entry is not a limit itself: it counts the held units of the limit with
+	// the same algorithm and window. charges means that expired holds are charged.
 	held, charges bool
 
 	capacity, span, slice int64
@@ -317,7 +317,6 @@ type sets struct {
 	known map[string]*set
 }
 
-// maxSets is the maximum number of cached sets.
 const maxSets = 10_000
 
 // of returns the set of a part's limits. hold is the length of the requests' hold, or 0. For

@@ -16,7 +16,7 @@ import (
 // a Cluster.
 type group struct {
 	claims   []stint.Claim
-	indexes  []int // index of each claim in the request
+	indexes  []int // indexes of the claims in the request
 	asked    bool
 	decision stint.Decision // set if asked
 }

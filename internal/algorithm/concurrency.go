@@ -22,7 +22,6 @@ func (c *Count) Vacant(now int64) bool {
 	return n == 0 || c.expiry(n-1) < now
 }
 
-// openPlaces counts the expired holders, and the holders that still have a place.
 func (v *View) openPlaces() {
 	n := v.count.holders()
 	for v.expired < n && v.count.expiry(v.expired) <= v.now {

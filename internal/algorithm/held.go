@@ -30,7 +30,6 @@ func Expiry(at, hold int64) int64 {
 	return ceil(at+hold, slice) * slice
 }
 
-// heldUnits are units that are held until an instant.
 type heldUnits struct{ until, n int64 }
 
 // held lists held units in the order in which they expire.
@@ -75,7 +74,6 @@ func (h *held) remove(until, n int64) {
 	h.units = slices.DeleteFunc(h.units, func(u heldUnits) bool { return u.n == 0 })
 }
 
-// take removes up to n units and returns how many it removed.
 func (u *heldUnits) take(n int64) int64 {
 	n = min(n, u.n)
 	u.n -= n

@@ -16,9 +16,9 @@ const MaxEntries = 250
 //	[c d a b]                    2      4  the stamp of d
 //	[stamp units stamp units]    0      2  the stamp of the second   (wide)
 type log struct {
-	words []uint64 // the ring
+	words []uint64 // ring of entries, if there is one
 	word  uint64   // the only entry if there is no ring, else the newest stamp
-	sum   int64    // units of all entries
+	sum   int64    // total units of all entries
 	first uint8    // index of the oldest entry in the ring
 	n     uint8    // number of entries
 	wide  bool     // entries are two words
@@ -80,7 +80,6 @@ func (l *log) set(k int, stamp, n int64) {
 	}
 }
 
-// resize moves the entries to a ring of another size or width.
 func (l *log) resize(size int, wide bool) {
 	words := size
 	if wide {

@@ -97,7 +97,7 @@ func slower(m, l *stint.Limit, p *Params) bool {
 	q := Of(m)
 	atOnce := q.Cap
 	if m.Algorithm == stint.AlgorithmFixed || m.Algorithm == stint.AlgorithmCalendar {
-		atOnce = times(q.Cap, 2) // at the end of a window and at the beginning of the next
+		atOnce = times(q.Cap, 2) // once at the end of a window, and again at the beginning of the next
 	}
 	if p.tick != 1 || q.unit != 0 && q.tick != 1 || atOnce > p.Cap {
 		return false

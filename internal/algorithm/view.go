@@ -11,11 +11,11 @@ type View struct {
 	expiredSum int64 // units of these entries
 	inWindow   int64 // units of the other entries, or number of the other holders
 	most       int64 // maximum of inWindow; -1 if nothing ever fits
-	meter      meter // advanced to now
+	meter      meter // meter of the count, advanced to now
 	ahead      []booking
 	booked     int64   // total units of ahead
 	held       held    // units held until after now
-	books      bool    // queries are for a booking; see goes
+	books      bool    // whether queries are for a booking; see goes
 	periods    periods // set for a calendar limit
 }
 
@@ -109,7 +109,6 @@ func (v *View) openMore() {
 	}
 }
 
-// countExpired counts the entries that have left the window.
 func (v *View) countExpired() {
 	for cut := v.now - v.p.Span; v.expired < int(v.count.n); v.expired++ {
 		stamp, n := v.count.entry(v.expired)

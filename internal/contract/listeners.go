@@ -13,8 +13,8 @@ import (
 var ErrSilent = errors.New("announcements are not available")
 
 // Listeners passes the announcements of a store to several listeners in one process: see
-// [driver.Announcer]. The zero Listeners is ready for use. Without listeners, Tell takes a
-// nanosecond.
+// [driver.Announcer]. The zero Listeners is ready for use. Tell takes a nanosecond if there are no
+// listeners.
 type Listeners struct {
 	any  atomic.Bool
 	mu   sync.Mutex

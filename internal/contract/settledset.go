@@ -15,7 +15,7 @@ type SettledSet struct {
 	mu    sync.Mutex
 	seed  maphash.Seed
 	known map[uint64]struct{}
-	order []uint64 // a ring once it is full
+	order []uint64 // keys in the order of addition; a ring once it is full
 	next  int      // index of the oldest entry in the ring
 }
 
@@ -69,7 +69,7 @@ func (s *SettledSet) Remove(charge uint64, c *stint.Claim) {
 	}
 }
 
-// key returns the key of a state: a hash. With so few entries, collisions are negligible.
+// key returns a hash that identifies a state. With so few entries, collisions are negligible.
 func (s *SettledSet) key(charge uint64, c *stint.Claim, name string) uint64 {
 	return maphash.Comparable(s.seed, struct {
 		charge               uint64

@@ -25,7 +25,7 @@ end
 -- stamp_of returns the stamp of a charge at t. The charge counts until its stamp plus the span.
 local function stamp_of(set, at, t)
   local slice = set[at + SLICE]
-  if set[at + UNIT] < 0 then -- periods of a calendar
+  if set[at + UNIT] < 0 then -- a calendar limit
     if t < set[at + ENDED] then return set[at + ENDED] end
     if t < slice then return slice end
     if not set.windows then error('rare') end

@@ -37,12 +37,12 @@ local function charge(st, units, now)
   local need = set[NEED]
   if st[REWRITE] then error('rare') end
   for at = LIMITS, set[LAST_LIMIT], STRIDE do
-    if set[at + ASKED] % 2 == 1 then -- charged, or HOLDING
+    if set[at + ASKED] % 2 == 1 then -- a charge adds to this limit
       local unit = set[at + UNIT]
       if set[at + WIDTH] > 0 then
         add(st, at, set[at + STAMP], units)
       elseif unit == 0 then
-        error('rare') -- never refilled
+        error('rare') -- it is never refilled
       end
       if unit > 0 then
         local m = set[at + METER]

@@ -67,7 +67,6 @@ local function read_run(r, kind, which, cost, at)
   if r.id then r.note = struct.unpack('<I2c0', args, at) end
 end
 
--- open_parts reads all states and holders of a request.
 local function open_parts(r)
   local known, whole = r.options[CLAIMS] > 1 and {}, r.whole -- two claims may share a state
   for i = 1, #r do

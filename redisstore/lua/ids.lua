@@ -33,7 +33,6 @@ function ids.charge(key, id, til)
   return (charge_member(key, id, til) or ''):sub(ID_HASH + 1)
 end
 
--- forget removes an id and its charge.
 function ids.forget(key, id)
   local score = tonumber(redis.call('ZSCORE', key, id) or 0)
   redis.call('ZREM', key, id, charge_member(key, id, score - score % ID_STEP) or id)

@@ -21,7 +21,8 @@ local function show(used, resets, retry, held, hidden, entries)
   out[#out + 1] = struct.pack('<dddddI2', used, resets, retry, held, hidden, #entries) .. table.concat(entries)
 end
 
--- show_holders adds a concurrency limit, with the holders that keep their places longest.
+-- show_holders adds a concurrency limit to the reply, with the holders that keep their places
+-- longest.
 local function show_holders(key, cap, window)
   local c, entries, held = holders.open(key, cap, window, true), {}, {}
   local hidden = math.max(0, c.held - most)
@@ -35,7 +36,7 @@ local function show_holders(key, cap, window)
   show(c.held, c.resets, free == NEVER and NEVER or free - now, 0, hidden, entries)
 end
 
--- show_count adds a limit that is not a concurrency limit.
+-- show_count adds any other limit to the reply.
 local function show_count(c)
   local entries, retry = {}, 0
   whole.each(c, function(at, ends, units)

@@ -50,7 +50,7 @@ local function read_set(text, from, now)
     set[at + CUT], set[at + STAMP] = now - span, stamp
     set[at + ENTRY] = width == 8 and '>I7I1' or width == 10 and '>I7I3' or width == 12 and '>I7I5' or '>I7I7'
     local til = asked == HOLDING and stamp + set[at + TICK] or stamp + span
-    if width == 0 then -- a bucket is kept for twice its refill
+    if width == 0 then -- a bucket is kept for twice its refill time
       local rate = set[at + RATE]
       til = now + (rate > 0 and 2 * math.ceil(set[at + CAP] * set[at + UNIT] / rate) + 1 or 0) * set[at + TICK]
     end

@@ -189,7 +189,6 @@ function W.stay(r, t)
   end)
 end
 
--- full reports whether any limit has the maximum number of bookings.
 function W.full(r)
   local full = false
   each_count(r, function(c)
