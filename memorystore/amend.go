@@ -113,8 +113,8 @@ func (q *query) isSettled(claim *claim, c *stint.Charge) bool {
 		q.store.own.Has(c.Data().ID, claim.Claim)
 }
 
-// compare sets stale in each part of the charge: whether its record does not have the generation
-// that was charged.
+// compare sets stale in each part of the charge. A part is stale if its record does not have the
+// generation that was charged.
 func (q *query) compare(c *driver.ChargeData) {
 	n := 0
 	for k := range q.views {

@@ -75,7 +75,7 @@ func (d *ids) insert(s seenID) {
 }
 
 // dropLowest forgets the id with the lowest sum of end and repeats. That id is among those that end
-// first, because repeats are at most [driver.MaxRepeats] and different ends are 16 or more apart.
+// first, because repeats are at most [driver.MaxRepeats] and different ends are at least 16 apart.
 func (d *ids) dropLowest() {
 	lowest := 0
 	for i := 1; i < len(d.list) && d.list[i].until == d.list[0].until; i++ {

@@ -10,10 +10,10 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// TakeBatch decides calls in as few script calls as possible, and equal requests together. On a
-// single server, one script call decides up to 128 groups of equal requests, in order. On a
-// Cluster, it decides the requests with one claim on the same subject, in order. Requests with
-// several claims are decided in parallel to all others. See [driver.BatchStore].
+// TakeBatch decides a batch in as few script calls as possible. It decides equal requests together.
+// On a single server, one script call decides up to 128 groups of equal requests, in order. On a
+// Cluster, one script call decides the requests with one claim on the same subject, in order.
+// Requests with several claims are decided in parallel with all others. See [driver.BatchStore].
 func (s *Store) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	if err := s.await(ctx, "take"); err != nil {
 		fail(batch, err)

@@ -207,7 +207,7 @@ func (in *reader) decision(
 	return d, n, nil
 }
 
-// charged reads an answer to plain requests that were charged, after its mark. n is as in decision.
+// charged reads the rest of an answer that begins with markCharge. n is as in decision.
 func (in *reader) charged(r *stint.Request, parts []part, id uint64, equal int) (d stint.Decision, n int, err error) {
 	n = 1
 	if equal > 1 {
@@ -290,7 +290,7 @@ func (s *set) usages(text string, now int64, p *part, usages []stint.Usage) (gen
 
 func ceil(a, b int64) int64 { return (a + b - 1) / b }
 
-// double reads a number as scripts pack it. It returns 0 for a number that scripts do not write.
+// double reads a number that a script has packed. It returns 0 for a number that no script writes.
 func double(text string) int64 {
 	v := math.Float64frombits(le.Uint64([]byte(text[:8])))
 	if v >= 0 && v <= 1<<53 {

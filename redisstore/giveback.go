@@ -9,7 +9,7 @@ import (
 	"github.com/stint-limiter/stint/internal/logsample"
 )
 
-// undo is an internal amendment that gives back a recent charge of the store itself. See
+// undo is an internal amendment that gives back a charge that the store itself has just made. See
 // lua/amend.lua. It is safe to repeat after a failure, because it has no effect if it may have been
 // applied before.
 const undo stint.AmendmentKind = 100
@@ -76,7 +76,7 @@ func (s *Store) dropGiveBack(cause error) {
 	}
 }
 
-// drainGiveBacks waits until all waiting charges are given back, for at most a second.
+// drainGiveBacks waits until no charge is waiting to be given back, but not longer than drainTime.
 func (s *Store) drainGiveBacks() {
 	for end := time.Now().Add(drainTime); s.backs.waiting.Load() > 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)

@@ -35,8 +35,8 @@ type Info struct {
 	// MemoryShare is the share of its maxmemory that the fullest server uses: 0.9 means 90%. It is
 	// 0 if no server has a maxmemory.
 	MemoryShare float64
-	// CPUTime is the CPU time of each server's main thread since the server's start, by address: a
-	// server executes commands on one core.
+	// CPUTime has, by address, the CPU time that each server's main thread has used since the
+	// server's start. That thread executes all commands.
 	CPUTime map[string]time.Duration
 	// MaxMemoryPolicy is the eviction policy of the servers: "noeviction", or the policy of a
 	// server that evicts keys when it is full.

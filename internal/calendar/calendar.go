@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// These constants are the periods, each identified by its maximum length. The lengths do not
-// include changes of the clocks, such as to daylight saving time.
+// These constants are the periods, each identified by its maximum length. The lengths ignore
+// changes of the clocks, such as the change to daylight saving time.
 const (
 	Day   = 24 * time.Hour
 	Week  = 7 * Day

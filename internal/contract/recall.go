@@ -76,8 +76,8 @@ func AppendCharge(b []byte, c *stint.Charge, note []byte) []byte {
 }
 
 // Recall returns the charge of a request ID, given the text that the store keeps. It reports false
-// if the text is damaged, or if the request has another shape or Hold than the first request with
-// that ID.
+// if the text is damaged, or if the shape or the Hold of the request differs from that of the
+// original request with that ID.
 func Recall(r *stint.Request, shape uint32, text string) (c stint.Charge, ok bool) {
 	if len(text) < headSize+5 {
 		return c, false

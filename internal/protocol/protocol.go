@@ -27,10 +27,10 @@ type Terms struct {
 	// Fit lowers the cost to the number of units that there is room for, but not below one. The
 	// decision's charge has the lowered cost. Fit applies to a Take with a single claim.
 	Fit bool
-	// Age is how long ago the units of a Force were used, truncated to whole microseconds. A log
-	// counts them as if they were charged at that time, and not at all if they have left its window
-	// since. The charge's At is that time. Age applies to a Force without MaxWait. Concurrency
-	// limits ignore it: a place is taken now.
+	// Age is the time since the units of a Force were used, truncated to whole microseconds. A log
+	// counts the units as if they were charged when they were used, and not at all if they have
+	// left its window since. The charge's At is the time of their use. Age applies to a Force
+	// without MaxWait. Concurrency limits ignore it: a place is taken now.
 	Age time.Duration
 	// Refilled is the duration for which meters have given back the units of a Force since they
 	// were used, truncated to whole microseconds. A meter is charged only the remaining units, now.

@@ -17,8 +17,8 @@ function W.held_sum(c)
   return c.held and c.st[c.st[SET][c.held.at + LOG] + SUM] or 0
 end
 
--- open_held drops or charges expired units. If the clock was far ahead before, it lets no hold last
--- longer than LONGEST_HOLD from now.
+-- open_held drops or charges expired units. It lets no hold last longer than LONGEST_HOLD from now,
+-- because the clock may have been far ahead before.
 function W.open_held(c)
   local st, set, h = c.st, c.st[SET], c.held
   local o, far, list, sum, late = set[h.at + LOG], now + LONGEST_HOLD, {}, 0, 0

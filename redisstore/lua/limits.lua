@@ -1,5 +1,5 @@
--- limits has the functions for states that most plain takes do not need. make_limits (script.go)
--- returns them. They ignore bookings; bookings.lua has the rules for bookings.
+-- limits has functions for states that a plain take rarely needs. make_limits (script.go) returns
+-- them. They ignore bookings; bookings.lua has the rules for bookings.
 
 local limits = { other_set = nil, piece = nil, add_block = nil, usage_of = nil, usage = nil } -- preallocate the fields
 

@@ -51,8 +51,8 @@ local FIRST_HEAD, LOG_FIELDS, METER_FIELDS = 12, 5, 3
 -- and ENTRY_WIDTH * (bytes of an entry - ENTRY_STAMP) if it has a log
 local HAS_METER, ENTRY_WIDTH, ENTRY_STAMP = 4, 8, 7
 
--- Held units precede their limit in the directory. The algorithm in their kind is that of the limit
--- plus HELD, plus CHARGES if expired units are charged
+-- Held units precede their limit in the directory. Their kind has the algorithm of the limit plus
+-- HELD, plus CHARGES if expired units are charged
 local HELD, CHARGES = 64, 128
 
 -- The value of a ban (bans.lua): its first byte, and its size

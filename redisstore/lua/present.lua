@@ -1,5 +1,5 @@
--- present registers a process, counts the registered processes, and notices if Redis has lost data
--- that the process knew about. A registration lasts for LIFE milliseconds.
+-- present registers a process, counts the registered processes, and detects whether Redis has lost
+-- data that the process knew about. A registration lasts for LIFE milliseconds.
 --
 -- KEYS[1]  the processes, scored by the time of their last calls, in milliseconds; and the mark, a
 --          member that begins with MARK, scored by the negative number of calls. A copy of the data

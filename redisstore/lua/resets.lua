@@ -1,6 +1,6 @@
--- resets records the resets of concurrency limits in the scope's settled charges. The member for a
--- limit is scored by the time of the reset plus 2^52. No charge has a higher score. So when
--- amend.lua drops the member with the lowest score, it drops charges first.
+-- resets records the resets of concurrency limits in the sorted set of the scope's settled charges.
+-- The member for a limit is scored by the time of the reset plus 2^52. No charge has a higher
+-- score. So when amend.lua drops the member with the lowest score, it drops charges first.
 
 -- note_reset records a reset of a limit, and keeps the record for a window.
 local function note_reset(settled, limit, window)
