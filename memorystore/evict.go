@@ -27,7 +27,7 @@ type class int
 
 const (
 	near  class = iota // one of its limits has less than half left, or it has a ban, a place or an open hold
-	roomy              // each of its limits has at least half left, or had when last examined
+	roomy              // each of its limits had at least half left when the record was last examined
 	classes
 )
 

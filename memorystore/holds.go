@@ -60,8 +60,8 @@ func (h *holds) bytes() int {
 	return len(h.open) * int(unsafe.Sizeof(hold{})+8) * 3 / 2
 }
 
-// hold returns the hold of a charge in the part's record, and whether there is a hold that has not
-// ended.
+// hold returns the hold of a charge in the part's record. It reports false if there is none, or if
+// it has ended.
 func (p *part) hold(id uint64, now int64) (hold, bool) {
 	if p.rec == nil || p.rec.rest == nil {
 		return hold{}, false

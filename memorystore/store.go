@@ -54,7 +54,7 @@ const (
 	// proportion.
 	defaultMaxSubjects = 1_000_000
 	defaultMaxBytes    = 1 << 30
-	// maxSubjects is the largest Config.MaxSubjects.
+	// maxSubjects is the maximum for Config.MaxSubjects.
 	maxSubjects = 1 << 30
 	// maxPerShard is the maximum number of records in a shard after a call. During a call, the
 	// shard also has the records that the call inserts; an index can address 1<<24 - 1 records.

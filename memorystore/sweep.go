@@ -13,8 +13,8 @@ const (
 	sweepTurns = 600
 	// sweepPiece is the number of records that the sweeper examines under one lock.
 	sweepPiece = 128
-	// Expired states are kept for grace, in microseconds, so that they still exist if the clock
-	// steps back by less than that.
+	// grace is the time in microseconds for which expired states are kept, so that they still exist
+	// if the clock steps back by less than that.
 	grace = int64(time.Second / time.Microsecond)
 )
 

@@ -91,7 +91,7 @@ func (s *Store) prepare(call *driver.AmendCall) (*amending, error) {
 		return nil, err
 	}
 	if a.Kind == stint.AmendSettle && c.Data().Hold == 0 {
-		// Omit claims that were settled before, as if they had cost nothing.
+		// Omit claims that were settled before: set their cost to 0.
 		c = s.unsettled(c)
 		if !slices.ContainsFunc(c.Claims(), func(claim stint.Claim) bool { return contract.Charges(&claim) }) {
 			return nil, nil

@@ -268,7 +268,7 @@ func (c *connection) close() {
 }
 
 // await waits for the first attempt to connect, within ctx. If there is no connection, it returns
-// an error of the operation op.
+// an error for the operation op.
 func (s *Store) await(ctx context.Context, op string) error {
 	if err := s.conn.await(ctx); err != nil {
 		return notConnected(op, err)

@@ -34,7 +34,7 @@ type scriptCall struct {
 	sets    []*set // set number n is sets[n-1]: first the requested sets, then others
 	of      []*set // for each set, the requested one: the set itself, or the one that it replaces
 
-	// Only for a call that decides, see batch.go:
+	// The fields below are only for calls that decide; see batch.go.
 	runs    []run
 	rest    []run // runs on the same subjects, to decide next
 	command rueidis.Completed

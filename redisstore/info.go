@@ -32,8 +32,8 @@ type Info struct {
 	// UsedMemory and MaxMemory are in bytes. MaxMemory is 0 if the memory of any server is
 	// unbounded.
 	UsedMemory, MaxMemory int64
-	// MemoryShare is the share of its maxmemory that the fullest server uses: 0.9 means 90%. It is
-	// 0 if no server has a maxmemory.
+	// MemoryShare is the share of maxmemory that is in use on the fullest server: 0.9 means 90%. It
+	// is 0 if no server has a maxmemory.
 	MemoryShare float64
 	// CPUTime has, by address, the CPU time that each server's main thread has used since the
 	// server's start. That thread executes all commands.

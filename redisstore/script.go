@@ -89,7 +89,7 @@ func numbersIn(source string) map[string]string {
 	return numbers
 }
 
-// fold replaces the names of numbers with the numbers, and removes " + 0" and comments.
+// fold replaces the names in numbers with their values, and removes comments and " + 0".
 func fold(source string, numbers map[string]string) string {
 	var out []byte
 	for source != "" {

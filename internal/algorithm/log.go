@@ -1,7 +1,7 @@
 package algorithm
 
-// MaxEntries bounds the entries of a log. If limits with different slices share a log, fewer are
-// left for each.
+// MaxEntries is the maximum number of entries of a log. Limits with different slices that share a
+// log also share these entries.
 const MaxEntries = 250
 
 // log is a ring of entries in order of time. An entry has a stamp, and units that count until a

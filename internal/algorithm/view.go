@@ -14,7 +14,7 @@ type View struct {
 	meter      meter // meter of the count, advanced to now
 	ahead      []booking
 	booked     int64   // total units of ahead
-	held       held    // units held until after now
+	held       held    // held units that have not expired
 	books      bool    // whether queries are for a booking; see goes
 	periods    periods // set for a calendar limit
 }

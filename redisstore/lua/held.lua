@@ -2,7 +2,7 @@
 -- docs/rules.md. The held units of a limit are stored as a separate limit. The stamps in the log of
 -- that limit are the times at which holds expire.
 
--- find_held sets c.held to the table of the held units of the limit c.
+-- find_held finds the table of a limit's held units, and stores it in c.held.
 function W.find_held(c)
   if c.held then return end
   for _, h in ipairs(c.st.counts) do

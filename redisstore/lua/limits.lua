@@ -17,7 +17,7 @@ function limits.other_set(set, directory, now)
   return set[directory] or error('rare')
 end
 
--- slot_of returns the offsets of the beginning and the end of a slot in the ring of a limit.
+-- slot_of returns the offsets of the first and the last byte of a slot in a limit's ring, as text.
 local function slot_of(st, at, slot)
   local set = st[SET]
   local ring = set[RINGS]

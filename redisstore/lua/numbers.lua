@@ -17,17 +17,17 @@ local LONGEST_HOLD = 90000000000   -- after a clock was ahead, units stay held f
 local ID_STEP = 16                 -- ends of request ids are multiples of this, in microseconds
 local NEVER = -1                   -- a wait that does not end
 
--- stint.Algorithm, except that CALENDAR stands for calendar limits in a state's directory
+-- Values of stint.Algorithm, except that CALENDAR stands for calendar limits in a state's directory
 local SLIDING, BUCKET, FIXED, CALENDAR = 0, 1, 2, 3
 
--- stint.Mode
+-- Values of stint.Mode
 local TAKE, PEEK, RESERVE, FORCE = 0, 1, 2, 3
 
--- stint.AmendmentKind, and the store's own UNDO, which settles unless the charge may have been
--- settled before
+-- Values of stint.AmendmentKind, and the store's own UNDO, which settles unless the charge may have
+-- been settled before
 local SETTLE, EXTEND, RELEASE, UNDO = 1, 2, 3, 100
 
--- stint.CommandKind
+-- Values of stint.CommandKind
 local RESET, BAN, UNBAN, GIVE_BACK = 1, 2, 3, 4
 
 -- Kinds of a run of requests (take.lua)

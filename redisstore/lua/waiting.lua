@@ -228,8 +228,8 @@ local function end_of(r, t, between)
   return e
 end
 
--- insert_booking books before the bookings that are set aside. If there are too many bookings, it
--- adds the units to the last one.
+-- insert_booking adds a booking before the bookings that are set aside. If there are too many
+-- bookings, it adds the units to the last one.
 local function insert_booking(c, t, e)
   local last = (#c.booked + #c.behind) / BOOKED - 1
   if c.cost == 0 then

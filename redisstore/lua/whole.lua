@@ -126,7 +126,7 @@ local function read_bookings(st, at)
   return true
 end
 
--- decode reads a value. It returns nil if the value is not a state or is damaged.
+-- decode reads the value of a key. It returns nil if the value is not a state or is damaged.
 local function decode(key, value)
   local mark, n = value:byte(1, 2)
   if mark ~= PLAIN_STATE and mark ~= BOOKED_STATE then return end
