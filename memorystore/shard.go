@@ -131,8 +131,8 @@ func (sh *shard) shrink() {
 	}
 }
 
-// letGo clears what earlier calls have left in the shard, because it would keep records from being
-// garbage-collected.
+// letGo clears the views and parts that earlier calls have used, because they would keep records
+// from being garbage-collected.
 func (sh *shard) letGo() {
 	sh.plain = [maxPlain]algorithm.View{}
 	q := &sh.query

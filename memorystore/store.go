@@ -212,7 +212,7 @@ type Stats struct {
 	// MaxBytes of [Config].
 	Subjects, MaxSubjects int64
 	Bytes, MaxBytes       int64
-	// Evicted counts the subjects that were evicted before they had expired, since the store was
+	// Evicted counts the subjects that were evicted before they expired, since the store was
 	// created.
 	Evicted int64
 }

@@ -43,8 +43,8 @@ type Config struct {
 	// readable, as in "user#4kWXjsbSBbkYkHdLyaQgIQ"; put no names there. [Store.Bans] and
 	// [Store.Scopes] list the hashed form. Inspect and Command accept it, except for
 	// [stint.CommandGiveBack]. All other calls take subjects in plain text. A subject with a colon
-	// is never taken for a hashed one, so if users choose their names, begin subjects with a kind,
-	// such as "user:".
+	// is never mistaken for a hashed one. So if users choose their names, begin subjects with a
+	// kind, such as "user:".
 	//
 	// All processes need the same key, of at least 32 random bytes; Open fails with [ErrNameKey] if
 	// Redis is in use with another key. To replace a key, give every process the new key followed

@@ -122,8 +122,8 @@ func (q *split) force() (stint.Decision, error) {
 	return q.end(err)
 }
 
-// askAll asks the groups except the first `from`. In ModeTake, it asks the shared groups last, and
-// only if the others allow the request.
+// askAll asks all groups except the first `from` of them. In ModeTake, it asks the shared groups
+// last, and only if the others allow the request.
 func (q *split) askAll(from int, mode stint.Mode) error {
 	var own, shared []int
 	for i := from; i < len(q.groups); i++ {

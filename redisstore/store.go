@@ -59,7 +59,7 @@ func newStore(c Config, keys nameKeys) *Store {
 }
 
 // Close closes the connections, unless the client belongs to the caller. On a Cluster, it first
-// waits for at most a second until pending charges are given back.
+// waits until pending charges are given back, but for at most a second.
 func (s *Store) Close() error {
 	s.drainGiveBacks()
 	s.conn.stop()

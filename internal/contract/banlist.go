@@ -14,7 +14,7 @@ type BanList struct {
 	bans []driver.Banned
 }
 
-// NewBanList returns an empty list of at most the given number of bans.
+// NewBanList returns an empty list that keeps at most the given number of bans.
 func NewBanList(most int) *BanList { return &BanList{most: max(most, 0)} }
 
 // slack is the number of bans by which the list may exceed its maximum before Add sorts and cuts

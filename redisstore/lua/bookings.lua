@@ -106,7 +106,7 @@ function W.take_due(c)
 end
 
 -- lead returns the meter's level after all bookings, and the instant of that level. It stores both
--- with the bookings, because computing them takes long if there are many bookings.
+-- with the bookings, because computing them takes a long time if there are many bookings.
 function W.lead(c)
   local st, set, at = c.st, c.st[SET], c.at
   local rate, m = set[at + RATE], set[at + METER]

@@ -1,7 +1,7 @@
 -- holds keeps the open holds of a state. See docs/rules.md. They are a hash. The field of a charge
 -- id has the time at which the hold expires, the time until which it can be settled, and the cost
--- that heartbeats have reported. If there were too many holds, the field with the empty name has
--- the time at which the first of them ends.
+-- that heartbeats have reported. If there have been too many holds, the field with the empty name
+-- has the earliest end of a hold.
 
 -- put_hold writes the hold of a charge, unless it has ended. `first` is true if it is known to be
 -- the first hold.
