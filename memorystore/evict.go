@@ -34,7 +34,6 @@ const (
 // loads counts a shard's records of each class. Writers hold the shard's lock; readers do not.
 type loads [classes]atomic.Int32
 
-// bounds limit the size of the store.
 type bounds struct{ subjects, bytes int64 }
 
 // written describes the writes of one call, which the store has not counted yet.

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// The sweeper takes a turn every sweepEvery. In sweepTurns turns, which take a minute, it covers
-	// all records.
+	// The sweeper takes a turn every sweepEvery. In sweepTurns turns, which take a minute, it
+	// covers all records.
 	sweepEvery = 100 * time.Millisecond
 	sweepTurns = 600
 	// sweepPiece is the number of records that the sweeper examines under one lock.

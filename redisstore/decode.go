@@ -25,8 +25,6 @@ func (c *scriptCall) open(reply string) (in reader, err error) {
 	return in, nil
 }
 
-// Decisions
-
 // Flags of a decision in a reply.
 const (
 	flagAllowed = 1 << iota
@@ -299,8 +297,6 @@ func double(text string) int64 {
 	return 0
 }
 
-// Amendments
-
 // amended is the outcome of an amendment. claims has a bit for each claim of the charge to which
 // the amendment applied; the lowest bit is for the first claim. total is the true cost of a
 // settlement under these claims, and dropped is the number of its units that were not charged.
@@ -334,8 +330,6 @@ func (c *scriptCall) decodeAmend(batch []*amending, reply string) (late []*amend
 	c.store.clock.learn(in.now, len(late) > 0)
 	return late, nil
 }
-
-// Commands and inspection
 
 func (c *scriptCall) decodeCommand(reply string) error {
 	in, err := c.open(reply)
@@ -378,8 +372,6 @@ func (in *reader) window(w *driver.Window, l *stint.Limit) {
 	}
 	contract.Show(w, entries)
 }
-
-// Numbers
 
 // reader reads numbers from a reply. It sets bad if one is missing or out of range.
 type reader struct {

@@ -75,8 +75,6 @@ func (c *scriptCall) complete() *scriptCall {
 	return c
 }
 
-// Requests
-
 // isPlain reports whether a request has no ID, no lease, no concurrency limits, and a cost that may
 // not be lowered.
 func isPlain(r *stint.Request) bool {
@@ -246,8 +244,6 @@ func (c *scriptCall) shape(claims []stint.Claim) uint32 {
 	return contract.Shape(claims, k.keyText)
 }
 
-// Amendments
-
 // encodeAmend returns the call that makes amendments. A heartbeat carries the time until which its
 // caller waits: if it ran later, it could take back a place that was released in the meantime.
 func (s *Store) encodeAmend(ctx context.Context, batch []*amending) (*scriptCall, error) {
@@ -312,8 +308,6 @@ func (c *scriptCall) addAmendment(charge *stint.Charge, a stint.Amendment, notAf
 	}
 	c.body = b
 }
-
-// Commands and inspection
 
 // encodeCommand returns the call that executes a command, or nil if there is nothing to do.
 func (s *Store) encodeCommand(command *stint.Command) (*scriptCall, error) {
@@ -380,8 +374,6 @@ func (s *Store) encodeInspect(claim stint.Claim) (*scriptCall, error) {
 	}
 	return c.complete(), nil
 }
-
-// Parts of claims
 
 // part holds the limits of a claim that share a key: all limits with the same name except
 // concurrency limits, or a single concurrency limit.
@@ -463,8 +455,6 @@ func uniform(limits []stint.Limit) bool {
 	return true
 }
 
-// Keys
-
 // The ends of keys. If the limits of a state have a name, a slash and the name follow stateKey and
 // holdsKey.
 const (
@@ -533,8 +523,6 @@ func (c *scriptCall) beginKey(b []byte, subject, scope string) []byte {
 	return append(b, ':')
 }
 
-// Sets of limits
-
 const maxCallSets = 255
 
 // number returns the number of s in the call, or 0 if s is nil. It adds s to the call if necessary.
@@ -577,8 +565,6 @@ func (c *scriptCall) appendSets(b []byte) []byte {
 	}
 	return b
 }
-
-// Numbers
 
 var (
 	be = binary.BigEndian

@@ -22,7 +22,6 @@ func (r report) field(name string) string {
 	return ""
 }
 
-// number returns a numeric field, or 0.
 func (r report) number(name string) int64 {
 	n, _ := strconv.ParseInt(r.field(name), 10, 64)
 	return n
@@ -37,7 +36,6 @@ func (r report) seconds(name string) time.Duration {
 // leastVersion is the first version of Redis that can run all scripts of the store.
 const leastVersion = "6.2"
 
-// tooOld returns an error if the server's version is below leastVersion.
 func (r report) tooOld() error {
 	if v := r.field("redis_version"); older(v, leastVersion) {
 		return fmt.Errorf("%s runs Redis %s; want %s or later, or Valkey", r.addr, v, leastVersion)

@@ -44,7 +44,6 @@ func (q *run) whole() *stint.Request {
 	return &q.calls[0].Request
 }
 
-// plan holds the runs of a batch.
 type plan struct {
 	runs []run
 	last map[string]int // index of the last run of each subject

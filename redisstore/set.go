@@ -261,7 +261,6 @@ func (s *set) pack() {
 	s.packed = b
 }
 
-// appendTo packs the set with its number.
 func (s *set) appendTo(b []byte, number int) []byte {
 	at := len(b)
 	b = append(b, s.packed...)

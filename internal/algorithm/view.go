@@ -189,7 +189,6 @@ func (v *View) moreReset() (reset int64) {
 	return min(reset, MaxUnits-v.now)
 }
 
-// meterAfter returns the meter after the first n bookings.
 func (v *View) meterAfter(n int) meter {
 	m := v.meter
 	for i := range v.ahead[:n] {

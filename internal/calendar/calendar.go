@@ -122,7 +122,6 @@ func date(y int, m time.Month, d int) time.Time { return time.Date(y, m, d, 0, 0
 
 func daysIn(y int, m time.Month) int { return date(y, m+1, 0).Day() }
 
-// firstInstant returns the first instant of a date in a location.
 func firstInstant(date time.Time, loc *time.Location) int64 {
 	for t := date.Add(-36 * time.Hour).In(loc); ; {
 		from, to := t.ZoneBounds()

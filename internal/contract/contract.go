@@ -70,7 +70,6 @@ func Grace(r *stint.Request) time.Duration {
 	return min(max(window/20, 2*time.Millisecond), 20*time.Millisecond).Truncate(time.Microsecond)
 }
 
-// shortest returns the shortest window of the claim's limits.
 func shortest(c *stint.Claim) time.Duration {
 	window := stint.MaxWindow
 	for i := range c.Limits {

@@ -148,7 +148,6 @@ func Recall(r *stint.Request, shape uint32, text string) (c stint.Charge, ok boo
 	return c, (stint.Amendment{Kind: stint.AmendSettle}).Validate(&c) == nil
 }
 
-// costNames returns the names in a claim's Costs, sorted.
 func costNames(c *stint.Claim) []string {
 	if c.Costs == nil {
 		return nil

@@ -31,7 +31,6 @@ local function needs(c)
   return til + KEPT
 end
 
--- has_held reports whether units of the limit are held.
 local function has_held(c)
   local st, set = c.st, c.st[SET]
   for _, h in ipairs(st.counts) do
